@@ -1,0 +1,2 @@
+-- Search runs on trigrams.
+CREATE EXTENSION IF NOT EXISTS pg_trgm;
