@@ -1,0 +1,31 @@
+/** Puts a setting's schema into words, for the message that refuses a value and for the table of settings. */
+import type { TSchema } from '@sinclair/typebox'
+import { formats, isFormatName } from './formats.ts'
+
+function bounds(minimum: number | undefined, maximum: number | undefined, unit: string): string {
+  if (minimum !== undefined && maximum !== undefined) return `${minimum} to ${maximum}${unit}`
+  if (minimum !== undefined) return minimum > 1 ? `${minimum}${unit} or more` : ''
+  return maximum === undefined ? '' : `at most ${maximum}${unit}`
+}
+
+function text(schema: TSchema): string {
+  if (Array.isArray(schema.enum)) return `one of ${schema.enum.join(', ')}`
+  const length = bounds(schema.minLength, schema.maxLength, ' characters')
+  if (!isFormatName(schema.format)) return length || 'text'
+  const { expects } = formats[schema.format]
+  return length ? `${expects}, ${length}` : expects
+}
+
+/** Such as `an integer from 0 to 65535`. */
+export function expects(schema: TSchema): string {
+  switch (schema.type) {
+    case 'integer':
+      return `an integer from ${bounds(schema.minimum, schema.maximum, '')}`
+    case 'boolean':
+      return 'true or false'
+    case 'array':
+      return `a comma-separated list, each ${text(schema.items)}`
+    default:
+      return text(schema)
+  }
+}

@@ -1,0 +1,45 @@
+/** How the HTTP server waits, refuses and encrypts: the options that `buildApp` spreads into `fastify()`. */
+import type { Server } from 'node:http'
+import type { ServerOptions } from 'node:https'
+import type { FastifyHttpOptions, FastifyServerOptions } from 'fastify'
+import { readPem } from './config/pem.ts'
+import type { Config } from './config.ts'
+
+/** What Node's parser holds a client to; FACTS: without them slow headers stay open for 90 s. */
+const PARSER = { headersTimeout: 5_000, connectionsCheckingInterval: 1_000, maxHeaderSize: 16_384 }
+
+type TrustProxy = NonNullable<FastifyServerOptions['trustProxy']>
+
+/** Fastify trusts nobody for a bare number, so hops are counted here: right where only proxies reach the port. */
+function trustProxy(text: string | undefined): TrustProxy {
+  if (text === undefined) return false
+  if (text === 'true') return true
+  if (/^\d+$/.test(text)) {
+    const hops = Number(text)
+    return (_address, hop) => hop < hops
+  }
+  return text.split(',').map((part) => part.trim())
+}
+
+function tls({ TLS_KEY, TLS_CERT }: Config): ServerOptions | undefined {
+  if (TLS_KEY === undefined || TLS_CERT === undefined) return undefined
+  return { ...PARSER, key: readPem(TLS_KEY), cert: readPem(TLS_CERT), minVersion: 'TLSv1.2' }
+}
+
+type HttpOptions = FastifyHttpOptions<Server> & { https?: ServerOptions }
+
+/** The options of one server, plain or with TLS. */
+export function serverOptions(config: Config): HttpOptions {
+  const https = tls(config)
+  return {
+    http: PARSER,
+    ...(https && { https }),
+    bodyLimit: config.BODY_LIMIT,
+    trustProxy: trustProxy(config.TRUST_PROXY),
+    requestTimeout: 10_000,
+    keepAliveTimeout: 5_000,
+    // A request that arrives while the server closes is still answered: see plugins/shutdown.ts.
+    return503OnClosing: false,
+    forceCloseConnections: 'idle',
+  }
+}
