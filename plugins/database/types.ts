@@ -4,8 +4,9 @@
 export type Param = string | number | boolean | null
 
 /**
- * A row as it comes back: `timestamptz` and `date` as PostgreSQL's own text in UTC (microseconds kept),
- * `int8` as a number, `json` and `jsonb` parsed, `uuid` and `text` as strings.
+ * A row as it comes back: `timestamptz`, `timestamp` and `date` as PostgreSQL's own text in UTC (microseconds
+ * kept), `int8` (and so `count(*)`) as a number, `numeric` as text, `json` and `jsonb` parsed, arrays as
+ * arrays, `uuid` and `text` as strings.
  */
 export type Row = Record<string, unknown>
 
@@ -13,23 +14,35 @@ export type Row = Record<string, unknown>
 export interface Connection {
   /**
    * Runs one statement, prepared by its text.
-   * @throws ServiceUnavailable (see `plugins/errors.ts`) when no connection is free in time or the server is away
-   * @throws DatabaseError of the driver, with SQLSTATE in `code`, for all else
+   * @throws DatabaseUnavailable (see `errors.ts`) when no connection is free in time, the server is away, or
+   * the statement took too long
+   * @throws SqlError for all else that the database refuses, with SQLSTATE in `code`
    */
   run(text: string, params?: readonly Param[]): Promise<Row[]>
+}
+
+export interface Limits {
+  /** Milliseconds one statement of the transaction may take; 0 for as long as it likes (migrations). */
+  statementTimeout?: number
 }
 
 export interface Database extends Connection {
   /** Which engine answers: the embedded one, or a server. */
   readonly kind: 'embedded' | 'server'
-  /** Runs `work` in one READ COMMITTED transaction: commits when it resolves, rolls back when it throws. */
-  transaction<T>(work: (tx: Connection) => Promise<T>): Promise<T>
+  /**
+   * Runs `work` in one READ COMMITTED transaction: commits when it resolves, rolls back when it throws. A
+   * statement that failed dooms the whole, also when `work` swallowed its error: that error is thrown. Use only
+   * `tx` inside: a `run` of the database itself would wait for a second connection, and for ever with PGlite.
+   * @throws what `work` throws; else as `run` does. When the connection is lost during the commit, whether it
+   * happened is not known.
+   */
+  transaction<T>(work: (tx: Connection) => Promise<T>, limits?: Limits): Promise<T>
   /**
    * A real query on a connection of its own (with PGlite: the only one), one at a time: a second call
    * while one runs shares its answer.
-   * @throws when there is no answer within `timeout` milliseconds
+   * @throws DatabaseUnavailable when there is no answer within `timeout` milliseconds
    */
   ping(timeout: number): Promise<void>
-  /** Waits for what runs, then lets go of every connection, file and lock. */
+  /** Waits for what runs, then lets go of every connection, file and lock. What comes later is refused. */
   close(): Promise<void>
 }

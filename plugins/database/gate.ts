@@ -1,0 +1,98 @@
+/** A gate in front of a pool: lends its few members one at a time; who finds none waits in line, not for long. */
+import { DatabaseUnavailable } from './errors.ts'
+
+interface Waiter<T> {
+  admit(member: T): void
+  refuse(error: Error): void
+  /** On the clock of `performance.now()`. */
+  deadline: number
+}
+
+export interface GateOptions {
+  /** Milliseconds one may wait for a free member. */
+  wait?: number
+  /** How many may wait. */
+  queue?: number
+}
+
+export class Gate<T extends object> {
+  readonly #free: T[]
+  readonly #size: number
+  readonly #wait: number
+  readonly #queue: number
+  readonly #waiting: Waiter<T>[] = []
+  #timer: NodeJS.Timeout | undefined
+  #closed: (() => void) | undefined
+
+  constructor(members: readonly T[], { wait = 2000, queue = 1000 }: GateOptions = {}) {
+    this.#free = [...members]
+    this.#size = members.length
+    this.#wait = wait
+    this.#queue = queue
+  }
+
+  /**
+   * Runs `work` with a member of its own, first come, first served.
+   * @throws DatabaseUnavailable when too many wait, none was free in time, or the gate is closed
+   */
+  async run<R>(work: (member: T) => Promise<R>): Promise<R> {
+    if (this.#closed) throw new DatabaseUnavailable('The database is closed')
+    // Who waits is handed the member directly, so nobody can overtake: where one waits, none is free.
+    const member = this.#free.pop() ?? (await this.#line())
+    try {
+      return await work(member)
+    } finally {
+      this.#release(member)
+    }
+  }
+
+  /** Admits nobody any more; resolves when all who were let in or stood in line have left. */
+  close(): Promise<void> {
+    return new Promise((resolve) => {
+      const before = this.#closed
+      this.#closed = () => {
+        before?.()
+        resolve()
+      }
+      this.#leave()
+    })
+  }
+
+  #line(): Promise<T> {
+    if (this.#waiting.length >= this.#queue)
+      throw new DatabaseUnavailable('Too many requests wait for a database connection')
+    return new Promise((admit, refuse) => {
+      this.#waiting.push({ admit, refuse, deadline: performance.now() + this.#wait })
+      this.#arm()
+    })
+  }
+
+  #release(member: T): void {
+    const next = this.#waiting.shift()
+    if (next) next.admit(member)
+    else this.#free.push(member)
+    if (this.#waiting.length === 0) this.#arm()
+    this.#leave()
+  }
+
+  /** All wait equally long, so the first in line is the first to give up: one timer serves them all. */
+  #arm(): void {
+    const first = this.#waiting[0]
+    if (!first) {
+      clearTimeout(this.#timer)
+      this.#timer = undefined
+    } else this.#timer ??= setTimeout(() => this.#expire(), Math.max(1, first.deadline - performance.now()))
+  }
+
+  #expire(): void {
+    const now = performance.now()
+    while (this.#waiting[0] && this.#waiting[0].deadline <= now)
+      this.#waiting.shift()?.refuse(new DatabaseUnavailable('No database connection became free in time'))
+    this.#timer = undefined
+    this.#arm()
+  }
+
+  #leave(): void {
+    if (this.#closed && this.#free.length === this.#size) this.#closed()
+  }
+}

@@ -1,0 +1,22 @@
+/** The database room: a server when there is an address, else the embedded one; behind one interface. */
+import { openEmbedded } from './embedded.ts'
+import { openPostgres, type PostgresOptions } from './postgres.ts'
+import type { Database } from './types.ts'
+
+export interface DatabaseOptions extends Omit<PostgresOptions, 'url'> {
+  /** Of the server; without it, the embedded database. */
+  url?: string | undefined
+  /** The data folder of the embedded database; without it, in memory. */
+  dataDir?: string | undefined
+}
+
+/** @throws what `openPostgres` or `openEmbedded` throw */
+export function openDatabase({ url, dataDir, ...options }: DatabaseOptions): Promise<Database> {
+  if (url) return openPostgres({ url, ...options })
+  const { wait, queue } = options
+  return openEmbedded({ dataDir, ...(wait !== undefined && { wait }), ...(queue !== undefined && { queue }) })
+}
+
+export { DatabaseUnavailable, SqlError } from './errors.ts'
+export { FolderInUse } from './lock.ts'
+export type { Connection, Database, Limits, Param, Row } from './types.ts'

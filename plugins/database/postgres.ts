@@ -1,0 +1,71 @@
+/** A PostgreSQL server as the house's database: a few sessions behind a gate, and one more to ask how it is. */
+import { parseAddress } from './address.ts'
+import { Gate, type GateOptions } from './gate.ts'
+import { createPing } from './ping.ts'
+import { Session } from './session.ts'
+import type { Connection, Database } from './types.ts'
+
+export interface PostgresOptions extends GateOptions {
+  /** `postgres://user:password@host:port/database`, see `address.ts`. */
+  url: string
+  /** Connections at most, the one for pings not counted. */
+  poolSize?: number
+  /** Milliseconds one statement may take; 0: for ever. */
+  statementTimeout?: number
+  /** What the server remarks, a line each. */
+  onNotice?: (message: string) => void
+}
+
+const OLDEST = 15
+
+/**
+ * Opens a pool on a server that answers now.
+ * @throws DatabaseUnavailable when it does not, Error when it is too old, not in UTF-8, or the address is wrong
+ */
+export async function openPostgres(options: PostgresOptions): Promise<Database> {
+  const { url, poolSize = 10, statementTimeout = 5000, onNotice, ...limits } = options
+  const address = parseAddress(url)
+  const sessions = Array.from(
+    { length: poolSize },
+    () => new Session({ address, statementTimeout, onNotice }),
+  )
+  // Its own limit is short: a server that is gone must not keep the next ping waiting.
+  const watch = new Session({ address, statementTimeout: 1000, onNotice })
+  const all = [...sessions, watch]
+  const gate = new Gate(sessions, limits)
+  const ticking = setInterval(() => {
+    for (const session of all) session.check()
+  }, 1000).unref()
+
+  const database: Database = {
+    kind: 'server',
+    run: (text, params) => gate.run((session) => session.run(text, params)),
+    transaction: (work, limit) => gate.run((session) => session.transaction(work, limit)),
+    ping: createPing(() => watch.run('select 1')),
+    async close() {
+      await gate.close()
+      clearInterval(ticking)
+      await Promise.all(all.map((session) => session.close()))
+    },
+  }
+  try {
+    await suits(database, address.label)
+  } catch (error) {
+    await database.close()
+    throw error
+  }
+  return database
+}
+
+async function suits(connection: Connection, label: string): Promise<void> {
+  const [row] = await connection.run(
+    "select current_setting('server_version_num')::int4 as version, current_setting('server_encoding') as encoding",
+  )
+  const major = Math.floor(Number(row?.version) / 10_000)
+  if (major < OLDEST)
+    throw new Error(`The server at ${label} is PostgreSQL ${major}; version ${OLDEST} or newer is needed`)
+  if (row?.encoding !== 'UTF8')
+    throw new Error(
+      `The database at ${label} stores text as ${row?.encoding}; it must be created with encoding UTF8`,
+    )
+}
