@@ -55,7 +55,7 @@ function fallback(schema: TSchema, production: boolean): unknown {
  * The settings of `env`, where an empty text counts as none.
  * @throws ConfigError with all that is wrong with them
  */
-export function readConfig(env: NodeJS.ProcessEnv): Config {
+export function readConfig(env: NodeJS.ProcessEnv = process.env): Config {
   const production = env.NODE_ENV === 'production'
   const config: Record<string, unknown> = {}
   const problems: Problem[] = []

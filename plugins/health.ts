@@ -1,0 +1,59 @@
+/** Tells an orchestrator whether the process runs, and whether requests should be sent to it. */
+import { Type } from '@sinclair/typebox'
+import type { FastifyInstance } from 'fastify'
+import fp from 'fastify-plugin'
+import { apiError } from './errors.ts'
+
+/** Milliseconds within which the database must answer. */
+const PATIENCE = 1_000
+
+const answer = { 200: Type.Object({ status: Type.Literal('ok') }) }
+const ok = { status: 'ok' } as const
+
+async function health(app: FastifyInstance) {
+  app.get(
+    '/livez',
+    {
+      config: { access: 'public' },
+      schema: {
+        tags: ['health'],
+        operationId: 'getLiveness',
+        summary: 'Whether the process runs',
+        response: answer,
+      },
+    },
+    async (_request, reply) => {
+      reply.header('Cache-Control', 'no-store')
+      return ok
+    },
+  )
+
+  app.get(
+    '/readyz',
+    {
+      config: { access: 'public' },
+      schema: {
+        tags: ['health'],
+        operationId: 'getReadiness',
+        summary: 'Whether requests can be served: the database answers and no shutdown has begun',
+        response: answer,
+      },
+    },
+    async (_request, reply) => {
+      if (app.draining) {
+        throw apiError('SERVICE_UNAVAILABLE', { retryAfter: 1, message: 'The service is shutting down' })
+      }
+      await app.database.ping(PATIENCE).catch((cause: unknown) => {
+        throw apiError('SERVICE_UNAVAILABLE', { retryAfter: 1, cause })
+      })
+      reply.header('Cache-Control', 'no-store')
+      return ok
+    },
+  )
+}
+
+export default fp(health, {
+  name: 'health',
+  dependencies: ['errors', 'shutdown'],
+  decorators: { fastify: ['database'] },
+})

@@ -1,0 +1,37 @@
+/** What SIGTERM and SIGINT do: the first shuts down gracefully, a second ends the process at once. */
+import type { FastifyInstance } from 'fastify'
+
+const EXIT_CODES = { SIGINT: 130, SIGTERM: 143 }
+type Signal = keyof typeof EXIT_CODES
+
+/** npm passes Ctrl-C on to a process that the terminal has told already; people are slower than this. */
+const ECHO = 300
+/** Milliseconds, beyond the delay, after which a shutdown that hangs is given up. */
+const PATIENCE = 20_000
+
+export function handleSignals(app: FastifyInstance, delay: number): void {
+  let since: number | undefined
+
+  function stop(signal: Signal) {
+    if (since !== undefined) {
+      if (performance.now() - since > ECHO) process.exit(EXIT_CODES[signal])
+      return
+    }
+    since = performance.now()
+    app.log.info({ signal }, 'asked to stop')
+    setTimeout(() => {
+      app.log.fatal('the shutdown hangs and is given up')
+      process.exit(1)
+    }, delay + PATIENCE).unref()
+    app.drain().then(
+      () => process.exit(0),
+      (error: unknown) => {
+        app.log.fatal({ err: error }, 'the shutdown failed')
+        process.exit(1)
+      },
+    )
+  }
+
+  process.on('SIGTERM', stop)
+  process.on('SIGINT', stop)
+}
