@@ -1,4 +1,5 @@
 /** What settings demand of one another, and what production demands of them all. */
+import { createPrivateKey, X509Certificate } from 'node:crypto'
 import { createSecureContext } from 'node:tls'
 import { readPem } from './pem.ts'
 import { parsePrivateKeys } from './private-keys.ts'
@@ -34,14 +35,23 @@ function together(draft: Draft, ...group: readonly SettingName[]): Problem[] {
   return missing.map((name) => [name, `is missing: ${group.join(', ')} are set together or not at all`])
 }
 
-function tls({ TLS_KEY, TLS_CERT }: Config): Problem[] {
+/** OpenSSL alone takes a key of another kind than the certificate's without a word. */
+function fit(key: string, cert: string): void {
+  createSecureContext({ key, cert })
+  if (!new X509Certificate(cert).checkPrivateKey(createPrivateKey(key))) throw new Error('another key')
+}
+
+function tls(config: Config): Problem[] {
+  const names = ['TLS_KEY', 'TLS_CERT'] as const
+  const unread = names.filter(
+    (name) => config[name] !== undefined && !works(() => readPem(config[name] ?? '')),
+  )
+  if (unread.length > 0) return unread.map((name) => [name, 'is neither PEM nor a file that can be read'])
+  const { TLS_KEY, TLS_CERT } = config
   if (TLS_KEY === undefined || TLS_CERT === undefined) return []
-  const unread: Problem[] = []
-  if (!works(() => readPem(TLS_KEY))) unread.push(['TLS_KEY', 'is neither PEM nor a file that can be read'])
-  if (!works(() => readPem(TLS_CERT))) unread.push(['TLS_CERT', 'is neither PEM nor a file that can be read'])
-  if (unread.length > 0) return unread
-  const fits = works(() => createSecureContext({ key: readPem(TLS_KEY), cert: readPem(TLS_CERT) }))
-  return fits ? [] : [['TLS_CERT', 'and TLS_KEY are no certificate and the private key that belongs to it']]
+  return works(() => fit(readPem(TLS_KEY), readPem(TLS_CERT)))
+    ? []
+    : [['TLS_CERT', 'and TLS_KEY are no certificate and the private key that belongs to it']]
 }
 
 function production(draft: Draft): Problem[] {
