@@ -54,6 +54,5 @@ async function health(app: FastifyInstance) {
 
 export default fp(health, {
   name: 'health',
-  dependencies: ['errors', 'shutdown'],
-  decorators: { fastify: ['database'] },
+  dependencies: ['database', 'errors', 'shutdown'],
 })

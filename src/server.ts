@@ -2,7 +2,7 @@
 import { buildApp } from './app.ts'
 import { type Config, ConfigError, readConfig } from './config.ts'
 import { listen } from './listen.ts'
-import { handleSignals } from './signals.ts'
+import { watchSignals } from './signals.ts'
 
 /** Says on standard error what keeps the service from starting. */
 function refuse(error: unknown): void {
@@ -19,9 +19,10 @@ function refuse(error: unknown): void {
 }
 
 async function start(config: Config): Promise<void> {
+  const signals = watchSignals()
   const app = await buildApp(config)
   const address = await listen(app, config)
-  handleSignals(app, config.SHUTDOWN_DELAY)
+  signals.drain(app, config.SHUTDOWN_DELAY)
   process.on('uncaughtException', (error) => {
     app.log.fatal({ err: error }, 'a bug ends the process')
     process.exit(1)

@@ -9,10 +9,24 @@ const ECHO = 300
 /** Milliseconds, beyond the delay, after which a shutdown that hangs is given up. */
 const PATIENCE = 20_000
 
-export function handleSignals(app: FastifyInstance, delay: number): void {
-  let since: number | undefined
+/**
+ * Listens to signals from now on: as the first process of a container, one that does not would go on.
+ * Until there is an app to drain, a signal ends the process at once.
+ */
+export function watchSignals(): { drain(app: FastifyInstance, delay: number): void } {
+  let stop = (signal: Signal): void => process.exit(EXIT_CODES[signal])
+  process.on('SIGTERM', () => stop('SIGTERM'))
+  process.on('SIGINT', () => stop('SIGINT'))
+  return {
+    drain(app, delay) {
+      stop = drainOnce(app, delay)
+    },
+  }
+}
 
-  function stop(signal: Signal) {
+function drainOnce(app: FastifyInstance, delay: number): (signal: Signal) => void {
+  let since: number | undefined
+  return (signal) => {
     if (since !== undefined) {
       if (performance.now() - since > ECHO) process.exit(EXIT_CODES[signal])
       return
@@ -31,7 +45,4 @@ export function handleSignals(app: FastifyInstance, delay: number): void {
       },
     )
   }
-
-  process.on('SIGTERM', stop)
-  process.on('SIGINT', stop)
 }

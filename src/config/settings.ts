@@ -18,7 +18,7 @@ const flag = (description: string) => Type.Boolean({ description, default: false
 const number = (description: string, value: number, minimum: number, maximum: number, production = value) =>
   Type.Integer({ description, default: value, minimum, maximum, production })
 const limit = (description: string, value: number) => number(description, value, 1, 1_000_000_000)
-const oneOf = <T extends string>(description: string, value: T, values: readonly T[]) =>
+const oneOf = <const T extends string>(description: string, value: T, values: readonly T[]) =>
   Type.Unsafe<T>(Type.String({ description, default: value, enum: values }))
 
 export const Settings = Type.Object({
