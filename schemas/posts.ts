@@ -1,0 +1,33 @@
+/** Posts: what a user writes, under that user. */
+import { Type } from '@sinclair/typebox'
+import { common, Id, Nullable, OneOf, Text, Timestamp } from './types.ts'
+
+export const postStatuses = ['draft', 'published', 'archived'] as const
+
+const members = {
+  title: Text({ minLength: 1, maxLength: 200, examples: ['On the engine'] }),
+  body: Text({
+    minLength: 1,
+    maxLength: 100_000,
+    'x-trim': false,
+    'x-multiline': true,
+    examples: ['It can do whatever we know how to order it to perform.'],
+  }),
+  status: OneOf(postStatuses, {
+    default: 'draft',
+    description: 'draft -> published, archived; published -> draft, archived; archived -> draft, published',
+  }),
+}
+
+export const Post = Type.Object(
+  {
+    id: Id(),
+    user_id: Id('The author, from the path'),
+    ...members,
+    published_at: Nullable(Timestamp('The first publication')),
+    ...common,
+  },
+  { title: 'Post' },
+)
+
+export const PostInput = Type.Object(members, { title: 'PostInput' })

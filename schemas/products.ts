@@ -1,0 +1,25 @@
+/** Products: what can be ordered. */
+import { Type } from '@sinclair/typebox'
+import { Amount, Currency, common, Id, Integer, Nullable, OneOf, Text } from './types.ts'
+
+export const productStatuses = ['draft', 'active', 'archived'] as const
+
+const members = {
+  sku: Text({
+    minLength: 1,
+    maxLength: 64,
+    pattern: '^[A-Za-z0-9._-]*$',
+    description: 'Unique',
+    examples: ['TEA-001'],
+  }),
+  name: Text({ minLength: 1, maxLength: 200, examples: ['Green tea'] }),
+  description: Nullable(Text({ maxLength: 5000, 'x-multiline': true, examples: ['Loose leaf, 100 g'] })),
+  price_amount: Amount(1_000_000_000_000, 'In minor units of `currency`'),
+  currency: { ...Currency(), default: 'USD' },
+  stock: Integer(0, 1_000_000_000, { default: 0, description: 'How many can be ordered', examples: [25] }),
+  status: OneOf(productStatuses, { default: 'draft', description: 'Only active ones can be ordered' }),
+}
+
+export const Product = Type.Object({ id: Id(), ...members, ...common }, { title: 'Product' })
+
+export const ProductInput = Type.Object(members, { title: 'ProductInput' })

@@ -1,0 +1,31 @@
+/** User profiles: what a user shows of themselves, one per user. */
+import { Type } from '@sinclair/typebox'
+import { common, HttpsUri, Id, Nullable, Text } from './types.ts'
+
+const owner = Id('The user; cannot be changed')
+
+const members = {
+  display_name: Nullable(Text({ minLength: 1, maxLength: 100, examples: ['Ada'] })),
+  bio: Nullable(Text({ maxLength: 1000, 'x-multiline': true, examples: ['Notes on the engine.'] })),
+  avatar_url: Nullable(HttpsUri('A picture')),
+  website_url: Nullable(HttpsUri('A home page')),
+  location: Nullable(Text({ maxLength: 100, examples: ['London'] })),
+  time_zone: Nullable(
+    Text({ format: 'time-zone', description: 'An IANA name', examples: ['Europe/London'] }),
+  ),
+  locale: Nullable(
+    Text({ format: 'bcp-47', description: 'A BCP 47 tag, kept in its canonical form', examples: ['en-GB'] }),
+  ),
+}
+
+export const UserProfile = Type.Object(
+  { id: Id(), user_id: owner, ...members, ...common },
+  { title: 'UserProfile' },
+)
+
+export const UserProfileCreate = Type.Object(
+  { user_id: Type.Optional({ ...owner, description: 'The user; the caller when absent' }), ...members },
+  { title: 'UserProfileCreate' },
+)
+
+export const UserProfileChange = Type.Object(members, { title: 'UserProfileChange' })
