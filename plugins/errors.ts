@@ -1,0 +1,159 @@
+/** Every failure, whatever raised it, into the one envelope; and the SQLSTATEs that a client may hear of. */
+import { STATUS_CODES } from 'node:http'
+import type { Socket } from 'node:net'
+import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import fp from 'fastify-plugin'
+import { type FailureCode, failures, type Violation } from '../schemas/error.ts'
+import { DatabaseUnavailable } from './database/errors.ts'
+import { genReqId } from './logging.ts'
+import type { Representation } from './representation/types.ts'
+
+interface ApiErrorOptions {
+  /** What the client is told; the catalogue's words when absent. */
+  message?: string
+  /** In place of the catalogue's: VALIDATION_ERROR is 400 for a query and 422 for a body. */
+  status?: number
+  violations?: readonly Violation[]
+  headers?: Record<string, string>
+  /** Seconds. */
+  retryAfter?: number
+  /** What is logged, and never told. */
+  cause?: unknown
+}
+
+/** A failure that a client may see: a code of the catalogue with what is known of it. */
+export class ApiError extends Error {
+  readonly code: FailureCode
+  readonly status: number
+  readonly violations: readonly Violation[]
+  readonly headers: Record<string, string>
+
+  constructor(code: FailureCode, options: ApiErrorOptions = {}) {
+    super(options.message ?? failures[code].message, { cause: options.cause })
+    this.name = 'ApiError'
+    this.code = code
+    this.status = options.status ?? failures[code].status
+    this.violations = options.violations ?? []
+    this.headers = {
+      ...options.headers,
+      ...(options.retryAfter === undefined ? {} : { 'Retry-After': String(options.retryAfter) }),
+    }
+  }
+}
+
+export const apiError = (code: FailureCode, options?: ApiErrorOptions) => new ApiError(code, options)
+
+const MOST_VIOLATIONS = 50
+
+/** All that is wrong with a body (422). */
+export const invalidBody = (violations: readonly Violation[]) =>
+  apiError('VALIDATION_ERROR', { message: 'The body has invalid members', violations })
+
+/** All that is wrong with a query string (400). */
+export const invalidQuery = (violations: readonly Violation[]) =>
+  apiError('VALIDATION_ERROR', { status: 400, message: 'The query has invalid parameters', violations })
+
+/** The same failure with its members named as they stood in the body: `email` as `data.attributes.email`. */
+export function withPrefix(error: unknown, prefix: string): unknown {
+  if (prefix === '' || !(error instanceof ApiError) || error.violations.length === 0) return error
+  const { message, status, headers, cause } = error
+  const violations = error.violations.map((each) => ({ ...each, field: `${prefix}${each.field}` }))
+  return new ApiError(error.code, { message, status, headers, cause, violations })
+}
+
+/** What Fastify itself refuses, by its code. */
+const ofFastify: Record<string, FailureCode> = {
+  FST_ERR_CTP_INVALID_MEDIA_TYPE: 'UNSUPPORTED_MEDIA_TYPE',
+  FST_ERR_CTP_INVALID_TYPE: 'UNSUPPORTED_MEDIA_TYPE',
+  FST_ERR_CTP_BODY_TOO_LARGE: 'PAYLOAD_TOO_LARGE',
+  FST_ERR_CTP_INVALID_CONTENT_LENGTH: 'INVALID_REQUEST',
+  FST_ERR_CTP_EMPTY_JSON_BODY: 'INVALID_REQUEST',
+  FST_ERR_CTP_INVALID_JSON_BODY: 'INVALID_REQUEST',
+  FST_ERR_BAD_URL: 'INVALID_REQUEST',
+  FST_ERR_MAX_PARAM_LENGTH: 'RESOURCE_NOT_FOUND',
+  FST_ERR_NOT_FOUND: 'RESOURCE_NOT_FOUND',
+  ECONNRESET: 'INVALID_REQUEST',
+}
+
+/** Anything that was thrown, as what the client is told. What is not known is a 500, with nothing of it told. */
+export function toApiError(error: unknown): ApiError {
+  if (error instanceof ApiError) return error
+  if (error instanceof DatabaseUnavailable) {
+    return apiError('SERVICE_UNAVAILABLE', { retryAfter: error.retryAfter, cause: error })
+  }
+  const code = error instanceof Error && 'code' in error && typeof error.code === 'string' ? error.code : ''
+  const known = ofFastify[code]
+  return known ? apiError(known, { cause: error }) : apiError('INTERNAL_SERVER_ERROR', { cause: error })
+}
+
+const envelope = (representation: Representation, error: ApiError, requestId: string) =>
+  JSON.stringify(
+    representation.error({
+      code: error.code,
+      message: error.message,
+      request_id: requestId,
+      violations: error.violations.slice(0, MOST_VIOLATIONS),
+    }),
+  )
+
+function sendError(error: unknown, request: FastifyRequest, reply: FastifyReply) {
+  const failure = toApiError(error)
+  if (failure.status >= 500) request.log.error({ err: failure.cause ?? failure }, failure.message)
+  else request.log.debug({ code: failure.code, cause: failure.cause }, failure.message)
+  return reply
+    .code(failure.status)
+    .headers(failure.headers)
+    .header('Cache-Control', 'no-store')
+    .type('application/json; charset=utf-8')
+    .send(envelope(request.server.addressing.of(request.raw).representation, failure, request.id))
+}
+
+/** What Node's HTTP parser refuses before there is a request. */
+const ofParser: Record<string, FailureCode> = {
+  HPE_HEADER_OVERFLOW: 'HEADERS_TOO_LARGE',
+  HPE_CHUNK_EXTENSIONS_OVERFLOW: 'PAYLOAD_TOO_LARGE',
+  ERR_HTTP_REQUEST_TIMEOUT: 'REQUEST_TIMEOUT',
+}
+
+/** Answers a request that could not be parsed, by hand, and ends the connection. */
+export function clientErrorHandler(
+  error: Error & { code?: string; bytesParsed?: number },
+  socket: Socket,
+  representation: Representation,
+) {
+  if (error.code === 'ECONNRESET' || socket.destroyed || !socket.writable) {
+    socket.destroy()
+    return
+  }
+  const failure = apiError(ofParser[error.code ?? ''] ?? 'INVALID_REQUEST')
+  const requestId = genReqId({ headers: {} })
+  const body = envelope(representation, failure, requestId)
+  socket.end(
+    [
+      `HTTP/1.1 ${failure.status} ${STATUS_CODES[failure.status]}`,
+      'Content-Type: application/json; charset=utf-8',
+      `Content-Length: ${Buffer.byteLength(body)}`,
+      'Cache-Control: no-store',
+      `X-Request-Id: ${requestId}`,
+      'Connection: close',
+      '',
+      body,
+    ].join('\r\n'),
+  )
+}
+
+/** For Fastify's `frameworkErrors`: what fails before a route is found, such as a path that cannot be decoded. */
+export const frameworkErrors = (error: FastifyError, request: FastifyRequest, reply: FastifyReply) => {
+  reply.header('X-Request-Id', request.id)
+  sendError(error, request, reply)
+}
+
+async function errors(app: FastifyInstance) {
+  app.setErrorHandler(sendError)
+  app.setNotFoundHandler((request, reply) => sendError(apiError('RESOURCE_NOT_FOUND'), request, reply))
+  app.addHook('onRequest', async (request, reply) => {
+    reply.header('X-Request-Id', request.id)
+  })
+}
+
+export default fp(errors, { name: 'errors' })

@@ -1,0 +1,62 @@
+/** The formats of strings, beside JSON Schema's own, and the Ajv that knows them all. */
+import { Ajv } from 'ajv'
+import addFormats, { type FormatsPluginOptions } from 'ajv-formats'
+
+const currencies = new Set(Intl.supportedValuesOf('currency'))
+
+/** An IANA time zone, in the letter case of the registry. */
+export function isTimeZone(name: string): boolean {
+  if (!/^[A-Za-z]/.test(name)) return false
+  try {
+    const known = new Intl.DateTimeFormat('en', { timeZone: name }).resolvedOptions().timeZone
+    return known === name || known.toLowerCase() !== name.toLowerCase()
+  } catch {
+    return false
+  }
+}
+
+/** The canonical form of a BCP 47 tag, undefined for what is none. */
+export function canonicalLocale(tag: string): string | undefined {
+  try {
+    return Intl.getCanonicalLocales(tag)[0]
+  } catch {
+    return undefined
+  }
+}
+
+export function isHttpsUri(uri: string): boolean {
+  if (!/^https:\/\/[\x21-\x7e]+$/i.test(uri)) return false
+  try {
+    return new URL(uri).hostname !== ''
+  } catch {
+    return false
+  }
+}
+
+const formats = {
+  'iso-4217': (code: string) => currencies.has(code),
+  'time-zone': isTimeZone,
+  'bcp-47': (tag: string) => canonicalLocale(tag) !== undefined,
+  'https-uri': isHttpsUri,
+}
+
+/** For the serializer, which tells the alternatives of a schema apart by validating: what the house's formats are called. */
+export const serializerOptions = { ajv: { strict: false, formats } }
+
+const standard: FormatsPluginOptions = { mode: 'full', formats: ['email', 'uuid', 'date', 'date-time'] }
+
+/** A validator that finds all that is wrong, and changes nothing: no coercion, no defaults, nothing removed. */
+export function createAjv(): Ajv {
+  const ajv = new Ajv({
+    allErrors: true,
+    coerceTypes: false,
+    useDefaults: false,
+    removeAdditional: false,
+    strict: true,
+    strictTypes: false,
+    formats,
+    keywords: ['x-trim', 'x-multiline'],
+  })
+  addFormats.default(ajv, standard)
+  return ajv
+}
