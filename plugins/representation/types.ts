@@ -1,0 +1,59 @@
+/** What a version is: one way to write the same resources. */
+import type { TObject, TSchema } from '@sinclair/typebox'
+import type { Violation } from '../../schemas/error.ts'
+
+/** A resource as a collection hands it over: its members as they stand on the wire, and what was included. */
+export interface Entity {
+  type: string
+  members: { id: string } & Record<string, unknown>
+  relations?: Record<string, readonly Entity[] | Entity | null>
+}
+
+export interface Meta {
+  includes?: Record<string, { has_more: boolean; truncated: string[] }>
+}
+
+export type Pagination =
+  | { cursor: string | null; has_more: boolean }
+  | { page: number; limit: number; total: number; total_pages: number }
+
+export interface Failure {
+  code: string
+  message: string
+  request_id: string
+  violations: readonly Violation[]
+}
+
+/** A resource's schema as a version writes it: its type, its members, the relations it may carry. */
+export interface Shape {
+  type: string
+  members: TObject
+  /** Whether `fields` and `include` may change the shape: then only the id is sure to be there. */
+  selectable: boolean
+  relations?: Record<string, { shape: Shape; many: boolean }>
+}
+
+/** A body as its members, and where they stood in it, for the errors. */
+export interface ReadBody {
+  members: unknown
+  /** The path of the members in the body as sent: '' or 'data.attributes.' */
+  prefix: string
+}
+
+export interface Representation {
+  version: number
+  one(entity: Entity, meta: Meta): unknown
+  many(entities: readonly Entity[], pagination: Pagination, meta: Meta): unknown
+  error(failure: Failure): unknown
+  /**
+   * Reads a body. `id` is the addressed resource's, undefined where one is created.
+   * @throws ApiError 400, 409, 422
+   */
+  body(sent: unknown, type: string, id: string | undefined): ReadBody
+  schemas: {
+    one(shape: Shape): TSchema
+    many(shape: Shape): TSchema
+    body(members: TObject, type: string): TSchema
+    error: TSchema
+  }
+}
