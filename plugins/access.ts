@@ -1,0 +1,143 @@
+/** Who may do what: the word beside each route, the rules behind it, and what they mean for one row and for a list. */
+import type { FastifyInstance } from 'fastify'
+import fp from 'fastify-plugin'
+import { apiError } from './errors.ts'
+
+export type Role = 'member' | 'manager' | 'admin'
+
+export const verbs = ['list', 'read', 'create', 'replace', 'update', 'remove'] as const
+export type Verb = (typeof verbs)[number]
+
+/** Who calls. */
+export interface Actor {
+  userId: string
+  role: Role
+  /** What the credential is limited to: `products:read`, `orders:write`, ..., `*`. */
+  scopes: ReadonlySet<string>
+  credential: 'token' | 'api_key' | 'bootstrap_key'
+}
+
+/** Stands in a condition for the caller's own id. */
+export const CALLER: unique symbol = Symbol('the caller')
+
+/** What a row must be: each of the members named has that value. */
+export type Condition = Readonly<Record<string, string | typeof CALLER>>
+
+/** Every row, none, or those that meet any one of some conditions. */
+export type Rule = boolean | readonly Condition[]
+
+/** For each verb and each role a rule; none means no. */
+export type Access = Readonly<Record<Verb, Partial<Record<Role, Rule>>>>
+
+/** The rule that binds a caller. */
+export const ruleFor = (access: Access, verb: Verb, actor: Actor): Rule => access[verb][actor.role] ?? false
+
+/** Whether a rule lets one row through. */
+export const allows = (rule: Rule, row: Readonly<Record<string, unknown>>, actor: Actor): boolean =>
+  typeof rule === 'boolean'
+    ? rule
+    : rule.some((condition) =>
+        Object.entries(condition).every(
+          ([member, value]) => row[member] === (value === CALLER ? actor.userId : value),
+        ),
+      )
+
+/** The members that a rule looks at. */
+export const membersOf = (rule: Rule): string[] =>
+  typeof rule === 'boolean' ? [] : [...new Set(rule.flatMap((condition) => Object.keys(condition)))]
+
+/** The scope that a verb on a collection needs. */
+export const scopeOf = (collection: string, verb: Verb) =>
+  `${collection}:${verb === 'list' || verb === 'read' ? 'read' : 'write'}`
+
+export const hasScope = (actor: Actor, scope: string) => actor.scopes.has('*') || actor.scopes.has(scope)
+
+/** @throws ApiError 403, naming the scope */
+export function requireScope(actor: Actor, scope: string) {
+  if (!hasScope(actor, scope)) {
+    throw apiError('FORBIDDEN', { message: `The credential lacks the scope ${scope}` })
+  }
+}
+
+/** The word beside a route: 'public', or a collection's verb. */
+export type AccessWord = 'public' | `${string}:${Verb}`
+
+declare module 'fastify' {
+  interface FastifyContextConfig {
+    access?: AccessWord
+  }
+  interface FastifyRequest {
+    /** Who calls; on routes whose access word is 'public', nobody. */
+    actor: Actor | null
+  }
+}
+
+/** What stands behind an access word. */
+export interface Guard {
+  access: Access
+  /** The scope's first part, undefined where no scope is asked for. */
+  collection: string | undefined
+}
+
+/** A row that exists and is refused: 403, or 404 where its existence is a secret. */
+export const createRefusal = (hideForbidden: boolean) => () =>
+  hideForbidden
+    ? apiError('RESOURCE_NOT_FOUND')
+    : apiError('FORBIDDEN', { message: 'Not allowed on this resource' })
+
+async function access(app: FastifyInstance, options: { hideForbidden: boolean }) {
+  const guards = new Map<string, Guard>()
+  const routes: { url: string; method: string | string[]; config?: { access?: AccessWord } }[] = []
+
+  app.decorate('guards', guards)
+  app.decorate('refusal', createRefusal(options.hideForbidden))
+  app.addHook('onRoute', (route) => {
+    routes.push(route)
+    if (route.config?.access !== undefined && route.config.access !== 'public') {
+      route.schema = { ...route.schema, security: [{ bearer: [] }, { apiKey: [] }] }
+    }
+  })
+  app.addHook('onReady', async () => {
+    const bare = routes.filter(({ config }) => {
+      const word = config?.access
+      return word === undefined || (word !== 'public' && !guards.has(word))
+    })
+    if (bare.length > 0) {
+      const names = bare.map(({ method, url }) => `${[method].flat().join('|')} ${url}`)
+      throw new Error(`These routes declare no access word, or one that nobody defined: ${names.join(', ')}`)
+    }
+  })
+}
+
+/** The words of a collection, one for each verb. */
+export function defineWords(app: FastifyInstance, collection: string, guard: Guard) {
+  for (const verb of verbs) app.guards.set(`${collection}:${verb}`, guard)
+}
+
+/** In a version's scope, after authentication: what the role or the scope never has is 403 before any look-up. */
+export const guard = fp(
+  async (app: FastifyInstance) => {
+    app.addHook('onRequest', async (request) => {
+      const word = request.routeOptions.config.access
+      if (word === undefined || word === 'public') return
+      const { actor } = request
+      const found = app.guards.get(word)
+      if (!actor || !found) throw apiError('UNAUTHORIZED')
+      const verb = verbs.find((known) => word.endsWith(`:${known}`))
+      if (verb === undefined || ruleFor(found.access, verb, actor) === false) {
+        throw apiError('FORBIDDEN', { message: `The role ${actor.role} may not do this` })
+      }
+      if (found.collection !== undefined) requireScope(actor, scopeOf(found.collection, verb))
+    })
+  },
+  { name: 'guard', dependencies: ['access', 'auth'] },
+)
+
+declare module 'fastify' {
+  interface FastifyInstance {
+    guards: Map<string, Guard>
+    refusal: ReturnType<typeof createRefusal>
+  }
+}
+
+export default fp(access, { name: 'access', dependencies: ['errors'] })

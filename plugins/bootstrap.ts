@@ -1,0 +1,73 @@
+/** The first admin of an empty database, and, where nobody named one, a key to begin with. */
+import { randomBytes } from 'node:crypto'
+import { v7 as uuid } from 'uuid'
+import { searchText } from './collection/fold.ts'
+import type { Connection, Database } from './database/index.ts'
+import { hashKey, makeKey, prefixOf } from './keys.ts'
+import { hashPassword } from './passwords.ts'
+
+export interface BootstrapOptions {
+  email: string
+  password: string | undefined
+  /** Whether ADMIN_API_KEY is set. */
+  hasKey: boolean
+  /** Whether an admin and a key are made where none were named. */
+  mayMake: boolean
+}
+
+/** What was made, to be shown once. */
+export interface FirstCredentials {
+  email: string
+  password: string
+  key: string
+}
+
+/** Replicas may start together; any number that nobody else uses. */
+const LOCK = 4_271_993_006
+const NAME = 'Admin'
+const YEAR = 365
+
+async function insertAdmin(tx: Connection, email: string, password: string | undefined): Promise<string> {
+  const id = uuid()
+  const hash = password === undefined ? null : await hashPassword(password)
+  const search = searchText({ name: NAME, email }, ['name', 'email'])
+  await tx.run(
+    `insert into users (id, name, email, role, password_hash, search) values ($1, $2, $3, 'admin', $4, $5)`,
+    [id, NAME, email, hash, search],
+  )
+  return id
+}
+
+async function insertKey(tx: Connection, userId: string): Promise<string> {
+  const key = makeKey()
+  await tx.run(
+    `insert into api_keys (id, user_id, name, prefix, key_hash, scopes, expires_at)
+     values ($1, $2, 'First key', $3, $4, '["*"]', now() + make_interval(days => $5))`,
+    [uuid(), userId, prefixOf(key), hashKey(key), YEAR],
+  )
+  return key
+}
+
+/**
+ * Makes the first admin where there is no user yet.
+ * @returns what it had to invent, undefined where everything was named or there is somebody already
+ */
+export async function bootstrap(
+  database: Database,
+  { email, password, hasKey, mayMake }: BootstrapOptions,
+): Promise<FirstCredentials | undefined> {
+  const address = email.toLowerCase()
+  return database.transaction(async (tx) => {
+    await tx.run('select pg_advisory_xact_lock($1)', [LOCK])
+    const [somebody] = await tx.run('select 1 from users limit 1')
+    if (somebody) return undefined
+    if (password !== undefined || hasKey) {
+      await insertAdmin(tx, address, password)
+      return undefined
+    }
+    if (!mayMake) return undefined
+    const made = randomBytes(18).toString('base64url')
+    const id = await insertAdmin(tx, address, made)
+    return { email: address, password: made, key: await insertKey(tx, id) }
+  })
+}
