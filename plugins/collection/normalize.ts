@@ -1,0 +1,49 @@
+/** Strings of a body in one form: NFC, LF, trimmed; and those that no JSON reader should have to bear, refused. */
+import type { TSchema } from '@sinclair/typebox'
+import type { Violation } from '../../schemas/error.ts'
+import { canonicalLocale } from '../formats.ts'
+import { isObject } from '../representation/body.ts'
+
+// Control characters, save, where lines are welcome, the newline and the tab.
+const control = /\p{Cc}/u
+const controlInLines = /(?![\n\t])\p{Cc}/u
+
+/** Forms that a format has of its own. */
+const canonical: Record<string, (text: string) => string> = {
+  email: (text) => text.toLowerCase(),
+  'bcp-47': (text) => canonicalLocale(text) ?? text,
+}
+
+function normalizeText(sent: string, schema: TSchema, path: string, violations: Violation[]): string {
+  if (!sent.isWellFormed()) {
+    violations.push({ field: path, message: 'must not hold a lone surrogate', code: 'INVALID_FORMAT' })
+    return sent.toWellFormed()
+  }
+  const text = sent.normalize('NFC').replaceAll('\r\n', '\n')
+  const trimmed = schema['x-trim'] === false ? text : text.trim()
+  if ((schema['x-multiline'] ? controlInLines : control).test(trimmed)) {
+    violations.push({ field: path, message: 'must not hold control characters', code: 'INVALID_FORMAT' })
+  }
+  const form = canonical[schema.format]
+  return form ? form(trimmed) : trimmed
+}
+
+function walk(value: unknown, schema: TSchema | undefined, path: string, violations: Violation[]): unknown {
+  if (!schema) return value
+  if (typeof value === 'string') return normalizeText(value, schema, path, violations)
+  const below = (segment: string | number) => (path === '' ? `${segment}` : `${path}.${segment}`)
+  if (Array.isArray(value)) return value.map((item, i) => walk(item, schema.items, below(i), violations))
+  if (!isObject(value)) return value
+  return Object.fromEntries(
+    Object.entries(value).map(([name, member]) => [
+      name,
+      walk(member, schema.properties?.[name], below(name), violations),
+    ]),
+  )
+}
+
+/** The members as they are checked and stored, and the strings that cannot be. */
+export function normalize(members: unknown, schema: TSchema): { value: unknown; violations: Violation[] } {
+  const violations: Violation[] = []
+  return { value: walk(members, schema, '', violations), violations }
+}

@@ -1,0 +1,123 @@
+/** Rows as entities: the members asked for, moments in the wire's form, and what was included. */
+
+import { type Actor, allows, type Rule, requireScope, ruleFor, scopeOf } from '../access.ts'
+import type { Connection } from '../database/types.ts'
+import type { Entity, Meta } from '../representation/types.ts'
+import type { AnyCard, Relation, Row } from './define.ts'
+import { createSelect, type Select } from './select.ts'
+
+const MOST_RELATED = 20
+
+/** PostgreSQL's text of a moment in UTC, as RFC 3339 with milliseconds. */
+export function toTimestamp(moment: string): string {
+  const fraction = moment.slice(19).match(/^\.(\d+)/)?.[1] ?? ''
+  return `${moment.slice(0, 10)}T${moment.slice(11, 19)}.${fraction.slice(0, 3).padEnd(3, '0')}Z`
+}
+
+const selects = new WeakMap<AnyCard, Select>()
+
+/** The statements of a card, made once. */
+export function selectOf(card: AnyCard): Select {
+  const known = selects.get(card)
+  if (known) return known
+  const made = createSelect(card)
+  selects.set(card, made)
+  return made
+}
+
+const moments = new WeakMap<AnyCard, ReadonlySet<string>>()
+
+const momentsOf = (card: AnyCard): ReadonlySet<string> => {
+  const known = moments.get(card)
+  if (known) return known
+  const names = Object.entries(card.schemas.read.properties)
+    .filter(([, member]) => member.format === 'date-time')
+    .map(([name]) => name)
+  const made = new Set(names)
+  moments.set(card, made)
+  return made
+}
+
+/** A row's members as they stand on the wire. */
+export function membersOf(card: AnyCard, row: Row, fields: readonly string[] | undefined): Entity['members'] {
+  const dates = momentsOf(card)
+  const members: Entity['members'] = { id: row.id }
+  for (const name of fields ?? Object.keys(card.schemas.read.properties)) {
+    const value = row[name]
+    members[name] = dates.has(name) && typeof value === 'string' ? toTimestamp(value) : value
+  }
+  return members
+}
+
+/** The relations of some rows: what to show beside each, and what shapes the entity tag. */
+export interface Included {
+  of(row: Row): Entity['relations']
+  meta: Meta
+  /** The ids and revisions of all that was included. */
+  tag: string
+}
+
+const nothing: Included = { of: () => undefined, meta: {}, tag: '' }
+
+async function includeOne(
+  connection: Connection,
+  rows: readonly Row[],
+  name: string,
+  relation: Relation,
+  actor: Actor,
+) {
+  const related = relation.to()
+  const rule = ruleFor(related.access, 'read', actor)
+  const keys = [...new Set(rows.map((row) => String(row[relation.local])))]
+  const limit = relation.many ? MOST_RELATED + 1 : 1
+  const found = await selectOf(related).related(connection, relation, keys, { rule, actor, limit })
+  const byKey = new Map<string, Row[]>()
+  for (const row of found) {
+    const key = String(row.parent_key)
+    byKey.set(key, [...(byKey.get(key) ?? []), row])
+  }
+  const most = relation.all ? Number.POSITIVE_INFINITY : MOST_RELATED
+  const entity = (row: Row): Entity => ({ type: related.name, members: membersOf(related, row, undefined) })
+  const truncated = rows.filter((row) => (byKey.get(String(row[relation.local]))?.length ?? 0) > most)
+  return {
+    name,
+    many: relation.many,
+    of(row: Row) {
+      const mine = byKey.get(String(row[relation.local])) ?? []
+      const [first] = mine
+      return relation.many ? mine.slice(0, most).map(entity) : first ? entity(first) : null
+    },
+    meta: { has_more: truncated.length > 0, truncated: truncated.map(({ id }) => id) },
+    tag: `${name}:${found.map((row) => `${row.parent_key}/${row.id}/${row.revision}`).join()}`,
+  }
+}
+
+/**
+ * Reads what `include` asks for: one statement for each relation, whatever the number of rows.
+ * @throws ApiError 403 where the credential lacks the relation's read scope
+ */
+export async function include(
+  connection: Connection,
+  card: AnyCard,
+  rows: readonly Row[],
+  names: readonly string[],
+  actor: Actor,
+): Promise<Included> {
+  if (names.length === 0) return nothing
+  const relations = names.flatMap((name) => {
+    const relation = card.relations[name]
+    return relation ? [{ name, relation }] : []
+  })
+  for (const { relation } of relations) requireScope(actor, scopeOf(relation.to().name, 'read'))
+  const found = await Promise.all(
+    relations.map(({ name, relation }) => includeOne(connection, rows, name, relation, actor)),
+  )
+  const many = found.filter((each) => each.many)
+  return {
+    of: (row) => Object.fromEntries(found.map((each) => [each.name, each.of(row)])),
+    meta: many.length > 0 ? { includes: Object.fromEntries(many.map(({ name, meta }) => [name, meta])) } : {},
+    tag: found.map(({ tag }) => tag).join(';'),
+  }
+}
+
+export const mayRead = (rule: Rule, row: Row, actor: Actor) => allows(rule, row, actor)

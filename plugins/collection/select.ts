@@ -1,0 +1,315 @@
+/** From a plan to SQL: built by Drizzle once for each shape, then run as a prepared statement with the values. */
+import {
+  and,
+  asc,
+  desc,
+  eq,
+  fillPlaceholders,
+  getTableColumns,
+  getTableName,
+  gte,
+  lt,
+  or,
+  type SQL,
+  type SQLWrapper,
+  sql,
+} from 'drizzle-orm'
+import { type PgColumn, PgDialect, QueryBuilder } from 'drizzle-orm/pg-core'
+import { type Actor, CALLER, membersOf, type Rule } from '../access.ts'
+import type { Connection, Param } from '../database/types.ts'
+import type { AnyCard, Relation, Row, SortKey } from './define.ts'
+import { patternsOf } from './fold.ts'
+import type { ListQuery, Sort } from './query.ts'
+
+const build = new QueryBuilder()
+const dialect = new PgDialect()
+
+interface Statement {
+  text: string
+  params: unknown[]
+}
+
+type Values = Readonly<Record<string, Param>>
+
+const MOST_STATEMENTS = 2000
+
+/** Statements by the key of their shape. A caller can ask for many shapes: the oldest make room. */
+function createStatements() {
+  const statements = new Map<string, Statement>()
+  return (key: string, make: () => { toSQL(): { sql: string; params: unknown[] } }): Statement => {
+    const known = statements.get(key)
+    if (known) return known
+    const { sql: text, params } = make().toSQL()
+    const statement = { text, params }
+    if (statements.size >= MOST_STATEMENTS) statements.delete(statements.keys().next().value ?? '')
+    statements.set(key, statement)
+    return statement
+  }
+}
+
+const run = async (connection: Connection, { text, params }: Statement, values: Values) =>
+  (await connection.run(text, fillPlaceholders(params, { ...values }) as Param[])) as Row[]
+
+const value = (name: string) => sql.placeholder(name)
+
+/** A rule as a condition on rows; undefined where it lets all through. */
+function ruleCondition(columns: Record<string, PgColumn>, rule: Rule): SQL | undefined {
+  if (rule === true) return undefined
+  if (rule === false) return sql`false`
+  return or(
+    ...rule.map((condition) =>
+      and(
+        ...Object.entries(condition).map(([member, wanted]) =>
+          eq(columnOf(columns, member), wanted === CALLER ? value('caller') : wanted),
+        ),
+      ),
+    ),
+  )
+}
+
+function columnOf(columns: Record<string, PgColumn>, name: string): PgColumn {
+  const column = columns[name]
+  if (!column) throw new Error(`There is no column ${name}`)
+  return column
+}
+
+const isColumn = (key: SortKey): key is PgColumn => !('ascending' in key)
+
+const sortExpression = (key: SortKey, descending: boolean): SQLWrapper =>
+  isColumn(key) ? key : descending ? key.descending : key.ascending
+
+/** What the sort compares, as a cursor says it; the id always ends it. */
+interface Term {
+  name: string
+  expression: SQLWrapper
+  descending: boolean
+  /** In place of NULL. */
+  ofNull: string
+  /** The PostgreSQL type to read a cursor's text as. */
+  type: string
+}
+
+function termsOf(card: AnyCard, sorts: readonly Sort[]): Term[] {
+  const terms = sorts.map(({ name, descending }): Term => {
+    const key = card.sorts[name]
+    if (!key) throw new Error(`${card.name} cannot be sorted by ${name}`)
+    const column = isColumn(key) ? key : key.column
+    const nulls = isColumn(key) ? '' : descending ? key.nulls.descending : key.nulls.ascending
+    return {
+      name,
+      expression: sortExpression(key, descending),
+      descending,
+      ofNull: nulls,
+      type: column.getSQLType().replace(/ collate .*/i, ''),
+    }
+  })
+  const last = terms.at(-1)
+  return [
+    ...terms,
+    { name: 'id', expression: card.table.id, descending: last?.descending ?? true, ofNull: '', type: 'uuid' },
+  ]
+}
+
+const cursorValue = (i: number, term: Term) => sql`${value(`at${i}`)}::${sql.raw(term.type)}`
+
+/** Rows after a position. Where all go one way, a comparison of rows, which an index walks to at once. */
+function after(terms: readonly Term[]): SQL | undefined {
+  const down = terms[0]?.descending ?? false
+  if (terms.every(({ descending }) => descending === down)) {
+    const keys = sql.join(
+      terms.map(({ expression }) => expression),
+      sql`, `,
+    )
+    const values = sql.join(
+      terms.map((term, i) => cursorValue(i, term)),
+      sql`, `,
+    )
+    return sql`(${keys}) ${sql.raw(down ? '<' : '>')} (${values})`
+  }
+  // Mixed directions: equal in the first ones and beyond in the next. The bound on the first alone lets its index help.
+  const beyond = (term: Term, i: number) =>
+    sql`${term.expression} ${sql.raw(term.descending ? '<' : '>')} ${cursorValue(i, term)}`
+  const cases = terms.map((term, i) =>
+    and(
+      ...terms.slice(0, i).map((before, j) => sql`${before.expression} = ${cursorValue(j, before)}`),
+      beyond(term, i),
+    ),
+  )
+  const first = terms[0]
+  if (!first) return undefined
+  return and(
+    sql`${first.expression} ${sql.raw(first.descending ? '<=' : '>=')} ${cursorValue(0, first)}`,
+    or(...cases),
+  )
+}
+
+const WHOLE_DAY = 'T00:00:00Z'
+
+/** The statements of one collection. */
+export function createSelect(card: AnyCard) {
+  const statement = createStatements()
+  const columns: Record<string, PgColumn> = getTableColumns(card.table)
+  const members = Object.keys(card.schemas.read.properties).filter((name) => name in columns)
+
+  /** The columns to read: the members asked for, and what the kernel itself needs of a row. */
+  const selection = (fields: readonly string[] | undefined, also: readonly string[]) =>
+    Object.fromEntries(
+      [...new Set([...(fields ?? members), 'id', 'revision', 'updated_at', ...also])]
+        .filter((name) => name in columns)
+        .map((name) => [name, columnOf(columns, name)]),
+    )
+
+  const localsOf = (include: readonly string[]) =>
+    include.flatMap((name) => card.relations[name]?.local ?? [])
+
+  const filterShape = (query: ListQuery) =>
+    [
+      Object.keys(query.filters).join(),
+      query.createdAfter === undefined ? '' : 'a',
+      query.createdBefore === undefined ? '' : 'b',
+      query.words.length,
+    ].join('|')
+
+  const conditions = (query: ListQuery, rule: Rule, parent: boolean): (SQL | undefined)[] => [
+    parent && card.parent ? eq(columnOf(columns, card.parent.member), value('parent')) : undefined,
+    ...Object.keys(query.filters).map((name) => eq(columnOf(columns, name), value(`filter_${name}`))),
+    query.createdAfter === undefined ? undefined : gte(card.table.created_at, value('after')),
+    query.createdBefore === undefined ? undefined : lt(card.table.created_at, value('before')),
+    ...query.words.map((_, i) => sql`${columnOf(columns, 'search')} like ${value(`word${i}`)}`),
+    ruleCondition(columns, rule),
+  ]
+
+  const valuesOf = (query: ListQuery, actor: Actor, parent: string | undefined): Values => ({
+    caller: actor.userId,
+    ...(parent === undefined ? {} : { parent }),
+    ...Object.fromEntries(Object.entries(query.filters).map(([name, wanted]) => [`filter_${name}`, wanted])),
+    ...(query.createdAfter === undefined ? {} : { after: query.createdAfter + WHOLE_DAY }),
+    ...(query.createdBefore === undefined ? {} : { before: query.createdBefore + WHOLE_DAY }),
+    ...Object.fromEntries(patternsOf(query.words).map((pattern, i) => [`word${i}`, pattern])),
+  })
+
+  return {
+    columns,
+
+    /** One row by its id, with the columns that access and includes look at. */
+    one(
+      connection: Connection,
+      id: string,
+      options: { fields?: readonly string[] | undefined; also?: readonly string[]; lock?: boolean },
+    ) {
+      const { fields, also = [], lock = false } = options
+      const key = `one|${fields?.join() ?? '*'}|${also.join()}|${lock}`
+      const found = statement(key, () => {
+        const query = build
+          .select(selection(fields, also))
+          .from(card.table)
+          .where(eq(card.table.id, value('id')))
+        return lock ? query.for('update') : query
+      })
+      return run(connection, found, { id }).then((rows) => rows[0])
+    },
+
+    /** The columns that a rule and includes need of a row beside the members asked for. */
+    needs: (rule: Rule, include: readonly string[]) => [
+      ...membersOf(rule),
+      ...localsOf(include),
+      ...(card.parent ? [card.parent.member] : []),
+    ],
+
+    /** One row more than a page, to tell whether there is another. */
+    async page(
+      connection: Connection,
+      query: ListQuery,
+      scope: {
+        rule: Rule
+        actor: Actor
+        parent: string | undefined
+        position: readonly string[] | undefined
+      },
+    ): Promise<Row[]> {
+      const { rule, actor, parent, position } = scope
+      const terms = termsOf(card, query.sorts)
+      const key = [
+        'page',
+        actor.role,
+        filterShape(query),
+        terms.map(({ name, descending }) => `${descending ? '-' : ''}${name}`).join(),
+        query.fields?.join() ?? '*',
+        query.include.join(),
+        position ? 'c' : '',
+        query.page === undefined ? '' : 'p',
+      ].join('|')
+      const found = statement(key, () => {
+        const rows = build
+          .select(
+            selection(query.fields, [...query.sorts.map(({ name }) => name), ...localsOf(query.include)]),
+          )
+          .from(card.table)
+          .where(and(...conditions(query, rule, parent !== undefined), position ? after(terms) : undefined))
+          .orderBy(
+            ...terms.map(({ expression, descending }) => (descending ? desc(expression) : asc(expression))),
+          )
+          .limit(value('limit'))
+        return query.page === undefined ? rows : rows.offset(value('offset'))
+      })
+      return run(connection, found, {
+        ...valuesOf(query, actor, parent),
+        ...Object.fromEntries((position ?? []).map((text, i) => [`at${i}`, text])),
+        limit: query.limit + 1,
+        offset: query.page === undefined ? 0 : (query.page - 1) * query.limit,
+      })
+    },
+
+    async count(
+      connection: Connection,
+      query: ListQuery,
+      scope: { rule: Rule; actor: Actor; parent: string | undefined },
+    ): Promise<number> {
+      const { rule, actor, parent } = scope
+      const found = statement(`count|${actor.role}|${filterShape(query)}`, () =>
+        build
+          .select({ count: sql`count(*)`.as('count') })
+          .from(card.table)
+          .where(and(...conditions(query, rule, parent !== undefined))),
+      )
+      const [row] = await run(connection, found, valuesOf(query, actor, parent))
+      return Number(row?.count ?? 0)
+    },
+
+    /** Where a row stands in a sort, for a cursor. */
+    position: (row: Row, sorts: readonly Sort[]): string[] =>
+      termsOf(card, sorts).map(({ name, ofNull }) => (row[name] === null ? ofNull : String(row[name]))),
+
+    /**
+     * The related rows of many parents in one statement, newest first, each with its parent's key as `parent_key`;
+     * of a to-many relation one more than is shown of each.
+     */
+    async related(
+      connection: Connection,
+      relation: Relation,
+      keys: readonly string[],
+      scope: { rule: Rule; actor: Actor; limit: number },
+    ): Promise<Row[]> {
+      if (keys.length === 0) return []
+      const { rule, actor, limit } = scope
+      const own = selection(undefined, [])
+      const { through } = relation
+      const key = `related|${relation.foreign}|${through ? getTableName(through.table) : ''}|${actor.role}|${relation.all ?? false}`
+      const found = statement(key, () => {
+        const where = and(
+          through ? eq(through.foreign, sql`p.key`) : eq(columnOf(columns, relation.foreign), sql`p.key`),
+          ruleCondition(columns, rule),
+        )
+        const from = build.select(own).from(card.table)
+        const joined = through ? from.innerJoin(through.table, eq(through.other, card.table.id)) : from
+        const ordered = joined.where(where).orderBy(desc(card.table.created_at), desc(card.table.id))
+        const related = relation.all ? ordered : ordered.limit(value('limit'))
+        const list = sql`select p.key as parent_key, t.* from unnest(${value('keys')}::uuid[]) as p(key) cross join lateral ${related} as t`
+        return { toSQL: () => dialect.sqlToQuery(list) }
+      })
+      return run(connection, found, { keys: `{${keys.join()}}`, caller: actor.userId, limit })
+    },
+  }
+}
+
+export type Select = ReturnType<typeof createSelect>

@@ -1,0 +1,76 @@
+/** Conditional requests (RFC 9110, section 13): entity tags from revisions, 304, 412, 428. */
+import { createHash } from 'node:crypto'
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import { apiError } from './errors.ts'
+
+const hash = (text: string) => createHash('sha1').update(text).digest('base64url').slice(0, 12)
+
+/** The strong tag of one resource: its revision, and a hash over all else that shapes the representation. */
+export const strongTag = (revision: number, shape: string) => `"${revision}-${hash(shape)}"`
+
+/** The weak tag of a list. */
+export const weakTag = (content: string) => `W/"${hash(content)}"`
+
+/** The tags of an If-Match or If-None-Match; `*` for any. What is no tag matches nothing. */
+const tagsOf = (header: string): '*' | string[] =>
+  header.trim() === '*' ? '*' : (header.match(/(?:W\/)?"[\x21\x23-\x7e\x80-\xff]*"/g) ?? [])
+
+const opaque = (tag: string) => tag.replace(/^W\//, '')
+
+/** The second that an HTTP date names (RFC 9110, section 5.6.7), undefined for what is none: such a header is ignored. */
+function secondOf(header: string | undefined): number | undefined {
+  if (header === undefined || !/^[A-Z][a-z]{2,8},? /.test(header)) return undefined
+  const time = Date.parse(header)
+  return Number.isNaN(time) ? undefined : Math.floor(time / 1000)
+}
+
+const secondOfRow = (updatedAt: string) => Math.floor(Date.parse(updatedAt) / 1000)
+
+/** Last-Modified, which knows whole seconds only. */
+export const lastModified = (updatedAt: string) => new Date(secondOfRow(updatedAt) * 1000).toUTCString()
+
+/** Whether what the client has is still what it would get (13.1.2, and 13.1.3 where no tag was sent). */
+export function isFresh(request: FastifyRequest, tag: string, updatedAt: string | undefined): boolean {
+  const noneMatch = request.headers['if-none-match']
+  if (noneMatch !== undefined) {
+    const tags = tagsOf(noneMatch)
+    return tags === '*' || tags.some((each) => opaque(each) === opaque(tag))
+  }
+  const since = secondOf(request.headers['if-modified-since'])
+  return since !== undefined && updatedAt !== undefined && secondOfRow(updatedAt) <= since
+}
+
+/** What a write asks of the row that it finds. */
+export interface Precondition {
+  /** @throws ApiError 412, with the current tag */
+  check(row: { revision: number; updated_at: string }, currentTag: string): void
+}
+
+/**
+ * Reads the preconditions of a write (13.1.1, 13.1.2, 13.1.4).
+ * @throws ApiError 428 where If-Match is required and absent
+ */
+export function readPrecondition(request: FastifyRequest, required: boolean): Precondition {
+  const { 'if-match': match, 'if-none-match': noneMatch, 'if-unmodified-since': unmodified } = request.headers
+  const failed = (tag: string) => apiError('PRECONDITION_FAILED', { headers: { ETag: tag } })
+  const revisions = match === undefined ? undefined : tagsOf(match)
+  const since = secondOf(unmodified)
+  return {
+    check({ revision, updated_at }, tag) {
+      if (required && match === undefined) throw apiError('PRECONDITION_REQUIRED')
+      if (revisions !== undefined && revisions !== '*') {
+        // The revision alone: how the client had it represented does not matter. A weak tag counts as its strong
+        // one, since proxies that compress weaken tags.
+        if (!revisions.some((each) => opaque(each).startsWith(`"${revision}-`))) throw failed(tag)
+      } else if (match === undefined && since !== undefined && secondOfRow(updated_at) > since)
+        throw failed(tag)
+      if (noneMatch !== undefined) {
+        const tags = tagsOf(noneMatch)
+        if (tags === '*' || tags.some((each) => opaque(each).startsWith(`"${revision}-`))) throw failed(tag)
+      }
+    },
+  }
+}
+
+/** A 304 carries what the 200 would have, save the body. */
+export const notModified = (reply: FastifyReply) => reply.code(304).send()
