@@ -1,0 +1,125 @@
+/** Orders: they price their items, and take and return stock, in the transaction of the write itself. */
+import { orderProducts, orders } from '../../drizzle/tables.ts'
+import type { Violation } from '../../schemas/error.ts'
+import { Order, OrderChange, OrderCreate } from '../../schemas/orders.ts'
+import { type Actor, CALLER } from '../access.ts'
+import { type AnyCard, defineCollection } from '../collection/define.ts'
+import { same } from '../collection/store.ts'
+import { apiError, invalidBody } from '../errors.ts'
+import { link, release, reserve, type Wanted } from './orders/stock.ts'
+import { productsCard } from './products.ts'
+import { usersCard } from './users.ts'
+
+type OrderRow = typeof orders.$inferSelect
+type Status = OrderRow['status']
+
+const own = [{ user_id: CALLER }] as const
+const mine = { admin: true, manager: true, member: own } as const
+
+/** Whether a move gives the stock back: cancelling does, and refunding what was not shipped. */
+const givesBack = (from: Status, to: Status) =>
+  (from === 'pending' && to === 'cancelled') || (from === 'paid' && to === 'refunded')
+
+/** No product twice. */
+function checkItems({ items }: { items?: readonly { product_id: string }[] }): Violation[] {
+  const seen = new Set<string>()
+  return (items ?? []).flatMap(({ product_id }, i) => {
+    const id = product_id.toLowerCase()
+    if (!seen.has(id)) {
+      seen.add(id)
+      return []
+    }
+    return [{ field: `items.${i}.product_id`, message: 'is in the order already', code: 'INVALID_VALUE' }]
+  })
+}
+
+const wanted = (items: readonly Wanted[]): Wanted[] =>
+  items.map(({ product_id, quantity }) => ({ product_id: product_id.toLowerCase(), quantity }))
+
+/** What members may change of their own order: its content while it is pending, and then to cancel it. */
+function guardMember(current: OrderRow, next: Pick<OrderRow, 'status'>, actor: Actor) {
+  if (actor.role !== 'member') return
+  const allowed = current.status === 'pending' && (next.status === 'pending' || next.status === 'cancelled')
+  if (!allowed) throw apiError('FORBIDDEN', { message: 'Members change an order only while it is pending' })
+}
+
+export const ordersCard: AnyCard = defineCollection({
+  name: 'orders',
+  singular: 'Order',
+  plural: 'Orders',
+  description: 'Products in quantities, as they were when ordered. Creating one takes its stock',
+  table: orders,
+  schemas: { read: Order, create: OrderCreate, change: OrderChange },
+  immutable: ['user_id'],
+  kept: ['status'],
+  filters: ['status', 'user_id'],
+  sorts: {
+    number: orders.number,
+    total_amount: orders.total_amount,
+    created_at: orders.created_at,
+    updated_at: orders.updated_at,
+  },
+  search: ['number', 'note'],
+  relations: {
+    user: { to: () => usersCard, local: 'user_id', foreign: 'id', many: false },
+    products: {
+      to: () => productsCard,
+      local: 'id',
+      foreign: 'order_id',
+      through: { table: orderProducts, foreign: orderProducts.order_id, other: orderProducts.product_id },
+      many: true,
+      all: true,
+    },
+  },
+  access: { list: mine, read: mine, create: mine, replace: mine, update: mine, remove: { admin: true } },
+  transitions: {
+    status: {
+      pending: ['paid', 'cancelled'],
+      paid: ['shipped', 'refunded'],
+      shipped: ['completed', 'refunded'],
+      completed: ['refunded'],
+      cancelled: [],
+      refunded: [],
+    },
+  },
+  defaults: (actor) => ({ user_id: actor.userId }),
+  check: checkItems,
+  actions: {
+    async create(store, id, { items, user_id = '', ...members }) {
+      if (members.status !== 'pending') {
+        throw invalidBody([{ field: 'status', message: 'an order begins pending', code: 'INVALID_VALUE' }])
+      }
+      const reserved = await reserve(store.connection, [], wanted(items), undefined)
+      const order = await store.insert({ ...members, ...reserved, id, user_id })
+      await link(store.connection, id, [], reserved.items)
+      return order
+    },
+
+    async change(store, current, { next, changed }, actor) {
+      const items = wanted(next.items)
+      const reordered = !same(items, wanted(current.items))
+      if (reordered || [...changed].some((name) => name !== 'items')) guardMember(current, next, actor)
+      if (reordered && current.status !== 'pending') {
+        throw apiError('RESOURCE_CONFLICT', {
+          message: 'The items of an order change only while it is pending',
+        })
+      }
+      const { items: _, ...members } = next
+      const reserved = reordered
+        ? await reserve(store.connection, current.items, items, current.currency)
+        : undefined
+      if (reserved) await link(store.connection, current.id, current.items, reserved.items)
+      const order = await store.update(current, { ...members, ...reserved })
+      if (givesBack(current.status, order.status)) await release(store.connection, order.items)
+      return order
+    },
+
+    async remove(store, current) {
+      if (current.status !== 'pending' && current.status !== 'cancelled') {
+        throw apiError('RESOURCE_CONFLICT', { message: `An order that is ${current.status} stays` })
+      }
+      if (current.status === 'pending') await release(store.connection, current.items)
+      await store.remove(current)
+    },
+  },
+})

@@ -1,0 +1,26 @@
+/** Products: what can be ordered. */
+import { products } from '../../drizzle/tables.ts'
+import { Product, ProductInput } from '../../schemas/products.ts'
+import { type AnyCard, defineCollection } from '../collection/define.ts'
+
+const staff = { admin: true, manager: true } as const
+const visible = { ...staff, member: [{ status: 'active' }] } as const
+
+export const productsCard: AnyCard = defineCollection({
+  name: 'products',
+  singular: 'Product',
+  plural: 'Products',
+  description: 'What can be ordered',
+  table: products,
+  schemas: { read: Product, create: ProductInput, change: ProductInput },
+  filters: ['status'],
+  sorts: {
+    name: products.name,
+    sku: products.sku,
+    price_amount: products.price_amount,
+    created_at: products.created_at,
+  },
+  search: ['sku', 'name', 'description'],
+  relations: {},
+  access: { list: visible, read: visible, create: staff, replace: staff, update: staff, remove: staff },
+})

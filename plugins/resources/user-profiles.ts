@@ -1,0 +1,41 @@
+/** User profiles: one per user. */
+import { sql } from 'drizzle-orm'
+import { userProfiles } from '../../drizzle/tables.ts'
+import { UserProfile, UserProfileChange, UserProfileCreate } from '../../schemas/user-profiles.ts'
+import { CALLER } from '../access.ts'
+import { type AnyCard, defineCollection } from '../collection/define.ts'
+import { usersCard } from './users.ts'
+
+const own = [{ user_id: CALLER }] as const
+
+export const userProfilesCard: AnyCard = defineCollection({
+  name: 'user-profiles',
+  singular: 'UserProfile',
+  plural: 'UserProfiles',
+  description: 'What a user shows of themselves; one per user',
+  table: userProfiles,
+  schemas: { read: UserProfile, create: UserProfileCreate, change: UserProfileChange },
+  immutable: ['user_id'],
+  filters: ['user_id'],
+  sorts: {
+    display_name: {
+      column: userProfiles.display_name,
+      ascending: sql`coalesce(${userProfiles.display_name}, U&'\\+10FFFF')`,
+      descending: sql`coalesce(${userProfiles.display_name}, '')`,
+      nulls: { ascending: '\u{10FFFF}', descending: '' },
+    },
+    created_at: userProfiles.created_at,
+    updated_at: userProfiles.updated_at,
+  },
+  search: ['display_name', 'bio'],
+  relations: { user: { to: () => usersCard, local: 'user_id', foreign: 'id', many: false } },
+  access: {
+    list: { admin: true, manager: true, member: true },
+    read: { admin: true, manager: true, member: true },
+    create: { admin: true, manager: true, member: own },
+    replace: { admin: true, manager: true, member: own },
+    update: { admin: true, manager: true, member: own },
+    remove: { admin: true, manager: true, member: own },
+  },
+  defaults: (actor) => ({ user_id: actor.userId }),
+})
