@@ -1,0 +1,120 @@
+/** The table of contents: every plugin in its order, a line each. */
+import Fastify, { type FastifyInstance } from 'fastify'
+import packageJson from '#package' with { type: 'json' }
+import { migrate } from '../drizzle/migrate.ts'
+import access, { guard } from '../plugins/access.ts'
+import auth from '../plugins/auth.ts'
+import { bootstrap } from '../plugins/bootstrap.ts'
+import { collection } from '../plugins/collection/routes.ts'
+import content from '../plugins/content.ts'
+import { type Database, openDatabase } from '../plugins/database/index.ts'
+import database from '../plugins/database.ts'
+import docs, { document } from '../plugins/docs.ts'
+import errors, { clientErrorHandler, frameworkErrors } from '../plugins/errors.ts'
+import { serializerOptions } from '../plugins/formats.ts'
+import health from '../plugins/health.ts'
+import { logging } from '../plugins/logging.ts'
+import methods from '../plugins/methods.ts'
+import { ordersCard } from '../plugins/resources/orders.ts'
+import { postsCard } from '../plugins/resources/posts.ts'
+import { productsCard } from '../plugins/resources/products.ts'
+import { userProfilesCard } from '../plugins/resources/user-profiles.ts'
+import { usersCard } from '../plugins/resources/users.ts'
+import shutdown from '../plugins/shutdown.ts'
+import versionScope, { createAddressing, type Version, versions } from '../plugins/version.ts'
+import { announce } from './announce.ts'
+import type { Config } from './config.ts'
+import { serverOptions } from './http-options.ts'
+import { appSecret, deriveKey } from './secrets.ts'
+
+/** Every resource, one card each. */
+export const cards = [usersCard, userProfilesCard, postsCard, productsCard, ordersCard]
+
+/** What a test may put in place of the server's own. */
+export interface Parts {
+  database?: Database
+  versions?: readonly Version[]
+  cards?: typeof cards
+  /** Where log lines go. */
+  logs?: { write(line: string): void }
+}
+
+async function open(config: Config): Promise<Database> {
+  const { DATABASE_URL: url, POOL_SIZE: poolSize, DATA_DIR: dataDir } = config
+  const database = await openDatabase({ url, poolSize, dataDir })
+  try {
+    await migrate(database)
+  } catch (error) {
+    await database.close()
+    throw error
+  }
+  return database
+}
+
+async function firstAdmin(config: Config, opened: Database) {
+  const made = await bootstrap(opened, {
+    email: config.ADMIN_EMAIL,
+    password: config.ADMIN_PASSWORD,
+    hasKey: config.ADMIN_API_KEY !== undefined,
+    mayMake: config.NODE_ENV !== 'production',
+  })
+  if (made) await announce(config, made)
+}
+
+/** The whole service, ready to listen: what the server runs and what the tests call. */
+export async function buildApp(config: Config, parts: Parts = {}): Promise<FastifyInstance> {
+  const opened = parts.database ?? (await open(config))
+  const secret = await appSecret(config)
+  const pretty = config.NODE_ENV === 'development' && process.stdout.isTTY
+  const all = parts.versions ?? versions
+  const addressing = createAddressing(all, config.DEFAULT_API_VERSION)
+  await firstAdmin(config, opened)
+
+  const app = Fastify({
+    ...serverOptions(config),
+    ...(await logging({
+      level: config.LOG_LEVEL,
+      pretty,
+      ...(parts.logs ? { stream: parts.logs } : {}),
+    })),
+    rewriteUrl: (raw) => addressing.rewriteUrl(raw),
+    clientErrorHandler: (error, socket) => clientErrorHandler(error, socket, addressing.fallback),
+    frameworkErrors,
+    routerOptions: { ignoreTrailingSlash: true, maxParamLength: 16_384 },
+    serializerOpts: serializerOptions,
+  })
+  app.decorate('addressing', addressing)
+
+  await app.register(errors)
+  await app.register(database, { database: opened })
+  await app.register(shutdown, { delay: config.SHUTDOWN_DELAY })
+  await app.register(methods)
+  await app.register(access, { hideForbidden: config.HIDE_FORBIDDEN })
+  await app.register(docs)
+  await app.register(health)
+
+  const options = {
+    cursorKey: deriveKey(secret, 'cursors'),
+    publicUrl: config.PUBLIC_URL,
+    requireIfMatch: config.REQUIRE_IF_MATCH,
+  }
+  for (const version of all) {
+    const { representation } = version
+    await app.register(
+      async (scope) => {
+        await scope.register(versionScope, version)
+        await scope.register(content)
+        await scope.register(auth, { adminKey: config.ADMIN_API_KEY, adminEmail: config.ADMIN_EMAIL })
+        await scope.register(guard)
+        await scope.register(document, { version, appVersion: packageJson.version })
+        for (const card of parts.cards ?? cards) {
+          await scope.register(collection(card), { ...options, representation })
+        }
+        app.answerOtherMethods(scope)
+      },
+      { prefix: `/api/v${representation.version}` },
+    )
+  }
+  app.answerOtherMethods(app)
+  return app
+}

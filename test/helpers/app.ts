@@ -1,0 +1,143 @@
+/** The server's own app over a database of the test's own, and clients that speak to it over real HTTP. */
+import { randomBytes } from 'node:crypto'
+import type { AddressInfo } from 'node:net'
+import type { FastifyInstance } from 'fastify'
+import { v7 as uuid } from 'uuid'
+import type { Role } from '../../plugins/access.ts'
+import type { Database } from '../../plugins/database/index.ts'
+import { hashKey, makeKey, prefixOf } from '../../plugins/keys.ts'
+import { buildApp, type Parts } from '../../src/app.ts'
+import { readConfig } from '../../src/config.ts'
+import { type Owner, testDatabase, testFolder } from './database.ts'
+
+export const ADMIN_KEY = 'test-admin-key-test-admin-key-test-admin-key'
+
+// biome-ignore lint/suspicious/noExplicitAny: a reply's body is what the test is about to find out
+export type Json = any
+
+export interface Reply {
+  status: number
+  headers: Headers
+  /** Parsed where it is JSON; undefined where there is none. */
+  body: Json
+  text: string
+}
+
+export interface CallOptions {
+  headers?: Record<string, string>
+  /** Sent as JSON, unless it is text already. */
+  body?: unknown
+}
+
+export interface Client {
+  call(method: string, path: string, options?: CallOptions): Promise<Reply>
+  get(path: string, headers?: Record<string, string>): Promise<Reply>
+  post(path: string, body: unknown, headers?: Record<string, string>): Promise<Reply>
+  put(path: string, body: unknown, headers?: Record<string, string>): Promise<Reply>
+  patch(path: string, body: unknown, headers?: Record<string, string>): Promise<Reply>
+  delete(path: string, headers?: Record<string, string>): Promise<Reply>
+}
+
+export function createClient(base: string, always: Record<string, string>): Client {
+  const call = async (
+    method: string,
+    path: string,
+    { headers = {}, body }: CallOptions = {},
+  ): Promise<Reply> => {
+    const type: Record<string, string> = body === undefined ? {} : { 'content-type': 'application/json' }
+    const reply = await fetch(`${base}${path}`, {
+      method,
+      headers: { ...always, ...type, ...headers },
+      redirect: 'manual',
+      ...(body === undefined ? {} : { body: typeof body === 'string' ? body : JSON.stringify(body) }),
+    })
+    const text = await reply.text()
+    const isJson = /json/.test(reply.headers.get('content-type') ?? '') && text !== ''
+    return { status: reply.status, headers: reply.headers, text, body: isJson ? JSON.parse(text) : undefined }
+  }
+  return {
+    call,
+    get: (path, headers = {}) => call('GET', path, { headers }),
+    post: (path, body, headers = {}) => call('POST', path, { headers, body }),
+    put: (path, body, headers = {}) => call('PUT', path, { headers, body }),
+    patch: (path, body, headers = {}) => call('PATCH', path, { headers, body }),
+    delete: (path, headers = {}) => call('DELETE', path, { headers }),
+  }
+}
+
+export interface Person {
+  id: string
+  key: string
+  client: Client
+}
+
+export interface TestApp {
+  app: FastifyInstance
+  database: Database
+  /** Where it listens: `http://127.0.0.1:port`. */
+  base: string
+  port: number
+  /** With the bootstrap admin's key. */
+  admin: Client
+  adminId: string
+  /** Without credentials. */
+  anybody: Client
+  /** A new user of that role with a key of that user's own. */
+  person(role: Role, scopes?: readonly string[]): Promise<Person>
+}
+
+/** A user and a key straight into the database, as sign-up and `POST /api-keys` would make them. */
+async function insertPerson(database: Database, role: Role, scopes: readonly string[]) {
+  const id = uuid()
+  const key = makeKey()
+  const name = `${role} ${randomBytes(4).toString('hex')}`
+  await database.run('insert into users (id, name, email, role, search) values ($1, $2, $3, $4, $2)', [
+    id,
+    name,
+    `${name.replace(' ', '.')}@example.com`,
+    role,
+  ])
+  await database.run(
+    `insert into api_keys (id, user_id, name, prefix, key_hash, scopes, expires_at)
+     values ($1, $2, 'test', $3, $4, $5, now() + interval '1 day')`,
+    [uuid(), id, prefixOf(key), hashKey(key), JSON.stringify(scopes)],
+  )
+  return { id, key }
+}
+
+/** Starts the app on a free port; it ends with the test. `settings` are environment variables. */
+export async function testApp(
+  t: Owner,
+  settings: Record<string, string> = {},
+  parts: Parts = {},
+): Promise<TestApp> {
+  const database = parts.database ?? (await testDatabase(t))
+  const config = readConfig({
+    NODE_ENV: 'test',
+    LOG_LEVEL: 'silent',
+    ADMIN_API_KEY: ADMIN_KEY,
+    APP_SECRET: 'test-secret-test-secret-test-secret-test',
+    DATA_DIR: testFolder(t),
+    ...settings,
+  })
+  const app = await buildApp(config, { ...parts, database })
+  await app.listen({ port: 0, host: '127.0.0.1' })
+  t.teardown(() => app.close())
+  const { port } = app.server.address() as AddressInfo
+  const base = `http://127.0.0.1:${port}`
+  const admin = createClient(base, { 'x-api-key': ADMIN_KEY })
+  const [first] = await database.run(`select id from users where role = 'admin' order by created_at limit 1`)
+  return {
+    app,
+    database,
+    base,
+    port,
+    admin,
+    adminId: String(first?.id),
+    anybody: createClient(base, {}),
+    async person(role, scopes = ['*']) {
+      const { id, key } = await insertPerson(database, role, scopes)
+      return { id, key, client: createClient(base, { 'x-api-key': key }) }
+    },
+  }
+}
