@@ -5,6 +5,13 @@ export class DatabaseUnavailable extends Error {
   override readonly name = 'DatabaseUnavailable'
   /** Seconds. */
   readonly retryAfter = 2
+  /** SQLSTATE, when a server was there to say so; else there was no connection, or it broke. */
+  readonly code?: string
+
+  constructor(message: string, options: { cause?: unknown; code?: string } = {}) {
+    super(message, options)
+    if (options.code) this.code = options.code
+  }
 }
 
 /** A statement was refused. The message names neither SQL nor values; `cause` has the server's own words. */
@@ -48,7 +55,10 @@ export function translate(error: unknown): unknown {
   const fromServer = text(error, 'severity') !== undefined
   if (!fromServer || AWAY.test(code)) {
     const why = code === '57014' ? 'a statement took too long' : code
-    return new DatabaseUnavailable(`The database is unavailable (${why})`, { cause: bare(error) })
+    return new DatabaseUnavailable(`The database is unavailable (${why})`, {
+      cause: bare(error),
+      ...(fromServer && { code }),
+    })
   }
   return new SqlError(
     code,

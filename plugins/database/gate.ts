@@ -36,7 +36,7 @@ export class Gate<T extends object> {
    * @throws DatabaseUnavailable when too many wait, none was free in time, or the gate is closed
    */
   async run<R>(work: (member: T) => Promise<R>): Promise<R> {
-    if (this.#closed) throw new DatabaseUnavailable('The database is closed')
+    if (this.#closed) throw new DatabaseUnavailable('It is closed already')
     // Who waits is handed the member directly, so nobody can overtake: where one waits, none is free.
     const member = this.#free.pop() ?? (await this.#line())
     try {
@@ -60,7 +60,7 @@ export class Gate<T extends object> {
 
   #line(): Promise<T> {
     if (this.#waiting.length >= this.#queue)
-      throw new DatabaseUnavailable('Too many requests wait for a database connection')
+      throw new DatabaseUnavailable('Too many wait for their turn already')
     return new Promise((admit, refuse) => {
       this.#waiting.push({ admit, refuse, deadline: performance.now() + this.#wait })
       this.#arm()
@@ -87,7 +87,7 @@ export class Gate<T extends object> {
   #expire(): void {
     const now = performance.now()
     while (this.#waiting[0] && this.#waiting[0].deadline <= now)
-      this.#waiting.shift()?.refuse(new DatabaseUnavailable('No database connection became free in time'))
+      this.#waiting.shift()?.refuse(new DatabaseUnavailable('The turn did not come in time'))
     this.#timer = undefined
     this.#arm()
   }
@@ -95,4 +95,12 @@ export class Gate<T extends object> {
   #leave(): void {
     if (this.#closed && this.#free.length === this.#size) this.#closed()
   }
+}
+
+/** A gate that lends nothing but the right to run, to `size` at once. */
+export function createGate({ size, ...limits }: GateOptions & { size: number }): Gate<object> {
+  return new Gate(
+    Array.from({ length: size }, () => ({})),
+    limits,
+  )
 }

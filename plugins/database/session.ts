@@ -97,7 +97,10 @@ export class Session {
       const rows = await client.unsafe<Row[]>(text, texts(params), PREPARED)
       return rows.slice()
     } catch (error) {
-      throw translate(error)
+      const known = translate(error)
+      // A socket reports its error before its end; in between the client still looks alive.
+      if (known instanceof DatabaseUnavailable && known.code === undefined) this.#forget(client)
+      throw known
     } finally {
       this.#pending -= 1
       if (this.#pending === 0) this.#deadline = Number.POSITIVE_INFINITY
@@ -106,6 +109,10 @@ export class Session {
 
   #drop(): void {
     this.#socket?.destroy()
+  }
+
+  #forget(client: postgres.Sql): void {
+    if (this.#client === client) this.#client = undefined
   }
 
   #connect(): postgres.Sql {
@@ -143,7 +150,7 @@ export class Session {
       },
       onnotice: (notice) => onNotice?.(notice.message ?? ''),
       onclose: () => {
-        if (this.#client === client) this.#client = undefined
+        this.#forget(client)
         void client.end({ timeout: 0 })
       },
     })

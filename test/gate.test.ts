@@ -1,0 +1,108 @@
+/** Promises of the gate: so many at once, the others in line, nobody for long. */
+import t from 'tap'
+import { DatabaseUnavailable } from '../plugins/database/errors.ts'
+import { createGate, Gate } from '../plugins/database/gate.ts'
+
+const sleep = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms))
+
+t.test('at most its size runs, first come, first served', async (t) => {
+  const gate = createGate({ size: 3 })
+  const order: number[] = []
+  let running = 0
+  let most = 0
+  await Promise.all(
+    Array.from({ length: 50 }, (_, i) =>
+      gate.run(async () => {
+        running += 1
+        most = Math.max(most, running)
+        order.push(i)
+        await sleep(i % 3)
+        running -= 1
+      }),
+    ),
+  )
+  t.equal(most, 3)
+  t.strictSame(
+    order,
+    order.map((_, i) => i),
+  )
+})
+
+t.test('who comes while others wait does not overtake them', async (t) => {
+  const gate = createGate({ size: 1 })
+  const order: string[] = []
+  const enter = (name: string) => gate.run(async () => void order.push(name))
+  const all = [gate.run(() => sleep(10)), enter('waited first')]
+  await gate.run(async () => undefined).then(() => all.push(enter('came later')))
+  await Promise.all(all)
+  t.strictSame(order, ['waited first', 'came later'])
+})
+
+t.test('each has a member for itself, and gives it back also when it fails', async (t) => {
+  const gate = new Gate([{ used: false }, { used: false }])
+  const results = await Promise.allSettled(
+    Array.from({ length: 30 }, (_, i) =>
+      gate.run(async (member) => {
+        if (member.used) throw new Error('lent twice')
+        member.used = true
+        await sleep(1)
+        member.used = false
+        if (i % 2) throw new Error('as it must')
+      }),
+    ),
+  )
+  const reasons = results.flatMap((result) => (result.status === 'rejected' ? [String(result.reason)] : []))
+  t.strictSame(
+    reasons,
+    Array.from({ length: 15 }, () => 'Error: as it must'),
+  )
+  await gate.run(async () => t.pass('and it still opens'))
+})
+
+t.test('a line has an end, and a wait too', async (t) => {
+  const gate = createGate({ size: 1, wait: 100, queue: 3 })
+  const start = performance.now()
+  const long = gate.run(() => sleep(600))
+  const took = async (work: () => Promise<unknown>) => {
+    await t.rejects(gate.run(work), DatabaseUnavailable)
+    return performance.now() - start
+  }
+  const early = took(() => sleep(0))
+  await sleep(50)
+  const late = [took(() => sleep(0)), took(() => sleep(0))]
+  const beyond = await took(() => sleep(0))
+  t.ok(beyond < 95, `the fourth in line is refused at once: ${beyond}`)
+  const first = await early
+  t.ok(first >= 99 && first < 500, `the first after 100 ms: ${first}`)
+  for (const each of await Promise.all(late))
+    t.ok(each >= 149 && each < 500, `those who came later, later: ${each}`)
+  await long
+  t.equal(await gate.run(async () => 'open'), 'open', 'who gave up takes nothing away')
+})
+
+t.test('it holds no timer when nobody waits', async (t) => {
+  const timers = () => process.getActiveResourcesInfo().filter((name) => name === 'Timeout').length
+  const before = timers()
+  const gate = createGate({ size: 1, wait: 60_000 })
+  const all = [gate.run(() => sleep(5)), gate.run(async () => 1), gate.run(async () => 1)]
+  await sleep(1)
+  t.equal(timers(), before + 2, 'one for all that wait, and the sleeper')
+  await Promise.all(all)
+  t.equal(timers(), before)
+})
+
+t.test('closing lets out who is in or in line, and nobody in', async (t) => {
+  const gate = createGate({ size: 1 })
+  let done = 0
+  const work = async () => {
+    await sleep(5)
+    done += 1
+  }
+  const all = [gate.run(work), gate.run(work), gate.run(work)]
+  const closing = Promise.all([gate.close(), gate.close()])
+  await t.rejects(gate.run(work), DatabaseUnavailable)
+  await closing
+  t.equal(done, 3)
+  await Promise.all(all)
+  await gate.close()
+})

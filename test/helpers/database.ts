@@ -1,0 +1,134 @@
+/**
+ * A migrated database of its own for every test file, within a second, so that files run side by side: a clone of
+ * a template on the server at DATABASE_URL, else PGlite in memory, from a dump made once per set of migrations.
+ */
+import { createHash, randomBytes } from 'node:crypto'
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { PGlite, type Transaction } from '@electric-sql/pglite'
+import { pg_trgm } from '@electric-sql/pglite/contrib/pg_trgm'
+import { migrate, type Runner } from '../../drizzle/migrate.ts'
+import { openEmbedded } from '../../plugins/database/embedded.ts'
+import { type Database, openDatabase } from '../../plugins/database/index.ts'
+
+/** What is needed of tap's `t`. */
+export interface Owner {
+  teardown(undo: () => unknown): void
+}
+
+/** The server the tests run on, or undefined: then they run on PGlite. */
+export const SERVER = process.env.DATABASE_URL || undefined
+
+const root = fileURLToPath(new URL('../..', import.meta.url))
+const CACHE = join(root, 'node_modules/.cache/resource-api')
+/** Test files run in parallel: one makes the template, the others wait. */
+const LOCK = 1_952_805_748
+
+/** A migrated database, closed and gone after the test. */
+export async function testDatabase(t: Owner): Promise<Database> {
+  const url = SERVER && (await cloned(t, SERVER))
+  const database = url ? await openDatabase({ url }) : await openEmbedded({ loadFrom: await dump() })
+  t.teardown(() => database.close())
+  return database
+}
+
+/** Where a server process of the test's own finds a migrated database: as its DATABASE_URL, or its DATA_DIR. */
+export async function testDatabaseUrl(t: Owner): Promise<{ url?: string; dataDir?: string }> {
+  if (SERVER) return { url: await cloned(t, SERVER) }
+  const dataDir = testFolder(t)
+  const database = await openEmbedded({ dataDir, loadFrom: await dump() })
+  await database.close()
+  return { dataDir }
+}
+
+/** An empty folder, removed after the test. */
+export function testFolder(t: Owner): string {
+  const folder = mkdtempSync(join(tmpdir(), 'resource-api-'))
+  t.teardown(() => rmSync(folder, { recursive: true, force: true }))
+  return folder
+}
+
+/** The address of a database on `server`, a copy of `template`, dropped after the test with whoever is in it. */
+export async function createDatabase(t: Owner, server: string, template = 'template0'): Promise<string> {
+  const name = `test_${process.pid}_${randomBytes(4).toString('hex')}`
+  await onServer(server, (admin) => admin.run(`create database ${name} template ${template} encoding 'UTF8'`))
+  t.teardown(() => onServer(server, (admin) => admin.run(`drop database if exists ${name} with (force)`)))
+  return addressOf(server, name)
+}
+
+async function cloned(t: Owner, server: string): Promise<string> {
+  // Kept from run to run: a few megabytes per set of migrations. `is_template false`, then drop, rids you of one.
+  const name = `template_${fingerprint()}`
+  await onServer(server, async (admin) => {
+    await admin.run('select pg_advisory_lock($1)', [LOCK])
+    const made = await admin.run('select 1 from pg_database where datname = $1 and datistemplate', [name])
+    if (made.length > 0) return
+    await admin.run(`drop database if exists ${name} with (force)`)
+    await admin.run(`create database ${name} template template0 encoding 'UTF8'`)
+    await onServer(addressOf(server, name), migrate)
+    // Whoever could connect to it would stand in the way of those who copy it.
+    await admin.run(`alter database ${name} with is_template true allow_connections false`)
+  })
+  return createDatabase(t, server, name)
+}
+
+/** One session, so that its lock lasts for all of `work`, and as long as it takes. */
+async function onServer<T>(url: string, work: (admin: Database) => Promise<T>): Promise<T> {
+  const admin = await openDatabase({ url, poolSize: 1, statementTimeout: 0 })
+  try {
+    return await work(admin)
+  } finally {
+    await admin.close()
+  }
+}
+
+function addressOf(server: string, name: string): string {
+  const url = new URL(server)
+  url.pathname = name
+  return url.href
+}
+
+async function dump(): Promise<File> {
+  const file = join(CACHE, `pglite-${fingerprint()}.tar.gz`)
+  try {
+    return new File([readFileSync(file)], 'dump.tar.gz')
+  } catch {
+    const made = await makeDump()
+    mkdirSync(CACHE, { recursive: true })
+    // Several processes may get here at once: each writes its own, and the last name given stays.
+    const draft = `${file}.${process.pid}`
+    writeFileSync(draft, Buffer.from(await made.arrayBuffer()))
+    renameSync(draft, file)
+    return new File([made], 'dump.tar.gz')
+  }
+}
+
+async function makeDump(): Promise<Blob> {
+  const pg = await PGlite.create({ extensions: { pg_trgm } })
+  const runner = (on: PGlite | Transaction): Runner => ({
+    run: async (text, params = []) => (await on.query<Record<string, unknown>>(text, [...params])).rows,
+  })
+  await migrate({ ...runner(pg), transaction: (work) => pg.transaction((tx) => work(runner(tx))) })
+  await pg.exec('checkpoint')
+  const made = await pg.dumpDataDir('gzip')
+  await pg.close()
+  return made
+}
+
+let known: string | undefined
+
+/** Of all that goes into a migrated database: the migrations, and the PGlite that the dump is for. */
+function fingerprint(): string {
+  if (known) return known
+  const folder = join(root, 'drizzle/migrations')
+  const hash = createHash('sha256')
+  const files = readdirSync(folder, { recursive: true, encoding: 'utf8' }).filter((name) =>
+    /\.sql$|_journal/.test(name),
+  )
+  for (const name of files.sort()) hash.update(name).update(readFileSync(join(folder, name)))
+  hash.update(readFileSync(join(root, 'node_modules/@electric-sql/pglite/package.json')))
+  known = hash.digest('hex').slice(0, 16)
+  return known
+}
