@@ -1,8 +1,8 @@
 /** Promises of the database room, on both engines; the server's where DATABASE_URL names one. */
-import { createServer, type Server, type Socket } from 'node:net'
 import t from 'tap'
 import { type Database, DatabaseUnavailable, openDatabase, SqlError } from '../plugins/database/index.ts'
 import { createDatabase, SERVER } from './helpers/database.ts'
+import { startProxy } from './helpers/proxy.ts'
 
 /** tap's type of the `t` of a test. */
 type Test = Parameters<Parameters<typeof t.test>[0]>[0]
@@ -299,6 +299,25 @@ t.test('server', { skip }, async (t) => {
     )
   })
 
+  t.test('a connection does not live for ever, and its end is not noticed', async (t) => {
+    const { db } = await open(t, { poolSize: 2, lifetime: 20 })
+    const pids = new Set<unknown>()
+    for (let i = 0; i < 10; i++) {
+      const rows = await Promise.all(
+        [1, 2, 3].map(() => db.run('select pg_backend_pid() as pid, pg_sleep(0.01)')),
+      )
+      for (const [row] of rows) pids.add(row?.pid)
+    }
+    t.ok(pids.size > 2, `${pids.size} connections one after another`)
+    const same = await db.transaction(async (tx) => {
+      const pid = async () => (await tx.run('select pg_backend_pid() as pid'))[0]?.pid
+      const first = await pid()
+      await sleep(60)
+      return first === (await pid())
+    })
+    t.ok(same, 'a transaction keeps its own')
+  })
+
   t.test('a connection that is cut fails what runs on it, and nothing after', async (t) => {
     const { db, url } = await open(t, { poolSize: 1 })
     const other = await openDatabase({ url, poolSize: 1 })
@@ -408,56 +427,3 @@ t.test('server', { skip }, async (t) => {
     await t.rejects(openDatabase({ url: url.href }), { message: /LATIN1.*UTF8/ })
   })
 })
-
-type Mode = 'pass' | 'refuse' | 'hangUp' | 'silent'
-
-/** A way to the server that can be cut in three ways; `silent` swallows what comes, as a dead host does. */
-async function startProxy(t: Test, target: string) {
-  const to = new URL(target)
-  const pairs = new Set<Socket>()
-  let mode: Mode = 'pass'
-  let count = 0
-  let server: Server | undefined
-  const { createConnection } = await import('node:net')
-  const accept = (near: Socket) => {
-    count += 1
-    near.on('error', () => undefined)
-    if (mode === 'hangUp') return void near.end()
-    pairs.add(near)
-    const far = createConnection({ host: to.hostname, port: Number(to.port || 5432) })
-    pairs.add(far)
-    far.on('error', () => near.destroy())
-    near.on('data', (data) => mode === 'silent' || far.write(data))
-    far.on('data', (data) => mode === 'silent' || near.write(data))
-    near.on('close', () => far.destroy())
-    far.on('close', () => mode === 'silent' || near.destroy())
-  }
-  const listen = (port: number) =>
-    new Promise<number>((resolve) => {
-      server = createServer(accept).listen(port, '127.0.0.1', () => {
-        const address = server?.address()
-        resolve(typeof address === 'object' && address ? address.port : 0)
-      })
-    })
-  const port = await listen(0)
-  const stop = () => {
-    for (const socket of pairs) socket.destroy()
-    pairs.clear()
-    server?.close()
-    server = undefined
-  }
-  t.teardown(stop)
-  to.hostname = '127.0.0.1'
-  const url = new URL(to)
-  url.port = String(port)
-  return {
-    url: url.href,
-    connections: () => count,
-    async set(next: Mode) {
-      mode = next
-      if (next === 'silent') return
-      stop()
-      if (next !== 'refuse') await listen(port)
-    },
-  }
-}

@@ -5,7 +5,7 @@ export class DatabaseUnavailable extends Error {
   override readonly name = 'DatabaseUnavailable'
   /** Seconds. */
   readonly retryAfter = 2
-  /** SQLSTATE, when a server was there to say so; else there was no connection, or it broke. */
+  /** SQLSTATE, when the server refused one statement; absent when there was no connection, or it ended. */
   readonly code?: string
 
   constructor(message: string, options: { cause?: unknown; code?: string } = {}) {
@@ -52,12 +52,13 @@ export function translate(error: unknown): unknown {
     return error
   const code = text(error, 'code')
   if (code === undefined || OURS.has(code)) return error
-  const fromServer = text(error, 'severity') !== undefined
+  const severity = text(error, 'severity')
+  const fromServer = severity !== undefined
   if (!fromServer || AWAY.test(code)) {
     const why = code === '57014' ? 'a statement took too long' : code
     return new DatabaseUnavailable(`The database is unavailable (${why})`, {
       cause: bare(error),
-      ...(fromServer && { code }),
+      ...(severity === 'ERROR' && { code }),
     })
   }
   return new SqlError(

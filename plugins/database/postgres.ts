@@ -14,6 +14,8 @@ export interface PostgresOptions extends GateOptions {
   statementTimeout?: number
   /** What the server remarks, a line each. */
   onNotice?: (message: string) => void
+  /** Milliseconds, and up to twice as many, until a connection is replaced by a new one. */
+  lifetime?: number
 }
 
 const OLDEST = 15
@@ -23,14 +25,12 @@ const OLDEST = 15
  * @throws DatabaseUnavailable when it does not, Error when it is too old, not in UTF-8, or the address is wrong
  */
 export async function openPostgres(options: PostgresOptions): Promise<Database> {
-  const { url, poolSize = 10, statementTimeout = 5000, onNotice, ...limits } = options
+  const { url, poolSize = 10, statementTimeout = 5000, onNotice, lifetime, ...limits } = options
   const address = parseAddress(url)
-  const sessions = Array.from(
-    { length: poolSize },
-    () => new Session({ address, statementTimeout, onNotice }),
-  )
+  const common = { address, onNotice, lifetime }
+  const sessions = Array.from({ length: poolSize }, () => new Session({ ...common, statementTimeout }))
   // Its own limit is short: a server that is gone must not keep the next ping waiting.
-  const watch = new Session({ address, statementTimeout: 1000, onNotice })
+  const watch = new Session({ ...common, statementTimeout: 1000 })
   const all = [...sessions, watch]
   const gate = new Gate(sessions, limits)
   const ticking = setInterval(() => {

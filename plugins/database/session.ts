@@ -20,7 +20,11 @@ export interface SessionOptions {
   /** Milliseconds a statement may take; 0: for ever. */
   statementTimeout: number
   onNotice?: ((message: string) => void) | undefined
+  /** Milliseconds, and up to twice as many, until a connection is replaced by a new one. */
+  lifetime?: number | undefined
 }
+
+const LIFETIME = 30 * 60_000
 
 /** Milliseconds for connecting and signing in. */
 const CONNECT = 2000
@@ -46,18 +50,19 @@ export class Session {
   #pending = 0
   /** When, on the clock of `performance.now()`, the server's silence can only mean that it is gone. */
   #deadline = Number.POSITIVE_INFINITY
+  #expires = 0
 
   constructor(options: SessionOptions) {
     this.#options = options
   }
 
   run(text: string, params: readonly Param[] = []): Promise<Row[]> {
-    return this.#send(this.#client ?? this.#connect(), text, params, this.#options.statementTimeout)
+    return this.#send(this.#ready(), text, params, this.#options.statementTimeout)
   }
 
   async transaction<T>(work: (tx: Connection) => Promise<T>, limits: Limits = {}): Promise<T> {
     // Bound to this client: should it die, what follows fails instead of running outside the transaction.
-    const client = this.#client ?? this.#connect()
+    const client = this.#ready()
     const timeout = limits.statementTimeout ?? this.#options.statementTimeout
     const send = (text: string, params: readonly Param[] = []) => this.#send(client, text, params, timeout)
     const begin = async () => {
@@ -107,7 +112,17 @@ export class Session {
     }
   }
 
+  /** A connection for who starts anew; an old one goes, and with it what the server remembers for it. */
+  #ready(): postgres.Sql {
+    if (this.#client && performance.now() > this.#expires) {
+      void this.#client.end()
+      this.#client = undefined
+    }
+    return this.#client ?? this.#connect()
+  }
+
   #drop(): void {
+    this.#client = undefined
     this.#socket?.destroy()
   }
 
@@ -155,6 +170,8 @@ export class Session {
       },
     })
     this.#client = client
+    // Not all at the same time: those that were opened together do not close together.
+    this.#expires = performance.now() + (this.#options.lifetime ?? LIFETIME) * (1 + Math.random())
     return client
   }
 }

@@ -32,7 +32,7 @@ export interface Database extends Connection {
   /**
    * Runs `work` in one READ COMMITTED transaction: commits when it resolves, rolls back when it throws. A
    * statement that failed dooms the whole, also when `work` swallowed its error: that error is thrown. Use only
-   * `tx` inside: a `run` of the database itself would wait for a second connection, and for ever with PGlite.
+   * `tx` inside: a `run` of the database itself would wait for a second connection, and with PGlite in vain.
    * @throws what `work` throws; else as `run` does. When the connection is lost during the commit, whether it
    * happened is not known.
    */
