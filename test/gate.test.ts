@@ -60,9 +60,9 @@ t.test('each has a member for itself, and gives it back also when it fails', asy
 })
 
 t.test('a line has an end, and a wait too', async (t) => {
-  const gate = createGate({ size: 1, wait: 100, queue: 3 })
+  const gate = createGate({ size: 1, wait: 400, queue: 3 })
   const start = performance.now()
-  const long = gate.run(() => sleep(600))
+  const long = gate.run(() => sleep(2000))
   const took = async (work: () => Promise<unknown>) => {
     await t.rejects(gate.run(work), DatabaseUnavailable)
     return performance.now() - start
@@ -71,11 +71,11 @@ t.test('a line has an end, and a wait too', async (t) => {
   await sleep(50)
   const late = [took(() => sleep(0)), took(() => sleep(0))]
   const beyond = await took(() => sleep(0))
-  t.ok(beyond < 95, `the fourth in line is refused at once: ${beyond}`)
+  t.ok(beyond < 395, `the fourth in line is refused at once: ${beyond}`)
   const first = await early
-  t.ok(first >= 99 && first < 500, `the first after 100 ms: ${first}`)
+  t.ok(first >= 399 && first < 1800, `the first after 400 ms: ${first}`)
   for (const each of await Promise.all(late))
-    t.ok(each >= 149 && each < 500, `those who came later, later: ${each}`)
+    t.ok(each >= 449 && each < 1900, `those who came later, later: ${each}`)
   await long
   t.equal(await gate.run(async () => 'open'), 'open', 'who gave up takes nothing away')
 })

@@ -1,12 +1,12 @@
 /** PGlite as the house's database: one connection, one folder, one statement at a time. */
-import type { PGlite } from '@electric-sql/pglite'
 import { type Engine, startFolder, startMemory } from './engine.ts'
 import { bare, DatabaseUnavailable, translate } from './errors.ts'
 import { Gate, type GateOptions } from './gate.ts'
 import { lockFolder } from './lock.ts'
 import { createPing } from './ping.ts'
+import { Statements } from './statements.ts'
 import { within } from './transaction.ts'
-import type { Database, Param, Row } from './types.ts'
+import type { Connection, Database, Param, Row } from './types.ts'
 import { texts } from './values.ts'
 
 export interface EmbeddedOptions extends GateOptions {
@@ -33,10 +33,9 @@ export async function openEmbedded(options: EmbeddedOptions = {}): Promise<Datab
   }
 }
 
-type Runner = Pick<PGlite, 'query'>
-
 function serve({ pg, lastWords }: Engine, limits: GateOptions, release: () => void): Database {
-  const gate = new Gate([pg], limits)
+  const statements = new Statements(pg)
+  const gate = new Gate([statements], limits)
   let broken: DatabaseUnavailable | undefined
   let closing: Promise<void> | undefined
 
@@ -53,15 +52,33 @@ function serve({ pg, lastWords }: Engine, limits: GateOptions, release: () => vo
     )
     return broken
   }
-  async function query(runner: Runner, text: string, params: readonly Param[] = []): Promise<Row[]> {
+  async function query(text: string, params: readonly Param[] = []): Promise<Row[]> {
     const values = texts(params)
     if (broken) throw broken
     try {
-      const { rows } = await runner.query<Row>(text, values)
-      return rows
+      return await statements.run(text, values)
     } catch (error) {
       throw judge(error)
     }
+  }
+  async function transaction<T>(work: (tx: Connection) => Promise<T>): Promise<T> {
+    if (broken) throw broken
+    let failure: { error: unknown } | undefined
+    try {
+      return await pg.transaction(() =>
+        within(query, work).catch((error: unknown) => {
+          failure = { error }
+          throw error
+        }),
+      )
+    } catch (error) {
+      throw failure ? failure.error : judge(error)
+    }
+  }
+  /** By PGlite's own queue: past the gate, but not into the midst of a transaction. */
+  async function ask(): Promise<void> {
+    if (broken) throw broken
+    await pg.query('select 1').catch((error: unknown) => Promise.reject(judge(error)))
   }
   async function close(): Promise<void> {
     await gate.close()
@@ -71,22 +88,9 @@ function serve({ pg, lastWords }: Engine, limits: GateOptions, release: () => vo
   }
   return {
     kind: 'embedded',
-    run: (text, params) => gate.run(() => query(pg, text, params)),
-    transaction: (work) =>
-      gate.run(async () => {
-        let failure: { error: unknown } | undefined
-        try {
-          return await pg.transaction((tx) =>
-            within((text, params) => query(tx, text, params), work).catch((error: unknown) => {
-              failure = { error }
-              throw error
-            }),
-          )
-        } catch (error) {
-          throw failure ? failure.error : judge(error)
-        }
-      }),
-    ping: createPing(() => query(pg, 'select 1')),
+    run: (text, params) => gate.run(() => query(text, params)),
+    transaction: (work) => gate.run(() => transaction(work)),
+    ping: createPing(ask),
     close() {
       closing ??= close()
       return closing

@@ -51,12 +51,13 @@ export class Session {
   /** When, on the clock of `performance.now()`, the server's silence can only mean that it is gone. */
   #deadline = Number.POSITIVE_INFINITY
   #expires = 0
+  #closed = false
 
   constructor(options: SessionOptions) {
     this.#options = options
   }
 
-  run(text: string, params: readonly Param[] = []): Promise<Row[]> {
+  async run(text: string, params: readonly Param[] = []): Promise<Row[]> {
     return this.#send(this.#ready(), text, params, this.#options.statementTimeout)
   }
 
@@ -92,6 +93,7 @@ export class Session {
   }
 
   async close(): Promise<void> {
+    this.#closed = true
     await this.#client?.end({ timeout: 1 })
   }
 
@@ -114,6 +116,7 @@ export class Session {
 
   /** A connection for who starts anew; an old one goes, and with it what the server remembers for it. */
   #ready(): postgres.Sql {
+    if (this.#closed) throw new DatabaseUnavailable('The database is closed')
     if (this.#client && performance.now() > this.#expires) {
       void this.#client.end()
       this.#client = undefined
