@@ -33,6 +33,12 @@ const GRACE = 2000
 /** Milliseconds the server lets a transaction idle; a request may not take longer either. */
 const IDLE_IN_TRANSACTION = 10_000
 
+/**
+ * More texts than the house has shapes. A server keeps every prepared statement of a connection, some 20 kB each,
+ * and clients choose the shapes: beyond this many, the connection is exchanged for a new one.
+ */
+const MANY = 1000
+
 /** `simple: false` also without values: the simple protocol would run several statements at once. */
 const PREPARED = { prepare: true, simple: false }
 
@@ -48,6 +54,7 @@ export class Session {
   #client: postgres.Sql | undefined
   #socket: Socket | undefined
   #pending = 0
+  readonly #texts = new Set<string>()
   /** When, on the clock of `performance.now()`, the server's silence can only mean that it is gone. */
   #deadline = Number.POSITIVE_INFINITY
   #expires = 0
@@ -99,6 +106,7 @@ export class Session {
 
   async #send(client: postgres.Sql, text: string, params: readonly Param[], timeout: number): Promise<Row[]> {
     this.#pending += 1
+    this.#texts.add(text)
     this.#deadline = timeout ? performance.now() + timeout + GRACE : Number.POSITIVE_INFINITY
     try {
       const rows = await client.unsafe<Row[]>(text, texts(params), PREPARED)
@@ -117,7 +125,7 @@ export class Session {
   /** A connection for who starts anew; an old one goes, and with it what the server remembers for it. */
   #ready(): postgres.Sql {
     if (this.#closed) throw new DatabaseUnavailable('The database is closed')
-    if (this.#client && performance.now() > this.#expires) {
+    if (this.#client && (performance.now() > this.#expires || this.#texts.size > MANY)) {
       void this.#client.end()
       this.#client = undefined
     }
@@ -174,6 +182,7 @@ export class Session {
     })
     this.#client = client
     // Not all at the same time: those that were opened together do not close together.
+    this.#texts.clear()
     this.#expires = performance.now() + (this.#options.lifetime ?? LIFETIME) * (1 + Math.random())
     return client
   }
