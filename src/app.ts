@@ -1,6 +1,5 @@
 /** The table of contents: every plugin in its order, a line each. */
 import Fastify, { type FastifyInstance } from 'fastify'
-import packageJson from '#package' with { type: 'json' }
 import { migrate } from '../drizzle/migrate.ts'
 import access, { guard } from '../plugins/access.ts'
 import auth from '../plugins/auth.ts'
@@ -25,6 +24,7 @@ import versionScope, { createAddressing, type Version, versions } from '../plugi
 import { announce } from './announce.ts'
 import type { Config } from './config.ts'
 import { serverOptions } from './http-options.ts'
+import { release } from './release.ts'
 import { appSecret, deriveKey } from './secrets.ts'
 
 /** Every resource, one card each. */
@@ -106,7 +106,7 @@ export async function buildApp(config: Config, parts: Parts = {}): Promise<Fasti
         await scope.register(content)
         await scope.register(auth, { adminKey: config.ADMIN_API_KEY, adminEmail: config.ADMIN_EMAIL })
         await scope.register(guard)
-        await scope.register(document, { version, appVersion: packageJson.version })
+        await scope.register(document, { version, appVersion: release })
         for (const card of parts.cards ?? cards) {
           await scope.register(collection(card), { ...options, representation })
         }
