@@ -28,7 +28,7 @@ COPY drizzle/migrations drizzle/migrations
 COPY --from=build /app/dist dist
 USER node
 EXPOSE 3000
-HEALTHCHECK --interval=15s --timeout=5s --start-period=60s --start-interval=1s --retries=3 \
+HEALTHCHECK --interval=10s --timeout=5s --start-period=60s --retries=3 \
   CMD ["node", "dist/src/healthcheck.js"]
 # Not through npm, which would stand between the signals and the server.
 CMD ["node", "dist/src/server.js"]

@@ -6,14 +6,16 @@ import { get } from 'node:https'
 import { createServer } from 'node:net'
 import { join } from 'node:path'
 import { setTimeout as wait } from 'node:timers/promises'
-import { test } from 'tap'
+import t from 'tap'
 import { SERVER, testFolder } from './helpers/database.ts'
 import { ownSettings, run, serve } from './helpers/process.ts'
 
 const KEY = 'test-admin-key-test-admin-key-test-admin-key'
+/** One database for all, one server at a time. */
+const settings = await ownSettings(t)
 const production = { NODE_ENV: 'production', INSECURE_HTTP: 'true', SHUTDOWN_DELAY: '0', HOST: '127.0.0.1' }
 
-test('wrong settings are all said at once, and the exit code is 1', async (t) => {
+t.test('wrong settings are all said at once, and the exit code is 1', async (t) => {
   const { said, ended } = run(t, 'server.ts', {
     NODE_ENV: 'production',
     PORT: 'x',
@@ -28,35 +30,38 @@ test('wrong settings are all said at once, and the exit code is 1', async (t) =>
   t.notMatch(said.err, /hunter2/)
 })
 
-test('a port in use is named, and the exit code is 1', async (t) => {
+t.test('a port in use is named, and the exit code is 1', async (t) => {
   const other = createServer().listen(0, '127.0.0.1')
   t.teardown(() => other.close())
   await once(other, 'listening')
   const { port } = Object(other.address())
-  const { said, ended } = run(t, 'server.ts', { ...(await ownSettings(t)), PORT: String(port) })
+  const { said, ended } = run(t, 'server.ts', { ...settings, PORT: String(port) })
   t.equal((await ended).code, 1)
   t.match(said.err, new RegExp(`^The service cannot start: Port ${port} on 127\\.0\\.0\\.1 is in use.*\n$`))
 })
 
-test('a second process on one data folder is refused by name', {
-  skip: SERVER !== undefined,
-}, async (t) => {
-  const settings = await ownSettings(t)
-  await serve(t, settings)
-  const { said, ended } = run(t, 'server.ts', settings)
-  t.equal((await ended).code, 1)
-  t.match(said.err, new RegExp(`^The service cannot start: .*${settings.DATA_DIR}.*\n$`))
-})
+t.test(
+  'a second process on one data folder is refused by name',
+  {
+    skip: SERVER !== undefined,
+  },
+  async (t) => {
+    await serve(t, settings)
+    const { said, ended } = run(t, 'server.ts', settings)
+    t.equal((await ended).code, 1)
+    t.match(said.err, new RegExp(`^The service cannot start: .*${settings.DATA_DIR}.*\n$`))
+  },
+)
 
-test('one line says where it listens and where the documentation is', async (t) => {
-  const { url, said } = await serve(t, { ...(await ownSettings(t)), LOG_LEVEL: 'silent' })
+t.test('one line says where it listens and where the documentation is', async (t) => {
+  const { url, said } = await serve(t, { ...settings, LOG_LEVEL: 'silent' })
   t.match(said.out, new RegExp(`^Ready at ${url}, documentation at ${url}/docs$`, 'm'))
   t.equal((await fetch(`${url}/docs`)).status, 200)
 })
 
-test('in production standard output holds JSON lines alone', async (t) => {
+t.test('in production standard output holds JSON lines alone', async (t) => {
   const { url, said, child, ended } = await serve(t, {
-    ...(await ownSettings(t)),
+    ...settings,
     ...production,
     ADMIN_API_KEY: KEY,
   })
@@ -70,9 +75,8 @@ test('in production standard output holds JSON lines alone', async (t) => {
   t.equal(said.err, '')
 })
 
-test('SIGTERM: readyz says so, what runs is finished, and the exit code is 0', async (t) => {
-  const settings = { ...(await ownSettings(t)), ADMIN_API_KEY: KEY, SHUTDOWN_DELAY: '800' }
-  const { url, child, ended } = await serve(t, settings)
+t.test('SIGTERM: readyz says so, what runs is finished, and the exit code is 0', async (t) => {
+  const { url, child, ended } = await serve(t, { ...settings, ADMIN_API_KEY: KEY, SHUTDOWN_DELAY: '800' })
   t.equal((await fetch(`${url}/readyz`)).status, 200)
   const body = JSON.stringify({ sku: 'SLOW-1', name: 'Half sent', price_amount: 1 })
   const headers = { 'x-api-key': KEY, 'content-type': 'application/json', 'content-length': body.length }
@@ -96,21 +100,20 @@ test('SIGTERM: readyz says so, what runs is finished, and the exit code is 0', a
   t.same(await ended, { code: 0, signal: null })
 })
 
-test('a second signal ends it at once; the echo of the first does not', async (t) => {
-  const settings = { ...(await ownSettings(t)), LOG_LEVEL: 'silent' }
-  const patient = await serve(t, { ...settings, SHUTDOWN_DELAY: '60000' })
+t.test('a second signal ends it at once; the echo of the first does not', async (t) => {
+  const patient = await serve(t, { ...settings, LOG_LEVEL: 'silent', SHUTDOWN_DELAY: '60000' })
   patient.child.kill('SIGINT')
   await wait(500)
   t.equal(patient.child.exitCode, null)
   patient.child.kill('SIGTERM')
   t.same(await patient.ended, { code: 143, signal: null })
-  const brief = await serve(t, { ...settings, SHUTDOWN_DELAY: '600' })
+  const brief = await serve(t, { ...settings, LOG_LEVEL: 'silent', SHUTDOWN_DELAY: '600' })
   brief.child.kill('SIGINT')
   brief.child.kill('SIGINT')
   t.same(await brief.ended, { code: 0, signal: null })
 })
 
-test('the health check asks the server as it is set up, and fails when it is gone', async (t) => {
+t.test('the health check asks the server as it is set up, and fails when it is gone', async (t) => {
   const folder = testFolder(t)
   const tls = { TLS_KEY: join(folder, 'key.pem'), TLS_CERT: join(folder, 'cert.pem') }
   const ec = ['-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:P-256']
@@ -118,7 +121,6 @@ test('the health check asks the server as it is set up, and fails when it is gon
   execFileSync('openssl', ['req', '-x509', ...ec, '-nodes', '-subj', '/CN=test', ...files], {
     stdio: 'ignore',
   })
-  const settings = await ownSettings(t)
   for (const extra of [{}, { ...tls, NODE_ENV: 'production', HOST: '127.0.0.1', SHUTDOWN_DELAY: '0' }]) {
     const server = await serve(t, { ...settings, ...extra })
     const own = { ...settings, ...extra, PORT: new URL(server.url).port }
