@@ -8,20 +8,25 @@ const TAG_BYTES = 16
 export type Position = readonly string[]
 
 export function createCursors(key: Buffer) {
-  const tagOf = (payload: string, binding: string) =>
-    createHmac('sha256', key).update(`${binding.length}:${binding}${payload}`).digest().subarray(0, TAG_BYTES)
+  const tagOf = (payload: Uint8Array, binding: string) =>
+    createHmac('sha256', key)
+      .update(`${Buffer.byteLength(binding)}:${binding}`)
+      .update(payload)
+      .digest()
+      .subarray(0, TAG_BYTES)
 
   return {
     /** `binding` is what the list is: collection, parent, sort, filters, search. */
     write(position: Position, binding: string): string {
-      const payload = JSON.stringify(position)
-      return Buffer.concat([tagOf(payload, binding), Buffer.from(payload)]).toString('base64url')
+      const payload = Buffer.from(JSON.stringify(position))
+      return Buffer.concat([tagOf(payload, binding), payload]).toString('base64url')
     },
 
     /** @throws ApiError 400 INVALID_CURSOR for one that was tampered with, or cut from another list */
     read(cursor: string, binding: string): Position {
       const bytes = Buffer.from(cursor, 'base64url')
-      const payload = bytes.subarray(TAG_BYTES).toString('utf8')
+      // The tag is over the bytes as they came, and these have one spelling: text that is no UTF-8 has several.
+      const payload = bytes.subarray(TAG_BYTES)
       const sound =
         bytes.length > TAG_BYTES &&
         bytes.toString('base64url') === cursor &&
@@ -31,7 +36,7 @@ export function createCursors(key: Buffer) {
           violations: [{ field: 'cursor', message: 'is not a cursor of this list', code: 'INVALID_VALUE' }],
         })
       }
-      return JSON.parse(payload)
+      return JSON.parse(payload.toString('utf8'))
     },
   }
 }

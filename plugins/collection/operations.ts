@@ -5,7 +5,7 @@ import type { Verb } from '../access.ts'
 import type { Representation, Shape } from '../representation/types.ts'
 import { accepting, type Mode, repeating } from './bodies.ts'
 import type { AnyCard } from './define.ts'
-import { listQuery, selectionQuery } from './query.ts'
+import { listQuery, selectionQuery } from './parameters.ts'
 
 /** A resource's shape in a reply; where `selectable`, with the relations that `include` may add. */
 export function shapeOf(card: AnyCard, isSelectable: boolean): Shape {

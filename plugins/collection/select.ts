@@ -1,56 +1,16 @@
 /** From a plan to SQL: built by Drizzle once for each shape, then run as a prepared statement with the values. */
-import {
-  and,
-  asc,
-  desc,
-  eq,
-  fillPlaceholders,
-  getTableColumns,
-  getTableName,
-  gte,
-  lt,
-  or,
-  type SQL,
-  type SQLWrapper,
-  sql,
-} from 'drizzle-orm'
+import { and, asc, desc, eq, getTableColumns, getTableName, gte, lt, or, type SQL, sql } from 'drizzle-orm'
 import { type PgColumn, PgDialect, QueryBuilder } from 'drizzle-orm/pg-core'
 import { type Actor, CALLER, membersOf, type Rule } from '../access.ts'
-import type { Connection, Param } from '../database/types.ts'
-import type { AnyCard, Relation, Row, SortKey } from './define.ts'
+import type { Connection } from '../database/types.ts'
+import type { AnyCard, Relation, Row } from './define.ts'
 import { patternsOf } from './fold.ts'
+import { after, positionOf, positionValues, termsOf } from './keyset.ts'
 import type { ListQuery, Sort } from './query.ts'
+import { createStatements, run, type Values, value } from './statements.ts'
 
 const build = new QueryBuilder()
 const dialect = new PgDialect()
-
-interface Statement {
-  text: string
-  params: unknown[]
-}
-
-type Values = Readonly<Record<string, Param>>
-
-const MOST_STATEMENTS = 2000
-
-/** Statements by the key of their shape. A caller can ask for many shapes: the oldest make room. */
-function createStatements() {
-  const statements = new Map<string, Statement>()
-  return (key: string, make: () => { toSQL(): { sql: string; params: unknown[] } }): Statement => {
-    const known = statements.get(key)
-    if (known) return known
-    const { sql: text, params } = make().toSQL()
-    const statement = { text, params }
-    if (statements.size >= MOST_STATEMENTS) statements.delete(statements.keys().next().value ?? '')
-    statements.set(key, statement)
-    return statement
-  }
-}
-
-const run = async (connection: Connection, { text, params }: Statement, values: Values) =>
-  (await connection.run(text, fillPlaceholders(params, { ...values }) as Param[])) as Row[]
-
-const value = (name: string) => sql.placeholder(name)
 
 /** A rule as a condition on rows; undefined where it lets all through. */
 function ruleCondition(columns: Record<string, PgColumn>, rule: Rule): SQL | undefined {
@@ -71,76 +31,6 @@ function columnOf(columns: Record<string, PgColumn>, name: string): PgColumn {
   const column = columns[name]
   if (!column) throw new Error(`There is no column ${name}`)
   return column
-}
-
-const isColumn = (key: SortKey): key is PgColumn => !('ascending' in key)
-
-const sortExpression = (key: SortKey, descending: boolean): SQLWrapper =>
-  isColumn(key) ? key : descending ? key.descending : key.ascending
-
-/** What the sort compares, as a cursor says it; the id always ends it. */
-interface Term {
-  name: string
-  expression: SQLWrapper
-  descending: boolean
-  /** In place of NULL. */
-  ofNull: string
-  /** The PostgreSQL type to read a cursor's text as. */
-  type: string
-}
-
-function termsOf(card: AnyCard, sorts: readonly Sort[]): Term[] {
-  const terms = sorts.map(({ name, descending }): Term => {
-    const key = card.sorts[name]
-    if (!key) throw new Error(`${card.name} cannot be sorted by ${name}`)
-    const column = isColumn(key) ? key : key.column
-    const nulls = isColumn(key) ? '' : descending ? key.nulls.descending : key.nulls.ascending
-    return {
-      name,
-      expression: sortExpression(key, descending),
-      descending,
-      ofNull: nulls,
-      type: column.getSQLType().replace(/ collate .*/i, ''),
-    }
-  })
-  const last = terms.at(-1)
-  return [
-    ...terms,
-    { name: 'id', expression: card.table.id, descending: last?.descending ?? true, ofNull: '', type: 'uuid' },
-  ]
-}
-
-const cursorValue = (i: number, term: Term) => sql`${value(`at${i}`)}::${sql.raw(term.type)}`
-
-/** Rows after a position. Where all go one way, a comparison of rows, which an index walks to at once. */
-function after(terms: readonly Term[]): SQL | undefined {
-  const down = terms[0]?.descending ?? false
-  if (terms.every(({ descending }) => descending === down)) {
-    const keys = sql.join(
-      terms.map(({ expression }) => expression),
-      sql`, `,
-    )
-    const values = sql.join(
-      terms.map((term, i) => cursorValue(i, term)),
-      sql`, `,
-    )
-    return sql`(${keys}) ${sql.raw(down ? '<' : '>')} (${values})`
-  }
-  // Mixed directions: equal in the first ones and beyond in the next. The bound on the first alone lets its index help.
-  const beyond = (term: Term, i: number) =>
-    sql`${term.expression} ${sql.raw(term.descending ? '<' : '>')} ${cursorValue(i, term)}`
-  const cases = terms.map((term, i) =>
-    and(
-      ...terms.slice(0, i).map((before, j) => sql`${before.expression} = ${cursorValue(j, before)}`),
-      beyond(term, i),
-    ),
-  )
-  const first = terms[0]
-  if (!first) return undefined
-  return and(
-    sql`${first.expression} ${sql.raw(first.descending ? '<=' : '>=')} ${cursorValue(0, first)}`,
-    or(...cases),
-  )
 }
 
 const WHOLE_DAY = 'T00:00:00Z'
@@ -254,7 +144,7 @@ export function createSelect(card: AnyCard) {
       })
       return run(connection, found, {
         ...valuesOf(query, actor, parent),
-        ...Object.fromEntries((position ?? []).map((text, i) => [`at${i}`, text])),
+        ...positionValues(position),
         limit: query.limit + 1,
         offset: query.page === undefined ? 0 : (query.page - 1) * query.limit,
       })
@@ -277,8 +167,7 @@ export function createSelect(card: AnyCard) {
     },
 
     /** Where a row stands in a sort, for a cursor. */
-    position: (row: Row, sorts: readonly Sort[]): string[] =>
-      termsOf(card, sorts).map(({ name, ofNull }) => (row[name] === null ? ofNull : String(row[name]))),
+    position: (row: Row, sorts: readonly Sort[]): string[] => positionOf(row, termsOf(card, sorts)),
 
     /**
      * The related rows of many parents in one statement, newest first, each with its parent's key as `parent_key`;

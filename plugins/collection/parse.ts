@@ -1,0 +1,95 @@
+/** Query strings: what was sent, checked one by one against the parameters that there are. */
+import { type TObject, Type } from '@sinclair/typebox'
+import type { Ajv } from 'ajv'
+import type { FieldCode, Violation } from '../../schemas/error.ts'
+import { apiError, invalidQuery } from '../errors.ts'
+import { toViolations } from '../violations.ts'
+
+export type Parameters = Readonly<Record<string, string | number | undefined>>
+
+/** A query string as the server's parser hands it over. */
+export type Sent = Readonly<Record<string, unknown>>
+
+export interface Parsed {
+  /** What is sound in itself. */
+  sent: Parameters
+  /** What was sent and is not. */
+  unsound: ReadonlySet<string>
+  /** What is wrong, to be added to. */
+  found: Violation[]
+}
+
+export const violation = (field: string, message: string, code: FieldCode): Violation => ({
+  field,
+  message,
+  code,
+})
+
+/** As JSON writes integers. Those too large for a number are out of every range all the same. */
+function toInteger(text: string): number | string {
+  if (!/^(?:0|-?[1-9]\d*)$/.test(text)) return text
+  return Math.max(Number.MIN_SAFE_INTEGER, Math.min(Number.MAX_SAFE_INTEGER, Number(text)))
+}
+
+/** Values as the schema looks at them: integers where it wants them, and text as bodies have it, NFC and trimmed. */
+function readValue(schema: TObject, name: string, value: unknown): unknown {
+  if (typeof value !== 'string' || !Object.hasOwn(schema.properties, name)) return value
+  const parameter = schema.properties[name]
+  if (parameter?.type === 'integer') return toInteger(value)
+  return parameter?.['x-trim'] ? value.normalize('NFC').trim() : value
+}
+
+/** Percent-encodings that are none, or that are not UTF-8, would reach the parameters as they are. */
+function checkEncoding(url: string) {
+  const mark = url.indexOf('?')
+  if (mark === -1) return
+  try {
+    decodeURIComponent(url.slice(mark))
+  } catch (cause) {
+    throw apiError('INVALID_REQUEST', {
+      message: 'The query string is not valid percent-encoded UTF-8',
+      cause,
+    })
+  }
+}
+
+/** Reads the query strings that a schema describes. */
+export function createQueryReader(ajv: Ajv, schema: TObject) {
+  const validate = ajv.compile(schema)
+
+  return (query: Sent, url: string): Parsed => {
+    checkEncoding(url)
+    const repeated = Object.keys(query).filter((name) => Array.isArray(query[name]))
+    const values = Object.fromEntries(
+      Object.entries(query)
+        .filter(([name]) => !repeated.includes(name))
+        .map(([name, value]) => [name, readValue(schema, name, value)]),
+    )
+    const wrong = validate(values) ? [] : toViolations(validate.errors ?? [])
+    const found = [
+      ...repeated.map((name) =>
+        Object.hasOwn(schema.properties, name)
+          ? violation(name, 'is given more than once', 'CONFLICTING_PARAMETERS')
+          : violation(name, 'is not a known parameter', 'UNKNOWN_PARAMETER'),
+      ),
+      ...wrong.map((each) =>
+        each.code === 'UNKNOWN_FIELD'
+          ? violation(each.field, 'is not a known parameter', 'UNKNOWN_PARAMETER')
+          : each,
+      ),
+    ]
+    // Only what is sound in itself is looked at further.
+    const unsound = new Set(found.map(({ field }) => field))
+    const sound = Object.entries(values).filter(([name]) => !unsound.has(name))
+    return { sent: Object.fromEntries(sound) as Parameters, unsound, found }
+  }
+}
+
+/** For operations without parameters: any is unknown. */
+export const createNoQueryReader = (ajv: Ajv) => {
+  const read = createQueryReader(ajv, Type.Object({}, { additionalProperties: false }))
+  return (query: Sent, url: string) => {
+    const { found } = read(query, url)
+    if (found.length > 0) throw invalidQuery(found)
+  }
+}
