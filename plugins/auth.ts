@@ -26,8 +26,8 @@ const missing = () => challenge('Authentication required')
 const badToken = () => challenge('Invalid or expired token', 'invalid_token')
 const badKey = () => challenge('Invalid or expired API key', 'invalid_token')
 
-// The bootstrap key is that of the admin with ADMIN_EMAIL; where there is none, of the first active one.
-const ADMIN = `select id from users where role = 'admin' and status = 'active'
+// The bootstrap key is that of the admin with ADMIN_EMAIL; where none has it any more, of the first one made.
+const ADMIN = `select id, status from users where role = 'admin'
   order by (email = $1) desc, created_at, id limit 1`
 
 const OWNER_OF_KEY = `select u.id, u.role, k.scopes from api_keys k join users u on u.id = k.user_id
@@ -43,8 +43,8 @@ function createKeyReader(database: Database, { adminKey, adminEmail }: AuthOptio
   return async (key: string): Promise<Actor> => {
     const hash = hashKey(key)
     if (adminHash && timingSafeEqual(adminHash, Buffer.from(hash))) {
-      const [admin] = await database.run(ADMIN, [adminEmail])
-      if (!admin) throw badKey()
+      const [admin] = await database.run(ADMIN, [adminEmail.toLowerCase()])
+      if (admin?.status !== 'active') throw badKey()
       return { userId: String(admin.id), role: 'admin', scopes: EVERYTHING, credential: 'bootstrap_key' }
     }
     if (!isKey(key)) throw badKey()

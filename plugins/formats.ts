@@ -1,6 +1,7 @@
 /** The formats of strings, beside JSON Schema's own, and the Ajv that knows them all. */
 import { Ajv } from 'ajv'
 import addFormats, { type FormatsPluginOptions } from 'ajv-formats'
+import { uniqueBy } from './unique-by.ts'
 
 const currencies = new Set(Intl.supportedValuesOf('currency'))
 
@@ -24,8 +25,9 @@ export function canonicalLocale(tag: string): string | undefined {
   }
 }
 
+/** RFC 3986: its characters alone, percent-encodings whole, and a host. What a browser would repair is refused. */
 export function isHttpsUri(uri: string): boolean {
-  if (!/^https:\/\/[\x21-\x7e]+$/i.test(uri)) return false
+  if (!/^https:\/\/[^/?#](?:[A-Za-z0-9\-._~:/?#[\]@!$&'()*+,;=]|%[0-9A-Fa-f]{2})*$/i.test(uri)) return false
   try {
     return new URL(uri).hostname !== ''
   } catch {
@@ -34,6 +36,8 @@ export function isHttpsUri(uri: string): boolean {
 }
 
 const formats = {
+  // The plain form alone: what ajv-formats takes beside it (`urn:uuid:`) is no value of a uuid column.
+  uuid: /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i,
   'iso-4217': (code: string) => currencies.has(code),
   'time-zone': isTimeZone,
   'bcp-47': (tag: string) => canonicalLocale(tag) !== undefined,
@@ -43,7 +47,7 @@ const formats = {
 /** For the serializer, which tells the alternatives of a schema apart by validating: what the house's formats are called. */
 export const serializerOptions = { ajv: { strict: false, formats } }
 
-const standard: FormatsPluginOptions = { mode: 'full', formats: ['email', 'uuid', 'date', 'date-time'] }
+const standard: FormatsPluginOptions = { mode: 'full', formats: ['email', 'date', 'date-time'] }
 
 /** A validator that finds all that is wrong, and changes nothing: no coercion, no defaults, nothing removed. */
 export function createAjv(): Ajv {
@@ -55,7 +59,7 @@ export function createAjv(): Ajv {
     strict: true,
     strictTypes: false,
     formats,
-    keywords: ['x-trim', 'x-multiline'],
+    keywords: ['x-trim', 'x-multiline', uniqueBy],
   })
   addFormats.default(ajv, standard)
   return ajv

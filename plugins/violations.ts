@@ -19,6 +19,7 @@ const codes: Record<string, FieldCode> = {
   exclusiveMaximum: 'OUT_OF_RANGE',
   additionalProperties: 'UNKNOWN_FIELD',
   uniqueItems: 'INVALID_VALUE',
+  'x-unique-by': 'INVALID_VALUE',
 }
 
 const unescapeSegment = (segment: string) => segment.replaceAll('~1', '/').replaceAll('~0', '~')
@@ -43,7 +44,13 @@ const sentence = (error: ErrorObject): string => {
 
 /** One violation for each thing that is wrong; where a value has the wrong type, nothing more is said of it. */
 export function toViolations(errors: readonly ErrorObject[]): Violation[] {
-  return errors.map((error) => {
+  const mistyped = new Set(
+    errors.filter(({ keyword }) => keyword === 'type').map(({ instancePath }) => instancePath),
+  )
+  const telling = errors.filter(
+    ({ keyword, instancePath }) => keyword === 'type' || !mistyped.has(instancePath),
+  )
+  return telling.map((error) => {
     const path = pathOf(error.instancePath)
     if (error.keyword === 'required') path.push(error.params.missingProperty)
     if (error.keyword === 'additionalProperties') path.push(error.params.additionalProperty)

@@ -38,6 +38,7 @@ const members = {
   items: Type.Array(OrderItemInput, {
     minItems: 1,
     maxItems: 100,
+    'x-unique-by': 'product_id',
     description: 'No product twice. They change only while the order is pending',
   }),
   shipping_address: Nullable(Address),

@@ -5,6 +5,8 @@ import { type Static, type TSchema, type TUnsafe, Type } from '@sinclair/typebox
  * What a string's schema may say of how it is read, beside JSON Schema's own words:
  * - `x-trim: false`: white space at the ends is kept
  * - `x-multiline: true`: newlines and tabs may stand in it
+ * and of an array's items:
+ * - `x-unique-by: 'product_id'`: no two have the same value of that member
  */
 interface TextOptions {
   minLength?: number
@@ -20,6 +22,12 @@ interface TextOptions {
 }
 
 export const Text = (options: TextOptions) => Type.String(options)
+
+/** A type or null. One word for both, not `anyOf`: the serializer would validate each value to tell them apart. */
+export const OrNull = <T extends TSchema>(schema: T): TUnsafe<Static<T> | null> => {
+  const { type, ...rest } = schema
+  return Type.Unsafe<Static<T> | null>({ ...rest, type: [type, 'null'] })
+}
 
 /** A type or null; null is what it has when nothing is given. */
 export const Nullable = <T extends TSchema>(schema: T): TUnsafe<Static<T> | null> => {
@@ -40,7 +48,7 @@ export const Integer = (
   options: { default?: number; description?: string; examples?: number[] } = {},
 ) => Type.Integer({ minimum, maximum, ...options })
 
-const exampleId = '0193a5b0-7b1e-7c3a-9f00-3f2b8c1d4e5f'
+export const exampleId = '0193a5b0-7b1e-7c3a-9f00-3f2b8c1d4e5f'
 
 /** An id: a UUIDv7 made by the server. */
 export const Id = (description = 'Made by the server, a UUIDv7') =>

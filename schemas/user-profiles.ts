@@ -14,7 +14,12 @@ const members = {
     Text({ format: 'time-zone', description: 'An IANA name', examples: ['Europe/London'] }),
   ),
   locale: Nullable(
-    Text({ format: 'bcp-47', description: 'A BCP 47 tag, kept in its canonical form', examples: ['en-GB'] }),
+    Text({
+      format: 'bcp-47',
+      maxLength: 255,
+      description: 'A BCP 47 tag, kept in its canonical form',
+      examples: ['en-GB'],
+    }),
   ),
 }
 

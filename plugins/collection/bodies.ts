@@ -62,15 +62,20 @@ export function mergePatch(target: unknown, patch: unknown): unknown {
   return merged
 }
 
+/** Names of `Object.prototype` are no members: `toString` is unknown like any other. */
 const memberOf = (schema: TSchema | undefined, segment: string): TSchema | undefined =>
-  schema?.properties ? schema.properties[segment] : schema?.items
+  schema?.properties
+    ? Object.hasOwn(schema.properties, segment)
+      ? schema.properties[segment]
+      : undefined
+    : schema?.items
 
 /** What PUT ignores: the members that can be read and not written, so that what was read can be put back. */
 function withoutReadOnly(value: unknown, read: TSchema | undefined, input: TSchema | undefined): unknown {
   if (Array.isArray(value)) return value.map((item) => withoutReadOnly(item, read?.items, input?.items))
   if (!isObject(value) || !read?.properties || !input?.properties) return value
   const kept = Object.entries(value).filter(
-    ([name]) => name in input.properties || !(name in read.properties),
+    ([name]) => Object.hasOwn(input.properties, name) || !Object.hasOwn(read.properties, name),
   )
   return Object.fromEntries(
     kept.map(([name, member]) => [
@@ -92,7 +97,7 @@ export interface BodyOptions {
   read: TObject
   input: TObject
   mode: Mode
-  check?: ((body: Record<string, unknown>) => Violation[]) | undefined
+  check?: ((body: Record<string, unknown>, mode: Mode) => Violation[]) | undefined
   kept?: readonly string[] | undefined
   /** Members that name the resource, which PUT may repeat and never change. */
   identity?: readonly string[]
@@ -116,8 +121,12 @@ export function createBodyReader({ ajv, read, input, mode, check, kept = [], ide
     if (!check) return structural
     const unsound = new Set(structural.map(({ field }) => field.split('.')[0]))
     const sound = Object.fromEntries(Object.entries(value).filter(([name]) => !unsound.has(name)))
-    return [...structural, ...check(sound)]
+    return [...structural, ...check(sound, mode)]
   }
+
+  /** Ids are the same in any letter case. */
+  const differs = (sent: unknown, known: unknown) =>
+    (typeof sent === 'string' ? sent.toLowerCase() : sent) !== known
 
   return {
     schema,
@@ -134,7 +143,7 @@ export function createBodyReader({ ajv, read, input, mode, check, kept = [], ide
         throw invalidBody([{ field: prefix, message: 'must be an object', code: 'INVALID_TYPE' }])
       const changed =
         mode === 'replace'
-          ? identity.filter((name) => name in sent && name in known && sent[name] !== known[name])
+          ? identity.filter((name) => name in sent && name in known && differs(sent[name], known[name]))
           : []
       const members = mode === 'replace' ? withoutReadOnly(sent, read, input) : sent
       const { value, violations } = normalize(members, schema)
@@ -152,6 +161,8 @@ export function createBodyReader({ ajv, read, input, mode, check, kept = [], ide
     checkMerged(merged: Record<string, unknown>) {
       if (!validateMerged(merged)) throw invalidBody(toViolations(validateMerged.errors ?? []))
     },
+    /** A row as a client could have sent it: without what the server adds to it. */
+    writable: (row: Record<string, unknown>) => withoutReadOnly(row, read, input) as Record<string, unknown>,
   }
 }
 

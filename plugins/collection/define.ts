@@ -4,6 +4,7 @@ import type { SQL } from 'drizzle-orm'
 import type { PgColumn, PgTable } from 'drizzle-orm/pg-core'
 import type { Violation } from '../../schemas/error.ts'
 import type { Access, Actor } from '../access.ts'
+import type { Mode } from './bodies.ts'
 import type { Store } from './store.ts'
 
 /** A row as the kernel handles it: its members by their names on the wire, and columns that never leave. */
@@ -44,11 +45,19 @@ export interface Relation {
   all?: boolean
 }
 
-/** What a change was asked for: the members after it, and which of them change. */
+/** What a change comes to: the members after it, and which of them change. */
 export interface Change<B> {
   next: B
   /** The members that differ from before. */
   changed: ReadonlySet<string>
+}
+
+/** What slow work came to. */
+export interface Prepared<R, B> {
+  /** Columns to write beside the members. */
+  columns: Partial<R>
+  /** Whether it still holds for the row as it is now that it is locked; where it does not, the write is refused (409). */
+  holds?(current: R, change: Change<B>): boolean
 }
 
 /**
@@ -56,10 +65,19 @@ export interface Change<B> {
  * A write without an action of its own inserts, updates or removes the row as it is.
  */
 export interface Actions<R, C, U> {
-  /** Slow work that needs no row, done before the transaction begins: columns to write beside the members. */
-  prepare?(body: Partial<C & U>): Promise<Partial<R>>
+  /**
+   * What of a change the row, the caller and the body together forbid: 403, and 422 for what only the row could tell.
+   * Asked before preconditions and states are looked at, as the contract orders it.
+   */
+  guard?(current: R, change: Change<U & R>, actor: Actor): void
+  /** Slow work, done before the transaction begins; `seen` is the row, not yet locked, and what would change in it. */
+  prepare?(
+    body: Partial<C & U>,
+    actor: Actor,
+    seen?: { current: R; change: Change<U & R> },
+  ): Promise<Prepared<R, U & R>>
   create?(store: Store<R>, id: string, body: C & Partial<R>, actor: Actor): Promise<R>
-  change?(store: Store<R>, current: R, change: Change<U & Partial<R>>, actor: Actor): Promise<R>
+  change?(store: Store<R>, current: R, change: Change<U & R>, actor: Actor): Promise<R>
   remove?(store: Store<R>, current: R, actor: Actor): Promise<void>
 }
 
@@ -94,7 +112,7 @@ export interface CardOptions<R, C, U> {
   /** Members of a new resource that have no default of their own. */
   defaults?(actor: Actor): Partial<C>
   /** What no schema can say, of those members that are sound in themselves. */
-  check?(body: Partial<C & U>): Violation[]
+  check?(body: Partial<C & U>, mode: Mode): Violation[]
   actions?: Actions<R, C, U>
 }
 

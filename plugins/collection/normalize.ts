@@ -11,6 +11,7 @@ const controlInLines = /(?![\n\t])\p{Cc}/u
 /** Forms that a format has of its own. */
 const canonical: Record<string, (text: string) => string> = {
   email: (text) => text.toLowerCase(),
+  uuid: (text) => text.toLowerCase(),
   'bcp-47': (text) => canonicalLocale(text) ?? text,
 }
 
@@ -28,6 +29,10 @@ function normalizeText(sent: string, schema: TSchema, path: string, violations: 
   return form ? form(trimmed) : trimmed
 }
 
+/** Names of `Object.prototype` are no members. */
+const memberOf = (schema: TSchema, name: string): TSchema | undefined =>
+  Object.hasOwn(schema.properties ?? {}, name) ? schema.properties[name] : undefined
+
 function walk(value: unknown, schema: TSchema | undefined, path: string, violations: Violation[]): unknown {
   if (!schema) return value
   if (typeof value === 'string') return normalizeText(value, schema, path, violations)
@@ -37,7 +42,7 @@ function walk(value: unknown, schema: TSchema | undefined, path: string, violati
   return Object.fromEntries(
     Object.entries(value).map(([name, member]) => [
       name,
-      walk(member, schema.properties?.[name], below(name), violations),
+      walk(member, memberOf(schema, name), below(name), violations),
     ]),
   )
 }

@@ -177,7 +177,7 @@ export const collection =
       readNoQuery(request.query as Record<string, unknown>, request.originalUrl)
       const { members, prefix } = representation.body(request.body, card.name, undefined)
       const body = readers.create.read(members, prefix)
-      const row = await writes.create(write, body, prefix)
+      const row = await writes.create(write, { members: body, prefix })
       const { form } = app.addressing.of(request.raw)
       const path = card.parent ? `/${card.parent.to().name}/${write.parent}/${card.name}` : `/${card.name}`
       reply.code(201).header('Location', `${publicUrl ?? ''}${form}${path}/${row.id}`)
@@ -191,8 +191,8 @@ export const collection =
       readNoQuery(request.query as Record<string, unknown>, request.originalUrl)
       const { members, prefix } = representation.body(request.body, card.name, id)
       const known = card.parent ? { id, [card.parent.member]: write.parent } : { id }
-      const body = readers[verb].read(members, prefix, known)
-      const row = await writes[verb](write, readers[verb], body, prefix)
+      const reader = readers[verb]
+      const row = await writes[verb](write, { reader, members: reader.read(members, prefix, known), prefix })
       return written(request, reply, row)
     }
 

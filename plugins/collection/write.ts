@@ -1,11 +1,12 @@
 /** Writes: the row found and locked, its access, its preconditions, then the card's action; all in one transaction. */
-import { type Actor, allows, type Rule, ruleFor, type Verb } from '../access.ts'
+import { type Actor, allows, ruleFor, type Verb } from '../access.ts'
 import type { Precondition } from '../conditional.ts'
+import { SqlError } from '../database/errors.ts'
 import type { Connection, Database } from '../database/types.ts'
 import { apiError, invalidBody, withPrefix } from '../errors.ts'
 import { isObject } from '../representation/body.ts'
 import { type BodyReader, fill, mergePatch } from './bodies.ts'
-import type { AnyCard, Row } from './define.ts'
+import type { AnyCard, Change, Row } from './define.ts'
 import { selectOf } from './present.ts'
 import { createStores, same } from './store.ts'
 
@@ -20,23 +21,53 @@ export interface Write {
   tagOf: (row: Row) => string
 }
 
+/** What was sent, and how it is to be read. */
+interface Sent {
+  reader: BodyReader
+  members: Record<string, unknown>
+  /** Where the members stood in the body. */
+  prefix: string
+}
+
+/** A deadlock, or a transaction that could not be put in line: nothing happened, and the same again may well do. */
+const AGAIN = new Set(['40P01', '40001'])
+const MOST_TRIES = 3
+
 export function createWrites(card: AnyCard, database: Database, refusal: () => Error) {
   const store = createStores(card)
   const select = selectOf(card)
   const everything = Object.keys(select.columns).filter((name) => name !== 'search')
 
-  /** The row of a write, locked until the transaction ends. */
-  const find = async (tx: Connection, write: Write, verb: Verb): Promise<Row> => {
-    const row = await select.one(tx, write.id, { also: everything, lock: true })
-    if (!row || (card.parent && row[card.parent.member] !== write.parent))
+  const look = (connection: Connection, id: string, lock: boolean) =>
+    select.one(connection, id, { also: everything, lock })
+
+  const transaction = async <T>(work: (tx: Connection) => Promise<T>, tries = MOST_TRIES): Promise<T> => {
+    try {
+      return await database.transaction(work)
+    } catch (error) {
+      if (tries > 1 && error instanceof SqlError && AGAIN.has(error.code)) return transaction(work, tries - 1)
+      throw error
+    }
+  }
+
+  /** The row that was addressed, if it is there (404) and the caller may touch it (403). */
+  const admit = (row: Row | undefined, write: Write, verb: Verb): Row => {
+    if (!row || (card.parent && row[card.parent.member] !== write.parent)) {
       throw apiError('RESOURCE_NOT_FOUND')
-    refuse(ruleFor(card.access, verb, write.actor), row, write.actor)
-    write.precondition.check({ revision: row.revision, updated_at: String(row.updated_at) }, write.tagOf(row))
+    }
+    if (!allows(ruleFor(card.access, verb, write.actor), row, write.actor)) throw refusal()
     return row
   }
 
-  const refuse = (rule: Rule, row: Readonly<Record<string, unknown>>, actor: Actor) => {
-    if (!allows(rule, row, actor)) throw refusal()
+  const checkPrecondition = (row: Row, { precondition, tagOf }: Write) =>
+    precondition.check({ revision: row.revision, updated_at: String(row.updated_at) }, tagOf(row))
+
+  /** A new row that the caller may not make: whose parent is unknown is 404 first. */
+  const admitNew = async (values: Row, { actor, parent }: Write) => {
+    if (allows(ruleFor(card.access, 'create', actor), values, actor)) return
+    if (!card.parent || parent === undefined) throw apiError('FORBIDDEN')
+    const found = await selectOf(card.parent.to()).one(database, parent, { fields: ['id'] })
+    throw found ? refusal() : apiError('RESOURCE_NOT_FOUND')
   }
 
   /** Moves between states that the card does not name. */
@@ -44,13 +75,51 @@ export function createWrites(card: AnyCard, database: Database, refusal: () => E
     for (const [member, moves] of Object.entries(card.transitions ?? {})) {
       const [from, to] = [String(current[member]), String(next[member])]
       const legal = moves[from] ?? []
-      if (from === to || next[member] === undefined || legal.includes(to)) continue
+      if (from === to || legal.includes(to)) continue
       const message = `cannot go from ${from} to ${to}; from ${from} it can go to ${legal.join(', ') || 'no other'}`
       throw apiError('RESOURCE_CONFLICT', {
         message: `The ${member} ${message}`,
         violations: [{ field: member, message, code: 'INVALID_TRANSITION' }],
       })
     }
+  }
+
+  /** The members sent as they would stand in the row: what is merged must hold as if it had been sent whole. */
+  const mergeInto = (current: Row, { reader, members }: Sent, verb: 'replace' | 'update') => {
+    if (verb === 'replace') return members
+    const patched = Object.entries(members)
+      .filter(([, value]) => isObject(value))
+      .map(([name, value]): [string, unknown] => {
+        const schema = card.schemas.change.properties[name]
+        const merged = mergePatch(current[name], value)
+        return [name, schema && isObject(merged) ? fill(schema, merged, new Set()) : merged]
+      })
+    const merged = Object.fromEntries(patched)
+    reader.checkMerged(merged)
+    return { ...members, ...merged }
+  }
+
+  const checkImmutable = (current: Row, next: Readonly<Record<string, unknown>>) => {
+    const foreign = (card.immutable ?? []).filter((name) => next[name] !== current[name])
+    if (foreign.length === 0) return
+    throw invalidBody(
+      foreign.map((field) => ({ field, message: 'cannot be changed', code: 'READ_ONLY' as const })),
+    )
+  }
+
+  /** What a change comes to on the row as it is; what stands against it is thrown in the contract's order. */
+  const settle = (row: Row | undefined, write: Write, verb: 'replace' | 'update', sent: Sent) => {
+    const current = admit(row, write, verb)
+    const merged = mergeInto(current, sent, verb)
+    const before = sent.reader.writable(current)
+    const changes = Object.entries(merged).filter(([name, value]) => !same(value, before[name]))
+    const next: Row = { ...current, ...Object.fromEntries(changes) }
+    const change: Change<Row> = { next, changed: new Set(changes.map(([name]) => name)) }
+    checkImmutable(current, next)
+    card.actions?.guard?.(current, change, write.actor)
+    checkPrecondition(current, write)
+    checkTransitions(current, next)
+    return { current, change }
   }
 
   /** An error that names members, told with the path that the client sent them under. */
@@ -62,74 +131,51 @@ export function createWrites(card: AnyCard, database: Database, refusal: () => E
     }
   }
 
-  const prepare = async (body: Record<string, unknown>) => card.actions?.prepare?.(body)
-
-  const change = async (
-    write: Write,
-    verb: 'replace' | 'update',
-    reader: BodyReader,
-    body: Record<string, unknown>,
-    prefix: string,
-  ) => {
-    const prepared = await prepare(body)
-    return database.transaction((tx) =>
-      prefixed(prefix, async () => {
-        const current = await find(tx, write, verb)
-        const merged: Record<string, unknown> = {}
-        for (const [name, value] of Object.entries(body)) {
-          const patch = verb === 'update' && isObject(value) ? mergePatch(current[name], value) : value
-          const schema = card.schemas.change.properties[name]
-          merged[name] = isObject(patch) && schema ? fill(schema, patch, new Set()) : patch
-          if (patch !== value) reader.checkMerged({ [name]: merged[name] })
-        }
-        const foreign = (card.immutable ?? []).filter(
-          (name) => name in merged && merged[name] !== current[name],
-        )
-        if (foreign.length > 0) {
-          throw invalidBody(
-            foreign.map((field) => ({ field, message: 'cannot be changed', code: 'READ_ONLY' as const })),
-          )
-        }
-        checkTransitions(current, merged)
-        const next = { ...current, ...merged, ...prepared }
-        const changed = new Set(Object.keys(merged).filter((name) => !same(merged[name], current[name])))
-        const action = card.actions?.change
-        return action
-          ? action(store(tx), current, { next, changed }, write.actor)
-          : store(tx).update(current, next)
-      }),
-    )
+  /** Slow work, for those alone who may make the change. */
+  const prepare = async (write: Write, verb: 'replace' | 'update', sent: Sent) => {
+    if (!card.actions?.prepare) return undefined
+    const seen = settle(await look(database, write.id, false), write, verb, sent)
+    return card.actions.prepare(sent.members, write.actor, seen)
   }
 
+  const change = (verb: 'replace' | 'update') => (write: Write, sent: Sent) =>
+    prefixed(sent.prefix, async () => {
+      const prepared = await prepare(write, verb, sent)
+      return transaction(async (tx) => {
+        const { current, change } = settle(await look(tx, write.id, true), write, verb, sent)
+        if (prepared?.holds && !prepared.holds(current, change)) {
+          throw apiError('RESOURCE_CONFLICT', { message: 'The resource has just changed; try again' })
+        }
+        const next = { ...change.next, ...prepared?.columns }
+        const action = card.actions?.change
+        return action
+          ? action(store(tx), current, { ...change, next }, write.actor)
+          : store(tx).update(current, next)
+      })
+    })
+
   return {
-    async create(write: Write, body: Record<string, unknown>, prefix: string): Promise<Row> {
-      const prepared = await prepare(body)
-      return database.transaction((tx) =>
-        prefixed(prefix, async () => {
-          const parent = card.parent ? { [card.parent.member]: write.parent } : {}
-          const values = { ...card.defaults?.(write.actor), ...body, ...prepared, ...parent }
-          refuse(ruleFor(card.access, 'create', write.actor), values, write.actor)
-          const action = card.actions?.create
-          return action
-            ? action(store(tx), write.id, values, write.actor)
-            : store(tx).insert({ ...values, id: write.id })
-        }),
-      )
-    },
+    create: (write: Write, { members, prefix }: Omit<Sent, 'reader'>): Promise<Row> =>
+      prefixed(prefix, async () => {
+        const parent = card.parent ? { [card.parent.member]: write.parent } : {}
+        const values = { ...card.defaults?.(write.actor), ...members, ...parent, id: write.id }
+        await admitNew({ ...values, revision: 1 }, write)
+        const prepared = await card.actions?.prepare?.(members, write.actor)
+        const complete = { ...values, ...prepared?.columns }
+        const action = card.actions?.create
+        return transaction((tx) =>
+          action ? action(store(tx), write.id, complete, write.actor) : store(tx).insert(complete),
+        )
+      }),
 
-    replace: (
-      write: Write,
-      reader: BodyReader,
-      body: Record<string, unknown>,
-      prefix: string,
-    ): Promise<Row> => change(write, 'replace', reader, body, prefix),
+    replace: change('replace'),
 
-    update: (write: Write, reader: BodyReader, body: Record<string, unknown>, prefix: string): Promise<Row> =>
-      change(write, 'update', reader, body, prefix),
+    update: change('update'),
 
     remove: (write: Write): Promise<void> =>
-      database.transaction(async (tx) => {
-        const current = await find(tx, write, 'remove')
+      transaction(async (tx) => {
+        const current = admit(await look(tx, write.id, true), write, 'remove')
+        checkPrecondition(current, write)
         const action = card.actions?.remove
         await (action ? action(store(tx), current, write.actor) : store(tx).remove(current))
       }),

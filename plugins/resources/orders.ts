@@ -3,10 +3,10 @@ import { orderProducts, orders } from '../../drizzle/tables.ts'
 import type { Violation } from '../../schemas/error.ts'
 import { Order, OrderChange, OrderCreate } from '../../schemas/orders.ts'
 import { type Actor, CALLER } from '../access.ts'
-import { type AnyCard, defineCollection } from '../collection/define.ts'
-import { same } from '../collection/store.ts'
-import { apiError, invalidBody } from '../errors.ts'
-import { link, release, reserve, type Wanted } from './orders/stock.ts'
+import type { Mode } from '../collection/bodies.ts'
+import { type AnyCard, type Change, defineCollection } from '../collection/define.ts'
+import { apiError } from '../errors.ts'
+import { link, release, reserve } from './orders/stock.ts'
 import { productsCard } from './products.ts'
 import { usersCard } from './users.ts'
 
@@ -20,25 +20,14 @@ const mine = { admin: true, manager: true, member: own } as const
 const givesBack = (from: Status, to: Status) =>
   (from === 'pending' && to === 'cancelled') || (from === 'paid' && to === 'refunded')
 
-/** No product twice. */
-function checkItems({ items }: { items?: readonly { product_id: string }[] }): Violation[] {
-  const seen = new Set<string>()
-  return (items ?? []).flatMap(({ product_id }, i) => {
-    const id = product_id.toLowerCase()
-    if (!seen.has(id)) {
-      seen.add(id)
-      return []
-    }
-    return [{ field: `items.${i}.product_id`, message: 'is in the order already', code: 'INVALID_VALUE' }]
-  })
-}
-
-const wanted = (items: readonly Wanted[]): Wanted[] =>
-  items.map(({ product_id, quantity }) => ({ product_id: product_id.toLowerCase(), quantity }))
+const checkFirstStatus = ({ status }: { status?: Status }, mode: Mode): Violation[] =>
+  mode === 'create' && status !== undefined && status !== 'pending'
+    ? [{ field: 'status', message: 'an order begins pending', code: 'INVALID_VALUE' }]
+    : []
 
 /** What members may change of their own order: its content while it is pending, and then to cancel it. */
-function guardMember(current: OrderRow, next: Pick<OrderRow, 'status'>, actor: Actor) {
-  if (actor.role !== 'member') return
+function guardMember(current: OrderRow, { next, changed }: Change<Pick<OrderRow, 'status'>>, actor: Actor) {
+  if (actor.role !== 'member' || changed.size === 0) return
   const allowed = current.status === 'pending' && (next.status === 'pending' || next.status === 'cancelled')
   if (!allowed) throw apiError('FORBIDDEN', { message: 'Members change an order only while it is pending' })
 }
@@ -83,33 +72,29 @@ export const ordersCard: AnyCard = defineCollection({
     },
   },
   defaults: (actor) => ({ user_id: actor.userId }),
-  check: checkItems,
+  check: checkFirstStatus,
   actions: {
     async create(store, id, { items, user_id = '', ...members }) {
-      if (members.status !== 'pending') {
-        throw invalidBody([{ field: 'status', message: 'an order begins pending', code: 'INVALID_VALUE' }])
-      }
-      const reserved = await reserve(store.connection, [], wanted(items), undefined)
+      const reserved = await reserve(store.connection, [], items, undefined)
       const order = await store.insert({ ...members, ...reserved, id, user_id })
       await link(store.connection, id, [], reserved.items)
       return order
     },
 
-    async change(store, current, { next, changed }, actor) {
-      const items = wanted(next.items)
-      const reordered = !same(items, wanted(current.items))
-      if (reordered || [...changed].some((name) => name !== 'items')) guardMember(current, next, actor)
+    guard: guardMember,
+
+    async change(store, current, { next, changed }) {
+      const reordered = changed.has('items')
       if (reordered && current.status !== 'pending') {
         throw apiError('RESOURCE_CONFLICT', {
           message: 'The items of an order change only while it is pending',
         })
       }
-      const { items: _, ...members } = next
       const reserved = reordered
-        ? await reserve(store.connection, current.items, items, current.currency)
+        ? await reserve(store.connection, current.items, next.items, current.currency)
         : undefined
       if (reserved) await link(store.connection, current.id, current.items, reserved.items)
-      const order = await store.update(current, { ...members, ...reserved })
+      const order = await store.update(current, { ...next, ...reserved })
       if (givesBack(current.status, order.status)) await release(store.connection, order.items)
       return order
     },

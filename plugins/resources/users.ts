@@ -3,7 +3,7 @@ import { users } from '../../drizzle/tables.ts'
 import type { Violation } from '../../schemas/error.ts'
 import { User, UserChange, UserCreate } from '../../schemas/users.ts'
 import { type Actor, CALLER } from '../access.ts'
-import { type AnyCard, defineCollection } from '../collection/define.ts'
+import { type AnyCard, type Change, defineCollection } from '../collection/define.ts'
 import type { Store } from '../collection/store.ts'
 import { apiError, invalidBody } from '../errors.ts'
 import { hashPassword, verifyPassword } from '../passwords.ts'
@@ -16,14 +16,20 @@ type UserRow = typeof users.$inferSelect
 const isActiveAdmin = ({ role, status }: Pick<UserRow, 'role' | 'status'>) =>
   role === 'admin' && status === 'active'
 
-/** Locks all active admins, in id order, so that two of them cannot go at once. */
-async function keepAnAdmin(store: Store<UserRow>, leaving: UserRow) {
-  const admins = await store.connection.run(
-    `select id from users where role = 'admin' and status = 'active' order by id for update`,
+/** Any number that nobody else uses. */
+const LEAVING = 4_271_993_007
+
+/**
+ * Admins go one after the other, so that the last two cannot go at once. A lock of their own, not one on each other's
+ * rows: each holds their own row already, and two would wait for each other.
+ */
+async function keepAnAdmin({ connection }: Store<UserRow>, leaving: UserRow) {
+  await connection.run('select pg_advisory_xact_lock($1)', [LEAVING])
+  const [other] = await connection.run(
+    `select 1 from users where role = 'admin' and status = 'active' and id <> $1 limit 1`,
+    [leaving.id],
   )
-  if (admins.every(({ id }) => id === leaving.id)) {
-    throw apiError('RESOURCE_CONFLICT', { message: 'The last active admin must stay' })
-  }
+  if (!other) throw apiError('RESOURCE_CONFLICT', { message: 'The last active admin must stay' })
 }
 
 const violation = (field: string, message: string, code: Violation['code']): Violation => ({
@@ -40,18 +46,29 @@ function checkPassword(body: { password?: string; email?: string; name?: string 
   return open ? [violation('password', 'must not be the e-mail address or the name', 'INVALID_VALUE')] : []
 }
 
-/** One's own password or e-mail address changes only for who knows the password, and holds a token rather than a key. */
-async function confirm(current: UserRow, password: string | undefined, actor: Actor) {
+type Changes = Change<Partial<UserRow> & { password?: string; current_password?: string }>
+
+/** One's own password or e-mail address changes only for who knows the password. */
+const needsConfirmation = (current: UserRow, { changed }: Changes, actor: Actor) =>
+  current.id === actor.userId && (changed.has('password') || changed.has('email'))
+
+/** It is given, and by somebody who signed in: who found a key must not come to own the account. */
+function guardConfirmation(current: UserRow, change: Changes, actor: Actor) {
+  if (!needsConfirmation(current, change, actor)) return
   if (actor.credential !== 'token') {
     throw apiError('FORBIDDEN', {
       message: "One's own password and e-mail address are changed with a Bearer token",
     })
   }
-  if (password === undefined) {
+  if (change.next.current_password === undefined) {
     throw invalidBody([
       violation('current_password', "is required beside one's own password or email", 'REQUIRED'),
     ])
   }
+}
+
+/** It is right. */
+async function confirm(current: UserRow, password: string) {
   if (!(await verifyPassword(current.password_hash, password))) {
     throw apiError('FORBIDDEN', { message: 'The current password is wrong' })
   }
@@ -98,17 +115,25 @@ export const usersCard: AnyCard = defineCollection({
   },
   check: checkPassword,
   actions: {
-    prepare: async ({ password }) =>
-      password === undefined ? {} : { password_hash: await hashPassword(password) },
-
-    async change(store, current, { next, changed }, actor) {
-      const wrong = checkPassword(next)
+    guard(current, change, actor) {
+      const wrong = checkPassword(change.next)
       if (wrong.length > 0) throw invalidBody(wrong)
-      guardRank(current, next, actor)
-      const own = current.id === actor.userId
-      if (own && (next.password !== undefined || changed.has('email'))) {
-        await confirm(current, next.current_password, actor)
+      guardRank(current, change.next, actor)
+      guardConfirmation(current, change, actor)
+    },
+
+    async prepare({ password, current_password = '' }, actor, seen) {
+      const confirmed = seen !== undefined && needsConfirmation(seen.current, seen.change, actor)
+      if (confirmed) await confirm(seen.current, current_password)
+      return {
+        columns: password === undefined ? {} : { password_hash: await hashPassword(password) },
+        holds: (current, change) =>
+          !needsConfirmation(current, change, actor) ||
+          (confirmed && current.password_hash === seen.current.password_hash),
       }
+    },
+
+    async change(store, current, { next }) {
       if (isActiveAdmin(current) && !isActiveAdmin(next)) await keepAnAdmin(store, current)
       return store.update(current, next)
     },

@@ -97,23 +97,20 @@ export async function reserve(
   const before = new Map(held.map((item) => [item.product_id, item]))
   const isKept = ({ product_id, quantity }: Wanted) => before.get(product_id)?.quantity === quantity
   const deltas = deltasOf(held, items)
-  const touched = [...deltas].filter(([, quantity]) => quantity !== 0).map(([id]) => id)
-  const products = await lock(connection, touched)
+  // Also those that stay as they are: the same transaction may yet release them, and then it would be out of order.
+  const products = await lock(connection, [...deltas.keys()])
 
   const anew = items.map((item, i) => ({ item, i })).filter(({ item }) => !isKept(item))
-  const missing = anew.filter(({ item }) => !isOrderable(products.get(item.product_id)))
-  if (missing.length > 0) {
-    throw invalidBody(missing.map(({ i }) => wrong(i, 'there is no such product to order', 'NOT_FOUND')))
-  }
-
+  const orderable = (item: Wanted) => isKept(item) || isOrderable(products.get(item.product_id))
   // The currency is that of the first item, be it kept or new.
   const currencyOf = (item: Wanted) => (isKept(item) ? currency : products.get(item.product_id)?.currency)
-  const [first] = items
+  const first = items.find(orderable)
   const common = first ? currencyOf(first) : currency
-  const mixed = items.flatMap((item, i) =>
-    currencyOf(item) === common ? [] : [wrong(i, `is sold in another currency than ${common}`)],
-  )
-  if (mixed.length > 0) throw invalidBody(mixed)
+  const unsuited = items.flatMap((item, i) => {
+    if (!orderable(item)) return [wrong(i, 'there is no such product to order', 'NOT_FOUND')]
+    return currencyOf(item) === common ? [] : [wrong(i, `is sold in another currency than ${common}`)]
+  })
+  if (unsuited.length > 0) throw invalidBody(unsuited)
 
   const priced = items.map((item) => {
     const kept = before.get(item.product_id)
