@@ -1,0 +1,86 @@
+/** Coupons: a share or a sum, never both; what was archived stays so. */
+import { sql } from 'drizzle-orm'
+import { type AnyCard, defineCollection } from '../../../../plugins/collection/define.ts'
+import { invalidBody } from '../../../../plugins/errors.ts'
+import type { Violation } from '../../../../schemas/error.ts'
+import { coupons } from '../../drizzle/tables.ts'
+import { Coupon, CouponChange, CouponCreate } from '../../schemas/coupons.ts'
+
+type CouponRow = typeof coupons.$inferSelect
+
+const staff = { admin: true, manager: true } as const
+const visible = { ...staff, member: [{ status: 'active' }] } as const
+
+const wrong = (field: string, message: string, code: Violation['code'] = 'INVALID_VALUE') => [
+  { field, message, code },
+]
+
+/** What holds between members, as far as they are known. */
+function check({ kind, value = 0, currency, starts_on, ends_on }: Partial<CouponRow>): Violation[] {
+  return [
+    ...(kind === 'percent' && value > 100 ? wrong('value', 'is more than 100 per cent', 'OUT_OF_RANGE') : []),
+    ...(kind === 'percent' && currency ? wrong('currency', 'must be null beside a percentage') : []),
+    ...(kind === 'amount' && currency === null
+      ? wrong('currency', 'is required beside an amount', 'REQUIRED')
+      : []),
+    ...(starts_on && ends_on && ends_on < starts_on ? wrong('ends_on', 'is before starts_on') : []),
+  ]
+}
+
+/** The same of a whole coupon: what a change says and what the row has. */
+function ensure(coupon: Partial<CouponRow>) {
+  const found = check(coupon)
+  if (found.length > 0) throw invalidBody(found)
+}
+
+export const couponsCard: AnyCard = defineCollection({
+  name: 'coupons',
+  singular: 'Coupon',
+  plural: 'Coupons',
+  description: 'What makes an order cheaper',
+  table: coupons,
+  schemas: { read: Coupon, create: CouponCreate, change: CouponChange },
+  immutable: ['code'],
+  kept: ['status'],
+  filters: ['kind', 'status'],
+  sorts: {
+    code: coupons.code,
+    ends_on: {
+      column: coupons.ends_on,
+      ascending: sql`coalesce(${coupons.ends_on}, 'infinity'::date)`,
+      descending: sql`coalesce(${coupons.ends_on}, '-infinity'::date)`,
+      nulls: { ascending: 'infinity', descending: '-infinity' },
+    },
+    created_at: coupons.created_at,
+    updated_at: coupons.updated_at,
+  },
+  search: ['code', 'description'],
+  relations: {},
+  access: {
+    list: visible,
+    read: visible,
+    create: staff,
+    replace: staff,
+    update: staff,
+    remove: { admin: true },
+  },
+  transitions: {
+    status: {
+      draft: ['active', 'archived'],
+      active: ['paused', 'archived'],
+      paused: ['active', 'archived'],
+      archived: [],
+    },
+  },
+  check,
+  actions: {
+    create(store, id, coupon) {
+      ensure(coupon)
+      return store.insert({ ...coupon, id })
+    },
+    change(store, current, { next }) {
+      ensure(next)
+      return store.update(current, next)
+    },
+  },
+})

@@ -1,0 +1,40 @@
+/** Coupons: what makes an order cheaper, in some days and up to some number of times. */
+import { Type } from '@sinclair/typebox'
+import { Currency, common, Id, Integer, Nullable, OneOf, Text } from '../../../schemas/types.ts'
+
+export const couponKinds = ['percent', 'amount'] as const
+export const couponStatuses = ['draft', 'active', 'paused', 'archived'] as const
+
+const Day = (description: string) =>
+  Text({ format: 'date', pattern: '^(?!0000)', description, examples: ['2026-12-01'] })
+
+const code = Text({
+  minLength: 4,
+  maxLength: 40,
+  pattern: '^[A-Z0-9-]*$',
+  description: 'Unique; cannot be changed',
+  examples: ['WINTER-10'],
+})
+
+const members = {
+  description: Nullable(Text({ maxLength: 1000, 'x-multiline': true, examples: ['For the first snow'] })),
+  kind: OneOf(couponKinds, { description: 'Whether `value` is a share or a sum of money' }),
+  value: Integer(1, 1_000_000_000_000, {
+    description: 'Per cent, at most 100, or minor units of `currency`',
+    examples: [10],
+  }),
+  currency: Nullable(Currency('An ISO 4217 code beside an amount, null beside a percentage')),
+  starts_on: Nullable(Day('The first day, UTC; null: at once')),
+  ends_on: Nullable(Day('The last day, UTC; null: never')),
+  max_redemptions: Nullable(Integer(1, 1_000_000_000, { description: 'null: no limit', examples: [500] })),
+  status: OneOf(couponStatuses, {
+    default: 'draft',
+    description: 'draft -> active, archived; active -> paused, archived; paused -> active, archived',
+  }),
+}
+
+export const Coupon = Type.Object({ id: Id(), code, ...members, ...common }, { title: 'Coupon' })
+
+export const CouponCreate = Type.Object({ code, ...members }, { title: 'CouponCreate' })
+
+export const CouponChange = Type.Object(members, { title: 'CouponChange' })
