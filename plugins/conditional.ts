@@ -2,6 +2,7 @@
 import { createHash } from 'node:crypto'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { apiError } from './errors.ts'
+import { secondOf, toHttpDate } from './http-date.ts'
 
 const hash = (text: string) => createHash('sha1').update(text).digest('base64url').slice(0, 12)
 
@@ -17,17 +18,20 @@ const tagsOf = (header: string): '*' | string[] =>
 
 const opaque = (tag: string) => tag.replace(/^W\//, '')
 
-/** The second that an HTTP date names (RFC 9110, section 5.6.7), undefined for what is none: such a header is ignored. */
-function secondOf(header: string | undefined): number | undefined {
-  if (header === undefined || !/^[A-Z][a-z]{2,8},? /.test(header)) return undefined
-  const time = Date.parse(header)
-  return Number.isNaN(time) ? undefined : Math.floor(time / 1000)
-}
+/**
+ * Whether any of some tags has a revision: how the client had it represented does not matter. A weak tag counts as
+ * its strong one, since proxies that compress weaken tags; others append to them. A list's tag is too short.
+ */
+const holds = (tags: '*' | string[], revision: number) =>
+  tags === '*' || tags.some((tag) => /^(?:W\/)?"(\d+)-[\w-]{12,}"$/.exec(tag)?.[1] === String(revision))
+
+/** A header that is no date is ignored. */
+const dateOf = (header: string | undefined) => (header === undefined ? undefined : secondOf(header))
 
 const secondOfRow = (updatedAt: string) => Math.floor(Date.parse(updatedAt) / 1000)
 
 /** Last-Modified, which knows whole seconds only. */
-export const lastModified = (updatedAt: string) => new Date(secondOfRow(updatedAt) * 1000).toUTCString()
+export const lastModified = (updatedAt: string) => toHttpDate(secondOfRow(updatedAt))
 
 /** Whether what the client has is still what it would get (13.1.2, and 13.1.3 where no tag was sent). */
 export function isFresh(request: FastifyRequest, tag: string, updatedAt: string | undefined): boolean {
@@ -36,38 +40,29 @@ export function isFresh(request: FastifyRequest, tag: string, updatedAt: string 
     const tags = tagsOf(noneMatch)
     return tags === '*' || tags.some((each) => opaque(each) === opaque(tag))
   }
-  const since = secondOf(request.headers['if-modified-since'])
+  const since = dateOf(request.headers['if-modified-since'])
   return since !== undefined && updatedAt !== undefined && secondOfRow(updatedAt) <= since
 }
 
 /** What a write asks of the row that it finds. */
 export interface Precondition {
-  /** @throws ApiError 412, with the current tag */
+  /** @throws ApiError 412, with the current tag; 428 where If-Match is required and absent */
   check(row: { revision: number; updated_at: string }, currentTag: string): void
 }
 
-/**
- * Reads the preconditions of a write (13.1.1, 13.1.2, 13.1.4).
- * @throws ApiError 428 where If-Match is required and absent
- */
+/** Reads the preconditions of a write (13.1.1, 13.1.2, 13.1.4). */
 export function readPrecondition(request: FastifyRequest, required: boolean): Precondition {
   const { 'if-match': match, 'if-none-match': noneMatch, 'if-unmodified-since': unmodified } = request.headers
-  const failed = (tag: string) => apiError('PRECONDITION_FAILED', { headers: { ETag: tag } })
-  const revisions = match === undefined ? undefined : tagsOf(match)
-  const since = secondOf(unmodified)
+  const since = match === undefined ? dateOf(unmodified) : undefined
+  const isMet = (revision: number, updatedAt: string) =>
+    (match === undefined || holds(tagsOf(match), revision)) &&
+    (since === undefined || secondOfRow(updatedAt) <= since) &&
+    (noneMatch === undefined || !holds(tagsOf(noneMatch), revision))
+
   return {
     check({ revision, updated_at }, tag) {
       if (required && match === undefined) throw apiError('PRECONDITION_REQUIRED')
-      if (revisions !== undefined && revisions !== '*') {
-        // The revision alone: how the client had it represented does not matter. A weak tag counts as its strong
-        // one, since proxies that compress weaken tags.
-        if (!revisions.some((each) => opaque(each).startsWith(`"${revision}-`))) throw failed(tag)
-      } else if (match === undefined && since !== undefined && secondOfRow(updated_at) > since)
-        throw failed(tag)
-      if (noneMatch !== undefined) {
-        const tags = tagsOf(noneMatch)
-        if (tags === '*' || tags.some((each) => opaque(each).startsWith(`"${revision}-`))) throw failed(tag)
-      }
+      if (!isMet(revision, updated_at)) throw apiError('PRECONDITION_FAILED', { headers: { ETag: tag } })
     },
   }
 }

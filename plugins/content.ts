@@ -1,50 +1,46 @@
-/** Bodies: which media types, how large, how deep, and nothing that JSON cannot say. */
+/** Bodies: which media types, how deep, and nothing that two parsers would read differently. */
 import { isUtf8 } from 'node:buffer'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
 import secureJsonParse from 'secure-json-parse'
+import { scan } from './content/scan.ts'
 import { apiError } from './errors.ts'
 
 const MERGE_PATCH = 'application/merge-patch+json'
-const JSON_TYPES = ['application/json', 'application/vnd.api+json', MERGE_PATCH]
+const JSON_TYPES = new Set(['application/json', 'application/vnd.api+json', MERGE_PATCH])
 const MAX_DEPTH = 20
-
-/** How deep the objects and arrays of a JSON text nest, without parsing it. */
-export function depthOf(text: string): number {
-  let depth = 0
-  let deepest = 0
-  let inString = false
-  for (let i = 0; i < text.length; i++) {
-    const code = text.charCodeAt(i)
-    if (inString) {
-      if (code === 0x5c) i++
-      else if (code === 0x22) inString = false
-    } else if (code === 0x22) inString = true
-    else if (code === 0x7b || code === 0x5b) deepest = Math.max(deepest, ++depth)
-    else if (code === 0x7d || code === 0x5d) depth--
-  }
-  return deepest
-}
+/** A body on these would be dropped, and nothing is dropped silently. */
+const WITHOUT_BODY = new Set(['GET', 'HEAD', 'DELETE'])
 
 const unreadable = (message: string, cause?: unknown) => apiError('INVALID_REQUEST', { message, cause })
+const unsupported = (message: string, headers = {}) =>
+  apiError('UNSUPPORTED_MEDIA_TYPE', { message, headers })
 
-function checkType(request: FastifyRequest) {
-  const type = request.headers['content-type'] ?? ''
-  const charset = /;\s*charset\s*=\s*"?([^\s;"]+)/i.exec(type)?.[1]?.toLowerCase()
-  if (charset !== undefined && charset !== 'utf-8' && charset !== 'utf8') {
-    throw apiError('UNSUPPORTED_MEDIA_TYPE', { message: 'The body must be UTF-8' })
+const hasBody = ({ headers }: FastifyRequest) =>
+  headers['transfer-encoding'] !== undefined || Number(headers['content-length'] ?? 0) > 0
+
+/** @throws ApiError 415 */
+function checkType({ headers, method }: FastifyRequest) {
+  const encoding = headers['content-encoding']
+  if (encoding !== undefined && encoding.toLowerCase() !== 'identity') {
+    throw unsupported('Bodies are taken without a Content-Encoding', { 'Accept-Encoding': 'identity' })
   }
-  if (type.toLowerCase().startsWith(MERGE_PATCH) && request.method !== 'PATCH') {
-    throw apiError('UNSUPPORTED_MEDIA_TYPE', { message: `${MERGE_PATCH} is for PATCH` })
+  const [type = '', ...parameters] = (headers['content-type'] ?? '').toLowerCase().split(';')
+  if (!JSON_TYPES.has(type.trim())) throw unsupported('The body must be JSON, and Content-Type say so')
+  if (type.trim() === MERGE_PATCH && method !== 'PATCH') throw unsupported(`${MERGE_PATCH} is for PATCH`)
+  const charsets = parameters.flatMap((each) => /^\s*charset\s*=\s*"?([^"]*?)"?\s*$/.exec(each)?.[1] ?? [])
+  if (charsets.some((charset) => charset !== 'utf-8' && charset !== 'utf8')) {
+    throw unsupported('The body must be UTF-8')
   }
 }
 
-function parse(request: FastifyRequest, body: Buffer): unknown {
+function parse(body: Buffer): unknown {
   if (body.length === 0) return undefined
-  if (request.method === 'DELETE') throw unreadable('DELETE takes no body')
   if (!isUtf8(body)) throw unreadable('The body is not valid UTF-8')
   const text = body.toString('utf8')
-  if (depthOf(text) > MAX_DEPTH) throw unreadable(`The body nests deeper than ${MAX_DEPTH}`)
+  const { depth, duplicate } = scan(text)
+  if (depth > MAX_DEPTH) throw unreadable(`The body nests deeper than ${MAX_DEPTH}`)
+  if (duplicate !== undefined) throw unreadable('An object of the body has a member twice')
   try {
     return secureJsonParse.parse(text, undefined, { protoAction: 'error', constructorAction: 'error' })
   } catch (error) {
@@ -53,21 +49,21 @@ function parse(request: FastifyRequest, body: Buffer): unknown {
 }
 
 async function content(app: FastifyInstance) {
+  // One parser for whatever was declared: the hook below has let through what it can read, and what is empty.
   app.removeAllContentTypeParsers()
-  app.addContentTypeParser(JSON_TYPES, { parseAs: 'buffer' }, async (request: FastifyRequest, body: Buffer) =>
-    parse(request, body),
-  )
+  app.addContentTypeParser('*', { parseAs: 'buffer' }, async (request: FastifyRequest, body: Buffer) => {
+    if (body.length > 0 && WITHOUT_BODY.has(request.method)) throw unreadable('This method takes no body')
+    return parse(body)
+  })
 
   // Before the body is read: what it could not be read as.
   app.addHook('preParsing', async (request, _reply, payload) => {
-    const encoding = request.headers['content-encoding']
-    if (encoding !== undefined && encoding.toLowerCase() !== 'identity') {
-      throw apiError('UNSUPPORTED_MEDIA_TYPE', {
-        message: 'Bodies are taken without a Content-Encoding',
-        headers: { 'Accept-Encoding': 'identity' },
-      })
+    if (!hasBody(request)) return payload
+    // Fastify reads a DELETE's body and leaves those of GET and HEAD alone.
+    if (WITHOUT_BODY.has(request.method) && request.method !== 'DELETE') {
+      throw unreadable('This method takes no body')
     }
-    checkType(request)
+    if (request.method !== 'DELETE' || request.headers['content-type'] !== undefined) checkType(request)
     return payload
   })
 }

@@ -1,11 +1,8 @@
 /** Every failure, whatever raised it, into the one envelope; and the SQLSTATEs that a client may hear of. */
-import { STATUS_CODES } from 'node:http'
-import type { Socket } from 'node:net'
 import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
 import { type FailureCode, failures, type Violation } from '../schemas/error.ts'
 import { DatabaseUnavailable } from './database/errors.ts'
-import { genReqId } from './logging.ts'
 import type { Representation } from './representation/types.ts'
 
 interface ApiErrorOptions {
@@ -72,8 +69,10 @@ const ofFastify: Record<string, FailureCode> = {
   FST_ERR_BAD_URL: 'INVALID_REQUEST',
   FST_ERR_MAX_PARAM_LENGTH: 'RESOURCE_NOT_FOUND',
   FST_ERR_NOT_FOUND: 'RESOURCE_NOT_FOUND',
-  ECONNRESET: 'INVALID_REQUEST',
 }
+
+const codeOf = (error: unknown) =>
+  error instanceof Error && 'code' in error && typeof error.code === 'string' ? error.code : ''
 
 /** Anything that was thrown, as what the client is told. What is not known is a 500, with nothing of it told. */
 export function toApiError(error: unknown): ApiError {
@@ -81,12 +80,12 @@ export function toApiError(error: unknown): ApiError {
   if (error instanceof DatabaseUnavailable) {
     return apiError('SERVICE_UNAVAILABLE', { retryAfter: error.retryAfter, cause: error })
   }
-  const code = error instanceof Error && 'code' in error && typeof error.code === 'string' ? error.code : ''
-  const known = ofFastify[code]
+  const known = ofFastify[codeOf(error)]
   return known ? apiError(known, { cause: error }) : apiError('INTERNAL_SERVER_ERROR', { cause: error })
 }
 
-const envelope = (representation: Representation, error: ApiError, requestId: string) =>
+/** The text of a failure's reply. */
+export const envelope = (representation: Representation, error: ApiError, requestId: string) =>
   JSON.stringify(
     representation.error({
       code: error.code,
@@ -96,50 +95,22 @@ const envelope = (representation: Representation, error: ApiError, requestId: st
     }),
   )
 
+const OF_SUCCESS = ['ETag', 'Last-Modified', 'Location']
+
 function sendError(error: unknown, request: FastifyRequest, reply: FastifyReply) {
-  const failure = toApiError(error)
+  // A client that hangs up in the middle of its body reads no answer, but has found no bug of ours either.
+  const isHangUp = codeOf(error) === 'ECONNRESET' && !request.raw.complete
+  const failure = isHangUp ? apiError('INVALID_REQUEST', { cause: error }) : toApiError(error)
   if (failure.status >= 500) request.log.error({ err: failure.cause ?? failure }, failure.message)
   else request.log.debug({ code: failure.code, cause: failure.cause }, failure.message)
+  // What a handler said of a representation before it failed.
+  for (const name of OF_SUCCESS) reply.removeHeader(name)
   return reply
     .code(failure.status)
     .headers(failure.headers)
     .header('Cache-Control', 'no-store')
     .type('application/json; charset=utf-8')
     .send(envelope(request.server.addressing.of(request.raw).representation, failure, request.id))
-}
-
-/** What Node's HTTP parser refuses before there is a request. */
-const ofParser: Record<string, FailureCode> = {
-  HPE_HEADER_OVERFLOW: 'HEADERS_TOO_LARGE',
-  HPE_CHUNK_EXTENSIONS_OVERFLOW: 'PAYLOAD_TOO_LARGE',
-  ERR_HTTP_REQUEST_TIMEOUT: 'REQUEST_TIMEOUT',
-}
-
-/** Answers a request that could not be parsed, by hand, and ends the connection. */
-export function clientErrorHandler(
-  error: Error & { code?: string; bytesParsed?: number },
-  socket: Socket,
-  representation: Representation,
-) {
-  if (error.code === 'ECONNRESET' || socket.destroyed || !socket.writable) {
-    socket.destroy()
-    return
-  }
-  const failure = apiError(ofParser[error.code ?? ''] ?? 'INVALID_REQUEST')
-  const requestId = genReqId({ headers: {} })
-  const body = envelope(representation, failure, requestId)
-  socket.end(
-    [
-      `HTTP/1.1 ${failure.status} ${STATUS_CODES[failure.status]}`,
-      'Content-Type: application/json; charset=utf-8',
-      `Content-Length: ${Buffer.byteLength(body)}`,
-      'Cache-Control: no-store',
-      `X-Request-Id: ${requestId}`,
-      'Connection: close',
-      '',
-      body,
-    ].join('\r\n'),
-  )
 }
 
 /** For Fastify's `frameworkErrors`: what fails before a route is found, such as a path that cannot be decoded. */

@@ -2,15 +2,18 @@
 import Fastify, { type FastifyInstance } from 'fastify'
 import { migrate } from '../drizzle/migrate.ts'
 import access, { guard } from '../plugins/access.ts'
+import addressing from '../plugins/addressing.ts'
 import auth from '../plugins/auth.ts'
 import { bootstrap } from '../plugins/bootstrap.ts'
 import { collection } from '../plugins/collection/routes.ts'
 import content from '../plugins/content.ts'
 import { type Database, openDatabase } from '../plugins/database/index.ts'
 import database from '../plugins/database.ts'
+import deadline from '../plugins/deadline.ts'
 import docs, { document } from '../plugins/docs.ts'
-import errors, { clientErrorHandler, frameworkErrors } from '../plugins/errors.ts'
+import errors, { frameworkErrors } from '../plugins/errors.ts'
 import { serializerOptions } from '../plugins/formats.ts'
+import head from '../plugins/head.ts'
 import health from '../plugins/health.ts'
 import { logging } from '../plugins/logging.ts'
 import methods from '../plugins/methods.ts'
@@ -21,6 +24,7 @@ import { userProfilesCard } from '../plugins/resources/user-profiles.ts'
 import { usersCard } from '../plugins/resources/users.ts'
 import shutdown from '../plugins/shutdown.ts'
 import versionScope, { createAddressing, type Version, versions } from '../plugins/version.ts'
+import { createWire } from '../plugins/wire.ts'
 import { announce } from './announce.ts'
 import type { Config } from './config.ts'
 import { serverOptions } from './http-options.ts'
@@ -67,7 +71,8 @@ export async function buildApp(config: Config, parts: Parts = {}): Promise<Fasti
   const secret = await appSecret(config)
   const pretty = config.NODE_ENV === 'development' && process.stdout.isTTY
   const all = parts.versions ?? versions
-  const addressing = createAddressing(all, config.DEFAULT_API_VERSION)
+  const addresses = createAddressing(all, config.DEFAULT_API_VERSION)
+  const wire = createWire(addresses.fallback)
   await firstAdmin(config, opened)
 
   const app = Fastify({
@@ -77,18 +82,22 @@ export async function buildApp(config: Config, parts: Parts = {}): Promise<Fasti
       pretty,
       ...(parts.logs ? { stream: parts.logs } : {}),
     })),
-    rewriteUrl: (raw) => addressing.rewriteUrl(raw),
-    clientErrorHandler: (error, socket) => clientErrorHandler(error, socket, addressing.fallback),
+    rewriteUrl: (raw) => addresses.rewriteUrl(raw),
+    clientErrorHandler: wire.clientErrorHandler,
     frameworkErrors,
     routerOptions: { ignoreTrailingSlash: true, maxParamLength: 16_384 },
     serializerOpts: serializerOptions,
   })
-  app.decorate('addressing', addressing)
+  app.decorate('addressing', addresses)
 
   await app.register(errors)
+  await app.register(wire.plugin)
+  await app.register(head)
+  await app.register(methods)
+  await app.register(addressing)
+  await app.register(deadline)
   await app.register(database, { database: opened })
   await app.register(shutdown, { delay: config.SHUTDOWN_DELAY })
-  await app.register(methods)
   await app.register(access, { hideForbidden: config.HIDE_FORBIDDEN })
   await app.register(docs)
   await app.register(health)
@@ -102,7 +111,7 @@ export async function buildApp(config: Config, parts: Parts = {}): Promise<Fasti
     const { representation } = version
     await app.register(
       async (scope) => {
-        await scope.register(versionScope, version)
+        await scope.register(versionScope, { version, publicUrl: config.PUBLIC_URL })
         await scope.register(content)
         await scope.register(auth, { adminKey: config.ADMIN_API_KEY, adminEmail: config.ADMIN_EMAIL })
         await scope.register(guard)

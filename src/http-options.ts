@@ -6,7 +6,14 @@ import { readPem } from './config/pem.ts'
 import type { Config } from './config.ts'
 
 /** What Node's parser holds a client to; FACTS: without them slow headers stay open for 90 s. */
-const PARSER = { headersTimeout: 5_000, connectionsCheckingInterval: 1_000, maxHeaderSize: 16_384 }
+const PARSER = {
+  headersTimeout: 5_000,
+  connectionsCheckingInterval: 1_000,
+  // The 16 KiB of fields beside a long address: plugins/head.ts and plugins/addressing.ts hold each to its own.
+  maxHeaderSize: 32_768,
+  // Node's own refusal has no body; plugins/head.ts has one.
+  requireHostHeader: false,
+}
 
 type TrustProxy = NonNullable<FastifyServerOptions['trustProxy']>
 

@@ -35,25 +35,30 @@ export interface Shape {
 
 /** A body as its members, and where they stood in it, for the errors. */
 export interface ReadBody {
-  members: unknown
+  members: Record<string, unknown>
   /** The path of the members in the body as sent: '' or 'data.attributes.' */
   prefix: string
+  /** What is wrong around the members, to be told with what is wrong with them. */
+  violations: readonly Violation[]
 }
 
 export interface Representation {
   version: number
+  /** How it writes resources and the details of errors, in words for the documents. */
+  about: string
   one(entity: Entity, meta: Meta): unknown
   many(entities: readonly Entity[], pagination: Pagination, meta: Meta): unknown
   error(failure: Failure): unknown
   /**
-   * Reads a body. `id` is the addressed resource's, undefined where one is created.
-   * @throws ApiError 400, 409, 422
+   * Reads the body of a request. `id` is the addressed resource's, undefined where one is created.
+   * @throws ApiError 409, 422
    */
-  body(sent: unknown, type: string, id: string | undefined): ReadBody
+  body(sent: Record<string, unknown>, type: string, id: string | undefined): ReadBody
   schemas: {
     one(shape: Shape): TSchema
     many(shape: Shape): TSchema
-    body(members: TObject, type: string): TSchema
+    /** `addressed`: whether the path names the resource, which the body may then do too. */
+    body(members: TObject, type: string, addressed: boolean): TSchema
     error: TSchema
   }
 }

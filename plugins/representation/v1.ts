@@ -1,8 +1,7 @@
 /** v1: the untyped envelope. Members sit beside the id, included relations among them. */
-import { type TSchema, Type } from '@sinclair/typebox'
-import { ErrorEnvelope, Meta, Pagination } from '../../schemas/envelope.ts'
-import { readObject } from './body.ts'
-import { relationSchemas, selectable } from './schema.ts'
+import type { TSchema } from '@sinclair/typebox'
+import { ErrorEnvelope } from '../../schemas/envelope.ts'
+import { envelopes, relationSchemas, selectable } from './schema.ts'
 import type { Entity, Representation, Shape } from './types.ts'
 import { meta, writeRelations } from './write.ts'
 
@@ -13,15 +12,16 @@ const resource = (shape: Shape): TSchema => selectable(shape, relationSchemas(sh
 
 export const v1: Representation = {
   version: 1,
+  about:
+    'A resource is a flat object under `data`, with the included ones as members of it. The details of an error stand in `error.details`.',
   one: (entity, values) => ({ data: write(entity), meta: meta(values) }),
   many: (entities, pagination, values) => ({ data: entities.map(write), pagination, meta: meta(values) }),
   error: ({ violations, ...error }) => ({
     error: violations.length === 0 ? error : { ...error, details: violations },
   }),
-  body: (sent) => ({ members: readObject(sent), prefix: '' }),
+  body: (sent) => ({ members: sent, prefix: '', violations: [] }),
   schemas: {
-    one: (shape) => Type.Object({ data: resource(shape), meta: Meta }),
-    many: (shape) => Type.Object({ data: Type.Array(resource(shape)), pagination: Pagination, meta: Meta }),
+    ...envelopes(resource),
     body: (members) => members,
     error: ErrorEnvelope('details'),
   },

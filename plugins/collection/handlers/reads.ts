@@ -1,0 +1,99 @@
+/** List and read: rows, access, tags, 304. */
+import type { Ajv } from 'ajv'
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import { allows, ruleFor } from '../../access.ts'
+import { isFresh, lastModified, notModified, strongTag, weakTag } from '../../conditional.ts'
+import { apiError } from '../../errors.ts'
+import type { Pagination } from '../../representation/types.ts'
+import { createCursors } from '../cursor.ts'
+import type { AnyCard } from '../define.ts'
+import { addressOf, linksOf } from '../links.ts'
+import { include, selectOf, toTimestamp } from '../present.ts'
+import { createListReader, createSelectionReader, type ListQuery } from '../query.ts'
+import { actorOf, type CollectionOptions, createPlaces, createTelling, queryOf } from './shared.ts'
+
+const CACHE_CONTROL = 'private, no-cache'
+
+/** What a cursor is bound to. */
+const bindingOf = (card: AnyCard, query: ListQuery, parent: string | undefined) =>
+  JSON.stringify([
+    card.name,
+    parent ?? null,
+    query.sorts.map(({ name, descending }) => [name, descending]),
+    Object.entries(query.filters).sort(),
+    query.createdAfter ?? null,
+    query.createdBefore ?? null,
+    [...query.words].sort(),
+  ])
+
+/** The handlers of one collection in one version. */
+export function createReads(card: AnyCard, app: FastifyInstance, options: CollectionOptions, ajv: Ajv) {
+  const { representation, publicUrl } = options
+  const { database, refusal, addressing } = app
+  const select = selectOf(card)
+  const places = createPlaces(card)
+  const telling = createTelling(card, representation)
+  const cursors = createCursors(options.cursorKey)
+  const readList = createListReader(ajv, card)
+  const readSelection = createSelectionReader(ajv, card)
+
+  const list = async (request: FastifyRequest, reply: FastifyReply) => {
+    const actor = actorOf(request)
+    const { parent } = places.of(request, actor)
+    const query = readList(queryOf(request), request.originalUrl)
+    const binding = bindingOf(card, query, parent)
+    const position = query.cursor === undefined ? undefined : cursors.read(query.cursor, binding)
+    places.ensureIds(parent)
+    const scope = { rule: ruleFor(card.access, 'list', actor), actor, parent }
+    const [found, total] = await Promise.all([
+      select.page(database, query, { ...scope, position }),
+      query.page === undefined ? undefined : select.count(database, query, scope),
+    ])
+    if (found.length === 0) await places.ensureParent(database, parent)
+    const rows = found.slice(0, query.limit)
+    const last = rows.at(-1)
+    const more = found.length > query.limit
+    const pagination: Pagination =
+      total === undefined || query.page === undefined
+        ? {
+            cursor: more && last ? cursors.write(select.position(last, query.sorts), binding) : null,
+            has_more: more,
+          }
+        : { page: query.page, limit: query.limit, total, total_pages: Math.ceil(total / query.limit) }
+    const included = await include(database, card, rows, query.include, actor)
+
+    const revisions = rows.map(({ id, revision }) => `${id}/${revision}`).join()
+    const tag = weakTag(
+      [telling.shape(request, query.fields, included), revisions, JSON.stringify(pagination)].join('|'),
+    )
+    const address = addressOf(request, publicUrl)
+    const links = linksOf(address, addressing.of(request.raw).query, pagination, query.limit)
+    // A version that ends has a link of its own.
+    const before = reply.getHeader('Link')
+    reply.headers({ ETag: tag, 'Cache-Control': CACHE_CONTROL, Link: before ? `${before}, ${links}` : links })
+    if (isFresh(request, tag, undefined)) return notModified(reply)
+    const entities = rows.map((row) => telling.entity(row, query.fields, included))
+    return representation.many(entities, pagination, included.meta)
+  }
+
+  const read = async (request: FastifyRequest, reply: FastifyReply) => {
+    const actor = actorOf(request)
+    const { id, parent } = places.of(request, actor)
+    const { fields, include: names } = readSelection(queryOf(request), request.originalUrl)
+    places.ensureIds(id, parent)
+    const rule = ruleFor(card.access, 'read', actor)
+    const row = await select.one(database, id, { fields, also: select.needs(rule, names) })
+    if (!row || (card.parent && row[card.parent.member] !== parent)) throw apiError('RESOURCE_NOT_FOUND')
+    if (!allows(rule, row, actor)) throw refusal()
+    const included = await include(database, card, [row], names, actor)
+
+    const tag = strongTag(row.revision, telling.shape(request, fields, included))
+    const updatedAt = names.length === 0 ? toTimestamp(String(row.updated_at)) : undefined
+    reply.headers({ ETag: tag, 'Cache-Control': CACHE_CONTROL })
+    if (updatedAt !== undefined) reply.header('Last-Modified', lastModified(updatedAt))
+    if (isFresh(request, tag, updatedAt)) return notModified(reply)
+    return representation.one(telling.entity(row, fields, included), included.meta)
+  }
+
+  return { list, read }
+}

@@ -1,0 +1,94 @@
+/** What reads and writes of a collection have in common: who calls, whose ids the path names, how a row is told. */
+import type { FastifyRequest } from 'fastify'
+import { validate as isUuid } from 'uuid'
+import type { Actor } from '../../access.ts'
+import { strongTag, weakTag } from '../../conditional.ts'
+import type { Connection } from '../../database/types.ts'
+import { apiError } from '../../errors.ts'
+import type { Entity, Representation } from '../../representation/types.ts'
+import type { AnyCard, Row } from '../define.ts'
+import { shapeOf } from '../operations.ts'
+import type { Sent } from '../parse.ts'
+import { type Included, membersOf, selectOf } from '../present.ts'
+
+/** What the kernel is told by the app. */
+export interface CollectionOptions {
+  representation: Representation
+  /** Signs cursors; the same on every replica. */
+  cursorKey: Buffer
+  publicUrl: string | undefined
+  requireIfMatch: boolean
+}
+
+/** The ids of a path, `me` being the caller's. */
+export interface Place {
+  id: string
+  /** Undefined where the collection stands under no other. */
+  parent: string | undefined
+}
+
+type Params = Readonly<Record<string, string | undefined>>
+
+export const actorOf = ({ actor }: FastifyRequest): Actor => {
+  if (!actor) throw apiError('UNAUTHORIZED')
+  return actor
+}
+
+export const queryOf = (request: FastifyRequest) => request.query as Sent
+
+/** Reads the ids of a collection's paths. */
+export function createPlaces(card: AnyCard) {
+  const { parent } = card
+  const read = (sent: string | undefined, me: boolean | undefined, actor: Actor) =>
+    me && sent === 'me' ? actor.userId : (sent ?? '').toLowerCase()
+
+  return {
+    of(request: FastifyRequest, actor: Actor): Place {
+      const params = request.params as Params
+      return {
+        id: read(params.id, card.me, actor),
+        parent: parent && read(params[parent.member], parent.to().me, actor),
+      }
+    },
+    /**
+     * What is no UUID names no row. Asked where the row would be, after all that the request says of itself.
+     * @throws ApiError 404
+     */
+    ensureIds(...ids: readonly (string | undefined)[]) {
+      if (ids.some((id) => id !== undefined && !isUuid(id))) throw apiError('RESOURCE_NOT_FOUND')
+    },
+    /** @throws ApiError 404 for a parent that does not exist */
+    async ensureParent(connection: Connection, id: string | undefined) {
+      if (id === undefined || !parent) return
+      const found = await selectOf(parent.to()).one(connection, id, { fields: ['id'] })
+      if (!found) throw apiError('RESOURCE_NOT_FOUND')
+    },
+  }
+}
+
+const NOTHING_INCLUDED: Included = { of: () => undefined, meta: {}, tag: '' }
+
+/** How a card's rows become resources and tags in one version. */
+export function createTelling(card: AnyCard, representation: Representation) {
+  // What shapes a representation beside the row: a change of the schema makes every tag new.
+  const schemaTag = weakTag(JSON.stringify(representation.schemas.one(shapeOf(card, true))))
+
+  const shape = (
+    request: FastifyRequest,
+    fields: readonly string[] | undefined,
+    included: Included = NOTHING_INCLUDED,
+  ) => {
+    const { vendor } = request.server.addressing.of(request.raw)
+    return [schemaTag, representation.version, vendor, fields?.join() ?? '*', included.tag].join('|')
+  }
+
+  return {
+    shape,
+    /** The tag of a row as a write is answered: whole, with nothing included. */
+    plainTag: (request: FastifyRequest, row: Row) => strongTag(row.revision, shape(request, undefined)),
+    entity(row: Row, fields?: readonly string[], included?: Included): Entity {
+      const relations = included?.of(row)
+      return { type: card.name, members: membersOf(card, row, fields), ...(relations ? { relations } : {}) }
+    },
+  }
+}

@@ -1,0 +1,120 @@
+/** Create, replace, update, remove: the body and the query read in the contract's order, then the write in its transaction. */
+import type { Ajv } from 'ajv'
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import { v7 as uuid } from 'uuid'
+import type { Actor } from '../../access.ts'
+import { readPrecondition } from '../../conditional.ts'
+import { ApiError, invalidBody } from '../../errors.ts'
+import { readObject } from '../../representation/body.ts'
+import type { ReadBody } from '../../representation/types.ts'
+import { type BodyReader, createBodyReader, type Mode } from '../bodies.ts'
+import type { AnyCard, Row } from '../define.ts'
+import { inputOf } from '../operations.ts'
+import { createNoQueryReader } from '../query.ts'
+import { createWrites, type Write } from '../write.ts'
+import {
+  actorOf,
+  type CollectionOptions,
+  createPlaces,
+  createTelling,
+  type Place,
+  queryOf,
+} from './shared.ts'
+
+const CACHE_CONTROL = 'no-store'
+
+/** The members, or all that is wrong with them and around them at once. */
+function readMembers(
+  reader: BodyReader,
+  { members, prefix, violations }: ReadBody,
+  known?: Readonly<Record<string, unknown>>,
+) {
+  try {
+    const body = reader.read(members, prefix, known)
+    if (violations.length > 0) throw invalidBody([])
+    return body
+  } catch (error) {
+    if (violations.length === 0 || !(error instanceof ApiError)) throw error
+    throw invalidBody([...violations, ...error.violations])
+  }
+}
+
+/** The handlers of one collection in one version. */
+export function createWriteHandlers(
+  card: AnyCard,
+  app: FastifyInstance,
+  options: CollectionOptions,
+  ajv: Ajv,
+) {
+  const { representation, publicUrl } = options
+  const { database, refusal, addressing } = app
+  const writes = createWrites(card, database, refusal)
+  const places = createPlaces(card)
+  const telling = createTelling(card, representation)
+  const readNoQuery = createNoQueryReader(ajv)
+  const reader = (mode: Mode) =>
+    createBodyReader({
+      ajv,
+      read: card.schemas.read,
+      input: inputOf(card, mode),
+      mode,
+      check: card.check,
+      kept: card.kept,
+      identity: ['id', ...(card.parent ? [card.parent.member] : [])],
+    })
+  const readers = { create: reader('create'), replace: reader('replace'), update: reader('update') }
+
+  const writeOf = (request: FastifyRequest, place: Place, actor: Actor, required: boolean): Write => ({
+    ...place,
+    actor,
+    precondition: readPrecondition(request, required),
+    tagOf: (row) => telling.plainTag(request, row),
+  })
+
+  const written = (request: FastifyRequest, reply: FastifyReply, row: Row) => {
+    reply.headers({ ETag: telling.plainTag(request, row), 'Cache-Control': CACHE_CONTROL })
+    return representation.one(telling.entity(row), {})
+  }
+
+  const create = async (request: FastifyRequest, reply: FastifyReply) => {
+    const actor = actorOf(request)
+    const { parent } = places.of(request, actor)
+    const sent = readObject(request.body)
+    readNoQuery(queryOf(request), request.originalUrl)
+    const read = representation.body(sent, card.name, undefined)
+    const members = readMembers(readers.create, read)
+    places.ensureIds(parent)
+    const write = writeOf(request, { id: uuid(), parent }, actor, false)
+    const row = await writes.create(write, { members, prefix: read.prefix })
+    const { form } = addressing.of(request.raw)
+    const path = card.parent ? `/${card.parent.to().name}/${parent}/${card.name}` : `/${card.name}`
+    reply.code(201).header('Location', `${publicUrl ?? ''}${form}${path}/${row.id}`)
+    return written(request, reply, row)
+  }
+
+  const change = (verb: 'replace' | 'update') => async (request: FastifyRequest, reply: FastifyReply) => {
+    const actor = actorOf(request)
+    const place = places.of(request, actor)
+    const sent = readObject(request.body)
+    readNoQuery(queryOf(request), request.originalUrl)
+    const read = representation.body(sent, card.name, place.id)
+    const known = card.parent ? { id: place.id, [card.parent.member]: place.parent } : { id: place.id }
+    const reader = readers[verb]
+    const members = readMembers(reader, read, known)
+    places.ensureIds(place.id, place.parent)
+    const write = writeOf(request, place, actor, options.requireIfMatch)
+    const row = await writes[verb](write, { reader, members, prefix: read.prefix })
+    return written(request, reply, row)
+  }
+
+  const remove = async (request: FastifyRequest, reply: FastifyReply) => {
+    const actor = actorOf(request)
+    const place = places.of(request, actor)
+    readNoQuery(queryOf(request), request.originalUrl)
+    places.ensureIds(place.id, place.parent)
+    await writes.remove(writeOf(request, place, actor, options.requireIfMatch))
+    return reply.code(204).header('Cache-Control', CACHE_CONTROL).send()
+  }
+
+  return { create, replace: change('replace'), update: change('update'), remove }
+}

@@ -1,0 +1,41 @@
+/** The three forms of a date in HTTP (RFC 9110, section 5.6.7). `Date.parse` takes far more, and one of these as local time. */
+
+const MONTHS = ['Jan', 'Feb', 'Mar', 'Apr', 'May', 'Jun', 'Jul', 'Aug', 'Sep', 'Oct', 'Nov', 'Dec']
+const MONTH = `(?<month>${MONTHS.join('|')})`
+const DAY = '(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)'
+const TIME = '(?<hours>\\d\\d):(?<minutes>\\d\\d):(?<seconds>\\d\\d)'
+
+const FORMS = [
+  // Sun, 06 Nov 1994 08:49:37 GMT
+  `${DAY}, (?<day>\\d\\d) ${MONTH} (?<year>\\d{4}) ${TIME} GMT`,
+  // Sunday, 06-Nov-94 08:49:37 GMT
+  `(?:Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)day, (?<day>\\d\\d)-${MONTH}-(?<year>\\d\\d) ${TIME} GMT`,
+  // Sun Nov  6 08:49:37 1994
+  `${DAY} ${MONTH} (?<day>[ \\d]\\d) ${TIME} (?<year>\\d{4})`,
+].map((form) => new RegExp(`^${form}$`))
+
+/** Two digits are of the century that puts the year at most 50 years ahead. */
+function fullYear(digits: string): number {
+  if (digits.length === 4) return Number(digits)
+  const now = new Date().getUTCFullYear()
+  const year = now - (now % 100) + Number(digits)
+  return year > now + 50 ? year - 100 : year
+}
+
+/** The second since the epoch that an HTTP date names, undefined for what is none. */
+export function secondOf(text: string): number | undefined {
+  const groups = FORMS.map((form) => form.exec(text.trim())?.groups).find(Boolean)
+  if (!groups) return undefined
+  const { year = '', month = '', day = '', hours, minutes, seconds } = groups
+  const index = MONTHS.indexOf(month)
+  const time = new Date(0)
+  time.setUTCFullYear(fullYear(year), index, Number(day))
+  const isReal = time.getUTCMonth() === index && time.getUTCDate() === Number(day)
+  // A leap second has the number 60.
+  if (!isReal || Number(hours) > 23 || Number(minutes) > 59 || Number(seconds) > 60) return undefined
+  time.setUTCHours(Number(hours), Number(minutes), Number(seconds))
+  return time.getTime() / 1000
+}
+
+/** The first of the three forms, the one to write. */
+export const toHttpDate = (second: number) => new Date(second * 1000).toUTCString()

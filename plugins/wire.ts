@@ -1,0 +1,89 @@
+/** What Node's HTTP parser refuses: the envelope by hand, in its turn, and the end of the connection. */
+import { type ServerResponse, STATUS_CODES } from 'node:http'
+import type { Socket } from 'node:net'
+import type { Duplex } from 'node:stream'
+import type { FastifyInstance } from 'fastify'
+import fp from 'fastify-plugin'
+import type { FailureCode } from '../schemas/error.ts'
+import { apiError, envelope } from './errors.ts'
+import { genReqId } from './logging.ts'
+import type { Representation } from './representation/types.ts'
+
+/** Milliseconds that a client has to read its answer: a socket destroyed at once may take it along. */
+const LINGER = 1_000
+/** A request line beyond this is what made the head too large. */
+const LONG_LINE = 16_384
+
+type ParserError = Error & { code?: string; rawPacket?: unknown }
+
+const ofParser: Record<string, FailureCode> = {
+  HPE_HEADER_OVERFLOW: 'HEADERS_TOO_LARGE',
+  HPE_CHUNK_EXTENSIONS_OVERFLOW: 'PAYLOAD_TOO_LARGE',
+  ERR_HTTP_REQUEST_TIMEOUT: 'REQUEST_TIMEOUT',
+}
+
+function codeOf({ code = '', rawPacket }: ParserError): FailureCode {
+  const known = ofParser[code] ?? 'INVALID_REQUEST'
+  if (known !== 'HEADERS_TOO_LARGE' || !Buffer.isBuffer(rawPacket)) return known
+  const end = rawPacket.indexOf('\n')
+  const isLongLine = (end === -1 ? rawPacket.length : end) > LONG_LINE
+  return isLongLine && /^[A-Z-]+ /.test(rawPacket.toString('latin1', 0, 32)) ? 'URI_TOO_LONG' : known
+}
+
+function write(socket: Duplex, code: FailureCode, representation: Representation) {
+  if (!socket.writable) return
+  const failure = apiError(code)
+  const requestId = genReqId({ headers: {} })
+  const body = envelope(representation, failure, requestId)
+  socket.end(
+    [
+      `HTTP/1.1 ${failure.status} ${STATUS_CODES[failure.status]}`,
+      `Date: ${new Date().toUTCString()}`,
+      'Content-Type: application/json; charset=utf-8',
+      `Content-Length: ${Buffer.byteLength(body)}`,
+      'Cache-Control: no-store',
+      `X-Request-Id: ${requestId}`,
+      'Connection: close',
+      '',
+      body,
+    ].join('\r\n'),
+  )
+  setTimeout(() => socket.destroy(), LINGER).unref()
+}
+
+/** The two ends of one matter: a handler that Fastify takes as an option, and a plugin that tells it who waits. */
+export function createWire(representation: Representation) {
+  /** The latest reply begun on a socket. */
+  const latest = new WeakMap<Duplex, ServerResponse>()
+  const ended = new WeakSet<Duplex>()
+
+  const clientErrorHandler = (error: ParserError, socket: Socket) => {
+    if (error.code === 'ECONNRESET') {
+      socket.destroy()
+      return
+    }
+    // What still arrives after the first error is an error each time.
+    if (ended.has(socket)) return
+    ended.add(socket)
+    const answer = () => write(socket, codeOf(error), representation)
+    const reply = latest.get(socket)
+    if (!reply || (reply.req.complete && reply.writableFinished)) answer()
+    // Whole requests came before the broken one: theirs are the first replies that the client expects.
+    else if (reply.req.complete) reply.once('close', answer)
+    // The broken one is answered already, from its head alone.
+    else if (reply.headersSent) socket.destroySoon()
+    else if (reply.socket) answer()
+    else reply.once('socket', answer)
+  }
+
+  const plugin = async (app: FastifyInstance) => {
+    app.addHook('onRequest', (request, reply, done) => {
+      latest.set(request.raw.socket, reply.raw)
+      done()
+    })
+    // This is no proxy; without a listener Node would hang up without a word.
+    app.server.on('connect', (_request, socket) => write(socket, 'INVALID_REQUEST', representation))
+  }
+
+  return { clientErrorHandler, plugin: fp(plugin, { name: 'wire' }) }
+}
