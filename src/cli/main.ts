@@ -1,0 +1,69 @@
+/** From what was typed to the command that does it, and to the exit code. */
+import { type ParseArgsConfig, parseArgs } from 'node:util'
+import { release } from '../release.ts'
+import { type Command, type Commands, UsageError, type Values } from './command.ts'
+import { explain } from './explain.ts'
+import { helpOf, helpOfOne } from './help.ts'
+
+/** The command that the first words name, and the rest. */
+function find(
+  commands: Commands,
+  args: readonly string[],
+): { name: string; command: Command; rest: string[] } {
+  for (const words of [2, 1]) {
+    const name = args.slice(0, words).join(' ')
+    const command = Object.hasOwn(commands, name) ? commands[name] : undefined
+    if (command) return { name, command, rest: args.slice(words) }
+  }
+  throw new UsageError(`There is no command '${args[0]}'`)
+}
+
+/** The options' values, or undefined where help is asked for. */
+function read({ options }: Command, args: string[]): Values | undefined {
+  const known: NonNullable<ParseArgsConfig['options']> = { help: { type: 'boolean' } }
+  for (const [name, { default: usual }] of Object.entries(options)) {
+    known[name] = { type: 'string', ...(usual !== undefined && { default: usual }) }
+  }
+  try {
+    const { values } = parseArgs({ args, options: known })
+    if (values.help === true) return undefined
+    return Object.fromEntries(
+      Object.entries(values).map(([name, value]) => [name, typeof value === 'string' ? value : undefined]),
+    )
+  } catch (error) {
+    if (!(error instanceof Error)) throw error
+    // Its second sentence is about words that begin with a dash, of which there are none here.
+    throw new UsageError(error.message.split('. ')[0], { cause: error })
+  }
+}
+
+/** Does what was typed. @returns the exit code */
+export async function main(commands: Commands, args: readonly string[]): Promise<number> {
+  const [first = '--help'] = args
+  if (first === '--help' || first === 'help') {
+    console.log(helpOf(commands))
+    // Nothing typed is nothing done: a script should notice.
+    return args.length === 0 ? 2 : 0
+  }
+  if (first === '--version') {
+    console.log(release)
+    return 0
+  }
+  let named: string | undefined
+  try {
+    const { name, command, rest } = find(commands, args)
+    named = name
+    const values = read(command, rest)
+    if (values) await command.run(values)
+    else console.log(helpOfOne(name, command))
+    return 0
+  } catch (error) {
+    if (!(error instanceof UsageError)) {
+      console.error(explain(`${named} failed`, error))
+      return 1
+    }
+    const more = named === undefined ? '' : `${named} `
+    console.error(`${error.message}.\nTry 'resource-api ${more}--help'.`)
+    return 2
+  }
+}

@@ -1,0 +1,15 @@
+/** Makes and announces the first admin: before the first user, be it of a person or of the demo data. */
+import { bootstrap } from '../plugins/bootstrap.ts'
+import type { Database } from '../plugins/database/index.ts'
+import { announce } from './announce.ts'
+import type { Config } from './config.ts'
+
+export async function firstAdmin(config: Config, database: Database): Promise<void> {
+  const made = await bootstrap(database, {
+    email: config.ADMIN_EMAIL,
+    password: config.ADMIN_PASSWORD,
+    hasKey: config.ADMIN_API_KEY !== undefined,
+    mayMake: config.NODE_ENV !== 'production',
+  })
+  if (made) await announce(config, made)
+}
