@@ -77,10 +77,8 @@ export function createWire(representation: Representation) {
   }
 
   const plugin = async (app: FastifyInstance) => {
-    app.addHook('onRequest', (request, reply, done) => {
-      latest.set(request.raw.socket, reply.raw)
-      done()
-    })
+    // Before Fastify's own listener and at once: the next request's error may come before any hook has run.
+    app.server.prependListener('request', (request, reply) => latest.set(request.socket, reply))
     // This is no proxy; without a listener Node would hang up without a word.
     app.server.on('connect', (_request, socket) => write(socket, 'INVALID_REQUEST', representation))
   }

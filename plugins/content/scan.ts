@@ -1,10 +1,14 @@
-/** What `JSON.parse` does not tell of a text: how deep it nests, and which name an object has twice. */
+/** What `JSON.parse` does not tell of a text: how deep it nests, and which names its objects should not have. */
 
 export interface Scan {
   depth: number
-  /** Of such members `JSON.parse` keeps the last, and others the first. */
-  duplicate: string | undefined
+  /** Whether an object has a name twice: `JSON.parse` keeps the last such member, others the first. */
+  hasDuplicates: boolean
+  /** Whether there is a name by which merged objects change what all objects are. */
+  hasForbidden: boolean
 }
+
+const FORBIDDEN = new Set(['__proto__', 'constructor'])
 
 const QUOTE = 0x22
 const BACKSLASH = 0x5c
@@ -32,7 +36,8 @@ export function scan(text: string): Scan {
   /** The names seen in each open object; none in arrays. */
   const open: Set<string>[] = []
   let depth = 0
-  let duplicate: string | undefined
+  let hasDuplicates = false
+  let hasForbidden = false
   for (let i = 0; i < text.length; i++) {
     const code = text.charCodeAt(i)
     if (code === QUOTE) {
@@ -42,7 +47,8 @@ export function scan(text: string): Scan {
       if (text[next] === ':') {
         const name = nameOf(text.slice(i + 1, end))
         const names = open.at(-1)
-        if (names?.has(name)) duplicate ??= name
+        hasForbidden ||= FORBIDDEN.has(name)
+        hasDuplicates ||= names?.has(name) === true
         names?.add(name)
       }
       i = end
@@ -51,5 +57,5 @@ export function scan(text: string): Scan {
       depth = Math.max(depth, open.length)
     } else if (code === 0x7d || code === 0x5d) open.pop()
   }
-  return { depth, duplicate }
+  return { depth, hasDuplicates, hasForbidden }
 }
