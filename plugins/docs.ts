@@ -1,65 +1,150 @@
-/** The OpenAPI documents, one for each version, written by the routes themselves. */
+/** The OpenAPI documents, one for each version, written by the routes themselves; and the page that shows them. */
+import { createHash } from 'node:crypto'
+import etag from '@fastify/etag'
 import swagger from '@fastify/swagger'
-import type { FastifyInstance } from 'fastify'
+import type { FastifyInstance, FastifySchema } from 'fastify'
 import fp from 'fastify-plugin'
+import { createFinisher } from './docs/finish.ts'
+import { guideOf } from './docs/guide.ts'
+import type { Json } from './docs/hoist.ts'
+import page from './docs/page.ts'
+import { failure, isEarly } from './docs/replies.ts'
 import type { Version } from './version.ts'
-
-type Document = Record<string, unknown>
 
 declare module 'fastify' {
   interface FastifyInstance {
-    /** The OpenAPI documents by version, complete once the app is ready. */
-    documents: Map<number, () => Document>
+    /** The OpenAPI documents by version, as they are sent; complete once the app is ready. */
+    documents: Map<number, string>
+    /** What stands outside every version, as @fastify/swagger tells it. */
+    unversioned(): object
+  }
+  interface FastifySchema {
+    /** For the documents: the statuses that the operation may fail with. Their replies are written by `errors.ts`. */
+    failures?: readonly number[]
   }
 }
 
 export interface DocumentOptions {
   version: Version
-  appVersion: string
+  release: string
+  publicUrl: string | undefined
+  /** What the operations are grouped by. */
+  tags: readonly { name: string; description: string }[]
 }
 
-/** In a version's scope, before its routes. */
+const securitySchemes = {
+  apiKey: {
+    type: 'apiKey',
+    in: 'header',
+    name: 'X-API-Key',
+    description: 'A key of a user, with its scopes',
+  },
+  bearer: {
+    type: 'http',
+    scheme: 'bearer',
+    bearerFormat: 'JWT',
+    description: 'An access token of a session',
+  },
+} as const
+
+/** With the replies of the failures that an operation declares, which Fastify itself need not know. */
+const withFailures = (
+  schema: FastifySchema | undefined,
+  more: readonly number[],
+  told: (status: number) => object,
+): FastifySchema => ({
+  ...schema,
+  response: {
+    ...Object(schema?.response),
+    ...Object.fromEntries([...(schema?.failures ?? []), ...more].map((status) => [status, told(status)])),
+  },
+})
+
+const health = {
+  name: 'health',
+  description: 'Whether the process runs, and whether requests should be sent to it',
+}
+
+/** In a version's scope, before its routes: its document. What is no version's own stands in each of them. */
 export const document = fp(
-  async (app: FastifyInstance, { version: { representation, deprecated }, appVersion }: DocumentOptions) => {
+  async (app: FastifyInstance, { version, release, publicUrl, tags }: DocumentOptions) => {
+    const { representation, deprecated } = version
+    const ended = deprecated ? [410] : []
     await app.register(swagger, {
-      openapi: {
-        openapi: '3.1.0',
-        info: {
-          title: 'resource-api',
-          version: appVersion,
-          license: { name: 'MIT', identifier: 'MIT' },
-        },
-        servers: [{ url: '/' }],
-        components: {
-          securitySchemes: {
-            bearer: { type: 'http', scheme: 'bearer', bearerFormat: 'JWT' },
-            apiKey: { type: 'apiKey', in: 'header', name: 'X-API-Key' },
-          },
-        },
-      },
+      openapi: { openapi: '3.1.0', components: { securitySchemes } },
       transform: ({ schema, url }) => ({
-        schema: deprecated ? { ...schema, deprecated: true } : schema,
+        schema: withFailures(schema, ended, (status) =>
+          failure(status, isEarly(status) ? undefined : representation),
+        ),
         url,
       }),
     })
-    app.documents.set(representation.version, () => app.swagger() as unknown as Document)
+
+    const write = (): Json => {
+      const finisher = createFinisher()
+      const vendorType = `application/vnd.api+json;version=${representation.version}`
+      const own = finisher.paths({ ...app.swagger() }, { vendorType, deprecated: deprecated !== undefined })
+      const shared = finisher.paths({ ...app.unversioned() }, { vendorType: undefined, deprecated: false })
+      return {
+        openapi: '3.1.0',
+        info: {
+          title: 'resource-api',
+          version: release,
+          summary: `Version ${representation.version} of the API`,
+          description: guideOf(representation.version, representation.about),
+          license: { name: 'MIT', identifier: 'MIT' },
+        },
+        servers: [{ url: publicUrl ?? '/' }],
+        tags: [...tags, health].map(({ name, description }) => ({ name, description })),
+        paths: { ...own, ...shared },
+        components: { ...finisher.components(), securitySchemes },
+      }
+    }
+    // When the app is ready rather than when it is asked for: what cannot be told must stop the start.
+    app.addHook('onReady', async () => {
+      app.documents.set(representation.version, JSON.stringify(write()))
+    })
   },
-  { name: 'document' },
+  { name: 'document', dependencies: ['docs'] },
 )
 
-async function docs(app: FastifyInstance) {
+async function docs(app: FastifyInstance, { versions }: { versions: readonly Version[] }) {
   app.decorate('documents', new Map())
-  app.route({
-    method: 'GET',
-    url: '/openapi/:file',
-    config: { access: 'public' },
-    schema: { hide: true },
-    handler: (request, reply) => {
-      const { file } = request.params as { file: string }
-      const found = app.documents.get(Number(/^v(\d+)\.json$/.exec(file)?.[1]))
-      return found ? found() : reply.callNotFound()
-    },
+  await app.register(swagger, {
+    decorator: 'unversioned',
+    openapi: { openapi: '3.1.0' },
+    transform: ({ schema, url }) => ({
+      schema: url.startsWith('/api/')
+        ? { hide: true }
+        : withFailures(schema, [], (status) => failure(status)),
+      url,
+    }),
   })
+
+  await app.register(async function documentation(scope) {
+    // Everything here is the same until the next release: each payload is hashed once.
+    const tags = new Map<string | Buffer, string>()
+    await scope.register(etag, { hashFn: (payload) => remember(tags, payload) })
+    scope.addHook('onRequest', async (_request, reply) => {
+      reply.header('Cache-Control', 'public, no-cache')
+    })
+    scope.addHook('onRoute', (route) => {
+      route.config = { ...route.config, access: 'public' }
+      route.schema = { ...route.schema, hide: true }
+    })
+    for (const { representation } of versions) {
+      scope.get(`/openapi/v${representation.version}.json`, (_request, reply) =>
+        reply.type('application/json; charset=utf-8').send(app.documents.get(representation.version)),
+      )
+    }
+    await scope.register(page, { versions: versions.map(({ representation }) => representation.version) })
+  })
+}
+
+function remember(known: Map<string | Buffer, string>, payload: string | Buffer): string {
+  const hash = known.get(payload) ?? createHash('sha1').update(payload).digest('base64url')
+  known.set(payload, hash)
+  return hash
 }
 
 export default fp(docs, { name: 'docs', dependencies: ['access'] })

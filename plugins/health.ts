@@ -2,12 +2,20 @@
 import { Type } from '@sinclair/typebox'
 import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
+import { reply } from './docs/replies.ts'
 import { apiError } from './errors.ts'
 
 /** Milliseconds within which the database must answer. */
 const PATIENCE = 1_000
 
-const answer = { 200: Type.Object({ status: Type.Literal('ok') }) }
+const answer = {
+  200: reply({
+    description: 'Yes',
+    schema: Type.Object({ status: Type.Literal('ok') }, { title: 'Health' }),
+    examples: { yes: { summary: 'Yes', value: { status: 'ok' } } },
+    unversioned: true,
+  }),
+}
 const ok = { status: 'ok' } as const
 
 async function health(app: FastifyInstance) {
@@ -19,7 +27,9 @@ async function health(app: FastifyInstance) {
         tags: ['health'],
         operationId: 'getLiveness',
         summary: 'Whether the process runs',
+        description: 'Answers as long as there is a process to answer; where it does not, start another.',
         response: answer,
+        failures: [408, 431],
       },
     },
     async (_request, reply) => {
@@ -35,8 +45,10 @@ async function health(app: FastifyInstance) {
       schema: {
         tags: ['health'],
         operationId: 'getReadiness',
-        summary: 'Whether requests can be served: the database answers and no shutdown has begun',
+        summary: 'Whether requests can be served',
+        description: 'They can while the database answers and no shutdown has begun.',
         response: answer,
+        failures: [408, 431, 503],
       },
     },
     async (_request, reply) => {

@@ -59,8 +59,8 @@ export const Timestamp = (description: string) =>
   Type.String({ format: 'date-time', description, examples: ['2026-11-21T09:30:00.000Z'] })
 
 /** Money: an integer in the minor units (cents) of the currency beside it. */
-export const Amount = (maximum: number, description: string) =>
-  Integer(0, maximum, { description, examples: [1999] })
+export const Amount = (maximum: number, description: string, example = 1999) =>
+  Integer(0, maximum, { description, examples: [example] })
 
 export const Currency = (description = 'An ISO 4217 code') =>
   Type.String({ format: 'iso-4217', description, examples: ['USD'] })

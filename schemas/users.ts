@@ -21,7 +21,14 @@ const members = {
 }
 
 const Password = (description: string) =>
-  Text({ minLength: 12, maxLength: 128, writeOnly: true, 'x-trim': false, description })
+  Text({
+    minLength: 12,
+    maxLength: 128,
+    writeOnly: true,
+    'x-trim': false,
+    description,
+    examples: ['twelve brass cogs, turning'],
+  })
 
 const secrets = {
   password: Type.Optional(Password('Never shown. Not the e-mail address or the name')),
@@ -42,6 +49,7 @@ export const UserChange = Type.Object(
         writeOnly: true,
         'x-trim': false,
         description: "Beside one's own new `password` or `email`",
+        examples: ['eleven brass cogs, turning'],
       }),
     ),
   },

@@ -22,6 +22,7 @@ import { postsCard } from '../plugins/resources/posts.ts'
 import { productsCard } from '../plugins/resources/products.ts'
 import { userProfilesCard } from '../plugins/resources/user-profiles.ts'
 import { usersCard } from '../plugins/resources/users.ts'
+import securityHeaders from '../plugins/security-headers.ts'
 import shutdown from '../plugins/shutdown.ts'
 import versionScope, { createAddressing, type Version, versions } from '../plugins/version.ts'
 import { createWire } from '../plugins/wire.ts'
@@ -71,6 +72,7 @@ export async function buildApp(config: Config, parts: Parts = {}): Promise<Fasti
   const secret = await appSecret(config)
   const pretty = config.NODE_ENV === 'development' && process.stdout.isTTY
   const all = parts.versions ?? versions
+  const served = parts.cards ?? cards
   const addresses = createAddressing(all, config.DEFAULT_API_VERSION)
   const wire = createWire(addresses.fallback)
   await firstAdmin(config, opened)
@@ -91,6 +93,7 @@ export async function buildApp(config: Config, parts: Parts = {}): Promise<Fasti
   app.decorate('addressing', addresses)
 
   await app.register(errors)
+  await app.register(securityHeaders)
   await app.register(wire.plugin)
   await app.register(head)
   await app.register(methods)
@@ -99,7 +102,7 @@ export async function buildApp(config: Config, parts: Parts = {}): Promise<Fasti
   await app.register(database, { database: opened })
   await app.register(shutdown, { delay: config.SHUTDOWN_DELAY })
   await app.register(access, { hideForbidden: config.HIDE_FORBIDDEN })
-  await app.register(docs)
+  await app.register(docs, { versions: all })
   await app.register(health)
 
   const options = {
@@ -115,8 +118,8 @@ export async function buildApp(config: Config, parts: Parts = {}): Promise<Fasti
         await scope.register(content)
         await scope.register(auth, { adminKey: config.ADMIN_API_KEY, adminEmail: config.ADMIN_EMAIL })
         await scope.register(guard)
-        await scope.register(document, { version, appVersion: release })
-        for (const card of parts.cards ?? cards) {
+        await scope.register(document, { version, release, publicUrl: config.PUBLIC_URL, tags: served })
+        for (const card of served) {
           await scope.register(collection(card), { ...options, representation })
         }
         app.answerOtherMethods(scope)

@@ -1,11 +1,16 @@
 /** What a collection's operations say of themselves in OpenAPI: parameters, headers, replies, by status. */
-import { type TObject, type TSchema, Type } from '@sinclair/typebox'
+import { type TSchema, Type } from '@sinclair/typebox'
 import type { FastifySchema } from 'fastify'
 import type { Verb } from '../access.ts'
-import type { Representation, Shape } from '../representation/types.ts'
-import { accepting, type Mode, repeating } from './bodies.ts'
+import { exampleOf } from '../docs/examples.ts'
+import type { HeaderName } from '../docs/headers.ts'
+import { type Example, everyFailure, reply } from '../docs/replies.ts'
+import type { Entity, Pagination, Representation, Shape } from '../representation/types.ts'
 import type { AnyCard } from './define.ts'
-import { listQuery, selectionQuery } from './parameters.ts'
+import { bodyOf, pathOf, queryOf } from './inputs.ts'
+import { descriptionOf, operationIdOf, summaryOf } from './words.ts'
+
+export { inputOf } from './inputs.ts'
 
 /** A resource's shape in a reply; where `selectable`, with the relations that `include` may add. */
 export function shapeOf(card: AnyCard, isSelectable: boolean): Shape {
@@ -18,51 +23,6 @@ export function shapeOf(card: AnyCard, isSelectable: boolean): Shape {
   return { ...shape, relations: Object.fromEntries(relations) }
 }
 
-/** The members that a body may hold in each mode. */
-export function inputOf(card: AnyCard, mode: Mode): TObject {
-  if (mode === 'create') return card.schemas.create
-  return mode === 'replace'
-    ? repeating(card.schemas.change, card.schemas.read, card.immutable ?? [])
-    : card.schemas.change
-}
-
-const sentences: Record<Verb, (card: AnyCard) => string> = {
-  list: (card) => `List ${words(card.plural)}`,
-  read: (card) => `Read ${article(card.singular)}`,
-  create: (card) => `Create ${article(card.singular)}`,
-  replace: (card) => `Replace ${article(card.singular)}`,
-  update: (card) => `Change some members of ${article(card.singular)}`,
-  remove: (card) => `Remove ${article(card.singular)}`,
-}
-
-/** `UserProfiles` as `user profiles`. */
-const words = (name: string) => name.replace(/(?<=[a-z])(?=[A-Z])/g, ' ').toLowerCase()
-
-const article = (name: string) => (/^[AEIO]/.test(name) ? `an ${words(name)}` : `a ${words(name)}`)
-
-/** The field's term for each verb in an operationId. */
-const operationNames: Record<Verb, string> = {
-  list: 'list',
-  read: 'get',
-  create: 'create',
-  replace: 'replace',
-  update: 'update',
-  remove: 'delete',
-}
-
-const header = (description: string, type: 'string' | 'integer' = 'string') => ({ type, description })
-
-const everyReply = {
-  'API-Version': header('The version that answered', 'integer'),
-  'X-Request-Id': header('Names the request, in the logs too'),
-}
-const tag = { ETag: header('For If-Match and If-None-Match') }
-const cached = {
-  ...tag,
-  'Cache-Control': header('private, no-cache'),
-  Vary: header('What the reply depends on'),
-}
-
 /** Which failures each verb can end in, beside those that every route has. */
 const failuresOf: Record<Verb, number[]> = {
   list: [],
@@ -70,113 +30,132 @@ const failuresOf: Record<Verb, number[]> = {
   create: [409, 413, 415, 422],
   replace: [404, 409, 412, 413, 415, 422, 428],
   update: [404, 409, 412, 413, 415, 422, 428],
-  remove: [404, 409, 412, 428],
-}
-const everyFailure = [400, 401, 403, 406, 500, 503]
-
-const reasons: Record<number, string> = {
-  400: 'The request cannot be read, or a parameter is invalid',
-  401: 'No valid credentials',
-  403: 'Not allowed',
-  404: 'There is no such resource',
-  406: 'Nothing in Accept can be served',
-  409: 'The state of this resource, or of another one, does not allow it',
-  412: 'The resource has changed since it was read; ETag is the current one',
-  413: 'The body is too large',
-  415: 'The media type of the body is not supported',
-  422: 'Members of the body are invalid',
-  428: 'If-Match is required here',
-  500: 'Something went wrong on our side',
-  503: 'The service is not available right now',
+  remove: [404, 409, 412, 413, 415, 428],
 }
 
-const reply = (description: string, headers: object, schema: TSchema | undefined) => ({
-  description,
-  headers: { ...everyReply, ...headers },
-  ...(schema ? { content: { 'application/json': { schema } } } : {}),
-})
-
-const tagHeader = (description: string) => Type.Optional(Type.String({ description }))
-const readHeaders = {
-  'If-None-Match': tagHeader('Entity tags that the client has; 304 where one still holds'),
-}
-const modifiedHeader = { 'If-Modified-Since': tagHeader('An HTTP date; without If-None-Match') }
+const headerOf = (description: string, example: string) =>
+  Type.Optional(Type.String({ description, examples: [example] }))
+const date = 'Sat, 21 Nov 2026 09:30:00 GMT'
+const noneMatch = headerOf(
+  'Entity tags that the client has; 304 where one still holds',
+  'W/"qHXEPvBzWe2L", "3-qHXEPvBzWe2L"',
+)
 const writeHeaders = {
-  'If-Match': tagHeader('The entity tag that was read; 412 where the resource has changed since'),
-  'If-Unmodified-Since': tagHeader('An HTTP date; without If-Match'),
+  'If-Match': headerOf(
+    'The entity tag that was read; 412 where the resource has changed since',
+    '"3-qHXEPvBzWe2L"',
+  ),
+  'If-Unmodified-Since': headerOf('An HTTP date; without If-Match', date),
 }
 
 const headersOf: Record<Verb, Record<string, TSchema>> = {
-  list: readHeaders,
-  read: { ...readHeaders, ...modifiedHeader },
+  list: { 'If-None-Match': noneMatch },
+  read: {
+    'If-None-Match': noneMatch,
+    'If-Modified-Since': headerOf('An HTTP date; without If-None-Match', date),
+  },
   create: {},
   replace: writeHeaders,
   update: writeHeaders,
   remove: writeHeaders,
 }
 
-export interface Operation {
-  operationId: string
-  schema: FastifySchema
+const entityOf = (card: AnyCard, relations?: Entity['relations']): Entity => ({
+  type: card.name,
+  members: exampleOf(card.schemas.read) as Entity['members'],
+  ...(relations ? { relations } : {}),
+})
+
+/** As it would be told at a moment that never changes, so that the documents do not either. */
+const at = (moment: string, told: unknown): unknown =>
+  JSON.parse(JSON.stringify(told), (name, value: unknown) => (name === 'timestamp' ? moment : value))
+
+const example = (summary: string, told: unknown): Example => ({
+  summary,
+  value: at('2026-11-21T09:30:00.000Z', told),
+})
+
+const pages: Record<string, Pagination> = {
+  cursor: { cursor: 'eyJhZnRlciI6WyIyMDI2Il19', has_more: true },
+  pages: { page: 1, limit: 20, total: 1, total_pages: 1 },
+}
+
+function examplesOf(card: AnyCard, verb: Verb, { one, many }: Representation): Record<string, Example> {
+  if (verb === 'list') {
+    return {
+      cursor: example('By cursors', many([entityOf(card)], pages.cursor as Pagination, {})),
+      pages: example('By pages', many([entityOf(card)], pages.pages as Pagination, {})),
+    }
+  }
+  const whole = { whole: example('All members', one(entityOf(card), {})) }
+  const [relation] = Object.entries(card.relations)
+  if (verb !== 'read' || !relation) return whole
+  const [name, { to, many: isMany }] = relation
+  const related = { [name]: isMany ? [entityOf(to())] : entityOf(to()) }
+  const meta = isMany ? { includes: { [name]: { has_more: false, truncated: [] } } } : {}
+  return { ...whole, included: example(`With \`include=${name}\``, one(entityOf(card, related), meta)) }
+}
+
+/** The successful replies of a verb. */
+function successOf(card: AnyCard, verb: Verb, representation: Representation): Record<number, object> {
+  const { schemas } = representation
+  const told = (description: string, headers: readonly HeaderName[], schema: TSchema) =>
+    reply({ description, headers, schema, examples: examplesOf(card, verb, representation) })
+  const unchanged = (headers: readonly HeaderName[]) => ({
+    304: reply({ description: 'What the client has is still what it would get', headers }),
+  })
+  switch (verb) {
+    case 'list':
+      return {
+        200: told('A page', ['ETag', 'Link'], schemas.many(shapeOf(card, true))),
+        ...unchanged(['ETag', 'Link']),
+      }
+    case 'read':
+      return {
+        200: told('The resource', ['ETag', 'Last-Modified'], schemas.one(shapeOf(card, true))),
+        ...unchanged(['ETag', 'Last-Modified']),
+      }
+    case 'create':
+      return { 201: told('Created', ['ETag', 'Location'], schemas.one(shapeOf(card, false))) }
+    case 'remove':
+      return { 204: reply({ description: 'Removed' }) }
+    default:
+      return { 200: told('As it is now', ['ETag'], schemas.one(shapeOf(card, false))) }
+  }
+}
+
+const JSON_TYPES = ['application/json', 'application/vnd.api+json']
+
+/** The body that a verb takes, with an example of each form of it. */
+function bodyContentOf(card: AnyCard, verb: Verb, { schemas }: Representation) {
+  if (verb !== 'create' && verb !== 'replace' && verb !== 'update') return undefined
+  const schema = schemas.body(bodyOf(card, verb), card.name, verb !== 'create')
+  const forms: TSchema[] = schema.anyOf ?? [schema]
+  const examples = Object.fromEntries(
+    forms.map((form) => [form.title, { summary: form.description ?? 'All members', value: exampleOf(form) }]),
+  )
+  const types = verb === 'update' ? [...JSON_TYPES, 'application/merge-patch+json'] : JSON_TYPES
+  // The examples once, not beside each of the media types.
+  const content = types.map((type, i) => [
+    type,
+    { schema: i === 0 ? { ...schema, 'x-examples': examples } : schema },
+  ])
+  return { content: Object.fromEntries(content) }
 }
 
 /** An operation as OpenAPI tells it. Validation is not Fastify's here: see `routes.ts`. */
 export function describe(card: AnyCard, verb: Verb, representation: Representation): FastifySchema {
-  const { schemas } = representation
-  const mode = verb === 'create' || verb === 'replace' || verb === 'update' ? verb : undefined
-  const body = mode && schemas.body(accepting(inputOf(card, mode), mode), card.name)
-  const types =
-    verb === 'update'
-      ? ['application/json', 'application/merge-patch+json', 'application/vnd.api+json']
-      : ['application/json', 'application/vnd.api+json']
-  const success = {
-    list: {
-      200: reply(
-        'A page',
-        { ...cached, Link: header('next, first, prev, last (RFC 8288)') },
-        schemas.many(shapeOf(card, true)),
-      ),
-    },
-    read: {
-      200: reply(
-        'The resource',
-        { ...cached, 'Last-Modified': header('When it last changed') },
-        schemas.one(shapeOf(card, true)),
-      ),
-    },
-    create: {
-      201: reply(
-        'Created',
-        { ...tag, Location: header('Where it stands') },
-        schemas.one(shapeOf(card, false)),
-      ),
-    },
-    replace: { 200: reply('As it is now', tag, schemas.one(shapeOf(card, false))) },
-    update: { 200: reply('As it is now', tag, schemas.one(shapeOf(card, false))) },
-    remove: { 204: { description: 'Removed', type: 'null' } },
-  }[verb]
-  const failed = [...everyFailure, ...failuresOf[verb], ...(card.parent ? [404] : [])].map((status) => [
-    status,
-    reply(reasons[status] ?? '', {}, schemas.error),
-  ])
-  const unchanged =
-    verb === 'list' || verb === 'read' ? { 304: { description: 'Not modified', type: 'null' } } : {}
-  const parameters = Object.fromEntries([
-    ...(card.parent ? [[card.parent.member, Type.String({ description: "The user's id, or `me`" })]] : []),
-    ...(verb === 'list' || verb === 'create'
-      ? []
-      : [['id', Type.String({ description: card.me ? 'Its id, or `me`' : 'Its id' })]]),
-  ])
-  const operationName = verb === 'list' ? card.plural : card.singular
+  const body = bodyContentOf(card, verb, representation)
+  const parts = { params: pathOf(card, verb), querystring: queryOf(card, verb), body }
+  const headers = headersOf[verb]
   return {
     tags: [card.name],
-    operationId: `${operationNames[verb]}${operationName}`,
-    summary: sentences[verb](card),
-    ...(Object.keys(parameters).length > 0 ? { params: Type.Object(parameters) } : {}),
-    ...(verb === 'list' ? { querystring: listQuery(card) } : {}),
-    ...(verb === 'read' ? { querystring: selectionQuery(card) } : {}),
-    ...(Object.keys(headersOf[verb]).length > 0 ? { headers: Type.Object(headersOf[verb]) } : {}),
-    ...(body ? { body: { content: Object.fromEntries(types.map((type) => [type, { schema: body }])) } } : {}),
-    response: { ...success, ...unchanged, ...Object.fromEntries(failed) },
+    operationId: operationIdOf(card, verb),
+    summary: summaryOf(card, verb),
+    description: descriptionOf(card, verb),
+    ...Object.fromEntries(Object.entries(parts).filter(([, part]) => part !== undefined)),
+    ...(Object.keys(headers).length > 0 ? { headers: Type.Object(headers) } : {}),
+    response: successOf(card, verb, representation),
+    failures: [...everyFailure, ...failuresOf[verb], ...(card.parent ? [404] : [])],
   }
 }

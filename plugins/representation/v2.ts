@@ -30,7 +30,9 @@ const resource = (shape: Shape): TSchema => {
   const relations = relationSchemas(shape, resource)
   const members = withoutId(shape.members)
   const relationships: TProperties =
-    Object.keys(relations).length === 0 ? {} : {
+    Object.keys(relations).length === 0
+      ? {}
+      : {
           relationships: Type.Optional(
             Type.Object(relations, { title: `${shape.members.title}Relationships` }),
           ),

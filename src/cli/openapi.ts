@@ -30,7 +30,7 @@ export const openapi: Command = {
     const app = await buildApp(config, { database: stand })
     try {
       await app.ready()
-      console.log(JSON.stringify(app.documents.get(version)?.(), null, 2))
+      console.log(JSON.stringify(JSON.parse(app.documents.get(version) ?? 'null'), null, 2))
     } finally {
       await app.close()
     }

@@ -1,0 +1,184 @@
+/** Replies as OpenAPI tells them: what each status means, which headers stand beside it, how it looks. */
+import type { TSchema } from '@sinclair/typebox'
+import { UnversionedError } from '../../schemas/envelope.ts'
+import { type FailureCode, failures, type Violation } from '../../schemas/error.ts'
+import { exampleId } from '../../schemas/types.ts'
+import type { Representation } from '../representation/types.ts'
+import { type HeaderName, securityHeaders } from './headers.ts'
+
+/** What every reply carries: the keys of the constant ones stand in `headers.ts`. */
+const everywhere = [
+  'X-Request-Id',
+  'Cache-Control',
+  ...(Object.keys(securityHeaders) as (keyof typeof securityHeaders)[]),
+]
+const inVersions: HeaderName[] = ['API-Version', 'Vary']
+
+export interface Example {
+  summary: string
+  value: unknown
+}
+
+export interface Reply {
+  description: string
+  headers?: readonly HeaderName[]
+  schema?: TSchema
+  examples?: Record<string, Example>
+  /** Outside every version: neither `API-Version` nor negotiation. */
+  unversioned?: boolean
+}
+
+/** A reply in the form that @fastify/swagger takes; `finish.ts` fills in what the headers are. */
+export function reply({ description, headers = [], schema, examples, unversioned = false }: Reply) {
+  const names = [...everywhere, ...(unversioned ? [] : inVersions), ...headers]
+  const media = { schema, ...(examples ? { examples } : {}) }
+  return {
+    description,
+    headers: Object.fromEntries(names.map((name) => [name, { type: 'string' }])),
+    ...(schema ? { content: { 'application/json': media } } : { type: 'null' }),
+  }
+}
+
+interface Failed {
+  code: FailureCode
+  status?: number
+  message?: string
+  violations?: readonly Violation[]
+}
+
+interface Status {
+  description: string
+  headers?: readonly HeaderName[]
+  /** Said before there is a route, a version or an Accept. */
+  early?: boolean
+  /** How it looks, by name; the catalogue's own message when absent. */
+  examples: Record<string, Failed>
+}
+
+const statuses: Record<number, Status> = {
+  400: {
+    description: 'The request cannot be read, or a parameter is invalid',
+    examples: {
+      parameter: {
+        code: 'VALIDATION_ERROR',
+        message: 'The query has invalid parameters',
+        violations: [{ field: 'limit', message: 'must be <= 100', code: 'OUT_OF_RANGE' }],
+      },
+      cursor: { code: 'INVALID_CURSOR' },
+      unreadable: {
+        code: 'INVALID_REQUEST',
+        message: 'The body is not valid JSON, or holds a forbidden key',
+      },
+    },
+  },
+  401: {
+    description: 'No valid credentials',
+    headers: ['WWW-Authenticate'],
+    examples: {
+      none: { code: 'UNAUTHORIZED' },
+      invalid: { code: 'UNAUTHORIZED', message: 'Invalid or expired API key' },
+    },
+  },
+  403: {
+    description: 'The role, the scope or the row does not allow it',
+    examples: {
+      role: { code: 'FORBIDDEN', message: 'The role member may not do this' },
+      scope: { code: 'FORBIDDEN', message: 'The credential lacks the scope products:write' },
+      row: { code: 'FORBIDDEN', message: 'Not allowed on this resource' },
+    },
+  },
+  404: { description: 'There is no such resource', examples: { absent: { code: 'RESOURCE_NOT_FOUND' } } },
+  406: { description: 'Nothing in Accept can be served', examples: { accept: { code: 'NOT_ACCEPTABLE' } } },
+  408: {
+    description: 'The request took longer than 10 seconds to arrive',
+    early: true,
+    examples: { slow: { code: 'REQUEST_TIMEOUT' } },
+  },
+  409: {
+    description: 'The state of this resource, or of another one, does not allow it',
+    examples: {
+      taken: {
+        code: 'RESOURCE_CONFLICT',
+        message: 'The sku is taken',
+        violations: [{ field: 'sku', message: 'is taken', code: 'ALREADY_EXISTS' }],
+      },
+      referred: { code: 'RESOURCE_CONFLICT', message: 'Other resources still refer to this one' },
+    },
+  },
+  410: { description: 'This version has ended', examples: { retired: { code: 'VERSION_RETIRED' } } },
+  412: {
+    description: 'The resource has changed since it was read; ETag is the current one',
+    headers: ['ETag'],
+    examples: { changed: { code: 'PRECONDITION_FAILED' } },
+  },
+  413: { description: 'The body is too large', examples: { large: { code: 'PAYLOAD_TOO_LARGE' } } },
+  414: { description: 'The query string is longer than 8 KiB', examples: { long: { code: 'URI_TOO_LONG' } } },
+  415: {
+    description: 'The media type, the charset or the encoding of the body is not supported',
+    headers: ['Accept-Encoding'],
+    examples: { type: { code: 'UNSUPPORTED_MEDIA_TYPE' } },
+  },
+  422: {
+    description: 'Members of the body are invalid; all of them are named, up to 50',
+    examples: {
+      members: {
+        code: 'VALIDATION_ERROR',
+        message: 'The body has invalid members',
+        violations: [
+          { field: 'name', message: 'is required', code: 'REQUIRED' },
+          { field: 'price', message: 'is not a known member', code: 'UNKNOWN_FIELD' },
+        ],
+      },
+    },
+  },
+  428: {
+    description: 'If-Match is required here',
+    examples: { unconditional: { code: 'PRECONDITION_REQUIRED' } },
+  },
+  431: {
+    description: 'The header fields are larger than 16 KiB',
+    early: true,
+    examples: { large: { code: 'HEADERS_TOO_LARGE' } },
+  },
+  500: {
+    description: 'Something went wrong on our side',
+    examples: { bug: { code: 'INTERNAL_SERVER_ERROR' } },
+  },
+  503: {
+    description: 'The service is not available right now',
+    headers: ['Retry-After'],
+    examples: { busy: { code: 'SERVICE_UNAVAILABLE' } },
+  },
+}
+
+type Envelope = Pick<Representation, 'error'> & { schemas: Pick<Representation['schemas'], 'error'> }
+
+/** The envelope of what no version serves: that of the default one, which is alike in all where there are no details. */
+const plain: Envelope = {
+  error: ({ violations: _, ...error }) => ({ error }),
+  schemas: { error: UnversionedError },
+}
+
+/** Failures that are said before there is a version. */
+export const isEarly = (status: number) => statuses[status]?.early === true
+
+/** The failure of a status, in a version's envelope, or in none's. */
+export function failure(status: number, envelope: Envelope = plain) {
+  const told = statuses[status]
+  if (!told) throw new Error(`Nothing is said of the status ${status}`)
+  const examples = Object.entries(told.examples).map(([name, { code, message, violations = [] }]) => {
+    const said = message ?? failures[code].message
+    const value = envelope.error({ code, message: said, request_id: exampleId, violations })
+    return [name, { summary: said, value }]
+  })
+  return reply({
+    description: told.description,
+    headers: told.headers ?? [],
+    schema: envelope.schemas.error,
+    examples: Object.fromEntries(examples),
+    unversioned: envelope === plain || isEarly(status),
+  })
+}
+
+/** What any operation of a version may end in. */
+export const everyFailure = [400, 401, 403, 406, 408, 414, 431, 500, 503]
