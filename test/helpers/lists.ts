@@ -1,0 +1,49 @@
+/** What tests of lists read in replies. */
+import type { Client, Json, Reply } from './app.ts'
+
+export const idsOf = ({ body }: Reply): string[] => body.data.map((each: Json) => each.id)
+
+/** What an error says is wrong, as `limit OUT_OF_RANGE`, sorted; in either version's envelope. */
+export const problemsOf = ({ body }: Reply): string[] =>
+  (body.error.details ?? body.error.errors ?? [])
+    .map(({ field, code }: { field: string; code: string }) => `${field} ${code}`)
+    .sort()
+
+/** The Link header as relation -> address. */
+export function linksOf({ headers }: Reply): Record<string, string> {
+  const links = (headers.get('link') ?? '').matchAll(/<([^>]*)>; rel="([^"]*)"/g)
+  return Object.fromEntries([...links].map(([, address, rel]) => [rel, address]))
+}
+
+export const withParameter = (path: string, name: string, value: string | number) =>
+  `${path}${path.includes('?') ? '&' : '?'}${name}=${encodeURIComponent(value)}`
+
+/** Every page of a list by its cursors, as replies; `between` runs after each. */
+export async function* pages(
+  client: Client,
+  path: string,
+  between: () => Promise<unknown> = async () => {},
+): AsyncGenerator<Reply> {
+  let cursor = ''
+  while (true) {
+    const reply = await client.get(withParameter(path, 'cursor', cursor))
+    if (reply.status !== 200) throw new Error(`${reply.status} ${path}: ${reply.text}`)
+    yield reply
+    const { pagination } = reply.body
+    if (pagination.has_more !== (pagination.cursor !== null)) throw new Error('has_more and cursor disagree')
+    if (pagination.cursor === null) return
+    cursor = pagination.cursor
+    await between()
+  }
+}
+
+/** Every id of a list, in order. */
+export async function walk(
+  client: Client,
+  path: string,
+  between?: () => Promise<unknown>,
+): Promise<string[]> {
+  const ids: string[] = []
+  for await (const page of pages(client, path, between)) ids.push(...idsOf(page))
+  return ids
+}

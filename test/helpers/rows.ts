@@ -1,0 +1,50 @@
+/** Rows straight into the tables, many at once and with moments of one's own choosing: what no request could make. */
+import { v7 as uuid } from 'uuid'
+import { searchText } from '../../plugins/collection/fold.ts'
+import type { Database, Param } from '../../plugins/database/index.ts'
+
+export type Values = Record<string, Param | undefined>
+
+const searched: Record<string, readonly string[]> = {
+  users: ['name', 'email'],
+  user_profiles: ['display_name', 'bio'],
+  posts: ['title', 'body'],
+  products: ['sku', 'name', 'description'],
+  orders: ['number', 'note'],
+}
+
+let count = 0
+
+/** What a row of each table has where the test does not care. */
+const defaults: Record<string, (n: number) => Values> = {
+  users: (n) => ({ name: `User ${n}`, email: `user.${n}@example.com` }),
+  user_profiles: () => ({}),
+  posts: (n) => ({ title: `Post ${n}`, body: 'Body' }),
+  products: (n) => ({ sku: `SKU-${n}`, name: `Product ${n}`, price_amount: 100, status: 'active' }),
+  orders: (n) => ({
+    number: `ORD-9${String(n).padStart(9, '0')}`,
+    items: '[]',
+    currency: 'USD',
+    total_amount: 100,
+  }),
+}
+
+/** Inserts rows in one statement; the ids, in the order given. */
+export async function insertRows(
+  database: Database,
+  table: string,
+  rows: readonly Values[],
+): Promise<string[]> {
+  if (rows.length === 0) return []
+  const whole = rows.map((row): Values => {
+    count += 1
+    const values: Values = { id: uuid(), ...defaults[table]?.(count), ...row }
+    return searched[table] ? { ...values, search: searchText(values, searched[table]) } : values
+  })
+  const names = [...new Set(whole.flatMap((row) => Object.keys(row)))]
+  const params: Param[] = []
+  const place = (value: Param | undefined) => (value === undefined ? 'default' : `$${params.push(value)}`)
+  const tuples = whole.map((row) => `(${names.map((name) => place(row[name])).join()})`)
+  await database.run(`insert into ${table} (${names.join()}) values ${tuples.join()}`, params)
+  return whole.map(({ id }) => String(id))
+}
