@@ -76,7 +76,7 @@ export function createAddressing(all: readonly { representation: Representation 
     const isPath = path !== '' && !path.endsWith('/')
     if ((named !== undefined && !inPath) || !isPath) {
       const representation = inPath?.representation ?? fallback
-      return { ...unversioned, route: trimmed, representation, isVersioned: inPath !== undefined }
+      return { ...unversioned, representation, isVersioned: inPath !== undefined }
     }
 
     const negotiated = (inPath?.negotiate ?? negotiateAny)(accept)
