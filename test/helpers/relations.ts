@@ -1,0 +1,72 @@
+/** Every collection with what the contract says of it, and a way to fill it. */
+import type { Database } from '../../plugins/database/index.ts'
+import { insertRows, type Values } from './rows.ts'
+
+export interface Collection {
+  path: string
+  table: string
+  /** The contract's sortable fields. */
+  sorts: readonly string[]
+  /** Rows to be inserted, `n` telling them apart; few values each, so that many rows share one. */
+  row(n: number): Values
+}
+
+const at = (n: number) => `2026-01-01T00:00:00.00000${n % 3}Z`
+const text = (n: number) => ['b', 'B', 'a"\\', 'é', 'z', '\u{1f600}', '\uffee', 'B'][n % 8] ?? ''
+
+/** All five. `owner` has the posts; profiles need a user each. */
+export async function collectionsOf(database: Database, owner: string): Promise<Collection[]> {
+  const users = await insertRows(
+    database,
+    'users',
+    Array.from({ length: 60 }, (_, n) => ({ name: text(n), created_at: at(n), updated_at: at(n + 1) })),
+  )
+  return [
+    {
+      path: '/users',
+      table: 'users',
+      sorts: ['name', 'email', 'created_at', 'updated_at'],
+      row: (n) => ({ name: text(n), created_at: at(n), updated_at: at(n >> 2) }),
+    },
+    {
+      path: '/user-profiles',
+      table: 'user_profiles',
+      sorts: ['display_name', 'created_at', 'updated_at'],
+      row: (n) => ({
+        user_id: users[n],
+        display_name: n % 3 === 0 ? null : text(n),
+        created_at: at(n),
+        updated_at: at(n >> 2),
+      }),
+    },
+    {
+      path: `/users/${owner}/posts`,
+      table: 'posts',
+      sorts: ['title', 'published_at', 'created_at', 'updated_at'],
+      row: (n) => ({
+        user_id: owner,
+        title: text(n),
+        published_at: n % 3 === 0 ? null : at(n >> 1),
+        created_at: at(n),
+        updated_at: at(n >> 2),
+      }),
+    },
+    {
+      path: '/products',
+      table: 'products',
+      sorts: ['name', 'sku', 'price_amount', 'created_at'],
+      row: (n) => ({ name: text(n), price_amount: n % 4, created_at: at(n) }),
+    },
+    {
+      path: '/orders',
+      table: 'orders',
+      sorts: ['number', 'total_amount', 'created_at', 'updated_at'],
+      row: (n) => ({
+        user_id: owner,
+        total_amount: [0, 9, 10, 9_007_199_254_740_991][n % 4],
+        created_at: at(n),
+        updated_at: at(n >> 2),
+      }),
+    },
+  ]
+}
