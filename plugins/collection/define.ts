@@ -104,6 +104,7 @@ export interface CardOptions<R, C, U> {
   kept?: readonly string[]
   filters: readonly string[]
   sorts: Readonly<Record<string, SortKey>>
+  /** Text that a search looks in; the server's own, not the database's: it is folded on its way in. */
   search: readonly string[]
   relations: Readonly<Record<string, Relation>>
   access: Access

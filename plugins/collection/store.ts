@@ -103,18 +103,11 @@ export function createStores(card: AnyCard) {
     connection,
 
     async insert(values) {
-      // The number of an order, say, is made by the database: it is searched as it came back.
-      const made = card.search.filter((name) => columns[name]?.hasDefault && values[name] === undefined)
       const insert = new PgInsertBuilder(card.table, session, dialect)
         .values({ ...values, ...searched(values) })
         .returning(returning)
       const [row] = await run(connection, insert)
       if (!row) throw new Error('An insert returned no row')
-      if (made.length === 0) return row
-      const update = new PgUpdateBuilder(card.table, session, dialect)
-        .set(searched(row))
-        .where(eq(card.table.id, row.id))
-      await run(connection, update)
       return row
     },
 

@@ -5,6 +5,7 @@ import { Order, OrderChange, OrderCreate } from '../../schemas/orders.ts'
 import { type Actor, CALLER } from '../access.ts'
 import type { Mode } from '../collection/bodies.ts'
 import { type AnyCard, type Change, defineCollection } from '../collection/define.ts'
+import type { Connection } from '../database/types.ts'
 import { apiError } from '../errors.ts'
 import { link, release, reserve } from './orders/stock.ts'
 import { productsCard } from './products.ts'
@@ -24,6 +25,14 @@ const checkFirstStatus = ({ status }: { status?: Status }, mode: Mode): Violatio
   mode === 'create' && status !== undefined && status !== 'pending'
     ? [{ field: 'status', message: 'an order begins pending', code: 'INVALID_VALUE' }]
     : []
+
+/** Asked for before any product is locked, so that those are held no longer than need be. */
+async function nextNumber(connection: Connection): Promise<string> {
+  const [row] = await connection.run(
+    `select 'ORD-' || lpad(nextval('order_numbers')::text, 10, '0') as number`,
+  )
+  return String(row?.number)
+}
 
 /** What members may change of their own order: its content while it is pending, and then to cancel it. */
 function guardMember(current: OrderRow, { next, changed }: Change<Pick<OrderRow, 'status'>>, actor: Actor) {
@@ -75,8 +84,9 @@ export const ordersCard: AnyCard = defineCollection({
   check: checkFirstStatus,
   actions: {
     async create(store, id, { items, user_id = '', ...members }) {
+      const number = await nextNumber(store.connection)
       const reserved = await reserve(store.connection, [], items, undefined)
-      const order = await store.insert({ ...members, ...reserved, id, user_id })
+      const order = await store.insert({ ...members, ...reserved, number, id, user_id })
       await link(store.connection, id, [], reserved.items)
       return order
     },
