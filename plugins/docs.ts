@@ -1,6 +1,4 @@
 /** The OpenAPI documents, one for each version, written by the routes themselves; and the page that shows them. */
-import { createHash } from 'node:crypto'
-import etag from '@fastify/etag'
 import swagger from '@fastify/swagger'
 import type { FastifyInstance, FastifySchema } from 'fastify'
 import fp from 'fastify-plugin'
@@ -9,6 +7,7 @@ import { guideOf } from './docs/guide.ts'
 import type { Json } from './docs/hoist.ts'
 import page from './docs/page.ts'
 import { failure, isEarly } from './docs/replies.ts'
+import unchanging from './docs/unchanging.ts'
 import type { Version } from './version.ts'
 
 declare module 'fastify' {
@@ -121,30 +120,16 @@ async function docs(app: FastifyInstance, { versions }: { versions: readonly Ver
     }),
   })
 
-  await app.register(async function documentation(scope) {
-    // Everything here is the same until the next release: each payload is hashed once.
-    const tags = new Map<string | Buffer, string>()
-    await scope.register(etag, { hashFn: (payload) => remember(tags, payload) })
-    scope.addHook('onRequest', async (_request, reply) => {
-      reply.header('Cache-Control', 'public, no-cache')
-    })
-    scope.addHook('onRoute', (route) => {
-      route.config = { ...route.config, access: 'public' }
-      route.schema = { ...route.schema, hide: true }
-    })
-    for (const { representation } of versions) {
-      scope.get(`/openapi/v${representation.version}.json`, (_request, reply) =>
-        reply.type('application/json; charset=utf-8').send(app.documents.get(representation.version)),
+  const numbers = versions.map(({ representation }) => representation.version)
+  await app.register(async function openapi(scope) {
+    await scope.register(unchanging)
+    for (const version of numbers) {
+      scope.get(`/openapi/v${version}.json`, (_request, reply) =>
+        reply.type('application/json; charset=utf-8').send(app.documents.get(version)),
       )
     }
-    await scope.register(page, { versions: versions.map(({ representation }) => representation.version) })
   })
-}
-
-function remember(known: Map<string | Buffer, string>, payload: string | Buffer): string {
-  const hash = known.get(payload) ?? createHash('sha1').update(payload).digest('base64url')
-  known.set(payload, hash)
-  return hash
+  await app.register(page, { versions: numbers })
 }
 
 export default fp(docs, { name: 'docs', dependencies: ['access'] })

@@ -2,7 +2,7 @@
 import { type TSchema, Type } from '@sinclair/typebox'
 import type { FastifySchema } from 'fastify'
 import type { Verb } from '../access.ts'
-import { exampleOf } from '../docs/examples.ts'
+import { declared, exampleOf } from '../docs/examples.ts'
 import type { HeaderName } from '../docs/headers.ts'
 import { type Example, everyFailure, reply } from '../docs/replies.ts'
 import type { Entity, Pagination, Representation, Shape } from '../representation/types.ts'
@@ -66,41 +66,47 @@ const entityOf = (card: AnyCard, relations?: Entity['relations']): Entity => ({
   ...(relations ? { relations } : {}),
 })
 
-/** As it would be told at a moment that never changes, so that the documents do not either. */
-const at = (moment: string, told: unknown): unknown =>
-  JSON.parse(JSON.stringify(told), (name, value: unknown) => (name === 'timestamp' ? moment : value))
-
-const example = (summary: string, told: unknown): Example => ({
-  summary,
-  value: at('2026-11-21T09:30:00.000Z', told),
-})
-
-const pages: Record<string, Pagination> = {
+const pages: Record<'cursor' | 'pages', Pagination> = {
   cursor: { cursor: 'eyJhZnRlciI6WyIyMDI2Il19', has_more: true },
   pages: { page: 1, limit: 20, total: 1, total_pages: 1 },
 }
 
-function examplesOf(card: AnyCard, verb: Verb, { one, many }: Representation): Record<string, Example> {
+/** Replies of a verb by name: what they show, and how a version tells it. */
+function toldOf(card: AnyCard, verb: Verb, { one, many }: Representation): Record<string, [string, unknown]> {
   if (verb === 'list') {
     return {
-      cursor: example('By cursors', many([entityOf(card)], pages.cursor as Pagination, {})),
-      pages: example('By pages', many([entityOf(card)], pages.pages as Pagination, {})),
+      cursor: ['By cursors', many([entityOf(card)], pages.cursor, {})],
+      pages: ['By pages', many([entityOf(card)], pages.pages, {})],
     }
   }
-  const whole = { whole: example('All members', one(entityOf(card), {})) }
+  const whole: [string, unknown] = ['All members', one(entityOf(card), {})]
   const [relation] = Object.entries(card.relations)
-  if (verb !== 'read' || !relation) return whole
+  if (verb !== 'read' || !relation) return { whole }
   const [name, { to, many: isMany }] = relation
   const related = { [name]: isMany ? [entityOf(to())] : entityOf(to()) }
   const meta = isMany ? { includes: { [name]: { has_more: false, truncated: [] } } } : {}
-  return { ...whole, included: example(`With \`include=${name}\``, one(entityOf(card, related), meta)) }
+  return { whole, included: [`With \`include=${name}\``, one(entityOf(card, related), meta)] }
 }
+
+/** At a moment that never changes, so that the documents do not either. */
+const dated = (told: unknown): unknown =>
+  JSON.parse(JSON.stringify(told), (name, value: unknown) =>
+    name === 'timestamp' ? '2026-11-21T09:30:00.000Z' : value,
+  )
+
+const examplesOf = (told: ReturnType<typeof toldOf>, schema: TSchema): Record<string, Example> =>
+  Object.fromEntries(
+    Object.entries(told).map(([name, [summary, value]]) => [
+      name,
+      { summary, value: declared(dated(value), schema) },
+    ]),
+  )
 
 /** The successful replies of a verb. */
 function successOf(card: AnyCard, verb: Verb, representation: Representation): Record<number, object> {
   const { schemas } = representation
   const told = (description: string, headers: readonly HeaderName[], schema: TSchema) =>
-    reply({ description, headers, schema, examples: examplesOf(card, verb, representation) })
+    reply({ description, headers, schema, examples: examplesOf(toldOf(card, verb, representation), schema) })
   const unchanged = (headers: readonly HeaderName[]) => ({
     304: reply({ description: 'What the client has is still what it would get', headers }),
   })

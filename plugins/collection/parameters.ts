@@ -44,7 +44,14 @@ export function listQuery(card: AnyCard): TObject {
     Type.Optional(Type.String({ format: 'date', description, examples: ['2026-11-21'] }))
   return Type.Object(
     {
-      limit: Type.Optional(Type.Integer({ minimum: 1, maximum: 100, default: DEFAULT_LIMIT })),
+      limit: Type.Optional(
+        Type.Integer({
+          minimum: 1,
+          maximum: 100,
+          default: DEFAULT_LIMIT,
+          description: 'The most resources on a page',
+        }),
+      ),
       cursor: Type.Optional(
         Type.String({ description: "The previous page's `pagination.cursor`; empty for the first page" }),
       ),

@@ -32,3 +32,16 @@ export function exampleOf(schema: TSchema): unknown {
   if (schema.default !== undefined) return schema.default
   return Array.isArray(schema.enum) ? schema.enum[0] : guess(schema)
 }
+
+/** A reply as the serializer would send it: members that the schema does not declare stay here. */
+export function declared(value: unknown, schema: TSchema): unknown {
+  if (Array.isArray(value)) return value.map((item) => declared(item, schema.items))
+  if (!isObject(value) || !isObject(schema.properties)) return value
+  const members = schema.properties as Record<string, TSchema>
+  return Object.fromEntries(
+    Object.entries(value).flatMap(([name, each]) => {
+      const member = members[name]
+      return member ? [[name, declared(each, member)]] : []
+    }),
+  )
+}

@@ -3,6 +3,7 @@ import { createHash } from 'node:crypto'
 import helmet from '@fastify/helmet'
 import scalar from '@scalar/fastify-api-reference'
 import type { FastifyInstance } from 'fastify'
+import unchanging from './unchanging.ts'
 
 const SELF = ["'self'"]
 
@@ -34,6 +35,11 @@ const scriptsOf = (html: string) =>
     hashOf(script),
   )
 
+/** A sign of its own, in the page: a browser would otherwise ask for one that is not there. */
+const icon = `data:image/svg+xml,${encodeURIComponent(
+  '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 16 16"><rect width="16" height="16" rx="4" fill="#2563eb"/><path d="M5 4 3 8l2 4M11 4l2 4-2 4" fill="none" stroke="#fff" stroke-width="1.5"/></svg>',
+)}`
+
 const css = `
   .scalar-app { --scalar-radius: 4px; }
   a[href*="scalar.com"], .darklight-reference { display: none !important; }
@@ -44,6 +50,7 @@ export default async function page(app: FastifyInstance, { versions }: { version
     ...policy([]),
     // Where the service speaks HTTPS is said for the whole of it, not by its documentation.
     strictTransportSecurity: false,
+    xFrameOptions: { action: 'deny' },
   })
   app.addHook('onSend', async (_request, reply, payload) => {
     const type = String(reply.getHeader('content-type') ?? '')
@@ -51,6 +58,8 @@ export default async function page(app: FastifyInstance, { versions }: { version
       await reply.helmet(policy(scriptsOf(payload)))
     return payload
   })
+  // After that hook, since a 304 must name the same scripts as the page that the browser keeps.
+  await app.register(unchanging)
   await app.register(scalar, {
     routePrefix: '/docs',
     configuration: {
@@ -70,6 +79,7 @@ export default async function page(app: FastifyInstance, { versions }: { version
       hideClientButton: true,
       showDeveloperTools: 'never',
       documentDownloadType: 'json',
+      favicon: icon,
       defaultHttpClient: { targetKey: 'shell', clientKey: 'curl' },
       customCss: css,
     },
