@@ -1,5 +1,6 @@
 /** Coupons: a share or a sum, never both; what was archived stays so. */
 import { sql } from 'drizzle-orm'
+import type { Mode } from '../../../../plugins/collection/bodies.ts'
 import { type AnyCard, defineCollection } from '../../../../plugins/collection/define.ts'
 import { invalidBody } from '../../../../plugins/errors.ts'
 import type { Violation } from '../../../../schemas/error.ts'
@@ -15,22 +16,15 @@ const wrong = (field: string, message: string, code: Violation['code'] = 'INVALI
   { field, message, code },
 ]
 
-/** What holds between members, as far as they are known. */
-function check({ kind, value = 0, currency, starts_on, ends_on }: Partial<CouponRow>): Violation[] {
+/** What holds between members. In a change, one that is absent is not known; else it is null. */
+function check(sent: Partial<CouponRow>, mode: Mode): Violation[] {
+  const { kind, value = 0, currency = mode === 'update' ? undefined : null, starts_on, ends_on } = sent
   return [
     ...(kind === 'percent' && value > 100 ? wrong('value', 'is more than 100 per cent', 'OUT_OF_RANGE') : []),
     ...(kind === 'percent' && currency ? wrong('currency', 'must be null beside a percentage') : []),
-    ...(kind === 'amount' && currency === null
-      ? wrong('currency', 'is required beside an amount', 'REQUIRED')
-      : []),
+    ...(kind === 'amount' && currency === null ? wrong('currency', 'is required', 'REQUIRED') : []),
     ...(starts_on && ends_on && ends_on < starts_on ? wrong('ends_on', 'is before starts_on') : []),
   ]
-}
-
-/** The same of a whole coupon: what a change says and what the row has. */
-function ensure(coupon: Partial<CouponRow>) {
-  const found = check(coupon)
-  if (found.length > 0) throw invalidBody(found)
 }
 
 export const couponsCard: AnyCard = defineCollection({
@@ -74,13 +68,10 @@ export const couponsCard: AnyCard = defineCollection({
   },
   check,
   actions: {
-    create(store, id, coupon) {
-      ensure(coupon)
-      return store.insert({ ...coupon, id })
-    },
-    change(store, current, { next }) {
-      ensure(next)
-      return store.update(current, next)
+    // The same of what a change makes of the row.
+    guard(_current, { next }) {
+      const found = check(next, 'replace')
+      if (found.length > 0) throw invalidBody(found)
     },
   },
 })
