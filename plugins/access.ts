@@ -94,7 +94,7 @@ async function access(app: FastifyInstance, options: { hideForbidden: boolean })
   app.addHook('onRoute', (route) => {
     routes.push(route)
     if (route.config?.access !== undefined && route.config.access !== 'public') {
-      route.schema = { ...route.schema, security: [{ bearer: [] }, { apiKey: [] }] }
+      route.schema = { ...route.schema, security: [{ apiKey: [] }, { bearer: [] }] }
     }
   })
   app.addHook('onReady', async () => {

@@ -58,11 +58,15 @@ export function createFinisher() {
     return responses.refer(inVersion || isEarly(Number(status)) ? name : `${name}Unversioned`, finished)
   }
 
-  const parameter = ({ schema, ...rest }: Json) => ({
+  const parameter = ({ schema, example, ...rest }: Json) => ({
     ...rest,
+    ...(rest.required && example !== undefined ? { example } : {}),
     // Lists are told as `a,b`; the default would be `name=a&name=b`.
     ...(rest.in === 'query' && asObject(schema).type === 'array' ? { style: 'form', explode: false } : {}),
-    schema: hoist(schema),
+    // An example of the parameter itself is sent as it is by who tries the operation out: none that need not be.
+    schema: hoist(
+      rest.required || example === undefined ? schema : { ...asObject(schema), examples: [example] },
+    ),
   })
 
   const operation = (
