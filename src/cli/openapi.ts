@@ -1,7 +1,6 @@
 /** `openapi`: a version's document, as the server would show it, without a database. */
 import type { Database } from '../../plugins/database/index.ts'
 import { versions } from '../../plugins/version.ts'
-import { buildApp } from '../app.ts'
 import { readConfig } from '../config.ts'
 import { type Command, wholeNumber } from './command.ts'
 
@@ -27,6 +26,8 @@ export const openapi: Command = {
     const version = wholeNumber(values, 'version', Math.min(...known), Math.max(...known))
     // The document is the same whatever the environment says.
     const config = readConfig({ LOG_LEVEL: 'silent', APP_SECRET: unused, ADMIN_API_KEY: unused })
+    // Loaded only here: no other command needs the whole service.
+    const { buildApp } = await import('../app.ts')
     const app = await buildApp(config, { database: stand })
     try {
       await app.ready()

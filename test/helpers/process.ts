@@ -18,10 +18,19 @@ export interface Running {
   ended: Promise<Ended>
 }
 
-/** Runs a module of `src` with these settings and none of this process's; killed after the test if it still runs. */
-export function run(t: Owner, file: string, settings: NodeJS.ProcessEnv): Running {
+/**
+ * Runs a module of `src`, or, as `.js`, of `dist/src`, with these settings and none of this process's; killed after
+ * the test if it still runs.
+ */
+export function run(
+  t: Owner,
+  file: string,
+  settings: NodeJS.ProcessEnv,
+  args: readonly string[] = [],
+): Running {
   const env = { PATH: process.env.PATH, ...settings }
-  const child = spawn(process.execPath, ['--import=tsx', `src/${file}`], { cwd: root, env })
+  const module = file.endsWith('.js') ? [`dist/src/${file}`] : ['--import=tsx', `src/${file}`]
+  const child = spawn(process.execPath, [...module, ...args], { cwd: root, env })
   const said = { out: '', err: '' }
   child.stdout.setEncoding('utf8').on('data', (text: string) => {
     said.out += text
@@ -46,8 +55,12 @@ export async function ownSettings(t: Owner): Promise<NodeJS.ProcessEnv> {
 }
 
 /** A server that has said it is ready, and the address that it named. */
-export async function serve(t: Owner, settings: NodeJS.ProcessEnv): Promise<Running & { url: string }> {
-  const running = run(t, 'server.ts', settings)
+export async function serve(
+  t: Owner,
+  settings: NodeJS.ProcessEnv,
+  file = 'server.ts',
+): Promise<Running & { url: string }> {
+  const running = run(t, file, settings)
   const ready = /"address":"(https?:[^"]+)"|Ready at (https?:[^\s,]+)/
   let over = false
   void running.ended.then(() => {
