@@ -61,3 +61,9 @@ export function toViolations(errors: readonly ErrorObject[]): Violation[] {
     }
   })
 }
+
+/** Each thing once: a control character, say, ends the format of an e-mail address too. */
+export const distinct = (violations: readonly Violation[]): Violation[] =>
+  [
+    ...new Map(violations.toReversed().map((each) => [`${each.code} ${each.field}`, each])).values(),
+  ].toReversed()

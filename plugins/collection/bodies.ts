@@ -4,7 +4,7 @@ import type { Ajv } from 'ajv'
 import type { Violation } from '../../schemas/error.ts'
 import { invalidBody } from '../errors.ts'
 import { isObject } from '../representation/body.ts'
-import { toViolations } from '../violations.ts'
+import { distinct, toViolations } from '../violations.ts'
 import { normalize } from './normalize.ts'
 
 /** How a body is meant: as a new resource, in place of one, or as a change of one (RFC 7396). */
@@ -113,7 +113,7 @@ export function createBodyReader({ ajv, read, input, mode, check, kept = [], ide
 
   const violationsOf = (value: Record<string, unknown>, before: readonly Violation[]): Violation[] => {
     const found = validate(value) ? [] : toViolations(validate.errors ?? [])
-    const structural = [...before, ...found].map((violation) =>
+    const structural = distinct([...before, ...found]).map((violation) =>
       violation.code === 'UNKNOWN_FIELD' && isReadable(read, violation.field.split('.'))
         ? { ...violation, message: 'is read-only', code: 'READ_ONLY' as const }
         : violation,
