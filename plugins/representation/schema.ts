@@ -7,18 +7,16 @@ import type { Shape } from './types.ts'
 /** What a shape is called: where `fields` may narrow it, it is a selection of the resource. */
 export const titleOf = ({ members, selectable }: Shape) => `${members.title}${selectable ? 'Selection' : ''}`
 
+/** A default is for who writes; the serializer would put it in place of what `fields` left out. */
+const withoutDefault = ({ default: _, ...schema }: TSchema) => schema as TSchema
+
 /** The members: all of them, or, where `fields` may narrow them, the id at least. */
 export function selectable(shape: Shape, relations: TProperties): TObject {
-  const { members } = shape
-  const properties = shape.selectable
-    ? Object.fromEntries(
-        Object.entries(members.properties).map(([name, schema]) => [
-          name,
-          name === 'id' ? schema : Type.Optional(schema),
-        ]),
-      )
-    : members.properties
-  return Type.Object({ ...properties, ...relations }, { title: titleOf(shape) })
+  const members = Object.entries(shape.members.properties).map(([name, schema]) => {
+    const told = withoutDefault(schema)
+    return [name, shape.selectable && name !== 'id' ? Type.Optional(told) : told]
+  })
+  return Type.Object({ ...Object.fromEntries(members), ...relations }, { title: titleOf(shape) })
 }
 
 /** The relations, each there only when it was included: an array, or one, or null. */
