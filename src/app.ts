@@ -4,7 +4,6 @@ import { migrate } from '../drizzle/migrate.ts'
 import access, { guard } from '../plugins/access.ts'
 import addressing from '../plugins/addressing.ts'
 import auth from '../plugins/auth.ts'
-import { bootstrap } from '../plugins/bootstrap.ts'
 import { collection } from '../plugins/collection/routes.ts'
 import content from '../plugins/content.ts'
 import { type Database, openDatabase } from '../plugins/database/index.ts'
@@ -26,8 +25,8 @@ import securityHeaders from '../plugins/security-headers.ts'
 import shutdown from '../plugins/shutdown.ts'
 import versionScope, { createAddressing, type Version, versions } from '../plugins/version.ts'
 import { createWire } from '../plugins/wire.ts'
-import { announce } from './announce.ts'
 import type { Config } from './config.ts'
+import { firstAdmin } from './first-admin.ts'
 import { serverOptions } from './http-options.ts'
 import { release } from './release.ts'
 import { appSecret, deriveKey } from './secrets.ts'
@@ -54,16 +53,6 @@ async function open(config: Config): Promise<Database> {
     throw error
   }
   return database
-}
-
-async function firstAdmin(config: Config, opened: Database) {
-  const made = await bootstrap(opened, {
-    email: config.ADMIN_EMAIL,
-    password: config.ADMIN_PASSWORD,
-    hasKey: config.ADMIN_API_KEY !== undefined,
-    mayMake: config.NODE_ENV !== 'production',
-  })
-  if (made) await announce(config, made)
 }
 
 /** The whole service, ready to listen: what the server runs and what the tests call. */
