@@ -1,0 +1,137 @@
+import t from 'tap'
+import type { Connection, Database } from '../plugins/database/index.ts'
+import { testApp } from './helpers/app.ts'
+import { testDatabase } from './helpers/database.ts'
+import { insertRows } from './helpers/rows.ts'
+
+/** A database that remembers what it was asked. */
+function counting(database: Database) {
+  const texts: string[] = []
+  const on = (connection: Connection): Connection => ({
+    run: (text, params) => {
+      texts.push(text)
+      return connection.run(text, params)
+    },
+  })
+  const counted: Database = {
+    ...database,
+    ...on(database),
+    transaction: (work, limits) => database.transaction((tx) => work(on(tx)), limits),
+  }
+  return { counted, texts }
+}
+
+const { counted, texts } = counting(await testDatabase(t))
+const { admin, database, adminId } = await testApp(t, {}, { database: counted })
+const users = await insertRows(
+  database,
+  'users',
+  Array.from({ length: 30 }, () => ({})),
+)
+for (const user_id of users) {
+  await insertRows(database, 'orders', [{ user_id }, { user_id }])
+  await insertRows(database, 'posts', [{ user_id }])
+  await insertRows(database, 'user_profiles', [{ user_id }])
+}
+await insertRows(
+  database,
+  'posts',
+  Array.from({ length: 3 }, () => ({ user_id: adminId })),
+)
+const products = await insertRows(
+  database,
+  'products',
+  Array.from({ length: 30 }, () => ({})),
+)
+for (const { id } of await database.run('select id from orders')) {
+  for (const product of products.slice(0, 3))
+    await database.run('insert into order_products values ($1, $2)', [String(id), product])
+}
+
+/** The statements of a request, those that look its credential up apart. */
+async function statementsOf(path: string, headers: Record<string, string> = {}) {
+  texts.length = 0
+  const reply = await admin.get(path, headers)
+  return { reply, found: texts.filter((text) => !/api_keys|role = 'admin'/.test(text)) }
+}
+
+const LISTS: [string, number][] = [
+  ['/users', 1],
+  ['/users?limit=100', 1],
+  ['/users?limit=1', 1],
+  ['/users?status=active&role=member&search=user&created_after=2020-01-01&sort=name,-email&fields=id', 1],
+  ['/users?include=orders', 2],
+  ['/users?include=orders,posts,profile', 4],
+  ['/users?include=orders,posts,profile&limit=100', 4],
+  ['/users?page=1', 2],
+  ['/users?page=2&include=orders,posts,profile&search=user', 5],
+  ['/user-profiles', 1],
+  ['/user-profiles?include=user', 2],
+  ['/user-profiles?include=user&page=1', 3],
+  ['/users/me/posts', 1],
+  ['/users/me/posts?include=user', 2],
+  ['/users/me/posts?page=1&sort=-published_at', 2],
+  ['/products', 1],
+  ['/products?page=1', 2],
+  ['/orders', 1],
+  ['/orders?include=user,products&limit=100', 3],
+  ['/orders?include=user,products&page=1', 4],
+]
+
+t.test('a list is one statement, one more for each relation, one more to count pages', async (t) => {
+  for (const [path, count] of LISTS) {
+    const { reply, found } = await statementsOf(path)
+    t.equal(reply.status, 200, path)
+    t.ok(reply.body.data.length > 0, path)
+    t.equal(found.length, count, path)
+    t.equal(found.filter((text) => /count\(/.test(text)).length, /page=/.test(path) ? 1 : 0, `${path} counts`)
+    const { cursor } = reply.body.pagination
+    if (!cursor) continue
+    const next = await statementsOf(`${path}${path.includes('?') ? '&' : '?'}cursor=${cursor}`)
+    t.equal(next.reply.status, 200)
+    t.equal(next.found.length, count, `${path}, its next page`)
+  }
+})
+
+t.test('a 304 costs no more', async (t) => {
+  for (const [path, count] of LISTS) {
+    const etag = (await admin.get(path)).headers.get('etag') ?? ''
+    const { reply, found } = await statementsOf(path, { 'if-none-match': etag })
+    t.equal(reply.status, 304, path)
+    t.ok(found.length <= count, path)
+  }
+})
+
+t.test('only an empty page under a parent asks whether there is one', async (t) => {
+  t.equal((await statementsOf(`/users/${adminId}/posts?search=nothing`)).found.length, 2)
+  t.equal((await statementsOf('/products?search=nothing')).found.length, 1)
+  t.equal((await statementsOf('/orders?search=nothing&include=user,products')).found.length, 1)
+})
+
+t.test('what is refused asks nothing', async (t) => {
+  for (const path of ['/products?limit=0', '/products?cursor=x', '/users?include=no', '/orders?user_id=x']) {
+    const { reply, found } = await statementsOf(path)
+    t.equal(reply.status, 400)
+    t.same(found, [], path)
+  }
+})
+
+t.test('one shape is one statement, whatever the values and the order of names', async (t) => {
+  const shapes: string[][] = [
+    ['/products?search=one&limit=3', '/products?search=two&limit=50'],
+    ['/products?fields=id,sku,name', '/products?fields=name,sku', '/v2/products?fields=sku,name,sku'],
+    ['/orders?include=user,products', '/orders?include=products,user'],
+    ['/users?status=active&role=admin', '/users?role=member&status=inactive'],
+  ]
+  for (const paths of shapes) {
+    const found = new Set<string>()
+    for (const path of paths) found.add((await statementsOf(path)).found[0] ?? '')
+    t.equal(found.size, 1, paths[0])
+  }
+})
+
+t.test('only the columns asked for are read', async (t) => {
+  const { found } = await statementsOf('/products?fields=sku')
+  t.notMatch(found[0], /description|"search"|price_amount/)
+  t.notMatch((await statementsOf('/users')).found[0], /password_hash|"search"/)
+})
