@@ -93,9 +93,17 @@ async function includeOne(
 }
 
 /**
- * Reads what `include` asks for: one statement for each relation, whatever the number of rows.
- * @throws ApiError 403 where the credential lacks the relation's read scope
+ * Asked before any row is looked for, as every question of scope.
+ * @throws ApiError 403 where the credential lacks a relation's read scope
  */
+export function requireIncludes(card: AnyCard, names: readonly string[], actor: Actor) {
+  for (const name of names) {
+    const relation = card.relations[name]
+    if (relation) requireScope(actor, scopeOf(relation.to().name, 'read'))
+  }
+}
+
+/** Reads what `include` asks for: one statement for each relation, whatever the number of rows. */
 export async function include(
   connection: Connection,
   card: AnyCard,
@@ -108,7 +116,6 @@ export async function include(
     const relation = card.relations[name]
     return relation ? [{ name, relation }] : []
   })
-  for (const { relation } of relations) requireScope(actor, scopeOf(relation.to().name, 'read'))
   const found = await Promise.all(
     relations.map(({ name, relation }) => includeOne(connection, rows, name, relation, actor)),
   )

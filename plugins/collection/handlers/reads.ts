@@ -8,7 +8,7 @@ import type { Pagination } from '../../representation/types.ts'
 import { createCursors } from '../cursor.ts'
 import type { AnyCard } from '../define.ts'
 import { addressOf, linksOf } from '../links.ts'
-import { include, selectOf, toTimestamp } from '../present.ts'
+import { include, requireIncludes, selectOf, toTimestamp } from '../present.ts'
 import { createListReader, createSelectionReader, type ListQuery } from '../query.ts'
 import { actorOf, type CollectionOptions, createPlaces, createTelling, queryOf } from './shared.ts'
 
@@ -43,6 +43,7 @@ export function createReads(card: AnyCard, app: FastifyInstance, options: Collec
     const query = readList(queryOf(request), request.originalUrl)
     const binding = bindingOf(card, query, parent)
     const position = query.cursor === undefined ? undefined : cursors.read(query.cursor, binding)
+    requireIncludes(card, query.include, actor)
     places.ensureIds(parent)
     const scope = { rule: ruleFor(card.access, 'list', actor), actor, parent }
     const [found, total] = await Promise.all([
@@ -80,6 +81,7 @@ export function createReads(card: AnyCard, app: FastifyInstance, options: Collec
     const actor = actorOf(request)
     const { id, parent } = places.of(request, actor)
     const { fields, include: names } = readSelection(queryOf(request), request.originalUrl)
+    requireIncludes(card, names, actor)
     places.ensureIds(id, parent)
     const rule = ruleFor(card.access, 'read', actor)
     const row = await select.one(database, id, { fields, also: select.needs(rule, names) })
