@@ -50,11 +50,13 @@ async function insertKey(tx: Connection, userId: string): Promise<string> {
 
 /**
  * Makes the first admin where there is no user yet.
- * @returns what it had to invent, undefined where everything was named or there is somebody already
+ * @param announce is told what had to be invented before it is committed: what nobody could be told is not made
+ * @returns what was invented, undefined where everything was named or there is somebody already
  */
 export async function bootstrap(
   database: Database,
   { email, password, hasKey, mayMake }: BootstrapOptions,
+  announce?: (made: FirstCredentials) => Promise<void>,
 ): Promise<FirstCredentials | undefined> {
   const address = email.toLowerCase()
   return database.transaction(async (tx) => {
@@ -68,6 +70,8 @@ export async function bootstrap(
     if (!mayMake) return undefined
     const made = randomBytes(18).toString('base64url')
     const id = await insertAdmin(tx, address, made)
-    return { email: address, password: made, key: await insertKey(tx, id) }
+    const invented = { email: address, password: made, key: await insertKey(tx, id) }
+    await announce?.(invented)
+    return invented
   })
 }

@@ -5,11 +5,11 @@ import { announce } from './announce.ts'
 import type { Config } from './config.ts'
 
 export async function firstAdmin(config: Config, database: Database): Promise<void> {
-  const made = await bootstrap(database, {
+  const options = {
     email: config.ADMIN_EMAIL,
     password: config.ADMIN_PASSWORD,
     hasKey: config.ADMIN_API_KEY !== undefined,
     mayMake: config.NODE_ENV !== 'production',
-  })
-  if (made) await announce(config, made)
+  }
+  await bootstrap(database, options, (made) => announce(config, made))
 }

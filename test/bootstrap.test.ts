@@ -70,6 +70,15 @@ t.test('the first admin', async (t) => {
     t.equal((await rowsOf(database)).users.length, 1)
   })
 
+  t.test('what could be told to nobody is not made', async (t) => {
+    const failing = bootstrap(database, nothingNamed, async () => {
+      throw new Error('The disk is full')
+    })
+    await t.rejects(failing, { message: 'The disk is full' })
+    t.same(await rowsOf(database), { users: [], keys: [] })
+    t.ok(await bootstrap(database, nothingNamed), 'so that the next start can')
+  })
+
   t.test('several that start at once make one', async (t) => {
     const made = await Promise.all(Array.from({ length: 5 }, () => bootstrap(database, nothingNamed)))
     t.equal(made.filter(Boolean).length, 1)

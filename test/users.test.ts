@@ -266,5 +266,10 @@ t.test('users', async (t) => {
     t.ok(await verify(String(await hashOf(id)), next))
     t.equal(await change({ email: address(), current_password: PASSWORD }), '403', 'the old one is over')
     t.equal(await change({ email: address(), current_password: next }), 200)
+    const rivals = ['one of two passwords', 'two of two passwords']
+    const told = await Promise.all(rivals.map((password) => change({ password, current_password: next })))
+    // Both were right when they were asked; by its turn the other's no longer was, or was asked only then.
+    t.equal(told.filter((each) => each === 200).length, 1, told.join())
+    t.ok(told.every((each) => each === 200 || each === '409' || each === '403'))
   })
 })
