@@ -5,6 +5,7 @@ import type { Duplex } from 'node:stream'
 import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
 import type { FailureCode } from '../schemas/error.ts'
+import { securityHeaders } from './docs/headers.ts'
 import { apiError, envelope } from './errors.ts'
 import { genReqId } from './logging.ts'
 import type { Representation } from './representation/types.ts'
@@ -43,6 +44,7 @@ function write(socket: Duplex, code: FailureCode, representation: Representation
       `Content-Length: ${Buffer.byteLength(body)}`,
       'Cache-Control: no-store',
       `X-Request-Id: ${requestId}`,
+      ...Object.entries(securityHeaders).map(([name, value]) => `${name}: ${value}`),
       'Connection: close',
       '',
       body,

@@ -30,7 +30,7 @@ const failuresOf: Record<Verb, number[]> = {
   create: [409, 413, 415, 422],
   replace: [404, 409, 412, 413, 415, 422, 428],
   update: [404, 409, 412, 413, 415, 422, 428],
-  remove: [404, 409, 412, 413, 415, 428],
+  remove: [404, 409, 412, 428],
 }
 
 const headerOf = (description: string, example: string) =>

@@ -59,6 +59,7 @@ export function listQuery(card: AnyCard): TObject {
         Type.Integer({
           minimum: 1,
           description: 'Chooses pages with a total, no deeper than 10,000 rows; not with `cursor`',
+          examples: [1],
         }),
       ),
       sort: Type.Optional(

@@ -3,7 +3,6 @@ import { STATUS_CODES } from 'node:http'
 import { isObject } from '../representation/body.ts'
 import { type HeaderName, headers } from './headers.ts'
 import { createComponents, createHoist, type Json } from './hoist.ts'
-import { isEarly } from './replies.ts'
 
 export interface FinishOptions {
   /** The other media type of replies; undefined where nothing is negotiated. */
@@ -20,6 +19,9 @@ const entriesOf = (value: unknown): [string, Json][] =>
 
 const places = ['path', 'query', 'header']
 const byPlace = (a: Json, b: Json) => places.indexOf(String(a.in)) - places.indexOf(String(b.in))
+
+/** An example of what need not be sent: the page shows it, and sends it only once it is ticked. */
+const unsent = (value: unknown): Json => ({ value, 'x-disabled': true })
 
 /** Finishes the paths of one document, and collects what they share. */
 export function createFinisher() {
@@ -44,8 +46,8 @@ export function createFinisher() {
     const all = new Set([...Object.keys(asObject(names)), ...(inVersion ? announced : [])])
     const shown = media(content)
     const json = asObject(shown['application/json'])
-    // What Accept cannot be served as, and what comes before it is read, is told as JSON.
-    const both = options.vendorType && inVersion && status !== '406'
+    // What Accept cannot be served as is told as JSON.
+    const both = options.vendorType && status !== '406'
     const finished = {
       ...rest,
       headers: Object.fromEntries([...all].map(header)),
@@ -55,19 +57,24 @@ export function createFinisher() {
     }
     if (Number(status) < 400) return finished
     const name = (STATUS_CODES[status] ?? '').replaceAll(/[^A-Za-z]/g, '')
-    return responses.refer(inVersion || isEarly(Number(status)) ? name : `${name}Unversioned`, finished)
+    return responses.refer(options.vendorType ? name : `${name}Unversioned`, finished)
   }
 
-  const parameter = ({ schema, example, ...rest }: Json) => ({
-    ...rest,
-    ...(rest.required && example !== undefined ? { example } : {}),
-    // Lists are told as `a,b`; the default would be `name=a&name=b`.
-    ...(rest.in === 'query' && asObject(schema).type === 'array' ? { style: 'form', explode: false } : {}),
-    // An example of the parameter itself is sent as it is by who tries the operation out: none that need not be.
-    schema: hoist(
-      rest.required || example === undefined ? schema : { ...asObject(schema), examples: [example] },
-    ),
-  })
+  const parameter = ({ schema, example, ...rest }: Json) => {
+    const { default: filled, enum: words, type } = asObject(schema)
+    const value = example ?? filled ?? (Array.isArray(words) ? words[0] : undefined)
+    return {
+      ...rest,
+      ...(value === undefined
+        ? {}
+        : rest.required
+          ? { example: value }
+          : { examples: { example: unsent(value) } }),
+      // Lists are told as `a,b`; the default would be `name=a&name=b`.
+      ...(rest.in === 'query' && type === 'array' ? { style: 'form', explode: false } : {}),
+      schema: hoist(schema),
+    }
+  }
 
   const operation = (
     { parameters, requestBody, responses: replies, security, ...rest }: Json,

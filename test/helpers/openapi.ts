@@ -1,0 +1,111 @@
+/** An OpenAPI document as a judge of replies: what it does not declare, or declares otherwise, is told. */
+import type { ValidateFunction } from 'ajv'
+import { Ajv2020 } from 'ajv/dist/2020.js'
+import addFormats from 'ajv-formats'
+import { serializerOptions } from '../../plugins/formats.ts'
+import type { Json } from './app.ts'
+
+export interface Answer {
+  status: number
+  headers: Record<string, string | string[] | undefined>
+  text: string
+}
+
+export interface Operation {
+  operationId: string
+  method: string
+  path: string
+  declared: Json
+}
+
+const METHODS = ['get', 'put', 'post', 'delete', 'patch']
+
+/** What belongs to the connection and to the frame of a message, not to an operation. */
+const TRANSPORT = new Set([
+  'connection',
+  'content-length',
+  'content-type',
+  'date',
+  'keep-alive',
+  'transfer-encoding',
+])
+
+/** A media type without the spaces around its parameters, and without the charset that JSON always has. */
+const mediaType = (type: string) => type.replaceAll(/\s/g, '').replace(/;charset=utf-8$/i, '')
+
+export function createJudge(document: Json) {
+  const ajv = new Ajv2020({ strict: false, allErrors: true, formats: serializerOptions.ajv.formats })
+  addFormats.default(ajv, { mode: 'full', formats: ['email', 'uuid', 'date', 'date-time'] })
+  const known = new Map<unknown, ValidateFunction>()
+
+  const resolve = (node: Json): Json =>
+    typeof node?.$ref === 'string'
+      ? node.$ref
+          .slice(2)
+          .split('/')
+          .reduce((found: Json, name: string) => found[name], document)
+      : node
+
+  /** What is wrong with a value by a schema of the document. */
+  const faults = (schema: Json, value: unknown): string[] => {
+    const validate =
+      known.get(schema) ?? ajv.compile({ ...schema, components: { schemas: document.components.schemas } })
+    known.set(schema, validate)
+    return validate(value) ? [] : (validate.errors ?? []).map((e) => `${e.instancePath || '/'} ${e.message}`)
+  }
+
+  const operations: Operation[] = Object.entries<Json>(document.paths).flatMap(([path, item]) =>
+    METHODS.flatMap((method) =>
+      item[method]
+        ? [
+            {
+              operationId: item[method].operationId,
+              method: method.toUpperCase(),
+              path,
+              declared: item[method],
+            },
+          ]
+        : [],
+    ),
+  )
+
+  const headerFaults = (declared: Json, headers: Answer['headers']): string[] => {
+    const byName = new Map(
+      Object.entries<Json>(declared ?? {}).map(([name, h]) => [name.toLowerCase(), resolve(h)]),
+    )
+    const undeclared = Object.keys(headers).filter((name) => !byName.has(name) && !TRANSPORT.has(name))
+    const missing = [...byName].filter(([name, { required }]) => required && headers[name] === undefined)
+    const wrong = [...byName].flatMap(([name, { schema }]) => {
+      const value = headers[name]
+      if (value === undefined) return []
+      return faults(schema, schema.type === 'integer' ? Number(value) : value).map(
+        (fault) => `${name}: ${fault}`,
+      )
+    })
+    return [
+      ...undeclared.map((name) => `the header ${name} is not declared`),
+      ...missing.map(([name]) => `the header ${name} is missing`),
+      ...wrong,
+    ]
+  }
+
+  return {
+    document,
+    operations,
+    resolve,
+    faults,
+    /** All that a reply does otherwise than its operation declares. */
+    judge({ declared }: Operation, { status, headers, text }: Answer): string[] {
+      const response = resolve(declared.responses[status])
+      if (!response) return [`the status ${status} is not declared: ${text}`]
+      const found = headerFaults(response.headers, headers)
+      if (!response.content) return text === '' ? found : [...found, `a body where none is declared: ${text}`]
+      const type = mediaType(String(headers['content-type'] ?? ''))
+      const media = response.content[type]
+      if (!media) return [...found, `the media type ${type} is not declared`]
+      return [...found, ...faults(media.schema, JSON.parse(text))]
+    },
+  }
+}
+
+export type Judge = ReturnType<typeof createJudge>
