@@ -52,7 +52,7 @@ export const userProfiles = pgTable(
     uniqueIndex('user_profiles_user_id_unique').on(t.user_id),
     index('user_profiles_created_at').on(t.created_at, t.id),
     index('user_profiles_updated_at').on(t.updated_at, t.id),
-    index('user_profiles_display_name_asc').on(sql`(coalesce(${t.display_name}, U&'\\+10FFFF'))`, t.id),
+    index('user_profiles_display_name_asc').on(sql`(coalesce('0' || ${t.display_name}, '1'))`, t.id),
     index('user_profiles_display_name_desc').on(sql`(coalesce(${t.display_name}, ''))`, t.id),
     trigrams('user_profiles_search', sql`${t.search}`),
   ],

@@ -65,12 +65,10 @@ t.test('a cursor that was tampered with is refused, whichever character', async 
   t.ok(isRefused(await admin.get(`/v2${path}&cursor=${cursor}x`)), 'in v2 as well')
   t.ok(
     isRefused(
-      await admin
-        .call('HEAD', `${path}&cursor=x`)
-        .then((head) => ({
-          ...head,
-          body: { error: { code: 'INVALID_CURSOR', details: [{ field: 'cursor' }] } },
-        })),
+      await admin.call('HEAD', `${path}&cursor=x`).then((head) => ({
+        ...head,
+        body: { error: { code: 'INVALID_CURSOR', details: [{ field: 'cursor' }] } },
+      })),
     ),
   )
 })

@@ -126,7 +126,7 @@ t.test('one shape is one statement, whatever the values and the order of names',
   for (const paths of shapes) {
     const found = new Set<string>()
     for (const path of paths) found.add((await statementsOf(path)).found[0] ?? '')
-    t.equal(found.size, 1, paths[0])
+    t.equal(found.size, 1, paths[0] ?? '')
   }
 })
 

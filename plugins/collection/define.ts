@@ -29,6 +29,8 @@ export type SortKey =
       descending: SQL
       /** What a cursor says in place of NULL, for each direction. */
       nulls: { ascending: string; descending: string }
+      /** What `ascending` puts before a value, where no value of the column's type is greater than all others. */
+      prefix?: string
     }
 
 export interface Relation {

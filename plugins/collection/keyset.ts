@@ -17,6 +17,8 @@ export interface Term {
   descending: boolean
   /** In place of NULL. */
   ofNull: string
+  /** Before any other value. */
+  prefix: string
   /** The PostgreSQL type to read a cursor's text as. */
   type: string
 }
@@ -27,18 +29,27 @@ export function termsOf(card: AnyCard, sorts: readonly Sort[]): Term[] {
     if (!key) throw new Error(`${card.name} cannot be sorted by ${name}`)
     const column = isColumn(key) ? key : key.column
     const nulls = isColumn(key) ? '' : descending ? key.nulls.descending : key.nulls.ascending
+    const prefix = isColumn(key) || descending ? '' : (key.prefix ?? '')
     return {
       name,
       expression: sortExpression(key, descending),
       descending,
       ofNull: nulls,
+      prefix,
       type: column.getSQLType().replace(/ collate .*/i, ''),
     }
   })
   const last = terms.at(-1)
   return [
     ...terms,
-    { name: 'id', expression: card.table.id, descending: last?.descending ?? true, ofNull: '', type: 'uuid' },
+    {
+      name: 'id',
+      expression: card.table.id,
+      descending: last?.descending ?? true,
+      ofNull: '',
+      prefix: '',
+      type: 'uuid',
+    },
   ]
 }
 
@@ -77,7 +88,7 @@ export function after(terms: readonly Term[]): SQL | undefined {
 
 /** A row's position: what its terms compare, as the database wrote them. */
 export const positionOf = (row: Row, terms: readonly Term[]): string[] =>
-  terms.map(({ name, ofNull }) => (row[name] === null ? ofNull : String(row[name])))
+  terms.map(({ name, ofNull, prefix }) => (row[name] === null ? ofNull : `${prefix}${row[name]}`))
 
 /** A position as the values of the condition. */
 export const positionValues = (position: readonly string[] | undefined): Record<string, string> =>

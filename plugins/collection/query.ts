@@ -6,8 +6,6 @@ import type { AnyCard } from './define.ts'
 import { DEFAULT_LIMIT, listQuery, selectionQuery } from './parameters.ts'
 import { createQueryReader, type Parameters, type Parsed, type Sent, violation } from './parse.ts'
 
-export { createNoQueryReader } from './parse.ts'
-
 const MAX_OFFSET = 10_000
 const MAX_SORTS = 5
 const MAX_WORDS = 8

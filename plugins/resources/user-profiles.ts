@@ -20,9 +20,10 @@ export const userProfilesCard: AnyCard = defineCollection({
   sorts: {
     display_name: {
       column: userProfiles.display_name,
-      ascending: sql`coalesce(${userProfiles.display_name}, U&'\\+10FFFF')`,
+      ascending: sql`coalesce('0' || ${userProfiles.display_name}, '1')`,
       descending: sql`coalesce(${userProfiles.display_name}, '')`,
-      nulls: { ascending: '\u{10FFFF}', descending: '' },
+      nulls: { ascending: '1', descending: '' },
+      prefix: '0',
     },
     created_at: userProfiles.created_at,
     updated_at: userProfiles.updated_at,

@@ -12,7 +12,8 @@ export interface Collection {
 }
 
 const at = (n: number) => `2026-01-01T00:00:00.00000${n % 3}Z`
-const text = (n: number) => ['b', 'B', 'a"\\', 'é', 'z', '\u{1f600}', '\uffee', 'B'][n % 8] ?? ''
+const text = (n: number) =>
+  ['b', 'B', 'a"\\', 'é', '\u{10ffff}z', '\u{1f600}', '\uffee', '\u{10ffff}'][n % 8] ?? ''
 
 /** All five. `owner` has the posts; profiles need a user each. */
 export async function collectionsOf(database: Database, owner: string): Promise<Collection[]> {

@@ -10,7 +10,7 @@ import type { ReadBody } from '../../representation/types.ts'
 import { type BodyReader, createBodyReader, type Mode } from '../bodies.ts'
 import type { AnyCard, Row } from '../define.ts'
 import { inputOf } from '../operations.ts'
-import { createNoQueryReader } from '../query.ts'
+import { createNoQueryReader } from '../parse.ts'
 import { createWrites, type Write } from '../write.ts'
 import {
   actorOf,
