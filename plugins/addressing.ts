@@ -7,7 +7,7 @@ import { VENDOR } from './version/accept.ts'
 const LONGEST_QUERY = 8_192
 
 async function addressing(app: FastifyInstance) {
-  app.addHook('onRequest', async (request, reply) => {
+  app.addHook('onRequest', (request, reply, done) => {
     const { isVersioned, representation, query } = app.addressing.of(request.raw)
     if (isVersioned) {
       reply.header('API-Version', representation.version)
@@ -16,6 +16,7 @@ async function addressing(app: FastifyInstance) {
     if (query.length > LONGEST_QUERY + '?'.length) throw apiError('URI_TOO_LONG')
     // Here rather than in a handler, which would come after the body was read.
     if (request.is404) throw apiError('RESOURCE_NOT_FOUND')
+    done()
   })
 
   // In `onSend`, since Fastify adds a charset to what was set before, and this type has none.

@@ -122,8 +122,9 @@ export const frameworkErrors = (error: FastifyError, request: FastifyRequest, re
 async function errors(app: FastifyInstance) {
   app.setErrorHandler(sendError)
   app.setNotFoundHandler((request, reply) => sendError(apiError('RESOURCE_NOT_FOUND'), request, reply))
-  app.addHook('onRequest', async (request, reply) => {
+  app.addHook('onRequest', (request, reply, done) => {
     reply.header('X-Request-Id', request.id)
+    done()
   })
 }
 

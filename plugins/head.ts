@@ -39,7 +39,7 @@ function checkFields(raw: IncomingMessage) {
 }
 
 async function head(app: FastifyInstance) {
-  app.addHook('onRequest', async ({ raw }) => {
+  app.addHook('onRequest', ({ raw }, _reply, done) => {
     if (raw.httpVersionMajor !== 1) throw refused('The request is not HTTP/1.1')
     checkFields(raw)
     const { host, expect } = raw.headers
@@ -50,6 +50,7 @@ async function head(app: FastifyInstance) {
     if (expect !== undefined && expect.toLowerCase() !== '100-continue') {
       throw refused('Of expectations, only 100-continue is known')
     }
+    done()
   })
   // Without a listener Node answers 417 by itself, without a body.
   app.server.on('checkExpectation', (request, response) => app.server.emit('request', request, response))

@@ -44,10 +44,10 @@ async function methods(app: FastifyInstance) {
   })
 
   // `OPTIONS *` asks what the server as a whole can do (RFC 9110, section 9.3.7); no route has that address.
-  app.addHook('onRequest', async (request, reply) => {
-    if (request.originalUrl === '*' && request.method === 'OPTIONS') {
-      return answerOther(reply, 'OPTIONS', listed(everywhere))
-    }
+  app.addHook('onRequest', (request, reply, done) => {
+    const isForServer = request.originalUrl === '*' && request.method === 'OPTIONS'
+    if (isForServer) answerOther(reply, 'OPTIONS', listed(everywhere))
+    else done()
   })
 
   app.decorate('answerOtherMethods', (scope: FastifyInstance) => {

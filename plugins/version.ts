@@ -32,12 +32,16 @@ export interface VersionOptions {
 }
 
 async function versionScope(app: FastifyInstance, { version, publicUrl }: VersionOptions) {
-  app.addHook('onRequest', async (request, reply) => {
+  app.addHook('onRequest', (request, reply, done) => {
     const { allow } = request.routeOptions.config
-    if (allow !== undefined) return answerOther(reply, request.method, allow)
+    if (allow !== undefined) {
+      answerOther(reply, request.method, allow)
+      return
+    }
     const address = app.addressing.of(request.raw)
     if (!address.acceptable) throw apiError('NOT_ACCEPTABLE')
     if (version.deprecated) announce(version.deprecated, address, reply, publicUrl)
+    done()
   })
 }
 
