@@ -107,7 +107,12 @@ export const document = fp(
   { name: 'document', dependencies: ['docs'] },
 )
 
-async function docs(app: FastifyInstance, { versions }: { versions: readonly Version[] }) {
+export interface DocsOptions {
+  versions: readonly Version[]
+  publicUrl: string | undefined
+}
+
+async function docs(app: FastifyInstance, { versions, publicUrl }: DocsOptions) {
   app.decorate('documents', new Map())
   await app.register(swagger, {
     decorator: 'unversioned',
@@ -129,7 +134,7 @@ async function docs(app: FastifyInstance, { versions }: { versions: readonly Ver
       )
     }
   })
-  await app.register(page, { versions: numbers })
+  await app.register(page, { versions: numbers, publicUrl })
 }
 
 export default fp(docs, { name: 'docs', dependencies: ['access'] })

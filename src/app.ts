@@ -91,7 +91,7 @@ export async function buildApp(config: Config, parts: Parts = {}): Promise<Fasti
   await app.register(database, { database: opened })
   await app.register(shutdown, { delay: config.SHUTDOWN_DELAY })
   await app.register(access, { hideForbidden: config.HIDE_FORBIDDEN })
-  await app.register(docs, { versions: all })
+  await app.register(docs, { versions: all, publicUrl: config.PUBLIC_URL })
   await app.register(health)
 
   const options = {

@@ -7,8 +7,8 @@ import unchanging from './unchanging.ts'
 
 const SELF = ["'self'"]
 
-/** What the page may load. `scripts` are the hashes of those that stand in it. */
-const policy = (scripts: readonly string[]) => ({
+/** What the page may load, and whom it may ask. `scripts` are the hashes of those that stand in it. */
+const policy = (scripts: readonly string[], servers: readonly string[]) => ({
   contentSecurityPolicy: {
     useDefaults: false,
     directives: {
@@ -18,7 +18,7 @@ const policy = (scripts: readonly string[]) => ({
       styleSrc: [...SELF, "'unsafe-inline'"],
       imgSrc: [...SELF, 'data:', 'blob:'],
       fontSrc: SELF,
-      connectSrc: SELF,
+      connectSrc: [...SELF, ...servers],
       workerSrc: [...SELF, 'blob:'],
       baseUri: ["'none'"],
       formAction: ["'none'"],
@@ -45,9 +45,16 @@ const css = `
   a[href*="scalar.com"], .darklight-reference { display: none !important; }
 `
 
-export default async function page(app: FastifyInstance, { versions }: { versions: readonly number[] }) {
+export interface PageOptions {
+  versions: readonly number[]
+  publicUrl: string | undefined
+}
+
+export default async function page(app: FastifyInstance, { versions, publicUrl }: PageOptions) {
+  // The documents name that address: operations are tried out there, also from a page that was opened under another.
+  const servers = publicUrl === undefined ? [] : [new URL(publicUrl).origin]
   await app.register(helmet, {
-    ...policy([]),
+    ...policy([], servers),
     // Where the service speaks HTTPS is said for the whole of it, not by its documentation.
     strictTransportSecurity: false,
     xFrameOptions: { action: 'deny' },
@@ -55,7 +62,7 @@ export default async function page(app: FastifyInstance, { versions }: { version
   app.addHook('onSend', async (_request, reply, payload) => {
     const type = String(reply.getHeader('content-type') ?? '')
     if (typeof payload === 'string' && type.startsWith('text/html'))
-      await reply.helmet(policy(scriptsOf(payload)))
+      await reply.helmet(policy(scriptsOf(payload), servers))
     return payload
   })
   // After that hook, since a 304 must name the same scripts as the page that the browser keeps.
@@ -67,7 +74,8 @@ export default async function page(app: FastifyInstance, { versions }: { version
       sources: versions.map((version, i) => ({
         title: `Version ${version}`,
         slug: `v${version}`,
-        url: `/openapi/v${version}.json`,
+        // Seen from the page, so that a proxy may put a path in front of both.
+        url: `../openapi/v${version}.json`,
         default: i === 0,
         agent: { disabled: true },
       })),
