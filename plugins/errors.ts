@@ -1,8 +1,9 @@
-/** Every failure, whatever raised it, into the one envelope; and the SQLSTATEs that a client may hear of. */
+/** Every failure, whatever raised it, into the one envelope. */
 import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
 import { type FailureCode, failures, type Violation } from '../schemas/error.ts'
 import { DatabaseUnavailable } from './database/errors.ts'
+import { securityHeaders } from './docs/headers.ts'
 import type { Representation } from './representation/types.ts'
 
 interface ApiErrorOptions {
@@ -113,9 +114,12 @@ function sendError(error: unknown, request: FastifyRequest, reply: FastifyReply)
     .send(envelope(request.server.addressing.of(request.raw).representation, failure, request.id))
 }
 
-/** For Fastify's `frameworkErrors`: what fails before a route is found, such as a path that cannot be decoded. */
+/**
+ * For Fastify's `frameworkErrors`: what fails before a route is found, such as a path that cannot be decoded. No hook
+ * runs then, so that what they put on every reply is put here.
+ */
 export const frameworkErrors = (error: FastifyError, request: FastifyRequest, reply: FastifyReply) => {
-  reply.header('X-Request-Id', request.id)
+  reply.headers({ ...securityHeaders, 'X-Request-Id': request.id })
   sendError(error, request, reply)
 }
 

@@ -192,6 +192,7 @@ const LEAK = /select |insert |syntax error|relation |column |postgres|pglite|HPE
 function isEnvelope(t: Test, { status, headers, text }: RawReply) {
   t.equal(headers['content-type'], 'application/json; charset=utf-8')
   t.equal(headers['cache-control'], 'no-store')
+  t.equal(headers['x-content-type-options'], 'nosniff')
   const { error } = JSON.parse(text)
   t.match(error, { code: /^[A-Z_]+$/, message: /^[A-Z].{5,}/ })
   t.equal(error.request_id, headers['x-request-id'])
