@@ -63,14 +63,7 @@ t.test('a cursor that was tampered with is refused, whichever character', async 
   }
   t.pass(`${forged.length} forgeries`)
   t.ok(isRefused(await admin.get(`/v2${path}&cursor=${cursor}x`)), 'in v2 as well')
-  t.ok(
-    isRefused(
-      await admin.call('HEAD', `${path}&cursor=x`).then((head) => ({
-        ...head,
-        body: { error: { code: 'INVALID_CURSOR', details: [{ field: 'cursor' }] } },
-      })),
-    ),
-  )
+  t.equal((await admin.call('HEAD', `${path}&cursor=x`)).status, 400)
 })
 
 t.test('bytes that are no UTF-8 are no other spelling of the same cursor', async (t) => {

@@ -7,8 +7,11 @@ import { insertRows } from './helpers/rows.ts'
 
 const { admin, database, person } = await testApp(t)
 
+let count = 0
+
 const create = async (name: string, description: string | null = null) => {
-  const sku = `S-${Math.random().toString(36).slice(2)}`
+  count += 1
+  const sku = `S-${count}`
   const reply = await admin.post('/products', { sku, name, description, price_amount: 1 })
   if (reply.status !== 201) throw new Error(reply.text)
   return String(reply.body.data.id)
@@ -43,8 +46,8 @@ t.test('folding is what Unicode calls the full one, for every character there is
   for (let code = 0; code <= 0x10ffff; code++) {
     if (code >= 0xd800 && code <= 0xdfff) continue
     const letter = String.fromCodePoint(code)
-    // What this Node's Unicode does not know yet, it cannot fold.
-    if (foldings.has(letter) && /\p{Cn}/u.test(letter)) continue
+    // What this Node's Unicode does not know yet, it cannot fold; and scripts of tens of thousands have no case.
+    if (/[\p{Cn}\p{Co}\p{Script=Han}\p{Script=Hangul}]/u.test(letter)) continue
     const [theirs, ours] = [unicode(letter.normalize('NFC')), fold(letter.normalize('NFC'))]
     if ((split.get(theirs) ?? ours) !== ours || (merged.get(ours) ?? theirs) !== theirs) wrong += 1
     split.set(theirs, ours)
