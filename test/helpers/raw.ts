@@ -44,7 +44,7 @@ export function parseReplies(sent: Buffer): RawReply[] {
 export function raw(
   port: number,
   bytes: string | Buffer,
-  { end = false, followedBy, patience = 5_000 }: RawOptions = {},
+  { end = false, followedBy, patience = 20_000 }: RawOptions = {},
 ): Promise<{ replies: RawReply[]; closed: boolean; bytes: Buffer }> {
   return new Promise((resolve, reject) => {
     const chunks: Buffer[] = []
