@@ -333,15 +333,18 @@ t.test('server', { skip }, async (t) => {
     t.ok(same, 'a transaction keeps its own')
   })
 
-  t.test('what the server remembers of a connection is bounded, whatever shapes clients ask for', async (t) => {
-    const url = await createDatabase(t, server)
-    const db = await openDatabase({ url, poolSize: 1 })
-    t.teardown(() => db.close())
-    for (let i = 0; i < 1200; i++) await db.run(`select ${i} as i`)
-    const [row] = await db.run('select count(*) as known from pg_prepared_statements')
-    t.ok(Number(row?.known) < 1001, `${row?.known} statements are prepared`)
-    t.same(await db.run('select 1 as one'), [{ one: 1 }])
-  })
+  t.test(
+    'what the server remembers of a connection is bounded, whatever shapes clients ask for',
+    async (t) => {
+      const url = await createDatabase(t, server)
+      const db = await openDatabase({ url, poolSize: 1 })
+      t.teardown(() => db.close())
+      for (let i = 0; i < 1200; i++) await db.run(`select ${i} as i`)
+      const [row] = await db.run('select count(*) as known from pg_prepared_statements')
+      t.ok(Number(row?.known) < 1001, `${row?.known} statements are prepared`)
+      t.same(await db.run('select 1 as one'), [{ one: 1 }])
+    },
+  )
 
   t.test('a connection that is cut fails what runs on it, and nothing after', async (t) => {
     const { db, url } = await open(t, { poolSize: 1 })
