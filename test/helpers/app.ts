@@ -123,6 +123,8 @@ export async function testApp(
   const app = await buildApp(config, { ...parts, database })
   await app.listen({ port: 0, host: '127.0.0.1' })
   t.teardown(() => app.close())
+  // A test that computes for seconds must not find its connection closed by the time it sends again.
+  app.server.keepAliveTimeout = 120_000
   const { port } = app.server.address() as AddressInfo
   const base = `http://127.0.0.1:${port}`
   const admin = createClient(base, { 'x-api-key': ADMIN_KEY })
