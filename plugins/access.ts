@@ -5,16 +5,25 @@ import { apiError } from './errors.ts'
 
 export type Role = 'member' | 'manager' | 'admin'
 
+/** `anonymous` is the role of who shows no credentials, on the few routes that a rule opens to it. */
+export type CallerRole = Role | 'anonymous'
+
+/** Whether a value is the role of a user. */
+export const isRole = (value: unknown): value is Role =>
+  value === 'admin' || value === 'manager' || value === 'member'
+
 export const verbs = ['list', 'read', 'create', 'replace', 'update', 'remove'] as const
 export type Verb = (typeof verbs)[number]
 
 /** Who calls. */
 export interface Actor {
   userId: string
-  role: Role
+  role: CallerRole
   /** What the credential is limited to: `products:read`, `orders:write`, ..., `*`. */
   scopes: ReadonlySet<string>
-  credential: 'token' | 'api_key' | 'bootstrap_key'
+  credential: 'token' | 'api_key' | 'bootstrap_key' | 'none'
+  /** Of a token that was signed in for here. */
+  sessionId?: string
 }
 
 /** Stands in a condition for the caller's own id. */
@@ -27,10 +36,10 @@ export type Condition = Readonly<Record<string, string | typeof CALLER>>
 export type Rule = boolean | readonly Condition[]
 
 /** For each verb and each role a rule; none means no. */
-export type Access = Readonly<Record<Verb, Partial<Record<Role, Rule>>>>
+export type Access = Readonly<Partial<Record<Verb, Partial<Record<CallerRole, Rule>>>>>
 
 /** The rule that binds a caller. */
-export const ruleFor = (access: Access, verb: Verb, actor: Actor): Rule => access[verb][actor.role] ?? false
+export const ruleFor = (access: Access, verb: Verb, actor: Actor): Rule => access[verb]?.[actor.role] ?? false
 
 /** Whether a rule lets one row through. */
 export const allows = (rule: Rule, row: Readonly<Record<string, unknown>>, actor: Actor): boolean =>
@@ -75,9 +84,15 @@ declare module 'fastify' {
 /** What stands behind an access word. */
 export interface Guard {
   access: Access
+  /** Whether API keys are refused, the bootstrap admin's apart. */
+  bearerOnly: boolean
   /** The scope's first part, undefined where no scope is asked for. */
   collection: string | undefined
 }
+
+/** The verb of an access word. */
+export const verbOf = (word: AccessWord): Verb | undefined =>
+  verbs.find((known) => word.endsWith(`:${known}`))
 
 /** A row that exists and is refused: 403, or 404 where its existence is a secret. */
 export const createRefusal = (hideForbidden: boolean) => () =>
@@ -94,7 +109,12 @@ async function access(app: FastifyInstance, options: { hideForbidden: boolean })
   app.addHook('onRoute', (route) => {
     routes.push(route)
     if (route.config?.access !== undefined && route.config.access !== 'public') {
-      route.schema = { ...route.schema, security: [{ apiKey: [] }, { bearer: [] }] }
+      route.schema = {
+        ...route.schema,
+        security: guards.get(route.config.access)?.bearerOnly
+          ? [{ bearer: [] }]
+          : [{ apiKey: [] }, { bearer: [] }],
+      }
     }
   })
   app.addHook('onReady', async () => {
@@ -123,9 +143,12 @@ export const guard = fp(
       const { actor } = request
       const found = app.guards.get(word)
       if (!actor || !found) throw apiError('UNAUTHORIZED')
-      const verb = verbs.find((known) => word.endsWith(`:${known}`))
+      const verb = verbOf(word)
       if (verb === undefined || ruleFor(found.access, verb, actor) === false) {
         throw apiError('FORBIDDEN', { message: `The role ${actor.role} may not do this` })
+      }
+      if (found.bearerOnly && actor.credential === 'api_key') {
+        throw apiError('FORBIDDEN', { message: 'This needs a Bearer token; an API key will not do' })
       }
       if (found.collection !== undefined) requireScope(actor, scopeOf(found.collection, verb))
     })

@@ -76,3 +76,6 @@ export const common = {
   created_at: Timestamp('When it was created'),
   updated_at: Timestamp('When it last changed'),
 }
+
+/** Of collections whose members are not sent. */
+export const Nothing = Type.Object({})

@@ -3,7 +3,7 @@ import type { Static, TObject } from '@sinclair/typebox'
 import type { SQL } from 'drizzle-orm'
 import type { PgColumn, PgTable } from 'drizzle-orm/pg-core'
 import type { Violation } from '../../schemas/error.ts'
-import type { Access, Actor } from '../access.ts'
+import type { Access, Actor, Verb } from '../access.ts'
 import type { Mode } from './bodies.ts'
 import type { Store } from './store.ts'
 
@@ -83,7 +83,7 @@ export interface Actions<R, C, U> {
   remove?(store: Store<R>, current: R, actor: Actor): Promise<void>
 }
 
-export interface CardOptions<R, C, U> {
+export interface CardOptions<R, C, U, Computed = Record<string, unknown>> {
   /** The collection's name on the wire: in paths, as a type, in scopes. */
   name: string
   /** For operationIds: `listProducts`, `createProduct`. */
@@ -97,6 +97,10 @@ export interface CardOptions<R, C, U> {
     /** The member and column that holds the parent's id. */
     member: string
   }
+  /** Which operations there are; all where absent. */
+  verbs?: readonly Verb[]
+  /** Whether a key may not be used here: what is done with keys cannot be done by one. */
+  bearerOnly?: boolean
   /** In place of one's own id in the path. */
   me?: boolean
   schemas: { read: TObject; create: TObject; change: TObject }
@@ -113,7 +117,11 @@ export interface CardOptions<R, C, U> {
   /** For each member that is a state: from where to where it may go. */
   transitions?: Readonly<Record<string, Readonly<Record<string, readonly string[]>>>>
   /** Members of a new resource that have no default of their own. */
-  defaults?(actor: Actor): Partial<C>
+  defaults?(actor: Actor): Partial<C> & Partial<R>
+  /** Members that a caller may not set in a new resource: to them they are read-only. */
+  withheld?(actor: Actor): readonly string[]
+  /** Members that no column holds. */
+  computed?(row: R & Readonly<Record<string, unknown>>, actor: Actor): Computed
   /** What no schema can say, of those members that are sound in themselves. */
   check?(body: Partial<C & U>, mode: Mode): Violation[]
   actions?: Actions<R, C, U>
@@ -121,6 +129,10 @@ export interface CardOptions<R, C, U> {
 
 /** A card as the kernel reads it, whatever its rows are. */
 export type AnyCard = CardOptions<Row, Record<string, unknown>, Record<string, unknown>>
+
+/** The members that a schema promises and no column holds. */
+type Lacking<Members, Columns> = Exclude<keyof Members, keyof Columns>
+type Missing<Members, Columns> = Pick<Members, Lacking<Members, Columns>>
 
 /**
  * Defines a collection. The compiler proves that the table's rows are what the schema promises.
@@ -132,12 +144,15 @@ export function defineCollection<
   const Create extends TObject,
   const Update extends TObject,
 >(
-  card: Omit<CardOptions<T['$inferSelect'], Static<Create>, Static<Update>>, 'table' | 'schemas'> & {
+  card: Omit<
+    CardOptions<T['$inferSelect'], Static<Create>, Static<Update>, Missing<Static<Read>, T['$inferSelect']>>,
+    'table' | 'schemas'
+  > & {
     table: T
-    schemas: T['$inferSelect'] extends Static<Read>
+    schemas: T['$inferSelect'] extends Omit<Static<Read>, Lacking<Static<Read>, T['$inferSelect']>>
       ? { read: Read; create: Create; change: Update }
       : { error: 'the rows of the table do not fit the schema'; row: T['$inferSelect']; schema: Static<Read> }
-  },
+  } & (Lacking<Static<Read>, T['$inferSelect']> extends never ? unknown : { computed: unknown }),
 ): AnyCard {
   return card as unknown as AnyCard
 }

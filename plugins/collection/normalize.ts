@@ -10,6 +10,7 @@ const controlInLines = /(?![\n\t])\p{Cc}/u
 
 /** Forms that a format has of its own. */
 const canonical: Record<string, (text: string) => string> = {
+  'date-time': (text) => (Number.isNaN(Date.parse(text)) ? text : new Date(text).toISOString()),
   email: (text) => text.toLowerCase(),
   uuid: (text) => text.toLowerCase(),
   'bcp-47': (text) => canonicalLocale(text) ?? text,

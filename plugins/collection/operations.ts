@@ -2,7 +2,7 @@
 import { type TSchema, Type } from '@sinclair/typebox'
 import type { FastifySchema } from 'fastify'
 import type { Verb } from '../access.ts'
-import { declared, exampleOf } from '../docs/examples.ts'
+import { dated, declared, exampleOf } from '../docs/examples.ts'
 import type { HeaderName } from '../docs/headers.ts'
 import { type Example, everyFailure, reply } from '../docs/replies.ts'
 import type { Entity, Pagination, Representation, Shape } from '../representation/types.ts'
@@ -87,12 +87,6 @@ function toldOf(card: AnyCard, verb: Verb, { one, many }: Representation): Recor
   const meta = isMany ? { includes: { [name]: { has_more: false, truncated: [] } } } : {}
   return { whole, included: [`With \`include=${name}\``, one(entityOf(card, related), meta)] }
 }
-
-/** At a moment that never changes, so that the documents do not either. */
-const dated = (told: unknown): unknown =>
-  JSON.parse(JSON.stringify(told), (name, value: unknown) =>
-    name === 'timestamp' ? '2026-11-21T09:30:00.000Z' : value,
-  )
 
 const examplesOf = (told: ReturnType<typeof toldOf>, schema: TSchema): Record<string, Example> =>
   Object.fromEntries(

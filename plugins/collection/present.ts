@@ -39,11 +39,17 @@ const momentsOf = (card: AnyCard): ReadonlySet<string> => {
 }
 
 /** A row's members as they stand on the wire. */
-export function membersOf(card: AnyCard, row: Row, fields: readonly string[] | undefined): Entity['members'] {
+export function membersOf(
+  card: AnyCard,
+  row: Row,
+  actor: Actor,
+  fields: readonly string[] | undefined,
+): Entity['members'] {
   const dates = momentsOf(card)
+  const values = card.computed ? { ...row, ...card.computed(row, actor) } : row
   const members: Entity['members'] = { id: row.id }
   for (const name of fields ?? Object.keys(card.schemas.read.properties)) {
-    const value = row[name]
+    const value = values[name]
     members[name] = dates.has(name) && typeof value === 'string' ? toTimestamp(value) : value
   }
   return members
@@ -77,7 +83,10 @@ async function includeOne(
     byKey.set(key, [...(byKey.get(key) ?? []), row])
   }
   const most = relation.all ? Number.POSITIVE_INFINITY : MOST_RELATED
-  const entity = (row: Row): Entity => ({ type: related.name, members: membersOf(related, row, undefined) })
+  const entity = (row: Row): Entity => ({
+    type: related.name,
+    members: membersOf(related, row, actor, undefined),
+  })
   const truncated = rows.filter((row) => (byKey.get(String(row[relation.local]))?.length ?? 0) > most)
   return {
     name,

@@ -1,6 +1,6 @@
 /** A card as one Fastify plugin: list, read, create, replace, update, remove, in whichever version's scope it stands. */
 import type { FastifyInstance } from 'fastify'
-import { type AccessWord, defineWords, verbs } from '../access.ts'
+import { defineWords, verbs } from '../access.ts'
 import { createAjv } from '../formats.ts'
 import type { AnyCard } from './define.ts'
 import { createReads } from './handlers/reads.ts'
@@ -32,15 +32,15 @@ export const collection =
 
     // The kernel reads queries and bodies itself, in the contract's order; Fastify would look at the body first.
     app.setValidatorCompiler(() => () => true)
-    defineWords(app, card.name, { access: card.access, collection: card.name })
-    for (const verb of verbs) {
+    const { access, bearerOnly = false } = card
+    defineWords(app, card.name, { access, bearerOnly, collection: bearerOnly ? undefined : card.name })
+    for (const verb of card.verbs ?? verbs) {
       const { method, url, handler } = operations[verb]
-      const access: AccessWord = `${card.name}:${verb}`
       app.route({
         method,
         url,
         handler,
-        config: { access },
+        config: { access: `${card.name}:${verb}` },
         schema: describe(card, verb, options.representation),
       })
     }

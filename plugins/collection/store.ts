@@ -27,6 +27,10 @@ export interface Store<R> {
 const dialect = new PgDialect()
 const session = undefined as never
 
+/** Whether a moment as the wire has it is the one that a row has, which knows three digits more. */
+const sameMoment = (a: unknown, b: unknown) =>
+  typeof a === 'string' && typeof b === 'string' && Date.parse(a) === Date.parse(b)
+
 /** Whether two values of a member are the same: as JSON, whatever order an object's members stand in. */
 export function same(a: unknown, b: unknown): boolean {
   if (a === b) return true
@@ -60,6 +64,9 @@ function constraintsOf(card: AnyCard) {
 export function createStores(card: AnyCard) {
   const columns: Record<string, PgColumn> = getTableColumns(card.table)
   const returning = Object.fromEntries(Object.entries(columns).filter(([name]) => name !== 'search'))
+  const moments = new Set(
+    Object.keys(columns).filter((name) => columns[name]?.columnType.startsWith('PgTimestamp')),
+  )
   const { unique, foreign } = constraintsOf(card)
 
   /** What a constraint has to say, in words; anything else goes on as it is. */
@@ -113,7 +120,12 @@ export function createStores(card: AnyCard) {
 
     async update(current, values) {
       const changed = Object.fromEntries(
-        Object.entries(values).filter(([name, value]) => name in columns && !same(value, current[name])),
+        Object.entries(values).filter(
+          ([name, value]) =>
+            name in columns &&
+            !same(value, current[name]) &&
+            !(moments.has(name) && sameMoment(value, current[name])),
+        ),
       )
       if (Object.keys(changed).length === 0) return current
       const search = card.search.some((name) => name in changed) ? searched({ ...current, ...changed }) : {}

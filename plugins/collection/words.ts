@@ -45,7 +45,7 @@ const roles: readonly Role[] = ['admin', 'manager', 'member']
 
 /** The scope that is asked for, and what each role may do. */
 export function accessWords(collection: string, access: Access, verb: Verb): string {
-  const byRole = roles.map((role) => `${role}: ${ruleWords(access[verb][role])}`)
+  const byRole = roles.map((role) => `${role}: ${ruleWords(access[verb]?.[role])}`)
   return `Needs the scope \`${scopeOf(collection, verb)}\`. By role: ${byRole.join('; ')}.`
 }
 

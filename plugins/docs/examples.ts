@@ -45,3 +45,9 @@ export function declared(value: unknown, schema: TSchema): unknown {
     }),
   )
 }
+
+/** At a moment that never changes, so that the documents do not either. */
+export const dated = (told: unknown): unknown =>
+  JSON.parse(JSON.stringify(told), (name, value: unknown) =>
+    name === 'timestamp' ? '2026-11-21T09:30:00.000Z' : value,
+  )

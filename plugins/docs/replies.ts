@@ -144,6 +144,10 @@ const statuses: Record<number, Status> = {
     description: 'Something went wrong on our side',
     examples: { bug: { code: 'INTERNAL_SERVER_ERROR' } },
   },
+  502: {
+    description: 'The identity provider answered badly',
+    examples: { provider: { code: 'BAD_GATEWAY', message: 'The identity provider answered badly' } },
+  },
   503: {
     description: 'The service is not available right now',
     headers: ['Retry-After'],

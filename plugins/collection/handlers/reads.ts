@@ -73,7 +73,7 @@ export function createReads(card: AnyCard, app: FastifyInstance, options: Collec
     const before = reply.getHeader('Link')
     reply.headers({ ETag: tag, 'Cache-Control': CACHE_CONTROL, Link: before ? `${before}, ${links}` : links })
     if (isFresh(request, tag, undefined)) return notModified(reply)
-    const entities = rows.map((row) => telling.entity(row, query.fields, included))
+    const entities = rows.map((row) => telling.entity(row, actor, query.fields, included))
     return representation.many(entities, pagination, included.meta)
   }
 
@@ -94,7 +94,7 @@ export function createReads(card: AnyCard, app: FastifyInstance, options: Collec
     reply.headers({ ETag: tag, 'Cache-Control': CACHE_CONTROL })
     if (updatedAt !== undefined) reply.header('Last-Modified', lastModified(updatedAt))
     if (isFresh(request, tag, updatedAt)) return notModified(reply)
-    return representation.one(telling.entity(row, fields, included), included.meta)
+    return representation.one(telling.entity(row, actor, fields, included), included.meta)
   }
 
   return { list, read }

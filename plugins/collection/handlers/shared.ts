@@ -86,9 +86,13 @@ export function createTelling(card: AnyCard, representation: Representation) {
     shape,
     /** The tag of a row as a write is answered: whole, with nothing included. */
     plainTag: (request: FastifyRequest, row: Row) => strongTag(row.revision, shape(request, undefined)),
-    entity(row: Row, fields?: readonly string[], included?: Included): Entity {
+    entity(row: Row, actor: Actor, fields?: readonly string[], included?: Included): Entity {
       const relations = included?.of(row)
-      return { type: card.name, members: membersOf(card, row, fields), ...(relations ? { relations } : {}) }
+      return {
+        type: card.name,
+        members: membersOf(card, row, actor, fields),
+        ...(relations ? { relations } : {}),
+      }
     },
   }
 }

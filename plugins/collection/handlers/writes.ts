@@ -5,7 +5,7 @@ import { v7 as uuid } from 'uuid'
 import type { Actor } from '../../access.ts'
 import { readPrecondition } from '../../conditional.ts'
 import { ApiError, invalidBody } from '../../errors.ts'
-import { readObject } from '../../representation/body.ts'
+import { isObject, readObject } from '../../representation/body.ts'
 import type { ReadBody } from '../../representation/types.ts'
 import { type BodyReader, createBodyReader, type Mode } from '../bodies.ts'
 import type { AnyCard, Row } from '../define.ts'
@@ -37,6 +37,18 @@ function readMembers(
     if (violations.length === 0 || !(error instanceof ApiError)) throw error
     throw invalidBody([...violations, ...error.violations])
   }
+}
+
+/** Members that this caller may not set are read-only to them. */
+function withoutWithheld(card: AnyCard, actor: Actor, read: ReadBody): ReadBody {
+  const { members, prefix } = read
+  const refused = isObject(members) ? (card.withheld?.(actor) ?? []).filter((name) => name in members) : []
+  const violations = refused.map((name) => ({
+    field: `${prefix}${name}`,
+    message: 'is read-only',
+    code: 'READ_ONLY' as const,
+  }))
+  return { ...read, violations: [...read.violations, ...violations] }
 }
 
 /** The handlers of one collection in one version. */
@@ -73,7 +85,7 @@ export function createWriteHandlers(
 
   const written = (request: FastifyRequest, reply: FastifyReply, row: Row) => {
     reply.headers({ ETag: telling.plainTag(request, row), 'Cache-Control': CACHE_CONTROL })
-    return representation.one(telling.entity(row), {})
+    return representation.one(telling.entity(row, actorOf(request)), {})
   }
 
   const create = async (request: FastifyRequest, reply: FastifyReply) => {
@@ -82,7 +94,7 @@ export function createWriteHandlers(
     const sent = readObject(request.body)
     readNoQuery(queryOf(request), request.originalUrl)
     const read = representation.body(sent, card.name, undefined)
-    const members = readMembers(readers.create, read)
+    const members = readMembers(readers.create, withoutWithheld(card, actor, read))
     places.ensureIds(parent)
     const write = writeOf(request, { id: uuid(), parent }, actor, false)
     const row = await writes.create(write, { members, prefix: read.prefix })
