@@ -211,3 +211,30 @@ export const apiKeys = pgTable(
     index('api_keys_user_id').on(t.user_id, t.created_at, t.id),
   ],
 )
+
+/** Sign-ins. A session that has ended is not here; of its refresh token the SHA-256 of the current one alone. */
+export const sessions = pgTable(
+  'sessions',
+  {
+    ...common(),
+    user_id: uuid()
+      .notNull()
+      .references(() => users.id, { onDelete: 'cascade' }),
+    /** How often the refresh token was rotated; each token knows its own number. */
+    generation: integer().notNull().default(0),
+    refresh_hash: text().notNull(),
+    rotated_at: moment().notNull().defaultNow(),
+    last_used_at: moment().notNull().defaultNow(),
+    /** When it ends if it is not used before; never later than `ends_at`. */
+    expires_at: moment().notNull(),
+    /** When it ends, used or not. */
+    ends_at: moment().notNull(),
+    ip: text(),
+    user_agent: text(),
+  },
+  (t) => [
+    index('sessions_created_at').on(t.created_at, t.id),
+    index('sessions_user_id').on(t.user_id, t.created_at, t.id),
+    index('sessions_expires_at').on(t.expires_at),
+  ],
+)

@@ -1,20 +1,45 @@
 /** Credentials to `request.actor`: who calls, or 401. */
-import { timingSafeEqual } from 'node:crypto'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
-import type { Actor, Role } from './access.ts'
-import type { Database } from './database/index.ts'
+import { type Actor, ruleFor, verbOf } from './access.ts'
+import { createBearerReader } from './auth/bearer.ts'
+import { createKeyReader, type KeyOptions } from './auth/keys.ts'
 import { apiError } from './errors.ts'
-import { hashKey, isKey } from './keys.ts'
+import type { Provider } from './tokens/provider.ts'
 
-export interface AuthOptions {
-  /** The bootstrap admin's key, while it is set. */
-  adminKey: string | undefined
-  /** Whose key that is. */
-  adminEmail: string
+export interface CredentialOptions extends KeyOptions {
+  /** Whose tokens are good here beside our own. */
+  provider: Provider | undefined
 }
 
-const EVERYTHING: ReadonlySet<string> = new Set(['*'])
+export interface AuthOptions {
+  /** Whether strangers may sign up: then a rule for `anonymous` counts. */
+  allowSignup: boolean
+}
+
+/** What is known of credentials, once for all versions: what one forgets, none remembers. */
+const createCredentials = (app: FastifyInstance, options: CredentialOptions) => ({
+  keys: createKeyReader(app.database, options),
+  tokens: createBearerReader(app.database, app.accessTokens, options.provider),
+})
+
+declare module 'fastify' {
+  interface FastifyInstance {
+    credentials: ReturnType<typeof createCredentials>
+  }
+}
+
+export const credentials = fp(
+  async (app: FastifyInstance, options: CredentialOptions) => {
+    app.decorate('credentials', createCredentials(app, options))
+  },
+  { name: 'credentials', dependencies: ['database', 'tokens'] },
+)
+
+const ANYBODY: Actor = { userId: '', role: 'anonymous', scopes: new Set(['*']), credential: 'none' }
+
+/** The writes that may change what a credential is good for. */
+const CHANGES = /^(users|sessions|api-keys):(replace|update|remove)$/
 
 const challenge = (message: string, error?: string) =>
   apiError('UNAUTHORIZED', {
@@ -24,59 +49,58 @@ const challenge = (message: string, error?: string) =>
 
 const missing = () => challenge('Authentication required')
 const badToken = () => challenge('Invalid or expired token', 'invalid_token')
-const badKey = () => challenge('Invalid or expired API key', 'invalid_token')
+const badKey = () => challenge('Invalid or expired API key')
 
-// The bootstrap key is that of the admin with ADMIN_EMAIL; where none has it any more, of the first one made.
-const ADMIN = `select id, status from users where role = 'admin'
-  order by (email = $1) desc, created_at, id limit 1`
-
-const OWNER_OF_KEY = `select u.id, u.role, k.scopes from api_keys k join users u on u.id = k.user_id
-  where k.key_hash = $1 and k.expires_at > now() and u.status = 'active'`
-
-const isRole = (value: unknown): value is Role =>
-  value === 'admin' || value === 'manager' || value === 'member'
-
-/** Says who a key belongs to. */
-function createKeyReader(database: Database, { adminKey, adminEmail }: AuthOptions) {
-  const adminHash = adminKey === undefined ? undefined : Buffer.from(hashKey(adminKey))
-
-  return async (key: string): Promise<Actor> => {
-    const hash = hashKey(key)
-    if (adminHash && timingSafeEqual(adminHash, Buffer.from(hash))) {
-      const [admin] = await database.run(ADMIN, [adminEmail.toLowerCase()])
-      if (admin?.status !== 'active') throw badKey()
-      return { userId: String(admin.id), role: 'admin', scopes: EVERYTHING, credential: 'bootstrap_key' }
-    }
-    if (!isKey(key)) throw badKey()
-    const [owner] = await database.run(OWNER_OF_KEY, [hash])
-    if (!owner || !isRole(owner.role) || !Array.isArray(owner.scopes)) throw badKey()
-    return {
-      userId: String(owner.id),
-      role: owner.role,
-      scopes: new Set(owner.scopes.map(String)),
-      credential: 'api_key',
-    }
-  }
-}
+/** The token of a Bearer scheme (RFC 6750, section 2.1), undefined for another scheme. */
+const bearerOf = (authorization: string): string | undefined =>
+  /^bearer +([^ ]+) *$/i.exec(authorization)?.[1]
 
 async function auth(app: FastifyInstance, options: AuthOptions) {
-  const ofKey = createKeyReader(app.database, options)
+  const { keys, tokens } = app.credentials
 
   const authenticate = async (request: FastifyRequest): Promise<Actor> => {
     const { authorization, 'x-api-key': key } = request.headers
     if (authorization !== undefined && key !== undefined) {
       throw apiError('INVALID_REQUEST', { message: 'Send either Authorization or X-API-Key, not both' })
     }
-    if (typeof key === 'string' && key !== '') return ofKey(key)
-    if (authorization !== undefined && /^bearer /i.test(authorization)) throw badToken()
-    throw missing()
+    if (typeof key === 'string' && key !== '') {
+      const actor = await keys.read(key)
+      if (!actor) throw badKey()
+      return actor
+    }
+    if (authorization === undefined || !/^bearer\b/i.test(authorization)) throw missing()
+    const token = bearerOf(authorization)
+    const actor = token === undefined ? undefined : await tokens.read(token)
+    if (!actor) throw badToken()
+    return actor
+  }
+
+  /** Whether a route is open to who shows no credentials. */
+  const isOpen = (request: FastifyRequest): boolean => {
+    const { access } = request.routeOptions.config
+    const { authorization, 'x-api-key': key } = request.headers
+    if (!options.allowSignup || access === undefined || authorization !== undefined || key !== undefined)
+      return false
+    const guard = app.guards.get(access)
+    const verb = verbOf(access)
+    return guard !== undefined && verb !== undefined && ruleFor(guard.access, verb, ANYBODY) !== false
   }
 
   app.decorateRequest('actor', null)
   app.addHook('onRequest', async (request) => {
     const { access } = request.routeOptions.config
-    if (access !== undefined && access !== 'public') request.actor = await authenticate(request)
+    if (access === undefined || access === 'public') return
+    request.actor = isOpen(request) ? ANYBODY : await authenticate(request)
+  })
+
+  // What changed here is in force here at once; on the other replicas when they look again.
+  app.addHook('onSend', async (request, reply) => {
+    const { access } = request.routeOptions.config
+    if (access !== undefined && CHANGES.test(access) && reply.statusCode < 300) {
+      keys.forget()
+      tokens.forget()
+    }
   })
 }
 
-export default fp(auth, { name: 'auth', dependencies: ['errors', 'database'] })
+export default fp(auth, { name: 'auth', dependencies: ['errors', 'credentials', 'access'] })

@@ -3,7 +3,7 @@ import Fastify, { type FastifyInstance } from 'fastify'
 import { migrate } from '../drizzle/migrate.ts'
 import access, { guard } from '../plugins/access.ts'
 import addressing from '../plugins/addressing.ts'
-import auth from '../plugins/auth.ts'
+import auth, { credentials } from '../plugins/auth.ts'
 import { collection } from '../plugins/collection/routes.ts'
 import content from '../plugins/content.ts'
 import { type Database, openDatabase } from '../plugins/database/index.ts'
@@ -16,15 +16,21 @@ import head from '../plugins/head.ts'
 import health from '../plugins/health.ts'
 import { logging } from '../plugins/logging.ts'
 import methods from '../plugins/methods.ts'
+import { apiKeysCard } from '../plugins/resources/api-keys.ts'
 import { ordersCard } from '../plugins/resources/orders.ts'
 import { postsCard } from '../plugins/resources/posts.ts'
 import { productsCard } from '../plugins/resources/products.ts'
+import { sessionsCard } from '../plugins/resources/sessions.ts'
+import { tokens as tokenRoutes, tokensTag } from '../plugins/resources/tokens.ts'
 import { userProfilesCard } from '../plugins/resources/user-profiles.ts'
 import { usersCard } from '../plugins/resources/users.ts'
 import securityHeaders from '../plugins/security-headers.ts'
 import shutdown from '../plugins/shutdown.ts'
+import { createProvider } from '../plugins/tokens/provider.ts'
+import tokens from '../plugins/tokens.ts'
 import versionScope, { createAddressing, type Version, versions } from '../plugins/version.ts'
 import { createWire } from '../plugins/wire.ts'
+import { parsePrivateKeys } from './config/private-keys.ts'
 import type { Config } from './config.ts'
 import { firstAdmin } from './first-admin.ts'
 import { serverOptions } from './http-options.ts'
@@ -33,6 +39,9 @@ import { appSecret, deriveKey } from './secrets.ts'
 
 /** Every resource, one card each. */
 export const cards = [usersCard, userProfilesCard, postsCard, productsCard, ordersCard]
+
+/** Those that credentials are managed by: always there. */
+export const credentialCards = [sessionsCard, apiKeysCard]
 
 /** What a test may put in place of the server's own. */
 export interface Parts {
@@ -55,15 +64,22 @@ async function open(config: Config): Promise<Database> {
   return database
 }
 
+/** The identity provider, where one is named. */
+function providerOf({ AUTH_JWKS_URL: jwksUrl, AUTH_ISSUER: issuer, AUTH_AUDIENCE: audience }: Config) {
+  if (jwksUrl === undefined || issuer === undefined || audience === undefined) return undefined
+  return createProvider({ jwksUrl, issuer, audience })
+}
+
 /** The whole service, ready to listen: what the server runs and what the tests call. */
 export async function buildApp(config: Config, parts: Parts = {}): Promise<FastifyInstance> {
   const opened = parts.database ?? (await open(config))
   const secret = await appSecret(config)
   const pretty = config.NODE_ENV === 'development' && process.stdout.isTTY
   const all = parts.versions ?? versions
-  const served = parts.cards ?? cards
+  const served = [...(parts.cards ?? cards), ...credentialCards]
   const addresses = createAddressing(all, config.DEFAULT_API_VERSION)
   const wire = createWire(addresses.fallback)
+  const provider = providerOf(config)
   await firstAdmin(config, opened)
 
   const app = Fastify({
@@ -91,6 +107,19 @@ export async function buildApp(config: Config, parts: Parts = {}): Promise<Fasti
   await app.register(database, { database: opened })
   await app.register(shutdown, { delay: config.SHUTDOWN_DELAY })
   await app.register(access, { hideForbidden: config.HIDE_FORBIDDEN })
+  await app.register(tokens, {
+    privateKeys: config.JWT_PRIVATE_KEY === undefined ? [] : parsePrivateKeys(config.JWT_PRIVATE_KEY),
+    seed: deriveKey(secret, 'access tokens'),
+    refreshKey: deriveKey(secret, 'refresh tokens'),
+    issuer: config.JWT_ISSUER,
+    audience: config.JWT_AUDIENCE,
+    ttl: config.ACCESS_TOKEN_TTL,
+  })
+  await app.register(credentials, {
+    adminKey: config.ADMIN_API_KEY,
+    adminEmail: config.ADMIN_EMAIL,
+    provider,
+  })
   await app.register(docs, { versions: all, publicUrl: config.PUBLIC_URL })
   await app.register(health)
 
@@ -105,12 +134,18 @@ export async function buildApp(config: Config, parts: Parts = {}): Promise<Fasti
       async (scope) => {
         await scope.register(versionScope, { version, publicUrl: config.PUBLIC_URL })
         await scope.register(content)
-        await scope.register(auth, { adminKey: config.ADMIN_API_KEY, adminEmail: config.ADMIN_EMAIL })
+        await scope.register(auth, { allowSignup: config.ALLOW_SIGNUP })
         await scope.register(guard)
-        await scope.register(document, { version, release, publicUrl: config.PUBLIC_URL, tags: served })
+        await scope.register(document, {
+          version,
+          release,
+          publicUrl: config.PUBLIC_URL,
+          tags: [...served, tokensTag],
+        })
         for (const card of served) {
           await scope.register(collection(card), { ...options, representation })
         }
+        await scope.register(tokenRoutes, { representation })
         app.answerOtherMethods(scope)
       },
       { prefix: `/api/v${representation.version}` },

@@ -83,6 +83,13 @@ function guardRank(current: UserRow, next: Pick<UserRow, 'role' | 'status'>, act
   }
 }
 
+/** Signs a user out, save, as long as they stay active, where they just proved who they are. */
+const endSessions = ({ connection }: Store<UserRow>, { id, status }: UserRow, actor: Actor) =>
+  connection.run('delete from sessions where user_id = $1 and id is distinct from $2::uuid', [
+    id,
+    (status === 'active' && id === actor.userId && actor.sessionId) || null,
+  ])
+
 export const usersCard: AnyCard = defineCollection({
   name: 'users',
   singular: 'User',
@@ -108,11 +115,13 @@ export const usersCard: AnyCard = defineCollection({
   access: {
     list: { admin: true, manager: true },
     read: { admin: true, manager: true, member: [{ id: CALLER }] },
-    create: { admin: true },
+    // Signing up, where it is allowed.
+    create: { admin: true, anonymous: true },
     replace: { admin: true, manager: [{ id: CALLER }], member: [{ id: CALLER }] },
     update: { admin: true, manager: [{ id: CALLER }], member: [{ id: CALLER }] },
     remove: { admin: true },
   },
+  withheld: (actor) => (actor.role === 'anonymous' ? ['role', 'status'] : []),
   check: checkPassword,
   actions: {
     guard(current, change, actor) {
@@ -133,9 +142,12 @@ export const usersCard: AnyCard = defineCollection({
       }
     },
 
-    async change(store, current, { next }) {
+    async change(store, current, { next, changed }, actor) {
       if (isActiveAdmin(current) && !isActiveAdmin(next)) await keepAnAdmin(store, current)
-      return store.update(current, next)
+      const user = await store.update(current, next)
+      const renewed = changed.has('password') || changed.has('email')
+      if (renewed || user.status !== 'active') await endSessions(store, user, actor)
+      return user
     },
 
     async remove(store, current) {

@@ -1,0 +1,72 @@
+/** API keys to who calls with them. */
+import { timingSafeEqual } from 'node:crypto'
+import { type Actor, isRole } from '../access.ts'
+import type { Database } from '../database/index.ts'
+import { hashKey, isKey } from '../keys.ts'
+import { remembered } from './cache.ts'
+
+export interface KeyOptions {
+  /** The bootstrap admin's key, while it is set. */
+  adminKey: string | undefined
+  /** Whose key that is. */
+  adminEmail: string
+}
+
+const EVERYTHING: ReadonlySet<string> = new Set(['*'])
+
+// The bootstrap key is that of the admin with ADMIN_EMAIL; where none has it any more, of the first one made.
+const ADMIN = `select id, status from users where role = 'admin'
+  order by (email = $1) desc, created_at, id limit 1`
+
+const OWNER = `select u.id, u.role, k.id as key_id, k.scopes, extract(epoch from k.expires_at)::bigint as expires
+  from api_keys k join users u on u.id = k.user_id
+  where k.key_hash = $1 and k.expires_at > now() and u.status = 'active'`
+
+// Changes no revision: being used is no change of the key.
+const USED = `update api_keys set last_used_at = now()
+  where id = $1 and (last_used_at is null or last_used_at < now() - interval '1 minute')`
+
+interface Found {
+  actor: Actor
+  /** Epoch milliseconds. */
+  expires: number
+}
+
+/** @returns a reader: who a key belongs to, undefined for one that is not good (any more) */
+export function createKeyReader(database: Database, { adminKey, adminEmail }: KeyOptions) {
+  const adminHash = adminKey === undefined ? undefined : Buffer.from(hashKey(adminKey))
+
+  const findAdmin = remembered(async (): Promise<Actor | undefined> => {
+    const [admin] = await database.run(ADMIN, [adminEmail.toLowerCase()])
+    if (admin?.status !== 'active') return undefined
+    return { userId: String(admin.id), role: 'admin', scopes: EVERYTHING, credential: 'bootstrap_key' }
+  })
+
+  const findOwner = remembered(async (hash): Promise<Found | undefined> => {
+    const [row] = await database.run(OWNER, [hash])
+    if (!row || !isRole(row.role) || !Array.isArray(row.scopes)) return undefined
+    await database.run(USED, [String(row.key_id)])
+    const actor: Actor = {
+      userId: String(row.id),
+      role: row.role,
+      scopes: new Set(row.scopes.map(String)),
+      credential: 'api_key',
+    }
+    return { actor, expires: Number(row.expires) * 1000 }
+  })
+
+  const read = async (key: string): Promise<Actor | undefined> => {
+    const hash = hashKey(key)
+    if (adminHash && timingSafeEqual(adminHash, Buffer.from(hash))) return findAdmin.get('')
+    if (!isKey(key)) return undefined
+    const found = await findOwner.get(hash)
+    return found && Date.now() < found.expires ? found.actor : undefined
+  }
+
+  const forget = () => {
+    findAdmin.forget()
+    findOwner.forget()
+  }
+
+  return { read, forget }
+}

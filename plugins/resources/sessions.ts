@@ -1,0 +1,25 @@
+/** Sessions: begun by `POST /tokens`; here they are seen and ended. */
+import { sessions } from '../../drizzle/tables.ts'
+import { Session } from '../../schemas/sessions.ts'
+import { Nothing } from '../../schemas/types.ts'
+import { CALLER } from '../access.ts'
+import { type AnyCard, defineCollection } from '../collection/define.ts'
+
+const mine = { admin: true, manager: [{ user_id: CALLER }], member: [{ user_id: CALLER }] } as const
+
+export const sessionsCard: AnyCard = defineCollection({
+  name: 'sessions',
+  singular: 'Session',
+  plural: 'Sessions',
+  description: 'Where one is signed in. Removing one signs out',
+  table: sessions,
+  verbs: ['list', 'read', 'remove'],
+  bearerOnly: true,
+  schemas: { read: Session, create: Nothing, change: Nothing },
+  filters: [],
+  sorts: { created_at: sessions.created_at },
+  search: [],
+  relations: {},
+  access: { list: mine, read: mine, remove: mine },
+  computed: (row, actor) => ({ current: row.id === actor.sessionId }),
+})

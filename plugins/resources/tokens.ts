@@ -1,0 +1,133 @@
+/** Tokens: signing in and staying signed in; the one collection that is only ever created. */
+import { type TObject, Type } from '@sinclair/typebox'
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import { PasswordGrant, RefreshGrant, Token } from '../../schemas/tokens.ts'
+import { createBodyReader } from '../collection/bodies.ts'
+import { queryOf } from '../collection/handlers/shared.ts'
+import { createNoQueryReader } from '../collection/parse.ts'
+import { dated, declared, exampleOf } from '../docs/examples.ts'
+import { reply as told } from '../docs/replies.ts'
+import { apiError, invalidBody } from '../errors.ts'
+import { createAjv } from '../formats.ts'
+import { isObject, readObject } from '../representation/body.ts'
+import type { Representation } from '../representation/types.ts'
+import type { Grant } from '../tokens/sessions.ts'
+import { signIn } from '../tokens/sign-in.ts'
+
+const TYPE = 'tokens'
+const grantTypes = ['password', 'refresh_token'] as const
+type GrantType = (typeof grantTypes)[number]
+
+const ajv = createAjv()
+const nothing: TObject = Type.Object({})
+const reader = (input: TObject) => createBodyReader({ ajv, read: nothing, input, mode: 'create' })
+const readers: Record<GrantType, ReturnType<typeof reader>> = {
+  password: reader(PasswordGrant),
+  refresh_token: reader(RefreshGrant),
+}
+
+const isGrantType = (value: unknown): value is GrantType => grantTypes.some((known) => known === value)
+
+/** Which grant a body is for; nothing more can be said of one that does not tell. */
+function grantTypeOf(members: unknown, prefix: string): GrantType {
+  const sent = isObject(members) ? members.grant_type : undefined
+  if (isGrantType(sent)) return sent
+  const field = `${prefix}grant_type`
+  throw invalidBody([
+    sent === undefined
+      ? { field, message: 'is required', code: 'REQUIRED' }
+      : typeof sent === 'string'
+        ? { field, message: `must be one of ${grantTypes.join(', ')}`, code: 'INVALID_VALUE' }
+        : { field, message: 'must be string', code: 'INVALID_TYPE' },
+  ])
+}
+
+const refused = (message: string) =>
+  apiError('UNAUTHORIZED', { message, headers: { 'WWW-Authenticate': 'Bearer realm="resource-api"' } })
+
+/** What the operation is grouped by in the documents. */
+export const tokensTag = { name: TYPE, description: 'Signing in, and staying signed in' }
+
+const shape = { type: TYPE, members: Token, selectable: false }
+
+/** The operation as OpenAPI tells it. */
+function describe({ one, schemas }: Representation) {
+  const grants = Type.Union([PasswordGrant, RefreshGrant], { title: 'Grant' })
+  const schema = schemas.one(shape)
+  const examples = {
+    password: { summary: 'Signing in', value: exampleOf(PasswordGrant) },
+    refresh: { summary: 'Staying signed in', value: exampleOf(RefreshGrant) },
+  }
+  const example = { type: TYPE, members: { ...(exampleOf(Token) as { id: string }) } }
+  return {
+    tags: [TYPE],
+    operationId: 'createToken',
+    summary: 'Sign in, or stay signed in',
+    description:
+      'An unknown e-mail address and a wrong password are one answer, in the same time. A refresh token is good once: ' +
+      'used again within 10 s it yields the same successor, and later it ends the session.',
+    body: { content: { 'application/json': { schema: { ...grants, 'x-examples': examples } } } },
+    response: {
+      201: told({
+        description: 'Signed in',
+        schema,
+        examples: {
+          token: { summary: 'A pair of tokens', value: declared(dated(one(example, {})), schema) },
+        },
+      }),
+    },
+    failures: [400, 401, 406, 413, 415, 422, 500, 503],
+  }
+}
+
+export async function tokens(app: FastifyInstance, { representation }: { representation: Representation }) {
+  const { database, sessions, accessTokens } = app
+  const readNoQuery = createNoQueryReader(ajv)
+
+  const begin = async (
+    request: FastifyRequest,
+    { email, password }: Record<string, unknown>,
+  ): Promise<Grant> => {
+    const user = await signIn(database, String(email), String(password))
+    if (!user) throw refused('Invalid e-mail or password')
+    return sessions.begin(user, { ip: request.ip, userAgent: request.headers['user-agent'] })
+  }
+
+  const refresh = async ({ refresh_token: text }: Record<string, unknown>): Promise<Grant> => {
+    const grant = await sessions.refresh(String(text))
+    if (!grant) throw refused('Invalid or expired refresh token')
+    return grant
+  }
+
+  const create = async (request: FastifyRequest, reply: FastifyReply) => {
+    const sent = readObject(request.body)
+    readNoQuery(queryOf(request), request.originalUrl)
+    const { members, prefix, violations } = representation.body(sent, TYPE, undefined)
+    if (violations.length > 0) throw invalidBody(violations)
+    const type = grantTypeOf(members, prefix)
+    const body = readers[type].read(members, prefix)
+    const grant = type === 'password' ? await begin(request, body) : await refresh(body)
+    const access = accessTokens.issue(grant)
+    reply.code(201).header('Cache-Control', 'no-store')
+    const issued = {
+      id: access.id,
+      token_type: 'Bearer',
+      access_token: access.text,
+      expires_in: access.expiresIn,
+      refresh_token: grant.refreshToken,
+      refresh_expires_in: grant.refreshExpiresIn,
+      session_id: grant.sessionId,
+      user_id: grant.userId,
+    }
+    return representation.one({ type: TYPE, members: issued }, {})
+  }
+
+  app.setValidatorCompiler(() => () => true)
+  app.route({
+    method: 'POST',
+    url: '/tokens',
+    config: { access: 'public' },
+    schema: describe(representation),
+    handler: create,
+  })
+}

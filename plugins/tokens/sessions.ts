@@ -1,0 +1,102 @@
+/** Sessions: begun by signing in, kept by refreshing, ended by signing out, by time, or by a token used twice. */
+import { v7 as uuid } from 'uuid'
+import type { Connection, Database } from '../database/index.ts'
+import type { RefreshToken, RefreshTokens } from './refresh-token.ts'
+
+/** Seconds. */
+export const IDLE_LIFE = 30 * 24 * 3600
+const WHOLE_LIFE = 90 * 24 * 3600
+/** Seconds in which a token may be used again: two tabs refresh at once, a reply is lost. */
+const GRACE = 10
+
+export interface Origin {
+  ip: string
+  userAgent: string | undefined
+}
+
+/** What a session gives out. */
+export interface Grant {
+  sessionId: string
+  userId: string
+  role: string
+  refreshToken: string
+  /** Seconds until the refresh token ends, if it is not used. */
+  refreshExpiresIn: number
+}
+
+const lives = `least(now() + make_interval(secs => ${IDLE_LIFE}), ends_at)`
+const seconds = `floor(extract(epoch from expires_at - now()))::bigint as seconds`
+
+const BEGIN = `insert into sessions (id, user_id, refresh_hash, expires_at, ends_at, ip, user_agent)
+  values ($1, $2, $3, now() + make_interval(secs => ${IDLE_LIFE}), now() + make_interval(secs => ${WHOLE_LIFE}), $4, $5)
+  returning ${seconds}`
+
+const PRUNE = `delete from sessions where user_id = $1 and expires_at <= now()`
+
+// One statement decides which of several uses of a token rotates it: the others find another generation.
+const ROTATE = `update sessions s set generation = generation + 1, refresh_hash = $3, rotated_at = now(),
+    last_used_at = now(), expires_at = ${lives}, revision = s.revision + 1, updated_at = clock_timestamp()
+  from users u where u.id = s.user_id and u.status = 'active'
+    and s.id = $1 and s.generation = $2 and s.refresh_hash = $4 and s.expires_at > now()
+  returning s.user_id, u.role, ${seconds}`
+
+const FIND = `select s.generation, s.refresh_hash, s.user_id, u.role, u.status, ${seconds},
+    s.rotated_at > now() - make_interval(secs => ${GRACE}) as fresh
+  from sessions s join users u on u.id = s.user_id where s.id = $1 and s.expires_at > now()`
+
+const END = `delete from sessions where id = $1`
+
+export function createSessions(database: Database, tokens: RefreshTokens) {
+  const grant = (token: RefreshToken, userId: unknown, role: unknown, left: unknown): Grant => ({
+    sessionId: token.sessionId,
+    userId: String(userId),
+    role: String(role),
+    refreshToken: tokens.write(token),
+    refreshExpiresIn: Number(left),
+  })
+
+  /** A use of a token that is not the current one: its successor within the grace, else the end of the session. */
+  const again = async (connection: Connection, token: RefreshToken): Promise<Grant | undefined> => {
+    const [found] = await connection.run(FIND, [token.sessionId])
+    if (found?.status !== 'active') return undefined
+    const successor = tokens.successor(token)
+    const isPrevious =
+      found.generation === successor.generation && found.refresh_hash === tokens.hash(successor)
+    if (isPrevious && found.fresh === true) return grant(successor, found.user_id, found.role, found.seconds)
+    await connection.run(END, [token.sessionId])
+    return undefined
+  }
+
+  return {
+    async begin(user: { id: string; role: string }, { ip, userAgent }: Origin): Promise<Grant> {
+      const token = tokens.first(uuid())
+      const [row] = await database.transaction(async (tx) => {
+        await tx.run(PRUNE, [user.id])
+        return tx.run(BEGIN, [
+          token.sessionId,
+          user.id,
+          tokens.hash(token),
+          ip,
+          userAgent?.slice(0, 500) ?? null,
+        ])
+      })
+      return grant(token, user.id, user.role, row?.seconds)
+    },
+
+    /** Undefined for a token that is not good any more; one that was used before ends its session. */
+    async refresh(text: string): Promise<Grant | undefined> {
+      const token = tokens.read(text)
+      if (!token) return undefined
+      const successor = tokens.successor(token)
+      const [row] = await database.run(ROTATE, [
+        token.sessionId,
+        token.generation,
+        tokens.hash(successor),
+        tokens.hash(token),
+      ])
+      return row ? grant(successor, row.user_id, row.role, row.seconds) : again(database, token)
+    },
+  }
+}
+
+export type Sessions = ReturnType<typeof createSessions>
