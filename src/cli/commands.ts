@@ -1,8 +1,19 @@
 /** The commands of the service, a line each. */
+import { keysCreate, keysRevoke, usersCreate } from './accounts.ts'
 import type { Commands } from './command.ts'
 import { migrate } from './migrate.ts'
 import { openapi } from './openapi.ts'
 import { seed } from './seed.ts'
 import { serve } from './serve.ts'
+import { signingKeysRotate } from './signing-keys.ts'
 
-export const commands: Commands = { serve, migrate, seed, openapi }
+export const commands: Commands = {
+  serve,
+  migrate,
+  seed,
+  openapi,
+  'users create': usersCreate,
+  'api-keys create': keysCreate,
+  'api-keys revoke': keysRevoke,
+  'signing-keys rotate': signingKeysRotate,
+}
