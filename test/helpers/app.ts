@@ -68,7 +68,12 @@ export function createClient(base: string, always: Record<string, string>): Clie
 export interface Person {
   id: string
   key: string
+  /** With the key. */
   client: Client
+  /** Signed in: with a Bearer token of this session. */
+  bearer: Client
+  token: string
+  sessionId: string
 }
 
 export interface TestApp {
@@ -139,7 +144,16 @@ export async function testApp(
     anybody: createClient(base, {}),
     async person(role, scopes = ['*']) {
       const { id, key } = await insertPerson(database, role, scopes)
-      return { id, key, client: createClient(base, { 'x-api-key': key }) }
+      const grant = await app.sessions.begin({ id, role }, { ip: '127.0.0.1', userAgent: 'test' })
+      const token = app.accessTokens.issue(grant).text
+      return {
+        id,
+        key,
+        client: createClient(base, { 'x-api-key': key }),
+        bearer: createClient(base, { authorization: `Bearer ${token}` }),
+        token,
+        sessionId: grant.sessionId,
+      }
     },
   }
 }
