@@ -1,6 +1,6 @@
 /** Rows as entities: the members asked for, moments in the wire's form, and what was included. */
 
-import { type Actor, allows, type Rule, requireScope, ruleFor, scopeOf } from '../access.ts'
+import { type Actor, requireScope, ruleFor, scopeOf } from '../access.ts'
 import type { Connection } from '../database/types.ts'
 import type { Entity, Meta } from '../representation/types.ts'
 import type { AnyCard, Relation, Row } from './define.ts'
@@ -135,5 +135,3 @@ export async function include(
     tag: found.map(({ tag }) => tag).join(';'),
   }
 }
-
-export const mayRead = (rule: Rule, row: Row, actor: Actor) => allows(rule, row, actor)
