@@ -28,6 +28,6 @@ export async function listen(app: FastifyInstance, config: Config): Promise<stri
   } catch (error) {
     await app.close()
     const known = reason(error, config)
-    throw known === undefined ? error : new Error(known, { cause: error })
+    throw known === undefined ? error : new Error(known)
   }
 }

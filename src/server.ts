@@ -1,22 +1,9 @@
 /** The process: settings, app, port, graceful end. */
 import { buildApp } from './app.ts'
-import { type Config, ConfigError, readConfig } from './config.ts'
+import { explain } from './cli/explain.ts'
+import { type Config, readConfig } from './config.ts'
 import { listen } from './listen.ts'
 import { watchSignals } from './signals.ts'
-
-/** Says on standard error what keeps the service from starting. */
-function refuse(error: unknown): void {
-  if (error instanceof ConfigError) {
-    console.error(`The settings are wrong:\n${error.problems.map((problem) => `  ${problem}`).join('\n')}`)
-  } else if (error instanceof TypeError || error instanceof ReferenceError) {
-    // A bug of ours: where it is helps more than what it says.
-    console.error(`The service cannot start: ${error.stack}`)
-  } else if (error instanceof Error) {
-    console.error(`The service cannot start: ${error.message}`)
-  } else {
-    console.error('The service cannot start')
-  }
-}
 
 async function start(config: Config): Promise<void> {
   const signals = watchSignals()
@@ -35,6 +22,6 @@ async function start(config: Config): Promise<void> {
 try {
   await start(readConfig())
 } catch (error) {
-  refuse(error)
+  console.error(explain('The service cannot start', error))
   process.exit(1)
 }

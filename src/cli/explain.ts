@@ -1,4 +1,4 @@
-/** A failure in words for who typed the command. */
+/** A failure in words for who started the service or typed a command. */
 import { ConfigError } from '../config.ts'
 
 /** The reasons, from the error to its first cause; a bug of ours with the place where it is. */
