@@ -392,7 +392,7 @@ t.test('a route without an access word, or with one that nobody defined, stops t
   for (const config of [undefined, {}, { access: 'nothing:list' as const }]) {
     const bare = Fastify()
     await bare.register(errors)
-    await bare.register(access, { hideForbidden: false })
+    await bare.register(access, { hideForbidden: false, allowSignup: false })
     bare.get('/bare', config ? { config } : {}, async () => 'x')
     await t.rejects(async () => bare.ready(), { message: /GET.* \/bare/ })
   }
