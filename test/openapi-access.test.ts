@@ -1,19 +1,15 @@
 /** What the documents say of credentials, scopes and roles, held against the rules and against what is answered. */
-import { readFileSync } from 'node:fs'
 import t from 'tap'
 import { v7 as uuid } from 'uuid'
 import { scopeOf, type Verb } from '../plugins/access.ts'
 import { type Client, type Json, type TestApp, testApp } from './helpers/app.ts'
+import { type Cell, matrix } from './helpers/matrix.ts'
 import { createJudge, type Operation } from './helpers/openapi.ts'
 
 const ROLES = ['admin', 'manager', 'member'] as const
 
-const matrix: Record<string, Record<string, Record<(typeof ROLES)[number], string>>> = JSON.parse(
-  readFileSync(new URL('../docs/access-matrix.json', import.meta.url), 'utf8'),
-)
-
 /** A cell of the matrix as the documents word it. */
-const inWords: Record<string, string> = {
+const inWords: Record<Cell, string> = {
   all: 'all',
   none: 'none',
   own: "the caller's own",
@@ -72,7 +68,7 @@ for (const signup of [false, true]) {
           const { operationId, declared } = operation
           const { description, parameters = [] } = declared
           const cells = matrix[collectionOf(operation)]?.[verbOf(operation)]
-          const roles = ROLES.map((role) => `${role}: ${inWords[cells?.[role] ?? '']}`).join('; ')
+          const roles = ROLES.map((role) => `${role}: ${inWords[cells?.[role] ?? 'none']}`).join('; ')
           t.ok(description.endsWith(`By role: ${roles}.`), `${operationId}: ${description}`)
           const [scope] = scopesOf(operation)
           t.match(description, scope ? `An API key needs the scope \`${scope}\`` : 'Needs a Bearer token;')
