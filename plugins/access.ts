@@ -26,6 +26,9 @@ export interface Actor {
   sessionId?: string
 }
 
+/** Who shows no credentials. */
+export const ANYBODY: Actor = { userId: '', role: 'anonymous', scopes: new Set(['*']), credential: 'none' }
+
 /** Stands in a condition for the caller's own id. */
 export const CALLER: unique symbol = Symbol('the caller')
 
@@ -100,22 +103,38 @@ export const createRefusal = (hideForbidden: boolean) => () =>
     ? apiError('RESOURCE_NOT_FOUND')
     : apiError('FORBIDDEN', { message: 'Not allowed on this resource' })
 
-async function access(app: FastifyInstance, options: { hideForbidden: boolean }) {
+/** What OpenAPI is told: which credentials an operation takes, `{}` being none at all, and what an API key needs. */
+const toldOf = ({ bearerOnly, collection }: Guard, verb: Verb, open: boolean) => ({
+  security: [...(bearerOnly ? [] : [{ apiKey: [] }]), { bearer: [] }, ...(open ? [{}] : [])],
+  // OpenAPI 3.1 would have it beside the scheme's name, where tools still look for OAuth's scopes alone.
+  ...(collection === undefined ? {} : { 'x-required-scopes': [scopeOf(collection, verb)] }),
+})
+
+export interface AccessOptions {
+  hideForbidden: boolean
+  /** Whether strangers may sign up: then a rule for `anonymous` counts. */
+  allowSignup: boolean
+}
+
+async function access(app: FastifyInstance, options: AccessOptions) {
   const guards = new Map<string, Guard>()
+  const isOpen = (word: AccessWord): boolean => {
+    const guard = guards.get(word)
+    const verb = verbOf(word)
+    if (!options.allowSignup || guard === undefined || verb === undefined) return false
+    return ruleFor(guard.access, verb, ANYBODY) !== false
+  }
   const routes: { url: string; method: string | string[]; config?: { access?: AccessWord } }[] = []
 
   app.decorate('guards', guards)
+  app.decorate('isOpen', isOpen)
   app.decorate('refusal', createRefusal(options.hideForbidden))
   app.addHook('onRoute', (route) => {
     routes.push(route)
-    if (route.config?.access !== undefined && route.config.access !== 'public') {
-      route.schema = {
-        ...route.schema,
-        security: guards.get(route.config.access)?.bearerOnly
-          ? [{ bearer: [] }]
-          : [{ apiKey: [] }, { bearer: [] }],
-      }
-    }
+    const word = route.config?.access
+    const guard = word && guards.get(word)
+    const verb = word && verbOf(word)
+    if (guard && verb) route.schema = { ...route.schema, ...toldOf(guard, verb, isOpen(word)) }
   })
   app.addHook('onReady', async () => {
     const bare = routes.filter(({ config }) => {
@@ -159,6 +178,8 @@ export const guard = fp(
 declare module 'fastify' {
   interface FastifyInstance {
     guards: Map<string, Guard>
+    /** Whether a word's routes are open to who shows no credentials. */
+    isOpen(word: AccessWord): boolean
     refusal: ReturnType<typeof createRefusal>
   }
 }

@@ -1,7 +1,8 @@
 /** Credentials to `request.actor`: who calls, or 401. */
+import type { IncomingHttpHeaders } from 'node:http'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
-import { type Actor, ruleFor, verbOf } from './access.ts'
+import { type Actor, ANYBODY } from './access.ts'
 import { createBearerReader } from './auth/bearer.ts'
 import { createKeyReader, type KeyOptions } from './auth/keys.ts'
 import { apiError } from './errors.ts'
@@ -10,11 +11,6 @@ import type { Provider } from './tokens/provider.ts'
 export interface CredentialOptions extends KeyOptions {
   /** Whose tokens are good here beside our own. */
   provider: Provider | undefined
-}
-
-export interface AuthOptions {
-  /** Whether strangers may sign up: then a rule for `anonymous` counts. */
-  allowSignup: boolean
 }
 
 /** What is known of credentials, once for all versions: what one forgets, none remembers. */
@@ -36,8 +32,6 @@ export const credentials = fp(
   { name: 'credentials', dependencies: ['database', 'tokens'] },
 )
 
-const ANYBODY: Actor = { userId: '', role: 'anonymous', scopes: new Set(['*']), credential: 'none' }
-
 /** The writes that may change what a credential is good for. */
 const CHANGES = /^(users|sessions|api-keys):(replace|update|remove)$/
 
@@ -55,15 +49,20 @@ const badKey = () => challenge('Invalid or expired API key')
 const bearerOf = (authorization: string): string | undefined =>
   /^bearer +([^ ]+) *$/i.exec(authorization)?.[1]
 
-async function auth(app: FastifyInstance, options: AuthOptions) {
+/** An empty one is none: what a form sends where nothing was filled in. */
+const keyOf = ({ 'x-api-key': key }: IncomingHttpHeaders): string | undefined =>
+  typeof key === 'string' && key !== '' ? key : undefined
+
+async function auth(app: FastifyInstance) {
   const { keys, tokens } = app.credentials
 
   const authenticate = async (request: FastifyRequest): Promise<Actor> => {
-    const { authorization, 'x-api-key': key } = request.headers
+    const { authorization } = request.headers
+    const key = keyOf(request.headers)
     if (authorization !== undefined && key !== undefined) {
       throw apiError('INVALID_REQUEST', { message: 'Send either Authorization or X-API-Key, not both' })
     }
-    if (typeof key === 'string' && key !== '') {
+    if (key !== undefined) {
       const actor = await keys.read(key)
       if (!actor) throw badKey()
       return actor
@@ -75,22 +74,14 @@ async function auth(app: FastifyInstance, options: AuthOptions) {
     return actor
   }
 
-  /** Whether a route is open to who shows no credentials. */
-  const isOpen = (request: FastifyRequest): boolean => {
-    const { access } = request.routeOptions.config
-    const { authorization, 'x-api-key': key } = request.headers
-    if (!options.allowSignup || access === undefined || authorization !== undefined || key !== undefined)
-      return false
-    const guard = app.guards.get(access)
-    const verb = verbOf(access)
-    return guard !== undefined && verb !== undefined && ruleFor(guard.access, verb, ANYBODY) !== false
-  }
+  const showsNone = ({ headers }: FastifyRequest): boolean =>
+    headers.authorization === undefined && keyOf(headers) === undefined
 
   app.decorateRequest('actor', null)
   app.addHook('onRequest', async (request) => {
     const { access } = request.routeOptions.config
     if (access === undefined || access === 'public') return
-    request.actor = isOpen(request) ? ANYBODY : await authenticate(request)
+    request.actor = showsNone(request) && app.isOpen(access) ? ANYBODY : await authenticate(request)
   })
 
   // What changed here is in force here at once; on the other replicas when they look again.

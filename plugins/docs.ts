@@ -36,13 +36,16 @@ const securitySchemes = {
     type: 'apiKey',
     in: 'header',
     name: 'X-API-Key',
-    description: 'A key of a user, with its scopes',
+    description:
+      'A key of a user, which may do what its scopes allow. With a Bearer token, `POST /api-keys` makes one.',
   },
   bearer: {
     type: 'http',
     scheme: 'bearer',
     bearerFormat: 'JWT',
-    description: 'An access token of a session',
+    description:
+      'An access token: `POST /tokens` with an e-mail address and a password gives one, as `access_token`. ' +
+      'It holds for `expires_in` seconds; `POST /tokens` with the `refresh_token` gives the next.',
   },
 } as const
 

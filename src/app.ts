@@ -106,7 +106,7 @@ export async function buildApp(config: Config, parts: Parts = {}): Promise<Fasti
   await app.register(deadline)
   await app.register(database, { database: opened })
   await app.register(shutdown, { delay: config.SHUTDOWN_DELAY })
-  await app.register(access, { hideForbidden: config.HIDE_FORBIDDEN })
+  await app.register(access, { hideForbidden: config.HIDE_FORBIDDEN, allowSignup: config.ALLOW_SIGNUP })
   await app.register(tokens, {
     privateKeys: config.JWT_PRIVATE_KEY === undefined ? [] : parsePrivateKeys(config.JWT_PRIVATE_KEY),
     seed: deriveKey(secret, 'access tokens'),
@@ -134,7 +134,7 @@ export async function buildApp(config: Config, parts: Parts = {}): Promise<Fasti
       async (scope) => {
         await scope.register(versionScope, { version, publicUrl: config.PUBLIC_URL })
         await scope.register(content)
-        await scope.register(auth, { allowSignup: config.ALLOW_SIGNUP })
+        await scope.register(auth)
         await scope.register(guard)
         await scope.register(document, {
           version,

@@ -1,271 +1,230 @@
 /** The table of docs/access-matrix.json, walked: every route, every caller, rows of one's own, of others, and none. */
-import { readFileSync } from 'node:fs'
 import t from 'tap'
 import { v7 as uuid } from 'uuid'
+import { type Role, scopeOf, type Verb } from '../plugins/access.ts'
 import { hashKey } from '../plugins/keys.ts'
 import { type Client, type Person, type TestApp, testApp } from './helpers/app.ts'
+import { type Belongings, belongings, type Kind } from './helpers/belongings.ts'
+import { type Cell, lets, matrix, roles } from './helpers/matrix.ts'
+import { VERSIONS } from './helpers/speak.ts'
 
-type Cell = 'all' | 'own' | 'none' | 'own or published' | 'active'
-type Verb = 'list' | 'read' | 'create' | 'replace' | 'update' | 'remove'
-type Matrix = Record<string, Partial<Record<Verb, Record<string, Cell>>>>
+const methodsOf: Record<Verb, string[]> = {
+  list: ['GET', 'HEAD'],
+  read: ['GET', 'HEAD'],
+  create: ['POST'],
+  replace: ['PUT'],
+  update: ['PATCH'],
+  remove: ['DELETE'],
+}
+const success = { list: 200, read: 200, create: 201, replace: 200, update: 200, remove: 204 } as const
 
-const matrix: Matrix = JSON.parse(
-  readFileSync(new URL('../docs/access-matrix.json', import.meta.url), 'utf8'),
+/** A key may not be used there. */
+const BEARER_ONLY = ['sessions', 'api-keys']
+
+const OWN = { own: true }
+const FOREIGN = { own: false }
+
+/** The kinds of rows that a rule may tell apart. */
+function kindsOf(collection: string, verb: Verb): Record<string, Kind> {
+  if (collection === 'products' && verb !== 'create' && verb !== 'list')
+    return { draft: { own: false, status: 'draft' }, active: { own: false, status: 'active' } }
+  // Nobody owns a product, nor a user who is not there yet; a key is made for oneself.
+  if (verb === 'create' && ['products', 'users', 'api-keys'].includes(collection)) return { own: OWN }
+  if (collection === 'posts' && verb !== 'create')
+    return { own: OWN, foreign: FOREIGN, published: { own: false, status: 'published' } }
+  const others =
+    collection === 'users' ? { 'a foreign manager': { own: false, role: 'manager' as const } } : {}
+  return { own: OWN, foreign: FOREIGN, ...others }
+}
+
+interface Operation {
+  collection: string
+  verb: Verb
+  method: string
+}
+
+const operations: Operation[] = Object.entries(matrix).flatMap(([collection, cells]) =>
+  (Object.keys(cells) as Verb[]).flatMap((verb) =>
+    methodsOf[verb].map((method) => ({ collection, verb, method })),
+  ),
 )
-const roles = ['member', 'manager', 'admin'] as const
 
-const unique = () => uuid().slice(-12)
-
-/** A row of each collection that belongs to somebody, straight into the database; its path and a sound body. */
-function makers({ database }: TestApp) {
-  const product = async (status: string) => {
-    const id = uuid()
-    await database.run(
-      'insert into products (id, sku, name, price_amount, stock, status) values ($1, $2, $2, 5, 1000, $3)',
-      [id, unique(), status],
-    )
-    return id
-  }
-  const user = async () => {
-    const id = uuid()
-    await database.run('insert into users (id, name, email) values ($1, $2, $3)', [
-      id,
-      'Some One',
-      `${unique()}@example.com`,
-    ])
-    return id
-  }
-  return {
-    product,
-    user,
-    async users(owner: string) {
-      return `/users/${owner}`
-    },
-    async 'user-profiles'(owner: string) {
-      const id = uuid()
-      await database.run('delete from user_profiles where user_id = $1', [owner])
-      await database.run('insert into user_profiles (id, user_id) values ($1, $2)', [id, owner])
-      return `/user-profiles/${id}`
-    },
-    async posts(owner: string, status = 'draft') {
-      const id = uuid()
-      await database.run('insert into posts (id, user_id, title, body, status) values ($1, $2, $3, $3, $4)', [
-        id,
-        owner,
-        'title',
-        status,
-      ])
-      return `/users/${owner}/posts/${id}`
-    },
-    async products(_owner: string, status = 'draft') {
-      return `/products/${await product(status)}`
-    },
-    async orders(owner: string) {
-      const [id, item] = [uuid(), await product('active')]
-      const items = [{ product_id: item, quantity: 1, sku: 's', name: 'n', unit_amount: 5, total_amount: 5 }]
-      await database.run(
-        `insert into orders (id, user_id, items, currency, total_amount) values ($1, $2, $3, 'USD', 5)`,
-        [id, owner, JSON.stringify(items)],
-      )
-      await database.run('insert into order_products (order_id, product_id) values ($1, $2)', [id, item])
-      return `/orders/${id}`
-    },
-    async sessions(owner: string) {
-      const id = uuid()
-      await database.run(
-        `insert into sessions (id, user_id, refresh_hash, expires_at, ends_at)
-         values ($1, $2, 'x', now() + interval '1 day', now() + interval '1 day')`,
-        [id, owner],
-      )
-      return `/sessions/${id}`
-    },
-    async 'api-keys'(owner: string) {
-      const id = uuid()
-      await database.run(
-        `insert into api_keys (id, user_id, name, prefix, key_hash, scopes, expires_at)
-         values ($1, $2, 'k', 'rak_', $3, '["*"]', now() + interval '1 day')`,
-        [id, owner, unique()],
-      )
-      return `/api-keys/${id}`
-    },
-  }
+async function bodyOf(goods: Belongings, { collection, verb }: Operation, owner: string) {
+  if (verb === 'create') return goods.creation(collection, owner)
+  if (verb === 'replace') return goods.replacement(collection, owner)
+  return verb === 'update' ? goods.change(collection) : undefined
 }
 
-type Makers = ReturnType<typeof makers>
-type Collection = 'users' | 'user-profiles' | 'posts' | 'products' | 'orders' | 'sessions' | 'api-keys'
-const collections: Collection[] = [
-  'users',
-  'user-profiles',
-  'posts',
-  'products',
-  'orders',
-  'sessions',
-  'api-keys',
-]
-
-const listPath = (collection: Collection, owner: string) =>
-  collection === 'posts' ? `/users/${owner}/posts` : `/${collection}`
-
-/** A body that creates one for `owner`, and one that replaces or changes what `path` names. */
-async function bodies(make: Makers, collection: Collection, owner: string) {
-  const item = { items: [{ product_id: await make.product('active'), quantity: 1 }] }
-  return {
-    users: { create: { name: 'New', email: `${unique()}@example.com` }, change: { name: 'Changed' } },
-    'user-profiles': { create: { user_id: owner }, change: { bio: 'changed' } },
-    posts: { create: { title: 't', body: 'b' }, change: { title: 'changed', body: 'b' } },
-    products: {
-      create: { sku: unique(), name: 'n', price_amount: 1 },
-      change: { sku: unique(), name: 'changed', price_amount: 1 },
-    },
-    orders: { create: { user_id: owner, ...item }, change: { note: 'changed' } },
-    sessions: { create: {}, change: {} },
-    'api-keys': { create: { name: 'k', scopes: ['*'] }, change: { name: 'changed' } },
-  }[collection]
+interface Place {
+  version: number
+  owner: string
+  /** Undefined where there is none such. */
+  id: string | undefined
+  body: unknown
 }
 
-/** Calls one operation on a row of `owner`'s; a missing row where there is no owner. */
+/** Calls an operation; the status, and whether HEAD had a body. */
+async function send(goods: Belongings, by: Client, { collection, verb, method }: Operation, place: Place) {
+  const { version, owner, id = uuid(), body } = place
+  const isOne = verb !== 'list' && verb !== 'create'
+  const list = goods.listOf(collection, place.id === undefined && !isOne ? uuid() : owner)
+  const reply = await by.call(method, `/api/v${version}${list}${isOne ? `/${id}` : ''}`, { body })
+  return method === 'HEAD' && reply.text !== '' ? `${reply.status} with a body` : reply.status
+}
+
+/** Calls an operation on a new row of somebody's, or on none. */
 async function call(
-  make: Makers,
-  client: Client,
-  collection: Collection,
-  verb: Verb,
-  owner: string,
-  missing = false,
-  status?: string,
+  goods: Belongings,
+  by: Client,
+  operation: Operation,
+  {
+    version,
+    owner,
+    status,
+    missing = false,
+  }: { version: number; owner: string; status?: string; missing?: boolean },
 ) {
-  const { create, change } = await bodies(make, collection, owner)
-  if (verb === 'list') return client.get(listPath(collection, owner))
-  if (verb === 'create') {
-    if (collection === 'user-profiles')
-      await make['user-profiles'](owner).then((path) => removeProfile(make, path))
-    return client.post(listPath(collection, owner), create)
-  }
-  const made = missing ? `${listPath(collection, owner)}/${uuid()}` : await make[collection](owner, status)
-  if (verb === 'read') return client.get(made)
-  if (verb === 'remove') return client.delete(made)
-  if (verb === 'update') return client.patch(made, change)
-  const whole: Record<string, unknown> = { ...create, ...change }
-  if (collection === 'users') whole.email = `${unique()}@example.com`
-  return client.put(made, whole)
+  const { collection, verb } = operation
+  const isNew = !missing && verb !== 'list' && verb !== 'create'
+  const id = isNew ? await goods.make(collection, owner, status) : missing ? undefined : ''
+  return send(goods, by, operation, { version, owner, id, body: await bodyOf(goods, operation, owner) })
 }
 
-let removeProfile: (make: Makers, path: string) => Promise<void> = async () => {}
+/** Calls an operation that changes nothing since it is refused: on a row of one's own, on one of another's, on none. */
+function createRefusedCalls(goods: Belongings, stranger: string) {
+  const rows = new Map<string, string>()
+  const rowOf = async (collection: string, owner: string) => {
+    const name = `${collection} ${owner}`
+    const id = rows.get(name) ?? (await goods.make(collection, owner))
+    rows.set(name, id)
+    return id
+  }
+  return async (
+    version: number,
+    operation: Operation,
+    callers: ReadonlyMap<string, { id: string; by: Client }>,
+  ) => {
+    const { collection } = operation
+    const body = await bodyOf(goods, operation, stranger)
+    // A body that creates their profile has taken the one they had.
+    if (operation.verb === 'create') rows.delete(`${collection} ${stranger}`)
+    const theirs = await rowOf(collection, stranger)
+    const found: Record<string, unknown> = {}
+    for (const [name, { id: owner, by }] of callers) {
+      const own = await rowOf(collection, owner)
+      const mine = body?.user_id === undefined ? body : { ...body, user_id: owner }
+      found[name] = await Promise.all([
+        send(goods, by, operation, { version, owner, id: own, body: mine }),
+        send(goods, by, operation, { version, owner: stranger, id: theirs, body }),
+        send(goods, by, operation, { version, owner, id: undefined, body }),
+      ])
+    }
+    return found
+  }
+}
+
+/** What the cell promises, by the kind of row. A list is there for whom it is not empty by rule. */
+function expectedOf({ collection, verb }: Operation, cell: Cell): Record<string, number> {
+  const found = Object.entries(kindsOf(collection, verb)).map(([name, kind]) => {
+    const open = verb === 'list' ? cell !== 'none' : lets(cell, kind)
+    return [name, open ? success[verb] : 403]
+  })
+  const hasMissing = (verb !== 'list' && verb !== 'create') || collection === 'posts'
+  return Object.fromEntries([...found, ...(hasMissing ? [['missing', cell === 'none' ? 403 : 404]] : [])])
+}
 
 t.test('every route, every caller, every kind of row', async (t) => {
   const app = await testApp(t)
-  const make = makers(app)
-  removeProfile = async (_make, path) => {
-    await app.database.run('delete from user_profiles where id = $1', [path.split('/').at(-1) ?? ''])
+  const goods = belongings(app.database)
+  const scopes = Object.keys(matrix)
+    .filter((collection) => !BEARER_ONLY.includes(collection))
+    .flatMap((collection) => [`${collection}:read`, `${collection}:write`])
+  const people: Record<Role, Person> = {
+    member: await app.person('member'),
+    manager: await app.person('manager'),
+    admin: await app.person('admin'),
   }
-  const people = new Map<string, Person>()
-  for (const role of roles) people.set(role, await app.person(role))
-  const success: Record<Verb, number> = {
-    list: 200,
-    read: 200,
-    create: 201,
-    replace: 200,
-    update: 200,
-    remove: 204,
+  const refused = await callersRefused(app)
+  const keys = new Map<string, Person>()
+  for (const scope of [...scopes, 'nothing']) keys.set(scope, await app.person('admin', [scope]))
+
+  /** The statuses for all kinds of rows of one caller. */
+  const walk = async (version: number, operation: Operation, person: Person, by: Client) => {
+    const { collection, verb } = operation
+    const statuses: Record<string, number | string> = {}
+    if ('missing' in expectedOf(operation, 'all'))
+      statuses.missing = await call(goods, by, operation, { version, owner: person.id, missing: true })
+    // One's own last: who removes themselves is nobody afterwards.
+    for (const [name, { own, status, role }] of Object.entries(kindsOf(collection, verb)).reverse()) {
+      const owner = own ? person.id : await goods.user(role)
+      const place = { version, owner, ...(status === undefined ? {} : { status }) }
+      statuses[name] = await call(goods, by, operation, place)
+    }
+    return statuses
   }
 
-  for (const collection of collections) {
-    for (const [name, cells] of Object.entries(matrix[collection] ?? {})) {
-      const verb = name as Verb
+  const refusals = createRefusedCalls(goods, await goods.user())
+  const each = (callers: ReadonlyMap<string, unknown>, status: number) =>
+    Object.fromEntries([...callers.keys()].map((name) => [name, [status, status, status]]))
+  const all = (status: number, operation: Operation) =>
+    Object.fromEntries(Object.keys(expectedOf(operation, 'all')).map((name) => [name, status]))
+
+  for (const version of VERSIONS) {
+    for (const operation of operations) {
+      const { collection, verb, method } = operation
+      const title = `v${version} ${method} ${verb} ${collection}`
+      const isKeyless = BEARER_ONLY.includes(collection)
+      /** Who is deleted by the call is nobody to go on with. */
+      const fresh = (role: Role) =>
+        collection === 'users' && verb === 'remove' ? app.person(role) : people[role]
+
       for (const role of roles) {
-        const cell = cells[role]
-        const ok = success[verb]
-        const expected = (own: boolean) =>
-          cell === 'all' || (own && (cell === 'own' || cell === 'own or published')) ? ok : 403
-        const person = await app.person(role)
-        const stranger = await make.user()
-        const title = (what: string) => `${role} ${verb} ${collection}: ${what}`
-        const client = person.bearer
-
-        if (verb === 'list') {
-          const reply = await call(make, client, collection, verb, person.id)
-          t.equal(reply.status, cell === 'none' ? 403 : 200, title('the list'))
-          continue
-        }
-        // One's own name may be changed; one's own e-mail address needs the password, and stays as it is.
-        const isOwnUser = collection === 'users' && verb === 'replace'
-        if (!isOwnUser && !(collection === 'users' && verb === 'remove') && collection !== 'products') {
-          const own = await call(make, client, collection, verb, person.id)
-          t.equal(own.status, expected(true), `${title('own')} ${own.text}`)
-        }
-        if (
-          !(verb === 'create' && ['users', 'products', 'api-keys'].includes(collection)) &&
-          collection !== 'products'
-        ) {
-          const foreign = await call(make, client, collection, verb, stranger)
-          t.equal(foreign.status, expected(false), `${title('foreign')} ${foreign.text}`)
-        }
-        if (collection === 'products') {
-          const draft = await call(make, client, collection, verb, person.id, false, 'draft')
-          t.equal(draft.status, cell === 'all' ? ok : 403, title('draft'))
-          const active = await call(make, client, collection, verb, person.id, false, 'active')
-          t.equal(active.status, cell === 'none' ? 403 : ok, title('active'))
-        }
-        if (cell === 'own or published') {
-          const published = await call(make, client, collection, verb, stranger, false, 'published')
-          t.equal(published.status, ok, title('published'))
-        }
-        if (verb !== 'create') {
-          const missing = await call(make, client, collection, verb, person.id, true)
-          t.equal(missing.status, cell === 'none' ? 403 : 404, title('missing'))
-        }
+        const expected = expectedOf(operation, matrix[collection]?.[verb]?.[role] ?? 'none')
+        const signedIn = await fresh(role)
+        t.same(await walk(version, operation, signedIn, signedIn.bearer), expected, `${title}: ${role}`)
+        const keyed = await fresh(role)
+        const byKey = isKeyless ? all(403, operation) : expected
+        t.same(await walk(version, operation, keyed, keyed.client), byKey, `${title}: ${role}'s key`)
       }
 
-      const member = await app.person('admin', [`${collection}:read`])
-      const writer = await app.person('admin', [`${collection}:write`])
-      const reads = verb === 'list' || verb === 'read'
-      const keyless = collection === 'sessions' || collection === 'api-keys'
-      const target = () => (collection === 'users' ? make.user() : Promise.resolve(member.id))
-      const ofReader = await call(make, member.client, collection, verb, await target())
-      const ofWriter = await call(
-        make,
-        writer.client,
-        collection,
-        verb,
-        collection === 'users' ? await make.user() : writer.id,
+      const needed = isKeyless ? undefined : scopeOf(collection, verb)
+      const fitting = needed === undefined ? undefined : keys.get(needed)
+      if (fitting && needed !== undefined) {
+        const who =
+          collection === 'users' && verb === 'remove' ? await app.person('admin', [needed]) : fitting
+        const admins = expectedOf(operation, matrix[collection]?.[verb]?.admin ?? 'none')
+        t.same(
+          await walk(version, operation, who, who.client),
+          admins,
+          `${title}: an admin's key with ${needed}`,
+        )
+      }
+      const unfit = new Map(
+        [...keys]
+          .filter(([scope]) => scope !== needed)
+          .map(([scope, { id, client }]) => [scope, { id, by: client }]),
       )
-      t.equal(
-        ofReader.status,
-        reads && !keyless ? success[verb] : 403,
-        `a key with ${collection}:read, ${verb}`,
+      t.same(
+        await refusals(version, operation, unfit),
+        each(unfit, 403),
+        `${title}: admins' keys with other scopes`,
       )
-      t.equal(
-        ofWriter.status,
-        !reads && !keyless ? success[verb] : 403,
-        `a key with ${collection}:write, ${verb} ${ofWriter.text}`,
-      )
-
-      t.equal(
-        (await call(make, app.anybody, collection, verb, member.id)).status,
-        401,
-        `nobody, ${verb} ${collection}`,
-      )
-
-      const revoked = await app.person('admin')
-      await app.database.run('delete from api_keys where key_hash = $1', [hashKey(revoked.key)])
-      t.equal(
-        (await call(make, revoked.client, collection, verb, revoked.id)).status,
-        401,
-        `a revoked key, ${verb} ${collection}`,
-      )
-
-      const suspended = await app.person('admin')
-      await app.database.run(`update users set status = 'suspended' where id = $1`, [suspended.id])
-      const { bearer, client } = suspended
-      t.equal(
-        (await call(make, bearer, collection, verb, suspended.id)).status,
-        401,
-        `a suspended user, ${verb} ${collection}`,
-      )
-      t.equal(
-        (await call(make, client, collection, verb, suspended.id)).status,
-        401,
-        `a suspended user's key, ${verb} ${collection}`,
-      )
+      t.same(await refusals(version, operation, refused), each(refused, 401), `${title}: who is nobody`)
     }
   }
 })
+
+/** Who is nobody, and who is nobody any more. */
+async function callersRefused({ person, database, anybody }: TestApp) {
+  const [revoked, ended, suspended] = [await person('admin'), await person('admin'), await person('admin')]
+  await database.run('delete from api_keys where key_hash = $1', [hashKey(revoked.key)])
+  await database.run('delete from sessions where id = $1', [ended.sessionId])
+  await database.run(`update users set status = 'suspended' where id = $1`, [suspended.id])
+  return new Map<string, { id: string; by: Client }>([
+    ['nobody', { id: revoked.id, by: anybody }],
+    ['a revoked key', { id: revoked.id, by: revoked.client }],
+    ['an ended session', { id: ended.id, by: ended.bearer }],
+    ['a suspended user', { id: suspended.id, by: suspended.bearer }],
+    ["a suspended user's key", { id: suspended.id, by: suspended.client }],
+  ])
+}

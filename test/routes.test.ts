@@ -180,7 +180,7 @@ async function start(route: Partial<RouteOptions>): Promise<unknown> {
   const bare = Fastify()
   bare.decorate('addressing', createAddressing(versions, 1))
   await bare.register(errors)
-  await bare.register(access, { hideForbidden: false })
+  await bare.register(access, { hideForbidden: false, allowSignup: false })
   bare.route({ method: 'GET', url: '/bare', handler: async () => 'open', ...route })
   return bare.ready().then(
     () => undefined,

@@ -209,6 +209,7 @@ t.test('users', async (t) => {
         await own.patch('/users/me', { email: address() }),
         await own.put('/users/me', { name: data.name, email: address() }),
         await admin.patch('/users/me', { password: PASSWORD }),
+        await admin.put('/users/me', { name: 'Admin', email: address() }),
       ]) {
         t.equal(reply.status, 403)
         t.match(reply.message, /Bearer token/)

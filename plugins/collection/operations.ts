@@ -144,7 +144,11 @@ function bodyContentOf(card: AnyCard, verb: Verb, { schemas }: Representation) {
 }
 
 /** An operation as OpenAPI tells it. Validation is not Fastify's here: see `routes.ts`. */
-export function describe(card: AnyCard, verb: Verb, representation: Representation): FastifySchema {
+export function describe(
+  card: AnyCard,
+  verb: Verb,
+  { representation, isOpen }: { representation: Representation; isOpen: boolean },
+): FastifySchema {
   const body = bodyContentOf(card, verb, representation)
   const parts = { params: pathOf(card, verb), querystring: queryOf(card, verb), body }
   const headers = headersOf[verb]
@@ -152,7 +156,7 @@ export function describe(card: AnyCard, verb: Verb, representation: Representati
     tags: [card.name],
     operationId: operationIdOf(card, verb),
     summary: summaryOf(card, verb),
-    description: descriptionOf(card, verb),
+    description: descriptionOf(card, verb, isOpen),
     ...Object.fromEntries(Object.entries(parts).filter(([, part]) => part !== undefined)),
     ...(Object.keys(headers).length > 0 ? { headers: Type.Object(headers) } : {}),
     response: successOf(card, verb, representation),

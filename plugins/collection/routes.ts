@@ -1,6 +1,6 @@
 /** A card as one Fastify plugin: list, read, create, replace, update, remove, in whichever version's scope it stands. */
 import type { FastifyInstance } from 'fastify'
-import { defineWords, verbs } from '../access.ts'
+import { type AccessWord, defineWords, verbs } from '../access.ts'
 import { createAjv } from '../formats.ts'
 import type { AnyCard } from './define.ts'
 import { createReads } from './handlers/reads.ts'
@@ -36,12 +36,14 @@ export const collection =
     defineWords(app, card.name, { access, bearerOnly, collection: bearerOnly ? undefined : card.name })
     for (const verb of card.verbs ?? verbs) {
       const { method, url, handler } = operations[verb]
+      const word: AccessWord = `${card.name}:${verb}`
+      const told = { representation: options.representation, isOpen: app.isOpen(word) }
       app.route({
         method,
         url,
         handler,
-        config: { access: `${card.name}:${verb}` },
-        schema: describe(card, verb, options.representation),
+        config: { access: word },
+        schema: describe(card, verb, told),
       })
     }
   }

@@ -1,5 +1,5 @@
 /** What a collection's operations are called, and who may do them, in words. */
-import { type Access, CALLER, type Condition, type Role, type Rule, scopeOf, type Verb } from '../access.ts'
+import { CALLER, type Condition, type Role, type Rule, scopeOf, type Verb } from '../access.ts'
 import type { AnyCard } from './define.ts'
 
 /** `UserProfiles` as `user profiles`. */
@@ -43,10 +43,20 @@ const ruleWords = (rule: Rule | undefined) => {
 
 const roles: readonly Role[] = ['admin', 'manager', 'member']
 
-/** The scope that is asked for, and what each role may do. */
-export function accessWords(collection: string, access: Access, verb: Verb): string {
+/** Which credentials will do, and which scopes an API key needs; Bearer tokens have all. */
+function credentialWords({ name, bearerOnly, relations }: AnyCard, verb: Verb, isOpen: boolean): string {
+  if (bearerOnly) return 'Needs a Bearer token; an API key will not do.'
+  const reads = verb === 'list' || verb === 'read'
+  const includes = reads && Object.keys(relations).length > 0
+  const more = includes ? ', and for `include` the `read` scope of what it brings along' : ''
+  const open = isOpen ? ' It can be called without credentials too.' : ''
+  return `An API key needs the scope \`${scopeOf(name, verb)}\`${more}.${open}`
+}
+
+/** What each role may do. */
+function roleWords({ access }: AnyCard, verb: Verb): string {
   const byRole = roles.map((role) => `${role}: ${ruleWords(access[verb]?.[role])}`)
-  return `Needs the scope \`${scopeOf(collection, verb)}\`. By role: ${byRole.join('; ')}.`
+  return `By role: ${byRole.join('; ')}.`
 }
 
 /** What a reader of the documents should know of an operation beside its summary. */
@@ -60,5 +70,6 @@ const hints: Record<Verb, string> = {
   remove: 'Once it is gone, the answer is 404.',
 }
 
-export const descriptionOf = (card: AnyCard, verb: Verb) =>
-  `${hints[verb]}\n\n${accessWords(card.name, card.access, verb)}`
+/** @param isOpen whether it may be called without credentials */
+export const descriptionOf = (card: AnyCard, verb: Verb, isOpen: boolean) =>
+  `${hints[verb]}\n\n${credentialWords(card, verb, isOpen)} ${roleWords(card, verb)}`

@@ -9,8 +9,11 @@ read, replaced (PUT), changed in part (PATCH, RFC 7396) and removed under their 
 ## Authentication
 
 Send \`X-API-Key: <key>\`, or \`Authorization: Bearer <token>\`, and never both. What a credential may do is its
-owner's role (admin, manager, member) within its scopes, such as \`products:read\`. Without one the answer is 401;
-with one that does not suffice, 403.
+owner's role (admin, manager, member); a key is limited to its scopes, such as \`products:read\`, which each operation
+names in \`x-required-scopes\`. Without a credential the answer is 401; with one that does not suffice, 403.
+
+To sign in on this page, send \`POST /tokens\` (under tokens) with an e-mail address and a password, tick \`bearer\`
+in place of \`apiKey\` beside Authentication, and put the answer's \`access_token\` there.
 
 \`\`\`sh
 curl -H "X-API-Key: $KEY" "$URL/api/v${version}/products?limit=5&sort=-price_amount"

@@ -84,6 +84,7 @@ export default async function page(app: FastifyInstance, { versions, publicUrl }
       withDefaultFonts: false,
       telemetry: false,
       mcp: { disabled: true },
+      orderSchemaPropertiesBy: 'preserve',
       hideClientButton: true,
       showDeveloperTools: 'never',
       documentDownloadType: 'json',

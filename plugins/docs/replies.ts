@@ -84,6 +84,7 @@ const statuses: Record<number, Status> = {
     examples: {
       role: { code: 'FORBIDDEN', message: 'The role member may not do this' },
       scope: { code: 'FORBIDDEN', message: 'The credential lacks the scope products:write' },
+      key: { code: 'FORBIDDEN', message: 'This needs a Bearer token; an API key will not do' },
       row: { code: 'FORBIDDEN', message: 'Not allowed on this resource' },
     },
   },

@@ -64,6 +64,8 @@ function describe({ one, schemas }: Representation) {
     operationId: 'createToken',
     summary: 'Sign in, or stay signed in',
     description:
+      'Needs no credentials. Sign in with `grant_type` `password`, send `access_token` as `Authorization: Bearer`, and ' +
+      'before `expires_in` seconds have passed, get the next pair with `grant_type` `refresh_token`.\n\n' +
       'An unknown e-mail address and a wrong password are one answer, in the same time. A refresh token is good once: ' +
       'used again within 10 s it yields the same successor, and later it ends the session.',
     body: { content: { 'application/json': { schema: { ...grants, 'x-examples': examples } } } },
