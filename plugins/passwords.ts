@@ -36,7 +36,7 @@ export interface PasswordsOptions {
   work?: Work | undefined
 }
 
-/** The hash of no password: random bytes where its result would stand. To verify against it takes as long as against any other. */
+/** The hash of no password: random bytes in place of a result. It is verified in the same time as any other. */
 function nobody(): string {
   const { memoryCost, timeCost, parallelism } = PARAMETERS
   const [salt, result] = [16, 32].map((size) => randomBytes(size).toString('base64').replaceAll('=', ''))
