@@ -1,17 +1,85 @@
-/** Passwords: Argon2id at OWASP's parameters, off the event loop, a bounded number at once. */
+/** Passwords: Argon2id at OWASP's parameters, off the event loop, few at once, and not for those who left. */
+import { randomBytes } from 'node:crypto'
 import { hash, verify } from '@node-rs/argon2'
+import type { FastifyInstance } from 'fastify'
+import fp from 'fastify-plugin'
 import limit from 'p-limit'
+import { apiError } from './errors.ts'
 
 /** 19 MiB, two passes, one lane: OWASP's first choice. The algorithm is the library's default, Argon2id. */
 const PARAMETERS = { memoryCost: 19_456, timeCost: 2, parallelism: 1 }
 
-/** Hashing holds a thread of libuv's four and 19 MiB: two at once leave room for all else that uses them. */
-const AT_ONCE = 2
+/** How many may wait: they have their turn within a few seconds, long before their answers are due. */
+const MOST_WAITING = 100
 
-const turn = limit(AT_ONCE)
+/** For who hashes one alone, such as a command; a server's requests take turns. */
+export const hashPassword = (password: string): Promise<string> => hash(password, PARAMETERS)
 
-export const hashPassword = (password: string): Promise<string> => turn(() => hash(password, PARAMETERS))
+/** What takes so long. */
+export interface Work {
+  hash(password: string): Promise<string>
+  verify(hashed: string, password: string): Promise<boolean>
+}
 
-/** Whether a password is the one that was hashed; without a hash, none is. */
-export const verifyPassword = (hashed: string | null, password: string): Promise<boolean> =>
-  hashed === null ? Promise.resolve(false) : turn(() => verify(hashed, password))
+/** The real one. A hash says with which parameters it was made, so that those of former times still hold. */
+export const argon2: Work = { hash: hashPassword, verify }
+
+/** Passwords as one request has them hashed. */
+export interface Passwords {
+  hash(password: string): Promise<string>
+  /** Whether a password is the one that was hashed; without a hash none is, after as long a work. */
+  verify(hashed: string | null, password: string): Promise<boolean>
+}
+
+export interface PasswordsOptions {
+  atOnce: number
+  work?: Work | undefined
+}
+
+/** The hash of no password: random bytes in place of a result. It is verified in the same time as any other. */
+function nobody(): string {
+  const { memoryCost, timeCost, parallelism } = PARAMETERS
+  const [salt, result] = [16, 32].map((size) => randomBytes(size).toString('base64').replaceAll('=', ''))
+  return `$argon2id$v=19$m=${memoryCost},t=${timeCost},p=${parallelism}$${salt}$${result}`
+}
+
+/** Hashing for one process: `atOnce` at a time, in the order in which they came. */
+export function createPasswords({ atOnce, work = argon2 }: PasswordsOptions) {
+  const turns = limit(atOnce)
+  const absent = nobody()
+
+  const turn = async <T>(isWanted: () => boolean, act: () => Promise<T>): Promise<T> => {
+    if (turns.pendingCount >= MOST_WAITING) {
+      throw apiError('SERVICE_UNAVAILABLE', {
+        message: 'Too many passwords wait for their turn',
+        retryAfter: 2,
+      })
+    }
+    return turns(() => {
+      // A failure of nobody's: it is read by no client, and no reason for an alarm.
+      if (!isWanted()) throw apiError('INVALID_REQUEST', { message: 'Nobody waits for the answer any more' })
+      return act()
+    })
+  }
+
+  return {
+    /** Passwords for who asks now, hashed only if it is still wanted when its turn comes. */
+    while: (isWanted: () => boolean): Passwords => ({
+      hash: (password) => turn(isWanted, () => work.hash(password)),
+      verify: async (hashed, password) =>
+        (await turn(isWanted, () => work.verify(hashed ?? absent, password))) && hashed !== null,
+    }),
+  }
+}
+
+declare module 'fastify' {
+  interface FastifyInstance {
+    passwords: ReturnType<typeof createPasswords>
+  }
+}
+
+async function passwords(app: FastifyInstance, options: PasswordsOptions) {
+  app.decorate('passwords', createPasswords(options))
+}
+
+export default fp(passwords, { name: 'passwords', dependencies: ['errors'] })

@@ -16,6 +16,7 @@ import head from '../plugins/head.ts'
 import health from '../plugins/health.ts'
 import { logging } from '../plugins/logging.ts'
 import methods from '../plugins/methods.ts'
+import passwords, { type Work } from '../plugins/passwords.ts'
 import { apiKeysCard } from '../plugins/resources/api-keys.ts'
 import { ordersCard } from '../plugins/resources/orders.ts'
 import { postsCard } from '../plugins/resources/posts.ts'
@@ -48,6 +49,8 @@ export interface Parts {
   database?: Database
   versions?: readonly Version[]
   cards?: typeof cards
+  /** What passwords are hashed with. */
+  passwordWork?: Work
   /** Where log lines go. */
   logs?: { write(line: string): void }
 }
@@ -107,6 +110,7 @@ export async function buildApp(config: Config, parts: Parts = {}): Promise<Fasti
   await app.register(database, { database: opened })
   await app.register(shutdown, { delay: config.SHUTDOWN_DELAY })
   await app.register(access, { hideForbidden: config.HIDE_FORBIDDEN, allowSignup: config.ALLOW_SIGNUP })
+  await app.register(passwords, { atOnce: config.PASSWORD_HASHES, work: parts.passwordWork })
   await app.register(tokens, {
     privateKeys: config.JWT_PRIVATE_KEY === undefined ? [] : parsePrivateKeys(config.JWT_PRIVATE_KEY),
     seed: deriveKey(secret, 'access tokens'),

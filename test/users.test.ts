@@ -5,6 +5,7 @@ import { createBodyReader } from '../plugins/collection/bodies.ts'
 import { createWrites } from '../plugins/collection/write.ts'
 import { ApiError } from '../plugins/errors.ts'
 import { createAjv } from '../plugins/formats.ts'
+import { createPasswords } from '../plugins/passwords.ts'
 import { usersCard } from '../plugins/resources/users.ts'
 import { testApp } from './helpers/app.ts'
 import { activeProduct, speak, unique, VERSIONS } from './helpers/speak.ts'
@@ -239,6 +240,7 @@ t.test('users', async (t) => {
   t.test("one's own password and address, with a token", async (t) => {
     const admin = speak(client, 1)
     const writes = createWrites(usersCard, database, () => new Error('refused'))
+    const tools = { passwords: createPasswords({ atOnce: 2 }).while(() => true) }
     const reader = createBodyReader({
       ajv: createAjv(),
       read: usersCard.schemas.read,
@@ -248,7 +250,7 @@ t.test('users', async (t) => {
     const { id } = (await admin.post('/users', { name: 'Ada', email: address(), password: PASSWORD })).data
     const actor: Actor = { userId: id, role: 'member', scopes: new Set(['*']), credential: 'token' }
     const change = async (members: Record<string, unknown>) => {
-      const write = { id, actor, parent: undefined, precondition: { check() {} }, tagOf: () => '' }
+      const write = { id, actor, parent: undefined, precondition: { check() {} }, tools, tagOf: () => '' }
       try {
         await writes.update(write, { reader, members, prefix: 'data.attributes.' })
         return 200

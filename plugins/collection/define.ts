@@ -4,6 +4,7 @@ import type { SQL } from 'drizzle-orm'
 import type { PgColumn, PgTable } from 'drizzle-orm/pg-core'
 import type { Violation } from '../../schemas/error.ts'
 import type { Access, Actor, Verb } from '../access.ts'
+import type { Passwords } from '../passwords.ts'
 import type { Mode } from './bodies.ts'
 import type { Store } from './store.ts'
 
@@ -54,6 +55,11 @@ export interface Change<B> {
   changed: ReadonlySet<string>
 }
 
+/** What the app lends to slow work, for as long as somebody waits for the answer. */
+export interface Tools {
+  passwords: Passwords
+}
+
 /** What slow work came to. */
 export interface Prepared<R, B> {
   /** Columns to write beside the members. */
@@ -76,6 +82,7 @@ export interface Actions<R, C, U> {
   prepare?(
     body: Partial<C & U>,
     actor: Actor,
+    tools: Tools,
     seen?: { current: R; change: Change<U & R> },
   ): Promise<Prepared<R, U & R>>
   create?(store: Store<R>, id: string, body: C & Partial<R>, actor: Actor): Promise<R>

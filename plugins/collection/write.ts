@@ -6,7 +6,7 @@ import type { Connection, Database } from '../database/types.ts'
 import { apiError, invalidBody, withPrefix } from '../errors.ts'
 import { isObject } from '../representation/body.ts'
 import { type BodyReader, fill, mergePatch } from './bodies.ts'
-import type { AnyCard, Change, Row } from './define.ts'
+import type { AnyCard, Change, Row, Tools } from './define.ts'
 import { selectOf } from './present.ts'
 import { createStores, same } from './store.ts'
 
@@ -17,6 +17,7 @@ export interface Write {
   /** The parent's id from the path. */
   parent: string | undefined
   precondition: Precondition
+  tools: Tools
   /** The tag of a row as this request would be answered. */
   tagOf: (row: Row) => string
 }
@@ -135,7 +136,7 @@ export function createWrites(card: AnyCard, database: Database, refusal: () => E
   const prepare = async (write: Write, verb: 'replace' | 'update', sent: Sent) => {
     if (!card.actions?.prepare) return undefined
     const seen = settle(await look(database, write.id, false), write, verb, sent)
-    return card.actions.prepare(sent.members, write.actor, seen)
+    return card.actions.prepare(sent.members, write.actor, write.tools, seen)
   }
 
   const change = (verb: 'replace' | 'update') => (write: Write, sent: Sent) =>
@@ -160,7 +161,7 @@ export function createWrites(card: AnyCard, database: Database, refusal: () => E
         const parent = card.parent ? { [card.parent.member]: write.parent } : {}
         const values = { ...card.defaults?.(write.actor), ...members, ...parent, id: write.id }
         await admitNew({ ...values, revision: 1 }, write)
-        const prepared = await card.actions?.prepare?.(members, write.actor)
+        const prepared = await card.actions?.prepare?.(members, write.actor, write.tools)
         const complete = { ...values, ...prepared?.columns }
         const action = card.actions?.create
         return transaction((tx) =>

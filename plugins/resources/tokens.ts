@@ -5,6 +5,7 @@ import { PasswordGrant, RefreshGrant, Token } from '../../schemas/tokens.ts'
 import { createBodyReader } from '../collection/bodies.ts'
 import { queryOf } from '../collection/handlers/shared.ts'
 import { createNoQueryReader } from '../collection/parse.ts'
+import { isAwaited } from '../deadline.ts'
 import { dated, declared, exampleOf } from '../docs/examples.ts'
 import { reply as told } from '../docs/replies.ts'
 import { apiError, invalidBody } from '../errors.ts'
@@ -83,14 +84,16 @@ function describe({ one, schemas }: Representation) {
 }
 
 export async function tokens(app: FastifyInstance, { representation }: { representation: Representation }) {
-  const { database, sessions, accessTokens } = app
+  const { database, passwords, sessions, accessTokens } = app
   const readNoQuery = createNoQueryReader(ajv)
 
   const begin = async (
     request: FastifyRequest,
+    reply: FastifyReply,
     { email, password }: Record<string, unknown>,
   ): Promise<Grant> => {
-    const user = await signIn(database, String(email), String(password))
+    const turn = passwords.while(() => isAwaited(reply))
+    const user = await signIn(database, turn, String(email), String(password))
     if (!user) throw refused('Invalid e-mail or password')
     return sessions.begin(user, { ip: request.ip, userAgent: request.headers['user-agent'] })
   }
@@ -108,7 +111,7 @@ export async function tokens(app: FastifyInstance, { representation }: { represe
     if (violations.length > 0) throw invalidBody(violations)
     const type = grantTypeOf(members, prefix)
     const body = readers[type].read(members, prefix)
-    const grant = type === 'password' ? await begin(request, body) : await refresh(body)
+    const grant = type === 'password' ? await begin(request, reply, body) : await refresh(body)
     const access = accessTokens.issue(grant)
     reply.code(201).header('Cache-Control', 'no-store')
     const issued = {

@@ -6,7 +6,7 @@ import { type Actor, CALLER } from '../access.ts'
 import { type AnyCard, type Change, defineCollection } from '../collection/define.ts'
 import type { Store } from '../collection/store.ts'
 import { apiError, invalidBody } from '../errors.ts'
-import { hashPassword, verifyPassword } from '../passwords.ts'
+import type { Passwords } from '../passwords.ts'
 import { ordersCard } from './orders.ts'
 import { postsCard } from './posts.ts'
 import { userProfilesCard } from './user-profiles.ts'
@@ -68,8 +68,8 @@ function guardConfirmation(current: UserRow, change: Changes, actor: Actor) {
 }
 
 /** It is right. */
-async function confirm(current: UserRow, password: string) {
-  if (!(await verifyPassword(current.password_hash, password))) {
+async function confirm(passwords: Passwords, current: UserRow, password: string) {
+  if (!(await passwords.verify(current.password_hash, password))) {
     throw apiError('FORBIDDEN', { message: 'The current password is wrong' })
   }
 }
@@ -131,11 +131,11 @@ export const usersCard: AnyCard = defineCollection({
       guardConfirmation(current, change, actor)
     },
 
-    async prepare({ password, current_password = '' }, actor, seen) {
+    async prepare({ password, current_password = '' }, actor, { passwords }, seen) {
       const confirmed = seen !== undefined && needsConfirmation(seen.current, seen.change, actor)
-      if (confirmed) await confirm(seen.current, current_password)
+      if (confirmed) await confirm(passwords, seen.current, current_password)
       return {
-        columns: password === undefined ? {} : { password_hash: await hashPassword(password) },
+        columns: password === undefined ? {} : { password_hash: await passwords.hash(password) },
         holds: (current, change) =>
           !needsConfirmation(current, change, actor) ||
           (confirmed && current.password_hash === seen.current.password_hash),

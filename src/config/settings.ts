@@ -90,6 +90,12 @@ export const Settings = Type.Object({
   AUTH_ISSUER: optional('`iss` of its tokens.', { minLength: 1 }),
   AUTH_AUDIENCE: optional('`aud` of its tokens.', { minLength: 1 }),
   ALLOW_SIGNUP: flag('Whether `POST /users` needs no credentials.'),
+  PASSWORD_HASHES: number(
+    "Passwords hashed at once; each takes 19 MiB and one of libuv's threads (`UV_THREADPOOL_SIZE`, 4 if unset).",
+    2,
+    1,
+    64,
+  ),
 
   DEFAULT_API_VERSION: number('The version that serves a request which names none.', 1, 1, 2),
   REQUIRE_IF_MATCH: flag('Whether PUT, PATCH and DELETE without `If-Match` are refused (428).'),

@@ -2,11 +2,14 @@
 import { createDatabase, type Owner, testFolder } from '../helpers/database.ts'
 import { run } from '../helpers/process.ts'
 import { type KillReport, killRounds } from './kill.ts'
+import { type PasswordsReport, type Phase, type Spread, wrongPasswords } from './passwords.ts'
 
 /** `npm run soak` needs a server that it may make databases on; without, it says what it left out. */
 const SERVER = process.env.DATABASE_URL || 'postgres://root@127.0.0.1:5432/postgres'
 const ROUNDS = 20
 const SEEDED = '10000'
+const ATTEMPTS = 1_000
+const CLIENTS = 32
 
 /** What was begun is undone, the last first, whatever happened. */
 async function owning(work: (t: Owner) => Promise<void>): Promise<void> {
@@ -18,7 +21,18 @@ async function owning(work: (t: Owner) => Promise<void>): Promise<void> {
   }
 }
 
-function print(title: string, { restarts, lost, ...counts }: KillReport): void {
+/** Does it on a database of its own on the server. No server where none was named is no failure, but it is said. */
+const onServer = (work: (t: Owner, settings: NodeJS.ProcessEnv) => Promise<void>): Promise<void> =>
+  owning(async (t) => {
+    const DATABASE_URL = await createDatabase(t, SERVER)
+    await work(t, { DATA_DIR: testFolder(t), DATABASE_URL })
+  }).catch((error: unknown) => {
+    if (process.env.DATABASE_URL || !(error instanceof Error) || error.name !== 'DatabaseUnavailable')
+      throw error
+    console.log('  left out: set DATABASE_URL to a PostgreSQL on which databases may be made')
+  })
+
+function printKills(title: string, { restarts, lost, ...counts }: KillReport): void {
   const sorted = restarts.map(Math.round).sort((a, b) => a - b)
   const at = (share: number) => sorted[Math.floor((sorted.length - 1) * share)]
   console.log(
@@ -31,38 +45,65 @@ function print(title: string, { restarts, lost, ...counts }: KillReport): void {
   if (lost.length > 0) process.exitCode = 1
 }
 
-const common = { rounds: ROUNDS, clients: 8, file: 'server.js', onRound: console.log }
+async function kill(): Promise<void> {
+  const common = { rounds: ROUNDS, clients: 8, file: 'server.js', onRound: console.log }
+  console.log(`kill -9 of a server amid the writes of 8 clients, ${ROUNDS} times, on the embedded database`)
+  await owning(async (t) => {
+    const settings = { DATA_DIR: testFolder(t) }
+    const intrude = (round: number) => round % 5 === 0
+    printKills('embedded', await killRounds(t, { ...common, settings, intrude, between: [300, 2_000] }))
+  })
+  console.log(`the same on PostgreSQL, whose own server stays`)
+  await onServer(async (t, settings) =>
+    printKills('PostgreSQL', await killRounds(t, { ...common, settings, between: [300, 2_000] })),
+  )
+}
 
-console.log(`kill -9 of a server amid the writes of 8 clients, ${ROUNDS} times, on the embedded database`)
-await owning(async (t) => {
-  const settings = { DATA_DIR: testFolder(t) }
-  const intrude = (round: number) => round % 5 === 0
-  print('embedded', await killRounds(t, { ...common, settings, intrude, between: [300, 2_000] }))
-})
+async function seed(): Promise<void> {
+  console.log(`npm run seed -- --users ${SEEDED}, on PostgreSQL`)
+  await onServer(async (t, settings) => {
+    const { ended, said } = run(t, 'cli.js', settings, ['seed', '--users', SEEDED])
+    const { code } = await ended
+    console.log(code === 0 ? said.out.trim().split('\n').at(-1) : said.err)
+    if (code !== 0) process.exitCode = 1
+  })
+}
 
-console.log(`the same on PostgreSQL, whose own server stays`)
-await owning(async (t) => {
-  const DATABASE_URL = await createDatabase(t, SERVER)
-  const settings = { DATA_DIR: testFolder(t), DATABASE_URL }
-  print('PostgreSQL', await killRounds(t, { ...common, settings, between: [300, 2_000] }))
-}).catch(missing)
+const milliseconds = ({ mean, p50, p99, max }: Spread) =>
+  [mean, p50, p99, max].map((time) => time.toFixed(1)).join(' / ')
 
-console.log(`npm run seed -- --users ${SEEDED}, on PostgreSQL`)
-await owning(async (t) => {
-  const DATABASE_URL = await createDatabase(t, SERVER)
-  const { ended, said } = run(t, 'cli.js', { DATA_DIR: testFolder(t), DATABASE_URL }, [
-    'seed',
-    '--users',
-    SEEDED,
-  ])
-  const { code } = await ended
-  console.log(code === 0 ? said.out.trim().split('\n').at(-1) : said.err)
-  if (code !== 0) process.exitCode = 1
-}).catch(missing)
+function printPasswords(report: PasswordsReport): void {
+  const { idle, alone, attacked, rate, statuses, unknown, wrong } = report
+  const row = (title: string, { loop, client }: Phase) =>
+    console.log(
+      `  ${title}: event loop late by ${milliseconds(loop)}${client ? `; GET ${milliseconds(client)}` : ''}`,
+    )
+  row('at rest', idle)
+  row('a healthy client alone', alone)
+  row('beside wrong passwords', attacked)
+  console.log(`  ${rate.toFixed(0)} wrong passwords a second; answers ${JSON.stringify(statuses)}`)
+  console.log(`  one at a time: unknown address ${milliseconds(unknown)}; wrong ${milliseconds(wrong)}`)
+  if (Object.keys(statuses).join() !== '401') process.exitCode = 1
+}
 
-/** No server where none was named is no failure, but it is said. */
-function missing(error: unknown): void {
-  if (process.env.DATABASE_URL || !(error instanceof Error) || error.name !== 'DatabaseUnavailable')
-    throw error
-  console.log('  left out: set DATABASE_URL to a PostgreSQL on which databases may be made')
+async function passwords(): Promise<void> {
+  const common = { attempts: ATTEMPTS, clients: CLIENTS, pairs: 300, file: 'server.js', rest: 5_000 }
+  const title = `${ATTEMPTS} wrong passwords, ${CLIENTS} at once`
+  console.log(`${title}, on PostgreSQL; ms: mean / p50 / p99 / max`)
+  await onServer(async (t, settings) => printPasswords(await wrongPasswords(t, { ...common, settings })))
+  console.log(`${title}, on the embedded database`)
+  await owning(async (t) =>
+    printPasswords(await wrongPasswords(t, { ...common, settings: { DATA_DIR: testFolder(t) } })),
+  )
+}
+
+const parts: Readonly<Record<string, () => Promise<void>>> = { kill, seed, passwords }
+
+const asked = process.argv.length > 2 ? process.argv.slice(2) : Object.keys(parts)
+const chosen = asked.map((name) => Object.hasOwn(parts, name) && parts[name])
+if (chosen.includes(false)) {
+  console.error(`npm run soak -- [part ...]; the parts are ${Object.keys(parts).join(', ')}`)
+  process.exitCode = 2
+} else {
+  for (const part of chosen) if (part) await part()
 }

@@ -4,6 +4,7 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { v7 as uuid } from 'uuid'
 import type { Actor } from '../../access.ts'
 import { readPrecondition } from '../../conditional.ts'
+import { isAwaited } from '../../deadline.ts'
 import { ApiError, invalidBody } from '../../errors.ts'
 import { isObject, readObject } from '../../representation/body.ts'
 import type { ReadBody } from '../../representation/types.ts'
@@ -59,7 +60,7 @@ export function createWriteHandlers(
   ajv: Ajv,
 ) {
   const { representation, publicUrl } = options
-  const { database, refusal, addressing } = app
+  const { database, refusal, addressing, passwords } = app
   const writes = createWrites(card, database, refusal)
   const places = createPlaces(card)
   const telling = createTelling(card, representation)
@@ -76,10 +77,17 @@ export function createWriteHandlers(
     })
   const readers = { create: reader('create'), replace: reader('replace'), update: reader('update') }
 
-  const writeOf = (request: FastifyRequest, place: Place, actor: Actor, required: boolean): Write => ({
+  const writeOf = (
+    request: FastifyRequest,
+    reply: FastifyReply,
+    place: Place,
+    actor: Actor,
+    required: boolean,
+  ): Write => ({
     ...place,
     actor,
     precondition: readPrecondition(request, required),
+    tools: { passwords: passwords.while(() => isAwaited(reply)) },
     tagOf: (row) => telling.plainTag(request, row),
   })
 
@@ -96,7 +104,7 @@ export function createWriteHandlers(
     const read = representation.body(sent, card.name, undefined)
     const members = readMembers(readers.create, withoutWithheld(card, actor, read))
     places.ensureIds(parent)
-    const write = writeOf(request, { id: uuid(), parent }, actor, false)
+    const write = writeOf(request, reply, { id: uuid(), parent }, actor, false)
     const row = await writes.create(write, { members, prefix: read.prefix })
     const { form } = addressing.of(request.raw)
     const path = card.parent ? `/${card.parent.to().name}/${parent}/${card.name}` : `/${card.name}`
@@ -114,7 +122,7 @@ export function createWriteHandlers(
     const reader = readers[verb]
     const members = readMembers(reader, read, known)
     places.ensureIds(place.id, place.parent)
-    const write = writeOf(request, place, actor, options.requireIfMatch)
+    const write = writeOf(request, reply, place, actor, options.requireIfMatch)
     const row = await writes[verb](write, { reader, members, prefix: read.prefix })
     return written(request, reply, row)
   }
@@ -124,7 +132,7 @@ export function createWriteHandlers(
     const place = places.of(request, actor)
     readNoQuery(queryOf(request), request.originalUrl)
     places.ensureIds(place.id, place.parent)
-    await writes.remove(writeOf(request, place, actor, options.requireIfMatch))
+    await writes.remove(writeOf(request, reply, place, actor, options.requireIfMatch))
     return reply.code(204).header('Cache-Control', CACHE_CONTROL).send()
   }
 
