@@ -55,15 +55,21 @@ const badKey = () => challenge('Invalid or expired API key')
 const bearerOf = (authorization: string): string | undefined =>
   /^bearer +([^ ]+) *$/i.exec(authorization)?.[1]
 
+/** What a request shows; an empty key is none. */
+const shown = ({ headers }: FastifyRequest) => {
+  const { authorization, 'x-api-key': key } = headers
+  return { authorization, key: typeof key === 'string' && key !== '' ? key : undefined }
+}
+
 async function auth(app: FastifyInstance, options: AuthOptions) {
   const { keys, tokens } = app.credentials
 
   const authenticate = async (request: FastifyRequest): Promise<Actor> => {
-    const { authorization, 'x-api-key': key } = request.headers
+    const { authorization, key } = shown(request)
     if (authorization !== undefined && key !== undefined) {
       throw apiError('INVALID_REQUEST', { message: 'Send either Authorization or X-API-Key, not both' })
     }
-    if (typeof key === 'string' && key !== '') {
+    if (key !== undefined) {
       const actor = await keys.read(key)
       if (!actor) throw badKey()
       return actor
@@ -78,9 +84,9 @@ async function auth(app: FastifyInstance, options: AuthOptions) {
   /** Whether a route is open to who shows no credentials. */
   const isOpen = (request: FastifyRequest): boolean => {
     const { access } = request.routeOptions.config
-    const { authorization, 'x-api-key': key } = request.headers
-    if (!options.allowSignup || access === undefined || authorization !== undefined || key !== undefined)
-      return false
+    const { authorization, key } = shown(request)
+    if (!options.allowSignup || access === undefined) return false
+    if (authorization !== undefined || key !== undefined) return false
     const guard = app.guards.get(access)
     const verb = verbOf(access)
     return guard !== undefined && verb !== undefined && ruleFor(guard.access, verb, ANYBODY) !== false
