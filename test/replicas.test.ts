@@ -30,7 +30,7 @@ interface Case {
 }
 
 t.test('two processes, one database', { skip, jobs: 2 }, async (t) => {
-  const settings = {
+  const settings: NodeJS.ProcessEnv = {
     ...(await ownSettings(t)),
     ADMIN_API_KEY: ADMIN_KEY,
     LOG_LEVEL: 'warn',
