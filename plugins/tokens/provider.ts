@@ -70,15 +70,15 @@ export function createProvider({ jwksUrl, issuer, audience }: ProviderOptions) {
         return { email: email.trim().normalize('NFC').toLowerCase(), expiresAt: exp }
       } catch (error) {
         if (ofToken.some((kind) => error instanceof kind)) return undefined
-        // All else is an answer that is of no use: no key set, or a key that no signature can be verified with.
-        const answered = !(error instanceof OutOfReach)
-        throw answered
-          ? apiError('BAD_GATEWAY', { message: 'The identity provider answered badly', cause: error })
-          : apiError('SERVICE_UNAVAILABLE', {
-              message: 'The identity provider is out of reach',
-              retryAfter: 5,
-              cause: error,
-            })
+        if (error instanceof OutOfReach) {
+          throw apiError('SERVICE_UNAVAILABLE', {
+            message: 'The identity provider is out of reach',
+            retryAfter: 5,
+            cause: error,
+          })
+        }
+        // An answer that is of no use: no key set, or a key that no signature can be verified with.
+        throw apiError('BAD_GATEWAY', { message: 'The identity provider answered badly', cause: error })
       }
     },
   }
