@@ -1,7 +1,7 @@
 /** Strings of a body in one form: NFC, LF, trimmed; and those that no JSON reader should have to bear, refused. */
 import type { TSchema } from '@sinclair/typebox'
 import type { Violation } from '../../schemas/error.ts'
-import { canonicalLocale } from '../formats.ts'
+import { canonicalLocale, isDateTime } from '../formats.ts'
 import { isObject } from '../representation/body.ts'
 
 // Control characters, save, where lines are welcome, the newline and the tab.
@@ -10,7 +10,8 @@ const controlInLines = /(?![\n\t])\p{Cc}/u
 
 /** Forms that a format has of its own. */
 const canonical: Record<string, (text: string) => string> = {
-  'date-time': (text) => (Number.isNaN(Date.parse(text)) ? text : new Date(text).toISOString()),
+  // What is none stays as it is, to be refused: JavaScript reads much more than RFC 3339.
+  'date-time': (text) => (isDateTime(text) ? new Date(text).toISOString() : text),
   email: (text) => text.toLowerCase(),
   uuid: (text) => text.toLowerCase(),
   'bcp-47': (text) => canonicalLocale(text) ?? text,

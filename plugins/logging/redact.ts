@@ -21,15 +21,19 @@ const NAMES = [
 ].map((name) => name.toLowerCase())
 
 const SECRET = new Set(NAMES)
-/** A credential inside a text: after a scheme's name, or between `//` and `@` of a URL. */
-const IN_TEXT = /\b(Bearer|Basic)\s+[\w.~+/=-]{8,}|(:\/\/)[^\s/@"]+@/gi
+/**
+ * A credential inside a text: after a scheme's name, or between `//` and `@` of a URL; and what is known by its look
+ * wherever it stands, such as in a path: an API key, a refresh token, a JWT.
+ */
+const IN_TEXT = /\b(Bearer|Basic)\s+[\w.~+/=-]{8,}|(:\/\/)[^\s/@"]+@|(?:rak_|rrt_|eyJ)[\w-]{16,}[\w.-]*/gi
 const SUSPECT = new RegExp(`"(?:${NAMES.join('|')})":|${IN_TEXT.source}`, 'i')
 const CENSORED = '[redacted]'
 
 function censorText(text: string): string {
-  return text.replace(IN_TEXT, (_all, scheme: string | undefined) =>
-    scheme === undefined ? `://${CENSORED}@` : `${scheme} ${CENSORED}`,
-  )
+  return text.replace(IN_TEXT, (_all, scheme: string | undefined, ofUrl: string | undefined) => {
+    if (scheme !== undefined) return `${scheme} ${CENSORED}`
+    return ofUrl === undefined ? CENSORED : `${ofUrl}${CENSORED}@`
+  })
 }
 
 function censor(name: string, value: unknown): unknown {

@@ -1,5 +1,5 @@
 /** An external identity provider: its tokens, verified by the keys that it publishes, for users known here. */
-import { createRemoteJWKSet, errors, jwtVerify } from 'jose'
+import { createRemoteJWKSet, customFetch, errors, type FetchImplementation, jwtVerify } from 'jose'
 import { apiError } from '../errors.ts'
 
 export interface ProviderOptions {
@@ -28,12 +28,26 @@ const ofToken = [
   errors.JWKSMultipleMatchingKeys,
 ]
 
+/** The provider gave no answer. */
+class OutOfReach extends Error {
+  override readonly name = 'OutOfReach'
+}
+
+const reach: FetchImplementation = async (url, options) => {
+  try {
+    return await fetch(url, options)
+  } catch (cause) {
+    throw new OutOfReach('no answer', { cause })
+  }
+}
+
 export function createProvider({ jwksUrl, issuer, audience }: ProviderOptions) {
   // An unknown `kid` fetches the keys anew, at most once a minute: keys rotate without a restart here.
   const keys = createRemoteJWKSet(new URL(jwksUrl), {
     timeoutDuration: PATIENCE,
     cooldownDuration: REFETCH,
     cacheMaxAge: KEEP,
+    [customFetch]: reach,
   })
 
   return {
@@ -56,15 +70,15 @@ export function createProvider({ jwksUrl, issuer, audience }: ProviderOptions) {
         return { email: email.trim().normalize('NFC').toLowerCase(), expiresAt: exp }
       } catch (error) {
         if (ofToken.some((kind) => error instanceof kind)) return undefined
-        // jose tells an answer that is no key set by its own errors; what is left is the network's.
-        const answered = error instanceof errors.JOSEError && !(error instanceof errors.JWKSTimeout)
-        throw answered
-          ? apiError('BAD_GATEWAY', { message: 'The identity provider answered badly', cause: error })
-          : apiError('SERVICE_UNAVAILABLE', {
-              message: 'The identity provider is out of reach',
-              retryAfter: 5,
-              cause: error,
-            })
+        if (error instanceof OutOfReach) {
+          throw apiError('SERVICE_UNAVAILABLE', {
+            message: 'The identity provider is out of reach',
+            retryAfter: 5,
+            cause: error,
+          })
+        }
+        // An answer that is of no use: no key set, or a key that no signature can be verified with.
+        throw apiError('BAD_GATEWAY', { message: 'The identity provider answered badly', cause: error })
       }
     },
   }

@@ -4,15 +4,24 @@ import { Writable } from 'node:stream'
 
 const nowhere = new Writable({ write: (_chunk, _encoding, done) => done() })
 
-/** @returns what was typed, without the end of its line; '' where nothing was */
+/**
+ * @returns what was typed, without the end of its line; '' where nothing was
+ * @throws where it was interrupted: that is no answer, and an empty one would be taken for one
+ */
 export async function askSecret(question: string): Promise<string> {
   const { stdin, stderr } = process
   const asking = stdin.isTTY === true
-  if (asking) stderr.write(question)
-  // What is typed is echoed to `nowhere`.
+  // What is typed is echoed to `nowhere`, from here on: asked any earlier, a fast answer would still be shown.
   const lines = createInterface({ input: stdin, output: nowhere, terminal: asking })
+  if (asking) stderr.write(question)
+  let interrupted = false
+  lines.once('SIGINT', () => {
+    interrupted = true
+    lines.close()
+  })
   try {
     for await (const line of lines) return line
+    if (interrupted) throw new Error('interrupted, and nothing was made')
     return ''
   } finally {
     lines.close()

@@ -21,6 +21,12 @@ function find(
 /** The options' values, or undefined where help is asked for. */
 function read({ options }: Command, args: string[]): Values | undefined {
   const known: NonNullable<ParseArgsConfig['options']> = { help: { type: 'boolean' } }
+  // Before anything else is said of it: what follows is a secret, and would be said again.
+  if (args.some((arg) => /^--?p(ass(word|phrase)?)?(=|$)/.test(arg))) {
+    throw new UsageError(
+      'A password is not an argument, since `ps` shows those to everybody: it is asked for, or piped in as the first line of standard input',
+    )
+  }
   for (const [name, { default: usual }] of Object.entries(options)) {
     known[name] = { type: 'string', ...(usual !== undefined && { default: usual }) }
   }
