@@ -223,7 +223,8 @@ export const sessions = pgTable(
     /** How often the refresh token was rotated; each token knows its own number. */
     generation: integer().notNull().default(0),
     refresh_hash: text().notNull(),
-    rotated_at: moment().notNull().defaultNow(),
+    /** When it was rotated, the latest first: as many as may still be used again. */
+    rotations: moment().array().notNull().default([]),
     last_used_at: moment().notNull().defaultNow(),
     /** When it ends if it is not used before; never later than `ends_at`. */
     expires_at: moment().notNull(),

@@ -10,6 +10,8 @@ import { problemsOf } from './helpers/lists.ts'
 import { sharedDatabase } from './helpers/shared.ts'
 
 const PASSWORD = 'correct horse battery'
+/** Makes the uses of a session's refresh tokens as old as the grace and a second more. */
+const AGE = `update sessions set rotations = array(select unnest(rotations) - interval '11 seconds') where id = $1`
 let count = 0
 
 async function withPassword({ admin, base }: Pick<TestApp, 'admin' | 'base'>) {
@@ -116,15 +118,23 @@ t.test('tokens', async (t) => {
     const { body } = await (await withPassword(app)).signIn()
     const { refresh_token: first, session_id: session, access_token: access } = body.data
     const second = (await refresh(first)).body.data.refresh_token
-    await database.run(`update sessions set rotated_at = rotated_at - interval '11 seconds' where id = $1`, [
-      session,
-    ])
+    await database.run(AGE, [session])
     t.equal((await refresh(first, other.anybody)).status, 401)
     t.equal((await refresh(second)).status, 401, 'the whole family is gone')
     t.equal((await bearer(base, access).get('/users/me')).status, 401)
   })
 
-  t.test('an older ancestor ends the session at once; a forged one ends nothing', async (t) => {
+  t.test('each token again within the grace yields its own successor, whatever came after', async (t) => {
+    const { body } = await (await withPassword(app)).signIn()
+    const first: string = body.data.refresh_token
+    const second = (await refresh(first)).body.data.refresh_token
+    const third = (await refresh(second)).body.data.refresh_token
+    t.equal((await refresh(first, other.anybody)).body.data.refresh_token, second)
+    t.equal((await refresh(second)).body.data.refresh_token, third)
+    t.equal((await refresh(third)).status, 201)
+  })
+
+  t.test('an older ancestor ends the session after the grace; a forged one ends nothing', async (t) => {
     const { body } = await (await withPassword(app)).signIn()
     const first: string = body.data.refresh_token
     const forged = `${first.slice(0, -3)}${first.endsWith('AAA') ? 'BBB' : 'AAA'}`
@@ -134,6 +144,7 @@ t.test('tokens', async (t) => {
     t.equal((await refresh(forged)).status, 401)
     t.equal((await refresh('rrt_nonsense')).status, 401)
     t.equal((await refresh(third)).status, 201, 'nothing was ended by those')
+    await database.run(AGE, [body.data.session_id])
     t.equal((await refresh(first)).status, 401)
     t.equal((await refresh(third)).status, 401)
   })

@@ -8,6 +8,8 @@ export const IDLE_LIFE = 30 * 24 * 3600
 const WHOLE_LIFE = 90 * 24 * 3600
 /** Seconds in which a token may be used again: two tabs refresh at once, a reply is lost. */
 const GRACE = 10
+/** How many of the latest rotations are remembered: beyond these, a token is not good even within the grace. */
+const KEPT = 20
 
 export interface Origin {
   ip: string
@@ -34,14 +36,15 @@ const BEGIN = `insert into sessions (id, user_id, refresh_hash, expires_at, ends
 const PRUNE = `delete from sessions where user_id = $1 and expires_at <= now()`
 
 // One statement decides which of several uses of a token rotates it: the others find another generation.
-const ROTATE = `update sessions s set generation = generation + 1, refresh_hash = $3, rotated_at = now(),
+const ROTATE = `update sessions s set generation = generation + 1, refresh_hash = $3,
+    rotations = array_prepend(now(), s.rotations[1:${KEPT - 1}]),
     last_used_at = now(), expires_at = ${lives}, revision = s.revision + 1, updated_at = clock_timestamp()
   from users u where u.id = s.user_id and u.status = 'active'
     and s.id = $1 and s.generation = $2 and s.refresh_hash = $4 and s.expires_at > now()
   returning s.user_id, u.role, ${seconds}`
 
 const FIND = `select s.generation, s.refresh_hash, s.user_id, u.role, u.status, ${seconds},
-    s.rotated_at > now() - make_interval(secs => ${GRACE}) as fresh
+    s.rotations[s.generation - $2::int] > now() - make_interval(secs => ${GRACE}) as fresh
   from sessions s join users u on u.id = s.user_id where s.id = $1 and s.expires_at > now()`
 
 const END = `delete from sessions where id = $1`
@@ -55,14 +58,17 @@ export function createSessions(database: Database, tokens: RefreshTokens) {
     refreshExpiresIn: Number(left),
   })
 
+  /** The token of a later generation that a token leads to. */
+  const descendant = (token: RefreshToken, generation: number): RefreshToken =>
+    token.generation < generation ? descendant(tokens.successor(token), generation) : token
+
   /** A use of a token that is not the current one: its successor within the grace, else the end of the session. */
   const again = async (connection: Connection, token: RefreshToken): Promise<Grant | undefined> => {
-    const [found] = await connection.run(FIND, [token.sessionId])
+    const [found] = await connection.run(FIND, [token.sessionId, token.generation])
     if (found?.status !== 'active') return undefined
-    const successor = tokens.successor(token)
-    const isPrevious =
-      found.generation === successor.generation && found.refresh_hash === tokens.hash(successor)
-    if (isPrevious && found.fresh === true) return grant(successor, found.user_id, found.role, found.seconds)
+    const current = tokens.hash(descendant(token, Number(found.generation)))
+    if (found.fresh === true && current === found.refresh_hash)
+      return grant(tokens.successor(token), found.user_id, found.role, found.seconds)
     await connection.run(END, [token.sessionId])
     return undefined
   }

@@ -1,0 +1,1 @@
+ALTER TABLE "sessions" ADD COLUMN "rotations" timestamp(6) with time zone[] DEFAULT '{}' NOT NULL;
