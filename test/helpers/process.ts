@@ -19,8 +19,8 @@ export interface Running {
 }
 
 /**
- * Runs a module of `src`, or, as `.js`, of `dist/src`, with these settings and none of this process's; killed after
- * the test if it still runs.
+ * Runs a module of `src` as `npm start` does, built (`npm test` builds first), with these settings and none of this
+ * process's; killed after the test if it still runs.
  */
 export function run(
   t: Owner,
@@ -29,8 +29,8 @@ export function run(
   args: readonly string[] = [],
 ): Running {
   const env = { PATH: process.env.PATH, ...settings }
-  const module = file.endsWith('.js') ? [`dist/src/${file}`] : ['--import=tsx', `src/${file}`]
-  const child = spawn(process.execPath, [...module, ...args], { cwd: root, env })
+  const module = `dist/src/${file.replace(/\.ts$/, '.js')}`
+  const child = spawn(process.execPath, [module, ...args], { cwd: root, env })
   const said = { out: '', err: '' }
   child.stdout.setEncoding('utf8').on('data', (text: string) => {
     said.out += text
