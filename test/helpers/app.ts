@@ -110,6 +110,13 @@ async function insertPerson(database: Database, role: Role, scopes: readonly str
   return { id, key }
 }
 
+/** A test may ask as often as it likes, save where limits are what it is about. */
+const WITHOUT_LIMITS = Object.fromEntries(
+  ['', '_BURST', '_ANONYMOUS', '_TOKENS', '_AUTH_FAILURES']
+    .map((name) => [`RATE_LIMIT${name}`, '1000000000'])
+    .concat([['LOGIN_FAILURES', '100000000']]),
+)
+
 /** Starts the app on a free port; it ends with the test. `settings` are environment variables. */
 export async function testApp(
   t: Owner,
@@ -123,6 +130,7 @@ export async function testApp(
     ADMIN_API_KEY: ADMIN_KEY,
     APP_SECRET: 'test-secret-test-secret-test-secret-test',
     DATA_DIR: testFolder(t),
+    ...WITHOUT_LIMITS,
     ...settings,
   })
   const app = await buildApp(config, { ...parts, database })
