@@ -9,6 +9,7 @@ import { hashKey, makeKey, prefixOf } from '../../plugins/keys.ts'
 import { buildApp, type Parts } from '../../src/app.ts'
 import { readConfig } from '../../src/config.ts'
 import { type Owner, testDatabase, testFolder } from './database.ts'
+import { WITHOUT_LIMITS } from './limits.ts'
 
 export const ADMIN_KEY = 'test-admin-key-test-admin-key-test-admin-key'
 
@@ -109,13 +110,6 @@ async function insertPerson(database: Database, role: Role, scopes: readonly str
   )
   return { id, key }
 }
-
-/** A test may ask as often as it likes, save where limits are what it is about. */
-const WITHOUT_LIMITS = Object.fromEntries(
-  ['', '_BURST', '_ANONYMOUS', '_TOKENS', '_AUTH_FAILURES']
-    .map((name) => [`RATE_LIMIT${name}`, '1000000000'])
-    .concat([['LOGIN_FAILURES', '100000000']]),
-)
 
 /** Starts the app on a free port; it ends with the test. `settings` are environment variables. */
 export async function testApp(
