@@ -1,4 +1,4 @@
-/** Credentials to `request.actor`: who calls, or 401. */
+/** Credentials to `request.actor`: who calls, or 401, or 429 for who was refused too often. */
 import type { IncomingHttpHeaders } from 'node:http'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
@@ -54,7 +54,8 @@ const keyOf = ({ 'x-api-key': key }: IncomingHttpHeaders): string | undefined =>
   typeof key === 'string' && key !== '' ? key : undefined
 
 async function auth(app: FastifyInstance) {
-  const { keys, tokens } = app.credentials
+  const { limits, credentials } = app
+  const { keys, tokens } = credentials
 
   const authenticate = async (request: FastifyRequest): Promise<Actor> => {
     const { authorization } = request.headers
@@ -64,13 +65,22 @@ async function auth(app: FastifyInstance) {
     }
     if (key !== undefined) {
       const actor = await keys.read(key)
-      if (!actor) throw badKey()
+      if (!actor) {
+        await limits.failure(request)
+        throw badKey()
+      }
       return actor
     }
-    if (authorization === undefined || !/^bearer\b/i.test(authorization)) throw missing()
+    if (authorization === undefined || !/^bearer\b/i.test(authorization)) {
+      await limits.stranger(request)
+      throw missing()
+    }
     const token = bearerOf(authorization)
     const actor = token === undefined ? undefined : await tokens.read(token)
-    if (!actor) throw badToken()
+    if (!actor) {
+      await limits.failure(request)
+      throw badToken()
+    }
     return actor
   }
 
@@ -94,4 +104,4 @@ async function auth(app: FastifyInstance) {
   })
 }
 
-export default fp(auth, { name: 'auth', dependencies: ['errors', 'credentials', 'access'] })
+export default fp(auth, { name: 'auth', dependencies: ['errors', 'credentials', 'access', 'limits'] })

@@ -14,6 +14,7 @@ import errors, { frameworkErrors } from '../plugins/errors.ts'
 import { serializerOptions } from '../plugins/formats.ts'
 import head from '../plugins/head.ts'
 import health from '../plugins/health.ts'
+import limits, { limited } from '../plugins/limits.ts'
 import { logging } from '../plugins/logging.ts'
 import methods from '../plugins/methods.ts'
 import passwords, { type Work } from '../plugins/passwords.ts'
@@ -49,6 +50,8 @@ export interface Parts {
   database?: Database
   versions?: readonly Version[]
   cards?: typeof cards
+  /** The time that rate limits go by, in milliseconds since the epoch. */
+  now?: () => number
   /** What passwords are hashed with. */
   passwordWork?: Work
   /** Where log lines go. */
@@ -72,6 +75,19 @@ function providerOf({ AUTH_JWKS_URL: jwksUrl, AUTH_ISSUER: issuer, AUTH_AUDIENCE
   if (jwksUrl === undefined || issuer === undefined || audience === undefined) return undefined
   return createProvider({ jwksUrl, issuer, audience })
 }
+
+/** How often whom. */
+const limitsOf = (config: Config) => ({
+  users: {
+    limit: config.RATE_LIMIT,
+    life: config.RATE_LIMIT_WINDOW * 1000,
+    burst: config.RATE_LIMIT_BURST,
+  },
+  anonymous: config.RATE_LIMIT_ANONYMOUS,
+  tokens: config.RATE_LIMIT_TOKENS,
+  authFailures: config.RATE_LIMIT_AUTH_FAILURES,
+  redisUrl: config.REDIS_URL,
+})
 
 /** The whole service, ready to listen: what the server runs and what the tests call. */
 export async function buildApp(config: Config, parts: Parts = {}): Promise<FastifyInstance> {
@@ -119,6 +135,11 @@ export async function buildApp(config: Config, parts: Parts = {}): Promise<Fasti
     audience: config.JWT_AUDIENCE,
     ttl: config.ACCESS_TOKEN_TTL,
   })
+  await app.register(limits, {
+    ...limitsOf(config),
+    attempts: { failures: config.LOGIN_FAILURES, secret: deriveKey(secret, 'rate limits') },
+    now: parts.now ?? Date.now,
+  })
   await app.register(credentials, {
     adminKey: config.ADMIN_API_KEY,
     adminEmail: config.ADMIN_EMAIL,
@@ -139,6 +160,7 @@ export async function buildApp(config: Config, parts: Parts = {}): Promise<Fasti
         await scope.register(versionScope, { version, publicUrl: config.PUBLIC_URL })
         await scope.register(content)
         await scope.register(auth)
+        await scope.register(limited)
         await scope.register(guard)
         await scope.register(document, {
           version,

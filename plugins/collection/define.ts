@@ -58,6 +58,8 @@ export interface Change<B> {
 /** What the app lends to slow work, for as long as somebody waits for the answer. */
 export interface Tools {
   passwords: Passwords
+  /** Has a password of an account verified, unless too many were wrong (429); those that are not right count. */
+  attempt(account: string, verify: () => Promise<boolean>): Promise<boolean>
 }
 
 /** What slow work came to. */

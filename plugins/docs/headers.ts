@@ -15,6 +15,13 @@ const text = (description: string, example: string, required = false): Header =>
   ...(required ? { required } : {}),
 })
 
+const count = (description: string, example: number): Header => ({
+  description,
+  schema: { type: 'integer' },
+  example,
+  required: true,
+})
+
 const constant = (description: string, value: string): Header => ({
   description,
   schema: { type: 'string', enum: [value] },
@@ -60,6 +67,9 @@ export const headers = {
     required: true,
   },
   Vary: text('Which headers of the request the reply depends on', 'Accept, Authorization, X-API-Key', true),
+  'X-RateLimit-Limit': count('How many requests the window takes that this one counts in', 600),
+  'X-RateLimit-Remaining': count('How many of them are left', 599),
+  'X-RateLimit-Reset': count('When the window ends, in seconds since 1970', 1_795_255_260),
   ETag: text('The entity tag, for `If-Match` and `If-None-Match`', '"3-qHXEPvBzWe2L"', true),
   'Last-Modified': text(
     'When it last changed, for `If-Modified-Since`; not beside `include`',

@@ -12,7 +12,13 @@ const everywhere = [
   'Cache-Control',
   ...(Object.keys(securityHeaders) as (keyof typeof securityHeaders)[]),
 ]
-const inVersions: HeaderName[] = ['API-Version', 'Vary']
+const inVersions: HeaderName[] = [
+  'API-Version',
+  'Vary',
+  'X-RateLimit-Limit',
+  'X-RateLimit-Remaining',
+  'X-RateLimit-Reset',
+]
 
 export interface Example {
   summary: string
@@ -136,6 +142,11 @@ const statuses: Record<number, Status> = {
     description: 'If-Match is required here',
     examples: { unconditional: { code: 'PRECONDITION_REQUIRED' } },
   },
+  429: {
+    description: 'Too many requests, or too many that failed; Retry-After says when to go on',
+    headers: ['Retry-After'],
+    examples: { exceeded: { code: 'RATE_LIMIT_EXCEEDED' } },
+  },
   431: {
     description: 'The header fields are larger than 16 KiB',
     early: true,
@@ -186,4 +197,4 @@ export function failure(status: number, envelope: Envelope = plain) {
 }
 
 /** What any operation of a version may end in. */
-export const everyFailure = [400, 401, 403, 406, 408, 414, 431, 500, 503]
+export const everyFailure = [400, 401, 403, 406, 408, 414, 429, 431, 500, 503]

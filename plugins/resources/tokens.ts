@@ -79,12 +79,12 @@ function describe({ one, schemas }: Representation) {
         },
       }),
     },
-    failures: [400, 401, 406, 413, 415, 422, 500, 503],
+    failures: [400, 401, 406, 413, 415, 422, 429, 500, 503],
   }
 }
 
 export async function tokens(app: FastifyInstance, { representation }: { representation: Representation }) {
-  const { database, passwords, sessions, accessTokens } = app
+  const { database, passwords, sessions, accessTokens, limits } = app
   const readNoQuery = createNoQueryReader(ajv)
 
   const begin = async (
@@ -93,13 +93,17 @@ export async function tokens(app: FastifyInstance, { representation }: { represe
     { email, password }: Record<string, unknown>,
   ): Promise<Grant> => {
     const turn = passwords.while(() => isAwaited(reply))
-    const user = await signIn(database, turn, String(email), String(password))
+    const user = await limits.passwordGrant(request, String(email), () =>
+      signIn(database, turn, String(email), String(password)),
+    )
     if (!user) throw refused('Invalid e-mail or password')
     return sessions.begin(user, { ip: request.ip, userAgent: request.headers['user-agent'] })
   }
 
-  const refresh = async ({ refresh_token: text }: Record<string, unknown>): Promise<Grant> => {
-    const grant = await sessions.refresh(String(text))
+  const refresh = async (request: FastifyRequest, body: Record<string, unknown>): Promise<Grant> => {
+    const text = String(body.refresh_token)
+    const owner = await sessions.ownerOf(text)
+    const grant = await limits.refreshGrant(request, owner, () => sessions.refresh(text))
     if (!grant) throw refused('Invalid or expired refresh token')
     return grant
   }
@@ -111,7 +115,7 @@ export async function tokens(app: FastifyInstance, { representation }: { represe
     if (violations.length > 0) throw invalidBody(violations)
     const type = grantTypeOf(members, prefix)
     const body = readers[type].read(members, prefix)
-    const grant = type === 'password' ? await begin(request, reply, body) : await refresh(body)
+    const grant = type === 'password' ? await begin(request, reply, body) : await refresh(request, body)
     const access = accessTokens.issue(grant)
     reply.code(201).header('Cache-Control', 'no-store')
     const issued = {

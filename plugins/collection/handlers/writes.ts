@@ -60,7 +60,7 @@ export function createWriteHandlers(
   ajv: Ajv,
 ) {
   const { representation, publicUrl } = options
-  const { database, refusal, addressing, passwords } = app
+  const { database, refusal, addressing, passwords, limits } = app
   const writes = createWrites(card, database, refusal)
   const places = createPlaces(card)
   const telling = createTelling(card, representation)
@@ -87,7 +87,10 @@ export function createWriteHandlers(
     ...place,
     actor,
     precondition: readPrecondition(request, required),
-    tools: { passwords: passwords.while(() => isAwaited(reply)) },
+    tools: {
+      passwords: passwords.while(() => isAwaited(reply)),
+      attempt: (account, verify) => limits.attempt(request, account, verify),
+    },
     tagOf: (row) => telling.plainTag(request, row),
   })
 
