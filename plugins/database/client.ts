@@ -1,6 +1,7 @@
 /** A postgres.js client with exactly one socket in its life, and the settings that every connection of the house has. */
 import { Socket } from 'node:net'
 import postgres from 'postgres'
+import { parse as parseArray } from 'postgres-array'
 import type { Address } from './address.ts'
 import { DatabaseUnavailable } from './errors.ts'
 import { PARSERS, PLAIN } from './values.ts'
@@ -28,10 +29,27 @@ const IDLE_IN_TRANSACTION = 10_000
 /** Seconds: a minute after this machine is gone, or the way to it, the server has its connections back. */
 const KEEPALIVE = { tcp_keepalives_idle: 30, tcp_keepalives_interval: 10, tcp_keepalives_count: 3 }
 
+/** Arrays by the number of their type, with that of their elements. */
+const ARRAYS: Readonly<Record<number, number>> = {
+  ...{ 1000: 16, 1005: 21, 1007: 23, 1016: 20, 1021: 700, 1022: 701, 1231: 1700 },
+  ...{ 1009: 25, 1015: 1043, 2951: 2950, 199: 114, 3807: 3802, 1115: 1114, 1182: 1082, 1185: 1184 },
+}
+/** What postgres.js makes numbers of by itself. */
+const NUMBERS = new Set([21, 23, 700, 701])
+
+const parserOf = (oid: number): ((text: string) => unknown) => {
+  const element = ARRAYS[oid]
+  if (element !== undefined) {
+    const parse = parserOf(element)
+    return (text) => parseArray(text, parse)
+  }
+  return PARSERS[oid] ?? (NUMBERS.has(oid) ? Number : String)
+}
+
 const TYPES = Object.fromEntries(
-  PLAIN.map((oid) => {
-    const parse = PARSERS[oid]
-    return [String(oid), { to: oid, from: parse ? [oid] : [], serialize: String, parse: parse ?? String }]
+  [...PLAIN, ...Object.keys(ARRAYS).map(Number)].map((oid) => {
+    const from = oid in PARSERS || oid in ARRAYS ? [oid] : []
+    return [String(oid), { to: oid, from, serialize: String, parse: parserOf(oid) }]
   }),
 )
 
@@ -58,6 +76,8 @@ export function createClient(options: ClientOptions): Client {
     max_lifetime: null,
     backoff: false,
     types: TYPES,
+    // Its question for array types has nobody who hears of its failure: a connection lost meanwhile ends the process.
+    fetch_types: false,
     connection: {
       application_name: 'resource-api',
       client_encoding: 'UTF8',

@@ -51,7 +51,7 @@ export async function startProxy(t: Owner, target: string) {
   let count = 0
   let server: Server | undefined
   const sockets = new Set<Socket>()
-  const is = (...modes: Mode[]) => modes.includes(mode)
+  const stranded = new WeakSet<Socket>()
 
   const accept = (near: Socket) => {
     count += 1
@@ -59,6 +59,7 @@ export async function startProxy(t: Owner, target: string) {
     if (mode === 'hangUp') return void near.end()
     if (mode === 'reset') return void near.resetAndDestroy()
     const far = createConnection(to)
+    const is = (...modes: Mode[]) => modes.includes(stranded.has(near) ? 'silent' : mode)
     for (const socket of [near, far]) sockets.add(socket.setNoDelay(true))
     const forward = delayed(far, () => slowness)
     const answer = delayed(near, () => slowness)
@@ -94,6 +95,7 @@ export async function startProxy(t: Owner, target: string) {
   t.teardown(stop)
   return {
     url: url.href,
+    target,
     /** So many were accepted so far. */
     connections: () => count,
     async set(next: Mode) {
@@ -111,6 +113,10 @@ export async function startProxy(t: Owner, target: string) {
     /** Passes so many bytes more of what is answered, then resets that connection, and every other that is answered. */
     resetAfter(bytes: number) {
       left = bytes
+    },
+    /** Makes a black hole of the connections that there are; who comes from now on passes. */
+    strand() {
+      for (const socket of sockets) stranded.add(socket)
     },
     /** Cuts off who is connected; who comes from now on is led to another server. */
     lead(elsewhere: string) {
