@@ -19,10 +19,14 @@ export interface ClientOptions {
 
 export interface Client {
   sql: postgres.Sql
+  /** Takes leave when what runs is done; of a server that has not heard it within a second, without a word. */
+  end(): Promise<void>
   /** Ends the connection without a word: what waits for an answer fails. */
   destroy(): void
 }
 
+/** Milliseconds. */
+const FAREWELL = 1000
 /** Milliseconds the server lets a transaction idle; a request may not take longer either. */
 const IDLE_IN_TRANSACTION = 10_000
 
@@ -94,7 +98,12 @@ export function createClient(options: ClientOptions): Client {
       void sql.end({ timeout: 0 })
     },
   })
-  return { sql, destroy: () => first?.destroy() }
+  const destroy = () => void first?.destroy()
+  const end = async () => {
+    setTimeout(destroy, FAREWELL).unref()
+    await sql.end({ timeout: FAREWELL / 1000 })
+  }
+  return { sql, end, destroy }
 }
 
 /** A socket on its way. An end the server makes is an error: postgres.js takes one while it signs in for nothing. */

@@ -121,7 +121,7 @@ export class Session {
 
   async close(): Promise<void> {
     this.#closed = true
-    await this.#client?.sql.end({ timeout: 1 })
+    await this.#client?.end()
   }
 
   /** A transaction that has only begun has done nothing yet. */
@@ -182,7 +182,7 @@ export class Session {
   async #ready(): Promise<Client> {
     if (this.#closed) throw new DatabaseUnavailable('The database is closed')
     if (this.#client && (performance.now() > this.#expires || this.#texts.size > MANY)) {
-      void this.#client.sql.end()
+      void this.#client.end()
       this.#client = undefined
     }
     const client = this.#client
