@@ -355,7 +355,7 @@ t.test('server', { skip }, async (t) => {
     const terminate = (pid: unknown) => other.run('select pg_terminate_backend($1)', [Number(pid)])
 
     const pid = await pidOf()
-    const running = failing(() => db.run('select pg_sleep(4)'))
+    const running = failing(() => db.run('with slow as (select pg_sleep(4)) select from slow'))
     await sleep(50)
     await terminate(pid)
     const { error, took } = await running

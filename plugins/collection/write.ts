@@ -1,7 +1,6 @@
 /** Writes: the row found and locked, its access, its preconditions, then the card's action; all in one transaction. */
 import { type Actor, allows, ruleFor, type Verb } from '../access.ts'
 import type { Precondition } from '../conditional.ts'
-import { SqlError } from '../database/errors.ts'
 import type { Connection, Database } from '../database/types.ts'
 import { apiError, invalidBody, withPrefix } from '../errors.ts'
 import { isObject } from '../representation/body.ts'
@@ -30,10 +29,6 @@ interface Sent {
   prefix: string
 }
 
-/** A deadlock, or a transaction that could not be put in line: nothing happened, and the same again may well do. */
-const AGAIN = new Set(['40P01', '40001'])
-const MOST_TRIES = 3
-
 export function createWrites(card: AnyCard, database: Database, refusal: () => Error) {
   const store = createStores(card)
   const select = selectOf(card)
@@ -41,15 +36,6 @@ export function createWrites(card: AnyCard, database: Database, refusal: () => E
 
   const look = (connection: Connection, id: string, lock: boolean) =>
     select.one(connection, id, { also: everything, lock })
-
-  const transaction = async <T>(work: (tx: Connection) => Promise<T>, tries = MOST_TRIES): Promise<T> => {
-    try {
-      return await database.transaction(work)
-    } catch (error) {
-      if (tries > 1 && error instanceof SqlError && AGAIN.has(error.code)) return transaction(work, tries - 1)
-      throw error
-    }
-  }
 
   /** The row that was addressed, if it is there (404) and the caller may touch it (403). */
   const admit = (row: Row | undefined, write: Write, verb: Verb): Row => {
@@ -142,7 +128,7 @@ export function createWrites(card: AnyCard, database: Database, refusal: () => E
   const change = (verb: 'replace' | 'update') => (write: Write, sent: Sent) =>
     prefixed(sent.prefix, async () => {
       const prepared = await prepare(write, verb, sent)
-      return transaction(async (tx) => {
+      return database.transaction(async (tx) => {
         const { current, change } = settle(await look(tx, write.id, true), write, verb, sent)
         if (prepared?.holds && !prepared.holds(current, change)) {
           throw apiError('RESOURCE_CONFLICT', { message: 'The resource has just changed; try again' })
@@ -164,7 +150,7 @@ export function createWrites(card: AnyCard, database: Database, refusal: () => E
         const prepared = await card.actions?.prepare?.(members, write.actor, write.tools)
         const complete = { ...values, ...prepared?.columns }
         const action = card.actions?.create
-        return transaction((tx) =>
+        return database.transaction((tx) =>
           action ? action(store(tx), write.id, complete, write.actor) : store(tx).insert(complete),
         )
       }),
@@ -174,7 +160,7 @@ export function createWrites(card: AnyCard, database: Database, refusal: () => E
     update: change('update'),
 
     remove: (write: Write): Promise<void> =>
-      transaction(async (tx) => {
+      database.transaction(async (tx) => {
         const current = admit(await look(tx, write.id, true), write, 'remove')
         checkPrecondition(current, write)
         const action = card.actions?.remove

@@ -4,6 +4,7 @@ import { bare, DatabaseUnavailable, translate } from './errors.ts'
 import { Gate, type GateOptions } from './gate.ts'
 import { lockFolder } from './lock.ts'
 import { createPing } from './ping.ts'
+import { retried } from './retry.ts'
 import { Statements } from './statements.ts'
 import { within } from './transaction.ts'
 import type { Connection, Database, Param, Row } from './types.ts'
@@ -88,8 +89,8 @@ function serve({ pg, lastWords }: Engine, limits: GateOptions, release: () => vo
   }
   return {
     kind: 'embedded',
-    run: (text, params) => gate.run(() => query(text, params)),
-    transaction: (work) => gate.run(() => transaction(work)),
+    run: (text, params) => retried(() => gate.run(() => query(text, params))),
+    transaction: (work) => retried(() => gate.run(() => transaction(work))),
     ping: createPing(ask),
     close() {
       closing ??= close()

@@ -2,13 +2,16 @@
 import { createDatabase, type Owner, testFolder } from '../helpers/database.ts'
 import { run } from '../helpers/process.ts'
 import { type KillReport, killRounds } from './kill.ts'
+import { type Outage, outages } from './outages.ts'
 import { type PasswordsReport, type Phase, type Spread, wrongPasswords } from './passwords.ts'
+import { rollingRestarts } from './restarts.ts'
 
 /** `npm run soak` needs a server that it may make databases on; without, it says what it left out. */
 const SERVER = process.env.DATABASE_URL || 'postgres://root@127.0.0.1:5432/postgres'
 const ROUNDS = 20
 const SEEDED = '10000'
 const ATTEMPTS = 1_000
+const RESTARTS = 20
 const CLIENTS = 32
 
 /** What was begun is undone, the last first, whatever happened. */
@@ -97,7 +100,51 @@ async function passwords(): Promise<void> {
   )
 }
 
-const parts: Readonly<Record<string, () => Promise<void>>> = { kill, seed, passwords }
+async function restarts(): Promise<void> {
+  const load = { restarts: RESTARTS, clients: 16, pause: 10, delay: 1_000, file: 'server.js' }
+  console.log(
+    `two replicas behind a balancer, ${RESTARTS} restarts in turn, ${load.clients} clients, on PostgreSQL`,
+  )
+  await onServer(async (t, settings) => {
+    const { answered, failed, written, lost, times, ends, codes } = await rollingRestarts(t, {
+      ...load,
+      settings,
+    })
+    const sorted = [...times].sort((a, b) => a - b)
+    const at = (share: number) => sorted[Math.floor((sorted.length - 1) * share)]?.toFixed(1)
+    console.log(
+      `  ${answered} requests answered, ${failed.length} failed; ${written} writes acknowledged, ${lost} lost;` +
+        ` ms: ${at(0.5)} / ${at(0.99)} / ${at(1)} (p50, p99, max);` +
+        ` ended ${Math.round(Math.min(...ends))} to ${Math.round(Math.max(...ends))} ms after SIGTERM,` +
+        ` exit codes ${[...new Set(codes)].join()}`,
+    )
+    for (const line of failed.slice(0, 20)) console.log(`  ${line}`)
+    if (failed.length > 0 || lost > 0 || codes.some((code) => code !== 0)) process.exitCode = 1
+  })
+}
+
+function printOutage({ name, ...seen }: Outage): void {
+  const { answered, refused, broken, written, lost, longest, back } = seen
+  console.log(
+    `  ${name}: ${answered} answered, ${refused} refused (503), ${broken.length} otherwise; longest ${Math.round(longest)} ms;` +
+      ` served again ${Math.round(back)} ms after it was back; ${written} writes acknowledged, ${lost} lost`,
+  )
+  for (const line of broken.slice(0, 5)) console.log(`    ${line}`)
+  if (broken.length > 0 || lost > 0) process.exitCode = 1
+}
+
+async function outage(): Promise<void> {
+  console.log('a PostgreSQL of its own that is restarted, killed and stopped amid the load of 8 clients')
+  await owning(async (t) => outages(t, { file: 'server.js', clients: 8, onOutage: printOutage }))
+}
+
+const parts: Readonly<Record<string, () => Promise<void>>> = {
+  kill,
+  seed,
+  passwords,
+  restarts,
+  outages: outage,
+}
 
 const asked = process.argv.length > 2 ? process.argv.slice(2) : Object.keys(parts)
 const chosen = asked.map((name) => Object.hasOwn(parts, name) && parts[name])
