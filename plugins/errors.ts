@@ -1,4 +1,5 @@
 /** Every failure, whatever raised it, into the one envelope. */
+import { channel } from 'node:diagnostics_channel'
 import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
 import { type FailureCode, failures, type Violation } from '../schemas/error.ts'
@@ -114,6 +115,8 @@ function sendError(error: unknown, request: FastifyRequest, reply: FastifyReply)
     .send(envelope(request.server.addressing.of(request.raw).representation, failure, request.id))
 }
 
+const malformed = channel('resource-api:http:malformed')
+
 /**
  * For Fastify's `frameworkErrors`: what fails before a route is found, such as a path that cannot be decoded. No hook
  * runs then, so that what they put on every reply is put here.
@@ -121,6 +124,7 @@ function sendError(error: unknown, request: FastifyRequest, reply: FastifyReply)
 export const frameworkErrors = (error: FastifyError, request: FastifyRequest, reply: FastifyReply) => {
   reply.headers({ ...securityHeaders, 'X-Request-Id': request.id })
   sendError(error, request, reply)
+  if (malformed.hasSubscribers) malformed.publish({ status: reply.statusCode })
 }
 
 async function errors(app: FastifyInstance) {

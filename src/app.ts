@@ -16,6 +16,7 @@ import head from '../plugins/head.ts'
 import health from '../plugins/health.ts'
 import { logging } from '../plugins/logging.ts'
 import methods from '../plugins/methods.ts'
+import metrics, { counting } from '../plugins/metrics.ts'
 import passwords, { type Work } from '../plugins/passwords.ts'
 import { apiKeysCard } from '../plugins/resources/api-keys.ts'
 import { ordersCard } from '../plugins/resources/orders.ts'
@@ -101,6 +102,10 @@ export async function buildApp(config: Config, parts: Parts = {}): Promise<Fasti
   app.decorate('addressing', addresses)
 
   await app.register(errors)
+  await app.register(counting, {
+    wanted: config.METRICS_PORT !== undefined || config.METRICS_TOKEN !== undefined,
+    release,
+  })
   await app.register(securityHeaders)
   await app.register(wire.plugin)
   await app.register(head)
@@ -126,6 +131,11 @@ export async function buildApp(config: Config, parts: Parts = {}): Promise<Fasti
   })
   await app.register(docs, { versions: all, publicUrl: config.PUBLIC_URL })
   await app.register(health)
+  await app.register(metrics, {
+    port: config.METRICS_PORT,
+    host: config.HOST,
+    token: config.METRICS_TOKEN,
+  })
 
   const options = {
     cursorKey: deriveKey(secret, 'cursors'),

@@ -1,5 +1,6 @@
 /** A PostgreSQL server as the house's database: a few sessions behind a gate, and one more to ask how it is. */
 import { parseAddress } from './address.ts'
+import { tellWait } from './events.ts'
 import { Gate, type GateOptions } from './gate.ts'
 import { createPing } from './ping.ts'
 import { Session } from './session.ts'
@@ -32,7 +33,7 @@ export async function openPostgres(options: PostgresOptions): Promise<Database> 
   // Its own limit is short: a server that is gone must not keep the next ping waiting.
   const watch = new Session({ ...common, statementTimeout: 1000 })
   const all = [...sessions, watch]
-  const gate = new Gate(sessions, limits)
+  const gate = new Gate(sessions, { onWait: tellWait, ...limits })
   const ticking = setInterval(() => {
     for (const session of all) session.check()
   }, 1000).unref()
@@ -42,6 +43,7 @@ export async function openPostgres(options: PostgresOptions): Promise<Database> 
     run: (text, params) => gate.run((session) => session.run(text, params)),
     transaction: (work, limit) => gate.run((session) => session.transaction(work, limit)),
     ping: createPing(() => watch.run('select 1')),
+    load: () => gate.load(),
     async close() {
       await gate.close()
       clearInterval(ticking)

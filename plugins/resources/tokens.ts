@@ -1,4 +1,5 @@
 /** Tokens: signing in and staying signed in; the one collection that is only ever created. */
+import { channel } from 'node:diagnostics_channel'
 import { type TObject, Type } from '@sinclair/typebox'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { PasswordGrant, RefreshGrant, Token } from '../../schemas/tokens.ts'
@@ -43,8 +44,13 @@ function grantTypeOf(members: unknown, prefix: string): GrantType {
   ])
 }
 
-const refused = (message: string) =>
-  apiError('UNAUTHORIZED', { message, headers: { 'WWW-Authenticate': 'Bearer realm="resource-api"' } })
+const refusals = channel('resource-api:auth:refused')
+
+/** @param kind for who counts */
+function refused(kind: GrantType, message: string) {
+  if (refusals.hasSubscribers) refusals.publish({ kind })
+  return apiError('UNAUTHORIZED', { message, headers: { 'WWW-Authenticate': 'Bearer realm="resource-api"' } })
+}
 
 /** What the operation is grouped by in the documents. */
 export const tokensTag = { name: TYPE, description: 'Signing in, and staying signed in' }
@@ -94,13 +100,13 @@ export async function tokens(app: FastifyInstance, { representation }: { represe
   ): Promise<Grant> => {
     const turn = passwords.while(() => isAwaited(reply))
     const user = await signIn(database, turn, String(email), String(password))
-    if (!user) throw refused('Invalid e-mail or password')
+    if (!user) throw refused('password', 'Invalid e-mail or password')
     return sessions.begin(user, { ip: request.ip, userAgent: request.headers['user-agent'] })
   }
 
   const refresh = async ({ refresh_token: text }: Record<string, unknown>): Promise<Grant> => {
     const grant = await sessions.refresh(String(text))
-    if (!grant) throw refused('Invalid or expired refresh token')
+    if (!grant) throw refused('refresh_token', 'Invalid or expired refresh token')
     return grant
   }
 
