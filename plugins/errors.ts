@@ -122,7 +122,9 @@ const malformed = channel('resource-api:http:malformed')
  * runs then, so that what they put on every reply is put here.
  */
 export const frameworkErrors = (error: FastifyError, request: FastifyRequest, reply: FastifyReply) => {
-  reply.headers({ ...securityHeaders, 'X-Request-Id': request.id })
+  const { server, headers, id } = request
+  const forPages = server.hasDecorator('crossOrigin') ? server.crossOrigin(headers.origin) : {}
+  reply.headers({ ...securityHeaders, ...forPages, 'X-Request-Id': id })
   sendError(error, request, reply)
   if (malformed.hasSubscribers) malformed.publish({ status: reply.statusCode })
 }

@@ -6,6 +6,7 @@ import addressing from '../plugins/addressing.ts'
 import auth, { credentials } from '../plugins/auth.ts'
 import { collection } from '../plugins/collection/routes.ts'
 import content from '../plugins/content.ts'
+import cors from '../plugins/cors.ts'
 import { type Database, openDatabase } from '../plugins/database/index.ts'
 import database from '../plugins/database.ts'
 import deadline from '../plugins/deadline.ts'
@@ -30,12 +31,13 @@ import securityHeaders from '../plugins/security-headers.ts'
 import shutdown from '../plugins/shutdown.ts'
 import { createProvider } from '../plugins/tokens/provider.ts'
 import tokens from '../plugins/tokens.ts'
+import transport from '../plugins/transport.ts'
 import versionScope, { createAddressing, type Version, versions } from '../plugins/version.ts'
 import { createWire } from '../plugins/wire.ts'
 import { parsePrivateKeys } from './config/private-keys.ts'
 import type { Config } from './config.ts'
 import { firstAdmin } from './first-admin.ts'
-import { serverOptions } from './http-options.ts'
+import { behindProxy, serverOptions } from './http-options.ts'
 import { release } from './release.ts'
 import { appSecret, deriveKey } from './secrets.ts'
 
@@ -107,6 +109,8 @@ export async function buildApp(config: Config, parts: Parts = {}): Promise<Fasti
     release,
   })
   await app.register(securityHeaders)
+  await app.register(transport, { refusePlain: behindProxy(config) })
+  await app.register(cors, { origins: config.CORS_ORIGINS })
   await app.register(wire.plugin)
   await app.register(head)
   await app.register(methods)

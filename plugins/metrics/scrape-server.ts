@@ -1,6 +1,6 @@
 /** A port of its own for `/metrics`: plain HTTP, for those who may reach it, with the same envelope for all else. */
 import Fastify, { type FastifyInstance } from 'fastify'
-import errors from '../errors.ts'
+import errors, { frameworkErrors } from '../errors.ts'
 import head from '../head.ts'
 import { genReqId } from '../logging.ts'
 import methods from '../methods.ts'
@@ -21,6 +21,7 @@ export async function createScrapeServer(
     genReqId,
     requestIdHeader: false,
     clientErrorHandler: wire.clientErrorHandler,
+    frameworkErrors,
   })
   server.decorate('addressing', addressing)
   await server.register(errors)
