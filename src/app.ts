@@ -31,6 +31,7 @@ import securityHeaders from '../plugins/security-headers.ts'
 import shutdown from '../plugins/shutdown.ts'
 import { createProvider } from '../plugins/tokens/provider.ts'
 import tokens from '../plugins/tokens.ts'
+import tracing, { openTracing } from '../plugins/tracing.ts'
 import transport from '../plugins/transport.ts'
 import versionScope, { createAddressing, type Version, versions } from '../plugins/version.ts'
 import { createWire } from '../plugins/wire.ts'
@@ -103,7 +104,14 @@ export async function buildApp(config: Config, parts: Parts = {}): Promise<Fasti
   })
   app.decorate('addressing', addresses)
 
+  const tracer = await openTracing({
+    endpoint: config.OTEL_EXPORTER_OTLP_ENDPOINT,
+    release,
+    log: app.log,
+  })
+
   await app.register(errors)
+  await app.register(tracing, { tracer })
   await app.register(counting, {
     wanted: config.METRICS_PORT !== undefined || config.METRICS_TOKEN !== undefined,
     release,
@@ -116,7 +124,7 @@ export async function buildApp(config: Config, parts: Parts = {}): Promise<Fasti
   await app.register(methods)
   await app.register(addressing)
   await app.register(deadline)
-  await app.register(database, { database: opened })
+  await app.register(database, { database: tracer?.watch(opened) ?? opened })
   await app.register(shutdown, { delay: config.SHUTDOWN_DELAY })
   await app.register(access, { hideForbidden: config.HIDE_FORBIDDEN, allowSignup: config.ALLOW_SIGNUP })
   await app.register(passwords, { atOnce: config.PASSWORD_HASHES, work: parts.passwordWork })
