@@ -1,4 +1,5 @@
 /** Credentials to `request.actor`: who calls, or 401, or 429 for who was refused too often. */
+import { channel } from 'node:diagnostics_channel'
 import type { IncomingHttpHeaders } from 'node:http'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
@@ -35,15 +36,20 @@ export const credentials = fp(
 /** The writes that may change what a credential is good for. */
 const CHANGES = /^(users|sessions|api-keys):(replace|update|remove)$/
 
-const challenge = (message: string, error?: string) =>
-  apiError('UNAUTHORIZED', {
+const refused = channel('resource-api:auth:refused')
+
+/** @param kind for who counts: of which credential there was none, or a bad one */
+function challenge(kind: 'none' | 'token' | 'key', message: string, error?: string) {
+  if (refused.hasSubscribers) refused.publish({ kind })
+  return apiError('UNAUTHORIZED', {
     message,
     headers: { 'WWW-Authenticate': `Bearer realm="resource-api"${error ? `, error="${error}"` : ''}` },
   })
+}
 
-const missing = () => challenge('Authentication required')
-const badToken = () => challenge('Invalid or expired token', 'invalid_token')
-const badKey = () => challenge('Invalid or expired API key')
+const missing = () => challenge('none', 'Authentication required')
+const badToken = () => challenge('token', 'Invalid or expired token', 'invalid_token')
+const badKey = () => challenge('key', 'Invalid or expired API key')
 
 /** The token of a Bearer scheme (RFC 6750, section 2.1), undefined for another scheme. */
 const bearerOf = (authorization: string): string | undefined =>

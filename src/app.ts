@@ -6,6 +6,7 @@ import addressing from '../plugins/addressing.ts'
 import auth, { credentials } from '../plugins/auth.ts'
 import { collection } from '../plugins/collection/routes.ts'
 import content from '../plugins/content.ts'
+import cors from '../plugins/cors.ts'
 import { type Database, openDatabase } from '../plugins/database/index.ts'
 import database from '../plugins/database.ts'
 import deadline from '../plugins/deadline.ts'
@@ -17,6 +18,7 @@ import health from '../plugins/health.ts'
 import limits, { limited } from '../plugins/limits.ts'
 import { logging } from '../plugins/logging.ts'
 import methods from '../plugins/methods.ts'
+import metrics, { counting } from '../plugins/metrics.ts'
 import passwords, { type Work } from '../plugins/passwords.ts'
 import { apiKeysCard } from '../plugins/resources/api-keys.ts'
 import { ordersCard } from '../plugins/resources/orders.ts'
@@ -30,12 +32,14 @@ import securityHeaders from '../plugins/security-headers.ts'
 import shutdown from '../plugins/shutdown.ts'
 import { createProvider } from '../plugins/tokens/provider.ts'
 import tokens from '../plugins/tokens.ts'
+import tracing, { openTracing } from '../plugins/tracing.ts'
+import transport from '../plugins/transport.ts'
 import versionScope, { createAddressing, type Version, versions } from '../plugins/version.ts'
 import { createWire } from '../plugins/wire.ts'
 import { parsePrivateKeys } from './config/private-keys.ts'
 import type { Config } from './config.ts'
 import { firstAdmin } from './first-admin.ts'
-import { serverOptions } from './http-options.ts'
+import { behindProxy, serverOptions } from './http-options.ts'
 import { release } from './release.ts'
 import { appSecret, deriveKey } from './secrets.ts'
 
@@ -116,14 +120,27 @@ export async function buildApp(config: Config, parts: Parts = {}): Promise<Fasti
   })
   app.decorate('addressing', addresses)
 
+  const tracer = await openTracing({
+    endpoint: config.OTEL_EXPORTER_OTLP_ENDPOINT,
+    release,
+    log: app.log,
+  })
+
   await app.register(errors)
+  await app.register(tracing, { tracer })
+  await app.register(counting, {
+    wanted: config.METRICS_PORT !== undefined || config.METRICS_TOKEN !== undefined,
+    release,
+  })
   await app.register(securityHeaders)
+  await app.register(transport, { refusePlain: behindProxy(config) })
+  await app.register(cors, { origins: config.CORS_ORIGINS })
   await app.register(wire.plugin)
   await app.register(head)
   await app.register(methods)
   await app.register(addressing)
   await app.register(deadline)
-  await app.register(database, { database: opened })
+  await app.register(database, { database: tracer?.watch(opened) ?? opened })
   await app.register(shutdown, { delay: config.SHUTDOWN_DELAY })
   await app.register(access, { hideForbidden: config.HIDE_FORBIDDEN, allowSignup: config.ALLOW_SIGNUP })
   await app.register(passwords, { atOnce: config.PASSWORD_HASHES, work: parts.passwordWork })
@@ -147,6 +164,11 @@ export async function buildApp(config: Config, parts: Parts = {}): Promise<Fasti
   })
   await app.register(docs, { versions: all, publicUrl: config.PUBLIC_URL })
   await app.register(health)
+  await app.register(metrics, {
+    port: config.METRICS_PORT,
+    host: config.HOST,
+    token: config.METRICS_TOKEN,
+  })
 
   const options = {
     cursorKey: deriveKey(secret, 'cursors'),

@@ -5,6 +5,7 @@ interface Waiter<T> {
   admit(member: T): void
   refuse(error: Error): void
   /** On the clock of `performance.now()`. */
+  since: number
   deadline: number
 }
 
@@ -13,6 +14,15 @@ export interface GateOptions {
   wait?: number
   /** How many may wait. */
   queue?: number
+  /** Told how many milliseconds one had to wait that got its turn. */
+  onWait?: (milliseconds: number) => void
+}
+
+/** How busy a gate is. */
+export interface Load {
+  size: number
+  used: number
+  waiting: number
 }
 
 export class Gate<T extends object> {
@@ -20,15 +30,21 @@ export class Gate<T extends object> {
   readonly #size: number
   readonly #wait: number
   readonly #queue: number
+  readonly #onWait: ((milliseconds: number) => void) | undefined
   readonly #waiting: Waiter<T>[] = []
   #timer: NodeJS.Timeout | undefined
   #closed: (() => void) | undefined
 
-  constructor(members: readonly T[], { wait = 2000, queue = 1000 }: GateOptions = {}) {
+  constructor(members: readonly T[], { wait = 2000, queue = 1000, onWait }: GateOptions = {}) {
     this.#free = [...members]
     this.#size = members.length
     this.#wait = wait
     this.#queue = queue
+    this.#onWait = onWait
+  }
+
+  load(): Load {
+    return { size: this.#size, used: this.#size - this.#free.length, waiting: this.#waiting.length }
   }
 
   /**
@@ -62,15 +78,18 @@ export class Gate<T extends object> {
     if (this.#waiting.length >= this.#queue)
       throw new DatabaseUnavailable('Too many wait for their turn already')
     return new Promise((admit, refuse) => {
-      this.#waiting.push({ admit, refuse, deadline: performance.now() + this.#wait })
+      const since = performance.now()
+      this.#waiting.push({ admit, refuse, since, deadline: since + this.#wait })
       this.#arm()
     })
   }
 
   #release(member: T): void {
     const next = this.#waiting.shift()
-    if (next) next.admit(member)
-    else this.#free.push(member)
+    if (next) {
+      this.#onWait?.(performance.now() - next.since)
+      next.admit(member)
+    } else this.#free.push(member)
     if (this.#waiting.length === 0) this.#arm()
     this.#leave()
   }

@@ -1,5 +1,6 @@
 /** A PostgreSQL server as the house's database: a few sessions behind a gate, and one more to ask how it is. */
 import { parseAddress } from './address.ts'
+import { tellWait } from './events.ts'
 import { Gate, type GateOptions } from './gate.ts'
 import { createPing } from './ping.ts'
 import { retried } from './retry.ts'
@@ -37,7 +38,7 @@ export async function openPostgres(options: PostgresOptions): Promise<Database> 
   // Its own limits are short: a server that is gone must not keep the next ping waiting.
   const watch = new Session({ ...common, ...PING })
   const all = [...sessions, watch]
-  const gate = new Gate(sessions, limits)
+  const gate = new Gate(sessions, { onWait: tellWait, ...limits })
   const ticking = setInterval(() => {
     for (const session of all) session.check()
   }, TICK).unref()
@@ -48,6 +49,7 @@ export async function openPostgres(options: PostgresOptions): Promise<Database> 
     run: (text, params) => retried(() => gate.run((session) => session.run(text, params))),
     transaction: (work, limit) => retried(() => gate.run((session) => session.transaction(work, limit))),
     ping: createPing(() => watch.run('select 1')),
+    load: () => gate.load(),
     async close() {
       await gate.close()
       clearInterval(ticking)

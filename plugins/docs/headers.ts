@@ -38,6 +38,7 @@ export const securityHeaders = {
   'Cross-Origin-Resource-Policy': 'same-origin',
   'Referrer-Policy': 'no-referrer',
   'X-Content-Type-Options': 'nosniff',
+  'X-Frame-Options': 'DENY',
 } as const
 
 export const headers = {
@@ -60,6 +61,7 @@ export const headers = {
     'The media type is what it says',
     securityHeaders['X-Content-Type-Options'],
   ),
+  'X-Frame-Options': constant('No page may frame it', securityHeaders['X-Frame-Options']),
   'API-Version': {
     description: 'The version that answered',
     schema: { type: 'integer' },

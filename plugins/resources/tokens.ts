@@ -1,4 +1,5 @@
 /** Tokens: signing in and staying signed in; the one collection that is only ever created. */
+import { channel } from 'node:diagnostics_channel'
 import { type TObject, Type } from '@sinclair/typebox'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { PasswordGrant, RefreshGrant, Token } from '../../schemas/tokens.ts'
@@ -43,8 +44,13 @@ function grantTypeOf(members: unknown, prefix: string): GrantType {
   ])
 }
 
-const refused = (message: string) =>
-  apiError('UNAUTHORIZED', { message, headers: { 'WWW-Authenticate': 'Bearer realm="resource-api"' } })
+const refusals = channel('resource-api:auth:refused')
+
+/** @param kind for who counts */
+function refused(kind: GrantType, message: string) {
+  if (refusals.hasSubscribers) refusals.publish({ kind })
+  return apiError('UNAUTHORIZED', { message, headers: { 'WWW-Authenticate': 'Bearer realm="resource-api"' } })
+}
 
 /** What the operation is grouped by in the documents. */
 export const tokensTag = { name: TYPE, description: 'Signing in, and staying signed in' }
@@ -96,7 +102,7 @@ export async function tokens(app: FastifyInstance, { representation }: { represe
     const user = await limits.passwordGrant(request, String(email), () =>
       signIn(database, turn, String(email), String(password)),
     )
-    if (!user) throw refused('Invalid e-mail or password')
+    if (!user) throw refused('password', 'Invalid e-mail or password')
     return sessions.begin(user, { ip: request.ip, userAgent: request.headers['user-agent'] })
   }
 
@@ -104,7 +110,7 @@ export async function tokens(app: FastifyInstance, { representation }: { represe
     const text = String(body.refresh_token)
     const owner = await sessions.ownerOf(text)
     const grant = await limits.refreshGrant(request, owner, () => sessions.refresh(text))
-    if (!grant) throw refused('Invalid or expired refresh token')
+    if (!grant) throw refused('refresh_token', 'Invalid or expired refresh token')
     return grant
   }
 
