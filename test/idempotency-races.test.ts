@@ -1,3 +1,4 @@
+import { subscribe, unsubscribe } from 'node:diagnostics_channel'
 import t, { type Test } from 'tap'
 import { v7 as uuid } from 'uuid'
 import { type Connection, type Database, SqlError } from '../plugins/database/index.ts'
@@ -110,7 +111,7 @@ function blind(to: Database): Database {
 }
 
 const KEEPING = /insert into idempotency_keys/
-const LOCKING = /for no key update/
+const LOCKING = / for (?:no key )?update$/
 const post = { title: 'a', body: 'b' }
 
 t.test('where two things run at once', { skip: !isServer && 'PGlite has one connection' }, async (t) => {
@@ -234,7 +235,12 @@ t.test('a password is hashed once: not for a second request meanwhile, and not f
   const header = newKey()
   const first = admin.post('/users', body, header)
   await started
+  const heard: unknown[] = []
+  const listen = (message: unknown) => heard.push(message)
+  subscribe('resource-api:idempotency:in-progress', listen)
+  t.teardown(() => unsubscribe('resource-api:idempotency:in-progress', listen))
   const second = await admin.post('/users', body, header)
+  t.same(heard, [{}], 'and who counts such things hears of it')
   t.equal(second.status, 409)
   t.equal(second.headers.get('retry-after'), '1')
   finish()
