@@ -1,7 +1,7 @@
 import { subscribe, unsubscribe } from 'node:diagnostics_channel'
 import t from 'tap'
 import { v7 as uuid } from 'uuid'
-import { type Database, DatabaseUnavailable } from '../plugins/database/index.ts'
+import { type Connection, type Database, DatabaseUnavailable, type Param } from '../plugins/database/index.ts'
 import { repeat } from '../plugins/idempotency/repeat.ts'
 import { testApp } from './helpers/app.ts'
 import { isReplayed, newKey, told } from './helpers/keyed.ts'
@@ -107,6 +107,35 @@ t.test(
       t.equal(await app.idempotency.prune(), 1)
     })
     t.equal(await app.idempotency.prune(), 1)
+  },
+)
+
+t.test(
+  'among many records one is found, and the old ones are removed, by their indexes',
+  { skip: database.kind !== 'server' && 'plans are looked at on a server' },
+  async (t) => {
+    const asked: [text: string, params: readonly Param[]][] = []
+    const on = (connection: Connection): Connection => ({
+      run: (text, params = []) => {
+        if (/(?:from|on|into) idempotency_keys/.test(text)) asked.push([text, params])
+        return connection.run(text, params)
+      },
+    })
+    const watched: Database = {
+      ...database,
+      transaction: (work, limits) => database.transaction((tx) => work(on(tx)), limits),
+    }
+    const { app, admin } = await testApp(t, {}, { database: watched })
+    await insertOld(20_000, '1 hour')
+    await database.run('analyze idempotency_keys')
+    await admin.post(mine, post, newKey())
+    await app.idempotency.prune()
+    t.equal(asked.length, 3, 'looked for, kept, removed')
+    for (const [text, params] of asked) {
+      const plan = (await database.run(`explain ${text}`, params)).map((row) => row['QUERY PLAN']).join('\n')
+      t.notMatch(plan, /Seq Scan on idempotency_keys/, plan)
+    }
+    await database.run(`delete from idempotency_keys where id like 'old-%'`)
   },
 )
 
