@@ -1,4 +1,4 @@
-/** `Idempotency-Key`: a write that may be sent again, since it is done once and answered alike (docs/idempotency.md). */
+/** `Idempotency-Key`: a write that may be sent again, since it is done once and answered alike. */
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
 import type { Actor } from './access.ts'

@@ -48,7 +48,6 @@ const writeHeaders = {
   'If-Unmodified-Since': headerOf('An HTTP date; without If-Match', date),
 }
 
-/** What it is good for, in full: docs/idempotency.md. */
 const keyHeader = {
   'Idempotency-Key': Type.Optional(
     Type.String({
