@@ -4,7 +4,7 @@ import fp from 'fastify-plugin'
 import type { Actor } from './access.ts'
 import { readKey } from './idempotency/key.ts'
 import { prune } from './idempotency/prune.ts'
-import { createRecord, type Record } from './idempotency/record.ts'
+import { createRecord, type KeptRecord } from './idempotency/record.ts'
 import { repeat } from './idempotency/repeat.ts'
 
 export interface IdempotencyOptions {
@@ -13,7 +13,7 @@ export interface IdempotencyOptions {
 }
 
 /** A write that its client gave a key. */
-export interface Attempt extends Pick<Record, 'lock' | 'find' | 'keep'> {
+export interface Attempt extends Pick<KeptRecord, 'lock' | 'find' | 'keep'> {
   /**
    * Takes the key for as long as the write runs in this process, its waiting and its slow work included.
    * @returns what lets go of it; undefined where the same write runs already

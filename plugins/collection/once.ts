@@ -68,13 +68,15 @@ export function createOnce(database: Database, transaction: Transaction, columns
   }
 
   const named = async <A, P>(attempt: Attempt, telling: Telling, steps: Steps<A, P>): Promise<Told> => {
-    const run = (prepared: P | undefined) =>
-      transaction((tx) => within(attempt, telling, steps, prepared, tx)).catch((error: unknown) => {
-        if (error instanceof Overtaken) {
-          return transaction((tx) => within(attempt, telling, steps, prepared, tx))
-        }
+    const run = async (prepared: P | undefined): Promise<Told> => {
+      const work = () => transaction((tx) => within(attempt, telling, steps, prepared, tx))
+      try {
+        return await work()
+      } catch (error) {
+        if (error instanceof Overtaken) return work()
         throw error
-      })
+      }
+    }
     if (!steps.prepare) return run(undefined)
     const seen = await steps.admit(database, false)
     // What was done before is not prepared again.

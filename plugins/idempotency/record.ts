@@ -103,4 +103,4 @@ export function createRecord(secret: Buffer, { userId, method, path, key }: Name
   }
 }
 
-export type Record = ReturnType<typeof createRecord>
+export type KeptRecord = ReturnType<typeof createRecord>
