@@ -15,6 +15,7 @@ import errors, { frameworkErrors } from '../plugins/errors.ts'
 import { serializerOptions } from '../plugins/formats.ts'
 import head from '../plugins/head.ts'
 import health from '../plugins/health.ts'
+import idempotency from '../plugins/idempotency.ts'
 import limits, { limited } from '../plugins/limits.ts'
 import { logging } from '../plugins/logging.ts'
 import methods from '../plugins/methods.ts'
@@ -141,6 +142,7 @@ export async function buildApp(config: Config, parts: Parts = {}): Promise<Fasti
   await app.register(addressing)
   await app.register(deadline)
   await app.register(database, { database: tracer?.watch(opened) ?? opened })
+  await app.register(idempotency, { secret: deriveKey(secret, 'idempotency') })
   await app.register(shutdown, { delay: config.SHUTDOWN_DELAY })
   await app.register(access, { hideForbidden: config.HIDE_FORBIDDEN, allowSignup: config.ALLOW_SIGNUP })
   await app.register(passwords, { atOnce: config.PASSWORD_HASHES, work: parts.passwordWork })

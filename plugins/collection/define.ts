@@ -129,7 +129,7 @@ export interface CardOptions<R, C, U, Computed = Record<string, unknown>> {
   defaults?(actor: Actor): Partial<C> & Partial<R>
   /** Members that a caller may not set in a new resource: to them they are read-only. */
   withheld?(actor: Actor): readonly string[]
-  /** Members that no column holds. */
+  /** Members that no column holds. A reply that is kept for an Idempotency-Key has them as the columns alone tell. */
   computed?(row: R & Readonly<Record<string, unknown>>, actor: Actor): Computed
   /** What no schema can say, of those members that are sound in themselves. */
   check?(body: Partial<C & U>, mode: Mode): Violation[]

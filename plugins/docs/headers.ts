@@ -87,6 +87,12 @@ export const headers = {
     '/api/v1/products/0193a5b0-7b1e-7c3a-9f00-3f2b8c1d4e5f',
     true,
   ),
+  'Idempotency-Replayed': {
+    description:
+      'On a reply that was told before: the `Idempotency-Key` is known, and nothing was written again',
+    schema: { type: 'string', enum: ['true'] },
+    example: 'true',
+  },
   'WWW-Authenticate': text('How to authenticate', 'Bearer realm="resource-api"', true),
   'Retry-After': {
     description: 'Seconds after which to try again',

@@ -103,6 +103,7 @@ const statuses: Record<number, Status> = {
   },
   409: {
     description: 'The state of this resource, or of another one, does not allow it',
+    headers: ['Retry-After'],
     examples: {
       taken: {
         code: 'RESOURCE_CONFLICT',
@@ -110,6 +111,10 @@ const statuses: Record<number, Status> = {
         violations: [{ field: 'sku', message: 'is taken', code: 'ALREADY_EXISTS' }],
       },
       referred: { code: 'RESOURCE_CONFLICT', message: 'Other resources still refer to this one' },
+      running: {
+        code: 'RESOURCE_CONFLICT',
+        message: 'A request with this Idempotency-Key is still running',
+      },
     },
   },
   410: { description: 'This version has ended', examples: { retired: { code: 'VERSION_RETIRED' } } },
@@ -136,6 +141,7 @@ const statuses: Record<number, Status> = {
           { field: 'price', message: 'is not a known member', code: 'UNKNOWN_FIELD' },
         ],
       },
+      reused: { code: 'IDEMPOTENCY_KEY_REUSED' },
     },
   },
   428: {

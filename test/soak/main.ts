@@ -1,6 +1,7 @@
 /** `npm run soak`: what takes minutes and is no part of `npm test`; it prints its figures, and fails where a promise does not hold. */
 import { createDatabase, type Owner, testFolder } from '../helpers/database.ts'
 import { run } from '../helpers/process.ts'
+import { type CrashReport, crashRounds } from './crash.ts'
 import { type KillReport, killRounds } from './kill.ts'
 import { type Outage, outages } from './outages.ts'
 import { type PasswordsReport, type Phase, type Spread, wrongPasswords } from './passwords.ts'
@@ -60,6 +61,39 @@ async function kill(): Promise<void> {
   await onServer(async (t, settings) =>
     printKills('PostgreSQL', await killRounds(t, { ...common, settings, between: [300, 2_000] })),
   )
+}
+
+function printCrashes({ version, lost, doubled, ...report }: CrashReport): void {
+  const spread = (times: readonly number[]) => {
+    const sorted = times.map(Math.round).sort((a, b) => a - b)
+    return [0, 0.5, 1].map((share) => sorted[Math.floor((sorted.length - 1) * share)]).join(' / ')
+  }
+  console.log(
+    `${version}: ${report.back.length} kills; ${report.acknowledged} writes acknowledged, ${report.replayed} of them` +
+      ` by a replay; ${lost.length} lost, ${doubled.length} doubled`,
+  )
+  console.log(`  answers meanwhile: ${JSON.stringify(report.refused)}`)
+  console.log(
+    `  200 again ${spread(report.back)} ms after the kill (least, median, most),` +
+      ` ${spread(report.after)} ms after PostgreSQL answered`,
+  )
+  for (const line of [...lost, ...doubled].slice(0, 20)) console.log(`  ${line}`)
+  const others = Object.keys(report.refused).filter(
+    (name) => !/^(?:503|409 RESOURCE_CONFLICT|error)/.test(name),
+  )
+  if (lost.length + doubled.length + others.length > 0) process.exitCode = 1
+}
+
+async function crash(): Promise<void> {
+  const writers = 64
+  console.log(`kill -9 of PostgreSQL under ${writers} connections of keyed writes, ${ROUNDS} times`)
+  await owning(async (t) => {
+    const settings = { DATA_DIR: testFolder(t) }
+    const common = { rounds: ROUNDS, clients: writers, file: 'server.js', onRound: console.log }
+    const report = await crashRounds(t, { ...common, settings, between: [500, 1_500] })
+    if (report) printCrashes(report)
+    else console.log('  left out: no PostgreSQL is installed on this machine')
+  })
 }
 
 async function seed(): Promise<void> {
@@ -140,6 +174,7 @@ async function outage(): Promise<void> {
 
 const parts: Readonly<Record<string, () => Promise<void>>> = {
   kill,
+  crash,
   seed,
   passwords,
   restarts,
