@@ -44,7 +44,6 @@ const OPTIONS = {
   maxRetriesPerRequest: 0,
   enableOfflineQueue: false,
   autoResendUnfulfilledCommands: false,
-  enableAutoPipelining: true,
 }
 
 const PROBE: Window = { key: '{probe}:probe', limit: 1_000_000_000, life: 1_000 }
