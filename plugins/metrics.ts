@@ -28,6 +28,7 @@ export interface MetricsOptions {
 
 declare module 'fastify' {
   interface FastifyInstance {
+    /** Where everything is counted; undefined where nobody reads it. */
     metrics: Registry | undefined
     /** Opens the port of `/metrics`, where it has one of its own, and returns its address. */
     listenMetrics(): Promise<string | undefined>

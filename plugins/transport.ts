@@ -21,7 +21,7 @@ async function transport(app: FastifyInstance, { refusePlain }: TransportOptions
     // Of X-Forwarded-Proto, Fastify takes what the trusted proxy wrote, which stands last; else the socket tells.
     const isSecure = request.protocol.toLowerCase() === 'https'
     if (isSecure) raw.setHeader('Strict-Transport-Security', HSTS)
-    else if (refusePlain && !FREE.has(request.routeOptions.url ?? '')) {
+    else if (refusePlain && !FREE.has(request.routeOptions.url ?? app.addressing.of(request.raw).path)) {
       throw apiError('FORBIDDEN', { message: 'HTTPS is required' })
     }
     done()

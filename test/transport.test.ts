@@ -162,6 +162,8 @@ t.test('in production behind a proxy, what came by plain HTTP is refused', async
   for (const path of ['/livez', '/readyz']) t.equal((await by(undefined, path)).status, 200, path)
   const token = { authorization: `Bearer ${PRODUCTION.METRICS_TOKEN}` }
   t.equal((await ask(plain, { port, path: '/metrics', headers: token })).status, 200)
+  const bare = await testApp(t, { ...PRODUCTION, METRICS_TOKEN: '', TRUST_PROXY: '127.0.0.1' }, kept)
+  t.equal((await ask(plain, { port: bare.port, path: '/metrics' })).status, 404, 'where there are no metrics')
 })
 
 t.test('the word of an address that is not trusted counts for nothing', async (t) => {

@@ -1,4 +1,7 @@
-/** The metrics of one app: a registry of its own, no globals, in the two formats that monitoring reads. */
+/**
+ * The metrics of one app: a registry of its own, no globals, in the two formats that monitoring reads. prom-client goes
+ * on as @prometheus-io/client, which wants Node.js 22.
+ */
 import { collectDefaultMetrics, Gauge, Registry } from 'prom-client'
 
 /**

@@ -2,6 +2,7 @@
 import Fastify, { type FastifyInstance } from 'fastify'
 import errors, { frameworkErrors } from '../errors.ts'
 import head from '../head.ts'
+import { HouseLogController } from '../logging/requests.ts'
 import { genReqId } from '../logging.ts'
 import methods from '../methods.ts'
 import securityHeaders from '../security-headers.ts'
@@ -11,13 +12,15 @@ import { createWire } from '../wire.ts'
 const LIMITS = { requestTimeout: 5_000, keepAliveTimeout: 5_000, forceCloseConnections: true } as const
 
 export async function createScrapeServer(
-  { addressing }: FastifyInstance,
+  { addressing, log }: FastifyInstance,
   routes: (scope: FastifyInstance) => void,
 ): Promise<FastifyInstance> {
   const wire = createWire(addressing.fallback)
   const server = Fastify({
     ...LIMITS,
     http: { headersTimeout: 5_000, requireHostHeader: false },
+    loggerInstance: log,
+    logController: new HouseLogController(),
     genReqId,
     requestIdHeader: false,
     clientErrorHandler: wire.clientErrorHandler,

@@ -1,4 +1,7 @@
-/** OpenTelemetry's SDK, set up by hand and for one app; loaded only where traces are sent. */
+/**
+ * OpenTelemetry's SDK, set up by hand and for one app; loaded only where traces are sent. Its 2.x line is the last that
+ * runs on Node.js 20.
+ */
 import type { Tracer } from '@opentelemetry/api'
 import { OTLPTraceExporter } from '@opentelemetry/exporter-trace-otlp-http'
 import { detectResources, envDetector, resourceFromAttributes } from '@opentelemetry/resources'
