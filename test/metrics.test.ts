@@ -278,7 +278,7 @@ t.test('what other plugins publish is counted, with few labels', async (t) => {
   publish('limits:refused', { window: 'sustained' })
   for (let i = 0; i < 200; i += 1) publish('limits:refused', { window: `user-${i}` })
   publish('limits:refused', { window: 'a "quoted"\nsecret' })
-  publish('limits:store', { state: 'down' })
+  publish('limits:store', { state: 'own' })
   publish('idempotency:replayed')
   publish('idempotency:mismatch')
   publish('idempotency:in-progress')
@@ -295,8 +295,23 @@ t.test('what other plugins publish is counted, with few labels', async (t) => {
   t.equal(sumOf(families, 'idempotency_keys_pruned_total'), 7)
   t.equal(sumOf(families, 'database_retries_total', { code: '40001' }), 1)
   t.equal(sumOf(families, 'overload_refused_total', { reason: 'event-loop' }), 1)
-  publish('limits:store', { state: 'up' })
+  publish('limits:store', { state: 'shared' })
   t.equal(sumOf(await read(), 'rate_limit_store_up'), 1)
+})
+
+t.test('429s, replays and mismatches of real requests are counted', async (t) => {
+  const { admin, read } = await watched(t, { ...METRICS, RATE_LIMIT: '4' })
+  const key = { 'idempotency-key': 'metrics-test' }
+  const tea = { sku: 'METRICS-1', name: 'Tea', price_amount: 1 }
+  t.equal((await admin.post('/products', tea, key)).status, 201)
+  t.equal((await admin.post('/products', tea, key)).status, 201)
+  t.equal((await admin.post('/products', { ...tea, price_amount: 2 }, key)).status, 422)
+  t.equal((await admin.get('/products')).status, 200)
+  t.equal((await admin.get('/products')).status, 429)
+  const families = await read()
+  t.equal(sumOf(families, 'rate_limit_refused_total', { window: 'sustained' }), 1)
+  t.equal(sumOf(families, 'idempotency_requests_total', { outcome: 'replayed' }), 1)
+  t.equal(sumOf(families, 'idempotency_requests_total', { outcome: 'mismatch' }), 1)
 })
 
 t.test('refused credentials are counted by kind', async (t) => {

@@ -59,7 +59,7 @@ function counters(registers: Registry[]): Record<string, Take> {
       'rate_limit_refused_total',
       'Requests refused (429), by the window that was full.',
     ),
-    'limits:store': (message) => store.set(state(message) === 'down' ? 0 : 1),
+    'limits:store': (message) => store.set(state(message) === 'own' ? 0 : 1),
     'idempotency:replayed': outcome('replayed'),
     'idempotency:mismatch': outcome('mismatch'),
     'idempotency:in-progress': outcome('in_progress'),
