@@ -7,6 +7,7 @@ import {
   comesBack,
   type Faulty,
   faultyApp,
+  holdAll,
   isRefusal,
   isWhole,
   POOL,
@@ -258,6 +259,7 @@ t.test('the database', { skip }, async (t) => {
       where datname = current_database() and application_name = 'resource-api' and pid <> pg_backend_pid()`
     await direct.run(`alter database ${name} set default_transaction_read_only = on`)
     await direct.run(end)
+    await holdAll(app)
     await refusesAll(t, app, { ...writes, within: 1_500 })
     t.equal((await read(app)).status, 200)
     // Nobody ends the connections: what was learned is that they lead to a server that takes no writes.

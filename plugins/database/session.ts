@@ -11,6 +11,7 @@ import { channel } from 'node:diagnostics_channel'
 import type { Address } from './address.ts'
 import { type Client, createClient } from './client.ts'
 import { DatabaseUnavailable, translate } from './errors.ts'
+import { afterSockets } from './ping.ts'
 import { within } from './transaction.ts'
 import type { Connection, Limits, Param, Row } from './types.ts'
 import { texts } from './values.ts'
@@ -114,6 +115,10 @@ export class Session {
 
   /** To be called several times a second: ends a connection whose server is silent beyond all limits. */
   check(): void {
+    if (performance.now() > this.#deadline) afterSockets(() => this.#giveUp())
+  }
+
+  #giveUp(): void {
     if (performance.now() <= this.#deadline) return
     publish('silent')
     this.#drop()
@@ -193,7 +198,8 @@ export class Session {
 
   /** Asked, because a way that was cut is silent: without, what is sent on it is known to be lost only in the end. */
   async #holds(client: Client): Promise<boolean> {
-    const late = setTimeout(() => this.#drop(), PATIENCE)
+    let asking = true
+    const late = setTimeout(() => afterSockets(() => asking && this.#drop()), PATIENCE)
     try {
       await this.#send(client, 'select 1', [], this.#options.statementTimeout)
       return true
@@ -202,6 +208,7 @@ export class Session {
       this.#drop()
       return false
     } finally {
+      asking = false
       clearTimeout(late)
     }
   }

@@ -119,8 +119,8 @@ export async function comesBack(t: Test, app: Faulty, within = 2_000): Promise<v
   t.ok(took < within, `back after ${took.toFixed()} ms`)
 }
 
-/** Nothing was lost on the way: every connection can be had at once, the server has no other, the log no secret. */
-export async function isWhole(t: Test, { database, direct, logs }: Faulty): Promise<void> {
+/** Has every connection of the pool at once; so many could be had. */
+export async function holdAll({ database }: TestApp): Promise<number> {
   let inside = 0
   let open: () => void = () => undefined
   const all = new Promise<void>((resolve) => {
@@ -134,7 +134,13 @@ export async function isWhole(t: Test, { database, direct, logs }: Faulty): Prom
       await all
     })
   await Promise.all(Array.from({ length: POOL }, hold))
-  t.equal(inside, POOL, 'every connection of the pool can be had')
+  return inside
+}
+
+/** Nothing was lost on the way: every connection can be had at once, the server has no other, the log no secret. */
+export async function isWhole(t: Test, app: Faulty): Promise<void> {
+  const { direct, logs } = app
+  t.equal(await holdAll(app), POOL, 'every connection of the pool can be had')
   const seen = async () => {
     const [row] = await direct.run(
       `select count(*) as all, count(*) filter (where state like '%transaction%') as inside from pg_stat_activity
