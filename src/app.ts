@@ -8,7 +8,7 @@ import { collection } from '../plugins/collection/routes.ts'
 import content from '../plugins/content.ts'
 import { type Database, openDatabase } from '../plugins/database/index.ts'
 import database from '../plugins/database.ts'
-import deadline from '../plugins/deadline.ts'
+import deadline, { type DeadlineOptions } from '../plugins/deadline.ts'
 import docs, { document } from '../plugins/docs.ts'
 import errors, { frameworkErrors } from '../plugins/errors.ts'
 import { serializerOptions } from '../plugins/formats.ts'
@@ -16,6 +16,7 @@ import head from '../plugins/head.ts'
 import health from '../plugins/health.ts'
 import { logging } from '../plugins/logging.ts'
 import methods from '../plugins/methods.ts'
+import overload from '../plugins/overload.ts'
 import passwords, { type Work } from '../plugins/passwords.ts'
 import { apiKeysCard } from '../plugins/resources/api-keys.ts'
 import { ordersCard } from '../plugins/resources/orders.ts'
@@ -44,6 +45,9 @@ export const cards = [usersCard, userProfilesCard, postsCard, productsCard, orde
 /** Those that credentials are managed by: always there. */
 export const credentialCards = [sessionsCard, apiKeysCard]
 
+/** Requests that may wait for the database, beside those that have a connection. */
+const MOST_WAITING = 1_000
+
 /** What a test may put in place of the server's own. */
 export interface Parts {
   database?: Database
@@ -51,6 +55,9 @@ export interface Parts {
   cards?: typeof cards
   /** What passwords are hashed with. */
   passwordWork?: Work
+  deadline?: DeadlineOptions
+  /** Milliseconds by which the event loop may be late: where the test shares it, the test itself makes it late. */
+  late?: number
   /** Where log lines go. */
   logs?: { write(line: string): void }
 }
@@ -77,6 +84,7 @@ function providerOf({ AUTH_JWKS_URL: jwksUrl, AUTH_ISSUER: issuer, AUTH_AUDIENCE
 export async function buildApp(config: Config, parts: Parts = {}): Promise<FastifyInstance> {
   const opened = parts.database ?? (await open(config))
   const secret = await appSecret(config)
+  const connections = opened.kind === 'embedded' ? 1 : config.POOL_SIZE
   const pretty = config.NODE_ENV === 'development' && process.stdout.isTTY
   const all = parts.versions ?? versions
   const served = [...(parts.cards ?? cards), ...credentialCards]
@@ -106,9 +114,10 @@ export async function buildApp(config: Config, parts: Parts = {}): Promise<Fasti
   await app.register(head)
   await app.register(methods)
   await app.register(addressing)
-  await app.register(deadline)
+  await app.register(deadline, parts.deadline ?? {})
   await app.register(database, { database: opened })
   await app.register(shutdown, { delay: config.SHUTDOWN_DELAY })
+  await app.register(overload, { most: MOST_WAITING + connections, late: parts.late })
   await app.register(access, { hideForbidden: config.HIDE_FORBIDDEN, allowSignup: config.ALLOW_SIGNUP })
   await app.register(passwords, { atOnce: config.PASSWORD_HASHES, work: parts.passwordWork })
   await app.register(tokens, {

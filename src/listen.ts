@@ -17,6 +17,9 @@ function reason(error: unknown, { HOST, PORT }: Config): string | undefined {
   }
 }
 
+/** Connections that may wait to be accepted: Node takes one in each turn of its loop, and what finds no room is slow. */
+const BACKLOG = 4_096
+
 /**
  * Listens where the settings say, and returns the address.
  * @throws an error whose message can be shown as it is
@@ -24,7 +27,7 @@ function reason(error: unknown, { HOST, PORT }: Config): string | undefined {
 export async function listen(app: FastifyInstance, config: Config): Promise<string> {
   app.server.maxConnections = config.MAX_CONNECTIONS
   try {
-    return await app.listen({ host: config.HOST, port: config.PORT })
+    return await app.listen({ host: config.HOST, port: config.PORT, backlog: BACKLOG })
   } catch (error) {
     await app.close()
     const known = reason(error, config)

@@ -91,6 +91,7 @@ function serve({ pg, lastWords }: Engine, limits: GateOptions, release: () => vo
     run: (text, params) => gate.run(() => query(text, params)),
     transaction: (work) => gate.run(() => transaction(work)),
     ping: createPing(ask),
+    delay: () => gate.delay,
     close() {
       closing ??= close()
       return closing

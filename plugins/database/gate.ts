@@ -15,6 +15,9 @@ export interface GateOptions {
   queue?: number
 }
 
+/** Of how many turns the pace is the mean, roughly. */
+const TURNS = 16
+
 export class Gate<T extends object> {
   readonly #free: T[]
   readonly #size: number
@@ -23,6 +26,10 @@ export class Gate<T extends object> {
   readonly #waiting: Waiter<T>[] = []
   #timer: NodeJS.Timeout | undefined
   #closed: (() => void) | undefined
+  /** Milliseconds from one turn to the next while others waited, smoothed. */
+  #pace = 0
+  /** When the line began, or last moved. */
+  #moved = 0
 
   constructor(members: readonly T[], { wait = 2000, queue = 1000 }: GateOptions = {}) {
     this.#free = [...members]
@@ -46,6 +53,11 @@ export class Gate<T extends object> {
     }
   }
 
+  /** Milliseconds that one who comes now may expect to wait, as fast as the line has moved of late. */
+  get delay(): number {
+    return this.#waiting.length * this.#pace
+  }
+
   /** Admits nobody any more; resolves when all who were let in or stood in line have left. */
   close(): Promise<void> {
     return new Promise((resolve) => {
@@ -62,17 +74,27 @@ export class Gate<T extends object> {
     if (this.#waiting.length >= this.#queue)
       throw new DatabaseUnavailable('Too many wait for their turn already')
     return new Promise((admit, refuse) => {
-      this.#waiting.push({ admit, refuse, deadline: performance.now() + this.#wait })
+      const now = performance.now()
+      if (this.#waiting.length === 0) this.#moved = now
+      this.#waiting.push({ admit, refuse, deadline: now + this.#wait })
       this.#arm()
     })
   }
 
   #release(member: T): void {
     const next = this.#waiting.shift()
-    if (next) next.admit(member)
-    else this.#free.push(member)
+    if (next) {
+      this.#keepPace()
+      next.admit(member)
+    } else this.#free.push(member)
     if (this.#waiting.length === 0) this.#arm()
     this.#leave()
+  }
+
+  #keepPace(): void {
+    const now = performance.now()
+    this.#pace += (now - this.#moved - this.#pace) / TURNS
+    this.#moved = now
   }
 
   /** All wait equally long, so the first in line is the first to give up: one timer serves them all. */

@@ -42,6 +42,7 @@ export async function openPostgres(options: PostgresOptions): Promise<Database> 
     run: (text, params) => gate.run((session) => session.run(text, params)),
     transaction: (work, limit) => gate.run((session) => session.transaction(work, limit)),
     ping: createPing(() => watch.run('select 1')),
+    delay: () => gate.delay,
     async close() {
       await gate.close()
       clearInterval(ticking)

@@ -43,6 +43,8 @@ export interface Database extends Connection {
    * @throws DatabaseUnavailable when there is no answer within `timeout` milliseconds
    */
   ping(timeout: number): Promise<void>
+  /** Milliseconds that a statement may expect to wait for a connection now. */
+  delay(): number
   /** Waits for what runs, then lets go of every connection, file and lock. What comes later is refused. */
   close(): Promise<void>
 }
