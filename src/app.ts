@@ -9,7 +9,7 @@ import content from '../plugins/content.ts'
 import cors from '../plugins/cors.ts'
 import { type Database, openDatabase } from '../plugins/database/index.ts'
 import database from '../plugins/database.ts'
-import deadline from '../plugins/deadline.ts'
+import deadline, { type DeadlineOptions } from '../plugins/deadline.ts'
 import docs, { document } from '../plugins/docs.ts'
 import errors, { frameworkErrors } from '../plugins/errors.ts'
 import { serializerOptions } from '../plugins/formats.ts'
@@ -20,6 +20,7 @@ import limits, { limited } from '../plugins/limits.ts'
 import { logging } from '../plugins/logging.ts'
 import methods from '../plugins/methods.ts'
 import metrics, { counting } from '../plugins/metrics.ts'
+import overload from '../plugins/overload.ts'
 import passwords, { type Work } from '../plugins/passwords.ts'
 import { apiKeysCard } from '../plugins/resources/api-keys.ts'
 import { ordersCard } from '../plugins/resources/orders.ts'
@@ -50,6 +51,9 @@ export const cards = [usersCard, userProfilesCard, postsCard, productsCard, orde
 /** Those that credentials are managed by: always there. */
 export const credentialCards = [sessionsCard, apiKeysCard]
 
+/** Requests that may wait for the database, beside those that have a connection. */
+const MOST_WAITING = 1_000
+
 /** What a test may put in place of the server's own. */
 export interface Parts {
   database?: Database
@@ -59,6 +63,9 @@ export interface Parts {
   now?: () => number
   /** What passwords are hashed with. */
   passwordWork?: Work
+  deadline?: DeadlineOptions
+  /** Milliseconds by which the event loop may be late: where the test shares it, the test itself makes it late. */
+  late?: number
   /** Where log lines go. */
   logs?: { write(line: string): void }
 }
@@ -98,6 +105,7 @@ const limitsOf = (config: Config) => ({
 export async function buildApp(config: Config, parts: Parts = {}): Promise<FastifyInstance> {
   const opened = parts.database ?? (await open(config))
   const secret = await appSecret(config)
+  const connections = opened.kind === 'embedded' ? 1 : config.POOL_SIZE
   const pretty = config.NODE_ENV === 'development' && process.stdout.isTTY
   const all = parts.versions ?? versions
   const served = [...(parts.cards ?? cards), ...credentialCards]
@@ -140,10 +148,11 @@ export async function buildApp(config: Config, parts: Parts = {}): Promise<Fasti
   await app.register(head)
   await app.register(methods)
   await app.register(addressing)
-  await app.register(deadline)
+  await app.register(deadline, parts.deadline ?? {})
   await app.register(database, { database: tracer?.watch(opened) ?? opened })
   await app.register(idempotency, { secret: deriveKey(secret, 'idempotency') })
   await app.register(shutdown, { delay: config.SHUTDOWN_DELAY })
+  await app.register(overload, { most: MOST_WAITING + connections, late: parts.late })
   await app.register(access, { hideForbidden: config.HIDE_FORBIDDEN, allowSignup: config.ALLOW_SIGNUP })
   await app.register(passwords, { atOnce: config.PASSWORD_HASHES, work: parts.passwordWork })
   await app.register(tokens, {

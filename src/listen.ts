@@ -22,6 +22,9 @@ function reason(
   }
 }
 
+/** Connections that may wait to be accepted: Node takes one in each turn of its loop, and what finds no room is slow. */
+const BACKLOG = 4_096
+
 /**
  * Listens where the settings say, and returns the address.
  * @throws an error whose message can be shown as it is
@@ -33,7 +36,7 @@ export async function listen(app: FastifyInstance, config: Config): Promise<stri
     const metrics = await app.listenMetrics()
     if (metrics !== undefined) app.log.info({ address: `${metrics}/metrics` }, 'metrics are served')
     setting = 'PORT'
-    return await app.listen({ host: config.HOST, port: config.PORT })
+    return await app.listen({ host: config.HOST, port: config.PORT, backlog: BACKLOG })
   } catch (error) {
     await app.close()
     const known = reason(error, config.HOST, setting, config[setting])

@@ -94,6 +94,7 @@ function serve({ pg, lastWords }: Engine, limits: GateOptions, release: () => vo
     transaction: (work) => retried(() => gate.run(() => transaction(work))),
     ping: createPing(ask),
     load: () => gate.load(),
+    delay: () => gate.delay,
     close() {
       closing ??= close()
       return closing

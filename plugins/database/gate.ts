@@ -25,6 +25,9 @@ export interface Load {
   waiting: number
 }
 
+/** Of how many turns the pace is the mean, roughly. */
+const TURNS = 16
+
 export class Gate<T extends object> {
   readonly #free: T[]
   readonly #size: number
@@ -34,6 +37,10 @@ export class Gate<T extends object> {
   readonly #waiting: Waiter<T>[] = []
   #timer: NodeJS.Timeout | undefined
   #closed: (() => void) | undefined
+  /** Milliseconds from one turn to the next while others waited, smoothed. */
+  #pace = 0
+  /** When the line began, or last moved. */
+  #moved = 0
 
   constructor(members: readonly T[], { wait = 2000, queue = 1000, onWait }: GateOptions = {}) {
     this.#free = [...members]
@@ -62,6 +69,11 @@ export class Gate<T extends object> {
     }
   }
 
+  /** Milliseconds that one who comes now may expect to wait, as fast as the line has moved of late. */
+  get delay(): number {
+    return this.#waiting.length * this.#pace
+  }
+
   /** Admits nobody any more; resolves when all who were let in or stood in line have left. */
   close(): Promise<void> {
     return new Promise((resolve) => {
@@ -79,6 +91,7 @@ export class Gate<T extends object> {
       throw new DatabaseUnavailable('Too many wait for their turn already')
     return new Promise((admit, refuse) => {
       const since = performance.now()
+      if (this.#waiting.length === 0) this.#moved = since
       this.#waiting.push({ admit, refuse, since, deadline: since + this.#wait })
       this.#arm()
     })
@@ -88,10 +101,17 @@ export class Gate<T extends object> {
     const next = this.#waiting.shift()
     if (next) {
       this.#onWait?.(performance.now() - next.since)
+      this.#keepPace()
       next.admit(member)
     } else this.#free.push(member)
     if (this.#waiting.length === 0) this.#arm()
     this.#leave()
+  }
+
+  #keepPace(): void {
+    const now = performance.now()
+    this.#pace += (now - this.#moved - this.#pace) / TURNS
+    this.#moved = now
   }
 
   /** All wait equally long, so the first in line is the first to give up: one timer serves them all. */

@@ -50,6 +50,7 @@ export async function openPostgres(options: PostgresOptions): Promise<Database> 
     transaction: (work, limit) => retried(() => gate.run((session) => session.transaction(work, limit))),
     ping: createPing(() => watch.run('select 1')),
     load: () => gate.load(),
+    delay: () => gate.delay,
     async close() {
       await gate.close()
       clearInterval(ticking)

@@ -47,6 +47,8 @@ export interface Database extends Connection {
   ping(timeout: number): Promise<void>
   /** How many connections there are, how many are lent, and how many wait for one; absent where nobody counts. */
   load?(): Load
+  /** Milliseconds that a statement may expect to wait for a connection now. */
+  delay(): number
   /** Waits for what runs, then lets go of every connection, file and lock. What comes later is refused. */
   close(): Promise<void>
 }
