@@ -2,19 +2,22 @@
 import { channel } from 'node:diagnostics_channel'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import underPressure from '@fastify/under-pressure'
-import type { FastifyInstance, FastifyRequest } from 'fastify'
+import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
 import { hasBody } from './content.ts'
+import { apiError } from './errors.ts'
 import { refuse } from './overload/refusal.ts'
+import { createRoom, type Room, type RoomOptions } from './overload/room.ts'
 
-export interface OverloadOptions {
-  /** Requests that may be worked on at once. */
-  most: number
+export interface OverloadOptions extends RoomOptions {
   /** Milliseconds by which the event loop may be late. */
   late?: number | undefined
-  /** Milliseconds that a request may expect to wait for a connection to the database. */
+  /** Milliseconds that a request may expect to wait; one that does not know better waits twice as long. */
   wait?: number
 }
+
+/** Why a request, or a connection, was refused. */
+type Reason = 'event-loop' | 'line' | 'connections'
 
 /**
  * Milliseconds over which the mean of the loop's lateness is taken. Short enough that turns which are late one after
@@ -28,51 +31,16 @@ const refused = channel('resource-api:overload:refused')
 
 declare module 'fastify' {
   interface FastifyInstance {
-    /** Requests that are worked on. */
-    readonly working: number
-  }
-  interface FastifyRequest {
-    isWorkedOn: boolean
+    /** Who is worked on, and who waits. */
+    room: Readonly<Pick<Room, 'inside' | 'waiting' | 'delay'>>
   }
 }
 
-/** Counts those that are worked on. Slow clients are no work: nothing counts while a body arrives or an answer leaves. */
-function countWork(app: FastifyInstance) {
-  let working = 0
-  const enter = (request: FastifyRequest) => {
-    if (!request.isWorkedOn) working += 1
-    request.isWorkedOn = true
-  }
-  const leave = (request: FastifyRequest) => {
-    if (request.isWorkedOn) working -= 1
-    request.isWorkedOn = false
-  }
-  app.decorate('working', { getter: () => working })
-  app.decorateRequest('isWorkedOn', false)
-  app.addHook('onRequest', (request, reply, done) => {
-    enter(request)
-    reply.raw.once('close', () => leave(request))
-    done()
-  })
-  app.addHook('preParsing', (request, _reply, payload, done) => {
-    if (hasBody(request)) leave(request)
-    done(null, payload)
-  })
-  app.addHook('preValidation', (request, _reply, done) => {
-    enter(request)
-    done()
-  })
-  app.addHook('onSend', (request, _reply, payload, done) => {
-    leave(request)
-    done(null, payload)
-  })
-}
-
-/** Says in the log that there is overload, and not for each request that suffers from it. */
+/** Says that there is overload: each time to who listens, and now and then in the log. */
 function createTeller({ log }: FastifyInstance) {
   let count = 0
   let told = Number.NEGATIVE_INFINITY
-  return (reason: string) => {
+  return (reason: Reason) => {
     count += 1
     if (refused.hasSubscribers) refused.publish({ reason })
     const now = performance.now()
@@ -83,9 +51,36 @@ function createTeller({ log }: FastifyInstance) {
   }
 }
 
-async function overload(app: FastifyInstance, { most, late = 250, wait = 1_000 }: OverloadOptions) {
+/** Ends turns. Slow clients hold none: neither while their body arrives nor until they have taken their answer. */
+function endTurns(app: FastifyInstance, room: Room, tell: (reason: Reason) => void) {
+  const arriving = new WeakSet<IncomingMessage>()
+  app.addHook('preParsing', (request, _reply, payload, done) => {
+    const { raw } = request
+    if (hasBody(request) && !raw.complete && room.holds(raw)) {
+      arriving.add(raw)
+      room.end(raw)
+    }
+    done(null, payload)
+  })
+  app.addHook('preValidation', ({ raw }, _reply, done) => {
+    if (!arriving.delete(raw)) return done()
+    room.take(raw, done, () => {
+      tell('line')
+      done(apiError('SERVICE_UNAVAILABLE', { retryAfter: 2, message: 'The service is overloaded' }))
+    })
+  })
+  app.addHook('onSend', ({ raw }, _reply, payload, done) => {
+    room.end(raw)
+    done(null, payload)
+  })
+}
+
+async function overload(app: FastifyInstance, { late = 250, wait = 1_000, ...bounds }: OverloadOptions) {
   const tell = createTeller(app)
-  countWork(app)
+  const room = createRoom(bounds)
+  app.decorate('room', room)
+  app.addHook('onClose', async () => room.close())
+  endTurns(app, room, tell)
   await app.register(underPressure, {
     maxEventLoopDelay: late,
     sampleInterval: WINDOW,
@@ -93,21 +88,29 @@ async function overload(app: FastifyInstance, { most, late = 250, wait = 1_000 }
     pressureHandler: () => undefined,
   })
 
-  const reason = (): string | undefined => {
+  const why = (): Reason | undefined => {
     // With nobody at work the loop was late for who is answered by now: one slow query after the other, say.
-    if (app.isUnderPressure() && app.working > 0) return 'event-loop'
-    if (app.working >= most) return 'requests'
-    return app.database.delay() > wait ? 'database' : undefined
+    if (app.isUnderPressure() && room.inside > 0) return 'event-loop'
+    return room.isFull || room.delay + app.database.delay() > wait ? 'line' : undefined
   }
   const serve = app.routing
   const guard = (request: IncomingMessage, response: ServerResponse) => {
-    const why = reason()
-    if (why === undefined) return serve(request, response)
     const address = app.addressing.of(request)
     // What no version serves is for operators, and cheap: livez, readyz, metrics, documents.
     if (!address.isVersioned) return serve(request, response)
-    tell(why)
-    refuse(request, response, address, app.draining)
+    const turnAway = (reason: Reason) => {
+      tell(reason)
+      refuse(request, response, address, app.draining)
+    }
+    const reason = why()
+    if (reason !== undefined) return turnAway(reason)
+    const begin = () => {
+      response.once('close', () => room.end(request))
+      // Who has left while waiting gets nothing done.
+      if (request.socket.destroyed) room.end(request)
+      else serve(request, response)
+    }
+    room.take(request, begin, () => turnAway('line'))
   }
   // Beyond MAX_CONNECTIONS Node hangs up by itself, without a word: in a flood, that is all one can afford.
   app.server.on('drop', () => tell('connections'))
@@ -118,6 +121,5 @@ async function overload(app: FastifyInstance, { most, late = 250, wait = 1_000 }
 
 export default fp(overload, {
   name: 'overload',
-  // Behind one that hung up, a pipelined request may end without a word: then it is the deadline that ends it.
-  dependencies: ['errors', 'database', 'deadline', 'shutdown'],
+  dependencies: ['errors', 'database', 'shutdown'],
 })

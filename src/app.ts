@@ -51,8 +51,8 @@ export const cards = [usersCard, userProfilesCard, postsCard, productsCard, orde
 /** Those that credentials are managed by: always there. */
 export const credentialCards = [sessionsCard, apiKeysCard]
 
-/** Requests that may wait for the database, beside those that have a connection. */
-const MOST_WAITING = 1_000
+/** Requests that may wait beside those that have a connection: a few inside, with all that they need, the rest outside. */
+const WAITING = { inside: 118, outside: 882 }
 
 /** What a test may put in place of the server's own. */
 export interface Parts {
@@ -152,7 +152,11 @@ export async function buildApp(config: Config, parts: Parts = {}): Promise<Fasti
   await app.register(database, { database: tracer?.watch(opened) ?? opened })
   await app.register(idempotency, { secret: deriveKey(secret, 'idempotency') })
   await app.register(shutdown, { delay: config.SHUTDOWN_DELAY })
-  await app.register(overload, { most: MOST_WAITING + connections, late: parts.late })
+  await app.register(overload, {
+    inside: WAITING.inside + connections,
+    waiting: WAITING.outside,
+    late: parts.late,
+  })
   await app.register(access, { hideForbidden: config.HIDE_FORBIDDEN, allowSignup: config.ALLOW_SIGNUP })
   await app.register(passwords, { atOnce: config.PASSWORD_HASHES, work: parts.passwordWork })
   await app.register(tokens, {

@@ -52,6 +52,8 @@ export function serverOptions(config: Config): HttpOptions {
     trustProxy: trustProxy(config.TRUST_PROXY),
     requestTimeout: 10_000,
     keepAliveTimeout: 5_000,
+    // In whatever state: a socket on which nothing moves. plugins/deadline.ts ends those on which too little does.
+    connectionTimeout: 30_000,
     // A request that arrives while the server closes is still answered: see plugins/shutdown.ts.
     return503OnClosing: false,
     forceCloseConnections: 'idle',

@@ -106,3 +106,51 @@ t.test('closing lets out who is in or in line, and nobody in', async (t) => {
   await Promise.all(all)
   await gate.close()
 })
+
+t.test('work on this thread leaves the loop its turns', async (t) => {
+  const gate = createGate({ size: 1, slice: 5 })
+  const work = async () => {
+    for (const end = performance.now() + 2; performance.now() < end; );
+  }
+  let turns = 0
+  const counting = { over: false }
+  const count = () => {
+    turns += 1
+    if (!counting.over) setImmediate(count)
+  }
+  setImmediate(count)
+  await Promise.all(Array.from({ length: 60 }, () => gate.run(work)))
+  counting.over = true
+  t.ok(turns >= 15, `${turns} turns in 120 ms of work`)
+  for (let i = 0; i < 20; i++) await gate.run(work)
+  t.pass('nor does one that comes alone each time wait for nobody')
+  const closing = [gate.run(work), gate.run(work), gate.run(work), gate.run(work)]
+  await gate.close()
+  await Promise.all(closing)
+})
+
+t.test('it knows how long the line takes, from how it has moved', async (t) => {
+  const gate = createGate({ size: 1 })
+  t.equal(gate.delay, 0)
+  const steps = Array.from({ length: 60 }, () => {
+    let done = () => {}
+    const over = new Promise<void>((resolve) => {
+      done = resolve
+    })
+    return { over, done: () => done() }
+  })
+  const all = steps.map(({ over }) => gate.run(() => over))
+  t.equal(gate.waiting, 59)
+  const began = performance.now()
+  for (const { done } of steps.slice(0, 40)) {
+    await sleep(5)
+    done()
+  }
+  await sleep(0)
+  const pace = (performance.now() - began) / 40
+  t.equal(gate.waiting, 19)
+  t.ok(gate.delay > (19 * 5) / 2 && gate.delay < 19 * pace * 5, `${gate.delay} ms for 19`)
+  for (const { done } of steps) done()
+  await Promise.all(all)
+  t.equal(gate.delay, 0, 'nobody waits where there is no line')
+})

@@ -18,6 +18,9 @@ export interface EmbeddedOptions extends GateOptions {
   loadFrom?: Blob | File | undefined
 }
 
+/** Milliseconds of a turn of the event loop that statements may take: they are run on its thread. */
+const SLICE = 5
+
 /**
  * Opens, and creates where there is none, the embedded database. A statement cannot be timed out: it runs on
  * the thread that a timer would need. Only waiting for one's turn has a limit.
@@ -37,7 +40,7 @@ export async function openEmbedded(options: EmbeddedOptions = {}): Promise<Datab
 
 function serve({ pg, lastWords }: Engine, limits: GateOptions, release: () => void): Database {
   const statements = new Statements(pg)
-  const gate = new Gate([statements], { onWait: tellWait, ...limits })
+  const gate = new Gate([statements], { slice: SLICE, onWait: tellWait, ...limits })
   let broken: DatabaseUnavailable | undefined
   let closing: Promise<void> | undefined
 

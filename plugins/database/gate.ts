@@ -4,7 +4,7 @@ import { DatabaseUnavailable } from './errors.ts'
 interface Waiter<T> {
   admit(member: T): void
   refuse(error: Error): void
-  /** On the clock of `performance.now()`. */
+  /** These are on the clock of `performance.now()`. */
   since: number
   deadline: number
 }
@@ -14,6 +14,11 @@ export interface GateOptions {
   wait?: number
   /** How many may wait. */
   queue?: number
+  /**
+   * Milliseconds of one turn of the event loop in which members are lent: where their work is done on this thread,
+   * those who come later wait for the next turn, and all else of this one is not held up.
+   */
+  slice?: number | undefined
   /** Told how many milliseconds one had to wait that got its turn. */
   onWait?: (milliseconds: number) => void
 }
@@ -25,28 +30,33 @@ export interface Load {
   waiting: number
 }
 
-/** Of how many turns the pace is the mean, roughly. */
-const TURNS = 16
+/** Milliseconds of waiting over which the pace is a mean, roughly: a pause of the whole process must not look like it. */
+const MEMORY = 1000
 
 export class Gate<T extends object> {
   readonly #free: T[]
   readonly #size: number
   readonly #wait: number
   readonly #queue: number
+  readonly #slice: number | undefined
   readonly #onWait: ((milliseconds: number) => void) | undefined
+  /** When the first of this turn of the loop came, if slices are kept. */
+  #sliceBegan: number | undefined
   readonly #waiting: Waiter<T>[] = []
   #timer: NodeJS.Timeout | undefined
   #closed: (() => void) | undefined
-  /** Milliseconds from one turn to the next while others waited, smoothed. */
-  #pace = 0
+  /** Turns that were waited for, and the milliseconds from each to the next; both fade. */
+  #turns = 0
+  #took = 0
   /** When the line began, or last moved. */
   #moved = 0
 
-  constructor(members: readonly T[], { wait = 2000, queue = 1000, onWait }: GateOptions = {}) {
+  constructor(members: readonly T[], { wait = 2000, queue = 1000, slice, onWait }: GateOptions = {}) {
     this.#free = [...members]
     this.#size = members.length
     this.#wait = wait
     this.#queue = queue
+    this.#slice = slice
     this.#onWait = onWait
   }
 
@@ -60,8 +70,9 @@ export class Gate<T extends object> {
    */
   async run<R>(work: (member: T) => Promise<R>): Promise<R> {
     if (this.#closed) throw new DatabaseUnavailable('It is closed already')
-    // Who waits is handed the member directly, so nobody can overtake: where one waits, none is free.
-    const member = this.#free.pop() ?? (await this.#line())
+    // Nobody overtakes who waits.
+    const isFree = this.#waiting.length === 0 && !this.#isSliceOver()
+    const member = (isFree ? this.#free.pop() : undefined) ?? (await this.#line())
     try {
       return await work(member)
     } finally {
@@ -69,9 +80,14 @@ export class Gate<T extends object> {
     }
   }
 
+  /** How many stand in line. */
+  get waiting(): number {
+    return this.#waiting.length
+  }
+
   /** Milliseconds that one who comes now may expect to wait, as fast as the line has moved of late. */
   get delay(): number {
-    return this.#waiting.length * this.#pace
+    return this.#turns === 0 ? 0 : (this.#waiting.length * this.#took) / this.#turns
   }
 
   /** Admits nobody any more; resolves when all who were let in or stood in line have left. */
@@ -98,19 +114,41 @@ export class Gate<T extends object> {
   }
 
   #release(member: T): void {
-    const next = this.#waiting.shift()
-    if (next) {
-      this.#onWait?.(performance.now() - next.since)
-      this.#keepPace()
-      next.admit(member)
-    } else this.#free.push(member)
-    if (this.#waiting.length === 0) this.#arm()
+    this.#free.push(member)
+    if (this.#waiting.length > 0 && !this.#isSliceOver()) this.#admit()
     this.#leave()
+  }
+
+  /** The first in line. */
+  #admit(): void {
+    const next = this.#waiting.shift()
+    const member = this.#free.pop()
+    if (!next || !member) return
+    this.#keepPace()
+    this.#onWait?.(performance.now() - next.since)
+    if (this.#waiting.length === 0) this.#arm()
+    next.admit(member)
+  }
+
+  #isSliceOver(): boolean {
+    if (this.#slice === undefined) return false
+    const now = performance.now()
+    if (this.#sliceBegan === undefined) {
+      this.#sliceBegan = now
+      setImmediate(() => {
+        this.#sliceBegan = undefined
+        while (this.#waiting.length > 0 && this.#free.length > 0) this.#admit()
+      })
+    }
+    return now - this.#sliceBegan > this.#slice
   }
 
   #keepPace(): void {
     const now = performance.now()
-    this.#pace += (now - this.#moved - this.#pace) / TURNS
+    const took = now - this.#moved
+    const kept = Math.exp(-took / MEMORY)
+    this.#turns = this.#turns * kept + 1
+    this.#took = this.#took * kept + took
     this.#moved = now
   }
 
@@ -132,7 +170,7 @@ export class Gate<T extends object> {
   }
 
   #leave(): void {
-    if (this.#closed && this.#free.length === this.#size) this.#closed()
+    if (this.#closed && this.#waiting.length === 0 && this.#free.length === this.#size) this.#closed()
   }
 }
 

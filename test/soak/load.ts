@@ -40,9 +40,13 @@ interface Connection {
   /** When the request that is under way was due. */
   due: number
   busy: boolean
+  /** When the last answer came. */
+  rested: number
 }
 
 const EMPTY = Buffer.alloc(0)
+/** Milliseconds; the server closes a connection after five idle seconds. */
+const PATIENCE_WITH_IDLE = 4_000
 /** Connections at most, whatever is needed. */
 const MOST = 5_000
 /** Milliseconds in which the last answers may still come. */
@@ -87,6 +91,7 @@ export async function load(options: LoadOptions): Promise<LoadReport> {
   }
   const finish = (connection: Connection, status: string) => {
     connection.busy = false
+    connection.rested = performance.now()
     state.underWay--
     note(status, connection.due)
     if (connection.socket.destroyed) return
@@ -95,13 +100,13 @@ export async function load(options: LoadOptions): Promise<LoadReport> {
   }
   const open = (): Connection => {
     const socket = connect({ port, host: '127.0.0.1', noDelay: true })
-    const connection: Connection = { socket, rest: EMPTY, due: 0, busy: false }
+    const connection: Connection = { socket, rest: EMPTY, due: 0, busy: false, rested: performance.now() }
     state.open++
     socket.on('data', (chunk) => {
       const bytes = connection.rest.length === 0 ? chunk : Buffer.concat([connection.rest, chunk])
       const answer = answerIn(bytes)
       connection.rest = answer ? bytes.subarray(answer.end) : bytes
-      if (answer) finish(connection, answer.status)
+      if (answer && connection.busy) finish(connection, answer.status)
     })
     socket.on('error', () => undefined)
     socket.on('close', () => {
@@ -110,9 +115,13 @@ export async function load(options: LoadOptions): Promise<LoadReport> {
     })
     return connection
   }
-  /** The one that has rested longest, before the server closes it. */
+  /** The one that was used last, as Node's own agent does. One that the server may be about to close is closed here. */
   const free = (): Connection | undefined => {
-    for (let known = idle.shift(); known; known = idle.shift()) if (!known.socket.destroyed) return known
+    for (let known = idle.pop(); known; known = idle.pop()) {
+      const isFresh = performance.now() - known.rested < PATIENCE_WITH_IDLE
+      if (isFresh && !known.socket.destroyed) return known
+      known.socket.destroy()
+    }
     return state.open < MOST ? open() : undefined
   }
 
