@@ -2,6 +2,7 @@
 import { channel } from 'node:diagnostics_channel'
 import { once } from 'node:events'
 import { connect, createServer } from 'node:net'
+import { setImmediate as turn } from 'node:timers/promises'
 import t, { type Test } from 'tap'
 import { DatabaseUnavailable } from '../plugins/database/errors.ts'
 import { readConfig } from '../src/config.ts'
@@ -338,6 +339,9 @@ t.test('the pool is shown: its size, who has a connection, who waits and for how
   const held = new Promise<void>((resolve) => {
     release = resolve
   })
+  // The embedded database lends its one connection for a part of each turn of the loop: a new one begins.
+  await turn()
+  await turn()
   const holding = Array.from({ length: size }, () => app.database.transaction(() => held))
   const waiting = app.database.run('select 1')
   const busy = await read()
