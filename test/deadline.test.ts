@@ -1,3 +1,6 @@
+import { subscribe, unsubscribe } from 'node:diagnostics_channel'
+import { once } from 'node:events'
+import { connect } from 'node:net'
 import { setTimeout as wait } from 'node:timers/promises'
 import Fastify from 'fastify'
 import t from 'tap'
@@ -30,4 +33,40 @@ t.test('an answer that takes too long is 503 with Retry-After; one in time is it
   await wait(150)
   t.strictSame(awaited, [true, false], 'who works on it can tell that it came too late')
   t.equal((await fetch(`${base}/fast`)).status, 200, 'and what came too late did no harm')
+})
+
+t.test('answers that nobody reads end their connection, also those behind others', async (t) => {
+  const app = Fastify()
+  app.decorate('addressing', createAddressing(versions, 1))
+  await app.register(errors)
+  await app.register(deadline, { milliseconds: 50, taking: 100 })
+  app.get('/large', async () => 'x'.repeat(10_000_000))
+  app.post('/slow', async () => 'done')
+  t.teardown(() => app.close())
+  const base = await app.listen({ port: 0, host: '127.0.0.1' })
+  const seen: unknown[] = []
+  const note = (message: unknown) => seen.push(message)
+  subscribe('resource-api:overload:untaken', note)
+  t.teardown(() => unsubscribe('resource-api:overload:untaken', note))
+  const open = () => {
+    const socket = connect(Number(new URL(base).port), '127.0.0.1').on('error', () => {})
+    t.teardown(() => socket.destroy())
+    return socket.pause()
+  }
+  const left = () => new Promise<number>((resolve) => app.server.getConnections((_, count) => resolve(count)))
+
+  open().write('GET /large HTTP/1.1\r\nHost: a\r\n\r\n'.repeat(3))
+  while (seen.length === 0) await wait(5)
+  while ((await left()) > 0) await wait(5)
+  t.ok(seen.length >= 1)
+
+  const before = seen.length
+  t.equal((await (await fetch(`${base}/large`)).text()).length, 10_000_000, 'who reads gets all of it')
+  const body = open().resume()
+  body.write('POST /slow HTTP/1.1\r\nHost: a\r\nContent-Type: text/plain\r\nContent-Length: 4\r\n\r\nab')
+  await wait(200)
+  const answer = once(body, 'data')
+  body.write('cd')
+  t.match(String(await answer), /^HTTP\/1.1 200 /, 'nor is a body that takes its time an answer that does')
+  t.equal(seen.length, before)
 })
