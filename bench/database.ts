@@ -53,7 +53,10 @@ export async function openBench(users: number) {
       await sql`delete from products where sku like 'BENCH-%'`
       await sql`vacuum (analyze) products`
     },
-    close: () => sql.end(),
+    async close() {
+      await sql.end()
+      execFileSync(script, ['stop'])
+    },
   }
 }
 

@@ -16,7 +16,10 @@ export interface Load {
   p99: number
 }
 
-export const generator = has('wrk') ? 'wrk' : 'autocannon'
+export const generators: readonly string[] = ['wrk', 'autocannon']
+
+/** wrk leaves more of its core to PostgreSQL. */
+export const bestGenerator = has('wrk') ? 'wrk' : 'autocannon'
 
 const here = (name: string) => fileURLToPath(new URL(name, import.meta.url))
 
@@ -40,9 +43,9 @@ function wire({ method, path, headers = {}, body }: Call, host: string): string 
 /** @param file where the requests go on their way to the generator */
 export async function load(
   calls: readonly Call[],
-  options: { port: number; seconds: number; connections: number; file: string },
+  options: { port: number; seconds: number; connections: number; generator: string; file: string },
 ): Promise<Load> {
-  const { port, seconds, connections, file } = options
+  const { port, seconds, connections, generator, file } = options
   const host = `127.0.0.1:${port}`
   writeFileSync(file, calls.map((call) => wire(call, host)).join('\0'))
   const number = String(nextNumber)

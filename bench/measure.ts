@@ -102,10 +102,11 @@ async function startTarget(run: Run, workload: Workload, target: Target, port: n
 }
 
 async function measureOnce(run: Run, { pid, port, calls }: Started, seconds: number): Promise<Measured> {
-  const { bench, options, scratch } = run
+  const { bench, scratch } = run
+  const { connections, generator } = run.options
   const [server, postgres] = [cpuOf(pid), cpuOfFamily(bench.pid)]
   const file = join(scratch, 'requests')
-  const done = await load(calls, { port, seconds, connections: options.connections, file })
+  const done = await load(calls, { port, seconds, connections, generator, file })
   const [serverUsed, postgresUsed] = [cpuOf(pid) - server, cpuOfFamily(bench.pid) - postgres]
   return {
     ...done,

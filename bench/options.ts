@@ -1,5 +1,6 @@
 /** What a run does, from the command line. */
 import { parseArgs } from 'node:util'
+import { bestGenerator, generators } from './load.ts'
 import { targetNames } from './targets/index.ts'
 import { workloadNames } from './workloads.ts'
 
@@ -13,6 +14,7 @@ export interface Options {
   rounds: number
   connections: number
   poolSize: number
+  generator: string
   users: number
   /** The folder for the table, the plot and the figures. */
   out: string
@@ -30,6 +32,7 @@ const HELP = `npm run bench -- [options]
   --rounds n        in which every target is measured once (5)
   --connections n   kept alive (32)
   --pool n          connections to the database (10)
+  --generator name  ${generators.join(', ')} (wrk, where there is one)
   --users n         the size of the data, where it is made anew (10000)
   --out folder      for RESULTS.md, results.svg, results.json (bench/out)
   --node path       the Node.js of the servers (this one)
@@ -43,6 +46,7 @@ const DEFAULTS = {
   rounds: '5',
   connections: '32',
   pool: '10',
+  generator: bestGenerator,
   users: '10000',
   out: 'bench/out',
   node: process.execPath,
@@ -67,7 +71,15 @@ export function readOptions(args: string[]): Options | undefined {
     args,
     options: {
       ...{ targets: text, workloads: text, seconds: text, warmup: text, rounds: text, connections: text },
-      ...{ pool: text, users: text, out: text, node: text, profile: text, help: { type: 'boolean' } },
+      ...{
+        pool: text,
+        generator: text,
+        users: text,
+        out: text,
+        node: text,
+        profile: text,
+        help: { type: 'boolean' },
+      },
     },
   })
   if (values.help) {
@@ -83,6 +95,7 @@ export function readOptions(args: string[]): Options | undefined {
     rounds: positive(given.rounds),
     connections: positive(given.connections),
     poolSize: positive(given.pool),
+    generator: known(generators, given.generator)[0] ?? bestGenerator,
     users: positive(given.users),
     out: given.out,
     node: given.node,

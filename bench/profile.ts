@@ -27,6 +27,16 @@ function nameOf({ callFrame: { functionName, url, lineNumber } }: Node): string 
 /** The process waited, or was not there yet. */
 const IDLE = new Set(['(idle)', '(root)'])
 
+/** Who a sample is charged to, of the names on its stack, the innermost first. */
+function debtorOf(names: readonly string[]): string {
+  const own = names.find((name) => / (dist|bench)\//.test(name))
+  if (own !== undefined) return own
+  const [leaf = ''] = names
+  if (leaf.startsWith('(garbage') || leaf.startsWith('(program')) return leaf
+  const foreign = names.find((name) => / (?!node:)[@\w]/.test(name))
+  return foreign?.replace(/^.* ((?:@[^/]+\/)?[^/]+)\/.*$/, '$1') ?? 'Node.js'
+}
+
 /** Microseconds by function over the last share of the samples: before that the server started and warmed up. */
 function weigh({ nodes, samples, timeDeltas }: Profile, share: number) {
   const byId = new Map(nodes.map((node) => [node.id, { name: nameOf(node), parent: 0 }]))
@@ -36,7 +46,11 @@ function weigh({ nodes, samples, timeDeltas }: Profile, share: number) {
       if (found) found.parent = id
     }
   }
-  const [self, inclusive] = [new Map<string, number>(), new Map<string, number>()]
+  const [self, inclusive, charged] = [
+    new Map<string, number>(),
+    new Map<string, number>(),
+    new Map<string, number>(),
+  ]
   const add = (to: Map<string, number>, name: string, time: number) =>
     to.set(name, (to.get(name) ?? 0) + time)
   let total = 0
@@ -49,8 +63,9 @@ function weigh({ nodes, samples, timeDeltas }: Profile, share: number) {
     const names = new Set<string>()
     for (let node = byId.get(samples[i] ?? 0); node; node = byId.get(node.parent)) names.add(node.name)
     for (const name of names) add(inclusive, name, time)
+    add(charged, debtorOf([...names]), time)
   }
-  return { self, inclusive, total }
+  return { self, inclusive, charged, total }
 }
 
 function print(title: string, times: Map<string, number>, total: number, scale: number, most: number) {
@@ -74,8 +89,15 @@ const { values, positionals } = parseArgs({
 })
 for (const file of positionals) {
   const profile: Profile = JSON.parse(readFileSync(file, 'utf8'))
-  const { self, inclusive, total } = weigh(profile, Number(values.share))
+  const { self, inclusive, charged, total } = weigh(profile, Number(values.share))
   console.log(`${file}: us are of ${values.cost} for a request`)
   print('alone', self, total, Number(values.cost), Number(values.most))
+  print(
+    'by the nearest function of our own, else by package',
+    charged,
+    total,
+    Number(values.cost),
+    Number(values.most),
+  )
   print('with all it calls', inclusive, total, Number(values.cost), Number(values.most))
 }

@@ -121,9 +121,8 @@ function section({ name, title }: Workload, figures: Figures): string {
 const git = (...args: string[]) => execFileSync('git', args, { encoding: 'utf8' }).trim()
 
 /** Where and how it was measured. */
-export function machine(run: { options: Options; generator: string; postgres: string }): string {
-  const { options, generator, postgres } = run
-  const { rounds, seconds, warmup, connections, poolSize } = options
+export function machine(options: Options, postgres: string): string {
+  const { generator, rounds, seconds, warmup, connections, poolSize } = options
   const node = execFileSync(options.node, ['--version'], { encoding: 'utf8' }).trim()
   const changed = git('status', '--porcelain', '--untracked-files=no') === '' ? '' : ', with changes'
   const command = [

@@ -3,7 +3,6 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { openBench } from './database.ts'
-import { generator } from './load.ts'
 import { type Measured, measure } from './measure.ts'
 import { type Options, readOptions } from './options.ts'
 import { plot } from './plot.ts'
@@ -29,7 +28,7 @@ async function run(options: Options): Promise<boolean> {
       results.set(workload.name, measured)
     }
     await bench.tidy()
-    const facts = machine({ options, generator, postgres: bench.version })
+    const facts = machine(options, bench.version)
     mkdirSync(options.out, { recursive: true })
     const file = (name: string) => join(options.out, name)
     writeFileSync(file('RESULTS.md'), table(results, facts))
