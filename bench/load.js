@@ -35,7 +35,7 @@ console.log(
   JSON.stringify({
     requests: result.requests.total,
     seconds: result.duration,
-    refused: result['4xxCount'] + result['5xxCount'],
+    refused: result['4xx'] + result['5xx'],
     broken: result.errors + result.timeouts,
     p50: result.latency.p50,
     p99: result.latency.p99,
