@@ -16,7 +16,8 @@ const unreadable = (message: string, cause?: unknown) => apiError('INVALID_REQUE
 const unsupported = (message: string, headers = {}) =>
   apiError('UNSUPPORTED_MEDIA_TYPE', { message, headers })
 
-const hasBody = ({ headers }: FastifyRequest) =>
+/** Whether a request says that it has a body. */
+export const hasBody = ({ headers }: FastifyRequest) =>
   headers['transfer-encoding'] !== undefined || Number(headers['content-length'] ?? 0) > 0
 
 /** @throws ApiError 415 */

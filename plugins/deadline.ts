@@ -1,23 +1,52 @@
-/** An answer that takes too long is a 503: a client that waits for ever is worse off than one that may try again. */
-import type { FastifyInstance, FastifyReply } from 'fastify'
+/** An answer that takes too long is a 503, and one that is not taken ends with its connection: nobody waits for ever. */
+import { channel } from 'node:diagnostics_channel'
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
 import { apiError } from './errors.ts'
 
 export interface DeadlineOptions {
   /** Counted from when the whole request has arrived; until then, Fastify's `requestTimeout` counts. */
-  milliseconds?: number
+  milliseconds?: number | undefined
+  /** How much longer the client may take to read its answer, however slowly it does. */
+  taking?: number | undefined
 }
 
 /** Whether somebody waits for the answer: it was not sent yet, and the client is there. */
 export const isAwaited = (reply: FastifyReply): boolean => !reply.sent && !reply.raw.destroyed
 
-async function deadline(app: FastifyInstance, { milliseconds = 10_000 }: DeadlineOptions) {
-  app.addHook('preHandler', (_request, reply, done) => {
-    const timer = setTimeout(() => {
-      if (reply.sent) return
+const untaken = channel('resource-api:overload:untaken')
+
+declare module 'fastify' {
+  interface FastifyRequest {
+    deadline: NodeJS.Timeout | null
+  }
+}
+
+async function deadline(app: FastifyInstance, { milliseconds = 10_000, taking = 20_000 }: DeadlineOptions) {
+  const cut = (request: FastifyRequest) => {
+    request.log.warn({ taking_ms: milliseconds + taking }, 'the client does not take its answer')
+    if (untaken.hasSubscribers) untaken.publish({})
+    // Of a reply that stands behind others on its connection, the raw one has no socket yet.
+    request.raw.socket.destroy()
+  }
+  const expire = (request: FastifyRequest, reply: FastifyReply) => {
+    // A body that still arrives is the parser's matter.
+    if (!request.raw.complete) return request.deadline?.refresh()
+    request.deadline = setTimeout(cut, taking, request)
+    if (!reply.sent) {
       reply.send(apiError('SERVICE_UNAVAILABLE', { retryAfter: 2, message: 'The answer took too long' }))
-    }, milliseconds)
-    reply.raw.once('close', () => clearTimeout(timer))
+    }
+  }
+
+  app.decorateRequest('deadline', null)
+  // First of all hooks: an answer that is a refusal can be left untaken like any other.
+  app.addHook('onRequest', (request, reply, done) => {
+    request.deadline = setTimeout(expire, milliseconds, request, reply)
+    reply.raw.once('close', () => clearTimeout(request.deadline ?? undefined))
+    done()
+  })
+  app.addHook('preValidation', (request, _reply, done) => {
+    if (request.body !== undefined) request.deadline?.refresh()
     done()
   })
 }

@@ -33,6 +33,9 @@ function columnOf(columns: Record<string, PgColumn>, name: string): PgColumn {
   return column
 }
 
+/** How a row is locked: for its removal, or for a change, beside which others may still refer to it. */
+export type Lock = 'update' | 'no key update'
+
 const WHOLE_DAY = 'T00:00:00Z'
 
 /** The statements of one collection. */
@@ -85,16 +88,16 @@ export function createSelect(card: AnyCard) {
     one(
       connection: Connection,
       id: string,
-      options: { fields?: readonly string[] | undefined; also?: readonly string[]; lock?: boolean },
+      options: { fields?: readonly string[] | undefined; also?: readonly string[]; lock?: Lock | undefined },
     ) {
-      const { fields, also = [], lock = false } = options
+      const { fields, also = [], lock } = options
       const key = `one|${fields?.join() ?? '*'}|${also.join()}|${lock}`
       const found = statement(key, () => {
         const query = build
           .select(selection(fields, also))
           .from(card.table)
           .where(eq(card.table.id, value('id')))
-        return lock ? query.for('update') : query
+        return lock ? query.for(lock) : query
       })
       return run(connection, found, { id }).then((rows) => rows[0])
     },

@@ -5,6 +5,7 @@ interface Waiter<T> {
   admit(member: T): void
   refuse(error: Error): void
   /** On the clock of `performance.now()`. */
+  since: number
   deadline: number
 }
 
@@ -13,22 +14,44 @@ export interface GateOptions {
   wait?: number
   /** How many may wait. */
   queue?: number
+  /** Told how many milliseconds one had to wait that got its turn. */
+  onWait?: (milliseconds: number) => void
 }
+
+/** How busy a gate is. */
+export interface Load {
+  size: number
+  used: number
+  waiting: number
+}
+
+/** Of how many turns the pace is the mean, roughly. */
+const TURNS = 16
 
 export class Gate<T extends object> {
   readonly #free: T[]
   readonly #size: number
   readonly #wait: number
   readonly #queue: number
+  readonly #onWait: ((milliseconds: number) => void) | undefined
   readonly #waiting: Waiter<T>[] = []
   #timer: NodeJS.Timeout | undefined
   #closed: (() => void) | undefined
+  /** Milliseconds from one turn to the next while others waited, smoothed. */
+  #pace = 0
+  /** When the line began, or last moved. */
+  #moved = 0
 
-  constructor(members: readonly T[], { wait = 2000, queue = 1000 }: GateOptions = {}) {
+  constructor(members: readonly T[], { wait = 2000, queue = 1000, onWait }: GateOptions = {}) {
     this.#free = [...members]
     this.#size = members.length
     this.#wait = wait
     this.#queue = queue
+    this.#onWait = onWait
+  }
+
+  load(): Load {
+    return { size: this.#size, used: this.#size - this.#free.length, waiting: this.#waiting.length }
   }
 
   /**
@@ -44,6 +67,11 @@ export class Gate<T extends object> {
     } finally {
       this.#release(member)
     }
+  }
+
+  /** Milliseconds that one who comes now may expect to wait, as fast as the line has moved of late. */
+  get delay(): number {
+    return this.#waiting.length * this.#pace
   }
 
   /** Admits nobody any more; resolves when all who were let in or stood in line have left. */
@@ -62,17 +90,28 @@ export class Gate<T extends object> {
     if (this.#waiting.length >= this.#queue)
       throw new DatabaseUnavailable('Too many wait for their turn already')
     return new Promise((admit, refuse) => {
-      this.#waiting.push({ admit, refuse, deadline: performance.now() + this.#wait })
+      const since = performance.now()
+      if (this.#waiting.length === 0) this.#moved = since
+      this.#waiting.push({ admit, refuse, since, deadline: since + this.#wait })
       this.#arm()
     })
   }
 
   #release(member: T): void {
     const next = this.#waiting.shift()
-    if (next) next.admit(member)
-    else this.#free.push(member)
+    if (next) {
+      this.#onWait?.(performance.now() - next.since)
+      this.#keepPace()
+      next.admit(member)
+    } else this.#free.push(member)
     if (this.#waiting.length === 0) this.#arm()
     this.#leave()
+  }
+
+  #keepPace(): void {
+    const now = performance.now()
+    this.#pace += (now - this.#moved - this.#pace) / TURNS
+    this.#moved = now
   }
 
   /** All wait equally long, so the first in line is the first to give up: one timer serves them all. */

@@ -10,6 +10,7 @@ const stand: Database = {
   run: async () => [{}],
   transaction: (work) => work(stand),
   ping: async () => {},
+  delay: () => 0,
   close: async () => {},
 }
 

@@ -1,0 +1,163 @@
+/**
+ * Load from a process of its own: requests as ready bytes on kept connections, at a rate of its own (open loop: who is
+ * late is sent all the same, and waits) or one after the other on each connection (closed loop). It prints what came back.
+ */
+import { once } from 'node:events'
+import { connect, type Socket } from 'node:net'
+
+export interface LoadOptions {
+  port: number
+  /** Whole requests, each as likely as any other. */
+  requests: readonly string[]
+  seconds: number
+  /** Requests a second, as in a Poisson process; absent: closed loop. */
+  rate?: number
+  /** Connections, all opened before the first request. In an open loop more are opened as they are needed. */
+  connections: number
+}
+
+/** Of answers with one status: how many, and milliseconds from when they were due. */
+export interface Outcome {
+  count: number
+  p50: number
+  p99: number
+  max: number
+}
+
+export interface LoadReport {
+  seconds: number
+  sent: number
+  /** By status; `lost` are those whose connection ended without an answer, `unsent` those for whom none was free. */
+  outcomes: Record<string, Outcome>
+  /** By how much the load itself was late, in milliseconds: beyond a few, the rest says little of the server. */
+  late: Outcome
+}
+
+interface Connection {
+  socket: Socket
+  /** What came of the answer so far. */
+  rest: Buffer
+  /** When the request that is under way was due. */
+  due: number
+  busy: boolean
+}
+
+const EMPTY = Buffer.alloc(0)
+/** Connections at most, whatever is needed. */
+const MOST = 5_000
+/** Milliseconds in which the last answers may still come. */
+const AFTERMATH = 15_000
+
+/** The first whole answer in `bytes`: its status and where it ends. */
+function answerIn(bytes: Buffer): { status: string; end: number } | undefined {
+  const head = bytes.indexOf('\r\n\r\n')
+  if (head === -1) return undefined
+  const text = bytes.toString('latin1', 0, head)
+  const length = Number(/\r\ncontent-length: (\d+)/i.exec(text)?.[1] ?? 0)
+  const end = head + 4 + length
+  return bytes.length < end ? undefined : { status: text.slice(9, 12), end }
+}
+
+const sum = (counts: Iterable<readonly unknown[]>) => [...counts].reduce((all, { length }) => all + length, 0)
+
+function summarize(times: readonly number[]): Outcome {
+  const sorted = Float64Array.from(times).sort()
+  const at = (share: number) => sorted[Math.floor((sorted.length - 1) * share)] ?? Number.NaN
+  return { count: sorted.length, p50: at(0.5), p99: at(0.99), max: at(1) }
+}
+
+export async function load(options: LoadOptions): Promise<LoadReport> {
+  const { port, requests, seconds, rate, connections } = options
+  const ready = requests.map((text) => Buffer.from(text))
+  const times = new Map<string, number[]>()
+  const late: number[] = []
+  const idle: Connection[] = []
+  const state = { open: 0, underWay: 0, over: false }
+
+  const note = (status: string, due: number) => {
+    const known = times.get(status)
+    if (known) known.push(performance.now() - due)
+    else times.set(status, [performance.now() - due])
+  }
+  const send = (connection: Connection, due: number) => {
+    connection.busy = true
+    connection.due = due
+    state.underWay++
+    connection.socket.write(ready[Math.floor(Math.random() * ready.length)] ?? EMPTY)
+  }
+  const finish = (connection: Connection, status: string) => {
+    connection.busy = false
+    state.underWay--
+    note(status, connection.due)
+    if (connection.socket.destroyed) return
+    if (rate === undefined && !state.over) send(connection, performance.now())
+    else idle.push(connection)
+  }
+  const open = (): Connection => {
+    const socket = connect({ port, host: '127.0.0.1', noDelay: true })
+    const connection: Connection = { socket, rest: EMPTY, due: 0, busy: false }
+    state.open++
+    socket.on('data', (chunk) => {
+      const bytes = connection.rest.length === 0 ? chunk : Buffer.concat([connection.rest, chunk])
+      const answer = answerIn(bytes)
+      connection.rest = answer ? bytes.subarray(answer.end) : bytes
+      if (answer) finish(connection, answer.status)
+    })
+    socket.on('error', () => undefined)
+    socket.on('close', () => {
+      state.open--
+      if (connection.busy) finish(connection, 'lost')
+    })
+    return connection
+  }
+  /** The one that has rested longest, before the server closes it. */
+  const free = (): Connection | undefined => {
+    for (let known = idle.shift(); known; known = idle.shift()) if (!known.socket.destroyed) return known
+    return state.open < MOST ? open() : undefined
+  }
+
+  for (let i = 0; i < connections; i++) {
+    const connection = open()
+    await once(connection.socket, 'connect')
+    idle.push(connection)
+  }
+  const began = performance.now()
+  const until = began + seconds * 1000
+  if (rate === undefined) {
+    for (const connection of idle.splice(0)) send(connection, performance.now())
+    await new Promise((resolve) => setTimeout(resolve, seconds * 1000))
+  } else {
+    const between = () => (-Math.log(1 - Math.random()) / rate) * 1000
+    for (let due = began + between(); due < until; ) {
+      await new Promise((resolve) => setTimeout(resolve, 1))
+      for (const now = performance.now(); due <= now && due < until; due += between()) {
+        late.push(now - due)
+        const connection = free()
+        if (connection) send(connection, due)
+        else note('unsent', due)
+      }
+    }
+  }
+  state.over = true
+  const took = (performance.now() - began) / 1000
+  const answered = sum(times.values())
+  const patience = performance.now() + AFTERMATH
+  while (state.underWay > 0 && performance.now() < patience)
+    await new Promise((resolve) => setTimeout(resolve, 10))
+  for (const { socket } of idle) socket.destroy()
+  const outcomes = Object.fromEntries([...times].map(([status, each]) => [status, summarize(each)]))
+  return {
+    seconds: took,
+    sent: rate === undefined ? answered : sum(times.values()),
+    outcomes,
+    late: summarize(late),
+  }
+}
+
+// As a child of overload.ts or slow.ts: told what to do, it does so, says what came of it, and ends.
+if (process.send) {
+  process.once('message', async (options: LoadOptions) => {
+    process.send?.(await load(options))
+    process.disconnect()
+  })
+}
