@@ -1,11 +1,16 @@
 /** Traces: what a collector gets to see of a request, what it must not, and that nobody waits for it. */
+import { execFile } from 'node:child_process'
 import { once } from 'node:events'
 import { createServer } from 'node:http'
 import { type AddressInfo, createServer as createSocketServer } from 'node:net'
+import { fileURLToPath } from 'node:url'
+import { promisify } from 'node:util'
 import t from 'tap'
 import { ADMIN_KEY, type Json, testApp } from './helpers/app.ts'
 import { type Owner, testDatabase } from './helpers/database.ts'
-import { run } from './helpers/process.ts'
+
+const execute = promisify(execFile)
+const LOADED = fileURLToPath(new URL('helpers/loaded.ts', import.meta.url))
 
 const database = await testDatabase(t)
 const kept = { ...database, close: async () => {} }
@@ -256,7 +261,8 @@ t.test('a collector that refuses is told of once, and so is its return', async (
 })
 
 t.test('without a collector nothing of OpenTelemetry’s SDK is loaded', async (t) => {
-  const { said, ended } = run(t, '../test/helpers/loaded.ts', {})
-  t.same(await ended, { code: 0, signal: null }, said.err)
-  t.same(JSON.parse(said.out), [])
+  const { stdout } = await execute(process.execPath, ['--import=tsx', LOADED], {
+    env: { PATH: process.env.PATH },
+  })
+  t.same(JSON.parse(stdout), [])
 })
