@@ -5,6 +5,7 @@ import { publish } from '../idempotency/events.ts'
 import type { Told } from '../idempotency/record.ts'
 import type { Attempt } from '../idempotency.ts'
 import type { Row } from './define.ts'
+import { Outrun } from './store.ts'
 
 /** The steps of a write, each of which may refuse it. */
 export interface Steps<A, P> {
@@ -12,6 +13,8 @@ export interface Steps<A, P> {
   admit(connection: Connection, lock: boolean): Promise<A>
   /** Slow work, done before the transaction begins, on what was admitted then. */
   prepare?: ((seen: A) => Promise<P>) | undefined
+  /** Whether the write is one statement, which holds only for the row as it was read: then it needs no transaction. */
+  isSingle: boolean
   /** The write itself. */
   act(tx: Connection, admitted: A, prepared: P | undefined): Promise<Row>
 }
@@ -40,10 +43,22 @@ export function createOnce(database: Database, columns: ReadonlySet<string>) {
     return { ...Object.fromEntries(kept), id: row.id, revision: row.revision }
   }
 
-  const plain = async <A, P>({ tell }: Telling, { admit, prepare, act }: Steps<A, P>): Promise<Told> => {
+  const locked = <A, P>({ admit, act }: Steps<A, P>, prepared: P | undefined): Promise<Row> =>
+    database.transaction(async (tx) => act(tx, await admit(tx, true), prepared))
+
+  const single = async <A, P>(steps: Steps<A, P>, prepared: P | undefined): Promise<Row> => {
+    try {
+      return await steps.act(database, await steps.admit(database, false), prepared)
+    } catch (error) {
+      if (!(error instanceof Outrun)) throw error
+      return locked(steps, prepared)
+    }
+  }
+
+  const plain = async <A, P>({ tell }: Telling, steps: Steps<A, P>): Promise<Told> => {
+    const { admit, prepare, isSingle } = steps
     const prepared = prepare && (await prepare(await admit(database, false)))
-    const row = await database.transaction(async (tx) => act(tx, await admit(tx, true), prepared))
-    return tell(row)
+    return tell(await (isSingle ? single : locked)(steps, prepared))
   }
 
   const within = async <A, P>(

@@ -6,6 +6,7 @@ import type { Connection } from '../database/types.ts'
 import type { AnyCard, Relation, Row } from './define.ts'
 import { patternsOf } from './fold.ts'
 import { after, positionOf, positionValues, termsOf } from './keyset.ts'
+import { DEFAULT_LIMIT } from './parameters.ts'
 import type { ListQuery, Sort } from './query.ts'
 import { createStatements, run, type Values, value } from './statements.ts'
 
@@ -122,6 +123,8 @@ export function createSelect(card: AnyCard) {
     ): Promise<Row[]> {
       const { rule, actor, parent, position } = scope
       const terms = termsOf(card, query.sorts)
+      // With a parameter for its limit, PostgreSQL would plan the most frequent statement of all anew each time.
+      const isUsual = query.limit === DEFAULT_LIMIT
       const key = [
         'page',
         actor.role,
@@ -131,9 +134,10 @@ export function createSelect(card: AnyCard) {
         query.include.join(),
         position ? 'c' : '',
         query.page === undefined ? '' : 'p',
+        isUsual ? 'u' : '',
       ].join('|')
       const found = statement(key, () => {
-        const rows = build
+        const ordered = build
           .select(
             selection(query.fields, [...query.sorts.map(({ name }) => name), ...localsOf(query.include)]),
           )
@@ -142,8 +146,9 @@ export function createSelect(card: AnyCard) {
           .orderBy(
             ...terms.map(({ expression, descending }) => (descending ? desc(expression) : asc(expression))),
           )
-          .limit(value('limit'))
-        return query.page === undefined ? rows : rows.offset(value('offset'))
+        const limit = isUsual ? sql.raw(String(DEFAULT_LIMIT + 1)) : value('limit')
+        const offset = query.page === undefined ? sql`` : sql` offset ${value('offset')}`
+        return { toSQL: () => dialect.sqlToQuery(sql`${ordered.getSQL()} limit ${limit}${offset}`) }
       })
       return run(connection, found, {
         ...valuesOf(query, actor, parent),

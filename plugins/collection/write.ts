@@ -125,6 +125,7 @@ export function createWrites(card: AnyCard, database: Database, refusal: () => E
   const change = (verb: 'replace' | 'update') => (write: Write & Telling, sent: Sent) => {
     const { prepare, change: action } = card.actions ?? {}
     const steps = {
+      isSingle: !action,
       admit: async (connection: Connection, lock: boolean) =>
         admit(await look(connection, write.id, lock ? 'no key update' : undefined), write, verb),
 
@@ -154,6 +155,7 @@ export function createWrites(card: AnyCard, database: Database, refusal: () => E
         await admitNew({ ...values, revision: 1 }, write)
         const { prepare, create: action } = card.actions ?? {}
         return once(write, {
+          isSingle: !action,
           admit: async () => undefined,
           prepare: prepare && (() => prepare(members, write.actor, write.tools)),
           act: async (tx, _admitted, prepared) => {
