@@ -3,7 +3,9 @@ import { createDatabase, type Owner, testFolder } from '../helpers/database.ts'
 import { run } from '../helpers/process.ts'
 import { type CrashReport, crashRounds } from './crash.ts'
 import { type KillReport, killRounds } from './kill.ts'
+import type { Outcome } from './load.ts'
 import { type Outage, outages } from './outages.ts'
+import { type OverloadReport, overloaded } from './overload.ts'
 import { type PasswordsReport, type Phase, type Spread, wrongPasswords } from './passwords.ts'
 import { rollingRestarts } from './restarts.ts'
 
@@ -13,6 +15,8 @@ const ROUNDS = 20
 const SEEDED = '10000'
 const ATTEMPTS = 1_000
 const RESTARTS = 20
+/** Of the capacity: what must be served at least under twice as much. */
+const LEAST_SHARE = 0.8
 const CLIENTS = 32
 
 /** What was begun is undone, the last first, whatever happened. */
@@ -172,6 +176,30 @@ async function outage(): Promise<void> {
   await owning(async (t) => outages(t, { file: 'server.js', clients: 8, onOutage: printOutage }))
 }
 
+const spreadOf = ({ count, p50, p99, max }: Outcome) =>
+  `${count} (${[p50, p99, max].map((time) => time.toFixed(1)).join(' / ')})`
+
+function printOverload({ capacity, quiet, overload, share, shareOfTime, after }: OverloadReport): void {
+  console.log(`  capacity ${capacity.toFixed(0)} a second; a tenth of it: ${spreadOf(quiet)}`)
+  for (const [status, outcome] of Object.entries(overload.outcomes)) {
+    console.log(`  under twice of it, ${status}: ${spreadOf(outcome)}`)
+  }
+  console.log(`  the load itself was late: ${spreadOf(overload.late)}`)
+  console.log(
+    `  served ${(share * 100).toFixed(0)} % of the capacity; of what the server's processor time allowed ${(shareOfTime * 100).toFixed(0)} %`,
+  )
+  console.log(`  a tenth again, 0-5 s and 5-10 s after: ${after.map(spreadOf).join('; ')}`)
+  const others = Object.keys(overload.outcomes).filter((status) => status !== '200' && status !== '503')
+  if (shareOfTime < LEAST_SHARE || others.length > 0) process.exitCode = 1
+}
+
+async function overload(): Promise<void> {
+  console.log('twice the capacity for a minute, open loop, on PostgreSQL; answers (ms: p50 / p99 / max)')
+  await onServer(async (t, settings) =>
+    printOverload(await overloaded(t, { settings, file: 'server.js', times: 2, seconds: 60 })),
+  )
+}
+
 const parts: Readonly<Record<string, () => Promise<void>>> = {
   kill,
   crash,
@@ -179,6 +207,7 @@ const parts: Readonly<Record<string, () => Promise<void>>> = {
   passwords,
   restarts,
   outages: outage,
+  overload,
 }
 
 const asked = process.argv.length > 2 ? process.argv.slice(2) : Object.keys(parts)
