@@ -67,7 +67,14 @@ t.test('a request is a span, and each statement in it is one below', async (t) =
     { OTEL_EXPORTER_OTLP_ENDPOINT: endpoint },
     { database: kept },
   )
-  const made = await admin.post('/products', { sku: 'TRACE-1', name: 'Traced', price_amount: 1 })
+  const made = await admin.post(
+    '/products',
+    { sku: 'TRACE-1', name: 'Traced', price_amount: 1 },
+    {
+      // Kept with its answer, and so in a transaction; without, it is one statement.
+      'idempotency-key': 'traced',
+    },
+  )
   t.equal(made.status, 201)
   await admin.get(`/v2/products/${made.body.data.id}?fields=name`)
   await admin.get('/nothing')
