@@ -30,6 +30,7 @@ import securityHeaders from '../plugins/security-headers.ts'
 import shutdown from '../plugins/shutdown.ts'
 import { createProvider } from '../plugins/tokens/provider.ts'
 import tokens from '../plugins/tokens.ts'
+import untaken from '../plugins/untaken.ts'
 import versionScope, { createAddressing, type Version, versions } from '../plugins/version.ts'
 import { createWire } from '../plugins/wire.ts'
 import { parsePrivateKeys } from './config/private-keys.ts'
@@ -115,6 +116,7 @@ export async function buildApp(config: Config, parts: Parts = {}): Promise<Fasti
   await app.register(methods)
   await app.register(addressing)
   await app.register(deadline, parts.deadline ?? {})
+  await app.register(untaken)
   await app.register(database, { database: opened })
   await app.register(shutdown, { delay: config.SHUTDOWN_DELAY })
   await app.register(overload, {
