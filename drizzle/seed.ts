@@ -72,8 +72,12 @@ const slices = (count: number): (() => number[])[] =>
   })
 
 /** Orders and what leads from them to products, together: nobody sees the one without the other. */
-function orderBatches(world: World, firstNumber: number, counted: (items: number) => void): Batch[] {
-  return slices(world.counts.orders).map((indices) => async (tx) => {
+function orderBatches(
+  world: World,
+  firstNumber: number,
+  counted: (batch: number, items: number) => void,
+): Batch[] {
+  return slices(world.counts.orders).map((indices, batch) => async (tx) => {
     const made = indices().map((index) => orderOf(world, index, firstNumber + index))
     const links = made.flatMap(({ links }) => links)
     await insert(
@@ -82,7 +86,7 @@ function orderBatches(world: World, firstNumber: number, counted: (items: number
       made.map(({ order }) => order),
     )
     await insert(tx, orderProducts, links)
-    counted(links.length)
+    counted(batch, links.length)
     return made.length + links.length
   })
 }
@@ -120,7 +124,8 @@ export async function seed(database: Migratable & Runner, options: SeedOptions):
 
   const { users: people, posts: written, products: goods, orders: ordered } = counts
   const firstNumber = await takeNumbers(database, ordered)
-  let items = 0
+  // By batch: one that is written again, after a deadlock, counts once.
+  const items: number[] = []
 
   const work = async (queue: Batch[]) => {
     const hand = async () => {
@@ -146,13 +151,13 @@ export async function seed(database: Migratable & Runner, options: SeedOptions):
   await work([
     ...batches(people, userProfiles, (i) => profileOf(world, i)),
     ...batches(written, posts, (i) => [postOf(world, i)]),
-    ...orderBatches(world, firstNumber, (count) => {
-      items += count
+    ...orderBatches(world, firstNumber, (batch, count) => {
+      items[batch] = count
     }),
   ])
   // Plans depend on what the database knows of its tables, and it would find out only in a while.
   for (const table of ['users', 'user_profiles', 'posts', 'products', 'orders', 'order_products']) {
     await database.run(`vacuum (analyze) ${table}`)
   }
-  return { ...counts, items }
+  return { ...counts, items: items.reduce((sum, count) => sum + count, 0) }
 }

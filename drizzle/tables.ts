@@ -1,6 +1,16 @@
 /** The tables. Their property names are the members' names on the wire; what is not on the wire, no schema names. */
 import { type SQL, sql } from 'drizzle-orm'
-import { check, index, jsonb, pgSequence, pgTable, primaryKey, uniqueIndex, uuid } from 'drizzle-orm/pg-core'
+import {
+  check,
+  index,
+  jsonb,
+  pgSequence,
+  pgTable,
+  primaryKey,
+  smallint,
+  uniqueIndex,
+  uuid,
+} from 'drizzle-orm/pg-core'
 import { common, folded, integer, moment, text } from './columns.ts'
 
 // Every order that a list can be asked for has its index, with `id` as the last column in the same direction: PostgreSQL
@@ -238,4 +248,27 @@ export const sessions = pgTable(
     index('sessions_user_id').on(t.user_id, t.created_at, t.id),
     index('sessions_expires_at').on(t.expires_at),
   ],
+)
+
+/**
+ * Replies by the key that a client gave its write, for when it asks again (`plugins/idempotency.ts`). Neither the key
+ * nor the body of the request is here, their hashes alone.
+ */
+export const idempotencyKeys = pgTable(
+  'idempotency_keys',
+  {
+    user_id: uuid()
+      .notNull()
+      .references(() => users.id, { onDelete: 'cascade' }),
+    /** The hash of what was done, where, and under which key. */
+    id: text().notNull(),
+    body_hash: text().notNull(),
+    status: smallint().notNull(),
+    location: text(),
+    etag: text().notNull(),
+    body: text().notNull(),
+    created_at: moment().notNull().defaultNow(),
+  },
+  // The user first: what goes with a user is found without an index of its own.
+  (t) => [primaryKey({ columns: [t.user_id, t.id] }), index('idempotency_keys_created_at').on(t.created_at)],
 )

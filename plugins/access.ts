@@ -22,6 +22,8 @@ export interface Actor {
   /** What the credential is limited to: `products:read`, `orders:write`, ..., `*`. */
   scopes: ReadonlySet<string>
   credential: 'token' | 'api_key' | 'bootstrap_key' | 'none'
+  /** The key that was shown, with its own cap on requests. */
+  key?: { id: string; rateLimit: number | null }
   /** Of a token that was signed in for here. */
   sessionId?: string
 }

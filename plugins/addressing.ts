@@ -5,13 +5,15 @@ import { apiError } from './errors.ts'
 import { VENDOR } from './version/accept.ts'
 
 const LONGEST_QUERY = 8_192
+const VARY = 'Accept, Authorization, X-API-Key'
 
 async function addressing(app: FastifyInstance) {
   app.addHook('onRequest', (request, reply, done) => {
     const { isVersioned, representation, query } = app.addressing.of(request.raw)
     if (isVersioned) {
       reply.header('API-Version', representation.version)
-      reply.header('Vary', 'Accept, Authorization, X-API-Key')
+      const vary = reply.getHeader('Vary')
+      reply.header('Vary', vary === undefined ? VARY : `${VARY}, ${vary}`)
     }
     if (query.length > LONGEST_QUERY + '?'.length) throw apiError('URI_TOO_LONG')
     // Here rather than in a handler, which would come after the body was read.

@@ -1,4 +1,5 @@
-/** Credentials to `request.actor`: who calls, or 401. */
+/** Credentials to `request.actor`: who calls, or 401, or 429 for who was refused too often. */
+import { channel } from 'node:diagnostics_channel'
 import type { IncomingHttpHeaders } from 'node:http'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
@@ -35,15 +36,20 @@ export const credentials = fp(
 /** The writes that may change what a credential is good for. */
 const CHANGES = /^(users|sessions|api-keys):(replace|update|remove)$/
 
-const challenge = (message: string, error?: string) =>
-  apiError('UNAUTHORIZED', {
+const refused = channel('resource-api:auth:refused')
+
+/** @param kind for who counts: of which credential there was none, or a bad one */
+function challenge(kind: 'none' | 'token' | 'key', message: string, error?: string) {
+  if (refused.hasSubscribers) refused.publish({ kind })
+  return apiError('UNAUTHORIZED', {
     message,
     headers: { 'WWW-Authenticate': `Bearer realm="resource-api"${error ? `, error="${error}"` : ''}` },
   })
+}
 
-const missing = () => challenge('Authentication required')
-const badToken = () => challenge('Invalid or expired token', 'invalid_token')
-const badKey = () => challenge('Invalid or expired API key')
+const missing = () => challenge('none', 'Authentication required')
+const badToken = () => challenge('token', 'Invalid or expired token', 'invalid_token')
+const badKey = () => challenge('key', 'Invalid or expired API key')
 
 /** The token of a Bearer scheme (RFC 6750, section 2.1), undefined for another scheme. */
 const bearerOf = (authorization: string): string | undefined =>
@@ -54,7 +60,8 @@ const keyOf = ({ 'x-api-key': key }: IncomingHttpHeaders): string | undefined =>
   typeof key === 'string' && key !== '' ? key : undefined
 
 async function auth(app: FastifyInstance) {
-  const { keys, tokens } = app.credentials
+  const { limits, credentials } = app
+  const { keys, tokens } = credentials
 
   const authenticate = async (request: FastifyRequest): Promise<Actor> => {
     const { authorization } = request.headers
@@ -64,13 +71,22 @@ async function auth(app: FastifyInstance) {
     }
     if (key !== undefined) {
       const actor = await keys.read(key)
-      if (!actor) throw badKey()
+      if (!actor) {
+        await limits.failure(request)
+        throw badKey()
+      }
       return actor
     }
-    if (authorization === undefined || !/^bearer\b/i.test(authorization)) throw missing()
+    if (authorization === undefined || !/^bearer\b/i.test(authorization)) {
+      await limits.stranger(request)
+      throw missing()
+    }
     const token = bearerOf(authorization)
     const actor = token === undefined ? undefined : await tokens.read(token)
-    if (!actor) throw badToken()
+    if (!actor) {
+      await limits.failure(request)
+      throw badToken()
+    }
     return actor
   }
 
@@ -94,4 +110,4 @@ async function auth(app: FastifyInstance) {
   })
 }
 
-export default fp(auth, { name: 'auth', dependencies: ['errors', 'credentials', 'access'] })
+export default fp(auth, { name: 'auth', dependencies: ['errors', 'credentials', 'access', 'limits'] })

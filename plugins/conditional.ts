@@ -6,8 +6,23 @@ import { secondOf, toHttpDate } from './http-date.ts'
 
 const hash = (text: string) => createHash('sha1').update(text).digest('base64url').slice(0, 12)
 
+/** Clients ask for few shapes over and over; what was included makes one of its own each time, and is long. */
+const MOST_SHAPES = 500
+const LONGEST_SHAPE = 200
+const shapes = new Map<string, string>()
+
+function hashOfShape(shape: string): string {
+  const known = shapes.get(shape)
+  if (known !== undefined) return known
+  const made = hash(shape)
+  if (shape.length > LONGEST_SHAPE) return made
+  if (shapes.size >= MOST_SHAPES) shapes.clear()
+  shapes.set(shape, made)
+  return made
+}
+
 /** The strong tag of one resource: its revision, and a hash over all else that shapes the representation. */
-export const strongTag = (revision: number, shape: string) => `"${revision}-${hash(shape)}"`
+export const strongTag = (revision: number, shape: string) => `"${revision}-${hashOfShape(shape)}"`
 
 /** The weak tag of a list. */
 export const weakTag = (content: string) => `W/"${hash(content)}"`

@@ -1,4 +1,5 @@
 /** Every failure, whatever raised it, into the one envelope. */
+import { channel } from 'node:diagnostics_channel'
 import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
 import { type FailureCode, failures, type Violation } from '../schemas/error.ts'
@@ -114,13 +115,18 @@ function sendError(error: unknown, request: FastifyRequest, reply: FastifyReply)
     .send(envelope(request.server.addressing.of(request.raw).representation, failure, request.id))
 }
 
+const malformed = channel('resource-api:http:malformed')
+
 /**
  * For Fastify's `frameworkErrors`: what fails before a route is found, such as a path that cannot be decoded. No hook
  * runs then, so that what they put on every reply is put here.
  */
 export const frameworkErrors = (error: FastifyError, request: FastifyRequest, reply: FastifyReply) => {
-  reply.headers({ ...securityHeaders, 'X-Request-Id': request.id })
+  const { server, headers, id } = request
+  const forPages = server.hasDecorator('crossOrigin') ? server.crossOrigin(headers.origin) : {}
+  reply.headers({ ...securityHeaders, ...forPages, 'X-Request-Id': id })
   sendError(error, request, reply)
+  if (malformed.hasSubscribers) malformed.publish({ status: reply.statusCode })
 }
 
 async function errors(app: FastifyInstance) {

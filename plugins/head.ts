@@ -1,5 +1,6 @@
 /** The head of a request: what Node's parser lets through and no two servers read alike is refused. */
 import type { IncomingMessage } from 'node:http'
+import type { Socket } from 'node:net'
 import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
 import { apiError } from './errors.ts'
@@ -38,17 +39,46 @@ function checkFields(raw: IncomingMessage) {
   if (bytes > MOST_BYTES) throw apiError('HEADERS_TOO_LARGE')
 }
 
+/**
+ * Node reads `,chunked` as chunks, an empty one as none, and both without a word: a proxy in front may not.
+ * @throws ApiError 400
+ */
+function checkCoding({ headers, httpVersionMinor }: IncomingMessage) {
+  const coding = headers['transfer-encoding']
+  if (coding === undefined) return
+  if (coding.toLowerCase() !== 'chunked' || httpVersionMinor === 0) {
+    throw refused('Of transfer codings, only chunked is known, in HTTP/1.1')
+  }
+}
+
+/** @throws ApiError 400, 431 */
+function check(raw: IncomingMessage) {
+  if (raw.httpVersionMajor !== 1) throw refused('The request is not HTTP/1.1')
+  checkFields(raw)
+  checkCoding(raw)
+  const { host, expect } = raw.headers
+  if (host === undefined ? raw.httpVersionMinor > 0 : !HOST.test(host)) {
+    throw refused('The request needs one valid Host')
+  }
+  // Node has said "100 Continue" by itself.
+  if (expect !== undefined && expect.toLowerCase() !== '100-continue') {
+    throw refused('Of expectations, only 100-continue is known')
+  }
+}
+
 async function head(app: FastifyInstance) {
-  app.addHook('onRequest', ({ raw }, _reply, done) => {
-    if (raw.httpVersionMajor !== 1) throw refused('The request is not HTTP/1.1')
-    checkFields(raw)
-    const { host, expect } = raw.headers
-    if (host === undefined ? raw.httpVersionMinor > 0 : !HOST.test(host)) {
-      throw refused('The request needs one valid Host')
-    }
-    // Node has said "100 Continue" by itself.
-    if (expect !== undefined && expect.toLowerCase() !== '100-continue') {
-      throw refused('Of expectations, only 100-continue is known')
+  /** Connections on which a head was refused: what comes behind it may be meant as a part of it. */
+  const ended = new WeakSet<Socket>()
+
+  // Not async: Node hands over what was pipelined behind it before any promise is kept.
+  app.addHook('onRequest', ({ raw }, reply, done) => {
+    try {
+      if (ended.has(raw.socket)) throw refused('The request came behind one that was refused')
+      check(raw)
+    } catch (error) {
+      ended.add(raw.socket)
+      reply.header('Connection', 'close')
+      throw error
     }
     done()
   })

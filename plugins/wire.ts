@@ -1,4 +1,5 @@
 /** What Node's HTTP parser refuses: the envelope by hand, in its turn, and the end of the connection. */
+import { channel } from 'node:diagnostics_channel'
 import { type ServerResponse, STATUS_CODES } from 'node:http'
 import type { Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
@@ -17,6 +18,8 @@ const LONG_LINE = 16_384
 
 type ParserError = Error & { code?: string; rawPacket?: unknown }
 
+const malformed = channel('resource-api:http:malformed')
+
 const ofParser: Record<string, FailureCode> = {
   HPE_HEADER_OVERFLOW: 'HEADERS_TOO_LARGE',
   HPE_CHUNK_EXTENSIONS_OVERFLOW: 'PAYLOAD_TOO_LARGE',
@@ -34,6 +37,7 @@ function codeOf({ code = '', rawPacket }: ParserError): FailureCode {
 function write(socket: Duplex, code: FailureCode, representation: Representation) {
   if (!socket.writable) return
   const failure = apiError(code)
+  if (malformed.hasSubscribers) malformed.publish({ status: failure.status })
   const requestId = genReqId({ headers: {} })
   const body = envelope(representation, failure, requestId)
   socket.end(

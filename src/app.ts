@@ -6,6 +6,7 @@ import addressing from '../plugins/addressing.ts'
 import auth, { credentials } from '../plugins/auth.ts'
 import { collection } from '../plugins/collection/routes.ts'
 import content from '../plugins/content.ts'
+import cors from '../plugins/cors.ts'
 import { type Database, openDatabase } from '../plugins/database/index.ts'
 import database from '../plugins/database.ts'
 import deadline, { type DeadlineOptions } from '../plugins/deadline.ts'
@@ -14,8 +15,11 @@ import errors, { frameworkErrors } from '../plugins/errors.ts'
 import { serializerOptions } from '../plugins/formats.ts'
 import head from '../plugins/head.ts'
 import health from '../plugins/health.ts'
+import idempotency from '../plugins/idempotency.ts'
+import limits, { limited } from '../plugins/limits.ts'
 import { logging } from '../plugins/logging.ts'
 import methods from '../plugins/methods.ts'
+import metrics, { counting } from '../plugins/metrics.ts'
 import overload from '../plugins/overload.ts'
 import passwords, { type Work } from '../plugins/passwords.ts'
 import { apiKeysCard } from '../plugins/resources/api-keys.ts'
@@ -30,13 +34,15 @@ import securityHeaders from '../plugins/security-headers.ts'
 import shutdown from '../plugins/shutdown.ts'
 import { createProvider } from '../plugins/tokens/provider.ts'
 import tokens from '../plugins/tokens.ts'
+import tracing, { openTracing } from '../plugins/tracing.ts'
+import transport from '../plugins/transport.ts'
 import untaken from '../plugins/untaken.ts'
 import versionScope, { createAddressing, type Version, versions } from '../plugins/version.ts'
 import { createWire } from '../plugins/wire.ts'
 import { parsePrivateKeys } from './config/private-keys.ts'
 import type { Config } from './config.ts'
 import { firstAdmin } from './first-admin.ts'
-import { serverOptions } from './http-options.ts'
+import { behindProxy, serverOptions } from './http-options.ts'
 import { release } from './release.ts'
 import { appSecret, deriveKey } from './secrets.ts'
 
@@ -54,6 +60,8 @@ export interface Parts {
   database?: Database
   versions?: readonly Version[]
   cards?: typeof cards
+  /** The time that rate limits go by, in milliseconds since the epoch. */
+  now?: () => number
   /** What passwords are hashed with. */
   passwordWork?: Work
   deadline?: DeadlineOptions
@@ -80,6 +88,19 @@ function providerOf({ AUTH_JWKS_URL: jwksUrl, AUTH_ISSUER: issuer, AUTH_AUDIENCE
   if (jwksUrl === undefined || issuer === undefined || audience === undefined) return undefined
   return createProvider({ jwksUrl, issuer, audience })
 }
+
+/** How often whom. */
+const limitsOf = (config: Config) => ({
+  users: {
+    limit: config.RATE_LIMIT,
+    life: config.RATE_LIMIT_WINDOW * 1000,
+    burst: config.RATE_LIMIT_BURST,
+  },
+  anonymous: config.RATE_LIMIT_ANONYMOUS,
+  tokens: config.RATE_LIMIT_TOKENS,
+  authFailures: config.RATE_LIMIT_AUTH_FAILURES,
+  redisUrl: config.REDIS_URL,
+})
 
 /** The whole service, ready to listen: what the server runs and what the tests call. */
 export async function buildApp(config: Config, parts: Parts = {}): Promise<FastifyInstance> {
@@ -109,15 +130,29 @@ export async function buildApp(config: Config, parts: Parts = {}): Promise<Fasti
   })
   app.decorate('addressing', addresses)
 
+  const tracer = await openTracing({
+    endpoint: config.OTEL_EXPORTER_OTLP_ENDPOINT,
+    release,
+    log: app.log,
+  })
+
   await app.register(errors)
+  await app.register(tracing, { tracer })
+  await app.register(counting, {
+    wanted: config.METRICS_PORT !== undefined || config.METRICS_TOKEN !== undefined,
+    release,
+  })
   await app.register(securityHeaders)
+  await app.register(transport, { refusePlain: behindProxy(config) })
+  await app.register(cors, { origins: config.CORS_ORIGINS })
   await app.register(wire.plugin)
   await app.register(head)
   await app.register(methods)
   await app.register(addressing)
   await app.register(deadline, parts.deadline ?? {})
   await app.register(untaken)
-  await app.register(database, { database: opened })
+  await app.register(database, { database: tracer?.watch(opened) ?? opened })
+  await app.register(idempotency, { secret: deriveKey(secret, 'idempotency') })
   await app.register(shutdown, { delay: config.SHUTDOWN_DELAY })
   await app.register(overload, {
     inside: WAITING.inside + connections,
@@ -134,6 +169,11 @@ export async function buildApp(config: Config, parts: Parts = {}): Promise<Fasti
     audience: config.JWT_AUDIENCE,
     ttl: config.ACCESS_TOKEN_TTL,
   })
+  await app.register(limits, {
+    ...limitsOf(config),
+    attempts: { failures: config.LOGIN_FAILURES, secret: deriveKey(secret, 'rate limits') },
+    now: parts.now ?? Date.now,
+  })
   await app.register(credentials, {
     adminKey: config.ADMIN_API_KEY,
     adminEmail: config.ADMIN_EMAIL,
@@ -141,6 +181,11 @@ export async function buildApp(config: Config, parts: Parts = {}): Promise<Fasti
   })
   await app.register(docs, { versions: all, publicUrl: config.PUBLIC_URL })
   await app.register(health)
+  await app.register(metrics, {
+    port: config.METRICS_PORT,
+    host: config.HOST,
+    token: config.METRICS_TOKEN,
+  })
 
   const options = {
     cursorKey: deriveKey(secret, 'cursors'),
@@ -154,6 +199,7 @@ export async function buildApp(config: Config, parts: Parts = {}): Promise<Fasti
         await scope.register(versionScope, { version, publicUrl: config.PUBLIC_URL })
         await scope.register(content)
         await scope.register(auth)
+        await scope.register(limited)
         await scope.register(guard)
         await scope.register(document, {
           version,

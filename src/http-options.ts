@@ -28,6 +28,13 @@ function trustProxy(text: string | undefined): TrustProxy {
   return text.split(',').map((part) => part.trim())
 }
 
+/**
+ * Whether plain HTTP is refused: in production behind a proxy, which says how a request came. Elsewhere there is often
+ * none that ends TLS, and without `TRUST_PROXY` nothing that the client cannot write itself would tell.
+ */
+export const behindProxy = ({ NODE_ENV, TRUST_PROXY, INSECURE_HTTP }: Config): boolean =>
+  NODE_ENV === 'production' && TRUST_PROXY !== undefined && !INSECURE_HTTP
+
 function tls({ TLS_KEY, TLS_CERT }: Config): ServerOptions | undefined {
   if (TLS_KEY === undefined || TLS_CERT === undefined) return undefined
   return { ...PARSER, key: readPem(TLS_KEY), cert: readPem(TLS_CERT), minVersion: 'TLSv1.2' }

@@ -314,6 +314,28 @@ t.test('server', { skip }, async (t) => {
     )
   })
 
+  t.test("a process that stalls does not take its own silence for the server's", async (t) => {
+    const { db } = await open(t, { poolSize: 1, statementTimeout: 300 })
+    await db.run('select 1')
+    await db.ping(1000)
+    const pid = async () => (await db.run('select pg_backend_pid() as pid'))[0]?.pid
+    const before = await pid()
+    const running = db.run('with slow as (select pg_sleep(0.05)) select 1 as one from slow')
+    const asked = db.ping(1000)
+    await sleep(10)
+    // Where Node looks at its timers next, and at sockets only then.
+    await new Promise<void>((resolve) => {
+      setImmediate(() => {
+        const until = performance.now() + 2_000
+        while (performance.now() < until);
+        resolve()
+      })
+    })
+    t.strictSame(await running, [{ one: 1 }], 'the answer lay there')
+    await asked
+    t.equal(await pid(), before, 'and the connection is kept')
+  })
+
   t.test('a connection does not live for ever, and its end is not noticed', async (t) => {
     const { db } = await open(t, { poolSize: 2, lifetime: 20 })
     const pids = new Set<unknown>()
@@ -355,7 +377,7 @@ t.test('server', { skip }, async (t) => {
     const terminate = (pid: unknown) => other.run('select pg_terminate_backend($1)', [Number(pid)])
 
     const pid = await pidOf()
-    const running = failing(() => db.run('select pg_sleep(4)'))
+    const running = failing(() => db.run('with slow as (select pg_sleep(4)) select from slow'))
     await sleep(50)
     await terminate(pid)
     const { error, took } = await running

@@ -40,7 +40,7 @@ t.test('answers that nobody reads end their connection, also those behind others
   const app = Fastify()
   app.decorate('addressing', createAddressing(versions, 1))
   await app.register(errors)
-  await app.register(deadline, { milliseconds: 50, taking: 100 })
+  await app.register(deadline, { milliseconds: 50, taking: 1_500 })
   app.get('/large', async () => 'x'.repeat(10_000_000))
   app.post('/slow', async () => 'done')
   t.teardown(() => app.close())

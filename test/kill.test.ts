@@ -18,6 +18,22 @@ test('a server killed amid writes comes back with all that it acknowledged', asy
   t.comment(`back after ${report.restarts.map(Math.round)} ms`)
 })
 
+test('a server that is asked to stop amid writes ends them, and loses none', async (t) => {
+  const settings = await ownSettings(t)
+  const report = await killRounds(t, {
+    settings,
+    rounds: 1,
+    clients: 4,
+    between: [200, 500],
+    file: 'server.ts',
+    signal: 'SIGTERM',
+  })
+  t.strictSame(report.lost, [])
+  t.equal(report.refused, 0, 'nobody was told that it is going')
+  t.ok(report.acknowledged >= 40, `${report.acknowledged} writes acknowledged`)
+  t.strictSame(report.ends, [{ code: 0, signal: null }])
+})
+
 test('what is lost would be seen', async (t) => {
   const ledger = createLedger()
   ledger.products.push(

@@ -165,6 +165,9 @@ t.test('every reply of every operation is what its document declares', async (t)
   const { guarded, state } = fragile(await testDatabase(t))
   const app = await testApp(t, {}, { database: guarded })
   const strict = await testApp(t, { REQUIRE_IF_MATCH: 'true' }, { database: guarded })
+  const limited = await testApp(t, { RATE_LIMIT: '1', RATE_LIMIT_TOKENS: '1' }, { database: guarded })
+  t.equal((await limited.admin.get('/products')).status, 200, 'and no more')
+  const portFor = (status: number) => ({ 428: strict.port, 429: limited.port })[status] ?? port
   const { admin, port } = app
   const key = { 'x-api-key': ADMIN_KEY }
   const without = { 'x-api-key': (await app.person('member', ['sessions:read'])).key }
@@ -260,7 +263,7 @@ t.test('every reply of every operation is what its document declares', async (t)
             state.fault = new DatabaseUnavailable('a fault of the test')
             return sent
           default:
-            return status < 300 || status === 428 ? sent : undefined
+            return status < 300 || status === 428 || status === 429 ? sent : undefined
         }
       }
 
@@ -273,7 +276,7 @@ t.test('every reply of every operation is what its document declares', async (t)
             t.ok(status === 408 || status === 409, `${status} cannot be had here`)
             continue
           }
-          const answer = await send(status === 428 ? strict.port : port, operation.method, sent)
+          const answer = await send(portFor(status), operation.method, sent)
           state.fault = undefined
           t.equal(answer.status, status, `${status}: ${answer.text.slice(0, 300)}`)
           t.same(judge(operation, answer), [], `${status}`)
@@ -283,8 +286,7 @@ t.test('every reply of every operation is what its document declares', async (t)
           const again = await provoke(status, await fine())
           const vendor = { ...again?.headers, accept: `application/vnd.api+json;version=${version}` }
           const other =
-            again &&
-            (await send(status === 428 ? strict.port : port, operation.method, { ...again, headers: vendor }))
+            again && (await send(portFor(status), operation.method, { ...again, headers: vendor }))
           if (other) t.same(judge(operation, other), [], `${status} as the vendor type too`)
         }
         if (operation.declared.requestBody) {
@@ -357,11 +359,18 @@ t.test('every reply of every operation is what its document declares', async (t)
         ['createToken', '/tokens', 422, {}],
         ['deleteSession', `/sessions/${ada.sessionId}`, 204],
       ]
+      const beyond = await send(limited.port, 'POST', { path: `${api}/tokens`, body: grant })
+      t.equal(beyond.status, version === 1 ? 201 : 429, 'one sign-in a minute')
+      calls.push(['createToken', '/tokens', 429, grant])
       for (const [id, path, status, sent] of calls) {
         const operation = operations.find(({ operationId }) => operationId === id)
         if (!operation) throw new Error(`${id} is not declared`)
         const own = id === 'createToken' ? {} : headers
-        const answer = await send(port, operation.method, { path: `${api}${path}`, headers: own, body: sent })
+        const answer = await send(portFor(status), operation.method, {
+          path: `${api}${path}`,
+          headers: own,
+          body: sent,
+        })
         t.equal(answer.status, status, `${id} ${answer.text.slice(0, 200)}`)
         t.same(judge(operation, answer), [], id)
       }

@@ -47,6 +47,9 @@ const cases: Case[] = [
   ['HTTP/1.0 with a Host', `GET /livez HTTP/1.0\r\n${HEAD}\r\n`, 200],
   ['HTTP/1.0 without a Host', `GET ${PRODUCTS} HTTP/1.0\r\nX-API-Key: ${ADMIN_KEY}\r\n\r\n`, 200],
   ['an absolute target', get(`http://elsewhere.example${PRODUCTS}`), 200],
+  ['an absolute target over HTTPS', get(`https://elsewhere.example${PRODUCTS}`), 200],
+  ['an absolute target of another scheme', get('ftp://elsewhere.example/products'), [400, 404]],
+  ['a target of the authority form', get('elsewhere.example:443'), 400],
   ['an absolute target without a path', get('http://elsewhere.example'), 404],
   ['OPTIONS *', `OPTIONS * HTTP/1.1\r\n${CLOSE}\r\n`, 204],
   ['GET *', get('*'), 404],
@@ -143,6 +146,11 @@ const cases: Case[] = [
     400,
   ],
   // Bodies
+  ['a charset that nobody knows', post('{}', '', 'application/json; charset=klingon'), 415],
+  ['a charset that is not UTF-8', post('{}', '', 'application/json; charset=utf-16'), 415],
+  ['an encoding that nobody knows', post('{}', 'Content-Encoding: cow\r\n'), 415],
+  ['gzip that is none', post('{}', 'Content-Encoding: gzip\r\n'), 415],
+  ['a type that is none', post('{}', '', ';;;'), 415],
   ['no JSON', post('{"sku":'), 400],
   ['nothing but spaces', post('   '), 400],
   ['an array', post('[]'), 400],
@@ -193,6 +201,7 @@ function isEnvelope(t: Test, { status, headers, text }: RawReply) {
   t.equal(headers['content-type'], 'application/json; charset=utf-8')
   t.equal(headers['cache-control'], 'no-store')
   t.equal(headers['x-content-type-options'], 'nosniff')
+  t.equal(headers['x-frame-options'], 'DENY')
   const { error } = JSON.parse(text)
   t.match(error, { code: /^[A-Z_]+$/, message: /^[A-Z].{5,}/ })
   t.equal(error.request_id, headers['x-request-id'])
@@ -200,7 +209,7 @@ function isEnvelope(t: Test, { status, headers, text }: RawReply) {
 }
 
 t.test('garbage gets the envelope', async (t) => {
-  t.ok(cases.length >= 60, `${cases.length} cases`)
+  t.ok(cases.length >= 120, `${cases.length} cases`)
   // A few at a time: the last ones wait for the parser to lose its patience.
   const waiting = cases.map(([sentence, bytes, expected, options]) => async () => {
     const { replies } = await raw(port, bytes, options)

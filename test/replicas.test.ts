@@ -36,9 +36,6 @@ t.test('two processes, one database', { skip, jobs: 2 }, async (t) => {
     ...(await ownSettings(t)),
     ADMIN_API_KEY: ADMIN_KEY,
     LOG_LEVEL: 'warn',
-    // Many sign-ins from one address, which is not what is tried here.
-    RATE_LIMIT_TOKENS: '1000',
-    RATE_LIMIT_ANONYMOUS: '1000',
   }
   const database = await openDatabase({ url: settings.DATABASE_URL })
   t.teardown(() => database.close())

@@ -135,3 +135,44 @@ t.test('only the columns asked for are read', async (t) => {
   t.notMatch(found[0], /description|"search"|price_amount/)
   t.notMatch((await statementsOf('/users')).found[0], /password_hash|"search"/)
 })
+
+/** The statements of a write, each without what it names beside its tables. */
+async function writeOf(method: string, path: string, body: unknown, headers: Record<string, string>) {
+  texts.length = 0
+  const reply = await admin.call(method, path, { headers, body })
+  const found = texts.filter((text) => !/role = 'admin'/.test(text))
+  return { reply, found, kept: found.filter((text) => /idempotency_keys|pg_try_advisory/.test(text)) }
+}
+
+t.test(
+  'an Idempotency-Key costs three statements, four where work is saved, and none without it',
+  async (t) => {
+    const post = { title: 'a', body: 'b' }
+    const [product] = products
+    const items = [{ product_id: product, quantity: 1 }]
+    await database.run('update products set stock = 100')
+    const user = { name: 'N', email: 'statements@example.com' }
+    const changed = `/users/${users[0]}`
+    const cases: [method: string, path: string, body: unknown, second: unknown, more: number][] = [
+      ['POST', '/users/me/posts', post, post, 3],
+      ['POST', '/orders', { items }, { items }, 3],
+      ['PATCH', `/products/${product}`, { name: 'A' }, { name: 'B' }, 3],
+      // Asked before passwords are hashed, too.
+      ['POST', '/users', user, { ...user, email: 'again@example.com' }, 4],
+      ['PATCH', changed, { name: 'A' }, { name: 'B' }, 4],
+    ]
+    for (const [method, path, body, other, more] of cases) {
+      const bare = await writeOf(method, path, body, {})
+      t.ok(bare.reply.status < 300, `${method} ${path} ${bare.reply.text}`)
+      t.same(bare.kept, [])
+      const header = { 'idempotency-key': `${method} ${path}`.replaceAll(' ', '') }
+      const keyed = await writeOf(method, path, other, header)
+      t.ok(keyed.reply.status < 300, `${method} ${path}`)
+      t.equal(keyed.found.length, bare.found.length + more, `${method} ${path}`)
+      t.equal(keyed.kept.length, more)
+      const again = await writeOf(method, path, other, header)
+      t.equal(again.reply.headers.get('idempotency-replayed'), 'true')
+      t.ok(again.found.length <= 3, 'to answer again: the lock, the row, the record')
+    }
+  },
+)

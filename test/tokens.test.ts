@@ -6,6 +6,7 @@ import type { AddressInfo } from 'node:net'
 import { exportJWK, SignJWT } from 'jose'
 import t from 'tap'
 import { type Client, createClient, type TestApp, testApp } from './helpers/app.ts'
+import { toldBy } from './helpers/limits.ts'
 import { problemsOf } from './helpers/lists.ts'
 import { sharedDatabase } from './helpers/shared.ts'
 
@@ -280,6 +281,15 @@ t.test('an identity provider', async (t) => {
   const before = asked
   for (let i = 0; i < 5; i++) await me(app, await token({ n: i }))
   t.equal(asked, before, 'its keys are kept')
+  const origin = { ip: '127.0.0.1', userAgent: 'test' }
+  const grant = await app.app.sessions.begin({ id: body.data.id, role: 'member' }, origin)
+  const own = await me(app, app.app.accessTokens.issue(grant).text)
+  const theirs = await me(app, await token())
+  t.equal(
+    toldBy(own).remaining,
+    (toldBy(theirs).remaining ?? 0) + 1,
+    "its tokens and ours have the user's one window",
+  )
 
   const refusals: [string, Promise<string>][] = [
     ['for nobody here', token({ email: 'stranger@example.com' })],

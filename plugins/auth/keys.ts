@@ -18,7 +18,7 @@ const EVERYTHING: ReadonlySet<string> = new Set(['*'])
 const ADMIN = `select id, status from users where role = 'admin'
   order by (email = $1) desc, created_at, id limit 1`
 
-const OWNER = `select u.id, u.role, k.id as key_id, k.scopes, extract(epoch from k.expires_at)::bigint as expires
+const OWNER = `select u.id, u.role, k.id as key_id, k.scopes, k.rate_limit, extract(epoch from k.expires_at)::bigint as expires
   from api_keys k join users u on u.id = k.user_id
   where k.key_hash = $1 and k.expires_at > now() and u.status = 'active'`
 
@@ -51,6 +51,7 @@ export function createKeyReader(database: Database, { adminKey, adminEmail }: Ke
       role: row.role,
       scopes: new Set(row.scopes.map(String)),
       credential: 'api_key',
+      key: { id: String(row.key_id), rateLimit: row.rate_limit === null ? null : Number(row.rate_limit) },
     }
     return { actor, expires: Number(row.expires) * 1000 }
   })

@@ -58,6 +58,8 @@ export interface Change<B> {
 /** What the app lends to slow work, for as long as somebody waits for the answer. */
 export interface Tools {
   passwords: Passwords
+  /** Has a password of an account verified, unless too many were wrong (429); those that are not right count. */
+  attempt(account: string, verify: () => Promise<boolean>): Promise<boolean>
 }
 
 /** What slow work came to. */
@@ -127,7 +129,7 @@ export interface CardOptions<R, C, U, Computed = Record<string, unknown>> {
   defaults?(actor: Actor): Partial<C> & Partial<R>
   /** Members that a caller may not set in a new resource: to them they are read-only. */
   withheld?(actor: Actor): readonly string[]
-  /** Members that no column holds. */
+  /** Members that no column holds. A reply that is kept for an Idempotency-Key has them as the columns alone tell. */
   computed?(row: R & Readonly<Record<string, unknown>>, actor: Actor): Computed
   /** What no schema can say, of those members that are sound in themselves. */
   check?(body: Partial<C & U>, mode: Mode): Violation[]

@@ -48,15 +48,29 @@ const writeHeaders = {
   'If-Unmodified-Since': headerOf('An HTTP date; without If-Match', date),
 }
 
+const keyHeader = {
+  'Idempotency-Key': Type.Optional(
+    Type.String({
+      minLength: 1,
+      maxLength: 255,
+      pattern: '^[!-~]+$',
+      description:
+        'Names this write, so that it can be sent again when no answer came: for 24 hours, the same key and body are ' +
+        'answered alike, and nothing is written twice',
+      examples: ['0193a5b0-7b1e-7c3a-9f00-3f2b8c1d4e5f'],
+    }),
+  ),
+}
+
 const headersOf: Record<Verb, Record<string, TSchema>> = {
   list: { 'If-None-Match': noneMatch },
   read: {
     'If-None-Match': noneMatch,
     'If-Modified-Since': headerOf('An HTTP date; without If-None-Match', date),
   },
-  create: {},
+  create: keyHeader,
   replace: writeHeaders,
-  update: writeHeaders,
+  update: { ...writeHeaders, ...keyHeader },
   remove: writeHeaders,
 }
 
@@ -116,9 +130,15 @@ function successOf(card: AnyCard, verb: Verb, representation: Representation): R
         ...unchanged(['ETag', 'Last-Modified']),
       }
     case 'create':
-      return { 201: told('Created', ['ETag', 'Location'], schemas.one(shapeOf(card, false))) }
+      return {
+        201: told('Created', ['ETag', 'Location', 'Idempotency-Replayed'], schemas.one(shapeOf(card, false))),
+      }
     case 'remove':
       return { 204: reply({ description: 'Removed' }) }
+    case 'update':
+      return {
+        200: told('As it is now', ['ETag', 'Idempotency-Replayed'], schemas.one(shapeOf(card, false))),
+      }
     default:
       return { 200: told('As it is now', ['ETag'], schemas.one(shapeOf(card, false))) }
   }

@@ -8,8 +8,12 @@ import { createSelect, type Select } from './select.ts'
 
 const MOST_RELATED = 20
 
+const LONG_MOMENT = '2026-11-21 09:30:00.123456+00'.length
+
 /** PostgreSQL's text of a moment in UTC, as RFC 3339 with milliseconds. */
 export function toTimestamp(moment: string): string {
+  // Nearly all have six digits; PostgreSQL leaves out zeros at the end.
+  if (moment.length === LONG_MOMENT) return `${moment.slice(0, 10)}T${moment.slice(11, 23)}Z`
   const fraction = moment.slice(19).match(/^\.(\d+)/)?.[1] ?? ''
   return `${moment.slice(0, 10)}T${moment.slice(11, 19)}.${fraction.slice(0, 3).padEnd(3, '0')}Z`
 }

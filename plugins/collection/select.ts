@@ -6,6 +6,7 @@ import type { Connection } from '../database/types.ts'
 import type { AnyCard, Relation, Row } from './define.ts'
 import { patternsOf } from './fold.ts'
 import { after, positionOf, positionValues, termsOf } from './keyset.ts'
+import { DEFAULT_LIMIT } from './parameters.ts'
 import type { ListQuery, Sort } from './query.ts'
 import { createStatements, run, type Values, value } from './statements.ts'
 
@@ -32,6 +33,9 @@ function columnOf(columns: Record<string, PgColumn>, name: string): PgColumn {
   if (!column) throw new Error(`There is no column ${name}`)
   return column
 }
+
+/** How a row is locked: for its removal, or for a change, beside which others may still refer to it. */
+export type Lock = 'update' | 'no key update'
 
 const WHOLE_DAY = 'T00:00:00Z'
 
@@ -85,16 +89,16 @@ export function createSelect(card: AnyCard) {
     one(
       connection: Connection,
       id: string,
-      options: { fields?: readonly string[] | undefined; also?: readonly string[]; lock?: boolean },
+      options: { fields?: readonly string[] | undefined; also?: readonly string[]; lock?: Lock | undefined },
     ) {
-      const { fields, also = [], lock = false } = options
+      const { fields, also = [], lock } = options
       const key = `one|${fields?.join() ?? '*'}|${also.join()}|${lock}`
       const found = statement(key, () => {
         const query = build
           .select(selection(fields, also))
           .from(card.table)
           .where(eq(card.table.id, value('id')))
-        return lock ? query.for('update') : query
+        return lock ? query.for(lock) : query
       })
       return run(connection, found, { id }).then((rows) => rows[0])
     },
@@ -119,6 +123,8 @@ export function createSelect(card: AnyCard) {
     ): Promise<Row[]> {
       const { rule, actor, parent, position } = scope
       const terms = termsOf(card, query.sorts)
+      // With a parameter for its limit, PostgreSQL would plan the most frequent statement of all anew each time.
+      const isUsual = query.limit === DEFAULT_LIMIT
       const key = [
         'page',
         actor.role,
@@ -128,9 +134,10 @@ export function createSelect(card: AnyCard) {
         query.include.join(),
         position ? 'c' : '',
         query.page === undefined ? '' : 'p',
+        isUsual ? 'u' : '',
       ].join('|')
       const found = statement(key, () => {
-        const rows = build
+        const ordered = build
           .select(
             selection(query.fields, [...query.sorts.map(({ name }) => name), ...localsOf(query.include)]),
           )
@@ -139,8 +146,9 @@ export function createSelect(card: AnyCard) {
           .orderBy(
             ...terms.map(({ expression, descending }) => (descending ? desc(expression) : asc(expression))),
           )
-          .limit(value('limit'))
-        return query.page === undefined ? rows : rows.offset(value('offset'))
+        const limit = isUsual ? sql.raw(String(DEFAULT_LIMIT + 1)) : value('limit')
+        const offset = query.page === undefined ? sql`` : sql` offset ${value('offset')}`
+        return { toSQL: () => dialect.sqlToQuery(sql`${ordered.getSQL()} limit ${limit}${offset}`) }
       })
       return run(connection, found, {
         ...valuesOf(query, actor, parent),

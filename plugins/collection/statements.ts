@@ -1,14 +1,29 @@
 /** Statements with named values: made once for each shape, then run with the values of a request. */
-import { fillPlaceholders, sql } from 'drizzle-orm'
+import { is, Placeholder, Param as SqlParam, sql } from 'drizzle-orm'
 import type { Connection, Param } from '../database/types.ts'
 import type { Row } from './define.ts'
 
+export type Values = Readonly<Record<string, unknown>>
+
 interface Statement {
   text: string
-  params: unknown[]
+  /** What each parameter is, from the values of a request. */
+  params: readonly ((values: Values) => unknown)[]
 }
 
-export type Values = Readonly<Record<string, Param>>
+/** As Drizzle's `fillPlaceholders`, save that NULL stays what it is: to a column's encoder it would be JSON's null. */
+function reader(param: unknown): (values: Values) => unknown {
+  if (is(param, Placeholder)) {
+    const { name } = param
+    return (values) => values[name]
+  }
+  if (is(param, SqlParam) && is(param.value, Placeholder)) {
+    const { value, encoder } = param
+    const { name } = value
+    return (values) => (values[name] === null ? null : encoder.mapToDriverValue(values[name]))
+  }
+  return () => param
+}
 
 const MOST_STATEMENTS = 2000
 
@@ -19,7 +34,7 @@ export function createStatements() {
     const known = statements.get(key)
     if (known) return known
     const { sql: text, params } = make().toSQL()
-    const statement = { text, params }
+    const statement = { text, params: params.map(reader) }
     if (statements.size >= MOST_STATEMENTS) statements.delete(statements.keys().next().value ?? '')
     statements.set(key, statement)
     return statement
@@ -27,7 +42,7 @@ export function createStatements() {
 }
 
 export const run = async (connection: Connection, { text, params }: Statement, values: Values) =>
-  (await connection.run(text, fillPlaceholders(params, { ...values }) as Param[])) as Row[]
+  (await connection.run(text, params.map((read) => read(values)) as Param[])) as Row[]
 
 /** Where a value of that name goes. */
 export const value = (name: string) => sql.placeholder(name)

@@ -9,10 +9,11 @@ import {
 } from 'drizzle-orm/pg-core'
 import type { Violation } from '../../schemas/error.ts'
 import { SqlError } from '../database/errors.ts'
-import type { Connection, Param } from '../database/types.ts'
-import { apiError, invalidBody } from '../errors.ts'
+import type { Connection } from '../database/types.ts'
+import { ApiError, apiError, invalidBody } from '../errors.ts'
 import type { AnyCard, Row } from './define.ts'
 import { searchText } from './fold.ts'
+import { createStatements, run, type Values, value } from './statements.ts'
 
 /** What an action writes with; all in the one transaction of the request. */
 export interface Store<R> {
@@ -23,6 +24,16 @@ export interface Store<R> {
   update(current: R, values: Partial<R>): Promise<R>
   remove(current: R): Promise<void>
 }
+
+/** Somebody else has written the row since it was read. */
+export class Outrun extends ApiError {
+  constructor() {
+    super('PRECONDITION_FAILED')
+  }
+}
+
+/** The names under which a statement gets the row as it was read. */
+const CURRENT = { id: 'current_id', revision: 'current_revision' }
 
 const dialect = new PgDialect()
 const session = undefined as never
@@ -94,10 +105,18 @@ export function createStores(card: AnyCard) {
     return invalidBody([{ field: missing, message: 'there is no such resource', code: 'NOT_FOUND' }])
   }
 
-  const run = async (connection: Connection, query: { toSQL(): { sql: string; params: unknown[] } }) => {
-    const { sql: text, params } = query.toSQL()
+  const statement = createStatements()
+
+  /** Runs a statement that is made once for each set of columns, whatever their values. */
+  const write = async (
+    connection: Connection,
+    key: string,
+    values: Values,
+    make: () => { toSQL(): { sql: string; params: unknown[] } },
+  ): Promise<Row | undefined> => {
     try {
-      return (await connection.run(text, params as Param[])) as Row[]
+      const [row] = await run(connection, statement(key, make), values)
+      return row
     } catch (error) {
       throw told(error)
     }
@@ -106,21 +125,37 @@ export function createStores(card: AnyCard) {
   const searched = (row: Readonly<Record<string, unknown>>) =>
     'search' in columns ? { search: searchText(row, card.search) } : {}
 
+  /** What goes into columns, and their names in one order. */
+  const columnar = (values: Readonly<Record<string, unknown>>) => {
+    const entries = Object.entries(values).filter(([name, value]) => name in columns && value !== undefined)
+    return { names: entries.map(([name]) => name).sort(), values: Object.fromEntries(entries) }
+  }
+
+  const placeholders = (names: readonly string[]) =>
+    Object.fromEntries(names.map((name) => [name, value(name)]))
+
+  /** The row as it was read: who comes second finds another revision. */
+  const unchanged = and(
+    eq(card.table.id, value(CURRENT.id)),
+    eq(card.table.revision, value(CURRENT.revision)),
+  )
+  const currentOf = ({ id, revision }: Row) => ({ [CURRENT.id]: id, [CURRENT.revision]: revision })
+
   return (connection: Connection): Store<Row> => ({
     connection,
 
-    async insert(values) {
-      const insert = new PgInsertBuilder(card.table, session, dialect)
-        .values({ ...values, ...searched(values) })
-        .returning(returning)
-      const [row] = await run(connection, insert)
+    async insert(sent) {
+      const { names, values } = columnar({ ...sent, ...searched(sent) })
+      const row = await write(connection, `insert|${names.join()}`, values, () =>
+        new PgInsertBuilder(card.table, session, dialect).values(placeholders(names)).returning(returning),
+      )
       if (!row) throw new Error('An insert returned no row')
       return row
     },
 
-    async update(current, values) {
+    async update(current, sent) {
       const changed = Object.fromEntries(
-        Object.entries(values).filter(
+        Object.entries(sent).filter(
           ([name, value]) =>
             name in columns &&
             !same(value, current[name]) &&
@@ -129,28 +164,30 @@ export function createStores(card: AnyCard) {
       )
       if (Object.keys(changed).length === 0) return current
       const search = card.search.some((name) => name in changed) ? searched({ ...current, ...changed }) : {}
-      const update = new PgUpdateBuilder(card.table, session, dialect)
-        .set({
-          ...changed,
-          ...search,
-          revision: sql`${card.table.revision} + 1`,
-          // Never earlier than before, whatever the clock does.
-          updated_at: sql`greatest(clock_timestamp(), ${card.table.updated_at} + interval '1 microsecond')`,
-        })
-        .where(and(eq(card.table.id, current.id), eq(card.table.revision, current.revision)))
-        .returning(returning)
-      const [row] = await run(connection, update)
-      if (!row) throw apiError('PRECONDITION_FAILED')
+      const { names, values } = columnar({ ...changed, ...search })
+      const row = await write(
+        connection,
+        `update|${names.join()}`,
+        { ...values, ...currentOf(current) },
+        () =>
+          new PgUpdateBuilder(card.table, session, dialect)
+            .set({
+              ...placeholders(names),
+              revision: sql`${card.table.revision} + 1`,
+              // Never earlier than before, whatever the clock does.
+              updated_at: sql`greatest(clock_timestamp(), ${card.table.updated_at} + interval '1 microsecond')`,
+            })
+            .where(unchanged)
+            .returning(returning),
+      )
+      if (!row) throw new Outrun()
       return row
     },
 
     async remove(current) {
-      await run(connection, {
-        toSQL: () =>
-          dialect.sqlToQuery(
-            sql`delete from ${card.table} where ${card.table.id} = ${current.id} and ${card.table.revision} = ${current.revision}`,
-          ),
-      })
+      await write(connection, 'delete', currentOf(current), () => ({
+        toSQL: () => dialect.sqlToQuery(sql`delete from ${card.table} where ${unchanged}`),
+      }))
     },
   })
 }

@@ -1,13 +1,15 @@
 /** Writes: the row found and locked, its access, its preconditions, then the card's action; all in one transaction. */
 import { type Actor, allows, ruleFor, type Verb } from '../access.ts'
 import type { Precondition } from '../conditional.ts'
-import { SqlError } from '../database/errors.ts'
 import type { Connection, Database } from '../database/types.ts'
 import { apiError, invalidBody, withPrefix } from '../errors.ts'
+import type { Told } from '../idempotency/record.ts'
 import { isObject } from '../representation/body.ts'
 import { type BodyReader, fill, mergePatch } from './bodies.ts'
-import type { AnyCard, Change, Row, Tools } from './define.ts'
+import type { AnyCard, Change, Prepared, Row, Tools } from './define.ts'
+import { createOnce, type Telling } from './once.ts'
 import { selectOf } from './present.ts'
+import type { Lock } from './select.ts'
 import { createStores, same } from './store.ts'
 
 /** What a write is told of its request. */
@@ -30,26 +32,15 @@ interface Sent {
   prefix: string
 }
 
-/** A deadlock, or a transaction that could not be put in line: nothing happened, and the same again may well do. */
-const AGAIN = new Set(['40P01', '40001'])
-const MOST_TRIES = 3
-
 export function createWrites(card: AnyCard, database: Database, refusal: () => Error) {
   const store = createStores(card)
   const select = selectOf(card)
   const everything = Object.keys(select.columns).filter((name) => name !== 'search')
 
-  const look = (connection: Connection, id: string, lock: boolean) =>
+  const look = (connection: Connection, id: string, lock?: Lock) =>
     select.one(connection, id, { also: everything, lock })
 
-  const transaction = async <T>(work: (tx: Connection) => Promise<T>, tries = MOST_TRIES): Promise<T> => {
-    try {
-      return await database.transaction(work)
-    } catch (error) {
-      if (tries > 1 && error instanceof SqlError && AGAIN.has(error.code)) return transaction(work, tries - 1)
-      throw error
-    }
-  }
+  const once = createOnce(database, new Set(Object.keys(select.columns)))
 
   /** The row that was addressed, if it is there (404) and the caller may touch it (403). */
   const admit = (row: Row | undefined, write: Write, verb: Verb): Row => {
@@ -109,8 +100,7 @@ export function createWrites(card: AnyCard, database: Database, refusal: () => E
   }
 
   /** What a change comes to on the row as it is; what stands against it is thrown in the contract's order. */
-  const settle = (row: Row | undefined, write: Write, verb: 'replace' | 'update', sent: Sent) => {
-    const current = admit(row, write, verb)
+  const settle = (current: Row, write: Write, verb: 'replace' | 'update', sent: Sent) => {
     const merged = mergeInto(current, sent, verb)
     const before = sent.reader.writable(current)
     const changes = Object.entries(merged).filter(([name, value]) => !same(value, before[name]))
@@ -132,41 +122,47 @@ export function createWrites(card: AnyCard, database: Database, refusal: () => E
     }
   }
 
-  /** Slow work, for those alone who may make the change. */
-  const prepare = async (write: Write, verb: 'replace' | 'update', sent: Sent) => {
-    if (!card.actions?.prepare) return undefined
-    const seen = settle(await look(database, write.id, false), write, verb, sent)
-    return card.actions.prepare(sent.members, write.actor, write.tools, seen)
-  }
+  const change = (verb: 'replace' | 'update') => (write: Write & Telling, sent: Sent) => {
+    const { prepare, change: action } = card.actions ?? {}
+    const steps = {
+      isSingle: !action,
+      admit: async (connection: Connection, lock: boolean) =>
+        admit(await look(connection, write.id, lock ? 'no key update' : undefined), write, verb),
 
-  const change = (verb: 'replace' | 'update') => (write: Write, sent: Sent) =>
-    prefixed(sent.prefix, async () => {
-      const prepared = await prepare(write, verb, sent)
-      return transaction(async (tx) => {
-        const { current, change } = settle(await look(tx, write.id, true), write, verb, sent)
+      prepare:
+        prepare &&
+        ((seen: Row) => prepare(sent.members, write.actor, write.tools, settle(seen, write, verb, sent))),
+
+      act: async (tx: Connection, row: Row, prepared: Prepared<Row, Row> | undefined) => {
+        const { current, change } = settle(row, write, verb, sent)
         if (prepared?.holds && !prepared.holds(current, change)) {
           throw apiError('RESOURCE_CONFLICT', { message: 'The resource has just changed; try again' })
         }
         const next = { ...change.next, ...prepared?.columns }
-        const action = card.actions?.change
         return action
           ? action(store(tx), current, { ...change, next }, write.actor)
           : store(tx).update(current, next)
-      })
-    })
+      },
+    }
+    return prefixed(sent.prefix, () => once(write, steps))
+  }
 
   return {
-    create: (write: Write, { members, prefix }: Omit<Sent, 'reader'>): Promise<Row> =>
+    create: (write: Write & Telling, { members, prefix }: Omit<Sent, 'reader'>): Promise<Told> =>
       prefixed(prefix, async () => {
         const parent = card.parent ? { [card.parent.member]: write.parent } : {}
         const values = { ...card.defaults?.(write.actor), ...members, ...parent, id: write.id }
         await admitNew({ ...values, revision: 1 }, write)
-        const prepared = await card.actions?.prepare?.(members, write.actor, write.tools)
-        const complete = { ...values, ...prepared?.columns }
-        const action = card.actions?.create
-        return transaction((tx) =>
-          action ? action(store(tx), write.id, complete, write.actor) : store(tx).insert(complete),
-        )
+        const { prepare, create: action } = card.actions ?? {}
+        return once(write, {
+          isSingle: !action,
+          admit: async () => undefined,
+          prepare: prepare && (() => prepare(members, write.actor, write.tools)),
+          act: async (tx, _admitted, prepared) => {
+            const complete = { ...values, ...prepared?.columns }
+            return action ? action(store(tx), write.id, complete, write.actor) : store(tx).insert(complete)
+          },
+        })
       }),
 
     replace: change('replace'),
@@ -174,8 +170,8 @@ export function createWrites(card: AnyCard, database: Database, refusal: () => E
     update: change('update'),
 
     remove: (write: Write): Promise<void> =>
-      transaction(async (tx) => {
-        const current = admit(await look(tx, write.id, true), write, 'remove')
+      database.transaction(async (tx) => {
+        const current = admit(await look(tx, write.id, 'update'), write, 'remove')
         checkPrecondition(current, write)
         const action = card.actions?.remove
         await (action ? action(store(tx), current, write.actor) : store(tx).remove(current))

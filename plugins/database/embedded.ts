@@ -1,9 +1,11 @@
 /** PGlite as the house's database: one connection, one folder, one statement at a time. */
 import { type Engine, startFolder, startMemory } from './engine.ts'
 import { bare, DatabaseUnavailable, translate } from './errors.ts'
+import { tellWait } from './events.ts'
 import { Gate, type GateOptions } from './gate.ts'
 import { lockFolder } from './lock.ts'
 import { createPing } from './ping.ts'
+import { retried } from './retry.ts'
 import { Statements } from './statements.ts'
 import { within } from './transaction.ts'
 import type { Connection, Database, Param, Row } from './types.ts'
@@ -38,7 +40,7 @@ export async function openEmbedded(options: EmbeddedOptions = {}): Promise<Datab
 
 function serve({ pg, lastWords }: Engine, limits: GateOptions, release: () => void): Database {
   const statements = new Statements(pg)
-  const gate = new Gate([statements], { slice: SLICE, ...limits })
+  const gate = new Gate([statements], { slice: SLICE, onWait: tellWait, ...limits })
   let broken: DatabaseUnavailable | undefined
   let closing: Promise<void> | undefined
 
@@ -91,9 +93,10 @@ function serve({ pg, lastWords }: Engine, limits: GateOptions, release: () => vo
   }
   return {
     kind: 'embedded',
-    run: (text, params) => gate.run(() => query(text, params)),
-    transaction: (work) => gate.run(() => transaction(work)),
+    run: (text, params) => retried(() => gate.run(() => query(text, params))),
+    transaction: (work) => retried(() => gate.run(() => transaction(work))),
     ping: createPing(ask),
+    load: () => gate.load(),
     delay: () => gate.delay,
     close() {
       closing ??= close()

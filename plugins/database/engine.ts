@@ -8,7 +8,7 @@ import { PARSERS, PLAIN } from './values.ts'
 
 export interface Engine {
   pg: PGlite
-  /** The last FATAL or PANIC it uttered, or nothing. */
+  /** The last FATAL or PANIC it uttered, or what else ended it, or nothing. */
   lastWords(): string
 }
 
@@ -82,7 +82,9 @@ async function start(options: PGliteOptions): Promise<Engine> {
         return false
       },
     })
-    stopAtPanic(pg)
+    stopAtPanic(pg, (why) => {
+      words ||= why
+    })
     return { pg, lastWords: () => words }
   } catch (cause) {
     throw new Error(`The embedded database did not start. ${words}`, { cause })
@@ -91,9 +93,10 @@ async function start(options: PGliteOptions): Promise<Engine> {
 
 /**
  * Makes a PANIC the end, as it is for a server. PGlite catches what ends PostgreSQL's main loop and runs it again:
- * for ever, when a COMMIT finds the disk full. A longjmp alone is an ordinary error.
+ * for ever, when a COMMIT finds the disk full. A longjmp alone is an ordinary error; a trap of WebAssembly, as when
+ * the stack overflows, leaves nobody knows what behind.
  */
-function stopAtPanic(pg: PGlite): void {
+function stopAtPanic(pg: PGlite, onTrap: (why: string) => void): void {
   const module = pg.Module
   const once = module._PostgresMainLoopOnce
   const stop = (): never => {
@@ -106,6 +109,7 @@ function stopAtPanic(pg: PGlite): void {
       const status: unknown = error instanceof Object ? Reflect.get(error, 'status') : undefined
       // PGlite calls this next, outside of what it catches.
       if (status !== LONGJMP) Object.assign(module, { stackRestore: stop, _PostgresMainLoopOnce: stop })
+      if (status === undefined && error instanceof Error) onTrap(`${error.name}: ${error.message}`)
       throw error
     }
   }

@@ -38,10 +38,11 @@ export class SqlError extends Error {
 
 /**
  * SQLSTATEs that say "not now" or "not here" rather than "not this": 08 connection, 28 and 3D sign-in and name
- * of the database (both can only come while connecting), 53 resources, 57P0x shutdown, 57014 cancelled, which is
- * the statement timeout, 25P03 idle too long in a transaction, 25006 a primary that has become a standby.
+ * of the database (both can only come while connecting), 53 resources, 58030 a disk that fails, 57P0x shutdown,
+ * 57014 cancelled, which is the statement timeout, 25P03 and 25P04 too long in a transaction, 25006 a primary that
+ * has become a standby; 40001, 40P01 and 55P03, in the way of others, after all tries of `retry.ts`.
  */
-const AWAY = /^(08|28|3D|53)|^57(014|P0[1-5])$|^25(P03|006)$/
+const AWAY = /^(08|28|3D|53)|^58030$|^57(014|P0[1-5])$|^25(P03|P04|006)$|^40(001|P01)$|^55P03$/
 
 /** Mistakes of ours that postgres.js reports with a code as if the connection had failed. */
 const OURS = new Set(['UNDEFINED_VALUE', 'MAX_PARAMETERS_EXCEEDED', 'NOT_TAGGED_CALL', 'UNSAFE_TRANSACTION'])

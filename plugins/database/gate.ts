@@ -4,7 +4,8 @@ import { DatabaseUnavailable } from './errors.ts'
 interface Waiter<T> {
   admit(member: T): void
   refuse(error: Error): void
-  /** On the clock of `performance.now()`. */
+  /** These are on the clock of `performance.now()`. */
+  since: number
   deadline: number
 }
 
@@ -18,6 +19,15 @@ export interface GateOptions {
    * those who come later wait for the next turn, and all else of this one is not held up.
    */
   slice?: number | undefined
+  /** Told how many milliseconds one had to wait that got its turn. */
+  onWait?: (milliseconds: number) => void
+}
+
+/** How busy a gate is. */
+export interface Load {
+  size: number
+  used: number
+  waiting: number
 }
 
 /** Milliseconds of waiting over which the pace is a mean, roughly: a pause of the whole process must not look like it. */
@@ -29,6 +39,7 @@ export class Gate<T extends object> {
   readonly #wait: number
   readonly #queue: number
   readonly #slice: number | undefined
+  readonly #onWait: ((milliseconds: number) => void) | undefined
   /** When the first of this turn of the loop came, if slices are kept. */
   #sliceBegan: number | undefined
   readonly #waiting: Waiter<T>[] = []
@@ -40,12 +51,17 @@ export class Gate<T extends object> {
   /** When the line began, or last moved. */
   #moved = 0
 
-  constructor(members: readonly T[], { wait = 2000, queue = 1000, slice }: GateOptions = {}) {
+  constructor(members: readonly T[], { wait = 2000, queue = 1000, slice, onWait }: GateOptions = {}) {
     this.#free = [...members]
     this.#size = members.length
     this.#wait = wait
     this.#queue = queue
     this.#slice = slice
+    this.#onWait = onWait
+  }
+
+  load(): Load {
+    return { size: this.#size, used: this.#size - this.#free.length, waiting: this.#waiting.length }
   }
 
   /**
@@ -90,9 +106,9 @@ export class Gate<T extends object> {
     if (this.#waiting.length >= this.#queue)
       throw new DatabaseUnavailable('Too many wait for their turn already')
     return new Promise((admit, refuse) => {
-      const now = performance.now()
-      if (this.#waiting.length === 0) this.#moved = now
-      this.#waiting.push({ admit, refuse, deadline: now + this.#wait })
+      const since = performance.now()
+      if (this.#waiting.length === 0) this.#moved = since
+      this.#waiting.push({ admit, refuse, since, deadline: since + this.#wait })
       this.#arm()
     })
   }
@@ -109,6 +125,7 @@ export class Gate<T extends object> {
     const member = this.#free.pop()
     if (!next || !member) return
     this.#keepPace()
+    this.#onWait?.(performance.now() - next.since)
     if (this.#waiting.length === 0) this.#arm()
     next.admit(member)
   }

@@ -1,6 +1,12 @@
 /** A question whether the database answers, asked once for all who want to know at the same time. */
 import { DatabaseUnavailable } from './errors.ts'
 
+/**
+ * For what a timer finds late: where the process itself has stalled, the answer lies there unread, since timers come
+ * before sockets. It is read first.
+ */
+export const afterSockets = (work: () => void): void => void setImmediate(work)
+
 /** `ask` runs one at a time; each caller waits for it at most as long as it wants to, in milliseconds. */
 export function createPing(ask: () => Promise<unknown>): (timeout: number) => Promise<void> {
   let asking: Promise<unknown> | undefined
@@ -11,7 +17,7 @@ export function createPing(ask: () => Promise<unknown>): (timeout: number) => Pr
     let timer: NodeJS.Timeout | undefined
     const late = new Promise<never>((_, reject) => {
       const error = new DatabaseUnavailable(`The database did not answer within ${timeout} ms`)
-      timer = setTimeout(reject, timeout, error)
+      timer = setTimeout(() => afterSockets(() => reject(error)), timeout)
     })
     try {
       await Promise.race([asking, late])

@@ -1,7 +1,9 @@
 /** A PostgreSQL server as the house's database: a few sessions behind a gate, and one more to ask how it is. */
 import { parseAddress } from './address.ts'
+import { tellWait } from './events.ts'
 import { Gate, type GateOptions } from './gate.ts'
 import { createPing } from './ping.ts'
+import { retried } from './retry.ts'
 import { Session } from './session.ts'
 import type { Connection, Database } from './types.ts'
 
@@ -19,6 +21,10 @@ export interface PostgresOptions extends GateOptions {
 }
 
 const OLDEST = 15
+/** Milliseconds between looks for connections whose server is silent. */
+const TICK = 250
+/** Milliseconds; no ping waits longer than the first two, and one is question enough. */
+const PING = { statementTimeout: 1000, connectTimeout: 1000, grace: 0, trust: Number.POSITIVE_INFINITY }
 
 /**
  * Opens a pool on a server that answers now.
@@ -29,19 +35,21 @@ export async function openPostgres(options: PostgresOptions): Promise<Database> 
   const address = parseAddress(url)
   const common = { address, onNotice, lifetime }
   const sessions = Array.from({ length: poolSize }, () => new Session({ ...common, statementTimeout }))
-  // Its own limit is short: a server that is gone must not keep the next ping waiting.
-  const watch = new Session({ ...common, statementTimeout: 1000 })
+  // Its own limits are short: a server that is gone must not keep the next ping waiting.
+  const watch = new Session({ ...common, ...PING })
   const all = [...sessions, watch]
-  const gate = new Gate(sessions, limits)
+  const gate = new Gate(sessions, { onWait: tellWait, ...limits })
   const ticking = setInterval(() => {
     for (const session of all) session.check()
-  }, 1000).unref()
+  }, TICK).unref()
 
   const database: Database = {
     kind: 'server',
-    run: (text, params) => gate.run((session) => session.run(text, params)),
-    transaction: (work, limit) => gate.run((session) => session.transaction(work, limit)),
+    // Who tries again waits outside: a connection is not held by one who pauses.
+    run: (text, params) => retried(() => gate.run((session) => session.run(text, params))),
+    transaction: (work, limit) => retried(() => gate.run((session) => session.transaction(work, limit))),
     ping: createPing(() => watch.run('select 1')),
+    load: () => gate.load(),
     delay: () => gate.delay,
     async close() {
       await gate.close()

@@ -7,31 +7,45 @@
  * query that waits may run on another connection than the transaction it belongs to. A client with one
  * connection, thrown away with its socket, knows none of these: what is lost fails at once, and stays lost.
  */
-import { Socket } from 'node:net'
-import postgres from 'postgres'
+import { channel } from 'node:diagnostics_channel'
 import type { Address } from './address.ts'
+import { type Client, createClient } from './client.ts'
 import { DatabaseUnavailable, translate } from './errors.ts'
+import { afterSockets } from './ping.ts'
 import { within } from './transaction.ts'
 import type { Connection, Limits, Param, Row } from './types.ts'
-import { PARSERS, PLAIN, texts } from './values.ts'
+import { texts } from './values.ts'
 
 export interface SessionOptions {
   address: Address
   /** Milliseconds a statement may take; 0: for ever. */
   statementTimeout: number
+  /** Milliseconds beyond it, after which a silent server is taken for gone. */
+  grace?: number
+  /** Milliseconds for connecting and signing in. */
+  connectTimeout?: number
+  /** Milliseconds since the last answer, after which a connection is asked whether it still holds before it is used. */
+  trust?: number
   onNotice?: ((message: string) => void) | undefined
   /** Milliseconds, and up to twice as many, until a connection is replaced by a new one. */
   lifetime?: number | undefined
 }
 
-const LIFETIME = 30 * 60_000
+type Limited = Required<Pick<SessionOptions, 'grace' | 'connectTimeout' | 'trust'>> & { lifetime: number }
 
-/** Milliseconds for connecting and signing in. */
+const LIFETIME = 30 * 60_000
 const CONNECT = 2000
-/** Milliseconds beyond the statement timeout, after which a silent server is taken for gone. */
-const GRACE = 2000
-/** Milliseconds the server lets a transaction idle; a request may not take longer either. */
-const IDLE_IN_TRANSACTION = 10_000
+const GRACE = 1000
+const TRUST = 1000
+/** Milliseconds in which a connection that is asked must answer; and in which, once lost, it may have been stale. */
+const PATIENCE = 1000
+/** SQLSTATE of a write where none is possible. */
+const READ_ONLY = '25006'
+/**
+ * For what has no limit: should this process end, the server is to notice before the statement does. It cannot
+ * everywhere, and would refuse to be asked.
+ */
+const WATCHFUL = `select set_config('client_connection_check_interval', '1000', true) where version() ~ 'linux'`
 
 /**
  * More texts than the house has shapes. A server keeps every prepared statement of a connection, some 20 kB each,
@@ -42,48 +56,53 @@ const MANY = 1000
 /** `simple: false` also without values: the simple protocol would run several statements at once. */
 const PREPARED = { prepare: true, simple: false }
 
-const TYPES = Object.fromEntries(
-  PLAIN.map((oid) => {
-    const parse = PARSERS[oid]
-    return [String(oid), { to: oid, from: parse ? [oid] : [], serialize: String, parse: parse ?? String }]
-  }),
-)
+/** What may be sent twice: where the connection is lost nobody knows whether a statement was carried out. */
+const READ = /^\s*select\b/i
+
+/** What is published on `resource-api:database:renewed`: why a connection was given up for a new one. */
+export interface Renewal {
+  /** It did not hold when it was to be used, was lost, its server was silent, or is no primary any more. */
+  why: 'stale' | 'lost' | 'silent' | 'read-only'
+}
+
+const renewals = channel('resource-api:database:renewed')
+const publish = (why: Renewal['why']) => renewals.hasSubscribers && renewals.publish({ why })
+
+/** Whether the connection is gone; a statement that was refused leaves it whole. */
+const isLoss = (error: unknown) => error instanceof DatabaseUnavailable && error.code === undefined
 
 export class Session {
-  readonly #options: SessionOptions
-  #client: postgres.Sql | undefined
-  #socket: Socket | undefined
+  readonly #options: SessionOptions & Limited
+  #client: Client | undefined
   #pending = 0
   readonly #texts = new Set<string>()
   /** When, on the clock of `performance.now()`, the server's silence can only mean that it is gone. */
   #deadline = Number.POSITIVE_INFINITY
+  /** When the server last answered on this connection; undefined before it did. */
+  #heard: number | undefined
   #expires = 0
   #closed = false
 
   constructor(options: SessionOptions) {
-    this.#options = options
+    const { grace = GRACE, connectTimeout = CONNECT, trust = TRUST, lifetime = LIFETIME } = options
+    this.#options = { ...options, grace, connectTimeout, trust, lifetime }
   }
 
   async run(text: string, params: readonly Param[] = []): Promise<Row[]> {
-    return this.#send(this.#ready(), text, params, this.#options.statementTimeout)
+    const send = (client: Client) => this.#send(client, text, params, this.#options.statementTimeout)
+    return READ.test(text) ? this.#twice(send) : send(await this.#ready())
   }
 
   async transaction<T>(work: (tx: Connection) => Promise<T>, limits: Limits = {}): Promise<T> {
-    // Bound to this client: should it die, what follows fails instead of running outside the transaction.
-    const client = this.#ready()
     const timeout = limits.statementTimeout ?? this.#options.statementTimeout
-    const send = (text: string, params: readonly Param[] = []) => this.#send(client, text, params, timeout)
-    const begin = async () => {
-      await send('begin isolation level read committed')
-      if (timeout !== this.#options.statementTimeout) await send(`set local statement_timeout = ${timeout}`)
+    let begun: Promise<Client> | undefined
+    // Bound to one client: should it die, what follows fails instead of running outside the transaction.
+    const send = async (text: string, params: readonly Param[] = []) => {
+      begun ??= this.#begin(timeout)
+      return this.#send(await begun, text, params, timeout)
     }
-    let begun: Promise<void> | undefined
     try {
-      const result = await within(async (text, params) => {
-        begun ??= begin()
-        await begun
-        return send(text, params)
-      }, work)
+      const result = await within(send, work)
       if (begun) await send('commit')
       return result
     } catch (error) {
@@ -94,27 +113,47 @@ export class Session {
     }
   }
 
-  /** To be called every second or so: ends a connection whose server is silent beyond all limits. */
+  /** To be called several times a second: ends a connection whose server is silent beyond all limits. */
   check(): void {
-    if (performance.now() > this.#deadline) this.#drop()
+    if (performance.now() > this.#deadline) afterSockets(() => this.#giveUp())
+  }
+
+  #giveUp(): void {
+    if (performance.now() <= this.#deadline) return
+    publish('silent')
+    this.#drop()
   }
 
   async close(): Promise<void> {
     this.#closed = true
-    await this.#client?.end({ timeout: 1 })
+    await this.#client?.end()
   }
 
-  async #send(client: postgres.Sql, text: string, params: readonly Param[], timeout: number): Promise<Row[]> {
+  /** A transaction that has only begun has done nothing yet. */
+  async #begin(timeout: number): Promise<Client> {
+    const { statementTimeout } = this.#options
+    return this.#twice(async (client) => {
+      await this.#send(client, 'begin isolation level read committed', [], statementTimeout)
+      if (timeout !== statementTimeout)
+        await this.#send(client, `set local statement_timeout = ${timeout}`, [], statementTimeout)
+      if (timeout === 0) await this.#send(client, WATCHFUL, [], statementTimeout)
+      return client
+    })
+  }
+
+  async #send(client: Client, text: string, params: readonly Param[], timeout: number): Promise<Row[]> {
     this.#pending += 1
     this.#texts.add(text)
-    this.#deadline = timeout ? performance.now() + timeout + GRACE : Number.POSITIVE_INFINITY
+    this.#deadline = timeout ? performance.now() + timeout + this.#options.grace : Number.POSITIVE_INFINITY
     try {
-      const rows = await client.unsafe<Row[]>(text, texts(params), PREPARED)
+      const rows = await client.sql.unsafe<Row[]>(text, texts(params), PREPARED)
+      this.#heard = performance.now()
       return rows.slice()
     } catch (error) {
       const known = translate(error)
       // A socket reports its error before its end; in between the client still looks alive.
-      if (known instanceof DatabaseUnavailable && known.code === undefined) this.#forget(client)
+      if (isLoss(known)) this.#forget(client)
+      else this.#judge(known)
       throw known
     } finally {
       this.#pending -= 1
@@ -122,85 +161,76 @@ export class Session {
     }
   }
 
+  /** After a refusal. What was the primary and has become a standby takes no writes any more: to be left soon. */
+  #judge(error: unknown): void {
+    this.#heard = performance.now()
+    if (!(error instanceof DatabaseUnavailable) || error.code !== READ_ONLY) return
+    publish('read-only')
+    this.#expires = 0
+  }
+
+  /** For what may be sent twice: once more, where a connection that was idle turns out to be lost. */
+  async #twice<T>(work: (client: Client) => Promise<T>): Promise<T> {
+    const client = await this.#ready()
+    const began = performance.now()
+    const isNew = this.#heard === undefined
+    try {
+      return await work(client)
+    } catch (error) {
+      if (isNew || !isLoss(error) || performance.now() - began > PATIENCE) throw error
+      publish('lost')
+      return work(await this.#ready())
+    }
+  }
+
   /** A connection for who starts anew; an old one goes, and with it what the server remembers for it. */
-  #ready(): postgres.Sql {
+  async #ready(): Promise<Client> {
     if (this.#closed) throw new DatabaseUnavailable('The database is closed')
     if (this.#client && (performance.now() > this.#expires || this.#texts.size > MANY)) {
       void this.#client.end()
       this.#client = undefined
     }
-    return this.#client ?? this.#connect()
+    const client = this.#client
+    if (!client) return this.#connect()
+    const idle = performance.now() - (this.#heard ?? Number.NEGATIVE_INFINITY)
+    return idle < this.#options.trust || (await this.#holds(client)) ? client : this.#connect()
+  }
+
+  /** Asked, because a way that was cut is silent: without, what is sent on it is known to be lost only in the end. */
+  async #holds(client: Client): Promise<boolean> {
+    let asking = true
+    const late = setTimeout(() => afterSockets(() => asking && this.#drop()), PATIENCE)
+    try {
+      await this.#send(client, 'select 1', [], this.#options.statementTimeout)
+      return true
+    } catch {
+      publish('stale')
+      this.#drop()
+      return false
+    } finally {
+      asking = false
+      clearTimeout(late)
+    }
   }
 
   #drop(): void {
+    const client = this.#client
     this.#client = undefined
-    this.#socket?.destroy()
+    client?.destroy()
   }
 
-  #forget(client: postgres.Sql): void {
+  #forget(client: Client): void {
     if (this.#client === client) this.#client = undefined
   }
 
-  #connect(): postgres.Sql {
-    const { address, statementTimeout, onNotice } = this.#options
-    let used = false
-    // postgres.js knows this option, its types do not.
-    const own = {
-      socket: (): Socket => {
-        const socket = used ? lostSocket() : openSocket(address)
-        if (!used) this.#socket = socket
-        used = true
-        return socket
-      },
-    }
-    const client = postgres({
-      ...own,
-      ...('host' in address.target ? address.target : {}),
-      database: address.database,
-      user: address.user,
-      ...(address.password !== undefined && { password: address.password }),
-      ssl: address.ssl,
-      max: 1,
-      connect_timeout: CONNECT / 1000,
-      max_lifetime: null,
-      backoff: false,
-      types: TYPES,
-      connection: {
-        application_name: 'resource-api',
-        client_encoding: 'UTF8',
-        TimeZone: 'UTC',
-        DateStyle: 'ISO, MDY',
-        IntervalStyle: 'postgres',
-        statement_timeout: statementTimeout,
-        idle_in_transaction_session_timeout: IDLE_IN_TRANSACTION,
-      },
-      onnotice: (notice) => onNotice?.(notice.message ?? ''),
-      onclose: () => {
-        this.#forget(client)
-        void client.end({ timeout: 0 })
-      },
-    })
+  #connect(): Client {
+    const { lifetime } = this.#options
+    const client = createClient({ ...this.#options, onEnd: () => this.#forget(client) })
     this.#client = client
-    // Not all at the same time: those that were opened together do not close together.
+    this.#heard = undefined
     this.#texts.clear()
-    this.#expires = performance.now() + (this.#options.lifetime ?? LIFETIME) * (1 + Math.random())
+    // Not all at the same time: those that were opened together do not close together.
+    this.#expires = performance.now() + lifetime * (1 + Math.random())
     return client
   }
-}
-
-/** A socket on its way. An end the server makes is an error: postgres.js takes one while it signs in for nothing. */
-function openSocket({ target }: Address): Socket {
-  const socket = new Socket()
-  if ('host' in target) Object.assign(socket, { host: target.host }) // the name postgres.js checks a certificate for
-  socket.once('end', () => socket.destroy(new DatabaseUnavailable('The server closed the connection')))
-  // Later, because postgres.js listens for errors only after it has got the socket.
-  setImmediate(() => socket.connect({ ...target, noDelay: true }))
-  return socket
-}
-
-/** What a client gets that asks for a second socket. */
-function lostSocket(): Socket {
-  const socket = new Socket()
-  setImmediate(() => socket.destroy(new DatabaseUnavailable('The connection was lost')))
-  return socket
 }

@@ -1,5 +1,7 @@
 /** What the rest of the house knows of a database: one prepared statement at a time, transactions, a ping. */
 
+import type { Load } from './gate.ts'
+
 /** A value as it goes to the server: dates as ISO text, JSON as JSON text, arrays as PostgreSQL array text. */
 export type Param = string | number | boolean | null
 
@@ -43,6 +45,8 @@ export interface Database extends Connection {
    * @throws DatabaseUnavailable when there is no answer within `timeout` milliseconds
    */
   ping(timeout: number): Promise<void>
+  /** How many connections there are, how many are lent, and how many wait for one; absent where nobody counts. */
+  load?(): Load
   /** Milliseconds that a statement may expect to wait for a connection now. */
   delay(): number
   /** Waits for what runs, then lets go of every connection, file and lock. What comes later is refused. */

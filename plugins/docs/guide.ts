@@ -39,6 +39,11 @@ Every failure, whatever raised it, is \`{"error": {"code", "message", "request_i
 or parameters is said of all of them at once, each with its \`field\` and a \`code\` of its own.
 Unknown parameters and members are refused, not ignored. Quote \`request_id\` when you ask for help.
 
+## Limits
+
+Every reply says how many requests are left and until when: \`X-RateLimit-Limit\`, \`X-RateLimit-Remaining\`,
+\`X-RateLimit-Reset\`. One too many is 429; wait as many seconds as its \`Retry-After\` says.
+
 ## Conditional requests
 
 Each resource has an \`ETag\`. Send it as \`If-None-Match\` to be told 304 while nothing has changed, and as \`If-Match\`

@@ -15,6 +15,13 @@ const text = (description: string, example: string, required = false): Header =>
   ...(required ? { required } : {}),
 })
 
+const count = (description: string, example: number): Header => ({
+  description,
+  schema: { type: 'integer' },
+  example,
+  required: true,
+})
+
 const constant = (description: string, value: string): Header => ({
   description,
   schema: { type: 'string', enum: [value] },
@@ -31,6 +38,7 @@ export const securityHeaders = {
   'Cross-Origin-Resource-Policy': 'same-origin',
   'Referrer-Policy': 'no-referrer',
   'X-Content-Type-Options': 'nosniff',
+  'X-Frame-Options': 'DENY',
 } as const
 
 export const headers = {
@@ -53,6 +61,7 @@ export const headers = {
     'The media type is what it says',
     securityHeaders['X-Content-Type-Options'],
   ),
+  'X-Frame-Options': constant('No page may frame it', securityHeaders['X-Frame-Options']),
   'API-Version': {
     description: 'The version that answered',
     schema: { type: 'integer' },
@@ -60,6 +69,9 @@ export const headers = {
     required: true,
   },
   Vary: text('Which headers of the request the reply depends on', 'Accept, Authorization, X-API-Key', true),
+  'X-RateLimit-Limit': count('How many requests the window takes that this one counts in', 600),
+  'X-RateLimit-Remaining': count('How many of them are left', 599),
+  'X-RateLimit-Reset': count('When the window ends, in seconds since 1970', 1_795_255_260),
   ETag: text('The entity tag, for `If-Match` and `If-None-Match`', '"3-qHXEPvBzWe2L"', true),
   'Last-Modified': text(
     'When it last changed, for `If-Modified-Since`; not beside `include`',
@@ -75,6 +87,12 @@ export const headers = {
     '/api/v1/products/0193a5b0-7b1e-7c3a-9f00-3f2b8c1d4e5f',
     true,
   ),
+  'Idempotency-Replayed': {
+    description:
+      'On a reply that was told before: the `Idempotency-Key` is known, and nothing was written again',
+    schema: { type: 'string', enum: ['true'] },
+    example: 'true',
+  },
   'WWW-Authenticate': text('How to authenticate', 'Bearer realm="resource-api"', true),
   'Retry-After': {
     description: 'Seconds after which to try again',

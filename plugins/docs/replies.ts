@@ -12,7 +12,13 @@ const everywhere = [
   'Cache-Control',
   ...(Object.keys(securityHeaders) as (keyof typeof securityHeaders)[]),
 ]
-const inVersions: HeaderName[] = ['API-Version', 'Vary']
+const inVersions: HeaderName[] = [
+  'API-Version',
+  'Vary',
+  'X-RateLimit-Limit',
+  'X-RateLimit-Remaining',
+  'X-RateLimit-Reset',
+]
 
 export interface Example {
   summary: string
@@ -97,6 +103,7 @@ const statuses: Record<number, Status> = {
   },
   409: {
     description: 'The state of this resource, or of another one, does not allow it',
+    headers: ['Retry-After'],
     examples: {
       taken: {
         code: 'RESOURCE_CONFLICT',
@@ -104,6 +111,10 @@ const statuses: Record<number, Status> = {
         violations: [{ field: 'sku', message: 'is taken', code: 'ALREADY_EXISTS' }],
       },
       referred: { code: 'RESOURCE_CONFLICT', message: 'Other resources still refer to this one' },
+      running: {
+        code: 'RESOURCE_CONFLICT',
+        message: 'A request with this Idempotency-Key is still running',
+      },
     },
   },
   410: { description: 'This version has ended', examples: { retired: { code: 'VERSION_RETIRED' } } },
@@ -130,11 +141,17 @@ const statuses: Record<number, Status> = {
           { field: 'price', message: 'is not a known member', code: 'UNKNOWN_FIELD' },
         ],
       },
+      reused: { code: 'IDEMPOTENCY_KEY_REUSED' },
     },
   },
   428: {
     description: 'If-Match is required here',
     examples: { unconditional: { code: 'PRECONDITION_REQUIRED' } },
+  },
+  429: {
+    description: 'Too many requests, or too many that failed; Retry-After says when to go on',
+    headers: ['Retry-After'],
+    examples: { exceeded: { code: 'RATE_LIMIT_EXCEEDED' } },
   },
   431: {
     description: 'The header fields are larger than 16 KiB',
@@ -186,4 +203,4 @@ export function failure(status: number, envelope: Envelope = plain) {
 }
 
 /** What any operation of a version may end in. */
-export const everyFailure = [400, 401, 403, 406, 408, 414, 431, 500, 503]
+export const everyFailure = [400, 401, 403, 406, 408, 414, 429, 431, 500, 503]

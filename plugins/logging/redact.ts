@@ -29,7 +29,8 @@ const IN_TEXT = /\b(Bearer|Basic)\s+[\w.~+/=-]{8,}|(:\/\/)[^\s/@"]+@|(?:rak_|rrt
 const SUSPECT = new RegExp(`"(?:${NAMES.join('|')})":|${IN_TEXT.source}`, 'i')
 const CENSORED = '[redacted]'
 
-function censorText(text: string): string {
+/** A text without the credentials in it that are known by their look or by what stands before them. */
+export function censorText(text: string): string {
   return text.replace(IN_TEXT, (_all, scheme: string | undefined, ofUrl: string | undefined) => {
     if (scheme !== undefined) return `${scheme} ${CENSORED}`
     return ofUrl === undefined ? CENSORED : `${ofUrl}${CENSORED}@`

@@ -3,8 +3,8 @@ import { type FastifyReply, type FastifyRequest, LogController } from 'fastify'
 
 const MOST_NAMES = 20
 const PARAMETER = /^[a-z][a-z0-9_.[\]-]{0,39}$/i
-/** What orchestrators ask every few seconds. */
-const PROBES = new Set(['/livez', '/readyz'])
+/** What orchestrators and monitoring ask every few seconds. */
+const PROBES = new Set(['/livez', '/readyz', '/metrics'])
 
 /** The names in a query string; never the values, which may be secrets, nor a name that looks like one. */
 function parameterNames(query: string): string[] {

@@ -46,7 +46,7 @@ export interface Representation {
   version: number
   /** How it writes resources and the details of errors, in words for the documents. */
   about: string
-  one(entity: Entity, meta: Meta): unknown
+  one(entity: Entity, meta: Meta): Record<string, unknown>
   many(entities: readonly Entity[], pagination: Pagination, meta: Meta): unknown
   error(failure: Failure): unknown
   /**

@@ -1,4 +1,5 @@
 /** Tokens: signing in and staying signed in; the one collection that is only ever created. */
+import { channel } from 'node:diagnostics_channel'
 import { type TObject, Type } from '@sinclair/typebox'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { PasswordGrant, RefreshGrant, Token } from '../../schemas/tokens.ts'
@@ -43,8 +44,13 @@ function grantTypeOf(members: unknown, prefix: string): GrantType {
   ])
 }
 
-const refused = (message: string) =>
-  apiError('UNAUTHORIZED', { message, headers: { 'WWW-Authenticate': 'Bearer realm="resource-api"' } })
+const refusals = channel('resource-api:auth:refused')
+
+/** @param kind for who counts */
+function refused(kind: GrantType, message: string) {
+  if (refusals.hasSubscribers) refusals.publish({ kind })
+  return apiError('UNAUTHORIZED', { message, headers: { 'WWW-Authenticate': 'Bearer realm="resource-api"' } })
+}
 
 /** What the operation is grouped by in the documents. */
 export const tokensTag = { name: TYPE, description: 'Signing in, and staying signed in' }
@@ -79,12 +85,12 @@ function describe({ one, schemas }: Representation) {
         },
       }),
     },
-    failures: [400, 401, 406, 413, 415, 422, 500, 503],
+    failures: [400, 401, 406, 413, 415, 422, 429, 500, 503],
   }
 }
 
 export async function tokens(app: FastifyInstance, { representation }: { representation: Representation }) {
-  const { database, passwords, sessions, accessTokens } = app
+  const { database, passwords, sessions, accessTokens, limits } = app
   const readNoQuery = createNoQueryReader(ajv)
 
   const begin = async (
@@ -93,14 +99,18 @@ export async function tokens(app: FastifyInstance, { representation }: { represe
     { email, password }: Record<string, unknown>,
   ): Promise<Grant> => {
     const turn = passwords.while(() => isAwaited(reply))
-    const user = await signIn(database, turn, String(email), String(password))
-    if (!user) throw refused('Invalid e-mail or password')
+    const user = await limits.passwordGrant(request, String(email), () =>
+      signIn(database, turn, String(email), String(password)),
+    )
+    if (!user) throw refused('password', 'Invalid e-mail or password')
     return sessions.begin(user, { ip: request.ip, userAgent: request.headers['user-agent'] })
   }
 
-  const refresh = async ({ refresh_token: text }: Record<string, unknown>): Promise<Grant> => {
-    const grant = await sessions.refresh(String(text))
-    if (!grant) throw refused('Invalid or expired refresh token')
+  const refresh = async (request: FastifyRequest, body: Record<string, unknown>): Promise<Grant> => {
+    const text = String(body.refresh_token)
+    const owner = await sessions.ownerOf(text)
+    const grant = await limits.refreshGrant(request, owner, () => sessions.refresh(text))
+    if (!grant) throw refused('refresh_token', 'Invalid or expired refresh token')
     return grant
   }
 
@@ -111,7 +121,7 @@ export async function tokens(app: FastifyInstance, { representation }: { represe
     if (violations.length > 0) throw invalidBody(violations)
     const type = grantTypeOf(members, prefix)
     const body = readers[type].read(members, prefix)
-    const grant = type === 'password' ? await begin(request, reply, body) : await refresh(body)
+    const grant = type === 'password' ? await begin(request, reply, body) : await refresh(request, body)
     const access = accessTokens.issue(grant)
     reply.code(201).header('Cache-Control', 'no-store')
     const issued = {

@@ -3,10 +3,9 @@ import { users } from '../../drizzle/tables.ts'
 import type { Violation } from '../../schemas/error.ts'
 import { User, UserChange, UserCreate } from '../../schemas/users.ts'
 import { type Actor, CALLER } from '../access.ts'
-import { type AnyCard, type Change, defineCollection } from '../collection/define.ts'
+import { type AnyCard, type Change, defineCollection, type Tools } from '../collection/define.ts'
 import type { Store } from '../collection/store.ts'
 import { apiError, invalidBody } from '../errors.ts'
-import type { Passwords } from '../passwords.ts'
 import { ordersCard } from './orders.ts'
 import { postsCard } from './posts.ts'
 import { userProfilesCard } from './user-profiles.ts'
@@ -67,9 +66,10 @@ function guardConfirmation(current: UserRow, change: Changes, actor: Actor) {
   }
 }
 
-/** It is right. */
-async function confirm(passwords: Passwords, current: UserRow, password: string) {
-  if (!(await passwords.verify(current.password_hash, password))) {
+/** It is right; a wrong one counts as a failed sign-in. */
+async function confirm({ passwords, attempt }: Tools, current: UserRow, password: string) {
+  const isRight = await attempt(current.email, () => passwords.verify(current.password_hash, password))
+  if (!isRight) {
     throw apiError('FORBIDDEN', { message: 'The current password is wrong' })
   }
 }
@@ -131,11 +131,11 @@ export const usersCard: AnyCard = defineCollection({
       guardConfirmation(current, change, actor)
     },
 
-    async prepare({ password, current_password = '' }, actor, { passwords }, seen) {
+    async prepare({ password, current_password = '' }, actor, tools, seen) {
       const confirmed = seen !== undefined && needsConfirmation(seen.current, seen.change, actor)
-      if (confirmed) await confirm(passwords, seen.current, current_password)
+      if (confirmed) await confirm(tools, seen.current, current_password)
       return {
-        columns: password === undefined ? {} : { password_hash: await passwords.hash(password) },
+        columns: password === undefined ? {} : { password_hash: await tools.passwords.hash(password) },
         holds: (current, change) =>
           !needsConfirmation(current, change, actor) ||
           (confirmed && current.password_hash === seen.current.password_hash),

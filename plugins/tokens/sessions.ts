@@ -47,6 +47,8 @@ const FIND = `select s.generation, s.refresh_hash, s.user_id, u.role, u.status, 
     s.rotations[s.generation - $2::int] > now() - make_interval(secs => ${GRACE}) as fresh
   from sessions s join users u on u.id = s.user_id where s.id = $1 and s.expires_at > now()`
 
+const OWNER = `select user_id from sessions where id = $1 and expires_at > now()`
+
 const END = `delete from sessions where id = $1`
 
 export function createSessions(database: Database, tokens: RefreshTokens) {
@@ -87,6 +89,14 @@ export function createSessions(database: Database, tokens: RefreshTokens) {
         ])
       })
       return grant(token, user.id, user.role, row?.seconds)
+    },
+
+    /** Whose session a token is of, be it good still or not; undefined where there is none. */
+    async ownerOf(text: string): Promise<string | undefined> {
+      const token = tokens.read(text)
+      if (!token) return undefined
+      const [row] = await database.run(OWNER, [token.sessionId])
+      return row && String(row.user_id)
     },
 
     /** Undefined for a token that is not good any more; one that was used before ends its session. */

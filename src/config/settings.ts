@@ -100,7 +100,9 @@ export const Settings = Type.Object({
   DEFAULT_API_VERSION: number('The version that serves a request which names none.', 1, 1, 2),
   REQUIRE_IF_MATCH: flag('Whether PUT, PATCH and DELETE without `If-Match` are refused (428).'),
   HIDE_FORBIDDEN: flag('Whether what the caller may not see is 404 and not 403.'),
-  CORS_ORIGINS: list('Comma-separated origins whose pages may call the service.', { format: 'origin' }),
+  CORS_ORIGINS: list('Comma-separated origins whose pages may call the service; none if empty.', {
+    format: 'origin',
+  }),
 
   RATE_LIMIT: limit('Requests per window and user.', 600),
   RATE_LIMIT_WINDOW: number('Seconds of that window.', 60, 1, 3_600),
@@ -114,13 +116,20 @@ export const Settings = Type.Object({
 
   TLS_KEY: optional('The private key of HTTPS, as PEM or the path of a file.', { secret: true }),
   TLS_CERT: optional('Its certificate with the chain, as PEM or the path of a file.'),
-  TRUST_PROXY: optional('The proxies in front, whose `X-Forwarded-*` are believed.', {
-    format: 'trusted-proxies',
-  }),
+  TRUST_PROXY: optional(
+    'The proxies in front, whose `X-Forwarded-*` are believed; in production, plain HTTP is then refused.',
+    {
+      format: 'trusted-proxies',
+    },
+  ),
   INSECURE_HTTP: flag('Whether production may speak plain HTTP without a proxy (for a trial).'),
   SHUTDOWN_DELAY: number('Milliseconds between `readyz` 503 and the end of listening.', 0, 0, 600_000, 5_000),
   METRICS_PORT: Type.Optional(
-    Type.Integer({ description: 'A port of its own for `/metrics`.', minimum: 0, maximum: 65_535 }),
+    Type.Integer({
+      description: 'A port of its own for `/metrics`, on `HOST`, for all who reach it.',
+      minimum: 0,
+      maximum: 65_535,
+    }),
   ),
   METRICS_TOKEN: optional('The Bearer token that opens `/metrics` on the main port.', {
     secret: true,

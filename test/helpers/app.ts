@@ -9,6 +9,7 @@ import { hashKey, makeKey, prefixOf } from '../../plugins/keys.ts'
 import { buildApp, type Parts } from '../../src/app.ts'
 import { readConfig } from '../../src/config.ts'
 import { type Owner, testDatabase, testFolder } from './database.ts'
+import { WITHOUT_LIMITS } from './limits.ts'
 
 export const ADMIN_KEY = 'test-admin-key-test-admin-key-test-admin-key'
 
@@ -123,6 +124,7 @@ export async function testApp(
     ADMIN_API_KEY: ADMIN_KEY,
     APP_SECRET: 'test-secret-test-secret-test-secret-test',
     DATA_DIR: testFolder(t),
+    ...WITHOUT_LIMITS,
     ...settings,
   })
   const app = await buildApp(config, { late: Number.POSITIVE_INFINITY, ...parts, database })

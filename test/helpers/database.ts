@@ -34,6 +34,13 @@ export async function testDatabase(t: Owner): Promise<Database> {
   return database
 }
 
+/** The same, embedded whatever the tests run on; with a folder, in that folder. */
+export async function testEmbedded(t: Owner, dataDir?: string): Promise<Database> {
+  const database = await openEmbedded({ dataDir, loadFrom: await dump() })
+  t.teardown(() => database.close())
+  return database
+}
+
 /** Where a server process of the test's own finds a migrated database: as its DATABASE_URL, or its DATA_DIR. */
 export async function testDatabaseUrl(t: Owner): Promise<{ url?: string; dataDir?: string }> {
   if (SERVER) return { url: await cloned(t, SERVER) }

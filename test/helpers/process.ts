@@ -3,6 +3,7 @@ import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
 import { type Owner, testDatabaseUrl } from './database.ts'
+import { WITHOUT_LIMITS } from './limits.ts'
 
 const root = fileURLToPath(new URL('../..', import.meta.url))
 
@@ -19,8 +20,8 @@ export interface Running {
 }
 
 /**
- * Runs a module of `src`, or, as `.js`, of `dist/src`, with these settings and none of this process's; killed after
- * the test if it still runs.
+ * Runs a module of `src` as `npm start` does, built (`npm test` builds first), with these settings and none of this
+ * process's; killed after the test if it still runs.
  */
 export function run(
   t: Owner,
@@ -29,8 +30,8 @@ export function run(
   args: readonly string[] = [],
 ): Running {
   const env = { PATH: process.env.PATH, ...settings }
-  const module = file.endsWith('.js') ? [`dist/src/${file}`] : ['--import=tsx', `src/${file}`]
-  const child = spawn(process.execPath, [...module, ...args], { cwd: root, env })
+  const module = `dist/src/${file.replace(/\.ts$/, '.js')}`
+  const child = spawn(process.execPath, [module, ...args], { cwd: root, env })
   const said = { out: '', err: '' }
   child.stdout.setEncoding('utf8').on('data', (text: string) => {
     said.out += text
@@ -47,11 +48,12 @@ export function run(
   return { child, said, ended }
 }
 
-/** The settings of a server on a free port over a migrated database of its own. */
+/** The settings of a server on a free port over a migrated database of its own, without limits. */
 export async function ownSettings(t: Owner): Promise<NodeJS.ProcessEnv> {
   const { url, dataDir } = await testDatabaseUrl(t)
   const secret = { APP_SECRET: 'test-secret-test-secret-test-secret-test' }
-  return { PORT: '0', ...secret, ...(url && { DATABASE_URL: url }), ...(dataDir && { DATA_DIR: dataDir }) }
+  const database = { ...(url && { DATABASE_URL: url }), ...(dataDir && { DATA_DIR: dataDir }) }
+  return { PORT: '0', ...WITHOUT_LIMITS, ...secret, ...database }
 }
 
 /** A server that has said it is ready, and the address that it named. */

@@ -2,7 +2,7 @@
 import { setTimeout as wait } from 'node:timers/promises'
 import { type Client, createClient, type Json } from '../helpers/app.ts'
 import type { Owner } from '../helpers/database.ts'
-import { type Running, run, serve } from '../helpers/process.ts'
+import { type Ended, type Running, run, serve } from '../helpers/process.ts'
 import { compare, createLedger, type Ledger, newest } from './ledger.ts'
 import { write } from './writer.ts'
 
@@ -15,6 +15,8 @@ export interface KillOptions {
   between: readonly [number, number]
   /** The module that is run: `server.ts`, or `server.js` for what was built. */
   file: string
+  /** How it is ended: killed, unless something else is said. */
+  signal?: NodeJS.Signals
   /** In these rounds, a second server on the same folder must be refused. */
   intrude?: (round: number) => boolean
   onRound?: (line: string) => void
@@ -28,6 +30,8 @@ export interface KillReport {
   lost: string[]
   /** Milliseconds from the start of the process to its first answer, after each kill. */
   restarts: number[]
+  /** How the processes ended. */
+  ends: Ended[]
   /** Second processes that were refused by name. */
   intruders: number
 }
@@ -59,9 +63,9 @@ async function start(t: Owner, { settings, file }: KillOptions): Promise<Server>
   return { ...running, client, took: performance.now() - began }
 }
 
-async function kill({ child, ended }: Running): Promise<void> {
-  child.kill('SIGKILL')
-  await ended
+function kill({ child, ended }: Running, signal: NodeJS.Signals = 'SIGKILL'): Promise<Ended> {
+  child.kill(signal)
+  return ended
 }
 
 /** What all orders together took must be missing from the stock, no more and no less. */
@@ -111,6 +115,7 @@ export async function killRounds(t: Owner, options: KillOptions): Promise<KillRe
     refused: 0,
     lost: [],
     restarts: [],
+    ends: [],
     intruders: 0,
   }
   const ledgers: Ledger[] = []
@@ -134,7 +139,7 @@ export async function killRounds(t: Owner, options: KillOptions): Promise<KillRe
     await wait(least + Math.random() * (most - least))
     const deadline = performance.now() + PATIENCE
     while (ledger.acknowledged < clients * 10 && performance.now() < deadline) await wait(5)
-    await kill(server)
+    report.ends.push(await kill(server, options.signal))
     await Promise.all(writers)
     server = await start(t, options)
     const rows = await read(server.client)

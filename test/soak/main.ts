@@ -1,14 +1,22 @@
 /** `npm run soak`: what takes minutes and is no part of `npm test`; it prints its figures, and fails where a promise does not hold. */
 import { createDatabase, type Owner, testFolder } from '../helpers/database.ts'
 import { run } from '../helpers/process.ts'
+import { type CrashReport, crashRounds } from './crash.ts'
 import { type KillReport, killRounds } from './kill.ts'
+import type { Outcome } from './load.ts'
+import { type Outage, outages } from './outages.ts'
+import { type OverloadReport, overloaded } from './overload.ts'
 import { type PasswordsReport, type Phase, type Spread, wrongPasswords } from './passwords.ts'
+import { rollingRestarts } from './restarts.ts'
 
 /** `npm run soak` needs a server that it may make databases on; without, it says what it left out. */
 const SERVER = process.env.DATABASE_URL || 'postgres://root@127.0.0.1:5432/postgres'
 const ROUNDS = 20
 const SEEDED = '10000'
 const ATTEMPTS = 1_000
+const RESTARTS = 20
+/** Of the capacity: what must be served at least under twice as much. */
+const LEAST_SHARE = 0.8
 const CLIENTS = 32
 
 /** What was begun is undone, the last first, whatever happened. */
@@ -59,6 +67,39 @@ async function kill(): Promise<void> {
   )
 }
 
+function printCrashes({ version, lost, doubled, ...report }: CrashReport): void {
+  const spread = (times: readonly number[]) => {
+    const sorted = times.map(Math.round).sort((a, b) => a - b)
+    return [0, 0.5, 1].map((share) => sorted[Math.floor((sorted.length - 1) * share)]).join(' / ')
+  }
+  console.log(
+    `${version}: ${report.back.length} kills; ${report.acknowledged} writes acknowledged, ${report.replayed} of them` +
+      ` by a replay; ${lost.length} lost, ${doubled.length} doubled`,
+  )
+  console.log(`  answers meanwhile: ${JSON.stringify(report.refused)}`)
+  console.log(
+    `  200 again ${spread(report.back)} ms after the kill (least, median, most),` +
+      ` ${spread(report.after)} ms after PostgreSQL answered`,
+  )
+  for (const line of [...lost, ...doubled].slice(0, 20)) console.log(`  ${line}`)
+  const others = Object.keys(report.refused).filter(
+    (name) => !/^(?:503|409 RESOURCE_CONFLICT|error)/.test(name),
+  )
+  if (lost.length + doubled.length + others.length > 0) process.exitCode = 1
+}
+
+async function crash(): Promise<void> {
+  const writers = 64
+  console.log(`kill -9 of PostgreSQL under ${writers} connections of keyed writes, ${ROUNDS} times`)
+  await owning(async (t) => {
+    const settings = { DATA_DIR: testFolder(t) }
+    const common = { rounds: ROUNDS, clients: writers, file: 'server.js', onRound: console.log }
+    const report = await crashRounds(t, { ...common, settings, between: [500, 1_500] })
+    if (report) printCrashes(report)
+    else console.log('  left out: no PostgreSQL is installed on this machine')
+  })
+}
+
 async function seed(): Promise<void> {
   console.log(`npm run seed -- --users ${SEEDED}, on PostgreSQL`)
   await onServer(async (t, settings) => {
@@ -97,7 +138,77 @@ async function passwords(): Promise<void> {
   )
 }
 
-const parts: Readonly<Record<string, () => Promise<void>>> = { kill, seed, passwords }
+async function restarts(): Promise<void> {
+  const load = { restarts: RESTARTS, clients: 16, pause: 10, delay: 1_000, file: 'server.js' }
+  console.log(
+    `two replicas behind a balancer, ${RESTARTS} restarts in turn, ${load.clients} clients, on PostgreSQL`,
+  )
+  await onServer(async (t, settings) => {
+    const { answered, failed, written, lost, times, ends, codes } = await rollingRestarts(t, {
+      ...load,
+      settings,
+    })
+    const sorted = [...times].sort((a, b) => a - b)
+    const at = (share: number) => sorted[Math.floor((sorted.length - 1) * share)]?.toFixed(1)
+    console.log(
+      `  ${answered} requests answered, ${failed.length} failed; ${written} writes acknowledged, ${lost} lost;` +
+        ` ms: ${at(0.5)} / ${at(0.99)} / ${at(1)} (p50, p99, max);` +
+        ` ended ${Math.round(Math.min(...ends))} to ${Math.round(Math.max(...ends))} ms after SIGTERM,` +
+        ` exit codes ${[...new Set(codes)].join()}`,
+    )
+    for (const line of failed.slice(0, 20)) console.log(`  ${line}`)
+    if (failed.length > 0 || lost > 0 || codes.some((code) => code !== 0)) process.exitCode = 1
+  })
+}
+
+function printOutage({ name, ...seen }: Outage): void {
+  const { answered, refused, broken, written, lost, longest, back } = seen
+  console.log(
+    `  ${name}: ${answered} answered, ${refused} refused (503), ${broken.length} otherwise; longest ${Math.round(longest)} ms;` +
+      ` served again ${Math.round(back)} ms after it was back; ${written} writes acknowledged, ${lost} lost`,
+  )
+  for (const line of broken.slice(0, 5)) console.log(`    ${line}`)
+  if (broken.length > 0 || lost > 0) process.exitCode = 1
+}
+
+async function outage(): Promise<void> {
+  console.log('a PostgreSQL of its own that is restarted, killed and stopped amid the load of 8 clients')
+  await owning(async (t) => outages(t, { file: 'server.js', clients: 8, onOutage: printOutage }))
+}
+
+const spreadOf = ({ count, p50, p99, max }: Outcome) =>
+  `${count} (${[p50, p99, max].map((time) => time.toFixed(1)).join(' / ')})`
+
+function printOverload({ capacity, quiet, overload, share, shareOfTime, after }: OverloadReport): void {
+  console.log(`  capacity ${capacity.toFixed(0)} a second; a tenth of it: ${spreadOf(quiet)}`)
+  for (const [status, outcome] of Object.entries(overload.outcomes)) {
+    console.log(`  under twice of it, ${status}: ${spreadOf(outcome)}`)
+  }
+  console.log(`  the load itself was late: ${spreadOf(overload.late)}`)
+  console.log(
+    `  served ${(share * 100).toFixed(0)} % of the capacity; of what the server's processor time allowed ${(shareOfTime * 100).toFixed(0)} %`,
+  )
+  console.log(`  a tenth again, 0-5 s and 5-10 s after: ${after.map(spreadOf).join('; ')}`)
+  const others = Object.keys(overload.outcomes).filter((status) => status !== '200' && status !== '503')
+  if (shareOfTime < LEAST_SHARE || others.length > 0) process.exitCode = 1
+}
+
+async function overload(): Promise<void> {
+  console.log('twice the capacity for a minute, open loop, on PostgreSQL; answers (ms: p50 / p99 / max)')
+  await onServer(async (t, settings) =>
+    printOverload(await overloaded(t, { settings, file: 'server.js', times: 2, seconds: 60 })),
+  )
+}
+
+const parts: Readonly<Record<string, () => Promise<void>>> = {
+  kill,
+  crash,
+  seed,
+  passwords,
+  restarts,
+  outages: outage,
+  overload,
+}
 
 const asked = process.argv.length > 2 ? process.argv.slice(2) : Object.keys(parts)
 const chosen = asked.map((name) => Object.hasOwn(parts, name) && parts[name])

@@ -4,12 +4,16 @@ import type { Entry, Ledger } from './ledger.ts'
 
 let skus = 0
 
+/** A busy machine may stop a server for longer than its loop may be late; that is no refusal of its own. */
+const isOverload = ({ status, body }: Reply) =>
+  status === 503 && body?.error?.message === 'The service is overloaded'
+
 /** The answer, or undefined where the connection broke first. */
 async function answer(ledger: Ledger, sent: Promise<Reply>, success: number): Promise<Reply | undefined> {
   try {
     const reply = await sent
     if (reply.status === success) ledger.acknowledged++
-    else ledger.refused++
+    else if (!isOverload(reply)) ledger.refused++
     return reply
   } catch {
     ledger.inDoubt++

@@ -50,6 +50,9 @@ export function createPlaces(card: AnyCard) {
         parent: parent && read(params[parent.member], parent.to().me, actor),
       }
     },
+    /** The path of a collection, below the version. */
+    path: (place: string | undefined) =>
+      parent ? `/${parent.to().name}/${place}/${card.name}` : `/${card.name}`,
     /**
      * What is no UUID names no row. Asked where the row would be, after all that the request says of itself.
      * @throws ApiError 404

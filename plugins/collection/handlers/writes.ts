@@ -21,8 +21,7 @@ import {
   type Place,
   queryOf,
 } from './shared.ts'
-
-const CACHE_CONTROL = 'no-store'
+import { answer, createTell } from './told.ts'
 
 /** The members, or all that is wrong with them and around them at once. */
 function readMembers(
@@ -60,10 +59,11 @@ export function createWriteHandlers(
   ajv: Ajv,
 ) {
   const { representation, publicUrl } = options
-  const { database, refusal, addressing, passwords } = app
+  const { database, refusal, addressing, passwords, limits, idempotency } = app
   const writes = createWrites(card, database, refusal)
   const places = createPlaces(card)
   const telling = createTelling(card, representation)
+  const tell = createTell(telling, representation)
   const readNoQuery = createNoQueryReader(ajv)
   const reader = (mode: Mode) =>
     createBodyReader({
@@ -87,44 +87,62 @@ export function createWriteHandlers(
     ...place,
     actor,
     precondition: readPrecondition(request, required),
-    tools: { passwords: passwords.while(() => isAwaited(reply)) },
+    tools: {
+      passwords: passwords.while(() => isAwaited(reply)),
+      attempt: (account, verify) => limits.attempt(request, account, verify),
+    },
     tagOf: (row) => telling.plainTag(request, row),
   })
 
-  const written = (request: FastifyRequest, reply: FastifyReply, row: Row) => {
-    reply.headers({ ETag: telling.plainTag(request, row), 'Cache-Control': CACHE_CONTROL })
-    return representation.one(telling.entity(row, actorOf(request)), {})
+  /** The key that the client gave this write, if it did. */
+  const attemptOf = (
+    request: FastifyRequest,
+    actor: Actor,
+    { id, parent }: Partial<Place>,
+    sent: unknown,
+  ) => {
+    const path = `/api/v${representation.version}${places.path(parent)}${id === undefined ? '' : `/${id}`}`
+    return idempotency.read(request, actor, path, sent)
   }
 
   const create = async (request: FastifyRequest, reply: FastifyReply) => {
     const actor = actorOf(request)
     const { parent } = places.of(request, actor)
     const sent = readObject(request.body)
+    const attempt = attemptOf(request, actor, { parent }, sent)
     readNoQuery(queryOf(request), request.originalUrl)
     const read = representation.body(sent, card.name, undefined)
     const members = readMembers(readers.create, withoutWithheld(card, actor, read))
     places.ensureIds(parent)
-    const write = writeOf(request, reply, { id: uuid(), parent }, actor, false)
-    const row = await writes.create(write, { members, prefix: read.prefix })
     const { form } = addressing.of(request.raw)
-    const path = card.parent ? `/${card.parent.to().name}/${parent}/${card.name}` : `/${card.name}`
-    reply.code(201).header('Location', `${publicUrl ?? ''}${form}${path}/${row.id}`)
-    return written(request, reply, row)
+    const write = {
+      ...writeOf(request, reply, { id: uuid(), parent }, actor, false),
+      attempt,
+      tell: (row: Row) => ({
+        ...tell(request, reply, 201, row),
+        location: `${publicUrl ?? ''}${form}${places.path(parent)}/${row.id}`,
+      }),
+    }
+    return answer(reply, await writes.create(write, { members, prefix: read.prefix }))
   }
 
   const change = (verb: 'replace' | 'update') => async (request: FastifyRequest, reply: FastifyReply) => {
     const actor = actorOf(request)
     const place = places.of(request, actor)
     const sent = readObject(request.body)
+    const attempt = verb === 'update' ? attemptOf(request, actor, place, sent) : undefined
     readNoQuery(queryOf(request), request.originalUrl)
     const read = representation.body(sent, card.name, place.id)
     const known = card.parent ? { id: place.id, [card.parent.member]: place.parent } : { id: place.id }
     const reader = readers[verb]
     const members = readMembers(reader, read, known)
     places.ensureIds(place.id, place.parent)
-    const write = writeOf(request, reply, place, actor, options.requireIfMatch)
-    const row = await writes[verb](write, { reader, members, prefix: read.prefix })
-    return written(request, reply, row)
+    const write = {
+      ...writeOf(request, reply, place, actor, options.requireIfMatch),
+      attempt,
+      tell: (row: Row) => tell(request, reply, 200, row),
+    }
+    return answer(reply, await writes[verb](write, { reader, members, prefix: read.prefix }))
   }
 
   const remove = async (request: FastifyRequest, reply: FastifyReply) => {
@@ -133,7 +151,7 @@ export function createWriteHandlers(
     readNoQuery(queryOf(request), request.originalUrl)
     places.ensureIds(place.id, place.parent)
     await writes.remove(writeOf(request, reply, place, actor, options.requireIfMatch))
-    return reply.code(204).header('Cache-Control', CACHE_CONTROL).send()
+    return reply.code(204).header('Cache-Control', 'no-store').send()
   }
 
   return { create, replace: change('replace'), update: change('update'), remove }

@@ -1,0 +1,31 @@
+/** Replies to writes: put into words in the transaction that may have to keep them, and sent as they were worded. */
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import type { Told } from '../../idempotency/record.ts'
+import type { Representation } from '../../representation/types.ts'
+import type { Row } from '../define.ts'
+import { actorOf, type createTelling } from './shared.ts'
+
+type Telling = ReturnType<typeof createTelling>
+
+/** Words the reply for a row that was written. */
+export function createTell(telling: Telling, representation: Representation) {
+  return (request: FastifyRequest, reply: FastifyReply, status: 200 | 201, row: Row): Told => {
+    const serialize = reply.getSerializationFunction(String(status), 'application/json')
+    if (!serialize) throw new Error(`Nothing is said of replies with ${status}`)
+    return {
+      status,
+      location: null,
+      etag: telling.plainTag(request, row),
+      body: serialize(representation.one(telling.entity(row, actorOf(request)), {})),
+    }
+  }
+}
+
+/** The text for Fastify to send, with all that stands beside it. */
+export function answer(reply: FastifyReply, { status, location, etag, body, replayed }: Told): string {
+  reply.code(status).headers({ ETag: etag, 'Cache-Control': 'no-store' })
+  if (location !== null) reply.header('Location', location)
+  if (replayed) reply.header('Idempotency-Replayed', 'true')
+  reply.type('application/json; charset=utf-8')
+  return body
+}

@@ -1,0 +1,74 @@
+/** Rate limits: who may ask how often; what every reply tells of it. */
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import fp from 'fastify-plugin'
+import { createMemory } from './limits/memory.ts'
+import { openRedis } from './limits/redis.ts'
+import { createLimits, type Rules } from './limits/rules.ts'
+import { createShared } from './limits/shared.ts'
+
+export interface LimitsOptions extends Rules {
+  redisUrl: string | undefined
+}
+
+declare module 'fastify' {
+  interface FastifyInstance {
+    limits: Awaited<ReturnType<typeof createLimits>>
+  }
+  interface FastifyRequest {
+    /** What the reply tells; `reset` in epoch seconds. */
+    limit: { limit: number; remaining: number; reset: number } | null
+    /** Whether it is yet to be counted: in which window stands in its body. */
+    owesLimit: boolean
+  }
+}
+
+const write = ({ limit }: FastifyRequest, reply: FastifyReply) => {
+  if (!limit) return
+  reply.header('X-RateLimit-Limit', limit.limit)
+  reply.header('X-RateLimit-Remaining', limit.remaining)
+  reply.header('X-RateLimit-Reset', limit.reset)
+}
+
+async function openStore(app: FastifyInstance, { redisUrl: url, now }: LimitsOptions) {
+  const own = createMemory({ now })
+  if (url === undefined) return own
+  const shared = await createShared({ open: () => openRedis(url), own, log: app.log })
+  app.addHook('onClose', async () => shared.close())
+  return shared
+}
+
+async function limits(app: FastifyInstance, options: LimitsOptions) {
+  const rules = await createLimits(app, await openStore(app, options), options)
+  app.decorate('limits', rules)
+  app.decorateRequest('limit', null)
+  app.decorateRequest('owesLimit', false)
+
+  app.addHook('onSend', (request, reply, payload, done) => {
+    // What says its version is a resource's reply; what was refused before is of no resource yet.
+    const isTold = request.method !== 'OPTIONS' && reply.hasHeader('API-Version')
+    if (!isTold || (request.limit && !request.owesLimit)) {
+      write(request, reply)
+      done(null, payload)
+      return
+    }
+    rules.settle(request).then(() => {
+      write(request, reply)
+      done(null, payload)
+    }, done)
+  })
+}
+
+export default fp(limits, { name: 'limits', dependencies: ['errors', 'addressing'] })
+
+/** In a version's scope, after authentication. */
+export const limited = fp(
+  async (app: FastifyInstance) => {
+    app.addHook('onRequest', async (request) => {
+      const { actor } = request
+      if (actor?.credential === 'none') await app.limits.stranger(request)
+      else if (actor) await app.limits.user(request, actor)
+      else if (request.routeOptions.config.access === 'public') await app.limits.grant(request)
+    })
+  },
+  { name: 'limited', dependencies: ['limits', 'auth'] },
+)

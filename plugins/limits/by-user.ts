@@ -1,0 +1,36 @@
+/** The windows of one user, whatever the credential, and of one key beside them. */
+import type { Actor } from '../access.ts'
+import type { Count, Store, Window } from './types.ts'
+
+export interface UserLimits {
+  limit: number
+  /** Milliseconds. */
+  life: number
+  burst: number
+}
+
+/** Whose windows: a caller, or the user of a session that is not yet refreshed. */
+export type Caller = Pick<Actor, 'userId' | 'key'>
+
+export function createByUser(store: Store, { limit, life, burst }: UserLimits) {
+  const windowsOf = ({ userId, key }: Caller): Window[] => {
+    const owner = `{user:${userId}}`
+    const own = key?.rateLimit ?? undefined
+    return [
+      { key: `${owner}:sustained`, limit, life },
+      { key: `${owner}:burst`, limit: burst, life: 1_000 },
+      ...(key && own !== undefined ? [{ key: `${owner}:${key.id}:key`, limit: own, life }] : []),
+    ]
+  }
+
+  return {
+    /** Counts in all of them. What they come to: the full one that lasts longest, else the one with the least left. */
+    async take(caller: Caller): Promise<Count> {
+      const [sustained, burst, ofKey] = await store.add(1, windowsOf(caller))
+      if (!sustained || !burst) throw new Error('The store counted nothing')
+      const all = ofKey ? [sustained, burst, ofKey] : [sustained, burst]
+      const [exceeded] = all.filter(({ isExceeded }) => isExceeded).sort((a, b) => b.left - a.left)
+      return exceeded ?? (ofKey && ofKey.remaining < sustained.remaining ? ofKey : sustained)
+    },
+  }
+}

@@ -1,0 +1,44 @@
+/** What is counted, and where. */
+
+/** So many in a while, under a key. It begins with the first, and ends all at once. */
+export interface Window {
+  /**
+   * Whose it is, between braces, so that all of one owner's stand on one node of a Redis cluster; at the end, what it
+   * bounds: `{user:0193...}:burst`.
+   */
+  key: string
+  limit: number
+  /** Milliseconds. */
+  life: number
+}
+
+export interface Count {
+  key: string
+  limit: number
+  /** Never negative. */
+  remaining: number
+  /** Milliseconds until the window ends. */
+  left: number
+  /** Whether it was full already, and something was to be added. */
+  isExceeded: boolean
+}
+
+/** 1 takes a place, 0 only looks, -1 gives one back. */
+export type Amount = 1 | 0 | -1
+
+export interface Store {
+  /** In all the windows or, where one of them is full, in none: what is refused does not count. */
+  add(amount: Amount, windows: readonly Window[]): Promise<readonly Count[]>
+}
+
+/** What a window bounds. */
+export const nameOf = ({ key }: { key: string }): string => key.slice(key.lastIndexOf(':') + 1)
+
+/** @param used after the addition */
+export const countOf = ({ key, limit }: Window, used: number, left: number, isRefused: boolean): Count => ({
+  key,
+  limit,
+  remaining: Math.max(0, limit - used),
+  left,
+  isExceeded: isRefused && used >= limit,
+})

@@ -1,0 +1,38 @@
+/** A port of its own for `/metrics`: plain HTTP, for those who may reach it, with the same envelope for all else. */
+import Fastify, { type FastifyInstance } from 'fastify'
+import errors, { frameworkErrors } from '../errors.ts'
+import head from '../head.ts'
+import { HouseLogController } from '../logging/requests.ts'
+import { genReqId } from '../logging.ts'
+import methods from '../methods.ts'
+import securityHeaders from '../security-headers.ts'
+import { createWire } from '../wire.ts'
+
+/** Milliseconds: a scrape is one short request. */
+const LIMITS = { requestTimeout: 5_000, keepAliveTimeout: 5_000, forceCloseConnections: true } as const
+
+export async function createScrapeServer(
+  { addressing, log }: FastifyInstance,
+  routes: (scope: FastifyInstance) => void,
+): Promise<FastifyInstance> {
+  const wire = createWire(addressing.fallback)
+  const server = Fastify({
+    ...LIMITS,
+    http: { headersTimeout: 5_000, requireHostHeader: false },
+    loggerInstance: log,
+    logController: new HouseLogController(),
+    genReqId,
+    requestIdHeader: false,
+    clientErrorHandler: wire.clientErrorHandler,
+    frameworkErrors,
+  })
+  server.decorate('addressing', addressing)
+  await server.register(errors)
+  await server.register(securityHeaders)
+  await server.register(wire.plugin)
+  await server.register(head)
+  await server.register(methods)
+  routes(server)
+  server.answerOtherMethods(server)
+  return server
+}

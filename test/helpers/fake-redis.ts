@@ -1,0 +1,92 @@
+/** A server that speaks as much Redis as the rate limits ask of it, and fails in the ways in which a real one does. */
+import { createServer, type Server, type Socket } from 'node:net'
+import type { Owner } from './database.ts'
+
+/** The commands in what arrived, and what is left of it: `*2\r\n$4\r\nINFO\r\n...`. */
+function parse(text: string): { commands: string[][]; rest: string } {
+  const commands: string[][] = []
+  let rest = text
+  for (;;) {
+    const lines = rest.split('\r\n')
+    const size = 1 + 2 * Number(/^\*(\d+)$/.exec(lines[0] ?? '')?.[1] ?? Number.NaN)
+    // The last of the pieces is what comes after a line's end.
+    if (!(lines.length > size)) return { commands, rest }
+    commands.push(lines.slice(1, size).filter((_, i) => i % 2 === 1))
+    rest = lines.slice(size).join('\r\n')
+  }
+}
+
+const bulk = (text: string) => `$${text.length}\r\n${text}\r\n`
+
+/** Every window has just begun. */
+function counted(keys: number) {
+  const each = Array.from({ length: keys }, () => ':1\r\n:60000\r\n').join('')
+  return `*${1 + 2 * keys}\r\n:0\r\n${each}`
+}
+
+export async function fakeRedis(t: Owner) {
+  const state = {
+    /** What scripts are answered with, such as `READONLY You cannot write`. */
+    error: '',
+    /** What a connection is answered with from its first command on. */
+    refusal: '',
+    /** Takes all and says nothing, as a dead host does. */
+    silent: false,
+    /** Milliseconds before each answer. */
+    delay: 0,
+    scripts: 0,
+    /** How often anything arrived. */
+    packets: 0,
+  }
+  const sockets = new Set<Socket>()
+
+  const answer = (command: readonly string[]): string => {
+    const [name = '', , keys] = command
+    if (state.refusal) return `-${state.refusal}\r\n`
+    switch (name.toUpperCase()) {
+      case 'HELLO':
+        return `%1\r\n${bulk('proto')}:3\r\n`
+      case 'INFO':
+        return bulk('redis_version:7.0.15\r\nloading:0')
+      case 'SCRIPT':
+        return bulk('sha')
+      case 'EVALSHA':
+        state.scripts++
+        return state.error ? `-${state.error}\r\n` : counted(Number(keys))
+      default:
+        return '+OK\r\n'
+    }
+  }
+
+  const accept = (socket: Socket) => {
+    sockets.add(socket)
+    let pending = ''
+    socket.on('error', () => undefined).on('close', () => sockets.delete(socket))
+    socket.on('data', (data) => {
+      if (state.silent) return
+      state.packets++
+      const { commands, rest } = parse(pending + data.toString('latin1'))
+      pending = rest
+      const said = commands.map(answer).join('')
+      if (state.delay > 0) setTimeout(() => socket.write(said), state.delay)
+      else socket.write(said)
+    })
+  }
+
+  let server: Server | undefined
+  const listen = (port: number) =>
+    new Promise<number>((resolve) => {
+      const made = createServer(accept).listen(port, '127.0.0.1', () => {
+        const address = made.address()
+        resolve(typeof address === 'object' && address ? address.port : 0)
+      })
+      server = made
+    })
+  const stop = () => {
+    server?.close()
+    for (const socket of sockets) socket.destroy()
+  }
+  const port = await listen(0)
+  t.teardown(stop)
+  return { url: `redis://user:pass-word@127.0.0.1:${port}`, state, stop, start: () => listen(port) }
+}

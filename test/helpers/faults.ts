@@ -1,0 +1,181 @@
+/** An app whose database can be made to fail, and what clients must see of that: the same for every fault. */
+import { createServer } from 'node:net'
+import { setTimeout as wait } from 'node:timers/promises'
+import type { Test } from 'tap'
+import { bootstrap } from '../../plugins/bootstrap.ts'
+import { type Database, openDatabase } from '../../plugins/database/index.ts'
+import { type Reply, type TestApp, testApp } from './app.ts'
+import { type Owner, testDatabaseUrl } from './database.ts'
+import { startProxy } from './proxy.ts'
+
+export const POOL = 4
+/** Milliseconds: shorter than the service's own, so that the tests are as well. */
+export const STATEMENT = 700
+
+/** A password that no log may show; the servers of tests trust everybody. */
+const PASSWORD = 'hunter2-of-the-database'
+const INTERNAL =
+  /hunter2|postgres(ql)?:|insert into|select |ECONN|127\.0\.0\.1|\bat .*\.ts|SQL|57P|40P|530|250/i
+const SECRETS = /hunter2|insert into|\bselect\b.*\bfrom\b|Written amid faults/i
+
+export interface Faulty extends TestApp {
+  proxy: Awaited<ReturnType<typeof startProxy>>
+  /** Past the proxy. */
+  direct: Database
+  logs: string[]
+}
+
+/** The app over a database behind a proxy. Only where there is a server. */
+export async function faultyApp(t: Owner): Promise<Faulty> {
+  const { url = '' } = await testDatabaseUrl(t)
+  const direct = await openDatabase({ url, poolSize: 2, statementTimeout: 0 })
+  t.teardown(() => direct.close())
+  // By a way without short limits: what a busy machine makes late here is no fault that is tried.
+  await bootstrap(direct, { email: 'admin@example.com', password: undefined, hasKey: true, mayMake: true })
+  const proxy = await startProxy(t, url)
+  const address = new URL(proxy.url)
+  address.password = PASSWORD
+  const database = await openDatabase({ url: address.href, poolSize: POOL, statementTimeout: STATEMENT })
+  const logs: string[] = []
+  const app = await testApp(
+    t,
+    { LOG_LEVEL: 'debug' },
+    { database, logs: { write: (line) => logs.push(line) } },
+  )
+  return { ...app, proxy, direct, logs }
+}
+
+let count = 0
+const product = () => ({ sku: `FAULT-${count++}`, name: 'Written amid faults', price_amount: 1 })
+
+export const read = ({ admin }: TestApp): Promise<Reply> => admin.get('/products')
+export const write = ({ admin }: TestApp): Promise<Reply> => admin.post('/products', product())
+
+/** Writes before there is a fault: on a busy machine the first may take longer than the short limit. */
+export async function served(app: TestApp): Promise<void> {
+  while ((await write(app)).status !== 201) await wait(25)
+}
+
+/** A 503 in the envelope that tells nothing of what is behind it. */
+export function isRefusal(t: Test, { status, headers, body, text }: Reply): void {
+  const said = {
+    status,
+    code: body?.error?.code,
+    id: body?.error?.request_id,
+    after: headers.get('retry-after'),
+  }
+  t.match(said, {
+    status: 503,
+    code: 'SERVICE_UNAVAILABLE',
+    id: headers.get('x-request-id'),
+    after: /^[1-9]\d*$/,
+  })
+  t.notMatch(String(body?.error?.message), INTERNAL, text)
+}
+
+export interface Expected {
+  /** Milliseconds within which every request is answered. */
+  within: number
+  /** Whether readyz says so too; a fault of single statements leaves it 200. Default: it does. */
+  ready?: boolean
+  /** What fails. Default: reads and writes. */
+  requests?: readonly ((app: TestApp) => Promise<Reply>)[]
+}
+
+/** More requests than there are connections, all refused in time; it lives, and says that it is not ready. */
+export async function refusesAll(t: Test, app: Faulty, expected: Expected): Promise<void> {
+  const { within, ready = false, requests = [read, write] } = expected
+  const timed = async (request: Promise<Reply>) => {
+    const began = performance.now()
+    return { reply: await request, took: performance.now() - began }
+  }
+  const asked = Array.from({ length: POOL + 2 }).flatMap(() => requests.map((request) => timed(request(app))))
+  const readyz = timed(app.anybody.get('/readyz'))
+  t.equal((await app.anybody.get('/livez')).status, 200, 'livez is 200')
+  const answers = await Promise.all(asked)
+  for (const { reply } of answers) isRefusal(t, reply)
+  const longest = Math.max(...answers.map(({ took }) => took))
+  t.ok(
+    longest < within,
+    `the longest of ${answers.length} refusals took ${longest.toFixed()} of ${within} ms`,
+  )
+  const { reply, took } = await readyz
+  if (ready) t.equal(reply.status, 200, 'readyz is 200')
+  else isRefusal(t, reply)
+  t.ok(took < 2_500, `readyz took ${took.toFixed()} ms`)
+}
+
+/** Asks again and again, as many clients do, until one that reads, one that writes and readyz are served. */
+export async function comesBack(t: Test, app: Faulty, within = 2_000): Promise<void> {
+  const began = performance.now()
+  const state = { over: false }
+  const first = async (ask: () => Promise<Reply>) => {
+    while (!state.over) {
+      if ((await ask()).status < 300) return
+      await wait(25)
+    }
+  }
+  // Several of each: who waits for a connection that is being given up must not hide that others are served.
+  const several = (ask: () => Promise<Reply>) => Promise.race([first(ask), first(ask), first(ask)])
+  await Promise.all([
+    several(() => read(app)),
+    several(() => write(app)),
+    several(() => app.anybody.get('/readyz')),
+  ])
+  state.over = true
+  const took = performance.now() - began
+  t.ok(took < within, `back after ${took.toFixed()} ms`)
+}
+
+/** Has every connection of the pool at once; so many could be had. */
+export async function holdAll({ database }: TestApp): Promise<number> {
+  let inside = 0
+  let open: () => void = () => undefined
+  const all = new Promise<void>((resolve) => {
+    open = resolve
+  })
+  const hold = () =>
+    database.transaction(async (tx) => {
+      await tx.run('select 1')
+      inside += 1
+      if (inside === POOL) open()
+      await all
+    })
+  await Promise.all(Array.from({ length: POOL }, hold))
+  return inside
+}
+
+/** Nothing was lost on the way: every connection can be had at once, the server has no other, the log no secret. */
+export async function isWhole(t: Test, app: Faulty): Promise<void> {
+  const { direct, logs } = app
+  t.equal(await holdAll(app), POOL, 'every connection of the pool can be had')
+  const seen = async () => {
+    const [row] = await direct.run(
+      `select count(*) as all, count(*) filter (where state like '%transaction%') as inside from pg_stat_activity
+       where datname = current_database() and application_name = 'resource-api' and pid <> pg_backend_pid()`,
+    )
+    return { all: Number(row?.all), inside: Number(row?.inside) }
+  }
+  // A server takes a moment to see that a client has left.
+  const until = performance.now() + 3_000
+  while ((await seen()).all > POOL + 2 && performance.now() < until) await wait(20)
+  const { all: connections, inside: open_ } = await seen()
+  t.ok(connections <= POOL + 2, `${connections} connections: the pool, the one for pings and the test's own`)
+  t.equal(open_, 0, 'none of them in a transaction')
+  t.notMatch(logs.join(''), SECRETS)
+}
+
+/** A server that lets nobody in, and says why as PostgreSQL does. */
+export async function startRefusing(t: Owner, code: string, message: string): Promise<string> {
+  const words = Buffer.from(`SFATAL\0VFATAL\0C${code}\0M${message}\0\0`)
+  const head = Buffer.alloc(5, 'E')
+  head.writeInt32BE(words.length + 4, 1)
+  const server = createServer((socket) => {
+    socket.on('error', () => undefined)
+    socket.once('data', () => socket.end(Buffer.concat([head, words])))
+  })
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  t.teardown(() => server.close())
+  const address = server.address()
+  return `postgres://127.0.0.1:${typeof address === 'object' && address ? address.port : 0}/`
+}

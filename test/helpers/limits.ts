@@ -1,0 +1,55 @@
+/** Rate limits in tests: none, where they are not what a test is about; and what a reply tells of them. */
+import { type Client, createClient, type Reply } from './app.ts'
+
+/** A test may ask as often as it likes, save where limits are what it is about. */
+export const WITHOUT_LIMITS = {
+  RATE_LIMIT: '1000000000',
+  RATE_LIMIT_BURST: '1000000000',
+  RATE_LIMIT_ANONYMOUS: '1000000000',
+  RATE_LIMIT_TOKENS: '1000000000',
+  RATE_LIMIT_AUTH_FAILURES: '1000000000',
+  LOGIN_FAILURES: '100000000',
+}
+
+const number = (reply: Reply, name: string) => {
+  const text = reply.headers.get(name)
+  return text === null ? null : Number(text)
+}
+
+/** What a reply says of its window. */
+export const toldBy = (reply: Reply) => ({
+  limit: number(reply, 'x-ratelimit-limit'),
+  remaining: number(reply, 'x-ratelimit-remaining'),
+  reset: number(reply, 'x-ratelimit-reset'),
+  retryAfter: number(reply, 'retry-after'),
+})
+
+/** The status with the window's limit and what is left of it: `200 600 599`. */
+export const briefly = (reply: Reply): string => {
+  const { limit, remaining } = toldBy(reply)
+  return `${reply.status} ${limit} ${remaining}`
+}
+
+/** One after the other. */
+export async function times(count: number, ask: (i: number) => Promise<Reply>): Promise<Reply[]> {
+  const replies: Reply[] = []
+  for (let i = 0; i < count; i++) replies.push(await ask(i))
+  return replies
+}
+
+/** Without credentials, from an address, where a proxy in front is believed. */
+export const from = (base: string, address: string, headers: Record<string, string> = {}): Client =>
+  createClient(base, { 'x-forwarded-for': address, ...headers })
+
+/** A clock that stands until it is moved; it starts at a whole second. */
+export function clock() {
+  let time = Math.ceil(Date.now() / 1000) * 1000
+  return {
+    now: () => time,
+    /** Epoch seconds. */
+    seconds: () => time / 1000,
+    pass(milliseconds: number) {
+      time += milliseconds
+    },
+  }
+}
