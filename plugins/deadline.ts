@@ -27,7 +27,7 @@ async function deadline(app: FastifyInstance, { milliseconds = 10_000, taking = 
     // Of several answers on one connection, the first that was not taken has ended it.
     if (request.raw.socket.destroyed) return
     request.log.warn({ taking_ms: milliseconds + taking }, 'the client does not take its answer')
-    if (untaken.hasSubscribers) untaken.publish({})
+    if (untaken.hasSubscribers) untaken.publish({ reason: 'time' })
     // Of a reply that stands behind others on its connection, the raw one has no socket yet.
     request.raw.socket.destroy()
   }

@@ -36,6 +36,7 @@ import { createProvider } from '../plugins/tokens/provider.ts'
 import tokens from '../plugins/tokens.ts'
 import tracing, { openTracing } from '../plugins/tracing.ts'
 import transport from '../plugins/transport.ts'
+import untaken from '../plugins/untaken.ts'
 import versionScope, { createAddressing, type Version, versions } from '../plugins/version.ts'
 import { createWire } from '../plugins/wire.ts'
 import { parsePrivateKeys } from './config/private-keys.ts'
@@ -149,6 +150,7 @@ export async function buildApp(config: Config, parts: Parts = {}): Promise<Fasti
   await app.register(methods)
   await app.register(addressing)
   await app.register(deadline, parts.deadline ?? {})
+  await app.register(untaken)
   await app.register(database, { database: tracer?.watch(opened) ?? opened })
   await app.register(idempotency, { secret: deriveKey(secret, 'idempotency') })
   await app.register(shutdown, { delay: config.SHUTDOWN_DELAY })

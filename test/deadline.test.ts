@@ -1,11 +1,12 @@
 import { subscribe, unsubscribe } from 'node:diagnostics_channel'
 import { once } from 'node:events'
-import { connect } from 'node:net'
+import { connect, type Socket } from 'node:net'
 import { setTimeout as wait } from 'node:timers/promises'
 import Fastify from 'fastify'
 import t from 'tap'
 import deadline, { isAwaited } from '../plugins/deadline.ts'
 import errors from '../plugins/errors.ts'
+import untaken from '../plugins/untaken.ts'
 import { createAddressing, versions } from '../plugins/version.ts'
 
 t.test('an answer that takes too long is 503 with Retry-After; one in time is itself', async (t) => {
@@ -69,4 +70,37 @@ t.test('answers that nobody reads end their connection, also those behind others
   body.write('cd')
   t.match(String(await answer), /^HTTP\/1.1 200 /, 'nor is a body that takes its time an answer that does')
   t.equal(seen.length, before)
+})
+
+t.test('answers not taken hold so much memory together, then the oldest is cut off', async (t) => {
+  const app = Fastify()
+  await app.register(untaken, { most: 45_000_000 })
+  app.get('/large', async () => 'x'.repeat(20_000_000))
+  app.get('/small', async () => 'x'.repeat(60_000))
+  t.teardown(() => app.close())
+  const base = await app.listen({ port: 0, host: '127.0.0.1' })
+  const served: Socket[] = []
+  app.server.on('request', (request) => served.push(request.socket))
+  const ask = async (path: string) => {
+    const socket = connect(Number(new URL(base).port), '127.0.0.1').on('error', () => {})
+    t.teardown(() => socket.destroy())
+    socket.pause().write(`GET ${path} HTTP/1.1\r\nHost: a\r\n\r\n`)
+    const before = served.length
+    while (served.length === before) await wait(5)
+  }
+  for (const path of ['/large', '/small', '/large']) await ask(path)
+  t.same(
+    served.map(({ destroyed }) => destroyed),
+    [false, false, false],
+  )
+  await ask('/large')
+  while (!served[0]?.destroyed) await wait(5)
+  t.same(
+    served.map(({ destroyed }) => destroyed),
+    [true, false, false, false],
+  )
+  for (let i = 0; i < 5; i++) {
+    t.equal((await (await fetch(`${base}/small`)).text()).length, 60_000)
+  }
+  t.equal(served[1]?.destroyed, false, 'small ones do no harm')
 })
