@@ -46,7 +46,7 @@ async function limits(app: FastifyInstance, options: LimitsOptions) {
   app.addHook('onSend', (request, reply, payload, done) => {
     // What says its version is a resource's reply; what was refused before is of no resource yet.
     const isTold = request.method !== 'OPTIONS' && reply.hasHeader('API-Version')
-    if (!isTold || (request.limit && !request.owesLimit)) {
+    if (!isTold || request.limit) {
       write(request, reply)
       done(null, payload)
       return
@@ -67,7 +67,7 @@ export const limited = fp(
       const { actor } = request
       if (actor?.credential === 'none') await app.limits.stranger(request)
       else if (actor) await app.limits.user(request, actor)
-      else if (request.routeOptions.config.access === 'public') await app.limits.grant(request)
+      else if (request.routeOptions.config.access === 'public') app.limits.grant(request)
     })
   },
   { name: 'limited', dependencies: ['limits', 'auth'] },

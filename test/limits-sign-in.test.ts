@@ -154,6 +154,18 @@ t.test("refreshing counts as the session's user", async (t) => {
   t.equal(briefly(await ada.get('/products')), '429 3 0')
 })
 
+t.test(
+  'strangers who have used up the window of an address keep nobody there from staying signed in',
+  async (t) => {
+    const { app } = await counting(t, { RATE_LIMIT_ANONYMOUS: '2' })
+    const { email } = await account(app)
+    const { refresh_token } = (await signIn(app, email)).body.data
+    const send = (body: unknown) => from(app.base, '203.0.113.1').post('/tokens', body)
+    t.same((await times(3, () => send({}))).map(briefly), ['422 2 1', '422 2 0', '429 2 0'])
+    t.equal((await send({ grant_type: 'refresh_token', refresh_token })).status, 201)
+  },
+)
+
 t.test('a refresh token that nobody has is a failed authentication', async (t) => {
   const { app, time } = await counting(t, { RATE_LIMIT_AUTH_FAILURES: '2', RATE_LIMIT_ANONYMOUS: '9' })
   const { email } = await account(app)
@@ -175,7 +187,9 @@ t.test('a grant that cannot be read counts as a request without credentials', as
   t.equal((await signIn(app, email)).status, 201, 'one that can counts elsewhere')
   t.equal(briefly(await send('x', { 'content-type': 'text/plain' })), '415 3 0')
   const refused = await send({})
-  t.equal(briefly(refused), '429 3 0', 'then no body is read')
+  t.equal(briefly(refused), '429 3 0')
+  t.equal(briefly(await send('{')), '429 3 0')
+  t.equal(briefly(await send('x', { 'content-type': 'text/plain' })), '429 3 0')
   t.equal((await signIn(app, email)).status, 429)
   t.equal((await signIn(app, email, RIGHT, '203.0.113.2')).status, 201)
 })

@@ -61,16 +61,22 @@ export async function createLimits(app: FastifyInstance, store: Store, rules: Ru
   const attempt = <T>(request: FastifyRequest, account: string, verify: () => Promise<T>): Promise<T> =>
     attempts({ account, address: addressOf(request) }, (full) => refusal(request, full), verify)
 
-  /** A grant whose body is not yet read: strangers who have none left need not send it. */
-  const grant = async (request: FastifyRequest) => {
-    const window = await strangers(request, 0)
-    if (window.remaining === 0) throw refusal(request, window)
-    tell(request, window)
+  /** A grant whose body is not yet read: what it asks for says where it counts. */
+  const grant = (request: FastifyRequest) => {
     request.owesLimit = true
+  }
+
+  /** A grant that failed before it told what it is for: a request without credentials like any other. */
+  const unread = async (request: FastifyRequest) => {
+    if (!request.owesLimit) return
+    request.owesLimit = false
+    await stranger(request)
   }
 
   const passwordGrant = async <T>(request: FastifyRequest, account: string, verify: () => Promise<T>) => {
     request.owesLimit = false
+    const window = await strangers(request, 0)
+    if (window.remaining === 0) throw refusal(request, window)
     const count = await passwordGrants(request, 1)
     if (count.isExceeded) throw refusal(request, count)
     const found = await attempt(request, account, verify)
@@ -91,10 +97,8 @@ export async function createLimits(app: FastifyInstance, store: Store, rules: Ru
     return found
   }
 
-  /** A reply that nobody has counted: in no window, unless it is a grant's that told not what it is for. */
-  const settle = async (request: FastifyRequest) => {
-    tell(request, await strangers(request, request.owesLimit ? 1 : 0))
-  }
+  /** A reply that nobody has counted, and that is in no window. */
+  const settle = async (request: FastifyRequest) => tell(request, await strangers(request, 0))
 
-  return { user, stranger, failure, attempt, grant, passwordGrant, refreshGrant, settle }
+  return { user, stranger, failure, attempt, grant, unread, passwordGrant, refreshGrant, settle }
 }

@@ -144,5 +144,10 @@ export async function tokens(app: FastifyInstance, { representation }: { represe
     config: { access: 'public' },
     schema: describe(representation),
     handler: create,
+    // Whatever it failed for: 429 comes before it where too many have failed so.
+    errorHandler: async (error, request) => {
+      await limits.unread(request)
+      throw error
+    },
   })
 }
