@@ -1,5 +1,6 @@
 /** What clients see while the database fails, fault by fault: 503 in time, nothing else, and service again when it is back. */
 import { subscribe, unsubscribe } from 'node:diagnostics_channel'
+import { setTimeout as wait } from 'node:timers/promises'
 import t, { type Test } from 'tap'
 import { openDatabase } from '../plugins/database/index.ts'
 import { SERVER } from './helpers/database.ts'
@@ -138,11 +139,13 @@ t.test('the way to the database', { skip }, async (t) => {
       where datname = current_database() and application_name = 'resource-api' and pid <> pg_backend_pid()`
     await Promise.all(Array.from({ length: POOL }, () => app.database.run('select pg_sleep(0.05)')))
     await direct.run(end)
+    // A write that was sent before its connection's end could be read is in its middle.
+    while (proxy.open() > 0) await wait(1)
     const replies = await Promise.all(Array.from({ length: POOL }, () => [read(app), write(app)]).flat())
     t.strictSame(
       replies.map(({ status }) => status),
       Array.from({ length: POOL }, () => [200, 201]).flat(),
-      'nobody notices: reads and the begins of writes are sent again',
+      'nobody notices',
     )
     await isWhole(t, app)
   })

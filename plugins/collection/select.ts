@@ -37,6 +37,20 @@ function columnOf(columns: Record<string, PgColumn>, name: string): PgColumn {
 /** How a row is locked: for its removal, or for a change, beside which others may still refer to it. */
 export type Lock = 'update' | 'no key update'
 
+/**
+ * Whether an index leads straight to the page: one sort, or one condition under the usual sort. With more, rows may
+ * have to be passed over, and nobody knows how many.
+ */
+function isQuick(query: ListQuery, { rule, parent }: { rule: Rule; parent: string | undefined }): boolean {
+  const { sorts, filters, words, createdAfter, createdBefore, page } = query
+  const conditions = Object.keys(filters).length + (parent === undefined ? 0 : 1)
+  const isPlain =
+    rule === true && words.length === 0 && createdAfter === undefined && createdBefore === undefined
+  const [sort] = sorts
+  if (!isPlain || page !== undefined || sorts.length !== 1) return false
+  return conditions === 0 || (conditions === 1 && sort?.name === 'created_at')
+}
+
 const WHOLE_DAY = 'T00:00:00Z'
 
 /** The statements of one collection. */
@@ -100,7 +114,7 @@ export function createSelect(card: AnyCard) {
           .where(eq(card.table.id, value('id')))
         return lock ? query.for(lock) : query
       })
-      return run(connection, found, { id }).then((rows) => rows[0])
+      return run(connection, found, { id }, { quick: true }).then((rows) => rows[0])
     },
 
     /** The columns that a rule and includes need of a row beside the members asked for. */
@@ -150,12 +164,13 @@ export function createSelect(card: AnyCard) {
         const offset = query.page === undefined ? sql`` : sql` offset ${value('offset')}`
         return { toSQL: () => dialect.sqlToQuery(sql`${ordered.getSQL()} limit ${limit}${offset}`) }
       })
-      return run(connection, found, {
+      const values = {
         ...valuesOf(query, actor, parent),
         ...positionValues(position),
         limit: query.limit + 1,
         offset: query.page === undefined ? 0 : (query.page - 1) * query.limit,
-      })
+      }
+      return run(connection, found, values, { quick: isQuick(query, scope) })
     },
 
     async count(
@@ -204,7 +219,8 @@ export function createSelect(card: AnyCard) {
         const list = sql`select p.key as parent_key, t.* from unnest(${value('keys')}::uuid[]) as p(key) cross join lateral ${related} as t`
         return { toSQL: () => dialect.sqlToQuery(list) }
       })
-      return run(connection, found, { keys: `{${keys.join()}}`, caller: actor.userId, limit })
+      const values = { keys: `{${keys.join()}}`, caller: actor.userId, limit }
+      return run(connection, found, values, { quick: !relation.many })
     },
   }
 }

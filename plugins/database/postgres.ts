@@ -1,5 +1,6 @@
 /** A PostgreSQL server as the house's database: a few sessions behind a gate, and one more to ask how it is. */
 import { parseAddress } from './address.ts'
+import { createBatches } from './batches.ts'
 import { tellWait } from './events.ts'
 import { Gate, type GateOptions } from './gate.ts'
 import { createPing } from './ping.ts'
@@ -39,6 +40,7 @@ export async function openPostgres(options: PostgresOptions): Promise<Database> 
   const watch = new Session({ ...common, ...PING })
   const all = [...sessions, watch]
   const gate = new Gate(sessions, { onWait: tellWait, ...limits })
+  const together = createBatches(gate)
   const ticking = setInterval(() => {
     for (const session of all) session.check()
   }, TICK).unref()
@@ -46,7 +48,8 @@ export async function openPostgres(options: PostgresOptions): Promise<Database> 
   const database: Database = {
     kind: 'server',
     // Who tries again waits outside: a connection is not held by one who pauses.
-    run: (text, params) => retried(() => gate.run((session) => session.run(text, params))),
+    run: (text, params, { quick = false } = {}) =>
+      retried(() => (quick ? together(text, params) : gate.run((session) => session.run(text, params)))),
     transaction: (work, limit) => retried(() => gate.run((session) => session.transaction(work, limit))),
     ping: createPing(() => watch.run('select 1')),
     load: () => gate.load(),

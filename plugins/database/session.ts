@@ -8,6 +8,7 @@
  * connection, thrown away with its socket, knows none of these: what is lost fails at once, and stays lost.
  */
 import { channel } from 'node:diagnostics_channel'
+import { setImmediate as turn } from 'node:timers/promises'
 import type { Address } from './address.ts'
 import { type Client, createClient } from './client.ts'
 import { DatabaseUnavailable, translate } from './errors.ts'
@@ -29,6 +30,11 @@ export interface SessionOptions {
   onNotice?: ((message: string) => void) | undefined
   /** Milliseconds, and up to twice as many, until a connection is replaced by a new one. */
   lifetime?: number | undefined
+}
+
+export interface Statement {
+  text: string
+  params: readonly Param[]
 }
 
 type Limited = Required<Pick<SessionOptions, 'grace' | 'connectTimeout' | 'trust'>> & { lifetime: number }
@@ -90,7 +96,26 @@ export class Session {
 
   async run(text: string, params: readonly Param[] = []): Promise<Row[]> {
     const send = (client: Client) => this.#send(client, text, params, this.#options.statementTimeout)
-    return READ.test(text) ? this.#twice(send) : send(await this.#ready())
+    if (READ.test(text)) return this.#twice(send)
+    // A write is sent once. That its connection was ended may have been told and not yet been read.
+    await turn()
+    return send(await this.#ready())
+  }
+
+  /**
+   * Reads several things at once, sent in one packet and answered one after the other.
+   * @returns what came of each, in their order
+   */
+  async readAll(statements: readonly Statement[]): Promise<PromiseSettledResult<Row[]>[]> {
+    const { statementTimeout } = this.#options
+    return this.#twice(async (client) => {
+      const all = await Promise.allSettled(
+        statements.map(({ text, params }) => this.#send(client, text, params, statementTimeout)),
+      )
+      // What was lost was lost with all that came behind it.
+      for (const each of all) if (each.status === 'rejected' && isLoss(each.reason)) throw each.reason
+      return all
+    })
   }
 
   async transaction<T>(work: (tx: Connection) => Promise<T>, limits: Limits = {}): Promise<T> {

@@ -12,6 +12,14 @@ export type Param = string | number | boolean | null
  */
 export type Row = Record<string, unknown>
 
+export interface RunOptions {
+  /**
+   * Whether it reads what an index finds at once, and nothing can make it wait: such statements may share a connection,
+   * each behind the one before.
+   */
+  quick?: boolean
+}
+
 /** A statement's text, compiled once per shape; `$1`, `$2`, ... stand for its values. */
 export interface Connection {
   /**
@@ -20,7 +28,7 @@ export interface Connection {
    * the statement took too long
    * @throws SqlError for all else that the database refuses, with SQLSTATE in `code`
    */
-  run(text: string, params?: readonly Param[]): Promise<Row[]>
+  run(text: string, params?: readonly Param[], options?: RunOptions): Promise<Row[]>
 }
 
 export interface Limits {

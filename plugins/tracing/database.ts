@@ -47,10 +47,10 @@ async function marked<T>(span: Span | undefined, work: Promise<T>): Promise<T> {
 
 export function watchDatabase(database: Database, within: Within): Database {
   const watched = (connection: Connection): Connection['run'] => {
-    return (text, params) => {
+    return (text, params, options) => {
       const { name, attributes } = describe(text)
       return within(name, { kind: SpanKind.CLIENT, attributes }, (span) =>
-        marked(span, connection.run(text, params)),
+        marked(span, connection.run(text, params, options)),
       )
     }
   }

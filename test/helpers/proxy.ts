@@ -49,14 +49,20 @@ export async function startProxy(t: Owner, target: string) {
   /** Bytes of the next replies until a reset. */
   let left = Number.POSITIVE_INFINITY
   let count = 0
+  let open = 0
   let server: Server | undefined
   const sockets = new Set<Socket>()
   const stranded = new WeakSet<Socket>()
 
   const accept = (near: Socket) => {
     count += 1
+    open += 1
+    near.on('close', () => {
+      open -= 1
+    })
     near.on('error', () => undefined)
-    if (mode === 'hangUp') return void near.end()
+    // Who does not read is not told of the other's end either.
+    if (mode === 'hangUp') return void near.resume().end()
     if (mode === 'reset') return void near.resetAndDestroy()
     const far = createConnection(to)
     const is = (...modes: Mode[]) => modes.includes(stranded.has(near) ? 'silent' : mode)
@@ -98,6 +104,8 @@ export async function startProxy(t: Owner, target: string) {
     target,
     /** So many were accepted so far. */
     connections: () => count,
+    /** So many are there. */
+    open: () => open,
     async set(next: Mode) {
       mode = next
       left = Number.POSITIVE_INFINITY
