@@ -158,9 +158,9 @@ export function defineWords(app: FastifyInstance, collection: string, guard: Gua
 /** In a version's scope, after authentication: what the role or the scope never has is 403 before any look-up. */
 export const guard = fp(
   async (app: FastifyInstance) => {
-    app.addHook('onRequest', async (request) => {
+    app.addHook('onRequest', (request, _reply, done) => {
       const word = request.routeOptions.config.access
-      if (word === undefined || word === 'public') return
+      if (word === undefined || word === 'public') return done()
       const { actor } = request
       const found = app.guards.get(word)
       if (!actor || !found) throw apiError('UNAUTHORIZED')
@@ -172,6 +172,7 @@ export const guard = fp(
         throw apiError('FORBIDDEN', { message: 'This needs a Bearer token; an API key will not do' })
       }
       if (found.collection !== undefined) requireScope(actor, scopeOf(found.collection, verb))
+      done()
     })
   },
   { name: 'guard', dependencies: ['access', 'auth'] },

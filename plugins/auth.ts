@@ -101,12 +101,13 @@ async function auth(app: FastifyInstance) {
   })
 
   // What changed here is in force here at once; on the other replicas when they look again.
-  app.addHook('onSend', async (request, reply) => {
+  app.addHook('onSend', (request, reply, payload, done) => {
     const { access } = request.routeOptions.config
-    if (access !== undefined && CHANGES.test(access) && reply.statusCode < 300) {
+    if (request.method !== 'GET' && access !== undefined && CHANGES.test(access) && reply.statusCode < 300) {
       keys.forget()
       tokens.forget()
     }
+    done(null, payload)
   })
 }
 

@@ -2,7 +2,7 @@
 import { createHash } from 'node:crypto'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { apiError } from './errors.ts'
-import { secondOf, toHttpDate } from './http-date.ts'
+import { secondOf, toHttpDay } from './http-date.ts'
 
 const hash = (text: string) => createHash('sha1').update(text).digest('base64url').slice(0, 12)
 
@@ -46,7 +46,8 @@ const dateOf = (header: string | undefined) => (header === undefined ? undefined
 const secondOfRow = (updatedAt: string) => Math.floor(Date.parse(updatedAt) / 1000)
 
 /** Last-Modified, which knows whole seconds only. */
-export const lastModified = (updatedAt: string) => toHttpDate(secondOfRow(updatedAt))
+export const lastModified = (updatedAt: string) =>
+  `${toHttpDay(updatedAt.slice(0, 10))} ${updatedAt.slice(11, 19)} GMT`
 
 /** Whether what the client has is still what it would get (13.1.2, and 13.1.3 where no tag was sent). */
 export function isFresh(request: FastifyRequest, tag: string, updatedAt: string | undefined): boolean {

@@ -60,14 +60,14 @@ async function content(app: FastifyInstance) {
   })
 
   // Before the body is read: what it could not be read as.
-  app.addHook('preParsing', async (request, _reply, payload) => {
-    if (!hasBody(request)) return payload
+  app.addHook('preParsing', (request, _reply, payload, done) => {
+    if (!hasBody(request)) return done(null, payload)
     // Fastify reads a DELETE's body and leaves those of GET and HEAD alone.
     if (WITHOUT_BODY.has(request.method) && request.method !== 'DELETE') {
       throw unreadable('This method takes no body')
     }
     if (request.method !== 'DELETE' || request.headers['content-type'] !== undefined) checkType(request)
-    return payload
+    done(null, payload)
   })
 }
 

@@ -37,5 +37,17 @@ export function secondOf(text: string): number | undefined {
   return time.getTime() / 1000
 }
 
-/** The first of the three forms, the one to write. */
-export const toHttpDate = (second: number) => new Date(second * 1000).toUTCString()
+/** Rows are of few days; beyond this many one begins anew. */
+const MOST_DAYS = 1_000
+const MIDNIGHT = ' 00:00:00 GMT'
+const days = new Map<string, string>()
+
+/** A day such as `1994-11-06` as the first of the three forms begins, the one to write: `Sun, 06 Nov 1994`. */
+export function toHttpDay(day: string): string {
+  const known = days.get(day)
+  if (known !== undefined) return known
+  const made = new Date(`${day}T00:00:00Z`).toUTCString().slice(0, -MIDNIGHT.length)
+  if (days.size >= MOST_DAYS) days.clear()
+  days.set(day, made)
+  return made
+}

@@ -176,3 +176,23 @@ t.test(
     }
   },
 )
+
+t.test(
+  'a write of one row is one statement more than what it has to read first, and no transaction',
+  async (t) => {
+    const [first = ''] = products
+    const sku = 'STATEMENTS-1'
+    const cases: [method: string, path: string, body: unknown, statements: RegExp[]][] = [
+      ['POST', '/products', { sku, name: 'One', price_amount: 1 }, [/^insert into "products"/]],
+      ['PATCH', `/products/${first}`, { stock: 77 }, [/^select/, /^update "products"/]],
+      ['PATCH', `/products/${first}`, { stock: 77 }, [/^select/]],
+      ['POST', '/users/me/posts', { title: 'a', body: 'b' }, [/^insert into "posts"/]],
+    ]
+    for (const [method, path, body, statements] of cases) {
+      const { reply, found } = await writeOf(method, path, body, {})
+      t.ok(reply.status < 300, `${method} ${path} ${reply.text}`)
+      t.match(found, statements)
+      t.equal(found.length, statements.length, `${method} ${path}: ${found.join('; ')}`)
+    }
+  },
+)

@@ -4,7 +4,14 @@ import type { Violation } from '../../schemas/error.ts'
 import { invalidQuery } from '../errors.ts'
 import type { AnyCard } from './define.ts'
 import { DEFAULT_LIMIT, listQuery, selectionQuery } from './parameters.ts'
-import { createQueryReader, type Parameters, type Parsed, type Sent, violation } from './parse.ts'
+import {
+  createQueryReader,
+  type Parameters,
+  type Parsed,
+  remembering,
+  type Sent,
+  violation,
+} from './parse.ts'
 
 const MAX_OFFSET = 10_000
 const MAX_SORTS = 5
@@ -147,18 +154,18 @@ const readFilters = (card: AnyCard, sent: Parameters): Record<string, string> =>
 /** Reads what is asked of one resource. */
 export function createSelectionReader(ajv: Ajv, card: AnyCard) {
   const read = createQueryReader(ajv, selectionQuery(card))
-  return (query: Sent, url: string): Selection => {
+  return remembering((query: Sent, url: string): Selection => {
     const { sent, found } = read(query, url)
     const selection = readSelection(card, sent, found)
     if (found.length > 0) throw invalidQuery(found)
     return selection
-  }
+  })
 }
 
 /** Reads what is asked of a list. */
 export function createListReader(ajv: Ajv, card: AnyCard) {
   const read = createQueryReader(ajv, listQuery(card))
-  return (query: Sent, url: string): ListQuery => {
+  return remembering((query: Sent, url: string): ListQuery => {
     const parsed = read(query, url)
     const { sent, found } = parsed
     const [createdAfter, createdBefore] = [text(sent.created_after), text(sent.created_before)]
@@ -174,5 +181,5 @@ export function createListReader(ajv: Ajv, card: AnyCard) {
     }
     if (found.length > 0) throw invalidQuery(found)
     return plan
-  }
+  })
 }

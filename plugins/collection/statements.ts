@@ -1,6 +1,6 @@
 /** Statements with named values: made once for each shape, then run with the values of a request. */
 import { is, Placeholder, Param as SqlParam, sql } from 'drizzle-orm'
-import type { Connection, Param } from '../database/types.ts'
+import type { Connection, Param, RunOptions } from '../database/types.ts'
 import type { Row } from './define.ts'
 
 export type Values = Readonly<Record<string, unknown>>
@@ -41,8 +41,12 @@ export function createStatements() {
   }
 }
 
-export const run = async (connection: Connection, { text, params }: Statement, values: Values) =>
-  (await connection.run(text, params.map((read) => read(values)) as Param[])) as Row[]
+export const run = async (
+  connection: Connection,
+  { text, params }: Statement,
+  values: Values,
+  options?: RunOptions,
+) => (await connection.run(text, params.map((read) => read(values)) as Param[], options)) as Row[]
 
 /** Where a value of that name goes. */
 export const value = (name: string) => sql.placeholder(name)

@@ -26,6 +26,17 @@ const bindingOf = (card: AnyCard, query: ListQuery, parent: string | undefined) 
     [...query.words].sort(),
   ])
 
+/** Of a list that stands under no other, the query alone says what it is. */
+const bindings = new WeakMap<ListQuery, string>()
+
+function rememberedBinding(card: AnyCard, query: ListQuery, parent: string | undefined): string {
+  const known = parent === undefined ? bindings.get(query) : undefined
+  if (known !== undefined) return known
+  const made = bindingOf(card, query, parent)
+  if (parent === undefined) bindings.set(query, made)
+  return made
+}
+
 /** The handlers of one collection in one version. */
 export function createReads(card: AnyCard, app: FastifyInstance, options: CollectionOptions, ajv: Ajv) {
   const { representation, publicUrl } = options
@@ -41,7 +52,7 @@ export function createReads(card: AnyCard, app: FastifyInstance, options: Collec
     const actor = actorOf(request)
     const { parent } = places.of(request, actor)
     const query = readList(queryOf(request), request.originalUrl)
-    const binding = bindingOf(card, query, parent)
+    const binding = rememberedBinding(card, query, parent)
     const position = query.cursor === undefined ? undefined : cursors.read(query.cursor, binding)
     requireIncludes(card, query.include, actor)
     places.ensureIds(parent)
