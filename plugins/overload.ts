@@ -19,10 +19,7 @@ export interface OverloadOptions extends RoomOptions {
 /** Why a request, or a connection, was refused. */
 type Reason = 'event-loop' | 'line' | 'connections'
 
-/**
- * Milliseconds over which the mean of the loop's lateness is taken. Short enough that turns which are late one after
- * the other are noticed at the second, and their end at once; long enough that a single pause is none of it.
- */
+/** Milliseconds over which the mean of the loop's lateness is taken. */
 const WINDOW = 100
 /** Milliseconds between two lines about it in the log. */
 const QUIET = 10_000
@@ -75,6 +72,19 @@ function endTurns(app: FastifyInstance, room: Room, tell: (reason: Reason) => vo
   })
 }
 
+/**
+ * Whether the loop is late turn after turn: noticed with the second such turn, over with the first that is not. A
+ * single pause, such as a collection of garbage or a neighbour on the machine, is over when it is noticed.
+ */
+function createLateness(app: FastifyInstance): () => boolean {
+  let windows = 0
+  const timer = setInterval(() => {
+    windows = app.isUnderPressure() ? windows + 1 : 0
+  }, WINDOW).unref()
+  app.addHook('onClose', async () => clearInterval(timer))
+  return () => windows > 1 && app.isUnderPressure()
+}
+
 async function overload(app: FastifyInstance, { late = 250, wait = 1_000, ...bounds }: OverloadOptions) {
   const tell = createTeller(app)
   const room = createRoom(bounds)
@@ -87,10 +97,11 @@ async function overload(app: FastifyInstance, { late = 250, wait = 1_000, ...bou
     // It measures; what is done about it is done below, where it costs less.
     pressureHandler: () => undefined,
   })
+  const isLate = createLateness(app)
 
   const why = (): Reason | undefined => {
     // With nobody at work the loop was late for who is answered by now: one slow query after the other, say.
-    if (app.isUnderPressure() && room.inside > 0) return 'event-loop'
+    if (isLate() && room.inside > 0) return 'event-loop'
     return room.isFull || room.delay + app.database.delay() > wait ? 'line' : undefined
   }
   const serve = app.routing
@@ -100,7 +111,8 @@ async function overload(app: FastifyInstance, { late = 250, wait = 1_000, ...bou
     if (!address.isVersioned) return serve(request, response)
     const turnAway = (reason: Reason) => {
       tell(reason)
-      refuse(request, response, address, app.draining)
+      const forPages = app.crossOrigin(request.headers.origin)
+      refuse({ request, response, address, forPages, isLast: app.draining })
     }
     const reason = why()
     if (reason !== undefined) return turnAway(reason)
@@ -121,5 +133,5 @@ async function overload(app: FastifyInstance, { late = 250, wait = 1_000, ...bou
 
 export default fp(overload, {
   name: 'overload',
-  dependencies: ['errors', 'database', 'shutdown'],
+  dependencies: ['errors', 'cors', 'database', 'shutdown'],
 })

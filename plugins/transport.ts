@@ -17,10 +17,10 @@ const HSTS = 'max-age=31536000'
 const FREE = new Set(['/livez', '/readyz', '/metrics'])
 
 async function transport(app: FastifyInstance, { refusePlain }: TransportOptions) {
-  app.addHook('onRequest', (request, { raw }, done) => {
+  app.addHook('onRequest', (request, reply, done) => {
     // Of X-Forwarded-Proto, Fastify takes what the trusted proxy wrote, which stands last; else the socket tells.
     const isSecure = request.protocol.toLowerCase() === 'https'
-    if (isSecure) raw.setHeader('Strict-Transport-Security', HSTS)
+    if (isSecure) reply.header('Strict-Transport-Security', HSTS)
     else if (refusePlain && !FREE.has(request.routeOptions.url ?? app.addressing.of(request.raw).path)) {
       throw apiError('FORBIDDEN', { message: 'HTTPS is required' })
     }

@@ -15,6 +15,9 @@ const PARSER = {
   requireHostHeader: false,
 }
 
+/** Milliseconds for what comes before HTTP; Node itself waits two minutes, and no other limit knows of such a socket. */
+const HANDSHAKE = 5_000
+
 type TrustProxy = NonNullable<FastifyServerOptions['trustProxy']>
 
 /** Fastify trusts nobody for a bare number, so hops are counted here: right where only proxies reach the port. */
@@ -37,7 +40,8 @@ export const behindProxy = ({ NODE_ENV, TRUST_PROXY, INSECURE_HTTP }: Config): b
 
 function tls({ TLS_KEY, TLS_CERT }: Config): ServerOptions | undefined {
   if (TLS_KEY === undefined || TLS_CERT === undefined) return undefined
-  return { ...PARSER, key: readPem(TLS_KEY), cert: readPem(TLS_CERT), minVersion: 'TLSv1.2' }
+  const pair = { key: readPem(TLS_KEY), cert: readPem(TLS_CERT) }
+  return { ...PARSER, ...pair, minVersion: 'TLSv1.2', handshakeTimeout: HANDSHAKE }
 }
 
 type HttpOptions = FastifyHttpOptions<Server> & { https?: ServerOptions }

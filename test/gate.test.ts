@@ -154,3 +154,28 @@ t.test('it knows how long the line takes, from how it has moved', async (t) => {
   await Promise.all(all)
   t.equal(gate.delay, 0, 'nobody waits where there is no line')
 })
+
+t.test('a line that was slow says nothing of one that begins a second later', async (t) => {
+  const gate = createGate({ size: 1 })
+  const line = (milliseconds: number) => Array.from({ length: 12 }, () => gate.run(() => sleep(milliseconds)))
+  await Promise.all(line(40))
+  const soon = line(1)
+  t.ok(gate.delay >= 300, `at once it does: ${gate.delay}`)
+  await Promise.all(soon)
+  await sleep(1100)
+  const later = line(1)
+  t.equal(gate.waiting, 11)
+  t.equal(gate.delay, 0)
+  await Promise.all(later)
+})
+
+t.test('of those who came at once, the first to be done is no measure of the line', async (t) => {
+  const gate = createGate({ size: 40 })
+  const seen: number[] = []
+  const turn = async () => {
+    await sleep(50)
+    seen.push(gate.delay)
+  }
+  await Promise.all(Array.from({ length: 200 }, () => gate.run(turn)))
+  t.ok(Math.max(...seen) < 1_000, `${Math.max(...seen)} ms for five turns of 50 ms`)
+})

@@ -153,6 +153,7 @@ t.test('each has a name by the rules, a help, a type and its samples', async (t)
     'idempotency_requests_total',
     'idempotency_keys_pruned_total',
     'overload_refused_total',
+    'overload_untaken_answers_total',
     'authentication_failures_total',
     'nodejs_eventloop_lag_p99_seconds',
     'nodejs_heap_size_used_bytes',
@@ -286,6 +287,7 @@ t.test('what other plugins publish is counted, with few labels', async (t) => {
   publish('idempotency:pruned', { count: 7 })
   publish('database:retry', { code: '40001' })
   publish('overload:refused', { reason: 'event-loop' })
+  publish('overload:untaken', { reason: 'time' })
   const families = await read()
   t.equal(sumOf(families, 'rate_limit_refused_total', { window: 'sustained' }), 2)
   t.equal(sumOf(families, 'rate_limit_refused_total'), 203)
@@ -296,6 +298,7 @@ t.test('what other plugins publish is counted, with few labels', async (t) => {
   t.equal(sumOf(families, 'idempotency_keys_pruned_total'), 7)
   t.equal(sumOf(families, 'database_retries_total', { code: '40001' }), 1)
   t.equal(sumOf(families, 'overload_refused_total', { reason: 'event-loop' }), 1)
+  t.equal(sumOf(families, 'overload_untaken_answers_total', { reason: 'time' }), 1)
   publish('limits:store', { state: 'shared' })
   t.equal(sumOf(await read(), 'rate_limit_store_up'), 1)
 })

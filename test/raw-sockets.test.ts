@@ -12,6 +12,8 @@ const PRODUCTS = '/api/v1/products'
 const HEAD = `Host: localhost\r\nX-API-Key: ${ADMIN_KEY}\r\n`
 const CLOSE = `${HEAD}Connection: close\r\n`
 
+const CLOSE_KEY = `X-API-Key: ${ADMIN_KEY}\r\nConnection: close\r\n`
+
 const get = (target: string, headers = CLOSE) => `GET ${target} HTTP/1.1\r\n${headers}\r\n`
 const post = (body: string | Buffer, headers = '', type = 'application/json') =>
   Buffer.concat([
@@ -85,6 +87,17 @@ const cases: Case[] = [
   ['headers of 17 KiB', get(PRODUCTS, `${CLOSE}X-Long: ${'a'.repeat(17_408)}\r\n`), 431],
   ['headers of 100 KiB', get(PRODUCTS, `${CLOSE}X-Long: ${'a'.repeat(102_400)}\r\n`), 431],
   ['a thousand headers', get(PRODUCTS, CLOSE + 'X-Many: 12345678\r\n'.repeat(1_000)), 431],
+  ['two thousand short headers', get(PRODUCTS, CLOSE + 'X-M: 12\r\n'.repeat(2_000)), 431],
+  [
+    'a second Host behind a thousand headers',
+    get(PRODUCTS, `${CLOSE}${'X: 1\r\n'.repeat(1_000)}Host: b\r\n`),
+    400,
+  ],
+  [
+    'a key behind a thousand headers',
+    get(PRODUCTS, `Host: a\r\n${'X: 1\r\n'.repeat(1_000)}${CLOSE_KEY}`),
+    200,
+  ],
   ['an endless Accept', get(PRODUCTS, `${CLOSE}Accept: ${'a/b,'.repeat(3_000)}\r\n`), 406],
   ['an expectation that can be met', post(product(',"x":1'), 'Expect: 100-continue\r\n'), 422],
   ['an expectation that cannot', get(PRODUCTS, `${CLOSE}Expect: a-miracle\r\n`), 400],

@@ -50,6 +50,7 @@ t.test('two processes, one database', { skip, jobs: 2 }, async (t) => {
   async function person(role = 'member') {
     const email = `ada${count++}@example.com`
     const made = await admin.post('/users', { name: 'Ada', email, password: PASSWORD, role })
+    if (made.status !== 201) throw new Error(`POST /users is ${made.status}: ${made.text}`)
     const { data } = (await signIn(a, email)).body
     return { id: made.body.data.id, email, token: data.access_token, data, at: bearer(a, data.access_token) }
   }

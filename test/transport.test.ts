@@ -4,6 +4,7 @@ import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
 import { type IncomingMessage, request as plain } from 'node:http'
 import { request as encrypted } from 'node:https'
+import { connect as connectPlain } from 'node:net'
 import { join } from 'node:path'
 import { connect, type SecureVersion } from 'node:tls'
 import t from 'tap'
@@ -117,6 +118,18 @@ t.test('nothing older than TLS 1.2 is spoken', async (t) => {
 t.test('plain HTTP on the port of HTTPS is no way in, and harms nobody', async (t) => {
   const { port } = await testApp(t, TLS, kept)
   await t.rejects(ask(plain, { port }))
+  t.equal((await ask(encrypted, { port })).status, 200)
+})
+
+t.test('who opens a connection and never says hello is let go, like one who sends no head', async (t) => {
+  const { port } = await testApp(t, TLS, kept)
+  const since = performance.now()
+  const socket = connectPlain(port, '127.0.0.1').on('error', () => {})
+  const patience = setTimeout(() => socket.destroy(), 60_000)
+  await once(socket, 'close')
+  clearTimeout(patience)
+  const took = performance.now() - since
+  t.ok(took > 4_900 && took < 30_000, `${took} ms`)
   t.equal((await ask(encrypted, { port })).status, 200)
 })
 

@@ -30,8 +30,13 @@ export interface Load {
   waiting: number
 }
 
-/** Milliseconds of waiting over which the pace is a mean, roughly: a pause of the whole process must not look like it. */
+/**
+ * Milliseconds of waiting over which the pace is a mean, roughly: a pause of the whole process must not look like it.
+ * When nobody has waited for as long, it is forgotten.
+ */
 const MEMORY = 1000
+/** Fewer turns than these are no pace: the first of all are slow in a process that has just started. */
+const FEW = 10
 
 export class Gate<T extends object> {
   readonly #free: T[]
@@ -48,6 +53,8 @@ export class Gate<T extends object> {
   /** Turns that were waited for, and the milliseconds from each to the next; both fade. */
   #turns = 0
   #took = 0
+  /** Of these, how many there were since it was last forgotten. */
+  #seen = 0
   /** When the line began, or last moved. */
   #moved = 0
 
@@ -85,9 +92,12 @@ export class Gate<T extends object> {
     return this.#waiting.length
   }
 
-  /** Milliseconds that one who comes now may expect to wait, as fast as the line has moved of late. */
+  /**
+   * Milliseconds that one who comes now may expect to wait, as fast as the line has moved of late. Of those who came at
+   * once, the first to be done says nothing: as many as there are members are done a moment later.
+   */
   get delay(): number {
-    return this.#turns === 0 ? 0 : (this.#waiting.length * this.#took) / this.#turns
+    return this.#seen < Math.max(this.#size, FEW) ? 0 : (this.#waiting.length * this.#took) / this.#turns
   }
 
   /** Admits nobody any more; resolves when all who were let in or stood in line have left. */
@@ -107,7 +117,7 @@ export class Gate<T extends object> {
       throw new DatabaseUnavailable('Too many wait for their turn already')
     return new Promise((admit, refuse) => {
       const since = performance.now()
-      if (this.#waiting.length === 0) this.#moved = since
+      if (this.#waiting.length === 0) this.#begin(since)
       this.#waiting.push({ admit, refuse, since, deadline: since + this.#wait })
       this.#arm()
     })
@@ -143,10 +153,17 @@ export class Gate<T extends object> {
     return now - this.#sliceBegan > this.#slice
   }
 
+  /** A line that was slow says nothing of one that begins later: what made it slow may be over. */
+  #begin(now: number): void {
+    if (now - this.#moved > MEMORY) this.#turns = this.#took = this.#seen = 0
+    this.#moved = now
+  }
+
   #keepPace(): void {
     const now = performance.now()
     const took = now - this.#moved
     const kept = Math.exp(-took / MEMORY)
+    this.#seen += 1
     this.#turns = this.#turns * kept + 1
     this.#took = this.#took * kept + took
     this.#moved = now

@@ -75,6 +75,11 @@ function counters(registers: Registry[]): Record<string, Take> {
       'overload_refused_total',
       'Requests refused at once (503) under overload.',
     ),
+    'overload:untaken': by(
+      'reason',
+      'overload_untaken_answers_total',
+      'Connections closed because the client did not take its answer: time, memory.',
+    ),
   }
 }
 

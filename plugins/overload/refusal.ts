@@ -16,13 +16,19 @@ const always = Object.entries({
   Vary: 'Accept, Authorization, X-API-Key',
 }).flat()
 
-/** Refuses a request of which nobody else has heard. With `isLast` the connection ends. */
-export function refuse(
-  request: IncomingMessage,
-  response: ServerResponse,
-  { representation, vendor }: Address,
-  isLast: boolean,
-): void {
+interface Refused {
+  request: IncomingMessage
+  response: ServerResponse
+  address: Address
+  /** What the page of another origin must be told to read it. */
+  forPages: Record<string, string>
+  /** Whether the connection ends. */
+  isLast: boolean
+}
+
+/** Refuses a request of which nobody else has heard. */
+export function refuse({ request, response, address, forPages, isLast }: Refused): void {
+  const { representation, vendor } = address
   const requestId = genReqId(request)
   const body = envelope(representation, failure, requestId)
   const { version } = representation
@@ -30,6 +36,6 @@ export function refuse(
   const own = ['X-Request-Id', requestId, 'API-Version', `${version}`, 'Content-Type', type]
   own.push('Content-Length', `${Buffer.byteLength(body)}`)
   if (isLast) own.push('Connection', 'close')
-  response.writeHead(failure.status, [...own, ...always])
+  response.writeHead(failure.status, [...own, ...always, ...Object.entries(forPages).flat()])
   response.end(body)
 }

@@ -29,6 +29,8 @@ export interface LoadReport {
   sent: number
   /** By status; `lost` are those whose connection ended without an answer, `unsent` those for whom none was free. */
   outcomes: Record<string, Outcome>
+  /** Those of 200, 201 and 304 together. */
+  served: Outcome
   /** By how much the load itself was late, in milliseconds: beyond a few, the rest says little of the server. */
   late: Outcome
 }
@@ -44,6 +46,7 @@ interface Connection {
   rested: number
 }
 
+const SERVED = new Set(['200', '201', '304'])
 const EMPTY = Buffer.alloc(0)
 /** Milliseconds; the server closes a connection after five idle seconds. */
 const PATIENCE_WITH_IDLE = 4_000
@@ -155,10 +158,12 @@ export async function load(options: LoadOptions): Promise<LoadReport> {
     await new Promise((resolve) => setTimeout(resolve, 10))
   for (const { socket } of idle) socket.destroy()
   const outcomes = Object.fromEntries([...times].map(([status, each]) => [status, summarize(each)]))
+  const served = [...times].flatMap(([status, each]) => (SERVED.has(status) ? [each] : [])).flat()
   return {
     seconds: took,
     sent: rate === undefined ? answered : sum(times.values()),
     outcomes,
+    served: summarize(served),
     late: summarize(late),
   }
 }

@@ -8,6 +8,7 @@ import { type Outage, outages } from './outages.ts'
 import { type OverloadReport, overloaded } from './overload.ts'
 import { type PasswordsReport, type Phase, type Spread, wrongPasswords } from './passwords.ts'
 import { rollingRestarts } from './restarts.ts'
+import { type SlowReport, slowSockets } from './slow.ts'
 
 /** `npm run soak` needs a server that it may make databases on; without, it says what it left out. */
 const SERVER = process.env.DATABASE_URL || 'postgres://root@127.0.0.1:5432/postgres'
@@ -18,6 +19,12 @@ const RESTARTS = 20
 /** Of the capacity: what must be served at least under twice as much. */
 const LEAST_SHARE = 0.8
 const CLIENTS = 32
+/** Slow sockets of each of three kinds: together a thousand and a few. */
+const SLOW = 334
+/** How many times a healthy client's p99 may be what it is without them. */
+const MOST_SLOWED = 2
+/** Seconds within which the last slow socket must be gone: those of an answer that is not taken, and a few. */
+const MOST_PATIENCE = 35
 
 /** What was begun is undone, the last first, whatever happened. */
 async function owning(work: (t: Owner) => Promise<void>): Promise<void> {
@@ -189,7 +196,9 @@ function printOverload({ capacity, quiet, overload, share, shareOfTime, after }:
     `  served ${(share * 100).toFixed(0)} % of the capacity; of what the server's processor time allowed ${(shareOfTime * 100).toFixed(0)} %`,
   )
   console.log(`  a tenth again, 0-5 s and 5-10 s after: ${after.map(spreadOf).join('; ')}`)
-  const others = Object.keys(overload.outcomes).filter((status) => status !== '200' && status !== '503')
+  const others = Object.keys(overload.outcomes).filter(
+    (status) => !['200', '201', '304', '503'].includes(status),
+  )
   if (shareOfTime < LEAST_SHARE || others.length > 0) process.exitCode = 1
 }
 
@@ -197,6 +206,31 @@ async function overload(): Promise<void> {
   console.log('twice the capacity for a minute, open loop, on PostgreSQL; answers (ms: p50 / p99 / max)')
   await onServer(async (t, settings) =>
     printOverload(await overloaded(t, { settings, file: 'server.js', times: 2, seconds: 60 })),
+  )
+}
+
+function printSlow({ quiet, beside, closed, sockets }: SlowReport): void {
+  for (const [kind, { count, first, last }] of Object.entries(closed)) {
+    console.log(
+      `  ${kind}: ${count} of ${SLOW} heard of their end, ${first.toFixed(1)} to ${last.toFixed(1)} s after they came`,
+    )
+  }
+  const { before, most, gone } = sockets
+  console.log(
+    `  sockets: ${before} before, ${most} at most; as few again after ${gone?.toFixed(1) ?? 'more than 60'} s`,
+  )
+  console.log(`  a healthy client alone: ${spreadOf(quiet)}; beside them: ${spreadOf(beside)}`)
+  const isHeard = Object.values(closed).every(({ count }) => count === SLOW)
+  const isGone = gone !== undefined && gone < MOST_PATIENCE
+  if (!isHeard || !isGone || beside.p99 > MOST_SLOWED * quiet.p99) process.exitCode = 1
+}
+
+async function slow(): Promise<void> {
+  console.log(
+    `${SLOW * 3} slow sockets (heads, bodies, readers), on PostgreSQL; answers (ms: p50 / p99 / max)`,
+  )
+  await onServer(async (t, settings) =>
+    printSlow(await slowSockets(t, { settings, file: 'server.js', each: SLOW })),
   )
 }
 
@@ -208,6 +242,7 @@ const parts: Readonly<Record<string, () => Promise<void>>> = {
   restarts,
   outages: outage,
   overload,
+  slow,
 }
 
 const asked = process.argv.length > 2 ? process.argv.slice(2) : Object.keys(parts)

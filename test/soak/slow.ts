@@ -3,17 +3,12 @@ import { once } from 'node:events'
 import { readdirSync, readlinkSync } from 'node:fs'
 import { connect, type Socket } from 'node:net'
 import { setTimeout as wait } from 'node:timers/promises'
-import { createClient } from '../helpers/app.ts'
 import type { Owner } from '../helpers/database.ts'
-import { serve } from '../helpers/process.ts'
 import type { Outcome } from './load.ts'
-import { mixture, OPEN, served } from './overload.ts'
+import { loaded, type Served } from './mixture.ts'
 import { PROCESSORS, pin, runLoad } from './pinned.ts'
 
-export interface SlowOptions {
-  settings: NodeJS.ProcessEnv
-  /** The module that is run: `server.ts`, or `server.js` for what was built. */
-  file: string
+export interface SlowOptions extends Served {
   /** Sockets of each kind. */
   each: number
 }
@@ -81,22 +76,21 @@ function summary(all: readonly Slow[]) {
   return { count: times.length, first: times[0] ?? Number.NaN, last: times.at(-1) ?? Number.NaN }
 }
 
-export async function slowSockets(t: Owner, { settings, file, each }: SlowOptions): Promise<SlowReport> {
-  const server = await serve(t, { ...settings, ...OPEN }, file)
+export async function slowSockets(t: Owner, options: SlowOptions): Promise<SlowReport> {
+  const { server, port, admin, credential, requests } = await loaded(t, options)
+  const { each } = options
   pin(server.child.pid, PROCESSORS.server)
-  const port = Number(new URL(server.url).port)
-  const admin = createClient(server.url, { 'x-api-key': OPEN.ADMIN_API_KEY })
-  const requests = await mixture(admin)
   for (let i = 0; i < POSTS; i++) {
     const { status } = await admin.post('/users/me/posts', { title: `${i}`, body: 'y'.repeat(CHARACTERS) })
     if (status !== 201) throw new Error(`POST is ${status}`)
   }
-  const healthy = () => runLoad({ port, requests, connections: 8, rate: RATE, seconds: SECONDS }).then(served)
+  const healthy = () =>
+    runLoad({ port, requests, connections: 8, rate: RATE, seconds: SECONDS }).then(({ served }) => served)
   // What runs for the first time is slow for reasons of its own.
   await runLoad({ port, requests, connections: 32, seconds: 5 })
   const quiet = await healthy()
 
-  const head = `Host: a\r\nX-API-Key: ${OPEN.ADMIN_API_KEY}\r\n`
+  const head = `Host: a\r\n${credential}`
   const first = {
     heads: 'GET /api/v1/products HTTP/1.1\r\nHost: ',
     bodies: `POST /api/v1/products HTTP/1.1\r\n${head}Content-Type: application/json\r\nContent-Length: 500\r\n\r\n`,
