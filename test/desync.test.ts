@@ -262,3 +262,13 @@ t.test('and nothing was written by what was hidden', async (t) => {
   const { body } = await admin.get(`${PRODUCTS}?search=hidden`)
   t.same(body.data, [])
 })
+
+t.test('what is behind the last reply is not answered, however close it comes', async (t) => {
+  const bytes = post(TE, `${empty}${hidden}`).replace('HTTP/1.1', 'HTTP/1.0')
+  const counts = new Set<number>()
+  for (let i = 0; i < 20; i++) {
+    const all = await Promise.all(Array.from({ length: 50 }, () => raw(port, bytes)))
+    for (const { replies } of all) counts.add(replies.length)
+  }
+  t.strictSame([...counts], [1])
+})
