@@ -62,6 +62,8 @@ export function isFresh(request: FastifyRequest, tag: string, updatedAt: string 
 
 /** What a write asks of the row that it finds. */
 export interface Precondition {
+  /** Whether nothing is asked. */
+  isNone: boolean
   /** @throws ApiError 412, with the current tag; 428 where If-Match is required and absent */
   check(row: { revision: number; updated_at: string }, currentTag: string): void
 }
@@ -76,6 +78,7 @@ export function readPrecondition(request: FastifyRequest, required: boolean): Pr
     (noneMatch === undefined || !holds(tagsOf(noneMatch), revision))
 
   return {
+    isNone: !required && match === undefined && noneMatch === undefined && since === undefined,
     check({ revision, updated_at }, tag) {
       if (required && match === undefined) throw apiError('PRECONDITION_REQUIRED')
       if (!isMet(revision, updated_at)) throw apiError('PRECONDITION_FAILED', { headers: { ETag: tag } })

@@ -248,6 +248,28 @@ t.test('PUT and PATCH', async (t) => {
       }
     })
 
+    t.test(
+      `v${version}: of changes side by side each counts, whether it needs a look at the row or not`,
+      async (t) => {
+        const product = await activeProduct(admin, { stock: 0 })
+        const path = `/products/${product.id}`
+        const { revision } =
+          (await database.run('select revision from products where id = $1', [product.id]))[0] ?? {}
+        const changes = Array.from({ length: 20 }, (_, i) =>
+          i % 2 ? { stock: 100 + i } : { name: `Name ${i}` },
+        )
+        const replies = await Promise.all(changes.map((change) => admin.patch(path, change)))
+        for (const [i, { status, data }] of replies.entries()) {
+          t.equal(status, 200)
+          t.match(data, changes[i] ?? {}, 'the answer has what was asked for')
+        }
+        const tags = new Set(replies.map(({ headers }) => headers.get('etag')))
+        t.equal(tags.size, changes.length, 'a tag for each')
+        const [row] = await database.run('select revision, search from products where id = $1', [product.id])
+        t.equal(row?.revision, Number(revision) + changes.length)
+      },
+    )
+
     t.test(`v${version}: merge-patch is a type of PATCH alone`, async (t) => {
       const [path = ''] = await oneOfEach()
       const headers = { 'content-type': 'application/merge-patch+json' }

@@ -252,7 +252,14 @@ t.test('users', async (t) => {
     const actor: Actor = { userId: id, role: 'member', scopes: new Set(['*']), credential: 'token' }
     const change = async (members: Record<string, unknown>) => {
       const tell = () => ({ status: 200, location: null, etag: '', body: '' })
-      const write = { id, actor, parent: undefined, precondition: { check() {} }, tools, tagOf: () => '' }
+      const write = {
+        id,
+        actor,
+        parent: undefined,
+        precondition: { isNone: true, check() {} },
+        tools,
+        tagOf: () => '',
+      }
       try {
         await writes.update(
           { ...write, attempt: undefined, tell },

@@ -13,8 +13,8 @@ import { createStatements, run, type Values, value } from './statements.ts'
 const build = new QueryBuilder()
 const dialect = new PgDialect()
 
-/** A rule as a condition on rows; undefined where it lets all through. */
-function ruleCondition(columns: Record<string, PgColumn>, rule: Rule): SQL | undefined {
+/** A rule as a condition on rows, whose `caller` is a value; undefined where it lets all through. */
+export function ruleCondition(columns: Record<string, PgColumn>, rule: Rule): SQL | undefined {
   if (rule === true) return undefined
   if (rule === false) return sql`false`
   return or(
@@ -28,7 +28,7 @@ function ruleCondition(columns: Record<string, PgColumn>, rule: Rule): SQL | und
   )
 }
 
-function columnOf(columns: Record<string, PgColumn>, name: string): PgColumn {
+export function columnOf(columns: Record<string, PgColumn>, name: string): PgColumn {
   const column = columns[name]
   if (!column) throw new Error(`There is no column ${name}`)
   return column

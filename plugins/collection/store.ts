@@ -1,5 +1,5 @@
 /** Writing rows: one insert, one update that bumps the revision, one delete; each told in the contract's words. */
-import { and, eq, getTableColumns, sql } from 'drizzle-orm'
+import { and, eq, getTableColumns, or, type SQL, sql } from 'drizzle-orm'
 import {
   getTableConfig,
   type PgColumn,
@@ -8,11 +8,13 @@ import {
   PgUpdateBuilder,
 } from 'drizzle-orm/pg-core'
 import type { Violation } from '../../schemas/error.ts'
+import type { Actor, Rule } from '../access.ts'
 import { SqlError } from '../database/errors.ts'
 import type { Connection } from '../database/types.ts'
 import { ApiError, apiError, invalidBody } from '../errors.ts'
 import type { AnyCard, Row } from './define.ts'
 import { searchText } from './fold.ts'
+import { columnOf, ruleCondition } from './select.ts'
 import { createStatements, run, type Values, value } from './statements.ts'
 
 /** What an action writes with; all in the one transaction of the request. */
@@ -25,6 +27,14 @@ export interface Store<R> {
   remove(current: R): Promise<void>
 }
 
+/** Which row may be changed unseen, and by whom. */
+export interface Unseen {
+  id: string
+  parent: string | undefined
+  rule: Rule
+  actor: Actor
+}
+
 /** Somebody else has written the row since it was read. */
 export class Outrun extends ApiError {
   constructor() {
@@ -33,7 +43,7 @@ export class Outrun extends ApiError {
 }
 
 /** The names under which a statement gets the row as it was read. */
-const CURRENT = { id: 'current_id', revision: 'current_revision' }
+const CURRENT = { id: 'current_id', revision: 'current_revision', parent: 'current_parent' }
 
 const dialect = new PgDialect()
 const session = undefined as never
@@ -141,7 +151,19 @@ export function createStores(card: AnyCard) {
   )
   const currentOf = ({ id, revision }: Row) => ({ [CURRENT.id]: id, [CURRENT.revision]: revision })
 
-  return (connection: Connection): Store<Row> => ({
+  /** An update of these columns, and of what every change of a row changes. */
+  const updateOf = (names: readonly string[], where: SQL | undefined) =>
+    new PgUpdateBuilder(card.table, session, dialect)
+      .set({
+        ...placeholders(names),
+        revision: sql`${card.table.revision} + 1`,
+        // Never earlier than before, whatever the clock does.
+        updated_at: sql`greatest(clock_timestamp(), ${card.table.updated_at} + interval '1 microsecond')`,
+      })
+      .where(where)
+      .returning(returning)
+
+  const store = (connection: Connection): Store<Row> => ({
     connection,
 
     async insert(sent) {
@@ -169,16 +191,7 @@ export function createStores(card: AnyCard) {
         connection,
         `update|${names.join()}`,
         { ...values, ...currentOf(current) },
-        () =>
-          new PgUpdateBuilder(card.table, session, dialect)
-            .set({
-              ...placeholders(names),
-              revision: sql`${card.table.revision} + 1`,
-              // Never earlier than before, whatever the clock does.
-              updated_at: sql`greatest(clock_timestamp(), ${card.table.updated_at} + interval '1 microsecond')`,
-            })
-            .where(unchanged)
-            .returning(returning),
+        () => updateOf(names, unchanged),
       )
       if (!row) throw new Outrun()
       return row
@@ -190,4 +203,28 @@ export function createStores(card: AnyCard) {
       }))
     },
   })
+
+  /** Changes a row that was not read, if it is one of those meant and these values make a difference to it. */
+  const updateUnseen = (connection: Connection, { id, parent, rule, actor }: Unseen, values: Values) => {
+    const names = Object.keys(values).sort()
+    const isAnother = () =>
+      or(...names.map((name) => sql`${columnOf(columns, name)} is distinct from ${value(name)}`))
+    const isMeant = () =>
+      and(
+        eq(card.table.id, value(CURRENT.id)),
+        card.parent && eq(columnOf(columns, card.parent.member), value(CURRENT.parent)),
+        ruleCondition(columns, rule),
+        isAnother(),
+      )
+    return write(
+      connection,
+      `unseen|${actor.role}|${names.join()}`,
+      { ...values, [CURRENT.id]: id, [CURRENT.parent]: parent, caller: actor.userId },
+      () => updateOf(names, isMeant()),
+    )
+  }
+
+  return { store, updateUnseen }
 }
+
+export type Stores = ReturnType<typeof createStores>

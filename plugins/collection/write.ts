@@ -7,6 +7,7 @@ import type { Told } from '../idempotency/record.ts'
 import { isObject } from '../representation/body.ts'
 import { type BodyReader, fill, mergePatch } from './bodies.ts'
 import type { AnyCard, Change, Prepared, Row, Tools } from './define.ts'
+import { createDirect } from './direct.ts'
 import { createOnce, type Telling } from './once.ts'
 import { selectOf } from './present.ts'
 import type { Lock } from './select.ts'
@@ -33,7 +34,9 @@ interface Sent {
 }
 
 export function createWrites(card: AnyCard, database: Database, refusal: () => Error) {
-  const store = createStores(card)
+  const stores = createStores(card)
+  const { store } = stores
+  const direct = createDirect(card, stores)
   const select = selectOf(card)
   const everything = Object.keys(select.columns).filter((name) => name !== 'search')
 
@@ -144,7 +147,12 @@ export function createWrites(card: AnyCard, database: Database, refusal: () => E
           : store(tx).update(current, next)
       },
     }
-    return prefixed(sent.prefix, () => once(write, steps))
+    return prefixed(sent.prefix, async () => {
+      // Asked of nothing but the row's values, most changes need no look at it; where one is needed after all, it tells why.
+      const isPlain = verb === 'update' && !write.attempt && write.precondition.isNone
+      const row = isPlain ? await direct(database, write, sent.members) : undefined
+      return row ? write.tell(row) : once(write, steps)
+    })
   }
 
   return {

@@ -43,6 +43,8 @@ const LIFETIME = 30 * 60_000
 const CONNECT = 2000
 const GRACE = 1000
 const TRUST = 1000
+/** Milliseconds since the last answer in which nothing else is taken to have come. */
+const FRESH = 5
 /** Milliseconds in which a connection that is asked must answer; and in which, once lost, it may have been stale. */
 const PATIENCE = 1000
 /** SQLSTATE of a write where none is possible. */
@@ -97,8 +99,8 @@ export class Session {
   async run(text: string, params: readonly Param[] = []): Promise<Row[]> {
     const send = (client: Client) => this.#send(client, text, params, this.#options.statementTimeout)
     if (READ.test(text)) return this.#twice(send)
-    // A write is sent once. That its connection was ended may have been told and not yet been read.
-    await turn()
+    // A write is sent once. That its connection was ended since may have been told and not yet been read.
+    if (performance.now() - (this.#heard ?? 0) > FRESH) await turn()
     return send(await this.#ready())
   }
 

@@ -49,7 +49,9 @@ async function createUser(values: Values): Promise<void> {
   const hash = password === '' ? null : await hashPassword(String(body.password))
   await withDatabase(readConfig(), (database) =>
     database.transaction(async (tx) => {
-      const user = await createStores(usersCard)(tx).insert({ ...body, id: uuid(), password_hash: hash })
+      const user = await createStores(usersCard)
+        .store(tx)
+        .insert({ ...body, id: uuid(), password_hash: hash })
       console.log(`Made the ${user.role} ${user.email}, id ${user.id}`)
     }),
   )
@@ -73,13 +75,15 @@ async function createKey(values: Values): Promise<void> {
   await withDatabase(readConfig(), async (database) => {
     const owner = await ownerOf(database, email)
     await database.transaction((tx) =>
-      createStores(apiKeysCard)(tx).insert({
-        ...body,
-        id: uuid(),
-        user_id: String(owner.id),
-        prefix: prefixOf(key),
-        key_hash: hashKey(key),
-      }),
+      createStores(apiKeysCard)
+        .store(tx)
+        .insert({
+          ...body,
+          id: uuid(),
+          user_id: String(owner.id),
+          prefix: prefixOf(key),
+          key_hash: hashKey(key),
+        }),
     )
   })
   console.error(`A key of ${email} for ${days} days; it is shown this once:`)
