@@ -3,7 +3,17 @@
  * a template on the server at DATABASE_URL, else PGlite in memory, from a dump made once per set of migrations.
  */
 import { createHash, randomBytes } from 'node:crypto'
-import { mkdirSync, mkdtempSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
+import {
+  cpSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -36,7 +46,8 @@ export async function testDatabase(t: Owner): Promise<Database> {
 
 /** The same, embedded whatever the tests run on; with a folder, in that folder. */
 export async function testEmbedded(t: Owner, dataDir?: string): Promise<Database> {
-  const database = await openEmbedded({ dataDir, loadFrom: await dump() })
+  if (dataDir) await prepare(dataDir)
+  const database = await openEmbedded(dataDir ? { dataDir } : { loadFrom: await dump() })
   t.teardown(() => database.close())
   return database
 }
@@ -45,8 +56,7 @@ export async function testEmbedded(t: Owner, dataDir?: string): Promise<Database
 export async function testDatabaseUrl(t: Owner): Promise<{ url?: string; dataDir?: string }> {
   if (SERVER) return { url: await cloned(t, SERVER) }
   const dataDir = testFolder(t)
-  const database = await openEmbedded({ dataDir, loadFrom: await dump() })
-  await database.close()
+  await prepare(dataDir)
   return { dataDir }
 }
 
@@ -95,6 +105,23 @@ function addressOf(server: string, name: string): string {
   const url = new URL(server)
   url.pathname = name
   return url.href
+}
+
+/** Puts a migrated database into a folder, unless there is one: a copy of one that was started and closed once. */
+async function prepare(dataDir: string): Promise<void> {
+  const kept = join(CACHE, `folder-${fingerprint()}`)
+  if (!existsSync(kept)) {
+    const draft = `${kept}.${process.pid}`
+    const database = await openEmbedded({ dataDir: draft, loadFrom: await dump() })
+    await database.close()
+    try {
+      renameSync(draft, kept)
+    } catch {
+      // Another process was first.
+      rmSync(draft, { recursive: true, force: true })
+    }
+  }
+  if (!existsSync(join(dataDir, 'postgres'))) cpSync(kept, dataDir, { recursive: true })
 }
 
 async function dump(): Promise<File> {

@@ -1,6 +1,6 @@
 /**
- * Runs this repository's TypeScript as it stands, by `--import`: where Node.js does not strip types itself, esbuild
- * does, once per content of a file. Nothing else is touched, so that a test starts in half the time that tsx takes.
+ * Runs TypeScript as it stands, by `--import`: esbuild strips the types, once per content of a file. Nothing else is
+ * touched, so that a test starts in half the time that tsx takes.
  */
 import { createHash } from 'node:crypto'
 import { mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
@@ -26,7 +26,7 @@ const compile = async (file, text) => {
 
 /** One of the hooks of `node:module`; the module keeps its own address, and so its place in stacks and reports. */
 export async function load(url, context, next) {
-  if (!/^file:[^?]*\.ts(\?|$)/.test(url) || url.includes('/node_modules/')) return next(url, context)
+  if (!/^file:[^?]*\.ts(\?|$)/.test(url)) return next(url, context)
   const file = fileURLToPath(url)
   const text = readFileSync(file, 'utf8')
   const kept = CACHE + createHash('sha1').update(`${file}\n${text}`).digest('hex')
@@ -45,7 +45,7 @@ export async function load(url, context, next) {
 }
 
 if (isMainThread) {
-  if (!process.features.typescript) register(import.meta.url)
+  register(import.meta.url)
   // A test's queries are few and all different: PGlite costs less as it is first compiled than made better meanwhile.
   setFlagsFromString('--liftoff-only')
 }
