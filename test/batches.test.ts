@@ -1,4 +1,4 @@
-/** Quick reads that share a connection: together in one packet, each with an answer or an error of its own. */
+/** Quick statements that share a connection: together in one packet, each with an answer or an error of its own. */
 import { connect, createServer } from 'node:net'
 import t, { type Test } from 'tap'
 import { openDatabase } from '../plugins/database/index.ts'
@@ -102,6 +102,83 @@ t.test('a closed database refuses them as it refuses all', { skip }, async (t) =
     { status: 'rejected', reason: { name: 'DatabaseUnavailable' } },
     { status: 'rejected', reason: { name: 'DatabaseUnavailable' } },
   ])
+})
+
+/** A table of one's own, and how to write to it. */
+async function writing(t: Test, options: { poolSize?: number } = {}) {
+  const open = await opened(t, options)
+  await open.database.run('create table written (n int primary key)')
+  const write = (n: number) => open.database.run('insert into written values ($1) returning n', [n], QUICK)
+  await write(-1)
+  return { ...open, write }
+}
+
+t.test('writes have a connection each while there are free ones', { skip }, async (t) => {
+  const { database, write } = await writing(t, { poolSize: 3 })
+  const all = Promise.all([write(1), write(2), write(3)])
+  t.equal(database.load?.().used, 3)
+  t.same(await all, [[{ n: 1 }], [{ n: 2 }], [{ n: 3 }]])
+})
+
+t.test('those that wait share the connections that come free, fairly', { skip }, async (t) => {
+  const { database, write, seen } = await writing(t, { poolSize: 2 })
+  const held = [database.run('select pg_sleep(0.2)'), database.run('select pg_sleep(0.2)')]
+  const all = Promise.all(Array.from({ length: 8 }, (_, n) => write(n)))
+  t.equal(database.load?.().waiting, 8)
+  await Promise.race(held)
+  seen.packets = 0
+  t.same(
+    await all,
+    Array.from({ length: 8 }, (_, n) => [{ n }]),
+  )
+  t.ok(seen.packets <= 6, `${seen.packets} packets for eight, each statement prepared on two connections`)
+  t.same(await database.run('select count(*) from written'), [{ count: 9 }])
+})
+
+t.test('a write that is refused takes no other with it', { skip }, async (t) => {
+  const { database, write } = await writing(t, { poolSize: 1 })
+  const held = database.run('select pg_sleep(0.1)')
+  const all = await Promise.allSettled([write(1), write(1), write(2)])
+  await held
+  t.match(all, [{ status: 'fulfilled' }, { reason: { code: '23505' } }, { status: 'fulfilled' }])
+  t.same(await database.run('select n from written where n > 0 order by n'), [{ n: 1 }, { n: 2 }])
+})
+
+t.test('on a connection that ends amid them none is sent twice', { skip }, async (t) => {
+  const { database, write } = await writing(t, { poolSize: 1 })
+  const other = await openDatabase({ url: (await testDatabaseUrlOf(database)) ?? '' })
+  t.teardown(() => other.close())
+  await other.run(
+    'create function held() returns trigger language plpgsql as $$ begin perform pg_sleep(30); return new; end $$',
+  )
+  await other.run(
+    'create trigger held before insert on written for each row when (new.n = 2) execute function held()',
+  )
+  const holds = database.run('select pg_sleep(0.1)')
+  const all = Promise.allSettled([write(1), write(2), write(3)])
+  await holds
+  const end = `select pg_terminate_backend(pid) from pg_stat_activity
+    where datname = current_database() and wait_event = 'PgSleep' and query like 'insert%'`
+  while ((await other.run(end)).length === 0) await new Promise((resolve) => setImmediate(resolve))
+  t.match(await all, [
+    { status: 'fulfilled' },
+    { reason: { name: 'DatabaseUnavailable' } },
+    { reason: { name: 'DatabaseUnavailable' } },
+  ])
+  t.same(await other.run('select n from written where n > 0'), [{ n: 1 }])
+  t.same(await write(4), [{ n: 4 }], 'and the next is served')
+})
+
+t.test('who waits too long is refused, and not written later', { skip }, async (t) => {
+  const { url = '' } = await testDatabaseUrl(t)
+  const database = await openDatabase({ url, poolSize: 1, wait: 100 })
+  t.teardown(() => database.close())
+  await database.run('create table written (n int primary key)')
+  const held = database.run('select pg_sleep(0.5)')
+  const write = database.run('insert into written values (1)', [], QUICK)
+  await t.rejects(write, { name: 'DatabaseUnavailable' })
+  await held
+  t.same(await database.run('select n from written'), [])
 })
 
 /** The same database by the address that the server itself tells. */

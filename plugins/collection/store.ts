@@ -125,7 +125,7 @@ export function createStores(card: AnyCard) {
     make: () => { toSQL(): { sql: string; params: unknown[] } },
   ): Promise<Row | undefined> => {
     try {
-      const [row] = await run(connection, statement(key, make), values)
+      const [row] = await run(connection, statement(key, make), values, { quick: true })
       return row
     } catch (error) {
       throw told(error)

@@ -1,12 +1,12 @@
 /** A PostgreSQL server as the house's database: a few sessions behind a gate, and one more to ask how it is. */
 import { parseAddress } from './address.ts'
-import { createBatches } from './batches.ts'
+import { createReads, createWrites } from './batches.ts'
 import { tellWait } from './events.ts'
 import { Gate, type GateOptions } from './gate.ts'
 import { createPing } from './ping.ts'
 import { retried } from './retry.ts'
-import { Session } from './session.ts'
-import type { Connection, Database } from './types.ts'
+import { isRead, Session } from './session.ts'
+import type { Connection, Database, Param, RunOptions } from './types.ts'
 
 export interface PostgresOptions extends GateOptions {
   /** `postgres://user:password@host:port/database`, see `address.ts`. */
@@ -40,16 +40,21 @@ export async function openPostgres(options: PostgresOptions): Promise<Database> 
   const watch = new Session({ ...common, ...PING })
   const all = [...sessions, watch]
   const gate = new Gate(sessions, { onWait: tellWait, ...limits })
-  const together = createBatches(gate)
+  const readQuickly = createReads(gate)
+  const writeQuickly = createWrites(gate)
   const ticking = setInterval(() => {
     for (const session of all) session.check()
   }, TICK).unref()
 
+  const runOnce = (text: string, params?: readonly Param[], { quick = false }: RunOptions = {}) => {
+    if (quick) return isRead(text) ? readQuickly(text, params) : writeQuickly(text, params)
+    return gate.run((session) => session.run(text, params))
+  }
+
   const database: Database = {
     kind: 'server',
     // Who tries again waits outside: a connection is not held by one who pauses.
-    run: (text, params, { quick = false } = {}) =>
-      retried(() => (quick ? together(text, params) : gate.run((session) => session.run(text, params)))),
+    run: (...statement) => retried(() => runOnce(...statement)),
     transaction: (work, limit) => retried(() => gate.run((session) => session.transaction(work, limit))),
     ping: createPing(() => watch.run('select 1')),
     load: () => gate.load(),

@@ -65,7 +65,7 @@ const MANY = 1000
 const PREPARED = { prepare: true, simple: false }
 
 /** What may be sent twice: where the connection is lost nobody knows whether a statement was carried out. */
-const READ = /^\s*select\b/i
+export const isRead = (text: string): boolean => /^\s*select\b/i.test(text)
 
 /** What is published on `resource-api:database:renewed`: why a connection was given up for a new one. */
 export interface Renewal {
@@ -98,10 +98,7 @@ export class Session {
 
   async run(text: string, params: readonly Param[] = []): Promise<Row[]> {
     const send = (client: Client) => this.#send(client, text, params, this.#options.statementTimeout)
-    if (READ.test(text)) return this.#twice(send)
-    // A write is sent once. That its connection was ended since may have been told and not yet been read.
-    if (performance.now() - (this.#heard ?? 0) > FRESH) await turn()
-    return send(await this.#ready())
+    return isRead(text) ? this.#twice(send) : send(await this.#readyForOnce())
   }
 
   /**
@@ -118,6 +115,18 @@ export class Session {
       for (const each of all) if (each.status === 'rejected' && isLoss(each.reason)) throw each.reason
       return all
     })
+  }
+
+  /**
+   * Writes several things at once, each a transaction of its own, sent in one packet and done one after the other.
+   * @returns what came of each, in their order
+   */
+  async writeAll(statements: readonly Statement[]): Promise<PromiseSettledResult<Row[]>[]> {
+    const { statementTimeout } = this.#options
+    const client = await this.#readyForOnce()
+    return Promise.allSettled(
+      statements.map(({ text, params }) => this.#send(client, text, params, statementTimeout)),
+    )
   }
 
   async transaction<T>(work: (tx: Connection) => Promise<T>, limits: Limits = {}): Promise<T> {
@@ -171,7 +180,7 @@ export class Session {
   async #send(client: Client, text: string, params: readonly Param[], timeout: number): Promise<Row[]> {
     this.#pending += 1
     this.#texts.add(text)
-    this.#deadline = timeout ? performance.now() + timeout + this.#options.grace : Number.POSITIVE_INFINITY
+    this.#arm(timeout)
     try {
       const rows = await client.sql.unsafe<Row[]>(text, texts(params), PREPARED)
       this.#heard = performance.now()
@@ -184,8 +193,14 @@ export class Session {
       throw known
     } finally {
       this.#pending -= 1
-      if (this.#pending === 0) this.#deadline = Number.POSITIVE_INFINITY
+      this.#arm(timeout)
     }
+  }
+
+  /** Of several statements under way each has its time from when the one before was answered. */
+  #arm(timeout: number): void {
+    const isBounded = this.#pending > 0 && timeout > 0
+    this.#deadline = isBounded ? performance.now() + timeout + this.#options.grace : Number.POSITIVE_INFINITY
   }
 
   /** After a refusal. What was the primary and has become a standby takes no writes any more: to be left soon. */
@@ -221,6 +236,12 @@ export class Session {
     if (!client) return this.#connect()
     const idle = performance.now() - (this.#heard ?? Number.NEGATIVE_INFINITY)
     return idle < this.#options.trust || (await this.#holds(client)) ? client : this.#connect()
+  }
+
+  /** The same for what is sent once. That the connection was ended since may have been told and not yet been read. */
+  async #readyForOnce(): Promise<Client> {
+    if (performance.now() - (this.#heard ?? 0) > FRESH) await turn()
+    return this.#ready()
   }
 
   /** Asked, because a way that was cut is silent: without, what is sent on it is known to be lost only in the end. */

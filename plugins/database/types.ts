@@ -14,8 +14,8 @@ export type Row = Record<string, unknown>
 
 export interface RunOptions {
   /**
-   * Whether it reads what an index finds at once, and nothing can make it wait: such statements may share a connection,
-   * each behind the one before.
+   * Whether it reads what an index finds at once, or writes one row and, but for that row's sake, waits for nothing:
+   * such statements may share a connection, each behind the one before.
    */
   quick?: boolean
 }
