@@ -24,6 +24,8 @@ export async function claim(tx: Runner, tables: readonly PgTable[]): Promise<voi
   await tx.run("select set_config('lock_timeout', $1, true)", [PATIENCE])
   await tx.run(`lock table ${names(tables)} in access exclusive mode`)
   await tx.run("select set_config('maintenance_work_mem', $1, true)", [MEMORY])
+  // Between two batches a busy machine may take its time.
+  await tx.run("select set_config('idle_in_transaction_session_timeout', '0', true)")
 }
 
 /**

@@ -1,0 +1,2 @@
+/** What the figures do not say by themselves. */
+export const NOTES = ``
