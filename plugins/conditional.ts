@@ -1,10 +1,10 @@
 /** Conditional requests (RFC 9110, section 13): entity tags from revisions, 304, 412, 428. */
-import { createHash } from 'node:crypto'
+import { hash as digest } from 'node:crypto'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { apiError } from './errors.ts'
 import { secondOf, toHttpDay } from './http-date.ts'
 
-const hash = (text: string) => createHash('sha1').update(text).digest('base64url').slice(0, 12)
+const hash = (text: string) => digest('sha1', text, 'base64url').slice(0, 12)
 
 /** Clients ask for few shapes over and over; what was included makes one of its own each time, and is long. */
 const MOST_SHAPES = 500

@@ -54,9 +54,13 @@ function parse(body: Buffer): unknown {
 async function content(app: FastifyInstance) {
   // One parser for whatever was declared: the hook below has let through what it can read, and what is empty.
   app.removeAllContentTypeParsers()
-  app.addContentTypeParser('*', { parseAs: 'buffer' }, async (request: FastifyRequest, body: Buffer) => {
-    if (body.length > 0 && WITHOUT_BODY.has(request.method)) throw unreadable('This method takes no body')
-    return parse(body)
+  app.addContentTypeParser('*', { parseAs: 'buffer' }, (request, body: Buffer, done) => {
+    try {
+      if (body.length > 0 && WITHOUT_BODY.has(request.method)) throw unreadable('This method takes no body')
+      done(null, parse(body))
+    } catch (error) {
+      done(error instanceof Error ? error : new Error(String(error)))
+    }
   })
 
   // Before the body is read: what it could not be read as.

@@ -24,9 +24,10 @@ declare module 'fastify' {
 
 const write = ({ limit }: FastifyRequest, reply: FastifyReply) => {
   if (!limit) return
-  reply.header('X-RateLimit-Limit', limit.limit)
-  reply.header('X-RateLimit-Remaining', limit.remaining)
-  reply.header('X-RateLimit-Reset', limit.reset)
+  // In small letters: others Fastify would have to make small for each reply.
+  reply.header('x-ratelimit-limit', limit.limit)
+  reply.header('x-ratelimit-remaining', limit.remaining)
+  reply.header('x-ratelimit-reset', limit.reset)
 }
 
 async function openStore(app: FastifyInstance, { redisUrl: url, now }: LimitsOptions) {

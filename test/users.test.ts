@@ -257,7 +257,7 @@ t.test('users', async (t) => {
         actor,
         parent: undefined,
         precondition: { isNone: true, check() {} },
-        tools,
+        tools: () => tools,
         tagOf: () => '',
       }
       try {

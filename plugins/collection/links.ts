@@ -10,14 +10,30 @@ export const addressOf = (request: FastifyRequest, publicUrl: string | undefined
   return `${publicUrl ?? ''}${form}${path}`
 }
 
+/** Clients walk few lists at a time; beyond this many queries one begins anew. */
+const MOST_QUERIES = 1_000
+const remainders = new Map<string, string>()
+
+/** A query without what tells a page from another. */
+function withoutPage(query: string): string {
+  const known = remainders.get(query)
+  if (known !== undefined) return known
+  const parameters = new URLSearchParams(query)
+  parameters.delete('cursor')
+  parameters.delete('page')
+  const made = parameters.toString()
+  if (remainders.size >= MOST_QUERIES) remainders.clear()
+  remainders.set(query, made)
+  return made
+}
+
 /** The Link header of a page: next and first, and for the offset style prev and last, none deeper than a client may go. */
 export function linksOf(address: string, query: string, pagination: Pagination, limit: number): string {
+  const rest = withoutPage(query)
+  // Numbers and cursors are written as they are.
   const link = (rel: string, name: 'cursor' | 'page', value: string | undefined) => {
-    const parameters = new URLSearchParams(query)
-    parameters.delete('cursor')
-    parameters.delete('page')
-    if (value !== undefined) parameters.set(name, value)
-    const text = parameters.toString()
+    const page = value === undefined ? '' : `${rest === '' ? '' : '&'}${name}=${value}`
+    const text = `${rest}${page}`
     return `<${address}${text === '' ? '' : `?${text}`}>; rel="${rel}"`
   }
   if (!('page' in pagination)) {

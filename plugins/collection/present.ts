@@ -4,18 +4,21 @@ import { type Actor, requireScope, ruleFor, scopeOf } from '../access.ts'
 import type { Connection } from '../database/types.ts'
 import type { Entity, Meta } from '../representation/types.ts'
 import type { AnyCard, Relation, Row } from './define.ts'
+import { createMapper, type Mapper } from './mapper.ts'
 import { createSelect, type Select } from './select.ts'
 
 const MOST_RELATED = 20
 
 const LONG_MOMENT = '2026-11-21 09:30:00.123456+00'.length
+const ZONE = '+00'.length
 
 /** PostgreSQL's text of a moment in UTC, as RFC 3339 with milliseconds. */
 export function toTimestamp(moment: string): string {
-  // Nearly all have six digits; PostgreSQL leaves out zeros at the end.
-  if (moment.length === LONG_MOMENT) return `${moment.slice(0, 10)}T${moment.slice(11, 23)}Z`
-  const fraction = moment.slice(19).match(/^\.(\d+)/)?.[1] ?? ''
-  return `${moment.slice(0, 10)}T${moment.slice(11, 19)}.${fraction.slice(0, 3).padEnd(3, '0')}Z`
+  const day = moment.slice(0, 10)
+  // Nearly all have six digits; PostgreSQL leaves out zeros at the end, and with all six the point.
+  if (moment.length === LONG_MOMENT) return `${day}T${moment.slice(11, 23)}Z`
+  const fraction = moment.slice(20, -ZONE).slice(0, 3).padEnd(3, '0')
+  return `${day}T${moment.slice(11, 19)}.${fraction}Z`
 }
 
 const selects = new WeakMap<AnyCard, Select>()
@@ -29,16 +32,13 @@ export function selectOf(card: AnyCard): Select {
   return made
 }
 
-const moments = new WeakMap<AnyCard, ReadonlySet<string>>()
+const mappers = new WeakMap<AnyCard, Mapper>()
 
-const momentsOf = (card: AnyCard): ReadonlySet<string> => {
-  const known = moments.get(card)
+const mapperOf = (card: AnyCard): Mapper => {
+  const known = mappers.get(card)
   if (known) return known
-  const names = Object.entries(card.schemas.read.properties)
-    .filter(([, member]) => member.format === 'date-time')
-    .map(([name]) => name)
-  const made = new Set(names)
-  moments.set(card, made)
+  const made = createMapper(card.schemas.read, toTimestamp)
+  mappers.set(card, made)
   return made
 }
 
@@ -49,14 +49,9 @@ export function membersOf(
   actor: Actor,
   fields: readonly string[] | undefined,
 ): Entity['members'] {
-  const dates = momentsOf(card)
   const values = card.computed ? { ...row, ...card.computed(row, actor) } : row
-  const members: Entity['members'] = { id: row.id }
-  for (const name of fields ?? Object.keys(card.schemas.read.properties)) {
-    const value = values[name]
-    members[name] = dates.has(name) && typeof value === 'string' ? toTimestamp(value) : value
-  }
-  return members
+  const mapper = mapperOf(card)
+  return fields ? mapper.some(values, fields) : mapper.all(values)
 }
 
 /** The relations of some rows: what to show beside each, and what shapes the entity tag. */
@@ -84,7 +79,9 @@ async function includeOne(
   const byKey = new Map<string, Row[]>()
   for (const row of found) {
     const key = String(row.parent_key)
-    byKey.set(key, [...(byKey.get(key) ?? []), row])
+    const mine = byKey.get(key)
+    if (mine) mine.push(row)
+    else byKey.set(key, [row])
   }
   const most = relation.all ? Number.POSITIVE_INFINITY : MOST_RELATED
   const entity = (row: Row): Entity => ({

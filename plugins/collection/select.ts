@@ -51,6 +51,14 @@ function isQuick(query: ListQuery, { rule, parent }: { rule: Rule; parent: strin
   return conditions === 0 || (conditions === 1 && sort?.name === 'created_at')
 }
 
+/** Whose list it is, and from where on. */
+interface Scope {
+  rule: Rule
+  actor: Actor
+  parent: string | undefined
+  position: readonly string[] | undefined
+}
+
 const WHOLE_DAY = 'T00:00:00Z'
 
 /** The statements of one collection. */
@@ -96,6 +104,49 @@ export function createSelect(card: AnyCard) {
     ...Object.fromEntries(patternsOf(query.words).map((pattern, i) => [`word${i}`, pattern])),
   })
 
+  /** The statement for a page. */
+  const makePage = (query: ListQuery, { rule, actor, parent, position }: Scope) => {
+    const terms = termsOf(card, query.sorts)
+    // With a parameter for its limit, PostgreSQL would plan the most frequent statement of all anew each time.
+    const isUsual = query.limit === DEFAULT_LIMIT
+    const key = [
+      'page',
+      actor.role,
+      filterShape(query),
+      terms.map(({ name, descending }) => `${descending ? '-' : ''}${name}`).join(),
+      query.fields?.join() ?? '*',
+      query.include.join(),
+      position ? 'c' : '',
+      query.page === undefined ? '' : 'p',
+      isUsual ? 'u' : '',
+    ].join('|')
+    return statement(key, () => {
+      const ordered = build
+        .select(selection(query.fields, [...query.sorts.map(({ name }) => name), ...localsOf(query.include)]))
+        .from(card.table)
+        .where(and(...conditions(query, rule, parent !== undefined), position ? after(terms) : undefined))
+        .orderBy(
+          ...terms.map(({ expression, descending }) => (descending ? desc(expression) : asc(expression))),
+        )
+      const limit = isUsual ? sql.raw(String(DEFAULT_LIMIT + 1)) : value('limit')
+      const offset = query.page === undefined ? sql`` : sql` offset ${value('offset')}`
+      return { toSQL: () => dialect.sqlToQuery(sql`${ordered.getSQL()} limit ${limit}${offset}`) }
+    })
+  }
+
+  /** Queries are read once for each text: what is asked the same way again need not be put together again. */
+  const pages = new WeakMap<ListQuery, Map<string, ReturnType<typeof makePage>>>()
+
+  const pageOf = (query: ListQuery, scope: Scope) => {
+    const known = pages.get(query) ?? new Map<string, ReturnType<typeof makePage>>()
+    if (known.size === 0) pages.set(query, known)
+    const { role } = scope.actor
+    const key = scope.position ? `${role}|c` : role
+    const found = known.get(key) ?? makePage(query, scope)
+    known.set(key, found)
+    return found
+  }
+
   return {
     columns,
 
@@ -125,45 +176,9 @@ export function createSelect(card: AnyCard) {
     ],
 
     /** One row more than a page, to tell whether there is another. */
-    async page(
-      connection: Connection,
-      query: ListQuery,
-      scope: {
-        rule: Rule
-        actor: Actor
-        parent: string | undefined
-        position: readonly string[] | undefined
-      },
-    ): Promise<Row[]> {
-      const { rule, actor, parent, position } = scope
-      const terms = termsOf(card, query.sorts)
-      // With a parameter for its limit, PostgreSQL would plan the most frequent statement of all anew each time.
-      const isUsual = query.limit === DEFAULT_LIMIT
-      const key = [
-        'page',
-        actor.role,
-        filterShape(query),
-        terms.map(({ name, descending }) => `${descending ? '-' : ''}${name}`).join(),
-        query.fields?.join() ?? '*',
-        query.include.join(),
-        position ? 'c' : '',
-        query.page === undefined ? '' : 'p',
-        isUsual ? 'u' : '',
-      ].join('|')
-      const found = statement(key, () => {
-        const ordered = build
-          .select(
-            selection(query.fields, [...query.sorts.map(({ name }) => name), ...localsOf(query.include)]),
-          )
-          .from(card.table)
-          .where(and(...conditions(query, rule, parent !== undefined), position ? after(terms) : undefined))
-          .orderBy(
-            ...terms.map(({ expression, descending }) => (descending ? desc(expression) : asc(expression))),
-          )
-        const limit = isUsual ? sql.raw(String(DEFAULT_LIMIT + 1)) : value('limit')
-        const offset = query.page === undefined ? sql`` : sql` offset ${value('offset')}`
-        return { toSQL: () => dialect.sqlToQuery(sql`${ordered.getSQL()} limit ${limit}${offset}`) }
-      })
+    async page(connection: Connection, query: ListQuery, scope: Scope): Promise<Row[]> {
+      const { actor, parent, position } = scope
+      const found = pageOf(query, scope)
       const values = {
         ...valuesOf(query, actor, parent),
         ...positionValues(position),

@@ -20,7 +20,8 @@ export interface Write {
   /** The parent's id from the path. */
   parent: string | undefined
   precondition: Precondition
-  tools: Tools
+  /** Few writes need them. */
+  tools: () => Tools
   /** The tag of a row as this request would be answered. */
   tagOf: (row: Row) => string
 }
@@ -134,7 +135,7 @@ export function createWrites(card: AnyCard, database: Database, refusal: () => E
 
       prepare:
         prepare &&
-        ((seen: Row) => prepare(sent.members, write.actor, write.tools, settle(seen, write, verb, sent))),
+        ((seen: Row) => prepare(sent.members, write.actor, write.tools(), settle(seen, write, verb, sent))),
 
       act: async (tx: Connection, row: Row, prepared: Prepared<Row, Row> | undefined) => {
         const { current, change } = settle(row, write, verb, sent)
@@ -165,7 +166,7 @@ export function createWrites(card: AnyCard, database: Database, refusal: () => E
         return once(write, {
           isSingle: !action,
           admit: async () => undefined,
-          prepare: prepare && (() => prepare(members, write.actor, write.tools)),
+          prepare: prepare && (() => prepare(members, write.actor, write.tools())),
           act: async (tx, _admitted, prepared) => {
             const complete = { ...values, ...prepared?.columns }
             return action ? action(store(tx), write.id, complete, write.actor) : store(tx).insert(complete)

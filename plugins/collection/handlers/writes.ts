@@ -87,10 +87,10 @@ export function createWriteHandlers(
     ...place,
     actor,
     precondition: readPrecondition(request, required),
-    tools: {
+    tools: () => ({
       passwords: passwords.while(() => isAwaited(reply)),
       attempt: (account, verify) => limits.attempt(request, account, verify),
-    },
+    }),
     tagOf: (row) => telling.plainTag(request, row),
   })
 
