@@ -46,6 +46,7 @@ export async function costOf(sql: postgres.Sql, same: readonly Asked[]): Promise
     const [{ Plan: plan }]: [{ Plan: Node }] = row['QUERY PLAN']
     return { buffers: plan['Shared Hit Blocks'] + plan['Shared Read Blocks'], ways: waysOf(plan) }
   }
+  await sql.unsafe(`set plan_cache_mode = ${first.custom ? 'force_custom_plan' : 'auto'}`)
   await sql.unsafe(`prepare looked_at as ${first.text}`)
   try {
     for (let i = 0; i < UNDECIDED; i++) {

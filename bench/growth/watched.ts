@@ -4,6 +4,8 @@ import type { Database, Param } from '../../plugins/database/index.ts'
 export interface Asked {
   text: string
   params: readonly Param[]
+  /** Whether it is planned for its values each time. */
+  custom: boolean
 }
 
 /** Credentials are looked up now and then, whatever is asked. */
@@ -13,14 +15,15 @@ const ASIDE = /api_keys|role = 'admin'/
  * Where a page's cursor goes: nothing else of it is cast. What is included has its parents' ids in an array. With sorts
  * of mixed directions a value stands in several places.
  */
-function moved({ text, params }: Asked, position: readonly string[] | undefined): Asked {
-  if (!position || text.includes('unnest(')) return { text, params }
+function moved(asked: Asked, position: readonly string[] | undefined): Asked {
+  const { text, params } = asked
+  if (!position || text.includes('unnest(')) return asked
   const places = new Set([...text.matchAll(/\$(\d+)::/g)].map(([, place]) => Number(place) - 1))
-  if (places.size === 0) return { text, params }
+  if (places.size === 0) return asked
   const before = [...new Set([...places].map((place) => params[place]))]
   if (before.length !== position.length) throw new Error(`Two values of the cursor are alike: ${before}`)
   const after = new Map(before.map((value, i) => [value, position[i] ?? null]))
-  return { text, params: params.map((param, i) => (places.has(i) ? (after.get(param) ?? null) : param)) }
+  return { ...asked, params: params.map((param, i) => (places.has(i) ? (after.get(param) ?? null) : param)) }
 }
 
 export function watch(database: Database) {
@@ -28,8 +31,9 @@ export function watch(database: Database) {
   let asked: Asked[] = []
   const watched: Database = {
     ...database,
-    run(text, params = [], options) {
-      const statement = moved({ text, params }, position)
+    run(text, params = [], options = {}) {
+      const { custom = false } = options
+      const statement = moved({ text, params, custom }, position)
       if (!ASIDE.test(text)) asked.push(statement)
       return database.run(text, statement.params, options)
     },

@@ -59,6 +59,9 @@ interface Scope {
   position: readonly string[] | undefined
 }
 
+/** What is rare is looked up, what is common is met along the order: only the words can tell which. */
+const isSearch = ({ words }: ListQuery): boolean => words.length > 0
+
 const WHOLE_DAY = 'T00:00:00Z'
 
 /** The statements of one collection. */
@@ -185,7 +188,7 @@ export function createSelect(card: AnyCard) {
         limit: query.limit + 1,
         offset: query.page === undefined ? 0 : (query.page - 1) * query.limit,
       }
-      return run(connection, found, values, { quick: isQuick(query, scope) })
+      return run(connection, found, values, { quick: isQuick(query, scope), custom: isSearch(query) })
     },
 
     async count(
@@ -200,7 +203,7 @@ export function createSelect(card: AnyCard) {
           .from(card.table)
           .where(and(...conditions(query, rule, parent !== undefined))),
       )
-      const [row] = await run(connection, found, valuesOf(query, actor, parent))
+      const [row] = await run(connection, found, valuesOf(query, actor, parent), { custom: isSearch(query) })
       return Number(row?.count ?? 0)
     },
 
