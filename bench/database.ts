@@ -32,20 +32,51 @@ const seed = (url: string, users: number) =>
     env: { ...settings, ADMIN_PASSWORD, NODE_ENV: 'production', DATABASE_URL: url },
   })
 
+const start = () => execFileSync(script, ['start'], { encoding: 'utf8' }).trim()
+export const stopServer = () => execFileSync(script, ['stop'])
+
+const connect = (url: string) =>
+  postgres(url, { max: 2, connection: { TimeZone: 'UTC' }, onnotice: () => undefined })
+
+const versionOf = (version: unknown) => String(version).split(' ').slice(0, 2).join(' ')
+
+/** Makes the database where there is none, and fills it where it is empty. */
+export async function filled(url: string, users: number): Promise<string> {
+  await createDatabase(url)
+  const sql = connect(url)
+  try {
+    const [table] = await sql`select to_regclass('public.products') is not null as there`
+    const [row] = table?.there ? await sql`select 1 from products limit 1` : []
+    if (!row) console.log((await seed(url, users)).trim().split('\n').at(-1))
+    return url
+  } finally {
+    await sql.end()
+  }
+}
+
+/** Starts it where it does not run, for databases of one's own. */
+export async function startServer() {
+  const url = start()
+  const server = url.slice(0, url.lastIndexOf('/'))
+  const sql = connect(`${server}/postgres`)
+  try {
+    const [row] = await sql`select version()`
+    return { server, version: versionOf(row?.version) }
+  } finally {
+    await sql.end()
+  }
+}
+
 /** Starts it where it does not run, and fills it where it is empty. */
 export async function openBench(users: number) {
-  const url = execFileSync(script, ['start'], { encoding: 'utf8' }).trim()
-  await createDatabase(url)
-  const sql = postgres(url, { max: 2, connection: { TimeZone: 'UTC' }, onnotice: () => undefined })
-  const [table] = await sql`select to_regclass('public.products') is not null as there`
-  const [row] = table?.there ? await sql`select 1 from products limit 1` : []
-  if (!row) console.log((await seed(url, users)).trim().split('\n').at(-1))
+  const url = await filled(start(), users)
+  const sql = connect(url)
   const [where] = await sql`select current_setting('data_directory') as folder, version() as version`
   const folder = String(where?.folder)
   return {
     url,
     sql,
-    version: String(where?.version).split(' ').slice(0, 2).join(' '),
+    version: versionOf(where?.version),
     /** The process from which all of its others come. */
     pid: Number(readFileSync(`${folder}/postmaster.pid`, 'utf8').split('\n')[0]),
     /** What measurements left, so that the next one finds what the first one did. */
@@ -55,7 +86,7 @@ export async function openBench(users: number) {
     },
     async close() {
       await sql.end()
-      execFileSync(script, ['stop'])
+      stopServer()
     },
   }
 }

@@ -13,8 +13,8 @@ import {
 } from 'drizzle-orm/pg-core'
 import { common, folded, integer, moment, text } from './columns.ts'
 
-// Every order that a list can be asked for has its index, with `id` as the last column in the same direction: PostgreSQL
-// then walks it either way, and a page costs the same at any depth. What changes with every order (stock, and a
+// Every order that a list can be asked for has its index, with `id` as the last column in the same direction, unless the
+// column is unique: PostgreSQL then walks it either way, and a page costs the same at any depth. What changes with every order (stock, and a
 // product's updated_at and revision) stands in no index, so that those updates stay HOT.
 
 const trigrams = (name: string, column: SQL) => index(name).using('gin', sql`${column} gin_trgm_ops`)
@@ -35,7 +35,6 @@ export const users = pgTable(
     index('users_created_at').on(t.created_at, t.id),
     index('users_updated_at').on(t.updated_at, t.id),
     index('users_name').on(t.name, t.id),
-    index('users_email').on(t.email, t.id),
     index('users_status').on(t.status, t.created_at, t.id),
     index('users_role').on(t.role, t.created_at, t.id),
     trigrams('users_search', sql`${t.search}`),
@@ -117,7 +116,6 @@ export const products = pgTable(
     uniqueIndex('products_sku_unique').on(t.sku),
     index('products_created_at').on(t.created_at, t.id),
     index('products_name').on(t.name, t.id),
-    index('products_sku').on(t.sku, t.id),
     index('products_price_amount').on(t.price_amount, t.id),
     index('products_status').on(t.status, t.created_at, t.id),
     trigrams('products_search', sql`${t.search}`),
@@ -169,7 +167,6 @@ export const orders = pgTable(
   },
   (t) => [
     uniqueIndex('orders_number_unique').on(t.number),
-    index('orders_number').on(t.number, t.id),
     index('orders_created_at').on(t.created_at, t.id),
     index('orders_updated_at').on(t.updated_at, t.id),
     index('orders_total_amount').on(t.total_amount, t.id),

@@ -46,6 +46,26 @@ export type Access = Readonly<Partial<Record<Verb, Partial<Record<CallerRole, Ru
 /** The rule that binds a caller. */
 export const ruleFor = (access: Access, verb: Verb, actor: Actor): Rule => access[verb]?.[actor.role] ?? false
 
+/** What is left of a rule where the value of one member is known: less for a database to choose between. */
+export function ruleGiven(rule: Rule, member: string, value: string, actor: Actor): Rule {
+  if (typeof rule === 'boolean') return rule
+  const left = rule.flatMap((condition) => {
+    const { [member]: wanted, ...others } = condition
+    if (wanted === undefined) return [condition]
+    return (wanted === CALLER ? actor.userId : wanted) === value ? [others] : []
+  })
+  if (left.some((condition) => Object.keys(condition).length === 0)) return true
+  return left.length > 0 && left
+}
+
+/** What a rule says, as a text. */
+export const ruleText = (rule: Rule): string =>
+  typeof rule === 'boolean'
+    ? String(rule)
+    : rule
+        .map((condition) => Object.entries(condition).map(([member, value]) => `${member}=${String(value)}`))
+        .join(' or ')
+
 /** Whether a rule lets one row through. */
 export const allows = (rule: Rule, row: Readonly<Record<string, unknown>>, actor: Actor): boolean =>
   typeof rule === 'boolean'

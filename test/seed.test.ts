@@ -17,7 +17,10 @@ import { testDatabase } from './helpers/database.ts'
 const UNTIL = Date.UTC(2026, 0, 1)
 const USERS = 60
 
-const sow = (database: Database, options: { seed?: number; users?: number } = {}): Promise<Seeded> =>
+const sow = (
+  database: Database,
+  options: { seed?: number; users?: number; bulk?: boolean } = {},
+): Promise<Seeded> =>
   seed(database, {
     users: USERS,
     seed: 42,
@@ -190,6 +193,61 @@ test('the same seed makes the same, another one something else', async (t) => {
   t.strictSame(await one.run('select count(*), max(number) as last from orders'), [
     { count: 600, last: 'ORD-0000000600' },
   ])
+})
+
+/** Every index and constraint of the database, as it says so itself. */
+const definitions = (database: Database) =>
+  database.run(`select indexdef as text from pg_indexes where schemaname = 'public' union all
+    select conrelid::regclass || ' ' || conname || ' ' || pg_get_constraintdef(oid) from pg_constraint
+    where connamespace = 'public'::regnamespace order by text`)
+
+test('in bulk it makes the same, and leaves every index and foreign key', async (t) => {
+  const [usual, bulk] = [await testDatabase(t), await testDatabase(t)]
+  const before = await definitions(bulk)
+  const added: number[] = []
+  let indexes = 0
+  const onIndex = (all: number) => {
+    indexes += 1
+    t.ok(indexes <= all && rowsOf(added) > 0)
+  }
+  const options = { users: USERS, seed: 42, until: UNTIL, hands: 1, search: folding }
+  await seed(usual, options)
+  const { items } = await seed(bulk, { ...options, bulk: true, onProgress: (n) => added.push(n), onIndex })
+  t.equal((await contents(bulk)) === (await contents(usual)), true)
+  t.equal(rowsOf(added), totalOf(USERS) - 3 * 5 * USERS + items, 'progress counts every row')
+  t.ok(indexes > 30, `${indexes} made again`)
+  t.strictSame(await definitions(bulk), before)
+
+  indexes = 0
+  await sow(bulk, { seed: 7, bulk: true })
+  t.equal(indexes, 0, 'where there is something already, indexes stay')
+  t.strictSame(await bulk.run('select count(*) from orders'), [{ count: 600 }])
+})
+
+const rowsOf = (added: readonly number[]) => added.reduce((sum, rows) => sum + rows, 0)
+
+test('stopped amid a bulk, it leaves nothing behind and takes nothing away', async (t) => {
+  for (const last of [/^insert into "posts"/, /^CREATE INDEX orders_status/, /add constraint/]) {
+    const opened = await testDatabase(t)
+    const before = await definitions(opened)
+    const stopped = new Error('stopped')
+    const database: Database = {
+      ...opened,
+      transaction: (work, limits) =>
+        opened.transaction(
+          (tx) =>
+            work({
+              run: (text, params) => (last.test(text) ? Promise.reject(stopped) : tx.run(text, params)),
+            }),
+          limits,
+        ),
+    }
+    await t.rejects(sow(database, { bulk: true }), stopped)
+    t.strictSame(await definitions(opened), before)
+    t.strictSame(await opened.run('select 1 from users where email like $1', ['%@s42.%']), [])
+    await sow(opened, { bulk: true })
+    t.strictSame(await opened.run('select count(*) from orders'), [{ count: 300 }], 'and can be begun again')
+  }
 })
 
 test('any number of users will do, from one', async (t) => {

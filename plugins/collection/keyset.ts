@@ -1,7 +1,7 @@
 /** Where a row stands in a sort, and the condition for the rows after it: what pages of any depth cost the same by. */
 import { and, or, type SQL, type SQLWrapper, sql } from 'drizzle-orm'
-import type { PgColumn } from 'drizzle-orm/pg-core'
-import type { AnyCard, Row, SortKey } from './define.ts'
+import { getTableConfig, type PgColumn } from 'drizzle-orm/pg-core'
+import type { AnyCard, ResourceTable, Row, SortKey } from './define.ts'
 import type { Sort } from './query.ts'
 import { value } from './statements.ts'
 
@@ -10,7 +10,23 @@ const isColumn = (key: SortKey): key is PgColumn => !('ascending' in key)
 const sortExpression = (key: SortKey, descending: boolean): SQLWrapper =>
   isColumn(key) ? key : descending ? key.descending : key.ascending
 
-/** What the sort compares, as a cursor says it; the id always ends it. */
+const uniqueColumns = new WeakMap<ResourceTable, ReadonlySet<string>>()
+
+/** The columns that no two rows share: an order by one of them needs no other, and its index is all it takes. */
+function uniquesOf(table: ResourceTable): ReadonlySet<string> {
+  const known = uniqueColumns.get(table)
+  if (known) return known
+  const { indexes, columns } = getTableConfig(table)
+  const single = indexes.flatMap(({ config: { unique, where, columns: of } }) => {
+    const [column] = of
+    return unique && !where && of.length === 1 && column && 'name' in column ? [column.name] : []
+  })
+  const found = new Set(columns.filter((c) => c.notNull && single.includes(c.name)).map(({ name }) => name))
+  uniqueColumns.set(table, found)
+  return found
+}
+
+/** What the sort compares, as a cursor says it; the id ends it, unless no two rows can be alike by then. */
 export interface Term {
   name: string
   expression: SQLWrapper
@@ -39,6 +55,12 @@ export function termsOf(card: AnyCard, sorts: readonly Sort[]): Term[] {
       type: column.getSQLType().replace(/ collate .*/i, ''),
     }
   })
+  const uniques = uniquesOf(card.table)
+  const decided = sorts.findIndex(({ name }) => {
+    const key = card.sorts[name]
+    return key !== undefined && isColumn(key) && uniques.has(key.name)
+  })
+  if (decided >= 0) return terms.slice(0, decided + 1)
   const last = terms.at(-1)
   return [
     ...terms,

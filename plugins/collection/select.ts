@@ -1,7 +1,7 @@
 /** From a plan to SQL: built by Drizzle once for each shape, then run as a prepared statement with the values. */
 import { and, asc, desc, eq, getTableColumns, getTableName, gte, lt, or, type SQL, sql } from 'drizzle-orm'
 import { type PgColumn, PgDialect, QueryBuilder } from 'drizzle-orm/pg-core'
-import { type Actor, CALLER, membersOf, type Rule } from '../access.ts'
+import { type Actor, CALLER, membersOf, type Rule, ruleText } from '../access.ts'
 import type { Connection } from '../database/types.ts'
 import type { AnyCard, Relation, Row } from './define.ts'
 import { patternsOf } from './fold.ts'
@@ -59,6 +59,13 @@ interface Scope {
   position: readonly string[] | undefined
 }
 
+/** What is rare is looked up, what is common is met along the order: only the words can tell which. */
+const isSearch = ({ words }: ListQuery): boolean => words.length > 0
+
+/** Under a parent a role's rule has several forms. */
+const ruleKey = ({ rule, actor, parent }: Omit<Scope, 'position'>): string =>
+  parent === undefined ? actor.role : `${actor.role}, ${ruleText(rule)}`
+
 const WHOLE_DAY = 'T00:00:00Z'
 
 /** The statements of one collection. */
@@ -105,13 +112,14 @@ export function createSelect(card: AnyCard) {
   })
 
   /** The statement for a page. */
-  const makePage = (query: ListQuery, { rule, actor, parent, position }: Scope) => {
+  const makePage = (query: ListQuery, scope: Scope) => {
+    const { rule, parent, position } = scope
     const terms = termsOf(card, query.sorts)
     // With a parameter for its limit, PostgreSQL would plan the most frequent statement of all anew each time.
     const isUsual = query.limit === DEFAULT_LIMIT
     const key = [
       'page',
-      actor.role,
+      ruleKey(scope),
       filterShape(query),
       terms.map(({ name, descending }) => `${descending ? '-' : ''}${name}`).join(),
       query.fields?.join() ?? '*',
@@ -140,8 +148,7 @@ export function createSelect(card: AnyCard) {
   const pageOf = (query: ListQuery, scope: Scope) => {
     const known = pages.get(query) ?? new Map<string, ReturnType<typeof makePage>>()
     if (known.size === 0) pages.set(query, known)
-    const { role } = scope.actor
-    const key = scope.position ? `${role}|c` : role
+    const key = scope.position ? `${ruleKey(scope)}|c` : ruleKey(scope)
     const found = known.get(key) ?? makePage(query, scope)
     known.set(key, found)
     return found
@@ -185,7 +192,7 @@ export function createSelect(card: AnyCard) {
         limit: query.limit + 1,
         offset: query.page === undefined ? 0 : (query.page - 1) * query.limit,
       }
-      return run(connection, found, values, { quick: isQuick(query, scope) })
+      return run(connection, found, values, { quick: isQuick(query, scope), custom: isSearch(query) })
     },
 
     async count(
@@ -194,13 +201,13 @@ export function createSelect(card: AnyCard) {
       scope: { rule: Rule; actor: Actor; parent: string | undefined },
     ): Promise<number> {
       const { rule, actor, parent } = scope
-      const found = statement(`count|${actor.role}|${filterShape(query)}`, () =>
+      const found = statement(`count|${ruleKey(scope)}|${filterShape(query)}`, () =>
         build
           .select({ count: sql`count(*)`.as('count') })
           .from(card.table)
           .where(and(...conditions(query, rule, parent !== undefined))),
       )
-      const [row] = await run(connection, found, valuesOf(query, actor, parent))
+      const [row] = await run(connection, found, valuesOf(query, actor, parent), { custom: isSearch(query) })
       return Number(row?.count ?? 0)
     },
 

@@ -8,7 +8,7 @@ import { createPing } from './ping.ts'
 import { retried } from './retry.ts'
 import { Statements } from './statements.ts'
 import { within } from './transaction.ts'
-import type { Connection, Database, Param, Row } from './types.ts'
+import type { Connection, Database, Param, Row, RunOptions } from './types.ts'
 import { texts } from './values.ts'
 
 export interface EmbeddedOptions extends GateOptions {
@@ -57,11 +57,15 @@ function serve({ pg, lastWords }: Engine, limits: GateOptions, release: () => vo
     )
     return broken
   }
-  async function query(text: string, params: readonly Param[] = []): Promise<Row[]> {
+  async function query(
+    text: string,
+    params: readonly Param[] = [],
+    options: RunOptions = {},
+  ): Promise<Row[]> {
     const values = texts(params)
     if (broken) throw broken
     try {
-      return await statements.run(text, values)
+      return await statements.run(text, values, options)
     } catch (error) {
       throw judge(error)
     }
@@ -93,7 +97,7 @@ function serve({ pg, lastWords }: Engine, limits: GateOptions, release: () => vo
   }
   return {
     kind: 'embedded',
-    run: (text, params) => retried(() => gate.run(() => query(text, params))),
+    run: (...statement) => retried(() => gate.run(() => query(...statement))),
     transaction: (work) => retried(() => gate.run(() => transaction(work))),
     ping: createPing(ask),
     load: () => gate.load(),

@@ -46,9 +46,9 @@ export async function openPostgres(options: PostgresOptions): Promise<Database> 
     for (const session of all) session.check()
   }, TICK).unref()
 
-  const runOnce = (text: string, params?: readonly Param[], { quick = false }: RunOptions = {}) => {
-    if (quick) return isRead(text) ? readQuickly(text, params) : writeQuickly(text, params)
-    return gate.run((session) => session.run(text, params))
+  const runOnce = (text: string, params?: readonly Param[], options: RunOptions = {}) => {
+    if (options.quick) return isRead(text) ? readQuickly(text, params) : writeQuickly(text, params)
+    return gate.run((session) => session.run(text, params, options))
   }
 
   const database: Database = {

@@ -14,7 +14,7 @@ import { type Client, createClient } from './client.ts'
 import { DatabaseUnavailable, translate } from './errors.ts'
 import { afterSockets } from './ping.ts'
 import { within } from './transaction.ts'
-import type { Connection, Limits, Param, Row } from './types.ts'
+import type { Connection, Limits, Param, Row, RunOptions } from './types.ts'
 import { texts } from './values.ts'
 
 export interface SessionOptions {
@@ -63,6 +63,7 @@ const MANY = 1000
 
 /** `simple: false` also without values: the simple protocol would run several statements at once. */
 const PREPARED = { prepare: true, simple: false }
+const UNPREPARED = { prepare: false, simple: false }
 
 /** What may be sent twice: where the connection is lost nobody knows whether a statement was carried out. */
 export const isRead = (text: string): boolean => /^\s*select\b/i.test(text)
@@ -96,8 +97,12 @@ export class Session {
     this.#options = { ...options, grace, connectTimeout, trust, lifetime }
   }
 
-  async run(text: string, params: readonly Param[] = []): Promise<Row[]> {
-    const send = (client: Client) => this.#send(client, text, params, this.#options.statementTimeout)
+  async run(
+    text: string,
+    params: readonly Param[] = [],
+    { custom = false }: RunOptions = {},
+  ): Promise<Row[]> {
+    const send = (client: Client) => this.#send(client, text, params, this.#options.statementTimeout, custom)
     return isRead(text) ? this.#twice(send) : send(await this.#readyForOnce())
   }
 
@@ -177,12 +182,18 @@ export class Session {
     })
   }
 
-  async #send(client: Client, text: string, params: readonly Param[], timeout: number): Promise<Row[]> {
+  async #send(
+    client: Client,
+    text: string,
+    params: readonly Param[],
+    timeout: number,
+    custom = false,
+  ): Promise<Row[]> {
     this.#pending += 1
-    this.#texts.add(text)
+    if (!custom) this.#texts.add(text)
     this.#arm(timeout)
     try {
-      const rows = await client.sql.unsafe<Row[]>(text, texts(params), PREPARED)
+      const rows = await client.sql.unsafe<Row[]>(text, texts(params), custom ? UNPREPARED : PREPARED)
       this.#heard = performance.now()
       return rows.slice()
     } catch (error) {

@@ -4,7 +4,7 @@
  * for 20 rows.
  */
 import { messages, type PGlite, protocol } from '@electric-sql/pglite'
-import type { Row } from './types.ts'
+import type { Row, RunOptions } from './types.ts'
 
 interface Statement {
   name: string
@@ -29,7 +29,9 @@ export class Statements {
    * Inside a transaction of PGlite's as well: it has but one connection, and only its holder may come here.
    * @throws what PGlite throws
    */
-  async run(text: string, values: (string | null)[]): Promise<Row[]> {
+  async run(text: string, values: (string | null)[], { custom = false }: RunOptions = {}): Promise<Row[]> {
+    // Without a name it is forgotten when the next one comes.
+    if (custom) return this.#execute(await this.#parse(text, ''), values)
     try {
       return await this.#execute(await this.#prepare(text), values)
     } catch (error) {
@@ -48,7 +50,12 @@ export class Statements {
       await this.#send([serialize.query('deallocate all')])
     }
     this.#made += 1
-    const name = `s${this.#made}`
+    const statement = await this.#parse(text, `s${this.#made}`)
+    this.#known.set(text, statement)
+    return statement
+  }
+
+  async #parse(text: string, name: string): Promise<Statement> {
     const answer = await this.#send([
       serialize.parse({ name, text }),
       serialize.describe({ type: 'S', name }),
@@ -58,9 +65,7 @@ export class Statements {
       name,
       parse: this.#pg.parsers[dataTypeID],
     }))
-    const statement = { name, columns }
-    this.#known.set(text, statement)
-    return statement
+    return { name, columns }
   }
 
   async #execute({ name, columns }: Statement, values: (string | null)[]): Promise<Row[]> {

@@ -18,6 +18,11 @@ export interface RunOptions {
    * such statements may share a connection, each behind the one before.
    */
   quick?: boolean
+  /**
+   * Whether it is planned for its values each time. PostgreSQL plans what it has seen a few times once for all values,
+   * and the way to a rare word is none to a common one.
+   */
+  custom?: boolean
 }
 
 /** A statement's text, compiled once per shape; `$1`, `$2`, ... stand for its values. */

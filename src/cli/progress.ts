@@ -10,16 +10,16 @@ const EVERY = 2_000
 
 const say = (value: number) => value.toLocaleString('en')
 
-function bar(total: number): Progress {
+function bar(what: string, total: number): Progress {
   const shown = new SingleBar(
-    { format: '{bar} {percentage}% | {value} of {total} rows | {eta_formatted} left', etaBuffer: 50 },
+    { format: `{bar} {percentage}% | {value} of {total} ${what} | {eta_formatted} left`, etaBuffer: 50 },
     Presets.shades_classic,
   )
   shown.start(total, 0)
   return { add: (count) => shown.increment(count), stop: () => shown.stop() }
 }
 
-function lines(total: number): Progress {
+function lines(what: string, total: number): Progress {
   let done = 0
   let last = performance.now()
   return {
@@ -27,10 +27,12 @@ function lines(total: number): Progress {
       done += count
       if (performance.now() - last < EVERY) return
       last = performance.now()
-      console.log(`${say(done)} of ${say(total)} rows`)
+      console.log(`${say(done)} of ${say(total)} ${what}`)
     },
     stop() {},
   }
 }
 
-export const createProgress = (total: number): Progress => (process.stdout.isTTY ? bar(total) : lines(total))
+/** @param what is counted, in the plural */
+export const createProgress = (what: string, total: number): Progress =>
+  process.stdout.isTTY ? bar(what, total) : lines(what, total)

@@ -12,12 +12,14 @@ import { type Config, readConfig } from '../config.ts'
 import { firstAdmin } from '../first-admin.ts'
 import { type Command, UsageError, type Values, wholeNumber } from './command.ts'
 import { withDatabase } from './open.ts'
-import { createProgress } from './progress.ts'
+import { createProgress, type Progress } from './progress.ts'
 
 const MOST_USERS = 10_000_000
 const MOST_SEEDS = 999_999
 /** Batches at once: beyond that, PostgreSQL only waits for its own locks. */
 const HANDS = 4
+/** Users from which all goes into one transaction: below, it takes a minute or two either way. */
+const MANY_USERS = 20_000
 
 const found =
   ({ search }: AnyCard) =>
@@ -58,16 +60,23 @@ async function run(values: Values): Promise<void> {
   await withDatabase(config, async (database) => {
     await adminFirst(config, database)
     const began = performance.now()
-    const progress = createProgress(totalOf(users))
+    const rowBar = createProgress('rows', totalOf(users))
+    let indexBar: Progress | undefined
     const hands = database.kind === 'server' ? Math.min(HANDS, config.POOL_SIZE) : 1
     const made = await sow(database, {
       users,
       seed,
       until,
       hands,
+      bulk: database.kind === 'server' && users >= MANY_USERS,
       search: folding,
-      onProgress: progress.add,
-    }).finally(progress.stop)
+      onProgress: rowBar.add,
+      onIndex(all) {
+        if (!indexBar) rowBar.stop()
+        indexBar ??= createProgress('indexes and foreign keys', all)
+        indexBar.add(1)
+      },
+    }).finally(() => (indexBar ?? rowBar).stop())
     const seconds = (performance.now() - began) / 1000
     const rows = Object.values(made).reduce((sum, count) => sum + count, 0)
     console.log(
@@ -90,7 +99,9 @@ already, nothing is added; another --seed adds more, beside whatever is there. N
 a password or is an admin; where there is no user yet, the first admin is made as the server would.
 
 It writes to DATABASE_URL, also beside running servers; without it, to the embedded database in DATA_DIR,
-which no server may have open meanwhile.`,
+which no server may have open meanwhile. From ${say(MANY_USERS, 'users')} on, into a server's empty tables, it is all
+one transaction, and the indexes are made afterwards: a running server waits for its end, and answers 503 meanwhile.
+Where such a seed is stopped, nothing of it remains.`,
   options: {
     users: { value: 'n', help: `How many users, up to ${say(MOST_USERS, '')}`.trim(), default: '1000' },
     seed: { value: 'n', help: 'The number that chance begins with', default: '42' },
