@@ -79,9 +79,11 @@ async function cloned(t: Owner, server: string): Promise<string> {
   // Kept from run to run: a few megabytes per set of migrations. `is_template false`, then drop, rids you of one.
   const name = `template_${fingerprint()}`
   await onServer(server, async (admin) => {
+    const isMade = async () =>
+      (await admin.run('select 1 from pg_database where datname = $1 and datistemplate', [name])).length > 0
+    if (await isMade()) return
     await admin.run('select pg_advisory_lock($1)', [LOCK])
-    const made = await admin.run('select 1 from pg_database where datname = $1 and datistemplate', [name])
-    if (made.length > 0) return
+    if (await isMade()) return
     await admin.run(`drop database if exists ${name} with (force)`)
     await admin.run(`create database ${name} template template0 encoding 'UTF8'`)
     await onServer(addressOf(server, name), migrate)
