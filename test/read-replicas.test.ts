@@ -145,7 +145,7 @@ t.test('reads', { skip }, async (t) => {
   })
 })
 
-t.test('a writer sees what they wrote', { skip }, async (t) => {
+t.test('a writer sees what they wrote', { skip, jobs: 4 }, async (t) => {
   const all = await replicated(t)
   const { where, reader, id } = all
 
@@ -288,10 +288,22 @@ t.test('no fault of a replica is a client’s', { skip }, async (t) => {
     await returns(t, all)
   })
 
-  t.test('it refuses a statement, as where it is in conflict with recovery', async (t) => {
+  /** Puts a view in the place of the replica's products, for as long as a test lasts. */
+  async function veiled(t: Owner, condition: string) {
     const { database } = standby
     await database.run('alter table products rename to kept')
-    t.equal(await where(reader.client), 'primary', 'no such table')
+    await database.run(`create view products as select * from kept where ${condition}`)
+    t.teardown(async () => {
+      await database.run('drop view products')
+      await database.run('alter table kept rename to products')
+      await until(async () => (await where(reader.client)) === 'replica')
+    })
+  }
+
+  t.test('it refuses a statement, as where it is in conflict with recovery', async (t) => {
+    const { database } = standby
+    await database.run('create function refuse() returns bool return true')
+    await veiled(t, 'refuse()')
     for (const [code, message] of [
       ['40001', 'canceling statement due to conflict with recovery'],
       ['57P01', 'terminating connection due to administrator command'],
@@ -301,32 +313,24 @@ t.test('no fault of a replica is a client’s', { skip }, async (t) => {
         `create or replace function refuse() returns bool language plpgsql as
          $$ begin raise exception '${message}' using errcode = '${code}'; end $$`,
       )
-      await database.run('create or replace view products as select * from kept where refuse()')
       const began = performance.now()
       t.equal(await where(reader.client), 'primary', code)
-      const list = await reader.client.get('/products?search=primary')
+      const list = await reader.client.get('/products')
       t.equal(list.body.data[0].name, 'primary', `${code}, in a list`)
       t.ok(performance.now() - began < 500, 'and it is not tried again first')
     }
-    await database.run('drop view products')
-    await database.run('alter table kept rename to products')
-    await returns(t, all)
   })
 
   t.test('it is slow', async (t) => {
-    const { database } = standby
-    await database.run('alter table products rename to kept')
-    await database.run(`create function stall() returns bool language plpgsql as
-      'begin perform pg_sleep(20); return true; end'`)
-    await database.run('create view products as select * from kept where stall()')
+    await standby.database.run(
+      `create function stall() returns bool language plpgsql as 'begin perform pg_sleep(20); return true; end'`,
+    )
+    await veiled(t, 'stall()')
     const began = performance.now()
     const slow = readers.map(({ client }) => where(client))
     t.same(new Set(await Promise.all(slow)), new Set(['primary']))
     const took = performance.now() - began
-    t.ok(took < 6_000, `${took.toFixed()} ms`)
-    await database.run('drop view products')
-    await database.run('alter table kept rename to products')
-    await returns(t, all)
+    t.ok(took > 3_900 && took < 6_000, `${took.toFixed()} ms`)
   })
 
   t.test('it is too far behind', async (t) => {
@@ -425,7 +429,7 @@ t.test(
     const standbys = [await fakeStandby(t, url), await fakeStandby(t, url)]
     const proxies = await Promise.all(standbys.map((each) => startProxy(t, each.url)))
     const replicaUrls = proxies.map((each) => each.url)
-    const database = await openDatabase({ url, replicaUrls, replicaLag: LAG })
+    const database = await openDatabase({ url, replicaUrls, replicaLag: LAG, poolSize: 40 })
     t.teardown(() => database.close())
     const { replicas } = database
     const nameOf = async (userId: string) => {
