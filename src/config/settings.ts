@@ -61,10 +61,13 @@ export const Settings = Type.Object({
     0,
     3_600,
   ),
-  REDIS_URL: optional('One store for all processes: rate limits, and who has written of late; without it, memory.', {
-    format: 'redis-url',
-    secret: true,
-  }),
+  REDIS_URL: optional(
+    'One store for all processes: rate limits, and who has written of late; without it, memory.',
+    {
+      format: 'redis-url',
+      secret: true,
+    },
+  ),
 
   APP_SECRET: optional(
     'Signs cursors, derives keys; the same on every replica. Required in production, else made once and kept in `DATA_DIR`.',
