@@ -56,7 +56,7 @@ function killOne(pid: number): void {
 
 export interface PrivateServer {
   url: string
-  /** Seconds of processor time that all its processes have had. */
+  /** Seconds of processor time that all its processes have had since it was started; 0 while it is not. */
   processorTime(): number
   version: string
   /** All of its processes at once, as when the machine goes. */
@@ -131,7 +131,8 @@ export async function privateServer(
   await start()
   const version = execFileSync(join(bin, 'postgres'), ['--version'], { encoding: 'utf8' }).trim()
   const processorTime = () => {
-    const pid = postmaster?.pid
+    const { pid, exitCode, signalCode } = postmaster ?? {}
+    if (exitCode !== null || signalCode !== null) return 0
     const children = childrenOf(pid).map((child) => processorTimeOf(child))
     return processorTimeOf(pid, true) + children.reduce((sum, time) => sum + (time || 0), 0)
   }

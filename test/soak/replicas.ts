@@ -209,6 +209,8 @@ async function writing(load: Load, person: Person) {
 }
 
 async function countsOf(servers: readonly Running[], urls: readonly string[]) {
+  const dead = servers.find(({ child }) => child.exitCode !== null || child.signalCode !== null)
+  if (dead) throw new Error(`a server has ended: ${dead.said.err}${dead.said.out.slice(-2_000)}`)
   const all = await Promise.all(
     urls.map(async (url) => {
       const client = createClient(url, { authorization: `Bearer ${TOKEN}` })
@@ -279,7 +281,9 @@ async function open(t: Owner, house: House, options: ReplicasOptions, settings: 
       const requests = load.times.length
       const sorted = Float64Array.from(load.times).sort()
       const at = (share: number) => sorted[Math.floor((sorted.length - 1) * share)] ?? Number.NaN
-      const cost = (part: Part) => ((after[part] - before[part]) * 1e6) / requests
+      // What was started anew meanwhile began at 0.
+      const cost = (part: Part) =>
+        ((after[part] < before[part] ? after[part] : after[part] - before[part]) * 1e6) / requests
       const reads = (from: keyof Phase['reads']) => after.reads[from] - before.reads[from]
       options.onPhase({
         name,
