@@ -200,7 +200,8 @@ export class Session {
   ): Promise<Row[]> {
     this.#pending += 1
     if (!custom) this.#texts.add(text)
-    this.#arm(timeout)
+    // Of several that were sent at once, all together have this long.
+    this.#deadline = timeout ? performance.now() + timeout + this.#options.grace : Number.POSITIVE_INFINITY
     try {
       const rows = await client.sql.unsafe<Row[]>(text, texts(params), custom ? UNPREPARED : PREPARED)
       this.#heard = performance.now()
@@ -213,14 +214,8 @@ export class Session {
       throw known
     } finally {
       this.#pending -= 1
-      this.#arm(timeout)
+      if (this.#pending === 0) this.#deadline = Number.POSITIVE_INFINITY
     }
-  }
-
-  /** Of several statements under way each has its time from when the one before was answered. */
-  #arm(timeout: number): void {
-    const isBounded = this.#pending > 0 && timeout > 0
-    this.#deadline = isBounded ? performance.now() + timeout + this.#options.grace : Number.POSITIVE_INFINITY
   }
 
   /** After a refusal. What was the primary and has become a standby takes no writes any more: to be left soon. */
