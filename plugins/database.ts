@@ -11,6 +11,10 @@ declare module 'fastify' {
 
 async function database(app: FastifyInstance, options: { database: Database }) {
   app.decorate('database', options.database)
+  options.database.replicas?.onChange((replica, standing, reason) => {
+    if (standing === 'up') app.log.info({ replica }, 'a replica takes reads')
+    else app.log.warn({ replica, standing, reason }, 'a replica takes no reads: others do, or the primary')
+  })
   app.addHook('onClose', () => options.database.close())
 }
 

@@ -1,5 +1,5 @@
 /** The formats of strings, beside JSON Schema's own, and the Ajv that knows them all. */
-import { Ajv } from 'ajv'
+import { Ajv, type Schema, type ValidateFunction } from 'ajv'
 import addFormats, { type FormatsPluginOptions } from 'ajv-formats'
 import { uniqueBy } from './unique-by.ts'
 
@@ -75,4 +75,16 @@ export function createAjv(): Ajv {
   })
   addFormats.default(ajv, standard)
   return ajv
+}
+
+const compiled = new WeakMap<Ajv, Map<string, ValidateFunction>>()
+
+/** The validator of a schema, compiled once for all that say the same: each version has its own of every schema. */
+export function compile(ajv: Ajv, schema: Schema): ValidateFunction {
+  const known = compiled.get(ajv) ?? new Map<string, ValidateFunction>()
+  compiled.set(ajv, known)
+  const text = JSON.stringify(schema)
+  const validate = known.get(text) ?? ajv.compile(schema)
+  known.set(text, validate)
+  return validate
 }

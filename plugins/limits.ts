@@ -1,6 +1,7 @@
 /** Rate limits: who may ask how often; what every reply tells of it. */
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
+import type { Writers } from './database/index.ts'
 import { createMemory } from './limits/memory.ts'
 import { openRedis } from './limits/redis.ts'
 import { createLimits, type Rules } from './limits/rules.ts'
@@ -8,6 +9,7 @@ import { createShared } from './limits/shared.ts'
 
 export interface LimitsOptions extends Rules {
   redisUrl: string | undefined
+  writers?: Writers | undefined
 }
 
 declare module 'fastify' {
@@ -30,10 +32,11 @@ const write = ({ limit }: FastifyRequest, reply: FastifyReply) => {
   reply.header('x-ratelimit-reset', limit.reset)
 }
 
-async function openStore(app: FastifyInstance, { redisUrl: url, now }: LimitsOptions) {
+async function openStore(app: FastifyInstance, { redisUrl: url, now, writers }: LimitsOptions) {
   const own = createMemory({ now })
   if (url === undefined) return own
-  const shared = await createShared({ open: () => openRedis(url), own, log: app.log })
+  const onChange = (state: 'shared' | 'own') => writers?.doubt(state === 'own')
+  const shared = await createShared({ open: () => openRedis(url), own, log: app.log, onChange })
   app.addHook('onClose', async () => shared.close())
   return shared
 }

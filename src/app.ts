@@ -73,7 +73,11 @@ export interface Parts {
 
 async function open(config: Config): Promise<Database> {
   const { DATABASE_URL: url, POOL_SIZE: poolSize, DATA_DIR: dataDir } = config
-  const database = await openDatabase({ url, poolSize, dataDir })
+  const replicas = {
+    replicaUrls: config.DATABASE_REPLICA_URLS,
+    replicaLag: config.REPLICA_LAG * 1000,
+  }
+  const database = await openDatabase({ url, poolSize, dataDir, ...replicas })
   try {
     await migrate(database)
   } catch (error) {
@@ -109,7 +113,8 @@ export async function buildApp(config: Config, parts: Parts = {}): Promise<Fasti
   const connections = opened.kind === 'embedded' ? 1 : config.POOL_SIZE
   const pretty = config.NODE_ENV === 'development' && process.stdout.isTTY
   const all = parts.versions ?? versions
-  const served = [...(parts.cards ?? cards), ...credentialCards]
+  const lagging = parts.cards ?? cards
+  const served = [...lagging, ...credentialCards]
   const addresses = createAddressing(all, config.DEFAULT_API_VERSION)
   const wire = createWire(addresses.fallback)
   const provider = providerOf(config)
@@ -172,6 +177,7 @@ export async function buildApp(config: Config, parts: Parts = {}): Promise<Fasti
   await app.register(limits, {
     ...limitsOf(config),
     attempts: { failures: config.LOGIN_FAILURES, secret: deriveKey(secret, 'rate limits') },
+    writers: opened.replicas?.writers,
     now: parts.now ?? Date.now,
   })
   await app.register(credentials, {
@@ -207,8 +213,12 @@ export async function buildApp(config: Config, parts: Parts = {}): Promise<Fasti
           publicUrl: config.PUBLIC_URL,
           tags: [...served, tokensTag],
         })
-        for (const card of served) {
-          await scope.register(collection(card), { ...options, representation })
+        for (const card of lagging) {
+          await scope.register(collection(card), { ...options, representation, mayLag: true })
+        }
+        // What credentials are good for is never old.
+        for (const card of credentialCards) {
+          await scope.register(collection(card), { ...options, representation, mayLag: false })
         }
         await scope.register(tokenRoutes, { representation })
         app.answerOtherMethods(scope)

@@ -16,10 +16,14 @@ const root = fileURLToPath(new URL('..', import.meta.url))
 
 /** Another process of Node, running `code`, and a way to await its next line. */
 function startProcess(t: Owner, code: string) {
-  const child: ChildProcess = spawn(process.execPath, ['--import=tsx', '--input-type=module', '-e', code], {
-    cwd: root,
-    stdio: ['ignore', 'pipe', 'inherit'],
-  })
+  const child: ChildProcess = spawn(
+    process.execPath,
+    ['--import=./test/helpers/typescript.js', '--input-type=module', '-e', code],
+    {
+      cwd: root,
+      stdio: ['ignore', 'pipe', 'inherit'],
+    },
+  )
   t.teardown(() => child.kill('SIGKILL'))
   if (!child.stdout) throw new Error('no output')
   const lines = createInterface(child.stdout)[Symbol.asyncIterator]()

@@ -39,7 +39,11 @@ const settled = (text: string) =>
 function start(t: Test, folder: string): Promise<string> {
   const server = spawn(
     process.execPath,
-    ['--import', import.meta.resolve('tsx'), fileURLToPath(new URL('src/server.ts', root))],
+    [
+      '--import',
+      import.meta.resolve('./helpers/typescript.js'),
+      fileURLToPath(new URL('src/server.ts', root)),
+    ],
     { cwd: folder, env: { PATH, HOME, PORT: '0' }, stdio: ['ignore', 'pipe', 'inherit'] },
   )
   t.teardown(async () => {

@@ -89,7 +89,7 @@ t.test('the list of processes holds no credential', linux, async (t) => {
 
   const script = spawnSync('script', ['--version']).status === 0 ? false : 'there is no script(1)'
   const onTerminal = async (t: Test, email: string, typed: string) => {
-    const command = ['--import=tsx', 'src/cli.ts', ...user(email)].join(' ')
+    const command = ['--import=./test/helpers/typescript.js', 'src/cli.ts', ...user(email)].join(' ')
     const child = spawn('script', ['-qefc', `exec ${process.execPath} ${command}`, '/dev/null'], {
       cwd: root,
       env: { PATH: process.env.PATH, ...settings },

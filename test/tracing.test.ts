@@ -268,7 +268,7 @@ t.test('a collector that refuses is told of once, and so is its return', async (
 })
 
 t.test('without a collector nothing of OpenTelemetry’s SDK is loaded', async (t) => {
-  const { stdout } = await execute(process.execPath, ['--import=tsx', LOADED], {
+  const { stdout } = await execute(process.execPath, ['--import=./test/helpers/typescript.js', LOADED], {
     env: { PATH: process.env.PATH },
   })
   t.same(JSON.parse(stdout), [])

@@ -3,6 +3,7 @@ import { type TObject, type TSchema, Type } from '@sinclair/typebox'
 import type { Ajv } from 'ajv'
 import type { Violation } from '../../schemas/error.ts'
 import { invalidBody } from '../errors.ts'
+import { compile } from '../formats.ts'
 import { isObject } from '../representation/body.ts'
 import { distinct, toViolations } from '../violations.ts'
 import { normalize } from './normalize.ts'
@@ -106,9 +107,9 @@ export interface BodyOptions {
 /** Reads the bodies of one operation. */
 export function createBodyReader({ ajv, read, input, mode, check, kept = [], identity = [] }: BodyOptions) {
   const schema = accepting(input, mode)
-  const validate = ajv.compile(schema)
+  const validate = compile(ajv, schema)
   // Members that a change was merged into must hold as if they had been sent whole.
-  const validateMerged = ajv.compile({ ...accepting(input, 'create'), required: [] })
+  const validateMerged = compile(ajv, { ...accepting(input, 'create'), required: [] })
   const absentStays = new Set(mode === 'replace' ? kept : [])
 
   const violationsOf = (value: Record<string, unknown>, before: readonly Violation[]): Violation[] => {

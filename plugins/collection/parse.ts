@@ -4,6 +4,7 @@ import type { Ajv } from 'ajv'
 import { LRUCache } from 'lru-cache'
 import type { FieldCode, Violation } from '../../schemas/error.ts'
 import { apiError, invalidQuery } from '../errors.ts'
+import { compile } from '../formats.ts'
 import { toViolations } from '../violations.ts'
 
 export type Parameters = Readonly<Record<string, string | number | undefined>>
@@ -56,7 +57,7 @@ function checkEncoding(url: string) {
 
 /** Reads the query strings that a schema describes. */
 export function createQueryReader(ajv: Ajv, schema: TObject) {
-  const validate = ajv.compile(schema)
+  const validate = compile(ajv, schema)
 
   return (query: Sent, url: string): Parsed => {
     checkEncoding(url)

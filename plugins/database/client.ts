@@ -111,8 +111,9 @@ function openSocket({ target }: Address): Socket {
   const socket = new Socket()
   if ('host' in target) Object.assign(socket, { host: target.host }) // the name postgres.js checks a certificate for
   socket.once('end', () => socket.destroy(new DatabaseUnavailable('The server closed the connection')))
-  // Later, because postgres.js listens for errors only after it has got the socket.
-  setImmediate(() => socket.connect({ ...target, noDelay: true }))
+  // Later, because postgres.js listens for errors only after it has got the socket. One that was given up meanwhile
+  // would begin anew, with nobody who hears of its errors: that ends the process.
+  setImmediate(() => socket.destroyed || socket.connect({ ...target, noDelay: true }))
   return socket
 }
 

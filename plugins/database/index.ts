@@ -19,4 +19,6 @@ export function openDatabase({ url, dataDir, ...options }: DatabaseOptions): Pro
 
 export { DatabaseUnavailable, SqlError } from './errors.ts'
 export { FolderInUse } from './lock.ts'
+export type { Replicas, State } from './replicas.ts'
 export type { Connection, Database, Limits, Param, Row } from './types.ts'
+export type { Writers } from './writers.ts'

@@ -1,6 +1,14 @@
 /** A question whether the database answers, asked once for all who want to know at the same time. */
 import { DatabaseUnavailable } from './errors.ts'
 
+/** Milliseconds; no ping waits longer than the first two, and one is question enough. */
+export const PING = {
+  statementTimeout: 1000,
+  connectTimeout: 1000,
+  grace: 0,
+  trust: Number.POSITIVE_INFINITY,
+}
+
 /**
  * For what a timer finds late: where the process itself has stalled, the answer lies there unread, since timers come
  * before sockets. It is read first.

@@ -30,6 +30,10 @@ export interface SessionOptions {
   onNotice?: ((message: string) => void) | undefined
   /** Milliseconds, and up to twice as many, until a connection is replaced by a new one. */
   lifetime?: number | undefined
+  /** Whether a read is sent once more where its connection was idle and turns out to be lost. Default: it is. */
+  again?: boolean
+  /** Asked first on every new connection; it is of no use to who throws. */
+  greet?: ((run: Connection['run']) => Promise<void>) | undefined
 }
 
 export interface Statement {
@@ -165,6 +169,11 @@ export class Session {
     this.#drop()
   }
 
+  /** Ends the connection without a word: what waits for an answer on it fails now. */
+  abandon(): void {
+    this.#drop()
+  }
+
   async close(): Promise<void> {
     this.#closed = true
     await this.#client?.end()
@@ -230,7 +239,8 @@ export class Session {
     try {
       return await work(client)
     } catch (error) {
-      if (isNew || !isLoss(error) || performance.now() - began > PATIENCE) throw error
+      const { again = true } = this.#options
+      if (!again || isNew || !isLoss(error) || performance.now() - began > PATIENCE) throw error
       publish('lost')
       return work(await this.#ready())
     }
@@ -244,9 +254,22 @@ export class Session {
       this.#client = undefined
     }
     const client = this.#client
-    if (!client) return this.#connect()
+    if (!client) return this.#greeted()
     const idle = performance.now() - (this.#heard ?? Number.NEGATIVE_INFINITY)
-    return idle < this.#options.trust || (await this.#holds(client)) ? client : this.#connect()
+    return idle < this.#options.trust || (await this.#holds(client)) ? client : this.#greeted()
+  }
+
+  #greeted(): Client | Promise<Client> {
+    const { greet, statementTimeout } = this.#options
+    const client = this.#connect()
+    if (!greet) return client
+    return greet((text, params = []) => this.#send(client, text, params, statementTimeout)).then(
+      () => client,
+      (error: unknown) => {
+        this.#drop()
+        throw error
+      },
+    )
   }
 
   /** The same for what is sent once. That the connection was ended since may have been told and not yet been read. */

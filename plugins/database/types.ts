@@ -1,6 +1,7 @@
 /** What the rest of the house knows of a database: one prepared statement at a time, transactions, a ping. */
 
 import type { Load } from './gate.ts'
+import type { Replicas } from './replicas.ts'
 
 /** A value as it goes to the server: dates as ISO text, JSON as JSON text, arrays as PostgreSQL array text. */
 export type Param = string | number | boolean | null
@@ -62,6 +63,8 @@ export interface Database extends Connection {
   load?(): Load
   /** Milliseconds that a statement may expect to wait for a connection now. */
   delay(): number
+  /** Other servers that answer reads; absent where there are none. */
+  readonly replicas?: Replicas
   /** Waits for what runs, then lets go of every connection, file and lock. What comes later is refused. */
   close(): Promise<void>
 }

@@ -10,15 +10,19 @@ const mapValues = (object: Json, change: (value: unknown) => unknown): Json =>
 /** Puts a component under its name and yields the reference to it; the same name for two things stops the start. */
 export function createComponents(section: string) {
   const components = new Map<string, Json>()
+  /** Nearly always the same text too, which is told sooner. */
+  const texts = new Map<string, string>()
   return {
     refer(name: string, component: Json): Json {
       const known = components.get(name)
-      if (known && !isDeepStrictEqual(known, component)) {
+      const text = JSON.stringify(component)
+      if (known && texts.get(name) !== text && !isDeepStrictEqual(known, component)) {
         throw new Error(
           `Two different ${section} are called ${name}: ${JSON.stringify(known)} and ${JSON.stringify(component)}`,
         )
       }
       components.set(name, component)
+      texts.set(name, text)
       return { $ref: `#/components/${section}/${name}` }
     },
     all: (): Json => Object.fromEntries([...components].sort(([a], [b]) => (a < b ? -1 : 1))),

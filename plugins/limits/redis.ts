@@ -1,6 +1,6 @@
 /** Counts in Redis, which all replicas share. */
 import { Redis } from 'ioredis'
-import { type Amount, countOf, type Store, type Window } from './types.ts'
+import { type Amount, countOf, type Mark, type Store, type Window } from './types.ts'
 import { within } from './within.ts'
 
 const PREFIX = 'resource-api:limits:'
@@ -10,12 +10,13 @@ const OPENING = 1_000
 /**
  * All the windows of a request in one round trip, in all or in none, on the clock of Redis. What else stands under such
  * a key, or has no end, counts as nothing, and is written over.
- * ARGV: the amount, then for each key its limit and its life.
+ * ARGV: the amount, then for each key its limit and its life. One key more is a mark, of which is told how long it lasts.
  */
 const SCRIPT = `
 local amount = tonumber(ARGV[1])
-local found, refused = {}, 0
-for i, key in ipairs(KEYS) do
+local found, refused, windows = {}, 0, (#ARGV - 1) / 2
+for i = 1, windows do
+  local key = KEYS[i]
   local kept = redis.pcall('GET', key)
   local used = type(kept) == 'string' and tonumber(kept) or 0
   local left = redis.call('PTTL', key)
@@ -25,8 +26,8 @@ for i, key in ipairs(KEYS) do
   found[i] = { used = used, left = left, new = new }
 end
 local reply = { refused }
-for i, key in ipairs(KEYS) do
-  local each = found[i]
+for i = 1, windows do
+  local key, each = KEYS[i], found[i]
   if refused == 0 and amount ~= 0 and each.used + amount >= 0 then
     each.used = each.used + amount
     if each.new then redis.call('SET', key, each.used, 'PX', each.left)
@@ -34,6 +35,7 @@ for i, key in ipairs(KEYS) do
   end
   reply[2 * i], reply[2 * i + 1] = each.used, each.left
 end
+if #KEYS > windows then reply[2 * windows + 2] = redis.call('PTTL', KEYS[windows + 1]) end
 return reply`
 
 /** Nothing waits in the client, and nothing is sent twice: who decides what happens then is `shared.ts`. */
@@ -49,17 +51,19 @@ const OPTIONS = {
 const PROBE: Window = { key: '{probe}:probe', limit: 1_000_000_000, life: 1_000 }
 
 /** A connection to a store: once it has ended, or failed, it is not used again. */
-export interface Remote extends Store {
+export interface Remote extends Required<Store> {
   onEnd(listener: (error: Error) => void): void
   close(): void
 }
 
-function read(reply: unknown, windows: readonly Window[]) {
+function read(reply: unknown, windows: readonly Window[], mark: Mark | undefined) {
   const numbers = Array.isArray(reply) ? reply.map(Number) : []
   const [refused, ...rest] = numbers
-  if (rest.length !== 2 * windows.length || numbers.some(Number.isNaN)) {
+  if (rest.length !== 2 * windows.length + (mark ? 1 : 0) || numbers.some(Number.isNaN)) {
     throw new Error('Redis answered something else than counts')
   }
+  const left = rest[2 * windows.length] ?? 0
+  if (left > 0) mark?.seen(left)
   return windows.map((window, i) => countOf(window, rest[2 * i] ?? 0, rest[2 * i + 1] ?? 0, refused === 1))
 }
 
@@ -74,15 +78,17 @@ export async function openRedis(url: string): Promise<Remote> {
   const open = async (): Promise<Remote> => {
     await client.connect()
     const script = String(await client.script('LOAD', SCRIPT))
-    const add = async (amount: Amount, windows: readonly Window[]) => {
+    const add = async (amount: Amount, windows: readonly Window[], mark?: Mark) => {
       const keys = windows.map(({ key }) => PREFIX + key)
+      if (mark) keys.push(PREFIX + mark.key)
       const bounds = windows.flatMap(({ limit, life }) => [limit, life])
-      return read(await client.evalsha(script, keys.length, ...keys, amount, ...bounds), windows)
+      return read(await client.evalsha(script, keys.length, ...keys, amount, ...bounds), windows, mark)
     }
     // Writes as well: a replica, or a server whose memory is full, would take all else.
     await add(1, [PROBE])
     return {
       add,
+      mark: async (key, life) => void (await client.set(PREFIX + key, 1, 'PX', life)),
       onEnd: (listener) => void client.once('end', () => listener(ended.error)),
       close: () => client.disconnect(),
     }

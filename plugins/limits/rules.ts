@@ -3,7 +3,7 @@ import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { apiError } from '../errors.ts'
 import { type AttemptLimits, createAttempts } from './attempts.ts'
 import { addressOf, createByAddress } from './by-address.ts'
-import { type Caller, createByUser, type UserLimits } from './by-user.ts'
+import { type Caller, createByUser, type UserLimits, type Writes } from './by-user.ts'
 import { refusedChannel } from './channels.ts'
 import { type Count, nameOf, type Store } from './types.ts'
 
@@ -14,6 +14,8 @@ export interface Rules {
   anonymous: number
   tokens: number
   authFailures: number
+  /** Where replicas are read from: who must not be. */
+  writers?: Writes | undefined
   /** Milliseconds since the epoch. */
   now: () => number
 }
@@ -22,7 +24,7 @@ const seconds = (milliseconds: number) => Math.ceil(milliseconds / 1000)
 
 /** Each of these is asked as soon as it is known who calls, or that nobody does. They throw the 429. */
 export async function createLimits(app: FastifyInstance, store: Store, rules: Rules) {
-  const byUser = createByUser(store, rules.users)
+  const byUser = createByUser(store, rules.users, rules.writers)
   const attempts = createAttempts(store, rules.attempts)
   const byAddress = await createByAddress(app, store)
   const strangers = byAddress('anonymous', rules.anonymous)
@@ -100,5 +102,7 @@ export async function createLimits(app: FastifyInstance, store: Store, rules: Ru
   /** A reply that nobody has counted, and that is in no window. */
   const settle = async (request: FastifyRequest) => tell(request, await strangers(request, 0))
 
-  return { user, stranger, failure, attempt, grant, unread, passwordGrant, refreshGrant, settle }
+  const { wrote } = byUser
+
+  return { user, wrote, stranger, failure, attempt, grant, unread, passwordGrant, refreshGrant, settle }
 }

@@ -15,6 +15,8 @@ export interface SharedOptions {
   /** Counts meanwhile. */
   own: Store
   log: Pick<FastifyBaseLogger, 'warn' | 'info'>
+  /** Told when this process begins to count for itself, and when it ceases to: meanwhile it saw no mark. */
+  onChange?: ((state: 'shared' | 'own') => void) | undefined
 }
 
 /** Redis says in its first word what is wrong; the rest may repeat what it was sent, a password among it. */
@@ -24,12 +26,13 @@ const reasonOf = (error: unknown): string => {
 }
 
 /** Tries once before it returns, so that the first requests are counted in the right place. */
-export async function createShared({ open, own, log }: SharedOptions) {
+export async function createShared({ open, own, log, onChange }: SharedOptions) {
   let remote: Remote | undefined
   let isClosed = false
   let timer: NodeJS.Timeout | undefined
 
   const say = (state: 'shared' | 'own', reason?: string) => {
+    onChange?.(state)
     if (storeChannel.hasSubscribers) storeChannel.publish({ state })
     if (state === 'shared') log.info('the store of the rate limits is in reach again')
     else log.warn({ reason }, 'the store of the rate limits is out of reach: this process counts for itself')
@@ -68,11 +71,21 @@ export async function createShared({ open, own, log }: SharedOptions) {
     }
   }
 
-  const add: Store['add'] = async (amount, windows) => {
+  const mark = async (key: string, life: number) => {
+    const asked = remote
+    if (!asked) return
+    try {
+      await within(PATIENCE, asked.mark(key, life))
+    } catch (error) {
+      lose(asked, error)
+    }
+  }
+
+  const add: Store['add'] = async (amount, windows, mark) => {
     const asked = remote
     if (!asked) return own.add(amount, windows)
     try {
-      return await within(PATIENCE, asked.add(amount, windows))
+      return await within(PATIENCE, asked.add(amount, windows, mark))
     } catch (error) {
       lose(asked, error)
       return own.add(amount, windows)
@@ -82,6 +95,7 @@ export async function createShared({ open, own, log }: SharedOptions) {
   await connect((error) => say('own', reasonOf(error)))
   return {
     add,
+    mark,
     close() {
       isClosed = true
       clearTimeout(timer)

@@ -26,9 +26,19 @@ export interface Count {
 /** 1 takes a place, 0 only looks, -1 gives one back. */
 export type Amount = 1 | 0 | -1
 
+/** That something happened, for a while; it is looked for beside the counts, in the same round trip. */
+export interface Mark {
+  /** As a window's. */
+  key: string
+  /** Told how many milliseconds are left of it, where there is one and the store is common to all. */
+  seen(left: number): void
+}
+
 export interface Store {
   /** In all the windows or, where one of them is full, in none: what is refused does not count. */
-  add(amount: Amount, windows: readonly Window[]): Promise<readonly Count[]>
+  add(amount: Amount, windows: readonly Window[], mark?: Mark): Promise<readonly Count[]>
+  /** Makes a mark for so many milliseconds, for the other processes; absent where there are none to see it. */
+  mark?(key: string, life: number): Promise<void>
 }
 
 /** What a window bounds. */

@@ -52,7 +52,56 @@ function watchDatabase({ database }: FastifyInstance, registers: Registry[]): vo
   })
 }
 
+function watchReplicas({ database }: FastifyInstance, registers: Registry[]): void {
+  const { replicas } = database
+  if (!replicas) return
+  type State = ReturnType<typeof replicas.states>[number]
+  // By its place in DATABASE_REPLICA_URLS: an address is for the log.
+  const each = (name: string, help: string, of: (state: State) => number) =>
+    new Gauge({
+      name,
+      help,
+      labelNames: ['replica'],
+      registers,
+      collect() {
+        for (const [i, state] of replicas.states().entries()) this.set({ replica: i + 1 }, of(state))
+      },
+    })
+  each('database_replica_up', 'Whether the replica takes reads (1), or not (0).', ({ standing }) =>
+    standing === 'up' ? 1 : 0,
+  )
+  each(
+    'database_replica_lag_seconds',
+    'How long ago the replica is known to have had everything; -1 while nothing is known.',
+    ({ lag }) => (Number.isFinite(lag) ? lag / 1000 : -1),
+  )
+  each('database_replica_pool_in_use', 'Connections to the replica that are lent.', ({ load }) => load.used)
+  new Counter({
+    name: 'database_reads_total',
+    help: 'Requests that read: from a replica, or from the primary, and why from there.',
+    labelNames: ['from'],
+    registers,
+    collect() {
+      const { replica, afterWrite, noReplica } = replicas.counts
+      this.reset()
+      this.inc({ from: 'replica' }, replica)
+      this.inc({ from: 'primary_after_write' }, afterWrite)
+      this.inc({ from: 'primary_no_replica' }, noReplica)
+    },
+  })
+  new Counter({
+    name: 'database_replica_fallbacks_total',
+    help: 'Statements that a replica did not answer, and the primary did.',
+    registers,
+    collect() {
+      this.reset()
+      this.inc(replicas.counts.failed)
+    },
+  })
+}
+
 export function watchState(app: FastifyInstance, registry: Registry): void {
   watchSockets(app, [registry])
   watchDatabase(app, [registry])
+  watchReplicas(app, [registry])
 }

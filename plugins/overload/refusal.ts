@@ -3,6 +3,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import { securityHeaders } from '../docs/headers.ts'
 import { apiError, envelope } from '../errors.ts'
 import { genReqId } from '../logging.ts'
+import type { Representation } from '../representation/types.ts'
 import { VENDOR } from '../version/accept.ts'
 import type { Address } from '../version/addresses.ts'
 
@@ -15,6 +16,21 @@ const always = Object.entries({
   'Cache-Control': 'no-store',
   Vary: 'Accept, Authorization, X-API-Key',
 }).flat()
+
+/** The envelope on either side of the request's id, which needs no escapes. */
+const sides = new WeakMap<Representation, readonly [string, string]>()
+
+function around(representation: Representation): readonly [string, string] {
+  const known = sides.get(representation)
+  if (known) return known
+  const mark = '\u0000'
+  const [before = '', after = ''] = envelope(representation, failure, mark).split(
+    JSON.stringify(mark).slice(1, -1),
+  )
+  const made = [before, after] as const
+  sides.set(representation, made)
+  return made
+}
 
 interface Refused {
   request: IncomingMessage
@@ -30,12 +46,15 @@ interface Refused {
 export function refuse({ request, response, address, forPages, isLast }: Refused): void {
   const { representation, vendor } = address
   const requestId = genReqId(request)
-  const body = envelope(representation, failure, requestId)
+  const [before, after] = around(representation)
+  const body = `${before}${requestId}${after}`
   const { version } = representation
   const type = vendor ? `${VENDOR};version=${version}` : 'application/json; charset=utf-8'
   const own = ['X-Request-Id', requestId, 'API-Version', `${version}`, 'Content-Type', type]
   own.push('Content-Length', `${Buffer.byteLength(body)}`)
   if (isLast) own.push('Connection', 'close')
-  response.writeHead(failure.status, [...own, ...always, ...Object.entries(forPages).flat()])
+  const all = own.concat(always)
+  for (const name in forPages) all.push(name, forPages[name] ?? '')
+  response.writeHead(failure.status, all)
   response.end(body)
 }

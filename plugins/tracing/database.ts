@@ -54,10 +54,20 @@ export function watchDatabase(database: Database, within: Within): Database {
       )
     }
   }
+  const { replicas } = database
   const transaction = { kind: SpanKind.INTERNAL, attributes: SYSTEM }
   return {
     ...database,
     run: watched(database),
+    ...(replicas && {
+      replicas: {
+        ...replicas,
+        readsOf(userId: string) {
+          const replica = replicas.readsOf(userId)
+          return replica && { run: watched(replica) }
+        },
+      },
+    }),
     transaction: (work, limits) =>
       within('transaction', transaction, (span) =>
         marked(

@@ -5,6 +5,15 @@ import { createNegotiation } from './accept.ts'
 
 const UNVERSIONED = /^\/(?:docs|openapi|livez|readyz|metrics|\.well-known)(?:\/|$)/
 
+/** Where a request keeps its address: looked at often, and a map beside it would cost the garbage collector more. */
+const ADDRESS = Symbol('address')
+
+declare module 'node:http' {
+  interface IncomingMessage {
+    [ADDRESS]?: Address
+  }
+}
+
 /** How a request was addressed. */
 export interface Address {
   /** '/api/v1', '/v1', '/api' or '': what stands before the path in the form that the client used. */
@@ -52,7 +61,6 @@ export function createAddressing(all: readonly { representation: Representation 
     ]),
   )
   const negotiateAny = createNegotiation([fallback, ...others].map(({ version }) => version))
-  const addresses = new WeakMap<IncomingMessage, Address>()
 
   const parse = (url: string, accept: string | undefined): Address => {
     const { path: sent, query } = splitTarget(url)
@@ -95,11 +103,8 @@ export function createAddressing(all: readonly { representation: Representation 
   }
 
   const of = (raw: IncomingMessage): Address => {
-    const known = addresses.get(raw)
-    if (known) return known
-    const address = parse(raw.url ?? '/', raw.headers.accept)
-    addresses.set(raw, address)
-    return address
+    raw[ADDRESS] ??= parse(raw.url ?? '/', raw.headers.accept)
+    return raw[ADDRESS]
   }
 
   return {

@@ -55,11 +55,19 @@ export const Settings = Type.Object({
     minLength: 1,
   }),
   POOL_SIZE: number('Connections to each database server.', 10, 1, 1_000),
-  REPLICA_LAG: number("Seconds for which a user's reads follow a write to the primary.", 5, 0, 3_600),
-  REDIS_URL: optional('One store of the rate limits for all replicas; without it, memory.', {
-    format: 'redis-url',
-    secret: true,
-  }),
+  REPLICA_LAG: number(
+    "Seconds for which a user's reads follow a write to the primary; a replica that is further behind takes no reads.",
+    5,
+    0,
+    3_600,
+  ),
+  REDIS_URL: optional(
+    'One store for all processes: rate limits, and who has written of late; without it, memory.',
+    {
+      format: 'redis-url',
+      secret: true,
+    },
+  ),
 
   APP_SECRET: optional(
     'Signs cursors, derives keys; the same on every replica. Required in production, else made once and kept in `DATA_DIR`.',

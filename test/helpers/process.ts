@@ -31,7 +31,8 @@ export function run(
 ): Running {
   const env = { PATH: process.env.PATH, ...settings }
   const module = `dist/src/${file.replace(/\.ts$/, '.js')}`
-  const child = spawn(process.execPath, [module, ...args], { cwd: root, env })
+  // As in the tests' own processes (`typescript.js`).
+  const child = spawn(process.execPath, ['--liftoff-only', module, ...args], { cwd: root, env })
   const said = { out: '', err: '' }
   child.stdout.setEncoding('utf8').on('data', (text: string) => {
     said.out += text

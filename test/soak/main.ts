@@ -7,6 +7,7 @@ import type { Outcome } from './load.ts'
 import { type Outage, outages } from './outages.ts'
 import { type OverloadReport, overloaded } from './overload.ts'
 import { type PasswordsReport, type Phase, type Spread, wrongPasswords } from './passwords.ts'
+import { missing, type Phase as ReplicaPhase, standbySoak } from './replicas.ts'
 import { rollingRestarts } from './restarts.ts'
 import { type SlowReport, slowSockets } from './slow.ts'
 
@@ -234,6 +235,49 @@ async function slow(): Promise<void> {
   )
 }
 
+function printReplicas({
+  name,
+  requests,
+  writes,
+  costs,
+  reads,
+  fallbacks,
+  p50,
+  p99,
+  max,
+}: ReplicaPhase): void {
+  const parts = Object.entries(costs).map(([part, cost]) => `${part} ${cost.toFixed(0)}`)
+  console.log(
+    `  ${name}: ${requests} requests, ${writes} of them writes; ms: ${[p50, p99, max].map((time) => time.toFixed(1)).join(' / ')}`,
+  )
+  console.log(`    us of processor time per request: ${parts.join(', ')}`)
+  console.log(
+    `    reads from the standby ${reads.replica}, from the primary ${reads.afterWrite} after a write,` +
+      ` ${reads.noReplica} for want of a standby; ${fallbacks} statements fell back`,
+  )
+}
+
+async function replicas(): Promise<void> {
+  console.log('two servers behind haproxy, with Redis, a PostgreSQL and a standby that is killed and paused')
+  const lacks = missing()
+  if (lacks !== undefined) {
+    console.log(`  left out: ${lacks} is not installed (apt-get install ${lacks})`)
+    return
+  }
+  await owning(async (t) => {
+    const options = { file: 'server.js', writers: 8, phase: 8, onPhase: printReplicas }
+    const report = await standbySoak(t, options)
+    if (!report) return console.log('  left out: no PostgreSQL is installed on this machine')
+    const { failed, stale, naive } = report
+    console.log(
+      `  ${failed.length} failed; ${stale.length} reads lacked what their user had written` +
+        ` (the standby itself, asked right after a write: ${naive.stale} of ${naive.asked})`,
+    )
+    for (const line of [...failed, ...stale].slice(0, 20)) console.log(`    ${line}`)
+    if (failed.length + stale.length > 0) process.exitCode = 1
+  })
+}
+
 const parts: Readonly<Record<string, () => Promise<void>>> = {
   kill,
   crash,
@@ -243,6 +287,7 @@ const parts: Readonly<Record<string, () => Promise<void>>> = {
   outages: outage,
   overload,
   slow,
+  replicas,
 }
 
 const asked = process.argv.length > 2 ? process.argv.slice(2) : Object.keys(parts)

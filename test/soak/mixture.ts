@@ -6,6 +6,8 @@ import { type Running, run, serve } from '../helpers/process.ts'
 const KEY = 'soak-admin-key-soak-admin-key-soak-admin-key'
 const WITHOUT_LIMIT = '1000000000'
 const OPEN = {
+  // As `npm start` and the image have it.
+  NODE_OPTIONS: '--max-semi-space-size=32',
   PORT: '0',
   ADMIN_API_KEY: KEY,
   LOG_LEVEL: process.env.LOG_LEVEL ?? 'warn',

@@ -19,12 +19,12 @@ export function pin(pid: number | undefined, processor: number): boolean {
   }
 }
 
-/** Seconds of processor time that a process has had; Linux counts them in hundredths. */
-export function processorTime(pid: number | undefined): number {
+/** Seconds of processor time that a process has had, with its children that have ended if asked for; in hundredths. */
+export function processorTime(pid: number | undefined, withEnded = false): number {
   try {
-    const [user = Number.NaN, system = Number.NaN] =
-      readFileSync(`/proc/${pid}/stat`, 'utf8').split(') ')[1]?.split(' ').slice(11, 13).map(Number) ?? []
-    return (user + system) / 100
+    const times = readFileSync(`/proc/${pid}/stat`, 'utf8').split(') ')[1]?.split(' ').slice(11, 15) ?? []
+    const [user = Number.NaN, system = Number.NaN, ...ended] = times.map(Number)
+    return (user + system + (withEnded ? ended.reduce((sum, time) => sum + time, 0) : 0)) / 100
   } catch {
     return Number.NaN
   }

@@ -8,6 +8,7 @@ import { join } from 'node:path'
 import { setTimeout as wait } from 'node:timers/promises'
 import { openDatabase } from '../../plugins/database/index.ts'
 import type { Owner } from '../helpers/database.ts'
+import { processorTime as processorTimeOf } from './pinned.ts'
 
 const INSTALLED = '/usr/lib/postgresql'
 /** Milliseconds. */
@@ -32,7 +33,7 @@ function owner(): { uid?: number; gid?: number } {
   return { uid: id('-u'), gid: id('-g') }
 }
 
-async function freePort(): Promise<number> {
+export async function freePort(): Promise<number> {
   const server = createServer().listen(0, '127.0.0.1')
   await once(server, 'listening')
   const address = server.address()
@@ -55,6 +56,8 @@ function killOne(pid: number): void {
 
 export interface PrivateServer {
   url: string
+  /** Seconds of processor time that all its processes have had since it was started; 0 while it is not. */
+  processorTime(): number
   version: string
   /** All of its processes at once, as when the machine goes. */
   kill(): Promise<void>
@@ -62,8 +65,18 @@ export interface PrivateServer {
   start(): Promise<void>
 }
 
+export interface PrivateOptions {
+  /** A streaming standby of this server, by `pg_basebackup`; else it is one of its own. */
+  standbyOf?: string
+  /** As for `postgres -c`. */
+  settings?: Readonly<Record<string, string>>
+}
+
 /** Undefined where no PostgreSQL is installed. */
-export async function privateServer(t: Owner): Promise<PrivateServer | undefined> {
+export async function privateServer(
+  t: Owner,
+  { standbyOf, settings = {} }: PrivateOptions = {},
+): Promise<PrivateServer | undefined> {
   const bin = binaries()
   if (bin === undefined) return undefined
   const user = owner()
@@ -72,7 +85,11 @@ export async function privateServer(t: Owner): Promise<PrivateServer | undefined
   if (user.uid !== undefined && user.gid !== undefined) chownSync(folder, user.uid, user.gid)
   const data = join(folder, 'data')
   const quiet = { ...user, cwd: folder, stdio: 'ignore' as const }
-  execFileSync(join(bin, 'initdb'), ['-D', data, '-A', 'trust', '-U', 'soak', '-E', 'UTF8'], quiet)
+  if (standbyOf === undefined) {
+    execFileSync(join(bin, 'initdb'), ['-D', data, '-A', 'trust', '-U', 'soak', '-E', 'UTF8'], quiet)
+  } else {
+    execFileSync(join(bin, 'pg_basebackup'), ['-d', standbyOf, '-D', data, '-R', '-c', 'fast'], quiet)
+  }
   const port = await freePort()
   const url = `postgres://soak@127.0.0.1:${port}/postgres`
   let postmaster: ChildProcess | undefined
@@ -99,6 +116,7 @@ export async function privateServer(t: Owner): Promise<PrivateServer | undefined
 
   const start = async () => {
     const args = ['-D', data, '-p', String(port), '-k', folder, '-c', 'listen_addresses=127.0.0.1']
+    args.push(...Object.entries(settings).flatMap(([name, value]) => ['-c', `${name}=${value}`]))
     for (const deadline = performance.now() + PATIENCE; performance.now() < deadline; await wait(20)) {
       // The memory of the former one is let go of only when the last of its processes is gone.
       if (!postmaster || postmaster.exitCode !== null || postmaster.signalCode !== null) {
@@ -112,5 +130,11 @@ export async function privateServer(t: Owner): Promise<PrivateServer | undefined
   t.teardown(kill)
   await start()
   const version = execFileSync(join(bin, 'postgres'), ['--version'], { encoding: 'utf8' }).trim()
-  return { url, version, kill, start }
+  const processorTime = () => {
+    const { pid, exitCode, signalCode } = postmaster ?? {}
+    if (exitCode !== null || signalCode !== null) return 0
+    const children = childrenOf(pid).map((child) => processorTimeOf(child))
+    return processorTimeOf(pid, true) + children.reduce((sum, time) => sum + (time || 0), 0)
+  }
+  return { url, version, kill, start, processorTime }
 }

@@ -3,6 +3,7 @@ import type { Ajv } from 'ajv'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { type Actor, allows, type Rule, ruleFor, ruleGiven } from '../../access.ts'
 import { isFresh, lastModified, notModified, strongTag, weakTag } from '../../conditional.ts'
+import type { Connection } from '../../database/types.ts'
 import { apiError } from '../../errors.ts'
 import type { Pagination } from '../../representation/types.ts'
 import { createCursors } from '../cursor.ts'
@@ -48,6 +49,7 @@ function listRule(card: AnyCard, actor: Actor, parent: string | undefined): Rule
 export function createReads(card: AnyCard, app: FastifyInstance, options: CollectionOptions, ajv: Ajv) {
   const { representation, publicUrl } = options
   const { database, refusal, addressing } = app
+  const replicas = options.mayLag ? database.replicas : undefined
   const select = selectOf(card)
   const places = createPlaces(card)
   const telling = createTelling(card, representation)
@@ -64,9 +66,10 @@ export function createReads(card: AnyCard, app: FastifyInstance, options: Collec
     requireIncludes(card, query.include, actor)
     places.ensureIds(parent)
     const scope = { rule: listRule(card, actor, parent), actor, parent }
+    const from = replicas?.readsOf(actor.userId) ?? database
     const [found, total] = await Promise.all([
-      select.page(database, query, { ...scope, position }),
-      query.page === undefined ? undefined : select.count(database, query, scope),
+      select.page(from, query, { ...scope, position }),
+      query.page === undefined ? undefined : select.count(from, query, scope),
     ])
     if (found.length === 0) await places.ensureParent(database, parent)
     const rows = found.slice(0, query.limit)
@@ -79,7 +82,7 @@ export function createReads(card: AnyCard, app: FastifyInstance, options: Collec
             has_more: more,
           }
         : { page: query.page, limit: query.limit, total, total_pages: Math.ceil(total / query.limit) }
-    const included = await include(database, card, rows, query.include, actor)
+    const included = await include(from, card, rows, query.include, actor)
 
     const revisions = rows.map(({ id, revision }) => `${id}/${revision}`).join()
     const tag = weakTag(
@@ -102,10 +105,16 @@ export function createReads(card: AnyCard, app: FastifyInstance, options: Collec
     requireIncludes(card, names, actor)
     places.ensureIds(id, parent)
     const rule = ruleFor(card.access, 'read', actor)
-    const row = await select.one(database, id, { fields, also: select.needs(rule, names) })
-    if (!row || (card.parent && row[card.parent.member] !== parent)) throw apiError('RESOURCE_NOT_FOUND')
-    if (!allows(rule, row, actor)) throw refusal()
-    const included = await include(database, card, [row], names, actor)
+    const admit = async (from: Connection) => {
+      const row = await select.one(from, id, { fields, also: select.needs(rule, names) })
+      if (!row || (card.parent && row[card.parent.member] !== parent)) throw apiError('RESOURCE_NOT_FOUND')
+      if (!allows(rule, row, actor)) throw refusal()
+      return { row, included: await include(from, card, [row], names, actor) }
+    }
+    const replica = replicas?.readsOf(actor.userId)
+    // What a replica does not have yet is not refused for it: that word is the primary's.
+    const seen = replica && (await admit(replica).catch(() => undefined))
+    const { row, included } = seen ?? (await admit(database))
 
     const tag = strongTag(row.revision, telling.shape(request, fields, included))
     const updatedAt = names.length === 0 ? toTimestamp(String(row.updated_at)) : undefined

@@ -18,6 +18,8 @@ export interface CollectionOptions {
   cursorKey: Buffer
   publicUrl: string | undefined
   requireIfMatch: boolean
+  /** Whether what is read may be as old as a replica is. */
+  mayLag: boolean
 }
 
 /** The ids of a path, `me` being the caller's. */

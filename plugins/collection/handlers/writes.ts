@@ -154,5 +154,27 @@ export function createWriteHandlers(
     return reply.code(204).header('Cache-Control', 'no-store').send()
   }
 
-  return { create, replace: change('replace'), update: change('update'), remove }
+  const handlers = { create, replace: change('replace'), update: change('update'), remove }
+  const { replicas } = database
+  if (!replicas) return handlers
+  /** Before it is answered, since the next request may read; and whatever came of it, since that may not be known. */
+  const told = <T>(handler: (request: FastifyRequest, reply: FastifyReply) => Promise<T>) => {
+    return async (request: FastifyRequest, reply: FastifyReply): Promise<T> => {
+      try {
+        return await handler(request, reply)
+      } finally {
+        const { userId, credential } = actorOf(request)
+        if (credential !== 'none') {
+          replicas.writers.wrote(userId)
+          await limits.wrote(userId)
+        }
+      }
+    }
+  }
+  return {
+    create: told(create),
+    replace: told(handlers.replace),
+    update: told(handlers.update),
+    remove: told(remove),
+  }
 }

@@ -1,0 +1,50 @@
+/**
+ * A database that passes for a standby of another on the same server: it has rows of its own, which tell where a read
+ * went, and is as far behind as a test wants.
+ */
+import { type Database, openDatabase } from '../../plugins/database/index.ts'
+import { type Owner, testDatabaseUrl } from './database.ts'
+
+/** What the server says of itself is found here first. */
+const DISGUISE = (primary: string) => [
+  'create schema disguise',
+  'create table disguise.state (standby bool not null, replayed pg_lsn, identity text not null)',
+  `insert into disguise.state values (true, null, '${primary}')`,
+  `create function disguise.pg_is_in_recovery() returns bool language sql
+    as 'select standby from disguise.state'`,
+  `create function disguise.pg_last_wal_replay_lsn() returns pg_lsn language sql
+    as 'select coalesce(replayed, pg_current_wal_insert_lsn()) from disguise.state'`,
+  `create function disguise.current_database() returns text language sql
+    as 'select identity from disguise.state'`,
+]
+
+export interface Standby {
+  url: string
+  /** As its owner, to change what it holds. */
+  database: Database
+  /** It replays nothing from now on. */
+  freeze(): Promise<void>
+  /** It has replayed everything. */
+  thaw(): Promise<void>
+  /** Changes what it says of itself: `standby = false`. */
+  set(change: string): Promise<void>
+}
+
+export async function fakeStandby(t: Owner, primary: string): Promise<Standby> {
+  const { url = '' } = await testDatabaseUrl(t)
+  const database = await openDatabase({ url, poolSize: 2 })
+  t.teardown(() => database.close())
+  const name = new URL(url).pathname.slice(1)
+  for (const text of DISGUISE(new URL(primary).pathname.slice(1))) await database.run(text)
+  await database.run(`alter database ${name} set search_path = disguise, pg_catalog, public`)
+  const set = async (change: string) => {
+    await database.run(`update disguise.state set ${change}`)
+  }
+  return {
+    url,
+    database,
+    freeze: () => set('replayed = pg_current_wal_insert_lsn()'),
+    thaw: () => set('replayed = null'),
+    set,
+  }
+}
