@@ -1,8 +1,9 @@
 /** What the figures do not say by themselves; to be read again whenever they change. */
-export const NOTES = `What is beyond has two reasons, and neither is a row read in vain:
+export const NOTES = `What is beyond has three reasons:
 
 - **The tree has a level more.** A B-tree of ids has two levels up to about 70,000 rows and, reckoned from the same figures, three up to some 20 million: a read by id is 3 pages and then 4, the row's own among them. From 100,000 to 1,000,000 users it is the same but for the profiles, which cross that line there. It cannot be had for less: a hash index beside the primary key would save the page at every read and cost another index at every write.
-- **Rows that follow each other in the order lie further apart in the table.** A page reads 21 rows; they touch one page of the table where they lie together, and 21 where each lies elsewhere, as under any sort by name. That is the most it comes to, with the three levels of the index 24 or 25, at any size. The demo data makes profiles up to a day after their users, which is a page of the table at 10,000 users and thirty at 1,000,000; \`updated_at\` likewise. In a database that grew row by row the newest lie together. A member's posts of somebody else pass over those that are not published.
+- **Rows that follow each other in the order lie further apart in the table.** A page reads 21 rows; they touch one page of the table where they lie together, and 21 where each lies elsewhere, as under any sort by name. That is the most it comes to, with the three levels of the index 24 or 25, at any size. The demo data makes profiles up to a day after their users, which is a page of the table at 10,000 users and thirty at 1,000,000; \`updated_at\` likewise. In a database that grew row by row the newest lie together.
+- **A member passes over rows that they may not see.** The posts of somebody else are in the order of all of the author's; a quarter of them is not published.
 
 What grows, and how:
 
