@@ -1,11 +1,20 @@
 /** Promises of the database room, on both engines; the server's where DATABASE_URL names one. */
 import t from 'tap'
+import { parseAddress } from '../plugins/database/address.ts'
 import { type Database, DatabaseUnavailable, openDatabase, SqlError } from '../plugins/database/index.ts'
+import { Session } from '../plugins/database/session.ts'
 import { createDatabase, SERVER } from './helpers/database.ts'
 import { startProxy } from './helpers/proxy.ts'
 
 /** tap's type of the `t` of a test. */
 type Test = Parameters<Parameters<typeof t.test>[0]>[0]
+
+/** An address at which nobody listens. */
+async function nobody(t: Test): Promise<string> {
+  const proxy = await startProxy(t, 'postgres://127.0.0.1:1/postgres')
+  await proxy.set('refuse')
+  return proxy.url
+}
 
 const sleep = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms))
 
@@ -476,4 +485,16 @@ t.test('server', { skip }, async (t) => {
     url.pathname = name
     await t.rejects(openDatabase({ url: url.href }), { message: /LATIN1.*UTF8/ })
   })
+})
+
+t.test('a connection that is given up before it begins does not begin after all', async (t) => {
+  const address = parseAddress(await nobody(t))
+  const session = new Session({ address, statementTimeout: 1_000 })
+  const asked = session.run('select 1')
+  // The socket is there, and is to connect in the next turn: what it then said, nobody would hear.
+  for (let i = 0; i < 100; i++) await undefined
+  session.abandon()
+  await t.rejects(asked, DatabaseUnavailable)
+  await sleep(100)
+  await session.close()
 })

@@ -268,9 +268,9 @@ async function replicas(): Promise<void> {
     const options = { file: 'server.js', writers: 8, phase: 8, onPhase: printReplicas }
     const report = await standbySoak(t, options)
     if (!report) return console.log('  left out: no PostgreSQL is installed on this machine')
-    const { failed, stale, naive } = report
+    const { failed, overloaded, stale, naive } = report
     console.log(
-      `  ${failed.length} failed; ${stale.length} reads lacked what their user had written` +
+      `  ${failed.length} failed, ${overloaded} refused as the machine was busy; ${stale.length} reads lacked what their user had written` +
         ` (the standby itself, asked right after a write: ${naive.stale} of ${naive.asked})`,
     )
     for (const line of [...failed, ...stale].slice(0, 20)) console.log(`    ${line}`)
