@@ -1,7 +1,7 @@
 /** Overload: what could not be answered in time is refused at once, before anything is done for it. */
 import { channel } from 'node:diagnostics_channel'
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import underPressure from '@fastify/under-pressure'
+import { monitorEventLoopDelay } from 'node:perf_hooks'
 import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
 import { hasBody } from './content.ts'
@@ -19,8 +19,9 @@ export interface OverloadOptions extends RoomOptions {
 /** Why a request, or a connection, was refused. */
 type Reason = 'event-loop' | 'line' | 'connections'
 
-/** Milliseconds over which the mean of the loop's lateness is taken. */
+/** Milliseconds over which the mean of the loop's lateness is taken, and between two looks at it. */
 const WINDOW = 100
+const RESOLUTION = 10
 /** Milliseconds between two lines about it in the log. */
 const QUIET = 10_000
 
@@ -30,6 +31,8 @@ declare module 'fastify' {
   interface FastifyInstance {
     /** Who is worked on, and who waits. */
     room: Readonly<Pick<Room, 'inside' | 'waiting' | 'delay'>>
+    /** In how many windows, one after the other, the event loop was late. */
+    readonly lateness: number
   }
 }
 
@@ -73,16 +76,27 @@ function endTurns(app: FastifyInstance, room: Room, tell: (reason: Reason) => vo
 }
 
 /**
- * Whether the loop is late turn after turn: noticed with the second such turn, over with the first that is not. A
- * single pause, such as a collection of garbage or a neighbour on the machine, is over when it is noticed.
+ * Counts the windows in which the loop is late. By Node's own measure, and no library's: those ask for the memory as
+ * well, which costs more than a request each time.
  */
-function createLateness(app: FastifyInstance): () => boolean {
+function countLateness(app: FastifyInstance, late: number): () => number {
+  const delays = monitorEventLoopDelay({ resolution: RESOLUTION })
+  delays.enable()
   let windows = 0
+  let looked = performance.now()
   const timer = setInterval(() => {
-    windows = app.isUnderPressure() ? windows + 1 : 0
+    const now = performance.now()
+    // With none measured, all of the time since was one turn.
+    const mean = delays.count === 0 ? now - looked : delays.mean / 1e6
+    looked = now
+    delays.reset()
+    windows = mean - RESOLUTION > late ? windows + 1 : 0
   }, WINDOW).unref()
-  app.addHook('onClose', async () => clearInterval(timer))
-  return () => windows > 1 && app.isUnderPressure()
+  app.addHook('onClose', async () => {
+    clearInterval(timer)
+    delays.disable()
+  })
+  return () => windows
 }
 
 async function overload(app: FastifyInstance, { late = 250, wait = 1_000, ...bounds }: OverloadOptions) {
@@ -91,17 +105,13 @@ async function overload(app: FastifyInstance, { late = 250, wait = 1_000, ...bou
   app.decorate('room', room)
   app.addHook('onClose', async () => room.close())
   endTurns(app, room, tell)
-  await app.register(underPressure, {
-    maxEventLoopDelay: late,
-    sampleInterval: WINDOW,
-    // It measures; what is done about it is done below, where it costs less.
-    pressureHandler: () => undefined,
-  })
-  const isLate = createLateness(app)
+  const lateness = countLateness(app, late)
+  app.decorate('lateness', { getter: lateness })
 
   const why = (): Reason | undefined => {
-    // With nobody at work the loop was late for who is answered by now: one slow query after the other, say.
-    if (isLate() && room.inside > 0) return 'event-loop'
+    // A single pause, such as a collection of garbage or a neighbour on the machine, is over when it is noticed. With
+    // nobody at work the loop was late for who is answered by now: one slow query after the other, say.
+    if (lateness() > 1 && room.inside > 0) return 'event-loop'
     return room.isFull || room.delay + app.database.delay() > wait ? 'line' : undefined
   }
   const serve = app.routing
@@ -117,7 +127,7 @@ async function overload(app: FastifyInstance, { late = 250, wait = 1_000, ...bou
     const reason = why()
     if (reason !== undefined) return turnAway(reason)
     const begin = () => {
-      response.once('close', () => room.end(request))
+      response.on('close', () => room.end(request))
       // Who has left while waiting gets nothing done.
       if (request.socket.destroyed) room.end(request)
       else serve(request, response)

@@ -1,60 +1,38 @@
 /** Quick statements that share a connection: together in one packet, each with an answer or an error of its own. */
-import { connect, createServer } from 'node:net'
 import t, { type Test } from 'tap'
 import { openDatabase } from '../plugins/database/index.ts'
 import { SERVER, testDatabaseUrl } from './helpers/database.ts'
+import { startWire } from './helpers/wire.ts'
 
 const skip = SERVER ? false : 'set DATABASE_URL to a PostgreSQL server to run these'
 const QUICK = { quick: true }
 
-/** A way to the database that counts what goes over it. */
-async function counted(t: Test, target: string) {
-  const to = new URL(target)
-  const seen = { packets: 0 }
-  const server = createServer((near) => {
-    const far = connect(Number(to.port || 5432), to.hostname)
-    near.on('error', () => far.destroy())
-    far.on('error', () => near.destroy())
-    near.on('data', () => {
-      seen.packets += 1
-    })
-    near.pipe(far).pipe(near)
-  })
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
-  const address = server.address()
-  const url = new URL(target)
-  url.hostname = '127.0.0.1'
-  url.port = String(typeof address === 'object' && address ? address.port : 0)
-  t.teardown(() => server.close())
-  return { seen, url: url.href }
-}
-
 async function opened(t: Test, options: { poolSize?: number } = {}) {
   const { url = '' } = await testDatabaseUrl(t)
-  const way = await counted(t, url)
-  const database = await openDatabase({ url: way.url, ...options })
+  const wire = await startWire(t, url)
+  const database = await openDatabase({ url: wire.url, ...options })
   t.teardown(() => database.close())
   const answer = (n: number) => database.run('select $1::int as n', [n], QUICK)
   // Prepared on the one connection that a batch takes.
   await Promise.all(Array.from({ length: 8 }, (_, n) => answer(n)))
-  return { database, answer, seen: way.seen }
+  return { database, answer, wire }
 }
 
 t.test('eight of one turn are one packet, and each gets its own answer', { skip }, async (t) => {
-  const { answer, seen } = await opened(t, { poolSize: 1 })
-  seen.packets = 0
+  const { answer, wire } = await opened(t, { poolSize: 1 })
+  wire.take()
   const rows = await Promise.all(Array.from({ length: 8 }, (_, n) => answer(n)))
   t.same(
     rows,
     Array.from({ length: 8 }, (_, n) => [{ n }]),
   )
-  t.equal(seen.packets, 1)
-  seen.packets = 0
+  t.equal(wire.take().packets, 1)
+  wire.take()
   t.same(
     await Promise.all(Array.from({ length: 40 }, (_, n) => answer(n))),
     Array.from({ length: 40 }, (_, n) => [{ n }]),
   )
-  t.equal(seen.packets, 5)
+  t.equal(wire.take().packets, 5)
 })
 
 t.test('more than eight are spread over the connections that are free', { skip }, async (t) => {
@@ -113,25 +91,61 @@ async function writing(t: Test, options: { poolSize?: number } = {}) {
   return { ...open, write }
 }
 
-t.test('writes have a connection each while there are free ones', { skip }, async (t) => {
-  const { database, write } = await writing(t, { poolSize: 3 })
-  const all = Promise.all([write(1), write(2), write(3)])
-  t.equal(database.load?.().used, 3)
-  t.same(await all, [[{ n: 1 }], [{ n: 2 }], [{ n: 3 }]])
+/** When what was asked in this turn of the event loop is on its way. */
+const sent = () => new Promise((resolve) => setImmediate(() => setImmediate(resolve)))
+
+/** Writes six at once, again and again, until so many connections are enough for them. */
+async function settled({ database, write }: Awaited<ReturnType<typeof writing>>, connections: number) {
+  for (let round = 0; round < 100; round++) {
+    const all = Promise.all(Array.from({ length: 6 }, (_, n) => write(6 * round + n)))
+    await sent()
+    const used = database.load?.().used
+    await all
+    if (used === connections) return true
+  }
+  return false
+}
+
+t.test('quick writes of one turn share a connection', { skip }, async (t) => {
+  const open = await writing(t, { poolSize: 3 })
+  t.ok(await settled(open, 1))
+  open.wire.take()
+  const all = Promise.all(Array.from({ length: 8 }, (_, n) => open.write(1000 + n)))
+  t.same(
+    await all,
+    Array.from({ length: 8 }, (_, n) => [{ n: 1000 + n }]),
+  )
+  t.equal(open.wire.take().packets, 1)
+})
+
+t.test('where each waits, as for a disk, they are spread over the connections', { skip }, async (t) => {
+  const open = await writing(t, { poolSize: 3 })
+  t.ok(await settled(open, 1))
+  await open.database.run(
+    'create function slow() returns trigger language plpgsql as $$ begin perform pg_sleep(0.005); return new; end $$',
+  )
+  await open.database.run('create trigger slow before insert on written for each row execute function slow()')
+  await open.database.run('delete from written')
+  t.ok(await settled(open, 3))
+  await open.database.run('drop trigger slow on written')
+  await open.database.run('delete from written')
+  t.ok(await settled(open, 1), 'until they are quick again')
 })
 
 t.test('those that wait share the connections that come free, fairly', { skip }, async (t) => {
-  const { database, write, seen } = await writing(t, { poolSize: 2 })
+  const { database, write, wire } = await writing(t, { poolSize: 2 })
   const held = [database.run('select pg_sleep(0.2)'), database.run('select pg_sleep(0.2)')]
   const all = Promise.all(Array.from({ length: 8 }, (_, n) => write(n)))
+  await sent()
   t.equal(database.load?.().waiting, 8)
   await Promise.race(held)
-  seen.packets = 0
+  wire.take()
   t.same(
     await all,
     Array.from({ length: 8 }, (_, n) => [{ n }]),
   )
-  t.ok(seen.packets <= 6, `${seen.packets} packets for eight, each statement prepared on two connections`)
+  const { packets } = wire.take()
+  t.ok(packets <= 6, `${packets} packets for eight, each statement prepared on two connections`)
   t.same(await database.run('select count(*) from written'), [{ count: 9 }])
 })
 

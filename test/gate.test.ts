@@ -1,7 +1,14 @@
 /** Promises of the gate: so many at once, the others in line, nobody for long. */
 import t from 'tap'
 import { DatabaseUnavailable } from '../plugins/database/errors.ts'
-import { createGate, Gate } from '../plugins/database/gate.ts'
+import { Gate, type GateOptions } from '../plugins/database/gate.ts'
+
+/** Lends nothing but the right to run, to so many at once. */
+const createGate = ({ size, ...limits }: GateOptions & { size: number }) =>
+  new Gate(
+    Array.from({ length: size }, () => ({})),
+    limits,
+  )
 
 const sleep = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms))
 

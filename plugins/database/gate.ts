@@ -76,15 +76,35 @@ export class Gate<T extends object> {
    * @throws DatabaseUnavailable when too many wait, none was free in time, or the gate is closed
    */
   async run<R>(work: (member: T) => Promise<R>): Promise<R> {
-    if (this.#closed) throw new DatabaseUnavailable('It is closed already')
-    // Nobody overtakes who waits.
-    const isFree = this.#waiting.length === 0 && !this.#isSliceOver()
-    const member = (isFree ? this.#free.pop() : undefined) ?? (await this.#line())
+    const member = await new Promise<T>((admit, refuse) => this.take(admit, refuse))
     try {
       return await work(member)
     } finally {
-      this.#release(member)
+      this.give(member)
     }
+  }
+
+  /**
+   * Lends a member until it is given back: at once where one is free, else to the first in line.
+   * @param refuse told a DatabaseUnavailable when too many wait, none was free in time, or the gate is closed
+   */
+  take(admit: (member: T) => void, refuse: (error: Error) => void): void {
+    if (this.#closed) {
+      refuse(new DatabaseUnavailable('It is closed already'))
+      return
+    }
+    // Nobody overtakes who waits.
+    const isFree = this.#waiting.length === 0 && !this.#isSliceOver()
+    const member = isFree ? this.#free.pop() : undefined
+    if (member) admit(member)
+    else this.#line(admit, refuse)
+  }
+
+  /** Takes back what was lent, once. */
+  give(member: T): void {
+    this.#free.push(member)
+    if (this.#waiting.length > 0 && !this.#isSliceOver()) this.#admit()
+    this.#leave()
   }
 
   /** How many stand in line. */
@@ -112,21 +132,15 @@ export class Gate<T extends object> {
     })
   }
 
-  #line(): Promise<T> {
-    if (this.#waiting.length >= this.#queue)
-      throw new DatabaseUnavailable('Too many wait for their turn already')
-    return new Promise((admit, refuse) => {
-      const since = performance.now()
-      if (this.#waiting.length === 0) this.#begin(since)
-      this.#waiting.push({ admit, refuse, since, deadline: since + this.#wait })
-      this.#arm()
-    })
-  }
-
-  #release(member: T): void {
-    this.#free.push(member)
-    if (this.#waiting.length > 0 && !this.#isSliceOver()) this.#admit()
-    this.#leave()
+  #line(admit: (member: T) => void, refuse: (error: Error) => void): void {
+    if (this.#waiting.length >= this.#queue) {
+      refuse(new DatabaseUnavailable('Too many wait for their turn already'))
+      return
+    }
+    const since = performance.now()
+    if (this.#waiting.length === 0) this.#begin(since)
+    this.#waiting.push({ admit, refuse, since, deadline: since + this.#wait })
+    this.#arm()
   }
 
   /** The first in line. */
@@ -180,21 +194,13 @@ export class Gate<T extends object> {
 
   #expire(): void {
     const now = performance.now()
+    this.#timer = undefined
     while (this.#waiting[0] && this.#waiting[0].deadline <= now)
       this.#waiting.shift()?.refuse(new DatabaseUnavailable('The turn did not come in time'))
-    this.#timer = undefined
     this.#arm()
   }
 
   #leave(): void {
     if (this.#closed && this.#waiting.length === 0 && this.#free.length === this.#size) this.#closed()
   }
-}
-
-/** A gate that lends nothing but the right to run, to `size` at once. */
-export function createGate({ size, ...limits }: GateOptions & { size: number }): Gate<object> {
-  return new Gate(
-    Array.from({ length: size }, () => ({})),
-    limits,
-  )
 }

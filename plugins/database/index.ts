@@ -1,6 +1,5 @@
 /** The database room: a server when there is an address, else the embedded one; behind one interface. */
-import { openEmbedded } from './embedded.ts'
-import { openPostgres, type PostgresOptions } from './postgres.ts'
+import type { PostgresOptions } from './postgres.ts'
 import type { Database } from './types.ts'
 
 export interface DatabaseOptions extends Omit<PostgresOptions, 'url'> {
@@ -10,9 +9,13 @@ export interface DatabaseOptions extends Omit<PostgresOptions, 'url'> {
   dataDir?: string | undefined
 }
 
-/** @throws what `openPostgres` or `openEmbedded` throw */
-export function openDatabase({ url, dataDir, ...options }: DatabaseOptions): Promise<Database> {
-  if (url) return openPostgres({ url, ...options })
+/**
+ * Only the engine that is meant is loaded: the other one takes time and memory.
+ * @throws what `openPostgres` or `openEmbedded` throw
+ */
+export async function openDatabase({ url, dataDir, ...options }: DatabaseOptions): Promise<Database> {
+  if (url) return (await import('./postgres.ts')).openPostgres({ url, ...options })
+  const { openEmbedded } = await import('./embedded.ts')
   const { wait, queue } = options
   return openEmbedded({ dataDir, ...(wait !== undefined && { wait }), ...(queue !== undefined && { queue }) })
 }

@@ -22,15 +22,12 @@ const retries = channel('resource-api:database:retry')
  * Does `work` again where the database has undone it on account of others: at most three times, each after a pause
  * of random length, so that those who met do not meet again. Anything else, a lost COMMIT above all, is not repeated.
  */
-export async function retried<T>(work: () => Promise<T>): Promise<T> {
-  for (let attempt = 1; ; attempt += 1) {
-    try {
-      return await work()
-    } catch (error) {
-      const code = error instanceof DatabaseUnavailable ? error.code : undefined
-      if (attempt > MOST || code === undefined || !AGAIN.has(code)) throw error
-      if (retries.hasSubscribers) retries.publish({ code, attempt } satisfies Retry)
-      await wait(Math.random() * BASE * 2 ** (attempt - 1))
-    }
-  }
+export function retried<T>(work: () => Promise<T>, attempt = 1): Promise<T> {
+  return work().catch(async (error) => {
+    const code = error instanceof DatabaseUnavailable ? error.code : undefined
+    if (attempt > MOST || code === undefined || !AGAIN.has(code)) throw error
+    if (retries.hasSubscribers) retries.publish({ code, attempt } satisfies Retry)
+    await wait(Math.random() * BASE * 2 ** (attempt - 1))
+    return retried(work, attempt + 1)
+  })
 }

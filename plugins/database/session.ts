@@ -15,7 +15,7 @@ import { DatabaseUnavailable, translate } from './errors.ts'
 import { afterSockets } from './ping.ts'
 import { within } from './transaction.ts'
 import type { Connection, Limits, Param, Row, RunOptions } from './types.ts'
-import { texts } from './values.ts'
+import { texts, type Values } from './values.ts'
 
 export interface SessionOptions {
   address: Address
@@ -36,9 +36,12 @@ export interface SessionOptions {
   greet?: ((run: Connection['run']) => Promise<void>) | undefined
 }
 
-export interface Statement {
+/** A statement among others, and who waits for what comes of it. */
+export interface Asked {
   text: string
-  params: readonly Param[]
+  values: Values
+  resolve(rows: Row[]): void
+  reject(error: unknown): void
 }
 
 type Limited = Required<Pick<SessionOptions, 'grace' | 'connectTimeout' | 'trust'>> & { lifetime: number }
@@ -81,6 +84,17 @@ export interface Renewal {
 const renewals = channel('resource-api:database:renewed')
 const publish = (why: Renewal['why']) => renewals.hasSubscribers && renewals.publish({ why })
 
+/**
+ * The rows alone, taken out of postgres.js' own array: where that array is old enough to wait for a full collection of
+ * garbage, they would wait with it.
+ */
+function plain(rows: Row[]): Row[] {
+  const all: Row[] = []
+  for (const row of rows) all.push(row)
+  rows.length = 0
+  return all
+}
+
 /** Whether the connection is gone; a statement that was refused leaves it whole. */
 const isLoss = (error: unknown) => error instanceof DatabaseUnavailable && error.code === undefined
 
@@ -111,31 +125,29 @@ export class Session {
   }
 
   /**
-   * Reads several things at once, sent in one packet and answered one after the other.
-   * @returns what came of each, in their order
+   * Reads several things at once, sent in one packet and answered one after the other. Each is told what came of it;
+   * only what the connection was lost for is not.
+   * @throws DatabaseUnavailable then
    */
-  async readAll(statements: readonly Statement[]): Promise<PromiseSettledResult<Row[]>[]> {
-    const { statementTimeout } = this.#options
-    return this.#twice(async (client) => {
-      const all = await Promise.allSettled(
-        statements.map(({ text, params }) => this.#send(client, text, params, statementTimeout)),
-      )
-      // What was lost was lost with all that came behind it.
-      for (const each of all) if (each.status === 'rejected' && isLoss(each.reason)) throw each.reason
-      return all
+  async readAll(asked: readonly Asked[]): Promise<void> {
+    let left = asked
+    await this.#twice(async (client) => {
+      const { lost, why } = await this.#sendAll(client, left)
+      left = lost
+      if (why) throw why
     })
   }
 
   /**
-   * Writes several things at once, each a transaction of its own, sent in one packet and done one after the other.
-   * @returns what came of each, in their order
+   * Writes several things at once, each a transaction of its own, sent in one packet and done one after the other. Each
+   * is told what came of it; only what the connection was lost for is not.
+   * @returns milliseconds from the first answer to the last
+   * @throws DatabaseUnavailable then
    */
-  async writeAll(statements: readonly Statement[]): Promise<PromiseSettledResult<Row[]>[]> {
-    const { statementTimeout } = this.#options
-    const client = await this.#readyForOnce()
-    return Promise.allSettled(
-      statements.map(({ text, params }) => this.#send(client, text, params, statementTimeout)),
-    )
+  async writeAll(asked: readonly Asked[]): Promise<number> {
+    const { why, took } = await this.#sendAll(await this.#readyForOnce(), asked)
+    if (why) throw why
+    return took
   }
 
   async transaction<T>(work: (tx: Connection) => Promise<T>, limits: Limits = {}): Promise<T> {
@@ -191,31 +203,80 @@ export class Session {
     })
   }
 
-  async #send(
+  #send(
     client: Client,
     text: string,
     params: readonly Param[],
     timeout: number,
     custom = false,
   ): Promise<Row[]> {
+    return new Promise((resolve, reject) => {
+      this.#dispatch(client, { text, values: texts(params), resolve, reject }, timeout, custom)
+    })
+  }
+
+  /** @returns those that the connection was lost for, and how; and milliseconds from the first answer to the last */
+  #sendAll(client: Client, asked: readonly Asked[]): Promise<{ lost: Asked[]; why?: unknown; took: number }> {
+    const { statementTimeout } = this.#options
+    return new Promise((done) => {
+      const lost: Asked[] = []
+      let why: unknown
+      let left = asked.length
+      let began = 0
+      const over = () => {
+        if (left === asked.length) began = performance.now()
+        left -= 1
+        if (left === 0) done({ lost, why, took: performance.now() - began })
+      }
+      for (const each of asked) {
+        const resolve = (rows: Row[]) => {
+          each.resolve(rows)
+          over()
+        }
+        const reject = (error: unknown) => {
+          if (isLoss(error)) {
+            lost.push(each)
+            why = error
+          } else each.reject(error)
+          over()
+        }
+        this.#dispatch(client, { text: each.text, values: each.values, resolve, reject }, statementTimeout)
+      }
+    })
+  }
+
+  /**
+   * Not with callbacks on the driver's promise: measured, the rows of all later statements then outlive the collections
+   * of young garbage, and a page of 20 costs a quarter more.
+   */
+  async #dispatch(
+    client: Client,
+    { text, values, resolve, reject }: Asked,
+    timeout: number,
+    custom = false,
+  ): Promise<void> {
     this.#pending += 1
     if (!custom) this.#texts.add(text)
     // Of several that were sent at once, all together have this long.
     this.#deadline = timeout ? performance.now() + timeout + this.#options.grace : Number.POSITIVE_INFINITY
     try {
-      const rows = await client.sql.unsafe<Row[]>(text, texts(params), custom ? UNPREPARED : PREPARED)
+      const rows = await client.sql.unsafe<Row[]>(text, values, custom ? UNPREPARED : PREPARED)
       this.#heard = performance.now()
-      return rows.slice()
+      this.#settled()
+      resolve(plain(rows))
     } catch (error) {
       const known = translate(error)
       // A socket reports its error before its end; in between the client still looks alive.
       if (isLoss(known)) this.#forget(client)
       else this.#judge(known)
-      throw known
-    } finally {
-      this.#pending -= 1
-      if (this.#pending === 0) this.#deadline = Number.POSITIVE_INFINITY
+      this.#settled()
+      reject(known)
     }
+  }
+
+  #settled(): void {
+    this.#pending -= 1
+    if (this.#pending === 0) this.#deadline = Number.POSITIVE_INFINITY
   }
 
   /** After a refusal. What was the primary and has become a standby takes no writes any more: to be left soon. */

@@ -15,8 +15,10 @@ export const PARSERS: Readonly<Record<number, (text: string) => unknown>> = {
 /** What a driver would otherwise convert by itself; `texts` has done so already. 17 is bytea. */
 export const PLAIN: readonly number[] = [...Object.keys(PARSERS).map(Number), 17]
 
+export type Values = (string | null)[]
+
 /** Values as PostgreSQL reads them. Text only, so that a statement is prepared once and not once per mix of types. */
-export function texts(params: readonly Param[]): (string | null)[] {
+export function texts(params: readonly Param[]): Values {
   return params.map((param, index) => {
     if (param === undefined) throw new TypeError(`The statement's value $${index + 1} is undefined`)
     return param === null ? null : String(param)

@@ -1,45 +1,20 @@
 /** A way to PostgreSQL on which commits arrive and their answers do not. */
 import { createConnection, createServer, type Socket } from 'node:net'
 import type { Owner } from './database.ts'
+import { createReader, createStatementReader } from './frontend.ts'
 
 /** `answered`: the server has said that it committed; `sent`: it may be at it still. */
 export type Loss = 'none' | 'answered' | 'sent'
 
-const PARSE = 0x50
-const BIND = 0x42
-const QUERY = 0x51
-
-/** The texts that end with a zero in a message, from its body on. */
-const textsOf = (message: Buffer, count: number) => message.toString('utf8', 5).split('\0', count)
-
-/** Tells from a client's bytes when it commits, whatever pieces they come in. */
+/** Tells from a client's bytes when it commits. */
 function createWatch() {
-  let rest = Buffer.alloc(0)
-  let isStarted = false
-  const commits = new Set<string>()
-
-  const isCommit = (message: Buffer): boolean => {
-    const [first = '', second = ''] = textsOf(message, 2)
-    if (message[0] === QUERY) return /^commit\b/i.test(first)
-    // A statement is prepared once for each connection, and known by its name from then on.
-    if (message[0] === PARSE && /^commit\b/i.test(second)) commits.add(first)
-    return message[0] === BIND && commits.has(second)
-  }
-
-  return (data: Buffer): boolean => {
-    rest = Buffer.concat([rest, data])
-    let found = false
-    for (;;) {
-      // The first message of a connection has no type.
-      const start = isStarted ? 1 : 0
-      if (rest.length < start + 4) return found
-      const end = start + rest.readUInt32BE(start)
-      if (rest.length < end) return found
-      if (isStarted) found = isCommit(rest.subarray(0, end)) || found
-      isStarted = true
-      rest = rest.subarray(end)
-    }
-  }
+  const read = createReader()
+  const statementOf = createStatementReader()
+  return (data: Buffer): boolean =>
+    // All of it is read, whatever comes first: what is prepared here is named later.
+    read(data)
+      .map(statementOf)
+      .some((text) => text !== undefined && /^commit\b/i.test(text))
 }
 
 /** Listens on a port of its own before `target`, and cuts connections after their commits as `lose` says. */
