@@ -2,6 +2,7 @@
 import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
 import { apiError } from './errors.ts'
+import { configOf } from './route-config.ts'
 
 export type Role = 'member' | 'manager' | 'admin'
 
@@ -178,20 +179,29 @@ export function defineWords(app: FastifyInstance, collection: string, guard: Gua
 /** In a version's scope, after authentication: what the role or the scope never has is 403 before any look-up. */
 export const guard = fp(
   async (app: FastifyInstance) => {
+    /** What stands behind a word, looked up once. */
+    const known = new Map<AccessWord, (Guard & { verb: Verb; scope: string | undefined }) | undefined>()
+    const behind = (word: AccessWord) => {
+      if (known.has(word)) return known.get(word)
+      const [guard, verb] = [app.guards.get(word), verbOf(word)]
+      const scope = guard?.collection !== undefined && verb ? scopeOf(guard.collection, verb) : undefined
+      const found = guard && verb && { ...guard, verb, scope }
+      known.set(word, found)
+      return found
+    }
     app.addHook('onRequest', (request, _reply, done) => {
-      const word = request.routeOptions.config.access
+      const word = configOf(request).access
       if (word === undefined || word === 'public') return done()
       const { actor } = request
-      const found = app.guards.get(word)
+      const found = behind(word)
       if (!actor || !found) throw apiError('UNAUTHORIZED')
-      const verb = verbOf(word)
-      if (verb === undefined || ruleFor(found.access, verb, actor) === false) {
+      if (ruleFor(found.access, found.verb, actor) === false) {
         throw apiError('FORBIDDEN', { message: `The role ${actor.role} may not do this` })
       }
       if (found.bearerOnly && actor.credential === 'api_key') {
         throw apiError('FORBIDDEN', { message: 'This needs a Bearer token; an API key will not do' })
       }
-      if (found.collection !== undefined) requireScope(actor, scopeOf(found.collection, verb))
+      if (found.scope !== undefined) requireScope(actor, found.scope)
       done()
     })
   },

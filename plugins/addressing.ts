@@ -11,9 +11,10 @@ async function addressing(app: FastifyInstance) {
   app.addHook('onRequest', (request, reply, done) => {
     const { isVersioned, representation, query } = app.addressing.of(request.raw)
     if (isVersioned) {
-      reply.header('API-Version', representation.version)
-      const vary = reply.getHeader('Vary')
-      reply.header('Vary', vary === undefined ? VARY : `${VARY}, ${vary}`)
+      // In small letters: others Fastify would have to make small for each reply.
+      reply.header('api-version', representation.version)
+      const vary = reply.getHeader('vary')
+      reply.header('vary', vary === undefined ? VARY : `${VARY}, ${vary}`)
     }
     if (query.length > LONGEST_QUERY + '?'.length) throw apiError('URI_TOO_LONG')
     // Here rather than in a handler, which would come after the body was read.

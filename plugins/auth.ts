@@ -7,6 +7,8 @@ import { type Actor, ANYBODY } from './access.ts'
 import { createBearerReader } from './auth/bearer.ts'
 import { createKeyReader, type KeyOptions } from './auth/keys.ts'
 import { apiError } from './errors.ts'
+import { configOf } from './route-config.ts'
+import { end, type Soon, soon } from './soon.ts'
 import type { Provider } from './tokens/provider.ts'
 
 export interface CredentialOptions extends KeyOptions {
@@ -63,46 +65,47 @@ async function auth(app: FastifyInstance) {
   const { limits, credentials } = app
   const { keys, tokens } = credentials
 
-  const authenticate = async (request: FastifyRequest): Promise<Actor> => {
+  /** Counts a credential that does not hold, and refuses it. */
+  const refuse = async (request: FastifyRequest, refusal: () => Error): Promise<never> => {
+    await limits.failure(request)
+    throw refusal()
+  }
+
+  const refuseStranger = async (request: FastifyRequest): Promise<never> => {
+    await limits.stranger(request)
+    throw missing()
+  }
+
+  const authenticate = (request: FastifyRequest): Soon<Actor> => {
     const { authorization } = request.headers
     const key = keyOf(request.headers)
     if (authorization !== undefined && key !== undefined) {
       throw apiError('INVALID_REQUEST', { message: 'Send either Authorization or X-API-Key, not both' })
     }
-    if (key !== undefined) {
-      const actor = await keys.read(key)
-      if (!actor) {
-        await limits.failure(request)
-        throw badKey()
-      }
-      return actor
-    }
-    if (authorization === undefined || !/^bearer\b/i.test(authorization)) {
-      await limits.stranger(request)
-      throw missing()
-    }
+    if (key !== undefined) return soon(keys.read(key), (actor) => actor ?? refuse(request, badKey))
+    if (authorization === undefined || !/^bearer\b/i.test(authorization)) return refuseStranger(request)
     const token = bearerOf(authorization)
-    const actor = token === undefined ? undefined : await tokens.read(token)
-    if (!actor) {
-      await limits.failure(request)
-      throw badToken()
-    }
-    return actor
+    if (token === undefined) return refuse(request, badToken)
+    return soon(tokens.read(token), (actor) => actor ?? refuse(request, badToken))
   }
 
   const showsNone = ({ headers }: FastifyRequest): boolean =>
     headers.authorization === undefined && keyOf(headers) === undefined
 
   app.decorateRequest('actor', null)
-  app.addHook('onRequest', async (request) => {
-    const { access } = request.routeOptions.config
-    if (access === undefined || access === 'public') return
-    request.actor = showsNone(request) && app.isOpen(access) ? ANYBODY : await authenticate(request)
+  app.addHook('onRequest', (request, _reply, done) => {
+    const { access } = configOf(request)
+    if (access === undefined || access === 'public') return done()
+    const caller = showsNone(request) && app.isOpen(access) ? ANYBODY : authenticate(request)
+    const known = soon(caller, (actor) => {
+      request.actor = actor
+    })
+    end(known, done)
   })
 
   // What changed here is in force here at once; on the other replicas when they look again.
   app.addHook('onSend', (request, reply, payload, done) => {
-    const { access } = request.routeOptions.config
+    const { access } = configOf(request)
     if (request.method !== 'GET' && access !== undefined && CHANGES.test(access) && reply.statusCode < 300) {
       keys.forget()
       tokens.forget()

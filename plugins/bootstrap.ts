@@ -1,8 +1,8 @@
 /** The first admin of an empty database, and, where nobody named one, a key to begin with. */
 import { randomBytes } from 'node:crypto'
-import { v7 as uuid } from 'uuid'
 import { searchText } from './collection/fold.ts'
 import type { Connection, Database } from './database/index.ts'
+import { newId } from './ids.ts'
 import { hashKey, makeKey, prefixOf } from './keys.ts'
 import { hashPassword } from './passwords.ts'
 
@@ -28,7 +28,7 @@ const NAME = 'Admin'
 const YEAR = 365
 
 async function insertAdmin(tx: Connection, email: string, password: string | undefined): Promise<string> {
-  const id = uuid()
+  const id = newId()
   const hash = password === undefined ? null : await hashPassword(password)
   const search = searchText({ name: NAME, email }, ['name', 'email'])
   await tx.run(
@@ -43,7 +43,7 @@ async function insertKey(tx: Connection, userId: string): Promise<string> {
   await tx.run(
     `insert into api_keys (id, user_id, name, prefix, key_hash, scopes, expires_at)
      values ($1, $2, 'First key', $3, $4, '["*"]', now() + make_interval(days => $5))`,
-    [uuid(), userId, prefixOf(key), hashKey(key), YEAR],
+    [newId(), userId, prefixOf(key), hashKey(key), YEAR],
   )
   return key
 }

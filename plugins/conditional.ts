@@ -68,17 +68,21 @@ export interface Precondition {
   check(row: { revision: number; updated_at: string }, currentTag: string): void
 }
 
+/** Of a write that asks nothing. */
+const NONE: Precondition = { isNone: true, check() {} }
+
 /** Reads the preconditions of a write (13.1.1, 13.1.2, 13.1.4). */
 export function readPrecondition(request: FastifyRequest, required: boolean): Precondition {
   const { 'if-match': match, 'if-none-match': noneMatch, 'if-unmodified-since': unmodified } = request.headers
   const since = match === undefined ? dateOf(unmodified) : undefined
+  if (!required && match === undefined && noneMatch === undefined && since === undefined) return NONE
   const isMet = (revision: number, updatedAt: string) =>
     (match === undefined || holds(tagsOf(match), revision)) &&
     (since === undefined || secondOfRow(updatedAt) <= since) &&
     (noneMatch === undefined || !holds(tagsOf(noneMatch), revision))
 
   return {
-    isNone: !required && match === undefined && noneMatch === undefined && since === undefined,
+    isNone: false,
     check({ revision, updated_at }, tag) {
       if (required && match === undefined) throw apiError('PRECONDITION_REQUIRED')
       if (!isMet(revision, updated_at)) throw apiError('PRECONDITION_FAILED', { headers: { ETag: tag } })

@@ -23,6 +23,8 @@ export const hasBody = ({ headers }: FastifyRequest) =>
 /** @throws ApiError 415 */
 function checkType({ headers, method }: FastifyRequest) {
   const encoding = headers['content-encoding']
+  // What nearly all send.
+  if (encoding === undefined && headers['content-type'] === 'application/json') return
   if (encoding !== undefined && encoding.toLowerCase() !== 'identity') {
     throw unsupported('Bodies are taken without a Content-Encoding', { 'Accept-Encoding': 'identity' })
   }

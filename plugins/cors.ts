@@ -2,6 +2,7 @@
 import cors, { type FastifyCorsOptions } from '@fastify/cors'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
+import { configOf } from './route-config.ts'
 
 export interface CorsOptions {
   /** As browsers write them into `Origin`; `*` for any. */
@@ -53,7 +54,7 @@ async function plugin(app: FastifyInstance, { origins }: CorsOptions) {
 
   app.addHook('onRequest', (request, reply, done) => {
     // Of every OPTIONS, a preflight among them; @fastify/cors answers it in the hook that comes next.
-    const { allow } = request.routeOptions.config
+    const { allow } = configOf(request)
     if (allow !== undefined && isPreflight(request)) reply.header('Allow', allow)
     done()
   })
@@ -75,7 +76,7 @@ async function plugin(app: FastifyInstance, { origins }: CorsOptions) {
         // Who is not listed learns nothing, and any OPTIONS that is no preflight is answered as ever.
         ...(isListed(request.headers.origin) ? { exposedHeaders: EXPOSED } : {}),
         preflight: isPreflight(request) && isListed(request.headers.origin),
-        methods: request.routeOptions.config.allow ?? EVERY_METHOD,
+        methods: configOf(request).allow ?? EVERY_METHOD,
       }),
   })
 }

@@ -44,7 +44,7 @@ async function deadline(app: FastifyInstance, { milliseconds = 10_000, taking = 
   // First of all hooks: an answer that is a refusal can be left untaken like any other.
   app.addHook('onRequest', (request, reply, done) => {
     request.deadline = setTimeout(expire, milliseconds, request, reply)
-    reply.raw.once('close', () => clearTimeout(request.deadline ?? undefined))
+    reply.raw.on('close', () => clearTimeout(request.deadline ?? undefined))
     done()
   })
   app.addHook('preValidation', (request, _reply, done) => {

@@ -133,7 +133,7 @@ async function errors(app: FastifyInstance) {
   app.setErrorHandler(sendError)
   app.setNotFoundHandler((request, reply) => sendError(apiError('RESOURCE_NOT_FOUND'), request, reply))
   app.addHook('onRequest', (request, reply, done) => {
-    reply.header('X-Request-Id', request.id)
+    reply.header('x-request-id', request.id)
     done()
   })
 }

@@ -28,13 +28,13 @@ const refused = (message: string) => apiError('INVALID_REQUEST', { message })
 function checkFields(raw: IncomingMessage) {
   const { rawHeaders } = raw
   let bytes = 0
-  const seen = new Set<string>()
+  const seen: string[] = []
   for (let i = 0; i < rawHeaders.length; i += 2) {
     const name = rawHeaders[i]?.toLowerCase() ?? ''
     bytes += name.length + (rawHeaders[i + 1]?.length ?? 0) + AROUND
     if (!ONCE.has(name)) continue
-    if (seen.has(name)) throw refused(`The header ${name} is given more than once`)
-    seen.add(name)
+    if (seen.includes(name)) throw refused(`The header ${name} is given more than once`)
+    seen.push(name)
   }
   if (bytes > MOST_BYTES) throw apiError('HEADERS_TOO_LARGE')
 }

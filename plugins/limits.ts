@@ -3,9 +3,10 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
 import type { Writers } from './database/index.ts'
 import { createMemory } from './limits/memory.ts'
-import { openRedis } from './limits/redis.ts'
 import { createLimits, type Rules } from './limits/rules.ts'
 import { createShared } from './limits/shared.ts'
+import { configOf } from './route-config.ts'
+import { end, type Soon } from './soon.ts'
 
 export interface LimitsOptions extends Rules {
   redisUrl: string | undefined
@@ -35,6 +36,7 @@ const write = ({ limit }: FastifyRequest, reply: FastifyReply) => {
 async function openStore(app: FastifyInstance, { redisUrl: url, now, writers }: LimitsOptions) {
   const own = createMemory({ now })
   if (url === undefined) return own
+  const { openRedis } = await import('./limits/redis.ts')
   const onChange = (state: 'shared' | 'own') => writers?.doubt(state === 'own')
   const shared = await createShared({ open: () => openRedis(url), own, log: app.log, onChange })
   app.addHook('onClose', async () => shared.close())
@@ -49,7 +51,7 @@ async function limits(app: FastifyInstance, options: LimitsOptions) {
 
   app.addHook('onSend', (request, reply, payload, done) => {
     // What says its version is a resource's reply; what was refused before is of no resource yet.
-    const isTold = request.method !== 'OPTIONS' && reply.hasHeader('API-Version')
+    const isTold = request.method !== 'OPTIONS' && reply.hasHeader('api-version')
     if (!isTold || request.limit) {
       write(request, reply)
       done(null, payload)
@@ -67,12 +69,13 @@ export default fp(limits, { name: 'limits', dependencies: ['errors', 'addressing
 /** In a version's scope, after authentication. */
 export const limited = fp(
   async (app: FastifyInstance) => {
-    app.addHook('onRequest', async (request) => {
+    const count = (request: FastifyRequest): Soon<void> => {
       const { actor } = request
-      if (actor?.credential === 'none') await app.limits.stranger(request)
-      else if (actor) await app.limits.user(request, actor)
-      else if (request.routeOptions.config.access === 'public') app.limits.grant(request)
-    })
+      if (actor?.credential === 'none') return app.limits.stranger(request)
+      if (actor) return app.limits.user(request, actor)
+      if (configOf(request).access === 'public') app.limits.grant(request)
+    }
+    app.addHook('onRequest', (request, _reply, done) => end(count(request), done))
   },
   { name: 'limited', dependencies: ['limits', 'auth'] },
 )

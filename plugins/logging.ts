@@ -1,33 +1,18 @@
 /** What is logged and how: JSON lines with a request id, pretty on a developer's terminal, never a credential. */
-import { randomFillSync } from 'node:crypto'
 import type { IncomingHttpHeaders } from 'node:http'
 import type { FastifyServerOptions } from 'fastify'
 import type { LevelWithSilent, LogFn, LoggerOptions } from 'pino'
-import { v7 } from 'uuid'
+import { newId } from './ids.ts'
 import { serializeError } from './logging/errors.ts'
 import { redact } from './logging/redact.ts'
 import { HouseLogController, serializeReply, serializeRequest } from './logging/requests.ts'
 
 const REQUEST_ID = /^[A-Za-z0-9_.-]{8,128}$/
 
-/** Bytes of one id, and how many ids' worth are drawn at once: drawn for each, they cost more than all else of it. */
-const BYTES = 16
-const DRAWN = Buffer.alloc(BYTES * 256)
-let used = DRAWN.length
-
-function random(): Uint8Array {
-  if (used === DRAWN.length) {
-    randomFillSync(DRAWN)
-    used = 0
-  }
-  used += BYTES
-  return DRAWN.subarray(used - BYTES, used)
-}
-
 /** The client's own `X-Request-Id` where it is well formed, else a new one, which sorts by time. */
 export function genReqId(request: { headers: IncomingHttpHeaders }): string {
   const own = request.headers['x-request-id']
-  return typeof own === 'string' && REQUEST_ID.test(own) ? own : v7({ random: random() })
+  return typeof own === 'string' && REQUEST_ID.test(own) ? own : newId()
 }
 
 /** The error that a line is about, be it given alone or as `err`. */

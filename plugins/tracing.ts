@@ -97,8 +97,9 @@ async function tracing(app: FastifyInstance, { tracer }: TracingOptions) {
     contexts.set(request, context)
     tracer.enter(context, done)
   })
-  // The body came by events of the socket, which know nothing of who waits for them.
-  app.addHook('preValidation', (request, _reply, done) => {
+  // The body came by events of the socket, and a turn that was waited for by the end of somebody else's: neither knows
+  // of this request.
+  app.addHook('preHandler', (request, _reply, done) => {
     const context = contexts.get(request)
     if (context) tracer.enter(context, done)
     else done()

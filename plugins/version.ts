@@ -6,6 +6,7 @@ import { answerOther } from './methods.ts'
 import type { Representation } from './representation/types.ts'
 import { v1 } from './representation/v1.ts'
 import { v2 } from './representation/v2.ts'
+import { configOf } from './route-config.ts'
 import type { Addressing } from './version/addresses.ts'
 import { announce, type Deprecation } from './version/deprecation.ts'
 
@@ -33,7 +34,7 @@ export interface VersionOptions {
 
 async function versionScope(app: FastifyInstance, { version, publicUrl }: VersionOptions) {
   app.addHook('onRequest', (request, reply, done) => {
-    const { allow } = request.routeOptions.config
+    const { allow } = configOf(request)
     if (allow !== undefined) {
       answerOther(reply, request.method, allow)
       return

@@ -1,16 +1,10 @@
 /** Traces: what a collector gets to see of a request, what it must not, and that nobody waits for it. */
-import { execFile } from 'node:child_process'
 import { once } from 'node:events'
 import { createServer } from 'node:http'
 import { type AddressInfo, createServer as createSocketServer } from 'node:net'
-import { fileURLToPath } from 'node:url'
-import { promisify } from 'node:util'
 import t from 'tap'
 import { ADMIN_KEY, type Json, testApp } from './helpers/app.ts'
 import { type Owner, testDatabase } from './helpers/database.ts'
-
-const execute = promisify(execFile)
-const LOADED = fileURLToPath(new URL('helpers/loaded.ts', import.meta.url))
 
 const database = await testDatabase(t)
 const kept = { ...database, close: async () => {} }
@@ -265,11 +259,4 @@ t.test('a collector that refuses is told of once, and so is its return', async (
   await app.close()
   t.match(told(), [{ level: 'warn' }, { level: 'info', msg: 'traces are sent again' }])
   t.ok(spans.length > 0)
-})
-
-t.test('without a collector nothing of OpenTelemetry’s SDK is loaded', async (t) => {
-  const { stdout } = await execute(process.execPath, ['--import=./test/helpers/typescript.js', LOADED], {
-    env: { PATH: process.env.PATH },
-  })
-  t.same(JSON.parse(stdout), [])
 })

@@ -1,8 +1,9 @@
 /** Bearer tokens to who calls with them: our own, and those of an identity provider. */
-import { decodeJwt } from 'jose'
+import { decodeJwt } from 'jose/jwt/decode'
 import { LRUCache } from 'lru-cache'
 import { type Actor, isRole } from '../access.ts'
 import type { Database } from '../database/index.ts'
+import type { Soon } from '../soon.ts'
 import type { AccessTokens, Claims } from '../tokens/access-token.ts'
 import type { Provider } from '../tokens/provider.ts'
 import { remembered } from './cache.ts'
@@ -71,7 +72,7 @@ export function createBearerReader(database: Database, tokens: AccessTokens, pro
     return findUser.get(known.email)
   }
 
-  const read = async (token: string): Promise<Actor | undefined> => {
+  const read = (token: string): Soon<Actor | undefined> => {
     if (token.length > LONGEST) return undefined
     const claims = verify(token)
     if (claims) return findSession.get(claims.sessionId)

@@ -3,6 +3,7 @@ import { timingSafeEqual } from 'node:crypto'
 import { type Actor, isRole } from '../access.ts'
 import type { Database } from '../database/index.ts'
 import { hashKey, isKey } from '../keys.ts'
+import { type Soon, soon } from '../soon.ts'
 import { remembered } from './cache.ts'
 
 export interface KeyOptions {
@@ -69,10 +70,10 @@ export function createKeyReader(database: Database, { adminKey, adminEmail }: Ke
   // By the text itself: to hash it for every request would cost more than all else that is asked of it.
   const known = remembered(look)
 
-  const read = async (key: string): Promise<Actor | undefined> => {
-    const found = await (key.length > LONGEST ? look(key) : known.get(key))
-    return found && Date.now() < found.expires ? found.actor : undefined
-  }
+  const read = (key: string): Soon<Actor | undefined> =>
+    soon(key.length > LONGEST ? look(key) : known.get(key), (found) =>
+      found && Date.now() < found.expires ? found.actor : undefined,
+    )
 
   return { read, forget: known.forget }
 }

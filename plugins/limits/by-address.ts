@@ -16,7 +16,7 @@ type Done = (error: Error | null, result?: { current: number; ttl: number }) => 
 const storeClass = (store: Store) =>
   class {
     private add(amount: Amount, key: string, done: Done, life: number, limit: number) {
-      store.add(amount, [{ key, limit, life }]).then(
+      Promise.resolve(store.add(amount, [{ key, limit, life }])).then(
         ([count]) => {
           const used = limit - (count?.remaining ?? 0)
           done(null, { current: count?.isExceeded ? limit + 1 : used, ttl: count?.left ?? 0 })

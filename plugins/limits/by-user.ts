@@ -1,6 +1,7 @@
 /** The windows of one user, whatever the credential, and of one key beside them. */
 import type { Actor } from '../access.ts'
-import type { Count, Store, Window } from './types.ts'
+import { type Soon, soon } from '../soon.ts'
+import type { Count, Mark, Store, Window } from './types.ts'
 
 export interface UserLimits {
   limit: number
@@ -32,18 +33,35 @@ export function createByUser(store: Store, { limit, life, burst }: UserLimits, w
       ...(key && own !== undefined ? [{ key: `${owner}:${key.id}:key`, limit: own, life }] : []),
     ]
   }
+  const markFor = ({ userId }: Caller): Mark | undefined =>
+    writes && writes.life > 0
+      ? { key: markOf(userId), seen: (left) => writes.wrote(userId, left) }
+      : undefined
+
+  /** Who calls is remembered with the credential, and what is asked of the store for them with who calls. */
+  const asked = new WeakMap<Caller, { windows: Window[]; mark: Mark | undefined }>()
+  const askedFor = (caller: Caller) => {
+    const known = asked.get(caller)
+    if (known) return known
+    const made = { windows: windowsOf(caller), mark: markFor(caller) }
+    asked.set(caller, made)
+    return made
+  }
+
+  const worst = ([sustained, burst, ofKey]: readonly Count[]): Count => {
+    if (!sustained || !burst) throw new Error('The store counted nothing')
+    let full: Count | undefined
+    for (const each of [sustained, burst, ofKey]) {
+      if (each?.isExceeded && (!full || each.left > full.left)) full = each
+    }
+    return full ?? (ofKey && ofKey.remaining < sustained.remaining ? ofKey : sustained)
+  }
 
   return {
     /** Counts in all of them. What they come to: the full one that lasts longest, else the one with the least left. */
-    async take(caller: Caller): Promise<Count> {
-      const { userId } = caller
-      const mark = writes &&
-        writes.life > 0 && { key: markOf(userId), seen: (left: number) => writes.wrote(userId, left) }
-      const [sustained, burst, ofKey] = await store.add(1, windowsOf(caller), mark || undefined)
-      if (!sustained || !burst) throw new Error('The store counted nothing')
-      const all = ofKey ? [sustained, burst, ofKey] : [sustained, burst]
-      const [exceeded] = all.filter(({ isExceeded }) => isExceeded).sort((a, b) => b.left - a.left)
-      return exceeded ?? (ofKey && ofKey.remaining < sustained.remaining ? ofKey : sustained)
+    take(caller: Caller): Soon<Count> {
+      const { windows, mark } = askedFor(caller)
+      return soon(store.add(1, windows, mark), worst)
     },
     /** Tells the other processes that this user has written. */
     async wrote(userId: string): Promise<void> {

@@ -31,20 +31,23 @@ export function createMemory({ now, most = MOST }: MemoryOptions): Store & { siz
     return made
   }
 
+  /** What is known of a window, or where it would begin. */
   const entryOf = (window: Window, time: number): Entry => {
     const known = kindOf(window).get(window.key)
     return known && known.ends > time ? known : { used: 0, ends: time + window.life }
   }
 
   return {
-    async add(amount: Amount, windows: readonly Window[]) {
+    add(amount: Amount, windows: readonly Window[]) {
       const time = now()
-      const found = windows.map((window) => ({ window, entry: entryOf(window, time) }))
-      const isRefused = amount > 0 && found.some(({ window, entry }) => entry.used >= window.limit)
-      return found.map(({ window, entry }) => {
+      const entries = windows.map((window) => entryOf(window, time))
+      const isFull = (window: Window, i: number) => (entries[i]?.used ?? 0) >= window.limit
+      const isRefused = amount > 0 && windows.some(isFull)
+      return windows.map((window, i) => {
+        const entry = entries[i] ?? entryOf(window, time)
         if (!isRefused && amount !== 0 && entry.used + amount >= 0) {
+          if (entry.used === 0) kindOf(window).set(window.key, entry)
           entry.used += amount
-          kindOf(window).set(window.key, entry)
         }
         return countOf(window, entry.used, entry.ends - time, isRefused)
       })

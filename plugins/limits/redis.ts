@@ -1,6 +1,6 @@
 /** Counts in Redis, which all replicas share. */
 import { Redis } from 'ioredis'
-import { type Amount, countOf, type Mark, type Store, type Window } from './types.ts'
+import { type Amount, type Count, countOf, type Mark, type Store, type Window } from './types.ts'
 import { within } from './within.ts'
 
 const PREFIX = 'resource-api:limits:'
@@ -52,6 +52,7 @@ const PROBE: Window = { key: '{probe}:probe', limit: 1_000_000_000, life: 1_000 
 
 /** A connection to a store: once it has ended, or failed, it is not used again. */
 export interface Remote extends Required<Store> {
+  add(...asked: Parameters<Store['add']>): Promise<readonly Count[]>
   onEnd(listener: (error: Error) => void): void
   close(): void
 }

@@ -1,6 +1,7 @@
 /** What of a request is counted, when it is too much, and what its reply is then told. */
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { apiError } from '../errors.ts'
+import { type Soon, soon } from '../soon.ts'
 import { type AttemptLimits, createAttempts } from './attempts.ts'
 import { addressOf, createByAddress } from './by-address.ts'
 import { type Caller, createByUser, type UserLimits, type Writes } from './by-user.ts'
@@ -47,7 +48,8 @@ export async function createLimits(app: FastifyInstance, store: Store, rules: Ru
   }
 
   /** Somebody whose credential holds. */
-  const user = async (request: FastifyRequest, caller: Caller) => admit(request, await byUser.take(caller))
+  const user = (request: FastifyRequest, caller: Caller): Soon<void> =>
+    soon(byUser.take(caller), (count) => admit(request, count))
 
   /** Somebody who shows none. */
   const stranger = async (request: FastifyRequest) => admit(request, await strangers(request, 1))

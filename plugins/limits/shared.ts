@@ -81,15 +81,13 @@ export async function createShared({ open, own, log, onChange }: SharedOptions) 
     }
   }
 
-  const add: Store['add'] = async (amount, windows, mark) => {
+  const add: Store['add'] = (amount, windows, mark) => {
     const asked = remote
     if (!asked) return own.add(amount, windows)
-    try {
-      return await within(PATIENCE, asked.add(amount, windows, mark))
-    } catch (error) {
+    return within(PATIENCE, asked.add(amount, windows, mark)).catch((error) => {
       lose(asked, error)
       return own.add(amount, windows)
-    }
+    })
   }
 
   await connect((error) => say('own', reasonOf(error)))

@@ -1,4 +1,5 @@
 /** What is counted, and where. */
+import type { Soon } from '../soon.ts'
 
 /** So many in a while, under a key. It begins with the first, and ends all at once. */
 export interface Window {
@@ -36,7 +37,7 @@ export interface Mark {
 
 export interface Store {
   /** In all the windows or, where one of them is full, in none: what is refused does not count. */
-  add(amount: Amount, windows: readonly Window[], mark?: Mark): Promise<readonly Count[]>
+  add(amount: Amount, windows: readonly Window[], mark?: Mark): Soon<readonly Count[]>
   /** Makes a mark for so many milliseconds, for the other processes; absent where there are none to see it. */
   mark?(key: string, life: number): Promise<void>
 }

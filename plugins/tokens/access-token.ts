@@ -1,7 +1,8 @@
 /** Access tokens (RFC 9068): short-lived JWTs, signed with EdDSA, read without a query. */
 import fastifyJwt from '@fastify/jwt'
 import type { FastifyInstance } from 'fastify'
-import { v7 as uuid, validate } from 'uuid'
+import { validate } from 'uuid'
+import { newId } from '../ids.ts'
 import type { SigningKey } from './signing-keys.ts'
 
 export interface AccessTokenOptions {
@@ -55,7 +56,7 @@ export async function createAccessTokens(app: FastifyInstance, options: AccessTo
 
   return {
     issue: (grant: { userId: string; sessionId: string; role: string }) => {
-      const jti = uuid()
+      const jti = newId()
       const text = app.jwt.sign({ sub: grant.userId, sid: grant.sessionId, role: grant.role, jti })
       return { id: jti, text, expiresIn: ttl }
     },

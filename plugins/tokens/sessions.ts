@@ -1,6 +1,7 @@
 /** Sessions: begun by signing in, kept by refreshing, ended by signing out, by time, or by a token used twice. */
-import { v7 as uuid } from 'uuid'
+
 import type { Connection, Database } from '../database/index.ts'
+import { newId } from '../ids.ts'
 import type { RefreshToken, RefreshTokens } from './refresh-token.ts'
 
 /** Seconds. */
@@ -77,7 +78,7 @@ export function createSessions(database: Database, tokens: RefreshTokens) {
 
   return {
     async begin(user: { id: string; role: string }, { ip, userAgent }: Origin): Promise<Grant> {
-      const token = tokens.first(uuid())
+      const token = tokens.first(newId())
       const [row] = await database.transaction(async (tx) => {
         await tx.run(PRUNE, [user.id])
         return tx.run(BEGIN, [
