@@ -1,9 +1,12 @@
 import t from 'tap'
+import { createCursors } from '../plugins/collection/cursor.ts'
+import { deriveKey } from '../src/secrets.ts'
 import { type Reply, testApp } from './helpers/app.ts'
 import { idsOf } from './helpers/lists.ts'
 import { insertRows } from './helpers/rows.ts'
 
-const { admin, database, person, adminId } = await testApp(t)
+const SECRET = 'secret-of-the-cursors-secret-of-the-cursors'
+const { admin, database, person, adminId } = await testApp(t, { APP_SECRET: SECRET })
 const { id: other, client: member } = await person('member')
 await insertRows(
   database,
@@ -170,4 +173,67 @@ t.test('each field of a sort that has the longest value still makes a cursor tha
 t.test('another secret signs other cursors', async (t) => {
   const { admin: elsewhere } = await testApp(t, { APP_SECRET: 'another-secret-another-secret-another' })
   t.ok(isRefused(await elsewhere.get(`/products?limit=3&cursor=${await cursorOf('/products?limit=3')}`)))
+})
+
+/** As a release with other places signs it; the next one has the same key. */
+const cursors = createCursors(deriveKey(SECRET, 'cursors'))
+const bindingOf = (collection: string, sort: string) =>
+  JSON.stringify([
+    collection,
+    null,
+    sort.split(',').map((name) => [name.replace('-', ''), name.startsWith('-')]),
+    [],
+    null,
+    null,
+    [],
+  ])
+
+t.test('a cursor that ends with an id still leads on where the sort needs none any more', async (t) => {
+  await person('member')
+  for (const [collection, sort] of [
+    ['users', 'email'],
+    ['users', '-email'],
+    ['users', 'email,-name'],
+    ['users', '-name,email'],
+    ['products', 'sku'],
+    ['products', '-sku'],
+    ['products', 'sku,name'],
+    ['products', 'price_amount,-sku'],
+    ['orders', 'number'],
+    ['orders', '-number'],
+    ['orders', '-number,total_amount'],
+  ] as const) {
+    const path = `/${collection}?sort=${sort}&limit=2`
+    const first = await admin.get(path)
+    const now: string = first.body.pagination.cursor
+    const binding = bindingOf(collection, sort)
+    const names = sort.replaceAll('-', '').split(',')
+    const last = first.body.data[1]
+    const places = names.map((name) => String(last[name]))
+    t.same(
+      cursors.read(now, binding),
+      places.slice(0, cursors.read(now, binding).length),
+      `${sort} as it is now`,
+    )
+    const before = await admin.get(`${path}&cursor=${cursors.write([...places, last.id], binding)}`)
+    t.equal(before.status, 200, `${path}: ${before.text}`)
+    t.ok(idsOf(before).length > 0)
+    t.same(idsOf(before), idsOf(await admin.get(`${path}&cursor=${now}`)), path)
+  }
+})
+
+t.test('one that says less than the sort needs is refused', async (t) => {
+  for (const [collection, sort, places] of [
+    ['products', 'name', ['Tea']],
+    ['products', '-created_at', ['2026-01-01 00:00:00+00']],
+    ['users', 'name', []],
+    ['products', 'sku', []],
+    ['users', 'name,email', ['Ada']],
+  ] as const) {
+    const cursor = cursors.write(places, bindingOf(collection, sort))
+    t.ok(
+      isRefused(await admin.get(`/${collection}?sort=${sort}&cursor=${cursor}`)),
+      `${collection} by ${sort}`,
+    )
+  }
 })

@@ -261,10 +261,8 @@ t.test('users', async (t) => {
         tagOf: () => '',
       }
       try {
-        await writes.update(
-          { ...write, attempt: undefined, tell },
-          { reader, members, prefix: 'data.attributes.' },
-        )
+        const sent = { reader, members, prefix: 'data.attributes.' }
+        await writes.update(write, { attempt: undefined, tell }, sent)
         return 200
       } catch (error) {
         if (!(error instanceof ApiError)) throw error

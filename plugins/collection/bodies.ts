@@ -39,11 +39,24 @@ function acceptingMember(member: TSchema, mode: Mode): TSchema {
   return kept as TSchema
 }
 
+const fillable = new WeakMap<TSchema, readonly [string, TSchema][]>()
+
+/** The members of a schema that have a default, or have members that may. */
+function fillableOf(schema: TSchema): readonly [string, TSchema][] {
+  const known = fillable.get(schema)
+  if (known) return known
+  const properties: Record<string, TSchema> = schema.properties ?? {}
+  const found = Object.entries(properties).filter(
+    ([, member]) => hasDefault(member) || isObjectSchema(member),
+  )
+  fillable.set(schema, found)
+  return found
+}
+
 /** Fills in the defaults of what is absent; `except` names members that stay absent. */
 export function fill(schema: TSchema, value: Record<string, unknown>, except: ReadonlySet<string>) {
   const filled: Record<string, unknown> = { ...value }
-  const properties: Record<string, TSchema> = schema.properties ?? {}
-  for (const [name, member] of Object.entries(properties)) {
+  for (const [name, member] of fillableOf(schema)) {
     const given = filled[name]
     if (given === undefined) {
       if (hasDefault(member) && !except.has(name)) filled[name] = member.default
@@ -113,7 +126,9 @@ export function createBodyReader({ ajv, read, input, mode, check, kept = [], ide
   const absentStays = new Set(mode === 'replace' ? kept : [])
 
   const violationsOf = (value: Record<string, unknown>, before: readonly Violation[]): Violation[] => {
-    const found = validate(value) ? [] : toViolations(validate.errors ?? [])
+    const isSound = validate(value)
+    if (isSound && before.length === 0) return check?.(value, mode) ?? []
+    const found = isSound ? [] : toViolations(validate.errors ?? [])
     const structural = distinct([...before, ...found]).map((violation) =>
       violation.code === 'UNKNOWN_FIELD' && isReadable(read, violation.field.split('.'))
         ? { ...violation, message: 'is read-only', code: 'READ_ONLY' as const }

@@ -1,6 +1,7 @@
 /** Changes that ask nothing of the row but what SQL can ask of it: one statement finds, checks and writes it. */
 import { type Actor, ruleFor } from '../access.ts'
 import type { Connection } from '../database/types.ts'
+import type { Soon } from '../soon.ts'
 import type { AnyCard, Row } from './define.ts'
 import { selectOf } from './present.ts'
 import type { Stores } from './store.ts'
@@ -29,11 +30,11 @@ export function createDirect(card: AnyCard, { updateUnseen }: Stores) {
   )
   const isPlain = !guard && !prepare && !change
 
-  return async (
+  return (
     connection: Connection,
     { id, actor, parent }: { id: string; actor: Actor; parent: string | undefined },
     members: Readonly<Record<string, unknown>>,
-  ): Promise<Row | undefined> => {
+  ): Soon<Row | undefined> => {
     const names = Object.keys(members)
     const rule = ruleFor(card.access, 'update', actor)
     const suits = isPlain && rule !== false && names.length > 0 && names.every((name) => settable.has(name))

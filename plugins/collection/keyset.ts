@@ -10,6 +10,9 @@ const isColumn = (key: SortKey): key is PgColumn => !('ascending' in key)
 const sortExpression = (key: SortKey, descending: boolean): SQLWrapper =>
   isColumn(key) ? key : descending ? key.descending : key.ascending
 
+/** The type that a column's value is read as from text. */
+export const typeOf = (column: PgColumn): string => column.getSQLType().replace(/ collate .*/i, '')
+
 const uniqueColumns = new WeakMap<ResourceTable, ReadonlySet<string>>()
 
 /** The columns that no two rows share: an order by one of them needs no other, and its index is all it takes. */
@@ -52,7 +55,7 @@ export function termsOf(card: AnyCard, sorts: readonly Sort[]): Term[] {
       descending,
       ofNull: nulls,
       prefix,
-      type: column.getSQLType().replace(/ collate .*/i, ''),
+      type: typeOf(column),
     }
   })
   const uniques = uniquesOf(card.table)

@@ -17,7 +17,13 @@ const canonical: Record<string, (text: string) => string> = {
   'bcp-47': (text) => canonicalLocale(text) ?? text,
 }
 
+/** What most texts are, and what nothing is to be done about but what a format asks. */
+const isPlain = (text: string): boolean =>
+  /^[\x20-\x7e]+$/.test(text) && !text.startsWith(' ') && !text.endsWith(' ')
+
 function normalizeText(sent: string, schema: TSchema, path: string, violations: Violation[]): string {
+  const form = canonical[schema.format]
+  if (isPlain(sent)) return form ? form(sent) : sent
   if (!sent.isWellFormed()) {
     violations.push({ field: path, message: 'must not hold a lone surrogate', code: 'INVALID_FORMAT' })
     return sent.toWellFormed()
@@ -27,7 +33,6 @@ function normalizeText(sent: string, schema: TSchema, path: string, violations: 
   if ((schema['x-multiline'] ? controlInLines : control).test(trimmed)) {
     violations.push({ field: path, message: 'must not hold control characters', code: 'INVALID_FORMAT' })
   }
-  const form = canonical[schema.format]
   return form ? form(trimmed) : trimmed
 }
 
@@ -41,12 +46,15 @@ function walk(value: unknown, schema: TSchema | undefined, path: string, violati
   const below = (segment: string | number) => (path === '' ? `${segment}` : `${path}.${segment}`)
   if (Array.isArray(value)) return value.map((item, i) => walk(item, schema.items, below(i), violations))
   if (!isObject(value)) return value
-  return Object.fromEntries(
-    Object.entries(value).map(([name, member]) => [
-      name,
-      walk(member, memberOf(schema, name), below(name), violations),
-    ]),
-  )
+  let changed: Record<string, unknown> | undefined
+  for (const name of Object.keys(value)) {
+    const member = value[name]
+    const normal = walk(member, memberOf(schema, name), below(name), violations)
+    if (normal === member) continue
+    changed ??= { ...value }
+    changed[name] = normal
+  }
+  return changed ?? value
 }
 
 /** The members as they are checked and stored, and the strings that cannot be. */

@@ -46,14 +46,14 @@ export function createOnce(database: Database, columns: ReadonlySet<string>) {
   const locked = <A, P>({ admit, act }: Steps<A, P>, prepared: P | undefined): Promise<Row> =>
     database.transaction(async (tx) => act(tx, await admit(tx, true), prepared))
 
-  const single = async <A, P>(steps: Steps<A, P>, prepared: P | undefined): Promise<Row> => {
-    try {
-      return await steps.act(database, await steps.admit(database, false), prepared)
-    } catch (error) {
-      if (!(error instanceof Outrun)) throw error
-      return locked(steps, prepared)
-    }
-  }
+  const single = <A, P>(steps: Steps<A, P>, prepared: P | undefined): Promise<Row> =>
+    steps
+      .admit(database, false)
+      .then((admitted) => steps.act(database, admitted, prepared))
+      .catch((error) => {
+        if (!(error instanceof Outrun)) throw error
+        return locked(steps, prepared)
+      })
 
   const plain = async <A, P>({ tell }: Telling, steps: Steps<A, P>): Promise<Told> => {
     const { admit, prepare, isSingle } = steps
@@ -96,9 +96,7 @@ export function createOnce(database: Database, columns: ReadonlySet<string>) {
     return (await attempt.find(database)) ?? run(await steps.prepare(seen))
   }
 
-  return async <A, P>(telling: Telling, steps: Steps<A, P>): Promise<Told> => {
-    const { attempt } = telling
-    if (!attempt) return plain(telling, steps)
+  const kept = async <A, P>(attempt: Attempt, telling: Telling, steps: Steps<A, P>): Promise<Told> => {
     const end = attempt.begin()
     if (!end) {
       await steps.admit(database, false)
@@ -112,4 +110,7 @@ export function createOnce(database: Database, columns: ReadonlySet<string>) {
       end()
     }
   }
+
+  return <A, P>(telling: Telling, steps: Steps<A, P>): Promise<Told> =>
+    telling.attempt ? kept(telling.attempt, telling, steps) : plain(telling, steps)
 }

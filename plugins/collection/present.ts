@@ -88,7 +88,9 @@ async function includeOne(
     type: related.name,
     members: membersOf(related, row, actor, undefined),
   })
-  const truncated = rows.filter((row) => (byKey.get(String(row[relation.local]))?.length ?? 0) > most)
+  const truncated = relation.many
+    ? rows.filter((row) => (byKey.get(String(row[relation.local]))?.length ?? 0) > most)
+    : []
   return {
     name,
     many: relation.many,
@@ -131,7 +133,11 @@ export async function include(
   )
   const many = found.filter((each) => each.many)
   return {
-    of: (row) => Object.fromEntries(found.map((each) => [each.name, each.of(row)])),
+    of(row) {
+      const relations: NonNullable<Entity['relations']> = {}
+      for (const each of found) relations[each.name] = each.of(row)
+      return relations
+    },
     meta: many.length > 0 ? { includes: Object.fromEntries(many.map(({ name, meta }) => [name, meta])) } : {},
     tag: found.map(({ tag }) => tag).join(';'),
   }

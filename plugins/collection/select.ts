@@ -3,9 +3,11 @@ import { and, asc, desc, eq, getTableColumns, getTableName, gte, lt, or, type SQ
 import { type PgColumn, PgDialect, QueryBuilder } from 'drizzle-orm/pg-core'
 import { type Actor, CALLER, membersOf, type Rule, ruleText } from '../access.ts'
 import type { Connection } from '../database/types.ts'
+import { invalidCursor } from './cursor.ts'
 import type { AnyCard, Relation, Row } from './define.ts'
 import { patternsOf } from './fold.ts'
 import { after, positionOf, positionValues, termsOf } from './keyset.ts'
+import { isOneOf, leadOf } from './lead.ts'
 import { DEFAULT_LIMIT } from './parameters.ts'
 import type { ListQuery, Sort } from './query.ts'
 import { createStatements, run, type Values, value } from './statements.ts'
@@ -13,15 +15,24 @@ import { createStatements, run, type Values, value } from './statements.ts'
 const build = new QueryBuilder()
 const dialect = new PgDialect()
 
+/** How it is said that a column has a value. */
+type Equality = (column: PgColumn, wanted: unknown) => SQL
+
+const wantedOf = (wanted: string | typeof CALLER) => (wanted === CALLER ? value('caller') : wanted)
+
 /** A rule as a condition on rows, whose `caller` is a value; undefined where it lets all through. */
-export function ruleCondition(columns: Record<string, PgColumn>, rule: Rule): SQL | undefined {
+export function ruleCondition(
+  columns: Record<string, PgColumn>,
+  rule: Rule,
+  equals: Equality = eq,
+): SQL | undefined {
   if (rule === true) return undefined
   if (rule === false) return sql`false`
   return or(
     ...rule.map((condition) =>
       and(
         ...Object.entries(condition).map(([member, wanted]) =>
-          eq(columnOf(columns, member), wanted === CALLER ? value('caller') : wanted),
+          equals(columnOf(columns, member), wantedOf(wanted)),
         ),
       ),
     ),
@@ -93,14 +104,25 @@ export function createSelect(card: AnyCard) {
       query.words.length,
     ].join('|')
 
-  const conditions = (query: ListQuery, rule: Rule, parent: boolean): (SQL | undefined)[] => [
+  const conditions = (
+    query: ListQuery,
+    rule: Rule,
+    parent: boolean,
+    equals: Equality = eq,
+  ): (SQL | undefined)[] => [
     parent && card.parent ? eq(columnOf(columns, card.parent.member), value('parent')) : undefined,
-    ...Object.keys(query.filters).map((name) => eq(columnOf(columns, name), value(`filter_${name}`))),
+    ...Object.keys(query.filters).map((name) => equals(columnOf(columns, name), value(`filter_${name}`))),
     query.createdAfter === undefined ? undefined : gte(card.table.created_at, value('after')),
     query.createdBefore === undefined ? undefined : lt(card.table.created_at, value('before')),
     ...query.words.map((_, i) => sql`${columnOf(columns, 'search')} like ${value(`word${i}`)}`),
-    ruleCondition(columns, rule),
+    ruleCondition(columns, rule, equals),
   ]
+
+  /** The columns in which all rows of a list are alike. A rule of several conditions leaves it open which they meet. */
+  const alike = (query: ListQuery, rule: Rule): PgColumn[] => {
+    const members = typeof rule !== 'boolean' && rule.length === 1 ? membersOf(rule) : []
+    return [...Object.keys(query.filters), ...members].map((name) => columnOf(columns, name))
+  }
 
   const valuesOf = (query: ListQuery, actor: Actor, parent: string | undefined): Values => ({
     caller: actor.userId,
@@ -111,7 +133,7 @@ export function createSelect(card: AnyCard) {
     ...Object.fromEntries(patternsOf(query.words).map((pattern, i) => [`word${i}`, pattern])),
   })
 
-  /** The statement for a page. */
+  /** The statement for a page, and how many values say where it begins. */
   const makePage = (query: ListQuery, scope: Scope) => {
     const { rule, parent, position } = scope
     const terms = termsOf(card, query.sorts)
@@ -128,18 +150,28 @@ export function createSelect(card: AnyCard) {
       query.page === undefined ? '' : 'p',
       isUsual ? 'u' : '',
     ].join('|')
-    return statement(key, () => {
+    const found = statement(key, () => {
+      // Under a parent each index begins with that.
+      const lead = parent === undefined ? leadOf(card.table, alike(query, rule), terms) : undefined
+      const [first] = terms
+      const order = lead && first ? [{ ...first, expression: lead }, ...terms] : terms
       const ordered = build
         .select(selection(query.fields, [...query.sorts.map(({ name }) => name), ...localsOf(query.include)]))
         .from(card.table)
-        .where(and(...conditions(query, rule, parent !== undefined), position ? after(terms) : undefined))
+        .where(
+          and(
+            ...conditions(query, rule, parent !== undefined, lead ? isOneOf : eq),
+            position ? after(terms) : undefined,
+          ),
+        )
         .orderBy(
-          ...terms.map(({ expression, descending }) => (descending ? desc(expression) : asc(expression))),
+          ...order.map(({ expression, descending }) => (descending ? desc(expression) : asc(expression))),
         )
       const limit = isUsual ? sql.raw(String(DEFAULT_LIMIT + 1)) : value('limit')
       const offset = query.page === undefined ? sql`` : sql` offset ${value('offset')}`
       return { toSQL: () => dialect.sqlToQuery(sql`${ordered.getSQL()} limit ${limit}${offset}`) }
     })
+    return { found, places: terms.length }
   }
 
   /** Queries are read once for each text: what is asked the same way again need not be put together again. */
@@ -182,10 +214,14 @@ export function createSelect(card: AnyCard) {
       ...(card.parent ? [card.parent.member] : []),
     ],
 
-    /** One row more than a page, to tell whether there is another. */
+    /**
+     * One row more than a page, to tell whether there is another.
+     * @throws ApiError 400 INVALID_CURSOR for a position that another release wrote, and that says too little here
+     */
     async page(connection: Connection, query: ListQuery, scope: Scope): Promise<Row[]> {
       const { actor, parent, position } = scope
-      const found = pageOf(query, scope)
+      const { found, places } = pageOf(query, scope)
+      if (position && position.length < places) throw invalidCursor()
       const values = {
         ...valuesOf(query, actor, parent),
         ...positionValues(position),

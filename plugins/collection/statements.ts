@@ -41,12 +41,13 @@ export function createStatements() {
   }
 }
 
-export const run = async (
+export const run = (
   connection: Connection,
   { text, params }: Statement,
   values: Values,
   options?: RunOptions,
-) => (await connection.run(text, params.map((read) => read(values)) as Param[], options)) as Row[]
+): Promise<Row[]> =>
+  connection.run(text, params.map((read) => read(values)) as Param[], options) as Promise<Row[]>
 
 /** Where a value of that name goes. */
 export const value = (name: string) => sql.placeholder(name)

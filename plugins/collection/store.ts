@@ -63,6 +63,8 @@ export function same(a: unknown, b: unknown): boolean {
   )
 }
 
+const QUICK = { quick: true }
+
 const UNIQUE = '23505'
 const FOREIGN_KEY = '23503'
 
@@ -118,27 +120,36 @@ export function createStores(card: AnyCard) {
   const statement = createStatements()
 
   /** Runs a statement that is made once for each set of columns, whatever their values. */
-  const write = async (
+  const write = (
     connection: Connection,
     key: string,
     values: Values,
     make: () => { toSQL(): { sql: string; params: unknown[] } },
-  ): Promise<Row | undefined> => {
-    try {
-      const [row] = await run(connection, statement(key, make), values, { quick: true })
-      return row
-    } catch (error) {
-      throw told(error)
-    }
-  }
+  ): Promise<Row | undefined> =>
+    run(connection, statement(key, make), values, QUICK).then(
+      ([row]) => row,
+      (error) => {
+        throw told(error)
+      },
+    )
 
   const searched = (row: Readonly<Record<string, unknown>>) =>
-    'search' in columns ? { search: searchText(row, card.search) } : {}
+    'search' in columns ? { search: searchText(row, card.search) } : undefined
 
-  /** What goes into columns, and their names in one order. */
-  const columnar = (values: Readonly<Record<string, unknown>>) => {
-    const entries = Object.entries(values).filter(([name, value]) => name in columns && value !== undefined)
-    return { names: entries.map(([name]) => name).sort(), values: Object.fromEntries(entries) }
+  const columnNames = Object.keys(columns).sort()
+
+  /** The columns that values go into, in one order. */
+  const namesOf = (values: Values) => columnNames.filter((name) => values[name] !== undefined)
+
+  /** A number for each set of columns: two to the power of each one's place. */
+  const shapeOf = (values: Values): number => {
+    let shape = 0
+    let place = 1
+    for (const name of columnNames) {
+      if (values[name] !== undefined) shape += place
+      place *= 2
+    }
+    return shape
   }
 
   const placeholders = (names: readonly string[]) =>
@@ -167,9 +178,11 @@ export function createStores(card: AnyCard) {
     connection,
 
     async insert(sent) {
-      const { names, values } = columnar({ ...sent, ...searched(sent) })
-      const row = await write(connection, `insert|${names.join()}`, values, () =>
-        new PgInsertBuilder(card.table, session, dialect).values(placeholders(names)).returning(returning),
+      const values: Values = { ...sent, ...searched(sent) }
+      const row = await write(connection, `insert|${shapeOf(values)}`, values, () =>
+        new PgInsertBuilder(card.table, session, dialect)
+          .values(placeholders(namesOf(values)))
+          .returning(returning),
       )
       if (!row) throw new Error('An insert returned no row')
       return row
@@ -185,13 +198,13 @@ export function createStores(card: AnyCard) {
         ),
       )
       if (Object.keys(changed).length === 0) return current
-      const search = card.search.some((name) => name in changed) ? searched({ ...current, ...changed }) : {}
-      const { names, values } = columnar({ ...changed, ...search })
+      const isFound = card.search.some((name) => name in changed)
+      const values: Values = { ...changed, ...(isFound && searched({ ...current, ...changed })) }
       const row = await write(
         connection,
-        `update|${names.join()}`,
+        `update|${shapeOf(values)}`,
         { ...values, ...currentOf(current) },
-        () => updateOf(names, unchanged),
+        () => updateOf(namesOf(values), unchanged),
       )
       if (!row) throw new Outrun()
       return row
@@ -206,9 +219,8 @@ export function createStores(card: AnyCard) {
 
   /** Changes a row that was not read, if it is one of those meant and these values make a difference to it. */
   const updateUnseen = (connection: Connection, { id, parent, rule, actor }: Unseen, values: Values) => {
-    const names = Object.keys(values).sort()
     const isAnother = () =>
-      or(...names.map((name) => sql`${columnOf(columns, name)} is distinct from ${value(name)}`))
+      or(...namesOf(values).map((name) => sql`${columnOf(columns, name)} is distinct from ${value(name)}`))
     const isMeant = () =>
       and(
         eq(card.table.id, value(CURRENT.id)),
@@ -218,9 +230,9 @@ export function createStores(card: AnyCard) {
       )
     return write(
       connection,
-      `unseen|${actor.role}|${names.join()}`,
+      `unseen|${actor.role}|${shapeOf(values)}`,
       { ...values, [CURRENT.id]: id, [CURRENT.parent]: parent, caller: actor.userId },
-      () => updateOf(names, isMeant()),
+      () => updateOf(namesOf(values), isMeant()),
     )
   }
 

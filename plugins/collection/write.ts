@@ -1,5 +1,5 @@
 /** Writes: the row found and locked, its access, its preconditions, then the card's action; all in one transaction. */
-import { type Actor, allows, ruleFor, type Verb } from '../access.ts'
+import { type Actor, allows, type Rule, ruleFor, type Verb } from '../access.ts'
 import type { Precondition } from '../conditional.ts'
 import type { Connection, Database } from '../database/types.ts'
 import { apiError, invalidBody, withPrefix } from '../errors.ts'
@@ -59,8 +59,8 @@ export function createWrites(card: AnyCard, database: Database, refusal: () => E
     precondition.check({ revision: row.revision, updated_at: String(row.updated_at) }, tagOf(row))
 
   /** A new row that the caller may not make: whose parent is unknown is 404 first. */
-  const admitNew = async (values: Row, { actor, parent }: Write) => {
-    if (allows(ruleFor(card.access, 'create', actor), values, actor)) return
+  const admitNew = async (rule: Rule, values: Row, { actor, parent }: Write) => {
+    if (allows(rule, values, actor)) return
     if (!card.parent || parent === undefined) throw apiError('FORBIDDEN')
     const found = await selectOf(card.parent.to()).one(database, parent, { fields: ['id'] })
     throw found ? refusal() : apiError('RESOURCE_NOT_FOUND')
@@ -118,17 +118,16 @@ export function createWrites(card: AnyCard, database: Database, refusal: () => E
   }
 
   /** An error that names members, told with the path that the client sent them under. */
-  const prefixed = async <T>(prefix: string, work: () => Promise<T>): Promise<T> => {
-    try {
-      return await work()
-    } catch (error) {
-      throw withPrefix(error, prefix)
-    }
-  }
+  const prefixed = <T>(prefix: string, work: () => Promise<T>): Promise<T> =>
+    prefix === ''
+      ? work()
+      : work().catch((error) => {
+          throw withPrefix(error, prefix)
+        })
 
-  const change = (verb: 'replace' | 'update') => (write: Write & Telling, sent: Sent) => {
+  const change = (verb: 'replace' | 'update') => {
     const { prepare, change: action } = card.actions ?? {}
-    const steps = {
+    const stepsOf = (write: Write, sent: Sent) => ({
       isSingle: !action,
       admit: async (connection: Connection, lock: boolean) =>
         admit(await look(connection, write.id, lock ? 'no key update' : undefined), write, verb),
@@ -147,28 +146,30 @@ export function createWrites(card: AnyCard, database: Database, refusal: () => E
           ? action(store(tx), current, { ...change, next }, write.actor)
           : store(tx).update(current, next)
       },
-    }
-    return prefixed(sent.prefix, async () => {
-      // Asked of nothing but the row's values, most changes need no look at it; where one is needed after all, it tells why.
-      const isPlain = verb === 'update' && !write.attempt && write.precondition.isNone
-      const row = isPlain ? await direct(database, write, sent.members) : undefined
-      return row ? write.tell(row) : once(write, steps)
     })
+    return (write: Write, telling: Telling, sent: Sent): Promise<Told> =>
+      prefixed(sent.prefix, async () => {
+        // Asked of nothing but the row's values, most changes need no look at it; where one is needed after all, it tells why.
+        const isPlain = verb === 'update' && !telling.attempt && write.precondition.isNone
+        const row = isPlain && (await direct(database, write, sent.members))
+        return row ? telling.tell(row) : once(telling, stepsOf(write, sent))
+      })
   }
 
   return {
-    create: (write: Write & Telling, { members, prefix }: Omit<Sent, 'reader'>): Promise<Told> =>
+    create: (write: Write, telling: Telling, { members, prefix }: Omit<Sent, 'reader'>): Promise<Told> =>
       prefixed(prefix, async () => {
-        const parent = card.parent ? { [card.parent.member]: write.parent } : {}
-        const values = { ...card.defaults?.(write.actor), ...members, ...parent, id: write.id }
-        await admitNew({ ...values, revision: 1 }, write)
+        const values: Row = { ...card.defaults?.(write.actor), ...members, id: write.id, revision: 1 }
+        if (card.parent) values[card.parent.member] = write.parent
+        const rule = ruleFor(card.access, 'create', write.actor)
+        if (rule !== true) await admitNew(rule, values, write)
         const { prepare, create: action } = card.actions ?? {}
-        return once(write, {
+        return once(telling, {
           isSingle: !action,
           admit: async () => undefined,
           prepare: prepare && (() => prepare(members, write.actor, write.tools())),
           act: async (tx, _admitted, prepared) => {
-            const complete = { ...values, ...prepared?.columns }
+            const complete = prepared ? { ...values, ...prepared.columns } : values
             return action ? action(store(tx), write.id, complete, write.actor) : store(tx).insert(complete)
           },
         })

@@ -2,7 +2,10 @@
 import type { TObject, TSchema } from '@sinclair/typebox'
 import type { Violation } from '../../schemas/error.ts'
 
-/** A resource as a collection hands it over: its members as they stand on the wire, and what was included. */
+/**
+ * A resource as a collection hands it over: its members as they stand on the wire, and what was included. The members
+ * are made for this one reply: who writes it may add to them.
+ */
 export interface Entity {
   type: string
   members: { id: string } & Record<string, unknown>

@@ -5,8 +5,9 @@ import { envelopes, relationSchemas, selectable } from './schema.ts'
 import type { Entity, Representation, Shape } from './types.ts'
 import { meta, writeRelations } from './write.ts'
 
-const write = (entity: Entity): Record<string, unknown> =>
-  entity.relations ? { ...entity.members, ...writeRelations(entity.relations, write) } : entity.members
+// Not copied: an object that is, is read ten times as slowly when it is put into text.
+const write = ({ members, relations }: Entity): Record<string, unknown> =>
+  relations ? writeRelations(members, relations, write) : members
 
 const resource = (shape: Shape): TSchema => selectable(shape, relationSchemas(shape, resource))
 

@@ -18,7 +18,7 @@ const write = ({ type, members, relations }: Entity): Typed => ({
   id: members.id,
   type,
   attributes: members,
-  ...(relations ? { relationships: writeRelations(relations, write) } : {}),
+  ...(relations ? { relationships: writeRelations({}, relations, write) } : {}),
 })
 
 const withoutId = (members: TObject): TObject => {

@@ -20,14 +20,15 @@ export const meta = (values: Meta) => ({ timestamp: timestamp(), ...values })
 
 const isMany = (related: readonly Entity[] | Entity): related is readonly Entity[] => Array.isArray(related)
 
-/** The included relations by name, each resource of them written by `write`. */
-export const writeRelations = (
+/** Puts the included relations into an object by their names, each resource of them written by `write`. */
+export function writeRelations(
+  into: Record<string, unknown>,
   relations: NonNullable<Entity['relations']>,
   write: (entity: Entity) => unknown,
-): Record<string, unknown> =>
-  Object.fromEntries(
-    Object.entries(relations).map(([name, related]) => [
-      name,
-      related === null ? null : isMany(related) ? related.map(write) : write(related),
-    ]),
-  )
+): Record<string, unknown> {
+  for (const name of Object.keys(relations)) {
+    const related = relations[name] ?? null
+    into[name] = related === null ? null : isMany(related) ? related.map(write) : write(related)
+  }
+  return into
+}

@@ -91,8 +91,9 @@ export function createReads(card: AnyCard, app: FastifyInstance, options: Collec
     const address = addressOf(request, publicUrl)
     const links = linksOf(address, addressing.of(request.raw).query, pagination, query.limit)
     // A version that ends has a link of its own.
-    const before = reply.getHeader('Link')
-    reply.headers({ ETag: tag, 'Cache-Control': CACHE_CONTROL, Link: before ? `${before}, ${links}` : links })
+    const before = reply.getHeader('link')
+    reply.header('etag', tag).header('cache-control', CACHE_CONTROL)
+    reply.header('link', before ? `${before}, ${links}` : links)
     if (isFresh(request, tag, undefined)) return notModified(reply)
     const entities = rows.map((row) => telling.entity(row, actor, query.fields, included))
     return representation.many(entities, pagination, included.meta)
@@ -118,8 +119,8 @@ export function createReads(card: AnyCard, app: FastifyInstance, options: Collec
 
     const tag = strongTag(row.revision, telling.shape(request, fields, included))
     const updatedAt = names.length === 0 ? toTimestamp(String(row.updated_at)) : undefined
-    reply.headers({ ETag: tag, 'Cache-Control': CACHE_CONTROL })
-    if (updatedAt !== undefined) reply.header('Last-Modified', lastModified(updatedAt))
+    reply.header('etag', tag).header('cache-control', CACHE_CONTROL)
+    if (updatedAt !== undefined) reply.header('last-modified', lastModified(updatedAt))
     if (isFresh(request, tag, updatedAt)) return notModified(reply)
     return representation.one(telling.entity(row, actor, fields, included), included.meta)
   }

@@ -87,17 +87,24 @@ export function createTelling(card: AnyCard, representation: Representation) {
     return [schemaTag, representation.version, vendor, fields?.join() ?? '*', included.tag].join('|')
   }
 
+  /** What nearly all ask for, whole and with nothing included, for each media type. */
+  const plain = new Map<boolean, string>()
+  const plainShape = (request: FastifyRequest) => {
+    const { vendor } = request.server.addressing.of(request.raw)
+    const known = plain.get(vendor) ?? shape(request, undefined)
+    plain.set(vendor, known)
+    return known
+  }
+
   return {
-    shape,
+    shape: (request: FastifyRequest, fields: readonly string[] | undefined, included: Included) =>
+      fields === undefined && included.tag === '' ? plainShape(request) : shape(request, fields, included),
     /** The tag of a row as a write is answered: whole, with nothing included. */
-    plainTag: (request: FastifyRequest, row: Row) => strongTag(row.revision, shape(request, undefined)),
+    plainTag: (request: FastifyRequest, row: Row) => strongTag(row.revision, plainShape(request)),
     entity(row: Row, actor: Actor, fields?: readonly string[], included?: Included): Entity {
+      const members = membersOf(card, row, actor, fields)
       const relations = included?.of(row)
-      return {
-        type: card.name,
-        members: membersOf(card, row, actor, fields),
-        ...(relations ? { relations } : {}),
-      }
+      return relations ? { type: card.name, members, relations } : { type: card.name, members }
     },
   }
 }

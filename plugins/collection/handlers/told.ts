@@ -9,12 +9,18 @@ type Telling = ReturnType<typeof createTelling>
 
 /** Words the reply for a row that was written. */
 export function createTell(telling: Telling, representation: Representation) {
-  return (request: FastifyRequest, reply: FastifyReply, status: 200 | 201, row: Row): Told => {
+  return (
+    request: FastifyRequest,
+    reply: FastifyReply,
+    status: 200 | 201,
+    row: Row,
+    location: string | null,
+  ): Told => {
     const serialize = reply.getSerializationFunction(String(status), 'application/json')
     if (!serialize) throw new Error(`Nothing is said of replies with ${status}`)
     return {
       status,
-      location: null,
+      location,
       etag: telling.plainTag(request, row),
       body: serialize(representation.one(telling.entity(row, actorOf(request)), {})),
     }
@@ -23,9 +29,10 @@ export function createTell(telling: Telling, representation: Representation) {
 
 /** The text for Fastify to send, with all that stands beside it. */
 export function answer(reply: FastifyReply, { status, location, etag, body, replayed }: Told): string {
-  reply.code(status).headers({ ETag: etag, 'Cache-Control': 'no-store' })
-  if (location !== null) reply.header('Location', location)
-  if (replayed) reply.header('Idempotency-Replayed', 'true')
-  reply.type('application/json; charset=utf-8')
+  // In small letters: others Fastify would have to make small for each reply.
+  reply.code(status).header('etag', etag).header('cache-control', 'no-store')
+  if (location !== null) reply.header('location', location)
+  if (replayed) reply.header('idempotency-replayed', 'true')
+  reply.header('content-type', 'application/json; charset=utf-8')
   return body
 }

@@ -1,11 +1,11 @@
 /** Create, replace, update, remove: the body and the query read in the contract's order, then the write in its transaction. */
 import type { Ajv } from 'ajv'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
-import { v7 as uuid } from 'uuid'
 import type { Actor } from '../../access.ts'
 import { readPrecondition } from '../../conditional.ts'
 import { isAwaited } from '../../deadline.ts'
 import { ApiError, invalidBody } from '../../errors.ts'
+import { newId } from '../../ids.ts'
 import { isObject, readObject } from '../../representation/body.ts'
 import type { ReadBody } from '../../representation/types.ts'
 import { type BodyReader, createBodyReader, type Mode } from '../bodies.ts'
@@ -43,6 +43,7 @@ function readMembers(
 function withoutWithheld(card: AnyCard, actor: Actor, read: ReadBody): ReadBody {
   const { members, prefix } = read
   const refused = isObject(members) ? (card.withheld?.(actor) ?? []).filter((name) => name in members) : []
+  if (refused.length === 0) return read
   const violations = refused.map((name) => ({
     field: `${prefix}${name}`,
     message: 'is read-only',
@@ -80,11 +81,12 @@ export function createWriteHandlers(
   const writeOf = (
     request: FastifyRequest,
     reply: FastifyReply,
-    place: Place,
+    { id, parent }: Place,
     actor: Actor,
     required: boolean,
   ): Write => ({
-    ...place,
+    id,
+    parent,
     actor,
     precondition: readPrecondition(request, required),
     tools: () => ({
@@ -115,15 +117,13 @@ export function createWriteHandlers(
     const members = readMembers(readers.create, withoutWithheld(card, actor, read))
     places.ensureIds(parent)
     const { form } = addressing.of(request.raw)
-    const write = {
-      ...writeOf(request, reply, { id: uuid(), parent }, actor, false),
+    const write = writeOf(request, reply, { id: newId(), parent }, actor, false)
+    const telling = {
       attempt,
-      tell: (row: Row) => ({
-        ...tell(request, reply, 201, row),
-        location: `${publicUrl ?? ''}${form}${places.path(parent)}/${row.id}`,
-      }),
+      tell: (row: Row) =>
+        tell(request, reply, 201, row, `${publicUrl ?? ''}${form}${places.path(parent)}/${row.id}`),
     }
-    return answer(reply, await writes.create(write, { members, prefix: read.prefix }))
+    return answer(reply, await writes.create(write, telling, { members, prefix: read.prefix }))
   }
 
   const change = (verb: 'replace' | 'update') => async (request: FastifyRequest, reply: FastifyReply) => {
@@ -137,12 +137,9 @@ export function createWriteHandlers(
     const reader = readers[verb]
     const members = readMembers(reader, read, known)
     places.ensureIds(place.id, place.parent)
-    const write = {
-      ...writeOf(request, reply, place, actor, options.requireIfMatch),
-      attempt,
-      tell: (row: Row) => tell(request, reply, 200, row),
-    }
-    return answer(reply, await writes[verb](write, { reader, members, prefix: read.prefix }))
+    const write = writeOf(request, reply, place, actor, options.requireIfMatch)
+    const telling = { attempt, tell: (row: Row) => tell(request, reply, 200, row, null) }
+    return answer(reply, await writes[verb](write, telling, { reader, members, prefix: read.prefix }))
   }
 
   const remove = async (request: FastifyRequest, reply: FastifyReply) => {
