@@ -1,21 +1,22 @@
 /** The OpenAPI documents, one for each version, written by the routes themselves; and the page that shows them. */
-import swagger from '@fastify/swagger'
 import type { FastifyInstance, FastifySchema } from 'fastify'
 import fp from 'fastify-plugin'
 import { createFinisher } from './docs/finish.ts'
 import { guideOf } from './docs/guide.ts'
 import type { Json } from './docs/hoist.ts'
+import { once } from './docs/once.ts'
 import page from './docs/page.ts'
 import { failure, isEarly } from './docs/replies.ts'
+import { routesOf, securitySchemes, tell } from './docs/swagger.ts'
 import unchanging from './docs/unchanging.ts'
 import type { Version } from './version.ts'
 
 declare module 'fastify' {
   interface FastifyInstance {
-    /** The OpenAPI documents by version, as they are sent; complete once the app is ready. */
-    documents: Map<number, string>
+    /** The OpenAPI documents by version, as they are sent; to be asked once the app is ready. */
+    documents: Map<number, () => Promise<string>>
     /** What stands outside every version, as @fastify/swagger tells it. */
-    unversioned(): object
+    unversioned(): Promise<Json>
   }
   interface FastifySchema {
     /** For the documents: the statuses that the operation may fail with. Their replies are written by `errors.ts`. */
@@ -29,25 +30,9 @@ export interface DocumentOptions {
   publicUrl: string | undefined
   /** What the operations are grouped by. */
   tags: readonly { name: string; description: string }[]
+  /** Whether it is written when the app is ready: what cannot be told then stops the start. Else, when it is asked for. */
+  early: boolean
 }
-
-const securitySchemes = {
-  apiKey: {
-    type: 'apiKey',
-    in: 'header',
-    name: 'X-API-Key',
-    description:
-      'A key of a user, which may do what its scopes allow. With a Bearer token, `POST /api-keys` makes one.',
-  },
-  bearer: {
-    type: 'http',
-    scheme: 'bearer',
-    bearerFormat: 'JWT',
-    description:
-      'An access token: `POST /tokens` with an e-mail address and a password gives one, as `access_token`. ' +
-      'It holds for `expires_in` seconds; `POST /tokens` with the `refresh_token` gives the next.',
-  },
-} as const
 
 /** With the replies of the failures that an operation declares, which Fastify itself need not know. */
 const withFailures = (
@@ -69,24 +54,21 @@ const health = {
 
 /** In a version's scope, before its routes: its document. What is no version's own stands in each of them. */
 export const document = fp(
-  async (app: FastifyInstance, { version, release, publicUrl, tags }: DocumentOptions) => {
+  async (app: FastifyInstance, { version, release, publicUrl, tags, early }: DocumentOptions) => {
     const { representation, deprecated } = version
     const ended = deprecated ? [410] : []
-    await app.register(swagger, {
-      openapi: { openapi: '3.1.0', components: { securitySchemes } },
-      transform: ({ schema, url }) => ({
-        schema: withFailures(schema, ended, (status) =>
-          failure(status, isEarly(status) ? undefined : representation),
-        ),
-        url,
-      }),
-    })
+    const routes = routesOf(app)
 
-    const write = (): Json => {
+    const write = async (): Promise<Json> => {
       const finisher = createFinisher()
       const vendorType = `application/vnd.api+json;version=${representation.version}`
-      const own = finisher.paths({ ...app.swagger() }, { vendorType, deprecated: deprecated !== undefined })
-      const shared = finisher.paths({ ...app.unversioned() }, { vendorType: undefined, deprecated: false })
+      const told = await tell(routes, (schema) =>
+        withFailures(schema, ended, (status) =>
+          failure(status, isEarly(status) ? undefined : representation),
+        ),
+      )
+      const own = finisher.paths(told, { vendorType, deprecated: deprecated !== undefined })
+      const shared = finisher.paths(await app.unversioned(), { vendorType: undefined, deprecated: false })
       return {
         openapi: '3.1.0',
         info: {
@@ -102,10 +84,9 @@ export const document = fp(
         components: { ...finisher.components(), securitySchemes },
       }
     }
-    // When the app is ready rather than when it is asked for: what cannot be told must stop the start.
-    app.addHook('onReady', async () => {
-      app.documents.set(representation.version, JSON.stringify(write()))
-    })
+    const text = once(async () => JSON.stringify(await write()))
+    app.documents.set(representation.version, text)
+    if (early) app.addHook('onReady', async () => void (await text()))
   },
   { name: 'document', dependencies: ['docs'] },
 )
@@ -117,24 +98,23 @@ export interface DocsOptions {
 
 async function docs(app: FastifyInstance, { versions, publicUrl }: DocsOptions) {
   app.decorate('documents', new Map())
-  await app.register(swagger, {
-    decorator: 'unversioned',
-    openapi: { openapi: '3.1.0' },
-    transform: ({ schema, url }) => ({
-      schema: url.startsWith('/api/')
-        ? { hide: true }
-        : withFailures(schema, [], (status) => failure(status)),
-      url,
-    }),
-  })
+  const routes = routesOf(app)
+  const unversioned = once(() =>
+    tell(
+      routes.filter(({ url }) => !url.startsWith('/api/')),
+      (schema) => withFailures(schema, [], (status) => failure(status)),
+    ),
+  )
+  app.decorate('unversioned', unversioned)
 
   const numbers = versions.map(({ representation }) => representation.version)
   await app.register(async function openapi(scope) {
     await scope.register(unchanging)
     for (const version of numbers) {
-      scope.get(`/openapi/v${version}.json`, (_request, reply) =>
-        reply.type('application/json; charset=utf-8').send(app.documents.get(version)),
-      )
+      scope.get(`/openapi/v${version}.json`, async (_request, reply) => {
+        const document = await app.documents.get(version)?.()
+        return reply.type('application/json; charset=utf-8').send(document)
+      })
     }
   })
   await app.register(page, { versions: numbers, publicUrl })

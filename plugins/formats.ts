@@ -70,6 +70,8 @@ export function createAjv(): Ajv {
     removeAdditional: false,
     strict: true,
     strictTypes: false,
+    // V8 does as well by itself, and a start would spend a tenth of its time on it.
+    code: { optimize: false },
     formats,
     keywords: ['x-trim', 'x-multiline', uniqueBy],
   })

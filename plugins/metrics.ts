@@ -1,15 +1,11 @@
-/** What monitoring reads: `/metrics`, on a port of its own, or behind a token; where neither is set, nothing is counted. */
+/** What monitoring reads: `/metrics`, on a port of its own, or behind a token; where neither is set, nothing is counted, or loaded. */
 import { createHash, timingSafeEqual } from 'node:crypto'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
 import Negotiator from 'negotiator'
 import type { Registry } from 'prom-client'
 import { apiError } from './errors.ts'
-import { watchEvents } from './metrics/events.ts'
-import { createRegistry, OPENMETRICS, PROMETHEUS, toOpenMetrics } from './metrics/registry.ts'
-import { watchRequests } from './metrics/requests.ts'
 import { createScrapeServer } from './metrics/scrape-server.ts'
-import { watchState } from './metrics/state.ts'
 
 export interface CountingOptions {
   /** Whether anybody will read it: what nobody reads is not counted. */
@@ -55,9 +51,17 @@ const unauthorized = () =>
 /** Before whatever may refuse a request, so that refusals are counted. */
 export const counting = fp(
   async (app: FastifyInstance, { wanted, release }: CountingOptions) => {
-    const registry = wanted ? createRegistry(release) : undefined
+    if (!wanted) {
+      app.decorate('metrics', undefined)
+      return
+    }
+    const [{ createRegistry }, { watchRequests }, { watchEvents }] = await Promise.all([
+      import('./metrics/registry.ts'),
+      import('./metrics/requests.ts'),
+      import('./metrics/events.ts'),
+    ])
+    const registry = createRegistry(release)
     app.decorate('metrics', registry)
-    if (!registry) return
     watchRequests(app, registry)
     const unwatch = watchEvents(registry)
     app.addHook('onClose', async () => unwatch())
@@ -71,6 +75,10 @@ async function metrics(app: FastifyInstance, { port, host, token }: MetricsOptio
     app.decorate('listenMetrics', async () => undefined)
     return
   }
+  const [{ OPENMETRICS, PROMETHEUS, toOpenMetrics }, { watchState }] = await Promise.all([
+    import('./metrics/registry.ts'),
+    import('./metrics/state.ts'),
+  ])
   watchState(app, registry)
 
   const send = async (request: FastifyRequest, reply: FastifyReply) => {

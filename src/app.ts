@@ -31,8 +31,8 @@ import { tokens as tokenRoutes, tokensTag } from '../plugins/resources/tokens.ts
 import { userProfilesCard } from '../plugins/resources/user-profiles.ts'
 import { usersCard } from '../plugins/resources/users.ts'
 import securityHeaders from '../plugins/security-headers.ts'
+import { buildSerializer } from '../plugins/serializers.ts'
 import shutdown from '../plugins/shutdown.ts'
-import { createProvider } from '../plugins/tokens/provider.ts'
 import tokens from '../plugins/tokens.ts'
 import tracing, { openTracing } from '../plugins/tracing.ts'
 import transport from '../plugins/transport.ts'
@@ -88,8 +88,9 @@ async function open(config: Config): Promise<Database> {
 }
 
 /** The identity provider, where one is named. */
-function providerOf({ AUTH_JWKS_URL: jwksUrl, AUTH_ISSUER: issuer, AUTH_AUDIENCE: audience }: Config) {
+async function providerOf({ AUTH_JWKS_URL: jwksUrl, AUTH_ISSUER: issuer, AUTH_AUDIENCE: audience }: Config) {
   if (jwksUrl === undefined || issuer === undefined || audience === undefined) return undefined
+  const { createProvider } = await import('../plugins/tokens/provider.ts')
   return createProvider({ jwksUrl, issuer, audience })
 }
 
@@ -117,7 +118,7 @@ export async function buildApp(config: Config, parts: Parts = {}): Promise<Fasti
   const served = [...lagging, ...credentialCards]
   const addresses = createAddressing(all, config.DEFAULT_API_VERSION)
   const wire = createWire(addresses.fallback)
-  const provider = providerOf(config)
+  const provider = await providerOf(config)
   await firstAdmin(config, opened)
 
   const app = Fastify({
@@ -132,6 +133,7 @@ export async function buildApp(config: Config, parts: Parts = {}): Promise<Fasti
     frameworkErrors,
     routerOptions: { ignoreTrailingSlash: true, maxParamLength: 16_384 },
     serializerOpts: serializerOptions,
+    schemaController: { compilersFactory: { buildSerializer } },
   })
   app.decorate('addressing', addresses)
 
@@ -212,6 +214,8 @@ export async function buildApp(config: Config, parts: Parts = {}): Promise<Fasti
           release,
           publicUrl: config.PUBLIC_URL,
           tags: [...served, tokensTag],
+          // In production a build is run that was tested, and most who start it never ask.
+          early: config.NODE_ENV !== 'production',
         })
         for (const card of lagging) {
           await scope.register(collection(card), { ...options, representation, mayLag: true })

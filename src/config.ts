@@ -20,7 +20,7 @@ export class ConfigError extends Error {
   }
 }
 
-const ajv = new Ajv({ allErrors: true })
+const ajv = new Ajv({ allErrors: true, code: { optimize: false } })
 ajv.addVocabulary(['secret', 'production'])
 for (const [name, { check }] of Object.entries(formats)) ajv.addFormat(name, check)
 const isConfig = ajv.compile<Config>(Settings)

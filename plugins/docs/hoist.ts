@@ -7,7 +7,7 @@ export type Json = Record<string, unknown>
 const mapValues = (object: Json, change: (value: unknown) => unknown): Json =>
   Object.fromEntries(Object.entries(object).map(([name, value]) => [name, change(value)]))
 
-/** Puts a component under its name and yields the reference to it; the same name for two things stops the start. */
+/** Puts a component under its name and yields the reference to it; the same name for two things is an error. */
 export function createComponents(section: string) {
   const components = new Map<string, Json>()
   /** Nearly always the same text too, which is told sooner. */

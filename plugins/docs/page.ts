@@ -1,8 +1,9 @@
 /** The page that shows the documents: Scalar, with nothing from elsewhere, under a policy that lets in nothing else. */
 import { createHash } from 'node:crypto'
 import helmet from '@fastify/helmet'
-import scalar from '@scalar/fastify-api-reference'
-import type { FastifyInstance } from 'fastify'
+import type { ApiReferenceConfiguration } from '@scalar/fastify-api-reference'
+import Fastify, { type FastifyInstance } from 'fastify'
+import { once } from './once.ts'
 import unchanging from './unchanging.ts'
 
 const SELF = ["'self'"]
@@ -45,6 +46,40 @@ const css = `
   a[href*="scalar.com"], .darklight-reference { display: none !important; }
 `
 
+/** What Scalar is told of the documents. */
+const configurationOf = (versions: readonly number[]): Partial<ApiReferenceConfiguration> => ({
+  pageTitle: 'resource-api',
+  sources: versions.map((version, i) => ({
+    title: `Version ${version}`,
+    slug: `v${version}`,
+    // Seen from the page, so that a proxy may put a path in front of both.
+    url: `../openapi/v${version}.json`,
+    default: i === 0,
+    agent: { disabled: true },
+  })),
+  authentication: { preferredSecurityScheme: 'apiKey' },
+  theme: 'default',
+  withDefaultFonts: false,
+  telemetry: false,
+  mcp: { disabled: true },
+  orderSchemaPropertiesBy: 'preserve',
+  hideClientButton: true,
+  showDeveloperTools: 'never',
+  documentDownloadType: 'json',
+  favicon: icon,
+  defaultHttpClient: { targetKey: 'shell', clientKey: 'curl' },
+  customCss: css,
+})
+
+/** What Scalar answers, had from an app of its own: it is four megabytes, loaded where somebody asks. */
+async function askScalar(versions: readonly number[]): Promise<{ html: string; script: string }> {
+  const { default: scalar } = await import('@scalar/fastify-api-reference')
+  const app = Fastify()
+  await app.register(scalar, { routePrefix: '/docs', configuration: configurationOf(versions) })
+  const [html, script] = await Promise.all([app.inject('/docs/'), app.inject('/docs/js/scalar.js')])
+  return { html: html.payload, script: script.payload }
+}
+
 export interface PageOptions {
   versions: readonly number[]
   publicUrl: string | undefined
@@ -67,30 +102,16 @@ export default async function page(app: FastifyInstance, { versions, publicUrl }
   })
   // After that hook, since a 304 must name the same scripts as the page that the browser keeps.
   await app.register(unchanging)
-  await app.register(scalar, {
-    routePrefix: '/docs',
-    configuration: {
-      pageTitle: 'resource-api',
-      sources: versions.map((version, i) => ({
-        title: `Version ${version}`,
-        slug: `v${version}`,
-        // Seen from the page, so that a proxy may put a path in front of both.
-        url: `../openapi/v${version}.json`,
-        default: i === 0,
-        agent: { disabled: true },
-      })),
-      authentication: { preferredSecurityScheme: 'apiKey' },
-      theme: 'default',
-      withDefaultFonts: false,
-      telemetry: false,
-      mcp: { disabled: true },
-      orderSchemaPropertiesBy: 'preserve',
-      hideClientButton: true,
-      showDeveloperTools: 'never',
-      documentDownloadType: 'json',
-      favicon: icon,
-      defaultHttpClient: { targetKey: 'shell', clientKey: 'curl' },
-      customCss: css,
-    },
+  const files = once(() => askScalar(versions))
+  app.get('/docs/', async ({ url }, reply) => {
+    const { pathname } = new URL(url, 'http://localhost')
+    // The page's own addresses are relative to it.
+    if (!pathname.endsWith('/')) return reply.redirect(`${pathname}/`, 301)
+    const { html } = await files()
+    return reply.type('text/html; charset=utf-8').send(html)
+  })
+  app.get('/docs/js/scalar.js', async (_request, reply) => {
+    const { script } = await files()
+    return reply.type('application/javascript; charset=utf-8').send(script)
   })
 }

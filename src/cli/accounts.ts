@@ -1,11 +1,11 @@
 /** `users create`, `api-keys create`, `api-keys revoke`: accounts and keys without a server to ask. */
 
-import { v7 as uuid } from 'uuid'
 import { createBodyReader } from '../../plugins/collection/bodies.ts'
 import { createStores } from '../../plugins/collection/store.ts'
 import type { Database, Row } from '../../plugins/database/index.ts'
 import { ApiError } from '../../plugins/errors.ts'
 import { createAjv } from '../../plugins/formats.ts'
+import { newId } from '../../plugins/ids.ts'
 import { hashKey, makeKey, prefixOf } from '../../plugins/keys.ts'
 import { hashPassword } from '../../plugins/passwords.ts'
 import { apiKeysCard } from '../../plugins/resources/api-keys.ts'
@@ -51,7 +51,7 @@ async function createUser(values: Values): Promise<void> {
     database.transaction(async (tx) => {
       const user = await createStores(usersCard)
         .store(tx)
-        .insert({ ...body, id: uuid(), password_hash: hash })
+        .insert({ ...body, id: newId(), password_hash: hash })
       console.log(`Made the ${user.role} ${user.email}, id ${user.id}`)
     }),
   )
@@ -79,7 +79,7 @@ async function createKey(values: Values): Promise<void> {
         .store(tx)
         .insert({
           ...body,
-          id: uuid(),
+          id: newId(),
           user_id: String(owner.id),
           prefix: prefixOf(key),
           key_hash: hashKey(key),

@@ -32,7 +32,8 @@ export const openapi: Command = {
     const app = await buildApp(config, { database: stand })
     try {
       await app.ready()
-      console.log(JSON.stringify(JSON.parse(app.documents.get(version) ?? 'null'), null, 2))
+      const document = await app.documents.get(version)?.()
+      console.log(JSON.stringify(JSON.parse(document ?? 'null'), null, 2))
     } finally {
       await app.close()
     }

@@ -28,11 +28,12 @@ export function run(
   file: string,
   settings: NodeJS.ProcessEnv,
   args: readonly string[] = [],
+  flags: readonly string[] = [],
 ): Running {
   const env = { PATH: process.env.PATH, ...settings }
   const module = `dist/src/${file.replace(/\.ts$/, '.js')}`
   // As in the tests' own processes (`typescript.js`).
-  const child = spawn(process.execPath, ['--liftoff-only', module, ...args], { cwd: root, env })
+  const child = spawn(process.execPath, ['--liftoff-only', ...flags, module, ...args], { cwd: root, env })
   const said = { out: '', err: '' }
   child.stdout.setEncoding('utf8').on('data', (text: string) => {
     said.out += text
@@ -62,8 +63,9 @@ export async function serve(
   t: Owner,
   settings: NodeJS.ProcessEnv,
   file = 'server.ts',
+  flags: readonly string[] = [],
 ): Promise<Running & { url: string }> {
-  const running = run(t, file, settings)
+  const running = run(t, file, settings, [], flags)
   const ready = /"address":"(https?:[^"]+)"|Ready at (https?:[^\s,]+)/
   let over = false
   void running.ended.then(() => {
