@@ -1,5 +1,6 @@
 /** What a run does, from the command line. */
 import { parseArgs } from 'node:util'
+import { startFlags } from './flags.ts'
 import { bestGenerator, generators } from './load.ts'
 import { targetNames } from './targets/index.ts'
 import { workloadNames } from './workloads.ts'
@@ -9,9 +10,11 @@ export interface Options {
   workloads: readonly string[]
   /** Of one measurement. */
   seconds: number
-  /** Before the first round, for the compiler of JavaScript. */
+  /** Seconds before the first measurement, for the compiler of JavaScript. */
   warmup: number
   rounds: number
+  minutes: number
+  starts: number
   connections: number
   poolSize: number
   generator: string
@@ -20,37 +23,41 @@ export interface Options {
   out: string
   /** The Node.js that runs the servers, save Platformatic's, which needs a newer one. */
   node: string
+  /** What it is given before the script: what `npm start` and the image give, and so what every target gets. */
+  flags: readonly string[]
   /** A folder for CPU profiles of the servers; undefined: none. */
   profile: string | undefined
 }
 
-const HELP = `npm run bench -- [options]
-  --targets a,b     ${targetNames.join(', ')} (default: all)
-  --workloads a,b   ${workloadNames.join(', ')} (default: all)
-  --seconds n       of one measurement (5)
-  --warmup n        seconds before the first round (4)
-  --rounds n        in which every target is measured once (5)
-  --connections n   kept alive (32)
-  --pool n          connections to the database (10)
-  --generator name  ${generators.join(', ')} (wrk, where there is one)
-  --users n         the size of the data, where it is made anew (10000)
-  --out folder      for RESULTS.md, results.svg, results.json (bench/out)
-  --node path       the Node.js of the servers (this one)
-  --profile folder  write a CPU profile of each server there`
+type Name = Exclude<keyof Options, 'poolSize'> | 'pool'
 
-const DEFAULTS = {
-  targets: targetNames.join(),
-  workloads: workloadNames.join(),
-  seconds: '5',
-  warmup: '4',
-  rounds: '5',
-  connections: '32',
-  pool: '10',
-  generator: bestGenerator,
-  users: '10000',
-  out: 'bench/out',
-  node: process.execPath,
+/** What stands behind the name, what it is, and what it is when nothing is said. */
+const TABLE: Readonly<Record<Name, readonly [value: string, help: string, usual: string]>> = {
+  targets: ['a,b', targetNames.join(', '), targetNames.join()],
+  workloads: ['a,b', workloadNames.join(', '), workloadNames.join()],
+  seconds: ['n', 'of one measurement', '5'],
+  warmup: ['n', 'seconds before the first measurement', '4'],
+  rounds: ['n', 'in which every target is measured once', '5'],
+  minutes: ['n', 'of load', '10'],
+  starts: ['n', 'of each kind', '10'],
+  connections: ['n', 'kept alive', '32'],
+  pool: ['n', 'connections to the database', '10'],
+  generator: ['name', generators.join(', '), bestGenerator],
+  users: ['n', 'the size of the data, where it is made anew', '10000'],
+  out: ['folder', 'for RESULTS.md, results.svg, results.json', 'bench/out'],
+  node: ['path', 'the Node.js of the servers', process.execPath],
+  flags: ['a,b', 'what it is given', startFlags.join()],
+  profile: ['folder', 'write a CPU profile of each server there', ''],
 }
+
+const helpOf = (command: string, names: readonly Name[]): string =>
+  [
+    `npm run ${command} -- [--option=value]`,
+    ...names.map((name) => {
+      const [value, help, usual] = TABLE[name]
+      return `  ${`--${name} ${value}`.padEnd(19)} ${help}${usual && ` (${usual})`}`
+    }),
+  ].join('\n')
 
 const known = (names: readonly string[], wanted: string): string[] =>
   wanted.split(',').map((name) => {
@@ -64,41 +71,41 @@ const positive = (text: string): number => {
   throw new Error(`${text} is no number from 1`)
 }
 
-/** @returns undefined where help was asked for, and given */
-export function readOptions(args: string[]): Options | undefined {
-  const text = { type: 'string' } as const
-  const { values } = parseArgs({
-    args,
-    options: {
-      ...{ targets: text, workloads: text, seconds: text, warmup: text, rounds: text, connections: text },
-      ...{
-        pool: text,
-        generator: text,
-        users: text,
-        out: text,
-        node: text,
-        profile: text,
-        help: { type: 'boolean' },
-      },
-    },
-  })
+/**
+ * @param usual what the command does otherwise than the others when nothing is said
+ * @returns undefined where help was asked for, and given
+ */
+export function readOptions(
+  command: string,
+  names: readonly Name[],
+  args: string[],
+  usual: Partial<Record<Name, string>> = {},
+): Options | undefined {
+  const taken = Object.fromEntries(names.map((name) => [name, { type: 'string' } as const]))
+  const { values } = parseArgs({ args, options: { ...taken, help: { type: 'boolean' } } })
   if (values.help) {
-    console.log(HELP)
+    console.log(helpOf(command, names))
     return undefined
   }
-  const given = { ...DEFAULTS, ...values }
+  const of = (name: Name): string => {
+    const given = Object.entries(values).find(([each]) => each === name)?.[1]
+    return typeof given === 'string' ? given : (usual[name] ?? TABLE[name][2])
+  }
   return {
-    targets: known(targetNames, given.targets),
-    workloads: known(workloadNames, given.workloads),
-    seconds: positive(given.seconds),
-    warmup: positive(given.warmup),
-    rounds: positive(given.rounds),
-    connections: positive(given.connections),
-    poolSize: positive(given.pool),
-    generator: known(generators, given.generator)[0] ?? bestGenerator,
-    users: positive(given.users),
-    out: given.out,
-    node: given.node,
-    profile: values.profile,
+    targets: known(targetNames, of('targets')),
+    workloads: known(workloadNames, of('workloads')),
+    seconds: positive(of('seconds')),
+    warmup: positive(of('warmup')),
+    rounds: positive(of('rounds')),
+    minutes: positive(of('minutes')),
+    starts: positive(of('starts')),
+    connections: positive(of('connections')),
+    poolSize: positive(of('pool')),
+    generator: known(generators, of('generator'))[0] ?? bestGenerator,
+    users: positive(of('users')),
+    out: of('out'),
+    node: of('node'),
+    flags: of('flags').split(','),
+    profile: of('profile') || undefined,
   }
 }

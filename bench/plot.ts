@@ -76,6 +76,7 @@ export function plot(results: Results): string {
   const [width, tall] = [WIDTH * Math.min(COLUMNS, panels.length), 30 + rows * height]
   const legend = 'CPU for a request, in microseconds: server (dark) + PostgreSQL (light); less is better'
   return `<svg xmlns="http://www.w3.org/2000/svg" width="${width}" height="${tall}" viewBox="0 0 ${width} ${tall}" font-family="sans-serif" font-size="12" fill="#1c2430">
+<title>CPU for a request, by workload and target</title>
 <rect width="100%" height="100%" fill="#fff"/>
 ${text(16, 22, legend, 'font-size="13"')}
 ${placed.join('\n')}

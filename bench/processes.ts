@@ -9,7 +9,8 @@ export const LOAD_CORE = 1
 const running = new Set<ChildProcess>()
 
 interface Command {
-  core: number
+  /** One, or some as `taskset` names them. */
+  core: number | string
   args: readonly string[]
   env?: NodeJS.ProcessEnv
   cwd?: string

@@ -1,4 +1,5 @@
 /** What a load asks for: the workloads of `bench/`, each as often as any other, as ready bytes. */
+import { startFlags } from '../../bench/flags.ts'
 import { type Client, createClient } from '../helpers/app.ts'
 import type { Owner } from '../helpers/database.ts'
 import { type Running, run, serve } from '../helpers/process.ts'
@@ -6,8 +7,6 @@ import { type Running, run, serve } from '../helpers/process.ts'
 const KEY = 'soak-admin-key-soak-admin-key-soak-admin-key'
 const WITHOUT_LIMIT = '1000000000'
 const OPEN = {
-  // As `npm start` and the image have it.
-  NODE_OPTIONS: '--max-semi-space-size=32',
   PORT: '0',
   ADMIN_API_KEY: KEY,
   LOG_LEVEL: process.env.LOG_LEVEL ?? 'warn',
@@ -86,7 +85,7 @@ export async function loaded(t: Owner, { settings, file }: Served): Promise<Load
   const { ended, said } = run(t, 'cli.js', settings, ['seed', '--users', USERS])
   const { code } = await ended
   if (code !== 0) throw new Error(`seed: ${said.err}`)
-  const server = await serve(t, { ...settings, ...OPEN }, file)
+  const server = await serve(t, { ...settings, ...OPEN }, file, startFlags)
   const admin = createClient(server.url, { 'x-api-key': KEY })
   return { server, port: Number(new URL(server.url).port), admin, credential, requests: await mixture(admin) }
 }
