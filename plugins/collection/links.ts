@@ -10,20 +10,24 @@ export const addressOf = (request: FastifyRequest, publicUrl: string | undefined
   return `${publicUrl ?? ''}${form}${path}`
 }
 
-/** Clients walk few lists at a time; beyond this many queries one begins anew. */
-const MOST_QUERIES = 1_000
+/** Clients walk few lists at a time; beyond this many one begins anew. */
+const MOST_LISTS = 1_000
 const remainders = new Map<string, string>()
+
+/** A position as clients send it; in another spelling it is found among the parameters. */
+const POSITION = /(^|&)(?:cursor|page)=[^&]*/g
 
 /** A query without what tells a page from another. */
 function withoutPage(query: string): string {
-  const known = remainders.get(query)
+  const list = query.replace(POSITION, '')
+  const known = remainders.get(list)
   if (known !== undefined) return known
-  const parameters = new URLSearchParams(query)
+  const parameters = new URLSearchParams(list)
   parameters.delete('cursor')
   parameters.delete('page')
   const made = parameters.toString()
-  if (remainders.size >= MOST_QUERIES) remainders.clear()
-  remainders.set(query, made)
+  if (remainders.size >= MOST_LISTS) remainders.clear()
+  remainders.set(list, made)
   return made
 }
 

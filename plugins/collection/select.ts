@@ -1,8 +1,9 @@
 /** From a plan to SQL: built by Drizzle once for each shape, then run as a prepared statement with the values. */
-import { and, asc, desc, eq, getTableColumns, getTableName, gte, lt, or, type SQL, sql } from 'drizzle-orm'
+import { and, asc, desc, eq, getTableColumns, getTableName, gte, lt, type SQL, sql } from 'drizzle-orm'
 import { type PgColumn, PgDialect, QueryBuilder } from 'drizzle-orm/pg-core'
-import { type Actor, CALLER, membersOf, type Rule, ruleText } from '../access.ts'
+import { type Actor, membersOf, type Rule, ruleText } from '../access.ts'
 import type { Connection } from '../database/types.ts'
+import { columnOf, type Equality, ruleCondition } from './conditions.ts'
 import { invalidCursor } from './cursor.ts'
 import type { AnyCard, Relation, Row } from './define.ts'
 import { patternsOf } from './fold.ts'
@@ -14,36 +15,6 @@ import { createStatements, run, type Values, value } from './statements.ts'
 
 const build = new QueryBuilder()
 const dialect = new PgDialect()
-
-/** How it is said that a column has a value. */
-type Equality = (column: PgColumn, wanted: unknown) => SQL
-
-const wantedOf = (wanted: string | typeof CALLER) => (wanted === CALLER ? value('caller') : wanted)
-
-/** A rule as a condition on rows, whose `caller` is a value; undefined where it lets all through. */
-export function ruleCondition(
-  columns: Record<string, PgColumn>,
-  rule: Rule,
-  equals: Equality = eq,
-): SQL | undefined {
-  if (rule === true) return undefined
-  if (rule === false) return sql`false`
-  return or(
-    ...rule.map((condition) =>
-      and(
-        ...Object.entries(condition).map(([member, wanted]) =>
-          equals(columnOf(columns, member), wantedOf(wanted)),
-        ),
-      ),
-    ),
-  )
-}
-
-export function columnOf(columns: Record<string, PgColumn>, name: string): PgColumn {
-  const column = columns[name]
-  if (!column) throw new Error(`There is no column ${name}`)
-  return column
-}
 
 /** How a row is locked: for its removal, or for a change, beside which others may still refer to it. */
 export type Lock = 'update' | 'no key update'

@@ -12,9 +12,9 @@ import type { Actor, Rule } from '../access.ts'
 import { SqlError } from '../database/errors.ts'
 import type { Connection } from '../database/types.ts'
 import { ApiError, apiError, invalidBody } from '../errors.ts'
+import { columnOf, ruleCondition } from './conditions.ts'
 import type { AnyCard, Row } from './define.ts'
 import { searchText } from './fold.ts'
-import { columnOf, ruleCondition } from './select.ts'
 import { createStatements, run, type Values, value } from './statements.ts'
 
 /** What an action writes with; all in the one transaction of the request. */
