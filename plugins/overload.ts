@@ -1,7 +1,6 @@
 /** Overload: what could not be answered in time is refused at once, before anything is done for it. */
 import { channel } from 'node:diagnostics_channel'
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import { monitorEventLoopDelay } from 'node:perf_hooks'
 import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
 import { hasBody } from './content.ts'
@@ -19,7 +18,7 @@ export interface OverloadOptions extends RoomOptions {
 /** Why a request, or a connection, was refused. */
 type Reason = 'event-loop' | 'line' | 'connections'
 
-/** Milliseconds over which the mean of the loop's lateness is taken, and between two looks at it. */
+/** Milliseconds over which the loop's longest turn is sought, and between two looks at the loop. */
 const WINDOW = 100
 const RESOLUTION = 10
 /** Milliseconds between two lines about it in the log. */
@@ -76,26 +75,23 @@ function endTurns(app: FastifyInstance, room: Room, tell: (reason: Reason) => vo
 }
 
 /**
- * Counts the windows in which the loop is late. By Node's own measure, and no library's: those ask for the memory as
- * well, which costs more than a request each time.
+ * Counts the windows in which the loop is late. Not by a library, which asks for the memory as well: that costs more
+ * than a request each time. Nor by Node's `monitorEventLoopDelay`, which sees no pause that follows a reset.
  */
 function countLateness(app: FastifyInstance, late: number): () => number {
-  const delays = monitorEventLoopDelay({ resolution: RESOLUTION })
-  delays.enable()
   let windows = 0
-  let looked = performance.now()
+  let longest = 0
+  let [began, before] = [performance.now(), performance.now()]
   const timer = setInterval(() => {
     const now = performance.now()
-    // With none measured, all of the time since was one turn.
-    const mean = delays.count === 0 ? now - looked : delays.mean / 1e6
-    looked = now
-    delays.reset()
-    windows = mean - RESOLUTION > late ? windows + 1 : 0
-  }, WINDOW).unref()
-  app.addHook('onClose', async () => {
-    clearInterval(timer)
-    delays.disable()
-  })
+    longest = Math.max(longest, now - before - RESOLUTION)
+    before = now
+    if (now - began < WINDOW) return
+    windows = longest > late ? windows + 1 : 0
+    longest = 0
+    began = now
+  }, RESOLUTION).unref()
+  app.addHook('onClose', async () => clearInterval(timer))
   return () => windows
 }
 
