@@ -1,15 +1,14 @@
 /** Ids: UUIDs of version 7 (RFC 9562, section 5.7), which sort by the millisecond they were made in. */
 import { randomFillSync } from 'node:crypto'
-import { stringify, v7 } from 'uuid'
+import { v7 } from 'uuid'
 
 /** Bytes of one id, and how many ids' worth are drawn at once: drawn for each, they cost more than all else of it. */
 const BYTES = 16
 const DRAWN = new Uint8Array(BYTES * 256)
 let used = DRAWN.length
 
-// The same for every id: each has left them as a text before the next is made.
+// The same for every id: each has left it as a text before the next is made.
 const random = new Uint8Array(BYTES)
-const bytes = new Uint8Array(BYTES)
 const options = { random }
 
 export function newId(): string {
@@ -19,5 +18,5 @@ export function newId(): string {
   }
   for (let i = 0; i < BYTES; i++) random[i] = DRAWN[used + i] ?? 0
   used += BYTES
-  return stringify(v7(options, bytes))
+  return v7(options)
 }

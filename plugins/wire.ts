@@ -1,6 +1,6 @@
 /** What Node's HTTP parser refuses: the envelope by hand, in its turn, and the end of the connection. */
-import { channel } from 'node:diagnostics_channel'
-import { type ServerResponse, STATUS_CODES } from 'node:http'
+import { channel, subscribe, unsubscribe } from 'node:diagnostics_channel'
+import { ServerResponse, STATUS_CODES } from 'node:http'
 import type { Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
 import type { FastifyInstance } from 'fastify'
@@ -57,10 +57,27 @@ function write(socket: Duplex, code: FailureCode, representation: Representation
   setTimeout(() => socket.destroy(), LINGER).unref()
 }
 
+/**
+ * In the place of a reply that is over, as is its request. A connection that kept them until the next one comes would
+ * keep them beyond the collections of young garbage: of a thousand connections, that is half of the collector's work.
+ */
+const OVER = Symbol('over')
+
+/** What Node publishes when it has handed over the last of a reply. */
+const FINISHED = 'http.server.response.finish'
+
+const replyIn = (message: unknown): ServerResponse | undefined =>
+  typeof message === 'object' &&
+  message !== null &&
+  'response' in message &&
+  message.response instanceof ServerResponse
+    ? message.response
+    : undefined
+
 /** The two ends of one matter: a handler that Fastify takes as an option, and a plugin that tells it who waits. */
 export function createWire(representation: Representation) {
   /** The latest reply begun on a socket. */
-  const latest = new WeakMap<Duplex, ServerResponse>()
+  const latest = new WeakMap<Duplex, ServerResponse | typeof OVER>()
   const ended = new WeakSet<Duplex>()
 
   const clientErrorHandler = (error: ParserError, socket: Socket) => {
@@ -75,7 +92,7 @@ export function createWire(representation: Representation) {
     const reply = latest.get(socket)
     if (!reply) answer()
     // It may be the last, and its socket is only about to end: then nothing is written any more.
-    else if (reply.req.complete && reply.writableFinished) setImmediate(answer)
+    else if (reply === OVER) setImmediate(answer)
     // Whole requests came before the broken one: theirs are the first replies that the client expects.
     else if (reply.req.complete) reply.once('close', answer)
     // The broken one is answered already, from its head alone.
@@ -87,6 +104,14 @@ export function createWire(representation: Representation) {
   const plugin = async (app: FastifyInstance) => {
     // Before Fastify's own listener and at once: the next request's error may come before any hook has run.
     app.server.prependListener('request', (request, reply) => latest.set(request.socket, reply))
+    const forget = (message: unknown) => {
+      const reply = replyIn(message)
+      if (reply?.req.complete && latest.get(reply.req.socket) === reply) latest.set(reply.req.socket, OVER)
+    }
+    subscribe(FINISHED, forget)
+    app.addHook('onClose', async () => {
+      unsubscribe(FINISHED, forget)
+    })
     // This is no proxy; without a listener Node would hang up without a word.
     app.server.on('connect', (_request, socket) => write(socket, 'INVALID_REQUEST', representation))
   }

@@ -51,9 +51,8 @@ export function refuse({ request, response, address, forPages, isLast }: Refused
   const { version } = representation
   const type = vendor ? `${VENDOR};version=${version}` : 'application/json; charset=utf-8'
   const own = ['X-Request-Id', requestId, 'API-Version', `${version}`, 'Content-Type', type]
-  own.push('Content-Length', `${Buffer.byteLength(body)}`)
-  if (isLast) own.push('Connection', 'close')
-  const all = own.concat(always)
+  const all = own.concat('Content-Length', `${Buffer.byteLength(body)}`, always)
+  if (isLast) all.push('Connection', 'close')
   for (const name in forPages) all.push(name, forPages[name] ?? '')
   response.writeHead(failure.status, all)
   response.end(body)
