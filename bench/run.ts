@@ -2,11 +2,13 @@
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { command, trust } from './command.ts'
+import { toJson } from './finished.ts'
 import { type Measured, measure } from './measure.ts'
 import { readOptions } from './options.ts'
 import { plot } from './plot.ts'
 import { machine, type Results, table } from './report.ts'
 import type { Run } from './started.ts'
+
 import { targets as all } from './targets/index.ts'
 import { workloads } from './workloads.ts'
 
@@ -22,8 +24,7 @@ async function compare(run: Run): Promise<void> {
   const file = (name: string) => join(options.out, name)
   writeFileSync(file('RESULTS.md'), table(results, facts))
   writeFileSync(file('results.svg'), plot(results))
-  const figures = [...results].map(([name, measured]) => [name, Object.fromEntries(measured)])
-  writeFileSync(file('results.json'), `${JSON.stringify(Object.fromEntries(figures), null, 1)}\n`)
+  writeFileSync(file('results.json'), toJson({ facts, results }))
   run.say(`Written to ${file('RESULTS.md')}`)
   trust([...results.values()].flatMap((measured) => [...measured.values()].flat()))
 }
