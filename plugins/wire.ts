@@ -91,8 +91,9 @@ export function createWire(representation: Representation) {
     const answer = () => write(socket, codeOf(error), representation)
     const reply = latest.get(socket)
     if (!reply) answer()
-    // It may be the last, and its socket is only about to end: then nothing is written any more.
-    else if (reply === OVER) setImmediate(answer)
+    // It may be the last, and its socket is only about to end: then nothing is written any more. One that was over
+    // before its request was has not been forgotten.
+    else if (reply === OVER || (reply.req.complete && reply.writableFinished)) setImmediate(answer)
     // Whole requests came before the broken one: theirs are the first replies that the client expects.
     else if (reply.req.complete) reply.once('close', answer)
     // The broken one is answered already, from its head alone.

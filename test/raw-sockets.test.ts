@@ -288,6 +288,19 @@ t.test(
   },
 )
 
+t.test('a broken request after one whose body came behind its answer is answered too', async (t) => {
+  const unauthorized = `POST ${PRODUCTS} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n`
+  const { replies, closed } = await raw(port, unauthorized, {
+    followedBy: '{}garbage\r\n\r\n',
+    patience: 3_000,
+  })
+  t.same(
+    replies.map(({ status }) => status),
+    [401, 400],
+  )
+  t.ok(closed)
+})
+
 t.test('a client that hangs up in the middle of its body does no harm', async (t) => {
   const half = `POST ${PRODUCTS} HTTP/1.1\r\n${HEAD}Content-Type: application/json\r\nContent-Length: 100\r\n\r\n{`
   await raw(port, half, { patience: 100 })
