@@ -61,9 +61,14 @@ function endTurns(app: FastifyInstance, room: Room, tell: (reason: Reason) => vo
     }
     done(null, payload)
   })
-  app.addHook('preValidation', ({ raw }, _reply, done) => {
+  app.addHook('preValidation', ({ raw }, reply, done) => {
     if (!arriving.delete(raw)) return done()
-    room.take(raw, done, () => {
+    const begin = () => {
+      // Who was told meanwhile that it took too long comes by no other end.
+      if (reply.sent) room.end(raw)
+      done()
+    }
+    room.take(raw, begin, () => {
       tell('line')
       done(apiError('SERVICE_UNAVAILABLE', { retryAfter: 2, message: 'The service is overloaded' }))
     })

@@ -15,7 +15,7 @@ const MOST_LISTS = 1_000
 const remainders = new Map<string, string>()
 
 /** A position as clients send it; in another spelling it is found among the parameters. */
-const POSITION = /(^|&)(?:cursor|page)=[^&]*/g
+const POSITION = /[?&](?:cursor|page)=[^&]*/g
 
 /** A query without what tells a page from another. */
 function withoutPage(query: string): string {
