@@ -7,7 +7,7 @@ import { startWire } from './helpers/wire.ts'
 const skip = SERVER ? false : 'set DATABASE_URL to a PostgreSQL server to run these'
 const QUICK = { quick: true }
 
-async function opened(t: Test, options: { poolSize?: number; statementTimeout?: number } = {}) {
+async function opened(t: Test, options: { poolSize?: number } = {}) {
   const { url = '' } = await testDatabaseUrl(t)
   const wire = await startWire(t, url)
   const database = await openDatabase({ url: wire.url, ...options })
@@ -181,19 +181,6 @@ t.test('on a connection that ends amid them none is sent twice', { skip }, async
   ])
   t.same(await other.run('select n from written where n > 0'), [{ n: 1 }])
   t.same(await write(4), [{ n: 4 }], 'and the next is served')
-})
-
-t.test('each has the time of a statement, from when the one before it is answered', { skip }, async (t) => {
-  const { database } = await opened(t, { poolSize: 1, statementTimeout: 700 })
-  await database.run('create table written (n integer)')
-  const asked = Array.from({ length: 4 }, (_, n) =>
-    database.run('insert into written select $1::int from pg_sleep(5)', [n], QUICK),
-  )
-  // All of them together take longer than one may, and than a server may be silent: each is ended by the server, and
-  // is known not to be done.
-  const ended = { status: 'rejected', reason: { code: '57014' } }
-  t.match(await Promise.allSettled(asked), [ended, ended, ended, ended])
-  t.same(await database.run('select * from written'), [])
 })
 
 t.test('who waits too long is refused, and not written later', { skip }, async (t) => {

@@ -257,31 +257,26 @@ export class Session {
   ): Promise<void> {
     this.#pending += 1
     if (!custom) this.#texts.add(text)
-    this.#await(timeout)
+    // Of several that were sent at once, all together have this long.
+    this.#deadline = timeout ? performance.now() + timeout + this.#options.grace : Number.POSITIVE_INFINITY
     try {
       const rows = await client.sql.unsafe<Row[]>(text, values, custom ? UNPREPARED : PREPARED)
       this.#heard = performance.now()
-      this.#settled(timeout)
+      this.#settled()
       resolve(plain(rows))
     } catch (error) {
       const known = translate(error)
       // A socket reports its error before its end; in between the client still looks alive.
       if (isLoss(known)) this.#forget(client)
       else this.#judge(known)
-      this.#settled(timeout)
+      this.#settled()
       reject(known)
     }
   }
 
-  /** Of several that were sent at once, the server gives each its time when the one before it is answered. */
-  #await(timeout: number): void {
-    this.#deadline = timeout ? performance.now() + timeout + this.#options.grace : Number.POSITIVE_INFINITY
-  }
-
-  #settled(timeout: number): void {
+  #settled(): void {
     this.#pending -= 1
     if (this.#pending === 0) this.#deadline = Number.POSITIVE_INFINITY
-    else this.#await(timeout)
   }
 
   /** After a refusal. What was the primary and has become a standby takes no writes any more: to be left soon. */
