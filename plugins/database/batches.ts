@@ -3,7 +3,8 @@
  * work. Those that come in one turn of the event loop go together, as do writes that wait for a connection.
  */
 import type { Gate } from './gate.ts'
-import type { Asked, Session } from './session.ts'
+import type { Session } from './session.ts'
+import type { Asked } from './together.ts'
 import type { Param, Row } from './types.ts'
 import { texts } from './values.ts'
 

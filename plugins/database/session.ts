@@ -13,9 +13,10 @@ import type { Address } from './address.ts'
 import { type Client, createClient } from './client.ts'
 import { DatabaseUnavailable, translate } from './errors.ts'
 import { afterSockets } from './ping.ts'
+import { type Asked, isLoss, type Sent, together } from './together.ts'
 import { within } from './transaction.ts'
 import type { Connection, Limits, Param, Row, RunOptions } from './types.ts'
-import { texts, type Values } from './values.ts'
+import { texts } from './values.ts'
 
 export interface SessionOptions {
   address: Address
@@ -34,14 +35,6 @@ export interface SessionOptions {
   again?: boolean
   /** Asked first on every new connection; it is of no use to who throws. */
   greet?: ((run: Connection['run']) => Promise<void>) | undefined
-}
-
-/** A statement among others, and who waits for what comes of it. */
-export interface Asked {
-  text: string
-  values: Values
-  resolve(rows: Row[]): void
-  reject(error: unknown): void
 }
 
 type Limited = Required<Pick<SessionOptions, 'grace' | 'connectTimeout' | 'trust'>> & { lifetime: number }
@@ -94,9 +87,6 @@ function plain(rows: Row[]): Row[] {
   rows.length = 0
   return all
 }
-
-/** Whether the connection is gone; a statement that was refused leaves it whole. */
-const isLoss = (error: unknown) => error instanceof DatabaseUnavailable && error.code === undefined
 
 export class Session {
   readonly #options: SessionOptions & Limited
@@ -215,34 +205,8 @@ export class Session {
     })
   }
 
-  /** @returns those that the connection was lost for, and how; and milliseconds from the first answer to the last */
-  #sendAll(client: Client, asked: readonly Asked[]): Promise<{ lost: Asked[]; why?: unknown; took: number }> {
-    const { statementTimeout } = this.#options
-    return new Promise((done) => {
-      const lost: Asked[] = []
-      let why: unknown
-      let left = asked.length
-      let began = 0
-      const over = () => {
-        if (left === asked.length) began = performance.now()
-        left -= 1
-        if (left === 0) done({ lost, why, took: performance.now() - began })
-      }
-      for (const each of asked) {
-        const resolve = (rows: Row[]) => {
-          each.resolve(rows)
-          over()
-        }
-        const reject = (error: unknown) => {
-          if (isLoss(error)) {
-            lost.push(each)
-            why = error
-          } else each.reject(error)
-          over()
-        }
-        this.#dispatch(client, { text: each.text, values: each.values, resolve, reject }, statementTimeout)
-      }
-    })
+  #sendAll(client: Client, asked: readonly Asked[]): Promise<Sent> {
+    return together(asked, (each) => this.#dispatch(client, each, this.#options.statementTimeout))
   }
 
   /**
