@@ -5,6 +5,7 @@ import { type Database, DatabaseUnavailable, openDatabase, SqlError } from '../p
 import { Session } from '../plugins/database/session.ts'
 import { createDatabase, SERVER } from './helpers/database.ts'
 import { startProxy } from './helpers/proxy.ts'
+import { runningTime } from './helpers/running-time.ts'
 
 /** tap's type of the `t` of a test. */
 type Test = Parameters<Parameters<typeof t.test>[0]>[0]
@@ -456,9 +457,9 @@ t.test('server', { skip }, async (t) => {
     t.ok(held.error instanceof DatabaseUnavailable)
     t.ok(held.took < 6000, `a server that fell silent: ${held.took} ms`)
     await proxy.set('pass')
-    const start = performance.now()
+    const start = runningTime()
     while ((await failing(() => db.run('select 1'))).error) await sleep(20)
-    t.ok(performance.now() - start < 2000, `back after ${performance.now() - start} ms`)
+    t.ok(runningTime() - start < 2000, `back after ${runningTime() - start} ms`)
     t.ok(proxy.connections() < 200, `${proxy.connections()} connections tried in all`)
   })
 

@@ -20,6 +20,7 @@ import {
   write,
 } from './helpers/faults.ts'
 import { type Mode, startProxy } from './helpers/proxy.ts'
+import { runningTime } from './helpers/running-time.ts'
 
 const skip = SERVER ? false : 'set DATABASE_URL to a PostgreSQL server to run these'
 
@@ -84,10 +85,10 @@ t.test('the way to the database', { skip }, async (t) => {
     // What has stood idle for a second is asked first, and these lead nowhere: new connections pass.
     await new Promise((resolve) => setTimeout(resolve, 1_100))
     proxy.strand()
-    const began = performance.now()
+    const began = runningTime()
     t.equal((await read(app)).status, 200)
     await served(app)
-    t.ok(performance.now() - began < 3_500, 'after a second of asking')
+    t.ok(runningTime() - began < 3_500, 'after a second of asking')
     t.match(stale, [{ why: 'stale' }])
     await proxy.set('pass')
     await comesBack(t, app)

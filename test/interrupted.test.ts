@@ -7,6 +7,7 @@ import { pendingMigrations } from '../drizzle/migrate.ts'
 import { type Database, openDatabase } from '../plugins/database/index.ts'
 import { createDatabase, SERVER, testFolder } from './helpers/database.ts'
 import { run, serve } from './helpers/process.ts'
+import { runningTime } from './helpers/running-time.ts'
 
 const SECRET = { APP_SECRET: 'test-secret-test-secret-test-secret-test', LOG_LEVEL: 'silent' }
 
@@ -42,12 +43,12 @@ t.test('SIGTERM amid a migration on PostgreSQL', { skip }, async (t) => {
   })
   await until(async () => (await others()).asleep === 1)
   const left = await pendingMigrations(direct)
-  const began = performance.now()
+  const began = runningTime()
   child.kill('SIGTERM')
   t.same(await ended, { code: 143, signal: null })
-  t.ok(performance.now() - began < 2_000, 'it ends at once')
+  t.ok(runningTime() - began < 2_000, 'it ends at once')
   await until(async () => (await others()).all <= idle)
-  t.ok(performance.now() - began < 5_000, `the server let go after ${performance.now() - began} ms`)
+  t.ok(runningTime() - began < 5_000, `the server let go after ${runningTime() - began} ms`)
   t.strictSame(
     await direct.run("select to_regclass('users') is null and to_regclass('posts') is null as none"),
     [{ none: true }],

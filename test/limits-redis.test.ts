@@ -1,6 +1,9 @@
 /** The store of the rate limits in Redis: one for all replicas, asked once a request, and no fault of its is a client's. */
 import { randomBytes } from 'node:crypto'
 import { subscribe, unsubscribe } from 'node:diagnostics_channel'
+import { once } from 'node:events'
+import { connect } from 'node:net'
+import { createInterface } from 'node:readline'
 import { setTimeout as wait } from 'node:timers/promises'
 import { Redis } from 'ioredis'
 import t from 'tap'
@@ -12,6 +15,7 @@ import type { Owner } from './helpers/database.ts'
 import { fakeRedis } from './helpers/fake-redis.ts'
 import { briefly, from, times, toldBy } from './helpers/limits.ts'
 import { startProxy } from './helpers/proxy.ts'
+import { runningTime } from './helpers/running-time.ts'
 import { sharedDatabase } from './helpers/shared.ts'
 
 const REDIS = process.env.REDIS_URL || undefined
@@ -28,6 +32,19 @@ function client(t: Owner) {
   const redis = new Redis(url)
   t.teardown(() => redis.disconnect())
   return redis
+}
+
+/** The lines of MONITOR from now on, by a plain socket: ioredis may take one that comes early for a fault. */
+async function monitor(t: Owner): Promise<string[]> {
+  const { hostname, port } = new URL(url)
+  const socket = connect(Number(port) || 6379, hostname)
+  t.teardown(() => socket.destroy())
+  socket.write('MONITOR\r\n')
+  const input = createInterface({ input: socket })
+  const lines: string[] = []
+  input.on('line', (line) => lines.push(line))
+  await once(input, 'line')
+  return lines
 }
 
 /** What is said of the store, in log lines and on its channel. */
@@ -95,16 +112,14 @@ t.test('Redis', { skip }, async (t) => {
     const ada = await app.person('member')
     const made = await ada.bearer.post('/api-keys', { name: 'k', scopes: ['*'], rate_limit: 20 })
     const capped = createClient(app.base, { 'x-api-key': made.body.data.key })
-    const watching = await client(t).monitor()
-    t.teardown(() => watching.disconnect())
-    const seen: string[] = []
-    watching.on('monitor', (_time: string, args: string[], source: string) => {
-      if (source !== 'lua' && args.some((arg) => arg.includes(ada.id)))
-        seen.push(String(args[0]).toLowerCase())
-    })
+    const lines = await monitor(t)
+    const commands = () =>
+      lines
+        .filter((line) => line.includes(ada.id) && !line.includes(' lua]'))
+        .map((line) => line.split('"')[1])
     await times(10, () => capped.get('/products'))
-    await until(() => seen.length >= 10)
-    t.same(seen, Array(10).fill('evalsha'))
+    await until(() => commands().length >= 10)
+    t.same(commands(), Array(10).fill('evalsha'))
   })
 
   t.test('what else stands under a key counts as nothing', async (t) => {
@@ -218,15 +233,15 @@ for (const [name, spoil, heal] of faults) {
     t.equal(redis.state.scripts, 2, 'one when it began, and one for the request')
 
     await spoil(redis)
-    const began = performance.now()
+    const began = runningTime()
     const first = await client.get('/products')
-    const took = performance.now() - began
+    const took = runningTime() - began
     t.equal(briefly(first), '200 4 3', 'the first in this process')
     t.ok(took < 400, `${Math.round(took)} ms, of which it waits 200 at most`)
-    const again = performance.now()
+    const again = runningTime()
     const rest = await times(4, () => client.get('/products'))
     t.same(rest.map(briefly), ['200 4 2', '200 4 1', '200 4 0', '429 4 0'])
-    t.ok(performance.now() - again < 400, 'the others do not wait at all')
+    t.ok(runningTime() - again < 400, 'the others do not wait at all')
     const grant = { grant_type: 'password', email: 'nobody@example.com', password: 'wrong horse battery' }
     const signIns = await times(2, () => from(app.base, '203.0.113.1').post('/tokens', grant))
     t.same(
@@ -238,9 +253,9 @@ for (const [name, spoil, heal] of faults) {
     t.equal(lines().length, 1)
 
     await heal(redis)
-    const healed = Date.now()
+    const healed = runningTime()
     await until(() => states.length === 2, 4_000)
-    t.ok(Date.now() - healed < 2_500, `${Date.now() - healed} ms`)
+    t.ok(runningTime() - healed < 2_500, `${runningTime() - healed} ms`)
     t.equal(briefly(await client.get('/products')), '200 4 3', 'what Redis says')
     t.same(states, [{ state: 'own' }, { state: 'shared' }])
     t.equal(lines().length, 2)

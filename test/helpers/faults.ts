@@ -7,6 +7,7 @@ import { type Database, openDatabase } from '../../plugins/database/index.ts'
 import { type Reply, type TestApp, testApp } from './app.ts'
 import { type Owner, testDatabaseUrl } from './database.ts'
 import { startProxy } from './proxy.ts'
+import { runningTime } from './running-time.ts'
 
 export const POOL = 4
 /** Milliseconds: shorter than the service's own, so that the tests are as well. */
@@ -86,8 +87,8 @@ export interface Expected {
 export async function refusesAll(t: Test, app: Faulty, expected: Expected): Promise<void> {
   const { within, ready = false, requests = [read, write] } = expected
   const timed = async (request: Promise<Reply>) => {
-    const began = performance.now()
-    return { reply: await request, took: performance.now() - began }
+    const began = runningTime()
+    return { reply: await request, took: runningTime() - began }
   }
   const asked = Array.from({ length: POOL + 2 }).flatMap(() => requests.map((request) => timed(request(app))))
   const readyz = timed(app.anybody.get('/readyz'))
@@ -107,7 +108,7 @@ export async function refusesAll(t: Test, app: Faulty, expected: Expected): Prom
 
 /** Asks again and again, as many clients do, until one that reads, one that writes and readyz are served. */
 export async function comesBack(t: Test, app: Faulty, within = 2_000): Promise<void> {
-  const began = performance.now()
+  const began = runningTime()
   const state = { over: false }
   const first = async (ask: () => Promise<Reply>) => {
     while (!state.over) {
@@ -123,7 +124,7 @@ export async function comesBack(t: Test, app: Faulty, within = 2_000): Promise<v
     several(() => app.anybody.get('/readyz')),
   ])
   state.over = true
-  const took = performance.now() - began
+  const took = runningTime() - began
   t.ok(took < within, `back after ${took.toFixed()} ms`)
 }
 
@@ -157,8 +158,8 @@ export async function isWhole(t: Test, app: Faulty): Promise<void> {
     return { all: Number(row?.all), inside: Number(row?.inside) }
   }
   // A server takes a moment to see that a client has left.
-  const until = performance.now() + 3_000
-  while ((await seen()).all > POOL + 2 && performance.now() < until) await wait(20)
+  const until = runningTime() + 3_000
+  while ((await seen()).all > POOL + 2 && runningTime() < until) await wait(20)
   const { all: connections, inside: open_ } = await seen()
   t.ok(connections <= POOL + 2, `${connections} connections: the pool, the one for pings and the test's own`)
   t.equal(open_, 0, 'none of them in a transaction')
