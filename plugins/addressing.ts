@@ -3,22 +3,19 @@ import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
 import { apiError } from './errors.ts'
 import { VENDOR } from './version/accept.ts'
+import { VARY } from './version/addresses.ts'
 
 const LONGEST_QUERY = 8_192
-const VARY = 'Accept, Authorization, X-API-Key'
 
+/** Must be registered before every plugin that may refuse a request: a refusal has these headers too. */
 async function addressing(app: FastifyInstance) {
   app.addHook('onRequest', (request, reply, done) => {
-    const { isVersioned, representation, query } = app.addressing.of(request.raw)
+    const { isVersioned, representation } = app.addressing.of(request.raw)
     if (isVersioned) {
       // In small letters: others Fastify would have to make small for each reply.
       reply.header('api-version', representation.version)
-      const vary = reply.getHeader('vary')
-      reply.header('vary', vary === undefined ? VARY : `${VARY}, ${vary}`)
+      reply.header('vary', VARY)
     }
-    if (query.length > LONGEST_QUERY + '?'.length) throw apiError('URI_TOO_LONG')
-    // Here rather than in a handler, which would come after the body was read.
-    if (request.is404) throw apiError('RESOURCE_NOT_FOUND')
     done()
   })
 
@@ -31,3 +28,17 @@ async function addressing(app: FastifyInstance) {
 }
 
 export default fp(addressing, { name: 'addressing', dependencies: ['errors'] })
+
+/** Refuses addresses that are too long or unknown, after the checks of the request's head. */
+export const checkAddress = fp(
+  async (app: FastifyInstance) => {
+    app.addHook('onRequest', (request, _reply, done) => {
+      const { query } = app.addressing.of(request.raw)
+      if (query.length > LONGEST_QUERY + '?'.length) throw apiError('URI_TOO_LONG')
+      // Here rather than in a handler, which would come after the body was read.
+      if (request.is404) throw apiError('RESOURCE_NOT_FOUND')
+      done()
+    })
+  },
+  { name: 'check-address', dependencies: ['addressing'] },
+)

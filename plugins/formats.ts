@@ -38,15 +38,22 @@ export function isHttpsUri(uri: string): boolean {
 const DATE_TIME =
   /^(\d{4}-\d\d-\d\d)T(?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d(?:\.\d+)?(?:Z|[+-](?:[01]\d|2[0-3]):[0-5]\d)$/i
 
-/** RFC 3339 to the letter, of a day that exists, and without the leap second, which no computer's clock can hold. */
-export function isDateTime(text: string): boolean {
-  const day = DATE_TIME.exec(text)?.[1]
-  if (day === undefined) return false
+/** Whether a day such as `2026-02-29` exists. */
+function isRealDay(day: string): boolean {
   const midnight = new Date(`${day}T00:00:00Z`)
   return !Number.isNaN(midnight.getTime()) && midnight.toISOString().startsWith(day)
 }
 
+/** RFC 3339 to the letter, of a day that exists, and without the leap second, which no computer's clock can hold. */
+export function isDateTime(text: string): boolean {
+  const day = DATE_TIME.exec(text)?.[1]
+  return day !== undefined && isRealDay(day)
+}
+
+const isDate = (text: string): boolean => /^\d{4}-\d\d-\d\d$/.test(text) && isRealDay(text)
+
 const formats = {
+  date: isDate,
   'date-time': isDateTime,
   // The plain form alone: what ajv-formats takes beside it (`urn:uuid:`) is no value of a uuid column.
   uuid: /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i,
@@ -59,7 +66,7 @@ const formats = {
 /** For the serializer, which tells the alternatives of a schema apart by validating: what the house's formats are called. */
 export const serializerOptions = { ajv: { strict: false, formats } }
 
-const standard: FormatsPluginOptions = { mode: 'full', formats: ['email', 'date'] }
+const standard: FormatsPluginOptions = { mode: 'full', formats: ['email'] }
 
 /** A validator that finds all that is wrong, and changes nothing: no coercion, no defaults, nothing removed. */
 export function createAjv(): Ajv {

@@ -1,18 +1,15 @@
 /** The three forms of a date in HTTP (RFC 9110, section 5.6.7). `Date.parse` takes far more, and one of these as local time. */
 
 const MONTHS = ['Jan', 'Feb', 'Mar', 'Apr', 'May', 'Jun', 'Jul', 'Aug', 'Sep', 'Oct', 'Nov', 'Dec']
-const MONTH = `(?<month>${MONTHS.join('|')})`
-const DAY = '(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)'
-const TIME = '(?<hours>\\d\\d):(?<minutes>\\d\\d):(?<seconds>\\d\\d)'
 
 const FORMS = [
   // Sun, 06 Nov 1994 08:49:37 GMT
-  `${DAY}, (?<day>\\d\\d) ${MONTH} (?<year>\\d{4}) ${TIME} GMT`,
+  /^(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun), (?<day>\d\d) (?<month>[A-Z][a-z]{2}) (?<year>\d{4}) (?<hours>\d\d):(?<minutes>\d\d):(?<seconds>\d\d) GMT$/,
   // Sunday, 06-Nov-94 08:49:37 GMT
-  `(?:Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)day, (?<day>\\d\\d)-${MONTH}-(?<year>\\d\\d) ${TIME} GMT`,
+  /^(?:Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)day, (?<day>\d\d)-(?<month>[A-Z][a-z]{2})-(?<year>\d\d) (?<hours>\d\d):(?<minutes>\d\d):(?<seconds>\d\d) GMT$/,
   // Sun Nov  6 08:49:37 1994
-  `${DAY} ${MONTH} (?<day>[ \\d]\\d) ${TIME} (?<year>\\d{4})`,
-].map((form) => new RegExp(`^${form}$`))
+  /^(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun) (?<month>[A-Z][a-z]{2}) (?<day>[ \d]\d) (?<hours>\d\d):(?<minutes>\d\d):(?<seconds>\d\d) (?<year>\d{4})$/,
+]
 
 /** Two digits are of the century that puts the year at most 50 years ahead. */
 function fullYear(digits: string): number {

@@ -1,6 +1,6 @@
 /** What Node's HTTP parser refuses: the envelope by hand, in its turn, and the end of the connection. */
 import { channel, subscribe, unsubscribe } from 'node:diagnostics_channel'
-import { ServerResponse, STATUS_CODES } from 'node:http'
+import { type IncomingMessage, ServerResponse, STATUS_CODES } from 'node:http'
 import type { Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
 import type { FastifyInstance } from 'fastify'
@@ -9,14 +9,15 @@ import type { FailureCode } from '../schemas/error.ts'
 import { securityHeaders } from './docs/headers.ts'
 import { apiError, envelope } from './errors.ts'
 import { genReqId } from './logging.ts'
-import type { Representation } from './representation/types.ts'
+import { VENDOR } from './version/accept.ts'
+import { type Addressing, versionHeaders } from './version/addresses.ts'
 
 /** Milliseconds that a client has to read its answer: a socket destroyed at once may take it along. */
 const LINGER = 1_000
 /** A request line beyond this is what made the head too large. */
 const LONG_LINE = 16_384
 
-type ParserError = Error & { code?: string; rawPacket?: unknown }
+type ParserError = Error & { code?: string; rawPacket?: unknown; bytesParsed?: unknown }
 
 const malformed = channel('resource-api:http:malformed')
 
@@ -26,7 +27,26 @@ const ofParser: Record<string, FailureCode> = {
   ERR_HTTP_REQUEST_TIMEOUT: 'REQUEST_TIMEOUT',
 }
 
-function codeOf({ code = '', rawPacket }: ParserError): FailureCode {
+/** A request line that is sound but for a method that the parser does not know; garbage is none. */
+const UNKNOWN_METHOD = /^[\w!#$%&'*+.^`|~-]+ [^ ]+ HTTP\/1\.[01]\r?$/
+const TOKEN = /^[\w!#$%&'*+.^`|~-]$/
+/** The parser stops within the name of a method; those that it knows are no longer than this. */
+const LONGEST_METHOD = 16
+
+/** Whether the line in which the parser stopped is a request's. Others may stand before it in the packet. */
+function hasUnknownMethod(packet: Buffer, stoppedAt: number): boolean {
+  const isToken = (index: number) => TOKEN.test(String.fromCharCode(packet[index] ?? 0))
+  let start = stoppedAt
+  while (start > 0 && start > stoppedAt - LONGEST_METHOD && isToken(start - 1)) start -= 1
+  const line = packet.subarray(start, start + LONG_LINE)
+  const end = line.indexOf('\n')
+  return end !== -1 && UNKNOWN_METHOD.test(line.toString('latin1', 0, end))
+}
+
+function codeOf({ code = '', rawPacket, bytesParsed }: ParserError): FailureCode {
+  if (code === 'HPE_INVALID_METHOD' && Buffer.isBuffer(rawPacket) && typeof bytesParsed === 'number') {
+    return hasUnknownMethod(rawPacket, bytesParsed) ? 'NOT_IMPLEMENTED' : 'INVALID_REQUEST'
+  }
   const known = ofParser[code] ?? 'INVALID_REQUEST'
   if (known !== 'HEADERS_TOO_LARGE' || !Buffer.isBuffer(rawPacket)) return known
   const end = rawPacket.indexOf('\n')
@@ -34,21 +54,36 @@ function codeOf({ code = '', rawPacket }: ParserError): FailureCode {
   return isLongLine && /^[A-Z-]+ /.test(rawPacket.toString('latin1', 0, 32)) ? 'URI_TOO_LONG' : known
 }
 
-function write(socket: Duplex, code: FailureCode, representation: Representation) {
+type ReadAddress = Pick<Addressing, 'fallback' | 'of'>
+
+interface Refusal {
+  socket: Duplex
+  code: FailureCode
+  addressing: ReadAddress
+  /** Whose body is broken; undefined where the head could not be read, and nothing is known of a version. */
+  request?: IncomingMessage | undefined
+}
+
+function write({ socket, code, addressing, request }: Refusal) {
   if (!socket.writable) return
   const failure = apiError(code)
   if (malformed.hasSubscribers) malformed.publish({ status: failure.status })
-  const requestId = genReqId({ headers: {} })
+  const requestId = genReqId(request ?? { headers: {} })
+  const address = request && addressing.of(request)
+  const { representation, vendor } = address ?? { representation: addressing.fallback, vendor: false }
   const body = envelope(representation, failure, requestId)
+  const type = vendor ? `${VENDOR};version=${representation.version}` : 'application/json; charset=utf-8'
   socket.end(
     [
       `HTTP/1.1 ${failure.status} ${STATUS_CODES[failure.status]}`,
       `Date: ${new Date().toUTCString()}`,
-      'Content-Type: application/json; charset=utf-8',
+      `Content-Type: ${type}`,
       `Content-Length: ${Buffer.byteLength(body)}`,
       'Cache-Control: no-store',
       `X-Request-Id: ${requestId}`,
-      ...Object.entries(securityHeaders).map(([name, value]) => `${name}: ${value}`),
+      ...Object.entries({ ...securityHeaders, ...(address && versionHeaders(address)) }).map(
+        ([name, value]) => `${name}: ${value}`,
+      ),
       'Connection: close',
       '',
       body,
@@ -75,7 +110,7 @@ const replyIn = (message: unknown): ServerResponse | undefined =>
     : undefined
 
 /** The two ends of one matter: a handler that Fastify takes as an option, and a plugin that tells it who waits. */
-export function createWire(representation: Representation) {
+export function createWire(addressing: ReadAddress) {
   /** The latest reply begun on a socket. */
   const latest = new WeakMap<Duplex, ServerResponse | typeof OVER>()
   const ended = new WeakSet<Duplex>()
@@ -88,8 +123,11 @@ export function createWire(representation: Representation) {
     // What still arrives after the first error is an error each time.
     if (ended.has(socket)) return
     ended.add(socket)
-    const answer = () => write(socket, codeOf(error), representation)
     const reply = latest.get(socket)
+    // The head of a request whose body is broken was read; of the next request's nothing is known.
+    const isOfBody = reply !== undefined && reply !== OVER && !reply.req.complete
+    const request = isOfBody ? reply.req : undefined
+    const answer = () => write({ socket, code: codeOf(error), addressing, request })
     if (!reply) answer()
     // It may be the last, and its socket is only about to end: then nothing is written any more. One that was over
     // before its request was has not been forgotten.
@@ -114,7 +152,7 @@ export function createWire(representation: Representation) {
       unsubscribe(FINISHED, forget)
     })
     // This is no proxy; without a listener Node would hang up without a word.
-    app.server.on('connect', (_request, socket) => write(socket, 'INVALID_REQUEST', representation))
+    app.server.on('connect', (_request, socket) => write({ socket, code: 'INVALID_REQUEST', addressing }))
   }
 
   return { clientErrorHandler, plugin: fp(plugin, { name: 'wire' }) }

@@ -90,6 +90,32 @@ t.test('415: any other type, or none', async (t) => {
   }
 })
 
+t.test('415 names the media types that the method takes', async (t) => {
+  const types = JSON_TYPES.join(', ')
+  const unacceptable: Record<string, string>[] = [
+    { 'content-type': 'text/plain' },
+    { 'content-type': 'application/json; charset=utf-16' },
+    { 'content-type': 'application/json', 'content-encoding': 'gzip' },
+  ]
+  for (const headers of unacceptable) {
+    for (const [method, url, accept, acceptPatch] of [
+      ['POST', '/products', types, null],
+      ['POST', '/tokens', types, null],
+      ['PUT', path, types, null],
+      ['PATCH', path, `${types}, ${MERGE_PATCH}`, `${types}, ${MERGE_PATCH}`],
+    ] as const) {
+      const reply = await admin.call(method, url, { body: '{}', headers })
+      t.equal(reply.status, 415, `${method} ${url}`)
+      t.equal(reply.headers.get('accept'), accept, `${method} ${url}`)
+      t.equal(reply.headers.get('accept-patch'), acceptPatch, `${method} ${url}`)
+      t.equal(reply.headers.get('accept-encoding'), headers['content-encoding'] ? 'identity' : null)
+    }
+  }
+  const invalid = await admin.patch(path, { x: 1 })
+  t.equal(invalid.status, 422)
+  t.equal(invalid.headers.get('accept'), null, 'other failures do not')
+})
+
 t.test('415: another charset than UTF-8', async (t) => {
   for (const charset of ['utf-16', 'iso-8859-1', 'us-ascii', 'utf-8;charset=utf-16', '"utf-16"', '']) {
     const headers = { 'content-type': `application/json; charset=${charset}` }

@@ -34,8 +34,9 @@ const cases: Case[] = [
   ['an empty line, then a request', `\r\n${get('/livez')}`, 200],
   ['garbage', 'hello\r\n\r\n', 400],
   ['random bytes', Buffer.from([0x16, 0x03, 0x01, 0x02, 0x00, 0xff, 0xfe, 0x0d, 0x0a, 0x0d, 0x0a]), 400],
-  ['a method that nobody knows', `BREW ${PRODUCTS} HTTP/1.1\r\n${CLOSE}\r\n`, 400],
-  ['a method in lower case', `get ${PRODUCTS} HTTP/1.1\r\n${CLOSE}\r\n`, 400],
+  ['a method that nobody knows', `BREW ${PRODUCTS} HTTP/1.1\r\n${CLOSE}\r\n`, 501],
+  ['a method in lower case', `get ${PRODUCTS} HTTP/1.1\r\n${CLOSE}\r\n`, 501],
+  ['a method of another protocol', `PROPFIND ${PRODUCTS} HTTP/1.1\r\n${CLOSE}\r\n`, 501],
   ['a request line without a target', `GET HTTP/1.1\r\n${CLOSE}\r\n`, 400],
   ['a target with a space', get(`${PRODUCTS}/a b`), 400],
   ['a target that begins with no slash', get('products'), 400],
@@ -238,6 +239,98 @@ t.test('garbage gets the envelope', async (t) => {
     })
   })
   await Promise.all(waiting.map((each) => each()))
+})
+
+/** The headers of a reply that depend on how much of the request could be read. */
+const knownOf = ({ status, headers }: RawReply) => ({
+  status,
+  version: headers['api-version'],
+  vary: headers.vary,
+  type: headers['content-type'],
+  hasLimit: ['limit', 'remaining', 'reset'].map((name) => headers[`x-ratelimit-${name}`] !== undefined),
+})
+const JSON_TYPE = 'application/json; charset=utf-8'
+const VENDOR = 'application/vnd.api+json;version=2'
+const VARY = 'Accept, Authorization, X-API-Key'
+const ALL = [true, true, true]
+const NONE = [false, false, false]
+
+t.test(
+  'what is refused for its head says which version refused it, and what the address has left',
+  async (t) => {
+    const heads: [sentence: string, status: number, fields: string][] = [
+      ['two Hosts', 400, 'Host: a\r\nHost: b\r\n'],
+      ['no Host', 400, ''],
+      ['two keys', 400, 'Host: a\r\nX-API-Key: a\r\nX-API-Key: b\r\n'],
+      ['an unknown expectation', 400, 'Host: a\r\nExpect: a-miracle\r\n'],
+      ['headers of 17 KiB', 431, `Host: a\r\nX-Long: ${'a'.repeat(17_408)}\r\n`],
+    ]
+    const forms: [path: string, accept: string, version: string, type: string][] = [
+      ['/products', '*/*', '1', JSON_TYPE],
+      ['/api/v2/products', '*/*', '2', JSON_TYPE],
+      ['/products', VENDOR, '2', VENDOR],
+    ]
+    for (const [sentence, status, fields] of heads) {
+      for (const [path, accept, version, type] of forms) {
+        const { replies } = await raw(port, get(path, `${fields}Accept: ${accept}\r\n`))
+        const [reply] = replies
+        if (!reply) return t.fail('no reply')
+        t.same(knownOf(reply), { status, version, vary: VARY, type, hasLimit: ALL }, `${sentence}, ${path}`)
+      }
+      const [free] = (await raw(port, get('/livez', fields))).replies
+      t.match(free, { status, headers: { 'api-version': undefined, 'x-ratelimit-limit': undefined } })
+    }
+  },
+)
+
+t.test('what the parser refuses says what it has read until then', async (t) => {
+  const vendor = `Content-Type: application/json\r\nAccept: ${VENDOR}\r\nX-Request-Id: mine-12345678\r\n`
+  const cases: [sentence: string, bytes: string, expected: Partial<ReturnType<typeof knownOf>>][] = [
+    ['a broken head', get('/v2/products', `${CLOSE}nonsense\r\n`), { status: 400, type: JSON_TYPE }],
+    [
+      'a broken chunk',
+      chunked('zz\r\n').replace('/v1/', '/v2/'),
+      { status: 400, version: '2', type: JSON_TYPE },
+    ],
+    [
+      'a broken chunk, by Accept',
+      chunked('zz\r\n', vendor).replace('/api/v1', ''),
+      { status: 400, version: '2', type: VENDOR },
+    ],
+    ['a body that never ends', chunked('1\r\n{\r\n'), { status: 408, version: '1', type: JSON_TYPE }],
+    [
+      'a long chunk extension',
+      chunked(`2;${'a'.repeat(20_480)}\r\n`),
+      { status: 413, version: '1', type: JSON_TYPE },
+    ],
+    [
+      'a path that cannot be decoded',
+      get('/v2/products/%zz'),
+      { status: 400, version: '2', type: JSON_TYPE },
+    ],
+    [
+      'a broken head behind a whole request',
+      `${get('/v2/products', HEAD)}GET /v2/products HTTP/1.1\r\nnonsense\r\n\r\n`,
+      { status: 400, type: JSON_TYPE },
+    ],
+  ]
+  for (const [sentence, bytes, expected] of cases) {
+    const reply = (await raw(port, bytes)).replies.at(-1)
+    if (!reply) return t.fail('no reply')
+    const vary = expected.version === undefined ? undefined : VARY
+    t.same(knownOf(reply), { version: undefined, vary, hasLimit: NONE, ...expected }, sentence)
+    const requestId = reply.headers['x-request-id']
+    t.equal(JSON.parse(reply.text).error.request_id, requestId)
+    if (bytes.includes('mine-12345678')) t.equal(requestId, 'mine-12345678')
+  }
+})
+
+t.test('an id of any length is 404, with all that a 404 has', async (t) => {
+  for (const length of [8_192, 16_384, 16_385, 24_576]) {
+    const [reply] = (await raw(port, get(`/api/v2/products/${'a'.repeat(length)}`))).replies
+    if (!reply) return t.fail('no reply')
+    t.same(knownOf(reply), { status: 404, version: '2', vary: VARY, type: JSON_TYPE, hasLimit: ALL })
+  }
 })
 
 t.test('the next request on a new connection still works', async (t) => {

@@ -1,5 +1,13 @@
 /** What a collection's operations are called, and who may do them, in words. */
-import { CALLER, type Condition, type Role, type Rule, scopeOf, type Verb } from '../access.ts'
+import {
+  CALLER,
+  type Condition,
+  includingScopeOf,
+  type Role,
+  type Rule,
+  scopeOf,
+  type Verb,
+} from '../access.ts'
 import type { AnyCard } from './define.ts'
 
 /** `UserProfiles` as `user profiles`. */
@@ -50,7 +58,10 @@ function credentialWords({ name, bearerOnly, relations }: AnyCard, verb: Verb, i
   const includes = reads && Object.keys(relations).length > 0
   const more = includes ? ', and for `include` the `read` scope of what it brings along' : ''
   const open = isOpen ? ' It can be called without credentials too.' : ''
-  return `An API key needs the scope \`${scopeOf(name, verb)}\`${more}.${open}`
+  const scope = scopeOf(name, verb)
+  const including = includingScopeOf(scope)
+  const or = including === undefined ? '' : ` or \`${including}\`, which includes it`
+  return `An API key needs the scope \`${scope}\`${or}${more}.${open}`
 }
 
 /** What each role may do. */

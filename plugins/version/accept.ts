@@ -1,4 +1,5 @@
 /** Accept: the version and the media type that a client prefers, of those that there are. */
+import { parse } from 'content-type'
 import Negotiator from 'negotiator'
 
 export const VENDOR = 'application/vnd.api+json'
@@ -16,6 +17,22 @@ const MOST_KEPT = 200
 /** Negotiator takes `version=*` for any version; here it is one that nobody knows. */
 const withoutWildcards = (accept: string) =>
   accept.replace(/(;\s*[^=;,\s]+\s*=\s*"?)\*(?="?\s*(?:[;,]|$))/g, '$1?')
+
+/** A weight as RFC 9110, section 12.4.2, has it: from 0 to 1, with at most three digits. */
+const WEIGHT = /^(?:0(?:\.\d{0,3})?|1(?:\.0{0,3})?)$/
+
+/** Drops the ranges whose weight is malformed: Negotiator would order by `q=1.5`, and read `q=` as 1. */
+function dropMalformedWeights(accept: string): string {
+  const kept: string[] = []
+  let start = 0
+  while (start < accept.length) {
+    const { index, parameters } = parse(accept, { comma: true, start })
+    const { q } = parameters
+    if (q === undefined || WEIGHT.test(q)) kept.push(accept.slice(start, index))
+    start = index + 1
+  }
+  return kept.join()
+}
 
 /** What is offered, by its media type, in the order that decides where a client has no preference. */
 function offersOf(candidates: readonly number[]): Map<string, Negotiated> {
@@ -50,7 +67,8 @@ export function createNegotiation(candidates: readonly number[]) {
     if (known.has(accept)) return known.get(accept)
     if (accept.trim() === '') return usual
     if (accept.length > LONGEST) return undefined
-    const best = new Negotiator({ headers: { accept: withoutWildcards(accept) } }).mediaTypes(types)[0]
+    const ranges = withoutWildcards(dropMalformedWeights(accept))
+    const best = new Negotiator({ headers: { accept: ranges } }).mediaTypes(types)[0]
     const negotiated = best === undefined ? undefined : offers.get(best)
     if (known.size >= MOST_KEPT) known.clear()
     known.set(accept, negotiated)

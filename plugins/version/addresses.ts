@@ -14,6 +14,8 @@ declare module 'node:http' {
   }
 }
 
+export const VARY = 'Accept, Authorization, X-API-Key'
+
 /** How a request was addressed. */
 export interface Address {
   /** '/api/v1', '/v1', '/api' or '': what stands before the path in the form that the client used. */
@@ -32,6 +34,10 @@ export interface Address {
   /** Whether Accept leaves something to serve. */
   acceptable: boolean
 }
+
+/** The headers that name the version of a reply, for replies that pass no hook. */
+export const versionHeaders = ({ isVersioned, representation }: Address): Record<string, string> =>
+  isVersioned ? { 'API-Version': String(representation.version), Vary: VARY } : {}
 
 /** The path of a request's target, which a proxy's client may send with scheme and host. */
 function splitTarget(url: string): { path: string; query: string } {
