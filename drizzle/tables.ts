@@ -1,6 +1,7 @@
 /** The tables. Their property names are the members' names on the wire; what is not on the wire, no schema names. */
 import { type SQL, sql } from 'drizzle-orm'
 import {
+  boolean,
   check,
   index,
   jsonb,
@@ -25,6 +26,11 @@ export const users = pgTable(
     ...common(),
     name: text().notNull(),
     email: text().notNull(),
+    /**
+     * Whether an admin, the command line or the bootstrap set the e-mail address. Only then may the first token of an
+     * identity provider link the account by that address: a user's own address is unproven. No schema exposes it.
+     */
+    email_is_confirmed: boolean().notNull().default(false),
     password_hash: text(),
     role: text().$type<'member' | 'manager' | 'admin'>().notNull().default('member'),
     status: text().$type<'active' | 'inactive' | 'suspended'>().notNull().default('active'),
@@ -95,7 +101,8 @@ export const posts = pgTable(
       t.id,
     ),
     index('posts_status').on(t.user_id, t.status, t.created_at, t.id),
-    trigrams('posts_search', sql`${t.search}`),
+    // No trigram index on `search`: posts are searched under one user, where the indexes above find the rows. A body of
+    // 100,000 characters would make each update of the row, whatever it changes, write up to 14 MB of index entries.
   ],
 )
 
@@ -247,6 +254,64 @@ export const sessions = pgTable(
   ],
 )
 
+/** Links between users and the subjects of identity providers (`iss` and `sub` of a token). */
+export const userIdentities = pgTable(
+  'user_identities',
+  {
+    user_id: uuid()
+      .notNull()
+      .references(() => users.id, { onDelete: 'cascade' }),
+    issuer: text().notNull(),
+    subject: text().notNull(),
+    created_at: moment().notNull().defaultNow(),
+  },
+  (t) => [
+    primaryKey({ columns: [t.user_id, t.issuer] }),
+    uniqueIndex('user_identities_subject_unique').on(t.issuer, t.subject),
+  ],
+)
+
+/**
+ * IP addresses from which a user signed in, each as a keyed hash of e-mail address and IP address
+ * (`plugins/sign-in-addresses.ts`). The hash leads, so that a look-up costs the same whether the account exists or not.
+ */
+export const signInAddresses = pgTable(
+  'sign_in_addresses',
+  {
+    address_hash: text().primaryKey(),
+    user_id: uuid()
+      .notNull()
+      .references(() => users.id, { onDelete: 'cascade' }),
+    signed_in_at: moment().notNull().defaultNow(),
+  },
+  (t) => [
+    index('sign_in_addresses_user_id').on(t.user_id, t.signed_in_at),
+    index('sign_in_addresses_signed_in_at').on(t.signed_in_at),
+  ],
+)
+
+/**
+ * Replies to writes that changed nothing, stored once for all idempotency keys that got the same one. Without this, a
+ * short request could store the whole resource each time.
+ */
+export const idempotencyReplies = pgTable(
+  'idempotency_replies',
+  {
+    user_id: uuid()
+      .notNull()
+      .references(() => users.id, { onDelete: 'cascade' }),
+    /** The hash of the body. */
+    id: text().notNull(),
+    /** Without the time in `meta.timestamp`, which each idempotency key stores for itself. */
+    body: text().notNull(),
+    last_used_at: moment().notNull().defaultNow(),
+  },
+  (t) => [
+    primaryKey({ columns: [t.user_id, t.id] }),
+    index('idempotency_replies_last_used_at').on(t.last_used_at),
+  ],
+)
+
 /**
  * Replies by the key that a client gave its write, for when it asks again (`plugins/idempotency.ts`). Neither the key
  * nor the body of the request is here, their hashes alone.
@@ -263,7 +328,10 @@ export const idempotencyKeys = pgTable(
     status: smallint().notNull(),
     location: text(),
     etag: text().notNull(),
-    body: text().notNull(),
+    /** Null where the reply stands in `idempotency_replies`. */
+    body: text(),
+    reply_id: text(),
+    reply_timestamp: text(),
     created_at: moment().notNull().defaultNow(),
   },
   // The user first: what goes with a user is found without an index of its own.

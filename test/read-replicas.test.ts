@@ -134,6 +134,28 @@ t.test('reads', { skip }, async (t) => {
     t.equal((await reader.client.get(`/users/${uuid()}/posts`)).status, 404)
   })
 
+  t.test('a read on a condition that a replica may judge wrongly is the primary’s', async (t) => {
+    const changed = uuid()
+    const path = `/products/${changed}`
+    await database.run(INSERT, [changed, 'CHANGED', 'primary', 'active'])
+    await standby.database.run(INSERT, [changed, 'CHANGED', 'replica', 'active'])
+    const update = 'update products set revision = $2, updated_at = $3 where id = $1'
+    await database.run(update, [changed, 7, '2024-01-02'])
+    await standby.database.run(update, [changed, 6, '2024-01-01'])
+    const outdated = await reader.client.get(path)
+    t.equal(outdated.body.data.name, 'replica')
+    const tag = outdated.headers.get('etag') ?? ''
+    const current = tag.replace(/^"\d+-/, '"7-')
+    t.not(current, tag)
+    const read = await reader.client.get(path, { 'if-match': current })
+    t.equal(read.status, 200)
+    t.equal(read.body.data.name, 'primary')
+    t.equal((await reader.client.get(path, { 'if-match': tag })).status, 412)
+    const between = { 'if-unmodified-since': 'Mon, 01 Jan 2024 12:00:00 GMT' }
+    t.equal((await reader.client.get(path, between)).status, 412)
+    t.equal(await where(reader.client), 'replica', 'and nothing else is')
+  })
+
   t.test('a tag of the replica’s row is not good for a write', async (t) => {
     await standby.database.run('update products set revision = 9 where id = $1', [id])
     const editor = await all.person('manager')

@@ -64,6 +64,7 @@ export function userOf(world: World, index: number): UserRow {
     updated_at: iso(updated),
     revision: changed ? 2 : 1,
     ...members,
+    email_is_confirmed: false,
     // Nobody can sign in as one of them until a password is set.
     password_hash: null,
     role: random.share(ROLES),

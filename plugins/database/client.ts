@@ -25,6 +25,11 @@ export interface Client {
   destroy(): void
 }
 
+/** A table has changed since the server prepared the statement. None of it was carried out: it can be sent again. */
+export class StaleStatementError extends Error {
+  override readonly name = 'StaleStatementError'
+}
+
 /** Milliseconds. */
 const FAREWELL = 1000
 /** Milliseconds the server lets a transaction idle; a request may not take longer either. */
@@ -90,6 +95,8 @@ export function createClient(options: ClientOptions): Client {
       IntervalStyle: 'postgres',
       statement_timeout: statementTimeout,
       idle_in_transaction_session_timeout: IDLE_IN_TRANSACTION,
+      // One statement takes one core: with parallel workers, two searches with totals start up to twelve processes.
+      max_parallel_workers_per_gather: 0,
       ...KEEPALIVE,
     },
     onnotice: (notice) => onNotice?.(notice.message ?? ''),
@@ -98,12 +105,35 @@ export function createClient(options: ClientOptions): Client {
       void sql.end({ timeout: 0 })
     },
   })
+  disableRetry(sql)
   const destroy = () => void first?.destroy()
   const end = async () => {
     setTimeout(destroy, FAREWELL).unref()
     await sql.end({ timeout: FAREWELL / 1000 })
   }
   return { sql, end, destroy }
+}
+
+/**
+ * Turns off postgres.js' own repetition of statements that are stale: their query fails with StaleStatementError.
+ *
+ * postgres.js 3.4.9 (src/connection.js, `retry`) sends such a statement again behind all that were sent already, as
+ * Parse, Describe and Flush, and Bind when these are answered. Of two in one packet it takes the second description
+ * for the first statement's: the first resolves with the column names of the second, and the second is never answered.
+ * Not reported upstream as of November 2026. `retry` forgets the prepared statement, sets `retried` and sends the query
+ * unless it is cancelled, so that a setter is where it can be stopped.
+ */
+function disableRetry(sql: postgres.Sql): void {
+  // Not sent, as nothing waits for it.
+  const query: object = Object.getPrototypeOf(sql.unsafe(''))
+  if ('retried' in query) return
+  Object.defineProperty(query, 'retried', {
+    get: () => undefined,
+    set(this: { cancelled: boolean; reject(error: Error): void }, cause: unknown) {
+      this.cancelled = true
+      this.reject(new StaleStatementError('A prepared statement is stale', { cause }))
+    },
+  })
 }
 
 /** A socket on its way. An end the server makes is an error: postgres.js takes one while it signs in for nothing. */

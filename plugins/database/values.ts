@@ -17,8 +17,16 @@ export const PLAIN: readonly number[] = [...Object.keys(PARSERS).map(Number), 17
 
 export type Values = (string | null)[]
 
+/**
+ * Values of one statement. postgres.js refuses more, but only when the query has its place among those that wait for
+ * an answer: the one that is being answered fails instead, and every answer behind it goes to the wrong query.
+ */
+const MAX_VALUES = 65_533
+
 /** Values as PostgreSQL reads them. Text only, so that a statement is prepared once and not once per mix of types. */
 export function texts(params: readonly Param[]): Values {
+  if (params.length > MAX_VALUES)
+    throw new RangeError(`The statement has ${params.length} values; at most ${MAX_VALUES} are possible`)
   return params.map((param, index) => {
     if (param === undefined) throw new TypeError(`The statement's value $${index + 1} is undefined`)
     return param === null ? null : String(param)
