@@ -19,13 +19,26 @@ export interface CredentialOptions extends KeyOptions {
 /** What is known of credentials, once for all versions: what one forgets, none remembers. */
 const createCredentials = (app: FastifyInstance, options: CredentialOptions) => ({
   keys: createKeyReader(app.database, options),
-  tokens: createBearerReader(app.database, app.accessTokens, options.provider),
+  tokens: createBearerReader({
+    database: app.database,
+    tokens: app.accessTokens,
+    provider: options.provider,
+    log: app.log,
+  }),
 })
 
 declare module 'fastify' {
   interface FastifyInstance {
     credentials: ReturnType<typeof createCredentials>
   }
+}
+
+/** Returns the actor of a request whose credential is cached, without a query. */
+export function peekActor(app: FastifyInstance, headers: IncomingHttpHeaders): Actor | undefined {
+  const key = keyOf(headers)
+  if (key !== undefined) return app.credentials.keys.peek(key)
+  const token = headers.authorization === undefined ? undefined : bearerOf(headers.authorization)
+  return token === undefined ? undefined : app.credentials.tokens.peek(token)
 }
 
 export const credentials = fp(

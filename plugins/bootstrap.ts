@@ -32,7 +32,8 @@ async function insertAdmin(tx: Connection, email: string, password: string | und
   const hash = password === undefined ? null : await hashPassword(password)
   const search = searchText({ name: NAME, email }, ['name', 'email'])
   await tx.run(
-    `insert into users (id, name, email, role, password_hash, search) values ($1, $2, $3, 'admin', $4, $5)`,
+    `insert into users (id, name, email, email_is_confirmed, role, password_hash, search)
+     values ($1, $2, $3, true, 'admin', $4, $5)`,
     [id, NAME, email, hash, search],
   )
   return id

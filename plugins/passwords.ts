@@ -1,9 +1,9 @@
-/** Passwords: Argon2id at OWASP's parameters, off the event loop, few at once, and not for those who left. */
+/** Passwords: Argon2id at OWASP's parameters, off the event loop, few at once, one at a time for each user. */
 import { randomBytes } from 'node:crypto'
 import { hash, verify } from '@node-rs/argon2'
 import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
-import limit from 'p-limit'
+import limit, { type LimitFunction } from 'p-limit'
 import { apiError } from './errors.ts'
 
 /** 19 MiB, two passes, one lane: OWASP's first choice. The algorithm is the library's default, Argon2id. */
@@ -11,6 +11,9 @@ const PARAMETERS = { memoryCost: 19_456, timeCost: 2, parallelism: 1 }
 
 /** How many may wait: they have their turn within a few seconds, long before their answers are due. */
 const MOST_WAITING = 100
+
+/** Requests of one user that may wait for the password of another request of that user. */
+const MAX_WAITING_PER_USER = 10
 
 /** For who hashes one alone, such as a command; a server's requests take turns. */
 export const hashPassword = (password: string): Promise<string> => hash(password, PARAMETERS)
@@ -43,9 +46,17 @@ function nobody(): string {
   return `$argon2id$v=19$m=${memoryCost},t=${timeCost},p=${parallelism}$${salt}$${result}`
 }
 
-/** Hashing for one process: `atOnce` at a time, in the order in which they came. */
+/** The work of one user, which is done one item at a time. */
+interface UserQueue {
+  run: LimitFunction
+  /** Items that wait or run. */
+  size: number
+}
+
+/** Hashing for one process: `atOnce` at a time, in the order in which they came, and one at a time for each user. */
 export function createPasswords({ atOnce, work = argon2 }: PasswordsOptions) {
   const turns = limit(atOnce)
+  const userQueues = new Map<string, UserQueue>()
   const absent = nobody()
 
   const turn = async <T>(isWanted: () => boolean, act: () => Promise<T>): Promise<T> => {
@@ -63,12 +74,40 @@ export function createPasswords({ atOnce, work = argon2 }: PasswordsOptions) {
   }
 
   return {
-    /** Passwords for who asks now, hashed only if it is still wanted when its turn comes. */
-    while: (isWanted: () => boolean): Passwords => ({
-      hash: (password) => turn(isWanted, () => work.hash(password)),
-      verify: async (hashed, password) =>
-        (await turn(isWanted, () => work.verify(hashed ?? absent, password))) && hashed !== null,
-    }),
+    /**
+     * Passwords for one request, hashed only if their answer is still wanted when their turn comes.
+     * @param user whose requests wait for each other: a user's id, or the e-mail or IP address of one who is not known
+     */
+    for: (user: string, isWanted: () => boolean): Passwords => {
+      // A request whose password was verified is not refused when it comes to hash the new one.
+      let isAdmitted = false
+
+      /** Waits for the user's earlier work, then for a place in the shared queue, of which a user never has two. */
+      const userTurn = async <T>(act: () => Promise<T>): Promise<T> => {
+        const queue = userQueues.get(user) ?? { run: limit(1), size: 0 }
+        if (!isAdmitted && queue.size > MAX_WAITING_PER_USER) {
+          throw apiError('RATE_LIMIT_EXCEEDED', {
+            message: 'Too many passwords of this user wait for their turn',
+            retryAfter: 1,
+          })
+        }
+        isAdmitted = true
+        queue.size += 1
+        userQueues.set(user, queue)
+        try {
+          return await queue.run(() => turn(isWanted, act))
+        } finally {
+          queue.size -= 1
+          if (queue.size === 0) userQueues.delete(user)
+        }
+      }
+
+      return {
+        hash: (password) => userTurn(() => work.hash(password)),
+        verify: async (hashed, password) =>
+          (await userTurn(() => work.verify(hashed ?? absent, password))) && hashed !== null,
+      }
+    },
   }
 }
 

@@ -3,6 +3,7 @@ import type { KeyObject } from 'node:crypto'
 import { Type } from '@sinclair/typebox'
 import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
+import { entityTags } from './conditional.ts'
 import { type AccessTokens, createAccessTokens } from './tokens/access-token.ts'
 import { createRefreshTokens } from './tokens/refresh-token.ts'
 import { createSessions, type Sessions } from './tokens/sessions.ts'
@@ -52,22 +53,26 @@ async function tokens(app: FastifyInstance, options: TokensOptions) {
   )
   app.decorate('sessions', createSessions(app.database, createRefreshTokens(refreshKey)))
 
-  app.get(
-    '/.well-known/jwks.json',
-    {
-      config: { access: 'public' },
-      schema: {
-        tags: ['tokens'],
-        operationId: 'getKeySet',
-        summary: 'The keys that access tokens are verified with (RFC 7517)',
-        response: { 200: Jwks },
+  const keySet = { keys: keys.map(({ jwk }) => jwk) }
+  await app.register(async (scope) => {
+    await scope.register(entityTags)
+    scope.get(
+      '/.well-known/jwks.json',
+      {
+        config: { access: 'public' },
+        schema: {
+          tags: ['tokens'],
+          operationId: 'getKeySet',
+          summary: 'The keys that access tokens are verified with (RFC 7517)',
+          response: { 200: Jwks },
+        },
       },
-    },
-    async (_request, reply) => {
-      reply.header('Cache-Control', 'public, max-age=300')
-      return { keys: keys.map(({ jwk }) => jwk) }
-    },
-  )
+      async (_request, reply) => {
+        reply.header('Cache-Control', 'public, max-age=300')
+        return keySet
+      },
+    )
+  })
 }
 
-export default fp(tokens, { name: 'tokens', dependencies: ['errors', 'database'] })
+export default fp(tokens, { name: 'tokens', dependencies: ['errors', 'database', 'conditional'] })

@@ -16,7 +16,7 @@ const members = {
     minItems: 1,
     maxItems: scopes.length,
     uniqueItems: true,
-    description: '`*` for all; `{collection}:write` does not imply `{collection}:read`',
+    description: '`*` for all; `{collection}:write` includes `{collection}:read`',
     examples: [['products:read']],
   }),
   rate_limit: Nullable(

@@ -1,6 +1,6 @@
 /** What stands around the resources: meta, pagination, errors. */
 import { type TProperties, Type } from '@sinclair/typebox'
-import { failures, fieldCodes } from './error.ts'
+import { failures, fieldCodes, MAX_VIOLATIONS } from './error.ts'
 import { exampleId, Id, Integer, MAX_INTEGER, OneOf, OrNull, Timestamp } from './types.ts'
 
 const Included = Type.Object(
@@ -81,7 +81,10 @@ const failed = {
 export const ErrorEnvelope = (list: 'details' | 'errors') => {
   const violations: TProperties = {
     [list]: Type.Optional(
-      Type.Array(Violation, { maxItems: 50, description: 'What is wrong with single members or parameters' }),
+      Type.Array(Violation, {
+        maxItems: MAX_VIOLATIONS,
+        description: 'What is wrong with single members or parameters',
+      }),
     ),
   }
   return Type.Object({ error: Type.Object({ ...failed, ...violations }) }, { title: 'Error' })

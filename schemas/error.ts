@@ -26,6 +26,9 @@ export interface Violation {
   code: FieldCode
 }
 
+/** Violations in one reply. Whatever looks for them stops here. */
+export const MAX_VIOLATIONS = 50
+
 /** Every failure that a client can see: its status and what is said when nothing closer is known. */
 export const failures = {
   INVALID_REQUEST: { status: 400, message: 'The request cannot be read' },
@@ -48,6 +51,7 @@ export const failures = {
   RATE_LIMIT_EXCEEDED: { status: 429, message: 'Too many requests' },
   HEADERS_TOO_LARGE: { status: 431, message: 'The header fields are too large' },
   INTERNAL_SERVER_ERROR: { status: 500, message: 'Something went wrong on our side' },
+  NOT_IMPLEMENTED: { status: 501, message: 'The method is not one that HTTP defines' },
   BAD_GATEWAY: { status: 502, message: 'A server behind this one answered badly' },
   SERVICE_UNAVAILABLE: { status: 503, message: 'The service is not available right now' },
 } as const satisfies Record<string, { status: number; message: string }>

@@ -4,13 +4,15 @@ import { Amount, Currency, common, Id, Integer, MAX_INTEGER, Nullable, OneOf, Te
 
 export const orderStatuses = ['pending', 'paid', 'shipped', 'completed', 'cancelled', 'refunded'] as const
 
+const MAX_ITEMS = 100
+
 const ordered = { product_id: Id('The product'), quantity: Integer(1, 1000, { examples: [2] }) }
 
 const OrderItem = Type.Object(
   {
     ...ordered,
-    sku: Type.String({ examples: ['TEA-001'] }),
-    name: Type.String({ examples: ['Green tea'] }),
+    sku: Type.String({ maxLength: 64, examples: ['TEA-001'] }),
+    name: Type.String({ maxLength: 200, examples: ['Green tea'] }),
     unit_amount: Amount(MAX_INTEGER, 'The price of one when it was ordered'),
     total_amount: Amount(MAX_INTEGER, '`unit_amount` times `quantity`', 3998),
   },
@@ -37,7 +39,7 @@ const Address = Type.Object(
 const members = {
   items: Type.Array(OrderItemInput, {
     minItems: 1,
-    maxItems: 100,
+    maxItems: MAX_ITEMS,
     'x-unique-by': 'product_id',
     description: 'No product twice. They change only while the order is pending',
   }),
@@ -58,7 +60,7 @@ export const Order = Type.Object(
     number: Type.String({ description: 'Unique and rising', examples: ['ORD-0000000042'] }),
     user_id: owner,
     ...members,
-    items: Type.Array(OrderItem),
+    items: Type.Array(OrderItem, { maxItems: MAX_ITEMS }),
     currency: Currency("The items' own"),
     total_amount: Amount(MAX_INTEGER, 'The sum of the items, in minor units of `currency`', 3998),
     ...common,

@@ -4,6 +4,9 @@ import { Amount, Currency, common, Id, Integer, Nullable, OneOf, Text } from './
 
 export const productStatuses = ['draft', 'active', 'archived'] as const
 
+/** Of one product, also after an order has given its stock back. */
+export const MAX_STOCK = 1_000_000_000
+
 const members = {
   sku: Text({
     minLength: 1,
@@ -16,7 +19,7 @@ const members = {
   description: Nullable(Text({ maxLength: 5000, 'x-multiline': true, examples: ['Loose leaf, 100 g'] })),
   price_amount: Amount(1_000_000_000_000, 'In minor units of `currency`'),
   currency: { ...Currency(), default: 'USD' },
-  stock: Integer(0, 1_000_000_000, { default: 0, description: 'How many can be ordered', examples: [25] }),
+  stock: Integer(0, MAX_STOCK, { default: 0, description: 'How many can be ordered', examples: [25] }),
   status: OneOf(productStatuses, { default: 'draft', description: 'Only active ones can be ordered' }),
 }
 

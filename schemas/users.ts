@@ -52,6 +52,14 @@ export const UserChange = Type.Object(
         examples: ['eleven brass cogs, turning'],
       }),
     ),
+    revoke_api_keys: Type.Optional(
+      Type.Boolean({
+        writeOnly: true,
+        description:
+          'With `true`, deletes all API keys of the user. Only beside a new `password` or `email`. Keys stay otherwise',
+        examples: [true],
+      }),
+    ),
   },
   { title: 'UserChange' },
 )

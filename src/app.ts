@@ -2,9 +2,10 @@
 import Fastify, { type FastifyInstance } from 'fastify'
 import { migrate } from '../drizzle/migrate.ts'
 import access, { guard } from '../plugins/access.ts'
-import addressing from '../plugins/addressing.ts'
-import auth, { credentials } from '../plugins/auth.ts'
+import addressing, { checkAddress } from '../plugins/addressing.ts'
+import auth, { credentials, peekActor } from '../plugins/auth.ts'
 import { collection } from '../plugins/collection/routes.ts'
+import conditional from '../plugins/conditional.ts'
 import content from '../plugins/content.ts'
 import cors from '../plugins/cors.ts'
 import { type Database, openDatabase } from '../plugins/database/index.ts'
@@ -22,6 +23,7 @@ import methods from '../plugins/methods.ts'
 import metrics, { counting } from '../plugins/metrics.ts'
 import overload from '../plugins/overload.ts'
 import passwords, { type Work } from '../plugins/passwords.ts'
+import remoteAddress from '../plugins/remote-address.ts'
 import { apiKeysCard } from '../plugins/resources/api-keys.ts'
 import { ordersCard } from '../plugins/resources/orders.ts'
 import { postsCard } from '../plugins/resources/posts.ts'
@@ -33,6 +35,7 @@ import { usersCard } from '../plugins/resources/users.ts'
 import securityHeaders from '../plugins/security-headers.ts'
 import { buildSerializer } from '../plugins/serializers.ts'
 import shutdown from '../plugins/shutdown.ts'
+import signInAddresses from '../plugins/sign-in-addresses.ts'
 import tokens from '../plugins/tokens.ts'
 import tracing, { openTracing } from '../plugins/tracing.ts'
 import transport from '../plugins/transport.ts'
@@ -42,7 +45,7 @@ import { createWire } from '../plugins/wire.ts'
 import { parsePrivateKeys } from './config/private-keys.ts'
 import type { Config } from './config.ts'
 import { firstAdmin } from './first-admin.ts'
-import { behindProxy, serverOptions } from './http-options.ts'
+import { behindProxy, createAddressReader, serverOptions } from './http-options.ts'
 import { release } from './release.ts'
 import { appSecret, deriveKey } from './secrets.ts'
 
@@ -55,12 +58,18 @@ export const credentialCards = [sessionsCard, apiKeysCard]
 /** Requests that may wait beside those that have a connection: a few inside, with all that they need, the rest outside. */
 const WAITING = { inside: 118, outside: 882 }
 
+/**
+ * No path is longer: Node refuses a head of more (`src/http-options.ts`). Where a parameter was, Fastify would answer
+ * without any hook, and so without the headers that hooks add.
+ */
+const MAX_PARAM_LENGTH = 32_768
+
 /** What a test may put in place of the server's own. */
 export interface Parts {
   database?: Database
   versions?: readonly Version[]
   cards?: typeof cards
-  /** The time that rate limits go by, in milliseconds since the epoch. */
+  /** The time that rate limits and the keys of an identity provider go by, in milliseconds since the epoch. */
   now?: () => number
   /** What passwords are hashed with. */
   passwordWork?: Work
@@ -88,10 +97,11 @@ async function open(config: Config): Promise<Database> {
 }
 
 /** The identity provider, where one is named. */
-async function providerOf({ AUTH_JWKS_URL: jwksUrl, AUTH_ISSUER: issuer, AUTH_AUDIENCE: audience }: Config) {
+async function providerOf(config: Config, now: () => number) {
+  const { AUTH_JWKS_URL: jwksUrl, AUTH_ISSUER: issuer, AUTH_AUDIENCE: audience } = config
   if (jwksUrl === undefined || issuer === undefined || audience === undefined) return undefined
   const { createProvider } = await import('../plugins/tokens/provider.ts')
-  return createProvider({ jwksUrl, issuer, audience })
+  return createProvider({ jwksUrl, issuer, audience, now })
 }
 
 /** How often whom. */
@@ -105,6 +115,7 @@ const limitsOf = (config: Config) => ({
   tokens: config.RATE_LIMIT_TOKENS,
   authFailures: config.RATE_LIMIT_AUTH_FAILURES,
   redisUrl: config.REDIS_URL,
+  userConcurrency: config.USER_CONCURRENCY,
 })
 
 /** The whole service, ready to listen: what the server runs and what the tests call. */
@@ -117,8 +128,10 @@ export async function buildApp(config: Config, parts: Parts = {}): Promise<Fasti
   const lagging = parts.cards ?? cards
   const served = [...lagging, ...credentialCards]
   const addresses = createAddressing(all, config.DEFAULT_API_VERSION)
-  const wire = createWire(addresses.fallback)
-  const provider = await providerOf(config)
+  const wire = createWire(addresses)
+  const readAddress = createAddressReader(config)
+  const now = parts.now ?? Date.now
+  const provider = await providerOf(config, now)
   await firstAdmin(config, opened)
 
   const app = Fastify({
@@ -131,7 +144,7 @@ export async function buildApp(config: Config, parts: Parts = {}): Promise<Fasti
     rewriteUrl: (raw) => addresses.rewriteUrl(raw),
     clientErrorHandler: wire.clientErrorHandler,
     frameworkErrors,
-    routerOptions: { ignoreTrailingSlash: true, maxParamLength: 16_384 },
+    routerOptions: { ignoreTrailingSlash: true, maxParamLength: MAX_PARAM_LENGTH },
     serializerOpts: serializerOptions,
     schemaController: { compilersFactory: { buildSerializer } },
   })
@@ -143,6 +156,7 @@ export async function buildApp(config: Config, parts: Parts = {}): Promise<Fasti
     log: app.log,
   })
 
+  await app.register(remoteAddress)
   await app.register(errors)
   await app.register(tracing, { tracer })
   await app.register(counting, {
@@ -150,12 +164,14 @@ export async function buildApp(config: Config, parts: Parts = {}): Promise<Fasti
     release,
   })
   await app.register(securityHeaders)
+  await app.register(addressing)
   await app.register(transport, { refusePlain: behindProxy(config) })
   await app.register(cors, { origins: config.CORS_ORIGINS })
   await app.register(wire.plugin)
   await app.register(head)
+  await app.register(conditional)
   await app.register(methods)
-  await app.register(addressing)
+  await app.register(checkAddress)
   await app.register(deadline, parts.deadline ?? {})
   await app.register(untaken)
   await app.register(database, { database: tracer?.watch(opened) ?? opened })
@@ -165,6 +181,7 @@ export async function buildApp(config: Config, parts: Parts = {}): Promise<Fasti
     inside: WAITING.inside + connections,
     waiting: WAITING.outside,
     late: parts.late,
+    countRefused: (request) => app.limits.countRefused(peekActor(app, request.headers), readAddress(request)),
   })
   await app.register(access, { hideForbidden: config.HIDE_FORBIDDEN, allowSignup: config.ALLOW_SIGNUP })
   await app.register(passwords, { atOnce: config.PASSWORD_HASHES, work: parts.passwordWork })
@@ -176,11 +193,12 @@ export async function buildApp(config: Config, parts: Parts = {}): Promise<Fasti
     audience: config.JWT_AUDIENCE,
     ttl: config.ACCESS_TOKEN_TTL,
   })
+  await app.register(signInAddresses, { secret: deriveKey(secret, 'sign-in addresses') })
   await app.register(limits, {
     ...limitsOf(config),
     attempts: { failures: config.LOGIN_FAILURES, secret: deriveKey(secret, 'rate limits') },
     writers: opened.replicas?.writers,
-    now: parts.now ?? Date.now,
+    now,
   })
   await app.register(credentials, {
     adminKey: config.ADMIN_API_KEY,

@@ -1,7 +1,8 @@
 /** How the HTTP server waits, refuses and encrypts: the options that `buildApp` spreads into `fastify()`. */
-import type { Server } from 'node:http'
+import type { IncomingMessage, Server } from 'node:http'
 import type { ServerOptions } from 'node:https'
-import type { FastifyHttpOptions, FastifyServerOptions } from 'fastify'
+import proxyAddress from '@fastify/proxy-addr'
+import type { FastifyHttpOptions } from 'fastify'
 import { readPem } from './config/pem.ts'
 import type { Config } from './config.ts'
 
@@ -18,7 +19,7 @@ const PARSER = {
 /** Milliseconds for what comes before HTTP; Node itself waits two minutes, and no other limit knows of such a socket. */
 const HANDSHAKE = 5_000
 
-type TrustProxy = NonNullable<FastifyServerOptions['trustProxy']>
+type TrustProxy = boolean | string[] | ((address: string, hop: number) => boolean)
 
 /** Fastify trusts nobody for a bare number, so hops are counted here: right where only proxies reach the port. */
 function trustProxy(text: string | undefined): TrustProxy {
@@ -29,6 +30,15 @@ function trustProxy(text: string | undefined): TrustProxy {
     return (_address, hop) => hop < hops
   }
   return text.split(',').map((part) => part.trim())
+}
+
+/** Returns a function that finds a client's address as Fastify's `request.ip` does, for requests that Fastify never sees. */
+export function createAddressReader({ TRUST_PROXY }: Config): (request: IncomingMessage) => string {
+  const trust = trustProxy(TRUST_PROXY)
+  if (trust === false) return ({ socket }) => socket.remoteAddress ?? ''
+  const isTrusted =
+    trust === true ? () => true : typeof trust === 'function' ? trust : proxyAddress.compile(trust)
+  return (request) => proxyAddress(request, isTrusted)
 }
 
 /**

@@ -27,6 +27,8 @@ test('accounts and keys by command', async (t) => {
   const again = await type(t, settings, user, 'a good long secret\n')
   t.equal(again.code, 1)
   t.match(again.err, /email is taken/)
+  const lookalike = user.with(3, 'roo\u212a@example.com')
+  t.match(await type(t, settings, lookalike, 'a good long secret\n'), { code: 2, err: /^email / })
   const short = await type(t, settings, user, 'short\n')
   t.equal(short.code, 2)
   t.match(short.err, /password/)
@@ -64,6 +66,17 @@ test('accounts and keys by command', async (t) => {
   ])
   t.equal(scope.code, 2)
 
+  const before = await openDatabase({ url, dataDir })
+  await before.run(
+    `insert into api_keys (id, user_id, name, prefix, key_hash, scopes, expires_at)
+     select gen_random_uuid(), id, 'filler', 'rak_filler', gen_random_uuid()::text, '["*"]', now()
+     from users, generate_series(1, 99) where email = 'root@example.com'`,
+  )
+  await before.close()
+  const beyond = await type(t, settings, ['api-keys', 'create', '--email', 'root@example.com', '--name', 'm'])
+  t.equal(beyond.code, 1)
+  t.match(beyond.err, /at most 100 API keys/, 'the limit holds for the command too')
+
   const rotated = await type(t, { ...settings }, ['signing-keys', 'rotate'])
   t.equal(rotated.code, 0, rotated.err)
   const keys = JSON.parse(rotated.out)
@@ -79,6 +92,8 @@ test('accounts and keys by command', async (t) => {
   t.same(JSON.parse(twice.out).slice(1), keys, 'the keys so far stay behind the new one')
 
   const database = await openDatabase({ url, dataDir })
+  const [root] = await database.run('select email_is_confirmed from users')
+  t.equal(root?.email_is_confirmed, true, 'whoever types the address vouches for it')
   const { anybody, base } = await testApp(
     t,
     { APP_SECRET: SECRET, JWT_PRIVATE_KEY: rotated.out.trim() },

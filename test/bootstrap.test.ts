@@ -1,4 +1,4 @@
-import { readFile, stat } from 'node:fs/promises'
+import { chmod, readdir, readFile, rm, stat, symlink, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { verify } from '@node-rs/argon2'
 import t, { type Test } from 'tap'
@@ -7,6 +7,7 @@ import type { Database } from '../plugins/database/index.ts'
 import { isKey } from '../plugins/keys.ts'
 import { buildApp } from '../src/app.ts'
 import { readConfig } from '../src/config.ts'
+import { firstAdmin } from '../src/first-admin.ts'
 import { ADMIN_KEY, createClient, testApp } from './helpers/app.ts'
 import { SERVER, testDatabase, testDatabaseUrl, testFolder } from './helpers/database.ts'
 import { speak } from './helpers/speak.ts'
@@ -131,6 +132,42 @@ t.test('without a terminal the key stands in a file for its owner alone, and wor
   const me = await client(key).get('/users/me')
   t.match(me.body.data, { role: 'admin', email: 'admin@example.com' })
   t.equal((await client(`${key}x`).get('/users/me')).status, 401)
+})
+
+t.test('the file of the first credentials is never an existing file or link', async (t) => {
+  const database = await testDatabase(t)
+  const [dataDir, elsewhere] = [testFolder(t), testFolder(t)]
+  const config = readConfig({ NODE_ENV: 'test', DATA_DIR: dataDir })
+  const file = join(dataDir, 'first-credentials')
+  const existing = join(elsewhere, 'existing')
+  await writeFile(existing, 'kept')
+  const fails = async (name: string) => {
+    const message = `${file} already exists. No user was created; move or delete that file and start again`
+    await t.rejects(
+      firstAdmin(config, database),
+      { message: `The first credentials cannot be written: ${message}` },
+      name,
+    )
+    t.same(await rowsOf(database), { users: [], keys: [] }, name)
+    t.same(await readdir(elsewhere), ['existing'], name)
+    t.equal(await readFile(existing, 'utf8'), 'kept', name)
+  }
+
+  await symlink(existing, file)
+  await fails('a link to a file')
+  await rm(file)
+  await symlink(join(elsewhere, 'missing'), file)
+  await fails('a dangling link')
+  await rm(file)
+  await writeFile(file, 'earlier')
+  await chmod(file, 0o644)
+  await fails('a file that others can read')
+  t.equal(await readFile(file, 'utf8'), 'earlier')
+
+  await rm(file)
+  await firstAdmin(config, database)
+  t.equal((await rowsOf(database)).users.length, 1, 'once it is removed, the first user is created')
+  t.equal((await stat(file)).mode & 0o777, 0o600)
 })
 
 t.test('ADMIN_API_KEY', async (t) => {

@@ -141,6 +141,57 @@ test('production demands a secret and encryption, and says how to try without', 
   t.match(problems({ ...production, INSECURE_HTTP: 'yes' }), [/^INSECURE_HTTP must be/])
 })
 
+test('production takes the keys of an identity provider by https alone', async (t) => {
+  const provider = { AUTH_ISSUER: 'i', AUTH_AUDIENCE: 'a' }
+  for (const AUTH_JWKS_URL of ['http://id.example.com/jwks', 'HTTP://127.0.0.1/jwks']) {
+    t.match(problems({ ...production, ...provider, AUTH_JWKS_URL }), [
+      /^AUTH_JWKS_URL must be an https:\/\/ URL/,
+    ])
+    t.same(problems({ ...provider, AUTH_JWKS_URL }), [], 'elsewhere http will do')
+  }
+  t.same(problems({ ...production, ...provider, AUTH_JWKS_URL: 'HTTPS://id.example.com/jwks' }), [])
+})
+
+test('production refuses the secrets of compose.yaml, unless it is the trial that compose.yaml starts', async (t) => {
+  const text = readFileSync(new URL('../compose.yaml', import.meta.url), 'utf8')
+  const trial = new Set([...text.matchAll(/:-(TRIAL[^}]*)\}/g)].map(([, secret = '']) => secret))
+  t.equal(trial.size, 3)
+  const { INSECURE_HTTP, ...served } = { ...production, TRUST_PROXY: '1' }
+  for (const secret of trial) {
+    const url = `postgres://api:${secret}@database:5432/api`
+    const settings = [
+      { APP_SECRET: secret.padEnd(32, '!') },
+      { ADMIN_API_KEY: secret.padEnd(32, '!') },
+      { ADMIN_PASSWORD: secret },
+      { METRICS_TOKEN: secret.padEnd(16, '!') },
+      { DATABASE_URL: url },
+      { DATABASE_URL: 'postgres://database/api', DATABASE_REPLICA_URLS: `postgres://replica/api,${url}` },
+    ]
+    for (const wrong of settings) {
+      const name = Object.keys(wrong).at(-1) ?? ''
+      const said = problems({ ...served, ...wrong })
+      t.equal(said.length, 1, name)
+      t.match(said[0], `${name} holds a secret of compose.yaml`)
+      t.notMatch(said[0], secret)
+      t.same(problems({ ...production, ...wrong }), [], 'INSECURE_HTTP=true without a proxy is the trial')
+      t.equal(problems({ ...production, ...wrong, TRUST_PROXY: '1' }).length, 1, 'behind a proxy it is none')
+      t.same(problems({ ...wrong }), [], 'outside production nobody minds')
+    }
+  }
+  const all = {
+    APP_SECRET: 'TRIAL-secret-that-everybody-knows',
+    ADMIN_API_KEY: 'TRIAL-key-that-everybody-knows-too',
+  }
+  t.match(problems({ ...served, ...all }), [/^APP_SECRET /, /^ADMIN_API_KEY /], 'all at once')
+})
+
+test('the first admin has an address in ASCII', async (t) => {
+  for (const ADMIN_EMAIL of ['\u212aarl@example.com', 'jörg@example.com', 'a@b\u212a.example']) {
+    t.match(problems({ ADMIN_EMAIL }), [/^ADMIN_EMAIL must be an e-mail address in ASCII/], ADMIN_EMAIL)
+  }
+  t.equal(readConfig({ ADMIN_EMAIL: 'Karl@example.com' }).ADMIN_EMAIL, 'Karl@example.com')
+})
+
 test('what belongs together is set together', async (t) => {
   t.match(problems({ AUTH_ISSUER: 'i' }), [/^AUTH_JWKS_URL is missing/, /^AUTH_AUDIENCE is missing/])
   t.match(problems({ DATABASE_REPLICA_URLS: 'postgres://b' }), [/^DATABASE_REPLICA_URLS needs DATABASE_URL/])

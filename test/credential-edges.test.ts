@@ -71,7 +71,7 @@ async function provider(t: Test, listener: RequestListener): Promise<Record<stri
 }
 
 const sign = (alg: string, key: KeyObject | Uint8Array, kid = 'k') =>
-  new SignJWT({ email: 'member@example.com', email_verified: true })
+  new SignJWT({ sub: 'them', email: 'member@example.com', email_verified: true })
     .setProtectedHeader({ alg, kid })
     .setIssuer(ISSUER)
     .setAudience(AUDIENCE)

@@ -138,6 +138,49 @@ t.test('a wrong current_password is a failed sign-in', async (t) => {
   t.equal((await ada.patch('/users/me', { name: 'Countess' })).status, 200, 'what needs no password goes on')
 })
 
+t.test('10 changes of the own password or e-mail address in 15 minutes, then 429', async (t) => {
+  const { app, time, seen } = await counting(t, {})
+  const bob = await account(app)
+  const { id, email } = await account(app)
+  const { access_token } = (await signIn(app, email)).body.data
+  const ada = from(app.base, '203.0.113.1', { authorization: `Bearer ${access_token}` })
+  let current = RIGHT
+  let made = 0
+  const changePassword = async () => {
+    const password = `password number ${++made}`
+    const reply = await ada.patch('/users/me', { password, current_password: current })
+    if (reply.status === 200) current = password
+    return reply
+  }
+  const changeEmail = () =>
+    ada.patch('/users/me', { email: `ada.${++made}@example.org`, current_password: current })
+  const wrong = () => ada.patch('/users/me', { password: 'never set at all', current_password: WRONG })
+
+  t.same(statuses(await times(3, wrong)), [403, 403, 403], 'wrong ones do not count here')
+  t.same(statuses(await times(5, changePassword)), Array(5).fill(200))
+  t.same(statuses(await times(5, changeEmail)), Array(5).fill(200))
+  seen.verified = 0
+  for (const refused of [await changePassword(), await changeEmail(), await wrong()]) {
+    t.equal(briefly(refused), '429 10 0')
+    t.same([toldBy(refused).retryAfter, toldBy(refused).reset], [900, time.seconds() + 900])
+    t.equal(refused.body.error.code, 'RATE_LIMIT_EXCEEDED')
+  }
+  t.equal(seen.verified, 0, 'nothing is verified')
+  t.equal((await ada.patch('/users/me', { name: 'Countess' })).status, 200, 'what needs no password goes on')
+  const reset = await app.admin.patch(`/users/${id}`, { password: RIGHT })
+  t.equal(reset.status, 200, "an admin's reset has no such limit")
+  const login = (await signIn(app, bob.email)).body.data
+  const other = from(app.base, '203.0.113.1', { authorization: `Bearer ${login.access_token}` })
+  const change = { password: 'quite another password', current_password: RIGHT }
+  t.equal((await other.patch('/users/me', change)).status, 200, 'nor are other users affected')
+
+  time.pass(900_000)
+  const address = (await app.admin.get(`/users/${id}`)).body.data.email
+  const again = (await signIn(app, address)).body.data
+  const back = from(app.base, '203.0.113.1', { authorization: `Bearer ${again.access_token}` })
+  t.equal((await back.patch('/users/me', change)).status, 200)
+})
+
 t.test("refreshing counts as the session's user", async (t) => {
   const { app } = await counting(t, { RATE_LIMIT: '3', RATE_LIMIT_TOKENS: '5', RATE_LIMIT_ANONYMOUS: '9' })
   const { email } = await account(app)
@@ -192,4 +235,161 @@ t.test('a grant that cannot be read counts as a request without credentials', as
   t.equal(briefly(await send('x', { 'content-type': 'text/plain' })), '429 3 0')
   t.equal((await signIn(app, email)).status, 429)
   t.equal((await signIn(app, email, RIGHT, '203.0.113.2')).status, 201)
+})
+
+/** Fills the account-wide window from ten addresses. */
+async function attack(app: TestApp, email: string) {
+  const replies = await times(10, (i) => signIn(app, email, WRONG, `198.51.100.${i}`))
+  t.same(statuses(replies), Array(10).fill(401))
+}
+
+const HOME = '192.0.2.1'
+
+t.test('strangers cannot lock the owner out at an address where the account signed in before', async (t) => {
+  const { app, time } = await counting(t, { LOGIN_FAILURES: '1' })
+  const { email } = await account(app)
+  t.equal((await signIn(app, email, RIGHT, HOME)).status, 201)
+  await attack(app, email)
+  t.equal((await signIn(app, email, RIGHT, '198.51.100.99')).status, 429, 'an unknown address is refused')
+  t.equal((await signIn(app, email, RIGHT, HOME)).status, 201)
+  t.equal((await signIn(app, email.toUpperCase(), RIGHT, HOME)).status, 201, 'in whatever letter case')
+
+  t.equal(briefly(await signIn(app, email, WRONG, HOME)), '401 1000000000 1000000000')
+  t.equal(briefly(await signIn(app, email, RIGHT, HOME)), '429 1 0', 'its own failures count')
+  time.pass(900_000)
+  t.equal((await signIn(app, email, RIGHT, HOME)).status, 201)
+})
+
+t.test('failures at a known address take no place of the account', async (t) => {
+  const { app } = await counting(t, { LOGIN_FAILURES: '2' })
+  const { email } = await account(app)
+  t.equal((await signIn(app, email, RIGHT, HOME)).status, 201)
+  t.same(statuses(await times(3, () => signIn(app, email, WRONG, HOME))), [401, 401, 429])
+  const strangers = await times(20, (i) => signIn(app, email, WRONG, `198.51.100.${i}`))
+  t.same(statuses(strangers), Array(20).fill(401), 'strangers have all of them')
+  t.equal((await signIn(app, email, WRONG, '198.51.100.99')).status, 429)
+})
+
+t.test('a wrong current_password at a known address is refused by its own window alone', async (t) => {
+  const { app } = await counting(t, { LOGIN_FAILURES: '1' })
+  const { email } = await account(app)
+  const { access_token } = (await signIn(app, email, RIGHT, HOME)).body.data
+  await attack(app, email)
+  const change = (address: string, password: string) =>
+    from(app.base, address, { authorization: `Bearer ${access_token}` }).patch('/users/me', {
+      password,
+      current_password: RIGHT,
+    })
+  t.equal((await change('198.51.100.99', 'quite another password')).status, 429)
+  t.equal((await change(HOME, 'quite another password')).status, 200)
+})
+
+t.test('an address is known for 30 days after the last sign-in, to its account alone', async (t) => {
+  const { app } = await counting(t, { LOGIN_FAILURES: '1' })
+  const [{ id, email }, other] = [await account(app), await account(app)]
+  t.equal((await signIn(app, email, RIGHT, HOME)).status, 201)
+  await attack(app, email)
+  await attack(app, other.email)
+  t.equal((await signIn(app, other.email, RIGHT, HOME)).status, 429, 'the address of another account')
+
+  const age = (interval: string) =>
+    database.run(
+      'update sign_in_addresses set signed_in_at = now() - $2::text::interval where user_id = $1',
+      [id, interval],
+    )
+  await age('30 days')
+  t.equal((await signIn(app, email, RIGHT, HOME)).status, 429)
+  await age('29 days')
+  t.equal((await signIn(app, email, RIGHT, HOME)).status, 201)
+  const days = await database.run(
+    `select extract(day from now() - signed_in_at)::bigint as age from sign_in_addresses where user_id = $1`,
+    [id],
+  )
+  t.same(days, [{ age: 0 }], 'a sign-in renews it')
+
+  await age('30 days')
+  await app.app.signInAddresses.prune(() => true)
+  t.same(
+    await database.run('select 1 from sign_in_addresses where user_id = $1', [id]),
+    [],
+    'then it is deleted',
+  )
+})
+
+t.test('a known address is written once a day, and not in the clear', async (t) => {
+  const { app } = await counting(t, {})
+  const [ada, grace] = [await account(app), await account(app)]
+  const rowsOf = ({ id }: { id: string }) =>
+    database.run('select address_hash, signed_in_at, xmin::text from sign_in_addresses where user_id = $1', [
+      id,
+    ])
+  await signIn(app, ada.email, RIGHT, HOME)
+  const first = await rowsOf(ada)
+  t.equal(first.length, 1)
+  await signIn(app, ada.email, RIGHT, HOME)
+  t.same(await rowsOf(ada), first)
+  await signIn(app, ada.email, WRONG, '198.51.100.1')
+  t.same(await rowsOf(ada), first, 'a failure makes no address known')
+  await signIn(app, grace.email, RIGHT, HOME)
+  const [hers] = await rowsOf(grace)
+  t.not(hers?.address_hash, first[0]?.address_hash, 'the same address has another hash for another account')
+  t.match(hers?.address_hash, /^[\w-]{43}$/)
+})
+
+t.test('a user has at most 100 known addresses: the latest', async (t) => {
+  const { app } = await counting(t, {})
+  const { id, email } = await account(app)
+  await signIn(app, email, RIGHT, HOME)
+  await database.run(
+    `insert into sign_in_addresses (address_hash, user_id, signed_in_at)
+     select $1::text || n, $1::uuid, now() - make_interval(mins => n) from generate_series(1, 150) n`,
+    [id],
+  )
+  await signIn(app, email, RIGHT, '192.0.2.2')
+  const left = await database.run(
+    'select address_hash from sign_in_addresses where user_id = $1 order by signed_in_at desc',
+    [id],
+  )
+  t.equal(left.length, 100)
+  t.equal(left.at(-1)?.address_hash, `${id}98`)
+  await app.admin.delete(`/users/${id}`)
+  t.same(
+    await database.run('select 1 from sign_in_addresses where user_id = $1', [id]),
+    [],
+    'they go with the user',
+  )
+})
+
+t.test(
+  'after a change of the e-mail address, its next owner does not inherit the known addresses',
+  async (t) => {
+    const { app } = await counting(t, { LOGIN_FAILURES: '1' })
+    const { id, email } = await account(app)
+    t.equal((await signIn(app, email, RIGHT, HOME)).status, 201)
+    t.equal((await app.admin.patch(`/users/${id}`, { email: `moved-${email}` })).status, 200)
+    await app.admin.post('/users', { name: 'Grace', email, password: RIGHT })
+    await attack(app, email)
+    t.equal((await signIn(app, email, RIGHT, HOME)).status, 429)
+  },
+)
+
+t.test('a wrong password asks the database the same, whether the account exists or not', async (t) => {
+  const texts: string[] = []
+  const spied: typeof database = {
+    ...database,
+    run: (text, ...rest) => {
+      texts.push(text)
+      return database.run(text, ...rest)
+    },
+  }
+  const app = await testApp(t, { TRUST_PROXY: '127.0.0.1' }, { database: spied })
+  const { email } = await account(app)
+  const asked = async (of: string) => {
+    texts.length = 0
+    t.equal((await signIn(app, of, WRONG)).status, 401)
+    return [...texts]
+  }
+  const known = await asked(email)
+  t.ok(known.length > 0)
+  t.same(await asked('nobody.at.all@example.com'), known)
 })

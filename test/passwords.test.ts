@@ -5,8 +5,10 @@ import { request } from 'node:http'
 import type { Socket } from 'node:net'
 import { hash, parseOptions } from '@node-rs/argon2'
 import t from 'tap'
+import type { Database } from '../plugins/database/index.ts'
 import { argon2, createPasswords, type Work } from '../plugins/passwords.ts'
 import { createClient, type Reply, type TestApp, testApp } from './helpers/app.ts'
+import { sharedDatabase } from './helpers/shared.ts'
 
 const RIGHT = 'correct horse battery'
 const WRONG = 'wrong horse battery'
@@ -202,7 +204,7 @@ t.test('what is stored, and what is sent', async (t) => {
   })
 })
 
-t.test('100 wait, more are 503 at once; who left the line is not verified', async (t) => {
+t.test('100 accounts wait, more are 503 at once; who left the line is not verified', async (t) => {
   const verified: number[] = []
   let release = () => {}
   const held = new Promise<void>((resolve) => {
@@ -227,7 +229,7 @@ t.test('100 wait, more are 503 at once; who left the line is not verified', asyn
   const clients = upTo(130).map((i) => {
     const body = JSON.stringify({
       grant_type: 'password',
-      email: 'a@example.com',
+      email: `a${i}@example.com`,
       password: `${WRONG} ${i}`,
     })
     const client = {
@@ -287,9 +289,167 @@ t.test('100 wait, more are 503 at once; who left the line is not verified', asyn
 
 t.test('a place in the line is free again after a failure', async (t) => {
   const failing: Work = { ...argon2, verify: () => Promise.reject(new Error('out of memory')) }
-  const passwords = createPasswords({ atOnce: 1, work: failing }).while(() => true)
+  const passwords = createPasswords({ atOnce: 1, work: failing }).for('ada', () => true)
   for (const _ of upTo(3)) await t.rejects(passwords.verify('a hash', WRONG), { message: 'out of memory' })
   t.ok(await passwords.hash(RIGHT))
+})
+
+/** Work that is held until the test releases it, an item after the other, in the order in which it was begun. */
+function held() {
+  const begun: string[] = []
+  const waiting: (() => void)[] = []
+  const changes = new EventEmitter()
+  const hold = (name: string) => {
+    begun.push(name)
+    const released = new Promise<void>((resolve) => waiting.push(resolve))
+    changes.emit('begun')
+    return released
+  }
+  const work: Work = {
+    hash: async (password) => {
+      await hold(`hash ${password}`)
+      return `hash of ${password}`
+    },
+    verify: async (hashed, password) => {
+      await hold(`verify ${password}`)
+      return hashed === `hash of ${password}`
+    },
+  }
+  return {
+    begun,
+    work,
+    release: () => waiting.shift()?.(),
+    /** Waits until so many items were begun in all. */
+    reached: async (total: number) => {
+      while (begun.length < total) await once(changes, 'begun')
+    },
+  }
+}
+
+/** Emits the e-mail address of a sign-in once it has looked for the user and asked for its turn. */
+function watchingSignIns(database: Database) {
+  const asked = new EventEmitter()
+  const watched: Database = {
+    ...database,
+    run: async (text, params, options) => {
+      const rows = await database.run(text, params, options)
+      // What follows the query without waiting for anything else has been done by then.
+      if (/password_hash from users where email/.test(text))
+        setImmediate(() => asked.emit(String(params?.[0])))
+      return rows
+    },
+  }
+  return { asked, watched }
+}
+
+t.test('requests of one user wait for each other', async (t) => {
+  const { begun, work, release, reached } = held()
+  const { asked, watched } = watchingSignIns(await sharedDatabase(t))
+  const app = await testApp(t, { PASSWORD_HASHES: '1' }, { passwordWork: work, database: watched })
+  const emails = { ada: 'ada@example.com', bob: 'bob@example.com' }
+  for (const email of Object.values(emails)) {
+    const { body } = await app.admin.post('/users', person(email))
+    await app.database.run('update users set password_hash = $2 where id = $1', [
+      body.data.id,
+      `hash of ${RIGHT}`,
+    ])
+  }
+  const releaseAll = async <T>(replies: Promise<T>): Promise<T> => {
+    const state = { over: false }
+    const over = replies.finally(() => {
+      state.over = true
+    })
+    while (!state.over) {
+      release()
+      await new Promise(setImmediate)
+    }
+    return over
+  }
+  const { body } = await releaseAll(signIn(app, emails.ada, RIGHT))
+  const ada = createClient(app.base, { authorization: `Bearer ${body.data.access_token}` })
+  const change = (i: number) =>
+    ada.patch('/users/me', { password: `new password of ${i}`, current_password: `tried by ${i}` })
+
+  t.test('while one changes their password in a loop, the sign-in of another is next', async (t) => {
+    begun.length = 0
+    const changes = upTo(10).map((i) => change(i))
+    await reached(1)
+    const seen = once(asked, emails.bob)
+    const login = signIn(app, emails.bob, RIGHT)
+    await seen
+    release()
+    await reached(2)
+    t.match(begun, [/^verify tried by \d$/, `verify ${RIGHT}`], 'before 9 requests that came earlier')
+    const replies = await releaseAll(Promise.all([login, ...changes]))
+    t.same(
+      replies.map(({ status }) => status),
+      [201, ...upTo(10).map(() => 403)],
+    )
+    t.equal(begun.length, 11)
+  })
+
+  t.test('a user has one password hashed at a time, whatever PASSWORD_HASHES says', async (t) => {
+    const several = held()
+    const wide = await testApp(
+      t,
+      { PASSWORD_HASHES: '3', ALLOW_SIGNUP: 'true' },
+      { passwordWork: several.work, database: watched },
+    )
+    const admin = upTo(4).map((i) =>
+      wide.admin.post('/users', person(`c${i}@example.com`, { password: RIGHT })),
+    )
+    await several.reached(1)
+    const strangers = upTo(4).map((i) =>
+      wide.anybody.post('/users', person(`d${i}@example.com`, { password: RIGHT })),
+    )
+    await several.reached(2)
+    const seen = once(asked, 'nobody@example.com')
+    const unknown = upTo(4).map(() => signIn(wide, 'nobody@example.com', WRONG))
+    await seen
+    await several.reached(3)
+    t.match(several.begun, [`hash ${RIGHT}`, `hash ${RIGHT}`, `verify ${WRONG}`])
+    const pending = Promise.all([...admin, ...strangers, ...unknown])
+    const state = { over: false }
+    const over = pending.finally(() => {
+      state.over = true
+    })
+    while (!state.over) {
+      several.release()
+      await new Promise(setImmediate)
+    }
+    t.same(
+      (await over).map(({ status }) => status),
+      [...upTo(8).map(() => 201), ...upTo(4).map(() => 401)],
+    )
+  })
+
+  t.test('10 requests of a user wait, more are 429 at once; others are not refused', async (t) => {
+    begun.length = 0
+    const refusals: Reply[] = []
+    const answered = new EventEmitter()
+    const changes = upTo(15).map(async (i) => {
+      const reply = await change(i)
+      if (reply.status === 429) refusals.push(reply)
+      answered.emit('reply')
+      return reply
+    })
+    while (refusals.length < 4) await once(answered, 'reply')
+    for (const reply of refusals) {
+      t.equal(reply.headers.get('retry-after'), '1')
+      t.match(reply.body.error, {
+        code: 'RATE_LIMIT_EXCEEDED',
+        message: 'Too many passwords of this user wait for their turn',
+      })
+    }
+    t.equal(begun.length, 1)
+    const replies = await releaseAll(Promise.all([signIn(app, emails.bob, RIGHT), ...changes]))
+    t.same(
+      replies.map(({ status }) => status).sort(),
+      [201, ...upTo(11).map(() => 403), ...upTo(4).map(() => 429)].sort(),
+    )
+    t.equal(begun.length, 12)
+    t.equal((await releaseAll(change(0))).status, 403, 'and afterwards there is room again')
+  })
 })
 
 t.test('one module alone hashes passwords, and it knows no way that blocks', async (t) => {

@@ -5,10 +5,15 @@ import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { exportJWK, SignJWT } from 'jose'
 import t from 'tap'
-import { type Client, createClient, type TestApp, testApp } from './helpers/app.ts'
+import { createRefreshTokens } from '../plugins/tokens/refresh-token.ts'
+import { deriveKey } from '../src/secrets.ts'
+import { APP_SECRET, type Client, createClient, type TestApp, testApp } from './helpers/app.ts'
 import { toldBy } from './helpers/limits.ts'
 import { problemsOf } from './helpers/lists.ts'
 import { sharedDatabase } from './helpers/shared.ts'
+
+/** The same refresh tokens as those of the app, which derives their key from the secret of `testApp`. */
+const refreshTokens = createRefreshTokens(deriveKey(APP_SECRET, 'refresh tokens'))
 
 const PASSWORD = 'correct horse battery'
 /** Makes the uses of a session's refresh tokens as old as the grace and a second more. */
@@ -148,6 +153,57 @@ t.test('tokens', async (t) => {
     await database.run(AGE, [body.data.session_id])
     t.equal((await refresh(first)).status, 401)
     t.equal((await refresh(third)).status, 401)
+  })
+
+  t.test('a replay 50,000 rotations later is 401 and ends the session', async (t) => {
+    /** A session whose refresh token was rotated 50,000 times, with its first and its current token. */
+    const rotated = async () => {
+      const { body } = await (await withPassword(app)).signIn()
+      const { refresh_token: first, session_id: session, access_token: access } = body.data
+      let token = refreshTokens.read(first)
+      if (!token) throw new Error('the refresh token cannot be read')
+      for (let i = 0; i < 50_000; i++) token = refreshTokens.successor(token)
+      await database.run(
+        `update sessions set generation = $2, refresh_hash = $3,
+           rotations = array(select now() from generate_series(1, 20)) where id = $1`,
+        [session, token.generation, refreshTokens.hash(token)],
+      )
+      return { first, session, access, current: refreshTokens.write(token) }
+    }
+    const control = await rotated()
+    t.equal((await refresh(control.current)).status, 201, 'the current token is good')
+
+    const { first, session, access, current } = await rotated()
+    const replay = await refresh(first)
+    t.equal(replay.status, 401, replay.text)
+    t.same(await database.run('select id from sessions where id = $1', [session]), [])
+    t.equal((await refresh(current)).status, 401, 'the current token has ended as well')
+    t.equal((await bearer(base, access).get('/users/me')).status, 401)
+  })
+
+  t.test('the 20 latest rotations are remembered; a token older than these ends the session', async (t) => {
+    const { body } = await (await withPassword(app)).signIn()
+    const chain: string[] = [body.data.refresh_token]
+    const rotate = async () => {
+      const { status, body } = await refresh(chain.at(-1) ?? '')
+      t.equal(status, 201)
+      chain.push(body.data.refresh_token)
+    }
+    for (let i = 0; i < 20; i++) await rotate()
+    t.equal((await refresh(chain[0] ?? '')).body.data.refresh_token, chain[1], 'within the grace')
+    await rotate()
+    t.equal((await refresh(chain[1] ?? '')).body.data.refresh_token, chain[2])
+    t.equal((await refresh(chain[0] ?? '')).status, 401)
+    t.equal((await refresh(chain.at(-1) ?? '')).status, 401, 'the session has ended')
+  })
+
+  t.test('a token ahead of the stored generation is 401 and ends nothing', async (t) => {
+    const { body } = await (await withPassword(app)).signIn()
+    const first = refreshTokens.read(body.data.refresh_token)
+    if (!first) throw new Error('the refresh token cannot be read')
+    const ahead = refreshTokens.write(refreshTokens.successor(first))
+    t.equal((await refresh(ahead)).status, 401)
+    t.equal((await refresh(body.data.refresh_token)).status, 201)
   })
 
   t.test('a session lives 30 days unused and 90 in all', async (t) => {
@@ -292,10 +348,6 @@ t.test('an identity provider', async (t) => {
   )
 
   const refusals: [string, Promise<string>][] = [
-    ['for nobody here', token({ email: 'stranger@example.com' })],
-    ['an e-mail that is not verified', token({ email_verified: false })],
-    ['an e-mail verified by text', token({ email_verified: 'true' })],
-    ['no e-mail', token({ email: undefined })],
     ['another audience', token({ aud: 'other' })],
     ['expired', token({ exp: 1 })],
     ['an unknown kid', token({}, 'rsa', { kid: 'new' })],
@@ -306,7 +358,7 @@ t.test('an identity provider', async (t) => {
     t.equal((await me(app, forged)).status, 401, name)
   }
   function forge(expired: boolean) {
-    return new SignJWT({ email: 'member@example.com', email_verified: true })
+    return new SignJWT({ sub: 'them', email: 'member@example.com', email_verified: true })
       .setProtectedHeader({ alg: 'RS256', kid: 'rsa' })
       .setIssuer('https://idp.example.com')
       .setAudience(expired ? 'shop' : 'other')

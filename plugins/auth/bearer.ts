@@ -1,12 +1,14 @@
 /** Bearer tokens to who calls with them: our own, and those of an identity provider. */
+import type { FastifyBaseLogger } from 'fastify'
 import { decodeJwt } from 'jose/jwt/decode'
 import { LRUCache } from 'lru-cache'
 import { type Actor, isRole } from '../access.ts'
 import type { Database } from '../database/index.ts'
 import type { Soon } from '../soon.ts'
 import type { AccessTokens, Claims } from '../tokens/access-token.ts'
-import type { Provider } from '../tokens/provider.ts'
+import type { Identity, Provider } from '../tokens/provider.ts'
 import { remembered } from './cache.ts'
+import { createIdentityFinder } from './identities.ts'
 
 const EVERYTHING: ReadonlySet<string> = new Set(['*'])
 /** A token is verified once (83 us), then known by its text until it ends. */
@@ -22,8 +24,6 @@ const SESSION = `select s.id, s.user_id, u.role from sessions s join users u on 
 const USED = `update sessions set last_used_at = now()
   where id = $1 and last_used_at < now() - interval '1 minute'`
 
-const USER = `select id, role from users where email = $1 and status = 'active'`
-
 const issuerOf = (token: string): unknown => {
   try {
     return decodeJwt(token).iss
@@ -32,8 +32,40 @@ const issuerOf = (token: string): unknown => {
   }
 }
 
+export interface BearerOptions {
+  database: Database
+  tokens: AccessTokens
+  provider: Provider | undefined
+  log: Pick<FastifyBaseLogger, 'warn'>
+}
+
+/** Returns a reader for tokens of an identity provider. */
+function createProviderReader(database: Database, provider: Provider, log: BearerOptions['log']) {
+  const identities = new LRUCache<string, Identity>({ max: MOST_TOKENS })
+  const findUser = createIdentityFinder(database, provider.issuer, log)
+
+  // By subject and e-mail address, since the address decides while there is no link. Neither has a line break.
+  const findActor = remembered(async (key): Promise<Actor | undefined> => {
+    const [subject = '', email] = key.split('\n')
+    const user = await findUser({ subject, email })
+    if (!user || !isRole(user.role)) return undefined
+    return { userId: String(user.id), role: user.role, scopes: EVERYTHING, credential: 'token' }
+  })
+
+  return {
+    async read(token: string): Promise<Actor | undefined> {
+      const identity = identities.get(token) ?? (await provider.verify(token))
+      if (!identity || Date.now() >= identity.expiresAt * 1000) return undefined
+      identities.set(token, identity)
+      const { subject, email } = identity
+      return findActor.get(email === undefined ? subject : `${subject}\n${email}`)
+    },
+    forget: findActor.forget,
+  }
+}
+
 /** @returns a reader: who a token was made for, undefined for one that is not good (any more) */
-export function createBearerReader(database: Database, tokens: AccessTokens, provider: Provider | undefined) {
+export function createBearerReader({ database, tokens, provider, log }: BearerOptions) {
   const verified = new LRUCache<string, Claims>({ max: MOST_TOKENS })
 
   const verify = (token: string): Claims | undefined => {
@@ -57,33 +89,26 @@ export function createBearerReader(database: Database, tokens: AccessTokens, pro
     }
   })
 
-  const findUser = remembered(async (email): Promise<Actor | undefined> => {
-    const [row] = await database.run(USER, [email])
-    if (!row || !isRole(row.role)) return undefined
-    return { userId: String(row.id), role: row.role, scopes: EVERYTHING, credential: 'token' }
-  })
-
-  const external = new LRUCache<string, { email: string; expiresAt: number }>({ max: MOST_TOKENS })
-
-  const ofProvider = async (token: string, from: Provider): Promise<Actor | undefined> => {
-    const known = external.get(token) ?? (await from.emailOf(token))
-    if (!known || Date.now() >= known.expiresAt * 1000) return undefined
-    external.set(token, known)
-    return findUser.get(known.email)
-  }
+  const external = provider && createProviderReader(database, provider, log)
 
   const read = (token: string): Soon<Actor | undefined> => {
     if (token.length > LONGEST) return undefined
     const claims = verify(token)
     if (claims) return findSession.get(claims.sessionId)
-    if (provider && issuerOf(token) === provider.issuer) return ofProvider(token, provider)
+    if (external && issuerOf(token) === provider?.issuer) return external.read(token)
     return undefined
+  }
+
+  /** Returns the actor of a token that is cached, without a query or a signature check. */
+  const peek = (token: string): Actor | undefined => {
+    const claims = verified.peek(token)
+    return claims && Date.now() < claims.expiresAt * 1000 ? findSession.peek(claims.sessionId) : undefined
   }
 
   const forget = () => {
     findSession.forget()
-    findUser.forget()
+    external?.forget()
   }
 
-  return { read, forget }
+  return { read, peek, forget }
 }

@@ -34,6 +34,11 @@ export function remembered<V>(look: (key: string) => Promise<V | undefined>) {
       )
       return found
     },
+    /** Returns what is cached, without a look-up. */
+    peek(key: string): V | undefined {
+      const answer = cache.peek(key)?.answer
+      return answer instanceof Promise ? undefined : answer
+    },
     /** Those who wait for a look-up get its answer all the same; nobody else does. */
     forget: () => cache.clear(),
   }

@@ -70,10 +70,14 @@ export function createKeyReader(database: Database, { adminKey, adminEmail }: Ke
   // By the text itself: to hash it for every request would cost more than all else that is asked of it.
   const known = remembered(look)
 
-  const read = (key: string): Soon<Actor | undefined> =>
-    soon(key.length > LONGEST ? look(key) : known.get(key), (found) =>
-      found && Date.now() < found.expires ? found.actor : undefined,
-    )
+  const actorOf = (found: Found | undefined): Actor | undefined =>
+    found && Date.now() < found.expires ? found.actor : undefined
 
-  return { read, forget: known.forget }
+  const read = (key: string): Soon<Actor | undefined> =>
+    soon(key.length > LONGEST ? look(key) : known.get(key), actorOf)
+
+  /** Returns the actor of a key that is cached, without a query. */
+  const peek = (key: string): Actor | undefined => actorOf(known.peek(key))
+
+  return { read, peek, forget: known.forget }
 }

@@ -2,13 +2,23 @@
 import { apiKeys } from '../../drizzle/tables.ts'
 import { ApiKey, ApiKeyChange, ApiKeyCreate } from '../../schemas/api-keys.ts'
 import type { Violation } from '../../schemas/error.ts'
-import { CALLER } from '../access.ts'
+import { type Actor, CALLER } from '../access.ts'
 import { type AnyCard, defineCollection } from '../collection/define.ts'
+import type { Connection } from '../database/types.ts'
+import { apiError } from '../errors.ts'
 import { hashKey, makeKey, prefixOf } from '../keys.ts'
 
 const DAY = 24 * 3600 * 1000
 const USUAL = 90 * DAY
 const LONGEST = 365 * DAY
+
+/** Expired keys count as well: their rows stay, and are listed, until they are deleted. */
+const MAX_KEYS_PER_USER = 100
+
+const LOCK_USER = 'select 1 from users where id = $1 for no key update'
+
+const CALLER_HOLDS = `select 1 from users where id = $1 and status = 'active'
+  and ($2::uuid is null or exists (select 1 from sessions where id = $2::uuid and expires_at > now()))`
 
 const own = [{ user_id: CALLER }] as const
 const mine = { admin: true, manager: own, member: own } as const
@@ -21,11 +31,39 @@ function checkExpiry({ expires_at: text }: { expires_at?: string }): Violation[]
   return [{ field: 'expires_at', message: 'must be within the next 365 days', code: 'OUT_OF_RANGE' }]
 }
 
+/**
+ * Locks the user's row until the transaction ends, and checks that the user may have another key. The lock makes
+ * requests that create keys of one user wait for each other: concurrent ones would all count the same keys.
+ * @throws ApiError 409 for a user who has 100 keys
+ */
+export async function reserveKey(tx: Connection, userId: string): Promise<void> {
+  await tx.run(LOCK_USER, [userId])
+  const [keys] = await tx.run('select count(*) as count from api_keys where user_id = $1', [userId])
+  if (Number(keys?.count) < MAX_KEYS_PER_USER) return
+  throw apiError('RESOURCE_CONFLICT', {
+    message: `A user has at most ${MAX_KEYS_PER_USER} API keys, expired ones included; delete one first`,
+  })
+}
+
+/**
+ * Checks that the caller is still active and signed in. What is remembered of a credential is up to 5 s old, and a key
+ * that is created in that time would outlive the session that created it.
+ * @throws ApiError 401
+ */
+async function ensureCaller(tx: Connection, { userId, sessionId }: Actor): Promise<void> {
+  const [caller] = await tx.run(CALLER_HOLDS, [userId, sessionId ?? null])
+  if (caller) return
+  throw apiError('UNAUTHORIZED', {
+    message: 'Invalid or expired token',
+    headers: { 'WWW-Authenticate': 'Bearer realm="resource-api", error="invalid_token"' },
+  })
+}
+
 export const apiKeysCard: AnyCard = defineCollection({
   name: 'api-keys',
   singular: 'ApiKey',
   plural: 'ApiKeys',
-  description: 'Credentials for machines: the power of their owner, within their scopes',
+  description: `Credentials for machines: the power of their owner, within their scopes. At most ${MAX_KEYS_PER_USER} per user`,
   table: apiKeys,
   verbs: ['list', 'read', 'create', 'update', 'remove'],
   bearerOnly: true,
@@ -39,7 +77,9 @@ export const apiKeysCard: AnyCard = defineCollection({
   computed: (row) => ({ key: typeof row.key === 'string' ? row.key : null }),
   check: checkExpiry,
   actions: {
-    async create(store, id, body) {
+    async create(store, id, body, actor) {
+      await reserveKey(store.connection, actor.userId)
+      await ensureCaller(store.connection, actor)
       const key = makeKey()
       const expires = body.expires_at ?? new Date(Date.now() + USUAL).toISOString()
       const row = await store.insert({

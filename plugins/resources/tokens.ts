@@ -11,9 +11,10 @@ import { dated, declared, exampleOf } from '../docs/examples.ts'
 import { reply as told } from '../docs/replies.ts'
 import { apiError, invalidBody } from '../errors.ts'
 import { createAjv } from '../formats.ts'
+import { addressOf } from '../limits/by-address.ts'
 import { isObject, readObject } from '../representation/body.ts'
 import type { Representation } from '../representation/types.ts'
-import type { Grant } from '../tokens/sessions.ts'
+import { type Grant, UserChangedError } from '../tokens/sessions.ts'
 import { signIn } from '../tokens/sign-in.ts'
 
 const TYPE = 'tokens'
@@ -43,6 +44,8 @@ function grantTypeOf(members: unknown, prefix: string): GrantType {
         : { field, message: 'must be string', code: 'INVALID_TYPE' },
   ])
 }
+
+const INVALID_PASSWORD = 'Invalid e-mail or password'
 
 const refusals = channel('resource-api:auth:refused')
 
@@ -85,12 +88,12 @@ function describe({ one, schemas }: Representation) {
         },
       }),
     },
-    failures: [400, 401, 406, 413, 415, 422, 429, 500, 503],
+    failures: [400, 401, 406, 408, 413, 414, 415, 422, 429, 431, 500, 503],
   }
 }
 
 export async function tokens(app: FastifyInstance, { representation }: { representation: Representation }) {
-  const { database, passwords, sessions, accessTokens, limits } = app
+  const { database, passwords, sessions, accessTokens, limits, signInAddresses } = app
   const readNoQuery = createNoQueryReader(ajv)
 
   const begin = async (
@@ -98,12 +101,17 @@ export async function tokens(app: FastifyInstance, { representation }: { represe
     reply: FastifyReply,
     { email, password }: Record<string, unknown>,
   ): Promise<Grant> => {
-    const turn = passwords.while(() => isAwaited(reply))
+    const passwordsFor = (user: string) => passwords.for(user, () => isAwaited(reply))
     const user = await limits.passwordGrant(request, String(email), () =>
-      signIn(database, turn, String(email), String(password)),
+      signIn(database, passwordsFor, String(email), String(password)),
     )
-    if (!user) throw refused('password', 'Invalid e-mail or password')
-    return sessions.begin(user, { ip: request.ip, userAgent: request.headers['user-agent'] })
+    if (!user) throw refused('password', INVALID_PASSWORD)
+    const origin = { ip: request.ip, userAgent: request.headers['user-agent'] }
+    const grant = await sessions.begin(user, origin).catch((error) => {
+      throw error instanceof UserChangedError ? refused('password', INVALID_PASSWORD) : error
+    })
+    await signInAddresses.remember(user.id, { account: String(email), address: addressOf(request) })
+    return grant
   }
 
   const refresh = async (request: FastifyRequest, body: Record<string, unknown>): Promise<Grant> => {

@@ -45,11 +45,24 @@ function checkPassword(body: { password?: string; email?: string; name?: string 
   return open ? [violation('password', 'must not be the e-mail address or the name', 'INVALID_VALUE')] : []
 }
 
-type Changes = Change<Partial<UserRow> & { password?: string; current_password?: string }>
+type Changes = Change<
+  Partial<UserRow> & { password?: string; current_password?: string; revoke_api_keys?: boolean }
+>
+
+/** Whether what the user signs in with changes. */
+const changesSignIn = ({ changed }: Changes) => changed.has('password') || changed.has('email')
+
+/** API keys are deleted only together with a new password or e-mail address: alone, DELETE /api-keys/{id} does it. */
+function guardKeyRevocation(change: Changes) {
+  if (change.next.revoke_api_keys !== true || changesSignIn(change)) return
+  throw invalidBody([
+    violation('revoke_api_keys', 'is only valid beside a new password or email', 'INVALID_VALUE'),
+  ])
+}
 
 /** One's own password or e-mail address changes only for who knows the password. */
-const needsConfirmation = (current: UserRow, { changed }: Changes, actor: Actor) =>
-  current.id === actor.userId && (changed.has('password') || changed.has('email'))
+const needsConfirmation = (current: UserRow, change: Changes, actor: Actor) =>
+  current.id === actor.userId && changesSignIn(change)
 
 /** It is given, and by somebody who signed in: who found a key must not come to own the account. */
 function guardConfirmation(current: UserRow, change: Changes, actor: Actor) {
@@ -74,6 +87,10 @@ async function confirm({ passwords, attempt }: Tools, current: UserRow, password
   }
 }
 
+/** An address that an admin sets for another user is confirmed; one that users set for themselves is not. */
+const confirmsEmail = (current: UserRow, actor: Actor): boolean =>
+  actor.role === 'admin' && current.id !== actor.userId
+
 /** Role and status are an admin's to change, save that users may set their own status to inactive. */
 function guardRank(current: UserRow, next: Pick<UserRow, 'role' | 'status'>, actor: Actor) {
   if (actor.role === 'admin') return
@@ -89,6 +106,10 @@ const endSessions = ({ connection }: Store<UserRow>, { id, status }: UserRow, ac
     id,
     (status === 'active' && id === actor.userId && actor.sessionId) || null,
   ])
+
+/** Takes effect within 5 s in other processes, and at once in this one, which forgets credentials after such a write. */
+const deleteApiKeys = ({ connection }: Store<UserRow>, { id }: UserRow) =>
+  connection.run('delete from api_keys where user_id = $1', [id])
 
 export const usersCard: AnyCard = defineCollection({
   name: 'users',
@@ -129,24 +150,33 @@ export const usersCard: AnyCard = defineCollection({
       if (wrong.length > 0) throw invalidBody(wrong)
       guardRank(current, change.next, actor)
       guardConfirmation(current, change, actor)
+      guardKeyRevocation(change)
     },
 
     async prepare({ password, current_password = '' }, actor, tools, seen) {
       const confirmed = seen !== undefined && needsConfirmation(seen.current, seen.change, actor)
       if (confirmed) await confirm(tools, seen.current, current_password)
       return {
-        columns: password === undefined ? {} : { password_hash: await tools.passwords.hash(password) },
+        columns: {
+          ...(password !== undefined && { password_hash: await tools.passwords.hash(password) }),
+          // Where there is no row yet, this is a creation; `change` decides for the others.
+          ...(seen === undefined && { email_is_confirmed: actor.role === 'admin' }),
+        },
         holds: (current, change) =>
           !needsConfirmation(current, change, actor) ||
           (confirmed && current.password_hash === seen.current.password_hash),
       }
     },
 
-    async change(store, current, { next, changed }, actor) {
+    async change(store, current, change, actor) {
+      const { next } = change
       if (isActiveAdmin(current) && !isActiveAdmin(next)) await keepAnAdmin(store, current)
-      const user = await store.update(current, next)
-      const renewed = changed.has('password') || changed.has('email')
-      if (renewed || user.status !== 'active') await endSessions(store, user, actor)
+      const email_is_confirmed = change.changed.has('email')
+        ? confirmsEmail(current, actor)
+        : current.email_is_confirmed
+      const user = await store.update(current, { ...next, email_is_confirmed })
+      if (changesSignIn(change) || user.status !== 'active') await endSessions(store, user, actor)
+      if (next.revoke_api_keys === true) await deleteApiKeys(store, user)
       return user
     },
 

@@ -11,10 +11,25 @@ const WHOLE_LIFE = 90 * 24 * 3600
 const GRACE = 10
 /** How many of the latest rotations are remembered: beyond these, a token is not good even within the grace. */
 const KEPT = 20
+/** Sessions per user: a sign-in beyond these ends the one that was used least recently. */
+const MAX_SESSIONS_PER_USER = 100
 
 export interface Origin {
   ip: string
   userAgent: string | undefined
+}
+
+/** A user whose credentials were checked. */
+export interface SigningIn {
+  id: string
+  role: string
+  /** The stored hash that the password was verified with. */
+  passwordHash?: string | undefined
+}
+
+/** The user was deleted, suspended or given another password while the password was being verified. */
+export class UserChangedError extends Error {
+  override readonly name = 'UserChangedError'
 }
 
 /** What a session gives out. */
@@ -34,7 +49,15 @@ const BEGIN = `insert into sessions (id, user_id, refresh_hash, expires_at, ends
   values ($1, $2, $3, now() + make_interval(secs => ${IDLE_LIFE}), now() + make_interval(secs => ${WHOLE_LIFE}), $4, $5)
   returning ${seconds}`
 
-const PRUNE = `delete from sessions where user_id = $1 and expires_at <= now()`
+// The lock makes the sign-ins of one user wait for each other, so that none goes beyond the limit, and for a change of
+// the password, after which its condition is checked again: the session would outlive the password that began it.
+const LOCK_USER = `select 1 from users
+  where id = $1 and status = 'active' and ($2::text is null or password_hash = $2) for no key update`
+
+// Makes room for one session: those that have expired go, then those that were used least recently.
+const PRUNE = `delete from sessions where user_id = $1 and (expires_at <= now() or id in (
+  select id from sessions where user_id = $1 and expires_at > now()
+  order by last_used_at desc, id desc offset ${MAX_SESSIONS_PER_USER - 1}))`
 
 // One statement decides which of several uses of a token rotates it: the others find another generation.
 const ROTATE = `update sessions s set generation = generation + 1, refresh_hash = $3,
@@ -61,25 +84,34 @@ export function createSessions(database: Database, tokens: RefreshTokens) {
     refreshExpiresIn: Number(left),
   })
 
-  /** The token of a later generation that a token leads to. */
-  const descendant = (token: RefreshToken, generation: number): RefreshToken =>
-    token.generation < generation ? descendant(tokens.successor(token), generation) : token
+  /** Whether so many rotations of a token lead to the one whose hash is stored. Costs one HMAC per rotation. */
+  const leadsTo = (token: RefreshToken, rotations: number, hash: unknown): boolean => {
+    let latest = token
+    for (let i = 0; i < rotations; i++) latest = tokens.successor(latest)
+    return tokens.hash(latest) === hash
+  }
 
   /** A use of a token that is not the current one: its successor within the grace, else the end of the session. */
   const again = async (connection: Connection, token: RefreshToken): Promise<Grant | undefined> => {
     const [found] = await connection.run(FIND, [token.sessionId, token.generation])
     if (found?.status !== 'active') return undefined
-    const current = tokens.hash(descendant(token, Number(found.generation)))
-    if (found.fresh === true && current === found.refresh_hash)
+    const rotations = Number(found.generation) - token.generation
+    // Newer than the stored one, as after a restore from a backup: not a replay, so the session goes on.
+    if (rotations < 0) return undefined
+    // An older token than the remembered rotations is a replay in any case. Its chain could be of any length.
+    if (rotations <= KEPT && found.fresh === true && leadsTo(token, rotations, found.refresh_hash))
       return grant(tokens.successor(token), found.user_id, found.role, found.seconds)
     await connection.run(END, [token.sessionId])
     return undefined
   }
 
   return {
-    async begin(user: { id: string; role: string }, { ip, userAgent }: Origin): Promise<Grant> {
+    /** @throws UserChangedError where the user can no longer sign in with that password */
+    async begin(user: SigningIn, { ip, userAgent }: Origin): Promise<Grant> {
       const token = tokens.first(newId())
       const [row] = await database.transaction(async (tx) => {
+        const [locked] = await tx.run(LOCK_USER, [user.id, user.passwordHash ?? null])
+        if (!locked) throw new UserChangedError()
         await tx.run(PRUNE, [user.id])
         return tx.run(BEGIN, [
           token.sessionId,

@@ -2,17 +2,18 @@
 
 import { createBodyReader } from '../../plugins/collection/bodies.ts'
 import { createStores } from '../../plugins/collection/store.ts'
-import type { Database, Row } from '../../plugins/database/index.ts'
+import type { Database } from '../../plugins/database/index.ts'
+import { toEmailAddress } from '../../plugins/email-address.ts'
 import { ApiError } from '../../plugins/errors.ts'
 import { createAjv } from '../../plugins/formats.ts'
 import { newId } from '../../plugins/ids.ts'
 import { hashKey, makeKey, prefixOf } from '../../plugins/keys.ts'
 import { hashPassword } from '../../plugins/passwords.ts'
-import { apiKeysCard } from '../../plugins/resources/api-keys.ts'
+import { apiKeysCard, reserveKey } from '../../plugins/resources/api-keys.ts'
 import { usersCard } from '../../plugins/resources/users.ts'
 import { readConfig } from '../config.ts'
 import { askSecret } from './ask.ts'
-import { type Command, UsageError, type Values, wholeNumber } from './command.ts'
+import { type Command, required, UsageError, type Values, wholeNumber } from './command.ts'
 import { withDatabase } from './open.ts'
 
 const DAY = 24 * 3600 * 1000
@@ -36,12 +37,6 @@ function read(card: typeof usersCard, members: Record<string, unknown>): Record<
   }
 }
 
-const required = (values: Values, name: string): string => {
-  const value = values[name]
-  if (value === undefined) throw new UsageError(`--${name} is required`)
-  return value
-}
-
 async function createUser(values: Values): Promise<void> {
   const [email, name, role] = ['email', 'name', 'role'].map((option) => required(values, option))
   const password = await askSecret('Password (12 characters or more; none if empty): ')
@@ -51,16 +46,22 @@ async function createUser(values: Values): Promise<void> {
     database.transaction(async (tx) => {
       const user = await createStores(usersCard)
         .store(tx)
-        .insert({ ...body, id: newId(), password_hash: hash })
+        .insert({ ...body, id: newId(), email_is_confirmed: true, password_hash: hash })
       console.log(`Made the ${user.role} ${user.email}, id ${user.id}`)
     }),
   )
 }
 
-async function ownerOf(database: Database, email: string): Promise<Row> {
-  const [user] = await database.run('select id, email from users where email = $1', [email.toLowerCase()])
+/** @throws UsageError for an address that no user can have */
+export async function findUser(
+  database: Database,
+  typed: string | undefined,
+): Promise<{ id: string; email: string }> {
+  const email = toEmailAddress(typed ?? '')
+  if (email === undefined) throw new UsageError('An e-mail address has visible ASCII characters only')
+  const [user] = await database.run('select id from users where email = $1', [email])
   if (!user) throw new Error(`There is no user ${email}`)
-  return user
+  return { id: String(user.id), email }
 }
 
 async function createKey(values: Values): Promise<void> {
@@ -73,18 +74,19 @@ async function createKey(values: Values): Promise<void> {
   })
   const key = makeKey()
   await withDatabase(readConfig(), async (database) => {
-    const owner = await ownerOf(database, email)
-    await database.transaction((tx) =>
-      createStores(apiKeysCard)
+    const owner = await findUser(database, email)
+    await database.transaction(async (tx) => {
+      await reserveKey(tx, String(owner.id))
+      await createStores(apiKeysCard)
         .store(tx)
         .insert({
           ...body,
           id: newId(),
-          user_id: String(owner.id),
+          user_id: owner.id,
           prefix: prefixOf(key),
           key_hash: hashKey(key),
-        }),
-    )
+        })
+    })
   })
   console.error(`A key of ${email} for ${days} days; it is shown this once:`)
   console.log(key)
@@ -119,7 +121,11 @@ export const keysCreate: Command = {
   options: {
     email: { value: 'address', help: 'Of the user whose power it has' },
     name: { value: 'name', help: 'What it is for' },
-    scopes: { value: 'list', help: 'Such as products:read,orders:write; * for all', default: '*' },
+    scopes: {
+      value: 'list',
+      help: 'Such as products:read,orders:write (write includes read); * for all',
+      default: '*',
+    },
     days: { value: 'n', help: 'How long it is good, 365 at most', default: '90' },
   },
   run: createKey,

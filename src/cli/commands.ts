@@ -1,6 +1,7 @@
 /** The commands of the service, a line each. */
 import { keysCreate, keysRevoke, usersCreate } from './accounts.ts'
 import type { Commands } from './command.ts'
+import { usersConfirmEmail, usersLink } from './identities.ts'
 import { migrate } from './migrate.ts'
 import { openapi } from './openapi.ts'
 import { seed } from './seed.ts'
@@ -13,6 +14,8 @@ export const commands: Commands = {
   seed,
   openapi,
   'users create': usersCreate,
+  'users link': usersLink,
+  'users confirm-email': usersConfirmEmail,
   'api-keys create': keysCreate,
   'api-keys revoke': keysRevoke,
   'signing-keys rotate': signingKeysRotate,

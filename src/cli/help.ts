@@ -23,15 +23,20 @@ ${table([HELP, ['--version', 'Show the version of this program']])}
 the others) come from the environment. Exit codes: 0 done, 1 failed, 2 not understood.
 `
 
-export function helpOfOne(name: string, { summary, details, options }: Command): string {
+export function helpOfOne(
+  name: string,
+  { summary, details, options, arguments: expected = {} }: Command,
+): string {
+  const named = Object.entries(expected).map(([argument, help]) => [`<${argument}>`, help] as const)
+  const typed = named.map(([argument]) => ` ${argument}`).join('')
   const rows = Object.entries(options).map(([option, { value, help, default: usual }]) => {
     const text = usual === undefined ? help : `${help} (default: ${usual})`
     return [`--${option} <${value}>`, text] as const
   })
   return `${summary}
 
-Usage: ${PROGRAM} ${name}${rows.length > 0 ? ' [options]' : ''}
-
+Usage: ${PROGRAM} ${name}${typed}${rows.length > 0 ? ' [options]' : ''}
+${named.length > 0 ? `\nArguments:\n${table(named)}\n` : ''}
 Options:
 ${table([...rows, HELP])}
 ${details === undefined ? '' : `\n${details.trim()}\n`}`

@@ -18,8 +18,17 @@ function find(
   throw new UsageError(`There is no command '${args[0]}'`)
 }
 
-/** The options' values, or undefined where help is asked for. */
-function read({ options }: Command, args: string[]): Values | undefined {
+/** The arguments by their names. @throws UsageError where one is missing, or one is too many */
+function readArguments(names: readonly string[], typed: readonly string[]): Values {
+  const missing = names[typed.length]
+  if (missing !== undefined) throw new UsageError(`<${missing}> is required`)
+  const extra = typed[names.length]
+  if (extra !== undefined) throw new UsageError(`Unexpected argument '${extra}'`)
+  return Object.fromEntries(names.map((name, i) => [name, typed[i]]))
+}
+
+/** The values of arguments and options, or undefined where help is asked for. */
+function read({ options, arguments: expected = {} }: Command, args: string[]): Values | undefined {
   const known: NonNullable<ParseArgsConfig['options']> = { help: { type: 'boolean' } }
   // Before anything else is said of it: what follows is a secret, and would be said again.
   if (args.some((arg) => /^--?p(ass(word|phrase)?)?(=|$)/.test(arg))) {
@@ -31,13 +40,15 @@ function read({ options }: Command, args: string[]): Values | undefined {
     known[name] = { type: 'string', ...(usual !== undefined && { default: usual }) }
   }
   try {
-    const { values } = parseArgs({ args, options: known })
+    const { values, positionals } = parseArgs({ args, options: known, allowPositionals: true })
     if (values.help === true) return undefined
-    return Object.fromEntries(
-      Object.entries(values).map(([name, value]) => [name, typeof value === 'string' ? value : undefined]),
-    )
+    const texts = Object.entries(values).map(([name, value]) => [
+      name,
+      typeof value === 'string' ? value : undefined,
+    ])
+    return { ...Object.fromEntries(texts), ...readArguments(Object.keys(expected), positionals) }
   } catch (error) {
-    if (!(error instanceof Error)) throw error
+    if (!(error instanceof Error) || error instanceof UsageError) throw error
     // Its second sentence is about words that begin with a dash, of which there are none here.
     throw new UsageError(error.message.split('. ')[0], { cause: error })
   }

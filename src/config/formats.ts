@@ -1,5 +1,6 @@
 /** What a setting's text may look like, where a number's bounds do not say it: one name, one check each. */
 import { isIP } from 'node:net'
+import { isAscii } from '../../plugins/email-address.ts'
 
 /** The text as a URL of one of `schemes`; null for all else. */
 function url(text: string, ...schemes: string[]): URL | null {
@@ -67,8 +68,9 @@ export const formats = {
     check: isTrustedProxies,
   },
   email: {
-    expects: 'an e-mail address',
-    check: (text: string) => /^[^\s@"(),:;<>[\\\]]+@[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)+$/.test(text),
+    expects: 'an e-mail address in ASCII',
+    check: (text: string) =>
+      isAscii(text) && /^[^\s@"(),:;<>[\\\]]+@[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)+$/.test(text),
   },
   header: {
     expects: 'visible ASCII characters without spaces',

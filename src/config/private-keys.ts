@@ -1,7 +1,14 @@
 /** Reads the keys of `JWT_PRIVATE_KEY`: PEM blocks one after another, a JWK, an array of them, or a JWK set. */
 import { createPrivateKey, type JsonWebKey, type KeyObject } from 'node:crypto'
 
-const PEM_BLOCK = /-----BEGIN [A-Z ]+-----[^-]+-----END [A-Z ]+-----/g
+const PEM_BEGIN = '-----BEGIN '
+
+/** The blocks of a text. What stands before the first one, and behind the end of each, is not looked at. */
+const splitPem = (text: string): string[] =>
+  text
+    .split(PEM_BEGIN)
+    .slice(1)
+    .map((block) => PEM_BEGIN + block)
 
 function isRecord(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null && !Array.isArray(value)
@@ -24,7 +31,7 @@ function fromJson(text: string): KeyObject[] {
 export function parsePrivateKeys(text: string): KeyObject[] {
   const keys = /^\s*[[{]/.test(text)
     ? fromJson(text)
-    : (text.replaceAll('\\n', '\n').match(PEM_BLOCK) ?? []).map((block) => createPrivateKey(block))
+    : splitPem(text.replaceAll('\\n', '\n')).map((block) => createPrivateKey(block))
   if (keys.length === 0 || keys.some((key) => key.asymmetricKeyType !== 'ed25519')) {
     throw new TypeError('not one or more Ed25519 private keys')
   }

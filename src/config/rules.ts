@@ -3,7 +3,7 @@ import { createPrivateKey, X509Certificate } from 'node:crypto'
 import { createSecureContext } from 'node:tls'
 import { readPem } from './pem.ts'
 import { parsePrivateKeys } from './private-keys.ts'
-import type { Config, SettingName } from './settings.ts'
+import { type Config, type SettingName, Settings } from './settings.ts'
 
 /** What is wrong with one setting: its name and the rest of the sentence, which never holds its value. */
 export type Problem = [name: string, says: string]
@@ -54,6 +54,30 @@ function tls(config: Config): Problem[] {
     : [['TLS_CERT', 'and TLS_KEY are no certificate and the private key that belongs to it']]
 }
 
+/** What `compose.yaml` sets where the operator sets nothing; everybody can read it there. */
+const TRIAL_SECRETS = [
+  'TRIAL-secret-that-everybody-knows',
+  'TRIAL-key-that-everybody-knows-too',
+  'TRIALpassword',
+]
+
+/**
+ * Plain HTTP without a proxy is the trial that `compose.yaml` starts on one machine: only that may use its secrets. A
+ * server with TLS or behind a proxy is not a trial, whatever INSECURE_HTTP says.
+ */
+const isTrial = (draft: Draft): boolean =>
+  draft.config.INSECURE_HTTP && !given(draft, 'TLS_KEY') && !given(draft, 'TRUST_PROXY')
+
+/** Names the secrets of the trial in whatever setting they stand, a password within a URL too. */
+function findTrialSecrets(draft: Draft): Problem[] {
+  const values: Readonly<Record<string, unknown>> = draft.config
+  const isTrialSecret = (name: string) =>
+    TRIAL_SECRETS.some((secret) => String(values[name]).includes(secret))
+  return Object.entries(Settings.properties)
+    .filter(([name, schema]) => 'secret' in schema && schema.secret === true && isTrialSecret(name))
+    .map(([name]) => [name, 'holds a secret of compose.yaml, which everybody knows: set one of your own'])
+}
+
 function production(draft: Draft): Problem[] {
   if (draft.config.NODE_ENV !== 'production') return []
   const problems: Problem[] = []
@@ -70,7 +94,14 @@ function production(draft: Draft): Problem[] {
       'is required in production, with TLS_CERT; or TRUST_PROXY where a proxy ends TLS; or INSECURE_HTTP=true for a trial',
     ])
   }
-  return problems
+  const { AUTH_JWKS_URL: jwksUrl } = draft.config
+  if (jwksUrl !== undefined && new URL(jwksUrl).protocol !== 'https:') {
+    problems.push([
+      'AUTH_JWKS_URL',
+      'must be an https:// URL in production: who changes the keys signs in as anybody',
+    ])
+  }
+  return isTrial(draft) ? problems : [...problems, ...findTrialSecrets(draft)]
 }
 
 /** What is wrong between settings of which each alone is well formed. */

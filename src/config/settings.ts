@@ -92,9 +92,12 @@ export const Settings = Type.Object({
   JWT_ISSUER: text('`iss` of access tokens.', { default: 'resource-api', minLength: 1 }),
   JWT_AUDIENCE: text('`aud` of access tokens.', { default: 'resource-api', minLength: 1 }),
   ACCESS_TOKEN_TTL: number('Seconds for which an access token holds.', 900, 1, 86_400),
-  AUTH_JWKS_URL: optional('The keys of an external identity provider whose tokens are accepted.', {
-    format: 'http-url',
-  }),
+  AUTH_JWKS_URL: optional(
+    'The keys of an external identity provider whose tokens are accepted; in production by https.',
+    {
+      format: 'http-url',
+    },
+  ),
   AUTH_ISSUER: optional('`iss` of its tokens.', { minLength: 1 }),
   AUTH_AUDIENCE: optional('`aud` of its tokens.', { minLength: 1 }),
   ALLOW_SIGNUP: flag('Whether `POST /users` needs no credentials.'),
@@ -115,6 +118,7 @@ export const Settings = Type.Object({
   RATE_LIMIT: limit('Requests per window and user.', 600),
   RATE_LIMIT_WINDOW: number('Seconds of that window.', 60, 1, 3_600),
   RATE_LIMIT_BURST: limit('Requests per second and user.', 50),
+  USER_CONCURRENCY: limit('Concurrent requests per user and process.', 20),
   RATE_LIMIT_ANONYMOUS: limit('Requests without credentials per minute and address.', 60),
   RATE_LIMIT_TOKENS: limit('Sign-ins per minute and address.', 10),
   RATE_LIMIT_AUTH_FAILURES: limit('Failed authentications per minute and address.', 20),
@@ -130,7 +134,9 @@ export const Settings = Type.Object({
       format: 'trusted-proxies',
     },
   ),
-  INSECURE_HTTP: flag('Whether production may speak plain HTTP without a proxy (for a trial).'),
+  INSECURE_HTTP: flag(
+    'Whether production may speak plain HTTP without a proxy (for a trial, which may use the secrets of `compose.yaml`).',
+  ),
   SHUTDOWN_DELAY: number('Milliseconds between `readyz` 503 and the end of listening.', 0, 0, 600_000, 5_000),
   METRICS_PORT: Type.Optional(
     Type.Integer({

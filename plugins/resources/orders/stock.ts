@@ -1,6 +1,7 @@
 /** Stock and prices: what an order takes of each product and gives back, with the products' rows locked in id order. */
 import type { OrderItemRow } from '../../../drizzle/tables.ts'
 import type { Violation } from '../../../schemas/error.ts'
+import { MAX_STOCK } from '../../../schemas/products.ts'
 import { MAX_INTEGER } from '../../../schemas/types.ts'
 import type { Connection } from '../../database/types.ts'
 import { apiError, invalidBody } from '../../errors.ts'
@@ -46,9 +47,21 @@ async function lock(connection: Connection, ids: readonly string[]): Promise<Map
   return new Map(rows.map((row) => [row.id, row]))
 }
 
-async function take(connection: Connection, deltas: ReadonlyMap<string, number>) {
+/** @throws ApiError 409 where a product would have more stock than it can: then none of it is given back, or lost */
+async function take(
+  connection: Connection,
+  products: ReadonlyMap<string, ProductRow>,
+  deltas: ReadonlyMap<string, number>,
+) {
   const changed = [...deltas].filter(([, quantity]) => quantity !== 0)
   if (changed.length === 0) return
+  for (const [id, quantity] of changed) {
+    const product = products.get(id)
+    if (product && quantity < 0 && product.stock - quantity > MAX_STOCK) {
+      const message = `The stock of product ${product.sku} would exceed ${MAX_STOCK}; it must be lowered first`
+      throw apiError('RESOURCE_CONFLICT', { message })
+    }
+  }
   await connection.run(TAKE, [
     array(changed.map(([id]) => id)),
     array(changed.map(([, quantity]) => quantity)),
@@ -86,7 +99,8 @@ const isOrderable = (product: ProductRow | undefined): product is ProductRow => 
  * An item that keeps product and quantity is not looked at anew.
  * @param held what the order holds now; none for a new one
  * @param currency of the items that are kept
- * @throws ApiError 422 for products that cannot be ordered, mixed currencies and too large a total; 409 for too little stock
+ * @throws ApiError 422 for products that cannot be ordered, mixed currencies and too large a total; 409 for too little stock, or
+ * more than a product can have
  */
 export async function reserve(
   connection: Connection,
@@ -136,15 +150,17 @@ export async function reserve(
     throw apiError('RESOURCE_CONFLICT', { message: 'There is too little stock', violations: short })
   }
 
-  await take(connection, deltas)
+  await take(connection, products, deltas)
   return { items: priced, currency: common ?? '', total_amount: Number(total) }
 }
 
-/** Gives back all that an order holds. */
+/**
+ * Gives back all that an order holds.
+ * @throws ApiError 409 where a product would have more stock than it can
+ */
 export async function release(connection: Connection, held: readonly OrderItem[]): Promise<void> {
   const deltas = deltasOf(held, [])
-  await lock(connection, [...deltas.keys()])
-  await take(connection, deltas)
+  await take(connection, await lock(connection, [...deltas.keys()]), deltas)
 }
 
 /** Keeps the list of products that an order names in step with its items. */
