@@ -81,11 +81,22 @@ export const allows = (rule: Rule, row: Readonly<Record<string, unknown>>, actor
 export const membersOf = (rule: Rule): string[] =>
   typeof rule === 'boolean' ? [] : [...new Set(rule.flatMap((condition) => Object.keys(condition)))]
 
+const READ = ':read'
+const WRITE = ':write'
+
 /** The scope that a verb on a collection needs. */
 export const scopeOf = (collection: string, verb: Verb) =>
-  `${collection}:${verb === 'list' || verb === 'read' ? 'read' : 'write'}`
+  `${collection}${verb === 'list' || verb === 'read' ? READ : WRITE}`
 
-export const hasScope = (actor: Actor, scope: string) => actor.scopes.has('*') || actor.scopes.has(scope)
+/** Returns the other scope that includes this one: `products:write` includes `products:read`. */
+export const includingScopeOf = (scope: string): string | undefined =>
+  scope.endsWith(READ) ? scope.slice(0, -READ.length) + WRITE : undefined
+
+export function hasScope({ scopes }: Actor, scope: string): boolean {
+  if (scopes.has('*') || scopes.has(scope)) return true
+  const including = includingScopeOf(scope)
+  return including !== undefined && scopes.has(including)
+}
 
 /** @throws ApiError 403, naming the scope */
 export function requireScope(actor: Actor, scope: string) {

@@ -2,6 +2,7 @@
 import cors, { type FastifyCorsOptions } from '@fastify/cors'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
+import { describeMethods } from './methods.ts'
 import { configOf } from './route-config.ts'
 
 export interface CorsOptions {
@@ -24,7 +25,17 @@ const ALLOWED = [
 
 /** What its scripts may read of a reply. */
 const EXPOSED = [
-  ...['Allow', 'API-Version', 'Deprecation', 'ETag', 'Idempotency-Replayed', 'Link', 'Location'],
+  ...[
+    'Accept',
+    'Accept-Patch',
+    'Allow',
+    'API-Version',
+    'Deprecation',
+    'ETag',
+    'Idempotency-Replayed',
+    'Link',
+    'Location',
+  ],
   ...['Retry-After', 'Sunset', 'WWW-Authenticate', 'X-Request-Id'],
   ...['X-RateLimit-Limit', 'X-RateLimit-Remaining', 'X-RateLimit-Reset'],
 ]
@@ -55,7 +66,7 @@ async function plugin(app: FastifyInstance, { origins }: CorsOptions) {
   app.addHook('onRequest', (request, reply, done) => {
     // Of every OPTIONS, a preflight among them; @fastify/cors answers it in the hook that comes next.
     const { allow } = configOf(request)
-    if (allow !== undefined && isPreflight(request)) reply.header('Allow', allow)
+    if (allow !== undefined && isPreflight(request)) reply.headers(describeMethods(allow))
     done()
   })
   const common: FastifyCorsOptions = {

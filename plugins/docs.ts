@@ -6,9 +6,9 @@ import { guideOf } from './docs/guide.ts'
 import type { Json } from './docs/hoist.ts'
 import { once } from './docs/once.ts'
 import page from './docs/page.ts'
-import { failure, isEarly } from './docs/replies.ts'
+import { failure } from './docs/replies.ts'
 import { routesOf, securitySchemes, tell } from './docs/swagger.ts'
-import unchanging from './docs/unchanging.ts'
+import unchanging, { sendTagged, withTag } from './docs/unchanging.ts'
 import type { Version } from './version.ts'
 
 declare module 'fastify' {
@@ -63,9 +63,7 @@ export const document = fp(
       const finisher = createFinisher()
       const vendorType = `application/vnd.api+json;version=${representation.version}`
       const told = await tell(routes, (schema) =>
-        withFailures(schema, ended, (status) =>
-          failure(status, isEarly(status) ? undefined : representation),
-        ),
+        withFailures(schema, ended, (status) => failure(status, representation)),
       )
       const own = finisher.paths(told, { vendorType, deprecated: deprecated !== undefined })
       const shared = finisher.paths(await app.unversioned(), { vendorType: undefined, deprecated: false })
@@ -111,10 +109,10 @@ async function docs(app: FastifyInstance, { versions, publicUrl }: DocsOptions) 
   await app.register(async function openapi(scope) {
     await scope.register(unchanging)
     for (const version of numbers) {
-      scope.get(`/openapi/v${version}.json`, async (_request, reply) => {
-        const document = await app.documents.get(version)?.()
-        return reply.type('application/json; charset=utf-8').send(document)
-      })
+      const tagged = once(async () => withTag((await app.documents.get(version)?.()) ?? ''))
+      scope.get(`/openapi/v${version}.json`, async (_request, reply) =>
+        sendTagged(reply, 'application/json; charset=utf-8', await tagged()),
+      )
     }
   })
   await app.register(page, { versions: numbers, publicUrl })

@@ -2,10 +2,11 @@
 import { channel } from 'node:diagnostics_channel'
 import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
-import { type FailureCode, failures, type Violation } from '../schemas/error.ts'
+import { type FailureCode, failures, MAX_VIOLATIONS, type Violation } from '../schemas/error.ts'
 import { DatabaseUnavailable } from './database/errors.ts'
 import { securityHeaders } from './docs/headers.ts'
 import type { Representation } from './representation/types.ts'
+import { versionHeaders } from './version/addresses.ts'
 
 interface ApiErrorOptions {
   /** What the client is told; the catalogue's words when absent. */
@@ -42,7 +43,8 @@ export class ApiError extends Error {
 
 export const apiError = (code: FailureCode, options?: ApiErrorOptions) => new ApiError(code, options)
 
-const MOST_VIOLATIONS = 50
+/** Characters of a path in a violation: a client may send a name of any length, and reads it cut. */
+const MAX_FIELD_LENGTH = 256
 
 /** All that is wrong with a body (422). */
 export const invalidBody = (violations: readonly Violation[]) =>
@@ -69,7 +71,6 @@ const ofFastify: Record<string, FailureCode> = {
   FST_ERR_CTP_EMPTY_JSON_BODY: 'INVALID_REQUEST',
   FST_ERR_CTP_INVALID_JSON_BODY: 'INVALID_REQUEST',
   FST_ERR_BAD_URL: 'INVALID_REQUEST',
-  FST_ERR_MAX_PARAM_LENGTH: 'RESOURCE_NOT_FOUND',
   FST_ERR_NOT_FOUND: 'RESOURCE_NOT_FOUND',
 }
 
@@ -86,6 +87,11 @@ export function toApiError(error: unknown): ApiError {
   return known ? apiError(known, { cause: error }) : apiError('INTERNAL_SERVER_ERROR', { cause: error })
 }
 
+const cutField = (violation: Violation): Violation =>
+  violation.field.length <= MAX_FIELD_LENGTH
+    ? violation
+    : { ...violation, field: `${violation.field.slice(0, MAX_FIELD_LENGTH).toWellFormed()}...` }
+
 /** The text of a failure's reply. */
 export const envelope = (representation: Representation, error: ApiError, requestId: string) =>
   JSON.stringify(
@@ -93,7 +99,7 @@ export const envelope = (representation: Representation, error: ApiError, reques
       code: error.code,
       message: error.message,
       request_id: requestId,
-      violations: error.violations.slice(0, MOST_VIOLATIONS),
+      violations: error.violations.slice(0, MAX_VIOLATIONS).map(cutField),
     }),
   )
 
@@ -103,7 +109,9 @@ function sendError(error: unknown, request: FastifyRequest, reply: FastifyReply)
   // A client that hangs up in the middle of its body reads no answer, but has found no bug of ours either.
   const isHangUp = codeOf(error) === 'ECONNRESET' && !request.raw.complete
   const failure = isHangUp ? apiError('INVALID_REQUEST', { cause: error }) : toApiError(error)
-  if (failure.status >= 500) request.log.error({ err: failure.cause ?? failure }, failure.message)
+  // A method that HTTP does not define is a fault of the client, though its status is 501.
+  const isOurs = failure.status >= 500 && failure.code !== 'NOT_IMPLEMENTED'
+  if (isOurs) request.log.error({ err: failure.cause ?? failure }, failure.message)
   else request.log.debug({ code: failure.code, cause: failure.cause }, failure.message)
   // What a handler said of a representation before it failed.
   for (const name of OF_SUCCESS) reply.removeHeader(name)
@@ -119,12 +127,21 @@ const malformed = channel('resource-api:http:malformed')
 
 /**
  * For Fastify's `frameworkErrors`: what fails before a route is found, such as a path that cannot be decoded. No hook
- * runs then, so that what they put on every reply is put here.
+ * runs then, so that what they put on every reply is put here. The rate limit is not: this request of Fastify's own
+ * does not know which proxies are trusted, and so not whose address the window is.
  */
 export const frameworkErrors = (error: FastifyError, request: FastifyRequest, reply: FastifyReply) => {
-  const { server, headers, id } = request
+  const { server, headers, id, raw } = request
   const forPages = server.hasDecorator('crossOrigin') ? server.crossOrigin(headers.origin) : {}
-  reply.headers({ ...securityHeaders, ...forPages, 'X-Request-Id': id })
+  const ofVersion = versionHeaders(server.addressing.of(raw))
+  const vary = [ofVersion.Vary, forPages.Vary].filter(Boolean).join(', ')
+  reply.headers({
+    ...securityHeaders,
+    ...ofVersion,
+    ...forPages,
+    ...(vary && { Vary: vary }),
+    'X-Request-Id': id,
+  })
   sendError(error, request, reply)
   if (malformed.hasSubscribers) malformed.publish({ status: reply.statusCode })
 }

@@ -2,24 +2,28 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
 import type { Writers } from './database/index.ts'
+import { type Concurrency, createConcurrency } from './limits/concurrency.ts'
 import { createMemory } from './limits/memory.ts'
-import { createLimits, type Rules } from './limits/rules.ts'
+import { createLimits, type Rules, type WindowState } from './limits/rules.ts'
 import { createShared } from './limits/shared.ts'
 import { configOf } from './route-config.ts'
-import { end, type Soon } from './soon.ts'
+import { end, type Soon, soon } from './soon.ts'
 
 export interface LimitsOptions extends Rules {
   redisUrl: string | undefined
+  /** How many requests of one user a process works on at the same time. */
+  userConcurrency: number
   writers?: Writers | undefined
 }
 
 declare module 'fastify' {
   interface FastifyInstance {
     limits: Awaited<ReturnType<typeof createLimits>>
+    concurrency: Concurrency
   }
   interface FastifyRequest {
     /** What the reply tells; `reset` in epoch seconds. */
-    limit: { limit: number; remaining: number; reset: number } | null
+    limit: WindowState | null
     /** Whether it is yet to be counted: in which window stands in its body. */
     owesLimit: boolean
   }
@@ -45,11 +49,15 @@ async function openStore(app: FastifyInstance, { redisUrl: url, now, writers }: 
 
 async function limits(app: FastifyInstance, options: LimitsOptions) {
   const rules = await createLimits(app, await openStore(app, options), options)
+  const concurrency = createConcurrency(options.userConcurrency)
   app.decorate('limits', rules)
+  app.decorate('concurrency', concurrency)
+  app.decorateRequest('concurrencySlot', null)
   app.decorateRequest('limit', null)
   app.decorateRequest('owesLimit', false)
 
   app.addHook('onSend', (request, reply, payload, done) => {
+    concurrency.releaseUnhandled(request)
     // What says its version is a resource's reply; what was refused before is of no resource yet.
     const isTold = request.method !== 'OPTIONS' && reply.hasHeader('api-version')
     if (!isTold || request.limit) {
@@ -64,7 +72,9 @@ async function limits(app: FastifyInstance, options: LimitsOptions) {
   })
 }
 
-export default fp(limits, { name: 'limits', dependencies: ['errors', 'addressing'] })
+export default fp(limits, { name: 'limits', dependencies: ['errors', 'addressing', 'sign-in-addresses'] })
+
+const queryOf = (request: FastifyRequest) => request.query as Readonly<Record<string, unknown>>
 
 /** In a version's scope, after authentication. */
 export const limited = fp(
@@ -72,8 +82,14 @@ export const limited = fp(
     const count = (request: FastifyRequest): Soon<void> => {
       const { actor } = request
       if (actor?.credential === 'none') return app.limits.stranger(request)
-      if (actor) return app.limits.user(request, actor)
-      if (configOf(request).access === 'public') app.limits.grant(request)
+      const { access, getCost } = configOf(request)
+      if (actor) {
+        const cost = getCost ? getCost(queryOf(request)) : 1
+        return soon(app.limits.user(request, actor, cost), () =>
+          app.concurrency.acquire(request, actor.userId, cost),
+        )
+      }
+      if (access === 'public') app.limits.grant(request)
     }
     app.addHook('onRequest', (request, _reply, done) => end(count(request), done))
   },

@@ -5,14 +5,18 @@ import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
 import { hasBody } from './content.ts'
 import { apiError } from './errors.ts'
+import type { RefusedCount } from './limits/rules.ts'
 import { refuse } from './overload/refusal.ts'
 import { createRoom, type Room, type RoomOptions } from './overload/room.ts'
+import { type Soon, soon } from './soon.ts'
 
 export interface OverloadOptions extends RoomOptions {
   /** Milliseconds by which the event loop may be late. */
   late?: number | undefined
   /** Milliseconds that a request may expect to wait; one that does not know better waits twice as long. */
   wait?: number
+  /** Counts a request that is refused. */
+  countRefused: (request: IncomingMessage) => Soon<RefusedCount>
 }
 
 /** Why a request, or a connection, was refused. */
@@ -100,7 +104,8 @@ function countLateness(app: FastifyInstance, late: number): () => number {
   return () => windows
 }
 
-async function overload(app: FastifyInstance, { late = 250, wait = 1_000, ...bounds }: OverloadOptions) {
+async function overload(app: FastifyInstance, options: OverloadOptions) {
+  const { late = 250, wait = 1_000, countRefused, ...bounds } = options
   const tell = createTeller(app)
   const room = createRoom(bounds)
   app.decorate('room', room)
@@ -123,7 +128,9 @@ async function overload(app: FastifyInstance, { late = 250, wait = 1_000, ...bou
     const turnAway = (reason: Reason) => {
       tell(reason)
       const forPages = app.crossOrigin(request.headers.origin)
-      refuse({ request, response, address, forPages, isLast: app.draining })
+      const answer = (count: RefusedCount) =>
+        refuse({ request, response, address, forPages, isLast: app.draining, count })
+      void soon(countRefused(request), answer)
     }
     const reason = why()
     if (reason !== undefined) return turnAway(reason)

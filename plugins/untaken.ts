@@ -33,9 +33,10 @@ async function untakenAnswers(app: FastifyInstance, options: UntakenOptions) {
   }
 
   app.addHook('onSend', ({ raw }, reply, payload, done) => {
-    if (typeof payload === 'string' && payload.length > SMALL) {
-      sizes.set(raw, payload.length)
-      sum += payload.length
+    const size = typeof payload === 'string' || payload instanceof Buffer ? payload.length : 0
+    if (size > SMALL) {
+      sizes.set(raw, size)
+      sum += size
       reply.raw.once('close', () => forget(raw))
       // The first of a Map is the oldest. One alone may be as large as it is.
       for (const oldest of sizes.keys()) {

@@ -1,6 +1,6 @@
 /** The targets by name, the reference first. */
 import { feathers } from './feathers.ts'
-import { oursWithKey, oursWithToken } from './ours.ts'
+import { baselineWithKey, oursWithKey, oursWithToken } from './ours.ts'
 import { platformatic } from './platformatic.ts'
 import { nodeHttp, reference } from './reference.ts'
 import type { Target } from './target.ts'
@@ -10,6 +10,8 @@ export const targets: readonly Target[] = [
   nodeHttp,
   oursWithKey,
   oursWithToken,
+  // A second copy of this service says nothing unless it is another one.
+  ...(process.env.BENCH_BASELINE ? [baselineWithKey] : []),
   platformatic,
   feathers,
 ]

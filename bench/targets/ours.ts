@@ -23,6 +23,7 @@ export const settings: Record<string, string> = {
   RATE_LIMIT_BURST: MOST,
   RATE_LIMIT_ANONYMOUS: MOST,
   RATE_LIMIT_TOKENS: MOST,
+  USER_CONCURRENCY: '1000',
 }
 
 const PREFIX = '/api/v1'
@@ -90,6 +91,14 @@ export const oursWithKey: Target = {
   name: 'ours-key',
   title: 'ours, X-API-Key',
   ...common,
+  headers: makeKey,
+}
+/** The same from another checkout, built there: what a change costs is measured beside what was before. */
+export const baselineWithKey: Target = {
+  name: 'baseline-key',
+  title: 'baseline, X-API-Key',
+  ...common,
+  folder: process.env.BENCH_BASELINE ?? common.folder,
   headers: makeKey,
 }
 export const oursWithToken: Target = {

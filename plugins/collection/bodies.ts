@@ -1,12 +1,12 @@
 /** Bodies: from what was sent to members that the schema lets through, with all that is wrong said at once. */
 import { type TObject, type TSchema, Type } from '@sinclair/typebox'
 import type { Ajv } from 'ajv'
-import type { Violation } from '../../schemas/error.ts'
+import { MAX_VIOLATIONS, type Violation } from '../../schemas/error.ts'
 import { invalidBody } from '../errors.ts'
 import { compile } from '../formats.ts'
 import { isObject } from '../representation/body.ts'
 import { distinct, toViolations } from '../violations.ts'
-import { normalize } from './normalize.ts'
+import { DEFAULT_MAX_ITEMS, normalize } from './normalize.ts'
 
 /** How a body is meant: as a new resource, in place of one, or as a change of one (RFC 7396). */
 export type Mode = 'create' | 'replace' | 'update'
@@ -86,7 +86,11 @@ const memberOf = (schema: TSchema | undefined, segment: string): TSchema | undef
 
 /** What PUT ignores: the members that can be read and not written, so that what was read can be put back. */
 function withoutReadOnly(value: unknown, read: TSchema | undefined, input: TSchema | undefined): unknown {
-  if (Array.isArray(value)) return value.map((item) => withoutReadOnly(item, read?.items, input?.items))
+  if (Array.isArray(value)) {
+    // One that is refused for its length is not walked through.
+    if (value.length > (input?.maxItems ?? DEFAULT_MAX_ITEMS)) return value
+    return value.map((item) => withoutReadOnly(item, read?.items, input?.items))
+  }
   if (!isObject(value) || !read?.properties || !input?.properties) return value
   const kept = Object.entries(value).filter(
     ([name]) => Object.hasOwn(input.properties, name) || !Object.hasOwn(read.properties, name),
@@ -98,6 +102,9 @@ function withoutReadOnly(value: unknown, read: TSchema | undefined, input: TSche
     ]),
   )
 }
+
+/** Segments of a path that are looked at: no schema is that deep, and a client may send a name of many dots. */
+const MAX_PATH = 20
 
 /** Whether a path leads to a member that can be read: then it is read-only, not unknown. */
 function isReadable(read: TObject, path: readonly string[]): boolean {
@@ -125,17 +132,24 @@ export function createBodyReader({ ajv, read, input, mode, check, kept = [], ide
   const validateMerged = compile(ajv, { ...accepting(input, 'create'), required: [] })
   const absentStays = new Set(mode === 'replace' ? kept : [])
 
-  const violationsOf = (value: Record<string, unknown>, before: readonly Violation[]): Violation[] => {
+  const withReadOnly = (violation: Violation): Violation =>
+    violation.code === 'UNKNOWN_FIELD' && isReadable(read, violation.field.split('.', MAX_PATH))
+      ? { ...violation, message: 'is read-only', code: 'READ_ONLY' }
+      : violation
+
+  const violationsOf = (
+    value: Record<string, unknown>,
+    before: readonly Violation[],
+    unread: ReadonlySet<string>,
+  ): Violation[] => {
+    // As many as are reported: what is left of the body is not even validated.
+    if (before.length >= MAX_VIOLATIONS) return before.map(withReadOnly)
     const isSound = validate(value)
     if (isSound && before.length === 0) return check?.(value, mode) ?? []
-    const found = isSound ? [] : toViolations(validate.errors ?? [])
-    const structural = distinct([...before, ...found]).map((violation) =>
-      violation.code === 'UNKNOWN_FIELD' && isReadable(read, violation.field.split('.'))
-        ? { ...violation, message: 'is read-only', code: 'READ_ONLY' as const }
-        : violation,
-    )
+    const found = isSound ? [] : toViolations(validate.errors ?? []).filter(({ field }) => !unread.has(field))
+    const structural = distinct([...before, ...found]).map(withReadOnly)
     if (!check) return structural
-    const unsound = new Set(structural.map(({ field }) => field.split('.')[0]))
+    const unsound = new Set(structural.map(({ field }) => field.split('.', 1)[0]))
     const sound = Object.fromEntries(Object.entries(value).filter(([name]) => !unsound.has(name)))
     return [...structural, ...check(sound, mode)]
   }
@@ -162,13 +176,13 @@ export function createBodyReader({ ajv, read, input, mode, check, kept = [], ide
           ? identity.filter((name) => name in sent && name in known && differs(sent[name], known[name]))
           : []
       const members = mode === 'replace' ? withoutReadOnly(sent, read, input) : sent
-      const { value, violations } = normalize(members, schema)
+      const { value, violations, unread } = normalize(members, schema)
       const object = isObject(value) ? value : {}
       const all = [
         ...changed.map(
           (name): Violation => ({ field: name, message: 'cannot be changed', code: 'READ_ONLY' }),
         ),
-        ...violationsOf(object, violations),
+        ...violationsOf(object, violations, unread),
       ]
       if (all.length > 0) throw invalidBody(all.map((each) => ({ ...each, field: `${prefix}${each.field}` })))
       return mode === 'update' ? object : fill(input, object, absentStays)

@@ -13,6 +13,8 @@ export interface Steps<A, P> {
   admit(connection: Connection, lock: boolean): Promise<A>
   /** Slow work, done before the transaction begins, on what was admitted then. */
   prepare?: ((seen: A) => Promise<P>) | undefined
+  /** Whether a write left the row as it was admitted. */
+  isUnchanged(admitted: A, row: Row): boolean
   /** Whether the write is one statement, which holds only for the row as it was read: then it needs no transaction. */
   isSingle: boolean
   /** The write itself. */
@@ -64,7 +66,7 @@ export function createOnce(database: Database, columns: ReadonlySet<string>) {
   const within = async <A, P>(
     attempt: Attempt,
     { tell }: Telling,
-    { admit, act }: Steps<A, P>,
+    { admit, act, isUnchanged }: Steps<A, P>,
     prepared: P | undefined,
     tx: Connection,
   ): Promise<Told> => {
@@ -76,7 +78,7 @@ export function createOnce(database: Database, columns: ReadonlySet<string>) {
     const row = await act(tx, admitted, prepared)
     const told = tell(row)
     const kept = Object.keys(row).every((name) => columns.has(name)) ? told : tell(lasting(row))
-    if (!(await attempt.keep(tx, kept))) throw new Overtaken()
+    if (!(await attempt.keep(tx, kept, isUnchanged(admitted, row)))) throw new Overtaken()
     return told
   }
 

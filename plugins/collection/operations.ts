@@ -25,8 +25,8 @@ export function shapeOf(card: AnyCard, isSelectable: boolean): Shape {
 
 /** Which failures each verb can end in, beside those that every route has. */
 const failuresOf: Record<Verb, number[]> = {
-  list: [],
-  read: [404],
+  list: [412],
+  read: [404, 412],
   create: [409, 413, 415, 422],
   replace: [404, 409, 412, 413, 415, 422, 428],
   update: [404, 409, 412, 413, 415, 422, 428],
@@ -40,12 +40,13 @@ const noneMatch = headerOf(
   'Entity tags that the client has; 304 where one still holds',
   'W/"qHXEPvBzWe2L", "3-qHXEPvBzWe2L"',
 )
+const sinceUnmodified = headerOf('An HTTP date; without If-Match', date)
 const writeHeaders = {
   'If-Match': headerOf(
     'The entity tag that was read; 412 where the resource has changed since',
     '"3-qHXEPvBzWe2L"',
   ),
-  'If-Unmodified-Since': headerOf('An HTTP date; without If-Match', date),
+  'If-Unmodified-Since': sinceUnmodified,
 }
 
 const keyHeader = {
@@ -63,10 +64,18 @@ const keyHeader = {
 }
 
 const headersOf: Record<Verb, Record<string, TSchema>> = {
-  list: { 'If-None-Match': noneMatch },
+  list: {
+    'If-None-Match': noneMatch,
+    'If-Match': headerOf('`*`; 412 for any tag, since the tag of a list is weak', '*'),
+  },
   read: {
     'If-None-Match': noneMatch,
     'If-Modified-Since': headerOf('An HTTP date; without If-None-Match', date),
+    'If-Match': headerOf(
+      'The whole entity tag that is expected; 412 where it is another',
+      '"3-qHXEPvBzWe2L"',
+    ),
+    'If-Unmodified-Since': sinceUnmodified,
   },
   create: keyHeader,
   replace: writeHeaders,

@@ -1,11 +1,12 @@
 /** Query strings: what was sent, checked one by one against the parameters that there are. */
-import { type TObject, Type } from '@sinclair/typebox'
+import { type TObject, type TSchema, Type } from '@sinclair/typebox'
 import type { Ajv } from 'ajv'
 import { LRUCache } from 'lru-cache'
-import type { FieldCode, Violation } from '../../schemas/error.ts'
+import { type FieldCode, MAX_VIOLATIONS, type Violation } from '../../schemas/error.ts'
 import { apiError, invalidQuery } from '../errors.ts'
 import { compile } from '../formats.ts'
 import { toViolations } from '../violations.ts'
+import { getMaxUnits, hasLongMarkRun, LONG_MARK_RUN } from './text-limits.ts'
 
 export type Parameters = Readonly<Record<string, string | number | undefined>>
 
@@ -33,12 +34,25 @@ function toInteger(text: string): number | string {
   return Math.max(Number.MIN_SAFE_INTEGER, Math.min(Number.MAX_SAFE_INTEGER, Number(text)))
 }
 
-/** Values as the schema looks at them: integers where it wants them, and text as bodies have it, NFC and trimmed. */
-function readValue(schema: TObject, name: string, value: unknown): unknown {
-  if (typeof value !== 'string' || !Object.hasOwn(schema.properties, name)) return value
-  const parameter = schema.properties[name]
-  if (parameter?.type === 'integer') return toInteger(value)
-  return parameter?.['x-trim'] ? value.normalize('NFC').trim() : value
+/** Text as bodies have it: NFC and trimmed. */
+function readText(name: string, value: string, maxLength: number, found: Violation[]): string | undefined {
+  const text = value.trim()
+  if (text.length > getMaxUnits(maxLength)) {
+    found.push(violation(name, `must NOT have more than ${maxLength} characters`, 'TOO_LONG'))
+    return undefined
+  }
+  if (hasLongMarkRun(text)) {
+    found.push(violation(name, LONG_MARK_RUN, 'INVALID_FORMAT'))
+    return undefined
+  }
+  return text.normalize('NFC')
+}
+
+/** A value as the schema looks at it: a number where it wants an integer; undefined for one that has been refused. */
+function readValue(parameter: TSchema, name: string, value: unknown, found: Violation[]): unknown {
+  if (typeof value !== 'string') return value
+  if (parameter.type === 'integer') return toInteger(value)
+  return parameter['x-trim'] ? readText(name, value, parameter.maxLength, found) : value
 }
 
 /** Percent-encodings that are none, or that are not UTF-8, would reach the parameters as they are. */
@@ -61,25 +75,19 @@ export function createQueryReader(ajv: Ajv, schema: TObject) {
 
   return (query: Sent, url: string): Parsed => {
     checkEncoding(url)
-    const repeated = Object.keys(query).filter((name) => Array.isArray(query[name]))
-    const values = Object.fromEntries(
-      Object.entries(query)
-        .filter(([name]) => !repeated.includes(name))
-        .map(([name, value]) => [name, readValue(schema, name, value)]),
-    )
-    const wrong = validate(values) ? [] : toViolations(validate.errors ?? [])
-    const found = [
-      ...repeated.map((name) =>
-        Object.hasOwn(schema.properties, name)
-          ? violation(name, 'is given more than once', 'CONFLICTING_PARAMETERS')
-          : violation(name, 'is not a known parameter', 'UNKNOWN_PARAMETER'),
-      ),
-      ...wrong.map((each) =>
-        each.code === 'UNKNOWN_FIELD'
-          ? violation(each.field, 'is not a known parameter', 'UNKNOWN_PARAMETER')
-          : each,
-      ),
-    ]
+    const found: Violation[] = []
+    const values: Record<string, unknown> = {}
+    for (const [name, value] of Object.entries(query)) {
+      if (found.length >= MAX_VIOLATIONS) throw invalidQuery(found)
+      const parameter: TSchema | undefined = Object.hasOwn(schema.properties, name)
+        ? schema.properties[name]
+        : undefined
+      if (!parameter) found.push(violation(name, 'is not a known parameter', 'UNKNOWN_PARAMETER'))
+      else if (Array.isArray(value)) {
+        found.push(violation(name, 'is given more than once', 'CONFLICTING_PARAMETERS'))
+      } else values[name] = readValue(parameter, name, value, found)
+    }
+    if (!validate(values)) found.push(...toViolations(validate.errors ?? []))
     // Only what is sound in itself is looked at further.
     const unsound = new Set(found.map(({ field }) => field))
     const sound = Object.entries(values).filter(([name]) => !unsound.has(name))

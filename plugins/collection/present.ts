@@ -5,6 +5,7 @@ import type { Connection } from '../database/types.ts'
 import type { Entity, Meta } from '../representation/types.ts'
 import type { AnyCard, Relation, Row } from './define.ts'
 import { createMapper, type Mapper } from './mapper.ts'
+import { estimateRowBytes, MAX_INCLUDED_BYTES } from './reply-size.ts'
 import { createSelect, type Select } from './select.ts'
 
 const MOST_RELATED = 20
@@ -60,9 +61,11 @@ export interface Included {
   meta: Meta
   /** The ids and revisions of all that was included. */
   tag: string
+  /** About how many bytes it adds to the reply. */
+  bytes: number
 }
 
-const nothing: Included = { of: () => undefined, meta: {}, tag: '' }
+const nothing: Included = { of: () => undefined, meta: {}, tag: '', bytes: 0 }
 
 async function includeOne(
   connection: Connection,
@@ -70,12 +73,13 @@ async function includeOne(
   name: string,
   relation: Relation,
   actor: Actor,
+  maxBytes: number,
 ) {
   const related = relation.to()
   const rule = ruleFor(related.access, 'read', actor)
   const keys = [...new Set(rows.map((row) => String(row[relation.local])))]
   const limit = relation.many ? MOST_RELATED + 1 : 1
-  const found = await selectOf(related).related(connection, relation, keys, { rule, actor, limit })
+  const found = await selectOf(related).related(connection, relation, keys, { rule, actor, limit, maxBytes })
   const byKey = new Map<string, Row[]>()
   for (const row of found) {
     const key = String(row.parent_key)
@@ -88,18 +92,25 @@ async function includeOne(
     type: related.name,
     members: membersOf(related, row, actor, undefined),
   })
+  const isCut = (row: Row) => row.is_cut === true
+  const relatedOf = (row: Row) => byKey.get(String(row[relation.local])) ?? []
   const truncated = relation.many
-    ? rows.filter((row) => (byKey.get(String(row[relation.local]))?.length ?? 0) > most)
+    ? rows.filter((row) => relatedOf(row).length > most || relatedOf(row).some(isCut))
     : []
   return {
     name,
     many: relation.many,
     of(row: Row) {
-      const mine = byKey.get(String(row[relation.local])) ?? []
+      const mine = relatedOf(row)
       const [first] = mine
-      return relation.many ? mine.slice(0, most).map(entity) : first ? entity(first) : null
+      if (!relation.many) return first ? entity(first) : null
+      return mine
+        .slice(0, most)
+        .filter((each) => !isCut(each))
+        .map(entity)
     },
     meta: { has_more: truncated.length > 0, truncated: truncated.map(({ id }) => id) },
+    bytes: found.reduce((sum, row) => sum + (isCut(row) ? 0 : estimateRowBytes(row)), 0),
     tag: `${name}:${found.map((row) => `${row.parent_key}/${row.id}/${row.revision}`).join()}`,
   }
 }
@@ -128,8 +139,9 @@ export async function include(
     const relation = card.relations[name]
     return relation ? [{ name, relation }] : []
   })
+  const maxBytes = Math.floor(MAX_INCLUDED_BYTES / relations.length)
   const found = await Promise.all(
-    relations.map(({ name, relation }) => includeOne(connection, rows, name, relation, actor)),
+    relations.map(({ name, relation }) => includeOne(connection, rows, name, relation, actor, maxBytes)),
   )
   const many = found.filter((each) => each.many)
   return {
@@ -140,5 +152,6 @@ export async function include(
     },
     meta: many.length > 0 ? { includes: Object.fromEntries(many.map(({ name, meta }) => [name, meta])) } : {},
     tag: found.map(({ tag }) => tag).join(';'),
+    bytes: found.reduce((sum, each) => sum + each.bytes, 0),
   }
 }

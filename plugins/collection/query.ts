@@ -1,6 +1,6 @@
 /** Query strings: from what was sent to a plan, with all that is wrong said at once. */
 import type { Ajv } from 'ajv'
-import type { Violation } from '../../schemas/error.ts'
+import { MAX_VIOLATIONS, type Violation } from '../../schemas/error.ts'
 import { invalidQuery } from '../errors.ts'
 import type { AnyCard } from './define.ts'
 import { DEFAULT_LIMIT, listQuery, selectionQuery } from './parameters.ts'
@@ -52,6 +52,7 @@ const list = (value: string | undefined): string[] => (value === undefined ? [] 
 /** Says which names are not of a set, each once. */
 function checkNames(field: string, names: readonly string[], known: readonly string[], found: Violation[]) {
   for (const name of new Set(names)) {
+    if (found.length >= MAX_VIOLATIONS) return
     if (!known.includes(name)) {
       found.push(violation(field, `"${name}" is not one of ${known.join(', ')}`, 'INVALID_VALUE'))
     }

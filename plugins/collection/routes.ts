@@ -2,6 +2,7 @@
 import type { FastifyInstance } from 'fastify'
 import { type AccessWord, defineWords, verbs } from '../access.ts'
 import { createAjv } from '../formats.ts'
+import { createCost } from './cost.ts'
 import type { AnyCard } from './define.ts'
 import { createReads } from './handlers/reads.ts'
 import type { CollectionOptions } from './handlers/shared.ts'
@@ -33,6 +34,7 @@ export const collection =
     // The kernel reads queries and bodies itself, in the contract's order; Fastify would look at the body first.
     app.setValidatorCompiler(() => () => true)
     const { access, bearerOnly = false } = card
+    const getCost = createCost(card)
     defineWords(app, card.name, { access, bearerOnly, collection: bearerOnly ? undefined : card.name })
     for (const verb of card.verbs ?? verbs) {
       const { method, url, handler } = operations[verb]
@@ -41,8 +43,8 @@ export const collection =
       app.route({
         method,
         url,
-        handler,
-        config: { access: word },
+        handler: app.concurrency.holdDuring(handler),
+        config: method === 'GET' ? { access: word, getCost } : { access: word },
         schema: describe(card, verb, told),
       })
     }

@@ -1,4 +1,5 @@
 /** From a plan to SQL: built by Drizzle once for each shape, then run as a prepared statement with the values. */
+import { Type } from '@sinclair/typebox'
 import { and, asc, desc, eq, getTableColumns, getTableName, gte, lt, type SQL, sql } from 'drizzle-orm'
 import { type PgColumn, PgDialect, QueryBuilder } from 'drizzle-orm/pg-core'
 import { type Actor, membersOf, type Rule, ruleText } from '../access.ts'
@@ -11,6 +12,7 @@ import { after, positionOf, positionValues, termsOf } from './keyset.ts'
 import { isOneOf, leadOf } from './lead.ts'
 import { DEFAULT_LIMIT } from './parameters.ts'
 import type { ListQuery, Sort } from './query.ts'
+import { getChunkSize, getMaxBytes } from './reply-size.ts'
 import { createStatements, run, type Values, value } from './statements.ts'
 
 const build = new QueryBuilder()
@@ -34,25 +36,53 @@ function isQuick(query: ListQuery, { rule, parent }: { rule: Rule; parent: strin
 }
 
 /** Whose list it is, and from where on. */
-interface Scope {
+export interface PageScope {
   rule: Rule
   actor: Actor
   parent: string | undefined
   position: readonly string[] | undefined
 }
 
+interface Scope extends PageScope {
+  /** How many rows to read. */
+  size: number
+}
+
 /** What is rare is looked up, what is common is met along the order: only the words can tell which. */
 const isSearch = ({ words }: ListQuery): boolean => words.length > 0
 
 /** Under a parent a role's rule has several forms. */
-const ruleKey = ({ rule, actor, parent }: Omit<Scope, 'position'>): string =>
+const ruleKey = ({ rule, actor, parent }: Omit<Scope, 'position' | 'size'>): string =>
   parent === undefined ? actor.role : `${actor.role}, ${ruleText(rule)}`
 
 const WHOLE_DAY = 'T00:00:00Z'
 
+/** Bytes of a row beside its text and its JSON. */
+const ROW_OVERHEAD_BYTES = 300
+
+/**
+ * Returns a query for the rows of `t`, related to the parents `p`, in which text and JSON are null in the rows beyond a
+ * sum of bytes. `octet_length` reads the length of a long text from its header: what is cut is never decompressed.
+ */
+function cutBeyondBytes(columns: Record<string, PgColumn>, parents: SQL, maxBytes: unknown): SQL {
+  const names = Object.keys(columns)
+  const isLong = (name: string) => /^(?:text|jsonb)\b/.test(columns[name]?.getSQLType() ?? '')
+  const of = (name: string) => sql`t.${sql.identifier(name)}`
+  const lengths = names.filter(isLong).map((name) => sql`coalesce(octet_length(${of(name)}::text), 0)`)
+  const bytes = sql.join([sql.raw(String(ROW_OVERHEAD_BYTES)), ...lengths], sql` + `)
+  const order = (place: SQL) => sql`${place}, t.created_at desc, t.id desc`
+  const measured = sql`select p.key as parent_key, p.place as parent_place, t.*, sum(${bytes}) over (order by ${order(sql`p.place`)}) > ${maxBytes} as is_cut from ${parents}`
+  const kept = names.map((name) =>
+    isLong(name) ? sql`case when not t.is_cut then ${of(name)} end as ${sql.identifier(name)}` : of(name),
+  )
+  return sql`select t.parent_key, t.is_cut, ${sql.join(kept, sql`, `)} from (${measured}) as t order by ${order(sql`t.parent_place`)}`
+}
+
 /** The statements of one collection. */
 export function createSelect(card: AnyCard) {
   const statement = createStatements()
+  const maxRowBytes = getMaxBytes(card.schemas.read)
+  const chunkSize = getChunkSize(maxRowBytes)
   const columns: Record<string, PgColumn> = getTableColumns(card.table)
   const members = Object.keys(card.schemas.read.properties).filter((name) => name in columns)
 
@@ -106,10 +136,11 @@ export function createSelect(card: AnyCard) {
 
   /** The statement for a page, and how many values say where it begins. */
   const makePage = (query: ListQuery, scope: Scope) => {
-    const { rule, parent, position } = scope
+    const { rule, parent, position, size } = scope
     const terms = termsOf(card, query.sorts)
     // With a parameter for its limit, PostgreSQL would plan the most frequent statement of all anew each time.
-    const isUsual = query.limit === DEFAULT_LIMIT
+    const isUsual = size === DEFAULT_LIMIT + 1
+    const hasOffset = query.page !== undefined && !position
     const key = [
       'page',
       ruleKey(scope),
@@ -118,7 +149,7 @@ export function createSelect(card: AnyCard) {
       query.fields?.join() ?? '*',
       query.include.join(),
       position ? 'c' : '',
-      query.page === undefined ? '' : 'p',
+      hasOffset ? 'p' : '',
       isUsual ? 'u' : '',
     ].join('|')
     const found = statement(key, () => {
@@ -139,7 +170,7 @@ export function createSelect(card: AnyCard) {
           ...order.map(({ expression, descending }) => (descending ? desc(expression) : asc(expression))),
         )
       const limit = isUsual ? sql.raw(String(DEFAULT_LIMIT + 1)) : value('limit')
-      const offset = query.page === undefined ? sql`` : sql` offset ${value('offset')}`
+      const offset = hasOffset ? sql` offset ${value('offset')}` : sql``
       return { toSQL: () => dialect.sqlToQuery(sql`${ordered.getSQL()} limit ${limit}${offset}`) }
     })
     return { found, places: terms.length }
@@ -151,7 +182,8 @@ export function createSelect(card: AnyCard) {
   const pageOf = (query: ListQuery, scope: Scope) => {
     const known = pages.get(query) ?? new Map<string, ReturnType<typeof makePage>>()
     if (known.size === 0) pages.set(query, known)
-    const key = scope.position ? `${ruleKey(scope)}|c` : ruleKey(scope)
+    const style = scope.position ? '|c' : ''
+    const key = `${ruleKey(scope)}${style}${scope.size === DEFAULT_LIMIT + 1 ? '' : '|l'}`
     const found = known.get(key) ?? makePage(query, scope)
     known.set(key, found)
     return found
@@ -159,6 +191,13 @@ export function createSelect(card: AnyCard) {
 
   return {
     columns,
+
+    /** The most bytes that a row takes in a reply. */
+    maxRowBytes,
+
+    /** Returns how many rows one statement may read. */
+    chunkSizeOf: (fields: readonly string[] | undefined): number =>
+      fields === undefined ? chunkSize : getChunkSize(getMaxBytes(Type.Pick(card.schemas.read, [...fields]))),
 
     /** One row by its id, with the columns that access and includes look at. */
     one(
@@ -186,17 +225,17 @@ export function createSelect(card: AnyCard) {
     ],
 
     /**
-     * One row more than a page, to tell whether there is another.
+     * Reads `size` rows of a list after a position. In the offset style, rows after a position are read without an offset.
      * @throws ApiError 400 INVALID_CURSOR for a position that another release wrote, and that says too little here
      */
     async page(connection: Connection, query: ListQuery, scope: Scope): Promise<Row[]> {
-      const { actor, parent, position } = scope
+      const { actor, parent, position, size } = scope
       const { found, places } = pageOf(query, scope)
       if (position && position.length < places) throw invalidCursor()
       const values = {
         ...valuesOf(query, actor, parent),
         ...positionValues(position),
-        limit: query.limit + 1,
+        limit: size,
         offset: query.page === undefined ? 0 : (query.page - 1) * query.limit,
       }
       return run(connection, found, values, { quick: isQuick(query, scope), custom: isSearch(query) })
@@ -222,17 +261,18 @@ export function createSelect(card: AnyCard) {
     position: (row: Row, sorts: readonly Sort[]): string[] => positionOf(row, termsOf(card, sorts)),
 
     /**
-     * The related rows of many parents in one statement, newest first, each with its parent's key as `parent_key`;
-     * of a to-many relation one more than is shown of each.
+     * Reads the related rows of many parents in one statement, newest first, each with its parent's key as `parent_key`;
+     * of a to-many relation one more than is shown of each. Rows of a to-many relation beyond `maxBytes` have
+     * `is_cut: true` and null in place of their text and JSON.
      */
     async related(
       connection: Connection,
       relation: Relation,
       keys: readonly string[],
-      scope: { rule: Rule; actor: Actor; limit: number },
+      scope: { rule: Rule; actor: Actor; limit: number; maxBytes: number },
     ): Promise<Row[]> {
       if (keys.length === 0) return []
-      const { rule, actor, limit } = scope
+      const { rule, actor, limit, maxBytes } = scope
       const own = selection(undefined, [])
       const { through } = relation
       const key = `related|${relation.foreign}|${through ? getTableName(through.table) : ''}|${actor.role}|${relation.all ?? false}`
@@ -245,10 +285,13 @@ export function createSelect(card: AnyCard) {
         const joined = through ? from.innerJoin(through.table, eq(through.other, card.table.id)) : from
         const ordered = joined.where(where).orderBy(desc(card.table.created_at), desc(card.table.id))
         const related = relation.all ? ordered : ordered.limit(value('limit'))
-        const list = sql`select p.key as parent_key, t.* from unnest(${value('keys')}::uuid[]) as p(key) cross join lateral ${related} as t`
+        const parents = sql`unnest(${value('keys')}::uuid[]) with ordinality as p(key, place) cross join lateral ${related} as t`
+        const list = relation.many
+          ? cutBeyondBytes(own, parents, value('maxBytes'))
+          : sql`select p.key as parent_key, t.* from ${parents}`
         return { toSQL: () => dialect.sqlToQuery(list) }
       })
-      const values = { keys: `{${keys.join()}}`, caller: actor.userId, limit }
+      const values = { keys: `{${keys.join()}}`, caller: actor.userId, limit, maxBytes }
       return run(connection, found, values, { quick: !relation.many })
     },
   }

@@ -129,6 +129,7 @@ export function createWrites(card: AnyCard, database: Database, refusal: () => E
     const { prepare, change: action } = card.actions ?? {}
     const stepsOf = (write: Write, sent: Sent) => ({
       isSingle: !action,
+      isUnchanged: (before: Row, row: Row) => row.revision === before.revision,
       admit: async (connection: Connection, lock: boolean) =>
         admit(await look(connection, write.id, lock ? 'no key update' : undefined), write, verb),
 
@@ -166,6 +167,7 @@ export function createWrites(card: AnyCard, database: Database, refusal: () => E
         const { prepare, create: action } = card.actions ?? {}
         return once(telling, {
           isSingle: !action,
+          isUnchanged: () => false,
           admit: async () => undefined,
           prepare: prepare && (() => prepare(members, write.actor, write.tools())),
           act: async (tx, _admitted, prepared) => {

@@ -1,8 +1,9 @@
 /** What @fastify/swagger makes of the routes, made into a document that people and generators like to read. */
 import { STATUS_CODES } from 'node:http'
 import { isObject } from '../representation/body.ts'
-import { type HeaderName, headers } from './headers.ts'
+import { type Header, type HeaderName, headers } from './headers.ts'
 import { createComponents, createHoist, type Json } from './hoist.ts'
+import { OPTIONAL } from './replies.ts'
 
 export interface FinishOptions {
   /** The other media type of replies; undefined where nothing is negotiated. */
@@ -35,9 +36,15 @@ export function createFinisher() {
       entriesOf(content).map(([type, each]) => [type, { ...each, schema: hoist(each.schema) }]),
     )
 
-  const header = (name: string) => {
+  const header = (name: string, isOptional: boolean) => {
     if (!isHeader(name)) throw new Error(`Nothing is said of the header ${name}`)
-    return [name, told.refer(name, { ...headers[name] })]
+    const { required = false, ...whole }: Header = headers[name]
+    return [
+      name,
+      isOptional && required
+        ? told.refer(`${name}-Optional`, { ...whole, description: `${whole.description}; where it is known` })
+        : told.refer(name, { ...headers[name] }),
+    ]
   }
 
   const response = (status: string, { headers: names, content, ...rest }: Json, options: FinishOptions) => {
@@ -48,9 +55,13 @@ export function createFinisher() {
     const json = asObject(shown['application/json'])
     // What Accept cannot be served as is told as JSON.
     const both = options.vendorType && status !== '406'
+    const isOptional = (name: string) =>
+      // A request may be refused before its version is announced as deprecated.
+      (announced.includes(name) && Number(status) >= 400) ||
+      asObject(asObject(asObject(names)[name]).schema)[OPTIONAL] === true
     const finished = {
       ...rest,
-      headers: Object.fromEntries([...all].map(header)),
+      headers: Object.fromEntries([...all].map((name) => header(name, isOptional(name)))),
       ...(content
         ? { content: both ? { ...shown, [options.vendorType ?? '']: { schema: json.schema } } : shown }
         : {}),

@@ -10,7 +10,7 @@ read, replaced (PUT), changed in part (PATCH, RFC 7396) and removed under their 
 
 Send \`X-API-Key: <key>\`, or \`Authorization: Bearer <token>\`, and never both. What a credential may do is its
 owner's role (admin, manager, member); a key is limited to its scopes, such as \`products:read\`, which each operation
-names in \`x-required-scopes\`. Without a credential the answer is 401; with one that does not suffice, 403.
+names in \`x-required-scopes\`. The scope to write a collection includes the one to read it. Without a credential the answer is 401; with one that does not suffice, 403.
 
 To sign in on this page, send \`POST /tokens\` (under tokens) with an e-mail address and a password, tick \`bearer\`
 in place of \`apiKey\` beside Authentication, and put the answer's \`access_token\` there.
@@ -47,5 +47,6 @@ Every reply says how many requests are left and until when: \`X-RateLimit-Limit\
 ## Conditional requests
 
 Each resource has an \`ETag\`. Send it as \`If-None-Match\` to be told 304 while nothing has changed, and as \`If-Match\`
-with PUT, PATCH and DELETE to be told 412, rather than to overwrite what someone else has changed meanwhile.
+with PUT, PATCH and DELETE to get 412 instead of overwriting a change that another client has made since. A read with
+\`If-Match\` is 412 unless the whole tag is still the same.
 `.trim()

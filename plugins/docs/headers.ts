@@ -1,6 +1,6 @@
 /** Every header that a reply may carry, told once: operations name them, the documents refer to them. */
 
-interface Header {
+export interface Header {
   description: string
   schema: { type: 'string' | 'integer'; enum?: readonly string[]; format?: string }
   example: string | number
@@ -99,6 +99,11 @@ export const headers = {
     schema: { type: 'integer' },
     example: 1,
   },
+  Accept: text('The media types that a body may have', 'application/json, application/vnd.api+json', true),
+  'Accept-Patch': text(
+    'The media types that PATCH takes',
+    'application/json, application/vnd.api+json, application/merge-patch+json',
+  ),
   'Accept-Encoding': text('What a body may be encoded as, where that was the reason', 'identity'),
   Deprecation: text('Since when the version is deprecated (RFC 9745)', '@1795255200', true),
   Sunset: text('When the version ends (RFC 8594)', 'Sat, 20 Nov 2027 09:30:00 GMT', true),

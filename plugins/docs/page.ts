@@ -4,7 +4,7 @@ import helmet from '@fastify/helmet'
 import type { ApiReferenceConfiguration } from '@scalar/fastify-api-reference'
 import Fastify, { type FastifyInstance } from 'fastify'
 import { once } from './once.ts'
-import unchanging from './unchanging.ts'
+import unchanging, { sendTagged, withTag } from './unchanging.ts'
 
 const SELF = ["'self'"]
 
@@ -32,9 +32,15 @@ const hashOf = (script: string) => `'sha256-${createHash('sha256').update(script
 
 /** The scripts that stand in the page itself: the one that starts Scalar with its settings. */
 const scriptsOf = (html: string) =>
-  [...html.matchAll(/<script(?![^>]*\bsrc=)[^>]*>([\s\S]*?)<\/script>/g)].map(([, script = '']) =>
-    hashOf(script),
-  )
+  html
+    .split('<script')
+    .slice(1)
+    .map((rest) => {
+      const end = rest.indexOf('>')
+      return { attributes: rest.slice(0, end), script: rest.slice(end + 1, rest.indexOf('</script>')) }
+    })
+    .filter(({ attributes }) => !/ src=/.test(attributes))
+    .map(({ script }) => hashOf(script))
 
 /** A sign of its own, in the page: a browser would otherwise ask for one that is not there. */
 const icon = `data:image/svg+xml,${encodeURIComponent(
@@ -72,12 +78,12 @@ const configurationOf = (versions: readonly number[]): Partial<ApiReferenceConfi
 })
 
 /** What Scalar answers, had from an app of its own: it is four megabytes, loaded where somebody asks. */
-async function askScalar(versions: readonly number[]): Promise<{ html: string; script: string }> {
+async function askScalar(versions: readonly number[]) {
   const { default: scalar } = await import('@scalar/fastify-api-reference')
   const app = Fastify()
   await app.register(scalar, { routePrefix: '/docs', configuration: configurationOf(versions) })
   const [html, script] = await Promise.all([app.inject('/docs/'), app.inject('/docs/js/scalar.js')])
-  return { html: html.payload, script: script.payload }
+  return { html: withTag(html.payload), script: withTag(script.payload), scripts: scriptsOf(html.payload) }
 }
 
 export interface PageOptions {
@@ -93,25 +99,23 @@ export default async function page(app: FastifyInstance, { versions, publicUrl }
     // Where the service speaks HTTPS is said for the whole of it, not by its documentation.
     strictTransportSecurity: false,
     xFrameOptions: { action: 'deny' },
+    // For browsers that are gone: X-XSS-Protection made holes of its own, X-Download-Options was for Internet Explorer.
+    xXssProtection: false,
+    xDownloadOptions: false,
   })
-  app.addHook('onSend', async (_request, reply, payload) => {
-    const type = String(reply.getHeader('content-type') ?? '')
-    if (typeof payload === 'string' && type.startsWith('text/html'))
-      await reply.helmet(policy(scriptsOf(payload), servers))
-    return payload
-  })
-  // After that hook, since a 304 must name the same scripts as the page that the browser keeps.
   await app.register(unchanging)
   const files = once(() => askScalar(versions))
-  app.get('/docs/', async ({ url }, reply) => {
-    const { pathname } = new URL(url, 'http://localhost')
+  app.get('/docs/', async (request, reply) => {
+    const { pathname } = new URL(request.url, 'http://localhost')
     // The page's own addresses are relative to it.
     if (!pathname.endsWith('/')) return reply.redirect(`${pathname}/`, 301)
-    const { html } = await files()
-    return reply.type('text/html; charset=utf-8').send(html)
+    const { html, scripts } = await files()
+    // Of a 304 too: its policy replaces the one that the browser keeps with the page.
+    await reply.helmet(policy(scripts, servers))
+    return sendTagged(reply, 'text/html; charset=utf-8', html)
   })
   app.get('/docs/js/scalar.js', async (_request, reply) => {
     const { script } = await files()
-    return reply.type('application/javascript; charset=utf-8').send(script)
+    return sendTagged(reply, 'application/javascript; charset=utf-8', script)
   })
 }

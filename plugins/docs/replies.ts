@@ -20,6 +20,9 @@ const inVersions: HeaderName[] = [
   'X-RateLimit-Reset',
 ]
 
+/** Marks a header for `finish.ts` as one that may be absent. */
+export const OPTIONAL = 'x-optional'
+
 export interface Example {
   summary: string
   value: unknown
@@ -30,17 +33,29 @@ export interface Reply {
   headers?: readonly HeaderName[]
   schema?: TSchema
   examples?: Record<string, Example>
+  /** Headers that some replies of this status lack. */
+  optional?: readonly HeaderName[]
   /** Outside every version: neither `API-Version` nor negotiation. */
   unversioned?: boolean
 }
 
 /** A reply in the form that @fastify/swagger takes; `finish.ts` fills in what the headers are. */
-export function reply({ description, headers = [], schema, examples, unversioned = false }: Reply) {
+export function reply({
+  description,
+  headers = [],
+  optional = [],
+  schema,
+  examples,
+  unversioned = false,
+}: Reply) {
+  const isOptional = (name: string) => optional.some((each) => each === name)
   const names = [...everywhere, ...(unversioned ? [] : inVersions), ...headers]
   const media = { schema, ...(examples ? { examples } : {}) }
   return {
     description,
-    headers: Object.fromEntries(names.map((name) => [name, { type: 'string' }])),
+    headers: Object.fromEntries(
+      names.map((name) => [name, { type: 'string', [OPTIONAL]: isOptional(name) }]),
+    ),
     ...(schema ? { content: { 'application/json': media } } : { type: 'null' }),
   }
 }
@@ -55,8 +70,11 @@ interface Failed {
 interface Status {
   description: string
   headers?: readonly HeaderName[]
-  /** Said before there is a route, a version or an Accept. */
-  early?: boolean
+  /**
+   * Whether the HTTP parser, or Fastify for a path that it cannot decode, may refuse a request so: these may know neither
+   * its version nor its address.
+   */
+  byParser?: boolean
   /** How it looks, by name; the catalogue's own message when absent. */
   examples: Record<string, Failed>
 }
@@ -64,6 +82,7 @@ interface Status {
 const statuses: Record<number, Status> = {
   400: {
     description: 'The request cannot be read, or a parameter is invalid',
+    byParser: true,
     examples: {
       parameter: {
         code: 'VALIDATION_ERROR',
@@ -98,7 +117,7 @@ const statuses: Record<number, Status> = {
   406: { description: 'Nothing in Accept can be served', examples: { accept: { code: 'NOT_ACCEPTABLE' } } },
   408: {
     description: 'The request took longer than 10 seconds to arrive',
-    early: true,
+    byParser: true,
     examples: { slow: { code: 'REQUEST_TIMEOUT' } },
   },
   409: {
@@ -119,15 +138,23 @@ const statuses: Record<number, Status> = {
   },
   410: { description: 'This version has ended', examples: { retired: { code: 'VERSION_RETIRED' } } },
   412: {
-    description: 'The resource has changed since it was read; ETag is the current one',
+    description: 'The resource has changed, or a condition does not match it; ETag is the current one',
     headers: ['ETag'],
     examples: { changed: { code: 'PRECONDITION_FAILED' } },
   },
-  413: { description: 'The body is too large', examples: { large: { code: 'PAYLOAD_TOO_LARGE' } } },
-  414: { description: 'The query string is longer than 8 KiB', examples: { long: { code: 'URI_TOO_LONG' } } },
+  413: {
+    description: 'The body is larger than the server takes: 1 MiB by default, 16 KiB without credentials',
+    byParser: true,
+    examples: { large: { code: 'PAYLOAD_TOO_LARGE' } },
+  },
+  414: {
+    description: 'The query string is longer than 8 KiB',
+    byParser: true,
+    examples: { long: { code: 'URI_TOO_LONG' } },
+  },
   415: {
     description: 'The media type, the charset or the encoding of the body is not supported',
-    headers: ['Accept-Encoding'],
+    headers: ['Accept', 'Accept-Patch', 'Accept-Encoding'],
     examples: { type: { code: 'UNSUPPORTED_MEDIA_TYPE' } },
   },
   422: {
@@ -155,7 +182,7 @@ const statuses: Record<number, Status> = {
   },
   431: {
     description: 'The header fields are larger than 16 KiB',
-    early: true,
+    byParser: true,
     examples: { large: { code: 'HEADERS_TOO_LARGE' } },
   },
   500: {
@@ -181,9 +208,6 @@ const plain: Envelope = {
   schemas: { error: UnversionedError },
 }
 
-/** Failures that are said before there is a version. */
-export const isEarly = (status: number) => statuses[status]?.early === true
-
 /** The failure of a status, in a version's envelope, or in none's. */
 export function failure(status: number, envelope: Envelope = plain) {
   const told = statuses[status]
@@ -198,7 +222,8 @@ export function failure(status: number, envelope: Envelope = plain) {
     headers: told.headers ?? [],
     schema: envelope.schemas.error,
     examples: Object.fromEntries(examples),
-    unversioned: envelope === plain || isEarly(status),
+    optional: told.byParser ? inVersions : [],
+    unversioned: envelope === plain,
   })
 }
 

@@ -1,19 +1,22 @@
 /** A scope of what is the same until the next release, for everybody, and no part of the API itself. */
-import { createHash } from 'node:crypto'
-import etag from '@fastify/etag'
-import type { FastifyInstance } from 'fastify'
+import type { FastifyInstance, FastifyReply } from 'fastify'
 import fp from 'fastify-plugin'
+import { entityTags, tagOfText } from '../conditional.ts'
+
+/** A text beside its entity tag. The text may have megabytes, so the tag is computed once. */
+export interface TaggedText {
+  text: string
+  tag: string
+}
+
+export const withTag = (text: string): TaggedText => ({ text, tag: tagOfText(text) })
+
+export const sendTagged = (reply: FastifyReply, type: string, { tag, text }: TaggedText) =>
+  reply.header('ETag', tag).type(type).send(text)
 
 export default fp(
   async (scope: FastifyInstance) => {
-    // Each payload is hashed once: they are few, and one is some megabytes.
-    const hashes = new Map<string | Buffer, string>()
-    const hashFn = (payload: string | Buffer): string => {
-      const hash = hashes.get(payload) ?? createHash('sha1').update(payload).digest('base64url')
-      hashes.set(payload, hash)
-      return hash
-    }
-    await scope.register(etag, { hashFn })
+    await scope.register(entityTags)
     scope.addHook('onRequest', async (_request, reply) => {
       reply.header('Cache-Control', 'public, no-cache')
     })

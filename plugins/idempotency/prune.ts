@@ -14,12 +14,19 @@ const REMOVE = `with old as (
     delete from idempotency_keys k using old where k.user_id = old.user_id and k.id = old.id returning 1
   ) select count(*) as count from removed`
 
+/** A reply is used by records that are no older than its last use. */
+const REMOVE_REPLIES = `with old as (
+    select user_id, id from idempotency_replies where last_used_at <= now() - interval '24 hours'
+    order by last_used_at limit ${MOST} for update skip locked
+  ) delete from idempotency_replies r using old where r.user_id = old.user_id and r.id = old.id`
+
 /** One batch; none where another replica is at it. */
 const batch = (database: Database): Promise<number> =>
   database.transaction(async (tx) => {
     const [lock] = await tx.run('select pg_try_advisory_xact_lock($1) as alone', [PRUNING])
     if (lock?.alone !== true) return 0
     const [row] = await tx.run(REMOVE)
+    await tx.run(REMOVE_REPLIES)
     return Number(row?.count)
   })
 

@@ -2,9 +2,18 @@
 import { createHmac } from 'node:crypto'
 import type { Count, Store, Window } from './types.ts'
 
-const QUARTER_HOUR = 900_000
+/** Milliseconds. */
+export const QUARTER_HOUR = 900_000
 /** How many times as many may fail from all addresses together. */
 const ADDRESSES = 10
+
+export interface Attempt {
+  /** The e-mail address. */
+  account: string
+  address: string
+  /** Whether the account signed in from the address before. */
+  isKnown: boolean
+}
 
 export interface AttemptLimits {
   failures: number
@@ -35,13 +44,13 @@ function createWorking() {
 export function createAttempts(store: Store, { failures, secret }: AttemptLimits) {
   const working = createWorking()
 
-  const windowsOf = (account: string, address: string): [Window, Window] => {
+  const windowsOf = ({ account, address, isKnown }: Attempt): [Window, ...Window[]] => {
     const name = createHmac('sha256', secret).update(account.toLowerCase()).digest('base64url')
     const owner = `{account:${name}}`
-    return [
-      { key: `${owner}:${address}:login_failures`, limit: failures, life: QUARTER_HOUR },
-      { key: `${owner}:account_failures`, limit: failures * ADDRESSES, life: QUARTER_HOUR },
-    ]
+    const ofAddress = { key: `${owner}:${address}:login_failures`, limit: failures, life: QUARTER_HOUR }
+    // Strangers can fill the window of the account. An address that signed in before is not refused for it.
+    if (isKnown) return [ofAddress]
+    return [ofAddress, { key: `${owner}:account_failures`, limit: failures * ADDRESSES, life: QUARTER_HOUR }]
   }
 
   /** @returns the full window that lasts longest; undefined where a place was taken */
@@ -69,12 +78,8 @@ export function createAttempts(store: Store, { failures, secret }: AttemptLimits
    * @param refuse makes the error for who has none left
    * @returns what `verify` found; nothing, for a wrong password
    */
-  return async <T>(
-    { account, address }: { account: string; address: string },
-    refuse: (full: Count) => Error,
-    verify: () => Promise<T>,
-  ): Promise<T> => {
-    const windows = windowsOf(account, address)
+  return async <T>(of: Attempt, refuse: (full: Count) => Error, verify: () => Promise<T>): Promise<T> => {
+    const windows = windowsOf(of)
     const [{ key }] = windows
     for (;;) {
       const before = working.at(key)

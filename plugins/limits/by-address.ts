@@ -1,7 +1,7 @@
 /** Windows of a minute by address: those of @fastify/rate-limit, in the store that all the others stand in. */
 import rateLimit, { normalizeIP } from '@fastify/rate-limit'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
-import type { Amount, Count, Store } from './types.ts'
+import type { Amount, Count, Store, Window } from './types.ts'
 
 const MINUTE = 60_000
 /** Of an IPv6 address, what a customer is given as a whole. */
@@ -9,6 +9,13 @@ const SUBNET = 64
 
 /** An IPv4 address within IPv6 is that address. */
 export const addressOf = ({ ip }: FastifyRequest): string => normalizeIP(ip, SUBNET)
+
+/** Returns a window of an address: the same as a request's own, for requests that Fastify does not see. */
+export const addressWindow = (ip: string, name: string, limit: number): Window => ({
+  key: `{${normalizeIP(ip, SUBNET)}}:${name}`,
+  limit,
+  life: MINUTE,
+})
 
 type Done = (error: Error | null, result?: { current: number; ttl: number }) => void
 

@@ -58,10 +58,23 @@ export function createByUser(store: Store, { limit, life, burst }: UserLimits, w
   }
 
   return {
-    /** Counts in all of them. What they come to: the full one that lasts longest, else the one with the least left. */
-    take(caller: Caller): Soon<Count> {
+    /**
+     * Counts a request in all windows of the user.
+     * @returns the full window that lasts longest, or the one with the least remaining
+     */
+    take(caller: Caller, cost: number): Soon<Count> {
       const { windows, mark } = askedFor(caller)
-      return soon(store.add(1, windows, mark), worst)
+      return soon(store.add(cost, windows, mark), worst)
+    },
+    /**
+     * Adds to what a request of the user counts as, in each window by itself: one that is full keeps its count, and
+     * does not keep the others from counting.
+     */
+    async add(caller: Caller, cost: number): Promise<Count> {
+      const counts = await Promise.all(
+        askedFor(caller).windows.map(async (window) => (await store.add(cost, [window]))[0]),
+      )
+      return worst(counts.flatMap((count) => (count ? [count] : [])))
     },
     /** Tells the other processes that this user has written. */
     async wrote(userId: string): Promise<void> {

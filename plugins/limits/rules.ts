@@ -2,8 +2,8 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { apiError } from '../errors.ts'
 import { type Soon, soon } from '../soon.ts'
-import { type AttemptLimits, createAttempts } from './attempts.ts'
-import { addressOf, createByAddress } from './by-address.ts'
+import { type AttemptLimits, createAttempts, QUARTER_HOUR } from './attempts.ts'
+import { addressOf, addressWindow, createByAddress } from './by-address.ts'
 import { type Caller, createByUser, type UserLimits, type Writes } from './by-user.ts'
 import { refusedChannel } from './channels.ts'
 import { type Count, nameOf, type Store } from './types.ts'
@@ -21,6 +21,26 @@ export interface Rules {
   now: () => number
 }
 
+/** What a reply says about a window. */
+export interface WindowState {
+  limit: number
+  remaining: number
+  /** Epoch seconds. */
+  reset: number
+}
+
+/** The count of a request that overload refused. */
+export interface RefusedCount {
+  state: WindowState
+  /** Seconds until the window ends, if the request exceeds it. */
+  retryAfter: number | undefined
+}
+
+const ANONYMOUS = 'anonymous'
+
+/** Changes of one's own password or e-mail address in 15 minutes. */
+const MAX_PASSWORD_CHANGES = 10
+
 const seconds = (milliseconds: number) => Math.ceil(milliseconds / 1000)
 
 /** Each of these is asked as soon as it is known who calls, or that nobody does. They throw the 429. */
@@ -28,12 +48,18 @@ export async function createLimits(app: FastifyInstance, store: Store, rules: Ru
   const byUser = createByUser(store, rules.users, rules.writers)
   const attempts = createAttempts(store, rules.attempts)
   const byAddress = await createByAddress(app, store)
-  const strangers = byAddress('anonymous', rules.anonymous)
+  const strangers = byAddress(ANONYMOUS, rules.anonymous)
   const passwordGrants = byAddress('tokens', rules.tokens)
   const failures = byAddress('auth_failures', rules.authFailures)
 
-  const tell = (request: FastifyRequest, { limit, remaining, left }: Count) => {
-    request.limit = { limit, remaining, reset: seconds(rules.now() + left) }
+  const toWindowState = ({ limit, remaining, left }: Count): WindowState => ({
+    limit,
+    remaining,
+    reset: seconds(rules.now() + left),
+  })
+
+  const tell = (request: FastifyRequest, count: Count) => {
+    request.limit = toWindowState(count)
   }
 
   const refusal = (request: FastifyRequest, full: Count) => {
@@ -47,9 +73,13 @@ export async function createLimits(app: FastifyInstance, store: Store, rules: Ru
     tell(request, count)
   }
 
-  /** Somebody whose credential holds. */
-  const user = (request: FastifyRequest, caller: Caller): Soon<void> =>
-    soon(byUser.take(caller), (count) => admit(request, count))
+  /** Counts a request with a valid credential. */
+  const user = (request: FastifyRequest, caller: Caller, cost = 1): Soon<void> =>
+    soon(byUser.take(caller, cost), (count) => admit(request, count))
+
+  /** Adds to what a request counts as, once it is known how expensive it was. It is not refused any more. */
+  const addCost = async (request: FastifyRequest, caller: Caller, cost: number): Promise<void> =>
+    tell(request, await byUser.add(caller, cost))
 
   /** Somebody who shows none. */
   const stranger = async (request: FastifyRequest) => admit(request, await strangers(request, 1))
@@ -62,8 +92,36 @@ export async function createLimits(app: FastifyInstance, store: Store, rules: Ru
   }
 
   /** A password is tried, where not too many of the account have failed. */
-  const attempt = <T>(request: FastifyRequest, account: string, verify: () => Promise<T>): Promise<T> =>
-    attempts({ account, address: addressOf(request) }, (full) => refusal(request, full), verify)
+  const attempt = async <T>(
+    request: FastifyRequest,
+    account: string,
+    verify: () => Promise<T>,
+  ): Promise<T> => {
+    const address = addressOf(request)
+    const isKnown = await app.signInAddresses.isKnown({ account, address })
+    return attempts({ account, address, isKnown }, (full) => refusal(request, full), verify)
+  }
+
+  /**
+   * Verifies a user's current password, which permits a change of the password or the e-mail address. Right ones are
+   * limited too, since each is followed by more hashing; wrong ones count as failed sign-ins instead.
+   */
+  const confirm = async (
+    request: FastifyRequest,
+    userId: string,
+    account: string,
+    verify: () => Promise<boolean>,
+  ): Promise<boolean> => {
+    const key = `{user:${userId}}:password_changes`
+    const windows = [{ key, limit: MAX_PASSWORD_CHANGES, life: QUARTER_HOUR }]
+    const [before] = await store.add(0, windows)
+    if (before?.remaining === 0) throw refusal(request, before)
+    if (!(await attempt(request, account, verify))) return false
+    // Other requests may have been verified at the same time: this count decides which of them exceed the limit.
+    const [count] = await store.add(1, windows)
+    if (count?.isExceeded) throw refusal(request, count)
+    return true
+  }
 
   /** A grant whose body is not yet read: what it asks for says where it counts. */
   const grant = (request: FastifyRequest) => {
@@ -104,7 +162,36 @@ export async function createLimits(app: FastifyInstance, store: Store, rules: Ru
   /** A reply that nobody has counted, and that is in no window. */
   const settle = async (request: FastifyRequest) => tell(request, await strangers(request, 0))
 
+  const takeAddress = (ip: string): Soon<Count> =>
+    soon(store.add(1, [addressWindow(ip, ANONYMOUS, rules.anonymous)]), ([count]) => {
+      if (!count) throw new Error('The store counted nothing')
+      return count
+    })
+
+  /**
+   * Counts a request that overload refuses, of which Fastify does not know: for its user if the credential is cached,
+   * else for its address.
+   */
+  const countRefused = (caller: Caller | undefined, ip: string): Soon<RefusedCount> =>
+    soon(caller ? byUser.take(caller, 1) : takeAddress(ip), (count) => ({
+      state: toWindowState(count),
+      retryAfter: count.isExceeded ? Math.max(1, seconds(count.left)) : undefined,
+    }))
+
   const { wrote } = byUser
 
-  return { user, wrote, stranger, failure, attempt, grant, unread, passwordGrant, refreshGrant, settle }
+  return {
+    user,
+    addCost,
+    countRefused,
+    wrote,
+    stranger,
+    failure,
+    confirm,
+    grant,
+    unread,
+    passwordGrant,
+    refreshGrant,
+    settle,
+  }
 }

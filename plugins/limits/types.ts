@@ -24,8 +24,11 @@ export interface Count {
   isExceeded: boolean
 }
 
-/** 1 takes a place, 0 only looks, -1 gives one back. */
-export type Amount = 1 | 0 | -1
+/**
+ * What is added to a window: the cost of a request, 0 to read it, -1 to undo. A request is admitted while the window is
+ * not full, so a cost above 1 may exceed the limit once.
+ */
+export type Amount = number
 
 /** That something happened, for a while; it is looked for beside the counts, in the same round trip. */
 export interface Mark {

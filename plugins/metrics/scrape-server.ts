@@ -15,7 +15,7 @@ export async function createScrapeServer(
   { addressing, log }: FastifyInstance,
   routes: (scope: FastifyInstance) => void,
 ): Promise<FastifyInstance> {
-  const wire = createWire(addressing.fallback)
+  const wire = createWire(addressing)
   const server = Fastify({
     ...LIMITS,
     http: { headersTimeout: 5_000, requireHostHeader: false },

@@ -1,36 +1,41 @@
 /** The 503 of an overloaded server, written by hand: through Fastify and its hooks it would cost three times as much. */
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { securityHeaders } from '../docs/headers.ts'
-import { apiError, envelope } from '../errors.ts'
+import { type ApiError, apiError, envelope } from '../errors.ts'
+import type { RefusedCount } from '../limits/rules.ts'
 import { genReqId } from '../logging.ts'
 import type { Representation } from '../representation/types.ts'
 import { VENDOR } from '../version/accept.ts'
-import type { Address } from '../version/addresses.ts'
+import { type Address, VARY } from '../version/addresses.ts'
 
 // Made once: an error with its stack costs more than all the rest.
-const failure = apiError('SERVICE_UNAVAILABLE', { message: 'The service is overloaded', retryAfter: 2 })
+const overloaded = apiError('SERVICE_UNAVAILABLE', { message: 'The service is overloaded', retryAfter: 2 })
+const limitExceeded = apiError('RATE_LIMIT_EXCEEDED')
 
 const always = Object.entries({
   ...securityHeaders,
-  ...failure.headers,
   'Cache-Control': 'no-store',
-  Vary: 'Accept, Authorization, X-API-Key',
+  Vary: VARY,
 }).flat()
 
-/** The envelope on either side of the request's id, which needs no escapes. */
-const sides = new WeakMap<Representation, readonly [string, string]>()
-
-function around(representation: Representation): readonly [string, string] {
-  const known = sides.get(representation)
-  if (known) return known
+/** Returns a function that writes the envelope of a failure around a request id, which needs no escapes. */
+function createEnvelope(failure: ApiError) {
+  const sides = new WeakMap<Representation, readonly [string, string]>()
   const mark = '\u0000'
-  const [before = '', after = ''] = envelope(representation, failure, mark).split(
-    JSON.stringify(mark).slice(1, -1),
-  )
-  const made = [before, after] as const
-  sides.set(representation, made)
-  return made
+  return (representation: Representation, requestId: string): string => {
+    let around = sides.get(representation)
+    if (!around) {
+      const text = envelope(representation, failure, mark)
+      const [before = '', after = ''] = text.split(JSON.stringify(mark).slice(1, -1))
+      around = [before, after]
+      sides.set(representation, around)
+    }
+    return `${around[0]}${requestId}${around[1]}`
+  }
 }
+
+const writeOverloaded = createEnvelope(overloaded)
+const writeLimitExceeded = createEnvelope(limitExceeded)
 
 interface Refused {
   request: IncomingMessage
@@ -40,17 +45,24 @@ interface Refused {
   forPages: Record<string, string>
   /** Whether the connection ends. */
   isLast: boolean
+  /** What the request counted for; a request that exceeds its rate limit is 429 instead. */
+  count: RefusedCount
 }
 
 /** Refuses a request of which nobody else has heard. */
-export function refuse({ request, response, address, forPages, isLast }: Refused): void {
+export function refuse({ request, response, address, forPages, isLast, count }: Refused): void {
   const { representation, vendor } = address
   const requestId = genReqId(request)
-  const [before, after] = around(representation)
-  const body = `${before}${requestId}${after}`
+  const { state, retryAfter } = count
+  const failure = retryAfter === undefined ? overloaded : limitExceeded
+  const write = retryAfter === undefined ? writeOverloaded : writeLimitExceeded
+  const body = write(representation, requestId)
   const { version } = representation
   const type = vendor ? `${VENDOR};version=${version}` : 'application/json; charset=utf-8'
   const own = ['X-Request-Id', requestId, 'API-Version', `${version}`, 'Content-Type', type]
+  const limits = ['X-RateLimit-Limit', `${state.limit}`, 'X-RateLimit-Remaining', `${state.remaining}`]
+  own.push(...limits, 'X-RateLimit-Reset', `${state.reset}`)
+  own.push('Retry-After', `${retryAfter ?? overloaded.headers['Retry-After']}`)
   const all = own.concat('Content-Length', `${Buffer.byteLength(body)}`, always)
   if (isLast) all.push('Connection', 'close')
   for (const name in forPages) all.push(name, forPages[name] ?? '')

@@ -20,6 +20,13 @@ export type Pagination =
   | { cursor: string | null; has_more: boolean }
   | { page: number; limit: number; total: number; total_pages: number }
 
+/** A list as a version writes it. */
+export interface Page {
+  data: readonly unknown[]
+  pagination: Pagination
+  meta: Meta & { timestamp: string }
+}
+
 export interface Failure {
   code: string
   message: string
@@ -50,7 +57,7 @@ export interface Representation {
   /** How it writes resources and the details of errors, in words for the documents. */
   about: string
   one(entity: Entity, meta: Meta): Record<string, unknown>
-  many(entities: readonly Entity[], pagination: Pagination, meta: Meta): unknown
+  many(entities: readonly Entity[], pagination: Pagination, meta: Meta): Page
   error(failure: Failure): unknown
   /**
    * Reads the body of a request. `id` is the addressed resource's, undefined where one is created.

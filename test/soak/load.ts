@@ -37,8 +37,11 @@ export interface LoadReport {
 
 interface Connection {
   socket: Socket
-  /** What came of the answer so far. */
-  rest: Buffer
+  /** What came of the answer's head so far. */
+  head: Buffer
+  /** The status of the answer, once its head is there, and how many bytes of its body are missing. */
+  status: string | undefined
+  missing: number
   /** When the request that is under way was due. */
   due: number
   busy: boolean
@@ -55,14 +58,22 @@ const MOST = 5_000
 /** Milliseconds in which the last answers may still come. */
 const AFTERMATH = 15_000
 
-/** The first whole answer in `bytes`: its status and where it ends. */
-function answerIn(bytes: Buffer): { status: string; end: number } | undefined {
-  const head = bytes.indexOf('\r\n\r\n')
-  if (head === -1) return undefined
-  const text = bytes.toString('latin1', 0, head)
+/** Takes a part of an answer in. A body is counted and not kept: a large one costs the load no more than its bytes. */
+function takeIn(connection: Connection, chunk: Buffer): void {
+  if (connection.status !== undefined) {
+    connection.missing -= chunk.length
+    return
+  }
+  const bytes = connection.head.length === 0 ? chunk : Buffer.concat([connection.head, chunk])
+  const end = bytes.indexOf('\r\n\r\n')
+  if (end === -1) {
+    connection.head = bytes
+    return
+  }
+  const text = bytes.toString('latin1', 0, end)
   const length = Number(/\r\ncontent-length: (\d+)/i.exec(text)?.[1] ?? 0)
-  const end = head + 4 + length
-  return bytes.length < end ? undefined : { status: text.slice(9, 12), end }
+  connection.status = text.slice(9, 12)
+  connection.missing = end + 4 + length - bytes.length
 }
 
 const sum = (counts: Iterable<readonly unknown[]>) => [...counts].reduce((all, { length }) => all + length, 0)
@@ -103,13 +114,16 @@ export async function load(options: LoadOptions): Promise<LoadReport> {
   }
   const open = (): Connection => {
     const socket = connect({ port, host: '127.0.0.1', noDelay: true })
-    const connection: Connection = { socket, rest: EMPTY, due: 0, busy: false, rested: performance.now() }
+    const answer = { head: EMPTY, status: undefined, missing: 0 }
+    const connection: Connection = { socket, ...answer, due: 0, busy: false, rested: performance.now() }
     state.open++
     socket.on('data', (chunk) => {
-      const bytes = connection.rest.length === 0 ? chunk : Buffer.concat([connection.rest, chunk])
-      const answer = answerIn(bytes)
-      connection.rest = answer ? bytes.subarray(answer.end) : bytes
-      if (answer && connection.busy) finish(connection, answer.status)
+      takeIn(connection, chunk)
+      const { status, missing } = connection
+      if (status === undefined || missing > 0) return
+      connection.head = EMPTY
+      connection.status = undefined
+      if (connection.busy) finish(connection, status)
     })
     socket.on('error', () => undefined)
     socket.on('close', () => {

@@ -1,7 +1,10 @@
 /** `npm run soak`: what takes minutes and is no part of `npm test`; it prints its figures, and fails where a promise does not hold. */
 import { createDatabase, type Owner, testFolder } from '../helpers/database.ts'
+import type { Delays } from '../helpers/hostile.ts'
 import { run } from '../helpers/process.ts'
 import { type CrashReport, crashRounds } from './crash.ts'
+import { type HostileReport, hostileRequests } from './hostile.ts'
+import { attackAsMember, type HostileMemberReport } from './hostile-member.ts'
 import { type KillReport, killRounds } from './kill.ts'
 import type { Outcome } from './load.ts'
 import { type Outage, outages } from './outages.ts'
@@ -278,6 +281,50 @@ async function replicas(): Promise<void> {
   })
 }
 
+/** Milliseconds that `/livez` may wait on a quiet machine while one hostile request is answered, and while 20 are. */
+const MAX_DELAY_SINGLE = 100
+const MAX_DELAY_TOGETHER = 250
+
+function printHostile({ quiet, single, together, worst, unexpected }: HostileReport): void {
+  const row = (title: string, { count, p50, p99, max }: Delays) =>
+    console.log(`  | ${title} | ${[count, ...[p50, p99, max].map((time) => time.toFixed(1))].join(' | ')} |`)
+  console.log('  | `/livez` | requests | p50 | p99 | max |\n  |---|---|---|---|---|')
+  row('quiet', quiet)
+  row('one hostile request at a time', single)
+  row('20 at once', together)
+  for (const { name, delay } of worst) console.log(`  ${delay.toFixed(1)} ms: ${name}`)
+  for (const line of unexpected) console.log(`  another reply than expected: ${line}`)
+  if (single.max > MAX_DELAY_SINGLE || together.max > MAX_DELAY_TOGETHER || unexpected.length > 0)
+    process.exitCode = 1
+}
+
+/** How many times the quiet p99 the other users may wait. */
+const MAX_SLOWDOWN = 3
+
+function printHostileMember({ quiet, attacks }: HostileMemberReport): void {
+  const row = (title: string, { count, p50, p99, max }: Outcome, rest: readonly (string | number)[]) =>
+    console.log(
+      `  | ${[title, count, ...[p50, p99, max].map((time) => time.toFixed(1)), ...rest].join(' | ')} |`,
+    )
+  console.log('  | Other users | answers | p50 | p99 | max | refused | the attacker got | peak memory |')
+  console.log('  |---|---|---|---|---|---|---|---|')
+  row('quiet', quiet, ['', '', ''])
+  for (const { name, others, refused, attacker, peakMemory } of attacks) {
+    const statuses = Object.entries(attacker).map(([status, count]) => `${count} times ${status}`)
+    row(name, others, [refused, statuses.join(', '), `${peakMemory.toFixed(0)} MiB`])
+    if (others.p99 > MAX_SLOWDOWN * quiet.p99 || refused > 0) process.exitCode = 1
+  }
+}
+
+async function hostile(): Promise<void> {
+  console.log('requests of at most 1 MiB that are made to be expensive, for a minute, on PostgreSQL; ms')
+  await onServer(async (t, settings) => printHostile(await hostileRequests(t, { settings, seconds: 60 })))
+  console.log('one member within the default limits, for a minute, beside ten other users; ms')
+  await onServer(async (t, settings) =>
+    printHostileMember(await attackAsMember(t, { settings, file: 'server.js', seconds: 12 })),
+  )
+}
+
 const parts: Readonly<Record<string, () => Promise<void>>> = {
   kill,
   crash,
@@ -287,6 +334,7 @@ const parts: Readonly<Record<string, () => Promise<void>>> = {
   outages: outage,
   overload,
   slow,
+  hostile,
   replicas,
 }
 

@@ -2,16 +2,34 @@
 import type { Ajv } from 'ajv'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { type Actor, allows, type Rule, ruleFor, ruleGiven } from '../../access.ts'
-import { isFresh, lastModified, notModified, strongTag, weakTag } from '../../conditional.ts'
+import {
+  isNotModified,
+  lastModified,
+  needsPrimary,
+  notModified,
+  strongTag,
+  weakTag,
+} from '../../conditional.ts'
 import type { Connection } from '../../database/types.ts'
 import { apiError } from '../../errors.ts'
 import type { Pagination } from '../../representation/types.ts'
 import { createCursors } from '../cursor.ts'
 import type { AnyCard } from '../define.ts'
+import { BYTES_PER_COST, MAX_BYTES_AT_ONCE, serializeInPieces } from '../large-replies.ts'
 import { addressOf, linksOf } from '../links.ts'
 import { include, requireIncludes, selectOf, toTimestamp } from '../present.ts'
 import { createListReader, createSelectionReader, type ListQuery } from '../query.ts'
-import { actorOf, type CollectionOptions, createPlaces, createTelling, queryOf } from './shared.ts'
+import { readPage } from '../read-page.ts'
+import { estimateRowBytes } from '../reply-size.ts'
+import {
+  actorOf,
+  type CollectionOptions,
+  countBytes,
+  createPlaces,
+  createTelling,
+  getSerializer,
+  queryOf,
+} from './shared.ts'
 
 const CACHE_CONTROL = 'private, no-cache'
 
@@ -67,14 +85,13 @@ export function createReads(card: AnyCard, app: FastifyInstance, options: Collec
     places.ensureIds(parent)
     const scope = { rule: listRule(card, actor, parent), actor, parent }
     const from = replicas?.readsOf(actor.userId) ?? database
-    const [found, total] = await Promise.all([
-      select.page(from, query, { ...scope, position }),
-      query.page === undefined ? undefined : select.count(from, query, scope),
-    ])
-    if (found.length === 0) await places.ensureParent(database, parent)
-    const rows = found.slice(0, query.limit)
+    const readTotal = () => (query.page === undefined ? undefined : select.count(from, query, scope))
+    const reading = readPage(select, from, query, { ...scope, position })
+    // A search may have to read every row: its total waits, so that one request takes one core of the database server.
+    if (query.words.length > 0) await reading
+    const [{ rows, hasMore: more, bytes }, total] = await Promise.all([reading, readTotal()])
+    if (rows.length === 0) await places.ensureParent(database, parent)
     const last = rows.at(-1)
-    const more = found.length > query.limit
     const pagination: Pagination =
       total === undefined || query.page === undefined
         ? {
@@ -83,20 +100,28 @@ export function createReads(card: AnyCard, app: FastifyInstance, options: Collec
           }
         : { page: query.page, limit: query.limit, total, total_pages: Math.ceil(total / query.limit) }
     const included = await include(from, card, rows, query.include, actor)
+    const allBytes = bytes + included.bytes
+    const counting = countBytes(request, actor, allBytes)
+    if (counting) await counting
 
     const revisions = rows.map(({ id, revision }) => `${id}/${revision}`).join()
     const tag = weakTag(
       [telling.shape(request, query.fields, included), revisions, JSON.stringify(pagination)].join('|'),
     )
+    // First, so that a 412 carries none of the headers of a page.
+    const isKnown = isNotModified(request, tag)
     const address = addressOf(request, publicUrl)
     const links = linksOf(address, addressing.of(request.raw).query, pagination, query.limit)
     // A version that ends has a link of its own.
     const before = reply.getHeader('link')
     reply.header('etag', tag).header('cache-control', CACHE_CONTROL)
     reply.header('link', before ? `${before}, ${links}` : links)
-    if (isFresh(request, tag, undefined)) return notModified(reply)
+    if (isKnown) return notModified(reply)
     const entities = rows.map((row) => telling.entity(row, actor, query.fields, included))
-    return representation.many(entities, pagination, included.meta)
+    const page = representation.many(entities, pagination, included.meta)
+    if (allBytes <= MAX_BYTES_AT_ONCE) return page
+    reply.header('content-type', 'application/json; charset=utf-8')
+    return serializeInPieces(getSerializer(reply, 200), page)
   }
 
   const read = async (request: FastifyRequest, reply: FastifyReply) => {
@@ -112,16 +137,19 @@ export function createReads(card: AnyCard, app: FastifyInstance, options: Collec
       if (!allows(rule, row, actor)) throw refusal()
       return { row, included: await include(from, card, [row], names, actor) }
     }
-    const replica = replicas?.readsOf(actor.userId)
+    const replica = replicas && !needsPrimary(request) ? replicas.readsOf(actor.userId) : undefined
     // What a replica does not have yet is not refused for it: that word is the primary's.
     const seen = replica && (await admit(replica).catch(() => undefined))
     const { row, included } = seen ?? (await admit(database))
+    const rowBytes = select.maxRowBytes < BYTES_PER_COST ? 0 : estimateRowBytes(row)
+    const counting = countBytes(request, actor, rowBytes + included.bytes)
+    if (counting) await counting
 
     const tag = strongTag(row.revision, telling.shape(request, fields, included))
     const updatedAt = names.length === 0 ? toTimestamp(String(row.updated_at)) : undefined
     reply.header('etag', tag).header('cache-control', CACHE_CONTROL)
     if (updatedAt !== undefined) reply.header('last-modified', lastModified(updatedAt))
-    if (isFresh(request, tag, updatedAt)) return notModified(reply)
+    if (isNotModified(request, tag, updatedAt)) return notModified(reply)
     return representation.one(telling.entity(row, actor, fields, included), included.meta)
   }
 

@@ -1,12 +1,14 @@
 /** What reads and writes of a collection have in common: who calls, whose ids the path names, how a row is told. */
-import type { FastifyRequest } from 'fastify'
+import type { FastifyReply, FastifyRequest } from 'fastify'
 import { validate as isUuid } from 'uuid'
 import type { Actor } from '../../access.ts'
 import { strongTag, weakTag } from '../../conditional.ts'
 import type { Connection } from '../../database/types.ts'
 import { apiError } from '../../errors.ts'
 import type { Entity, Representation } from '../../representation/types.ts'
+import type { Soon } from '../../soon.ts'
 import type { AnyCard, Row } from '../define.ts'
+import { BYTES_PER_COST } from '../large-replies.ts'
 import { shapeOf } from '../operations.ts'
 import type { Sent } from '../parse.ts'
 import { type Included, membersOf, selectOf } from '../present.ts'
@@ -34,6 +36,19 @@ type Params = Readonly<Record<string, string | undefined>>
 export const actorOf = ({ actor }: FastifyRequest): Actor => {
   if (!actor) throw apiError('UNAUTHORIZED')
   return actor
+}
+
+/** Adds the size of a large reply to what its request counts as in the user's rate limit. */
+export const countBytes = (request: FastifyRequest, actor: Actor, bytes: number): Soon<void> =>
+  bytes < BYTES_PER_COST || actor.credential === 'none'
+    ? undefined
+    : request.server.limits.addCost(request, actor, Math.floor(bytes / BYTES_PER_COST))
+
+/** Returns the serializer of a route's replies with a status. */
+export function getSerializer(reply: FastifyReply, status: 200 | 201) {
+  const serialize = reply.getSerializationFunction(String(status), 'application/json')
+  if (!serialize) throw new Error(`The route has no schema for ${status}`)
+  return serialize
 }
 
 export const queryOf = (request: FastifyRequest) => request.query as Sent
@@ -71,7 +86,7 @@ export function createPlaces(card: AnyCard) {
   }
 }
 
-const NOTHING_INCLUDED: Included = { of: () => undefined, meta: {}, tag: '' }
+const NOTHING_INCLUDED: Included = { of: () => undefined, meta: {}, tag: '', bytes: 0 }
 
 /** How a card's rows become resources and tags in one version. */
 export function createTelling(card: AnyCard, representation: Representation) {

@@ -3,7 +3,7 @@ import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { Told } from '../../idempotency/record.ts'
 import type { Representation } from '../../representation/types.ts'
 import type { Row } from '../define.ts'
-import { actorOf, type createTelling } from './shared.ts'
+import { actorOf, type createTelling, getSerializer } from './shared.ts'
 
 type Telling = ReturnType<typeof createTelling>
 
@@ -16,13 +16,11 @@ export function createTell(telling: Telling, representation: Representation) {
     row: Row,
     location: string | null,
   ): Told => {
-    const serialize = reply.getSerializationFunction(String(status), 'application/json')
-    if (!serialize) throw new Error(`Nothing is said of replies with ${status}`)
     return {
       status,
       location,
       etag: telling.plainTag(request, row),
-      body: serialize(representation.one(telling.entity(row, actorOf(request)), {})),
+      body: getSerializer(reply, status)(representation.one(telling.entity(row, actorOf(request)), {})),
     }
   }
 }

@@ -6,6 +6,7 @@ import { readPrecondition } from '../../conditional.ts'
 import { isAwaited } from '../../deadline.ts'
 import { ApiError, invalidBody } from '../../errors.ts'
 import { newId } from '../../ids.ts'
+import { addressOf } from '../../limits/by-address.ts'
 import { isObject, readObject } from '../../representation/body.ts'
 import type { ReadBody } from '../../representation/types.ts'
 import { type BodyReader, createBodyReader, type Mode } from '../bodies.ts'
@@ -16,6 +17,7 @@ import { createWrites, type Write } from '../write.ts'
 import {
   actorOf,
   type CollectionOptions,
+  countBytes,
   createPlaces,
   createTelling,
   type Place,
@@ -90,8 +92,11 @@ export function createWriteHandlers(
     actor,
     precondition: readPrecondition(request, required),
     tools: () => ({
-      passwords: passwords.while(() => isAwaited(reply)),
-      attempt: (account, verify) => limits.attempt(request, account, verify),
+      // A sign-up has no user yet: those from one address wait for each other.
+      passwords: passwords.for(actor.credential === 'none' ? addressOf(request) : actor.userId, () =>
+        isAwaited(reply),
+      ),
+      attempt: (account, verify) => limits.confirm(request, actor.userId, account, verify),
     }),
     tagOf: (row) => telling.plainTag(request, row),
   })
@@ -123,7 +128,10 @@ export function createWriteHandlers(
       tell: (row: Row) =>
         tell(request, reply, 201, row, `${publicUrl ?? ''}${form}${places.path(parent)}/${row.id}`),
     }
-    return answer(reply, await writes.create(write, telling, { members, prefix: read.prefix }))
+    const written = await writes.create(write, telling, { members, prefix: read.prefix })
+    const counting = countBytes(request, actor, written.body.length)
+    if (counting) await counting
+    return answer(reply, written)
   }
 
   const change = (verb: 'replace' | 'update') => async (request: FastifyRequest, reply: FastifyReply) => {
@@ -139,7 +147,10 @@ export function createWriteHandlers(
     places.ensureIds(place.id, place.parent)
     const write = writeOf(request, reply, place, actor, options.requireIfMatch)
     const telling = { attempt, tell: (row: Row) => tell(request, reply, 200, row, null) }
-    return answer(reply, await writes[verb](write, telling, { reader, members, prefix: read.prefix }))
+    const written = await writes[verb](write, telling, { reader, members, prefix: read.prefix })
+    const counting = countBytes(request, actor, written.body.length)
+    if (counting) await counting
+    return answer(reply, written)
   }
 
   const remove = async (request: FastifyRequest, reply: FastifyReply) => {

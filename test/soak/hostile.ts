@@ -1,0 +1,84 @@
+/** Hostile requests: how long `/livez` waits while a server answers them, one at a time and 20 at once. */
+import { ADMIN_KEY } from '../helpers/app.ts'
+import type { Owner } from '../helpers/database.ts'
+import { type Attack, createAttacks, type Delays, send, watchLivez } from '../helpers/hostile.ts'
+import { WITHOUT_LIMITS } from '../helpers/limits.ts'
+import { serve } from '../helpers/process.ts'
+
+/** Requests of at most this many bytes are sent. */
+const MAX_BYTES = 1_050_000
+const AT_ONCE = 20
+const APP_SECRET = 'soak-secret-soak-secret-soak-secret-soak'
+
+export interface HostileReport {
+  /** Delays of `/livez` without attacks, with one at a time, and with 20 at once. */
+  quiet: Delays
+  single: Delays
+  together: Delays
+  /** Those with the longest delays, when each is sent alone: milliseconds, the least of the longest of three times. */
+  worst: { name: string; delay: number }[]
+  /** Attacks whose reply was another than expected. */
+  unexpected: string[]
+}
+
+export interface HostileOptions {
+  settings: NodeJS.ProcessEnv
+  /** Of all phases together. */
+  seconds: number
+}
+
+/** Sends the attacks of a list one after the other, as often as it takes for so many seconds. */
+async function sendFor(
+  seconds: number,
+  attacks: readonly Attack[],
+  each: (attack: Attack) => Promise<unknown>,
+) {
+  const until = performance.now() + seconds * 1000
+  for (let i = 0; performance.now() < until; i++) {
+    const attack = attacks[i % attacks.length]
+    if (attack) await each(attack)
+  }
+}
+
+/** Measures one server under requests of at most 1 MiB that are made to be expensive. */
+export async function hostileRequests(
+  t: Owner,
+  { settings, seconds }: HostileOptions,
+): Promise<HostileReport> {
+  const env = { PORT: '0', APP_SECRET, ...WITHOUT_LIMITS, ADMIN_API_KEY: ADMIN_KEY, ...settings }
+  const { url } = await serve(t, env)
+  const port = Number(new URL(url).port)
+  const attacks = createAttacks().filter(({ bytes }) => bytes.length <= MAX_BYTES)
+  const phase = seconds / 3
+  const unexpected = new Set<string>()
+  const sendOne = async (attack: Attack) => {
+    const status = await send(port, attack)
+    if (status !== attack.status) unexpected.add(`${attack.name}: ${status}`)
+  }
+
+  // Code that runs for the first time is slower than afterwards.
+  for (const attack of attacks) await sendOne(attack)
+  const quiet = await watchLivez(port, () => new Promise((resolve) => setTimeout(resolve, phase * 1000)))
+  const single = await watchLivez(port, () => sendFor(phase, attacks, sendOne))
+  const together = await watchLivez(port, () =>
+    Promise.all(
+      Array.from({ length: AT_ONCE }, (_, i) =>
+        // Each begins at another attack, so that all kinds meet.
+        sendFor(
+          phase,
+          attacks.map((_, j) => attacks[(j + i * 7) % attacks.length]).filter((each) => each !== undefined),
+          sendOne,
+        ),
+      ),
+    ),
+  )
+
+  const delays: HostileReport['worst'] = []
+  for (const attack of attacks) {
+    const longest: number[] = []
+    for (let i = 0; i < 3; i++) longest.push((await watchLivez(port, () => send(port, attack))).max)
+    delays.push({ name: attack.name, delay: Math.min(...longest) })
+  }
+  const worst = delays.sort((a, b) => b.delay - a.delay).slice(0, 10)
+  return { quiet, single, together, worst, unexpected: [...unexpected] }
+}
