@@ -1,7 +1,7 @@
 /** The table of docs/access-matrix.json, walked: every route, every caller, rows of one's own, of others, and none. */
 import t from 'tap'
 import { v7 as uuid } from 'uuid'
-import { type Role, scopeOf, type Verb } from '../plugins/access.ts'
+import { includingScopeOf, type Role, scopeOf, type Verb } from '../plugins/access.ts'
 import { hashKey } from '../plugins/keys.ts'
 import { type Client, type Person, type TestApp, testApp } from './helpers/app.ts'
 import { type Belongings, belongings, type Kind } from './helpers/belongings.ts'
@@ -188,20 +188,21 @@ t.test('every route, every caller, every kind of row', async (t) => {
       }
 
       const needed = isKeyless ? undefined : scopeOf(collection, verb)
-      const fitting = needed === undefined ? undefined : keys.get(needed)
-      if (fitting && needed !== undefined) {
-        const who =
-          collection === 'users' && verb === 'remove' ? await app.person('admin', [needed]) : fitting
+      const fitting = needed === undefined ? [] : [needed, includingScopeOf(needed) ?? []].flat()
+      for (const scope of fitting) {
+        const isGone = collection === 'users' && verb === 'remove'
+        const who = isGone ? await app.person('admin', [scope]) : keys.get(scope)
+        if (!who) throw new Error(`there is no key with ${scope}`)
         const admins = expectedOf(operation, matrix[collection]?.[verb]?.admin ?? 'none')
         t.same(
           await walk(version, operation, who, who.client),
           admins,
-          `${title}: an admin's key with ${needed}`,
+          `${title}: an admin's key with ${scope}`,
         )
       }
       const unfit = new Map(
         [...keys]
-          .filter(([scope]) => scope !== needed)
+          .filter(([scope]) => !fitting.includes(scope))
           .map(([scope, { id, client }]) => [scope, { id, by: client }]),
       )
       t.same(

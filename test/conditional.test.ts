@@ -1,11 +1,12 @@
-import t from 'tap'
+import t, { type Test } from 'tap'
 import { v7 as uuid } from 'uuid'
 import { secondOf } from '../plugins/http-date.ts'
-import { type Reply, testApp } from './helpers/app.ts'
+import { ADMIN_KEY, type Reply, testApp } from './helpers/app.ts'
+import { raw } from './helpers/raw.ts'
 import { sharedDatabase } from './helpers/shared.ts'
 
 const database = await sharedDatabase(t)
-const { admin, adminId } = await testApp(t, {}, { database })
+const { admin, adminId, port } = await testApp(t, {}, { database })
 const strict = (await testApp(t, { REQUIRE_IF_MATCH: 'true' }, { database })).admin
 
 const VENDOR = 'application/vnd.api+json'
@@ -216,6 +217,172 @@ t.test('If-Modified-Since counts only without If-None-Match', async (t) => {
   const earlier = 'Thu, 01 Jan 1970 00:00:00 GMT'
   t.equal((await admin.get(path, { 'if-modified-since': later, 'if-none-match': '"x"' })).status, 200)
   t.equal((await admin.get(path, { 'if-modified-since': earlier, 'if-none-match': tag })).status, 304)
+})
+
+/** What has entity tags and is no collection's. */
+const STATIC = [
+  '/openapi/v1.json',
+  '/openapi/v2.json',
+  '/docs/',
+  '/docs/js/scalar.js',
+  '/.well-known/jwks.json',
+]
+
+t.test('no 304 has a Content-Length', async (t) => {
+  const { path } = await product()
+  for (const where of [path, '/products?limit=1', ...STATIC]) {
+    for (const method of ['GET', 'HEAD']) {
+      const request = `${method} ${where} HTTP/1.1\r\nHost: a\r\nX-API-Key: ${ADMIN_KEY}\r\nIf-None-Match: *\r\nConnection: close\r\n\r\n`
+      const { replies, bytes } = await raw(port, request)
+      t.equal(replies[0]?.status, 304, `${method} ${where}`)
+      t.equal(replies[0]?.headers['content-length'], undefined, `${method} ${where}`)
+      t.match(replies[0]?.headers.etag, /^(W\/)?"[\w-]+"$/)
+      t.ok(bytes.toString('latin1').endsWith('\r\n\r\n'), 'no body either')
+    }
+  }
+})
+
+t.test(
+  'documents, their page and the key set have tags, and evaluate conditions like resources',
+  async (t) => {
+    for (const path of STATIC) {
+      const { headers, text } = await admin.get(path)
+      const tag = headers.get('etag') ?? ''
+      t.match(tag, /^"[\w-]{20,}"$/, path)
+      t.equal((await admin.get(path)).headers.get('etag'), tag)
+      t.equal(Number(headers.get('content-length')), Buffer.byteLength(text))
+      const conditions: [Record<string, string>, number][] = [
+        [{ 'if-none-match': tag }, 304],
+        [{ 'if-none-match': `"x", W/${tag}` }, 304],
+        [{ 'if-none-match': '"x"' }, 200],
+        [{ 'if-match': tag }, 200],
+        [{ 'if-match': '"x"' }, 412],
+        [{ 'if-match': `W/${tag}` }, 412],
+        [{ 'if-match': tag, 'if-none-match': tag }, 304],
+      ]
+      for (const [sent, expected] of conditions) {
+        const reply = await admin.get(path, sent)
+        t.equal(reply.status, expected, `${path} ${JSON.stringify(sent)}`)
+        t.equal(reply.headers.get('etag'), tag)
+        const isError = reply.status === 412
+        t.equal(reply.headers.get('cache-control'), isError ? 'no-store' : headers.get('cache-control'))
+        if (isError) t.equal(reply.body.error.code, 'PRECONDITION_FAILED')
+      }
+      const broken = await admin.get(path, { 'x-long': 'x'.repeat(17_000) })
+      t.equal(broken.status, 431)
+      t.equal(broken.headers.get('etag'), null, 'an error has no tag')
+    }
+  },
+)
+
+/** Sends GET and HEAD, checks that both have the same status and tag, and returns the reply to GET. */
+async function read(
+  t: Test,
+  path: string,
+  headers: Record<string, string>,
+  sentence: string,
+): Promise<Reply> {
+  const get = await admin.get(path, headers)
+  const head = await admin.call('HEAD', path, { headers })
+  t.equal(head.status, get.status, `HEAD: ${sentence}`)
+  t.equal(head.headers.get('etag'), get.headers.get('etag'), `HEAD: ${sentence}`)
+  return get
+}
+
+t.test('If-Match on a read: 412 where the whole tag is another one, compared strongly', async (t) => {
+  for (const version of [1, 2]) {
+    const { path, tag } = await product(version)
+    const narrowed = (await admin.get(`${path}?fields=name`)).headers.get('etag') ?? ''
+    const cases: [path: string, sent: string, status: number, current: string][] = [
+      [path, tag, 200, tag],
+      [path, `"x", ${tag}`, 200, tag],
+      [path, '*', 200, tag],
+      [path, '"x"', 412, tag],
+      [path, `W/${tag}`, 412, tag],
+      [path, tag.replace(/"$/, '-gzip"'), 412, tag],
+      [path, narrowed, 412, tag],
+      [path, tag.slice(1, -1), 412, tag],
+      [path, '', 412, tag],
+      [`${path}?fields=name`, narrowed, 200, narrowed],
+      [`${path}?fields=name`, tag, 412, narrowed],
+    ]
+    for (const [where, sent, status, current] of cases) {
+      const reply = await read(t, where, { 'if-match': sent }, `${where} ${sent}`)
+      t.equal(reply.status, status, `${where} ${sent}`)
+      t.equal(reply.headers.get('etag'), current)
+      if (status !== 412) continue
+      t.equal(reply.body.error.code, 'PRECONDITION_FAILED')
+      t.equal(reply.headers.get('cache-control'), 'no-store')
+      t.equal(reply.headers.get('last-modified'), null)
+    }
+    await admin.patch(path, { stock: 3 })
+    t.equal((await admin.get(path, { 'if-match': tag })).status, 412, 'after a change')
+  }
+})
+
+t.test('If-Match on a list: `*` matches, a tag never does, since the tag of a list is weak', async (t) => {
+  await product()
+  for (const path of ['/api/v1/products?limit=1', '/api/v2/products?page=1', '/users?include=posts']) {
+    const tag = (await admin.get(path)).headers.get('etag') ?? ''
+    t.equal((await read(t, path, { 'if-match': '*' }, path)).status, 200)
+    for (const sent of [tag, tag.replace('W/', ''), '"x"']) {
+      const reply = await read(t, path, { 'if-match': sent }, `${path} ${sent}`)
+      t.equal(reply.status, 412, `${path} ${sent}`)
+      t.equal(reply.headers.get('etag'), tag)
+      t.equal(reply.headers.get('link'), null)
+    }
+    const earlier = { 'if-unmodified-since': 'Thu, 01 Jan 1970 00:00:00 GMT' }
+    t.equal((await read(t, path, earlier, path)).status, 200, 'a list has no date')
+  }
+})
+
+t.test(
+  'If-Unmodified-Since on a read: 412 where it changed since, in all three forms of a date',
+  async (t) => {
+    const { path, id, tag } = await product()
+    await changedAt(id, '2024-05-06T07:08:09.5Z')
+    const second = Date.parse('2024-05-06T07:08:09Z')
+    for (const [offset, expected] of [
+      [-1_000, 412],
+      [0, 200],
+      [1_000, 200],
+    ] as const) {
+      for (const sent of forms(new Date(second + offset))) {
+        const reply = await read(t, path, { 'if-unmodified-since': sent }, sent)
+        t.equal(reply.status, expected, sent)
+        t.equal(reply.headers.get('etag'), tag)
+      }
+    }
+    for (const sent of NO_DATES) {
+      t.equal((await admin.get(path, { 'if-unmodified-since': sent })).status, 200, sent)
+    }
+    const earlier = 'Thu, 01 Jan 1970 00:00:00 GMT'
+    const including = await admin.get('/users/me?include=posts', { 'if-unmodified-since': earlier })
+    t.equal(including.status, 200, 'beside include there is no date')
+  },
+)
+
+t.test('the conditions of a read are evaluated in the order of RFC 9110, section 13.2.2', async (t) => {
+  const { path, tag } = await product()
+  const later = 'Fri, 01 Jan 2090 00:00:00 GMT'
+  const earlier = 'Thu, 01 Jan 1970 00:00:00 GMT'
+  const cases: [Record<string, string>, number][] = [
+    [{ 'if-match': tag, 'if-unmodified-since': earlier }, 200],
+    [{ 'if-match': '"x"', 'if-unmodified-since': later }, 412],
+    [{ 'if-match': '"x"', 'if-none-match': tag }, 412],
+    [{ 'if-match': tag, 'if-none-match': tag }, 304],
+    [{ 'if-match': tag, 'if-modified-since': later }, 304],
+    [{ 'if-unmodified-since': earlier, 'if-none-match': tag }, 412],
+    [{ 'if-unmodified-since': later, 'if-none-match': tag }, 304],
+    [{ 'if-unmodified-since': later, 'if-none-match': '"x"', 'if-modified-since': later }, 200],
+    [{ 'if-unmodified-since': later, 'if-modified-since': later }, 304],
+  ]
+  for (const [sent, expected] of cases) {
+    t.equal((await read(t, path, sent, JSON.stringify(sent))).status, expected, JSON.stringify(sent))
+  }
+  t.equal((await admin.get(`/products/${uuid()}`, { 'if-match': '"x"' })).status, 404, '404 before 412')
+  t.equal((await admin.get(`${path}?limit=1`, { 'if-match': '"x"' })).status, 400, '400 before 412')
+  t.equal((await strict.get(path)).status, 200, 'REQUIRE_IF_MATCH is for writes alone')
 })
 
 t.test('404 before 304', async (t) => {

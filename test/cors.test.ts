@@ -36,7 +36,7 @@ function isReadable(t: Test, reply: Reply, sentence: string) {
   for (const name of [
     ...['ETag', 'Location', 'Link', 'X-RateLimit-Limit', 'X-RateLimit-Remaining', 'X-RateLimit-Reset'],
     ...['Retry-After', 'X-Request-Id', 'API-Version', 'Deprecation', 'Sunset', 'Idempotency-Replayed'],
-    ...['WWW-Authenticate', 'Allow'],
+    ...['WWW-Authenticate', 'Allow', 'Accept', 'Accept-Patch'],
   ])
     t.ok(exposed.includes(name), `${sentence}: ${name}`)
   t.equal(reply.headers.get('access-control-allow-credentials'), null)
@@ -70,11 +70,13 @@ t.test('a page of the list may read why it was refused', async (t) => {
     [422, admin.post('/products', {}, page)],
     [431, admin.get('/products', { ...page, 'x-long': 'a'.repeat(17_000) })],
     [400, admin.get('/%zz', page)],
+    [400, admin.get('/products/%zz', page)],
   ]
   for (const [status, answer] of cases) {
     const reply = await answer
     t.equal(reply.status, status)
     isReadable(t, reply, String(status))
+    t.equal(reply.headers.get('vary'), reply.headers.has('api-version') ? `${VARY}, Origin` : 'Origin')
   }
 })
 
@@ -124,13 +126,14 @@ t.test('a preflight tells the methods of its path, and what may be sent', async 
     t.equal(reply.headers.get('access-control-allow-origin'), PAGE)
     t.equal(reply.headers.get('access-control-allow-methods'), allow)
     t.equal(reply.headers.get('allow'), allow)
+    t.equal(reply.headers.has('accept-patch'), allow.includes('PATCH'))
     t.equal(reply.headers.get('access-control-max-age'), '7200')
     t.equal(reply.headers.get('access-control-allow-credentials'), null)
     t.equal(
       reply.headers.get('access-control-allow-headers'),
       'Accept, Authorization, Content-Type, Idempotency-Key, X-API-Key, X-Request-Id, If-Match, If-None-Match, If-Modified-Since, If-Unmodified-Since',
     )
-    t.match(reply.headers.get('vary'), /\bOrigin\b/)
+    t.match(reply.headers.get('vary'), /^Accept, Authorization, X-API-Key,.*\bOrigin\b/)
     t.ok(reply.headers.get('x-request-id'))
     t.equal(reply.headers.get('x-content-type-options'), 'nosniff')
   }

@@ -132,6 +132,7 @@ for (const version of [1, 2]) {
       [415, 'UNSUPPORTED_MEDIA_TYPE', await admin.post(products, 'x', { 'content-type': 'text/plain' })],
       [422, 'VALIDATION_ERROR', await admin.post(products, { x: 1 })],
       [428, 'PRECONDITION_REQUIRED', await admin.patch(one, {})],
+      [501, 'NOT_IMPLEMENTED', await admin.call('PROPFIND', products)],
       [431, 'HEADERS_TOO_LARGE', await admin.get(products, { 'x-long': 'x'.repeat(16_384) })],
     ]
     for (const [status, code, reply, sentence] of cases) isFailure(t, reply, version, status, code, sentence)
@@ -192,7 +193,10 @@ t.test('readyz is 503 while the database is away, livez is not', async (t) => {
 
 t.test('what nobody expected is logged, with the request’s id', async (t) => {
   const reply = await admin.post('/products', input('LOGGED', 'error'))
+  const unknownMethod = await admin.call('PROPFIND', '/products')
   const lines: Json[] = logs.map((line) => JSON.parse(line))
+  const isOfMethod = ({ request_id }: Json) => request_id === unknownMethod.body.error.request_id
+  t.notOk(lines.some(isOfMethod), 'a method that HTTP does not define is the fault of the client')
   const line = lines.find(({ request_id }) => request_id === reply.body.error.request_id)
   t.equal(line?.level, 'error')
   t.match(line?.err?.stack, /errors\.test\.ts/)

@@ -134,6 +134,7 @@ t.test('what is answered before anybody asks who calls counts nowhere', async (t
     [406, 'GET', '/products', { accept: 'text/html' }],
     [400, 'GET', '/products', both],
     [414, 'GET', `/products?search=${'x'.repeat(9_000)}`, {}],
+    [431, 'GET', '/products', { 'x-long': 'x'.repeat(17_000) }],
   ] as const) {
     t.equal(briefly(await anybody.call(method, path, { headers })), `${status} 3 2`)
   }

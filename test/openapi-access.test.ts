@@ -1,7 +1,7 @@
 /** What the documents say of credentials, scopes and roles, held against the rules and against what is answered. */
 import t from 'tap'
 import { v7 as uuid } from 'uuid'
-import { scopeOf, type Verb } from '../plugins/access.ts'
+import { includingScopeOf, scopeOf, type Verb } from '../plugins/access.ts'
 import { type Client, type Json, type TestApp, testApp } from './helpers/app.ts'
 import { type Cell, matrix } from './helpers/matrix.ts'
 import { createJudge, type Operation } from './helpers/openapi.ts'
@@ -72,6 +72,8 @@ for (const signup of [false, true]) {
           t.ok(description.endsWith(`By role: ${roles}.`), `${operationId}: ${description}`)
           const [scope] = scopesOf(operation)
           t.match(description, scope ? `An API key needs the scope \`${scope}\`` : 'Needs a Bearer token;')
+          const including = scope && includingScopeOf(scope)
+          t.equal(description.includes(`or \`${including}\`, which includes it`), including !== undefined)
           t.equal(/without credentials too/.test(description), isOpen(operation), operationId)
           const includes = parameters.some(({ name }: Json) => name === 'include')
           t.equal(/for `include`/.test(description), includes, operationId)
@@ -84,9 +86,10 @@ for (const signup of [false, true]) {
           const { operationId } = operation
           const needed = scopesOf(operation)
           const fitting = await app.person('admin', needed)
+          const including = needed.map(includingScopeOf)
           const others = await app.person(
             'admin',
-            scopes.filter((scope) => !needed.includes(scope)),
+            scopes.filter((scope) => !needed.includes(scope) && !including.includes(scope)),
           )
           const withKey = await knock(fitting.client, operation)
           const refused = await knock(others.client, operation)

@@ -39,7 +39,7 @@ function send(port: number, method: string, { path, headers = {}, body }: Sent):
 
 /** A database that fails while it is told to. */
 function fragile(database: Database) {
-  const state: { fault: Error | undefined } = { fault: undefined }
+  const state: { fault: Error | undefined; delay: number } = { fault: undefined, delay: 0 }
   const unless = <A extends unknown[], R>(work: (...args: A) => Promise<R>) => {
     return (...args: A): Promise<R> => (state.fault ? Promise.reject(state.fault) : work(...args))
   }
@@ -50,6 +50,7 @@ function fragile(database: Database) {
     transaction,
     run: unless(database.run),
     ping: unless(database.ping),
+    delay: () => state.delay || database.delay(),
   }
   return { state, guarded }
 }
@@ -387,6 +388,40 @@ t.test('every reply of every operation is what its document declares', async (t)
           t.equal(answer.status, status)
           t.same(judge(operation, answer), [])
         }
+      }
+    })
+
+    await t.test(`what is refused before all is known of it, as version ${version} tells it`, async (t) => {
+      const create = operations.find(({ operationId }) => operationId === 'createProduct')
+      if (!create) throw new Error('Products can be created')
+      const line = `POST ${api}/products`
+      const post = (fields: string, rest = '', target = line) =>
+        `${target} HTTP/1.1\r\nHost: a\r\nX-API-Key: ${ADMIN_KEY}\r\nContent-Type: application/json\r\n${fields}\r\n${rest}`
+      const chunks = 'Transfer-Encoding: chunked\r\n'
+      const refused: [sentence: string, status: number, bytes: string][] = [
+        ['a header without a name', 400, post(': value\r\n')],
+        ['a chunk without a size', 400, post(chunks, 'zz\r\n')],
+        ['two keys', 400, post(`X-API-Key: ${ADMIN_KEY}\r\n`)],
+        ['a path that cannot be decoded', 400, post('', '', `${line}/%zz`)],
+        ['a long chunk extension', 413, post(chunks, `2;${'a'.repeat(20_480)}\r\n{}\r\n0\r\n\r\n`)],
+        ['a query of 9 KiB', 414, post('Content-Length: 0\r\n', '', `${line}?a=${'a'.repeat(9_216)}`)],
+        ['a query of 60 KiB', 414, post('Content-Length: 0\r\n', '', `${line}?a=${'a'.repeat(61_440)}`)],
+        ['headers of 17 KiB', 431, post(`X-Long: ${'a'.repeat(17_408)}\r\n`)],
+        ['headers of 100 KiB', 431, post(`X-Long: ${'a'.repeat(102_400)}\r\n`)],
+      ]
+      for (const accept of ['application/json', `application/vnd.api+json;version=${version}`]) {
+        for (const [sentence, status, bytes] of refused) {
+          const sent = bytes.replace('Host: a', `Host: a\r\nAccept: ${accept}\r\nConnection: close`)
+          const [reply] = (await raw(port, sent)).replies
+          t.equal(reply?.status, status, sentence)
+          t.same(reply && judge(create, reply), [], sentence)
+        }
+        state.delay = 60_000
+        const overloaded = await send(port, 'POST', { path: `${api}/products`, headers: { ...key, accept } })
+        state.delay = 0
+        t.equal(overloaded.status, 503)
+        t.ok(overloaded.headers['x-ratelimit-limit'])
+        t.same(judge(create, overloaded), [], 'under overload')
       }
     })
 

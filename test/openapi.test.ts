@@ -164,6 +164,7 @@ t.test('the documents', async (t) => {
     const policy = fresh.headers.get('content-security-policy') ?? ''
     t.match(policy, /script-src 'self' 'sha256-[^']+';/)
     t.notMatch(policy, /script-src[^;]*unsafe/)
+    for (const name of ['x-xss-protection', 'x-download-options']) t.equal(fresh.headers.get(name), null)
     const kept = await fetch(`${base}/docs/`, {
       headers: { 'if-none-match': fresh.headers.get('etag') ?? '' },
     })

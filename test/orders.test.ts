@@ -424,6 +424,53 @@ t.test('orders', async (t) => {
       },
     )
 
+    t.test(
+      `v${version}: an order that would raise a product's stock above its maximum is refused`,
+      async (t) => {
+        const maximum = 1_000_000_000
+        const tea = await activeProduct(admin, { stock: 3 })
+        const pending = await newOrder(own, [item(tea, 2)])
+        const paid = await newOrder(own, [item(tea, 1)])
+        await bring(staff, paid.id, 'paid')
+        const setStock = async (stock: number) =>
+          t.equal((await admin.patch(`/products/${tea.id}`, { stock })).status, 200)
+
+        await setStock(maximum)
+        const cup = await activeProduct(admin)
+        const replies = [
+          await own.patch(`/orders/${pending.id}`, { status: 'cancelled' }),
+          await own.put(`/orders/${pending.id}`, { items: [item(tea, 2)], status: 'cancelled' }),
+          await own.patch(`/orders/${pending.id}`, { items: [item(tea, 1)] }),
+          await own.patch(`/orders/${pending.id}`, { items: [item(cup, 1)] }),
+          await admin.delete(`/orders/${pending.id}`),
+          await staff.patch(`/orders/${paid.id}`, { status: 'refunded' }),
+        ]
+        const expected = `The stock of product ${tea.sku} would exceed ${maximum}; it must be lowered first`
+        for (const { status, code, message } of replies) {
+          t.same({ status, code }, { status: 409, code: 'RESOURCE_CONFLICT' })
+          t.equal(message, expected)
+        }
+        t.equal(await stockOf(admin, tea.id), maximum)
+        t.equal(await stockOf(admin, cup.id), 10, 'and of the others none is taken')
+        const unchanged = (await own.get(`/orders/${pending.id}`)).data
+        t.same([unchanged.status, unchanged.items], ['pending', pending.items])
+        t.equal((await staff.get(`/orders/${paid.id}`)).data.status, 'paid')
+
+        await setStock(maximum - 2)
+        const both = await Promise.all([
+          own.patch(`/orders/${pending.id}`, { status: 'cancelled' }),
+          staff.patch(`/orders/${paid.id}`, { status: 'refunded' }),
+        ])
+        t.same(both.map(({ status }) => status).sort(), [200, 409], 'there is room for one of them')
+        t.ok((await stockOf(admin, tea.id)) <= maximum)
+        await setStock(0)
+        await own.patch(`/orders/${pending.id}`, { status: 'cancelled' })
+        await staff.patch(`/orders/${paid.id}`, { status: 'refunded' })
+        t.equal((await own.get(`/orders/${pending.id}`)).data.status, 'cancelled')
+        t.equal((await own.get(`/orders/${paid.id}`)).data.status, 'refunded')
+      },
+    )
+
     t.test(`v${version}: the address merges, and is whole or absent`, async (t) => {
       const tea = await activeProduct(admin)
       const { line2: _, region: __, ...required } = ADDRESS

@@ -39,7 +39,10 @@ const until = async (holds: () => boolean) => {
 }
 
 /** A small service: `held` and `quiet` answer when they are released, `quick` at once, `large` with 20 MB. */
-async function small(t: Test, options: Partial<ShutdownOptions> & OverloadOptions & DeadlineOptions) {
+async function small(
+  t: Test,
+  options: Partial<ShutdownOptions> & Omit<OverloadOptions, 'countRefused'> & DeadlineOptions,
+) {
   const addresses = createAddressing(versions, 1)
   const app = Fastify({ return503OnClosing: false, rewriteUrl: (request) => addresses.rewriteUrl(request) })
   const { opened, open } = latch()
@@ -61,7 +64,9 @@ async function small(t: Test, options: Partial<ShutdownOptions> & OverloadOption
   await app.register(database, { database: stand })
   await app.register(shutdown, { delay })
   // A busy machine makes it late as well, which is not what is tried with this.
-  await app.register(overload, { late: Number.POSITIVE_INFINITY, ...limits })
+  const window = { limit: 60, remaining: 59, reset: 1_800_000_000 }
+  const countRefused = () => ({ state: window, retryAfter: undefined })
+  await app.register(overload, { late: Number.POSITIVE_INFINITY, ...limits, countRefused })
   const held = async () => {
     await opened
     return { held: true }

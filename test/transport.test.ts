@@ -162,6 +162,9 @@ t.test('in production behind a proxy, what came by plain HTTP is refused', async
     })
     t.equal(reply.headers[HSTS], undefined)
     t.equal(reply.headers['cache-control'], 'no-store')
+    t.equal(reply.headers['api-version'], '1')
+    t.equal(reply.headers.vary, 'Accept, Authorization, X-API-Key')
+    t.ok(reply.headers['x-ratelimit-limit'])
   }
   t.equal((await by('http, https')).status, 200, 'the proxy’s own word stands last')
   t.equal(

@@ -11,6 +11,7 @@ import { readConfig } from '../../src/config.ts'
 import { type Owner, testDatabase, testFolder } from './database.ts'
 import { WITHOUT_LIMITS } from './limits.ts'
 
+export const APP_SECRET = 'test-secret-test-secret-test-secret-test'
 export const ADMIN_KEY = 'test-admin-key-test-admin-key-test-admin-key'
 
 // biome-ignore lint/suspicious/noExplicitAny: a reply's body is what the test is about to find out
@@ -122,7 +123,7 @@ export async function testApp(
     NODE_ENV: 'test',
     LOG_LEVEL: 'silent',
     ADMIN_API_KEY: ADMIN_KEY,
-    APP_SECRET: 'test-secret-test-secret-test-secret-test',
+    APP_SECRET,
     DATA_DIR: testFolder(t),
     ...WITHOUT_LIMITS,
     ...settings,

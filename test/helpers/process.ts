@@ -2,7 +2,7 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
-import { type Owner, testDatabaseUrl } from './database.ts'
+import { type Owner, testDatabaseUrl, testFolder } from './database.ts'
 import { WITHOUT_LIMITS } from './limits.ts'
 
 const root = fileURLToPath(new URL('../..', import.meta.url))
@@ -52,9 +52,9 @@ export function run(
 
 /** The settings of a server on a free port over a migrated database of its own, without limits. */
 export async function ownSettings(t: Owner): Promise<NodeJS.ProcessEnv> {
-  const { url, dataDir } = await testDatabaseUrl(t)
+  const { url, dataDir = testFolder(t) } = await testDatabaseUrl(t)
   const secret = { APP_SECRET: 'test-secret-test-secret-test-secret-test' }
-  const database = { ...(url && { DATABASE_URL: url }), ...(dataDir && { DATA_DIR: dataDir }) }
+  const database = { ...(url && { DATABASE_URL: url }), DATA_DIR: dataDir }
   return { PORT: '0', ...WITHOUT_LIMITS, ...secret, ...database }
 }
 
