@@ -95,7 +95,12 @@ function parseJson(text: string): unknown {
   }
 }
 
-const tooManyChunks = () => unreadable('The body is sent in too many small chunks')
+/** The rest of the body is not read, so the connection cannot be used again. */
+const tooManyChunks = () =>
+  apiError('INVALID_REQUEST', {
+    message: 'The body is sent in too many small chunks',
+    headers: { Connection: 'close' },
+  })
 
 const isAnonymous = ({ actor }: FastifyRequest) => actor === null || actor.credential === 'none'
 

@@ -3,8 +3,9 @@ import { randomBytes } from 'node:crypto'
 import { hash, verify } from '@node-rs/argon2'
 import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
-import limit, { type LimitFunction } from 'p-limit'
+import limit from 'p-limit'
 import { apiError } from './errors.ts'
+import { createKeyedQueue } from './keyed-queue.ts'
 
 /** 19 MiB, two passes, one lane: OWASP's first choice. The algorithm is the library's default, Argon2id. */
 const PARAMETERS = { memoryCost: 19_456, timeCost: 2, parallelism: 1 }
@@ -46,17 +47,10 @@ function nobody(): string {
   return `$argon2id$v=19$m=${memoryCost},t=${timeCost},p=${parallelism}$${salt}$${result}`
 }
 
-/** The work of one user, which is done one item at a time. */
-interface UserQueue {
-  run: LimitFunction
-  /** Items that wait or run. */
-  size: number
-}
-
 /** Hashing for one process: `atOnce` at a time, in the order in which they came, and one at a time for each user. */
 export function createPasswords({ atOnce, work = argon2 }: PasswordsOptions) {
   const turns = limit(atOnce)
-  const userQueues = new Map<string, UserQueue>()
+  const userQueues = createKeyedQueue()
   const absent = nobody()
 
   const turn = async <T>(isWanted: () => boolean, act: () => Promise<T>): Promise<T> => {
@@ -84,22 +78,14 @@ export function createPasswords({ atOnce, work = argon2 }: PasswordsOptions) {
 
       /** Waits for the user's earlier work, then for a place in the shared queue, of which a user never has two. */
       const userTurn = async <T>(act: () => Promise<T>): Promise<T> => {
-        const queue = userQueues.get(user) ?? { run: limit(1), size: 0 }
-        if (!isAdmitted && queue.size > MAX_WAITING_PER_USER) {
+        if (!isAdmitted && userQueues.getSize(user) > MAX_WAITING_PER_USER) {
           throw apiError('RATE_LIMIT_EXCEEDED', {
             message: 'Too many passwords of this user wait for their turn',
             retryAfter: 1,
           })
         }
         isAdmitted = true
-        queue.size += 1
-        userQueues.set(user, queue)
-        try {
-          return await queue.run(() => turn(isWanted, act))
-        } finally {
-          queue.size -= 1
-          if (queue.size === 0) userQueues.delete(user)
-        }
+        return userQueues.run(user, () => turn(isWanted, act))
       }
 
       return {

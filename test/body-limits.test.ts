@@ -1,10 +1,14 @@
 /** How large, how deep and how long a body and its texts may be, and that what is ordinary stays valid. */
+import { once } from 'node:events'
+import { connect, type Socket } from 'node:net'
 import t from 'tap'
 import { ADMIN_KEY, testApp } from './helpers/app.ts'
 import { raw } from './helpers/raw.ts'
 import { unique } from './helpers/speak.ts'
 
-const { admin, anybody, port, person, adminId } = await testApp(t, { ALLOW_SIGNUP: 'true' })
+const { app, admin, anybody, port, person, adminId } = await testApp(t, { ALLOW_SIGNUP: 'true' })
+/** Node.js reads a socket in pieces of this size. */
+const READ_BYTES = 65_536
 const ORDERS = '/api/v1/orders'
 const PRODUCTS = '/api/v1/products'
 
@@ -103,6 +107,24 @@ t.test('a body that is sent in too many small chunks is 400', async (t) => {
   const refused = await send(1)
   t.equal(refused?.status, 400)
   t.match(refused?.text, /"code":"INVALID_REQUEST"/)
+})
+
+t.test('the rest of a body in too many small chunks is not read', async (t) => {
+  const sockets: Socket[] = []
+  app.server.once('connection', (socket) => sockets.push(socket))
+  const body = Buffer.from('1\r\n \r\n'.repeat(170_000))
+  const client = connect(port, '127.0.0.1')
+    .on('error', () => undefined)
+    .resume()
+  t.teardown(() => client.destroy())
+  client.write(
+    `POST ${PRODUCTS} HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\n` +
+      `X-API-Key: ${ADMIN_KEY}\r\nTransfer-Encoding: chunked\r\n\r\n`,
+  )
+  client.write(body)
+  await once(client, 'close')
+  const [socket] = sockets
+  t.ok(socket && socket.bytesRead < 1.5 * READ_BYTES, `${socket?.bytesRead} of ${body.length} bytes`)
 })
 
 t.test('a body of depth 20 is read, one of depth 21 is 400', async (t) => {

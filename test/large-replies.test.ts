@@ -12,11 +12,17 @@ const LARGE = `repeat('😀"', 50000)`
 
 const database = await sharedDatabase(t)
 const statements: string[] = []
+/** Statements that run at this moment, and the most that ever ran at once. */
+const running = { now: 0, most: 0 }
 const counted: Database = {
   ...database,
   run: (text, params, options) => {
     statements.push(text)
-    return database.run(text, params, options)
+    running.now += 1
+    running.most = Math.max(running.most, running.now)
+    return database.run(text, params, options).finally(() => {
+      running.now -= 1
+    })
   },
 }
 const { person } = await testApp(t, {}, { database: counted })
@@ -65,6 +71,18 @@ t.test('a page by cursor holds fewer rows where they are large, and the walk mis
       'in the order of the list',
     )
   }
+})
+
+t.test('pages that may be large are read one at a time for each user', async (t) => {
+  await author.client.get('/api/v1/users/me/posts?limit=100')
+  running.most = 0
+  const get = () => author.client.get('/api/v1/users/me/posts?limit=100')
+  const replies = await Promise.all([get(), get(), get()])
+  t.same(
+    replies.map(({ status }) => status),
+    [200, 200, 200],
+  )
+  t.equal(running.most, 1)
 })
 
 t.test('a large reply is the same text that a small one would be', async (t) => {

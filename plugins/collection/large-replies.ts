@@ -1,6 +1,7 @@
 /** Serializes large lists in pieces, so that no reply holds the event loop for long. */
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import createLimit from 'p-limit'
+import { createKeyedQueue } from '../keyed-queue.ts'
 import type { Page } from '../representation/types.ts'
 
 /** Lists up to about this size are serialized in one step, by Fastify. A list of 8 MiB takes about 100 ms of CPU in all. */
@@ -9,6 +10,9 @@ export const MAX_BYTES_AT_ONCE = 524_288
 const MAX_PIECE_MS = 2
 /** A reply counts as one request more for each of these. 8 MiB take about 100 ms of CPU, so 64 KiB take about 1 ms. */
 export const BYTES_PER_COST = 65_536
+
+/** Pages that may be large are read and serialized one at a time for each user: one of 8 MiB takes 40 MiB of memory. */
+export const largePages = createKeyedQueue()
 
 /** One at a time, so that the pieces of several lists do not add up in one turn of the event loop. */
 const queue = createLimit(1)

@@ -37,7 +37,12 @@ export function readBytes(
     const needed = length + chunk.length
     chunks++
     if (needed > limit) return finish(tooLarge())
-    if (chunks > FREE_CHUNKS + needed / MIN_BYTES_PER_CHUNK) return finish(tooManyChunks())
+    if (chunks > FREE_CHUNKS + needed / MIN_BYTES_PER_CHUNK) {
+      // With its buffer full, the stream stops the socket: of 1 MiB in chunks of one byte Node.js parses 64 KiB, not all.
+      payload.pause()
+      payload.unshift(Buffer.alloc(payload.readableHighWaterMark))
+      return finish(tooManyChunks())
+    }
     if (needed > bytes.length) {
       const grown = Buffer.allocUnsafe(Math.min(limit, Math.max(needed, 2 * bytes.length)))
       bytes.copy(grown, 0, 0, length)

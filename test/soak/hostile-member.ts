@@ -160,7 +160,7 @@ export async function attackAsMember(t: Owner, options: HostileMemberOptions): P
   const ordinary = await createOrdinaryRequests(database, members)
   const port = Number(new URL(server.url).port)
   const load = (requests: readonly string[], rate: number, forSeconds: number) =>
-    runLoad({ port, requests, rate, seconds: forSeconds, connections: 20 })
+    runLoad({ port, requests, rate, seconds: forSeconds, connections: 20 }, false)
 
   // The first requests of a process are slow for reasons of their own.
   await load(ordinary, OTHERS_RATE, seconds / 2)

@@ -319,9 +319,9 @@ function printHostileMember({ quiet, attacks }: HostileMemberReport): void {
 async function hostile(): Promise<void> {
   console.log('requests of at most 1 MiB that are made to be expensive, for a minute, on PostgreSQL; ms')
   await onServer(async (t, settings) => printHostile(await hostileRequests(t, { settings, seconds: 60 })))
-  console.log('one member within the default limits, for a minute, beside ten other users; ms')
+  console.log('one member within the default limits, for a minute each, beside ten other users; ms')
   await onServer(async (t, settings) =>
-    printHostileMember(await attackAsMember(t, { settings, file: 'server.js', seconds: 12 })),
+    printHostileMember(await attackAsMember(t, { settings, file: 'server.js', seconds: 60 })),
   )
 }
 

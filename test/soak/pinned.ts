@@ -30,10 +30,13 @@ export function processorTime(pid: number | undefined, withEnded = false): numbe
   }
 }
 
-/** Runs a load in a process of its own. */
-export async function runLoad(options: LoadOptions): Promise<LoadReport> {
+/**
+ * Runs a load in a process of its own.
+ * @param isPinned false where the server is not pinned either, so that the load need not wait for one processor
+ */
+export async function runLoad(options: LoadOptions, isPinned = true): Promise<LoadReport> {
   const child = fork(new URL('load.ts', import.meta.url), { execArgv: ['--import=tsx'] })
-  pin(child.pid, PROCESSORS.load)
+  if (isPinned) pin(child.pid, PROCESSORS.load)
   const answer = once(child, 'message')
   const failure = once(child, 'exit').then(([code]) => Promise.reject(new Error(`the load ended: ${code}`)))
   failure.catch(() => undefined)

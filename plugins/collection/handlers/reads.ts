@@ -15,7 +15,7 @@ import { apiError } from '../../errors.ts'
 import type { Pagination } from '../../representation/types.ts'
 import { createCursors } from '../cursor.ts'
 import type { AnyCard } from '../define.ts'
-import { BYTES_PER_COST, MAX_BYTES_AT_ONCE, serializeInPieces } from '../large-replies.ts'
+import { BYTES_PER_COST, largePages, MAX_BYTES_AT_ONCE, serializeInPieces } from '../large-replies.ts'
 import { addressOf, linksOf } from '../links.ts'
 import { include, requireIncludes, selectOf, toTimestamp } from '../present.ts'
 import { createListReader, createSelectionReader, type ListQuery } from '../query.ts'
@@ -77,8 +77,14 @@ export function createReads(card: AnyCard, app: FastifyInstance, options: Collec
 
   const list = async (request: FastifyRequest, reply: FastifyReply) => {
     const actor = actorOf(request)
-    const { parent } = places.of(request, actor)
     const query = readList(queryOf(request), request.originalUrl)
+    const answer = () => listPage(request, reply, actor, query)
+    const isSmall = query.limit < select.chunkSizeOf(query.fields)
+    return isSmall ? answer() : largePages.run(actor.userId || request.ip, answer)
+  }
+
+  const listPage = async (request: FastifyRequest, reply: FastifyReply, actor: Actor, query: ListQuery) => {
+    const { parent } = places.of(request, actor)
     const binding = rememberedBinding(card, query, parent)
     const position = query.cursor === undefined ? undefined : cursors.read(query.cursor, binding)
     requireIncludes(card, query.include, actor)
