@@ -3,12 +3,12 @@ import { channel } from 'node:diagnostics_channel'
 import type { IncomingHttpHeaders } from 'node:http'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
+import { type MaybePromise, mapMaybe, settleHook } from '../lib/maybe-promise.ts'
 import { type Actor, ANYBODY } from './access.ts'
 import { createBearerReader } from './auth/bearer.ts'
 import { createKeyReader, type KeyOptions } from './auth/keys.ts'
 import { apiError } from './errors.ts'
 import { configOf } from './route-config.ts'
-import { end, type Soon, soon } from './soon.ts'
 import type { Provider } from './tokens/provider.ts'
 
 export interface CredentialOptions extends KeyOptions {
@@ -89,17 +89,17 @@ async function auth(app: FastifyInstance) {
     throw missing()
   }
 
-  const authenticate = (request: FastifyRequest): Soon<Actor> => {
+  const authenticate = (request: FastifyRequest): MaybePromise<Actor> => {
     const { authorization } = request.headers
     const key = keyOf(request.headers)
     if (authorization !== undefined && key !== undefined) {
       throw apiError('INVALID_REQUEST', { message: 'Send either Authorization or X-API-Key, not both' })
     }
-    if (key !== undefined) return soon(keys.read(key), (actor) => actor ?? refuse(request, badKey))
+    if (key !== undefined) return mapMaybe(keys.read(key), (actor) => actor ?? refuse(request, badKey))
     if (authorization === undefined || !/^bearer\b/i.test(authorization)) return refuseStranger(request)
     const token = bearerOf(authorization)
     if (token === undefined) return refuse(request, badToken)
-    return soon(tokens.read(token), (actor) => actor ?? refuse(request, badToken))
+    return mapMaybe(tokens.read(token), (actor) => actor ?? refuse(request, badToken))
   }
 
   const showsNone = ({ headers }: FastifyRequest): boolean =>
@@ -110,10 +110,10 @@ async function auth(app: FastifyInstance) {
     const { access } = configOf(request)
     if (access === undefined || access === 'public') return done()
     const caller = showsNone(request) && app.isOpen(access) ? ANYBODY : authenticate(request)
-    const known = soon(caller, (actor) => {
+    const known = mapMaybe(caller, (actor) => {
       request.actor = actor
     })
-    end(known, done)
+    settleHook(known, done)
   })
 
   // What changed here is in force here at once; on the other replicas when they look again.

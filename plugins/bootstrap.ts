@@ -1,8 +1,8 @@
 /** The first admin of an empty database, and, where nobody named one, a key to begin with. */
 import { randomBytes } from 'node:crypto'
+import { newId } from '../lib/ids.ts'
 import { searchText } from './collection/fold.ts'
 import type { Connection, Database } from './database/index.ts'
-import { newId } from './ids.ts'
 import { hashKey, makeKey, prefixOf } from './keys.ts'
 import { hashPassword } from './passwords.ts'
 

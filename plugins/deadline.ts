@@ -11,9 +11,6 @@ export interface DeadlineOptions {
   taking?: number | undefined
 }
 
-/** Whether somebody waits for the answer: it was not sent yet, and the client is there. */
-export const isAwaited = (reply: FastifyReply): boolean => !reply.sent && !reply.raw.destroyed
-
 const untaken = channel('resource-api:overload:untaken')
 
 declare module 'fastify' {

@@ -1,12 +1,9 @@
 /** Every failure, whatever raised it, into the one envelope. */
-import { channel } from 'node:diagnostics_channel'
-import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import type { IncomingMessage } from 'node:http'
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
 import { type FailureCode, failures, MAX_VIOLATIONS, type Violation } from '../schemas/error.ts'
 import { DatabaseUnavailable } from './database/errors.ts'
-import { securityHeaders } from './docs/headers.ts'
-import type { Representation } from './representation/types.ts'
-import { versionHeaders } from './version/addresses.ts'
 
 interface ApiErrorOptions {
   /** What the client is told; the catalogue's words when absent. */
@@ -92,10 +89,21 @@ const cutField = (violation: Violation): Violation =>
     ? violation
     : { ...violation, field: `${violation.field.slice(0, MAX_FIELD_LENGTH).toWellFormed()}...` }
 
-/** The text of a failure's reply. */
-export const envelope = (representation: Representation, error: ApiError, requestId: string) =>
+/** What an error reply says, before a version of the API puts it into its envelope. */
+export interface Failure {
+  code: string
+  message: string
+  request_id: string
+  violations: readonly Violation[]
+}
+
+/** Makes the JSON value of an error reply; each version of the API has its own. */
+export type ErrorEnvelope = (failure: Failure) => unknown
+
+/** Returns the text of an error reply. */
+export const writeError = (envelope: ErrorEnvelope, error: ApiError, requestId: string) =>
   JSON.stringify(
-    representation.error({
+    envelope({
       code: error.code,
       message: error.message,
       request_id: requestId,
@@ -105,7 +113,8 @@ export const envelope = (representation: Representation, error: ApiError, reques
 
 const OF_SUCCESS = ['ETag', 'Last-Modified', 'Location']
 
-function sendError(error: unknown, request: FastifyRequest, reply: FastifyReply) {
+/** Logs an error and sends its reply. */
+export function sendError(error: unknown, request: FastifyRequest, reply: FastifyReply) {
   // A client that hangs up in the middle of its body reads no answer, but has found no bug of ours either.
   const isHangUp = codeOf(error) === 'ECONNRESET' && !request.raw.complete
   const failure = isHangUp ? apiError('INVALID_REQUEST', { cause: error }) : toApiError(error)
@@ -120,33 +129,20 @@ function sendError(error: unknown, request: FastifyRequest, reply: FastifyReply)
     .headers(failure.headers)
     .header('Cache-Control', 'no-store')
     .type('application/json; charset=utf-8')
-    .send(envelope(request.server.addressing.of(request.raw).representation, failure, request.id))
+    .send(writeError(request.server.getErrorEnvelope(request.raw), failure, request.id))
 }
 
-const malformed = channel('resource-api:http:malformed')
-
-/**
- * For Fastify's `frameworkErrors`: what fails before a route is found, such as a path that cannot be decoded. No hook
- * runs then, so that what they put on every reply is put here. The rate limit is not: this request of Fastify's own
- * does not know which proxies are trusted, and so not whose address the window is.
- */
-export const frameworkErrors = (error: FastifyError, request: FastifyRequest, reply: FastifyReply) => {
-  const { server, headers, id, raw } = request
-  const forPages = server.hasDecorator('crossOrigin') ? server.crossOrigin(headers.origin) : {}
-  const ofVersion = versionHeaders(server.addressing.of(raw))
-  const vary = [ofVersion.Vary, forPages.Vary].filter(Boolean).join(', ')
-  reply.headers({
-    ...securityHeaders,
-    ...ofVersion,
-    ...forPages,
-    ...(vary && { Vary: vary }),
-    'X-Request-Id': id,
-  })
-  sendError(error, request, reply)
-  if (malformed.hasSubscribers) malformed.publish({ status: reply.statusCode })
+export interface ErrorsOptions {
+  /** Returns the envelope of the version that a request addresses. */
+  getErrorEnvelope: (request: IncomingMessage) => ErrorEnvelope
 }
 
-async function errors(app: FastifyInstance) {
+declare module 'fastify' {
+  interface FastifyInstance extends ErrorsOptions {}
+}
+
+async function errors(app: FastifyInstance, { getErrorEnvelope }: ErrorsOptions) {
+  app.decorate('getErrorEnvelope', getErrorEnvelope)
   app.setErrorHandler(sendError)
   app.setNotFoundHandler((request, reply) => sendError(apiError('RESOURCE_NOT_FOUND'), request, reply))
   app.addHook('onRequest', (request, reply, done) => {

@@ -1,19 +1,19 @@
 /** Rate limits: who may ask how often; what every reply tells of it. */
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
-import type { Writers } from './database/index.ts'
+import { type MaybePromise, mapMaybe, settleHook } from '../lib/maybe-promise.ts'
 import { type Concurrency, createConcurrency } from './limits/concurrency.ts'
 import { createMemory } from './limits/memory.ts'
 import { createLimits, type Rules, type WindowState } from './limits/rules.ts'
 import { createShared } from './limits/shared.ts'
 import { configOf } from './route-config.ts'
-import { end, type Soon, soon } from './soon.ts'
 
 export interface LimitsOptions extends Rules {
   redisUrl: string | undefined
   /** How many requests of one user a process works on at the same time. */
   userConcurrency: number
-  writers?: Writers | undefined
+  /** Called when this process begins to count for itself because Redis is unavailable, and when that ends. */
+  onStoreChange?: (state: 'shared' | 'own') => void
 }
 
 declare module 'fastify' {
@@ -37,12 +37,16 @@ const write = ({ limit }: FastifyRequest, reply: FastifyReply) => {
   reply.header('x-ratelimit-reset', limit.reset)
 }
 
-async function openStore(app: FastifyInstance, { redisUrl: url, now, writers }: LimitsOptions) {
+async function openStore(app: FastifyInstance, { redisUrl: url, now, onStoreChange }: LimitsOptions) {
   const own = createMemory({ now })
   if (url === undefined) return own
   const { openRedis } = await import('./limits/redis.ts')
-  const onChange = (state: 'shared' | 'own') => writers?.doubt(state === 'own')
-  const shared = await createShared({ open: () => openRedis(url), own, log: app.log, onChange })
+  const shared = await createShared({
+    open: () => openRedis(url),
+    own,
+    log: app.log,
+    onChange: onStoreChange,
+  })
   app.addHook('onClose', async () => shared.close())
   return shared
 }
@@ -79,19 +83,19 @@ const queryOf = (request: FastifyRequest) => request.query as Readonly<Record<st
 /** In a version's scope, after authentication. */
 export const limited = fp(
   async (app: FastifyInstance) => {
-    const count = (request: FastifyRequest): Soon<void> => {
+    const count = (request: FastifyRequest): MaybePromise<void> => {
       const { actor } = request
       if (actor?.credential === 'none') return app.limits.stranger(request)
       const { access, getCost } = configOf(request)
       if (actor) {
         const cost = getCost ? getCost(queryOf(request)) : 1
-        return soon(app.limits.user(request, actor, cost), () =>
+        return mapMaybe(app.limits.user(request, actor, cost), () =>
           app.concurrency.acquire(request, actor.userId, cost),
         )
       }
       if (access === 'public') app.limits.grant(request)
     }
-    app.addHook('onRequest', (request, _reply, done) => end(count(request), done))
+    app.addHook('onRequest', (request, _reply, done) => settleHook(count(request), done))
   },
   { name: 'limited', dependencies: ['limits', 'auth'] },
 )

@@ -1,19 +1,10 @@
 /** What is logged and how: JSON lines with a request id, pretty on a developer's terminal, never a credential. */
-import type { IncomingHttpHeaders } from 'node:http'
 import type { FastifyServerOptions } from 'fastify'
 import type { LevelWithSilent, LogFn, LoggerOptions } from 'pino'
-import { newId } from './ids.ts'
+import { getRequestId } from '../lib/request-id.ts'
 import { serializeError } from './logging/errors.ts'
 import { redact } from './logging/redact.ts'
 import { HouseLogController, serializeReply, serializeRequest } from './logging/requests.ts'
-
-const REQUEST_ID = /^[A-Za-z0-9_.-]{8,128}$/
-
-/** The client's own `X-Request-Id` where it is well formed, else a new one, which sorts by time. */
-export function genReqId(request: { headers: IncomingHttpHeaders }): string {
-  const own = request.headers['x-request-id']
-  return typeof own === 'string' && REQUEST_ID.test(own) ? own : newId()
-}
 
 /** The error that a line is about, be it given alone or as `err`. */
 function errorOf(first: unknown): Error | undefined {
@@ -70,7 +61,7 @@ export async function logging({ level, pretty, stream }: LoggingOptions): Promis
       ...(out && { stream: out }),
     },
     logController: new HouseLogController(),
-    genReqId,
+    genReqId: getRequestId,
     requestIdHeader: false,
   }
 }

@@ -3,12 +3,12 @@ import { channel } from 'node:diagnostics_channel'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
+import { type MaybePromise, mapMaybe } from '../lib/maybe-promise.ts'
 import { hasBody } from './content.ts'
 import { apiError } from './errors.ts'
 import type { RefusedCount } from './limits/rules.ts'
 import { refuse } from './overload/refusal.ts'
 import { createRoom, type Room, type RoomOptions } from './overload/room.ts'
-import { type Soon, soon } from './soon.ts'
 
 export interface OverloadOptions extends RoomOptions {
   /** Milliseconds by which the event loop may be late. */
@@ -16,7 +16,7 @@ export interface OverloadOptions extends RoomOptions {
   /** Milliseconds that a request may expect to wait; one that does not know better waits twice as long. */
   wait?: number
   /** Counts a request that is refused. */
-  countRefused: (request: IncomingMessage) => Soon<RefusedCount>
+  countRefused: (request: IncomingMessage) => MaybePromise<RefusedCount>
 }
 
 /** Why a request, or a connection, was refused. */
@@ -130,7 +130,7 @@ async function overload(app: FastifyInstance, options: OverloadOptions) {
       const forPages = app.crossOrigin(request.headers.origin)
       const answer = (count: RefusedCount) =>
         refuse({ request, response, address, forPages, isLast: app.draining, count })
-      void soon(countRefused(request), answer)
+      void mapMaybe(countRefused(request), answer)
     }
     const reason = why()
     if (reason !== undefined) return turnAway(reason)

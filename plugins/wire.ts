@@ -5,10 +5,10 @@ import type { Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
 import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
+import { getRequestId } from '../lib/request-id.ts'
 import type { FailureCode } from '../schemas/error.ts'
-import { securityHeaders } from './docs/headers.ts'
-import { apiError, envelope } from './errors.ts'
-import { genReqId } from './logging.ts'
+import { apiError, writeError } from './errors.ts'
+import { securityHeaders } from './security-headers.ts'
 import { VENDOR } from './version/accept.ts'
 import { type Addressing, versionHeaders } from './version/addresses.ts'
 
@@ -68,10 +68,10 @@ function write({ socket, code, addressing, request }: Refusal) {
   if (!socket.writable) return
   const failure = apiError(code)
   if (malformed.hasSubscribers) malformed.publish({ status: failure.status })
-  const requestId = genReqId(request ?? { headers: {} })
+  const requestId = getRequestId(request ?? { headers: {} })
   const address = request && addressing.of(request)
   const { representation, vendor } = address ?? { representation: addressing.fallback, vendor: false }
-  const body = envelope(representation, failure, requestId)
+  const body = writeError(representation.error, failure, requestId)
   const type = vendor ? `${VENDOR};version=${representation.version}` : 'application/json; charset=utf-8'
   socket.end(
     [

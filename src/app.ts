@@ -12,8 +12,9 @@ import { type Database, openDatabase } from '../plugins/database/index.ts'
 import database from '../plugins/database.ts'
 import deadline, { type DeadlineOptions } from '../plugins/deadline.ts'
 import docs, { document } from '../plugins/docs.ts'
-import errors, { frameworkErrors } from '../plugins/errors.ts'
+import errors from '../plugins/errors.ts'
 import { serializerOptions } from '../plugins/formats.ts'
+import { frameworkErrors } from '../plugins/framework-errors.ts'
 import head from '../plugins/head.ts'
 import health from '../plugins/health.ts'
 import idempotency from '../plugins/idempotency.ts'
@@ -157,7 +158,7 @@ export async function buildApp(config: Config, parts: Parts = {}): Promise<Fasti
   })
 
   await app.register(remoteAddress)
-  await app.register(errors)
+  await app.register(errors, { getErrorEnvelope: (request) => addresses.of(request).representation.error })
   await app.register(tracing, { tracer })
   await app.register(counting, {
     wanted: config.METRICS_PORT !== undefined || config.METRICS_TOKEN !== undefined,
@@ -197,9 +198,11 @@ export async function buildApp(config: Config, parts: Parts = {}): Promise<Fasti
   await app.register(limits, {
     ...limitsOf(config),
     attempts: { failures: config.LOGIN_FAILURES, secret: deriveKey(secret, 'rate limits') },
-    writers: opened.replicas?.writers,
+    getUserFlag: opened.replicas?.recentWriters.getFlag,
+    onStoreChange: (state) => opened.replicas?.recentWriters.pause(state === 'own'),
     now,
   })
+  opened.replicas?.recentWriters.shareBy(app.limits.setFlag)
   await app.register(credentials, {
     adminKey: config.ADMIN_API_KEY,
     adminEmail: config.ADMIN_EMAIL,

@@ -4,15 +4,15 @@ import { connect, type Socket } from 'node:net'
 import { setTimeout as wait } from 'node:timers/promises'
 import Fastify from 'fastify'
 import t from 'tap'
-import deadline, { isAwaited } from '../plugins/deadline.ts'
+import { isAwaited } from '../lib/is-awaited.ts'
+import deadline from '../plugins/deadline.ts'
 import errors from '../plugins/errors.ts'
+import { v1 } from '../plugins/representation/v1.ts'
 import untaken from '../plugins/untaken.ts'
-import { createAddressing, versions } from '../plugins/version.ts'
 
 t.test('an answer that takes too long is 503 with Retry-After; one in time is itself', async (t) => {
   const app = Fastify({ genReqId: () => 'the-request' })
-  app.decorate('addressing', createAddressing(versions, 1))
-  await app.register(errors)
+  await app.register(errors, { getErrorEnvelope: () => v1.error })
   await app.register(deadline, { milliseconds: 50 })
   const awaited: boolean[] = []
   app.get('/slow', async (_request, reply) => {
@@ -38,8 +38,7 @@ t.test('an answer that takes too long is 503 with Retry-After; one in time is it
 
 t.test('answers that nobody reads end their connection, also those behind others', async (t) => {
   const app = Fastify()
-  app.decorate('addressing', createAddressing(versions, 1))
-  await app.register(errors)
+  await app.register(errors, { getErrorEnvelope: () => v1.error })
   await app.register(deadline, { milliseconds: 50, taking: 1_500 })
   app.get('/large', async () => 'x'.repeat(10_000_000))
   app.post('/slow', async () => 'done')

@@ -1,7 +1,7 @@
 /** Ids: each another, each a UUID of version 7, in the order of the milliseconds they were made in. */
 import t from 'tap'
 import { validate, version } from 'uuid'
-import { newId } from '../plugins/ids.ts'
+import { newId } from '../lib/ids.ts'
 
 /** More than are drawn at once. */
 const MANY = 1_000

@@ -1,8 +1,9 @@
 /** What a log may hold: enough to find a request again, and never a credential, a value or SQL. */
 import { type FastifyInstance, fastify } from 'fastify'
 import { test } from 'tap'
+import { getRequestId } from '../lib/request-id.ts'
 import { redact } from '../plugins/logging/redact.ts'
-import { genReqId, logging } from '../plugins/logging.ts'
+import { logging } from '../plugins/logging.ts'
 
 /** An app with a few routes that misbehave, and the lines that it wrote. */
 async function loggedApp(): Promise<{ app: FastifyInstance; lines: string[] }> {
@@ -111,9 +112,9 @@ test('a line without credentials is left as it is', async (t) => {
 
 test("a client's request id is kept if it is well formed, else one is made", async (t) => {
   for (const id of ['12345678', 'a.B_c-d9', 'x'.repeat(128)]) {
-    t.equal(genReqId({ headers: { 'x-request-id': id } }), id)
+    t.equal(getRequestId({ headers: { 'x-request-id': id } }), id)
   }
   for (const id of ['1234567', 'x'.repeat(129), 'with space', 'ümlaut-1234', 'a,b,c,d,e', '']) {
-    t.match(genReqId({ headers: { 'x-request-id': id } }), /^[0-9a-f-]{36}$/, id)
+    t.match(getRequestId({ headers: { 'x-request-id': id } }), /^[0-9a-f-]{36}$/, id)
   }
 })

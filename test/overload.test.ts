@@ -58,7 +58,7 @@ async function small(
     close: async () => {},
   }
   app.decorate('addressing', addresses)
-  await app.register(errors)
+  await app.register(errors, { getErrorEnvelope: (request) => addresses.of(request).representation.error })
   await app.register(cors, { origins: ['https://shop.example'] })
   await app.register(deadline, { milliseconds, taking })
   await app.register(database, { database: stand })

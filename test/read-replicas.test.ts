@@ -4,7 +4,7 @@ import t, { type Test } from 'tap'
 import { v7 as uuid } from 'uuid'
 import { openDatabase } from '../plugins/database/index.ts'
 import { createPositions } from '../plugins/database/positions.ts'
-import { createWriters } from '../plugins/database/writers.ts'
+import { createRecentWriters } from '../plugins/database/writers.ts'
 import { hashKey, makeKey, prefixOf } from '../plugins/keys.ts'
 import { type Client, createClient, testApp } from './helpers/app.ts'
 import { type Owner, SERVER, testDatabaseUrl } from './helpers/database.ts'
@@ -474,26 +474,26 @@ t.test(
 )
 
 t.test('writers: beyond as many as can be remembered, everybody follows', async (t) => {
-  const writers = createWriters(300, 2)
-  t.ok(writers.follows('a'), 'as in the beginning')
+  const writers = createRecentWriters(300, 2)
+  t.ok(writers.mustReadPrimary('a'), 'as in the beginning')
   await wait(310)
-  t.notOk(writers.follows('a'))
-  for (const id of ['a', 'b']) writers.wrote(id)
-  t.ok(writers.follows('a'))
-  t.notOk(writers.follows('c'))
-  writers.wrote('c')
-  t.ok(writers.follows('a'))
-  t.ok(writers.follows('d'), 'since nobody knows who is forgotten')
+  t.notOk(writers.mustReadPrimary('a'))
+  for (const id of ['a', 'b']) writers.add(id)
+  t.ok(writers.mustReadPrimary('a'))
+  t.notOk(writers.mustReadPrimary('c'))
+  writers.add('c')
+  t.ok(writers.mustReadPrimary('a'))
+  t.ok(writers.mustReadPrimary('d'), 'since nobody knows who is forgotten')
   await wait(310)
-  t.notOk(writers.follows('a'))
-  writers.doubt(true)
+  t.notOk(writers.mustReadPrimary('a'))
+  writers.pause(true)
   await wait(310)
-  t.ok(writers.follows('a'))
-  writers.doubt(false)
-  t.ok(writers.follows('a'))
+  t.ok(writers.mustReadPrimary('a'))
+  writers.pause(false)
+  t.ok(writers.mustReadPrimary('a'))
   await wait(310)
-  t.notOk(writers.follows('a'))
-  t.notOk(createWriters(0).follows('a'), 'without a time, nobody follows')
+  t.notOk(writers.mustReadPrimary('a'))
+  t.notOk(createRecentWriters(0).mustReadPrimary('a'), 'without a time, nobody follows')
 })
 
 t.test('positions: how old is who has replayed so much', async (t) => {

@@ -3,7 +3,7 @@ import t from 'tap'
 import { v7 as uuid } from 'uuid'
 import access, { type AccessWord, verbs } from '../plugins/access.ts'
 import errors from '../plugins/errors.ts'
-import { createAddressing, versions } from '../plugins/version.ts'
+import { v1 } from '../plugins/representation/v1.ts'
 import { cards, credentialCards } from '../src/app.ts'
 import { type Json, testApp } from './helpers/app.ts'
 
@@ -178,8 +178,7 @@ t.test('every operation that is known is answered', async (t) => {
 /** An app with that one route, and what its start says. */
 async function start(route: Partial<RouteOptions>): Promise<unknown> {
   const bare = Fastify()
-  bare.decorate('addressing', createAddressing(versions, 1))
-  await bare.register(errors)
+  await bare.register(errors, { getErrorEnvelope: () => v1.error })
   await bare.register(access, { hideForbidden: false, allowSignup: false })
   bare.route({ method: 'GET', url: '/bare', handler: async () => 'open', ...route })
   return bare.ready().then(

@@ -2,9 +2,9 @@
 import type { FastifyBaseLogger } from 'fastify'
 import { decodeJwt } from 'jose/jwt/decode'
 import { LRUCache } from 'lru-cache'
+import type { MaybePromise } from '../../lib/maybe-promise.ts'
 import { type Actor, isRole } from '../access.ts'
 import type { Database } from '../database/index.ts'
-import type { Soon } from '../soon.ts'
 import type { AccessTokens, Claims } from '../tokens/access-token.ts'
 import type { Identity, Provider } from '../tokens/provider.ts'
 import { remembered } from './cache.ts'
@@ -91,7 +91,7 @@ export function createBearerReader({ database, tokens, provider, log }: BearerOp
 
   const external = provider && createProviderReader(database, provider, log)
 
-  const read = (token: string): Soon<Actor | undefined> => {
+  const read = (token: string): MaybePromise<Actor | undefined> => {
     if (token.length > LONGEST) return undefined
     const claims = verify(token)
     if (claims) return findSession.get(claims.sessionId)

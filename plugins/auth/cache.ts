@@ -1,6 +1,6 @@
 /** Remembers what a credential was good for, for as short a time as a revocation may take to be in force. */
 import { LRUCache } from 'lru-cache'
-import type { Soon } from '../soon.ts'
+import type { MaybePromise } from '../../lib/maybe-promise.ts'
 
 /** Milliseconds; the contract allows five seconds on every replica, and a look-up takes some of them. */
 const LIFE = 4_000
@@ -10,18 +10,18 @@ const RESOLUTION = 100
 
 /** A look-up whose answers are kept for a while, `undefined` too: a bad credential costs one query, not one each. */
 export function remembered<V>(look: (key: string) => Promise<V | undefined>) {
-  const cache = new LRUCache<string, { answer: Soon<V | undefined> }>({
+  const cache = new LRUCache<string, { answer: MaybePromise<V | undefined> }>({
     max: MOST,
     ttl: LIFE,
     ttlResolution: RESOLUTION,
   })
 
   return {
-    get(key: string): Soon<V | undefined> {
+    get(key: string): MaybePromise<V | undefined> {
       const known = cache.get(key)
       if (known) return known.answer
       const found = look(key)
-      const entry: { answer: Soon<V | undefined> } = { answer: found }
+      const entry: { answer: MaybePromise<V | undefined> } = { answer: found }
       cache.set(key, entry)
       found.then(
         (answer) => {

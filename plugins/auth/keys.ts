@@ -1,9 +1,9 @@
 /** API keys to who calls with them. */
 import { timingSafeEqual } from 'node:crypto'
+import { type MaybePromise, mapMaybe } from '../../lib/maybe-promise.ts'
 import { type Actor, isRole } from '../access.ts'
 import type { Database } from '../database/index.ts'
 import { hashKey, isKey } from '../keys.ts'
-import { type Soon, soon } from '../soon.ts'
 import { remembered } from './cache.ts'
 
 export interface KeyOptions {
@@ -73,8 +73,8 @@ export function createKeyReader(database: Database, { adminKey, adminEmail }: Ke
   const actorOf = (found: Found | undefined): Actor | undefined =>
     found && Date.now() < found.expires ? found.actor : undefined
 
-  const read = (key: string): Soon<Actor | undefined> =>
-    soon(key.length > LONGEST ? look(key) : known.get(key), actorOf)
+  const read = (key: string): MaybePromise<Actor | undefined> =>
+    mapMaybe(key.length > LONGEST ? look(key) : known.get(key), actorOf)
 
   /** Returns the actor of a key that is cached, without a query. */
   const peek = (key: string): Actor | undefined => actorOf(known.peek(key))

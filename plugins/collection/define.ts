@@ -4,7 +4,6 @@ import type { SQL } from 'drizzle-orm'
 import type { PgColumn, PgTable } from 'drizzle-orm/pg-core'
 import type { Violation } from '../../schemas/error.ts'
 import type { Access, Actor, Verb } from '../access.ts'
-import type { Passwords } from '../passwords.ts'
 import type { Mode } from './bodies.ts'
 import type { Store } from './store.ts'
 
@@ -55,9 +54,13 @@ export interface Change<B> {
   changed: ReadonlySet<string>
 }
 
-/** What the app lends to slow work, for as long as somebody waits for the answer. */
+/** What the app lends to slow work while the client waits for the reply. */
 export interface Tools {
-  passwords: Passwords
+  passwords: {
+    hash(password: string): Promise<string>
+    /** Returns false also if there is no hash, after the same time. */
+    verify(hash: string | null, password: string): Promise<boolean>
+  }
   /** Has a password of an account verified, unless too many were wrong (429); those that are not right count. */
   attempt(account: string, verify: () => Promise<boolean>): Promise<boolean>
 }

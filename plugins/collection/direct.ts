@@ -1,7 +1,8 @@
 /** Changes that ask nothing of the row but what SQL can ask of it: one statement finds, checks and writes it. */
+
+import type { MaybePromise } from '../../lib/maybe-promise.ts'
 import { type Actor, ruleFor } from '../access.ts'
 import type { Connection } from '../database/types.ts'
-import type { Soon } from '../soon.ts'
 import type { AnyCard, Row } from './define.ts'
 import { selectOf } from './present.ts'
 import type { Stores } from './store.ts'
@@ -34,7 +35,7 @@ export function createDirect(card: AnyCard, { updateUnseen }: Stores) {
     connection: Connection,
     { id, actor, parent }: { id: string; actor: Actor; parent: string | undefined },
     members: Readonly<Record<string, unknown>>,
-  ): Soon<Row | undefined> => {
+  ): MaybePromise<Row | undefined> => {
     const names = Object.keys(members)
     const rule = ruleFor(card.access, 'update', actor)
     const suits = isPlain && rule !== false && names.length > 0 && names.every((name) => settable.has(name))

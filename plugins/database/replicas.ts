@@ -13,7 +13,7 @@ import { createPositions } from './positions.ts'
 import { createReplica, IDENTITY, type Standing } from './replica.ts'
 import { Session } from './session.ts'
 import type { Connection, Database } from './types.ts'
-import { createWriters, type Writers } from './writers.ts'
+import { createRecentWriters, type RecentWriters } from './writers.ts'
 
 /** How a replica is. */
 export interface State {
@@ -41,7 +41,7 @@ export interface Replicas {
    * answer is asked of the primary, and so is what comes after.
    */
   readsOf(userId: string): Connection | undefined
-  readonly writers: Writers
+  readonly recentWriters: RecentWriters
   readonly counts: Readonly<Counts>
   /** In the order of their addresses. */
   states(): readonly State[]
@@ -74,7 +74,7 @@ export function withReplicas(database: Database, options: ReplicasOptions): Data
   const { primary, lag, size, lifetime } = options
   const bound = Math.max(lag, LEAST)
   const positions = createPositions(bound)
-  const writers = createWriters(lag)
+  const recentWriters = createRecentWriters(lag)
   const counts: Counts = { replica: 0, afterWrite: 0, noReplica: 0, failed: 0 }
   const said = new Map<string, [Standing, string]>()
   const listeners: Parameters<Replicas['onChange']>[0][] = []
@@ -129,7 +129,7 @@ export function withReplicas(database: Database, options: ReplicasOptions): Data
   }
 
   const readsOf = (userId: string): Connection | undefined => {
-    if (writers.follows(userId)) {
+    if (recentWriters.mustReadPrimary(userId)) {
       counts.afterWrite += 1
       return undefined
     }
@@ -160,7 +160,7 @@ export function withReplicas(database: Database, options: ReplicasOptions): Data
     ...database,
     replicas: {
       readsOf,
-      writers,
+      recentWriters,
       counts,
       states: () =>
         all.map((each) => ({

@@ -1,48 +1,80 @@
-/** Who has written of late: the reads of these follow to the primary, where what they wrote is to be seen. */
+/** Read-your-writes: the reads of users who wrote recently go to the primary until the replicas have caught up. */
 
-export interface Writers {
-  /** Milliseconds for which a writer's reads follow. */
-  readonly life: number
-  /** Told after each write, whatever came of it; `left` is what is left of the time, where another process was told. */
-  wrote(userId: string, left?: number): void
-  /** While nobody can say who writes elsewhere, everybody's reads follow; and for as long again as a writer's. */
-  doubt(isInDoubt: boolean): void
-  follows(userId: string): boolean
+/** A flag in a store that all processes share. */
+export interface SharedFlag {
+  key: string
+  /** Called where the flag is set, with the milliseconds for which it stays set. */
+  onSet(left: number): void
 }
 
-/** More users than write within the usual few seconds; beyond, who is forgotten makes everybody follow. */
-const MOST = 100_000
+type SetFlag = (key: string, lifetime: number) => Promise<void>
 
-/** Begins in doubt: another process, or the one before this, may have taken writes a moment ago. */
-export function createWriters(life: number, most = MOST): Writers {
-  const until = new Map<string, number>()
-  let everybody = performance.now() + life
+export interface RecentWriters {
+  /** Records a write in this process. */
+  add(userId: string, left?: number): void
+  /** Records a write in this process and, through the shared store, in the others. */
+  publish(userId: string): Promise<void>
+  /** Returns the flag that tells of writes in other processes; undefined if replicas are never read. */
+  getFlag(userId: string): SharedFlag | undefined
+  /** Sets how other processes are told. */
+  shareBy(setFlag: SetFlag): void
+  /**
+   * Sends all reads to the primary while the shared store is unavailable, and for the lifetime of a write after that:
+   * writes in other processes are unknown.
+   */
+  pause(isPaused: boolean): void
+  mustReadPrimary(userId: string): boolean
+}
 
-  /** The first were told first; the times of all are about equally long. */
-  const forget = (time: number) => {
-    for (const [userId, end] of until) {
-      if (end > time && until.size <= most) return
-      until.delete(userId)
-      everybody = Math.max(everybody, end)
+/** More than the users who write within a few seconds. Beyond, all reads go to the primary for a while. */
+const MAX_WRITERS = 100_000
+
+const toKey = (userId: string) => `{user:${userId}}:wrote`
+
+/**
+ * @param lifetime how long the reads of a writer go to the primary, in milliseconds; 0: never. All reads do at first,
+ * because another process, or this one before it was restarted, may just have written.
+ */
+export function createRecentWriters(lifetime: number, maxWriters = MAX_WRITERS): RecentWriters {
+  const expiries = new Map<string, number>()
+  let allUntil = performance.now() + lifetime
+  let setFlag: SetFlag | undefined
+
+  /** The map is in the order of the writes, and so nearly in the order of expiry. */
+  const removeExpired = (now: number) => {
+    for (const [userId, expiry] of expiries) {
+      if (expiry > now && expiries.size <= maxWriters) return
+      expiries.delete(userId)
+      allUntil = Math.max(allUntil, expiry)
     }
   }
 
+  const add = (userId: string, left = lifetime) => {
+    const now = performance.now()
+    const expiry = now + left
+    if ((expiries.get(userId) ?? 0) >= expiry) return
+    expiries.delete(userId)
+    expiries.set(userId, expiry)
+    removeExpired(now)
+  }
+
   return {
-    life,
-    wrote(userId, left = life) {
-      const time = performance.now()
-      const end = time + left
-      if ((until.get(userId) ?? 0) >= end) return
-      until.delete(userId)
-      until.set(userId, end)
-      forget(time)
+    add,
+    async publish(userId) {
+      add(userId)
+      if (lifetime > 0) await setFlag?.(toKey(userId), lifetime)
     },
-    doubt(isInDoubt) {
-      if (life > 0) everybody = isInDoubt ? Number.POSITIVE_INFINITY : performance.now() + life
+    getFlag: (userId) =>
+      lifetime > 0 ? { key: toKey(userId), onSet: (left) => add(userId, left) } : undefined,
+    shareBy(set) {
+      setFlag = set
     },
-    follows(userId) {
-      const time = performance.now()
-      return everybody > time || (until.get(userId) ?? 0) > time
+    pause(isPaused) {
+      if (lifetime > 0) allUntil = isPaused ? Number.POSITIVE_INFINITY : performance.now() + lifetime
+    },
+    mustReadPrimary(userId) {
+      const now = performance.now()
+      return allUntil > now || (expiries.get(userId) ?? 0) > now
     },
   }
 }

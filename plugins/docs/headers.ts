@@ -1,4 +1,5 @@
-/** Every header that a reply may carry, told once: operations name them, the documents refer to them. */
+/** Every header that a reply may carry, described once: operations name them, the documents refer to them. */
+import { securityHeaders } from '../security-headers.ts'
 
 export interface Header {
   description: string
@@ -28,18 +29,6 @@ const constant = (description: string, value: string): Header => ({
   example: value,
   required: true,
 })
-
-/**
- * What every reply of the API carries, whatever else: a browser that is led to one shows nothing of it, loads nothing
- * for it, tells nobody of it, and hands it to no page of another origin that was not let in by CORS.
- */
-export const securityHeaders = {
-  'Content-Security-Policy': "default-src 'none'; frame-ancestors 'none'",
-  'Cross-Origin-Resource-Policy': 'same-origin',
-  'Referrer-Policy': 'no-referrer',
-  'X-Content-Type-Options': 'nosniff',
-  'X-Frame-Options': 'DENY',
-} as const
 
 export const headers = {
   'X-Request-Id': text(

@@ -4,7 +4,8 @@ import { UnversionedError } from '../../schemas/envelope.ts'
 import { type FailureCode, failures, type Violation } from '../../schemas/error.ts'
 import { exampleId } from '../../schemas/types.ts'
 import type { Representation } from '../representation/types.ts'
-import { type HeaderName, securityHeaders } from './headers.ts'
+import { securityHeaders } from '../security-headers.ts'
+import type { HeaderName } from './headers.ts'
 
 /** What every reply carries: the keys of the constant ones stand in `headers.ts`. */
 const everywhere = [

@@ -1,7 +1,8 @@
 /** The windows of one user, whatever the credential, and of one key beside them. */
+
+import { type MaybePromise, mapMaybe } from '../../lib/maybe-promise.ts'
 import type { Actor } from '../access.ts'
-import { type Soon, soon } from '../soon.ts'
-import type { Count, Mark, Store, Window } from './types.ts'
+import type { Count, Flag, Store, Window } from './types.ts'
 
 export interface UserLimits {
   limit: number
@@ -13,17 +14,11 @@ export interface UserLimits {
 /** Whose windows: a caller, or the user of a session that is not yet refreshed. */
 export type Caller = Pick<Actor, 'userId' | 'key'>
 
-/** What is to be known of users' writes to all processes, where some of them read from replicas. */
-export interface Writes {
-  /** Milliseconds for which a write is to be known. */
-  life: number
-  /** That a user wrote, here or elsewhere, and so many milliseconds of it are left. */
-  wrote(userId: string, left: number): void
-}
-
-export function createByUser(store: Store, { limit, life, burst }: UserLimits, writes?: Writes) {
-  const markOf = (userId: string) => `{user:${userId}}:wrote`
-
+export function createByUser(
+  store: Store,
+  { limit, life, burst }: UserLimits,
+  getFlag?: (userId: string) => Flag | undefined,
+) {
   const windowsOf = ({ userId, key }: Caller): Window[] => {
     const owner = `{user:${userId}}`
     const own = key?.rateLimit ?? undefined
@@ -33,17 +28,13 @@ export function createByUser(store: Store, { limit, life, burst }: UserLimits, w
       ...(key && own !== undefined ? [{ key: `${owner}:${key.id}:key`, limit: own, life }] : []),
     ]
   }
-  const markFor = ({ userId }: Caller): Mark | undefined =>
-    writes && writes.life > 0
-      ? { key: markOf(userId), seen: (left) => writes.wrote(userId, left) }
-      : undefined
 
   /** Who calls is remembered with the credential, and what is asked of the store for them with who calls. */
-  const asked = new WeakMap<Caller, { windows: Window[]; mark: Mark | undefined }>()
+  const asked = new WeakMap<Caller, { windows: Window[]; flag: Flag | undefined }>()
   const askedFor = (caller: Caller) => {
     const known = asked.get(caller)
     if (known) return known
-    const made = { windows: windowsOf(caller), mark: markFor(caller) }
+    const made = { windows: windowsOf(caller), flag: getFlag?.(caller.userId) }
     asked.set(caller, made)
     return made
   }
@@ -62,9 +53,9 @@ export function createByUser(store: Store, { limit, life, burst }: UserLimits, w
      * Counts a request in all windows of the user.
      * @returns the full window that lasts longest, or the one with the least remaining
      */
-    take(caller: Caller, cost: number): Soon<Count> {
-      const { windows, mark } = askedFor(caller)
-      return soon(store.add(cost, windows, mark), worst)
+    take(caller: Caller, cost: number): MaybePromise<Count> {
+      const { windows, flag } = askedFor(caller)
+      return mapMaybe(store.add(cost, windows, flag), worst)
     },
     /**
      * Adds to what a request of the user counts as, in each window by itself: one that is full keeps its count, and
@@ -75,10 +66,6 @@ export function createByUser(store: Store, { limit, life, burst }: UserLimits, w
         askedFor(caller).windows.map(async (window) => (await store.add(cost, [window]))[0]),
       )
       return worst(counts.flatMap((count) => (count ? [count] : [])))
-    },
-    /** Tells the other processes that this user has written. */
-    async wrote(userId: string): Promise<void> {
-      if (writes && writes.life > 0) await store.mark?.(markOf(userId), writes.life)
     },
   }
 }

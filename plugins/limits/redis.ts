@@ -1,6 +1,6 @@
 /** Counts in Redis, which all replicas share. */
 import { Redis } from 'ioredis'
-import { type Amount, type Count, countOf, type Mark, type Store, type Window } from './types.ts'
+import { type Amount, type Count, countOf, type Flag, type Store, type Window } from './types.ts'
 import { within } from './within.ts'
 
 const PREFIX = 'resource-api:limits:'
@@ -10,7 +10,7 @@ const OPENING = 1_000
 /**
  * All the windows of a request in one round trip, in all or in none, on the clock of Redis. What else stands under such
  * a key, or has no end, counts as nothing, and is written over.
- * ARGV: the amount, then for each key its limit and its life. One key more is a mark, of which is told how long it lasts.
+ * ARGV: the amount, then for each key its limit and its life. One key more is a flag, for which the reply has how long it lasts.
  */
 const SCRIPT = `
 local amount = tonumber(ARGV[1])
@@ -57,14 +57,14 @@ export interface Remote extends Required<Store> {
   close(): void
 }
 
-function read(reply: unknown, windows: readonly Window[], mark: Mark | undefined) {
+function read(reply: unknown, windows: readonly Window[], flag: Flag | undefined) {
   const numbers = Array.isArray(reply) ? reply.map(Number) : []
   const [refused, ...rest] = numbers
-  if (rest.length !== 2 * windows.length + (mark ? 1 : 0) || numbers.some(Number.isNaN)) {
+  if (rest.length !== 2 * windows.length + (flag ? 1 : 0) || numbers.some(Number.isNaN)) {
     throw new Error('Redis answered something else than counts')
   }
   const left = rest[2 * windows.length] ?? 0
-  if (left > 0) mark?.seen(left)
+  if (left > 0) flag?.onSet(left)
   return windows.map((window, i) => countOf(window, rest[2 * i] ?? 0, rest[2 * i + 1] ?? 0, refused === 1))
 }
 
@@ -79,17 +79,17 @@ export async function openRedis(url: string): Promise<Remote> {
   const open = async (): Promise<Remote> => {
     await client.connect()
     const script = String(await client.script('LOAD', SCRIPT))
-    const add = async (amount: Amount, windows: readonly Window[], mark?: Mark) => {
+    const add = async (amount: Amount, windows: readonly Window[], flag?: Flag) => {
       const keys = windows.map(({ key }) => PREFIX + key)
-      if (mark) keys.push(PREFIX + mark.key)
+      if (flag) keys.push(PREFIX + flag.key)
       const bounds = windows.flatMap(({ limit, life }) => [limit, life])
-      return read(await client.evalsha(script, keys.length, ...keys, amount, ...bounds), windows, mark)
+      return read(await client.evalsha(script, keys.length, ...keys, amount, ...bounds), windows, flag)
     }
     // Writes as well: a replica, or a server whose memory is full, would take all else.
     await add(1, [PROBE])
     return {
       add,
-      mark: async (key, life) => void (await client.set(PREFIX + key, 1, 'PX', life)),
+      setFlag: async (key, life) => void (await client.set(PREFIX + key, 1, 'PX', life)),
       onEnd: (listener) => void client.once('end', () => listener(ended.error)),
       close: () => client.disconnect(),
     }

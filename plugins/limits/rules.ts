@@ -1,12 +1,12 @@
 /** What of a request is counted, when it is too much, and what its reply is then told. */
 import type { FastifyInstance, FastifyRequest } from 'fastify'
+import { type MaybePromise, mapMaybe } from '../../lib/maybe-promise.ts'
 import { apiError } from '../errors.ts'
-import { type Soon, soon } from '../soon.ts'
 import { type AttemptLimits, createAttempts, QUARTER_HOUR } from './attempts.ts'
 import { addressOf, addressWindow, createByAddress } from './by-address.ts'
-import { type Caller, createByUser, type UserLimits, type Writes } from './by-user.ts'
+import { type Caller, createByUser, type UserLimits } from './by-user.ts'
 import { refusedChannel } from './channels.ts'
-import { type Count, nameOf, type Store } from './types.ts'
+import { type Count, type Flag, nameOf, type Store } from './types.ts'
 
 export interface Rules {
   users: UserLimits
@@ -15,8 +15,8 @@ export interface Rules {
   anonymous: number
   tokens: number
   authFailures: number
-  /** Where replicas are read from: who must not be. */
-  writers?: Writes | undefined
+  /** Returns a flag of a user that is read together with the user's windows. */
+  getUserFlag?: ((userId: string) => Flag | undefined) | undefined
   /** Milliseconds since the epoch. */
   now: () => number
 }
@@ -43,9 +43,9 @@ const MAX_PASSWORD_CHANGES = 10
 
 const seconds = (milliseconds: number) => Math.ceil(milliseconds / 1000)
 
-/** Each of these is asked as soon as it is known who calls, or that nobody does. They throw the 429. */
+/** Each of these is asked as mapMaybe as it is known who calls, or that nobody does. They throw the 429. */
 export async function createLimits(app: FastifyInstance, store: Store, rules: Rules) {
-  const byUser = createByUser(store, rules.users, rules.writers)
+  const byUser = createByUser(store, rules.users, rules.getUserFlag)
   const attempts = createAttempts(store, rules.attempts)
   const byAddress = await createByAddress(app, store)
   const strangers = byAddress(ANONYMOUS, rules.anonymous)
@@ -74,8 +74,8 @@ export async function createLimits(app: FastifyInstance, store: Store, rules: Ru
   }
 
   /** Counts a request with a valid credential. */
-  const user = (request: FastifyRequest, caller: Caller, cost = 1): Soon<void> =>
-    soon(byUser.take(caller, cost), (count) => admit(request, count))
+  const user = (request: FastifyRequest, caller: Caller, cost = 1): MaybePromise<void> =>
+    mapMaybe(byUser.take(caller, cost), (count) => admit(request, count))
 
   /** Adds to what a request counts as, once it is known how expensive it was. It is not refused any more. */
   const addCost = async (request: FastifyRequest, caller: Caller, cost: number): Promise<void> =>
@@ -159,11 +159,14 @@ export async function createLimits(app: FastifyInstance, store: Store, rules: Ru
     return found
   }
 
+  /** Sets a flag for the other processes, in milliseconds; does nothing where there are none. */
+  const setFlag = async (key: string, lifetime: number): Promise<void> => store.setFlag?.(key, lifetime)
+
   /** A reply that nobody has counted, and that is in no window. */
   const settle = async (request: FastifyRequest) => tell(request, await strangers(request, 0))
 
-  const takeAddress = (ip: string): Soon<Count> =>
-    soon(store.add(1, [addressWindow(ip, ANONYMOUS, rules.anonymous)]), ([count]) => {
+  const takeAddress = (ip: string): MaybePromise<Count> =>
+    mapMaybe(store.add(1, [addressWindow(ip, ANONYMOUS, rules.anonymous)]), ([count]) => {
       if (!count) throw new Error('The store counted nothing')
       return count
     })
@@ -172,19 +175,17 @@ export async function createLimits(app: FastifyInstance, store: Store, rules: Ru
    * Counts a request that overload refuses, of which Fastify does not know: for its user if the credential is cached,
    * else for its address.
    */
-  const countRefused = (caller: Caller | undefined, ip: string): Soon<RefusedCount> =>
-    soon(caller ? byUser.take(caller, 1) : takeAddress(ip), (count) => ({
+  const countRefused = (caller: Caller | undefined, ip: string): MaybePromise<RefusedCount> =>
+    mapMaybe(caller ? byUser.take(caller, 1) : takeAddress(ip), (count) => ({
       state: toWindowState(count),
       retryAfter: count.isExceeded ? Math.max(1, seconds(count.left)) : undefined,
     }))
-
-  const { wrote } = byUser
 
   return {
     user,
     addCost,
     countRefused,
-    wrote,
+    setFlag,
     stranger,
     failure,
     confirm,

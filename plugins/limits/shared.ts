@@ -15,7 +15,7 @@ export interface SharedOptions {
   /** Counts meanwhile. */
   own: Store
   log: Pick<FastifyBaseLogger, 'warn' | 'info'>
-  /** Told when this process begins to count for itself, and when it ceases to: meanwhile it saw no mark. */
+  /** Told when this process begins to count for itself, and when it ceases to: meanwhile it saw no flag. */
   onChange?: ((state: 'shared' | 'own') => void) | undefined
 }
 
@@ -71,20 +71,20 @@ export async function createShared({ open, own, log, onChange }: SharedOptions) 
     }
   }
 
-  const mark = async (key: string, life: number) => {
+  const setFlag = async (key: string, life: number) => {
     const asked = remote
     if (!asked) return
     try {
-      await within(PATIENCE, asked.mark(key, life))
+      await within(PATIENCE, asked.setFlag(key, life))
     } catch (error) {
       lose(asked, error)
     }
   }
 
-  const add: Store['add'] = (amount, windows, mark) => {
+  const add: Store['add'] = (amount, windows, flag) => {
     const asked = remote
     if (!asked) return own.add(amount, windows)
-    return within(PATIENCE, asked.add(amount, windows, mark)).catch((error) => {
+    return within(PATIENCE, asked.add(amount, windows, flag)).catch((error) => {
       lose(asked, error)
       return own.add(amount, windows)
     })
@@ -93,7 +93,7 @@ export async function createShared({ open, own, log, onChange }: SharedOptions) 
   await connect((error) => say('own', reasonOf(error)))
   return {
     add,
-    mark,
+    setFlag,
     close() {
       isClosed = true
       clearTimeout(timer)

@@ -1,5 +1,5 @@
 /** What is counted, and where. */
-import type { Soon } from '../soon.ts'
+import type { MaybePromise } from '../../lib/maybe-promise.ts'
 
 /** So many in a while, under a key. It begins with the first, and ends all at once. */
 export interface Window {
@@ -30,19 +30,19 @@ export interface Count {
  */
 export type Amount = number
 
-/** That something happened, for a while; it is looked for beside the counts, in the same round trip. */
-export interface Mark {
+/** A key that another feature sets for a while. It is read together with the counts and so costs no round trip. */
+export interface Flag {
   /** As a window's. */
   key: string
-  /** Told how many milliseconds are left of it, where there is one and the store is common to all. */
-  seen(left: number): void
+  /** Called with the milliseconds for which it stays set, if it is set and the store is shared by all processes. */
+  onSet(left: number): void
 }
 
 export interface Store {
   /** In all the windows or, where one of them is full, in none: what is refused does not count. */
-  add(amount: Amount, windows: readonly Window[], mark?: Mark): Soon<readonly Count[]>
-  /** Makes a mark for so many milliseconds, for the other processes; absent where there are none to see it. */
-  mark?(key: string, life: number): Promise<void>
+  add(amount: Amount, windows: readonly Window[], flag?: Flag): MaybePromise<readonly Count[]>
+  /** Sets a flag for the other processes, in milliseconds; absent where there are none. */
+  setFlag?(key: string, life: number): Promise<void>
 }
 
 /** What a window bounds. */

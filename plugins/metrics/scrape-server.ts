@@ -1,9 +1,10 @@
 /** A port of its own for `/metrics`: plain HTTP, for those who may reach it, with the same envelope for all else. */
 import Fastify, { type FastifyInstance } from 'fastify'
-import errors, { frameworkErrors } from '../errors.ts'
+import { getRequestId } from '../../lib/request-id.ts'
+import errors from '../errors.ts'
+import { frameworkErrors } from '../framework-errors.ts'
 import head from '../head.ts'
 import { HouseLogController } from '../logging/requests.ts'
-import { genReqId } from '../logging.ts'
 import methods from '../methods.ts'
 import securityHeaders from '../security-headers.ts'
 import { createWire } from '../wire.ts'
@@ -21,13 +22,15 @@ export async function createScrapeServer(
     http: { headersTimeout: 5_000, requireHostHeader: false },
     loggerInstance: log,
     logController: new HouseLogController(),
-    genReqId,
+    genReqId: getRequestId,
     requestIdHeader: false,
     clientErrorHandler: wire.clientErrorHandler,
     frameworkErrors,
   })
   server.decorate('addressing', addressing)
-  await server.register(errors)
+  await server.register(errors, {
+    getErrorEnvelope: (request) => addressing.of(request).representation.error,
+  })
   await server.register(securityHeaders)
   await server.register(wire.plugin)
   await server.register(head)

@@ -1,10 +1,10 @@
 /** The 503 of an overloaded server, written by hand: through Fastify and its hooks it would cost three times as much. */
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import { securityHeaders } from '../docs/headers.ts'
-import { type ApiError, apiError, envelope } from '../errors.ts'
+import { getRequestId } from '../../lib/request-id.ts'
+import { type ApiError, apiError, writeError } from '../errors.ts'
 import type { RefusedCount } from '../limits/rules.ts'
-import { genReqId } from '../logging.ts'
 import type { Representation } from '../representation/types.ts'
+import { securityHeaders } from '../security-headers.ts'
 import { VENDOR } from '../version/accept.ts'
 import { type Address, VARY } from '../version/addresses.ts'
 
@@ -25,7 +25,7 @@ function createEnvelope(failure: ApiError) {
   return (representation: Representation, requestId: string): string => {
     let around = sides.get(representation)
     if (!around) {
-      const text = envelope(representation, failure, mark)
+      const text = writeError(representation.error, failure, mark)
       const [before = '', after = ''] = text.split(JSON.stringify(mark).slice(1, -1))
       around = [before, after]
       sides.set(representation, around)
@@ -52,7 +52,7 @@ interface Refused {
 /** Refuses a request of which nobody else has heard. */
 export function refuse({ request, response, address, forPages, isLast, count }: Refused): void {
   const { representation, vendor } = address
-  const requestId = genReqId(request)
+  const requestId = getRequestId(request)
   const { state, retryAfter } = count
   const failure = retryAfter === undefined ? overloaded : limitExceeded
   const write = retryAfter === undefined ? writeOverloaded : writeLimitExceeded

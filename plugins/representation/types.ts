@@ -1,6 +1,7 @@
 /** What a version is: one way to write the same resources. */
 import type { TObject, TSchema } from '@sinclair/typebox'
 import type { Violation } from '../../schemas/error.ts'
+import type { ErrorEnvelope } from '../errors.ts'
 
 /**
  * A resource as a collection hands it over: its members as they stand on the wire, and what was included. The members
@@ -27,13 +28,6 @@ export interface Page {
   meta: Meta & { timestamp: string }
 }
 
-export interface Failure {
-  code: string
-  message: string
-  request_id: string
-  violations: readonly Violation[]
-}
-
 /** A resource's schema as a version writes it: its type, its members, the relations it may carry. */
 export interface Shape {
   type: string
@@ -58,7 +52,7 @@ export interface Representation {
   about: string
   one(entity: Entity, meta: Meta): Record<string, unknown>
   many(entities: readonly Entity[], pagination: Pagination, meta: Meta): Page
-  error(failure: Failure): unknown
+  error: ErrorEnvelope
   /**
    * Reads the body of a request. `id` is the addressed resource's, undefined where one is created.
    * @throws ApiError 409, 422

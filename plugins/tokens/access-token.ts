@@ -2,7 +2,7 @@
 import fastifyJwt from '@fastify/jwt'
 import type { FastifyInstance } from 'fastify'
 import { validate } from 'uuid'
-import { newId } from '../ids.ts'
+import { newId } from '../../lib/ids.ts'
 import type { SigningKey } from './signing-keys.ts'
 
 export interface AccessTokenOptions {

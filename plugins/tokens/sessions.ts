@@ -1,7 +1,7 @@
 /** Sessions: begun by signing in, kept by refreshing, ended by signing out, by time, or by a token used twice. */
 
+import { newId } from '../../lib/ids.ts'
 import type { Connection, Database } from '../database/index.ts'
-import { newId } from '../ids.ts'
 import type { RefreshToken, RefreshTokens } from './refresh-token.ts'
 
 /** Seconds. */

@@ -1,12 +1,12 @@
 /** `users create`, `api-keys create`, `api-keys revoke`: accounts and keys without a server to ask. */
 
+import { newId } from '../../lib/ids.ts'
 import { createBodyReader } from '../../plugins/collection/bodies.ts'
 import { createStores } from '../../plugins/collection/store.ts'
 import type { Database } from '../../plugins/database/index.ts'
 import { toEmailAddress } from '../../plugins/email-address.ts'
 import { ApiError } from '../../plugins/errors.ts'
 import { createAjv } from '../../plugins/formats.ts'
-import { newId } from '../../plugins/ids.ts'
 import { hashKey, makeKey, prefixOf } from '../../plugins/keys.ts'
 import { hashPassword } from '../../plugins/passwords.ts'
 import { apiKeysCard, reserveKey } from '../../plugins/resources/api-keys.ts'

@@ -8,7 +8,7 @@ import { simple } from 'acorn-walk'
 import { transformSync } from 'esbuild'
 
 const root = fileURLToPath(new URL('../..', import.meta.url))
-const FOLDERS = ['src', 'plugins', 'schemas', 'drizzle']
+const FOLDERS = ['src', 'plugins', 'schemas', 'drizzle', 'lib']
 
 export interface Expression {
   source: string

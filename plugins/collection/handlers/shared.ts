@@ -1,12 +1,12 @@
 /** What reads and writes of a collection have in common: who calls, whose ids the path names, how a row is told. */
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { validate as isUuid } from 'uuid'
+import type { MaybePromise } from '../../../lib/maybe-promise.ts'
 import type { Actor } from '../../access.ts'
 import { strongTag, weakTag } from '../../conditional.ts'
 import type { Connection } from '../../database/types.ts'
 import { apiError } from '../../errors.ts'
 import type { Entity, Representation } from '../../representation/types.ts'
-import type { Soon } from '../../soon.ts'
 import type { AnyCard, Row } from '../define.ts'
 import { BYTES_PER_COST } from '../large-replies.ts'
 import { shapeOf } from '../operations.ts'
@@ -39,7 +39,7 @@ export const actorOf = ({ actor }: FastifyRequest): Actor => {
 }
 
 /** Adds the size of a large reply to what its request counts as in the user's rate limit. */
-export const countBytes = (request: FastifyRequest, actor: Actor, bytes: number): Soon<void> =>
+export const countBytes = (request: FastifyRequest, actor: Actor, bytes: number): MaybePromise<void> =>
   bytes < BYTES_PER_COST || actor.credential === 'none'
     ? undefined
     : request.server.limits.addCost(request, actor, Math.floor(bytes / BYTES_PER_COST))

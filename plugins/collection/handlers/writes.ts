@@ -1,11 +1,11 @@
 /** Create, replace, update, remove: the body and the query read in the contract's order, then the write in its transaction. */
 import type { Ajv } from 'ajv'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import { newId } from '../../../lib/ids.ts'
+import { isAwaited } from '../../../lib/is-awaited.ts'
 import type { Actor } from '../../access.ts'
 import { readPrecondition } from '../../conditional.ts'
-import { isAwaited } from '../../deadline.ts'
 import { ApiError, invalidBody } from '../../errors.ts'
-import { newId } from '../../ids.ts'
 import { addressOf } from '../../limits/by-address.ts'
 import { isObject, readObject } from '../../representation/body.ts'
 import type { ReadBody } from '../../representation/types.ts'
@@ -172,10 +172,7 @@ export function createWriteHandlers(
         return await handler(request, reply)
       } finally {
         const { userId, credential } = actorOf(request)
-        if (credential !== 'none') {
-          replicas.writers.wrote(userId)
-          await limits.wrote(userId)
-        }
+        if (credential !== 'none') await replicas.recentWriters.publish(userId)
       }
     }
   }
