@@ -5,7 +5,7 @@ import type { Connection } from '../database/types.ts'
 import type { Entity, Meta } from '../representation/types.ts'
 import type { AnyCard, Relation, Row } from './define.ts'
 import { createMapper, type Mapper } from './mapper.ts'
-import { estimateRowBytes, MAX_INCLUDED_BYTES } from './reply-size.ts'
+import { MAX_INCLUDED_BYTES } from './reply-size.ts'
 import { createSelect, type Select } from './select.ts'
 
 const MOST_RELATED = 20
@@ -79,7 +79,8 @@ async function includeOne(
   const rule = ruleFor(related.access, 'read', actor)
   const keys = [...new Set(rows.map((row) => String(row[relation.local])))]
   const limit = relation.many ? MOST_RELATED + 1 : 1
-  const found = await selectOf(related).related(connection, relation, keys, { rule, actor, limit, maxBytes })
+  const select = selectOf(related)
+  const found = await select.related(connection, relation, keys, { rule, actor, limit, maxBytes })
   const byKey = new Map<string, Row[]>()
   for (const row of found) {
     const key = String(row.parent_key)
@@ -110,7 +111,7 @@ async function includeOne(
         .map(entity)
     },
     meta: { has_more: truncated.length > 0, truncated: truncated.map(({ id }) => id) },
-    bytes: found.reduce((sum, row) => sum + (isCut(row) ? 0 : estimateRowBytes(row)), 0),
+    bytes: found.reduce((sum, row) => sum + (isCut(row) ? 0 : select.estimateRowBytes(row)), 0),
     tag: `${name}:${found.map((row) => `${row.parent_key}/${row.id}/${row.revision}`).join()}`,
   }
 }

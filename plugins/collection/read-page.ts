@@ -5,7 +5,7 @@ import type { Row } from './define.ts'
 import { MAX_BYTES_AT_ONCE } from './large-replies.ts'
 import { DEFAULT_LIMIT } from './parameters.ts'
 import type { ListQuery } from './query.ts'
-import { estimateRowBytes, MAX_PAGE_BYTES } from './reply-size.ts'
+import { MAX_PAGE_BYTES } from './reply-size.ts'
 import type { PageScope, Select } from './select.ts'
 
 export interface Page {
@@ -16,16 +16,17 @@ export interface Page {
 }
 
 /** Returns how many of the rows fit into a reply; one at least. */
-function countFitting(rows: readonly Row[]): number {
+function countFitting(select: Select, rows: readonly Row[]): number {
   let bytes = 0
   const end = rows.findIndex((row) => {
-    bytes += estimateRowBytes(row)
+    bytes += select.estimateRowBytes(row)
     return bytes > MAX_PAGE_BYTES
   })
   return end === -1 ? rows.length : Math.max(1, end)
 }
 
-const sumBytes = (rows: readonly Row[]) => rows.reduce((sum, row) => sum + estimateRowBytes(row), 0)
+const sumBytes = (select: Select, rows: readonly Row[]) =>
+  rows.reduce((sum, row) => sum + select.estimateRowBytes(row), 0)
 
 /** Size of the chunks after the first, if their rows are as large as those before. Small chunks take short turns. */
 const MAX_CHUNK_BYTES = 524_288
@@ -48,7 +49,7 @@ async function readChunks(
     rows.push(...chunk)
     const last = chunk.at(-1)
     if (!last || chunk.length < size) break
-    bytes += sumBytes(chunk)
+    bytes += sumBytes(select, chunk)
     nextSize = Math.min(chunkSize, Math.max(1, Math.floor((MAX_CHUNK_BYTES * rows.length) / bytes)))
     position = select.position(last, query.sorts)
   }
@@ -69,15 +70,15 @@ export async function readPage(
   if (limit === DEFAULT_LIMIT || limit < select.chunkSizeOf(query.fields)) {
     const rows = await select.page(connection, query, { ...scope, size: limit + 1 })
     const page = rows.slice(0, limit)
-    const bytes = select.maxRowBytes * limit > MAX_BYTES_AT_ONCE ? sumBytes(page) : 0
+    const bytes = select.maxRowBytes * limit > MAX_BYTES_AT_ONCE ? sumBytes(select, page) : 0
     return { rows: page, hasMore: rows.length > limit, bytes }
   }
   const rows = await readChunks(select, connection, query, scope)
-  const fitting = countFitting(rows)
+  const fitting = countFitting(select, rows)
   if (query.page !== undefined && fitting < Math.min(limit, rows.length)) {
     const message = `is too large for these resources, of which ${fitting} fit into one reply; use a smaller limit, or cursors`
     throw invalidQuery([{ field: 'limit', message, code: 'OUT_OF_RANGE' }])
   }
   const page = rows.slice(0, Math.min(limit, fitting))
-  return { rows: page, hasMore: rows.length > page.length, bytes: sumBytes(page) }
+  return { rows: page, hasMore: rows.length > page.length, bytes: sumBytes(select, page) }
 }

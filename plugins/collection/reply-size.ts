@@ -1,5 +1,5 @@
 /** How large rows and replies may be: what decides whether a list is read in chunks and what a request costs. */
-import type { TSchema } from '@sinclair/typebox'
+import { type TObject, type TSchema, Type } from '@sinclair/typebox'
 import type { Row } from './define.ts'
 import { DEFAULT_LIMIT } from './parameters.ts'
 
@@ -15,6 +15,8 @@ const BYTES_PER_CHARACTER = 4
 /** For strings whose length follows from their format, such as ids and timestamps. */
 const DEFAULT_STRING_BYTES = 64
 const NUMBER_BYTES = 20
+/** Of a value that cannot be long, such as a number, an id or a name. */
+const SHORT_VALUE_BYTES = 30
 /** Strings shorter than this are taken as one byte per character: the difference does not matter. */
 const LONG_STRING_LENGTH = 1_000
 /** An element of a JSON array, such as an item of an order. */
@@ -45,9 +47,15 @@ function estimateValueBytes(value: unknown): number {
   return typeof value === 'object' && value !== null ? OBJECT_BYTES : NUMBER_BYTES
 }
 
-/** Returns about how many bytes a row takes in a reply. */
-export function estimateRowBytes(row: Row): number {
-  let bytes = 0
-  for (const name in row) bytes += estimateValueBytes(row[name])
-  return bytes
+/**
+ * Returns a function that estimates how many bytes a row takes in a reply. It looks only at the fields that can be long:
+ * looking at all of them costs a list of 20 orders with their users 2 % of its CPU.
+ */
+export function createRowSizer({ properties }: TObject): (row: Row) => number {
+  const names = Object.keys(properties)
+  const longNames = names.filter(
+    (name) => getMaxBytes(properties[name] ?? Type.Never()) >= LONG_STRING_LENGTH,
+  )
+  const shortBytes = (names.length - longNames.length) * SHORT_VALUE_BYTES
+  return (row) => longNames.reduce((sum, name) => sum + estimateValueBytes(row[name]), shortBytes)
 }

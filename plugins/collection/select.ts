@@ -12,7 +12,7 @@ import { after, positionOf, positionValues, termsOf } from './keyset.ts'
 import { isOneOf, leadOf } from './lead.ts'
 import { DEFAULT_LIMIT } from './parameters.ts'
 import type { ListQuery, Sort } from './query.ts'
-import { getChunkSize, getMaxBytes } from './reply-size.ts'
+import { createRowSizer, getChunkSize, getMaxBytes } from './reply-size.ts'
 import { createStatements, run, type Values, value } from './statements.ts'
 
 const build = new QueryBuilder()
@@ -194,6 +194,8 @@ export function createSelect(card: AnyCard) {
 
     /** The most bytes that a row takes in a reply. */
     maxRowBytes,
+    /** Returns about how many bytes a row takes in a reply. */
+    estimateRowBytes: createRowSizer(card.schemas.read),
 
     /** Returns how many rows one statement may read. */
     chunkSizeOf: (fields: readonly string[] | undefined): number =>

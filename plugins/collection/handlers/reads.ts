@@ -20,7 +20,6 @@ import { addressOf, linksOf } from '../links.ts'
 import { include, requireIncludes, selectOf, toTimestamp } from '../present.ts'
 import { createListReader, createSelectionReader, type ListQuery } from '../query.ts'
 import { readPage } from '../read-page.ts'
-import { estimateRowBytes } from '../reply-size.ts'
 import {
   actorOf,
   type CollectionOptions,
@@ -147,7 +146,7 @@ export function createReads(card: AnyCard, app: FastifyInstance, options: Collec
     // What a replica does not have yet is not refused for it: that word is the primary's.
     const seen = replica && (await admit(replica).catch(() => undefined))
     const { row, included } = seen ?? (await admit(database))
-    const rowBytes = select.maxRowBytes < BYTES_PER_COST ? 0 : estimateRowBytes(row)
+    const rowBytes = select.maxRowBytes < BYTES_PER_COST ? 0 : select.estimateRowBytes(row)
     const counting = countBytes(request, actor, rowBytes + included.bytes)
     if (counting) await counting
 
