@@ -18,5 +18,5 @@ export const common = () => ({
   revision: integer().notNull().default(1),
 })
 
-/** The searchable members of a row, folded by the server (`plugins/collection/fold.ts`), a line each. */
+/** The searchable members of a row, folded by the server (`plugins/collection/sql/case-folding.ts`), a line each. */
 export const folded = () => text().notNull().default('')

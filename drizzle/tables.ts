@@ -273,7 +273,7 @@ export const userIdentities = pgTable(
 
 /**
  * IP addresses from which a user signed in, each as a keyed hash of e-mail address and IP address
- * (`plugins/sign-in-addresses.ts`). The hash leads, so that a look-up costs the same whether the account exists or not.
+ * (`plugins/auth/sign-in-addresses.ts`). The hash leads, so that a look-up costs the same whether the account exists or not.
  */
 export const signInAddresses = pgTable(
   'sign_in_addresses',
@@ -313,7 +313,7 @@ export const idempotencyReplies = pgTable(
 )
 
 /**
- * Replies by the key that a client gave its write, for when it asks again (`plugins/idempotency.ts`). Neither the key
+ * Replies by the key that a client gave its write, for when it asks again (`plugins/idempotency/index.ts`). Neither the key
  * nor the body of the request is here, their hashes alone.
  */
 export const idempotencyKeys = pgTable(

@@ -1,7 +1,7 @@
 /** The database as the app's: opened or handed over before it is registered, closed with the app. */
 import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
-import type { Database } from './database/index.ts'
+import type { Database } from '../drizzle/client/index.ts'
 
 declare module 'fastify' {
   interface FastifyInstance {

@@ -1,7 +1,7 @@
 /** Shows the first credentials once: on a terminal, or, where there is none, in a file that only the owner reads. */
 import { mkdir, writeFile } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
-import type { FirstCredentials } from '../plugins/bootstrap.ts'
+import type { FirstCredentials } from '../plugins/auth/bootstrap.ts'
 import type { Config } from './config.ts'
 
 const lines = ({ email, password, key }: FirstCredentials) => `The first admin: ${email}, password ${password}

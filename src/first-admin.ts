@@ -1,6 +1,7 @@
 /** Makes and announces the first admin: before the first user, be it of a person or of the demo data. */
-import { bootstrap } from '../plugins/bootstrap.ts'
-import type { Database } from '../plugins/database/index.ts'
+
+import type { Database } from '../drizzle/client/index.ts'
+import { bootstrap } from '../plugins/auth/bootstrap.ts'
 import { announce } from './announce.ts'
 import type { Config } from './config.ts'
 

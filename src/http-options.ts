@@ -10,9 +10,9 @@ import type { Config } from './config.ts'
 const PARSER = {
   headersTimeout: 5_000,
   connectionsCheckingInterval: 1_000,
-  // The 16 KiB of fields beside a long address: plugins/head.ts and plugins/addressing.ts hold each to its own.
+  // The 16 KiB of fields beside a long address: plugins/http/header-validation.ts and plugins/versioning/response-headers.ts hold each to its own.
   maxHeaderSize: 32_768,
-  // Node's own refusal has no body; plugins/head.ts has one.
+  // Node's own refusal has no body; plugins/http/header-validation.ts has one.
   requireHostHeader: false,
 }
 
@@ -66,9 +66,9 @@ export function serverOptions(config: Config): HttpOptions {
     trustProxy: trustProxy(config.TRUST_PROXY),
     requestTimeout: 10_000,
     keepAliveTimeout: 5_000,
-    // In whatever state: a socket on which nothing moves. plugins/deadline.ts ends those on which too little does.
+    // In whatever state: a socket on which nothing moves. plugins/http/timeouts.ts ends those on which too little does.
     connectionTimeout: 30_000,
-    // A request that arrives while the server closes is still answered: see plugins/shutdown.ts.
+    // A request that arrives while the server closes is still answered: see plugins/operations/shutdown.ts.
     return503OnClosing: false,
     forceCloseConnections: 'idle',
   }

@@ -1,8 +1,8 @@
 /** The table of docs/access-matrix.json, walked: every route, every caller, rows of one's own, of others, and none. */
 import t from 'tap'
 import { v7 as uuid } from 'uuid'
-import { includingScopeOf, type Role, scopeOf, type Verb } from '../plugins/access.ts'
-import { hashKey } from '../plugins/keys.ts'
+import { includingScopeOf, type Role, scopeOf, type Verb } from '../plugins/access/index.ts'
+import { hashKey } from '../plugins/auth/key-format.ts'
 import { type Client, type Person, type TestApp, testApp } from './helpers/app.ts'
 import { type Belongings, belongings, type Kind } from './helpers/belongings.ts'
 import { type Cell, lets, matrix, roles } from './helpers/matrix.ts'

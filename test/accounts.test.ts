@@ -1,6 +1,6 @@
 /** `users create`, `api-keys create|revoke`, `signing-keys rotate`, over a database that a server then serves. */
 import { type Test, test } from 'tap'
-import { openDatabase } from '../plugins/database/index.ts'
+import { openDatabase } from '../drizzle/client/index.ts'
 import { createClient, testApp } from './helpers/app.ts'
 import { testDatabaseUrl } from './helpers/database.ts'
 import { run } from './helpers/process.ts'

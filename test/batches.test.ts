@@ -1,6 +1,6 @@
 /** Quick statements that share a connection: together in one packet, each with an answer or an error of its own. */
 import t, { type Test } from 'tap'
-import { openDatabase } from '../plugins/database/index.ts'
+import { openDatabase } from '../drizzle/client/index.ts'
 import { SERVER, testDatabaseUrl } from './helpers/database.ts'
 import { startWire } from './helpers/wire.ts'
 

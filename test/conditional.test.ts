@@ -1,6 +1,6 @@
 import t, { type Test } from 'tap'
 import { v7 as uuid } from 'uuid'
-import { secondOf } from '../plugins/http-date.ts'
+import { secondOf } from '../lib/http-date.ts'
 import { ADMIN_KEY, type Reply, testApp } from './helpers/app.ts'
 import { raw } from './helpers/raw.ts'
 import { sharedDatabase } from './helpers/shared.ts'

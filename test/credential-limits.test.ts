@@ -1,7 +1,7 @@
 /** How many credentials a user may have: 100 API keys, and 100 sessions of which the least recently used one gives way. */
 import { EventEmitter, once } from 'node:events'
 import t from 'tap'
-import { argon2, type Work } from '../plugins/passwords.ts'
+import { argon2, type Work } from '../plugins/auth/passwords.ts'
 import { createClient, type Json, type Person, type TestApp, testApp } from './helpers/app.ts'
 import { sharedDatabase } from './helpers/shared.ts'
 import { VERSIONS } from './helpers/speak.ts'

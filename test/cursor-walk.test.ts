@@ -1,7 +1,7 @@
 import { setTimeout } from 'node:timers/promises'
 import fc from 'fast-check'
 import t from 'tap'
-import type { Database } from '../plugins/database/index.ts'
+import type { Database } from '../drizzle/client/index.ts'
 import { testApp } from './helpers/app.ts'
 import { idsOf, walk } from './helpers/lists.ts'
 import { type Collection, collectionsOf } from './helpers/relations.ts'

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { createCursors } from '../plugins/collection/cursor.ts'
+import { createCursors } from '../plugins/collection/request/cursor.ts'
 import { deriveKey } from '../src/secrets.ts'
 import { type Reply, testApp } from './helpers/app.ts'
 import { idsOf } from './helpers/lists.ts'

@@ -1,8 +1,8 @@
 /** Promises of the database room, on both engines; the server's where DATABASE_URL names one. */
 import t from 'tap'
-import { parseAddress } from '../plugins/database/address.ts'
-import { type Database, DatabaseUnavailable, openDatabase, SqlError } from '../plugins/database/index.ts'
-import { Session } from '../plugins/database/session.ts'
+import { type Database, DatabaseUnavailable, openDatabase, SqlError } from '../drizzle/client/index.ts'
+import { parseAddress } from '../drizzle/client/server/address.ts'
+import { Session } from '../drizzle/client/server/connection.ts'
 import { createDatabase, SERVER } from './helpers/database.ts'
 import { startProxy } from './helpers/proxy.ts'
 import { runningTime } from './helpers/running-time.ts'

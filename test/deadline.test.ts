@@ -5,10 +5,10 @@ import { setTimeout as wait } from 'node:timers/promises'
 import Fastify from 'fastify'
 import t from 'tap'
 import { isAwaited } from '../lib/is-awaited.ts'
-import deadline from '../plugins/deadline.ts'
-import errors from '../plugins/errors.ts'
-import { v1 } from '../plugins/representation/v1.ts'
-import untaken from '../plugins/untaken.ts'
+import errors from '../plugins/errors/index.ts'
+import deadline from '../plugins/http/timeouts.ts'
+import untaken from '../plugins/http/unread-responses.ts'
+import { v1 } from '../plugins/versioning/representation/v1.ts'
 
 t.test('an answer that takes too long is 503 with Retry-After; one in time is itself', async (t) => {
   const app = Fastify({ genReqId: () => 'the-request' })

@@ -1,7 +1,7 @@
 import t from 'tap'
-import { v1 } from '../plugins/representation/v1.ts'
-import { v2 } from '../plugins/representation/v2.ts'
-import { type Version, versions } from '../plugins/version.ts'
+import { type Version, versions } from '../plugins/versioning/index.ts'
+import { v1 } from '../plugins/versioning/representation/v1.ts'
+import { v2 } from '../plugins/versioning/representation/v2.ts'
 import { type Json, testApp } from './helpers/app.ts'
 import { sharedDatabase } from './helpers/shared.ts'
 

@@ -6,10 +6,10 @@ import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
 import t from 'tap'
-import { openEmbedded } from '../plugins/database/embedded.ts'
-import { EMBEDDED_VERSION } from '../plugins/database/engine.ts'
-import { DatabaseUnavailable, FolderInUse } from '../plugins/database/index.ts'
-import { lockFolder } from '../plugins/database/lock.ts'
+import { openEmbedded } from '../drizzle/client/embedded/embedded.ts'
+import { EMBEDDED_VERSION } from '../drizzle/client/embedded/engine.ts'
+import { lockFolder } from '../drizzle/client/embedded/folder-lock.ts'
+import { DatabaseUnavailable, FolderInUse } from '../drizzle/client/index.ts'
 import { type Owner, testFolder } from './helpers/database.ts'
 
 const root = fileURLToPath(new URL('..', import.meta.url))
@@ -56,7 +56,7 @@ t.test('a folder in use is refused, with its path and who has it', async (t) => 
   const folder = testFolder(t)
   const { line, kill, child } = startProcess(
     t,
-    `import { lockFolder } from './plugins/database/lock.ts'
+    `import { lockFolder } from './drizzle/client/embedded/folder-lock.ts'
      await lockFolder(${JSON.stringify(folder)})
      console.log('locked')
      setInterval(() => {}, 1000)`,
@@ -91,7 +91,7 @@ t.test('a folder in use is refused, with its path and who has it', async (t) => 
 t.test('where it cannot be locked, it is not opened', async (t) => {
   const { line } = startProcess(
     t,
-    `import { lockFolder } from './plugins/database/lock.ts'
+    `import { lockFolder } from './drizzle/client/embedded/folder-lock.ts'
      Object.defineProperty(process, 'arch', { value: 'pdp11' })
      await lockFolder(${JSON.stringify(testFolder(t))}).catch((error) => console.log(error.message))`,
   )
@@ -152,7 +152,7 @@ t.test('what was acknowledged outlives a kill -9, and a folder half made does no
   fs.writeFileSync(join(folder, 'postgres.new', 'PG_VERSION'), 'half')
   const { line, kill } = startProcess(
     t,
-    `import { openEmbedded } from './plugins/database/embedded.ts'
+    `import { openEmbedded } from './drizzle/client/embedded/embedded.ts'
      const db = await openEmbedded({ dataDir: ${JSON.stringify(folder)} })
      await db.run('create table kept (i int)')
      for (let i = 1; ; i++) {

@@ -1,13 +1,8 @@
 /** A statement that fails changes no other statement's answer, on whatever connection and in whatever order they run. */
 import fc from 'fast-check'
 import t, { type Test } from 'tap'
-import {
-  type Connection,
-  type Database,
-  DatabaseUnavailable,
-  openDatabase,
-} from '../plugins/database/index.ts'
-import type { Row } from '../plugins/database/types.ts'
+import { type Connection, type Database, DatabaseUnavailable, openDatabase } from '../drizzle/client/index.ts'
+import type { Row } from '../drizzle/client/types.ts'
 import { testApp } from './helpers/app.ts'
 import { SERVER, testDatabase, testDatabaseUrl } from './helpers/database.ts'
 

@@ -2,7 +2,7 @@
 import { subscribe, unsubscribe } from 'node:diagnostics_channel'
 import { setTimeout as wait } from 'node:timers/promises'
 import t, { type Test } from 'tap'
-import { openDatabase } from '../plugins/database/index.ts'
+import { openDatabase } from '../drizzle/client/index.ts'
 import { SERVER } from './helpers/database.ts'
 import {
   comesBack,

@@ -1,7 +1,7 @@
 /** Promises of the gate: so many at once, the others in line, nobody for long. */
 import t from 'tap'
-import { DatabaseUnavailable } from '../plugins/database/errors.ts'
-import { Gate, type GateOptions } from '../plugins/database/gate.ts'
+import { DatabaseUnavailable } from '../drizzle/client/errors.ts'
+import { Gate, type GateOptions } from '../lib/semaphore.ts'
 
 /** Lends nothing but the right to run, to so many at once. */
 const createGate = ({ size, ...limits }: GateOptions & { size: number }) =>

@@ -1,6 +1,6 @@
 /** What orchestrators ask: whether it lives, whether it is ready. */
 import { test } from 'tap'
-import type { Database } from '../plugins/database/index.ts'
+import type { Database } from '../drizzle/client/index.ts'
 import { testApp } from './helpers/app.ts'
 import { testDatabase } from './helpers/database.ts'
 

@@ -1,6 +1,6 @@
 /** `users link` and `users confirm-email`: the link between an account and an identity provider, set by hand. */
 import t from 'tap'
-import { openDatabase } from '../plugins/database/index.ts'
+import { openDatabase } from '../drizzle/client/index.ts'
 import { commands } from '../src/cli/commands.ts'
 import { main } from '../src/cli/main.ts'
 import { createClient, testApp } from './helpers/app.ts'

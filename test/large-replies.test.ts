@@ -1,7 +1,7 @@
 /** Lists and includes of large rows: replies of about 8 MiB at most, from which nothing is lost. */
 import t from 'tap'
 import { v7 as uuid } from 'uuid'
-import type { Database } from '../plugins/database/index.ts'
+import type { Database } from '../drizzle/client/index.ts'
 import { type Client, type Json, testApp } from './helpers/app.ts'
 import { sharedDatabase } from './helpers/shared.ts'
 

@@ -1,6 +1,6 @@
 /** Rate limits of signing in: how many passwords may be tried, by whom, and what refreshing counts as. */
 import t from 'tap'
-import { argon2, type Work } from '../plugins/passwords.ts'
+import { argon2, type Work } from '../plugins/auth/passwords.ts'
 import { createClient, type TestApp, testApp } from './helpers/app.ts'
 import type { Owner } from './helpers/database.ts'
 import { briefly, clock, from, times, toldBy } from './helpers/limits.ts'

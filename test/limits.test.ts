@@ -1,7 +1,7 @@
 /** Rate limits in one process: whose requests count where, what replies tell, and when a window ends. */
 import { subscribe, unsubscribe } from 'node:diagnostics_channel'
 import t from 'tap'
-import { createMemory } from '../plugins/limits/memory.ts'
+import { createMemory } from '../plugins/rate-limit/memory.ts'
 import { ADMIN_KEY, createClient, type Person, type TestApp, testApp } from './helpers/app.ts'
 import { briefly, clock, from, times, toldBy } from './helpers/limits.ts'
 import { sharedDatabase } from './helpers/shared.ts'

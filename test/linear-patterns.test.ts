@@ -1,6 +1,6 @@
 /** Every regular expression of the service takes time linear in its input, so that no request can hold the process. */
 import t from 'tap'
-import { createAjv, serializerOptions } from '../plugins/formats.ts'
+import { createAjv, serializerOptions } from '../plugins/validation/formats.ts'
 import { testApp } from './helpers/app.ts'
 import { type Expression, findInSource, findInSources, findKeyword } from './helpers/regular-expressions.ts'
 

@@ -2,8 +2,8 @@
 import { type FastifyInstance, fastify } from 'fastify'
 import { test } from 'tap'
 import { getRequestId } from '../lib/request-id.ts'
-import { redact } from '../plugins/logging/redact.ts'
-import { logging } from '../plugins/logging.ts'
+import { logging } from '../plugins/observability/logging/index.ts'
+import { redact } from '../plugins/observability/logging/redact.ts'
 
 /** An app with a few routes that misbehave, and the lines that it wrote. */
 async function loggedApp(): Promise<{ app: FastifyInstance; lines: string[] }> {

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { openDatabase } from '../plugins/database/index.ts'
+import { openDatabase } from '../drizzle/client/index.ts'
 import { type Reply, testApp } from './helpers/app.ts'
 import { testDatabaseUrl } from './helpers/database.ts'
 import { isReplayed, newKey } from './helpers/keyed.ts'

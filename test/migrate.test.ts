@@ -5,8 +5,8 @@ import { drizzle } from 'drizzle-orm/postgres-js'
 import { migrate as drizzleMigrate } from 'drizzle-orm/postgres-js/migrator'
 import postgres from 'postgres'
 import t from 'tap'
+import { type Database, openDatabase } from '../drizzle/client/index.ts'
 import { migrate, pendingMigrations } from '../drizzle/migrate.ts'
-import { type Database, openDatabase } from '../plugins/database/index.ts'
 import { createDatabase, type Owner, SERVER, testDatabase, testFolder } from './helpers/database.ts'
 
 /** A folder as drizzle-kit writes it, of these migrations. */

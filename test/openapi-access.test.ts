@@ -1,7 +1,7 @@
 /** What the documents say of credentials, scopes and roles, held against the rules and against what is answered. */
 import t from 'tap'
 import { v7 as uuid } from 'uuid'
-import { includingScopeOf, scopeOf, type Verb } from '../plugins/access.ts'
+import { includingScopeOf, scopeOf, type Verb } from '../plugins/access/index.ts'
 import { type Client, type Json, type TestApp, testApp } from './helpers/app.ts'
 import { type Cell, matrix } from './helpers/matrix.ts'
 import { createJudge, type Operation } from './helpers/openapi.ts'

@@ -1,7 +1,7 @@
 import t from 'tap'
 import { v7 as uuid } from 'uuid'
-import { v1 } from '../plugins/representation/v1.ts'
-import { v2 } from '../plugins/representation/v2.ts'
+import { v1 } from '../plugins/versioning/representation/v1.ts'
+import { v2 } from '../plugins/versioning/representation/v2.ts'
 import { ADMIN_KEY, type CallOptions, type Client, type Reply, testApp } from './helpers/app.ts'
 import { sharedDatabase } from './helpers/shared.ts'
 

@@ -5,8 +5,8 @@ import { request } from 'node:http'
 import type { Socket } from 'node:net'
 import { hash, parseOptions } from '@node-rs/argon2'
 import t from 'tap'
-import type { Database } from '../plugins/database/index.ts'
-import { argon2, createPasswords, type Work } from '../plugins/passwords.ts'
+import type { Database } from '../drizzle/client/index.ts'
+import { argon2, createPasswords, type Work } from '../plugins/auth/passwords.ts'
 import { createClient, type Reply, type TestApp, testApp } from './helpers/app.ts'
 import { sharedDatabase } from './helpers/shared.ts'
 
@@ -454,14 +454,14 @@ t.test('requests of one user wait for each other', async (t) => {
 
 t.test('one module alone hashes passwords, and it knows no way that blocks', async (t) => {
   const root = new URL('../', import.meta.url)
-  const files = ['src', 'plugins', 'schemas', 'drizzle'].flatMap((room) =>
+  const files = ['src', 'plugins', 'schemas', 'drizzle', 'lib'].flatMap((room) =>
     readdirSync(new URL(room, root), { recursive: true, encoding: 'utf8' }).map((name) => `${room}/${name}`),
   )
   const sources = files
     .filter((name) => name.endsWith('.ts'))
     .map((name) => [name, readFileSync(new URL(name, root), 'utf8')] as const)
   const using = sources.filter(([, text]) => text.includes('@node-rs/argon2')).map(([name]) => name)
-  t.strictSame(using, ['plugins/passwords.ts'])
+  t.strictSame(using, ['plugins/auth/passwords.ts'])
   const blocking = sources.filter(([, text]) => /\b(hash|hashRaw|verify)Sync\b/.test(text))
   t.strictSame(blocking, [])
 })

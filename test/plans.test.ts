@@ -1,5 +1,5 @@
 import t from 'tap'
-import type { Connection, Database, Param } from '../plugins/database/index.ts'
+import type { Connection, Database, Param } from '../drizzle/client/index.ts'
 import { type Client, type Json, testApp } from './helpers/app.ts'
 import { SERVER, testDatabase } from './helpers/database.ts'
 

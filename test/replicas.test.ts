@@ -1,7 +1,7 @@
 /** Two processes over one database, as replicas run: what one of them changes is in force on the other, and by when. */
 import { setTimeout } from 'node:timers/promises'
 import t from 'tap'
-import { openDatabase } from '../plugins/database/index.ts'
+import { openDatabase } from '../drizzle/client/index.ts'
 import { ADMIN_KEY, type Client, createClient, type Json } from './helpers/app.ts'
 import { SERVER } from './helpers/database.ts'
 import { ownSettings, run, serve } from './helpers/process.ts'

@@ -7,7 +7,7 @@ import { connect, type Socket } from 'node:net'
 import { join } from 'node:path'
 import { connect as connectTls } from 'node:tls'
 import t, { type Test } from 'tap'
-import { makeKey } from '../plugins/keys.ts'
+import { makeKey } from '../plugins/auth/key-format.ts'
 import { testApp } from './helpers/app.ts'
 import { testDatabase, testFolder } from './helpers/database.ts'
 

@@ -1,9 +1,9 @@
 import Fastify, { type RouteOptions } from 'fastify'
 import t from 'tap'
 import { v7 as uuid } from 'uuid'
-import access, { type AccessWord, verbs } from '../plugins/access.ts'
-import errors from '../plugins/errors.ts'
-import { v1 } from '../plugins/representation/v1.ts'
+import access, { type AccessWord, verbs } from '../plugins/access/index.ts'
+import errors from '../plugins/errors/index.ts'
+import { v1 } from '../plugins/versioning/representation/v1.ts'
 import { cards, credentialCards } from '../src/app.ts'
 import { type Json, testApp } from './helpers/app.ts'
 

@@ -1,6 +1,6 @@
 /** Lists, counts, searches, includes and cursors show the rows that docs/access-matrix.json lets through, and no other. */
 import t from 'tap'
-import type { Role } from '../plugins/access.ts'
+import type { Role } from '../plugins/access/index.ts'
 import { type Client, type Json, type Person, testApp } from './helpers/app.ts'
 import { belongings } from './helpers/belongings.ts'
 import { type Cell, lets, matrix, roles } from './helpers/matrix.ts'

@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs'
 import t from 'tap'
-import { fold } from '../plugins/collection/fold.ts'
+import { fold } from '../plugins/collection/sql/case-folding.ts'
 import { testApp } from './helpers/app.ts'
 import { idsOf, problemsOf, walk } from './helpers/lists.ts'
 import { insertRows } from './helpers/rows.ts'

@@ -3,7 +3,7 @@ import { connect } from 'node:net'
 import { setTimeout as wait } from 'node:timers/promises'
 import { type FastifyInstance, fastify } from 'fastify'
 import { type Test, test } from 'tap'
-import shutdown, { type ShutdownOptions } from '../plugins/shutdown.ts'
+import shutdown, { type ShutdownOptions } from '../plugins/operations/shutdown.ts'
 import { runningTime } from './helpers/running-time.ts'
 
 /** An app that listens, with a route that takes as long as it is told to. */

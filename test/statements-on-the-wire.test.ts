@@ -1,6 +1,6 @@
 /** What the bench's workloads ask of the database: the statements of each, and what of them goes over the wire. */
 import t from 'tap'
-import { type Connection, type Database, openDatabase } from '../plugins/database/index.ts'
+import { type Connection, type Database, openDatabase } from '../drizzle/client/index.ts'
 import { type Client, type Reply, testApp } from './helpers/app.ts'
 import { SERVER, testDatabase, testDatabaseUrl } from './helpers/database.ts'
 import { insertRows } from './helpers/rows.ts'

@@ -1,5 +1,5 @@
 import t from 'tap'
-import type { Connection, Database } from '../plugins/database/index.ts'
+import type { Connection, Database } from '../drizzle/client/index.ts'
 import { testApp } from './helpers/app.ts'
 import { testDatabase } from './helpers/database.ts'
 import { insertRows } from './helpers/rows.ts'

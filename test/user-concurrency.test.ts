@@ -2,7 +2,7 @@
 import { once } from 'node:events'
 import { connect } from 'node:net'
 import t, { type Test } from 'tap'
-import type { Database } from '../plugins/database/index.ts'
+import type { Database } from '../drizzle/client/index.ts'
 import { type Client, type Reply, testApp } from './helpers/app.ts'
 import { testDatabase } from './helpers/database.ts'
 import { clock } from './helpers/limits.ts'

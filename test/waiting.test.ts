@@ -1,6 +1,6 @@
 /** Promises about waiting for the database, seen by clients: it ends, in 503, after the times that the contract names. */
 import t, { type Test } from 'tap'
-import { openDatabase } from '../plugins/database/index.ts'
+import { openDatabase } from '../drizzle/client/index.ts'
 import { type Reply, testApp } from './helpers/app.ts'
 import { SERVER, testDatabase, testDatabaseUrl } from './helpers/database.ts'
 

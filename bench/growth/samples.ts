@@ -1,7 +1,7 @@
 /** Values to ask with: drawn from the data, the same way at every size. */
 import { getTableName } from 'drizzle-orm'
-import type { AnyCard, Row } from '../../plugins/collection/define.ts'
-import type { Database } from '../../plugins/database/index.ts'
+import type { Database } from '../../drizzle/client/index.ts'
+import type { AnyCard, Row } from '../../plugins/collection/definition.ts'
 
 export interface CollectionSample {
   /** From all over the table. */

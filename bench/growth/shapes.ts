@@ -1,6 +1,6 @@
 /** What is asked at each size: every list in every way that its card offers. */
-import type { AnyCard } from '../../plugins/collection/define.ts'
-import { positionOf, termsOf } from '../../plugins/collection/keyset.ts'
+import type { AnyCard } from '../../plugins/collection/definition.ts'
+import { positionOf, termsOf } from '../../plugins/collection/sql/keyset.ts'
 import type { CollectionSample, Sample } from './samples.ts'
 
 /** One request: the values differ, the statements do not. */

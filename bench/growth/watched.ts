@@ -1,5 +1,5 @@
 /** The app's database, watched: which statements a request runs, with which values. */
-import type { Database, Param } from '../../plugins/database/index.ts'
+import type { Database, Param } from '../../drizzle/client/index.ts'
 
 export interface Asked {
   text: string

@@ -2,13 +2,13 @@
 import type { FastifyBaseLogger } from 'fastify'
 import { decodeJwt } from 'jose/jwt/decode'
 import { LRUCache } from 'lru-cache'
+import type { Database } from '../../drizzle/client/index.ts'
 import type { MaybePromise } from '../../lib/maybe-promise.ts'
-import { type Actor, isRole } from '../access.ts'
-import type { Database } from '../database/index.ts'
-import type { AccessTokens, Claims } from '../tokens/access-token.ts'
-import type { Identity, Provider } from '../tokens/provider.ts'
+import { type Actor, isRole } from '../access/index.ts'
 import { remembered } from './cache.ts'
 import { createIdentityFinder } from './identities.ts'
+import type { AccessTokens, Claims } from './tokens/access-token.ts'
+import type { Identity, Provider } from './tokens/identity-provider.ts'
 
 const EVERYTHING: ReadonlySet<string> = new Set(['*'])
 /** A token is verified once (83 us), then known by its text until it ends. */

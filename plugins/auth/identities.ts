@@ -1,6 +1,6 @@
 /** Subjects of an identity provider to users: by their link, or by making the first one (docs/authentication.md). */
 import type { FastifyBaseLogger } from 'fastify'
-import type { Database, Row } from '../database/index.ts'
+import type { Database, Row } from '../../drizzle/client/index.ts'
 
 const FIND = `select u.id, u.role, u.status from user_identities i join users u on u.id = i.user_id
   where i.issuer = $1 and i.subject = $2`

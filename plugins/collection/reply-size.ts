@@ -1,7 +1,7 @@
 /** How large rows and replies may be: what decides whether a list is read in chunks and what a request costs. */
 import { type TObject, type TSchema, Type } from '@sinclair/typebox'
-import type { Row } from './define.ts'
-import { DEFAULT_LIMIT } from './parameters.ts'
+import type { Row } from './definition.ts'
+import { DEFAULT_LIMIT } from './request/parameters.ts'
 
 const MEBIBYTE = 1_048_576
 

@@ -1,5 +1,5 @@
 /** The name that a client gives a write, in `Idempotency-Key`: bare, or quoted as RFC 8941 quotes strings. */
-import { apiError } from '../errors.ts'
+import { apiError } from '../errors/index.ts'
 
 const VISIBLE = /^[\x21-\x7e]{1,255}$/
 const QUOTED = /^"((?:[\x21\x23-\x5b\x5d-\x7e]|\\["\\])*)"$/

@@ -1,6 +1,6 @@
 /** Records that have grown old are removed in the background: a few at a time, by one replica at a time. */
-import type { Database } from '../database/index.ts'
-import { publish } from './events.ts'
+import type { Database } from '../../drizzle/client/index.ts'
+import { publish } from './channels.ts'
 
 /** Any number that nobody else uses. */
 const PRUNING = 1_936_024_691

@@ -1,10 +1,10 @@
 /** The records of keyed writes: found, and kept in the transaction of the write itself. */
 import { createHash, createHmac } from 'node:crypto'
 import { configure } from 'safe-stable-stringify'
-import { SqlError } from '../database/errors.ts'
-import type { Connection } from '../database/types.ts'
-import { apiError } from '../errors.ts'
-import { publish } from './events.ts'
+import { SqlError } from '../../drizzle/client/errors.ts'
+import type { Connection } from '../../drizzle/client/types.ts'
+import { apiError } from '../errors/index.ts'
+import { publish } from './channels.ts'
 import { joinTimestamp, splitTimestamp } from './unchanged-reply.ts'
 
 /** A reply to a write, as it is sent and as it is kept. */

@@ -1,12 +1,13 @@
 /** API keys: made for machines by those whose power they have. */
+
+import type { Connection } from '../../drizzle/client/types.ts'
 import { apiKeys } from '../../drizzle/tables.ts'
 import { ApiKey, ApiKeyChange, ApiKeyCreate } from '../../schemas/api-keys.ts'
 import type { Violation } from '../../schemas/error.ts'
-import { type Actor, CALLER } from '../access.ts'
-import { type AnyCard, defineCollection } from '../collection/define.ts'
-import type { Connection } from '../database/types.ts'
-import { apiError } from '../errors.ts'
-import { hashKey, makeKey, prefixOf } from '../keys.ts'
+import { type Actor, CALLER } from '../access/index.ts'
+import { hashKey, makeKey, prefixOf } from '../auth/key-format.ts'
+import { type AnyCard, defineCollection } from '../collection/definition.ts'
+import { apiError } from '../errors/index.ts'
 
 const DAY = 24 * 3600 * 1000
 const USUAL = 90 * DAY

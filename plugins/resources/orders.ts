@@ -1,12 +1,13 @@
 /** Orders: they price their items, and take and return stock, in the transaction of the write itself. */
+
+import type { Connection } from '../../drizzle/client/types.ts'
 import { orderProducts, orders } from '../../drizzle/tables.ts'
 import type { Violation } from '../../schemas/error.ts'
 import { Order, OrderChange, OrderCreate } from '../../schemas/orders.ts'
-import { type Actor, CALLER } from '../access.ts'
-import type { Mode } from '../collection/bodies.ts'
-import { type AnyCard, type Change, defineCollection } from '../collection/define.ts'
-import type { Connection } from '../database/types.ts'
-import { apiError } from '../errors.ts'
+import { type Actor, CALLER } from '../access/index.ts'
+import { type AnyCard, type Change, defineCollection } from '../collection/definition.ts'
+import type { Mode } from '../collection/request/body.ts'
+import { apiError } from '../errors/index.ts'
 import { link, release, reserve } from './orders/stock.ts'
 import { productsCard } from './products.ts'
 import { usersCard } from './users.ts'

@@ -2,8 +2,8 @@
 import { sql } from 'drizzle-orm'
 import { posts } from '../../drizzle/tables.ts'
 import { Post, PostInput } from '../../schemas/posts.ts'
-import { CALLER } from '../access.ts'
-import { type AnyCard, defineCollection } from '../collection/define.ts'
+import { CALLER } from '../access/index.ts'
+import { type AnyCard, defineCollection } from '../collection/definition.ts'
 import { usersCard } from './users.ts'
 
 type PostRow = typeof posts.$inferSelect

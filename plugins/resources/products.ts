@@ -1,7 +1,7 @@
 /** Products: what can be ordered. */
 import { products } from '../../drizzle/tables.ts'
 import { Product, ProductInput } from '../../schemas/products.ts'
-import { type AnyCard, defineCollection } from '../collection/define.ts'
+import { type AnyCard, defineCollection } from '../collection/definition.ts'
 
 const staff = { admin: true, manager: true } as const
 const visible = { ...staff, member: [{ status: 'active' }] } as const

@@ -2,8 +2,8 @@
 import { sessions } from '../../drizzle/tables.ts'
 import { Session } from '../../schemas/sessions.ts'
 import { Nothing } from '../../schemas/types.ts'
-import { CALLER } from '../access.ts'
-import { type AnyCard, defineCollection } from '../collection/define.ts'
+import { CALLER } from '../access/index.ts'
+import { type AnyCard, defineCollection } from '../collection/definition.ts'
 
 const mine = { admin: true, manager: [{ user_id: CALLER }], member: [{ user_id: CALLER }] } as const
 

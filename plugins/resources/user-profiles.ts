@@ -2,8 +2,8 @@
 import { sql } from 'drizzle-orm'
 import { userProfiles } from '../../drizzle/tables.ts'
 import { UserProfile, UserProfileChange, UserProfileCreate } from '../../schemas/user-profiles.ts'
-import { CALLER } from '../access.ts'
-import { type AnyCard, defineCollection } from '../collection/define.ts'
+import { CALLER } from '../access/index.ts'
+import { type AnyCard, defineCollection } from '../collection/definition.ts'
 import { usersCard } from './users.ts'
 
 const own = [{ user_id: CALLER }] as const

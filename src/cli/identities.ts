@@ -1,8 +1,8 @@
 /** `users link` and `users confirm-email`: which account the tokens of an identity provider are for. */
 
-import { SqlError } from '../../plugins/database/errors.ts'
-import type { Connection } from '../../plugins/database/index.ts'
-import { isSubject } from '../../plugins/tokens/provider.ts'
+import { SqlError } from '../../drizzle/client/errors.ts'
+import type { Connection } from '../../drizzle/client/index.ts'
+import { isSubject } from '../../plugins/auth/tokens/identity-provider.ts'
 import { readConfig } from '../config.ts'
 import { findUser } from './accounts.ts'
 import { type Command, required, UsageError, type Values } from './command.ts'

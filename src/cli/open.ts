@@ -1,6 +1,7 @@
 /** The database of the settings for a command's own use: no statement of it is cut short, nobody else waits for it. */
+
+import { type Database, openDatabase } from '../../drizzle/client/index.ts'
 import { migrate } from '../../drizzle/migrate.ts'
-import { type Database, openDatabase } from '../../plugins/database/index.ts'
 import type { Config } from '../config.ts'
 
 /** Long beyond any batch: a command is alone on its connections, and waits for its own work. */

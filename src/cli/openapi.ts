@@ -1,6 +1,6 @@
 /** `openapi`: a version's document, as the server would show it, without a database. */
-import type { Database } from '../../plugins/database/index.ts'
-import { versions } from '../../plugins/version.ts'
+import type { Database } from '../../drizzle/client/index.ts'
+import { versions } from '../../plugins/versioning/index.ts'
 import { readConfig } from '../config.ts'
 import { type Command, wholeNumber } from './command.ts'
 

@@ -1,8 +1,8 @@
 /** `seed`: demo data in all five collections. */
-import { type Folding, seed as sow, totalOf } from '../../drizzle/seed.ts'
-import type { AnyCard } from '../../plugins/collection/define.ts'
-import { searchText } from '../../plugins/collection/fold.ts'
-import type { Database } from '../../plugins/database/index.ts'
+
+import type { Database } from '../../drizzle/client/index.ts'
+import type { AnyCard } from '../../plugins/collection/definition.ts'
+import { searchText } from '../../plugins/collection/sql/case-folding.ts'
 import { ordersCard } from '../../plugins/resources/orders.ts'
 import { postsCard } from '../../plugins/resources/posts.ts'
 import { productsCard } from '../../plugins/resources/products.ts'
@@ -11,6 +11,7 @@ import { usersCard } from '../../plugins/resources/users.ts'
 import { type Config, readConfig } from '../config.ts'
 import { firstAdmin } from '../first-admin.ts'
 import { type Command, UsageError, type Values, wholeNumber } from './command.ts'
+import { type Folding, seed as sow, totalOf } from './demo-data/index.ts'
 import { withDatabase } from './open.ts'
 import { createProgress, type Progress } from './progress.ts'
 

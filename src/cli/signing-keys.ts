@@ -1,6 +1,6 @@
 /** `signing-keys rotate`: a new JWT_PRIVATE_KEY, with the keys so far behind the new one. */
 import { generateKeyPairSync } from 'node:crypto'
-import { keyOfSeed, toSigningKey } from '../../plugins/tokens/signing-keys.ts'
+import { keyOfSeed, toSigningKey } from '../../plugins/auth/tokens/signing-keys.ts'
 import { parsePrivateKeys } from '../config/private-keys.ts'
 import { readConfig } from '../config.ts'
 import { appSecret, deriveKey } from '../secrets.ts'

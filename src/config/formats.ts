@@ -1,6 +1,6 @@
 /** What a setting's text may look like, where a number's bounds do not say it: one name, one check each. */
 import { isIP } from 'node:net'
-import { isAscii } from '../../plugins/email-address.ts'
+import { isAscii } from '../../lib/email-address.ts'
 
 /** The text as a URL of one of `schemes`; null for all else. */
 function url(text: string, ...schemes: string[]): URL | null {

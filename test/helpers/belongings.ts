@@ -1,7 +1,7 @@
 /** A row of each collection that belongs to somebody, straight into the database, and sound bodies for it. */
 import { v7 as uuid } from 'uuid'
-import type { Role } from '../../plugins/access.ts'
-import type { Database } from '../../plugins/database/index.ts'
+import type { Database } from '../../drizzle/client/index.ts'
+import type { Role } from '../../plugins/access/index.ts'
 import type { Json } from './app.ts'
 import { insertRows, type Values } from './rows.ts'
 

@@ -19,9 +19,9 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { PGlite, type Transaction } from '@electric-sql/pglite'
 import { pg_trgm } from '@electric-sql/pglite/contrib/pg_trgm'
+import { openEmbedded } from '../../drizzle/client/embedded/embedded.ts'
+import { type Database, openDatabase } from '../../drizzle/client/index.ts'
 import { migrate, type Runner } from '../../drizzle/migrate.ts'
-import { openEmbedded } from '../../plugins/database/embedded.ts'
-import { type Database, openDatabase } from '../../plugins/database/index.ts'
 
 /** What is needed of tap's `t`. */
 export interface Owner {

@@ -1,6 +1,6 @@
 /** docs/access-matrix.json: as tests walk it, and as docs/permissions.md prints it. */
 import { readFileSync } from 'node:fs'
-import type { Role, Verb } from '../../plugins/access.ts'
+import type { Role, Verb } from '../../plugins/access/index.ts'
 
 export const roles = ['member', 'manager', 'admin'] as const
 

@@ -2,7 +2,7 @@
 import type { ValidateFunction } from 'ajv'
 import { Ajv2020 } from 'ajv/dist/2020.js'
 import addFormats from 'ajv-formats'
-import { serializerOptions } from '../../plugins/formats.ts'
+import { serializerOptions } from '../../plugins/validation/formats.ts'
 import type { Json } from './app.ts'
 
 export interface Answer {

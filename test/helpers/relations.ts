@@ -1,5 +1,5 @@
 /** Every collection with what the contract says of it, and a way to fill it. */
-import type { Database } from '../../plugins/database/index.ts'
+import type { Database } from '../../drizzle/client/index.ts'
 import { insertRows, type Values } from './rows.ts'
 
 export interface Collection {

@@ -1,7 +1,7 @@
 /** Rows straight into the tables, many at once and with moments of one's own choosing: what no request could make. */
 import { v7 as uuid } from 'uuid'
-import { searchText } from '../../plugins/collection/fold.ts'
-import type { Database, Param } from '../../plugins/database/index.ts'
+import type { Database, Param } from '../../drizzle/client/index.ts'
+import { searchText } from '../../plugins/collection/sql/case-folding.ts'
 
 export type Values = Record<string, Param | undefined>
 

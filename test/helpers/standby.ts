@@ -2,7 +2,7 @@
  * A database that passes for a standby of another on the same server: it has rows of its own, which tell where a read
  * went, and is as far behind as a test wants.
  */
-import { type Database, openDatabase } from '../../plugins/database/index.ts'
+import { type Database, openDatabase } from '../../drizzle/client/index.ts'
 import { type Owner, testDatabaseUrl } from './database.ts'
 
 /** What the server says of itself is found here first. */

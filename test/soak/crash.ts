@@ -1,7 +1,7 @@
 /** The database is killed (-9) under keyed writes, again and again; each write is sent until it is acknowledged. */
 import { setTimeout as wait } from 'node:timers/promises'
 import { v7 as uuid } from 'uuid'
-import { openDatabase } from '../../plugins/database/index.ts'
+import { openDatabase } from '../../drizzle/client/index.ts'
 import { type Client, createClient, type Reply } from '../helpers/app.ts'
 import type { Owner } from '../helpers/database.ts'
 import { serve } from '../helpers/process.ts'

@@ -6,7 +6,7 @@ import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as wait } from 'node:timers/promises'
-import { openDatabase } from '../../plugins/database/index.ts'
+import { openDatabase } from '../../drizzle/client/index.ts'
 import type { Owner } from '../helpers/database.ts'
 import { processorTime as processorTimeOf } from './pinned.ts'
 

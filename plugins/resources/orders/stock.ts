@@ -1,10 +1,11 @@
 /** Stock and prices: what an order takes of each product and gives back, with the products' rows locked in id order. */
+
+import type { Connection } from '../../../drizzle/client/types.ts'
 import type { OrderItemRow } from '../../../drizzle/tables.ts'
 import type { Violation } from '../../../schemas/error.ts'
 import { MAX_STOCK } from '../../../schemas/products.ts'
 import { MAX_INTEGER } from '../../../schemas/types.ts'
-import type { Connection } from '../../database/types.ts'
-import { apiError, invalidBody } from '../../errors.ts'
+import { apiError, invalidBody } from '../../errors/index.ts'
 
 export type OrderItem = OrderItemRow
 

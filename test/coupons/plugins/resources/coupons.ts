@@ -1,8 +1,8 @@
 /** Coupons: a share or a sum, never both; what was archived stays so. */
 import { sql } from 'drizzle-orm'
-import type { Mode } from '../../../../plugins/collection/bodies.ts'
-import { type AnyCard, defineCollection } from '../../../../plugins/collection/define.ts'
-import { invalidBody } from '../../../../plugins/errors.ts'
+import { type AnyCard, defineCollection } from '../../../../plugins/collection/definition.ts'
+import type { Mode } from '../../../../plugins/collection/request/body.ts'
+import { invalidBody } from '../../../../plugins/errors/index.ts'
 import type { Violation } from '../../../../schemas/error.ts'
 import { coupons } from '../../drizzle/tables.ts'
 import { Coupon, CouponChange, CouponCreate } from '../../schemas/coupons.ts'

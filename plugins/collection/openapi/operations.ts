@@ -1,0 +1,194 @@
+/** What a collection's operations say of themselves in OpenAPI: parameters, headers, replies, by status. */
+import { type TSchema, Type } from '@sinclair/typebox'
+import type { FastifySchema } from 'fastify'
+import type { Verb } from '../../access/index.ts'
+import { dated, declared, exampleOf } from '../../openapi/examples.ts'
+import type { HeaderName } from '../../openapi/headers.ts'
+import { type Example, everyFailure, reply } from '../../openapi/replies.ts'
+import type { Entity, Pagination, Representation, Shape } from '../../versioning/representation/types.ts'
+import type { AnyCard } from '../definition.ts'
+import { bodyOf, pathOf, queryOf } from './inputs.ts'
+import { descriptionOf, operationIdOf, summaryOf } from './summaries.ts'
+
+export { inputOf } from './inputs.ts'
+
+/** A resource's shape in a reply; where `selectable`, with the relations that `include` may add. */
+export function shapeOf(card: AnyCard, isSelectable: boolean): Shape {
+  const shape = { type: card.name, members: card.schemas.read, selectable: isSelectable }
+  if (!isSelectable) return shape
+  const relations = Object.entries(card.relations).map(([name, { to, many }]) => [
+    name,
+    { shape: shapeOf(to(), false), many },
+  ])
+  return { ...shape, relations: Object.fromEntries(relations) }
+}
+
+/** Which failures each verb can end in, beside those that every route has. */
+const failuresOf: Record<Verb, number[]> = {
+  list: [412],
+  read: [404, 412],
+  create: [409, 413, 415, 422],
+  replace: [404, 409, 412, 413, 415, 422, 428],
+  update: [404, 409, 412, 413, 415, 422, 428],
+  remove: [404, 409, 412, 428],
+}
+
+const headerOf = (description: string, example: string) =>
+  Type.Optional(Type.String({ description, examples: [example] }))
+const date = 'Sat, 21 Nov 2026 09:30:00 GMT'
+const noneMatch = headerOf(
+  'Entity tags that the client has; 304 where one still holds',
+  'W/"qHXEPvBzWe2L", "3-qHXEPvBzWe2L"',
+)
+const sinceUnmodified = headerOf('An HTTP date; without If-Match', date)
+const writeHeaders = {
+  'If-Match': headerOf(
+    'The entity tag that was read; 412 where the resource has changed since',
+    '"3-qHXEPvBzWe2L"',
+  ),
+  'If-Unmodified-Since': sinceUnmodified,
+}
+
+const keyHeader = {
+  'Idempotency-Key': Type.Optional(
+    Type.String({
+      minLength: 1,
+      maxLength: 255,
+      pattern: '^[!-~]+$',
+      description:
+        'Names this write, so that it can be sent again when no answer came: for 24 hours, the same key and body are ' +
+        'answered alike, and nothing is written twice',
+      examples: ['0193a5b0-7b1e-7c3a-9f00-3f2b8c1d4e5f'],
+    }),
+  ),
+}
+
+const headersOf: Record<Verb, Record<string, TSchema>> = {
+  list: {
+    'If-None-Match': noneMatch,
+    'If-Match': headerOf('`*`; 412 for any tag, since the tag of a list is weak', '*'),
+  },
+  read: {
+    'If-None-Match': noneMatch,
+    'If-Modified-Since': headerOf('An HTTP date; without If-None-Match', date),
+    'If-Match': headerOf(
+      'The whole entity tag that is expected; 412 where it is another',
+      '"3-qHXEPvBzWe2L"',
+    ),
+    'If-Unmodified-Since': sinceUnmodified,
+  },
+  create: keyHeader,
+  replace: writeHeaders,
+  update: { ...writeHeaders, ...keyHeader },
+  remove: writeHeaders,
+}
+
+const entityOf = (card: AnyCard, relations?: Entity['relations']): Entity => ({
+  type: card.name,
+  members: exampleOf(card.schemas.read) as Entity['members'],
+  ...(relations ? { relations } : {}),
+})
+
+const pages: Record<'cursor' | 'pages', Pagination> = {
+  cursor: { cursor: 'eyJhZnRlciI6WyIyMDI2Il19', has_more: true },
+  pages: { page: 1, limit: 20, total: 1, total_pages: 1 },
+}
+
+/** Replies of a verb by name: what they show, and how a version tells it. */
+function toldOf(card: AnyCard, verb: Verb, { one, many }: Representation): Record<string, [string, unknown]> {
+  if (verb === 'list') {
+    return {
+      cursor: ['By cursors', many([entityOf(card)], pages.cursor, {})],
+      pages: ['By pages', many([entityOf(card)], pages.pages, {})],
+    }
+  }
+  const whole: [string, unknown] = ['All members', one(entityOf(card), {})]
+  const [relation] = Object.entries(card.relations)
+  if (verb !== 'read' || !relation) return { whole }
+  const [name, { to, many: isMany }] = relation
+  const related = { [name]: isMany ? [entityOf(to())] : entityOf(to()) }
+  const meta = isMany ? { includes: { [name]: { has_more: false, truncated: [] } } } : {}
+  return { whole, included: [`With \`include=${name}\``, one(entityOf(card, related), meta)] }
+}
+
+const examplesOf = (told: ReturnType<typeof toldOf>, schema: TSchema): Record<string, Example> =>
+  Object.fromEntries(
+    Object.entries(told).map(([name, [summary, value]]) => [
+      name,
+      { summary, value: declared(dated(value), schema) },
+    ]),
+  )
+
+/** The successful replies of a verb. */
+function successOf(card: AnyCard, verb: Verb, representation: Representation): Record<number, object> {
+  const { schemas } = representation
+  const told = (description: string, headers: readonly HeaderName[], schema: TSchema) =>
+    reply({ description, headers, schema, examples: examplesOf(toldOf(card, verb, representation), schema) })
+  const unchanged = (headers: readonly HeaderName[]) => ({
+    304: reply({ description: 'What the client has is still what it would get', headers }),
+  })
+  switch (verb) {
+    case 'list':
+      return {
+        200: told('A page', ['ETag', 'Link'], schemas.many(shapeOf(card, true))),
+        ...unchanged(['ETag', 'Link']),
+      }
+    case 'read':
+      return {
+        200: told('The resource', ['ETag', 'Last-Modified'], schemas.one(shapeOf(card, true))),
+        ...unchanged(['ETag', 'Last-Modified']),
+      }
+    case 'create':
+      return {
+        201: told('Created', ['ETag', 'Location', 'Idempotency-Replayed'], schemas.one(shapeOf(card, false))),
+      }
+    case 'remove':
+      return { 204: reply({ description: 'Removed' }) }
+    case 'update':
+      return {
+        200: told('As it is now', ['ETag', 'Idempotency-Replayed'], schemas.one(shapeOf(card, false))),
+      }
+    default:
+      return { 200: told('As it is now', ['ETag'], schemas.one(shapeOf(card, false))) }
+  }
+}
+
+const JSON_TYPES = ['application/json', 'application/vnd.api+json']
+
+/** The body that a verb takes, with an example of each form of it. */
+function bodyContentOf(card: AnyCard, verb: Verb, { schemas }: Representation) {
+  if (verb !== 'create' && verb !== 'replace' && verb !== 'update') return undefined
+  const schema = schemas.body(bodyOf(card, verb), card.name, verb !== 'create')
+  const forms: TSchema[] = schema.anyOf ?? [schema]
+  const examples = Object.fromEntries(
+    forms.map((form) => [form.title, { summary: form.description ?? 'All members', value: exampleOf(form) }]),
+  )
+  const types = verb === 'update' ? [...JSON_TYPES, 'application/merge-patch+json'] : JSON_TYPES
+  // The examples once, not beside each of the media types.
+  const content = types.map((type, i) => [
+    type,
+    { schema: i === 0 ? { ...schema, 'x-examples': examples } : schema },
+  ])
+  return { content: Object.fromEntries(content) }
+}
+
+/** An operation as OpenAPI tells it. Validation is not Fastify's here: see `routes.ts`. */
+export function describe(
+  card: AnyCard,
+  verb: Verb,
+  { representation, isOpen }: { representation: Representation; isOpen: boolean },
+): FastifySchema {
+  const body = bodyContentOf(card, verb, representation)
+  const parts = { params: pathOf(card, verb), querystring: queryOf(card, verb), body }
+  const headers = headersOf[verb]
+  return {
+    tags: [card.name],
+    operationId: operationIdOf(card, verb),
+    summary: summaryOf(card, verb),
+    description: descriptionOf(card, verb, isOpen),
+    ...Object.fromEntries(Object.entries(parts).filter(([, part]) => part !== undefined)),
+    ...(Object.keys(headers).length > 0 ? { headers: Type.Object(headers) } : {}),
+    response: successOf(card, verb, representation),
+    failures: [...everyFailure, ...failuresOf[verb], ...(card.parent ? [404] : [])],
+  }
+}

@@ -1,0 +1,86 @@
+/** What a collection's operations are called, and who may do them, in words. */
+import {
+  CALLER,
+  type Condition,
+  includingScopeOf,
+  type Role,
+  type Rule,
+  scopeOf,
+  type Verb,
+} from '../../access/index.ts'
+import type { AnyCard } from '../definition.ts'
+
+/** `UserProfiles` as `user profiles`. */
+export const words = (name: string) => name.replace(/(?<=[a-z])(?=[A-Z])/g, ' ').toLowerCase()
+
+const article = (name: string) => (/^[AEIO]/.test(name) ? `an ${words(name)}` : `a ${words(name)}`)
+
+const sentences: Record<Verb, (card: AnyCard) => string> = {
+  list: (card) => `List ${words(card.plural)}`,
+  read: (card) => `Read ${article(card.singular)}`,
+  create: (card) => `Create ${article(card.singular)}`,
+  replace: (card) => `Replace ${article(card.singular)}`,
+  update: (card) => `Change some members of ${article(card.singular)}`,
+  remove: (card) => `Remove ${article(card.singular)}`,
+}
+
+export const summaryOf = (card: AnyCard, verb: Verb) => sentences[verb](card)
+
+/** The field's term for each verb in an operationId. */
+const operationNames: Record<Verb, string> = {
+  list: 'list',
+  read: 'get',
+  create: 'create',
+  replace: 'replace',
+  update: 'update',
+  remove: 'delete',
+}
+
+export const operationIdOf = (card: AnyCard, verb: Verb) =>
+  `${operationNames[verb]}${verb === 'list' ? card.plural : card.singular}`
+
+const conditionWords = (condition: Condition) =>
+  Object.entries(condition)
+    .map(([member, value]) => (value === CALLER ? "the caller's own" : `with \`${member}\` ${value}`))
+    .join(' ')
+
+const ruleWords = (rule: Rule | undefined) => {
+  if (rule === undefined || rule === false) return 'none'
+  return rule === true ? 'all' : rule.map(conditionWords).join(', or ')
+}
+
+const roles: readonly Role[] = ['admin', 'manager', 'member']
+
+/** Which credentials will do, and which scopes an API key needs; Bearer tokens have all. */
+function credentialWords({ name, bearerOnly, relations }: AnyCard, verb: Verb, isOpen: boolean): string {
+  if (bearerOnly) return 'Needs a Bearer token; an API key will not do.'
+  const reads = verb === 'list' || verb === 'read'
+  const includes = reads && Object.keys(relations).length > 0
+  const more = includes ? ', and for `include` the `read` scope of what it brings along' : ''
+  const open = isOpen ? ' It can be called without credentials too.' : ''
+  const scope = scopeOf(name, verb)
+  const including = includingScopeOf(scope)
+  const or = including === undefined ? '' : ` or \`${including}\`, which includes it`
+  return `An API key needs the scope \`${scope}\`${or}${more}.${open}`
+}
+
+/** What each role may do. */
+function roleWords({ access }: AnyCard, verb: Verb): string {
+  const byRole = roles.map((role) => `${role}: ${ruleWords(access[verb]?.[role])}`)
+  return `By role: ${byRole.join('; ')}.`
+}
+
+/** What a reader of the documents should know of an operation beside its summary. */
+const hints: Record<Verb, string> = {
+  list: 'By cursors, or, with `page`, by pages with a total. Those that the caller may not read are left out.',
+  read: 'All members, unless `fields` narrows them.',
+  create: 'The server makes the id; read-only members are refused.',
+  replace:
+    'A member that is absent takes its default; read-only ones are ignored, so that what was read can be put back.',
+  update: 'A JSON Merge Patch (RFC 7396): only what is sent changes, and null clears.',
+  remove: 'Once it is gone, the answer is 404.',
+}
+
+/** @param isOpen whether it may be called without credentials */
+export const descriptionOf = (card: AnyCard, verb: Verb, isOpen: boolean) =>
+  `${hints[verb]}\n\n${credentialWords(card, verb, isOpen)} ${roleWords(card, verb)}`

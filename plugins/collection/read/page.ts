@@ -1,0 +1,84 @@
+/** Reads the rows of one page: in one statement, or in chunks where the rows may be large. */
+import type { Connection } from '../../../drizzle/client/types.ts'
+import { invalidQuery } from '../../errors/index.ts'
+import type { Row } from '../definition.ts'
+import { MAX_PAGE_BYTES } from '../reply-size.ts'
+import type { ListQuery } from '../request/list-query.ts'
+import { DEFAULT_LIMIT } from '../request/parameters.ts'
+import type { PageScope, Select } from '../sql/select.ts'
+import { MAX_BYTES_AT_ONCE } from './large-replies.ts'
+
+export interface Page {
+  rows: Row[]
+  hasMore: boolean
+  /** About how many bytes the rows take in a reply; 0 where they cannot be many. */
+  bytes: number
+}
+
+/** Returns how many of the rows fit into a reply; one at least. */
+function countFitting(select: Select, rows: readonly Row[]): number {
+  let bytes = 0
+  const end = rows.findIndex((row) => {
+    bytes += select.estimateRowBytes(row)
+    return bytes > MAX_PAGE_BYTES
+  })
+  return end === -1 ? rows.length : Math.max(1, end)
+}
+
+const sumBytes = (select: Select, rows: readonly Row[]) =>
+  rows.reduce((sum, row) => sum + select.estimateRowBytes(row), 0)
+
+/** Size of the chunks after the first, if their rows are as large as those before. Small chunks take short turns. */
+const MAX_CHUNK_BYTES = 524_288
+
+/** Reads chunk after chunk until there are enough rows, or enough bytes, or no more rows. */
+async function readChunks(
+  select: Select,
+  connection: Connection,
+  query: ListQuery,
+  scope: PageScope,
+): Promise<Row[]> {
+  const rows: Row[] = []
+  const wanted = query.limit + 1
+  const chunkSize = select.chunkSizeOf(query.fields)
+  let position = scope.position
+  let nextSize = chunkSize
+  for (let bytes = 0; rows.length < wanted && bytes <= MAX_PAGE_BYTES; ) {
+    const size = Math.min(nextSize, wanted - rows.length)
+    const chunk = await select.page(connection, query, { ...scope, position, size })
+    rows.push(...chunk)
+    const last = chunk.at(-1)
+    if (!last || chunk.length < size) break
+    bytes += sumBytes(select, chunk)
+    nextSize = Math.min(chunkSize, Math.max(1, Math.floor((MAX_CHUNK_BYTES * rows.length) / bytes)))
+    position = select.position(last, query.sorts)
+  }
+  return rows
+}
+
+/**
+ * Reads one page. In the cursor style a page of large rows may have fewer rows than `limit`.
+ * @throws ApiError 400 INVALID_CURSOR; 400 OUT_OF_RANGE for a page of the offset style that is too large
+ */
+export async function readPage(
+  select: Select,
+  connection: Connection,
+  query: ListQuery,
+  scope: PageScope,
+): Promise<Page> {
+  const { limit } = query
+  if (limit === DEFAULT_LIMIT || limit < select.chunkSizeOf(query.fields)) {
+    const rows = await select.page(connection, query, { ...scope, size: limit + 1 })
+    const page = rows.slice(0, limit)
+    const bytes = select.maxRowBytes * limit > MAX_BYTES_AT_ONCE ? sumBytes(select, page) : 0
+    return { rows: page, hasMore: rows.length > limit, bytes }
+  }
+  const rows = await readChunks(select, connection, query, scope)
+  const fitting = countFitting(select, rows)
+  if (query.page !== undefined && fitting < Math.min(limit, rows.length)) {
+    const message = `is too large for these resources, of which ${fitting} fit into one reply; use a smaller limit, or cursors`
+    throw invalidQuery([{ field: 'limit', message, code: 'OUT_OF_RANGE' }])
+  }
+  const page = rows.slice(0, Math.min(limit, fitting))
+  return { rows: page, hasMore: rows.length > page.length, bytes: sumBytes(select, page) }
+}

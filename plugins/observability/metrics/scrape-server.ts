@@ -1,0 +1,41 @@
+/** A port of its own for `/metrics`: plain HTTP, for those who may reach it, with the same envelope for all else. */
+import Fastify, { type FastifyInstance } from 'fastify'
+import { getRequestId } from '../../../lib/request-id.ts'
+import errors from '../../errors/index.ts'
+import { frameworkErrors } from '../../http/framework-errors.ts'
+import head from '../../http/header-validation.ts'
+import methods from '../../http/method-not-allowed.ts'
+import { createWire } from '../../http/parser-errors.ts'
+import securityHeaders from '../../http/security-headers.ts'
+import { HouseLogController } from '../logging/requests.ts'
+
+/** Milliseconds: a scrape is one short request. */
+const LIMITS = { requestTimeout: 5_000, keepAliveTimeout: 5_000, forceCloseConnections: true } as const
+
+export async function createScrapeServer(
+  { addressing, log }: FastifyInstance,
+  routes: (scope: FastifyInstance) => void,
+): Promise<FastifyInstance> {
+  const wire = createWire(addressing)
+  const server = Fastify({
+    ...LIMITS,
+    http: { headersTimeout: 5_000, requireHostHeader: false },
+    loggerInstance: log,
+    logController: new HouseLogController(),
+    genReqId: getRequestId,
+    requestIdHeader: false,
+    clientErrorHandler: wire.clientErrorHandler,
+    frameworkErrors,
+  })
+  server.decorate('addressing', addressing)
+  await server.register(errors, {
+    getErrorEnvelope: (request) => addressing.of(request).representation.error,
+  })
+  await server.register(securityHeaders)
+  await server.register(wire.plugin)
+  await server.register(head)
+  await server.register(methods)
+  routes(server)
+  server.answerOtherMethods(server)
+  return server
+}

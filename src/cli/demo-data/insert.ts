@@ -1,0 +1,21 @@
+/** Many rows in one statement: as one JSON text, which the server takes apart by the table's own types. */
+import { getTableColumns, getTableName } from 'drizzle-orm'
+import type { PgTable } from 'drizzle-orm/pg-core'
+import type { Runner } from '../../../drizzle/migrate.ts'
+
+/** Inserts rows that name every column: none takes a default. */
+export async function insert<T extends PgTable>(
+  runner: Runner,
+  table: T,
+  rows: readonly T['$inferSelect'][],
+): Promise<void> {
+  if (rows.length === 0) return
+  const name = getTableName(table)
+  const columns = Object.values(getTableColumns(table))
+    .map((column) => `"${column.name}"`)
+    .join(', ')
+  await runner.run(
+    `insert into "${name}" (${columns}) select ${columns} from json_populate_recordset(null::"${name}", $1::json)`,
+    [JSON.stringify(rows)],
+  )
+}
