@@ -3,11 +3,8 @@ import { writeFileSync } from 'node:fs'
 import { loadavg } from 'node:os'
 import { parseArgs } from 'node:util'
 import postgres from 'postgres'
-import { ordersCard } from '../plugins/resources/orders.ts'
-import { postsCard } from '../plugins/resources/posts.ts'
-import { productsCard } from '../plugins/resources/products.ts'
-import { userProfilesCard } from '../plugins/resources/user-profiles.ts'
-import { usersCard } from '../plugins/resources/users.ts'
+import { resolveResources } from '../plugins/collection/resolve.ts'
+import { resources } from '../src/app.ts'
 import { filled, startServer, stopServer } from './database.ts'
 import { measureGrowth } from './growth/measure.ts'
 import { NOTES } from './growth/notes.ts'
@@ -17,7 +14,6 @@ const HELP = `npm run bench:growth -- [options]
   --users a,b,c   the sizes; a database each, filled where there is none (10000,100000,1000000)
   --out file      bench/GROWTH.md`
 
-const CARDS = [usersCard, userProfilesCard, postsCard, productsCard, ordersCard]
 const TABLES = ['users', 'user_profiles', 'posts', 'products', 'orders', 'order_products']
 
 async function grow(server: string, users: number): Promise<Grown> {
@@ -26,7 +22,7 @@ async function grow(server: string, users: number): Promise<Grown> {
   try {
     // As autovacuum does, which is off here: counts are of indexes alone once it is known which pages all may see.
     await sql`vacuum (analyze)`
-    const measured = await measureGrowth(url, CARDS)
+    const measured = await measureGrowth(url, resolveResources(resources))
     const counts = TABLES.map((table) => `(select count(*) from ${table})`).join(' + ')
     const [row] = await sql.unsafe(`select ${counts} as rows, pg_database_size(current_database()) as bytes`)
     return { users, rows: Number(row?.rows), bytes: Number(row?.bytes), measured }

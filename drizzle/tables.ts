@@ -126,7 +126,7 @@ export const products = pgTable(
     index('products_price_amount').on(t.price_amount, t.id),
     index('products_status').on(t.status, t.created_at, t.id),
     trigrams('products_search', sql`${t.search}`),
-    // The last line of defence: the orders' card never lets it come to this.
+    // The last line of defence: the orders' resource never lets it come to this.
     check('products_stock_not_negative', sql`${t.stock} >= 0`),
   ],
 )

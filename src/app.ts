@@ -8,6 +8,7 @@ import auth, { credentials, peekActor } from '../plugins/auth/index.ts'
 import passwords, { type Work } from '../plugins/auth/passwords.ts'
 import signInAddresses from '../plugins/auth/sign-in-addresses.ts'
 import tokens from '../plugins/auth/tokens/index.ts'
+import { compileResources } from '../plugins/collection/compile.ts'
 import { collection } from '../plugins/collection/plugin.ts'
 import conditional from '../plugins/collection/request/preconditions.ts'
 import database from '../plugins/database.ts'
@@ -31,14 +32,14 @@ import docs, { document } from '../plugins/openapi/index.ts'
 import health from '../plugins/operations/health.ts'
 import shutdown from '../plugins/operations/shutdown.ts'
 import limits, { limited } from '../plugins/rate-limit/index.ts'
-import { apiKeysCard } from '../plugins/resources/api-keys.ts'
-import { ordersCard } from '../plugins/resources/orders.ts'
-import { postsCard } from '../plugins/resources/posts.ts'
-import { productsCard } from '../plugins/resources/products.ts'
-import { sessionsCard } from '../plugins/resources/sessions.ts'
+import { apiKeysResource } from '../plugins/resources/api-keys.ts'
+import { ordersResource } from '../plugins/resources/orders.ts'
+import { postsResource } from '../plugins/resources/posts.ts'
+import { productsResource } from '../plugins/resources/products.ts'
+import { sessionsResource } from '../plugins/resources/sessions.ts'
 import { tokens as tokenRoutes, tokensTag } from '../plugins/resources/tokens.ts'
-import { userProfilesCard } from '../plugins/resources/user-profiles.ts'
-import { usersCard } from '../plugins/resources/users.ts'
+import { userProfilesResource } from '../plugins/resources/user-profiles.ts'
+import { usersResource } from '../plugins/resources/users.ts'
 import { serializerOptions } from '../plugins/validation/formats.ts'
 import { buildSerializer } from '../plugins/validation/serializers.ts'
 import versionScope, { createAddressing, type Version, versions } from '../plugins/versioning/index.ts'
@@ -50,11 +51,17 @@ import { behindProxy, createAddressReader, serverOptions } from './http-options.
 import { release } from './release.ts'
 import { appSecret, deriveKey } from './secrets.ts'
 
-/** Every resource, one card each. */
-export const cards = [usersCard, userProfilesCard, postsCard, productsCard, ordersCard]
+/** The definitions of all resources. */
+export const resources = [
+  usersResource,
+  userProfilesResource,
+  postsResource,
+  productsResource,
+  ordersResource,
+]
 
 /** Those that credentials are managed by: always there. */
-export const credentialCards = [sessionsCard, apiKeysCard]
+export const credentialResources = [sessionsResource, apiKeysResource]
 
 /** Requests that may wait beside those that have a connection: a few inside, with all that they need, the rest outside. */
 const WAITING = { inside: 118, outside: 882 }
@@ -69,7 +76,7 @@ const MAX_PARAM_LENGTH = 32_768
 export interface Parts {
   database?: Database
   versions?: readonly Version[]
-  cards?: typeof cards
+  resources?: typeof resources
   /** The time that rate limits and the keys of an identity provider go by, in milliseconds since the epoch. */
   now?: () => number
   /** What passwords are hashed with. */
@@ -126,8 +133,7 @@ export async function buildApp(config: Config, parts: Parts = {}): Promise<Fasti
   const connections = opened.kind === 'embedded' ? 1 : config.POOL_SIZE
   const pretty = config.NODE_ENV === 'development' && process.stdout.isTTY
   const all = parts.versions ?? versions
-  const lagging = parts.cards ?? cards
-  const served = [...lagging, ...credentialCards]
+  const served = compileResources([...(parts.resources ?? resources), ...credentialResources])
   const addresses = createAddressing(all, config.DEFAULT_API_VERSION)
   const wire = createWire(addresses)
   const readAddress = createAddressReader(config)
@@ -238,13 +244,8 @@ export async function buildApp(config: Config, parts: Parts = {}): Promise<Fasti
           // In production a build is run that was tested, and most who start it never ask.
           early: config.NODE_ENV !== 'production',
         })
-        for (const card of lagging) {
-          await scope.register(collection(card), { ...options, representation, mayLag: true })
-        }
-        // What credentials are good for is never old.
-        for (const card of credentialCards) {
-          await scope.register(collection(card), { ...options, representation, mayLag: false })
-        }
+        for (const resource of served)
+          await scope.register(collection(resource), { ...options, representation })
         await scope.register(tokenRoutes, { representation })
         app.answerOtherMethods(scope)
       },

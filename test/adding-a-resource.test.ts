@@ -39,8 +39,8 @@ t.test('the document shows the files as they are', async (t) => {
     (await migration()).map((statement) => statement.trim()),
     'the migration is what drizzle-kit writes',
   )
-  const list = /^export const cards = .*(?=\])/m.exec(file('src/app.ts'))?.[0]
-  t.match(under('src/app.ts', 'ts'), `${list}, couponsCard]\n`, 'the entry')
+  const list = /^export const resources = [\s\S]*?(?=\n\])/m.exec(file('src/app.ts'))?.[0]
+  t.match(under('src/app.ts', 'ts'), `${list}\n  couponsResource,\n]\n`, 'the entry')
 })
 
 t.test('coupons keep the whole contract', async (t) => {

@@ -2,10 +2,10 @@ import t, { type Test } from 'tap'
 import { v7 as uuid } from 'uuid'
 import { DatabaseUnavailable } from '../drizzle/client/errors.ts'
 import type { Database } from '../drizzle/client/index.ts'
-import { productsCard } from '../plugins/resources/products.ts'
+import { productsResource } from '../plugins/resources/products.ts'
 import { v1 } from '../plugins/versioning/representation/v1.ts'
 import { v2 } from '../plugins/versioning/representation/v2.ts'
-import { cards } from '../src/app.ts'
+import { resources } from '../src/app.ts'
 import { ADMIN_KEY, type Json, type Reply, testApp } from './helpers/app.ts'
 import { raw } from './helpers/raw.ts'
 import { sharedDatabase } from './helpers/shared.ts'
@@ -43,20 +43,20 @@ const unreliable: Database = {
 
 const logs: string[] = []
 const exploding = {
-  ...productsCard,
+  ...productsResource,
   actions: {
     create: async (store, id, body) => {
       explode(String(body.name))
       return store.insert({ ...body, id })
     },
   },
-} satisfies typeof productsCard
+} satisfies typeof productsResource
 const { app, admin, anybody, person, port } = await testApp(
   t,
   { LOG_LEVEL: 'error', REQUIRE_IF_MATCH: 'true' },
   {
     database: unreliable,
-    cards: cards.map((card) => (card === productsCard ? exploding : card)),
+    resources: resources.map((resource) => (resource === productsResource ? exploding : resource)),
     logs: { write: (line) => logs.push(line) },
   },
 )

@@ -7,7 +7,7 @@ import { Type } from '@sinclair/typebox'
 import spectral, { type RulesetDefinition } from '@stoplight/spectral-core'
 import rulesets from '@stoplight/spectral-rulesets'
 import t from 'tap'
-import { productsCard } from '../plugins/resources/products.ts'
+import { productsResource } from '../plugins/resources/products.ts'
 import { versions } from '../plugins/versioning/index.ts'
 import { Product } from '../schemas/products.ts'
 import { type Json, testApp } from './helpers/app.ts'
@@ -192,7 +192,12 @@ t.test('a version that is deprecated says so of each operation', async (t) => {
 
 t.test('two schemas with one name stop the start', async (t) => {
   const read = Type.Omit(Product, ['description'], { title: 'Product' })
-  const twin = { ...productsCard, name: 'gadgets', search: [], schemas: { ...productsCard.schemas, read } }
-  const started = testApp(t, {}, { cards: [productsCard, twin] })
+  const twin = {
+    ...productsResource,
+    name: 'gadgets',
+    search: [],
+    schemas: { ...productsResource.schemas, read },
+  }
+  const started = testApp(t, {}, { resources: [productsResource, twin] })
   await t.rejects(started, { message: /Two different schemas are called Product/ })
 })

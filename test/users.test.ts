@@ -2,11 +2,13 @@ import { verify } from '@node-rs/argon2'
 import t from 'tap'
 import type { Actor } from '../plugins/access/index.ts'
 import { createPasswords } from '../plugins/auth/passwords.ts'
+import { compileResources } from '../plugins/collection/compile.ts'
 import { createBodyReader } from '../plugins/collection/request/body.ts'
 import { createWrites } from '../plugins/collection/write/pipeline.ts'
 import { ApiError } from '../plugins/errors/index.ts'
-import { usersCard } from '../plugins/resources/users.ts'
+import { usersResource } from '../plugins/resources/users.ts'
 import { createAjv } from '../plugins/validation/formats.ts'
+import { resources } from '../src/app.ts'
 import { testApp } from './helpers/app.ts'
 import { activeProduct, speak, unique, VERSIONS } from './helpers/speak.ts'
 
@@ -239,13 +241,15 @@ t.test('users', async (t) => {
 
   t.test("one's own password and address, with a token", async (t) => {
     const admin = speak(client, 1)
-    const writes = createWrites(usersCard, database, () => new Error('refused'))
+    const compiled = compileResources(resources).find(({ name }) => name === 'users')
+    if (!compiled) throw new Error('There is no resource "users"')
+    const writes = createWrites(compiled, database, () => new Error('refused'))
     const passwords = createPasswords({ atOnce: 2 }).for('ada', () => true)
     const tools = { passwords, attempt: (_account: string, verify: () => Promise<boolean>) => verify() }
     const reader = createBodyReader({
       ajv: createAjv(),
-      read: usersCard.schemas.read,
-      input: usersCard.schemas.change,
+      read: usersResource.schemas.read,
+      input: usersResource.schemas.change,
       mode: 'update',
     })
     const { id } = (await admin.post('/users', { name: 'Ada', email: address(), password: PASSWORD })).data

@@ -5,7 +5,7 @@ import { v7 as uuid } from 'uuid'
 import { type Database, openDatabase } from '../../drizzle/client/index.ts'
 import { migrate } from '../../drizzle/migrate.ts'
 import { hashKey, makeKey, prefixOf } from '../../plugins/auth/key-format.ts'
-import type { AnyCard } from '../../plugins/collection/definition.ts'
+import type { ResolvedResource } from '../../plugins/collection/resolve.ts'
 import { buildApp } from '../../src/app.ts'
 import { readConfig } from '../../src/config.ts'
 import { settings } from '../targets/ours.ts'
@@ -97,7 +97,7 @@ async function measureShape(shape: Shape, ask: Ask, { moveTo, take }: Watch, exp
 
 async function measureAll(
   base: string,
-  cards: readonly AnyCard[],
+  resources: readonly ResolvedResource[],
   sample: Sample,
   keys: Readonly<Record<Measured['actor'], string>>,
   watching: Watch,
@@ -107,13 +107,13 @@ async function measureAll(
   for (const actor of ['admin', 'member'] as const) {
     const ask: Ask = (path) =>
       send(base, { method: 'GET', path: `/api/v1${path}`, headers: { 'x-api-key': keys[actor] } })
-    for (const card of cards) {
-      for (const shape of shapesOf(card, sample, actor === 'member')) {
+    for (const resource of resources) {
+      for (const shape of shapesOf(resource, sample, actor === 'member')) {
         const measured = await measureShape(shape, ask, watching, explained)
         if (!measured) continue
-        found.push({ actor, collection: card.name, ...measured })
+        found.push({ actor, collection: resource.name, ...measured })
         console.log(
-          `${actor} ${card.name} ${measured.label}: ${measured.buffers ?? '-'} buffers, ` +
+          `${actor} ${resource.name} ${measured.label}: ${measured.buffers ?? '-'} buffers, ` +
             `${measured.milliseconds.toFixed(1)} ms, ${measured.status}, ${measured.ways.join(', ')}`,
         )
       }
@@ -123,12 +123,15 @@ async function measureAll(
 }
 
 /** Starts the app over the database at `url`, and asks it everything. */
-export async function measureGrowth(url: string, cards: readonly AnyCard[]): Promise<Measured[]> {
+export async function measureGrowth(
+  url: string,
+  resources: readonly ResolvedResource[],
+): Promise<Measured[]> {
   const config = readConfig({ ...settings, NODE_ENV: 'production', DATABASE_URL: url, LOG_LEVEL: 'error' })
   const database = await openDatabase({ url, poolSize: 2 })
   const slow = await openDatabase({ url, poolSize: 1, statementTimeout: 0 })
   await migrate(slow)
-  const sample = await draw(slow, cards).finally(() => slow.close())
+  const sample = await draw(slow, resources).finally(() => slow.close())
   const keys = {
     admin: await keyOf(database, sample.adminId),
     member: await keyOf(database, sample.memberId),
@@ -139,7 +142,7 @@ export async function measureGrowth(url: string, cards: readonly AnyCard[]): Pro
   const explained = postgres(url, { max: 1, connection: { TimeZone: 'UTC', statement_timeout: 5_000 } })
   try {
     const { port } = app.server.address() as AddressInfo
-    return await measureAll(`http://127.0.0.1:${port}`, cards, sample, keys, watching, explained)
+    return await measureAll(`http://127.0.0.1:${port}`, resources, sample, keys, watching, explained)
   } finally {
     await explained.end()
     await app.close()

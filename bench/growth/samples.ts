@@ -1,7 +1,8 @@
 /** Values to ask with: drawn from the data, the same way at every size. */
 import { getTableName } from 'drizzle-orm'
 import type { Database } from '../../drizzle/client/index.ts'
-import type { AnyCard, Row } from '../../plugins/collection/definition.ts'
+import type { Row } from '../../plugins/collection/definition.ts'
+import type { ResolvedResource } from '../../plugins/collection/resolve.ts'
 
 export interface CollectionSample {
   /** From all over the table. */
@@ -86,11 +87,11 @@ async function valuesOf(database: Database, table: string, filters: readonly str
 
 async function collectionSample(
   database: Database,
-  card: AnyCard,
+  resource: ResolvedResource,
   { author, memberId }: Pick<Sample, 'author' | 'memberId'>,
 ): Promise<CollectionSample> {
-  const table = getTableName(card.table)
-  const all = card.parent
+  const table = getTableName(resource.table)
+  const all = resource.parent
     ? await database.run(`select * from "${table}" where user_id = $1 order by id`, [author])
     : await rowsOf(database, table)
   const every = Math.max(1, Math.floor(all.length / ROWS))
@@ -111,10 +112,10 @@ async function collectionSample(
     'a word that nothing has': 'zzyzx',
     'two letters that nothing has': '§§',
   }
-  return { rows, own, values: await valuesOf(database, table, card.filters, rows), words }
+  return { rows, own, values: await valuesOf(database, table, resource.filters, rows), words }
 }
 
-export async function draw(database: Database, cards: readonly AnyCard[]): Promise<Sample> {
+export async function draw(database: Database, resources: readonly ResolvedResource[]): Promise<Sample> {
   const idOf = async (text: string) => {
     const [row] = await database.run(text)
     if (!row) throw new Error(`Nothing is found by ${text}`)
@@ -130,8 +131,8 @@ export async function draw(database: Database, cards: readonly AnyCard[]): Promi
   const author = await idOf(`select user_id as id from posts where user_id in
     (select id from users where role <> 'admin' order by id limit 10) group by 1 order by count(*) desc limit 1`)
   const collections: Record<string, CollectionSample> = {}
-  for (const card of cards) {
-    collections[card.name] = await collectionSample(database, card, { author, memberId })
+  for (const resource of resources) {
+    collections[resource.name] = await collectionSample(database, resource, { author, memberId })
   }
   return { adminId, memberId, author, middle: '2025-01-01', collections }
 }

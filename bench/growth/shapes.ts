@@ -1,5 +1,5 @@
-/** What is asked at each size: every list in every way that its card offers. */
-import type { AnyCard } from '../../plugins/collection/definition.ts'
+/** What is asked at each size: every list in every way that its resource offers. */
+import type { ResolvedResource } from '../../plugins/collection/resolve.ts'
 import { positionOf, termsOf } from '../../plugins/collection/sql/keyset.ts'
 import type { CollectionSample, Sample } from './samples.ts'
 
@@ -21,12 +21,17 @@ export interface Shape {
 /** Any cursor of that list, which `Watch.moveTo` then moves. */
 const CURSOR = '{cursor}'
 
-function sorted(card: AnyCard, path: string, sort: string, rows: CollectionSample['rows']): Shape {
+function sorted(
+  resource: ResolvedResource,
+  path: string,
+  sort: string,
+  rows: CollectionSample['rows'],
+): Shape {
   const sorts = sort.split(',').map((name) => ({
     name: name.replace('-', ''),
     descending: name.startsWith('-'),
   }))
-  const terms = termsOf(card, sorts)
+  const terms = termsOf(resource, sorts)
   return {
     label: `sort=${sort}, deep`,
     isFlat: sorts.length === 1,
@@ -40,23 +45,26 @@ function sorted(card: AnyCard, path: string, sort: string, rows: CollectionSampl
 const one = (label: string, path: string): Shape => ({ label, variants: [{ path }] })
 
 /** The requests of one collection. */
-export function shapesOf(card: AnyCard, sample: Sample, isMember: boolean): Shape[] {
-  const found = sample.collections[card.name]
-  if (!found) throw new Error(`There is no sample of ${card.name}`)
-  const path = card.parent ? `/users/${sample.author}/posts` : `/${card.name}`
+export function shapesOf(resource: ResolvedResource, sample: Sample, isMember: boolean): Shape[] {
+  const found = sample.collections[resource.name]
+  if (!found) throw new Error(`There is no sample of ${resource.name}`)
+  const path = resource.parent ? `/users/${sample.author}/posts` : `/${resource.name}`
   const rows = isMember && found.own.length > 0 ? found.own : found.rows
-  const names = Object.keys(card.sorts)
-  const includes = Object.keys(card.relations)
+  const names = Object.keys(resource.sorts)
+  const includes = Object.keys(resource.relations)
   const reads = (query = '') => rows.map(({ id }) => ({ path: `${path}/${id}${query}` }))
   const [first = '', second = ''] = names
   return [
     { label: 'by id', isFlat: true, variants: reads() },
     ...includes.map((name) => ({ label: `by id, include=${name}`, variants: reads(`?include=${name}`) })),
     { ...one('first page', path), isFlat: true },
-    ...names.flatMap((name) => [sorted(card, path, name, rows), sorted(card, path, `-${name}`, rows)]),
-    sorted(card, path, `${first},${second}`, rows),
-    sorted(card, path, `-${first},${second}`, rows),
-    ...card.filters.flatMap((name) =>
+    ...names.flatMap((name) => [
+      sorted(resource, path, name, rows),
+      sorted(resource, path, `-${name}`, rows),
+    ]),
+    sorted(resource, path, `${first},${second}`, rows),
+    sorted(resource, path, `-${first},${second}`, rows),
+    ...resource.filters.flatMap((name) =>
       (found.values[name] ?? []).map(({ value, label }) =>
         one(`${name}=${label}`, `${path}?${name}=${value}`),
       ),

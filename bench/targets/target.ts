@@ -1,6 +1,6 @@
 /** What a target is: how it starts, how its API is spoken, what its replies come to. */
 import { Agent, request } from 'node:http'
-import type { Position, ProductRow } from '../samples.ts'
+import type { Position, ProductRow } from '../rows.ts'
 
 export interface Call {
   method: string

@@ -1,5 +1,5 @@
 /** The API of version 1, which the reference speaks too; only prefix and cursors differ. */
-import type { Position } from '../samples.ts'
+import type { Position } from '../rows.ts'
 import type { Api, Resource } from './target.ts'
 
 const NEW = {

@@ -1,16 +1,16 @@
-/** What a collection's card says: its name, its schemas, its table, its lists, its relations, its access, its own actions. */
+/** What a resource says of itself: name, schemas, table, lists, relations, access rules, state transitions, actions. */
 import type { Static, TObject } from '@sinclair/typebox'
 import type { SQL } from 'drizzle-orm'
 import type { PgColumn, PgTable } from 'drizzle-orm/pg-core'
+import type { Connection } from '../../drizzle/client/types.ts'
 import type { Violation } from '../../schemas/error.ts'
 import type { Access, Actor, Verb } from '../access/index.ts'
 import type { Mode } from './request/body.ts'
-import type { Store } from './sql/write.ts'
 
-/** A row as the kernel handles it: its members by their names on the wire, and columns that never leave. */
+/** A row as the engine handles it: the columns of its table by their names. */
 export type Row = { id: string; revision: number } & Record<string, unknown>
 
-/** A table that a collection can stand on. */
+/** A table that a resource can be stored in. */
 export type ResourceTable = PgTable & {
   id: PgColumn
   revision: PgColumn
@@ -18,72 +18,86 @@ export type ResourceTable = PgTable & {
   updated_at: PgColumn
 }
 
-/** How a member sorts: by its column, or, where it can be null, by an expression for each direction. */
+/** The column that a field sorts by; for a nullable column, an expression without NULL for each direction. */
 export type SortKey =
   | PgColumn
   | {
       column: PgColumn
-      /** With NULL as the greatest of all, so that it comes last. */
+      /** NULL is greater than every value, so that it comes last. */
       ascending: SQL
-      /** With NULL as the least of all. */
+      /** NULL is less than every value, so that it comes last. */
       descending: SQL
-      /** What a cursor says in place of NULL, for each direction. */
+      /** The text that stands for NULL in a cursor. */
       nulls: { ascending: string; descending: string }
-      /** What `ascending` puts before a value, where no value of the column's type is greater than all others. */
+      /** What `ascending` puts before a value, for types that have no greatest value. */
       prefix?: string
     }
 
-export interface Relation {
-  /** The card of what is related; a function, since cards name each other. */
-  to: () => AnyCard
+export interface RelationDefinition {
+  /** The name of the related resource. */
+  to: string
   /** The column of this table. */
   local: string
   /** The column of the related table, or of `through`, that equals it. */
   foreign: string
-  /** A table between the two: its `foreign` equals `local`, its `other` is the related row's id. */
+  /** A join table: its `foreign` equals `local`, its `other` is the id of the related row. */
   through?: { table: PgTable; foreign: PgColumn; other: PgColumn }
   many: boolean
-  /** To-many: all of them, not the 20 newest. */
+  /** To-many: includes all related rows, not only the 20 newest. */
   all?: boolean
 }
 
-/** What a change comes to: the members after it, and which of them change. */
+/** The result of merging a body into a row. */
 export interface Change<B> {
+  /** All fields after the change. */
   next: B
-  /** The members that differ from before. */
+  /** The names of the fields that differ. */
   changed: ReadonlySet<string>
 }
 
-/** What the app lends to slow work while the client waits for the reply. */
+/** What slow work of an action may use while the client waits for the response. */
 export interface Tools {
   passwords: {
     hash(password: string): Promise<string>
     /** Returns false also if there is no hash, after the same time. */
     verify(hash: string | null, password: string): Promise<boolean>
   }
-  /** Has a password of an account verified, unless too many were wrong (429); those that are not right count. */
+  /**
+   * Runs the verification of an account's password; failures count as failed sign-ins.
+   * @throws ApiError 429 after too many of them
+   */
   attempt(account: string, verify: () => Promise<boolean>): Promise<boolean>
 }
 
-/** What slow work came to. */
+/** Writes rows of the resource in the transaction of the request. */
+export interface Store<R> {
+  /** For statements of an action's own. */
+  connection: Connection
+  insert(values: Partial<R>): Promise<R>
+  /** Updates the columns that differ; does nothing if none does. */
+  update(current: R, values: Partial<R>): Promise<R>
+  remove(current: R): Promise<void>
+}
+
+/** The result of slow work. */
 export interface Prepared<R, B> {
-  /** Columns to write beside the members. */
+  /** Columns to write in addition to the fields. */
   columns: Partial<R>
-  /** Whether it still holds for the row as it is now that it is locked; where it does not, the write is refused (409). */
+  /** Returns whether the result still applies to the row, now that it is locked; the write is 409 if not. */
   holds?(current: R, change: Change<B>): boolean
 }
 
 /**
- * What is a collection's own in a write; all of it runs in the write's transaction. What it throws undoes the write.
- * A write without an action of its own inserts, updates or removes the row as it is.
+ * The resource's own part of a write. It runs in the transaction of the write, and an error rolls the write back. Without
+ * an action, the engine inserts, updates or deletes the row.
  */
 export interface Actions<R, C, U> {
   /**
-   * What of a change the row, the caller and the body together forbid: 403, and 422 for what only the row could tell.
-   * Asked before preconditions and states are looked at, as the contract orders it.
+   * Checks what only row, caller and body together decide. Runs before preconditions and state transitions.
+   * @throws ApiError 403 or 422
    */
   guard?(current: R, change: Change<U & R>, actor: Actor): void
-  /** Slow work, done before the transaction begins; `seen` is the row, not yet locked, and what would change in it. */
+  /** Does slow work before the transaction begins. `seen` has the row, not yet locked, and the change to it. */
   prepare?(
     body: Partial<C & U>,
     actor: Actor,
@@ -95,69 +109,74 @@ export interface Actions<R, C, U> {
   remove?(store: Store<R>, current: R, actor: Actor): Promise<void>
 }
 
-export interface CardOptions<R, C, U, Computed = Record<string, unknown>> {
-  /** The collection's name on the wire: in paths, as a type, in scopes. */
+export interface DefinitionOptions<R, C, U, Computed = Record<string, unknown>> {
+  /** The name in paths, in scopes, and as the type in v2. */
   name: string
-  /** For operationIds: `listProducts`, `createProduct`. */
+  /** For operation ids: `createProduct`. */
   singular: string
+  /** For operation ids: `listProducts`. */
   plural: string
   description: string
   table: ResourceTable
   parent?: {
-    /** The card of the parent's collection, under whose members this one stands. */
-    to: () => AnyCard
-    /** The member and column that holds the parent's id. */
+    /** The name of the resource under whose path this one stands. */
+    to: string
+    /** The field and column that holds the parent's id. */
     member: string
   }
-  /** Which operations there are; all where absent. */
+  /** The operations. Default: all. */
   verbs?: readonly Verb[]
-  /** Whether a key may not be used here: what is done with keys cannot be done by one. */
+  /** Whether only Bearer tokens are accepted, so that no API key can manage API keys. */
   bearerOnly?: boolean
-  /** In place of one's own id in the path. */
+  /** Whether `me` in the path stands for the id of the caller. */
   me?: boolean
+  /** Whether reads always go to the primary. Default: they may go to a replica. */
+  readsPrimary?: boolean
   schemas: { read: TObject; create: TObject; change: TObject }
-  /** Members that are given at creation, or by the path, and never change. */
+  /** Fields that are set at creation, or by the path, and never change. */
   immutable?: readonly string[]
-  /** Members that PUT keeps where they are absent, in place of their defaults. */
+  /** Fields that PUT keeps, instead of resetting them to their defaults, if they are absent. */
   kept?: readonly string[]
   filters: readonly string[]
   sorts: Readonly<Record<string, SortKey>>
-  /** Text that a search looks in; the server's own, not the database's: it is folded on its way in. */
+  /** Text fields that `search` looks in. */
   search: readonly string[]
-  relations: Readonly<Record<string, Relation>>
+  relations: Readonly<Record<string, RelationDefinition>>
   access: Access
-  /** For each member that is a state: from where to where it may go. */
+  /** For each field that is a state: the states that may follow each state. */
   transitions?: Readonly<Record<string, Readonly<Record<string, readonly string[]>>>>
-  /** Members of a new resource that have no default of their own. */
+  /** Returns fields of a new resource whose defaults depend on the caller. */
   defaults?(actor: Actor): Partial<C> & Partial<R>
-  /** Members that a caller may not set in a new resource: to them they are read-only. */
+  /** Returns the fields of a new resource that this caller may not set. */
   withheld?(actor: Actor): readonly string[]
-  /** Members that no column holds. A reply that is kept for an Idempotency-Key has them as the columns alone tell. */
+  /** Returns fields without a column. A response stored for an Idempotency-Key has them as computed from columns only. */
   computed?(row: R & Readonly<Record<string, unknown>>, actor: Actor): Computed
-  /** What no schema can say, of those members that are sound in themselves. */
+  /** Checks what no schema can express. Sees only fields that are valid by themselves. */
   check?(body: Partial<C & U>, mode: Mode): Violation[]
   actions?: Actions<R, C, U>
 }
 
-/** A card as the kernel reads it, whatever its rows are. */
-export type AnyCard = CardOptions<Row, Record<string, unknown>, Record<string, unknown>>
+/** A definition as the engine reads it, without the types of its rows and bodies. */
+export type ResourceDefinition = DefinitionOptions<Row, Record<string, unknown>, Record<string, unknown>>
 
-/** The members that a schema promises and no column holds. */
-type Lacking<Members, Columns> = Exclude<keyof Members, keyof Columns>
-type Missing<Members, Columns> = Pick<Members, Lacking<Members, Columns>>
+/** The fields that the schema has and the table has not. */
+type Lacking<Fields, Columns> = Exclude<keyof Fields, keyof Columns>
+type Missing<Fields, Columns> = Pick<Fields, Lacking<Fields, Columns>>
 
-/**
- * Defines a collection. The compiler proves that the table's rows are what the schema promises.
- * The one cast of the kernel stands here: behind it, bodies are what the schemas let through, and rows what the table holds.
- */
-export function defineCollection<
+/** Defines a resource. The compiler proves that the rows of the table fit the schema. */
+export function defineResource<
   T extends ResourceTable,
   const Read extends TObject,
   const Create extends TObject,
   const Update extends TObject,
 >(
-  card: Omit<
-    CardOptions<T['$inferSelect'], Static<Create>, Static<Update>, Missing<Static<Read>, T['$inferSelect']>>,
+  definition: Omit<
+    DefinitionOptions<
+      T['$inferSelect'],
+      Static<Create>,
+      Static<Update>,
+      Missing<Static<Read>, T['$inferSelect']>
+    >,
     'table' | 'schemas'
   > & {
     table: T
@@ -165,6 +184,7 @@ export function defineCollection<
       ? { read: Read; create: Create; change: Update }
       : { error: 'the rows of the table do not fit the schema'; row: T['$inferSelect']; schema: Static<Read> }
   } & (Lacking<Static<Read>, T['$inferSelect']> extends never ? unknown : { computed: unknown }),
-): AnyCard {
-  return card as unknown as AnyCard
+): ResourceDefinition {
+  // The engine passes only rows of this table and bodies that the schemas have validated.
+  return definition as unknown as ResourceDefinition
 }

@@ -1,8 +1,8 @@
-/** A card as one Fastify plugin: list, read, create, replace, update, remove, in whichever version's scope it stands. */
+/** A resource as one Fastify plugin: list, read, create, replace, update, remove, in whichever version's scope it stands. */
 import type { FastifyInstance } from 'fastify'
 import { type AccessWord, defineWords, verbs } from '../access/index.ts'
 import { createAjv } from '../validation/formats.ts'
-import type { AnyCard } from './definition.ts'
+import type { Resource } from './compile.ts'
 import { describe } from './openapi/operations.ts'
 import { createReads } from './read/handlers.ts'
 import { createCost } from './request/cost.ts'
@@ -15,12 +15,12 @@ const ajv = createAjv()
 
 /** One collection in one version's scope. */
 export const collection =
-  (card: AnyCard) =>
+  (resource: Resource) =>
   async (app: FastifyInstance, options: CollectionOptions): Promise<void> => {
-    const { list, read } = createReads(card, app, options, ajv)
-    const { create, replace, update, remove } = createWriteHandlers(card, app, options, ajv)
-    const parent = card.parent ? `/${card.parent.to().name}/:${card.parent.member}` : ''
-    const all = `${parent}/${card.name}`
+    const { list, read } = createReads(resource, app, options, ajv)
+    const { create, replace, update, remove } = createWriteHandlers(resource, app, options, ajv)
+    const parent = resource.parent ? `/${resource.parent.to.name}/:${resource.parent.member}` : ''
+    const all = `${parent}/${resource.name}`
     const one = `${all}/:id`
     const operations = {
       list: { method: 'GET', url: all, handler: list },
@@ -33,19 +33,23 @@ export const collection =
 
     // The kernel reads queries and bodies itself, in the contract's order; Fastify would look at the body first.
     app.setValidatorCompiler(() => () => true)
-    const { access, bearerOnly = false } = card
-    const getCost = createCost(card)
-    defineWords(app, card.name, { access, bearerOnly, collection: bearerOnly ? undefined : card.name })
-    for (const verb of card.verbs ?? verbs) {
+    const { access, bearerOnly = false } = resource
+    const getCost = createCost(resource)
+    defineWords(app, resource.name, {
+      access,
+      bearerOnly,
+      collection: bearerOnly ? undefined : resource.name,
+    })
+    for (const verb of resource.verbs ?? verbs) {
       const { method, url, handler } = operations[verb]
-      const word: AccessWord = `${card.name}:${verb}`
+      const word: AccessWord = `${resource.name}:${verb}`
       const told = { representation: options.representation, isOpen: app.isOpen(word) }
       app.route({
         method,
         url,
         handler: app.concurrency.holdDuring(handler),
         config: method === 'GET' ? { access: word, getCost } : { access: word },
-        schema: describe(card, verb, told),
+        schema: describe(resource, verb, told),
       })
     }
   }

@@ -6,9 +6,10 @@ import type { MaybePromise } from '../../lib/maybe-promise.ts'
 import type { Actor } from '../access/index.ts'
 import { apiError } from '../errors/index.ts'
 import type { Entity, Representation } from '../versioning/representation/types.ts'
-import type { AnyCard, Row } from './definition.ts'
+import type { Resource } from './compile.ts'
+import type { Row } from './definition.ts'
 import { shapeOf } from './openapi/operations.ts'
-import { type Included, membersOf, selectOf } from './read/include.ts'
+import { type Included, membersOf } from './read/include.ts'
 import { BYTES_PER_COST } from './read/large-replies.ts'
 import { strongTag, weakTag } from './request/preconditions.ts'
 import type { Sent } from './request/query-validation.ts'
@@ -20,8 +21,6 @@ export interface CollectionOptions {
   cursorKey: Buffer
   publicUrl: string | undefined
   requireIfMatch: boolean
-  /** Whether what is read may be as old as a replica is. */
-  mayLag: boolean
 }
 
 /** The ids of a path, `me` being the caller's. */
@@ -54,8 +53,8 @@ export function getSerializer(reply: FastifyReply, status: 200 | 201) {
 export const queryOf = (request: FastifyRequest) => request.query as Sent
 
 /** Reads the ids of a collection's paths. */
-export function createPlaces(card: AnyCard) {
-  const { parent } = card
+export function createPlaces(resource: Resource) {
+  const { parent } = resource
   const read = (sent: string | undefined, me: boolean | undefined, actor: Actor) =>
     me && sent === 'me' ? actor.userId : (sent ?? '').toLowerCase()
 
@@ -63,13 +62,13 @@ export function createPlaces(card: AnyCard) {
     of(request: FastifyRequest, actor: Actor): Place {
       const params = request.params as Params
       return {
-        id: read(params.id, card.me, actor),
-        parent: parent && read(params[parent.member], parent.to().me, actor),
+        id: read(params.id, resource.me, actor),
+        parent: parent && read(params[parent.member], parent.to.me, actor),
       }
     },
     /** The path of a collection, below the version. */
     path: (place: string | undefined) =>
-      parent ? `/${parent.to().name}/${place}/${card.name}` : `/${card.name}`,
+      parent ? `/${parent.to.name}/${place}/${resource.name}` : `/${resource.name}`,
     /**
      * What is no UUID names no row. Asked where the row would be, after all that the request says of itself.
      * @throws ApiError 404
@@ -80,7 +79,7 @@ export function createPlaces(card: AnyCard) {
     /** @throws ApiError 404 for a parent that does not exist */
     async ensureParent(connection: Connection, id: string | undefined) {
       if (id === undefined || !parent) return
-      const found = await selectOf(parent.to()).one(connection, id, { fields: ['id'] })
+      const found = await parent.to.select.one(connection, id, { fields: ['id'] })
       if (!found) throw apiError('RESOURCE_NOT_FOUND')
     },
   }
@@ -88,10 +87,10 @@ export function createPlaces(card: AnyCard) {
 
 const NOTHING_INCLUDED: Included = { of: () => undefined, meta: {}, tag: '', bytes: 0 }
 
-/** How a card's rows become resources and tags in one version. */
-export function createTelling(card: AnyCard, representation: Representation) {
+/** How a resource's rows become resources and tags in one version. */
+export function createTelling(resource: Resource, representation: Representation) {
   // What shapes a representation beside the row: a change of the schema makes every tag new.
-  const schemaTag = weakTag(JSON.stringify(representation.schemas.one(shapeOf(card, true))))
+  const schemaTag = weakTag(JSON.stringify(representation.schemas.one(shapeOf(resource, true))))
 
   const shape = (
     request: FastifyRequest,
@@ -117,9 +116,9 @@ export function createTelling(card: AnyCard, representation: Representation) {
     /** The tag of a row as a write is answered: whole, with nothing included. */
     plainTag: (request: FastifyRequest, row: Row) => strongTag(row.revision, plainShape(request)),
     entity(row: Row, actor: Actor, fields?: readonly string[], included?: Included): Entity {
-      const members = membersOf(card, row, actor, fields)
+      const members = membersOf(resource, row, actor, fields)
       const relations = included?.of(row)
-      return relations ? { type: card.name, members, relations } : { type: card.name, members }
+      return relations ? { type: resource.name, members, relations } : { type: resource.name, members }
     },
   }
 }

@@ -6,7 +6,7 @@ import { ApiKey, ApiKeyChange, ApiKeyCreate } from '../../schemas/api-keys.ts'
 import type { Violation } from '../../schemas/error.ts'
 import { type Actor, CALLER } from '../access/index.ts'
 import { hashKey, makeKey, prefixOf } from '../auth/key-format.ts'
-import { type AnyCard, defineCollection } from '../collection/definition.ts'
+import { defineResource, type ResourceDefinition } from '../collection/definition.ts'
 import { apiError } from '../errors/index.ts'
 
 const DAY = 24 * 3600 * 1000
@@ -60,7 +60,7 @@ async function ensureCaller(tx: Connection, { userId, sessionId }: Actor): Promi
   })
 }
 
-export const apiKeysCard: AnyCard = defineCollection({
+export const apiKeysResource: ResourceDefinition = defineResource({
   name: 'api-keys',
   singular: 'ApiKey',
   plural: 'ApiKeys',
@@ -68,6 +68,8 @@ export const apiKeysCard: AnyCard = defineCollection({
   table: apiKeys,
   verbs: ['list', 'read', 'create', 'update', 'remove'],
   bearerOnly: true,
+  // A revoked credential must not be listed as valid.
+  readsPrimary: true,
   schemas: { read: ApiKey, create: ApiKeyCreate, change: ApiKeyChange },
   filters: [],
   sorts: { created_at: apiKeys.created_at },

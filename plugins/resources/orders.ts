@@ -5,12 +5,10 @@ import { orderProducts, orders } from '../../drizzle/tables.ts'
 import type { Violation } from '../../schemas/error.ts'
 import { Order, OrderChange, OrderCreate } from '../../schemas/orders.ts'
 import { type Actor, CALLER } from '../access/index.ts'
-import { type AnyCard, type Change, defineCollection } from '../collection/definition.ts'
+import { type Change, defineResource, type ResourceDefinition } from '../collection/definition.ts'
 import type { Mode } from '../collection/request/body.ts'
 import { apiError } from '../errors/index.ts'
 import { link, release, reserve } from './orders/stock.ts'
-import { productsCard } from './products.ts'
-import { usersCard } from './users.ts'
 
 type OrderRow = typeof orders.$inferSelect
 type Status = OrderRow['status']
@@ -42,7 +40,7 @@ function guardMember(current: OrderRow, { next, changed }: Change<Pick<OrderRow,
   if (!allowed) throw apiError('FORBIDDEN', { message: 'Members change an order only while it is pending' })
 }
 
-export const ordersCard: AnyCard = defineCollection({
+export const ordersResource: ResourceDefinition = defineResource({
   name: 'orders',
   singular: 'Order',
   plural: 'Orders',
@@ -60,9 +58,9 @@ export const ordersCard: AnyCard = defineCollection({
   },
   search: ['number', 'note'],
   relations: {
-    user: { to: () => usersCard, local: 'user_id', foreign: 'id', many: false },
+    user: { to: 'users', local: 'user_id', foreign: 'id', many: false },
     products: {
-      to: () => productsCard,
+      to: 'products',
       local: 'id',
       foreign: 'order_id',
       through: { table: orderProducts, foreign: orderProducts.order_id, other: orderProducts.product_id },

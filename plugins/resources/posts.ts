@@ -3,8 +3,7 @@ import { sql } from 'drizzle-orm'
 import { posts } from '../../drizzle/tables.ts'
 import { Post, PostInput } from '../../schemas/posts.ts'
 import { CALLER } from '../access/index.ts'
-import { type AnyCard, defineCollection } from '../collection/definition.ts'
-import { usersCard } from './users.ts'
+import { defineResource, type ResourceDefinition } from '../collection/definition.ts'
 
 type PostRow = typeof posts.$inferSelect
 
@@ -15,13 +14,13 @@ const publication = (status: PostRow['status'], before: string | null) => ({
   published_at: before ?? (status === 'published' ? new Date().toISOString() : null),
 })
 
-export const postsCard: AnyCard = defineCollection({
+export const postsResource: ResourceDefinition = defineResource({
   name: 'posts',
   singular: 'Post',
   plural: 'Posts',
   description: 'What a user writes, under that user',
   table: posts,
-  parent: { to: () => usersCard, member: 'user_id' },
+  parent: { to: 'users', member: 'user_id' },
   schemas: { read: Post, create: PostInput, change: PostInput },
   filters: ['status'],
   sorts: {
@@ -36,7 +35,7 @@ export const postsCard: AnyCard = defineCollection({
     updated_at: posts.updated_at,
   },
   search: ['title', 'body'],
-  relations: { user: { to: () => usersCard, local: 'user_id', foreign: 'id', many: false } },
+  relations: { user: { to: 'users', local: 'user_id', foreign: 'id', many: false } },
   access: {
     list: { admin: true, manager: true, member: readable },
     read: { admin: true, manager: true, member: readable },

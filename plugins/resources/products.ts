@@ -1,12 +1,12 @@
 /** Products: what can be ordered. */
 import { products } from '../../drizzle/tables.ts'
 import { Product, ProductInput } from '../../schemas/products.ts'
-import { type AnyCard, defineCollection } from '../collection/definition.ts'
+import { defineResource, type ResourceDefinition } from '../collection/definition.ts'
 
 const staff = { admin: true, manager: true } as const
 const visible = { ...staff, member: [{ status: 'active' }] } as const
 
-export const productsCard: AnyCard = defineCollection({
+export const productsResource: ResourceDefinition = defineResource({
   name: 'products',
   singular: 'Product',
   plural: 'Products',

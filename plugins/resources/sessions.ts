@@ -3,11 +3,11 @@ import { sessions } from '../../drizzle/tables.ts'
 import { Session } from '../../schemas/sessions.ts'
 import { Nothing } from '../../schemas/types.ts'
 import { CALLER } from '../access/index.ts'
-import { type AnyCard, defineCollection } from '../collection/definition.ts'
+import { defineResource, type ResourceDefinition } from '../collection/definition.ts'
 
 const mine = { admin: true, manager: [{ user_id: CALLER }], member: [{ user_id: CALLER }] } as const
 
-export const sessionsCard: AnyCard = defineCollection({
+export const sessionsResource: ResourceDefinition = defineResource({
   name: 'sessions',
   singular: 'Session',
   plural: 'Sessions',
@@ -15,6 +15,8 @@ export const sessionsCard: AnyCard = defineCollection({
   table: sessions,
   verbs: ['list', 'read', 'remove'],
   bearerOnly: true,
+  // A revoked credential must not be listed as valid.
+  readsPrimary: true,
   schemas: { read: Session, create: Nothing, change: Nothing },
   filters: [],
   sorts: { created_at: sessions.created_at },

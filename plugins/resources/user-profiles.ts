@@ -3,12 +3,11 @@ import { sql } from 'drizzle-orm'
 import { userProfiles } from '../../drizzle/tables.ts'
 import { UserProfile, UserProfileChange, UserProfileCreate } from '../../schemas/user-profiles.ts'
 import { CALLER } from '../access/index.ts'
-import { type AnyCard, defineCollection } from '../collection/definition.ts'
-import { usersCard } from './users.ts'
+import { defineResource, type ResourceDefinition } from '../collection/definition.ts'
 
 const own = [{ user_id: CALLER }] as const
 
-export const userProfilesCard: AnyCard = defineCollection({
+export const userProfilesResource: ResourceDefinition = defineResource({
   name: 'user-profiles',
   singular: 'UserProfile',
   plural: 'UserProfiles',
@@ -29,7 +28,7 @@ export const userProfilesCard: AnyCard = defineCollection({
     updated_at: userProfiles.updated_at,
   },
   search: ['display_name', 'bio'],
-  relations: { user: { to: () => usersCard, local: 'user_id', foreign: 'id', many: false } },
+  relations: { user: { to: 'users', local: 'user_id', foreign: 'id', many: false } },
   access: {
     list: { admin: true, manager: true, member: true },
     read: { admin: true, manager: true, member: true },

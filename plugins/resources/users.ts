@@ -3,12 +3,14 @@ import { users } from '../../drizzle/tables.ts'
 import type { Violation } from '../../schemas/error.ts'
 import { User, UserChange, UserCreate } from '../../schemas/users.ts'
 import { type Actor, CALLER } from '../access/index.ts'
-import { type AnyCard, type Change, defineCollection, type Tools } from '../collection/definition.ts'
-import type { Store } from '../collection/sql/write.ts'
+import {
+  type Change,
+  defineResource,
+  type ResourceDefinition,
+  type Store,
+  type Tools,
+} from '../collection/definition.ts'
 import { apiError, invalidBody } from '../errors/index.ts'
-import { ordersCard } from './orders.ts'
-import { postsCard } from './posts.ts'
-import { userProfilesCard } from './user-profiles.ts'
 
 type UserRow = typeof users.$inferSelect
 
@@ -111,7 +113,7 @@ const endSessions = ({ connection }: Store<UserRow>, { id, status }: UserRow, ac
 const deleteApiKeys = ({ connection }: Store<UserRow>, { id }: UserRow) =>
   connection.run('delete from api_keys where user_id = $1', [id])
 
-export const usersCard: AnyCard = defineCollection({
+export const usersResource: ResourceDefinition = defineResource({
   name: 'users',
   singular: 'User',
   plural: 'Users',
@@ -129,9 +131,9 @@ export const usersCard: AnyCard = defineCollection({
   },
   search: ['name', 'email'],
   relations: {
-    orders: { to: () => ordersCard, local: 'id', foreign: 'user_id', many: true },
-    posts: { to: () => postsCard, local: 'id', foreign: 'user_id', many: true },
-    profile: { to: () => userProfilesCard, local: 'id', foreign: 'user_id', many: false },
+    orders: { to: 'orders', local: 'id', foreign: 'user_id', many: true },
+    posts: { to: 'posts', local: 'id', foreign: 'user_id', many: true },
+    profile: { to: 'user-profiles', local: 'id', foreign: 'user_id', many: false },
   },
   access: {
     list: { admin: true, manager: true },

@@ -8,8 +8,8 @@ import { hashPassword } from '../../plugins/auth/passwords.ts'
 import { createBodyReader } from '../../plugins/collection/request/body.ts'
 import { createStores } from '../../plugins/collection/sql/write.ts'
 import { ApiError } from '../../plugins/errors/index.ts'
-import { apiKeysCard, reserveKey } from '../../plugins/resources/api-keys.ts'
-import { usersCard } from '../../plugins/resources/users.ts'
+import { apiKeysResource, reserveKey } from '../../plugins/resources/api-keys.ts'
+import { usersResource } from '../../plugins/resources/users.ts'
 import { createAjv } from '../../plugins/validation/formats.ts'
 import { readConfig } from '../config.ts'
 import { askSecret } from './ask.ts'
@@ -18,19 +18,19 @@ import { withDatabase } from './open.ts'
 
 const DAY = 24 * 3600 * 1000
 
-const readerOf = (card: typeof usersCard) =>
+const readerOf = (resource: typeof usersResource) =>
   createBodyReader({
     ajv: createAjv(),
-    read: card.schemas.read,
-    input: card.schemas.create,
+    read: resource.schemas.read,
+    input: resource.schemas.create,
     mode: 'create',
-    check: card.check,
+    check: resource.check,
   })
 
 /** What the API would say of the same members, as words for a person. */
-function read(card: typeof usersCard, members: Record<string, unknown>): Record<string, unknown> {
+function read(resource: typeof usersResource, members: Record<string, unknown>): Record<string, unknown> {
   try {
-    return readerOf(card).read(members, '')
+    return readerOf(resource).read(members, '')
   } catch (error) {
     if (!(error instanceof ApiError)) throw error
     throw new UsageError(error.violations.map(({ field, message }) => `${field} ${message}`).join('; '))
@@ -40,11 +40,11 @@ function read(card: typeof usersCard, members: Record<string, unknown>): Record<
 async function createUser(values: Values): Promise<void> {
   const [email, name, role] = ['email', 'name', 'role'].map((option) => required(values, option))
   const password = await askSecret('Password (12 characters or more; none if empty): ')
-  const body = read(usersCard, { email, name, role, ...(password === '' ? {} : { password }) })
+  const body = read(usersResource, { email, name, role, ...(password === '' ? {} : { password }) })
   const hash = password === '' ? null : await hashPassword(String(body.password))
   await withDatabase(readConfig(), (database) =>
     database.transaction(async (tx) => {
-      const user = await createStores(usersCard)
+      const user = await createStores(usersResource)
         .store(tx)
         .insert({ ...body, id: newId(), email_is_confirmed: true, password_hash: hash })
       console.log(`Made the ${user.role} ${user.email}, id ${user.id}`)
@@ -67,7 +67,7 @@ export async function findUser(
 async function createKey(values: Values): Promise<void> {
   const email = required(values, 'email')
   const days = wholeNumber(values, 'days', 1, 365)
-  const body = read(apiKeysCard, {
+  const body = read(apiKeysResource, {
     name: required(values, 'name'),
     scopes: required(values, 'scopes').split(','),
     expires_at: new Date(Date.now() + days * DAY).toISOString(),
@@ -77,7 +77,7 @@ async function createKey(values: Values): Promise<void> {
     const owner = await findUser(database, email)
     await database.transaction(async (tx) => {
       await reserveKey(tx, String(owner.id))
-      await createStores(apiKeysCard)
+      await createStores(apiKeysResource)
         .store(tx)
         .insert({
           ...body,

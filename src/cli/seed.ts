@@ -1,13 +1,13 @@
 /** `seed`: demo data in all five collections. */
 
 import type { Database } from '../../drizzle/client/index.ts'
-import type { AnyCard } from '../../plugins/collection/definition.ts'
+import type { ResourceDefinition } from '../../plugins/collection/definition.ts'
 import { searchText } from '../../plugins/collection/sql/case-folding.ts'
-import { ordersCard } from '../../plugins/resources/orders.ts'
-import { postsCard } from '../../plugins/resources/posts.ts'
-import { productsCard } from '../../plugins/resources/products.ts'
-import { userProfilesCard } from '../../plugins/resources/user-profiles.ts'
-import { usersCard } from '../../plugins/resources/users.ts'
+import { ordersResource } from '../../plugins/resources/orders.ts'
+import { postsResource } from '../../plugins/resources/posts.ts'
+import { productsResource } from '../../plugins/resources/products.ts'
+import { userProfilesResource } from '../../plugins/resources/user-profiles.ts'
+import { usersResource } from '../../plugins/resources/users.ts'
 import { type Config, readConfig } from '../config.ts'
 import { firstAdmin } from '../first-admin.ts'
 import { type Command, UsageError, type Values, wholeNumber } from './command.ts'
@@ -23,17 +23,17 @@ const HANDS = 4
 const MANY_USERS = 20_000
 
 const found =
-  ({ search }: AnyCard) =>
+  ({ search }: ResourceDefinition) =>
   (row: Readonly<Record<string, unknown>>) =>
     searchText(row, search)
 
 /** What the server writes into the column that search looks at. */
 export const folding: Folding = {
-  users: found(usersCard),
-  profiles: found(userProfilesCard),
-  posts: found(postsCard),
-  products: found(productsCard),
-  orders: found(ordersCard),
+  users: found(usersResource),
+  profiles: found(userProfilesResource),
+  posts: found(postsResource),
+  products: found(productsResource),
+  orders: found(ordersResource),
 }
 
 /** The last moment of the data: the beginning of that day, so that a day's runs make the same. */

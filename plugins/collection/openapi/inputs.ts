@@ -2,9 +2,9 @@
 import { type TObject, type TSchema, Type } from '@sinclair/typebox'
 import { exampleId } from '../../../schemas/types.ts'
 import type { Verb } from '../../access/index.ts'
-import type { AnyCard } from '../definition.ts'
 import { accepting, type Mode, repeating } from '../request/body.ts'
 import { listQuery, selectionQuery } from '../request/parameters.ts'
+import type { ResolvedResource } from '../resolve.ts'
 
 type Members = Record<string, TSchema>
 
@@ -12,11 +12,11 @@ const mapMembers = (members: Members, change: (member: TSchema, name: string) =>
   Object.fromEntries(Object.entries(members).map(([name, member]) => [name, change(member, name)]))
 
 /** The members that a body may hold in each mode. */
-export function inputOf(card: AnyCard, mode: Mode): TObject {
-  if (mode === 'create') return card.schemas.create
+export function inputOf(resource: ResolvedResource, mode: Mode): TObject {
+  if (mode === 'create') return resource.schemas.create
   return mode === 'replace'
-    ? repeating(card.schemas.change, card.schemas.read, card.immutable ?? [])
-    : card.schemas.change
+    ? repeating(resource.schemas.change, resource.schemas.read, resource.immutable ?? [])
+    : resource.schemas.change
 }
 
 /** With what PUT ignores: the members that were read, and can be put back. */
@@ -58,11 +58,11 @@ const keeping = (schema: TObject, names: readonly string[]): TObject => ({
 const titles: Record<Mode, string> = { create: 'Create', replace: 'Replace', update: 'Update' }
 
 /** The members of a body in a mode, as it is accepted. */
-export function bodyOf(card: AnyCard, mode: Mode): TObject {
-  const accepted = accepting(inputOf(card, mode), mode)
+export function bodyOf(resource: ResolvedResource, mode: Mode): TObject {
+  const accepted = accepting(inputOf(resource, mode), mode)
   const whole =
-    mode === 'replace' ? puttingBack(keeping(accepted, card.kept ?? []), card.schemas.read) : accepted
-  const title = `${card.singular}${titles[mode]}`
+    mode === 'replace' ? puttingBack(keeping(accepted, resource.kept ?? []), resource.schemas.read) : accepted
+  const title = `${resource.singular}${titles[mode]}`
   const named = renamed({ ...whole, title }, mode === 'update' ? 'Update' : 'Input')
   return { ...named, title }
 }
@@ -77,10 +77,10 @@ const listOf = (names: readonly string[], { description = '' }: TSchema, options
   )
 
 /** Lists are told as such, comma-separated (`finish.ts` says so), so that clients have the names at hand. */
-function withLists(card: AnyCard, query: TObject): TObject {
-  const sorts = Object.keys(card.sorts)
-  const members = Object.keys(card.schemas.read.properties)
-  const relations = Object.keys(card.relations)
+function withLists(resource: ResolvedResource, query: TObject): TObject {
+  const sorts = Object.keys(resource.sorts)
+  const members = Object.keys(resource.schemas.read.properties)
+  const relations = Object.keys(resource.relations)
   const { fields, include, sort, order } = query.properties
   return Type.Object({
     ...query.properties,
@@ -100,9 +100,9 @@ function withLists(card: AnyCard, query: TObject): TObject {
   })
 }
 
-export function queryOf(card: AnyCard, verb: Verb): TObject | undefined {
-  if (verb === 'list') return withLists(card, listQuery(card))
-  return verb === 'read' ? withLists(card, selectionQuery(card)) : undefined
+export function queryOf(resource: ResolvedResource, verb: Verb): TObject | undefined {
+  if (verb === 'list') return withLists(resource, listQuery(resource))
+  return verb === 'read' ? withLists(resource, selectionQuery(resource)) : undefined
 }
 
 const pathId = (description: string, me: boolean | undefined) =>
@@ -112,11 +112,13 @@ const pathId = (description: string, me: boolean | undefined) =>
     examples: [me ? 'me' : exampleId],
   })
 
-export function pathOf(card: AnyCard, verb: Verb): TObject | undefined {
-  const parent = card.parent?.to()
+export function pathOf(resource: ResolvedResource, verb: Verb): TObject | undefined {
+  const parent = resource.parent?.to
   const names = {
-    ...(card.parent && parent ? { [card.parent.member]: pathId('The id of the parent', parent.me) } : {}),
-    ...(verb === 'list' || verb === 'create' ? {} : { id: pathId('The id of the resource', card.me) }),
+    ...(resource.parent && parent
+      ? { [resource.parent.member]: pathId('The id of the parent', parent.me) }
+      : {}),
+    ...(verb === 'list' || verb === 'create' ? {} : { id: pathId('The id of the resource', resource.me) }),
   }
   return Object.keys(names).length > 0 ? Type.Object(names) : undefined
 }

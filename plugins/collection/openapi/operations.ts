@@ -6,19 +6,19 @@ import { dated, declared, exampleOf } from '../../openapi/examples.ts'
 import type { HeaderName } from '../../openapi/headers.ts'
 import { type Example, everyFailure, reply } from '../../openapi/replies.ts'
 import type { Entity, Pagination, Representation, Shape } from '../../versioning/representation/types.ts'
-import type { AnyCard } from '../definition.ts'
+import type { ResolvedResource } from '../resolve.ts'
 import { bodyOf, pathOf, queryOf } from './inputs.ts'
 import { descriptionOf, operationIdOf, summaryOf } from './summaries.ts'
 
 export { inputOf } from './inputs.ts'
 
 /** A resource's shape in a reply; where `selectable`, with the relations that `include` may add. */
-export function shapeOf(card: AnyCard, isSelectable: boolean): Shape {
-  const shape = { type: card.name, members: card.schemas.read, selectable: isSelectable }
+export function shapeOf(resource: ResolvedResource, isSelectable: boolean): Shape {
+  const shape = { type: resource.name, members: resource.schemas.read, selectable: isSelectable }
   if (!isSelectable) return shape
-  const relations = Object.entries(card.relations).map(([name, { to, many }]) => [
+  const relations = Object.entries(resource.relations).map(([name, { to, many }]) => [
     name,
-    { shape: shapeOf(to(), false), many },
+    { shape: shapeOf(to, false), many },
   ])
   return { ...shape, relations: Object.fromEntries(relations) }
 }
@@ -83,9 +83,9 @@ const headersOf: Record<Verb, Record<string, TSchema>> = {
   remove: writeHeaders,
 }
 
-const entityOf = (card: AnyCard, relations?: Entity['relations']): Entity => ({
-  type: card.name,
-  members: exampleOf(card.schemas.read) as Entity['members'],
+const entityOf = (resource: ResolvedResource, relations?: Entity['relations']): Entity => ({
+  type: resource.name,
+  members: exampleOf(resource.schemas.read) as Entity['members'],
   ...(relations ? { relations } : {}),
 })
 
@@ -95,20 +95,24 @@ const pages: Record<'cursor' | 'pages', Pagination> = {
 }
 
 /** Replies of a verb by name: what they show, and how a version tells it. */
-function toldOf(card: AnyCard, verb: Verb, { one, many }: Representation): Record<string, [string, unknown]> {
+function toldOf(
+  resource: ResolvedResource,
+  verb: Verb,
+  { one, many }: Representation,
+): Record<string, [string, unknown]> {
   if (verb === 'list') {
     return {
-      cursor: ['By cursors', many([entityOf(card)], pages.cursor, {})],
-      pages: ['By pages', many([entityOf(card)], pages.pages, {})],
+      cursor: ['By cursors', many([entityOf(resource)], pages.cursor, {})],
+      pages: ['By pages', many([entityOf(resource)], pages.pages, {})],
     }
   }
-  const whole: [string, unknown] = ['All members', one(entityOf(card), {})]
-  const [relation] = Object.entries(card.relations)
+  const whole: [string, unknown] = ['All members', one(entityOf(resource), {})]
+  const [relation] = Object.entries(resource.relations)
   if (verb !== 'read' || !relation) return { whole }
   const [name, { to, many: isMany }] = relation
-  const related = { [name]: isMany ? [entityOf(to())] : entityOf(to()) }
+  const related = { [name]: isMany ? [entityOf(to)] : entityOf(to) }
   const meta = isMany ? { includes: { [name]: { has_more: false, truncated: [] } } } : {}
-  return { whole, included: [`With \`include=${name}\``, one(entityOf(card, related), meta)] }
+  return { whole, included: [`With \`include=${name}\``, one(entityOf(resource, related), meta)] }
 }
 
 const examplesOf = (told: ReturnType<typeof toldOf>, schema: TSchema): Record<string, Example> =>
@@ -120,45 +124,58 @@ const examplesOf = (told: ReturnType<typeof toldOf>, schema: TSchema): Record<st
   )
 
 /** The successful replies of a verb. */
-function successOf(card: AnyCard, verb: Verb, representation: Representation): Record<number, object> {
+function successOf(
+  resource: ResolvedResource,
+  verb: Verb,
+  representation: Representation,
+): Record<number, object> {
   const { schemas } = representation
   const told = (description: string, headers: readonly HeaderName[], schema: TSchema) =>
-    reply({ description, headers, schema, examples: examplesOf(toldOf(card, verb, representation), schema) })
+    reply({
+      description,
+      headers,
+      schema,
+      examples: examplesOf(toldOf(resource, verb, representation), schema),
+    })
   const unchanged = (headers: readonly HeaderName[]) => ({
     304: reply({ description: 'What the client has is still what it would get', headers }),
   })
   switch (verb) {
     case 'list':
       return {
-        200: told('A page', ['ETag', 'Link'], schemas.many(shapeOf(card, true))),
+        200: told('A page', ['ETag', 'Link'], schemas.many(shapeOf(resource, true))),
         ...unchanged(['ETag', 'Link']),
       }
     case 'read':
       return {
-        200: told('The resource', ['ETag', 'Last-Modified'], schemas.one(shapeOf(card, true))),
+        200: told('The resource', ['ETag', 'Last-Modified'], schemas.one(shapeOf(resource, true))),
         ...unchanged(['ETag', 'Last-Modified']),
       }
     case 'create':
       return {
-        201: told('Created', ['ETag', 'Location', 'Idempotency-Replayed'], schemas.one(shapeOf(card, false))),
+        201: told(
+          'Created',
+          ['ETag', 'Location', 'Idempotency-Replayed'],
+          schemas.one(shapeOf(resource, false)),
+        ),
       }
     case 'remove':
       return { 204: reply({ description: 'Removed' }) }
     case 'update':
       return {
-        200: told('As it is now', ['ETag', 'Idempotency-Replayed'], schemas.one(shapeOf(card, false))),
+        200: told('As it is now', ['ETag', 'Idempotency-Replayed'], schemas.one(shapeOf(resource, false))),
       }
     default:
-      return { 200: told('As it is now', ['ETag'], schemas.one(shapeOf(card, false))) }
+      return { 200: told('As it is now', ['ETag'], schemas.one(shapeOf(resource, false))) }
   }
 }
 
 const JSON_TYPES = ['application/json', 'application/vnd.api+json']
 
 /** The body that a verb takes, with an example of each form of it. */
-function bodyContentOf(card: AnyCard, verb: Verb, { schemas }: Representation) {
+function bodyContentOf(resource: ResolvedResource, verb: Verb, { schemas }: Representation) {
   if (verb !== 'create' && verb !== 'replace' && verb !== 'update') return undefined
-  const schema = schemas.body(bodyOf(card, verb), card.name, verb !== 'create')
+  const schema = schemas.body(bodyOf(resource, verb), resource.name, verb !== 'create')
   const forms: TSchema[] = schema.anyOf ?? [schema]
   const examples = Object.fromEntries(
     forms.map((form) => [form.title, { summary: form.description ?? 'All members', value: exampleOf(form) }]),
@@ -174,21 +191,21 @@ function bodyContentOf(card: AnyCard, verb: Verb, { schemas }: Representation) {
 
 /** An operation as OpenAPI tells it. Validation is not Fastify's here: see `routes.ts`. */
 export function describe(
-  card: AnyCard,
+  resource: ResolvedResource,
   verb: Verb,
   { representation, isOpen }: { representation: Representation; isOpen: boolean },
 ): FastifySchema {
-  const body = bodyContentOf(card, verb, representation)
-  const parts = { params: pathOf(card, verb), querystring: queryOf(card, verb), body }
+  const body = bodyContentOf(resource, verb, representation)
+  const parts = { params: pathOf(resource, verb), querystring: queryOf(resource, verb), body }
   const headers = headersOf[verb]
   return {
-    tags: [card.name],
-    operationId: operationIdOf(card, verb),
-    summary: summaryOf(card, verb),
-    description: descriptionOf(card, verb, isOpen),
+    tags: [resource.name],
+    operationId: operationIdOf(resource, verb),
+    summary: summaryOf(resource, verb),
+    description: descriptionOf(resource, verb, isOpen),
     ...Object.fromEntries(Object.entries(parts).filter(([, part]) => part !== undefined)),
     ...(Object.keys(headers).length > 0 ? { headers: Type.Object(headers) } : {}),
-    response: successOf(card, verb, representation),
-    failures: [...everyFailure, ...failuresOf[verb], ...(card.parent ? [404] : [])],
+    response: successOf(resource, verb, representation),
+    failures: [...everyFailure, ...failuresOf[verb], ...(resource.parent ? [404] : [])],
   }
 }

@@ -8,23 +8,23 @@ import {
   scopeOf,
   type Verb,
 } from '../../access/index.ts'
-import type { AnyCard } from '../definition.ts'
+import type { ResolvedResource } from '../resolve.ts'
 
 /** `UserProfiles` as `user profiles`. */
 export const words = (name: string) => name.replace(/(?<=[a-z])(?=[A-Z])/g, ' ').toLowerCase()
 
 const article = (name: string) => (/^[AEIO]/.test(name) ? `an ${words(name)}` : `a ${words(name)}`)
 
-const sentences: Record<Verb, (card: AnyCard) => string> = {
-  list: (card) => `List ${words(card.plural)}`,
-  read: (card) => `Read ${article(card.singular)}`,
-  create: (card) => `Create ${article(card.singular)}`,
-  replace: (card) => `Replace ${article(card.singular)}`,
-  update: (card) => `Change some members of ${article(card.singular)}`,
-  remove: (card) => `Remove ${article(card.singular)}`,
+const sentences: Record<Verb, (resource: ResolvedResource) => string> = {
+  list: (resource) => `List ${words(resource.plural)}`,
+  read: (resource) => `Read ${article(resource.singular)}`,
+  create: (resource) => `Create ${article(resource.singular)}`,
+  replace: (resource) => `Replace ${article(resource.singular)}`,
+  update: (resource) => `Change some members of ${article(resource.singular)}`,
+  remove: (resource) => `Remove ${article(resource.singular)}`,
 }
 
-export const summaryOf = (card: AnyCard, verb: Verb) => sentences[verb](card)
+export const summaryOf = (resource: ResolvedResource, verb: Verb) => sentences[verb](resource)
 
 /** The field's term for each verb in an operationId. */
 const operationNames: Record<Verb, string> = {
@@ -36,8 +36,8 @@ const operationNames: Record<Verb, string> = {
   remove: 'delete',
 }
 
-export const operationIdOf = (card: AnyCard, verb: Verb) =>
-  `${operationNames[verb]}${verb === 'list' ? card.plural : card.singular}`
+export const operationIdOf = (resource: ResolvedResource, verb: Verb) =>
+  `${operationNames[verb]}${verb === 'list' ? resource.plural : resource.singular}`
 
 const conditionWords = (condition: Condition) =>
   Object.entries(condition)
@@ -52,7 +52,11 @@ const ruleWords = (rule: Rule | undefined) => {
 const roles: readonly Role[] = ['admin', 'manager', 'member']
 
 /** Which credentials will do, and which scopes an API key needs; Bearer tokens have all. */
-function credentialWords({ name, bearerOnly, relations }: AnyCard, verb: Verb, isOpen: boolean): string {
+function credentialWords(
+  { name, bearerOnly, relations }: ResolvedResource,
+  verb: Verb,
+  isOpen: boolean,
+): string {
   if (bearerOnly) return 'Needs a Bearer token; an API key will not do.'
   const reads = verb === 'list' || verb === 'read'
   const includes = reads && Object.keys(relations).length > 0
@@ -65,7 +69,7 @@ function credentialWords({ name, bearerOnly, relations }: AnyCard, verb: Verb, i
 }
 
 /** What each role may do. */
-function roleWords({ access }: AnyCard, verb: Verb): string {
+function roleWords({ access }: ResolvedResource, verb: Verb): string {
   const byRole = roles.map((role) => `${role}: ${ruleWords(access[verb]?.[role])}`)
   return `By role: ${byRole.join('; ')}.`
 }
@@ -82,5 +86,5 @@ const hints: Record<Verb, string> = {
 }
 
 /** @param isOpen whether it may be called without credentials */
-export const descriptionOf = (card: AnyCard, verb: Verb, isOpen: boolean) =>
-  `${hints[verb]}\n\n${credentialWords(card, verb, isOpen)} ${roleWords(card, verb)}`
+export const descriptionOf = (resource: ResolvedResource, verb: Verb, isOpen: boolean) =>
+  `${hints[verb]}\n\n${credentialWords(resource, verb, isOpen)} ${roleWords(resource, verb)}`

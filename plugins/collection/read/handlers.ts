@@ -5,7 +5,7 @@ import type { Connection } from '../../../drizzle/client/types.ts'
 import { type Actor, allows, type Rule, ruleFor, ruleGiven } from '../../access/index.ts'
 import { apiError } from '../../errors/index.ts'
 import type { Pagination } from '../../versioning/representation/types.ts'
-import type { AnyCard } from '../definition.ts'
+import type { Resource } from '../compile.ts'
 import { createCursors } from '../request/cursor.ts'
 import { createListReader, createSelectionReader, type ListQuery } from '../request/list-query.ts'
 import {
@@ -25,7 +25,8 @@ import {
   getSerializer,
   queryOf,
 } from '../shared.ts'
-import { include, requireIncludes, selectOf, toTimestamp } from './include.ts'
+import { toTimestamp } from '../sql/row-mapper.ts'
+import { include, requireIncludes } from './include.ts'
 import { BYTES_PER_COST, largePages, MAX_BYTES_AT_ONCE, serializeInPieces } from './large-replies.ts'
 import { addressOf, linksOf } from './links.ts'
 import { readPage } from './page.ts'
@@ -33,9 +34,9 @@ import { readPage } from './page.ts'
 const CACHE_CONTROL = 'private, no-cache'
 
 /** What a cursor is bound to. */
-const bindingOf = (card: AnyCard, query: ListQuery, parent: string | undefined) =>
+const bindingOf = (resource: Resource, query: ListQuery, parent: string | undefined) =>
   JSON.stringify([
-    card.name,
+    resource.name,
     parent ?? null,
     query.sorts.map(({ name, descending }) => [name, descending]),
     Object.entries(query.filters).sort(),
@@ -47,32 +48,32 @@ const bindingOf = (card: AnyCard, query: ListQuery, parent: string | undefined) 
 /** Of a list that stands under no other, the query alone says what it is. */
 const bindings = new WeakMap<ListQuery, string>()
 
-function rememberedBinding(card: AnyCard, query: ListQuery, parent: string | undefined): string {
+function rememberedBinding(resource: Resource, query: ListQuery, parent: string | undefined): string {
   const known = parent === undefined ? bindings.get(query) : undefined
   if (known !== undefined) return known
-  const made = bindingOf(card, query, parent)
+  const made = bindingOf(resource, query, parent)
   if (parent === undefined) bindings.set(query, made)
   return made
 }
 
 /** Under a parent it is known whose the rows are. With that left open, PostgreSQL would look for both, and sort them all. */
-function listRule(card: AnyCard, actor: Actor, parent: string | undefined): Rule {
-  const rule = ruleFor(card.access, 'list', actor)
-  if (!card.parent || parent === undefined) return rule
-  return ruleGiven(rule, card.parent.member, parent.toLowerCase(), actor)
+function listRule(resource: Resource, actor: Actor, parent: string | undefined): Rule {
+  const rule = ruleFor(resource.access, 'list', actor)
+  if (!resource.parent || parent === undefined) return rule
+  return ruleGiven(rule, resource.parent.member, parent.toLowerCase(), actor)
 }
 
 /** The handlers of one collection in one version. */
-export function createReads(card: AnyCard, app: FastifyInstance, options: CollectionOptions, ajv: Ajv) {
+export function createReads(resource: Resource, app: FastifyInstance, options: CollectionOptions, ajv: Ajv) {
   const { representation, publicUrl } = options
   const { database, refusal, addressing } = app
-  const replicas = options.mayLag ? database.replicas : undefined
-  const select = selectOf(card)
-  const places = createPlaces(card)
-  const telling = createTelling(card, representation)
+  const replicas = resource.readsPrimary ? undefined : database.replicas
+  const { select } = resource
+  const places = createPlaces(resource)
+  const telling = createTelling(resource, representation)
   const cursors = createCursors(options.cursorKey)
-  const readList = createListReader(ajv, card)
-  const readSelection = createSelectionReader(ajv, card)
+  const readList = createListReader(ajv, resource)
+  const readSelection = createSelectionReader(ajv, resource)
 
   const list = async (request: FastifyRequest, reply: FastifyReply) => {
     const actor = actorOf(request)
@@ -84,11 +85,11 @@ export function createReads(card: AnyCard, app: FastifyInstance, options: Collec
 
   const listPage = async (request: FastifyRequest, reply: FastifyReply, actor: Actor, query: ListQuery) => {
     const { parent } = places.of(request, actor)
-    const binding = rememberedBinding(card, query, parent)
+    const binding = rememberedBinding(resource, query, parent)
     const position = query.cursor === undefined ? undefined : cursors.read(query.cursor, binding)
-    requireIncludes(card, query.include, actor)
+    requireIncludes(resource, query.include, actor)
     places.ensureIds(parent)
-    const scope = { rule: listRule(card, actor, parent), actor, parent }
+    const scope = { rule: listRule(resource, actor, parent), actor, parent }
     const from = replicas?.readsOf(actor.userId) ?? database
     const readTotal = () => (query.page === undefined ? undefined : select.count(from, query, scope))
     const reading = readPage(select, from, query, { ...scope, position })
@@ -104,7 +105,7 @@ export function createReads(card: AnyCard, app: FastifyInstance, options: Collec
             has_more: more,
           }
         : { page: query.page, limit: query.limit, total, total_pages: Math.ceil(total / query.limit) }
-    const included = await include(from, card, rows, query.include, actor)
+    const included = await include(from, resource, rows, query.include, actor)
     const allBytes = bytes + included.bytes
     const counting = countBytes(request, actor, allBytes)
     if (counting) await counting
@@ -133,14 +134,15 @@ export function createReads(card: AnyCard, app: FastifyInstance, options: Collec
     const actor = actorOf(request)
     const { id, parent } = places.of(request, actor)
     const { fields, include: names } = readSelection(queryOf(request), request.originalUrl)
-    requireIncludes(card, names, actor)
+    requireIncludes(resource, names, actor)
     places.ensureIds(id, parent)
-    const rule = ruleFor(card.access, 'read', actor)
+    const rule = ruleFor(resource.access, 'read', actor)
     const admit = async (from: Connection) => {
       const row = await select.one(from, id, { fields, also: select.needs(rule, names) })
-      if (!row || (card.parent && row[card.parent.member] !== parent)) throw apiError('RESOURCE_NOT_FOUND')
+      if (!row || (resource.parent && row[resource.parent.member] !== parent))
+        throw apiError('RESOURCE_NOT_FOUND')
       if (!allows(rule, row, actor)) throw refusal()
-      return { row, included: await include(from, card, [row], names, actor) }
+      return { row, included: await include(from, resource, [row], names, actor) }
     }
     const replica = replicas && !needsPrimary(request) ? replicas.readsOf(actor.userId) : undefined
     // What a replica does not have yet is not refused for it: that word is the primary's.

@@ -3,55 +3,21 @@
 import type { Connection } from '../../../drizzle/client/types.ts'
 import { type Actor, requireScope, ruleFor, scopeOf } from '../../access/index.ts'
 import type { Entity, Meta } from '../../versioning/representation/types.ts'
-import type { AnyCard, Relation, Row } from '../definition.ts'
+import type { CompiledRelation, Resource } from '../compile.ts'
+import type { Row } from '../definition.ts'
 import { MAX_INCLUDED_BYTES } from '../reply-size.ts'
-import { createMapper, type Mapper } from '../sql/row-mapper.ts'
-import { createSelect, type Select } from '../sql/select.ts'
 
 const MOST_RELATED = 20
 
-const LONG_MOMENT = '2026-11-21 09:30:00.123456+00'.length
-const ZONE = '+00'.length
-
-/** PostgreSQL's text of a moment in UTC, as RFC 3339 with milliseconds. */
-export function toTimestamp(moment: string): string {
-  const day = moment.slice(0, 10)
-  // Nearly all have six digits; PostgreSQL leaves out zeros at the end, and with all six the point.
-  if (moment.length === LONG_MOMENT) return `${day}T${moment.slice(11, 23)}Z`
-  const fraction = moment.slice(20, -ZONE).slice(0, 3).padEnd(3, '0')
-  return `${day}T${moment.slice(11, 19)}.${fraction}Z`
-}
-
-const selects = new WeakMap<AnyCard, Select>()
-
-/** The statements of a card, made once. */
-export function selectOf(card: AnyCard): Select {
-  const known = selects.get(card)
-  if (known) return known
-  const made = createSelect(card)
-  selects.set(card, made)
-  return made
-}
-
-const mappers = new WeakMap<AnyCard, Mapper>()
-
-const mapperOf = (card: AnyCard): Mapper => {
-  const known = mappers.get(card)
-  if (known) return known
-  const made = createMapper(card.schemas.read, toTimestamp)
-  mappers.set(card, made)
-  return made
-}
-
 /** A row's members as they stand on the wire. */
 export function membersOf(
-  card: AnyCard,
+  resource: Resource,
   row: Row,
   actor: Actor,
   fields: readonly string[] | undefined,
 ): Entity['members'] {
-  const values = card.computed ? { ...row, ...card.computed(row, actor) } : row
-  const mapper = mapperOf(card)
+  const values = resource.computed ? { ...row, ...resource.computed(row, actor) } : row
+  const { mapper } = resource
   return fields ? mapper.some(values, fields) : mapper.all(values)
 }
 
@@ -71,15 +37,15 @@ async function includeOne(
   connection: Connection,
   rows: readonly Row[],
   name: string,
-  relation: Relation,
+  relation: CompiledRelation,
   actor: Actor,
   maxBytes: number,
 ) {
-  const related = relation.to()
+  const related = relation.to
   const rule = ruleFor(related.access, 'read', actor)
   const keys = [...new Set(rows.map((row) => String(row[relation.local])))]
   const limit = relation.many ? MOST_RELATED + 1 : 1
-  const select = selectOf(related)
+  const { select } = related
   const found = await select.related(connection, relation, keys, { rule, actor, limit, maxBytes })
   const byKey = new Map<string, Row[]>()
   for (const row of found) {
@@ -120,24 +86,24 @@ async function includeOne(
  * Asked before any row is looked for, as every question of scope.
  * @throws ApiError 403 where the credential lacks a relation's read scope
  */
-export function requireIncludes(card: AnyCard, names: readonly string[], actor: Actor) {
+export function requireIncludes(resource: Resource, names: readonly string[], actor: Actor) {
   for (const name of names) {
-    const relation = card.relations[name]
-    if (relation) requireScope(actor, scopeOf(relation.to().name, 'read'))
+    const relation = resource.relations[name]
+    if (relation) requireScope(actor, scopeOf(relation.to.name, 'read'))
   }
 }
 
 /** Reads what `include` asks for: one statement for each relation, whatever the number of rows. */
 export async function include(
   connection: Connection,
-  card: AnyCard,
+  resource: Resource,
   rows: readonly Row[],
   names: readonly string[],
   actor: Actor,
 ): Promise<Included> {
   if (names.length === 0) return nothing
   const relations = names.flatMap((name) => {
-    const relation = card.relations[name]
+    const relation = resource.relations[name]
     return relation ? [{ name, relation }] : []
   })
   const maxBytes = Math.floor(MAX_INCLUDED_BYTES / relations.length)

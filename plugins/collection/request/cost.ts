@@ -1,6 +1,7 @@
 /** What a list or a read costs: as how many requests it counts in rate limits and in the user's concurrency. */
-import type { AnyCard } from '../definition.ts'
+
 import { getChunkSize, getMaxBytes } from '../reply-size.ts'
+import type { ResolvedResource } from '../resolve.ts'
 import { DEFAULT_LIMIT } from './parameters.ts'
 
 /** A search may have to read every row, and so does a total. */
@@ -15,9 +16,9 @@ const LARGE_PAGE_COST = 2
  * Returns a function from a query, as it was sent, to its cost; 1 for most. A query that turns out to be invalid costs
  * the same.
  */
-export function createCost(card: AnyCard) {
-  const chunkSize = getChunkSize(getMaxBytes(card.schemas.read))
-  const lists = new Set(Object.keys(card.relations).filter((name) => card.relations[name]?.many))
+export function createCost(resource: ResolvedResource) {
+  const chunkSize = getChunkSize(getMaxBytes(resource.schemas.read))
+  const lists = new Set(Object.keys(resource.relations).filter((name) => resource.relations[name]?.many))
   const countLists = (include: unknown) =>
     typeof include === 'string' && lists.size > 0
       ? [...lists].filter((name) => include.split(',').includes(name)).length

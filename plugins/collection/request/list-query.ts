@@ -2,7 +2,7 @@
 import type { Ajv } from 'ajv'
 import { MAX_VIOLATIONS, type Violation } from '../../../schemas/error.ts'
 import { invalidQuery } from '../../errors/index.ts'
-import type { AnyCard } from '../definition.ts'
+import type { ResolvedResource } from '../resolve.ts'
 import { DEFAULT_LIMIT, listQuery, selectionQuery } from './parameters.ts'
 import {
   createQueryReader,
@@ -59,12 +59,15 @@ function checkNames(field: string, names: readonly string[], known: readonly str
   }
 }
 
-/** Names in the order of the card, whatever order they were sent in: what asks for the same has one statement and one tag. */
+/** Names in the order of the resource, whatever order they were sent in: what asks for the same has one statement and one tag. */
 const inOrder = (known: readonly string[], names: readonly string[]) =>
   known.filter((name) => names.includes(name))
 
-function readSelection(card: AnyCard, sent: Parameters, found: Violation[]): Selection {
-  const [members, relations] = [Object.keys(card.schemas.read.properties), Object.keys(card.relations)]
+function readSelection(resource: ResolvedResource, sent: Parameters, found: Violation[]): Selection {
+  const [members, relations] = [
+    Object.keys(resource.schemas.read.properties),
+    Object.keys(resource.relations),
+  ]
   const [fields, names] = [list(text(sent.fields)), list(text(sent.include))]
   checkNames('fields', fields, members, found)
   checkNames('include', names, relations, found)
@@ -77,13 +80,13 @@ function readSelection(card: AnyCard, sent: Parameters, found: Violation[]): Sel
   }
 }
 
-function readSorts(card: AnyCard, { sent, unsound, found }: Parsed): Sort[] {
+function readSorts(resource: ResolvedResource, { sent, unsound, found }: Parsed): Sort[] {
   const sorts = list(text(sent.sort)).map((term): Sort => {
     const descending = term.startsWith('-')
     return { name: descending ? term.slice(1) : term, descending }
   })
   const names = sorts.map(({ name }) => name)
-  checkNames('sort', names, Object.keys(card.sorts), found)
+  checkNames('sort', names, Object.keys(resource.sorts), found)
   if (sorts.length > MAX_SORTS)
     found.push(violation('sort', `takes at most ${MAX_SORTS} fields`, 'INVALID_VALUE'))
   if (new Set(names).size < names.length)
@@ -143,39 +146,39 @@ function readPage({ sent, unsound, found }: Parsed) {
 }
 
 /** The values of the filters, in the form that rows have them. */
-const readFilters = (card: AnyCard, sent: Parameters): Record<string, string> =>
+const readFilters = (resource: ResolvedResource, sent: Parameters): Record<string, string> =>
   Object.fromEntries(
-    card.filters.flatMap((name) => {
+    resource.filters.flatMap((name) => {
       const value = text(sent[name])
       if (value === undefined) return []
-      return [[name, card.schemas.read.properties[name]?.format === 'uuid' ? value.toLowerCase() : value]]
+      return [[name, resource.schemas.read.properties[name]?.format === 'uuid' ? value.toLowerCase() : value]]
     }),
   )
 
 /** Reads what is asked of one resource. */
-export function createSelectionReader(ajv: Ajv, card: AnyCard) {
-  const read = createQueryReader(ajv, selectionQuery(card))
+export function createSelectionReader(ajv: Ajv, resource: ResolvedResource) {
+  const read = createQueryReader(ajv, selectionQuery(resource))
   return remembering((query: Sent, url: string): Selection => {
     const { sent, found } = read(query, url)
-    const selection = readSelection(card, sent, found)
+    const selection = readSelection(resource, sent, found)
     if (found.length > 0) throw invalidQuery(found)
     return selection
   })
 }
 
 /** Reads what is asked of a list. */
-export function createListReader(ajv: Ajv, card: AnyCard) {
-  const read = createQueryReader(ajv, listQuery(card))
+export function createListReader(ajv: Ajv, resource: ResolvedResource) {
+  const read = createQueryReader(ajv, listQuery(resource))
   return remembering((query: Sent, url: string): ListQuery => {
     const parsed = read(query, url)
     const { sent, found } = parsed
     const [createdAfter, createdBefore] = [text(sent.created_after), text(sent.created_before)]
     readDates(createdAfter, createdBefore, found)
     const plan = {
-      ...readSelection(card, sent, found),
+      ...readSelection(resource, sent, found),
       ...readPage(parsed),
-      sorts: readSorts(card, parsed),
-      filters: readFilters(card, sent),
+      sorts: readSorts(resource, parsed),
+      filters: readFilters(resource, sent),
       words: readWords(text(sent.search), found),
       createdAfter,
       createdBefore,

@@ -1,14 +1,14 @@
 /** The parameters of lists and of reads, as OpenAPI tells them and as query strings are first checked. */
 import { type TObject, type TProperties, type TSchema, Type } from '@sinclair/typebox'
-import type { AnyCard } from '../definition.ts'
+import type { ResolvedResource } from '../resolve.ts'
 
 export const DEFAULT_LIMIT = 20
 
 const word = (description: string, examples: string[]) => Type.String({ minLength: 1, description, examples })
 
-const selectionSchema = (card: AnyCard): TProperties => {
-  const members = Object.keys(card.schemas.read.properties)
-  const relations = Object.keys(card.relations)
+const selectionSchema = (resource: ResolvedResource): TProperties => {
+  const members = Object.keys(resource.schemas.read.properties)
+  const relations = Object.keys(resource.relations)
   return {
     fields: Type.Optional(
       word(`Only these members, comma-separated; \`id\` always. Of: ${members.join(', ')}`, [
@@ -28,15 +28,15 @@ const selectionSchema = (card: AnyCard): TProperties => {
 }
 
 /** The parameters of a read of one resource. */
-export const selectionQuery = (card: AnyCard): TObject =>
-  Type.Object(selectionSchema(card), { additionalProperties: false })
+export const selectionQuery = (resource: ResolvedResource): TObject =>
+  Type.Object(selectionSchema(resource), { additionalProperties: false })
 
 /** The parameters of a list. */
-export function listQuery(card: AnyCard): TObject {
-  const sorts = Object.keys(card.sorts)
+export function listQuery(resource: ResolvedResource): TObject {
+  const sorts = Object.keys(resource.sorts)
   const filters = Object.fromEntries(
-    card.filters.map((name) => {
-      const { default: _, ...member } = card.schemas.read.properties[name] as TSchema
+    resource.filters.map((name) => {
+      const { default: _, ...member } = resource.schemas.read.properties[name] as TSchema
       return [name, Type.Optional({ ...member, description: `Only those with this ${name}` } as TSchema)]
     }),
   )
@@ -74,20 +74,20 @@ export function listQuery(card: AnyCard): TObject {
       ...filters,
       created_after: date('Created on this day or later, UTC'),
       created_before: date('Created before this day, UTC'),
-      ...(card.search.length > 0
+      ...(resource.search.length > 0
         ? {
             search: Type.Optional(
               Type.String({
                 minLength: 1,
                 maxLength: 100,
                 'x-trim': true,
-                description: `Words, at most 8, each of which occurs in one of: ${card.search.join(', ')}`,
+                description: `Words, at most 8, each of which occurs in one of: ${resource.search.join(', ')}`,
                 examples: ['tea'],
               }),
             ),
           }
         : {}),
-      ...selectionSchema(card),
+      ...selectionSchema(resource),
     },
     { additionalProperties: false },
   )

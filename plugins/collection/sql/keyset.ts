@@ -1,8 +1,9 @@
 /** Where a row stands in a sort, and the condition for the rows after it: what pages of any depth cost the same by. */
 import { and, or, type SQL, type SQLWrapper, sql } from 'drizzle-orm'
-import { getTableConfig, type PgColumn } from 'drizzle-orm/pg-core'
-import type { AnyCard, ResourceTable, Row, SortKey } from '../definition.ts'
+import type { PgColumn } from 'drizzle-orm/pg-core'
+import type { Row, SortKey } from '../definition.ts'
 import type { Sort } from '../request/list-query.ts'
+import type { ResolvedResource } from '../resolve.ts'
 import { value } from './statement-cache.ts'
 
 const isColumn = (key: SortKey): key is PgColumn => !('ascending' in key)
@@ -12,22 +13,6 @@ const sortExpression = (key: SortKey, descending: boolean): SQLWrapper =>
 
 /** The type that a column's value is read as from text. */
 export const typeOf = (column: PgColumn): string => column.getSQLType().replace(/ collate .*/i, '')
-
-const uniqueColumns = new WeakMap<ResourceTable, ReadonlySet<string>>()
-
-/** The columns that no two rows share: an order by one of them needs no other, and its index is all it takes. */
-function uniquesOf(table: ResourceTable): ReadonlySet<string> {
-  const known = uniqueColumns.get(table)
-  if (known) return known
-  const { indexes, columns } = getTableConfig(table)
-  const single = indexes.flatMap(({ config: { unique, where, columns: of } }) => {
-    const [column] = of
-    return unique && !where && of.length === 1 && column && 'name' in column ? [column.name] : []
-  })
-  const found = new Set(columns.filter((c) => c.notNull && single.includes(c.name)).map(({ name }) => name))
-  uniqueColumns.set(table, found)
-  return found
-}
 
 /** What the sort compares, as a cursor says it; the id ends it, unless no two rows can be alike by then. */
 export interface Term {
@@ -42,10 +27,10 @@ export interface Term {
   type: string
 }
 
-export function termsOf(card: AnyCard, sorts: readonly Sort[]): Term[] {
+export function termsOf(resource: ResolvedResource, sorts: readonly Sort[]): Term[] {
   const terms = sorts.map(({ name, descending }): Term => {
-    const key = card.sorts[name]
-    if (!key) throw new Error(`${card.name} cannot be sorted by ${name}`)
+    const key = resource.sorts[name]
+    if (!key) throw new Error(`${resource.name} cannot be sorted by ${name}`)
     const column = isColumn(key) ? key : key.column
     const nulls = isColumn(key) ? '' : descending ? key.nulls.descending : key.nulls.ascending
     const prefix = isColumn(key) || descending ? '' : (key.prefix ?? '')
@@ -58,10 +43,9 @@ export function termsOf(card: AnyCard, sorts: readonly Sort[]): Term[] {
       type: typeOf(column),
     }
   })
-  const uniques = uniquesOf(card.table)
   const decided = sorts.findIndex(({ name }) => {
-    const key = card.sorts[name]
-    return key !== undefined && isColumn(key) && uniques.has(key.name)
+    const key = resource.sorts[name]
+    return key !== undefined && isColumn(key) && resource.uniqueColumns.has(key.name)
   })
   if (decided >= 0) return terms.slice(0, decided + 1)
   const last = terms.at(-1)
@@ -69,7 +53,7 @@ export function termsOf(card: AnyCard, sorts: readonly Sort[]): Term[] {
     ...terms,
     {
       name: 'id',
-      expression: card.table.id,
+      expression: resource.table.id,
       descending: last?.descending ?? true,
       ofNull: '',
       prefix: '',

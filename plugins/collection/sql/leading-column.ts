@@ -4,27 +4,14 @@
  * the first of them may not: of orders that are completed the newest never are.
  */
 import { is, type SQL, sql } from 'drizzle-orm'
-import { getTableConfig, PgColumn } from 'drizzle-orm/pg-core'
-import type { ResourceTable } from '../definition.ts'
+import { PgColumn } from 'drizzle-orm/pg-core'
+import type { ResolvedResource } from '../resolve.ts'
 import { type Term, typeOf } from './keyset.ts'
 
-const names = new WeakMap<ResourceTable, readonly (readonly (string | undefined)[])[]>()
-
-/** The columns of each index of a table; undefined where it has an expression. */
-function indexesOf(table: ResourceTable) {
-  const known = names.get(table)
-  if (known) return known
-  const found = getTableConfig(table)
-    .indexes.filter(({ config }) => !config.where)
-    .map(({ config }) => config.columns.map((column) => ('name' in column ? column.name : undefined)))
-  names.set(table, found)
-  return found
-}
-
 /** Whether an index has a table's rows by that column, and those that are alike in it in the order. */
-function leads(table: ResourceTable, column: PgColumn, [first]: readonly Term[]): boolean {
+function leads({ indexes }: ResolvedResource, column: PgColumn, [first]: readonly Term[]): boolean {
   const by = first && is(first.expression, PgColumn) ? first.expression.name : undefined
-  return by !== undefined && indexesOf(table).some(([one, next]) => one === column.name && next === by)
+  return by !== undefined && indexes.some(([one, next]) => one === column.name && next === by)
 }
 
 /**
@@ -32,11 +19,11 @@ function leads(table: ResourceTable, column: PgColumn, [first]: readonly Term[])
  * @returns the one that leads to its pages, if any does
  */
 export function leadOf(
-  table: ResourceTable,
+  resource: ResolvedResource,
   [column, another]: readonly PgColumn[],
   terms: readonly Term[],
 ): PgColumn | undefined {
-  return column && !another && leads(table, column, terms) ? column : undefined
+  return column && !another && leads(resource, column, terms) ? column : undefined
 }
 
 /**

@@ -11,6 +11,18 @@ export interface Mapper {
   some(row: Row, names: readonly string[]): Members
 }
 
+const LONG_MOMENT = '2026-11-21 09:30:00.123456+00'.length
+const ZONE = '+00'.length
+
+/** PostgreSQL's text of a moment in UTC, as RFC 3339 with milliseconds. */
+export function toTimestamp(moment: string): string {
+  const day = moment.slice(0, 10)
+  // Nearly all have six digits; PostgreSQL leaves out zeros at the end, and with all six the point.
+  if (moment.length === LONG_MOMENT) return `${day}T${moment.slice(11, 23)}Z`
+  const fraction = moment.slice(20, -ZONE).slice(0, 3).padEnd(3, '0')
+  return `${day}T${moment.slice(11, 19)}.${fraction}Z`
+}
+
 /** @param toMoment gives a moment, as the database wrote it, its form on the wire */
 export function createMapper(schema: TObject, toMoment: (text: string) => string): Mapper {
   const moments = new Set(

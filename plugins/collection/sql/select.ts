@@ -1,14 +1,15 @@
 /** From a plan to SQL: built by Drizzle once for each shape, then run as a prepared statement with the values. */
 import { Type } from '@sinclair/typebox'
-import { and, asc, desc, eq, getTableColumns, getTableName, gte, lt, type SQL, sql } from 'drizzle-orm'
+import { and, asc, desc, eq, getTableName, gte, lt, type SQL, sql } from 'drizzle-orm'
 import { type PgColumn, PgDialect, QueryBuilder } from 'drizzle-orm/pg-core'
 import type { Connection } from '../../../drizzle/client/types.ts'
 import { type Actor, membersOf, type Rule, ruleText } from '../../access/index.ts'
-import type { AnyCard, Relation, Row } from '../definition.ts'
+import type { Row } from '../definition.ts'
 import { createRowSizer, getChunkSize, getMaxBytes } from '../reply-size.ts'
 import { invalidCursor } from '../request/cursor.ts'
 import type { ListQuery, Sort } from '../request/list-query.ts'
 import { DEFAULT_LIMIT } from '../request/parameters.ts'
+import type { Relation, ResolvedResource } from '../resolve.ts'
 import { patternsOf } from './case-folding.ts'
 import { columnOf, type Equality, ruleCondition } from './conditions.ts'
 import { after, positionOf, positionValues, termsOf } from './keyset.ts'
@@ -79,12 +80,12 @@ function cutBeyondBytes(columns: Record<string, PgColumn>, parents: SQL, maxByte
 }
 
 /** The statements of one collection. */
-export function createSelect(card: AnyCard) {
+export function createSelect(resource: ResolvedResource) {
   const statement = createStatements()
-  const maxRowBytes = getMaxBytes(card.schemas.read)
+  const maxRowBytes = getMaxBytes(resource.schemas.read)
   const chunkSize = getChunkSize(maxRowBytes)
-  const columns: Record<string, PgColumn> = getTableColumns(card.table)
-  const members = Object.keys(card.schemas.read.properties).filter((name) => name in columns)
+  const { columns } = resource
+  const members = Object.keys(resource.schemas.read.properties).filter((name) => name in columns)
 
   /** The columns to read: the members asked for, and what the kernel itself needs of a row. */
   const selection = (fields: readonly string[] | undefined, also: readonly string[]) =>
@@ -95,7 +96,7 @@ export function createSelect(card: AnyCard) {
     )
 
   const localsOf = (include: readonly string[]) =>
-    include.flatMap((name) => card.relations[name]?.local ?? [])
+    include.flatMap((name) => resource.relations[name]?.local ?? [])
 
   const filterShape = (query: ListQuery) =>
     [
@@ -111,10 +112,10 @@ export function createSelect(card: AnyCard) {
     parent: boolean,
     equals: Equality = eq,
   ): (SQL | undefined)[] => [
-    parent && card.parent ? eq(columnOf(columns, card.parent.member), value('parent')) : undefined,
+    parent && resource.parent ? eq(columnOf(columns, resource.parent.member), value('parent')) : undefined,
     ...Object.keys(query.filters).map((name) => equals(columnOf(columns, name), value(`filter_${name}`))),
-    query.createdAfter === undefined ? undefined : gte(card.table.created_at, value('after')),
-    query.createdBefore === undefined ? undefined : lt(card.table.created_at, value('before')),
+    query.createdAfter === undefined ? undefined : gte(resource.table.created_at, value('after')),
+    query.createdBefore === undefined ? undefined : lt(resource.table.created_at, value('before')),
     ...query.words.map((_, i) => sql`${columnOf(columns, 'search')} like ${value(`word${i}`)}`),
     ruleCondition(columns, rule, equals),
   ]
@@ -137,7 +138,7 @@ export function createSelect(card: AnyCard) {
   /** The statement for a page, and how many values say where it begins. */
   const makePage = (query: ListQuery, scope: Scope) => {
     const { rule, parent, position, size } = scope
-    const terms = termsOf(card, query.sorts)
+    const terms = termsOf(resource, query.sorts)
     // With a parameter for its limit, PostgreSQL would plan the most frequent statement of all anew each time.
     const isUsual = size === DEFAULT_LIMIT + 1
     const hasOffset = query.page !== undefined && !position
@@ -154,12 +155,12 @@ export function createSelect(card: AnyCard) {
     ].join('|')
     const found = statement(key, () => {
       // Under a parent each index begins with that.
-      const lead = parent === undefined ? leadOf(card.table, alike(query, rule), terms) : undefined
+      const lead = parent === undefined ? leadOf(resource, alike(query, rule), terms) : undefined
       const [first] = terms
       const order = lead && first ? [{ ...first, expression: lead }, ...terms] : terms
       const ordered = build
         .select(selection(query.fields, [...query.sorts.map(({ name }) => name), ...localsOf(query.include)]))
-        .from(card.table)
+        .from(resource.table)
         .where(
           and(
             ...conditions(query, rule, parent !== undefined, lead ? isOneOf : eq),
@@ -195,11 +196,13 @@ export function createSelect(card: AnyCard) {
     /** The most bytes that a row takes in a reply. */
     maxRowBytes,
     /** Returns about how many bytes a row takes in a reply. */
-    estimateRowBytes: createRowSizer(card.schemas.read),
+    estimateRowBytes: createRowSizer(resource.schemas.read),
 
     /** Returns how many rows one statement may read. */
     chunkSizeOf: (fields: readonly string[] | undefined): number =>
-      fields === undefined ? chunkSize : getChunkSize(getMaxBytes(Type.Pick(card.schemas.read, [...fields]))),
+      fields === undefined
+        ? chunkSize
+        : getChunkSize(getMaxBytes(Type.Pick(resource.schemas.read, [...fields]))),
 
     /** One row by its id, with the columns that access and includes look at. */
     one(
@@ -212,8 +215,8 @@ export function createSelect(card: AnyCard) {
       const found = statement(key, () => {
         const query = build
           .select(selection(fields, also))
-          .from(card.table)
-          .where(eq(card.table.id, value('id')))
+          .from(resource.table)
+          .where(eq(resource.table.id, value('id')))
         return lock ? query.for(lock) : query
       })
       return run(connection, found, { id }, { quick: true }).then((rows) => rows[0])
@@ -223,7 +226,7 @@ export function createSelect(card: AnyCard) {
     needs: (rule: Rule, include: readonly string[]) => [
       ...membersOf(rule),
       ...localsOf(include),
-      ...(card.parent ? [card.parent.member] : []),
+      ...(resource.parent ? [resource.parent.member] : []),
     ],
 
     /**
@@ -252,7 +255,7 @@ export function createSelect(card: AnyCard) {
       const found = statement(`count|${ruleKey(scope)}|${filterShape(query)}`, () =>
         build
           .select({ count: sql`count(*)`.as('count') })
-          .from(card.table)
+          .from(resource.table)
           .where(and(...conditions(query, rule, parent !== undefined))),
       )
       const [row] = await run(connection, found, valuesOf(query, actor, parent), { custom: isSearch(query) })
@@ -260,7 +263,7 @@ export function createSelect(card: AnyCard) {
     },
 
     /** Where a row stands in a sort, for a cursor. */
-    position: (row: Row, sorts: readonly Sort[]): string[] => positionOf(row, termsOf(card, sorts)),
+    position: (row: Row, sorts: readonly Sort[]): string[] => positionOf(row, termsOf(resource, sorts)),
 
     /**
      * Reads the related rows of many parents in one statement, newest first, each with its parent's key as `parent_key`;
@@ -283,9 +286,9 @@ export function createSelect(card: AnyCard) {
           through ? eq(through.foreign, sql`p.key`) : eq(columnOf(columns, relation.foreign), sql`p.key`),
           ruleCondition(columns, rule),
         )
-        const from = build.select(own).from(card.table)
-        const joined = through ? from.innerJoin(through.table, eq(through.other, card.table.id)) : from
-        const ordered = joined.where(where).orderBy(desc(card.table.created_at), desc(card.table.id))
+        const from = build.select(own).from(resource.table)
+        const joined = through ? from.innerJoin(through.table, eq(through.other, resource.table.id)) : from
+        const ordered = joined.where(where).orderBy(desc(resource.table.created_at), desc(resource.table.id))
         const related = relation.all ? ordered : ordered.limit(value('limit'))
         const parents = sql`unnest(${value('keys')}::uuid[]) with ordinality as p(key, place) cross join lateral ${related} as t`
         const list = relation.many

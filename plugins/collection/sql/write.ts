@@ -12,20 +12,10 @@ import type { Connection } from '../../../drizzle/client/types.ts'
 import type { Violation } from '../../../schemas/error.ts'
 import type { Actor, Rule } from '../../access/index.ts'
 import { ApiError, apiError, invalidBody } from '../../errors/index.ts'
-import type { AnyCard, Row } from '../definition.ts'
+import type { ResourceDefinition, Row, Store } from '../definition.ts'
 import { searchText } from './case-folding.ts'
 import { columnOf, ruleCondition } from './conditions.ts'
 import { createStatements, run, type Values, value } from './statement-cache.ts'
-
-/** What an action writes with; all in the one transaction of the request. */
-export interface Store<R> {
-  /** For statements of the card's own. */
-  connection: Connection
-  insert(values: Partial<R>): Promise<R>
-  /** Changes what differs, and nothing where nothing does. */
-  update(current: R, values: Partial<R>): Promise<R>
-  remove(current: R): Promise<void>
-}
 
 /** Which row may be changed unseen, and by whom. */
 export interface Unseen {
@@ -68,9 +58,12 @@ const QUICK = { quick: true }
 const UNIQUE = '23505'
 const FOREIGN_KEY = '23503'
 
+/** What of a resource writing its rows depends on. */
+export type StoredResource = Pick<ResourceDefinition, 'table' | 'search'> & { parent?: { member: string } }
+
 /** The constraints of a table that a client can run into, by their names. */
-function constraintsOf(card: AnyCard) {
-  const { indexes, foreignKeys } = getTableConfig(card.table)
+function constraintsOf(resource: StoredResource) {
+  const { indexes, foreignKeys } = getTableConfig(resource.table)
   const unique = indexes.flatMap(({ config }) => {
     const [column] = config.columns
     return config.unique && config.name && column && 'name' in column
@@ -84,13 +77,13 @@ function constraintsOf(card: AnyCard) {
   return { unique: new Map(unique), foreign: new Map(foreign) }
 }
 
-export function createStores(card: AnyCard) {
-  const columns: Record<string, PgColumn> = getTableColumns(card.table)
+export function createStores(resource: StoredResource) {
+  const columns: Record<string, PgColumn> = getTableColumns(resource.table)
   const returning = Object.fromEntries(Object.entries(columns).filter(([name]) => name !== 'search'))
   const moments = new Set(
     Object.keys(columns).filter((name) => columns[name]?.columnType.startsWith('PgTimestamp')),
   )
-  const { unique, foreign } = constraintsOf(card)
+  const { unique, foreign } = constraintsOf(resource)
 
   /** What a constraint has to say, in words; anything else goes on as it is. */
   const told = (error: unknown): unknown => {
@@ -113,7 +106,7 @@ export function createStores(card: AnyCard) {
         cause: error,
       })
     }
-    if (missing === card.parent?.member) return apiError('RESOURCE_NOT_FOUND', { cause: error })
+    if (missing === resource.parent?.member) return apiError('RESOURCE_NOT_FOUND', { cause: error })
     return invalidBody([{ field: missing, message: 'there is no such resource', code: 'NOT_FOUND' }])
   }
 
@@ -134,7 +127,7 @@ export function createStores(card: AnyCard) {
     )
 
   const searched = (row: Readonly<Record<string, unknown>>) =>
-    'search' in columns ? { search: searchText(row, card.search) } : undefined
+    'search' in columns ? { search: searchText(row, resource.search) } : undefined
 
   const columnNames = Object.keys(columns).sort()
 
@@ -157,19 +150,19 @@ export function createStores(card: AnyCard) {
 
   /** The row as it was read: who comes second finds another revision. */
   const unchanged = and(
-    eq(card.table.id, value(CURRENT.id)),
-    eq(card.table.revision, value(CURRENT.revision)),
+    eq(resource.table.id, value(CURRENT.id)),
+    eq(resource.table.revision, value(CURRENT.revision)),
   )
   const currentOf = ({ id, revision }: Row) => ({ [CURRENT.id]: id, [CURRENT.revision]: revision })
 
   /** An update of these columns, and of what every change of a row changes. */
   const updateOf = (names: readonly string[], where: SQL | undefined) =>
-    new PgUpdateBuilder(card.table, session, dialect)
+    new PgUpdateBuilder(resource.table, session, dialect)
       .set({
         ...placeholders(names),
-        revision: sql`${card.table.revision} + 1`,
+        revision: sql`${resource.table.revision} + 1`,
         // Never earlier than before, whatever the clock does.
-        updated_at: sql`greatest(clock_timestamp(), ${card.table.updated_at} + interval '1 microsecond')`,
+        updated_at: sql`greatest(clock_timestamp(), ${resource.table.updated_at} + interval '1 microsecond')`,
       })
       .where(where)
       .returning(returning)
@@ -180,7 +173,7 @@ export function createStores(card: AnyCard) {
     async insert(sent) {
       const values: Values = { ...sent, ...searched(sent) }
       const row = await write(connection, `insert|${shapeOf(values)}`, values, () =>
-        new PgInsertBuilder(card.table, session, dialect)
+        new PgInsertBuilder(resource.table, session, dialect)
           .values(placeholders(namesOf(values)))
           .returning(returning),
       )
@@ -198,7 +191,7 @@ export function createStores(card: AnyCard) {
         ),
       )
       if (Object.keys(changed).length === 0) return current
-      const isFound = card.search.some((name) => name in changed)
+      const isFound = resource.search.some((name) => name in changed)
       const values: Values = { ...changed, ...(isFound && searched({ ...current, ...changed })) }
       const row = await write(
         connection,
@@ -212,7 +205,7 @@ export function createStores(card: AnyCard) {
 
     async remove(current) {
       await write(connection, 'delete', currentOf(current), () => ({
-        toSQL: () => dialect.sqlToQuery(sql`delete from ${card.table} where ${unchanged}`),
+        toSQL: () => dialect.sqlToQuery(sql`delete from ${resource.table} where ${unchanged}`),
       }))
     },
   })
@@ -223,8 +216,8 @@ export function createStores(card: AnyCard) {
       or(...namesOf(values).map((name) => sql`${columnOf(columns, name)} is distinct from ${value(name)}`))
     const isMeant = () =>
       and(
-        eq(card.table.id, value(CURRENT.id)),
-        card.parent && eq(columnOf(columns, card.parent.member), value(CURRENT.parent)),
+        eq(resource.table.id, value(CURRENT.id)),
+        resource.parent && eq(columnOf(columns, resource.parent.member), value(CURRENT.parent)),
         ruleCondition(columns, rule),
         isAnother(),
       )

@@ -8,7 +8,8 @@ import { ApiError, invalidBody } from '../../errors/index.ts'
 import { addressOf } from '../../rate-limit/by-address.ts'
 import { isObject, readObject } from '../../versioning/representation/body.ts'
 import type { ReadBody } from '../../versioning/representation/types.ts'
-import type { AnyCard, Row } from '../definition.ts'
+import type { Resource } from '../compile.ts'
+import type { Row } from '../definition.ts'
 import { inputOf } from '../openapi/operations.ts'
 import { type BodyReader, createBodyReader, type Mode } from '../request/body.ts'
 import { readPrecondition } from '../request/preconditions.ts'
@@ -42,9 +43,11 @@ function readMembers(
 }
 
 /** Members that this caller may not set are read-only to them. */
-function withoutWithheld(card: AnyCard, actor: Actor, read: ReadBody): ReadBody {
+function withoutWithheld(resource: Resource, actor: Actor, read: ReadBody): ReadBody {
   const { members, prefix } = read
-  const refused = isObject(members) ? (card.withheld?.(actor) ?? []).filter((name) => name in members) : []
+  const refused = isObject(members)
+    ? (resource.withheld?.(actor) ?? []).filter((name) => name in members)
+    : []
   if (refused.length === 0) return read
   const violations = refused.map((name) => ({
     field: `${prefix}${name}`,
@@ -56,27 +59,27 @@ function withoutWithheld(card: AnyCard, actor: Actor, read: ReadBody): ReadBody 
 
 /** The handlers of one collection in one version. */
 export function createWriteHandlers(
-  card: AnyCard,
+  resource: Resource,
   app: FastifyInstance,
   options: CollectionOptions,
   ajv: Ajv,
 ) {
   const { representation, publicUrl } = options
   const { database, refusal, addressing, passwords, limits, idempotency } = app
-  const writes = createWrites(card, database, refusal)
-  const places = createPlaces(card)
-  const telling = createTelling(card, representation)
+  const writes = createWrites(resource, database, refusal)
+  const places = createPlaces(resource)
+  const telling = createTelling(resource, representation)
   const tell = createTell(telling, representation)
   const readNoQuery = createNoQueryReader(ajv)
   const reader = (mode: Mode) =>
     createBodyReader({
       ajv,
-      read: card.schemas.read,
-      input: inputOf(card, mode),
+      read: resource.schemas.read,
+      input: inputOf(resource, mode),
       mode,
-      check: card.check,
-      kept: card.kept,
-      identity: ['id', ...(card.parent ? [card.parent.member] : [])],
+      check: resource.check,
+      kept: resource.kept,
+      identity: ['id', ...(resource.parent ? [resource.parent.member] : [])],
     })
   const readers = { create: reader('create'), replace: reader('replace'), update: reader('update') }
 
@@ -118,8 +121,8 @@ export function createWriteHandlers(
     const sent = readObject(request.body)
     const attempt = attemptOf(request, actor, { parent }, sent)
     readNoQuery(queryOf(request), request.originalUrl)
-    const read = representation.body(sent, card.name, undefined)
-    const members = readMembers(readers.create, withoutWithheld(card, actor, read))
+    const read = representation.body(sent, resource.name, undefined)
+    const members = readMembers(readers.create, withoutWithheld(resource, actor, read))
     places.ensureIds(parent)
     const { form } = addressing.of(request.raw)
     const write = writeOf(request, reply, { id: newId(), parent }, actor, false)
@@ -140,8 +143,10 @@ export function createWriteHandlers(
     const sent = readObject(request.body)
     const attempt = verb === 'update' ? attemptOf(request, actor, place, sent) : undefined
     readNoQuery(queryOf(request), request.originalUrl)
-    const read = representation.body(sent, card.name, place.id)
-    const known = card.parent ? { id: place.id, [card.parent.member]: place.parent } : { id: place.id }
+    const read = representation.body(sent, resource.name, place.id)
+    const known = resource.parent
+      ? { id: place.id, [resource.parent.member]: place.parent }
+      : { id: place.id }
     const reader = readers[verb]
     const members = readMembers(reader, read, known)
     places.ensureIds(place.id, place.parent)

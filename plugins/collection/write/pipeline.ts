@@ -1,16 +1,16 @@
-/** Writes: the row found and locked, its access, its preconditions, then the card's action; all in one transaction. */
+/** Writes: the row found and locked, its access, its preconditions, then the resource's action; all in one transaction. */
 
 import type { Connection, Database } from '../../../drizzle/client/types.ts'
 import { type Actor, allows, type Rule, ruleFor, type Verb } from '../../access/index.ts'
 import { apiError, invalidBody, withPrefix } from '../../errors/index.ts'
 import type { Told } from '../../idempotency/record.ts'
 import { isObject } from '../../versioning/representation/body.ts'
-import type { AnyCard, Change, Prepared, Row, Tools } from '../definition.ts'
-import { selectOf } from '../read/include.ts'
+import type { Resource } from '../compile.ts'
+import type { Change, Prepared, Row, Tools } from '../definition.ts'
 import { type BodyReader, fill, mergePatch } from '../request/body.ts'
 import type { Precondition } from '../request/preconditions.ts'
 import type { Lock } from '../sql/select.ts'
-import { createStores, same } from '../sql/write.ts'
+import { same } from '../sql/write.ts'
 import { createOnce, type Telling } from './run.ts'
 import { createDirect } from './single-statement.ts'
 
@@ -35,11 +35,10 @@ interface Sent {
   prefix: string
 }
 
-export function createWrites(card: AnyCard, database: Database, refusal: () => Error) {
-  const stores = createStores(card)
+export function createWrites(resource: Resource, database: Database, refusal: () => Error) {
+  const { select, stores } = resource
   const { store } = stores
-  const direct = createDirect(card, stores)
-  const select = selectOf(card)
+  const direct = createDirect(resource)
   const everything = Object.keys(select.columns).filter((name) => name !== 'search')
 
   const look = (connection: Connection, id: string, lock?: Lock) =>
@@ -49,10 +48,10 @@ export function createWrites(card: AnyCard, database: Database, refusal: () => E
 
   /** The row that was addressed, if it is there (404) and the caller may touch it (403). */
   const admit = (row: Row | undefined, write: Write, verb: Verb): Row => {
-    if (!row || (card.parent && row[card.parent.member] !== write.parent)) {
+    if (!row || (resource.parent && row[resource.parent.member] !== write.parent)) {
       throw apiError('RESOURCE_NOT_FOUND')
     }
-    if (!allows(ruleFor(card.access, verb, write.actor), row, write.actor)) throw refusal()
+    if (!allows(ruleFor(resource.access, verb, write.actor), row, write.actor)) throw refusal()
     return row
   }
 
@@ -62,14 +61,14 @@ export function createWrites(card: AnyCard, database: Database, refusal: () => E
   /** A new row that the caller may not make: whose parent is unknown is 404 first. */
   const admitNew = async (rule: Rule, values: Row, { actor, parent }: Write) => {
     if (allows(rule, values, actor)) return
-    if (!card.parent || parent === undefined) throw apiError('FORBIDDEN')
-    const found = await selectOf(card.parent.to()).one(database, parent, { fields: ['id'] })
+    if (!resource.parent || parent === undefined) throw apiError('FORBIDDEN')
+    const found = await resource.parent.to.select.one(database, parent, { fields: ['id'] })
     throw found ? refusal() : apiError('RESOURCE_NOT_FOUND')
   }
 
-  /** Moves between states that the card does not name. */
+  /** Moves between states that the resource does not name. */
   const checkTransitions = (current: Row, next: Readonly<Record<string, unknown>>) => {
-    for (const [member, moves] of Object.entries(card.transitions ?? {})) {
+    for (const [member, moves] of Object.entries(resource.transitions ?? {})) {
       const [from, to] = [String(current[member]), String(next[member])]
       const legal = moves[from] ?? []
       if (from === to || legal.includes(to)) continue
@@ -87,7 +86,7 @@ export function createWrites(card: AnyCard, database: Database, refusal: () => E
     const patched = Object.entries(members)
       .filter(([, value]) => isObject(value))
       .map(([name, value]): [string, unknown] => {
-        const schema = card.schemas.change.properties[name]
+        const schema = resource.schemas.change.properties[name]
         const merged = mergePatch(current[name], value)
         return [name, schema && isObject(merged) ? fill(schema, merged, new Set()) : merged]
       })
@@ -97,7 +96,7 @@ export function createWrites(card: AnyCard, database: Database, refusal: () => E
   }
 
   const checkImmutable = (current: Row, next: Readonly<Record<string, unknown>>) => {
-    const foreign = (card.immutable ?? []).filter((name) => next[name] !== current[name])
+    const foreign = (resource.immutable ?? []).filter((name) => next[name] !== current[name])
     if (foreign.length === 0) return
     throw invalidBody(
       foreign.map((field) => ({ field, message: 'cannot be changed', code: 'READ_ONLY' as const })),
@@ -112,7 +111,7 @@ export function createWrites(card: AnyCard, database: Database, refusal: () => E
     const next: Row = { ...current, ...Object.fromEntries(changes) }
     const change: Change<Row> = { next, changed: new Set(changes.map(([name]) => name)) }
     checkImmutable(current, next)
-    card.actions?.guard?.(current, change, write.actor)
+    resource.actions?.guard?.(current, change, write.actor)
     checkPrecondition(current, write)
     checkTransitions(current, next)
     return { current, change }
@@ -127,7 +126,7 @@ export function createWrites(card: AnyCard, database: Database, refusal: () => E
         })
 
   const change = (verb: 'replace' | 'update') => {
-    const { prepare, change: action } = card.actions ?? {}
+    const { prepare, change: action } = resource.actions ?? {}
     const stepsOf = (write: Write, sent: Sent) => ({
       isSingle: !action,
       isUnchanged: (before: Row, row: Row) => row.revision === before.revision,
@@ -161,11 +160,11 @@ export function createWrites(card: AnyCard, database: Database, refusal: () => E
   return {
     create: (write: Write, telling: Telling, { members, prefix }: Omit<Sent, 'reader'>): Promise<Told> =>
       prefixed(prefix, async () => {
-        const values: Row = { ...card.defaults?.(write.actor), ...members, id: write.id, revision: 1 }
-        if (card.parent) values[card.parent.member] = write.parent
-        const rule = ruleFor(card.access, 'create', write.actor)
+        const values: Row = { ...resource.defaults?.(write.actor), ...members, id: write.id, revision: 1 }
+        if (resource.parent) values[resource.parent.member] = write.parent
+        const rule = ruleFor(resource.access, 'create', write.actor)
         if (rule !== true) await admitNew(rule, values, write)
-        const { prepare, create: action } = card.actions ?? {}
+        const { prepare, create: action } = resource.actions ?? {}
         return once(telling, {
           isSingle: !action,
           isUnchanged: () => false,
@@ -186,7 +185,7 @@ export function createWrites(card: AnyCard, database: Database, refusal: () => E
       database.transaction(async (tx) => {
         const current = admit(await look(tx, write.id, 'update'), write, 'remove')
         checkPrecondition(current, write)
-        const action = card.actions?.remove
+        const action = resource.actions?.remove
         await (action ? action(store(tx), current, write.actor) : store(tx).remove(current))
       }),
   }

@@ -3,9 +3,8 @@
 import type { Connection } from '../../../drizzle/client/types.ts'
 import type { MaybePromise } from '../../../lib/maybe-promise.ts'
 import { type Actor, ruleFor } from '../../access/index.ts'
-import type { AnyCard, Row } from '../definition.ts'
-import { selectOf } from '../read/include.ts'
-import type { Stores } from '../sql/write.ts'
+import type { Resource } from '../compile.ts'
+import type { Row } from '../definition.ts'
 
 /** In columns of these types, two values are the same where SQL says so, and one takes the place of the other. */
 const PLAIN = /^(text|bigint|smallint|boolean)\b/
@@ -15,14 +14,14 @@ const PLAIN = /^(text|bigint|smallint|boolean)\b/
  * is not there, is another's, has these values already, or is not to be changed in this way. Which of them it was, a
  * look at the row tells.
  */
-export function createDirect(card: AnyCard, { updateUnseen }: Stores) {
-  const { columns } = selectOf(card)
-  const { guard, prepare, change } = card.actions ?? {}
+export function createDirect(resource: Resource) {
+  const { columns, stores } = resource
+  const { guard, prepare, change } = resource.actions ?? {}
   const watched = new Set([
-    ...(card.immutable ?? []),
-    ...Object.keys(card.transitions ?? {}),
+    ...(resource.immutable ?? []),
+    ...Object.keys(resource.transitions ?? {}),
     // What a row is found by is made of all of these together.
-    ...('search' in columns ? card.search : []),
+    ...('search' in columns ? resource.search : []),
   ])
   const settable = new Set(
     Object.entries(columns)
@@ -37,8 +36,8 @@ export function createDirect(card: AnyCard, { updateUnseen }: Stores) {
     members: Readonly<Record<string, unknown>>,
   ): MaybePromise<Row | undefined> => {
     const names = Object.keys(members)
-    const rule = ruleFor(card.access, 'update', actor)
+    const rule = ruleFor(resource.access, 'update', actor)
     const suits = isPlain && rule !== false && names.length > 0 && names.every((name) => settable.has(name))
-    return suits ? updateUnseen(connection, { id, parent, rule, actor }, members) : undefined
+    return suits ? stores.updateUnseen(connection, { id, parent, rule, actor }, members) : undefined
   }
 }

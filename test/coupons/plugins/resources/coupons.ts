@@ -1,6 +1,6 @@
 /** Coupons: a share or a sum, never both; what was archived stays so. */
 import { sql } from 'drizzle-orm'
-import { type AnyCard, defineCollection } from '../../../../plugins/collection/definition.ts'
+import { defineResource, type ResourceDefinition } from '../../../../plugins/collection/definition.ts'
 import type { Mode } from '../../../../plugins/collection/request/body.ts'
 import { invalidBody } from '../../../../plugins/errors/index.ts'
 import type { Violation } from '../../../../schemas/error.ts'
@@ -27,7 +27,7 @@ function check(sent: Partial<CouponRow>, mode: Mode): Violation[] {
   ]
 }
 
-export const couponsCard: AnyCard = defineCollection({
+export const couponsResource: ResourceDefinition = defineResource({
   name: 'coupons',
   singular: 'Coupon',
   plural: 'Coupons',

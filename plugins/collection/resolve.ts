@@ -1,0 +1,70 @@
+/** Resolves what definitions say by name, and reads the facts of their tables, once at boot. */
+import { getTableColumns } from 'drizzle-orm'
+import { getTableConfig, type PgColumn } from 'drizzle-orm/pg-core'
+import type { RelationDefinition, ResourceDefinition, ResourceTable } from './definition.ts'
+
+export interface Relation extends Omit<RelationDefinition, 'to'> {
+  to: ResolvedResource
+}
+
+export interface ResolvedResource extends Omit<ResourceDefinition, 'relations' | 'parent'> {
+  relations: Readonly<Record<string, Relation>>
+  parent?: { to: ResolvedResource; member: string }
+  columns: Readonly<Record<string, PgColumn>>
+  /** The columns in which no two rows are alike. */
+  uniqueColumns: ReadonlySet<string>
+  /** The columns of each index over all rows; undefined in place of an expression. */
+  indexes: readonly (readonly (string | undefined)[])[]
+}
+
+function getIndexes(table: ResourceTable): ResolvedResource['indexes'] {
+  return getTableConfig(table)
+    .indexes.filter(({ config }) => !config.where)
+    .map(({ config }) => config.columns.map((column) => ('name' in column ? column.name : undefined)))
+}
+
+function getUniqueColumns(table: ResourceTable): ReadonlySet<string> {
+  const { indexes, columns } = getTableConfig(table)
+  const unique = indexes.flatMap(({ config }) => {
+    const [column, another] = config.columns
+    const isUnique = config.unique && !config.where && !another && column && 'name' in column
+    return isUnique ? [column.name] : []
+  })
+  return new Set(
+    columns.filter(({ notNull, name }) => notNull && unique.includes(name)).map(({ name }) => name),
+  )
+}
+
+/**
+ * Resolves definitions to resources that refer to each other.
+ * @throws Error if a relation or a parent names a resource that is not among them
+ */
+export function resolveResources(definitions: readonly ResourceDefinition[]): ResolvedResource[] {
+  const resources = new Map<string, ResolvedResource>()
+  const get = (name: string, by: string): ResolvedResource => {
+    const found = resources.get(name)
+    if (!found) throw new Error(`${by}: there is no resource "${name}"`)
+    return found
+  }
+  for (const { relations: _relations, parent: _parent, ...definition } of definitions) {
+    const { table } = definition
+    resources.set(definition.name, {
+      ...definition,
+      relations: {},
+      columns: getTableColumns(table),
+      uniqueColumns: getUniqueColumns(table),
+      indexes: getIndexes(table),
+    })
+  }
+  return definitions.map(({ name, relations, parent }) => {
+    const resource = get(name, name)
+    resource.relations = Object.fromEntries(
+      Object.entries(relations).map(([field, relation]) => [
+        field,
+        { ...relation, to: get(relation.to, `${name}: relation "${field}"`) },
+      ]),
+    )
+    if (parent) resource.parent = { ...parent, to: get(parent.to, `${name}: parent`) }
+    return resource
+  })
+}
