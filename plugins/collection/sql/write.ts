@@ -17,16 +17,16 @@ import { searchText } from './case-folding.ts'
 import { columnOf, ruleCondition } from './conditions.ts'
 import { createStatements, run, type Values, value } from './statement-cache.ts'
 
-/** Which row may be changed unseen, and by whom. */
-export interface Unseen {
+/** The row that may be changed without being read, and the caller. */
+export interface UnreadTarget {
   id: string
   parent: string | undefined
   rule: Rule
   actor: Actor
 }
 
-/** Somebody else has written the row since it was read. */
-export class Outrun extends ApiError {
+/** The row has changed since it was read. */
+export class StaleRowError extends ApiError {
   constructor() {
     super('PRECONDITION_FAILED')
   }
@@ -43,13 +43,13 @@ const sameMoment = (a: unknown, b: unknown) =>
   typeof a === 'string' && typeof b === 'string' && Date.parse(a) === Date.parse(b)
 
 /** Whether two values of a member are the same: as JSON, whatever order an object's members stand in. */
-export function same(a: unknown, b: unknown): boolean {
+export function isSame(a: unknown, b: unknown): boolean {
   if (a === b) return true
   if (typeof a !== 'object' || typeof b !== 'object' || a === null || b === null) return false
   const [left, right] = [Object.entries(a), new Map(Object.entries(b))]
   return (
     left.length === right.size &&
-    left.every(([name, value]) => right.has(name) && same(value, right.get(name)))
+    left.every(([name, value]) => right.has(name) && isSame(value, right.get(name)))
   )
 }
 
@@ -186,7 +186,7 @@ export function createStores(resource: StoredResource) {
         Object.entries(sent).filter(
           ([name, value]) =>
             name in columns &&
-            !same(value, current[name]) &&
+            !isSame(value, current[name]) &&
             !(moments.has(name) && sameMoment(value, current[name])),
         ),
       )
@@ -199,7 +199,7 @@ export function createStores(resource: StoredResource) {
         { ...values, ...currentOf(current) },
         () => updateOf(namesOf(values), unchanged),
       )
-      if (!row) throw new Outrun()
+      if (!row) throw new StaleRowError()
       return row
     },
 
@@ -211,7 +211,11 @@ export function createStores(resource: StoredResource) {
   })
 
   /** Changes a row that was not read, if it is one of those meant and these values make a difference to it. */
-  const updateUnseen = (connection: Connection, { id, parent, rule, actor }: Unseen, values: Values) => {
+  const updateUnread = (
+    connection: Connection,
+    { id, parent, rule, actor }: UnreadTarget,
+    values: Values,
+  ) => {
     const isAnother = () =>
       or(...namesOf(values).map((name) => sql`${columnOf(columns, name)} is distinct from ${value(name)}`))
     const isMeant = () =>
@@ -229,7 +233,7 @@ export function createStores(resource: StoredResource) {
     )
   }
 
-  return { store, updateUnseen }
+  return { store, updateUnread }
 }
 
 export type Stores = ReturnType<typeof createStores>

@@ -1,15 +1,16 @@
-/** Create, replace, update, remove: the body and the query read in the contract's order, then the write in its transaction. */
+/** The handlers of create, replace, update and remove: they read the request, run the write and send its response. */
 import type { Ajv } from 'ajv'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { newId } from '../../../lib/ids.ts'
 import { isAwaited } from '../../../lib/is-awaited.ts'
+import type { MaybePromise } from '../../../lib/maybe-promise.ts'
 import type { Actor } from '../../access/index.ts'
-import { ApiError, invalidBody } from '../../errors/index.ts'
+import { ApiError, invalidBody, withPrefix } from '../../errors/index.ts'
 import { addressOf } from '../../rate-limit/by-address.ts'
 import { isObject, readObject } from '../../versioning/representation/body.ts'
 import type { ReadBody } from '../../versioning/representation/types.ts'
 import type { Resource } from '../compile.ts'
-import type { Row } from '../definition.ts'
+import type { Row, Tools } from '../definition.ts'
 import { inputOf } from '../openapi/operations.ts'
 import { type BodyReader, createBodyReader, type Mode } from '../request/body.ts'
 import { readPrecondition } from '../request/preconditions.ts'
@@ -23,11 +24,16 @@ import {
   type Place,
   queryOf,
 } from '../shared.ts'
-import { createWrites, type Write } from './pipeline.ts'
-import { answer, createTell } from './response.ts'
+import { createBuildResponse, sendResponse } from './response.ts'
+import { createWriteSteps } from './steps.ts'
+import { createRunWrite, type WriteSteps } from './strategies.ts'
+import type { Write } from './types.ts'
 
-/** The members, or all that is wrong with them and around them at once. */
-function readMembers(
+/**
+ * Returns the validated fields of a body.
+ * @throws ApiError 422 with everything that is wrong with the fields and with the envelope around them
+ */
+function readFields(
   reader: BodyReader,
   { members, prefix, violations }: ReadBody,
   known?: Readonly<Record<string, unknown>>,
@@ -42,8 +48,8 @@ function readMembers(
   }
 }
 
-/** Members that this caller may not set are read-only to them. */
-function withoutWithheld(resource: Resource, actor: Actor, read: ReadBody): ReadBody {
+/** Adds a violation for each field that this caller may not set. */
+function refuseWithheld(resource: Resource, actor: Actor, read: ReadBody): ReadBody {
   const { members, prefix } = read
   const refused = isObject(members)
     ? (resource.withheld?.(actor) ?? []).filter((name) => name in members)
@@ -57,7 +63,26 @@ function withoutWithheld(resource: Resource, actor: Actor, read: ReadBody): Read
   return { ...read, violations: [...read.violations, ...violations] }
 }
 
-/** The handlers of one collection in one version. */
+type Handler = (request: FastifyRequest, reply: FastifyReply) => Promise<unknown>
+
+/**
+ * Makes later reads of the caller go to the primary. It is recorded before the response is sent, since the next request
+ * may be a read, and also after a failure, since the write may have been committed.
+ */
+function recordingWriter(database: FastifyInstance['database'], handler: Handler): Handler {
+  const { replicas } = database
+  if (!replicas) return handler
+  return async (request, reply) => {
+    try {
+      return await handler(request, reply)
+    } finally {
+      const { userId, credential } = actorOf(request)
+      if (credential !== 'none') await replicas.recentWriters.publish(userId)
+    }
+  }
+}
+
+/** Creates the handlers of one resource in one version. */
 export function createWriteHandlers(
   resource: Resource,
   app: FastifyInstance,
@@ -66,12 +91,13 @@ export function createWriteHandlers(
 ) {
   const { representation, publicUrl } = options
   const { database, refusal, addressing, passwords, limits, idempotency } = app
-  const writes = createWrites(resource, database, refusal)
+  const steps = createWriteSteps(resource, database, refusal)
+  const runWrite = createRunWrite(database, new Set(Object.keys(resource.columns)))
   const places = createPlaces(resource)
   const telling = createTelling(resource, representation)
-  const tell = createTell(telling, representation)
+  const buildResponse = createBuildResponse(telling, representation)
   const readNoQuery = createNoQueryReader(ajv)
-  const reader = (mode: Mode) =>
+  const createReader = (mode: Mode) =>
     createBodyReader({
       ajv,
       read: resource.schemas.read,
@@ -81,31 +107,22 @@ export function createWriteHandlers(
       kept: resource.kept,
       identity: ['id', ...(resource.parent ? [resource.parent.member] : [])],
     })
-  const readers = { create: reader('create'), replace: reader('replace'), update: reader('update') }
+  const readers = {
+    create: createReader('create'),
+    replace: createReader('replace'),
+    update: createReader('update'),
+  }
 
-  const writeOf = (
-    request: FastifyRequest,
-    reply: FastifyReply,
-    { id, parent }: Place,
-    actor: Actor,
-    required: boolean,
-  ): Write => ({
-    id,
-    parent,
-    actor,
-    precondition: readPrecondition(request, required),
-    tools: () => ({
-      // A sign-up has no user yet: those from one address wait for each other.
-      passwords: passwords.for(actor.credential === 'none' ? addressOf(request) : actor.userId, () =>
-        isAwaited(reply),
-      ),
-      attempt: (account, verify) => limits.confirm(request, actor.userId, account, verify),
-    }),
-    tagOf: (row) => telling.plainTag(request, row),
+  const createTools = (request: FastifyRequest, reply: FastifyReply, actor: Actor): Tools => ({
+    // A sign-up has no user yet: sign-ups from one address wait for each other.
+    passwords: passwords.for(actor.credential === 'none' ? addressOf(request) : actor.userId, () =>
+      isAwaited(reply),
+    ),
+    attempt: (account, verify) => limits.confirm(request, actor.userId, account, verify),
   })
 
-  /** The key that the client gave this write, if it did. */
-  const attemptOf = (
+  /** Returns the attempt of a request with an Idempotency-Key. The path has one form, whatever the client used. */
+  const readAttempt = (
     request: FastifyRequest,
     actor: Actor,
     { id, parent }: Partial<Place>,
@@ -115,76 +132,101 @@ export function createWriteHandlers(
     return idempotency.read(request, actor, path, sent)
   }
 
-  const create = async (request: FastifyRequest, reply: FastifyReply) => {
+  const createWrite = (
+    request: FastifyRequest,
+    reply: FastifyReply,
+    { id, parent }: Place,
+    write: Pick<Write, 'actor' | 'attempt' | 'respond'> & { requiresIfMatch: boolean },
+  ): Write => ({
+    id,
+    parent,
+    actor: write.actor,
+    attempt: write.attempt,
+    precondition: readPrecondition(request, write.requiresIfMatch),
+    getTools: () => createTools(request, reply, write.actor),
+    getTag: (row) => telling.plainTag(request, row),
+    respond: write.respond,
+  })
+
+  /** Runs the steps of a write. Errors name the fields as they stood in the body. */
+  const run = async <Found>(
+    request: FastifyRequest,
+    reply: FastifyReply,
+    { prefix }: ReadBody,
+    getSteps: () => MaybePromise<WriteSteps<Found>>,
+  ): Promise<string> => {
+    try {
+      const response = await runWrite(await getSteps())
+      const counting = countBytes(request, actorOf(request), response.body.length)
+      if (counting) await counting
+      return sendResponse(reply, response)
+    } catch (error) {
+      throw withPrefix(error, prefix)
+    }
+  }
+
+  const create: Handler = async (request, reply) => {
     const actor = actorOf(request)
     const { parent } = places.of(request, actor)
     const sent = readObject(request.body)
-    const attempt = attemptOf(request, actor, { parent }, sent)
+    const attempt = readAttempt(request, actor, { parent }, sent)
     readNoQuery(queryOf(request), request.originalUrl)
-    const read = representation.body(sent, resource.name, undefined)
-    const members = readMembers(readers.create, withoutWithheld(resource, actor, read))
+    const body = representation.body(sent, resource.name, undefined)
+    const fields = readFields(readers.create, refuseWithheld(resource, actor, body))
     places.ensureIds(parent)
     const { form } = addressing.of(request.raw)
-    const write = writeOf(request, reply, { id: newId(), parent }, actor, false)
-    const telling = {
-      attempt,
-      tell: (row: Row) =>
-        tell(request, reply, 201, row, `${publicUrl ?? ''}${form}${places.path(parent)}/${row.id}`),
+    const getLocation = (row: Row) => `${publicUrl ?? ''}${form}${places.path(parent)}/${row.id}`
+    const respond = (row: Row) => buildResponse(request, reply, 201, row, getLocation(row))
+    const place = { id: newId(), parent }
+    const write = createWrite(request, reply, place, { actor, attempt, respond, requiresIfMatch: false })
+    return run(request, reply, body, () => steps.create(write, fields))
+  }
+
+  const createChange =
+    (mode: 'replace' | 'update'): Handler =>
+    async (request, reply) => {
+      const actor = actorOf(request)
+      const place = places.of(request, actor)
+      const sent = readObject(request.body)
+      // PUT needs no key: sent twice, it has the same effect.
+      const attempt = mode === 'update' ? readAttempt(request, actor, place, sent) : undefined
+      readNoQuery(queryOf(request), request.originalUrl)
+      const body = representation.body(sent, resource.name, place.id)
+      const known = resource.parent
+        ? { id: place.id, [resource.parent.member]: place.parent }
+        : { id: place.id }
+      const reader = readers[mode]
+      const fields = readFields(reader, body, known)
+      places.ensureIds(place.id, place.parent)
+      const respond = (row: Row) => buildResponse(request, reply, 200, row, null)
+      const write = createWrite(request, reply, place, {
+        actor,
+        attempt,
+        respond,
+        requiresIfMatch: options.requireIfMatch,
+      })
+      return run(request, reply, body, () => steps.change(write, { mode, reader, fields }))
     }
-    const written = await writes.create(write, telling, { members, prefix: read.prefix })
-    const counting = countBytes(request, actor, written.body.length)
-    if (counting) await counting
-    return answer(reply, written)
-  }
 
-  const change = (verb: 'replace' | 'update') => async (request: FastifyRequest, reply: FastifyReply) => {
-    const actor = actorOf(request)
-    const place = places.of(request, actor)
-    const sent = readObject(request.body)
-    const attempt = verb === 'update' ? attemptOf(request, actor, place, sent) : undefined
-    readNoQuery(queryOf(request), request.originalUrl)
-    const read = representation.body(sent, resource.name, place.id)
-    const known = resource.parent
-      ? { id: place.id, [resource.parent.member]: place.parent }
-      : { id: place.id }
-    const reader = readers[verb]
-    const members = readMembers(reader, read, known)
-    places.ensureIds(place.id, place.parent)
-    const write = writeOf(request, reply, place, actor, options.requireIfMatch)
-    const telling = { attempt, tell: (row: Row) => tell(request, reply, 200, row, null) }
-    const written = await writes[verb](write, telling, { reader, members, prefix: read.prefix })
-    const counting = countBytes(request, actor, written.body.length)
-    if (counting) await counting
-    return answer(reply, written)
-  }
-
-  const remove = async (request: FastifyRequest, reply: FastifyReply) => {
+  const remove: Handler = async (request, reply) => {
     const actor = actorOf(request)
     const place = places.of(request, actor)
     readNoQuery(queryOf(request), request.originalUrl)
     places.ensureIds(place.id, place.parent)
-    await writes.remove(writeOf(request, reply, place, actor, options.requireIfMatch))
+    const respond = () => {
+      throw new Error('A removal has no response body')
+    }
+    const requiresIfMatch = options.requireIfMatch
+    await steps.remove(
+      createWrite(request, reply, place, { actor, attempt: undefined, respond, requiresIfMatch }),
+    )
     return reply.code(204).header('Cache-Control', 'no-store').send()
   }
 
-  const handlers = { create, replace: change('replace'), update: change('update'), remove }
-  const { replicas } = database
-  if (!replicas) return handlers
-  /** Before it is answered, since the next request may read; and whatever came of it, since that may not be known. */
-  const told = <T>(handler: (request: FastifyRequest, reply: FastifyReply) => Promise<T>) => {
-    return async (request: FastifyRequest, reply: FastifyReply): Promise<T> => {
-      try {
-        return await handler(request, reply)
-      } finally {
-        const { userId, credential } = actorOf(request)
-        if (credential !== 'none') await replicas.recentWriters.publish(userId)
-      }
-    }
-  }
   return {
-    create: told(create),
-    replace: told(handlers.replace),
-    update: told(handlers.update),
-    remove: told(remove),
+    create: recordingWriter(database, create),
+    replace: recordingWriter(database, createChange('replace')),
+    update: recordingWriter(database, createChange('update')),
+    remove: recordingWriter(database, remove),
   }
 }

@@ -1,33 +1,33 @@
-/** Replies to writes: put into words in the transaction that may have to keep them, and sent as they were worded. */
+/** The responses to writes: built in the transaction that may have to store them, and sent as they were built. */
 import type { FastifyReply, FastifyRequest } from 'fastify'
-import type { Told } from '../../idempotency/record.ts'
+import type { Told as StoredResponse } from '../../idempotency/record.ts'
 import type { Representation } from '../../versioning/representation/types.ts'
 import type { Row } from '../definition.ts'
 import { actorOf, type createTelling, getSerializer } from '../shared.ts'
 
-type Telling = ReturnType<typeof createTelling>
-
-/** Words the reply for a row that was written. */
-export function createTell(telling: Telling, representation: Representation) {
+/** Returns a function that builds the response for a written row. */
+export function createBuildResponse(
+  telling: ReturnType<typeof createTelling>,
+  representation: Representation,
+) {
   return (
     request: FastifyRequest,
     reply: FastifyReply,
     status: 200 | 201,
     row: Row,
     location: string | null,
-  ): Told => {
-    return {
-      status,
-      location,
-      etag: telling.plainTag(request, row),
-      body: getSerializer(reply, status)(representation.one(telling.entity(row, actorOf(request)), {})),
-    }
-  }
+  ): StoredResponse => ({
+    status,
+    location,
+    etag: telling.plainTag(request, row),
+    body: getSerializer(reply, status)(representation.one(telling.entity(row, actorOf(request)), {})),
+  })
 }
 
-/** The text for Fastify to send, with all that stands beside it. */
-export function answer(reply: FastifyReply, { status, location, etag, body, replayed }: Told): string {
-  // In small letters: others Fastify would have to make small for each reply.
+/** Sets the headers of a response and returns its body. */
+export function sendResponse(reply: FastifyReply, response: StoredResponse): string {
+  const { status, location, etag, body, replayed } = response
+  // In lower case: Fastify would convert other names for each reply.
   reply.code(status).header('etag', etag).header('cache-control', 'no-store')
   if (location !== null) reply.header('location', location)
   if (replayed) reply.header('idempotency-replayed', 'true')

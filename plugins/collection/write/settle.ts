@@ -1,0 +1,71 @@
+/** Settles what a change comes to on the current row, and throws what forbids it. */
+import type { Violation } from '../../../schemas/error.ts'
+import { apiError, invalidBody } from '../../errors/index.ts'
+import { isObject } from '../../versioning/representation/body.ts'
+import type { Resource } from '../compile.ts'
+import type { Change, Row } from '../definition.ts'
+import { fill, mergePatch } from '../request/body.ts'
+import { isSame } from '../sql/write.ts'
+import type { ChangeBody, Write } from './types.ts'
+
+/**
+ * Returns the fields of the body as they will stand in the row. PATCH merges objects (RFC 7396), and the merged object
+ * must be as valid as one that was sent whole.
+ */
+function merge({ schemas }: Resource, current: Row, { mode, reader, fields }: ChangeBody) {
+  if (mode === 'replace') return fields
+  const merged: Record<string, unknown> = {}
+  for (const [name, value] of Object.entries(fields)) {
+    if (!isObject(value)) continue
+    const schema = schemas.change.properties[name]
+    const object = mergePatch(current[name], value)
+    merged[name] = schema && isObject(object) ? fill(schema, object, new Set()) : object
+  }
+  reader.checkMerged(merged)
+  return { ...fields, ...merged }
+}
+
+/** @throws ApiError 422 */
+function checkImmutable({ immutable = [] }: Resource, current: Row, next: Row): void {
+  const changed = immutable.filter((name) => next[name] !== current[name])
+  if (changed.length === 0) return
+  throw invalidBody(
+    changed.map((field): Violation => ({ field, message: 'cannot be changed', code: 'READ_ONLY' })),
+  )
+}
+
+/** @throws ApiError 409 */
+function checkTransitions({ transitions = {} }: Resource, current: Row, next: Row): void {
+  for (const [field, states] of Object.entries(transitions)) {
+    const [from, to] = [String(current[field]), String(next[field])]
+    const allowed = states[from] ?? []
+    if (from === to || allowed.includes(to)) continue
+    const message = `cannot go from ${from} to ${to}; from ${from} it can go to ${allowed.join(', ') || 'no other'}`
+    throw apiError('RESOURCE_CONFLICT', {
+      message: `The ${field} ${message}`,
+      violations: [{ field, message, code: 'INVALID_TRANSITION' }],
+    })
+  }
+}
+
+/** @throws ApiError 412, 428 */
+export const checkPrecondition = (row: Row, { precondition, getTag }: Write): void =>
+  precondition.check({ revision: row.revision, updated_at: String(row.updated_at) }, getTag(row))
+
+/**
+ * Returns the change that a body makes to the current row.
+ * @throws ApiError 403, 409, 412, 422, 428, in the order of the API reference: fields, the resource's own guard,
+ * preconditions, transitions
+ */
+export function settle(resource: Resource, current: Row, write: Write, body: ChangeBody): Change<Row> {
+  const merged = merge(resource, current, body)
+  const before = body.reader.writable(current)
+  const changes = Object.entries(merged).filter(([name, value]) => !isSame(value, before[name]))
+  const next: Row = { ...current, ...Object.fromEntries(changes) }
+  const change: Change<Row> = { next, changed: new Set(changes.map(([name]) => name)) }
+  checkImmutable(resource, current, next)
+  resource.actions?.guard?.(current, change, write.actor)
+  checkPrecondition(current, write)
+  checkTransitions(resource, current, next)
+  return change
+}

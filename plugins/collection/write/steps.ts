@@ -1,0 +1,107 @@
+/** The steps of creating, changing and removing a row. `strategies.ts` runs them. */
+import type { Connection, Database } from '../../../drizzle/client/types.ts'
+import { allows, ruleFor, type Verb } from '../../access/index.ts'
+import { apiError } from '../../errors/index.ts'
+import type { Resource } from '../compile.ts'
+import type { Row } from '../definition.ts'
+import type { Lock } from '../sql/select.ts'
+import { checkPrecondition, settle } from './settle.ts'
+import { createUnreadUpdate } from './single-statement.ts'
+import type { WriteSteps } from './strategies.ts'
+import type { ChangeBody, Write } from './types.ts'
+
+/**
+ * Creates the steps of a resource's writes.
+ * @param refusal creates the error for a row that the caller may not access: 403, or 404 with HIDE_FORBIDDEN
+ */
+export function createWriteSteps(resource: Resource, database: Database, refusal: () => Error) {
+  const { access, actions = {}, columns, parent, select, stores } = resource
+  const allColumns = Object.keys(columns).filter((name) => name !== 'search')
+  const unreadUpdate = createUnreadUpdate(resource)
+
+  /** @throws ApiError 404, 403 */
+  const findAdmitted = async (
+    connection: Connection,
+    write: Write,
+    verb: Verb,
+    lock: Lock | undefined,
+  ): Promise<Row> => {
+    const row = await select.one(connection, write.id, { also: allColumns, lock })
+    if (!row || (parent && row[parent.member] !== write.parent)) throw apiError('RESOURCE_NOT_FOUND')
+    if (!allows(ruleFor(access, verb, write.actor), row, write.actor)) throw refusal()
+    return row
+  }
+
+  /** @throws ApiError 403; 404 if the parent does not exist */
+  const admitNew = async (values: Row, { actor, parent: parentId }: Write): Promise<void> => {
+    if (allows(ruleFor(access, 'create', actor), values, actor)) return
+    if (!parent || parentId === undefined) throw apiError('FORBIDDEN')
+    const found = await parent.to.select.one(database, parentId, { fields: ['id'] })
+    throw found ? refusal() : apiError('RESOURCE_NOT_FOUND')
+  }
+
+  const create = async (write: Write, fields: Record<string, unknown>): Promise<WriteSteps<undefined>> => {
+    const { id, actor, attempt, respond } = write
+    const values: Row = { ...resource.defaults?.(actor), ...fields, id, revision: 1 }
+    if (parent) values[parent.member] = write.parent
+    await admitNew(values, write)
+    const { prepare, create: action } = actions
+    return {
+      attempt,
+      updateUnread: undefined,
+      isOneStatement: !action,
+      admit: async () => undefined,
+      prepare: prepare && (() => prepare(fields, actor, write.getTools())),
+      act: async (connection, _found, prepared) => {
+        const store = stores.store(connection)
+        const complete = prepared ? { ...values, ...prepared.columns } : values
+        return action ? action(store, id, complete, actor) : store.insert(complete)
+      },
+      isUnchanged: () => false,
+      respond,
+    }
+  }
+
+  const change = (write: Write, body: ChangeBody): WriteSteps<Row> => {
+    const { actor, attempt, precondition, respond } = write
+    const { mode, fields } = body
+    const { prepare, change: action } = actions
+    const canUpdateUnread =
+      mode === 'update' && !attempt && precondition.isNone && unreadUpdate.suits(write, fields)
+    return {
+      attempt,
+      updateUnread: canUpdateUnread ? () => unreadUpdate.run(database, write, fields) : undefined,
+      isOneStatement: !action,
+      admit: (connection, isLocking) =>
+        findAdmitted(connection, write, mode, isLocking ? 'no key update' : undefined),
+      prepare:
+        prepare &&
+        (async (current) => {
+          const settled = settle(resource, current, write, body)
+          return prepare(fields, actor, write.getTools(), { current, change: settled })
+        }),
+      act: async (connection, current, prepared) => {
+        const settled = settle(resource, current, write, body)
+        if (prepared?.holds && !prepared.holds(current, settled)) {
+          throw apiError('RESOURCE_CONFLICT', { message: 'The resource has just changed; try again' })
+        }
+        const store = stores.store(connection)
+        const next = { ...settled.next, ...prepared?.columns }
+        return action ? action(store, current, { ...settled, next }, actor) : store.update(current, next)
+      },
+      isUnchanged: (current, row) => row.revision === current.revision,
+      respond,
+    }
+  }
+
+  /** Removing has one strategy: it locks the row and deletes it in a transaction. */
+  const remove = (write: Write): Promise<void> =>
+    database.transaction(async (tx) => {
+      const current = await findAdmitted(tx, write, 'remove', 'update')
+      checkPrecondition(current, write)
+      const store = stores.store(tx)
+      await (actions.remove ? actions.remove(store, current, write.actor) : store.remove(current))
+    })
+
+  return { create, change, remove }
+}

@@ -1,0 +1,166 @@
+/** How a write runs in the database: four strategies, and the condition that chooses each. */
+import type { Connection, Database } from '../../../drizzle/client/types.ts'
+import type { MaybePromise } from '../../../lib/maybe-promise.ts'
+import { apiError } from '../../errors/index.ts'
+import { publish } from '../../idempotency/channels.ts'
+import type { Attempt } from '../../idempotency/index.ts'
+import type { Told as StoredResponse } from '../../idempotency/record.ts'
+import type { Prepared, Row } from '../definition.ts'
+import { StaleRowError } from '../sql/write.ts'
+
+/** The steps of one write, in the order in which they run. `Found` is the row for a change, undefined for an insert. */
+export interface WriteSteps<Found> {
+  /** The write under its Idempotency-Key; undefined without one. */
+  attempt: Attempt | undefined
+  /** A single UPDATE that checks access and difference itself. Resolves to undefined if it changed no row. */
+  updateUnread: (() => MaybePromise<Row | undefined>) | undefined
+  /** Whether `act` is one statement, which throws StaleRowError if the row has changed since it was read. */
+  isOneStatement: boolean
+  /**
+   * Finds what the write addresses, and locks it if asked to.
+   * @throws ApiError 404 if it does not exist, 403 if the caller may not write it
+   */
+  admit(connection: Connection, isLocking: boolean): Promise<Found>
+  /** Does slow work, before the transaction begins. */
+  prepare?: ((found: Found) => Promise<Prepared<Row, Row>>) | undefined
+  /** Settles the change on the row and writes it, with its side effects. */
+  act(connection: Connection, found: Found, prepared: Prepared<Row, Row> | undefined): Promise<Row>
+  /** Returns whether the write left the row as it was. */
+  isUnchanged(found: Found, row: Row): boolean
+  /** Builds the response for the written row. */
+  respond(row: Row): StoredResponse
+}
+
+interface Strategy {
+  isChosen(steps: Pick<WriteSteps<unknown>, 'attempt' | 'updateUnread' | 'isOneStatement'>): boolean
+  run<Found>(steps: WriteSteps<Found>): Promise<StoredResponse>
+}
+
+/** A concurrent request stored its response under the same key in spite of the lock, so this write is rolled back. */
+class IdempotencyConflictError extends Error {}
+
+const stillRunning = () => {
+  publish('in-progress')
+  return apiError('RESOURCE_CONFLICT', {
+    message: 'A request with this Idempotency-Key is still running',
+    retryAfter: 1,
+  })
+}
+
+/**
+ * Creates the function that runs the writes of one resource.
+ * @param columns the columns of its table
+ */
+export function createRunWrite(database: Database, columns: ReadonlySet<string>) {
+  const prepare = async <Found>(steps: WriteSteps<Found>) =>
+    steps.prepare && steps.prepare(await steps.admit(database, false))
+
+  /** Locks the row in a transaction, then writes it. */
+  const writeLocked = <Found>(steps: WriteSteps<Found>, prepared: Prepared<Row, Row> | undefined) =>
+    database.transaction(async (tx) => steps.act(tx, await steps.admit(tx, true), prepared))
+
+  /** Writes without a transaction; if the row has changed since it was read, once more with a lock. */
+  const writeUnlocked = async <Found>(steps: WriteSteps<Found>, prepared: Prepared<Row, Row> | undefined) => {
+    try {
+      return await steps.act(database, await steps.admit(database, false), prepared)
+    } catch (error) {
+      if (error instanceof StaleRowError) return writeLocked(steps, prepared)
+      throw error
+    }
+  }
+
+  /** The part of a response that can be stored: without fields that have no column, such as the text of a new key. */
+  const toStored = <Found>({ respond }: WriteSteps<Found>, row: Row, response: StoredResponse) => {
+    if (Object.keys(row).every((name) => columns.has(name))) return response
+    const stored = Object.entries(row).filter(([name]) => columns.has(name))
+    return respond({ ...Object.fromEntries(stored), id: row.id, revision: row.revision })
+  }
+
+  /** Writes, and stores the response under the key, in one transaction; or returns the response stored earlier. */
+  const writeAndStore = <Found>(
+    attempt: Attempt,
+    steps: WriteSteps<Found>,
+    prepared: Prepared<Row, Row> | undefined,
+  ): Promise<StoredResponse> =>
+    database.transaction(async (tx) => {
+      const isAlone = await attempt.lock(tx)
+      const found = await steps.admit(tx, isAlone)
+      if (!isAlone) throw stillRunning()
+      const stored = await attempt.find(tx)
+      if (stored) return stored
+      const row = await steps.act(tx, found, prepared)
+      const response = steps.respond(row)
+      const isStored = await attempt.keep(tx, toStored(steps, row, response), steps.isUnchanged(found, row))
+      if (!isStored) throw new IdempotencyConflictError()
+      return response
+    })
+
+  /** Prepares, unless the key has a stored response already, and writes. */
+  const writeKeyed = async <Found>(attempt: Attempt, steps: WriteSteps<Found>): Promise<StoredResponse> => {
+    let prepared: Prepared<Row, Row> | undefined
+    if (steps.prepare) {
+      const found = await steps.admit(database, false)
+      const stored = await attempt.find(database)
+      if (stored) return stored
+      prepared = await steps.prepare(found)
+    }
+    try {
+      return await writeAndStore(attempt, steps, prepared)
+    } catch (error) {
+      // The second time it finds the response that the other request stored.
+      if (error instanceof IdempotencyConflictError) return writeAndStore(attempt, steps, prepared)
+      throw error
+    }
+  }
+
+  /** With an Idempotency-Key: at most once, and with the same response each time. */
+  const withKey: Strategy = {
+    isChosen: ({ attempt }) => attempt !== undefined,
+    async run(steps) {
+      const { attempt } = steps
+      if (!attempt) throw new Error('The write has no Idempotency-Key')
+      const release = attempt.begin()
+      if (!release) {
+        await steps.admit(database, false)
+        throw stillRunning()
+      }
+      try {
+        const response = await writeKeyed(attempt, steps)
+        if (response.replayed) publish('replayed')
+        return response
+      } finally {
+        release()
+      }
+    },
+  }
+
+  /** A change that SQL alone can check: one UPDATE. If it changes no row, the row is read to find out why. */
+  const unreadUpdate: Strategy = {
+    isChosen: ({ updateUnread }) => updateUnread !== undefined,
+    async run(steps) {
+      const row = await steps.updateUnread?.()
+      if (row) return steps.respond(row)
+      return (steps.isOneStatement ? optimistic : locked).run(steps)
+    },
+  }
+
+  /** An insert, or an update of a row that was read: one statement without a transaction. */
+  const optimistic: Strategy = {
+    isChosen: ({ isOneStatement }) => isOneStatement,
+    run: async (steps) => steps.respond(await writeUnlocked(steps, await prepare(steps))),
+  }
+
+  /** Several statements: a transaction in which the row is locked. */
+  const locked: Strategy = {
+    isChosen: () => true,
+    run: async (steps) => steps.respond(await writeLocked(steps, await prepare(steps))),
+  }
+
+  /** In this order: the first that is chosen runs the write. */
+  const strategies = [withKey, unreadUpdate, optimistic, locked]
+
+  return <Found>(steps: WriteSteps<Found>): Promise<StoredResponse> => {
+    const strategy = strategies.find(({ isChosen }) => isChosen(steps)) ?? locked
+    return strategy.run(steps)
+  }
+}

@@ -1,0 +1,30 @@
+/** The parts of a request that a write depends on. */
+import type { Actor } from '../../access/index.ts'
+import type { Attempt } from '../../idempotency/index.ts'
+import type { Told as StoredResponse } from '../../idempotency/record.ts'
+import type { Row, Tools } from '../definition.ts'
+import type { BodyReader } from '../request/body.ts'
+import type { Precondition } from '../request/preconditions.ts'
+
+/** What a request says of its write. */
+export interface Write {
+  id: string
+  actor: Actor
+  /** The id of the parent in the path. */
+  parent: string | undefined
+  precondition: Precondition
+  attempt: Attempt | undefined
+  /** Creates the tools on demand: few writes need them. */
+  getTools: () => Tools
+  /** Returns the entity tag of a row as this request would receive it. */
+  getTag: (row: Row) => string
+  /** Builds the response for the written row. */
+  respond: (row: Row) => StoredResponse
+}
+
+/** The body of a change, and how it is read. */
+export interface ChangeBody {
+  mode: 'replace' | 'update'
+  reader: BodyReader
+  fields: Record<string, unknown>
+}
