@@ -4,12 +4,10 @@ import { type AccessWord, defineWords, verbs } from '../access/index.ts'
 import { createAjv } from '../validation/formats.ts'
 import type { Resource } from './compile.ts'
 import { describe } from './openapi/operations.ts'
-import { createReads } from './read/handlers.ts'
+import type { CollectionOptions } from './options.ts'
+import { createReadHandlers } from './read/handlers.ts'
 import { createCost } from './request/cost.ts'
-import type { CollectionOptions } from './shared.ts'
 import { createWriteHandlers } from './write/handlers.ts'
-
-export type { CollectionOptions } from './shared.ts'
 
 const ajv = createAjv()
 
@@ -17,7 +15,7 @@ const ajv = createAjv()
 export const collection =
   (resource: Resource) =>
   async (app: FastifyInstance, options: CollectionOptions): Promise<void> => {
-    const { list, read } = createReads(resource, app, options, ajv)
+    const { list, read } = createReadHandlers(resource, app, options, ajv)
     const { create, replace, update, remove } = createWriteHandlers(resource, app, options, ajv)
     const parent = resource.parent ? `/${resource.parent.to.name}/:${resource.parent.member}` : ''
     const all = `${parent}/${resource.name}`

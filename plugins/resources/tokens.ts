@@ -7,8 +7,8 @@ import { PasswordGrant, RefreshGrant, Token } from '../../schemas/tokens.ts'
 import { type Grant, UserChangedError } from '../auth/tokens/sessions.ts'
 import { signIn } from '../auth/tokens/sign-in.ts'
 import { createBodyReader } from '../collection/request/body.ts'
-import { createNoQueryReader } from '../collection/request/query-validation.ts'
-import { queryOf } from '../collection/shared.ts'
+import { createNoQueryReader, getQuery } from '../collection/request/query-validation.ts'
+
 import { apiError, invalidBody } from '../errors/index.ts'
 import { dated, declared, exampleOf } from '../openapi/examples.ts'
 import { reply as told } from '../openapi/replies.ts'
@@ -124,7 +124,7 @@ export async function tokens(app: FastifyInstance, { representation }: { represe
 
   const create = async (request: FastifyRequest, reply: FastifyReply) => {
     const sent = readObject(request.body)
-    readNoQuery(queryOf(request), request.originalUrl)
+    readNoQuery(getQuery(request), request.originalUrl)
     const { members, prefix, violations } = representation.body(sent, TYPE, undefined)
     if (violations.length > 0) throw invalidBody(violations)
     const type = grantTypeOf(members, prefix)

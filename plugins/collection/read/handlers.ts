@@ -1,4 +1,4 @@
-/** List and read: rows, access, tags, 304. */
+/** The handlers of list and read. */
 import type { Ajv } from 'ajv'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { Connection } from '../../../drizzle/client/types.ts'
@@ -6,6 +6,9 @@ import { type Actor, allows, type Rule, ruleFor, ruleGiven } from '../../access/
 import { apiError } from '../../errors/index.ts'
 import type { Pagination } from '../../versioning/representation/types.ts'
 import type { Resource } from '../compile.ts'
+import type { Row } from '../definition.ts'
+import type { CollectionOptions } from '../options.ts'
+import { getActor } from '../request/actor.ts'
 import { createCursors } from '../request/cursor.ts'
 import { createListReader, createSelectionReader, type ListQuery } from '../request/list-query.ts'
 import {
@@ -16,148 +19,171 @@ import {
   strongTag,
   weakTag,
 } from '../request/preconditions.ts'
-import {
-  actorOf,
-  type CollectionOptions,
-  countBytes,
-  createPlaces,
-  createTelling,
-  getSerializer,
-  queryOf,
-} from '../shared.ts'
+import { getQuery } from '../request/query-validation.ts'
+import { createResourceAddresses } from '../request/resource-address.ts'
+import { createResponseBuilder, getSerializer } from '../response-builder.ts'
 import { toTimestamp } from '../sql/row-mapper.ts'
-import { include, requireIncludes } from './include.ts'
-import { BYTES_PER_COST, largePages, MAX_BYTES_AT_ONCE, serializeInPieces } from './large-replies.ts'
-import { addressOf, linksOf } from './links.ts'
+import { include, requireIncludeScopes } from './include.ts'
+import {
+  BYTES_PER_COST,
+  countReplyBytes,
+  largePages,
+  MAX_BYTES_AT_ONCE,
+  serializeInPieces,
+} from './large-replies.ts'
+import { buildLinks, getAddress } from './links.ts'
 import { readPage } from './page.ts'
 
 const CACHE_CONTROL = 'private, no-cache'
 
-/** What a cursor is bound to. */
-const bindingOf = (resource: Resource, query: ListQuery, parent: string | undefined) =>
+/** Returns the text that identifies a list: a cursor is valid only for the list that it was made for. */
+const getListIdentity = ({ name }: Resource, query: ListQuery, parent: string | undefined) =>
   JSON.stringify([
-    resource.name,
+    name,
     parent ?? null,
-    query.sorts.map(({ name, descending }) => [name, descending]),
+    query.sorts.map((sort) => [sort.name, sort.descending]),
     Object.entries(query.filters).sort(),
     query.createdAfter ?? null,
     query.createdBefore ?? null,
     [...query.words].sort(),
   ])
 
-/** Of a list that stands under no other, the query alone says what it is. */
-const bindings = new WeakMap<ListQuery, string>()
-
-function rememberedBinding(resource: Resource, query: ListQuery, parent: string | undefined): string {
-  const known = parent === undefined ? bindings.get(query) : undefined
-  if (known !== undefined) return known
-  const made = bindingOf(resource, query, parent)
-  if (parent === undefined) bindings.set(query, made)
-  return made
-}
-
-/** Under a parent it is known whose the rows are. With that left open, PostgreSQL would look for both, and sort them all. */
-function listRule(resource: Resource, actor: Actor, parent: string | undefined): Rule {
+/**
+ * Returns the access rule of a list. Under a parent it is already known to whom the rows belong; PostgreSQL would
+ * otherwise evaluate both conditions and sort all rows.
+ */
+function getListRule(resource: Resource, actor: Actor, parent: string | undefined): Rule {
   const rule = ruleFor(resource.access, 'list', actor)
   if (!resource.parent || parent === undefined) return rule
   return ruleGiven(rule, resource.parent.member, parent.toLowerCase(), actor)
 }
 
-/** The handlers of one collection in one version. */
-export function createReads(resource: Resource, app: FastifyInstance, options: CollectionOptions, ajv: Ajv) {
+/** Creates the handlers of one resource in one version. */
+export function createReadHandlers(
+  resource: Resource,
+  app: FastifyInstance,
+  options: CollectionOptions,
+  ajv: Ajv,
+) {
   const { representation, publicUrl } = options
   const { database, refusal, addressing } = app
+  const { access, parent, select } = resource
   const replicas = resource.readsPrimary ? undefined : database.replicas
-  const { select } = resource
-  const places = createPlaces(resource)
-  const telling = createTelling(resource, representation)
+  const addresses = createResourceAddresses(resource)
+  const builder = createResponseBuilder(resource, representation)
   const cursors = createCursors(options.cursorKey)
-  const readList = createListReader(ajv, resource)
+  const readListQuery = createListReader(ajv, resource)
   const readSelection = createSelectionReader(ajv, resource)
 
-  const list = async (request: FastifyRequest, reply: FastifyReply) => {
-    const actor = actorOf(request)
-    const query = readList(queryOf(request), request.originalUrl)
-    const answer = () => listPage(request, reply, actor, query)
-    const isSmall = query.limit < select.chunkSizeOf(query.fields)
-    return isSmall ? answer() : largePages.run(actor.userId || request.ip, answer)
+  /** Without a parent, the identity depends only on the query, and parsed queries are kept. */
+  const identities = new WeakMap<ListQuery, string>()
+  const getIdentity = (query: ListQuery, parentId: string | undefined): string => {
+    if (parentId !== undefined) return getListIdentity(resource, query, parentId)
+    const known = identities.get(query)
+    if (known !== undefined) return known
+    const identity = getListIdentity(resource, query, undefined)
+    identities.set(query, identity)
+    return identity
+  }
+
+  const buildPagination = (
+    query: ListQuery,
+    page: { rows: readonly Row[]; hasMore: boolean },
+    total: number | undefined,
+    identity: string,
+  ): Pagination => {
+    if (total !== undefined && query.page !== undefined) {
+      return { page: query.page, limit: query.limit, total, total_pages: Math.ceil(total / query.limit) }
+    }
+    const last = page.rows.at(-1)
+    const hasNext = page.hasMore && last !== undefined
+    return {
+      cursor: hasNext ? cursors.write(select.position(last, query.sorts), identity) : null,
+      has_more: page.hasMore,
+    }
+  }
+
+  const setLinks = (request: FastifyRequest, reply: FastifyReply, pagination: Pagination, limit: number) => {
+    const { query } = addressing.of(request.raw)
+    const links = buildLinks(getAddress(request, publicUrl), query, pagination, limit)
+    // A deprecated version has set a link to its successor.
+    const earlier = reply.getHeader('link')
+    reply.header('link', earlier ? `${earlier}, ${links}` : links)
   }
 
   const listPage = async (request: FastifyRequest, reply: FastifyReply, actor: Actor, query: ListQuery) => {
-    const { parent } = places.of(request, actor)
-    const binding = rememberedBinding(resource, query, parent)
-    const position = query.cursor === undefined ? undefined : cursors.read(query.cursor, binding)
-    requireIncludes(resource, query.include, actor)
-    places.ensureIds(parent)
-    const scope = { rule: listRule(resource, actor, parent), actor, parent }
-    const from = replicas?.readsOf(actor.userId) ?? database
-    const readTotal = () => (query.page === undefined ? undefined : select.count(from, query, scope))
-    const reading = readPage(select, from, query, { ...scope, position })
-    // A search may have to read every row: its total waits, so that one request takes one core of the database server.
-    if (query.words.length > 0) await reading
-    const [{ rows, hasMore: more, bytes }, total] = await Promise.all([reading, readTotal()])
-    if (rows.length === 0) await places.ensureParent(database, parent)
-    const last = rows.at(-1)
-    const pagination: Pagination =
-      total === undefined || query.page === undefined
-        ? {
-            cursor: more && last ? cursors.write(select.position(last, query.sorts), binding) : null,
-            has_more: more,
-          }
-        : { page: query.page, limit: query.limit, total, total_pages: Math.ceil(total / query.limit) }
-    const included = await include(from, resource, rows, query.include, actor)
-    const allBytes = bytes + included.bytes
-    const counting = countBytes(request, actor, allBytes)
-    if (counting) await counting
+    const { parent: parentId } = addresses.read(request, actor)
+    const identity = getIdentity(query, parentId)
+    const position = query.cursor === undefined ? undefined : cursors.read(query.cursor, identity)
+    requireIncludeScopes(resource, query.include, actor)
+    addresses.ensureUuids(parentId)
 
+    const scope = { rule: getListRule(resource, actor, parentId), actor, parent: parentId }
+    const connection = replicas?.readsOf(actor.userId) ?? database
+    const reading = readPage(select, connection, query, { ...scope, position })
+    // A search may read every row: the total waits, so that one request uses one core of the database server.
+    if (query.words.length > 0) await reading
+    const counting = query.page === undefined ? undefined : select.count(connection, query, scope)
+    const [page, total] = await Promise.all([reading, counting])
+    const { rows } = page
+    if (rows.length === 0) await addresses.ensureParent(database, parentId)
+    const included = await include(connection, resource, rows, query.include, actor)
+    const bytes = page.bytes + included.bytes
+    const costing = countReplyBytes(request, actor, bytes)
+    if (costing) await costing
+
+    const pagination = buildPagination(query, page, total, identity)
     const revisions = rows.map(({ id, revision }) => `${id}/${revision}`).join()
-    const tag = weakTag(
-      [telling.shape(request, query.fields, included), revisions, JSON.stringify(pagination)].join('|'),
-    )
-    // First, so that a 412 carries none of the headers of a page.
-    const isKnown = isNotModified(request, tag)
-    const address = addressOf(request, publicUrl)
-    const links = linksOf(address, addressing.of(request.raw).query, pagination, query.limit)
-    // A version that ends has a link of its own.
-    const before = reply.getHeader('link')
+    const shape = builder.getShape(request, query.fields, included)
+    const tag = weakTag([shape, revisions, JSON.stringify(pagination)].join('|'))
+    // Before the headers: a 412 has none of those of a page.
+    const isUnchanged = isNotModified(request, tag)
     reply.header('etag', tag).header('cache-control', CACHE_CONTROL)
-    reply.header('link', before ? `${before}, ${links}` : links)
-    if (isKnown) return notModified(reply)
-    const entities = rows.map((row) => telling.entity(row, actor, query.fields, included))
-    const page = representation.many(entities, pagination, included.meta)
-    if (allBytes <= MAX_BYTES_AT_ONCE) return page
+    setLinks(request, reply, pagination, query.limit)
+    if (isUnchanged) return notModified(reply)
+    const entities = rows.map((row) => builder.toEntity(row, actor, query.fields, included))
+    const body = representation.many(entities, pagination, included.meta)
+    if (bytes <= MAX_BYTES_AT_ONCE) return body
     reply.header('content-type', 'application/json; charset=utf-8')
-    return serializeInPieces(getSerializer(reply, 200), page)
+    return serializeInPieces(getSerializer(reply, 200), body)
+  }
+
+  const list = async (request: FastifyRequest, reply: FastifyReply) => {
+    const actor = getActor(request)
+    const query = readListQuery(getQuery(request), request.originalUrl)
+    const isSmall = query.limit < select.chunkSizeOf(query.fields)
+    if (isSmall) return listPage(request, reply, actor, query)
+    return largePages.run(actor.userId || request.ip, () => listPage(request, reply, actor, query))
   }
 
   const read = async (request: FastifyRequest, reply: FastifyReply) => {
-    const actor = actorOf(request)
-    const { id, parent } = places.of(request, actor)
-    const { fields, include: names } = readSelection(queryOf(request), request.originalUrl)
-    requireIncludes(resource, names, actor)
-    places.ensureIds(id, parent)
-    const rule = ruleFor(resource.access, 'read', actor)
-    const admit = async (from: Connection) => {
-      const row = await select.one(from, id, { fields, also: select.needs(rule, names) })
-      if (!row || (resource.parent && row[resource.parent.member] !== parent))
-        throw apiError('RESOURCE_NOT_FOUND')
+    const actor = getActor(request)
+    const { id, parent: parentId } = addresses.read(request, actor)
+    const { fields, include: names } = readSelection(getQuery(request), request.originalUrl)
+    requireIncludeScopes(resource, names, actor)
+    addresses.ensureUuids(id, parentId)
+
+    const rule = ruleFor(access, 'read', actor)
+    const find = async (connection: Connection) => {
+      const row = await select.one(connection, id, { fields, also: select.needs(rule, names) })
+      if (!row || (parent && row[parent.member] !== parentId)) throw apiError('RESOURCE_NOT_FOUND')
       if (!allows(rule, row, actor)) throw refusal()
-      return { row, included: await include(from, resource, [row], names, actor) }
+      return { row, included: await include(connection, resource, [row], names, actor) }
     }
     const replica = replicas && !needsPrimary(request) ? replicas.readsOf(actor.userId) : undefined
-    // What a replica does not have yet is not refused for it: that word is the primary's.
-    const seen = replica && (await admit(replica).catch(() => undefined))
-    const { row, included } = seen ?? (await admit(database))
+    // A replica may lag behind: only the primary decides that a row does not exist or may not be read.
+    const onReplica = replica && (await find(replica).catch(() => undefined))
+    const { row, included } = onReplica ?? (await find(database))
     const rowBytes = select.maxRowBytes < BYTES_PER_COST ? 0 : select.estimateRowBytes(row)
-    const counting = countBytes(request, actor, rowBytes + included.bytes)
-    if (counting) await counting
+    const costing = countReplyBytes(request, actor, rowBytes + included.bytes)
+    if (costing) await costing
 
-    const tag = strongTag(row.revision, telling.shape(request, fields, included))
+    const tag = strongTag(row.revision, builder.getShape(request, fields, included))
     const updatedAt = names.length === 0 ? toTimestamp(String(row.updated_at)) : undefined
     reply.header('etag', tag).header('cache-control', CACHE_CONTROL)
     if (updatedAt !== undefined) reply.header('last-modified', lastModified(updatedAt))
     if (isNotModified(request, tag, updatedAt)) return notModified(reply)
-    return representation.one(telling.entity(row, actor, fields, included), included.meta)
+    return representation.one(builder.toEntity(row, actor, fields, included), included.meta)
   }
 
   return { list, read }

@@ -1,5 +1,4 @@
-/** Rows as entities: the members asked for, moments in the wire's form, and what was included. */
-
+/** Reads the relations that `include` names: one statement for each, whatever the number of rows. */
 import type { Connection } from '../../../drizzle/client/types.ts'
 import { type Actor, requireScope, ruleFor, scopeOf } from '../../access/index.ts'
 import type { Entity, Meta } from '../../versioning/representation/types.ts'
@@ -7,93 +6,98 @@ import type { CompiledRelation, Resource } from '../compile.ts'
 import type { Row } from '../definition.ts'
 import { MAX_INCLUDED_BYTES } from '../reply-size.ts'
 
-const MOST_RELATED = 20
+/** Rows of a to-many relation that are included for each row, the newest first. */
+const MAX_RELATED_ROWS = 20
 
-/** A row's members as they stand on the wire. */
-export function membersOf(
-  resource: Resource,
+/** Returns the fields of a row as the API has them. */
+export function toFields(
+  { computed, mapper }: Resource,
   row: Row,
   actor: Actor,
   fields: readonly string[] | undefined,
 ): Entity['members'] {
-  const values = resource.computed ? { ...row, ...resource.computed(row, actor) } : row
-  const { mapper } = resource
+  const values = computed ? { ...row, ...computed(row, actor) } : row
   return fields ? mapper.some(values, fields) : mapper.all(values)
 }
 
-/** The relations of some rows: what to show beside each, and what shapes the entity tag. */
+/** The included relations of some rows. */
 export interface Included {
-  of(row: Row): Entity['relations']
+  getRelations(row: Row): Entity['relations']
   meta: Meta
-  /** The ids and revisions of all that was included. */
+  /** The ids and revisions of all included rows, for the entity tag. */
   tag: string
-  /** About how many bytes it adds to the reply. */
+  /** About how many bytes it adds to the response. */
   bytes: number
 }
 
-const nothing: Included = { of: () => undefined, meta: {}, tag: '', bytes: 0 }
+export const NOTHING_INCLUDED: Included = { getRelations: () => undefined, meta: {}, tag: '', bytes: 0 }
 
-async function includeOne(
-  connection: Connection,
-  rows: readonly Row[],
-  name: string,
-  relation: CompiledRelation,
-  actor: Actor,
-  maxBytes: number,
-) {
-  const related = relation.to
-  const rule = ruleFor(related.access, 'read', actor)
-  const keys = [...new Set(rows.map((row) => String(row[relation.local])))]
-  const limit = relation.many ? MOST_RELATED + 1 : 1
-  const { select } = related
-  const found = await select.related(connection, relation, keys, { rule, actor, limit, maxBytes })
-  const byKey = new Map<string, Row[]>()
+interface IncludeOptions {
+  connection: Connection
+  rows: readonly Row[]
+  actor: Actor
+  maxBytes: number
+}
+
+/** A row whose long fields were left out, because the included rows before it fill the response. */
+const isCut = (row: Row) => row.is_cut === true
+
+function groupByParent(found: readonly Row[]): Map<string, Row[]> {
+  const groups = new Map<string, Row[]>()
   for (const row of found) {
     const key = String(row.parent_key)
-    const mine = byKey.get(key)
-    if (mine) mine.push(row)
-    else byKey.set(key, [row])
+    const group = groups.get(key)
+    if (group) group.push(row)
+    else groups.set(key, [row])
   }
-  const most = relation.all ? Number.POSITIVE_INFINITY : MOST_RELATED
-  const entity = (row: Row): Entity => ({
-    type: related.name,
-    members: membersOf(related, row, actor, undefined),
-  })
-  const isCut = (row: Row) => row.is_cut === true
-  const relatedOf = (row: Row) => byKey.get(String(row[relation.local])) ?? []
-  const truncated = relation.many
-    ? rows.filter((row) => relatedOf(row).length > most || relatedOf(row).some(isCut))
+  return groups
+}
+
+async function includeRelation(name: string, relation: CompiledRelation, options: IncludeOptions) {
+  const { connection, rows, actor, maxBytes } = options
+  const { to, local, many, all } = relation
+  const rule = ruleFor(to.access, 'read', actor)
+  const keys = [...new Set(rows.map((row) => String(row[local])))]
+  // One more than is included tells whether there are more.
+  const limit = many ? MAX_RELATED_ROWS + 1 : 1
+  const found = await to.select.related(connection, relation, keys, { rule, actor, limit, maxBytes })
+  const groups = groupByParent(found)
+  const getRelated = (row: Row) => groups.get(String(row[local])) ?? []
+  const maxRows = all ? Number.POSITIVE_INFINITY : MAX_RELATED_ROWS
+  const toEntity = (row: Row): Entity => ({ type: to.name, members: toFields(to, row, actor, undefined) })
+  const truncated = many
+    ? rows.filter((row) => getRelated(row).length > maxRows || getRelated(row).some(isCut))
     : []
   return {
     name,
-    many: relation.many,
-    of(row: Row) {
-      const mine = relatedOf(row)
-      const [first] = mine
-      if (!relation.many) return first ? entity(first) : null
-      return mine
-        .slice(0, most)
+    many,
+    getEntities(row: Row) {
+      const related = getRelated(row)
+      const [first] = related
+      if (!many) return first ? toEntity(first) : null
+      return related
+        .slice(0, maxRows)
         .filter((each) => !isCut(each))
-        .map(entity)
+        .map(toEntity)
     },
     meta: { has_more: truncated.length > 0, truncated: truncated.map(({ id }) => id) },
-    bytes: found.reduce((sum, row) => sum + (isCut(row) ? 0 : select.estimateRowBytes(row)), 0),
+    bytes: found.reduce((sum, row) => sum + (isCut(row) ? 0 : to.select.estimateRowBytes(row)), 0),
     tag: `${name}:${found.map((row) => `${row.parent_key}/${row.id}/${row.revision}`).join()}`,
   }
 }
 
 /**
- * Asked before any row is looked for, as every question of scope.
- * @throws ApiError 403 where the credential lacks a relation's read scope
+ * Checks the scopes of the relations, before any row is read.
+ * @throws ApiError 403 if the credential lacks the read scope of one
  */
-export function requireIncludes(resource: Resource, names: readonly string[], actor: Actor) {
+export function requireIncludeScopes(resource: Resource, names: readonly string[], actor: Actor): void {
   for (const name of names) {
     const relation = resource.relations[name]
     if (relation) requireScope(actor, scopeOf(relation.to.name, 'read'))
   }
 }
 
-/** Reads what `include` asks for: one statement for each relation, whatever the number of rows. */
+/** Reads the named relations of some rows. */
 export async function include(
   connection: Connection,
   resource: Resource,
@@ -101,24 +105,23 @@ export async function include(
   names: readonly string[],
   actor: Actor,
 ): Promise<Included> {
-  if (names.length === 0) return nothing
-  const relations = names.flatMap((name) => {
-    const relation = resource.relations[name]
-    return relation ? [{ name, relation }] : []
-  })
-  const maxBytes = Math.floor(MAX_INCLUDED_BYTES / relations.length)
+  if (names.length === 0) return NOTHING_INCLUDED
+  const maxBytes = Math.floor(MAX_INCLUDED_BYTES / names.length)
   const found = await Promise.all(
-    relations.map(({ name, relation }) => includeOne(connection, rows, name, relation, actor, maxBytes)),
+    names.flatMap((name) => {
+      const relation = resource.relations[name]
+      return relation ? [includeRelation(name, relation, { connection, rows, actor, maxBytes })] : []
+    }),
   )
   const many = found.filter((each) => each.many)
   return {
-    of(row) {
+    getRelations(row) {
       const relations: NonNullable<Entity['relations']> = {}
-      for (const each of found) relations[each.name] = each.of(row)
+      for (const { name, getEntities } of found) relations[name] = getEntities(row)
       return relations
     },
     meta: many.length > 0 ? { includes: Object.fromEntries(many.map(({ name, meta }) => [name, meta])) } : {},
     tag: found.map(({ tag }) => tag).join(';'),
-    bytes: found.reduce((sum, each) => sum + each.bytes, 0),
+    bytes: found.reduce((sum, { bytes }) => sum + bytes, 0),
   }
 }

@@ -1,40 +1,41 @@
-/** Where things stand, in the form of address that the client used: Location, and the Link of a list (RFC 8288). */
+/** Builds the Link header of a list (RFC 8288), in the form of address that the client used. */
 import type { FastifyRequest } from 'fastify'
 import type { Pagination } from '../../versioning/representation/types.ts'
 
-const DEEPEST = 10_000
+/** Rows before the last page that `page` can reach. */
+const MAX_OFFSET = 10_000
 
-/** The path of a request in the client's own form, absolute where a public address is known. */
-export const addressOf = (request: FastifyRequest, publicUrl: string | undefined): string => {
+/** Returns the address of a request in the client's form; absolute with PUBLIC_URL. */
+export const getAddress = (request: FastifyRequest, publicUrl: string | undefined): string => {
   const { form, path } = request.server.addressing.of(request.raw)
   return `${publicUrl ?? ''}${form}${path}`
 }
 
-/** Clients walk few lists at a time; beyond this many one begins anew. */
-const MOST_LISTS = 1_000
-const remainders = new Map<string, string>()
+/** Lists whose queries are kept; beyond, all are dropped. */
+const MAX_KEPT_QUERIES = 1_000
+const queriesWithoutPage = new Map<string, string>()
 
-/** A position as clients send it; in another spelling it is found among the parameters. */
+/** The usual spelling of the position; others are removed as parameters. */
 const POSITION = /[?&](?:cursor|page)=[^&]*/g
 
-/** A query without what tells a page from another. */
-function withoutPage(query: string): string {
+/** Returns a query without the parameters that select a page. */
+function removePage(query: string): string {
   const list = query.replace(POSITION, '')
-  const known = remainders.get(list)
+  const known = queriesWithoutPage.get(list)
   if (known !== undefined) return known
   const parameters = new URLSearchParams(list)
   parameters.delete('cursor')
   parameters.delete('page')
-  const made = parameters.toString()
-  if (remainders.size >= MOST_LISTS) remainders.clear()
-  remainders.set(list, made)
-  return made
+  const rest = parameters.toString()
+  if (queriesWithoutPage.size >= MAX_KEPT_QUERIES) queriesWithoutPage.clear()
+  queriesWithoutPage.set(list, rest)
+  return rest
 }
 
-/** The Link header of a page: next and first, and for the offset style prev and last, none deeper than a client may go. */
-export function linksOf(address: string, query: string, pagination: Pagination, limit: number): string {
-  const rest = withoutPage(query)
-  // Numbers and cursors are written as they are.
+/** Returns the links of a page: `next` and `first`; with `page` also `prev` and `last`, up to the deepest page allowed. */
+export function buildLinks(address: string, query: string, pagination: Pagination, limit: number): string {
+  const rest = removePage(query)
+  // Numbers and cursors need no percent-encoding.
   const link = (rel: string, name: 'cursor' | 'page', value: string | undefined) => {
     const page = value === undefined ? '' : `${rest === '' ? '' : '&'}${name}=${value}`
     const text = `${rest}${page}`
@@ -45,7 +46,7 @@ export function linksOf(address: string, query: string, pagination: Pagination, 
     return [...next, link('first', 'cursor', undefined)].join(', ')
   }
   const { page, total_pages } = pagination
-  const reachable = Math.floor(DEEPEST / limit) + 1
+  const reachable = Math.floor(MAX_OFFSET / limit) + 1
   const pages = Math.min(total_pages, reachable)
   return [
     ...(page < pages ? [link('next', 'page', String(page + 1))] : []),

@@ -1,14 +1,14 @@
-/** Cursors: where a page ended, authenticated, and bound to the list that it was cut from. */
+/** Cursors: the position at which a page ended, authenticated (HMAC-SHA-256, 16 bytes) and bound to its list. */
 import { createHmac, timingSafeEqual } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
 import { apiError } from '../../errors/index.ts'
 
 const TAG_BYTES = 16
 
-/** Pages that many read, or one reads on from, end at the same places. */
-const MOST_TAGS = 2_000
+/** Cursors that are kept: many clients read the same pages. */
+const MAX_KEPT_CURSORS = 2_000
 
-/** The sort keys of the last row as the database wrote them, its id last where rows may be alike in all the others. */
+/** The sort keys of the last row as PostgreSQL's text; the id comes last unless the others are unique. */
 export type Position = readonly string[]
 
 export const invalidCursor = () =>
@@ -17,13 +17,13 @@ export const invalidCursor = () =>
   })
 
 export function createCursors(key: Buffer) {
-  const tags = new LRUCache<string, Buffer>({ max: MOST_TAGS })
-  /** Those that were written, by what they say. */
-  const written = new LRUCache<string, string>({ max: MOST_TAGS })
+  const tags = new LRUCache<string, Buffer>({ max: MAX_KEPT_CURSORS })
+  /** Cursors by list and position. */
+  const written = new LRUCache<string, string>({ max: MAX_KEPT_CURSORS })
 
-  const tagOf = (payload: Uint8Array, binding: string): Buffer => {
+  const getTag = (payload: Uint8Array, binding: string): Buffer => {
     const signed = Buffer.concat([Buffer.from(`${Buffer.byteLength(binding)}:${binding}`), payload])
-    // Byte for byte a character, so that no two payloads share one.
+    // latin1 maps each byte to one character, so different payloads have different names.
     const name = signed.toString('latin1')
     const known = tags.get(name)
     if (known) return known
@@ -33,28 +33,28 @@ export function createCursors(key: Buffer) {
   }
 
   return {
-    /** `binding` is what the list is: collection, parent, sort, filters, search. */
+    /** @param binding identifies the list: collection, parent, sort, filters, search */
     write(position: Position, binding: string): string {
       const text = JSON.stringify(position)
       const name = `${binding}\n${text}`
       const known = written.get(name)
       if (known !== undefined) return known
       const payload = Buffer.from(text)
-      const made = Buffer.concat([tagOf(payload, binding), payload]).toString('base64url')
+      const made = Buffer.concat([getTag(payload, binding), payload]).toString('base64url')
       written.set(name, made)
       return made
     },
 
-    /** @throws ApiError 400 INVALID_CURSOR for one that was tampered with, or cut from another list */
+    /** @throws ApiError 400 INVALID_CURSOR for a cursor that was changed or belongs to another list */
     read(cursor: string, binding: string): Position {
       const bytes = Buffer.from(cursor, 'base64url')
-      // The tag is over the bytes as they came, and these have one spelling: text that is no UTF-8 has several.
+      // The tag covers the bytes as sent. Their base64url must be canonical, so that each position has one cursor.
       const payload = bytes.subarray(TAG_BYTES)
-      const sound =
+      const isValid =
         bytes.length > TAG_BYTES &&
         bytes.toString('base64url') === cursor &&
-        timingSafeEqual(bytes.subarray(0, TAG_BYTES), tagOf(payload, binding))
-      if (!sound) throw invalidCursor()
+        timingSafeEqual(bytes.subarray(0, TAG_BYTES), getTag(payload, binding))
+      if (!isValid) throw invalidCursor()
       return JSON.parse(payload.toString('utf8'))
     },
   }

@@ -1,6 +1,7 @@
 /** Query strings: what was sent, checked one by one against the parameters that there are. */
 import { type TObject, type TSchema, Type } from '@sinclair/typebox'
 import type { Ajv } from 'ajv'
+import type { FastifyRequest } from 'fastify'
 import { LRUCache } from 'lru-cache'
 import { type FieldCode, MAX_VIOLATIONS, type Violation } from '../../../schemas/error.ts'
 import { apiError, invalidQuery } from '../../errors/index.ts'
@@ -10,8 +11,10 @@ import { getMaxUnits, hasLongMarkRun, LONG_MARK_RUN } from './text-limits.ts'
 
 export type Parameters = Readonly<Record<string, string | number | undefined>>
 
-/** A query string as the server's parser hands it over. */
+/** The parameters of a query string, parsed by Fastify but not validated. */
 export type Sent = Readonly<Record<string, unknown>>
+
+export const getQuery = ({ query }: FastifyRequest) => query as Sent
 
 export interface Parsed {
   /** What is sound in itself. */

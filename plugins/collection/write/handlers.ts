@@ -12,18 +12,14 @@ import type { ReadBody } from '../../versioning/representation/types.ts'
 import type { Resource } from '../compile.ts'
 import type { Row, Tools } from '../definition.ts'
 import { inputOf } from '../openapi/operations.ts'
+import type { CollectionOptions } from '../options.ts'
+import { countReplyBytes } from '../read/large-replies.ts'
+import { getActor } from '../request/actor.ts'
 import { type BodyReader, createBodyReader, type Mode } from '../request/body.ts'
 import { readPrecondition } from '../request/preconditions.ts'
-import { createNoQueryReader } from '../request/query-validation.ts'
-import {
-  actorOf,
-  type CollectionOptions,
-  countBytes,
-  createPlaces,
-  createTelling,
-  type Place,
-  queryOf,
-} from '../shared.ts'
+import { createNoQueryReader, getQuery } from '../request/query-validation.ts'
+import { createResourceAddresses, type ResourceAddress } from '../request/resource-address.ts'
+import { createResponseBuilder } from '../response-builder.ts'
 import { createBuildResponse, sendResponse } from './response.ts'
 import { createWriteSteps } from './steps.ts'
 import { createRunWrite, type WriteSteps } from './strategies.ts'
@@ -76,7 +72,7 @@ function recordingWriter(database: FastifyInstance['database'], handler: Handler
     try {
       return await handler(request, reply)
     } finally {
-      const { userId, credential } = actorOf(request)
+      const { userId, credential } = getActor(request)
       if (credential !== 'none') await replicas.recentWriters.publish(userId)
     }
   }
@@ -93,9 +89,9 @@ export function createWriteHandlers(
   const { database, refusal, addressing, passwords, limits, idempotency } = app
   const steps = createWriteSteps(resource, database, refusal)
   const runWrite = createRunWrite(database, new Set(Object.keys(resource.columns)))
-  const places = createPlaces(resource)
-  const telling = createTelling(resource, representation)
-  const buildResponse = createBuildResponse(telling, representation)
+  const addresses = createResourceAddresses(resource)
+  const builder = createResponseBuilder(resource, representation)
+  const buildResponse = createBuildResponse(builder, representation)
   const readNoQuery = createNoQueryReader(ajv)
   const createReader = (mode: Mode) =>
     createBodyReader({
@@ -125,17 +121,17 @@ export function createWriteHandlers(
   const readAttempt = (
     request: FastifyRequest,
     actor: Actor,
-    { id, parent }: Partial<Place>,
+    { id, parent }: Partial<ResourceAddress>,
     sent: unknown,
   ) => {
-    const path = `/api/v${representation.version}${places.path(parent)}${id === undefined ? '' : `/${id}`}`
+    const path = `/api/v${representation.version}${addresses.getPath(parent)}${id === undefined ? '' : `/${id}`}`
     return idempotency.read(request, actor, path, sent)
   }
 
   const createWrite = (
     request: FastifyRequest,
     reply: FastifyReply,
-    { id, parent }: Place,
+    { id, parent }: ResourceAddress,
     write: Pick<Write, 'actor' | 'attempt' | 'respond'> & { requiresIfMatch: boolean },
   ): Write => ({
     id,
@@ -144,7 +140,7 @@ export function createWriteHandlers(
     attempt: write.attempt,
     precondition: readPrecondition(request, write.requiresIfMatch),
     getTools: () => createTools(request, reply, write.actor),
-    getTag: (row) => telling.plainTag(request, row),
+    getTag: (row) => builder.getTag(request, row),
     respond: write.respond,
   })
 
@@ -157,7 +153,7 @@ export function createWriteHandlers(
   ): Promise<string> => {
     try {
       const response = await runWrite(await getSteps())
-      const counting = countBytes(request, actorOf(request), response.body.length)
+      const counting = countReplyBytes(request, getActor(request), response.body.length)
       if (counting) await counting
       return sendResponse(reply, response)
     } catch (error) {
@@ -166,40 +162,40 @@ export function createWriteHandlers(
   }
 
   const create: Handler = async (request, reply) => {
-    const actor = actorOf(request)
-    const { parent } = places.of(request, actor)
+    const actor = getActor(request)
+    const { parent } = addresses.read(request, actor)
     const sent = readObject(request.body)
     const attempt = readAttempt(request, actor, { parent }, sent)
-    readNoQuery(queryOf(request), request.originalUrl)
+    readNoQuery(getQuery(request), request.originalUrl)
     const body = representation.body(sent, resource.name, undefined)
     const fields = readFields(readers.create, refuseWithheld(resource, actor, body))
-    places.ensureIds(parent)
+    addresses.ensureUuids(parent)
     const { form } = addressing.of(request.raw)
-    const getLocation = (row: Row) => `${publicUrl ?? ''}${form}${places.path(parent)}/${row.id}`
+    const getLocation = (row: Row) => `${publicUrl ?? ''}${form}${addresses.getPath(parent)}/${row.id}`
     const respond = (row: Row) => buildResponse(request, reply, 201, row, getLocation(row))
-    const place = { id: newId(), parent }
-    const write = createWrite(request, reply, place, { actor, attempt, respond, requiresIfMatch: false })
+    const address = { id: newId(), parent }
+    const write = createWrite(request, reply, address, { actor, attempt, respond, requiresIfMatch: false })
     return run(request, reply, body, () => steps.create(write, fields))
   }
 
   const createChange =
     (mode: 'replace' | 'update'): Handler =>
     async (request, reply) => {
-      const actor = actorOf(request)
-      const place = places.of(request, actor)
+      const actor = getActor(request)
+      const address = addresses.read(request, actor)
       const sent = readObject(request.body)
       // PUT needs no key: sent twice, it has the same effect.
-      const attempt = mode === 'update' ? readAttempt(request, actor, place, sent) : undefined
-      readNoQuery(queryOf(request), request.originalUrl)
-      const body = representation.body(sent, resource.name, place.id)
+      const attempt = mode === 'update' ? readAttempt(request, actor, address, sent) : undefined
+      readNoQuery(getQuery(request), request.originalUrl)
+      const body = representation.body(sent, resource.name, address.id)
       const known = resource.parent
-        ? { id: place.id, [resource.parent.member]: place.parent }
-        : { id: place.id }
+        ? { id: address.id, [resource.parent.member]: address.parent }
+        : { id: address.id }
       const reader = readers[mode]
       const fields = readFields(reader, body, known)
-      places.ensureIds(place.id, place.parent)
+      addresses.ensureUuids(address.id, address.parent)
       const respond = (row: Row) => buildResponse(request, reply, 200, row, null)
-      const write = createWrite(request, reply, place, {
+      const write = createWrite(request, reply, address, {
         actor,
         attempt,
         respond,
@@ -209,16 +205,16 @@ export function createWriteHandlers(
     }
 
   const remove: Handler = async (request, reply) => {
-    const actor = actorOf(request)
-    const place = places.of(request, actor)
-    readNoQuery(queryOf(request), request.originalUrl)
-    places.ensureIds(place.id, place.parent)
+    const actor = getActor(request)
+    const address = addresses.read(request, actor)
+    readNoQuery(getQuery(request), request.originalUrl)
+    addresses.ensureUuids(address.id, address.parent)
     const respond = () => {
       throw new Error('A removal has no response body')
     }
     const requiresIfMatch = options.requireIfMatch
     await steps.remove(
-      createWrite(request, reply, place, { actor, attempt: undefined, respond, requiresIfMatch }),
+      createWrite(request, reply, address, { actor, attempt: undefined, respond, requiresIfMatch }),
     )
     return reply.code(204).header('Cache-Control', 'no-store').send()
   }

@@ -3,13 +3,11 @@ import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { Told as StoredResponse } from '../../idempotency/record.ts'
 import type { Representation } from '../../versioning/representation/types.ts'
 import type { Row } from '../definition.ts'
-import { actorOf, type createTelling, getSerializer } from '../shared.ts'
+import { getActor } from '../request/actor.ts'
+import { getSerializer, type ResponseBuilder } from '../response-builder.ts'
 
 /** Returns a function that builds the response for a written row. */
-export function createBuildResponse(
-  telling: ReturnType<typeof createTelling>,
-  representation: Representation,
-) {
+export function createBuildResponse(builder: ResponseBuilder, representation: Representation) {
   return (
     request: FastifyRequest,
     reply: FastifyReply,
@@ -19,8 +17,8 @@ export function createBuildResponse(
   ): StoredResponse => ({
     status,
     location,
-    etag: telling.plainTag(request, row),
-    body: getSerializer(reply, status)(representation.one(telling.entity(row, actorOf(request)), {})),
+    etag: builder.getTag(request, row),
+    body: getSerializer(reply, status)(representation.one(builder.toEntity(row, getActor(request)), {})),
   })
 }
 

@@ -53,7 +53,7 @@ const stillRunning = () => {
  */
 export function createRunWrite(database: Database, columns: ReadonlySet<string>) {
   const prepare = async <Found>(steps: WriteSteps<Found>) =>
-    steps.prepare && steps.prepare(await steps.admit(database, false))
+    steps.prepare?.(await steps.admit(database, false))
 
   /** Locks the row in a transaction, then writes it. */
   const writeLocked = <Found>(steps: WriteSteps<Found>, prepared: Prepared<Row, Row> | undefined) =>

@@ -1,0 +1,49 @@
+/** The address of a resource: the ids in its path. */
+import type { FastifyRequest } from 'fastify'
+import { validate as isUuid } from 'uuid'
+import type { Connection } from '../../../drizzle/client/types.ts'
+import type { Actor } from '../../access/index.ts'
+import { apiError } from '../../errors/index.ts'
+import type { Resource } from '../compile.ts'
+
+export interface ResourceAddress {
+  id: string
+  /** The id of the parent; undefined if the resource has no parent. */
+  parent: string | undefined
+}
+
+/** Creates the functions that read and write the addresses of one resource. */
+export function createResourceAddresses({ name, me, parent }: Resource) {
+  const toId = (segment: string | undefined, hasMe: boolean | undefined, actor: Actor) =>
+    hasMe && segment === 'me' ? actor.userId : (segment ?? '').toLowerCase()
+
+  return {
+    /** Reads the ids of a path; `me` is the id of the caller. */
+    read({ params }: FastifyRequest, actor: Actor): ResourceAddress {
+      const segments = params as Readonly<Record<string, string | undefined>>
+      return {
+        id: toId(segments.id, me, actor),
+        parent: parent && toId(segments[parent.member], parent.to.me, actor),
+      }
+    },
+
+    /** Returns the path of the collection, below the version. */
+    getPath: (parentId: string | undefined) =>
+      parent ? `/${parent.to.name}/${parentId}/${name}` : `/${name}`,
+
+    /**
+     * Checks ids that are about to be looked up: text that is not a UUID names no row.
+     * @throws ApiError 404
+     */
+    ensureUuids(...ids: readonly (string | undefined)[]) {
+      if (ids.some((id) => id !== undefined && !isUuid(id))) throw apiError('RESOURCE_NOT_FOUND')
+    },
+
+    /** @throws ApiError 404 if the parent does not exist */
+    async ensureParent(connection: Connection, id: string | undefined) {
+      if (id === undefined || !parent) return
+      const found = await parent.to.select.one(connection, id, { fields: ['id'] })
+      if (!found) throw apiError('RESOURCE_NOT_FOUND')
+    },
+  }
+}

@@ -1,0 +1,53 @@
+/** Builds the representation of rows in one version, and their entity tags. */
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import type { Actor } from '../access/index.ts'
+import type { Entity, Representation } from '../versioning/representation/types.ts'
+import type { Resource } from './compile.ts'
+import type { Row } from './definition.ts'
+import { shapeOf } from './openapi/operations.ts'
+import { type Included, NOTHING_INCLUDED, toFields } from './read/include.ts'
+import { strongTag, weakTag } from './request/preconditions.ts'
+
+/** Returns the serializer of a route's responses with a status. */
+export function getSerializer(reply: FastifyReply, status: 200 | 201) {
+  const serialize = reply.getSerializationFunction(String(status), 'application/json')
+  if (!serialize) throw new Error(`The route has no schema for ${status}`)
+  return serialize
+}
+
+export function createResponseBuilder(resource: Resource, representation: Representation) {
+  // A new release with another schema changes every tag.
+  const schemaTag = weakTag(JSON.stringify(representation.schemas.one(shapeOf(resource, true))))
+
+  const toShape = (isVendor: boolean, fields: readonly string[] | undefined, includedTag: string) =>
+    [schemaTag, representation.version, isVendor, fields?.join() ?? '*', includedTag].join('|')
+
+  // Most requests ask for all fields and no relations.
+  const wholeShapes = { json: toShape(false, undefined, ''), vendor: toShape(true, undefined, '') }
+
+  /** Returns the text that describes everything but the row that a representation depends on. */
+  const getShape = (
+    request: FastifyRequest,
+    fields?: readonly string[],
+    included: Included = NOTHING_INCLUDED,
+  ): string => {
+    const { vendor } = request.server.addressing.of(request.raw)
+    if (fields === undefined && included.tag === '') return vendor ? wholeShapes.vendor : wholeShapes.json
+    return toShape(vendor, fields, included.tag)
+  }
+
+  return {
+    getShape,
+
+    /** Returns the entity tag of a row with all fields and no relations, as the response to a write has it. */
+    getTag: (request: FastifyRequest, row: Row) => strongTag(row.revision, getShape(request)),
+
+    toEntity(row: Row, actor: Actor, fields?: readonly string[], included?: Included): Entity {
+      const members = toFields(resource, row, actor, fields)
+      const relations = included?.getRelations(row)
+      return relations ? { type: resource.name, members, relations } : { type: resource.name, members }
+    },
+  }
+}
+
+export type ResponseBuilder = ReturnType<typeof createResponseBuilder>
