@@ -98,7 +98,7 @@ export function createReadHandlers(
     const last = page.rows.at(-1)
     const hasNext = page.hasMore && last !== undefined
     return {
-      cursor: hasNext ? cursors.write(select.position(last, query.sorts), identity) : null,
+      cursor: hasNext ? cursors.write(select.getPosition(last, query.sorts), identity) : null,
       has_more: page.hasMore,
     }
   }
@@ -151,7 +151,7 @@ export function createReadHandlers(
   const list = async (request: FastifyRequest, reply: FastifyReply) => {
     const actor = getActor(request)
     const query = readListQuery(getQuery(request), request.originalUrl)
-    const isSmall = query.limit < select.chunkSizeOf(query.fields)
+    const isSmall = query.limit < select.getChunkSize(query.fields)
     if (isSmall) return listPage(request, reply, actor, query)
     return largePages.run(actor.userId || request.ip, () => listPage(request, reply, actor, query))
   }
@@ -165,7 +165,7 @@ export function createReadHandlers(
 
     const rule = ruleFor(access, 'read', actor)
     const find = async (connection: Connection) => {
-      const row = await select.one(connection, id, { fields, also: select.needs(rule, names) })
+      const row = await select.one(connection, id, { fields, also: select.getNeededColumns(rule, names) })
       if (!row || (parent && row[parent.member] !== parentId)) throw apiError('RESOURCE_NOT_FOUND')
       if (!allows(rule, row, actor)) throw refusal()
       return { row, included: await include(connection, resource, [row], names, actor) }

@@ -40,7 +40,7 @@ async function readChunks(
 ): Promise<Row[]> {
   const rows: Row[] = []
   const wanted = query.limit + 1
-  const chunkSize = select.chunkSizeOf(query.fields)
+  const chunkSize = select.getChunkSize(query.fields)
   let position = scope.position
   let nextSize = chunkSize
   for (let bytes = 0; rows.length < wanted && bytes <= MAX_PAGE_BYTES; ) {
@@ -51,7 +51,7 @@ async function readChunks(
     if (!last || chunk.length < size) break
     bytes += sumBytes(select, chunk)
     nextSize = Math.min(chunkSize, Math.max(1, Math.floor((MAX_CHUNK_BYTES * rows.length) / bytes)))
-    position = select.position(last, query.sorts)
+    position = select.getPosition(last, query.sorts)
   }
   return rows
 }
@@ -67,7 +67,7 @@ export async function readPage(
   scope: PageScope,
 ): Promise<Page> {
   const { limit } = query
-  if (limit === DEFAULT_LIMIT || limit < select.chunkSizeOf(query.fields)) {
+  if (limit === DEFAULT_LIMIT || limit < select.getChunkSize(query.fields)) {
     const rows = await select.page(connection, query, { ...scope, size: limit + 1 })
     const page = rows.slice(0, limit)
     const bytes = select.maxRowBytes * limit > MAX_BYTES_AT_ONCE ? sumBytes(select, page) : 0

@@ -1,6 +1,6 @@
-/** From a plan to SQL: built by Drizzle once for each shape, then run as a prepared statement with the values. */
+/** Reads rows. Drizzle builds the SQL once for each shape of query; it runs as a prepared statement. */
 import { Type } from '@sinclair/typebox'
-import { and, asc, desc, eq, getTableName, gte, lt, type SQL, sql } from 'drizzle-orm'
+import { and, asc, desc, eq, gte, lt, type SQL, sql } from 'drizzle-orm'
 import { type PgColumn, PgDialect, QueryBuilder } from 'drizzle-orm/pg-core'
 import type { Connection } from '../../../drizzle/client/types.ts'
 import { type Actor, membersOf, type Rule, ruleText } from '../../access/index.ts'
@@ -9,22 +9,23 @@ import { createRowSizer, getChunkSize, getMaxBytes } from '../reply-size.ts'
 import { invalidCursor } from '../request/cursor.ts'
 import type { ListQuery, Sort } from '../request/list-query.ts'
 import { DEFAULT_LIMIT } from '../request/parameters.ts'
-import type { Relation, ResolvedResource } from '../resolve.ts'
+import type { ResolvedResource } from '../resolve.ts'
 import { patternsOf } from './case-folding.ts'
 import { columnOf, type Equality, ruleCondition } from './conditions.ts'
 import { after, positionOf, positionValues, termsOf } from './keyset.ts'
 import { isOneOf, leadOf } from './leading-column.ts'
+import { createRelatedReader } from './related.ts'
 import { createStatements, run, type Values, value } from './statement-cache.ts'
 
 const build = new QueryBuilder()
 const dialect = new PgDialect()
 
-/** How a row is locked: for its removal, or for a change, beside which others may still refer to it. */
+/** The lock on a row: `update` for its removal; `no key update` for a change, which permits new references to it. */
 export type Lock = 'update' | 'no key update'
 
 /**
- * Whether an index leads straight to the page: one sort, or one condition under the usual sort. With more, rows may
- * have to be passed over, and nobody knows how many.
+ * Returns whether an index yields exactly the rows of the page: with one sort and no condition, or one condition and the
+ * default sort. With more, PostgreSQL may have to skip any number of rows. Quick statements are batched.
  */
 function isQuick(query: ListQuery, { rule, parent }: { rule: Rule; parent: string | undefined }): boolean {
   const { sorts, filters, words, createdAfter, createdBefore, page } = query
@@ -36,7 +37,7 @@ function isQuick(query: ListQuery, { rule, parent }: { rule: Rule; parent: strin
   return conditions === 0 || (conditions === 1 && sort?.name === 'created_at')
 }
 
-/** Whose list it is, and from where on. */
+/** The list that a page belongs to, and where the page begins. */
 export interface PageScope {
   rule: Rule
   actor: Actor
@@ -49,37 +50,17 @@ interface Scope extends PageScope {
   size: number
 }
 
-/** What is rare is looked up, what is common is met along the order: only the words can tell which. */
+/** A search is planned with its words: rare words are best found by the index, frequent ones by walking the sort order. */
 const isSearch = ({ words }: ListQuery): boolean => words.length > 0
 
-/** Under a parent a role's rule has several forms. */
-const ruleKey = ({ rule, actor, parent }: Omit<Scope, 'position' | 'size'>): string =>
+/** Returns the key of a rule. Under a parent, a role has several rules. */
+const getRuleKey = ({ rule, actor, parent }: Omit<Scope, 'position' | 'size'>): string =>
   parent === undefined ? actor.role : `${actor.role}, ${ruleText(rule)}`
 
-const WHOLE_DAY = 'T00:00:00Z'
+/** Dates of `created_after` and `created_before` begin at midnight UTC. */
+const MIDNIGHT = 'T00:00:00Z'
 
-/** Bytes of a row beside its text and its JSON. */
-const ROW_OVERHEAD_BYTES = 300
-
-/**
- * Returns a query for the rows of `t`, related to the parents `p`, in which text and JSON are null in the rows beyond a
- * sum of bytes. `octet_length` reads the length of a long text from its header: what is cut is never decompressed.
- */
-function cutBeyondBytes(columns: Record<string, PgColumn>, parents: SQL, maxBytes: unknown): SQL {
-  const names = Object.keys(columns)
-  const isLong = (name: string) => /^(?:text|jsonb)\b/.test(columns[name]?.getSQLType() ?? '')
-  const of = (name: string) => sql`t.${sql.identifier(name)}`
-  const lengths = names.filter(isLong).map((name) => sql`coalesce(octet_length(${of(name)}::text), 0)`)
-  const bytes = sql.join([sql.raw(String(ROW_OVERHEAD_BYTES)), ...lengths], sql` + `)
-  const order = (place: SQL) => sql`${place}, t.created_at desc, t.id desc`
-  const measured = sql`select p.key as parent_key, p.place as parent_place, t.*, sum(${bytes}) over (order by ${order(sql`p.place`)}) > ${maxBytes} as is_cut from ${parents}`
-  const kept = names.map((name) =>
-    isLong(name) ? sql`case when not t.is_cut then ${of(name)} end as ${sql.identifier(name)}` : of(name),
-  )
-  return sql`select t.parent_key, t.is_cut, ${sql.join(kept, sql`, `)} from (${measured}) as t order by ${order(sql`t.parent_place`)}`
-}
-
-/** The statements of one collection. */
+/** Creates the functions that read the rows of one resource. */
 export function createSelect(resource: ResolvedResource) {
   const statement = createStatements()
   const maxRowBytes = getMaxBytes(resource.schemas.read)
@@ -87,18 +68,18 @@ export function createSelect(resource: ResolvedResource) {
   const { columns } = resource
   const members = Object.keys(resource.schemas.read.properties).filter((name) => name in columns)
 
-  /** The columns to read: the members asked for, and what the kernel itself needs of a row. */
-  const selection = (fields: readonly string[] | undefined, also: readonly string[]) =>
+  /** Returns the columns to read: the requested fields, and those that the engine needs. */
+  const selectColumns = (fields: readonly string[] | undefined, also: readonly string[]) =>
     Object.fromEntries(
       [...new Set([...(fields ?? members), 'id', 'revision', 'updated_at', ...also])]
         .filter((name) => name in columns)
         .map((name) => [name, columnOf(columns, name)]),
     )
 
-  const localsOf = (include: readonly string[]) =>
+  const getLocalColumns = (include: readonly string[]) =>
     include.flatMap((name) => resource.relations[name]?.local ?? [])
 
-  const filterShape = (query: ListQuery) =>
+  const getFilterShape = (query: ListQuery) =>
     [
       Object.keys(query.filters).join(),
       query.createdAfter === undefined ? '' : 'a',
@@ -106,7 +87,7 @@ export function createSelect(resource: ResolvedResource) {
       query.words.length,
     ].join('|')
 
-  const conditions = (
+  const buildConditions = (
     query: ListQuery,
     rule: Rule,
     parent: boolean,
@@ -120,72 +101,77 @@ export function createSelect(resource: ResolvedResource) {
     ruleCondition(columns, rule, equals),
   ]
 
-  /** The columns in which all rows of a list are alike. A rule of several conditions leaves it open which they meet. */
-  const alike = (query: ListQuery, rule: Rule): PgColumn[] => {
+  /** Returns the columns that have one value in all rows of a list. A rule with alternatives fixes no column. */
+  const getFixedColumns = (query: ListQuery, rule: Rule): PgColumn[] => {
     const members = typeof rule !== 'boolean' && rule.length === 1 ? membersOf(rule) : []
     return [...Object.keys(query.filters), ...members].map((name) => columnOf(columns, name))
   }
 
-  const valuesOf = (query: ListQuery, actor: Actor, parent: string | undefined): Values => ({
+  const getValues = (query: ListQuery, actor: Actor, parent: string | undefined): Values => ({
     caller: actor.userId,
     ...(parent === undefined ? {} : { parent }),
     ...Object.fromEntries(Object.entries(query.filters).map(([name, wanted]) => [`filter_${name}`, wanted])),
-    ...(query.createdAfter === undefined ? {} : { after: query.createdAfter + WHOLE_DAY }),
-    ...(query.createdBefore === undefined ? {} : { before: query.createdBefore + WHOLE_DAY }),
+    ...(query.createdAfter === undefined ? {} : { after: query.createdAfter + MIDNIGHT }),
+    ...(query.createdBefore === undefined ? {} : { before: query.createdBefore + MIDNIGHT }),
     ...Object.fromEntries(patternsOf(query.words).map((pattern, i) => [`word${i}`, pattern])),
   })
 
-  /** The statement for a page, and how many values say where it begins. */
-  const makePage = (query: ListQuery, scope: Scope) => {
+  /** Returns the statement for a page, and the number of values in its position. */
+  const buildPage = (query: ListQuery, scope: Scope) => {
     const { rule, parent, position, size } = scope
     const terms = termsOf(resource, query.sorts)
-    // With a parameter for its limit, PostgreSQL would plan the most frequent statement of all anew each time.
-    const isUsual = size === DEFAULT_LIMIT + 1
+    // A literal limit: PostgreSQL plans a statement with a parameter as limit again for each execution.
+    const isDefaultSize = size === DEFAULT_LIMIT + 1
     const hasOffset = query.page !== undefined && !position
     const key = [
       'page',
-      ruleKey(scope),
-      filterShape(query),
+      getRuleKey(scope),
+      getFilterShape(query),
       terms.map(({ name, descending }) => `${descending ? '-' : ''}${name}`).join(),
       query.fields?.join() ?? '*',
       query.include.join(),
       position ? 'c' : '',
       hasOffset ? 'p' : '',
-      isUsual ? 'u' : '',
+      isDefaultSize ? 'u' : '',
     ].join('|')
     const found = statement(key, () => {
-      // Under a parent each index begins with that.
-      const lead = parent === undefined ? leadOf(resource, alike(query, rule), terms) : undefined
+      // Under a parent, each index begins with the parent's column.
+      const lead = parent === undefined ? leadOf(resource, getFixedColumns(query, rule), terms) : undefined
       const [first] = terms
       const order = lead && first ? [{ ...first, expression: lead }, ...terms] : terms
       const ordered = build
-        .select(selection(query.fields, [...query.sorts.map(({ name }) => name), ...localsOf(query.include)]))
+        .select(
+          selectColumns(query.fields, [
+            ...query.sorts.map(({ name }) => name),
+            ...getLocalColumns(query.include),
+          ]),
+        )
         .from(resource.table)
         .where(
           and(
-            ...conditions(query, rule, parent !== undefined, lead ? isOneOf : eq),
+            ...buildConditions(query, rule, parent !== undefined, lead ? isOneOf : eq),
             position ? after(terms) : undefined,
           ),
         )
         .orderBy(
           ...order.map(({ expression, descending }) => (descending ? desc(expression) : asc(expression))),
         )
-      const limit = isUsual ? sql.raw(String(DEFAULT_LIMIT + 1)) : value('limit')
+      const limit = isDefaultSize ? sql.raw(String(DEFAULT_LIMIT + 1)) : value('limit')
       const offset = hasOffset ? sql` offset ${value('offset')}` : sql``
       return { toSQL: () => dialect.sqlToQuery(sql`${ordered.getSQL()} limit ${limit}${offset}`) }
     })
-    return { found, places: terms.length }
+    return { found, termCount: terms.length }
   }
 
-  /** Queries are read once for each text: what is asked the same way again need not be put together again. */
-  const pages = new WeakMap<ListQuery, Map<string, ReturnType<typeof makePage>>>()
+  /** Parsed queries are kept, so their statements are kept with them. */
+  const pages = new WeakMap<ListQuery, Map<string, ReturnType<typeof buildPage>>>()
 
-  const pageOf = (query: ListQuery, scope: Scope) => {
-    const known = pages.get(query) ?? new Map<string, ReturnType<typeof makePage>>()
+  const getPage = (query: ListQuery, scope: Scope) => {
+    const known = pages.get(query) ?? new Map<string, ReturnType<typeof buildPage>>()
     if (known.size === 0) pages.set(query, known)
     const style = scope.position ? '|c' : ''
-    const key = `${ruleKey(scope)}${style}${scope.size === DEFAULT_LIMIT + 1 ? '' : '|l'}`
-    const found = known.get(key) ?? makePage(query, scope)
+    const key = `${getRuleKey(scope)}${style}${scope.size === DEFAULT_LIMIT + 1 ? '' : '|l'}`
+    const found = known.get(key) ?? buildPage(query, scope)
     known.set(key, found)
     return found
   }
@@ -193,18 +179,18 @@ export function createSelect(resource: ResolvedResource) {
   return {
     columns,
 
-    /** The most bytes that a row takes in a reply. */
+    /** The most bytes that a row takes in a response. */
     maxRowBytes,
-    /** Returns about how many bytes a row takes in a reply. */
+    /** Returns about how many bytes a row takes in a response. */
     estimateRowBytes: createRowSizer(resource.schemas.read),
 
     /** Returns how many rows one statement may read. */
-    chunkSizeOf: (fields: readonly string[] | undefined): number =>
+    getChunkSize: (fields: readonly string[] | undefined): number =>
       fields === undefined
         ? chunkSize
         : getChunkSize(getMaxBytes(Type.Pick(resource.schemas.read, [...fields]))),
 
-    /** One row by its id, with the columns that access and includes look at. */
+    /** Reads one row by its id. `also` names columns beyond the fields. */
     one(
       connection: Connection,
       id: string,
@@ -214,7 +200,7 @@ export function createSelect(resource: ResolvedResource) {
       const key = `one|${fields?.join() ?? '*'}|${also.join()}|${lock}`
       const found = statement(key, () => {
         const query = build
-          .select(selection(fields, also))
+          .select(selectColumns(fields, also))
           .from(resource.table)
           .where(eq(resource.table.id, value('id')))
         return lock ? query.for(lock) : query
@@ -222,23 +208,23 @@ export function createSelect(resource: ResolvedResource) {
       return run(connection, found, { id }, { quick: true }).then((rows) => rows[0])
     },
 
-    /** The columns that a rule and includes need of a row beside the members asked for. */
-    needs: (rule: Rule, include: readonly string[]) => [
+    /** Returns the columns that a rule and includes need in addition to the requested fields. */
+    getNeededColumns: (rule: Rule, include: readonly string[]) => [
       ...membersOf(rule),
-      ...localsOf(include),
+      ...getLocalColumns(include),
       ...(resource.parent ? [resource.parent.member] : []),
     ],
 
     /**
-     * Reads `size` rows of a list after a position. In the offset style, rows after a position are read without an offset.
-     * @throws ApiError 400 INVALID_CURSOR for a position that another release wrote, and that says too little here
+     * Reads `size` rows of a list. With a position, rows after it are read and no offset applies.
+     * @throws ApiError 400 INVALID_CURSOR for a position with too few values, which another release wrote
      */
     async page(connection: Connection, query: ListQuery, scope: Scope): Promise<Row[]> {
       const { actor, parent, position, size } = scope
-      const { found, places } = pageOf(query, scope)
-      if (position && position.length < places) throw invalidCursor()
+      const { found, termCount } = getPage(query, scope)
+      if (position && position.length < termCount) throw invalidCursor()
       const values = {
-        ...valuesOf(query, actor, parent),
+        ...getValues(query, actor, parent),
         ...positionValues(position),
         limit: size,
         offset: query.page === undefined ? 0 : (query.page - 1) * query.limit,
@@ -246,59 +232,27 @@ export function createSelect(resource: ResolvedResource) {
       return run(connection, found, values, { quick: isQuick(query, scope), custom: isSearch(query) })
     },
 
+    /** Counts all rows of a list. */
     async count(
       connection: Connection,
       query: ListQuery,
       scope: { rule: Rule; actor: Actor; parent: string | undefined },
     ): Promise<number> {
       const { rule, actor, parent } = scope
-      const found = statement(`count|${ruleKey(scope)}|${filterShape(query)}`, () =>
+      const found = statement(`count|${getRuleKey(scope)}|${getFilterShape(query)}`, () =>
         build
           .select({ count: sql`count(*)`.as('count') })
           .from(resource.table)
-          .where(and(...conditions(query, rule, parent !== undefined))),
+          .where(and(...buildConditions(query, rule, parent !== undefined))),
       )
-      const [row] = await run(connection, found, valuesOf(query, actor, parent), { custom: isSearch(query) })
+      const [row] = await run(connection, found, getValues(query, actor, parent), { custom: isSearch(query) })
       return Number(row?.count ?? 0)
     },
 
-    /** Where a row stands in a sort, for a cursor. */
-    position: (row: Row, sorts: readonly Sort[]): string[] => positionOf(row, termsOf(resource, sorts)),
+    /** Returns the position of a row in a sort, for a cursor. */
+    getPosition: (row: Row, sorts: readonly Sort[]): string[] => positionOf(row, termsOf(resource, sorts)),
 
-    /**
-     * Reads the related rows of many parents in one statement, newest first, each with its parent's key as `parent_key`;
-     * of a to-many relation one more than is shown of each. Rows of a to-many relation beyond `maxBytes` have
-     * `is_cut: true` and null in place of their text and JSON.
-     */
-    async related(
-      connection: Connection,
-      relation: Relation,
-      keys: readonly string[],
-      scope: { rule: Rule; actor: Actor; limit: number; maxBytes: number },
-    ): Promise<Row[]> {
-      if (keys.length === 0) return []
-      const { rule, actor, limit, maxBytes } = scope
-      const own = selection(undefined, [])
-      const { through } = relation
-      const key = `related|${relation.foreign}|${through ? getTableName(through.table) : ''}|${actor.role}|${relation.all ?? false}`
-      const found = statement(key, () => {
-        const where = and(
-          through ? eq(through.foreign, sql`p.key`) : eq(columnOf(columns, relation.foreign), sql`p.key`),
-          ruleCondition(columns, rule),
-        )
-        const from = build.select(own).from(resource.table)
-        const joined = through ? from.innerJoin(through.table, eq(through.other, resource.table.id)) : from
-        const ordered = joined.where(where).orderBy(desc(resource.table.created_at), desc(resource.table.id))
-        const related = relation.all ? ordered : ordered.limit(value('limit'))
-        const parents = sql`unnest(${value('keys')}::uuid[]) with ordinality as p(key, place) cross join lateral ${related} as t`
-        const list = relation.many
-          ? cutBeyondBytes(own, parents, value('maxBytes'))
-          : sql`select p.key as parent_key, t.* from ${parents}`
-        return { toSQL: () => dialect.sqlToQuery(list) }
-      })
-      const values = { keys: `{${keys.join()}}`, caller: actor.userId, limit, maxBytes }
-      return run(connection, found, values, { quick: !relation.many })
-    },
+    related: createRelatedReader(resource, { statement, fields: selectColumns(undefined, []) }),
   }
 }
 

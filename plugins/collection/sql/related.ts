@@ -1,0 +1,88 @@
+/** Reads the related rows of many parents in one statement. */
+import { and, desc, eq, getTableName, type SQL, sql } from 'drizzle-orm'
+import { type PgColumn, PgDialect, QueryBuilder } from 'drizzle-orm/pg-core'
+import type { Connection } from '../../../drizzle/client/types.ts'
+import type { Actor, Rule } from '../../access/index.ts'
+import type { Row } from '../definition.ts'
+import type { Relation, ResolvedResource } from '../resolve.ts'
+import { columnOf, ruleCondition } from './conditions.ts'
+import { type createStatements, run, value } from './statement-cache.ts'
+
+const build = new QueryBuilder()
+const dialect = new PgDialect()
+
+/** Bytes of a row in addition to its text and JSON. */
+const ROW_OVERHEAD_BYTES = 300
+
+/**
+ * Returns a query for the related rows `t` of the parents `p`, in which text and JSON are null in the rows beyond a sum
+ * of bytes. `octet_length` reads the length of a long text from its header: text that is cut is never decompressed.
+ */
+function cutBeyondBytes(columns: Record<string, PgColumn>, parents: SQL, maxBytes: unknown): SQL {
+  const names = Object.keys(columns)
+  const isLong = (name: string) => /^(?:text|jsonb)\b/.test(columns[name]?.getSQLType() ?? '')
+  const toColumn = (name: string) => sql`t.${sql.identifier(name)}`
+  const lengths = names.filter(isLong).map((name) => sql`coalesce(octet_length(${toColumn(name)}::text), 0)`)
+  const bytes = sql.join([sql.raw(String(ROW_OVERHEAD_BYTES)), ...lengths], sql` + `)
+  const orderBy = (place: SQL) => sql`${place}, t.created_at desc, t.id desc`
+  const measured = sql`select p.key as parent_key, p.place as parent_place, t.*, sum(${bytes}) over (order by ${orderBy(sql`p.place`)}) > ${maxBytes} as is_cut from ${parents}`
+  const selected = names.map((name) =>
+    isLong(name)
+      ? sql`case when not t.is_cut then ${toColumn(name)} end as ${sql.identifier(name)}`
+      : toColumn(name),
+  )
+  return sql`select t.parent_key, t.is_cut, ${sql.join(selected, sql`, `)} from (${measured}) as t order by ${orderBy(sql`t.parent_place`)}`
+}
+
+interface RelatedOptions {
+  statement: ReturnType<typeof createStatements>
+  /** The columns to read. */
+  fields: Record<string, PgColumn>
+}
+
+interface RelatedScope {
+  rule: Rule
+  actor: Actor
+  /** Rows of each parent. */
+  limit: number
+  /** Of all rows of a to-many relation together. */
+  maxBytes: number
+}
+
+/** @param resource the related one */
+export function createRelatedReader(
+  { columns, table }: ResolvedResource,
+  { statement, fields }: RelatedOptions,
+) {
+  const buildQuery = ({ foreign, through, many, all }: Omit<Relation, 'to'>, rule: Rule): SQL => {
+    const isRelated = through ? eq(through.foreign, sql`p.key`) : eq(columnOf(columns, foreign), sql`p.key`)
+    const from = build.select(fields).from(table)
+    const joined = through ? from.innerJoin(through.table, eq(through.other, table.id)) : from
+    const ordered = joined
+      .where(and(isRelated, ruleCondition(columns, rule)))
+      .orderBy(desc(table.created_at), desc(table.id))
+    const related = all ? ordered : ordered.limit(value('limit'))
+    const parents = sql`unnest(${value('keys')}::uuid[]) with ordinality as p(key, place) cross join lateral ${related} as t`
+    return many
+      ? cutBeyondBytes(fields, parents, value('maxBytes'))
+      : sql`select p.key as parent_key, t.* from ${parents}`
+  }
+
+  /**
+   * Reads related rows, newest first, each with the key of its parent as `parent_key`. Rows of a to-many relation beyond
+   * `maxBytes` have `is_cut: true` and null in place of their text and JSON.
+   */
+  return async (
+    connection: Connection,
+    relation: Omit<Relation, 'to'>,
+    keys: readonly string[],
+    { rule, actor, limit, maxBytes }: RelatedScope,
+  ): Promise<Row[]> => {
+    if (keys.length === 0) return []
+    const { foreign, through, many, all = false } = relation
+    const key = `related|${foreign}|${through ? getTableName(through.table) : ''}|${actor.role}|${all}`
+    const found = statement(key, () => ({ toSQL: () => dialect.sqlToQuery(buildQuery(relation, rule)) }))
+    const values = { keys: `{${keys.join()}}`, caller: actor.userId, limit, maxBytes }
+    return run(connection, found, values, { quick: !many })
+  }
+}
