@@ -89,7 +89,7 @@ export function createReads(card: AnyCard, app: FastifyInstance, options: Collec
     requireIncludes(card, query.include, actor)
     places.ensureIds(parent)
     const scope = { rule: listRule(card, actor, parent), actor, parent }
-    const from = replicas?.readsOf(actor.userId) ?? database
+    const from = replicas?.getReader(actor.userId) ?? database
     const readTotal = () => (query.page === undefined ? undefined : select.count(from, query, scope))
     const reading = readPage(select, from, query, { ...scope, position })
     // A search may have to read every row: its total waits, so that one request takes one core of the database server.
@@ -142,7 +142,7 @@ export function createReads(card: AnyCard, app: FastifyInstance, options: Collec
       if (!allows(rule, row, actor)) throw refusal()
       return { row, included: await include(from, card, [row], names, actor) }
     }
-    const replica = replicas && !needsPrimary(request) ? replicas.readsOf(actor.userId) : undefined
+    const replica = replicas && !needsPrimary(request) ? replicas.getReader(actor.userId) : undefined
     // What a replica does not have yet is not refused for it: that word is the primary's.
     const seen = replica && (await admit(replica).catch(() => undefined))
     const { row, included } = seen ?? (await admit(database))

@@ -216,7 +216,7 @@ export function createSelect(card: AnyCard) {
           .where(eq(card.table.id, value('id')))
         return lock ? query.for(lock) : query
       })
-      return run(connection, found, { id }, { quick: true }).then((rows) => rows[0])
+      return run(connection, found, { id }, { canPipeline: true }).then((rows) => rows[0])
     },
 
     /** The columns that a rule and includes need of a row beside the members asked for. */
@@ -240,7 +240,10 @@ export function createSelect(card: AnyCard) {
         limit: size,
         offset: query.page === undefined ? 0 : (query.page - 1) * query.limit,
       }
-      return run(connection, found, values, { quick: isQuick(query, scope), custom: isSearch(query) })
+      return run(connection, found, values, {
+        canPipeline: isQuick(query, scope),
+        customPlan: isSearch(query),
+      })
     },
 
     async count(
@@ -255,7 +258,9 @@ export function createSelect(card: AnyCard) {
           .from(card.table)
           .where(and(...conditions(query, rule, parent !== undefined))),
       )
-      const [row] = await run(connection, found, valuesOf(query, actor, parent), { custom: isSearch(query) })
+      const [row] = await run(connection, found, valuesOf(query, actor, parent), {
+        customPlan: isSearch(query),
+      })
       return Number(row?.count ?? 0)
     },
 
@@ -294,7 +299,7 @@ export function createSelect(card: AnyCard) {
         return { toSQL: () => dialect.sqlToQuery(list) }
       })
       const values = { keys: `{${keys.join()}}`, caller: actor.userId, limit, maxBytes }
-      return run(connection, found, values, { quick: !relation.many })
+      return run(connection, found, values, { canPipeline: !relation.many })
     },
   }
 }

@@ -1,10 +1,10 @@
 /** Writes: the row found and locked, its access, its preconditions, then the card's action; all in one transaction. */
 
 import type { Connection, Database } from '../../../drizzle/client/types.ts'
+import { isObject } from '../../../lib/is-object.ts'
 import { type Actor, allows, type Rule, ruleFor, type Verb } from '../../access/index.ts'
 import { apiError, invalidBody, withPrefix } from '../../errors/index.ts'
 import type { Told } from '../../idempotency/record.ts'
-import { isObject } from '../../versioning/representation/body.ts'
 import type { AnyCard, Change, Prepared, Row, Tools } from '../definition.ts'
 import { selectOf } from '../read/include.ts'
 import { type BodyReader, fill, mergePatch } from '../request/body.ts'
