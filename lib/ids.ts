@@ -3,7 +3,9 @@ import { randomFillSync } from 'node:crypto'
 import { v7 } from 'uuid'
 
 const BYTES_PER_ID = 16
-/** Random bytes are drawn for 256 ids together: drawn for each id, they cost more than all other steps of creating it. */
+/**
+ * Random bytes are drawn for 256 ids together: drawn for each id, they cost more than all other steps of creating it.
+ */
 const randomPool = new Uint8Array(BYTES_PER_ID * 256)
 let usedBytes = randomPool.length
 

@@ -1,4 +1,7 @@
-/** A semaphore over a fixed set of members, such as connections: each is lent to one caller at a time, first come, first served. */
+/**
+ * A semaphore over a fixed set of members, such as connections: each is lent to one caller at a time, first come,
+ * first served.
+ */
 
 interface Waiter<T> {
   onAcquire(member: T): void

@@ -1,4 +1,7 @@
-/** The two errors of the database client, alike for both engines: the database is unavailable, or it refused a statement. */
+/**
+ * The two errors of the database client, alike for both engines: the database is unavailable, or it refused a
+ * statement.
+ */
 
 /** The database cannot answer now. The same request may succeed after `retryAfter` seconds. */
 export class DatabaseUnavailable extends Error {
@@ -37,10 +40,10 @@ export class SqlError extends Error {
 }
 
 /**
- * SQLSTATEs that do not concern the statement itself: 08 connection, 28 and 3D authentication and name of the database
- * (both occur only while connecting), 53 insufficient resources, 58030 I/O error, 57P0x shutdown, 57014 canceled, which is
- * the statement timeout, 25P03 and 25P04 transaction timeouts, 25006 a primary that has become a standby; 40001, 40P01 and
- * 55P03 conflicts with concurrent transactions, after all retries of `retry.ts`.
+ * SQLSTATEs that do not concern the statement itself: 08 connection, 28 and 3D authentication and name of the
+ * database (both occur only while connecting), 53 insufficient resources, 58030 I/O error, 57P0x shutdown, 57014
+ * canceled, which is the statement timeout, 25P03 and 25P04 transaction timeouts, 25006 a primary that has become a
+ * standby; 40001, 40P01 and 55P03 conflicts with concurrent transactions, after all retries of `retry.ts`.
  */
 const UNAVAILABLE_CODES = /^(08|28|3D|53)|^58030$|^57(014|P0[1-5])$|^25(P03|P04|006)$|^40(001|P01)$|^55P03$/
 
@@ -85,8 +88,8 @@ export const isConnectionLoss = (error: unknown): boolean =>
 const SAFE_FIELDS = ['code', 'severity', 'hint', 'position', 'routine', 'errno', 'syscall', 'address', 'port']
 
 /**
- * Returns a copy of the driver's error without data that must not be logged: both drivers attach the SQL and its values,
- * and `detail` and `where` quote whole rows.
+ * Returns a copy of the driver's error without data that must not be logged: both drivers attach the SQL and its
+ * values, and `detail` and `where` quote whole rows.
  */
 export function redactError(error: Error): Error {
   const copy = new Error(error.message)

@@ -8,7 +8,8 @@ export type Param = string | number | boolean | null
 
 /**
  * A result row: `timestamptz`, `timestamp` and `date` as PostgreSQL's text in UTC (with microseconds), `int8` (and so
- * `count(*)`) as a number, `numeric` as text, `json` and `jsonb` parsed, arrays as arrays, `uuid` and `text` as strings.
+ * `count(*)`) as a number, `numeric` as text, `json` and `jsonb` parsed, arrays as arrays, `uuid` and `text` as
+ * strings.
  */
 export type Row = Record<string, unknown>
 
@@ -45,10 +46,10 @@ export interface Database extends Connection {
   readonly kind: 'embedded' | 'server'
   /**
    * Runs `work` in one READ COMMITTED transaction: commits if it resolves, rolls back if it throws. If a statement
-   * failed, the transaction fails with that error, even if `work` caught it. Inside, use only `tx`: `run` of the database
-   * itself would wait for a second connection, which PGlite does not have.
-   * @throws the error of `work`; else as `run` does. If the connection is lost during COMMIT, it is unknown whether the
-   * transaction was committed.
+   * failed, the transaction fails with that error, even if `work` caught it. Inside, use only `tx`: `run` of the
+   * database itself would wait for a second connection, which PGlite does not have.
+   * @throws the error of `work`; else as `run` does. If the connection is lost during COMMIT, it is unknown whether
+   * the transaction was committed.
    */
   transaction<T>(work: (tx: Connection) => Promise<T>, options?: TransactionOptions): Promise<T>
   /**

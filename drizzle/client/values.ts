@@ -18,12 +18,15 @@ export const PRESERIALIZED_TYPES: readonly number[] = [...Object.keys(PARSERS).m
 export type TextValues = (string | null)[]
 
 /**
- * Parameters of one statement. postgres.js refuses more, but only after it has put the query into its queue of unanswered
- * queries: the query that is being answered fails instead, and every later answer goes to the wrong query.
+ * Parameters of one statement. postgres.js refuses more, but only after it has put the query into its queue of
+ * unanswered queries: the query that is being answered fails instead, and every later answer goes to the wrong query.
  */
 const MAX_PARAMS = 65_533
 
-/** Returns parameters as PostgreSQL's text format. With one type only, a statement is prepared once, not once per mix of types. */
+/**
+ * Returns parameters as PostgreSQL's text format. With one type only, a statement is prepared once, not once per mix
+ * of types.
+ */
 export function toTextValues(params: readonly Param[]): TextValues {
   if (params.length > MAX_PARAMS)
     throw new RangeError(`The statement has ${params.length} parameters; at most ${MAX_PARAMS} are allowed`)

@@ -13,7 +13,10 @@ import { lockFolder } from './folder-lock.ts'
 import { PreparedStatements } from './prepared-statements.ts'
 
 export interface EmbeddedOptions extends SemaphoreOptions {
-  /** The data folder; the database is in its subfolder `postgres`. If absent, the data is in memory and lost on `close`. */
+  /**
+   * The data folder; the database is in its subfolder `postgres`. If absent, the data is in memory and lost on
+   * `close`.
+   */
   dataDir?: string | undefined
   /** A dump of PGlite that is loaded if there is no database yet. */
   loadFrom?: Blob | File | undefined
@@ -54,7 +57,10 @@ function createDatabase(
   let fatalError: DatabaseUnavailable | undefined
   let closing: Promise<void> | undefined
 
-  /** Returns the error for the caller. All but an ordinary ERROR of PostgreSQL stops the engine: a failed sync, lack of memory. */
+  /**
+   * Returns the error for the caller. All but an ordinary ERROR of PostgreSQL stops the engine: a failed sync, lack
+   * of memory.
+   */
   function handleError(error: unknown): unknown {
     const databaseError = toDatabaseError(error)
     const severity: unknown = error instanceof Error ? Reflect.get(error, 'severity') : undefined
@@ -94,7 +100,10 @@ function createDatabase(
       throw failure ? failure.error : handleError(error)
     }
   }
-  /** Uses PGlite's own queue instead of the semaphore: it does not wait behind requests, only for the end of a transaction. */
+  /**
+   * Uses PGlite's own queue instead of the semaphore: it does not wait behind requests, only for the end of a
+   * transaction.
+   */
   async function pingEngine(): Promise<void> {
     if (fatalError) throw fatalError
     await pg.query('select 1').catch((error: unknown) => Promise.reject(handleError(error)))

@@ -97,9 +97,9 @@ async function start(options: PGliteOptions): Promise<Engine> {
 }
 
 /**
- * Stops the engine after a PANIC, as a server does. PGlite catches all that ends PostgreSQL's main loop and runs the loop
- * again: without end, if COMMIT finds the disk full. Only a longjmp is an ordinary error. After a trap of WebAssembly,
- * such as a stack overflow, the state of the engine is unknown.
+ * Stops the engine after a PANIC, as a server does. PGlite catches all that ends PostgreSQL's main loop and runs the
+ * loop again: without end, if COMMIT finds the disk full. Only a longjmp is an ordinary error. After a trap of
+ * WebAssembly, such as a stack overflow, the state of the engine is unknown.
  */
 function stopAtPanic(pg: PGlite, onTrap: (message: string) => void): void {
   const module = pg.Module

@@ -1,6 +1,6 @@
 /**
- * Prepared statements for PGlite, by their text. PGlite's own `query` parses and plans a statement on each execution, in
- * five round trips through WebAssembly; this takes one: 57 us instead of 270 by primary key, 216 instead of 448
+ * Prepared statements for PGlite, by their text. PGlite's own `query` parses and plans a statement on each execution,
+ * in five round trips through WebAssembly; this takes one: 57 us instead of 270 by primary key, 216 instead of 448
  * for 20 rows.
  */
 import { messages, type PGlite, protocol } from '@electric-sql/pglite'

@@ -26,7 +26,10 @@ export interface RecentWriters {
   mustReadPrimary(userId: string): boolean
 }
 
-/** More than the users who write within a few seconds. With more, all reads go to the primary for the lifetime of a write. */
+/**
+ * More than the users who write within a few seconds. With more, all reads go to the primary for the lifetime of a
+ * write.
+ */
 const MAX_WRITERS = 100_000
 
 const toKey = (userId: string) => `{user:${userId}}:wrote`

@@ -1,10 +1,10 @@
 /**
  * Reads from standbys, such that all users see their own writes.
  *
- * After a write, a user's reads go to the primary for as long as a replica may be behind (`recent-writers.ts`). Four times
- * a second, each replica's position in the write-ahead log (`replica.ts`) is compared with the history of the primary's
- * (`wal-position.ts`). A replica is read from only if it has everything that was acknowledged longer ago than it may be
- * behind. Statements that fail on a replica run on the primary.
+ * After a write, a user's reads go to the primary for as long as a replica may be behind (`recent-writers.ts`). Four
+ * times a second, each replica's position in the write-ahead log (`replica.ts`) is compared with the history of the
+ * primary's (`wal-position.ts`). A replica is read from only if it has everything that was acknowledged longer ago
+ * than it may be behind. Statements that fail on a replica run on the primary.
  */
 
 import type { Address } from '../server/address.ts'

@@ -11,7 +11,10 @@ import type { PendingStatement } from './pipeline.ts'
 
 /** Statements pipelined on one connection. A slow network or a lost connection affects no more than these. */
 const MAX_BATCH_SIZE = 8
-/** Batch size while writes wait for the disk: enough to go on measuring that wait, the others get their own connections. */
+/**
+ * Batch size while writes wait for the disk: enough to go on measuring that wait, the others get their own
+ * connections.
+ */
 const SLOW_BATCH_SIZE = 2
 /** A write that takes less has not waited for the disk. */
 const FAST_WRITE_MS = 1
@@ -64,9 +67,9 @@ export function createReadBatching(connections: Connections) {
 }
 
 /**
- * Returns a `run` that sends writes in batches, each write a transaction of its own. Batches are small while writes wait
- * for the disk: on several connections they wait for it together. If no connection is free, the next free one takes a
- * fair share of the queue, so that all connections stay in use.
+ * Returns a `run` that sends writes in batches, each write a transaction of its own. Batches are small while writes
+ * wait for the disk: on several connections they wait for it together. If no connection is free, the next free one
+ * takes a fair share of the queue, so that all connections stay in use.
  */
 export function createWriteBatching(connections: Connections) {
   /** Moving average of the milliseconds that a write takes behind another in its batch. */

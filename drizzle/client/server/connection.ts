@@ -99,8 +99,8 @@ export class ServerConnection {
   }
 
   /**
-   * Pipelines writes in one packet, each a transaction of its own. Calls the callbacks of each, except of those that the
-   * connection was lost for.
+   * Pipelines writes in one packet, each a transaction of its own. Calls the callbacks of each, except of those that
+   * the connection was lost for.
    * @returns milliseconds from the first answer to the last
    * @throws DatabaseUnavailable if the connection was lost
    */
@@ -214,7 +214,9 @@ export class ServerConnection {
     )
   }
 
-  /** A network that drops packets gives no error: without a ping, the loss of a statement would show only by timeout. */
+  /**
+   * A network that drops packets gives no error: without a ping, the loss of a statement would show only by timeout.
+   */
   async #answersPing(client: Client): Promise<boolean> {
     let isWaiting = true
     const timer = setTimeout(

@@ -25,13 +25,15 @@ export interface Client {
   destroy(): void
 }
 
-/** A table was altered after the server prepared the statement. Nothing was executed: the statement can be sent again. */
+/**
+ * A table was altered after the server prepared the statement. Nothing was executed: the statement can be sent again.
+ */
 export class StaleStatementError extends Error {
   override readonly name = 'StaleStatementError'
 }
 
 const END_TIMEOUT_MS = 1000
-/** The server aborts a transaction that is idle for longer. As long as a request may take. */
+/** The server closes a connection whose transaction is idle for longer. As long as a request may take. */
 const IDLE_IN_TRANSACTION_TIMEOUT_MS = 10_000
 
 /** In seconds. The server notices within a minute that this machine, or the network to it, is gone. */

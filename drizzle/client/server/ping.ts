@@ -1,7 +1,10 @@
 /** Pings: a query that checks whether the database answers, shared by all callers that wait for it. */
 import { DatabaseUnavailable } from '../errors.ts'
 
-/** Connection options for pings. A ping waits no longer than the first two timeouts, and is itself the check of the connection. */
+/**
+ * Connection options for pings. A ping waits no longer than the first two timeouts, and is itself the check of the
+ * connection.
+ */
 export const PING_OPTIONS = {
   statementTimeout: 1000,
   connectTimeout: 1000,

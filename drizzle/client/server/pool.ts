@@ -1,4 +1,6 @@
-/** The connection pool of one server: each connection is lent to one caller, or to one batch of statements, at a time. */
+/**
+ * The connection pool of one server: each connection is lent to one caller, or to one batch of statements, at a time.
+ */
 
 import { Semaphore, type SemaphoreOptions } from '../../../lib/semaphore.ts'
 import { DatabaseUnavailable } from '../errors.ts'

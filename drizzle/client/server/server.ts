@@ -33,7 +33,8 @@ const CHECK_INTERVAL_MS = 250
 
 /**
  * Opens a pool on a server.
- * @throws DatabaseUnavailable if the server does not answer; Error if it is too old, not in UTF-8, or the address is invalid
+ * @throws DatabaseUnavailable if the server does not answer; Error if it is too old, not in UTF-8, or the address is
+ * invalid
  */
 export async function openPostgres(options: PostgresOptions): Promise<Database> {
   const { url, poolSize = 10, statementTimeout = 5000, onNotice, lifetime, ...others } = options

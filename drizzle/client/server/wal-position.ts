@@ -1,7 +1,10 @@
 /** A history of the primary's positions in the write-ahead log (WAL), from which the lag of a replica is measured. */
 
 export interface WalPosition {
-  /** Time of `performance.now()` before the query: `position` includes all that was committed and acknowledged by then. */
+  /**
+   * Time of `performance.now()` before the query: `position` includes all that was committed and acknowledged by
+   * then.
+   */
   time: number
   /** Bytes of WAL since the cluster was created. */
   position: number
