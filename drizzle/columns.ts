@@ -1,16 +1,16 @@
 /** The columns that every table has, and the column types that Drizzle lacks. */
 import { bigint, customType, timestamp, uuid } from 'drizzle-orm/pg-core'
 
-/** Text that sorts by code point, alike on every database. */
+/** Text that sorts by code point, independent of the database's locale. */
 export const text = customType<{ data: string }>({ dataType: () => 'text COLLATE "C"' })
 
-/** A moment, kept to the microsecond and read as PostgreSQL's own text: a JavaScript Date would lose three digits. */
+/** A time in microseconds, read as PostgreSQL's text: a JavaScript Date would lose three digits. */
 export const moment = () => timestamp({ withTimezone: true, mode: 'string', precision: 6 })
 
-/** An integer up to 2^53 - 1, which is what JSON's readers can hold. */
+/** An integer up to 2^53 - 1, the largest that JSON parsers read exactly. */
 export const integer = () => bigint({ mode: 'number' })
 
-/** What every row has. `revision` grows with every change: entity tags and If-Match compare it. */
+/** The columns of every resource. `revision` grows with every change: ETag and If-Match are compared by it. */
 export const common = () => ({
   id: uuid().primaryKey(),
   created_at: moment().notNull().defaultNow(),
@@ -18,5 +18,5 @@ export const common = () => ({
   revision: integer().notNull().default(1),
 })
 
-/** The searchable members of a row, folded by the server (`plugins/collection/sql/case-folding.ts`), a line each. */
+/** The searchable members of a row, one per line, case-folded by `plugins/collection/sql/case-folding.ts`. */
 export const folded = () => text().notNull().default('')

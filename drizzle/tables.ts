@@ -1,4 +1,4 @@
-/** The tables. Their property names are the members' names on the wire; what is not on the wire, no schema names. */
+/** The tables. A column has the name of its member in the API; a column that is in no schema is never sent. */
 import { type SQL, sql } from 'drizzle-orm'
 import {
   boolean,
@@ -14,9 +14,9 @@ import {
 } from 'drizzle-orm/pg-core'
 import { common, folded, integer, moment, text } from './columns.ts'
 
-// Every order that a list can be asked for has its index, with `id` as the last column in the same direction, unless the
-// column is unique: PostgreSQL then walks it either way, and a page costs the same at any depth. What changes with every order (stock, and a
-// product's updated_at and revision) stands in no index, so that those updates stay HOT.
+// Every sort of a list has an index with `id` as the last column in the same direction, unless the column is unique.
+// PostgreSQL scans it in either direction, and a page costs the same at any depth. The columns that change with every
+// order of a product (stock, updated_at, revision) are in no index, so that those updates are heap-only (HOT).
 
 const trigrams = (name: string, column: SQL) => index(name).using('gin', sql`${column} gin_trgm_ops`)
 
@@ -27,8 +27,9 @@ export const users = pgTable(
     name: text().notNull(),
     email: text().notNull(),
     /**
-     * Whether an admin, the command line or the bootstrap set the e-mail address. Only then may the first token of an
-     * identity provider link the account by that address: a user's own address is unproven. No schema exposes it.
+     * Whether the email address was set by an admin, the command line or the bootstrap. Only then may the first token
+     * of an identity provider link the account by that address: an address that a user has set is not verified. Not
+     * in the API.
      */
     email_is_confirmed: boolean().notNull().default(false),
     password_hash: text(),
@@ -101,8 +102,9 @@ export const posts = pgTable(
       t.id,
     ),
     index('posts_status').on(t.user_id, t.status, t.created_at, t.id),
-    // No trigram index on `search`: posts are searched under one user, where the indexes above find the rows. A body of
-    // 100,000 characters would make each update of the row, whatever it changes, write up to 14 MB of index entries.
+    // No trigram index on `search`: posts are searched within one user, whose rows the indexes above find. With a
+    // body of 100,000 characters, each update of the row, of whatever column, would write up to 14 MB of index
+    // entries.
   ],
 )
 
@@ -126,14 +128,14 @@ export const products = pgTable(
     index('products_price_amount').on(t.price_amount, t.id),
     index('products_status').on(t.status, t.created_at, t.id),
     trigrams('products_search', sql`${t.search}`),
-    // The last line of defence: the orders' resource never lets it come to this.
+    // Holds even if an order's own check of the stock fails.
     check('products_stock_not_negative', sql`${t.stock} >= 0`),
   ],
 )
 
 export const orderNumbers = pgSequence('order_numbers')
 
-/** An item of an order, as it was when it was ordered. */
+/** An item of an order, with the product's data at the time of the order. */
 export interface OrderItemRow {
   product_id: string
   quantity: number
@@ -184,8 +186,8 @@ export const orders = pgTable(
 )
 
 /**
- * Which products an order names: what keeps an ordered product from being deleted, and leads from orders to products.
- * What was ordered of them, and at which price, stands in `orders.items` alone.
+ * The products of each order. Its foreign key keeps an ordered product from being deleted. Quantities and prices are in
+ * `orders.items` only.
  */
 export const orderProducts = pgTable(
   'order_products',
@@ -203,7 +205,7 @@ export const orderProducts = pgTable(
   ],
 )
 
-/** Keys for machines. The key's text is never stored, its SHA-256 alone. */
+/** API keys. Only the SHA-256 hash of a key is stored. */
 export const apiKeys = pgTable(
   'api_keys',
   {
@@ -226,7 +228,10 @@ export const apiKeys = pgTable(
   ],
 )
 
-/** Sign-ins. A session that has ended is not here; of its refresh token the SHA-256 of the current one alone. */
+/**
+ * Sign-in sessions. A session that has ended is deleted. Of the refresh tokens, only the SHA-256 hash of the current
+ * one is stored.
+ */
 export const sessions = pgTable(
   'sessions',
   {
@@ -234,15 +239,15 @@ export const sessions = pgTable(
     user_id: uuid()
       .notNull()
       .references(() => users.id, { onDelete: 'cascade' }),
-    /** How often the refresh token was rotated; each token knows its own number. */
+    /** How often the refresh token was rotated. Each token contains its number. */
     generation: integer().notNull().default(0),
     refresh_hash: text().notNull(),
-    /** When it was rotated, the latest first: as many as may still be used again. */
+    /** The times of the latest rotations, newest first, of tokens that may still be used again. */
     rotations: moment().array().notNull().default([]),
     last_used_at: moment().notNull().defaultNow(),
-    /** When it ends if it is not used before; never later than `ends_at`. */
+    /** When the session ends if it is not used before; never later than `ends_at`. */
     expires_at: moment().notNull(),
-    /** When it ends, used or not. */
+    /** When the session ends even if it is used. */
     ends_at: moment().notNull(),
     ip: text(),
     user_agent: text(),
@@ -272,8 +277,9 @@ export const userIdentities = pgTable(
 )
 
 /**
- * IP addresses from which a user signed in, each as a keyed hash of e-mail address and IP address
- * (`plugins/auth/sign-in-addresses.ts`). The hash leads, so that a look-up costs the same whether the account exists or not.
+ * IP addresses from which a user signed in, each as a keyed hash of email address and IP address
+ * (`plugins/auth/sign-in-addresses.ts`). The hash is the primary key,
+ * so that a lookup costs the same whether the account exists or not.
  */
 export const signInAddresses = pgTable(
   'sign_in_addresses',
@@ -291,8 +297,8 @@ export const signInAddresses = pgTable(
 )
 
 /**
- * Replies to writes that changed nothing, stored once for all idempotency keys that got the same one. Without this, a
- * short request could store the whole resource each time.
+ * Replies to writes that changed nothing, stored once for all idempotency keys with the same reply. Without this
+ * table, a short request could store the whole resource each time.
  */
 export const idempotencyReplies = pgTable(
   'idempotency_replies',
@@ -313,8 +319,8 @@ export const idempotencyReplies = pgTable(
 )
 
 /**
- * Replies by the key that a client gave its write, for when it asks again (`plugins/idempotency/index.ts`). Neither the key
- * nor the body of the request is here, their hashes alone.
+ * Replies by idempotency key, for repeated requests (`plugins/idempotency/index.ts`). Of the key and of the request
+ * body, only the hashes are stored.
  */
 export const idempotencyKeys = pgTable(
   'idempotency_keys',
@@ -322,18 +328,18 @@ export const idempotencyKeys = pgTable(
     user_id: uuid()
       .notNull()
       .references(() => users.id, { onDelete: 'cascade' }),
-    /** The hash of what was done, where, and under which key. */
+    /** The hash of user, method, path and idempotency key. */
     id: text().notNull(),
     body_hash: text().notNull(),
     status: smallint().notNull(),
     location: text(),
     etag: text().notNull(),
-    /** Null where the reply stands in `idempotency_replies`. */
+    /** Null if the body is in `idempotency_replies`. */
     body: text(),
     reply_id: text(),
     reply_timestamp: text(),
     created_at: moment().notNull().defaultNow(),
   },
-  // The user first: what goes with a user is found without an index of its own.
+  // The user first: the rows that are deleted with a user are found without a further index.
   (t) => [primaryKey({ columns: [t.user_id, t.id] }), index('idempotency_keys_created_at').on(t.created_at)],
 )

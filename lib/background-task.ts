@@ -1,46 +1,50 @@
-/** Work that is done again and again in the background, never twice at once, and that keeps no process alive. */
+/** A task that is repeated in the background: runs never overlap, and its timer does not keep the process alive. */
 
-export interface RepeatOptions {
-  /** Milliseconds until the first time, and between the end of one and the next: half as many more at most. */
-  first: number
-  every: number
-  /** The first failure after a success; those that follow it say nothing new. */
+export interface BackgroundTaskOptions {
+  /** Milliseconds before the first run. Up to half as many more are added at random. */
+  firstDelay: number
+  /** Milliseconds between the end of a run and the start of the next. Up to half as many more are added at random. */
+  interval: number
+  /** Called with the first failure after a success; not with the failures that follow it. */
   onFailure(error: unknown): void
 }
 
-/** @returns what stops it, and waits for what still runs */
-export function repeat(work: () => Promise<unknown>, { first, every, onFailure }: RepeatOptions) {
+/** @returns a function that stops the task and waits for a run in progress */
+export function startBackgroundTask(
+  work: () => Promise<unknown>,
+  { firstDelay, interval, onFailure }: BackgroundTaskOptions,
+): () => Promise<void> {
   let running: Promise<void> = Promise.resolve()
   let timer: NodeJS.Timeout
-  let stopped = false
-  let failed = false
+  let isStopped = false
+  let hasFailed = false
 
-  const once = async () => {
+  const run = async () => {
     try {
       await work()
-      failed = false
+      hasFailed = false
     } catch (error) {
-      if (!failed) onFailure(error)
-      failed = true
+      if (!hasFailed) onFailure(error)
+      hasFailed = true
     }
-    plan(every)
+    schedule(interval)
   }
 
-  // Not on the dot: replicas that were started together do not come together.
-  const plan = (milliseconds: number) => {
-    if (stopped) return
+  // A random delay keeps processes that started together from running the task together.
+  const schedule = (milliseconds: number) => {
+    if (isStopped) return
     timer = setTimeout(
       () => {
-        running = once()
+        running = run()
       },
       milliseconds * (1 + Math.random() / 2),
     )
     timer.unref()
   }
 
-  plan(first)
-  return async (): Promise<void> => {
-    stopped = true
+  schedule(firstDelay)
+  return async () => {
+    isStopped = true
     clearTimeout(timer)
     await running
   }

@@ -1,13 +1,13 @@
-/** What is made when it is first asked for, and kept. */
+/** A promise that is created on first use and then shared by all callers. */
 
-/** A failure is not kept: who asks next tries again. */
-export function once<T>(make: () => Promise<T>): () => Promise<T> {
-  let made: Promise<T> | undefined
+/** Returns a function that calls `create` once. A failure is not cached: the next call tries again. */
+export function cachePromise<T>(create: () => Promise<T>): () => Promise<T> {
+  let cached: Promise<T> | undefined
   return () => {
-    made ??= make().catch((error: unknown) => {
-      made = undefined
+    cached ??= create().catch((error: unknown) => {
+      cached = undefined
       throw error
     })
-    return made
+    return cached
   }
 }

@@ -1,9 +1,9 @@
-/** Tells whether a client still waits for a reply. */
+/** Checks whether a client still waits for a reply. */
 
 interface Reply {
   sent: boolean
   raw: { destroyed: boolean }
 }
 
-/** Returns whether the reply was not sent yet and the client is still connected. */
+/** Returns whether the reply is not sent yet and the client is still connected. */
 export const isAwaited = (reply: Reply): boolean => !reply.sent && !reply.raw.destroyed

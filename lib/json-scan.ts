@@ -1,5 +1,5 @@
-/** Bounds on the structure of a JSON text, and what `JSON.parse` does not report: duplicate and forbidden names. */
-import { isObject } from '../plugins/versioning/representation/body.ts'
+/** Limits the structure of a JSON text, and finds duplicate and forbidden names, which `JSON.parse` does not report. */
+import { isObject } from './is-object.ts'
 
 const MAX_DEPTH = 20
 const MAX_MEMBERS_PER_OBJECT = 1_000
@@ -18,9 +18,9 @@ const OPENING_BRACE = 0x7b
 const CLOSING_BRACE = 0x7d
 const OPENING_BRACKET = 0x5b
 const CLOSING_BRACKET = 0x5d
-const isSpace = (code: number) => code === 0x20 || code === 0x0a || code === 0x0d || code === 0x09
+const isWhitespace = (code: number) => code === 0x20 || code === 0x0a || code === 0x0d || code === 0x09
 
-/** The index of the closing quote of the string that begins at `start`. */
+/** Returns the index of the closing quote of the string that begins at `start`. */
 function findEndOfString(text: string, start: number): number {
   let i = start + 1
   while (i < text.length && text.charCodeAt(i) !== QUOTE) i += text.charCodeAt(i) === BACKSLASH ? 2 : 1
@@ -28,15 +28,15 @@ function findEndOfString(text: string, start: number): number {
 }
 
 export interface Structure {
-  /** The bound that the text exceeds, as a message for the client; undefined for none. */
+  /** The limit that the text exceeds, as a message for the client; undefined if it exceeds none. */
   excess?: string
   /** Members of all objects, duplicates included. */
   members: number
 }
 
 /**
- * Measures a JSON text in one pass that ends at the first bound that is exceeded. Allocates nothing for an object, an
- * array or a name. The result means nothing for a text that is not valid JSON, which the parser rejects afterwards.
+ * Measures a JSON text in one pass that ends at the first limit that is exceeded. Allocates nothing for an object, an
+ * array or a name. The result is meaningless for a text that is not valid JSON, which the parser rejects afterwards.
  */
 export function measureStructure(text: string): Structure {
   const membersByDepth = new Uint16Array(MAX_DEPTH + 1)
@@ -48,14 +48,14 @@ export function measureStructure(text: string): Structure {
     if (code === QUOTE) {
       i = findEndOfString(text, i)
       let next = i + 1
-      while (isSpace(text.charCodeAt(next))) next++
+      while (isWhitespace(text.charCodeAt(next))) next++
       // Only the name of a member is followed by a colon.
       if (text.charCodeAt(next) === COLON) {
         members++
         nodes++
-        const ofThisObject = (membersByDepth[depth] ?? 0) + 1
-        membersByDepth[depth] = ofThisObject
-        if (ofThisObject > MAX_MEMBERS_PER_OBJECT) {
+        const membersOfObject = (membersByDepth[depth] ?? 0) + 1
+        membersByDepth[depth] = membersOfObject
+        if (membersOfObject > MAX_MEMBERS_PER_OBJECT) {
           return { members, excess: `An object of the body has more than ${MAX_MEMBERS_PER_OBJECT} members` }
         }
       }
@@ -63,7 +63,7 @@ export function measureStructure(text: string): Structure {
     } else if (code === OPENING_BRACE || code === OPENING_BRACKET) {
       depth++
       nodes++
-      if (depth > MAX_DEPTH) return { members, excess: `The body nests deeper than ${MAX_DEPTH}` }
+      if (depth > MAX_DEPTH) return { members, excess: `The body is nested deeper than ${MAX_DEPTH} levels` }
       membersByDepth[depth] = 0
     } else if ((code === CLOSING_BRACE || code === CLOSING_BRACKET) && depth > 0) depth--
     if (nodes > MAX_NODES) {
@@ -80,7 +80,7 @@ export interface Names {
   hasForbidden: boolean
 }
 
-/** Counts the members of a parsed value; its depth is bounded by `measureStructure`. */
+/** Counts the members of a parsed value; its depth is limited by `measureStructure`. */
 export function readNames(value: unknown, names: Names = { members: 0, hasForbidden: false }): Names {
   if (Array.isArray(value)) {
     for (const item of value) if (typeof item === 'object') readNames(item, names)

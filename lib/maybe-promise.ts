@@ -1,4 +1,4 @@
-/** A value or a promise of it. Keeps cache hits synchronous: awaiting a value costs a turn of the microtask queue. */
+/** A value or a promise of it. Keeps cache hits synchronous: awaiting a value defers to the microtask queue. */
 
 export type MaybePromise<T> = T | Promise<T>
 

@@ -1,4 +1,4 @@
-/** The id of a request, in replies and in the log. */
+/** Chooses the id of a request, which is in its reply and its log lines. */
 import type { IncomingHttpHeaders } from 'node:http'
 import { newId } from './ids.ts'
 

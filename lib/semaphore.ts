@@ -1,29 +1,33 @@
-/** A gate in front of a pool: lends its few members one at a time; who finds none waits in line, not for long. */
-import { DatabaseUnavailable } from '../drizzle/client/errors.ts'
+/**
+ * A semaphore over a fixed set of members, such as connections: each is lent to one caller at a time, first come,
+ * first served.
+ */
 
 interface Waiter<T> {
-  admit(member: T): void
-  refuse(error: Error): void
-  /** These are on the clock of `performance.now()`. */
+  onAcquire(member: T): void
+  onRefuse(error: Error): void
+  /** Times of `performance.now()`. */
   since: number
   deadline: number
 }
 
-export interface GateOptions {
-  /** Milliseconds one may wait for a free member. */
-  wait?: number
-  /** How many may wait. */
-  queue?: number
+export interface SemaphoreOptions {
+  /** Milliseconds that a caller may wait for a free member. */
+  acquireTimeout?: number
+  /** Callers that may wait at the same time. */
+  maxWaiting?: number
   /**
-   * Milliseconds of one turn of the event loop in which members are lent: where their work is done on this thread,
-   * those who come later wait for the next turn, and all else of this one is not held up.
+   * Milliseconds of one event loop iteration in which members are lent. For members whose work runs on this thread:
+   * later callers wait for the next iteration, so that the other work of this one is not delayed.
    */
-  slice?: number | undefined
-  /** Told how many milliseconds one had to wait that got its turn. */
+  timeSlice?: number | undefined
+  /** Called with the milliseconds that a caller waited before it acquired a member. */
   onWait?: (milliseconds: number) => void
+  /** Creates the error for a caller that is refused, from the reason as the end of a sentence. */
+  createError?: (reason: string) => Error
 }
 
-/** How busy a gate is. */
+/** The members in use and the callers that wait for one. */
 export interface Load {
   size: number
   used: number
@@ -31,160 +35,164 @@ export interface Load {
 }
 
 /**
- * Milliseconds of waiting over which the pace is a mean, roughly: a pause of the whole process must not look like it.
- * When nobody has waited for as long, it is forgotten.
+ * Time constant of the moving average of how fast the queue moves. Long enough that one pause of the whole process
+ * does not dominate it. After a time without waiting callers that is as long, the average starts over.
  */
-const MEMORY = 1000
-/** Fewer turns than these are no pace: the first of all are slow in a process that has just started. */
-const FEW = 10
+const AVERAGE_MS = 1000
+/** Fewer samples than these give no average: the first ones are slow in a process that has just started. */
+const MIN_SAMPLES = 10
 
-export class Gate<T extends object> {
+export class Semaphore<T extends object> {
   readonly #free: T[]
   readonly #size: number
-  readonly #wait: number
-  readonly #queue: number
-  readonly #slice: number | undefined
+  readonly #acquireTimeout: number
+  readonly #maxWaiting: number
+  readonly #timeSlice: number | undefined
   readonly #onWait: ((milliseconds: number) => void) | undefined
-  /** When the first of this turn of the loop came, if slices are kept. */
-  #sliceBegan: number | undefined
+  readonly #createError: (reason: string) => Error
+  /** When the first caller of this event loop iteration came, if there is a time slice. */
+  #sliceStart: number | undefined
   readonly #waiting: Waiter<T>[] = []
   #timer: NodeJS.Timeout | undefined
-  #closed: (() => void) | undefined
-  /** Turns that were waited for, and the milliseconds from each to the next; both fade. */
-  #turns = 0
-  #took = 0
-  /** Of these, how many there were since it was last forgotten. */
-  #seen = 0
-  /** When the line began, or last moved. */
-  #moved = 0
+  #onEmpty: (() => void) | undefined
+  /** Acquisitions from the queue, and the milliseconds between them; both decay exponentially. */
+  #acquired = 0
+  #elapsed = 0
+  /** Acquisitions from the queue since the average last started over; does not decay. */
+  #samples = 0
+  /** When the queue started or last moved. */
+  #lastMove = 0
 
-  constructor(members: readonly T[], { wait = 2000, queue = 1000, slice, onWait }: GateOptions = {}) {
+  constructor(members: readonly T[], options: SemaphoreOptions = {}) {
+    const { acquireTimeout = 2000, maxWaiting = 1000, timeSlice, onWait } = options
     this.#free = [...members]
     this.#size = members.length
-    this.#wait = wait
-    this.#queue = queue
-    this.#slice = slice
+    this.#acquireTimeout = acquireTimeout
+    this.#maxWaiting = maxWaiting
+    this.#timeSlice = timeSlice
     this.#onWait = onWait
+    this.#createError = options.createError ?? ((reason) => new Error(`Nothing was acquired: ${reason}`))
   }
 
-  load(): Load {
+  getLoad(): Load {
     return { size: this.#size, used: this.#size - this.#free.length, waiting: this.#waiting.length }
   }
 
   /**
-   * Runs `work` with a member of its own, first come, first served.
-   * @throws DatabaseUnavailable when too many wait, none was free in time, or the gate is closed
+   * Runs `work` with a member and releases the member afterwards.
+   * @throws the error of `createError` if too many callers wait, none was free in time, or the semaphore is closed
    */
   async run<R>(work: (member: T) => Promise<R>): Promise<R> {
-    const member = await new Promise<T>((admit, refuse) => this.take(admit, refuse))
+    const member = await new Promise<T>((resolve, reject) => this.acquire(resolve, reject))
     try {
       return await work(member)
     } finally {
-      this.give(member)
+      this.release(member)
     }
   }
 
   /**
-   * Lends a member until it is given back: at once where one is free, else to the first in line.
-   * @param refuse told a DatabaseUnavailable when too many wait, none was free in time, or the gate is closed
+   * Lends a member until it is released. Calls `onAcquire` synchronously if a member is free, and otherwise when the
+   * caller is the first in the queue and a member is released.
+   * @param onRefuse called instead if too many callers wait, none was free in time, or the semaphore is closed
    */
-  take(admit: (member: T) => void, refuse: (error: Error) => void): void {
-    if (this.#closed) {
-      refuse(new DatabaseUnavailable('It is closed already'))
+  acquire(onAcquire: (member: T) => void, onRefuse: (error: Error) => void): void {
+    if (this.#onEmpty) {
+      onRefuse(this.#createError('it is closed'))
       return
     }
-    // Nobody overtakes who waits.
+    // A new caller does not overtake the callers that wait.
     const isFree = this.#waiting.length === 0 && !this.#isSliceOver()
     const member = isFree ? this.#free.pop() : undefined
-    if (member) admit(member)
-    else this.#line(admit, refuse)
+    if (member) onAcquire(member)
+    else this.#enqueue(onAcquire, onRefuse)
   }
 
-  /** Takes back what was lent, once. */
-  give(member: T): void {
+  /** Takes a member back. To be called once for each acquisition. */
+  release(member: T): void {
     this.#free.push(member)
-    if (this.#waiting.length > 0 && !this.#isSliceOver()) this.#admit()
-    this.#leave()
+    if (this.#waiting.length > 0 && !this.#isSliceOver()) this.#admitFirst()
+    this.#closeIfEmpty()
   }
 
-  /** How many stand in line. */
+  /** The number of callers that wait. */
   get waiting(): number {
     return this.#waiting.length
   }
 
   /**
-   * Milliseconds that one who comes now may expect to wait, as fast as the line has moved of late. Of those who came at
-   * once, the first to be done says nothing: as many as there are members are done a moment later.
+   * Returns the milliseconds that a caller that comes now would wait, by the recent pace of the queue. The first
+   * acquisitions after a burst are no measure of the pace: as many members as there are become free almost together.
    */
-  get delay(): number {
-    return this.#seen < Math.max(this.#size, FEW) ? 0 : (this.#waiting.length * this.#took) / this.#turns
+  estimateWait(): number {
+    const isMeasured = this.#samples >= Math.max(this.#size, MIN_SAMPLES)
+    return isMeasured ? (this.#waiting.length * this.#elapsed) / this.#acquired : 0
   }
 
-  /** Admits nobody any more; resolves when all who were let in or stood in line have left. */
+  /** Refuses new callers. Resolves when all members are released and no caller waits. */
   close(): Promise<void> {
     return new Promise((resolve) => {
-      const before = this.#closed
-      this.#closed = () => {
+      const before = this.#onEmpty
+      this.#onEmpty = () => {
         before?.()
         resolve()
       }
-      this.#leave()
+      this.#closeIfEmpty()
     })
   }
 
-  #line(admit: (member: T) => void, refuse: (error: Error) => void): void {
-    if (this.#waiting.length >= this.#queue) {
-      refuse(new DatabaseUnavailable('Too many wait for their turn already'))
+  #enqueue(onAcquire: (member: T) => void, onRefuse: (error: Error) => void): void {
+    if (this.#waiting.length >= this.#maxWaiting) {
+      onRefuse(this.#createError('too many callers are waiting'))
       return
     }
     const since = performance.now()
-    if (this.#waiting.length === 0) this.#begin(since)
-    this.#waiting.push({ admit, refuse, since, deadline: since + this.#wait })
-    this.#arm()
+    if (this.#waiting.length === 0) this.#startQueue(since)
+    this.#waiting.push({ onAcquire, onRefuse, since, deadline: since + this.#acquireTimeout })
+    this.#setTimer()
   }
 
-  /** The first in line. */
-  #admit(): void {
+  #admitFirst(): void {
     const next = this.#waiting.shift()
     const member = this.#free.pop()
     if (!next || !member) return
-    this.#keepPace()
+    this.#recordMove()
     this.#onWait?.(performance.now() - next.since)
-    if (this.#waiting.length === 0) this.#arm()
-    next.admit(member)
+    if (this.#waiting.length === 0) this.#setTimer()
+    next.onAcquire(member)
   }
 
   #isSliceOver(): boolean {
-    if (this.#slice === undefined) return false
+    if (this.#timeSlice === undefined) return false
     const now = performance.now()
-    if (this.#sliceBegan === undefined) {
-      this.#sliceBegan = now
+    if (this.#sliceStart === undefined) {
+      this.#sliceStart = now
       setImmediate(() => {
-        this.#sliceBegan = undefined
-        while (this.#waiting.length > 0 && this.#free.length > 0) this.#admit()
+        this.#sliceStart = undefined
+        while (this.#waiting.length > 0 && this.#free.length > 0) this.#admitFirst()
       })
     }
-    return now - this.#sliceBegan > this.#slice
+    return now - this.#sliceStart > this.#timeSlice
   }
 
-  /** A line that was slow says nothing of one that begins later: what made it slow may be over. */
-  #begin(now: number): void {
-    if (now - this.#moved > MEMORY) this.#turns = this.#took = this.#seen = 0
-    this.#moved = now
+  /** The pace of an old queue does not predict that of a new one: the cause of a slow queue may be gone. */
+  #startQueue(now: number): void {
+    if (now - this.#lastMove > AVERAGE_MS) this.#acquired = this.#elapsed = this.#samples = 0
+    this.#lastMove = now
   }
 
-  #keepPace(): void {
+  #recordMove(): void {
     const now = performance.now()
-    const took = now - this.#moved
-    const kept = Math.exp(-took / MEMORY)
-    this.#seen += 1
-    this.#turns = this.#turns * kept + 1
-    this.#took = this.#took * kept + took
-    this.#moved = now
+    const elapsed = now - this.#lastMove
+    const decay = Math.exp(-elapsed / AVERAGE_MS)
+    this.#samples += 1
+    this.#acquired = this.#acquired * decay + 1
+    this.#elapsed = this.#elapsed * decay + elapsed
+    this.#lastMove = now
   }
 
-  /** All wait equally long, so the first in line is the first to give up: one timer serves them all. */
-  #arm(): void {
+  /** All callers wait equally long, so the first in the queue times out first: one timer serves them all. */
+  #setTimer(): void {
     const first = this.#waiting[0]
     if (!first) {
       clearTimeout(this.#timer)
@@ -196,11 +204,11 @@ export class Gate<T extends object> {
     const now = performance.now()
     this.#timer = undefined
     while (this.#waiting[0] && this.#waiting[0].deadline <= now)
-      this.#waiting.shift()?.refuse(new DatabaseUnavailable('The turn did not come in time'))
-    this.#arm()
+      this.#waiting.shift()?.onRefuse(this.#createError('none became free in time'))
+    this.#setTimer()
   }
 
-  #leave(): void {
-    if (this.#closed && this.#waiting.length === 0 && this.#free.length === this.#size) this.#closed()
+  #closeIfEmpty(): void {
+    if (this.#onEmpty && this.#waiting.length === 0 && this.#free.length === this.#size) this.#onEmpty()
   }
 }

@@ -1,14 +1,14 @@
-/** Work that is too long to be done twice in one turn of the event loop. */
+/** Spreads long synchronous work over iterations of the event loop. */
 
 /**
- * @returns a function that runs work one at a time, each in a turn of its own, so that other connections are served
- * in between: 20 bodies of 1 MiB that arrive together would otherwise hold them up for the sum of their times
+ * Returns a function that runs each work it is given in an event loop iteration of its own, so that other connections
+ * are served in between: 20 bodies of 1 MiB that arrive together would otherwise block them for the sum of their times.
  */
 export function createTurns() {
   const waiting: (() => void)[] = []
   const runNext = () => {
     const work = waiting.shift()
-    // An immediate that is set by an immediate runs in the next turn.
+    // An immediate that is set by an immediate runs in the next iteration.
     if (waiting.length > 0) setImmediate(runNext)
     work?.()
   }

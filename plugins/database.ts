@@ -1,4 +1,7 @@
-/** The database as the app's: opened or handed over before it is registered, closed with the app. */
+/**
+ * Decorates the app with the database, which is opened before, logs changes of the replicas, and closes it with the
+ * app.
+ */
 import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
 import type { Database } from '../drizzle/client/index.ts'
@@ -12,8 +15,12 @@ declare module 'fastify' {
 async function database(app: FastifyInstance, options: { database: Database }) {
   app.decorate('database', options.database)
   options.database.replicas?.onChange((replica, standing, reason) => {
-    if (standing === 'up') app.log.info({ replica }, 'a replica takes reads')
-    else app.log.warn({ replica, standing, reason }, 'a replica takes no reads: others do, or the primary')
+    if (standing === 'up') app.log.info({ replica }, 'replica in use')
+    else
+      app.log.warn(
+        { replica, standing, reason },
+        'replica not in use: reads go to another replica or to the primary',
+      )
   })
   app.addHook('onClose', () => options.database.close())
 }

@@ -5,7 +5,7 @@ import { SERVER, testDatabaseUrl } from './helpers/database.ts'
 import { startWire } from './helpers/wire.ts'
 
 const skip = SERVER ? false : 'set DATABASE_URL to a PostgreSQL server to run these'
-const QUICK = { quick: true }
+const QUICK = { canPipeline: true }
 
 async function opened(t: Test, options: { poolSize?: number } = {}) {
   const { url = '' } = await testDatabaseUrl(t)
@@ -40,7 +40,7 @@ t.test('more than eight are spread over the connections that are free', { skip }
   const most = { used: 0 }
   const all = Promise.all(Array.from({ length: 24 }, (_, n) => answer(n)))
   await new Promise((resolve) => setImmediate(() => setImmediate(resolve)))
-  most.used = database.load?.().used ?? 0
+  most.used = database.getLoad().used
   await all
   t.equal(most.used, 3)
 })
@@ -99,7 +99,7 @@ async function settled({ database, write }: Awaited<ReturnType<typeof writing>>,
   for (let round = 0; round < 100; round++) {
     const all = Promise.all(Array.from({ length: 6 }, (_, n) => write(6 * round + n)))
     await sent()
-    const used = database.load?.().used
+    const used = database.getLoad().used
     await all
     if (used === connections) return true
   }
@@ -142,7 +142,7 @@ t.test('those that wait share the connections that come free, fairly', { skip },
   const held = [database.run('select pg_sleep(0.2)'), database.run('select pg_sleep(0.2)')]
   const all = Promise.all(Array.from({ length: 8 }, (_, n) => write(n)))
   await sent()
-  t.equal(database.load?.().waiting, 8)
+  t.equal(database.getLoad().waiting, 8)
   await Promise.race(held)
   wire.take()
   t.same(
@@ -190,7 +190,7 @@ t.test('on a connection that ends amid them none is sent twice', { skip }, async
 
 t.test('who waits too long is refused, and not written later', { skip }, async (t) => {
   const { url = '' } = await testDatabaseUrl(t)
-  const database = await openDatabase({ url, poolSize: 1, wait: 100 })
+  const database = await openDatabase({ url, poolSize: 1, acquireTimeout: 100 })
   t.teardown(() => database.close())
   await database.run('create table written (n int primary key)')
   const held = database.run('select pg_sleep(0.5)')

@@ -2,7 +2,7 @@
 import t from 'tap'
 import { type Database, DatabaseUnavailable, openDatabase, SqlError } from '../drizzle/client/index.ts'
 import { parseAddress } from '../drizzle/client/server/address.ts'
-import { Session } from '../drizzle/client/server/connection.ts'
+import { ServerConnection } from '../drizzle/client/server/connection.ts'
 import { createDatabase, SERVER } from './helpers/database.ts'
 import { startProxy } from './helpers/proxy.ts'
 import { runningTime } from './helpers/running-time.ts'
@@ -290,7 +290,7 @@ t.test('server', { skip }, async (t) => {
   })
 
   t.test('who waits too long, or in too long a line, is refused', async (t) => {
-    const { db } = await open(t, { poolSize: 1, wait: 150, queue: 2 })
+    const { db } = await open(t, { poolSize: 1, acquireTimeout: 150, maxWaiting: 2 })
     const long = db.run('select pg_sleep(2)')
     const line = [failing(() => db.run('select 1')), failing(() => db.run('select 1'))]
     const beyond = await failing(() => db.run('select 1'))
@@ -490,12 +490,12 @@ t.test('server', { skip }, async (t) => {
 
 t.test('a connection that is given up before it begins does not begin after all', async (t) => {
   const address = parseAddress(await nobody(t))
-  const session = new Session({ address, statementTimeout: 1_000 })
-  const asked = session.run('select 1')
+  const connection = new ServerConnection({ address, statementTimeout: 1_000 })
+  const asked = connection.run('select 1')
   // The socket is there, and is to connect in the next turn: what it then said, nobody would hear.
   for (let i = 0; i < 100; i++) await undefined
-  session.abandon()
+  connection.destroy()
   await t.rejects(asked, DatabaseUnavailable)
   await sleep(100)
-  await session.close()
+  await connection.close()
 })

@@ -138,7 +138,9 @@ t.test('what is committed is synced, and there when it opens again', async (t) =
   await again.close()
 
   fs.writeFileSync(join(folder, 'postgres', 'PG_VERSION'), '12\n')
-  await t.rejects(openEmbedded({ dataDir: folder }), { message: /of PostgreSQL 12, this server's of 18/ })
+  await t.rejects(openEmbedded({ dataDir: folder }), {
+    message: /of PostgreSQL 12, but this release has PostgreSQL 18/,
+  })
   fs.rmSync(join(folder, 'postgres', 'PG_VERSION'))
   await t.rejects(openEmbedded({ dataDir: folder }), { message: /holds no database/ })
   const lock = await lockFolder(folder)

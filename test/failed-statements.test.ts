@@ -7,13 +7,16 @@ import { testApp } from './helpers/app.ts'
 import { SERVER, testDatabase, testDatabaseUrl } from './helpers/database.ts'
 
 const skip = SERVER ? false : 'set DATABASE_URL to a PostgreSQL server to run these'
-const QUICK = { quick: true }
+const QUICK = { canPipeline: true }
 
 /** Fails with 22012 behind `rows` rows. */
 const DIVIDE = 'select g, 10 / ($1::int + 1 - g) as quotient from generate_series(1, 10) g'
 const divide = (on: Connection, rows: number, options = {}) => on.run(DIVIDE, [rows], options)
 
-async function open(t: Test, options: { poolSize?: number; statementTimeout?: number; wait?: number } = {}) {
+async function open(
+  t: Test,
+  options: { poolSize?: number; statementTimeout?: number; acquireTimeout?: number } = {},
+) {
   const { url = '' } = await testDatabaseUrl(t)
   const database = await openDatabase({ url, ...options })
   t.teardown(() => database.close())
@@ -171,7 +174,7 @@ const turns = (...steps: { weight: number; arbitrary: fc.Arbitrary<Step> }[]): f
   )
 
 /** Few connections, so that steps share them; waiting for one is no fault that is tested. */
-const WAITS = { poolSize: 2, wait: 60_000 }
+const WAITS = { poolSize: 2, acquireTimeout: 60_000 }
 
 const ERRORS = { divide: '22012', 'foreign key': '23503', unique: '23505', syntax: '42601' }
 
@@ -221,16 +224,16 @@ async function runStep(database: Database, admin: Database, step: Step, canBeLos
   switch (step.kind) {
     case 'read': {
       const { rows, quick, custom } = step
-      return check(database.run(READ, [rows], quick ? QUICK : { custom }), series(rows))
+      return check(database.run(READ, [rows], quick ? QUICK : { customPlan: custom }), series(rows))
     }
     case 'write': {
       const n = ++count
-      return check(database.run(INSERT, [n], { quick: step.quick }), [{ n }])
+      return check(database.run(INSERT, [n], { canPipeline: step.quick }), [{ n }])
     }
     case 'changing': {
       const { column, quick } = step
       const found = database
-        .run(`select id as of_${column}, ${column} from changing where id = $1`, [1], { quick })
+        .run(`select id as of_${column}, ${column} from changing where id = $1`, [1], { canPipeline: quick })
         // Text or a number: the type of the column changes.
         .then((rows) => rows.map((row) => ({ ...row, [column]: Number(row[column]) })))
       return check(found, [{ [`of_${column}`]: 1, [column]: column === 'first' ? 10 : 20 }])
@@ -245,7 +248,7 @@ async function runStep(database: Database, admin: Database, step: Step, canBeLos
     }
     case 'divide':
       return check(
-        inside((on) => divide(on, step.rows, { quick: step.quick }), step.inTransaction),
+        inside((on) => divide(on, step.rows, { canPipeline: step.quick }), step.inTransaction),
         ERRORS.divide,
       )
     case 'foreign key':
@@ -258,7 +261,7 @@ async function runStep(database: Database, admin: Database, step: Step, canBeLos
       }[step.kind]
       const error = step.kind === 'syntax' ? '42703' : ERRORS[step.kind]
       return check(
-        inside((on) => on.run(text, [], { quick: step.quick }), step.inTransaction),
+        inside((on) => on.run(text, [], { canPipeline: step.quick }), step.inTransaction),
         error,
       )
     }

@@ -1,13 +1,13 @@
 /** Promises of the gate: so many at once, the others in line, nobody for long. */
 import t from 'tap'
 import { DatabaseUnavailable } from '../drizzle/client/errors.ts'
-import { Gate, type GateOptions } from '../lib/semaphore.ts'
+import { Semaphore, type SemaphoreOptions } from '../lib/semaphore.ts'
 
 /** Lends nothing but the right to run, to so many at once. */
-const createGate = ({ size, ...limits }: GateOptions & { size: number }) =>
-  new Gate(
+const createGate = ({ size, ...limits }: SemaphoreOptions & { size: number }) =>
+  new Semaphore(
     Array.from({ length: size }, () => ({})),
-    limits,
+    { createError: (reason) => new DatabaseUnavailable(reason), ...limits },
   )
 
 const sleep = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms))
@@ -46,7 +46,7 @@ t.test('who comes while others wait does not overtake them', async (t) => {
 })
 
 t.test('each has a member for itself, and gives it back also when it fails', async (t) => {
-  const gate = new Gate([{ used: false }, { used: false }])
+  const gate = new Semaphore([{ used: false }, { used: false }])
   const results = await Promise.allSettled(
     Array.from({ length: 30 }, (_, i) =>
       gate.run(async (member) => {
@@ -67,7 +67,7 @@ t.test('each has a member for itself, and gives it back also when it fails', asy
 })
 
 t.test('a line has an end, and a wait too', async (t) => {
-  const gate = createGate({ size: 1, wait: 400, queue: 3 })
+  const gate = createGate({ size: 1, acquireTimeout: 400, maxWaiting: 3 })
   const start = performance.now()
   const long = gate.run(() => sleep(2000))
   const took = async (work: () => Promise<unknown>) => {
@@ -90,7 +90,7 @@ t.test('a line has an end, and a wait too', async (t) => {
 t.test('it holds no timer when nobody waits', async (t) => {
   const timers = () => process.getActiveResourcesInfo().filter((name) => name === 'Timeout').length
   const before = timers()
-  const gate = createGate({ size: 1, wait: 60_000 })
+  const gate = createGate({ size: 1, acquireTimeout: 60_000 })
   const all = [gate.run(() => sleep(5)), gate.run(async () => 1), gate.run(async () => 1)]
   await sleep(1)
   t.equal(timers(), before + 2, 'one for all that wait, and the sleeper')
@@ -115,7 +115,7 @@ t.test('closing lets out who is in or in line, and nobody in', async (t) => {
 })
 
 t.test('work on this thread leaves the loop its turns', async (t) => {
-  const gate = createGate({ size: 1, slice: 5 })
+  const gate = createGate({ size: 1, timeSlice: 5 })
   const work = async () => {
     for (const end = performance.now() + 2; performance.now() < end; );
   }
@@ -138,7 +138,7 @@ t.test('work on this thread leaves the loop its turns', async (t) => {
 
 t.test('it knows how long the line takes, from how it has moved', async (t) => {
   const gate = createGate({ size: 1 })
-  t.equal(gate.delay, 0)
+  t.equal(gate.estimateWait(), 0)
   const steps = Array.from({ length: 60 }, () => {
     let done = () => {}
     const over = new Promise<void>((resolve) => {
@@ -156,10 +156,13 @@ t.test('it knows how long the line takes, from how it has moved', async (t) => {
   await sleep(0)
   const pace = (performance.now() - began) / 40
   t.equal(gate.waiting, 19)
-  t.ok(gate.delay > (19 * 5) / 2 && gate.delay < 19 * pace * 5, `${gate.delay} ms for 19`)
+  t.ok(
+    gate.estimateWait() > (19 * 5) / 2 && gate.estimateWait() < 19 * pace * 5,
+    `${gate.estimateWait()} ms for 19`,
+  )
   for (const { done } of steps) done()
   await Promise.all(all)
-  t.equal(gate.delay, 0, 'nobody waits where there is no line')
+  t.equal(gate.estimateWait(), 0, 'nobody waits where there is no line')
 })
 
 t.test('a line that was slow says nothing of one that begins a second later', async (t) => {
@@ -167,12 +170,12 @@ t.test('a line that was slow says nothing of one that begins a second later', as
   const line = (milliseconds: number) => Array.from({ length: 12 }, () => gate.run(() => sleep(milliseconds)))
   await Promise.all(line(40))
   const soon = line(1)
-  t.ok(gate.delay >= 300, `at once it does: ${gate.delay}`)
+  t.ok(gate.estimateWait() >= 300, `at once it does: ${gate.estimateWait()}`)
   await Promise.all(soon)
   await sleep(1100)
   const later = line(1)
   t.equal(gate.waiting, 11)
-  t.equal(gate.delay, 0)
+  t.equal(gate.estimateWait(), 0)
   await Promise.all(later)
 })
 
@@ -181,7 +184,7 @@ t.test('of those who came at once, the first to be done is no measure of the lin
   const seen: number[] = []
   const turn = async () => {
     await sleep(50)
-    seen.push(gate.delay)
+    seen.push(gate.estimateWait())
   }
   await Promise.all(Array.from({ length: 200 }, () => gate.run(turn)))
   t.ok(Math.max(...seen) < 1_000, `${Math.max(...seen)} ms for five turns of 50 ms`)

@@ -2,7 +2,7 @@ import { subscribe, unsubscribe } from 'node:diagnostics_channel'
 import t from 'tap'
 import { v7 as uuid } from 'uuid'
 import { type Connection, type Database, DatabaseUnavailable, type Param } from '../drizzle/client/index.ts'
-import { repeat } from '../lib/background-task.ts'
+import { startBackgroundTask } from '../lib/background-task.ts'
 import { testApp } from './helpers/app.ts'
 import { isReplayed, newKey, told } from './helpers/keyed.ts'
 import { sharedDatabase } from './helpers/shared.ts'
@@ -215,7 +215,11 @@ t.test('work in the background', async (t) => {
     const failures: unknown[] = []
     const { work, next } = createWork()
     let start = next()
-    const stop = repeat(work, { first: 1, every: 1, onFailure: (error) => failures.push(error) })
+    const stop = startBackgroundTask(work, {
+      firstDelay: 1,
+      interval: 1,
+      onFailure: (error) => failures.push(error),
+    })
     for (const outcome of [undefined, 'one', 'two', undefined, 'three', undefined]) {
       const end = await start
       start = next()
@@ -230,7 +234,7 @@ t.test('work in the background', async (t) => {
   t.test('is waited for when it is stopped, and not begun again', async (t) => {
     const { work, next, count } = createWork()
     const start = next()
-    const stop = repeat(work, { first: 1, every: 1, onFailure: () => t.fail() })
+    const stop = startBackgroundTask(work, { firstDelay: 1, interval: 1, onFailure: () => t.fail() })
     const end = await start
     let isOver = false
     const over = stop().then(() => {
@@ -244,9 +248,9 @@ t.test('work in the background', async (t) => {
   })
 
   t.test('that was never begun is not waited for', async () => {
-    await repeat(() => Promise.reject(new Error('too early')), {
-      first: 3_600_000,
-      every: 1,
+    await startBackgroundTask(() => Promise.reject(new Error('too early')), {
+      firstDelay: 3_600_000,
+      interval: 1,
       onFailure: () => t.fail(),
     })()
   })

@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { setTimeout as wait } from 'node:timers/promises'
 import t from 'tap'
 import { type Database, openDatabase } from '../drizzle/client/index.ts'
-import { pendingMigrations } from '../drizzle/migrate.ts'
+import { countPendingMigrations } from '../drizzle/migrate.ts'
 import { createDatabase, SERVER, testFolder } from './helpers/database.ts'
 import { run, serve } from './helpers/process.ts'
 import { runningTime } from './helpers/running-time.ts'
@@ -42,7 +42,7 @@ t.test('SIGTERM amid a migration on PostgreSQL', { skip }, async (t) => {
     DATA_DIR: testFolder(t),
   })
   await until(async () => (await others()).asleep === 1)
-  const left = await pendingMigrations(direct)
+  const left = await countPendingMigrations(direct)
   const began = runningTime()
   child.kill('SIGTERM')
   t.same(await ended, { code: 143, signal: null })
@@ -54,12 +54,12 @@ t.test('SIGTERM amid a migration on PostgreSQL', { skip }, async (t) => {
     [{ none: true }],
     'of the migration that ran nothing is there',
   )
-  t.equal(await pendingMigrations(direct), left)
+  t.equal(await countPendingMigrations(direct), left)
 
   await direct.run('drop event trigger slow')
   const again = await serve(t, { ...SECRET, PORT: '0', DATABASE_URL: url, DATA_DIR: testFolder(t) })
   t.equal((await fetch(`${again.url}/readyz`)).status, 200)
-  t.equal(await pendingMigrations(direct), 0, 'the next start goes on')
+  t.equal(await countPendingMigrations(direct), 0, 'the next start goes on')
 })
 
 t.test('SIGTERM amid the first start on a folder', async (t) => {

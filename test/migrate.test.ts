@@ -6,7 +6,7 @@ import { migrate as drizzleMigrate } from 'drizzle-orm/postgres-js/migrator'
 import postgres from 'postgres'
 import t from 'tap'
 import { type Database, openDatabase } from '../drizzle/client/index.ts'
-import { migrate, pendingMigrations } from '../drizzle/migrate.ts'
+import { countPendingMigrations, migrate } from '../drizzle/migrate.ts'
 import { createDatabase, type Owner, SERVER, testDatabase, testFolder } from './helpers/database.ts'
 
 /** A folder as drizzle-kit writes it, of these migrations. */
@@ -35,17 +35,17 @@ function behaves(t: Owner & Pick<typeof import('tap').t, 'test'>, open: (t: Owne
   t.test('all are applied in order, and only once', async (t) => {
     const db = await open(t)
     const folder = folderOf(t, THREE)
-    t.equal(await pendingMigrations(db, { folder }), 3)
+    t.equal(await countPendingMigrations(db, { folder }), 3)
     t.strictSame(await migrate(db, { folder }), Object.keys(THREE))
     t.strictSame(await steps(db), [0, 1, 2])
-    t.equal(await pendingMigrations(db, { folder }), 0)
+    t.equal(await countPendingMigrations(db, { folder }), 0)
     t.strictSame(await migrate(db, { folder }), [])
     t.strictSame(await steps(db), [0, 1, 2])
     const more = folderOf(t, { ...THREE, '0003_fourth': 'insert into steps values (3)' })
-    t.equal(await pendingMigrations(db, { folder: more }), 1)
+    t.equal(await countPendingMigrations(db, { folder: more }), 1)
     t.strictSame(await migrate(db, { folder: more }), ['0003_fourth'])
     t.strictSame(await migrate(db, { folder }), [], 'an older build lets newer tables be')
-    t.equal(await pendingMigrations(db, { folder }), 0)
+    t.equal(await countPendingMigrations(db, { folder }), 0)
   })
 
   t.test('one that fails is named and leaves nothing, those before it stay', async (t) => {
@@ -57,7 +57,7 @@ function behaves(t: Owner & Pick<typeof import('tap').t, 'test'>, open: (t: Owne
     const folder = folderOf(t, broken)
     await t.rejects(migrate(db, { folder }), { message: /0001_second/, cause: { code: '22012' } })
     t.strictSame(await steps(db), [0])
-    t.equal(await pendingMigrations(db, { folder }), 2)
+    t.equal(await countPendingMigrations(db, { folder }), 2)
     const mended = folderOf(t, THREE)
     t.strictSame(await migrate(db, { folder: mended }), ['0001_second', '0002_third'])
     t.strictSame(await steps(db), [0, 1, 2])
@@ -89,7 +89,7 @@ t.test('embedded', async (t) => {
 
 t.test('the helper gives a database with the migrations of this build', async (t) => {
   const db = await testDatabase(t)
-  t.equal(await pendingMigrations(db), 0)
+  t.equal(await countPendingMigrations(db), 0)
   t.strictSame(await migrate(db), [])
 })
 

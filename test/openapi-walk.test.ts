@@ -50,7 +50,7 @@ function fragile(database: Database) {
     transaction,
     run: unless(database.run),
     ping: unless(database.ping),
-    delay: () => state.delay || database.delay(),
+    estimateWait: () => state.delay || database.estimateWait(),
   }
   return { state, guarded }
 }

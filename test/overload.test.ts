@@ -54,7 +54,8 @@ async function small(
     run: async () => [],
     transaction: (work) => work(stand),
     ping: async () => {},
-    delay: () => state.delay,
+    getLoad: () => ({ size: 0, used: 0, waiting: 0 }),
+    estimateWait: () => state.delay,
     close: async () => {},
   }
   app.decorate('addressing', addresses)

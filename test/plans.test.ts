@@ -57,7 +57,7 @@ const { admin, person } = await testApp(
     database: {
       ...opened,
       run: (text, params = [], options = {}) => {
-        asked.push({ text, params, custom: options.custom ?? false })
+        asked.push({ text, params, custom: options.customPlan ?? false })
         return opened.run(text, params, options)
       },
     },

@@ -4,7 +4,7 @@ import t, { type Test } from 'tap'
 import { v7 as uuid } from 'uuid'
 import { openDatabase } from '../drizzle/client/index.ts'
 import { createRecentWriters } from '../drizzle/client/replicas/recent-writers.ts'
-import { createPositions } from '../drizzle/client/server/wal-position.ts'
+import { createWalHistory } from '../drizzle/client/server/wal-position.ts'
 import { hashKey, makeKey, prefixOf } from '../plugins/auth/key-format.ts'
 import { type Client, createClient, testApp } from './helpers/app.ts'
 import { type Owner, SERVER, testDatabaseUrl } from './helpers/database.ts'
@@ -435,7 +435,7 @@ t.test('a replica that is away at the start takes reads when it comes', { skip }
   await until(() => changes.length > 0)
   t.same(changes, ['away'])
   await proxy.set('pass')
-  await until(() => replicas?.readsOf(uuid()) !== undefined)
+  await until(() => replicas?.getReader(uuid()) !== undefined)
   t.same(changes, ['away', 'up'])
   const heard: string[] = []
   replicas?.onChange((_label, standing) => heard.push(standing))
@@ -456,10 +456,10 @@ t.test(
     const { replicas } = database
     const nameOf = async (userId: string) => {
       const [row] =
-        (await replicas?.readsOf(userId)?.run('select pg_catalog.current_database() as name')) ?? []
+        (await replicas?.getReader(userId)?.run('select pg_catalog.current_database() as name')) ?? []
       return `/${row?.name}`
     }
-    const states = () => replicas?.states().map(({ standing }) => standing)
+    const states = () => replicas?.getStates().map(({ standing }) => standing)
     await until(() => states()?.join() === 'up,up')
     const users = Array.from({ length: 40 }, () => uuid())
     await until(async () => (await nameOf(users[0] ?? '')) !== '/undefined')
@@ -497,18 +497,18 @@ t.test('writers: beyond as many as can be remembered, everybody follows', async 
 })
 
 t.test('positions: how old is who has replayed so much', async (t) => {
-  const positions = createPositions(1_000)
-  t.equal(positions.reachedBy(1), undefined)
-  positions.note({ time: 100, position: 10 })
-  positions.note({ time: 200, position: 20 })
-  positions.note({ time: 300, position: 20 })
-  t.equal(positions.reachedBy(9), undefined)
-  t.match(positions.reachedBy(10), { time: 100 })
-  t.match(positions.reachedBy(19), { time: 100 })
-  t.match(positions.reachedBy(25), { time: 300, position: 20 })
-  positions.note({ time: 1_250, position: 30 })
-  t.equal(positions.reachedBy(19), undefined, 'what is too old is forgotten')
-  t.match(positions.reachedBy(20), { time: 300 })
-  positions.note({ time: 1_300, position: 5 })
-  t.match(positions.reachedBy(25), { time: 1_300, position: 5 }, 'less than before is another server')
+  const history = createWalHistory(1_000)
+  t.equal(history.findReached(1), undefined)
+  history.add({ time: 100, position: 10 })
+  history.add({ time: 200, position: 20 })
+  history.add({ time: 300, position: 20 })
+  t.equal(history.findReached(9), undefined)
+  t.match(history.findReached(10), { time: 100 })
+  t.match(history.findReached(19), { time: 100 })
+  t.match(history.findReached(25), { time: 300, position: 20 })
+  history.add({ time: 1_250, position: 30 })
+  t.equal(history.findReached(19), undefined, 'what is too old is forgotten')
+  t.match(history.findReached(20), { time: 300 })
+  history.add({ time: 1_300, position: 5 })
+  t.match(history.findReached(25), { time: 1_300, position: 5 }, 'less than before is another server')
 })

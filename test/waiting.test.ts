@@ -40,7 +40,10 @@ t.test('who gets no connection to the database within two seconds is answered 50
 const skip = SERVER ? false : 'PGlite has one connection, and no statement of it waits for another'
 
 /** An app of one connection, and a second one that can lock its table. */
-async function lockable(t: Test, options: { statementTimeout?: number; wait?: number; queue?: number }) {
+async function lockable(
+  t: Test,
+  options: { statementTimeout?: number; acquireTimeout?: number; maxWaiting?: number },
+) {
   const { url } = await testDatabaseUrl(t)
   const database = await openDatabase({ url, poolSize: 1, ...options })
   const other = await openDatabase({ url, poolSize: 1 })
@@ -66,7 +69,11 @@ t.test('a statement that takes too long is 503, and its connection is free again
 })
 
 t.test('beyond the longest line one is 503 at once', { skip }, async (t) => {
-  const { app, admin, locked } = await lockable(t, { statementTimeout: 4_000, wait: 3_000, queue: 1 })
+  const { app, admin, locked } = await lockable(t, {
+    statementTimeout: 4_000,
+    acquireTimeout: 3_000,
+    maxWaiting: 1,
+  })
   await locked(async () => {
     const inLine = [admin.get(LIST), admin.get(LIST)]
     while (app.room.inside < 2) await new Promise((resolve) => setTimeout(resolve, 5))

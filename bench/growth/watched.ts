@@ -32,7 +32,7 @@ export function watch(database: Database) {
   const watched: Database = {
     ...database,
     run(text, params = [], options = {}) {
-      const { custom = false } = options
+      const { customPlan: custom = false } = options
       const statement = moved({ text, params, custom }, position)
       if (!ASIDE.test(text)) asked.push(statement)
       return database.run(text, statement.params, options)

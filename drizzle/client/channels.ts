@@ -1,9 +1,38 @@
-/** What the database room tells who listens, such as metrics: it does not know who they are. */
+/** The diagnostics channels that the database client publishes on, for example for metrics. */
 import { channel } from 'node:diagnostics_channel'
 
-const waited = channel('resource-api:database:wait')
+/** A message on `resource-api:database:retry`. */
+export interface Retry {
+  /** SQLSTATE of the error that the retry follows. */
+  code: string
+  /** 1 for the first retry. */
+  attempt: number
+}
 
-/** That a statement or a transaction had to wait for its connection. */
-export function tellWait(milliseconds: number): void {
-  if (waited.hasSubscribers) waited.publish({ milliseconds })
+/** A message on `resource-api:database:renewed`. */
+export interface Renewal {
+  /**
+   * Why a connection was replaced: it did not answer a ping before its use (`stale`), was lost under a statement that
+   * is sent again (`lost`), did not answer a statement in time (`silent`), or leads to a standby (`read-only`).
+   */
+  why: 'stale' | 'lost' | 'silent' | 'read-only'
+}
+
+const waits = channel('resource-api:database:wait')
+const retries = channel('resource-api:database:retry')
+const renewals = channel('resource-api:database:renewed')
+
+/** Publishes that a statement or a transaction waited for a connection. */
+export function publishWait(milliseconds: number): void {
+  if (waits.hasSubscribers) waits.publish({ milliseconds })
+}
+
+/** Publishes that a statement or a transaction is repeated. */
+export function publishRetry(retry: Retry): void {
+  if (retries.hasSubscribers) retries.publish(retry)
+}
+
+/** Publishes that a connection is replaced. */
+export function publishRenewal(why: Renewal['why']): void {
+  if (renewals.hasSubscribers) renewals.publish({ why } satisfies Renewal)
 }

@@ -1,11 +1,14 @@
-/** What can go wrong with a database, in two classes, the same for both engines: it is away, or it refused. */
+/**
+ * The two errors of the database client, alike for both engines: the database is unavailable, or it refused a
+ * statement.
+ */
 
-/** The database cannot answer now; the same request may succeed in `retryAfter` seconds. */
+/** The database cannot answer now. The same request may succeed after `retryAfter` seconds. */
 export class DatabaseUnavailable extends Error {
   override readonly name = 'DatabaseUnavailable'
   /** Seconds. */
   readonly retryAfter = 2
-  /** SQLSTATE, when the server refused one statement; absent when there was no connection, or it ended. */
+  /** SQLSTATE if the server answered with an error; absent if there was no connection, or it was lost. */
   readonly code?: string
 
   constructor(message: string, options: { cause?: unknown; code?: string } = {}) {
@@ -14,10 +17,10 @@ export class DatabaseUnavailable extends Error {
   }
 }
 
-/** A statement was refused. The message names neither SQL nor values; `cause` has the server's own words. */
+/** The database refused a statement. The message contains neither SQL nor values; `cause` has the server's message. */
 export class SqlError extends Error {
   override readonly name = 'SqlError'
-  /** SQLSTATE, five characters: `23505` is a unique violation. */
+  /** SQLSTATE, such as `23505` for a unique violation. */
   readonly code: string
   readonly constraint?: string
   readonly table?: string
@@ -37,28 +40,33 @@ export class SqlError extends Error {
 }
 
 /**
- * SQLSTATEs that say "not now" or "not here" rather than "not this": 08 connection, 28 and 3D sign-in and name
- * of the database (both can only come while connecting), 53 resources, 58030 a disk that fails, 57P0x shutdown,
- * 57014 cancelled, which is the statement timeout, 25P03 and 25P04 too long in a transaction, 25006 a primary that
- * has become a standby; 40001, 40P01 and 55P03, in the way of others, after all tries of `retry.ts`.
+ * SQLSTATEs that do not concern the statement itself: 08 connection, 28 and 3D authentication and name of the
+ * database (both occur only while connecting), 53 insufficient resources, 58030 I/O error, 57P0x shutdown, 57014
+ * canceled, which is the statement timeout, 25P03 and 25P04 transaction timeouts, 25006 a primary that has become a
+ * standby; 40001, 40P01 and 55P03 conflicts with concurrent transactions, after all retries of `retry.ts`.
  */
-const AWAY = /^(08|28|3D|53)|^58030$|^57(014|P0[1-5])$|^25(P03|P04|006)$|^40(001|P01)$|^55P03$/
+const UNAVAILABLE_CODES = /^(08|28|3D|53)|^58030$|^57(014|P0[1-5])$|^25(P03|P04|006)$|^40(001|P01)$|^55P03$/
 
-/** Mistakes of ours that postgres.js reports with a code as if the connection had failed. */
-const OURS = new Set(['UNDEFINED_VALUE', 'MAX_PARAMETERS_EXCEEDED', 'NOT_TAGGED_CALL', 'UNSAFE_TRANSACTION'])
+/** Programming errors that postgres.js reports with a code, as it does for connection errors. */
+const PROGRAMMING_ERROR_CODES = new Set([
+  'UNDEFINED_VALUE',
+  'MAX_PARAMETERS_EXCEEDED',
+  'NOT_TAGGED_CALL',
+  'UNSAFE_TRANSACTION',
+])
 
-/** A driver's error as one of ours; what no driver threw comes back as it is. */
-export function translate(error: unknown): unknown {
+/** Returns a driver's error as DatabaseUnavailable or SqlError. Other errors are returned unchanged. */
+export function toDatabaseError(error: unknown): unknown {
   if (!(error instanceof Error) || error instanceof SqlError || error instanceof DatabaseUnavailable)
     return error
-  const code = text(error, 'code')
-  if (code === undefined || OURS.has(code)) return error
-  const severity = text(error, 'severity')
-  const fromServer = severity !== undefined
-  if (!fromServer || AWAY.test(code)) {
-    const why = code === '57014' ? 'a statement took too long' : code
-    return new DatabaseUnavailable(`The database is unavailable (${why})`, {
-      cause: bare(error),
+  const code = readText(error, 'code')
+  if (code === undefined || PROGRAMMING_ERROR_CODES.has(code)) return error
+  const severity = readText(error, 'severity')
+  const isFromServer = severity !== undefined
+  if (!isFromServer || UNAVAILABLE_CODES.test(code)) {
+    const reason = code === '57014' ? 'a statement took too long' : code
+    return new DatabaseUnavailable(`The database is unavailable (${reason})`, {
+      cause: redactError(error),
       ...(severity === 'ERROR' && { code }),
     })
   }
@@ -66,27 +74,33 @@ export function translate(error: unknown): unknown {
     code,
     // postgres.js writes `constraint_name`, PGlite `constraint`.
     {
-      constraint: text(error, 'constraint_name') ?? text(error, 'constraint'),
-      table: text(error, 'table_name') ?? text(error, 'table'),
+      constraint: readText(error, 'constraint_name') ?? readText(error, 'constraint'),
+      table: readText(error, 'table_name') ?? readText(error, 'table'),
     },
-    bare(error),
+    redactError(error),
   )
 }
 
-const KEPT = ['code', 'severity', 'hint', 'position', 'routine', 'errno', 'syscall', 'address', 'port']
+/** Returns whether the connection was lost. An error that the server answered leaves the connection intact. */
+export const isConnectionLoss = (error: unknown): boolean =>
+  error instanceof DatabaseUnavailable && error.code === undefined
+
+const SAFE_FIELDS = ['code', 'severity', 'hint', 'position', 'routine', 'errno', 'syscall', 'address', 'port']
 
 /**
- * The driver's error without what a log must not see: both drivers hang the SQL and its values on it, and
- * `detail` and `where` quote whole rows.
+ * Returns a copy of the driver's error without data that must not be logged: both drivers attach the SQL and its
+ * values, and `detail` and `where` quote whole rows.
  */
-export function bare(error: Error): Error {
+export function redactError(error: Error): Error {
   const copy = new Error(error.message)
   if (error.stack) copy.stack = error.stack
-  const known = KEPT.flatMap((key) => (text(error, key) === undefined ? [] : [[key, text(error, key)]]))
-  return Object.assign(copy, Object.fromEntries(known))
+  const safe = SAFE_FIELDS.map((field) => [field, readText(error, field)]).filter(
+    ([, text]) => text !== undefined,
+  )
+  return Object.assign(copy, Object.fromEntries(safe))
 }
 
-function text(error: object, key: string): string | undefined {
-  const value: unknown = Reflect.get(error, key)
+function readText(error: object, field: string): string | undefined {
+  const value: unknown = Reflect.get(error, field)
   return typeof value === 'string' || typeof value === 'number' ? String(value) : undefined
 }

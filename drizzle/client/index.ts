@@ -1,27 +1,29 @@
-/** The database room: a server when there is an address, else the embedded one; behind one interface. */
+/** Opens the database: a PostgreSQL server if there is an address, else the embedded PGlite. */
 import type { PostgresOptions } from './server/server.ts'
 import type { Database } from './types.ts'
 
 export interface DatabaseOptions extends Omit<PostgresOptions, 'url'> {
-  /** Of the server; without it, the embedded database. */
+  /** The address of the server. Without it, the embedded database is opened. */
   url?: string | undefined
-  /** The data folder of the embedded database; without it, in memory. */
+  /** The data folder of the embedded database. Without it, the data is kept in memory. */
   dataDir?: string | undefined
 }
 
 /**
- * Only the engine that is meant is loaded: the other one takes time and memory.
- * @throws what `openPostgres` or `openEmbedded` throw
+ * Opens the database. Only the engine in use is loaded: the other one costs time and memory.
+ * @throws as `openPostgres` or `openEmbedded` do
  */
 export async function openDatabase({ url, dataDir, ...options }: DatabaseOptions): Promise<Database> {
   if (url) return (await import('./server/server.ts')).openPostgres({ url, ...options })
   const { openEmbedded } = await import('./embedded/embedded.ts')
-  const { wait, queue } = options
-  return openEmbedded({ dataDir, ...(wait !== undefined && { wait }), ...(queue !== undefined && { queue }) })
+  const { acquireTimeout, maxWaiting } = options
+  return openEmbedded({
+    dataDir,
+    ...(acquireTimeout !== undefined && { acquireTimeout }),
+    ...(maxWaiting !== undefined && { maxWaiting }),
+  })
 }
 
 export { FolderInUse } from './embedded/folder-lock.ts'
 export { DatabaseUnavailable, SqlError } from './errors.ts'
-export type { RecentWriters } from './replicas/recent-writers.ts'
-export type { Replicas, State } from './replicas/replicas.ts'
-export type { Connection, Database, Limits, Param, Row } from './types.ts'
+export type { Connection, Database, Param, Row } from './types.ts'

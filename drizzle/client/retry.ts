@@ -1,33 +1,25 @@
-/** What the database itself asks to be tried again: the victim of a deadlock, a transaction that found no place in line. */
-import { channel } from 'node:diagnostics_channel'
-import { setTimeout as wait } from 'node:timers/promises'
+/** Repeats statements and transactions that PostgreSQL rolled back because of concurrent transactions. */
+import { setTimeout as sleep } from 'node:timers/promises'
+import { publishRetry } from './channels.ts'
 import { DatabaseUnavailable } from './errors.ts'
 
-/** What is published on `resource-api:database:retry`, before each try but the first. */
-export interface Retry {
-  /** SQLSTATE. */
-  code: string
-  /** From 1. */
-  attempt: number
-}
-
-const AGAIN = new Set(['40P01', '40001'])
-const MOST = 3
-/** Milliseconds before the first try again, at most; twice as many before each further one. */
-const BASE = 25
-
-const retries = channel('resource-api:database:retry')
+/** SQLSTATEs deadlock_detected and serialization_failure. */
+const RETRYABLE_CODES = new Set(['40P01', '40001'])
+const MAX_RETRIES = 3
+/** The longest pause before the first retry; it doubles before each further one. */
+const FIRST_PAUSE_MS = 25
 
 /**
- * Does `work` again where the database has undone it on account of others: at most three times, each after a pause
- * of random length, so that those who met do not meet again. Anything else, a lost COMMIT above all, is not repeated.
+ * Runs `work`, at most three more times while it fails with a deadlock or a serialization failure. The pauses are of
+ * random length, so that the transactions do not collide again. No other error is retried: after a connection lost
+ * during COMMIT, the transaction may have been committed.
  */
-export function retried<T>(work: () => Promise<T>, attempt = 1): Promise<T> {
+export function withRetries<T>(work: () => Promise<T>, attempt = 1): Promise<T> {
   return work().catch(async (error) => {
     const code = error instanceof DatabaseUnavailable ? error.code : undefined
-    if (attempt > MOST || code === undefined || !AGAIN.has(code)) throw error
-    if (retries.hasSubscribers) retries.publish({ code, attempt } satisfies Retry)
-    await wait(Math.random() * BASE * 2 ** (attempt - 1))
-    return retried(work, attempt + 1)
+    if (attempt > MAX_RETRIES || code === undefined || !RETRYABLE_CODES.has(code)) throw error
+    publishRetry({ code, attempt })
+    await sleep(Math.random() * FIRST_PAUSE_MS * 2 ** (attempt - 1))
+    return withRetries(work, attempt + 1)
   })
 }

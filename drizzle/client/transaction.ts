@@ -1,14 +1,20 @@
-/** The rules of a transaction that hold with both engines: one failure dooms it, and its end is its end. */
+/** The rules for the body of a transaction, alike for both engines. */
 import type { Connection } from './types.ts'
 
-/** Hands `work` a connection over `run` that lasts as long as `work` does. */
-export async function within<T>(run: Connection['run'], work: (tx: Connection) => Promise<T>): Promise<T> {
+/**
+ * Calls `work` with a connection that runs statements by `run` until `work` settles.
+ * @throws the error of the first statement that failed, even if `work` caught it
+ */
+export async function runTransactionBody<T>(
+  run: Connection['run'],
+  work: (tx: Connection) => Promise<T>,
+): Promise<T> {
   let failure: { error: unknown } | undefined
-  let over = false
+  let isOver = false
   const tx: Connection = {
     async run(text, params) {
-      // Late, it would run outside: in somebody else's transaction, or in none.
-      if (over) throw new Error('This transaction is over')
+      // A statement that came later would run in the transaction of another request, or in none.
+      if (isOver) throw new Error('The transaction is over; no further statement can run in it')
       try {
         return await run(text, params)
       } catch (error) {
@@ -19,10 +25,10 @@ export async function within<T>(run: Connection['run'], work: (tx: Connection) =
   }
   try {
     const result = await work(tx)
-    // PostgreSQL has given the transaction up by now, and COMMIT would quietly roll back.
+    // PostgreSQL has aborted the transaction: COMMIT would roll back without an error.
     if (failure) throw failure.error
     return result
   } finally {
-    over = true
+    isOver = true
   }
 }

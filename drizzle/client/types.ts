@@ -1,70 +1,105 @@
-/** What the rest of the house knows of a database: one prepared statement at a time, transactions, a ping. */
+/** The interface of the database client: prepared statements, transactions, pings, read replicas. */
 
 import type { Load } from '../../lib/semaphore.ts'
-import type { Replicas } from './replicas/replicas.ts'
+import type { RecentWriters } from './replicas/recent-writers.ts'
 
-/** A value as it goes to the server: dates as ISO text, JSON as JSON text, arrays as PostgreSQL array text. */
+/** A parameter: dates as ISO text, JSON as JSON text, arrays as PostgreSQL array text. */
 export type Param = string | number | boolean | null
 
 /**
- * A row as it comes back: `timestamptz`, `timestamp` and `date` as PostgreSQL's own text in UTC (microseconds
- * kept), `int8` (and so `count(*)`) as a number, `numeric` as text, `json` and `jsonb` parsed, arrays as
- * arrays, `uuid` and `text` as strings.
+ * A result row: `timestamptz`, `timestamp` and `date` as PostgreSQL's text in UTC (with microseconds), `int8` (and so
+ * `count(*)`) as a number, `numeric` as text, `json` and `jsonb` parsed, arrays as arrays, `uuid` and `text` as
+ * strings.
  */
 export type Row = Record<string, unknown>
 
 export interface RunOptions {
   /**
-   * Whether it reads what an index finds at once, or writes one row and, but for that row's sake, waits for nothing:
-   * such statements may share a connection, each behind the one before.
+   * Whether the statement may share a connection with others, each executed behind the one before. For statements that
+   * read by an index, or write one row, and wait for nothing but a lock on that row.
    */
-  quick?: boolean
+  canPipeline?: boolean
   /**
-   * Whether it is planned for its values each time. PostgreSQL plans what it has seen a few times once for all values,
-   * and the way to a rare word is none to a common one.
+   * Whether PostgreSQL plans the statement for its values each time (a custom plan). Without, it uses one generic plan
+   * after a few executions, and the best plan for a rare search word is a slow one for a common word.
    */
-  custom?: boolean
+  customPlan?: boolean
 }
 
-/** A statement's text, compiled once per shape; `$1`, `$2`, ... stand for its values. */
 export interface Connection {
   /**
-   * Runs one statement, prepared by its text.
-   * @throws DatabaseUnavailable (see `errors.ts`) when no connection is free in time, the server is away, or
-   * the statement took too long
-   * @throws SqlError for all else that the database refuses, with SQLSTATE in `code`
+   * Runs one statement, prepared by its text; `$1`, `$2`, ... stand for its parameters.
+   * @throws DatabaseUnavailable (see `errors.ts`) if no connection is free in time, the server does not answer, or the
+   * statement took too long
+   * @throws SqlError for all other errors of the database, with the SQLSTATE in `code`
    */
   run(text: string, params?: readonly Param[], options?: RunOptions): Promise<Row[]>
 }
 
-export interface Limits {
-  /** Milliseconds one statement of the transaction may take; 0 for as long as it likes (migrations). */
+export interface TransactionOptions {
+  /** Milliseconds that one statement of the transaction may take; 0 for no limit (migrations). */
   statementTimeout?: number
 }
 
 export interface Database extends Connection {
-  /** Which engine answers: the embedded one, or a server. */
+  /** The engine: PGlite in this process, or a PostgreSQL server. */
   readonly kind: 'embedded' | 'server'
   /**
-   * Runs `work` in one READ COMMITTED transaction: commits when it resolves, rolls back when it throws. A
-   * statement that failed dooms the whole, also when `work` swallowed its error: that error is thrown. Use only
-   * `tx` inside: a `run` of the database itself would wait for a second connection, and with PGlite in vain.
-   * @throws what `work` throws; else as `run` does. When the connection is lost during the commit, whether it
-   * happened is not known.
+   * Runs `work` in one READ COMMITTED transaction: commits if it resolves, rolls back if it throws. If a statement
+   * failed, the transaction fails with that error, even if `work` caught it. Inside, use only `tx`: `run` of the
+   * database itself would wait for a second connection, which PGlite does not have.
+   * @throws the error of `work`; else as `run` does. If the connection is lost during COMMIT, it is unknown whether
+   * the transaction was committed.
    */
-  transaction<T>(work: (tx: Connection) => Promise<T>, limits?: Limits): Promise<T>
+  transaction<T>(work: (tx: Connection) => Promise<T>, options?: TransactionOptions): Promise<T>
   /**
-   * A real query on a connection of its own (with PGlite: the only one), one at a time: a second call
-   * while one runs shares its answer.
-   * @throws DatabaseUnavailable when there is no answer within `timeout` milliseconds
+   * Runs a real query on a connection of its own (with PGlite: the only one). Concurrent calls share one query.
+   * @param timeout milliseconds
+   * @throws DatabaseUnavailable if there is no answer within `timeout`
    */
   ping(timeout: number): Promise<void>
-  /** How many connections there are, how many are lent, and how many wait for one; absent where nobody counts. */
-  load?(): Load
-  /** Milliseconds that a statement may expect to wait for a connection now. */
-  delay(): number
-  /** Other servers that answer reads; absent where there are none. */
+  /** Returns the size of the pool, the connections in use, and the callers that wait for one. */
+  getLoad(): Load
+  /** Returns the milliseconds that a statement would now wait for a connection. */
+  estimateWait(): number
+  /** Present if reads can be sent to other servers. */
   readonly replicas?: Replicas
-  /** Waits for what runs, then lets go of every connection, file and lock. What comes later is refused. */
+  /** Waits for running statements, then releases all connections, files and locks. Later statements are refused. */
   close(): Promise<void>
+}
+
+/** `new` before the first answer; `foreign`: not a standby, or one of another database. */
+export type Standing = 'new' | 'up' | 'away' | 'behind' | 'foreign'
+
+export interface ReplicaState {
+  /** The address without user and password. */
+  label: string
+  standing: Standing
+  /** Milliseconds since a moment at which the replica is known to have had all committed changes. */
+  lag: number
+  load: Load
+}
+
+/** How many requests read from where, and statements that failed on a replica. */
+export interface ReadCounts {
+  replica: number
+  /** On the primary, because the user wrote recently. */
+  afterWrite: number
+  /** On the primary, because no replica could be read from. */
+  noReplica: number
+  failed: number
+}
+
+export interface Replicas {
+  /**
+   * Returns a replica for all reads of one request, or undefined if the primary must be read. The first statement that
+   * fails on the replica, and all later ones, run on the primary.
+   */
+  getReader(userId: string): Connection | undefined
+  readonly recentWriters: RecentWriters
+  readonly counts: Readonly<ReadCounts>
+  /** Returns the states in the order of the configured addresses. */
+  getStates(): readonly ReplicaState[]
+  /** Calls the listener on each change of a standing, and immediately for each standing known so far. */
+  onChange(listener: (label: string, standing: Standing, reason: string) => void): void
 }

@@ -1,10 +1,10 @@
-/** How values travel, the same with both engines: everything goes in as text, little is parsed on its way out. */
+/** How values are converted, alike for both engines: all parameters are sent as text, few result types are parsed. */
 import type { Param } from './types.ts'
 
-/** Types by their numbers in `pg_type`, with what becomes of their text; all others are left to the driver. */
+/** Parsers of result values, by the type's number in `pg_type`. All other types are left to the driver. */
 export const PARSERS: Readonly<Record<number, (text: string) => unknown>> = {
   16: (text) => text === 't', // bool
-  20: Number, // int8: beyond 2^53 it loses digits; no column of ours goes there
+  20: Number, // int8: beyond 2^53 it loses digits; no column holds such numbers
   114: (text) => JSON.parse(text), // json
   3802: (text) => JSON.parse(text), // jsonb
   1082: String, // date
@@ -12,23 +12,26 @@ export const PARSERS: Readonly<Record<number, (text: string) => unknown>> = {
   1184: String, // timestamptz: a JavaScript date would lose microseconds, and costs more than the query
 }
 
-/** What a driver would otherwise convert by itself; `texts` has done so already. 17 is bytea. */
-export const PLAIN: readonly number[] = [...Object.keys(PARSERS).map(Number), 17]
+/** Types whose parameters a driver would convert although `toTextValues` has done so. 17 is bytea. */
+export const PRESERIALIZED_TYPES: readonly number[] = [...Object.keys(PARSERS).map(Number), 17]
 
-export type Values = (string | null)[]
+export type TextValues = (string | null)[]
 
 /**
- * Values of one statement. postgres.js refuses more, but only when the query has its place among those that wait for
- * an answer: the one that is being answered fails instead, and every answer behind it goes to the wrong query.
+ * Parameters of one statement. postgres.js refuses more, but only after it has put the query into its queue of
+ * unanswered queries: the query that is being answered fails instead, and every later answer goes to the wrong query.
  */
-const MAX_VALUES = 65_533
+const MAX_PARAMS = 65_533
 
-/** Values as PostgreSQL reads them. Text only, so that a statement is prepared once and not once per mix of types. */
-export function texts(params: readonly Param[]): Values {
-  if (params.length > MAX_VALUES)
-    throw new RangeError(`The statement has ${params.length} values; at most ${MAX_VALUES} are possible`)
+/**
+ * Returns parameters as PostgreSQL's text format. With one type only, a statement is prepared once, not once per mix
+ * of types.
+ */
+export function toTextValues(params: readonly Param[]): TextValues {
+  if (params.length > MAX_PARAMS)
+    throw new RangeError(`The statement has ${params.length} parameters; at most ${MAX_PARAMS} are allowed`)
   return params.map((param, index) => {
-    if (param === undefined) throw new TypeError(`The statement's value $${index + 1} is undefined`)
+    if (param === undefined) throw new TypeError(`The statement's parameter $${index + 1} is undefined`)
     return param === null ? null : String(param)
   })
 }

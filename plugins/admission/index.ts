@@ -118,7 +118,7 @@ async function overload(app: FastifyInstance, options: OverloadOptions) {
     // A single pause, such as a collection of garbage or a neighbour on the machine, is over when it is noticed. With
     // nobody at work the loop was late for who is answered by now: one slow query after the other, say.
     if (lateness() > 1 && room.inside > 0) return 'event-loop'
-    return room.isFull || room.delay + app.database.delay() > wait ? 'line' : undefined
+    return room.isFull || room.delay + app.database.estimateWait() > wait ? 'line' : undefined
   }
   const serve = app.routing
   const guard = (request: IncomingMessage, response: ServerResponse) => {

@@ -4,7 +4,7 @@
  * collector a fifth of the processor.
  */
 import type { IncomingMessage } from 'node:http'
-import { Gate } from '../../lib/semaphore.ts'
+import { Semaphore } from '../../lib/semaphore.ts'
 
 export interface RoomOptions {
   /** Requests that are worked on at once. */
@@ -33,15 +33,15 @@ export function createRoom({ inside, waiting }: RoomOptions) {
   // Kept where they are for good: a Map that thousands come into and go from each second leaves its old tables behind,
   // and these keep requests that are long answered, until the next full collection of garbage.
   const turns = Array.from({ length: inside }, (): Turn => ({ of: undefined }))
-  const gate = new Gate(turns, { queue: waiting })
+  const gate = new Semaphore(turns, { maxWaiting: waiting })
 
   const end = (request: IncomingMessage) => {
     const turn = request[TURN]
     if (turn === undefined) return
     request[TURN] = turn.of = undefined
     // Who comes next begins when this one is done with what it is about.
-    if (gate.waiting > 0) queueMicrotask(() => gate.give(turn))
-    else gate.give(turn)
+    if (gate.waiting > 0) queueMicrotask(() => gate.release(turn))
+    else gate.release(turn)
   }
   // Behind another that was pipelined, a reply hears nothing of the end of its connection.
   const sweeping = setInterval(() => {
@@ -51,7 +51,7 @@ export function createRoom({ inside, waiting }: RoomOptions) {
   return {
     /** Calls `begin` when it is the request's turn: at once, where nobody waits. `refuse` when it does not come. */
     take(request: IncomingMessage, begin: () => void, refuse: () => void): void {
-      gate.take((turn) => {
+      gate.acquire((turn) => {
         turn.of = request
         request[TURN] = turn
         begin()
@@ -61,19 +61,19 @@ export function createRoom({ inside, waiting }: RoomOptions) {
     end,
     /** Whether one more could not even wait. */
     get isFull() {
-      return gate.load().used >= inside && gate.waiting >= waiting
+      return gate.getLoad().used >= inside && gate.waiting >= waiting
     },
     holds: (request: IncomingMessage) => request[TURN] !== undefined,
     close: () => clearInterval(sweeping),
     get inside() {
-      return gate.load().used
+      return gate.getLoad().used
     },
     get waiting() {
       return gate.waiting
     },
     /** Milliseconds that one who comes now may expect to wait. */
     get delay() {
-      return gate.delay
+      return gate.estimateWait()
     },
   }
 }

@@ -6,7 +6,7 @@ import { createHmac } from 'node:crypto'
 import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
 import type { Database } from '../../drizzle/client/index.ts'
-import { repeat } from '../../lib/background-task.ts'
+import { startBackgroundTask } from '../../lib/background-task.ts'
 
 export interface SignInAddressesOptions {
   /** Key of the hashes; the same on every replica. */
@@ -81,9 +81,9 @@ async function signInAddresses(app: FastifyInstance, { secret }: SignInAddresses
   const created = createSignInAddresses(app.database, secret)
   app.decorate('signInAddresses', created)
   let isClosing = false
-  const stop = repeat(() => created.prune(() => !isClosing), {
-    first: MINUTE_MS,
-    every: HOUR_MS,
+  const stop = startBackgroundTask(() => created.prune(() => !isClosing), {
+    firstDelay: MINUTE_MS,
+    interval: HOUR_MS,
     onFailure: (err) => app.log.warn({ err }, 'expired sign-in addresses could not be deleted'),
   })
   app.addHook('onClose', () => {

@@ -1,7 +1,7 @@
 /** `Idempotency-Key`: a write that may be sent again, since it is done once and answered alike. */
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
-import { repeat } from '../../lib/background-task.ts'
+import { startBackgroundTask } from '../../lib/background-task.ts'
 import type { Actor } from '../access/index.ts'
 import { readKey } from './key.ts'
 import { prune } from './prune.ts'
@@ -27,9 +27,9 @@ function createIdempotency(app: FastifyInstance, { secret }: IdempotencyOptions)
   const running = new Set<string>()
   let stopped = false
   const removeOld = () => prune(app.database, () => !stopped)
-  const stop = repeat(removeOld, {
-    first: MINUTE,
-    every: 10 * MINUTE,
+  const stop = startBackgroundTask(removeOld, {
+    firstDelay: MINUTE,
+    interval: 10 * MINUTE,
     onFailure: (err) => app.log.warn({ err }, 'old idempotency records could not be removed'),
   })
 

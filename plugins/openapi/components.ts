@@ -1,6 +1,6 @@
 /** Schemas with a title into `components.schemas` under it, so that generated clients have names for them. */
 import { isDeepStrictEqual } from 'node:util'
-import { isObject } from '../versioning/representation/body.ts'
+import { isObject } from '../../lib/is-object.ts'
 
 export type Json = Record<string, unknown>
 

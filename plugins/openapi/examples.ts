@@ -1,7 +1,7 @@
 /** Examples made of the examples that the members of a schema give. */
 import type { TSchema } from '@sinclair/typebox'
+import { isObject } from '../../lib/is-object.ts'
 import { exampleId } from '../../schemas/types.ts'
-import { isObject } from '../versioning/representation/body.ts'
 
 const fallbacks: Record<string, unknown> = {
   uuid: exampleId,

@@ -1,6 +1,6 @@
 /** What @fastify/swagger makes of the routes, made into a document that people and generators like to read. */
 import { STATUS_CODES } from 'node:http'
-import { isObject } from '../versioning/representation/body.ts'
+import { isObject } from '../../lib/is-object.ts'
 import { createComponents, createHoist, type Json } from './components.ts'
 import { type Header, type HeaderName, headers } from './headers.ts'
 import { OPTIONAL } from './replies.ts'

@@ -1,7 +1,7 @@
 /** The OpenAPI documents, one for each version, written by the routes themselves; and the page that shows them. */
 import type { FastifyInstance, FastifySchema } from 'fastify'
 import fp from 'fastify-plugin'
-import { once } from '../../lib/cached-promise.ts'
+import { cachePromise } from '../../lib/cached-promise.ts'
 import type { Version } from '../versioning/index.ts'
 import type { Json } from './components.ts'
 import { createFinisher } from './finish.ts'
@@ -82,7 +82,7 @@ export const document = fp(
         components: { ...finisher.components(), securitySchemes },
       }
     }
-    const text = once(async () => JSON.stringify(await write()))
+    const text = cachePromise(async () => JSON.stringify(await write()))
     app.documents.set(representation.version, text)
     if (early) app.addHook('onReady', async () => void (await text()))
   },
@@ -97,7 +97,7 @@ export interface DocsOptions {
 async function docs(app: FastifyInstance, { versions, publicUrl }: DocsOptions) {
   app.decorate('documents', new Map())
   const routes = routesOf(app)
-  const unversioned = once(() =>
+  const unversioned = cachePromise(() =>
     tell(
       routes.filter(({ url }) => !url.startsWith('/api/')),
       (schema) => withFailures(schema, [], (status) => failure(status)),
@@ -109,7 +109,7 @@ async function docs(app: FastifyInstance, { versions, publicUrl }: DocsOptions) 
   await app.register(async function openapi(scope) {
     await scope.register(unchanging)
     for (const version of numbers) {
-      const tagged = once(async () => withTag((await app.documents.get(version)?.()) ?? ''))
+      const tagged = cachePromise(async () => withTag((await app.documents.get(version)?.()) ?? ''))
       scope.get(`/openapi/v${version}.json`, async (_request, reply) =>
         sendTagged(reply, 'application/json; charset=utf-8', await tagged()),
       )

@@ -3,7 +3,7 @@ import { createHash } from 'node:crypto'
 import helmet from '@fastify/helmet'
 import type { ApiReferenceConfiguration } from '@scalar/fastify-api-reference'
 import Fastify, { type FastifyInstance } from 'fastify'
-import { once } from '../../lib/cached-promise.ts'
+import { cachePromise } from '../../lib/cached-promise.ts'
 import unchanging, { sendTagged, withTag } from './static-cache.ts'
 
 const SELF = ["'self'"]
@@ -104,7 +104,7 @@ export default async function page(app: FastifyInstance, { versions, publicUrl }
     xDownloadOptions: false,
   })
   await app.register(unchanging)
-  const files = once(() => askScalar(versions))
+  const files = cachePromise(() => askScalar(versions))
   app.get('/docs/', async (request, reply) => {
     const { pathname } = new URL(request.url, 'http://localhost')
     // The page's own addresses are relative to it.

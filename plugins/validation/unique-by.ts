@@ -1,6 +1,6 @@
 /** `x-unique-by: 'product_id'`: an Ajv keyword for arrays in which no two items have the same value of a member. */
 import type { ErrorObject, FuncKeywordDefinition, SchemaValidateFunction } from 'ajv'
-import { isObject } from '../versioning/representation/body.ts'
+import { isObject } from '../../lib/is-object.ts'
 
 /** The places of the items whose value an earlier one has. */
 function repeated(items: readonly unknown[], member: string): number[] {

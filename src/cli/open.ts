@@ -16,7 +16,7 @@ export async function withDatabase<T>(
   work: (database: Database, applied: readonly string[]) => Promise<T>,
 ): Promise<T> {
   const { DATABASE_URL: url, POOL_SIZE: poolSize, DATA_DIR: dataDir } = config
-  const database = await openDatabase({ url, poolSize, dataDir, statementTimeout: 0, wait: HOUR })
+  const database = await openDatabase({ url, poolSize, dataDir, statementTimeout: 0, acquireTimeout: HOUR })
   try {
     return await work(database, await migrate(database))
   } finally {

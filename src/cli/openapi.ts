@@ -10,7 +10,8 @@ const stand: Database = {
   run: async () => [{}],
   transaction: (work) => work(stand),
   ping: async () => {},
-  delay: () => 0,
+  getLoad: () => ({ size: 0, used: 0, waiting: 0 }),
+  estimateWait: () => 0,
   close: async () => {},
 }
 

@@ -1,28 +1,27 @@
 /**
- * PGlite's folder on disk, made to survive a power cut: by itself, PGlite never syncs a file.
+ * Makes PGlite's data folder survive a power failure. PGlite alone never syncs a file to disk.
  *
- * This leans on the insides of PGlite 0.5.16 (the version is pinned): its files are Emscripten's NODEFS streams,
- * whose `fsync` operation is called when there is one. test/embedded.test.ts counts that it is.
+ * This depends on internals of PGlite 0.5.16 (the version is pinned): its files are Emscripten's NODEFS streams,
+ * whose `fsync` operation is called if it exists. test/embedded.test.ts counts the calls.
  */
 import fs from 'node:fs'
 import { join } from 'node:path'
 import { PGlite } from '@electric-sql/pglite'
 import { NodeFS } from '@electric-sql/pglite/nodefs'
 
-/** What PGlite starts PostgreSQL with, less `-F`, which is "no fsync". */
+/** PGlite's arguments for PostgreSQL without `-F`, which turns fsync off. */
 export const DURABLE_PARAMS = [
   ...PGlite.defaultStartParams.filter((param) => param !== '-F'),
-  ...['fsync=on', 'synchronous_commit=on', 'full_page_writes=on', 'wal_sync_method=fsync'].flatMap((set) => [
-    '-c',
-    set,
-  ]),
+  ...['fsync=on', 'synchronous_commit=on', 'full_page_writes=on', 'wal_sync_method=fsync'].flatMap(
+    (setting) => ['-c', setting],
+  ),
 ]
 
-/** WASI's number for an I/O error. PostgreSQL stops on it, as it must: what was written is in doubt. */
+/** The error number of WASI for an I/O error. PostgreSQL stops on it: it is unknown what the disk holds. */
 const EIO = 29
 
 interface Stream {
-  /** The file descriptor of Node; a folder has none. */
+  /** The file descriptor of Node.js; a folder has none. */
   nfd?: number
   node: object
 }
@@ -31,14 +30,14 @@ export class DurableFS extends NodeFS {
   override async init(...[pg, options]: Parameters<NodeFS['init']>): ReturnType<NodeFS['init']> {
     const { emscriptenOpts } = await super.init(pg, options)
     const addFsync: NonNullable<typeof emscriptenOpts.preRun>[number] = ({ NODEFS }) => {
-      const pathOf: unknown = Reflect.get(NODEFS, 'realPath')
+      const getPath: unknown = Reflect.get(NODEFS, 'realPath')
       const operations: unknown = Reflect.get(NODEFS, 'stream_ops')
-      if (typeof pathOf !== 'function' || typeof operations !== 'object' || operations === null)
-        throw new Error('This version of PGlite keeps its files in another way: durable.ts does not know it')
+      if (typeof getPath !== 'function' || typeof operations !== 'object' || operations === null)
+        throw new Error('durability.ts does not support the file system of this version of PGlite')
       Object.assign(operations, {
         fsync(stream: Stream): number {
           try {
-            if (stream.nfd === undefined) syncFolder(String(pathOf(stream.node)))
+            if (stream.nfd === undefined) syncFolder(String(getPath(stream.node)))
             else fs.fsyncSync(stream.nfd)
             return 0
           } catch {
@@ -51,7 +50,7 @@ export class DurableFS extends NodeFS {
   }
 }
 
-/** Makes all that stands below `folder` durable, itself included. */
+/** Syncs a folder and everything in it to disk. */
 export function syncTree(folder: string): void {
   for (const entry of fs.readdirSync(folder, { withFileTypes: true })) {
     const path = join(folder, entry.name)
@@ -61,7 +60,7 @@ export function syncTree(folder: string): void {
   syncFolder(folder)
 }
 
-/** Makes the names in a folder durable. Windows has no such call, and needs none: NTFS journals names. */
+/** Syncs the entries of a folder to disk. Windows has no such call and needs none: NTFS journals its metadata. */
 export function syncFolder(path: string): void {
   if (process.platform !== 'win32') syncPath(path, 'r')
 }

@@ -1,41 +1,45 @@
-/** PostgreSQL inside this process: how PGlite is started, in memory or on a folder, and how it stops. */
+/** Starts PGlite, the PostgreSQL in this process, in memory or on a folder, and stops it after a fatal error. */
 import { existsSync, mkdirSync, readFileSync, renameSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { PGlite, type PGliteOptions } from '@electric-sql/pglite'
 import { pg_trgm } from '@electric-sql/pglite/contrib/pg_trgm'
-import { PARSERS, PLAIN } from '../values.ts'
+import { PARSERS, PRESERIALIZED_TYPES } from '../values.ts'
 import { DURABLE_PARAMS, DurableFS, syncFolder, syncTree } from './durability.ts'
 
 export interface Engine {
   pg: PGlite
-  /** The last FATAL or PANIC it uttered, or what else ended it, or nothing. */
-  lastWords(): string
+  /** Returns the last FATAL or PANIC message, or another error that stopped the engine, or an empty text. */
+  getLastError(): string
 }
 
-/** The PostgreSQL inside PGlite 0.5.16. */
+/** The major version of PostgreSQL in PGlite 0.5.16. */
 export const EMBEDDED_VERSION = '18'
 
-/** How PGlite's build of PostgreSQL reports an ERROR, which leaves it whole. */
-const LONGJMP = 100
+/** The status with which PGlite's build of PostgreSQL leaves its main loop on an ERROR. The engine stays usable. */
+const LONGJMP_STATUS = 100
 
-const SESSION = ['TimeZone=UTC', 'DateStyle=ISO,MDY', 'IntervalStyle=postgres'].flatMap((set) => ['-c', set])
+const SETTINGS = ['TimeZone=UTC', 'DateStyle=ISO,MDY', 'IntervalStyle=postgres'].flatMap((setting) => [
+  '-c',
+  setting,
+])
 
-/** In memory, from a dump if there is one. */
+/** Starts an engine in memory, from a dump if one is given. */
 export function startMemory(loadFrom?: Blob | File): Promise<Engine> {
   return start({
-    startParams: [...PGlite.defaultStartParams, ...SESSION],
+    startParams: [...PGlite.defaultStartParams, ...SETTINGS],
     ...(loadFrom && { loadDataDir: loadFrom }),
   })
 }
 
 /**
- * On `dataDir/postgres`, made if absent, from a dump if there is one. The folder must be ours alone (`lock.ts`).
- * @throws Error when it is of another version, or does not start
+ * Starts an engine on `dataDir/postgres`, created if absent, from a dump if one is given. The caller must hold the lock
+ * of `dataDir` (`folder-lock.ts`).
+ * @throws Error if the folder is of another version of PostgreSQL, or the engine does not start
  */
 export async function startFolder(dataDir: string, loadFrom?: Blob | File): Promise<Engine> {
   const folder = join(dataDir, 'postgres')
   if (!existsSync(folder)) {
-    // Made aside, synced, then named: a database that is there is whole, whatever happened meanwhile.
+    // Created under another name, synced, then renamed: a folder named `postgres` is complete even after a crash.
     const draft = join(dataDir, 'postgres.new')
     rmSync(draft, { recursive: true, force: true })
     const { pg } = await startOn(draft, loadFrom)
@@ -50,12 +54,13 @@ export async function startFolder(dataDir: string, loadFrom?: Blob | File): Prom
 
 function checkVersion(folder: string): void {
   const file = join(folder, 'PG_VERSION')
-  if (!existsSync(file)) throw new Error(`The folder ${folder} holds no database of this server`)
+  if (!existsSync(file))
+    throw new Error(`The folder ${folder} holds no database: the file PG_VERSION is missing`)
   const version = readFileSync(file, 'utf8').trim()
   if (version !== EMBEDDED_VERSION)
     throw new Error(
-      `The database in ${folder} is of PostgreSQL ${version}, this server's of ${EMBEDDED_VERSION}:` +
-        ' dump it with the server that made it, and load the dump into a new folder',
+      `The database in ${folder} is of PostgreSQL ${version}, but this release has PostgreSQL ${EMBEDDED_VERSION}:` +
+        ' dump it with the release that created it, and load the dump into a new folder',
     )
 }
 
@@ -64,51 +69,52 @@ function startOn(folder: string, loadFrom?: Blob | File): Promise<Engine> {
   const fs = new DurableFS(folder)
   return start({
     fs,
-    startParams: [...DURABLE_PARAMS, ...SESSION],
+    startParams: [...DURABLE_PARAMS, ...SETTINGS],
     ...(loadFrom && { loadDataDir: loadFrom }),
   })
 }
 
 async function start(options: PGliteOptions): Promise<Engine> {
-  let words = ''
+  let lastError = ''
   try {
     const pg = await PGlite.create({
       ...options,
       extensions: { pg_trgm },
       parsers: { ...PARSERS },
-      serializers: Object.fromEntries(PLAIN.map((oid) => [oid, String])),
+      serializers: Object.fromEntries(PRESERIALIZED_TYPES.map((oid) => [oid, String])),
       onStderr(line) {
-        words = /(?:FATAL|PANIC): .*/.exec(line)?.[0] ?? words
+        lastError = /(?:FATAL|PANIC): .*/.exec(line)?.[0] ?? lastError
         return false
       },
     })
-    stopAtPanic(pg, (why) => {
-      words ||= why
+    stopAtPanic(pg, (message) => {
+      lastError ||= message
     })
-    return { pg, lastWords: () => words }
+    return { pg, getLastError: () => lastError }
   } catch (cause) {
-    throw new Error(`The embedded database did not start. ${words}`, { cause })
+    throw new Error(`The embedded database did not start. ${lastError}`, { cause })
   }
 }
 
 /**
- * Makes a PANIC the end, as it is for a server. PGlite catches what ends PostgreSQL's main loop and runs it again:
- * for ever, when a COMMIT finds the disk full. A longjmp alone is an ordinary error; a trap of WebAssembly, as when
- * the stack overflows, leaves nobody knows what behind.
+ * Stops the engine after a PANIC, as a server does. PGlite catches all that ends PostgreSQL's main loop and runs the
+ * loop again: without end, if COMMIT finds the disk full. Only a longjmp is an ordinary error. After a trap of
+ * WebAssembly, such as a stack overflow, the state of the engine is unknown.
  */
-function stopAtPanic(pg: PGlite, onTrap: (why: string) => void): void {
+function stopAtPanic(pg: PGlite, onTrap: (message: string) => void): void {
   const module = pg.Module
-  const once = module._PostgresMainLoopOnce
+  const runMainLoopOnce = module._PostgresMainLoopOnce
   const stop = (): never => {
     throw new Error('PostgreSQL has stopped')
   }
   module._PostgresMainLoopOnce = () => {
     try {
-      once()
+      runMainLoopOnce()
     } catch (error) {
       const status: unknown = error instanceof Object ? Reflect.get(error, 'status') : undefined
-      // PGlite calls this next, outside of what it catches.
-      if (status !== LONGJMP) Object.assign(module, { stackRestore: stop, _PostgresMainLoopOnce: stop })
+      // PGlite calls `stackRestore` next, outside of its own try block.
+      if (status !== LONGJMP_STATUS)
+        Object.assign(module, { stackRestore: stop, _PostgresMainLoopOnce: stop })
       if (status === undefined && error instanceof Error) onTrap(`${error.name}: ${error.message}`)
       throw error
     }

@@ -1,4 +1,4 @@
-/** The data folder belongs to one process at a time: a lock of the operating system, which a kill -9 frees too. */
+/** Locks the data folder for one process, by a lock of the operating system that is released even after kill -9. */
 import {
   closeSync,
   constants,
@@ -19,50 +19,50 @@ export interface FolderLock {
   release(): void
 }
 
-/** The byte that is locked, far behind the text: where locks are mandatory (Windows) the pid stays readable. */
-const BYTE = 1 << 20
+/** The byte that is locked, far behind the text: on Windows, where locks are mandatory, the pid stays readable. */
+const LOCKED_BYTE = 1 << 20
 
 /**
- * Locks `folder` (made if absent, for its owner only) by its file `lock`, for as long as the process lives or
- * until `release`. The lock belongs to the open file: a second one is refused within this process as well.
- * @throws FolderInUse, with the holder's pid; Error when this platform cannot lock
+ * Locks `folder` by its file `lock` until `release` or the end of the process. Creates the folder if it is absent, with
+ * access for its owner only. The lock belongs to the open file: a second lock in the same process is refused too.
+ * @throws FolderInUse with the pid of the holder; Error if locks are not supported on this platform
  */
 export async function lockFolder(folder: string): Promise<FolderLock> {
   const tryLock = await loadTryLock()
   mkdirSync(folder, { recursive: true, mode: 0o700 })
   const path = realpathSync(folder)
   const file = join(path, 'lock')
-  // Not truncated on opening: until it is ours, the text in it is somebody else's.
+  // Not truncated on opening: until the file is locked, it holds the pid of another process.
   const fd = openSync(file, constants.O_RDWR | constants.O_CREAT, 0o600)
   try {
-    if (!tryLock(fd, BYTE, 1)) throw inUse(path, file)
+    if (!tryLock(fd, LOCKED_BYTE, 1)) throw createInUseError(path, file)
     ftruncateSync(fd)
     writeSync(fd, `${process.pid}\n`, 0)
   } catch (error) {
     closeSync(fd)
     throw error
   }
-  // The file stays: between its removal and its next creation two processes could each lock one of their own.
-  let held = true
+  // The file is never removed: two processes could then each lock a file of their own under this name.
+  let isHeld = true
   return {
     release() {
-      if (held) closeSync(fd)
-      held = false
+      if (isHeld) closeSync(fd)
+      isHeld = false
     },
   }
 }
 
-function inUse(path: string, file: string): FolderInUse {
+function createInUseError(path: string, file: string): FolderInUse {
   const pid = /^\d+/.exec(readFileSync(file, 'latin1'))?.[0]
   return new FolderInUse(
     `The data folder ${path} is in use by another process${pid ? ` (pid ${pid})` : ''}.` +
-      ' Two at once would destroy it: stop that one, or give this one a folder of its own.',
+      ' Two processes would destroy the data: stop the other process, or set another DATA_DIR for this one.',
   )
 }
 
 async function loadTryLock(): Promise<typeof import('fs-native-extensions').tryLock> {
   try {
-    // Loaded when needed: with a server, nothing native is, and every platform will do.
+    // Loaded on demand: with a PostgreSQL server no native module is loaded, and every platform is supported.
     const { tryLock } = await import('fs-native-extensions')
     return tryLock
   } catch (cause) {

@@ -1,5 +1,7 @@
-/** The one function in use of a package that ships no types. */
+/** Types of the one function in use of a package without types. */
 declare module 'fs-native-extensions' {
-  /** False when another open file holds the range; throws when the file system cannot lock. */
+  /**
+   * Returns false if the range is locked through another open file. Throws if the file system does not support locks.
+   */
   export function tryLock(fd: number, offset?: number, length?: number): boolean
 }

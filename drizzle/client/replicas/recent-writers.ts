@@ -1,6 +1,6 @@
-/** Read-your-writes: the reads of users who wrote recently go to the primary until the replicas have caught up. */
+/** Read-your-writes: sends the reads of users who wrote recently to the primary until the replicas have caught up. */
 
-/** A flag in a store that all processes share. */
+/** A flag in a store that all processes share, such as Redis. */
 export interface SharedFlag {
   key: string
   /** Called where the flag is set, with the milliseconds for which it stays set. */
@@ -14,19 +14,22 @@ export interface RecentWriters {
   add(userId: string, left?: number): void
   /** Records a write in this process and, through the shared store, in the others. */
   publish(userId: string): Promise<void>
-  /** Returns the flag that tells of writes in other processes; undefined if replicas are never read. */
+  /** Returns the flag that is set by writes in other processes; undefined if a write has no lifetime here. */
   getFlag(userId: string): SharedFlag | undefined
-  /** Sets how other processes are told. */
+  /** Sets the function that sets a flag in the shared store. */
   shareBy(setFlag: SetFlag): void
   /**
-   * Sends all reads to the primary while the shared store is unavailable, and for the lifetime of a write after that:
-   * writes in other processes are unknown.
+   * Sends all reads to the primary while paused, and for the lifetime of a write after that. For times in which the
+   * shared store is unavailable and writes in other processes are unknown.
    */
   pause(isPaused: boolean): void
   mustReadPrimary(userId: string): boolean
 }
 
-/** More than the users who write within a few seconds. Beyond, all reads go to the primary for a while. */
+/**
+ * More than the users who write within a few seconds. With more, all reads go to the primary for the lifetime of a
+ * write.
+ */
 const MAX_WRITERS = 100_000
 
 const toKey = (userId: string) => `{user:${userId}}:wrote`

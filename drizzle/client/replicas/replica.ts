@@ -1,152 +1,152 @@
-/** One replica: its connections, how far it is behind, and whether it may be read from now. */
+/** One replica: its connection pool, its lag, and whether it may be read from now. */
 
 import { DatabaseUnavailable, SqlError } from '../errors.ts'
 import type { Address } from '../server/address.ts'
-import { Session } from '../server/connection.ts'
-import { afterSockets, PING } from '../server/ping.ts'
+import { ServerConnection } from '../server/connection.ts'
+import { afterPendingReads, PING_OPTIONS } from '../server/ping.ts'
 import { createPool } from '../server/pool.ts'
-import type { Known } from '../server/wal-position.ts'
-import type { Connection, Row } from '../types.ts'
-
-/** `new` until it is known; `foreign` is no standby, or one of another database. */
-export type Standing = 'new' | 'up' | 'away' | 'behind' | 'foreign'
+import type { WalPosition } from '../server/wal-position.ts'
+import type { Connection, Row, Standing } from '../types.ts'
 
 export interface ReplicaOptions {
   address: Address
   /** Connections at most. */
   size: number
-  /** Milliseconds it may be behind. */
-  bound: number
+  /** Milliseconds the replica may be behind. */
+  maxLag: number
   lifetime: number | undefined
-  onChange: (standing: Standing, why: string) => void
+  onChange: (standing: Standing, reason: string) => void
 }
 
 /** What is known of the primary. */
 export interface Primary {
-  /** Which database of which cluster; undefined until it has answered. */
+  /** Identifies the cluster and the database; undefined before the primary's first answer. */
   identity: string | undefined
-  /** The latest of its positions that one who has replayed so much has reached. */
-  reachedBy(replayed: number): Known | undefined
+  /** Returns the latest position of the primary that a replica has reached which has replayed up to `replayed`. */
+  findReached(replayed: number): WalPosition | undefined
 }
 
-/** Of a standby this is that of its primary. */
-export const IDENTITY = `current_database()::text || '/' || (select system_identifier from pg_control_system())`
-const REPLAYED = `(pg_last_wal_replay_lsn() - '0/0')::int8`
-const QUESTION = `select pg_is_in_recovery() as standby, ${REPLAYED} as replayed, ${IDENTITY} as identity`
-const PROOF = `select pg_is_in_recovery() and ${REPLAYED} >= $1::int8 as holds`
+/** A standby has the system identifier of its primary. */
+export const IDENTITY_SQL = `current_database()::text || '/' || (select system_identifier from pg_control_system())`
+const REPLAYED_SQL = `(pg_last_wal_replay_lsn() - '0/0')::int8`
+const STATUS_SQL = `select pg_is_in_recovery() as standby, ${REPLAYED_SQL} as replayed, ${IDENTITY_SQL} as identity`
+const IS_CAUGHT_UP_SQL = `select pg_is_in_recovery() and ${REPLAYED_SQL} >= $1::int8 as holds`
 
 /**
- * Milliseconds. A statement that takes longer is left for the primary to try, which then has its own five seconds of the
- * ten that an answer may take.
+ * A statement that takes longer is tried on the primary, which then has its own five seconds of the ten that a reply
+ * may take.
  */
-const STATEMENT = 4000
-const CONNECT = 1000
-const UNKNOWN: Known = { time: Number.NEGATIVE_INFINITY, position: Number.POSITIVE_INFINITY }
-/** Milliseconds one may wait for a connection here before the primary is asked. */
-const WAIT = 250
-/** Milliseconds within which it says how far it is; else it is away. */
-const PATIENCE = 1000
+const STATEMENT_TIMEOUT_MS = 4000
+const CONNECT_TIMEOUT_MS = 1000
+/** A request that waits longer for a connection reads from the primary. */
+const ACQUIRE_TIMEOUT_MS = 250
+/** A replica that does not answer `STATUS_SQL` in this time is away. */
+const STATUS_TIMEOUT_MS = 1000
 
-/** SQLSTATE or the system's own code: no more of it may be told. */
-export function reasonOf(error: unknown): string {
+const UNKNOWN: WalPosition = { time: Number.NEGATIVE_INFINITY, position: Number.POSITIVE_INFINITY }
+
+/** Returns the SQLSTATE or the code of the operating system. The error's message must not be logged with the reason. */
+export function getFailureReason(error: unknown): string {
   if (error instanceof SqlError) return error.code
   if (!(error instanceof DatabaseUnavailable)) return 'unknown'
   const cause: unknown = error.cause instanceof Error ? Reflect.get(error.cause, 'code') : undefined
   return error.code ?? (typeof cause === 'string' ? cause : 'lost')
 }
 
-export function createReplica({ address, size, bound, lifetime, onChange }: ReplicaOptions) {
+export function createReplica({ address, size, maxLag, lifetime, onChange }: ReplicaOptions) {
   let standing: Standing = 'new'
-  /** What it is known to have. */
+  /** The latest position of the primary that this replica is known to have replayed. */
   let reached = UNKNOWN
-  /** When the question was sent that is not answered. */
-  let asked: number | undefined
+  /** When the status query that runs now was sent. */
+  let queriedAt: number | undefined
   let isClosing = false
 
-  const common = { address, lifetime, again: false }
+  const common = { address, lifetime, retryIdleReads: false }
   const pool = createPool({
     size,
-    session: {
-      ...{ ...common, statementTimeout: STATEMENT, connectTimeout: CONNECT },
-      // Started again, a standby may show what it was a while ago; and who is new here may not be who was measured.
-      greet: async (run) => {
+    connection: {
+      ...{ ...common, statementTimeout: STATEMENT_TIMEOUT_MS, connectTimeout: CONNECT_TIMEOUT_MS },
+      // A standby that was restarted may show an earlier state, and the address may now lead to another server than
+      // the one that was measured.
+      onConnect: async (run) => {
         const isKnown = Number.isFinite(reached.position)
-        const [row] = isKnown ? await run(PROOF, [reached.position]) : []
-        if (row?.holds !== true) throw new DatabaseUnavailable('This replica is further behind than it was')
+        const [row] = isKnown ? await run(IS_CAUGHT_UP_SQL, [reached.position]) : []
+        if (row?.holds !== true) throw new DatabaseUnavailable('The replica is further behind than before')
       },
     },
-    gate: { wait: WAIT, queue: size },
+    limits: { acquireTimeout: ACQUIRE_TIMEOUT_MS, maxWaiting: size },
   })
-  const watch = new Session({ ...common, ...PING })
+  const statusConnection = new ServerConnection({ ...common, ...PING_OPTIONS })
 
-  const become = (next: Standing, why = '') => {
+  const setStanding = (next: Standing, reason = '') => {
     if (standing === next) return
     standing = next
-    onChange(next, why)
+    onChange(next, reason)
   }
 
-  const leave = (next: 'away' | 'foreign', why: string) => {
+  const takeOutOfUse = (next: 'away' | 'foreign', reason: string) => {
     if (isClosing) return
     reached = UNKNOWN
-    become(next, why)
-    pool.abandon()
+    setStanding(next, reason)
+    pool.destroy()
   }
 
-  const lag = () => performance.now() - reached.time
+  const getLag = () => performance.now() - reached.time
 
-  const judge = (row: Row | undefined, primary: Primary) => {
+  const evaluateStatus = (row: Row | undefined, primary: Primary) => {
     if (primary.identity === undefined) return
-    if (row?.standby !== true) return leave('foreign', 'it is no standby')
-    if (row.identity !== primary.identity) return leave('foreign', 'it is a standby of another database')
-    reached = primary.reachedBy(Number(row.replayed)) ?? reached
-    if (lag() > bound) become('behind', `more than ${bound / 1000} s`)
-    // Whoever has been left out must have caught up well before it is read from again, not to come and go.
-    else if (standing === 'up' || lag() <= bound / 2) become('up')
+    if (row?.standby !== true) return takeOutOfUse('foreign', 'it is not a standby')
+    if (row.identity !== primary.identity) {
+      return takeOutOfUse('foreign', 'it is a standby of another database')
+    }
+    reached = primary.findReached(Number(row.replayed)) ?? reached
+    if (getLag() > maxLag) setStanding('behind', `more than ${maxLag / 1000} s`)
+    // Hysteresis: a replica that was behind must catch up to half of the limit before it is read from again.
+    else if (standing === 'up' || getLag() <= maxLag / 2) setStanding('up')
   }
 
   return {
     label: address.label,
-    standing: () => standing,
-    /** Milliseconds since it is known to have had everything. */
-    lag,
-    load: pool.load,
-    /** Whether it has all that was acknowledged up to the bound before now. */
-    isUsable: () => standing === 'up' && lag() <= bound,
-    isFull: () => pool.load().waiting >= size,
+    getStanding: () => standing,
+    /** Returns the milliseconds since a moment at which the replica is known to have had all committed changes. */
+    getLag,
+    getLoad: pool.getLoad,
+    isUsable: () => standing === 'up' && getLag() <= maxLag,
+    isFull: () => pool.getLoad().waiting >= size,
     run: ((text, params, options) => pool.run(text, params, options)) satisfies Connection['run'],
 
-    /** Asks how far it is, unless it has not answered yet. */
-    async look(primary: Primary) {
-      if (asked !== undefined) return
-      const since = performance.now()
-      asked = since
+    /** Queries the status, unless a query has no answer yet. */
+    async updateStatus(primary: Primary) {
+      if (queriedAt !== undefined) return
+      const start = performance.now()
+      queriedAt = start
       try {
-        const [row] = await watch.run(QUESTION)
-        if (asked === since) judge(row, primary)
+        const [row] = await statusConnection.run(STATUS_SQL)
+        if (queriedAt === start) evaluateStatus(row, primary)
       } catch (error) {
-        if (asked === since) leave('away', reasonOf(error))
+        if (queriedAt === start) takeOutOfUse('away', getFailureReason(error))
       } finally {
-        if (asked === since) asked = undefined
+        if (queriedAt === start) queriedAt = undefined
       }
     },
 
-    /** To be called several times a second: whoever is silent is given up. */
-    check() {
-      pool.check()
-      const since = asked
-      if (since === undefined || performance.now() - since < PATIENCE) return
-      afterSockets(() => {
-        if (asked !== since) return
-        asked = undefined
-        watch.abandon()
-        leave('away', 'no answer')
+    /** Closes connections whose server has not answered in time. To be called several times a second. */
+    closeSilent() {
+      pool.closeSilent()
+      const start = queriedAt
+      if (start === undefined || performance.now() - start < STATUS_TIMEOUT_MS) return
+      afterPendingReads(() => {
+        if (queriedAt !== start) return
+        queriedAt = undefined
+        statusConnection.destroy()
+        takeOutOfUse('away', 'no answer')
       })
     },
 
     async close() {
       isClosing = true
       await pool.close()
-      await watch.close()
+      await statusConnection.close()
     },
   }
 }

@@ -1,127 +1,94 @@
 /**
- * Reads from standbys, such that nobody misses what they wrote themselves.
+ * Reads from standbys, such that all users see their own writes.
  *
- * A user's reads follow each of their writes to the primary for as long as a replica may be behind (`writers.ts`). How
- * far that is, each replica is asked four times a second (`replica.ts`), against where the primary's log then stood
- * (`positions.ts`): one that lacks anything acknowledged longer ago is not read from. What a replica cannot answer, the
- * primary does.
+ * After a write, a user's reads go to the primary for as long as a replica may be behind (`recent-writers.ts`). Four
+ * times a second, each replica's position in the write-ahead log (`replica.ts`) is compared with the history of the
+ * primary's (`wal-position.ts`). A replica is read from only if it has everything that was acknowledged longer ago
+ * than it may be behind. Statements that fail on a replica run on the primary.
  */
 
-import type { Load } from '../../../lib/semaphore.ts'
 import type { Address } from '../server/address.ts'
-import { Session } from '../server/connection.ts'
-import { PING } from '../server/ping.ts'
-import { createPositions } from '../server/wal-position.ts'
-import type { Connection, Database } from '../types.ts'
-import { createRecentWriters, type RecentWriters } from './recent-writers.ts'
-import { createReplica, IDENTITY, type Standing } from './replica.ts'
-
-/** How a replica is. */
-export interface State {
-  /** Where, without user and password. */
-  label: string
-  standing: Standing
-  /** Milliseconds since it is known to have had everything. */
-  lag: number
-  load: Load
-}
-
-/** Where the reads of requests were sent, and statements that a replica did not answer. */
-export interface Counts {
-  replica: number
-  /** To the primary, because the user has written of late. */
-  afterWrite: number
-  /** To the primary, because no replica could be read from. */
-  noReplica: number
-  failed: number
-}
-
-export interface Replicas {
-  /**
-   * A replica for all reads of one request of this user, undefined where the primary is to be read. Whatever it does not
-   * answer is asked of the primary, and so is what comes after.
-   */
-  readsOf(userId: string): Connection | undefined
-  readonly recentWriters: RecentWriters
-  readonly counts: Readonly<Counts>
-  /** In the order of their addresses. */
-  states(): readonly State[]
-  /** Told when a replica begins or ceases to be read from; and at once of each that is known already. */
-  onChange(listener: (label: string, standing: Standing, why: string) => void): void
-}
+import { ServerConnection } from '../server/connection.ts'
+import { PING_OPTIONS } from '../server/ping.ts'
+import { createWalHistory } from '../server/wal-position.ts'
+import type { Connection, Database, ReadCounts, Replicas, Standing } from '../types.ts'
+import { createRecentWriters } from './recent-writers.ts'
+import { createReplica, IDENTITY_SQL } from './replica.ts'
 
 export interface ReplicasOptions {
   primary: Address
   replicas: readonly Address[]
-  /** Milliseconds for which a user's reads follow a write. */
+  /** Milliseconds for which a user's reads go to the primary after a write. */
   lag: number
-  /** Connections to each. */
+  /** Connections to each replica. */
   size: number
   lifetime: number | undefined
 }
 
-/** Milliseconds. */
-const TICK = 250
-/** Milliseconds a replica may be behind at least: less cannot be told from what the questions themselves take. */
-const LEAST = 1000
+const STATUS_INTERVAL_MS = 250
+/** A smaller lag cannot be distinguished from the time that the status queries take. */
+const MIN_LAG_MS = 1000
 
-const POSITION = `select (pg_current_wal_insert_lsn() - '0/0')::int8 as position, ${IDENTITY} as identity`
+const POSITION_SQL = `select (pg_current_wal_insert_lsn() - '0/0')::int8 as position, ${IDENTITY_SQL} as identity`
 
-/** Of a UUID the end is random: each user begins with the same replica, in every process. */
-const numberOf = (userId: string): number => Number.parseInt(userId.slice(-6), 16) || 0
+/** Returns a number from the random end of a UUID: a user's reads start with the same replica in every process. */
+const toNumber = (userId: string): number => Number.parseInt(userId.slice(-6), 16) || 0
 
-/** The same database with replicas beside it; they are closed with it. */
+/** Returns the database with `replicas`, which are closed with it. */
 export function withReplicas(database: Database, options: ReplicasOptions): Database {
   const { primary, lag, size, lifetime } = options
-  const bound = Math.max(lag, LEAST)
-  const positions = createPositions(bound)
+  const maxLag = Math.max(lag, MIN_LAG_MS)
+  const history = createWalHistory(maxLag)
   const recentWriters = createRecentWriters(lag)
-  const counts: Counts = { replica: 0, afterWrite: 0, noReplica: 0, failed: 0 }
-  const said = new Map<string, [Standing, string]>()
+  const counts: ReadCounts = { replica: 0, afterWrite: 0, noReplica: 0, failed: 0 }
+  const lastChanges = new Map<string, [Standing, string]>()
   const listeners: Parameters<Replicas['onChange']>[0][] = []
   const all = options.replicas.map((address) =>
     createReplica({
-      ...{ address, size, bound, lifetime },
-      onChange(standing, why) {
-        said.set(address.label, [standing, why])
-        for (const listener of listeners) listener(address.label, standing, why)
+      ...{ address, size, maxLag, lifetime },
+      onChange(standing, reason) {
+        lastChanges.set(address.label, [standing, reason])
+        for (const listener of listeners) listener(address.label, standing, reason)
       },
     }),
   )
 
-  const watch = new Session({ address: primary, lifetime, again: false, ...PING })
+  const primaryConnection = new ServerConnection({
+    ...{ address: primary, lifetime, retryIdleReads: false },
+    ...PING_OPTIONS,
+  })
   let identity: string | undefined
-  let isAsking = false
-  const ask = async () => {
-    if (isAsking) return
-    isAsking = true
+  let isQuerying = false
+  const updatePosition = async () => {
+    if (isQuerying) return
+    isQuerying = true
     const time = performance.now()
     try {
-      const [row] = await watch.run(POSITION)
-      if (row?.identity !== identity) positions.forget()
+      const [row] = await primaryConnection.run(POSITION_SQL)
+      if (row?.identity !== identity) history.clear()
       identity = String(row?.identity)
-      positions.note({ time, position: Number(row?.position) })
+      history.add({ time, position: Number(row?.position) })
     } catch {
-      // The primary is away: whoever needs it hears of that, and the replicas grow old.
+      // The primary is unavailable. Statements on it fail with that error, and the measured lag of the replicas grows.
     } finally {
-      isAsking = false
+      isQuerying = false
     }
   }
   let isClosing = false
-  const look = async () => {
-    watch.check()
-    for (const replica of all) replica.check()
+  const update = async () => {
+    primaryConnection.closeIfSilent()
+    for (const replica of all) replica.closeSilent()
     if (isClosing) return
-    // First the primary, so that who has replayed all of it is found to be a moment behind and not a turn.
-    await ask()
-    for (const replica of all) void replica.look({ identity, reachedBy: positions.reachedBy })
+    // The primary first, so that the lag of a replica that has replayed everything is not a whole interval.
+    await updatePosition()
+    for (const replica of all) void replica.updateStatus({ identity, findReached: history.findReached })
   }
-  const ticking = setInterval(look, TICK).unref()
-  void look()
+  const timer = setInterval(update, STATUS_INTERVAL_MS).unref()
+  void update()
 
-  /** The user's own, the next where that has too much to do. */
+  /** Returns the user's own replica, or the next one if that is unusable or full. */
   const choose = (userId: string) => {
-    const first = numberOf(userId)
+    const first = toNumber(userId)
     for (let i = 0; i < all.length; i += 1) {
       const replica = all[(first + i) % all.length]
       if (replica?.isUsable() && !replica.isFull()) return replica
@@ -129,7 +96,7 @@ export function withReplicas(database: Database, options: ReplicasOptions): Data
     return undefined
   }
 
-  const readsOf = (userId: string): Connection | undefined => {
+  const getReader = (userId: string): Connection | undefined => {
     if (recentWriters.mustReadPrimary(userId)) {
       counts.afterWrite += 1
       return undefined
@@ -142,17 +109,17 @@ export function withReplicas(database: Database, options: ReplicasOptions): Data
     counts.replica += 1
     let hasFailed = false
     return {
-      async run(text, params, options) {
+      async run(text, params, runOptions) {
         if (!hasFailed) {
           try {
-            return await replica.run(text, params, options)
+            return await replica.run(text, params, runOptions)
           } catch {
-            // Why does not matter: what is wrong with the statement itself, the primary says as well.
+            // The cause does not matter: if the statement itself is wrong, it fails on the primary too.
             hasFailed = true
             counts.failed += 1
           }
         }
-        return database.run(text, params, options)
+        return database.run(text, params, runOptions)
       },
     }
   }
@@ -160,25 +127,29 @@ export function withReplicas(database: Database, options: ReplicasOptions): Data
   return {
     ...database,
     replicas: {
-      readsOf,
+      getReader,
       recentWriters,
       counts,
-      states: () =>
-        all.map((each) => ({
-          label: each.label,
-          standing: each.standing(),
-          lag: each.lag(),
-          load: each.load(),
+      getStates: () =>
+        all.map((replica) => ({
+          label: replica.label,
+          standing: replica.getStanding(),
+          lag: replica.getLag(),
+          load: replica.getLoad(),
         })),
       onChange(listener) {
-        for (const [label, [standing, why]] of said) listener(label, standing, why)
+        for (const [label, [standing, reason]] of lastChanges) listener(label, standing, reason)
         listeners.push(listener)
       },
     },
     async close() {
       isClosing = true
-      await Promise.all([...all.map((replica) => replica.close()), watch.close(), database.close()])
-      clearInterval(ticking)
+      await Promise.all([
+        ...all.map((replica) => replica.close()),
+        primaryConnection.close(),
+        database.close(),
+      ])
+      clearInterval(timer)
     },
   }
 }

@@ -1,35 +1,35 @@
-/** A `postgres://` address taken apart, so that nothing in it reaches the server or the log unseen. */
+/** Parses a `postgres://` address, so that only its known parts reach the server and no password reaches the log. */
 import { readFileSync } from 'node:fs'
 import { type ConnectionOptions, checkServerIdentity } from 'node:tls'
 
 export interface Address {
-  /** Where the socket goes: a port of a host, or a path. */
+  /** A TCP port of a host, or the path of a Unix socket. */
   target: { host: string; port: number } | { path: string }
   database: string
   user: string
-  /** Absent: whatever postgres.js finds in `PGPASSWORD`, or none. */
+  /** If absent, postgres.js takes the one in `PGPASSWORD`. */
   password?: string
   ssl: false | 'prefer' | 'require' | ConnectionOptions
-  /** For messages: where, without user and password. */
+  /** The address for messages, without user and password. */
   label: string
 }
 
 /**
  * Reads `postgres://user:password@host:port/database`, with `sslmode`, `sslrootcert` (a file) and `host` (the
- * folder of a Unix socket) as libpq knows them; without `sslmode`, no TLS. Other parameters are not for us.
- * @throws Error that names what is wrong but never the password
+ * folder of a Unix socket) as libpq knows them. Without `sslmode`, TLS is not used. Other parameters are ignored.
+ * @throws Error that never contains the password
  */
 export function parseAddress(text: string): Address {
   const url = URL.canParse(text) ? new URL(text) : undefined
   if (!url || !/^postgres(ql)?:$/.test(url.protocol))
     throw new Error(
-      'The address of the database is not of the form postgres://user:password@host:port/database' +
-        ' (a password with : / ? # @ or % needs them percent-encoded)',
+      'The address of the database must have the form postgres://user:password@host:port/database' +
+        ' (in a password, the characters : / ? # @ % must be percent-encoded)',
     )
   const folder = url.searchParams.get('host')
   const host = decodeURIComponent(url.hostname).replace(/^\[|\]$/g, '') || 'localhost'
   if (host.includes(','))
-    throw new Error('The address of the database names several hosts; only one is supported')
+    throw new Error('The address of the database must name one host; several hosts are not supported')
   const port = Number(url.port || 5432)
   const target = folder?.startsWith('/')
     ? { path: `${folder}/.s.PGSQL.${port}` }
@@ -42,17 +42,17 @@ export function parseAddress(text: string): Address {
     database,
     user,
     ...(url.password && { password: decodeURIComponent(url.password) }),
-    ssl: tlsOf(url.searchParams, folder || host),
+    ssl: getTlsOptions(url.searchParams, folder || host),
     label: `${where}/${database}`,
   }
 }
 
-function tlsOf(query: URLSearchParams, host: string): Address['ssl'] {
+function getTlsOptions(query: URLSearchParams, host: string): Address['ssl'] {
   const file = query.get('sslrootcert')
   const ca = file && file !== 'system' ? { ca: readFileSync(file) } : {}
-  // As libpq has it: with a root certificate at hand, `require` also looks at the chain.
-  const asked = query.get('sslmode') ?? 'disable'
-  const mode = asked === 'require' && file ? 'verify-ca' : asked
+  const sslmode = query.get('sslmode') ?? 'disable'
+  // As in libpq: with a root certificate, `require` also verifies the certificate chain.
+  const mode = sslmode === 'require' && file ? 'verify-ca' : sslmode
   switch (mode) {
     case 'disable':
       return false
@@ -64,13 +64,16 @@ function tlsOf(query: URLSearchParams, host: string): Address['ssl'] {
     case 'verify-ca':
       return { ...ca, rejectUnauthorized: true, checkServerIdentity: () => undefined }
     case 'verify-full':
-      // The name said outright: of an address by number postgres.js passes none on, and Node takes "localhost".
+      // The host is passed explicitly: for an IP address postgres.js passes none on, and Node.js checks "localhost".
       return {
         ...ca,
         rejectUnauthorized: true,
         checkServerIdentity: (_, cert) => checkServerIdentity(host, cert),
       }
     default:
-      throw new Error(`The address of the database has an unknown sslmode: ${mode}`)
+      throw new Error(
+        `The address of the database has an unknown sslmode: ${mode}` +
+          ' (known are disable, allow, prefer, require, verify-ca, verify-full)',
+      )
   }
 }

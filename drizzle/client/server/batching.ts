@@ -1,119 +1,127 @@
 /**
- * Quick statements share connections: for one that finds its row by a key, the packet costs both sides more than the
- * work. Those that come in one turn of the event loop go together, as do writes that wait for a connection.
+ * Statement batching: short statements of concurrent requests share a connection and a network packet. For a statement
+ * that finds its row by a key, the packet costs client and server more than the work. Statements of one event loop
+ * iteration are sent together, and so are writes that wait for a connection.
  */
-import type { Gate } from '../../../lib/semaphore.ts'
+import type { Semaphore } from '../../../lib/semaphore.ts'
 import type { Param, Row } from '../types.ts'
-import { texts } from '../values.ts'
-import type { Session } from './connection.ts'
-import type { Asked } from './pipeline.ts'
+import { toTextValues } from '../values.ts'
+import type { ServerConnection } from './connection.ts'
+import type { PendingStatement } from './pipeline.ts'
 
-/** What one connection is given at once: so many a slow network or a lost connection may hold up. */
-const MOST = 8
-/** Where each waits for a disk, and each could have a connection: no more than tells how long they wait. */
-const FEW = 2
-/** Milliseconds of a write in which it has not waited for a disk. */
-const QUICK = 1
-/** What the last batch counts for beside all before it. */
-const WEIGHT = 0.1
+/** Statements pipelined on one connection. A slow network or a lost connection affects no more than these. */
+const MAX_BATCH_SIZE = 8
+/**
+ * Batch size while writes wait for the disk: enough to go on measuring that wait, the others get their own
+ * connections.
+ */
+const SLOW_BATCH_SIZE = 2
+/** A write that takes less has not waited for the disk. */
+const FAST_WRITE_MS = 1
+/** Weight of the latest batch in the moving average. */
+const LATEST_WEIGHT = 0.1
 
-type Work = (session: Session) => Promise<void>
+type Connections = Semaphore<ServerConnection>
 
-/** A write that is in line, or was. */
-interface Waiting extends Asked {
-  waits: boolean
+interface QueuedWrite extends PendingStatement {
+  isQueued: boolean
 }
 
-/** Does some work with a session of its own; what fails is told to those of the batch who were told nothing yet. */
-function lend(gate: Gate<Session>, work: Work, fail: (error: unknown) => void): void {
-  gate.take((session) => {
-    work(session)
-      .catch(fail)
-      .finally(() => gate.give(session))
-  }, fail)
+/** Runs `work` with a connection of its own. `onError` is called if there is none, or the work fails. */
+function withConnection(
+  connections: Connections,
+  work: (connection: ServerConnection) => Promise<void>,
+  onError: (error: unknown) => void,
+): void {
+  connections.acquire((connection) => {
+    work(connection)
+      .catch(onError)
+      .finally(() => connections.release(connection))
+  }, onError)
 }
 
-/** Reads of one turn of the event loop, a few on each connection: one packet instead of one each. */
-export function createReads(gate: Gate<Session>) {
-  let asked: Asked[] = []
+/** Returns a `run` that sends the reads of one event loop iteration in batches of `MAX_BATCH_SIZE`, one packet each. */
+export function createReadBatching(connections: Connections) {
+  let queue: PendingStatement[] = []
 
-  const send = (batch: readonly Asked[]) => {
-    const fail = (error: unknown) => {
+  const send = (batch: readonly PendingStatement[]) => {
+    const rejectAll = (error: unknown) => {
       for (const { reject } of batch) reject(error)
     }
-    lend(gate, (session) => session.readAll(batch), fail)
+    withConnection(connections, (connection) => connection.readAll(batch), rejectAll)
   }
 
   const flush = () => {
-    const all = asked
-    asked = []
-    for (let i = 0; i < all.length; i += MOST) send(all.slice(i, i + MOST))
+    const reads = queue
+    queue = []
+    for (let i = 0; i < reads.length; i += MAX_BATCH_SIZE) send(reads.slice(i, i + MAX_BATCH_SIZE))
   }
 
-  /** @throws as `Session.run` does */
+  /** @throws as `ServerConnection.run` does */
   return (text: string, params: readonly Param[] = []): Promise<Row[]> =>
     new Promise((resolve, reject) => {
-      const values = texts(params)
-      if (asked.length === 0) setImmediate(flush)
-      asked.push({ text, values, resolve, reject })
+      const values = toTextValues(params)
+      if (queue.length === 0) setImmediate(flush)
+      queue.push({ text, values, resolve, reject })
     })
 }
 
 /**
- * Writes, each a transaction of its own: those of one turn of the event loop a few on each connection, unless they wait
- * for a disk, as side by side they wait for it together. Where no connection is free, whoever gets the next one takes
- * along a fair share of those that wait, so that all connections stay at work.
+ * Returns a `run` that sends writes in batches, each write a transaction of its own. Batches are small while writes
+ * wait for the disk: on several connections they wait for it together. If no connection is free, the next free one
+ * takes a fair share of the queue, so that all connections stay in use.
  */
-export function createWrites(gate: Gate<Session>) {
-  /** Milliseconds that a write has taken of late behind another. */
-  let pace = QUICK
-  /** In the order in which they came. Not a Set, whose old tables would keep what has long been answered. */
-  let waiting: Waiting[] = []
-  /** Of this turn. */
-  let come: Waiting[] = []
+export function createWriteBatching(connections: Connections) {
+  /** Moving average of the milliseconds that a write takes behind another in its batch. */
+  let averageTime = FAST_WRITE_MS
+  /** In the order of arrival. Not a Set: its old hash tables would keep statements that have long been answered. */
+  let queue: QueuedWrite[] = []
+  /** Writes that arrived in this event loop iteration. */
+  let arrived: QueuedWrite[] = []
 
-  const take = (): Asked[] => {
-    const together = pace < QUICK ? MOST : FEW
-    const share = Math.min(MOST, Math.max(together, Math.ceil(waiting.length / gate.load().size)))
-    const batch = waiting.slice(0, share)
-    waiting = waiting.slice(share)
-    for (const each of batch) each.waits = false
+  const takeBatch = (): PendingStatement[] => {
+    const batchSize = averageTime < FAST_WRITE_MS ? MAX_BATCH_SIZE : SLOW_BATCH_SIZE
+    const fairShare = Math.ceil(queue.length / connections.getLoad().size)
+    const size = Math.min(MAX_BATCH_SIZE, Math.max(batchSize, fairShare))
+    const batch = queue.slice(0, size)
+    queue = queue.slice(size)
+    for (const write of batch) write.isQueued = false
     return batch
   }
 
-  /** In line for one; others that wait go with it. */
-  const stand = (asked: Waiting) => {
-    let batch: Asked[] = []
-    const work = async (session: Session) => {
-      // It may have gone with one that came before.
-      if (!asked.waits) return
-      batch = take()
-      const took = await session.writeAll(batch)
-      if (batch.length > 1) pace += WEIGHT * (took / (batch.length - 1) - pace)
+  /** Waits for a connection, then sends the batch at the head of the queue on it. */
+  const send = (write: QueuedWrite) => {
+    let batch: PendingStatement[] = []
+    const work = async (connection: ServerConnection) => {
+      // An earlier batch may have taken this write along.
+      if (!write.isQueued) return
+      batch = takeBatch()
+      const elapsed = await connection.writeAll(batch)
+      if (batch.length > 1) averageTime += LATEST_WEIGHT * (elapsed / (batch.length - 1) - averageTime)
     }
-    const fail = (error: unknown) => {
-      if (asked.waits) {
-        asked.waits = false
-        waiting = waiting.filter((each) => each !== asked)
-        asked.reject(error)
+    const onError = (error: unknown) => {
+      if (write.isQueued) {
+        write.isQueued = false
+        queue = queue.filter((queued) => queued !== write)
+        write.reject(error)
       }
       for (const { reject } of batch) reject(error)
     }
-    lend(gate, work, fail)
+    withConnection(connections, work, onError)
   }
 
   const flush = () => {
-    const all = come
-    come = []
-    for (const asked of all) if (asked.waits) stand(asked)
+    const writes = arrived
+    arrived = []
+    for (const write of writes) if (write.isQueued) send(write)
   }
 
-  /** @throws as `Session.run` does */
+  /** @throws as `ServerConnection.run` does */
   return (text: string, params: readonly Param[] = []): Promise<Row[]> =>
     new Promise((resolve, reject) => {
-      const asked = { text, values: texts(params), resolve, reject, waits: true }
-      if (come.length === 0) setImmediate(flush)
-      come.push(asked)
-      waiting.push(asked)
+      const write = { text, values: toTextValues(params), resolve, reject, isQueued: true }
+      if (arrived.length === 0) setImmediate(flush)
+      arrived.push(write)
+      queue.push(write)
     })
 }

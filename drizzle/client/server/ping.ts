@@ -1,34 +1,39 @@
-/** A question whether the database answers, asked once for all who want to know at the same time. */
+/** Pings: a query that checks whether the database answers, shared by all callers that wait for it. */
 import { DatabaseUnavailable } from '../errors.ts'
 
-/** Milliseconds; no ping waits longer than the first two, and one is question enough. */
-export const PING = {
+/**
+ * Connection options for pings. A ping waits no longer than the first two timeouts, and is itself the check of the
+ * connection.
+ */
+export const PING_OPTIONS = {
   statementTimeout: 1000,
   connectTimeout: 1000,
   grace: 0,
-  trust: Number.POSITIVE_INFINITY,
+  pingAfterIdleMs: Number.POSITIVE_INFINITY,
 }
 
 /**
- * For what a timer finds late: where the process itself has stalled, the answer lies there unread, since timers come
- * before sockets. It is read first.
+ * Runs `work` after pending socket data is read. For timers that detect a missing answer: after the process itself has
+ * stalled, the answer may be there unread, because the event loop runs timers before it polls sockets.
  */
-export const afterSockets = (work: () => void): void => void setImmediate(work)
+export const afterPendingReads = (work: () => void): void => void setImmediate(work)
 
-/** `ask` runs one at a time; each caller waits for it at most as long as it wants to, in milliseconds. */
-export function createPing(ask: () => Promise<unknown>): (timeout: number) => Promise<void> {
-  let asking: Promise<unknown> | undefined
+/**
+ * Returns a function that calls `query` and rejects after a timeout in milliseconds. Calls while a query runs share it.
+ */
+export function createPing(query: () => Promise<unknown>): (timeout: number) => Promise<void> {
+  let running: Promise<unknown> | undefined
   return async (timeout) => {
-    asking ??= ask().finally(() => {
-      asking = undefined
+    running ??= query().finally(() => {
+      running = undefined
     })
     let timer: NodeJS.Timeout | undefined
-    const late = new Promise<never>((_, reject) => {
+    const timedOut = new Promise<never>((_, reject) => {
       const error = new DatabaseUnavailable(`The database did not answer within ${timeout} ms`)
-      timer = setTimeout(() => afterSockets(() => reject(error)), timeout)
+      timer = setTimeout(() => afterPendingReads(() => reject(error)), timeout)
     })
     try {
-      await Promise.race([asking, late])
+      await Promise.race([running, timedOut])
     } finally {
       clearTimeout(timer)
     }

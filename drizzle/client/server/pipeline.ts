@@ -1,52 +1,53 @@
-/** Statements that are sent at once: each is told what came of it, but for those that their connection was lost for. */
-import { DatabaseUnavailable } from '../errors.ts'
+/** Sends several statements over one connection without waiting in between (pipelining), and collects the lost ones. */
+import { isConnectionLoss } from '../errors.ts'
 import type { Row } from '../types.ts'
-import type { Values } from '../values.ts'
+import type { TextValues } from '../values.ts'
 
-/** A statement among others, and who waits for what comes of it. */
-export interface Asked {
+/** A statement with the callbacks of its caller. */
+export interface PendingStatement {
   text: string
-  values: Values
+  values: TextValues
   resolve(rows: Row[]): void
   reject(error: unknown): void
 }
 
-/** Whether the connection is gone; a statement that was refused leaves it whole. */
-export const isLoss = (error: unknown) => error instanceof DatabaseUnavailable && error.code === undefined
-
-export interface Sent {
-  /** Those that the connection was lost for, and how. */
-  lost: Asked[]
-  why?: unknown
+export interface PipelineResult {
+  /** The statements without an answer, because the connection was lost. Their callbacks were not called. */
+  lost: PendingStatement[]
+  /** The error with which the connection was lost. */
+  error?: unknown
   /** Milliseconds from the first answer to the last. */
-  took: number
+  elapsed: number
 }
 
-/** Sends them all, and waits until something has come of each. */
-export function together(asked: readonly Asked[], send: (each: Asked) => unknown): Promise<Sent> {
+/** Sends all statements by `send`, and resolves when each has an answer or is lost. */
+export function runPipeline(
+  statements: readonly PendingStatement[],
+  send: (statement: PendingStatement) => unknown,
+): Promise<PipelineResult> {
   return new Promise((done) => {
-    const lost: Asked[] = []
-    let why: unknown
-    let left = asked.length
-    let began = 0
-    const over = () => {
-      if (left === asked.length) began = performance.now()
-      left -= 1
-      if (left === 0) done({ lost, why, took: performance.now() - began })
+    const lost: PendingStatement[] = []
+    let lossError: unknown
+    let unanswered = statements.length
+    let firstAnswer = 0
+    const countAnswer = () => {
+      if (unanswered === statements.length) firstAnswer = performance.now()
+      unanswered -= 1
+      if (unanswered === 0) done({ lost, error: lossError, elapsed: performance.now() - firstAnswer })
     }
-    for (const each of asked) {
+    for (const statement of statements) {
       const resolve = (rows: Row[]) => {
-        each.resolve(rows)
-        over()
+        statement.resolve(rows)
+        countAnswer()
       }
       const reject = (error: unknown) => {
-        if (isLoss(error)) {
-          lost.push(each)
-          why = error
-        } else each.reject(error)
-        over()
+        if (isConnectionLoss(error)) {
+          lost.push(statement)
+          lossError = error
+        } else statement.reject(error)
+        countAnswer()
       }
-      send({ text: each.text, values: each.values, resolve, reject })
+      send({ text: statement.text, values: statement.values, resolve, reject })
     }
   })
 }

@@ -1,46 +1,52 @@
-/** A few sessions on one server, behind a gate that lends them one at a time. */
+/**
+ * The connection pool of one server: each connection is lent to one caller, or to one batch of statements, at a time.
+ */
 
-import { Gate, type GateOptions } from '../../../lib/semaphore.ts'
+import { Semaphore, type SemaphoreOptions } from '../../../lib/semaphore.ts'
+import { DatabaseUnavailable } from '../errors.ts'
 import type { Connection, Database } from '../types.ts'
-import { createReads, createWrites } from './batching.ts'
-import { isRead, Session, type SessionOptions } from './connection.ts'
+import { createReadBatching, createWriteBatching } from './batching.ts'
+import { isRead, ServerConnection, type ServerConnectionOptions } from './connection.ts'
 
 export interface PoolOptions {
   /** Connections at most. */
   size: number
-  session: SessionOptions
-  gate: GateOptions
+  connection: ServerConnectionOptions
+  limits: SemaphoreOptions
 }
 
-export function createPool({ size, session, gate: limits }: PoolOptions) {
-  const sessions = Array.from({ length: size }, () => new Session(session))
-  const gate = new Gate(sessions, limits)
-  const readQuickly = createReads(gate)
-  const writeQuickly = createWrites(gate)
+export function createPool({ size, connection: options, limits }: PoolOptions) {
+  const connections = Array.from({ length: size }, () => new ServerConnection(options))
+  const semaphore = new Semaphore(connections, {
+    createError: (reason) => new DatabaseUnavailable(`No database connection is available: ${reason}`),
+    ...limits,
+  })
+  const readInBatch = createReadBatching(semaphore)
+  const writeInBatch = createWriteBatching(semaphore)
 
-  const run: Connection['run'] = (text, params, options = {}) => {
-    if (options.quick) return isRead(text) ? readQuickly(text, params) : writeQuickly(text, params)
-    return gate.run((session) => session.run(text, params, options))
+  const run: Connection['run'] = (text, params, runOptions = {}) => {
+    if (runOptions.canPipeline) return isRead(text) ? readInBatch(text, params) : writeInBatch(text, params)
+    return semaphore.run((connection) => connection.run(text, params, runOptions))
   }
-  const transaction: Database['transaction'] = (work, limit) =>
-    gate.run((session) => session.transaction(work, limit))
+  const transaction: Database['transaction'] = (work, transactionOptions) =>
+    semaphore.run((connection) => connection.transaction(work, transactionOptions))
 
   return {
     run,
     transaction,
-    load: () => gate.load(),
-    delay: () => gate.delay,
-    /** To be called several times a second: ends connections whose server is silent beyond all limits. */
-    check() {
-      for (const session of sessions) session.check()
+    getLoad: () => semaphore.getLoad(),
+    estimateWait: () => semaphore.estimateWait(),
+    /** Closes connections whose server has not answered in time. To be called several times a second. */
+    closeSilent() {
+      for (const connection of connections) connection.closeIfSilent()
     },
-    /** Ends all connections without a word: what waits for an answer fails now. */
-    abandon() {
-      for (const session of sessions) session.abandon()
+    /** Closes all sockets immediately: statements without an answer fail. */
+    destroy() {
+      for (const connection of connections) connection.destroy()
     },
     async close() {
-      await gate.close()
-      await Promise.all(sessions.map((session) => session.close()))
+      await semaphore.close()
+      await Promise.all(connections.map((connection) => connection.close()))
     },
   }
 }

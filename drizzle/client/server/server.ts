@@ -1,39 +1,40 @@
-/** A PostgreSQL server as the house's database: a few sessions behind a gate, and one more to ask how it is. */
+/** The database on a PostgreSQL server: a connection pool, one more connection for pings, and optional replicas. */
 
-import type { GateOptions } from '../../../lib/semaphore.ts'
-import { tellWait } from '../channels.ts'
+import type { SemaphoreOptions } from '../../../lib/semaphore.ts'
+import { publishWait } from '../channels.ts'
 import { withReplicas } from '../replicas/replicas.ts'
-import { retried } from '../retry.ts'
+import { withRetries } from '../retry.ts'
 import type { Connection, Database } from '../types.ts'
 import { parseAddress } from './address.ts'
-import { Session } from './connection.ts'
-import { createPing, PING } from './ping.ts'
+import { ServerConnection } from './connection.ts'
+import { createPing, PING_OPTIONS } from './ping.ts'
 import { createPool } from './pool.ts'
 
-export interface PostgresOptions extends GateOptions {
+export interface PostgresOptions extends SemaphoreOptions {
   /** `postgres://user:password@host:port/database`, see `address.ts`. */
   url: string
-  /** Of standbys that take reads. */
+  /** The addresses of standbys for reads. */
   replicaUrls?: readonly string[]
-  /** Milliseconds: for so long a user's reads follow a write, and so far behind a replica may be. */
+  /** Milliseconds for which a user's reads go to the primary after a write, and which a replica may be behind. */
   replicaLag?: number
-  /** Connections at most to each server, those for pings not counted. */
+  /** Connections at most to each server, without those for pings. */
   poolSize?: number
-  /** Milliseconds one statement may take; 0: for ever. */
+  /** Milliseconds one statement may take; 0 for no limit. */
   statementTimeout?: number
-  /** What the server remarks, a line each. */
+  /** Called with each notice of the server. */
   onNotice?: (message: string) => void
   /** Milliseconds, and up to twice as many, until a connection is replaced by a new one. */
   lifetime?: number
 }
 
-const OLDEST = 15
-/** Milliseconds between looks for connections whose server is silent. */
-const TICK = 250
+const MIN_VERSION = 15
+/** How often connections are checked for a server that does not answer. */
+const CHECK_INTERVAL_MS = 250
 
 /**
- * Opens a pool on a server that answers now.
- * @throws DatabaseUnavailable when it does not, Error when it is too old, not in UTF-8, or the address is wrong
+ * Opens a pool on a server.
+ * @throws DatabaseUnavailable if the server does not answer; Error if it is too old, not in UTF-8, or the address is
+ * invalid
  */
 export async function openPostgres(options: PostgresOptions): Promise<Database> {
   const { url, poolSize = 10, statementTimeout = 5000, onNotice, lifetime, ...others } = options
@@ -43,32 +44,32 @@ export async function openPostgres(options: PostgresOptions): Promise<Database> 
   const common = { address, onNotice, lifetime }
   const pool = createPool({
     size: poolSize,
-    session: { ...common, statementTimeout },
-    gate: { onWait: tellWait, ...limits },
+    connection: { ...common, statementTimeout },
+    limits: { onWait: publishWait, ...limits },
   })
-  // Its own limits are short: a server that is gone must not keep the next ping waiting.
-  const watch = new Session({ ...common, ...PING })
-  const ticking = setInterval(() => {
-    pool.check()
-    watch.check()
-  }, TICK).unref()
+  // With short timeouts of its own: a server that is gone must not delay the next ping.
+  const pingConnection = new ServerConnection({ ...common, ...PING_OPTIONS })
+  const checkTimer = setInterval(() => {
+    pool.closeSilent()
+    pingConnection.closeIfSilent()
+  }, CHECK_INTERVAL_MS).unref()
 
   const database: Database = {
     kind: 'server',
-    // Who tries again waits outside: a connection is not held by one who pauses.
-    run: (text, params, options) => retried(() => pool.run(text, params, options)),
-    transaction: (work, limit) => retried(() => pool.transaction(work, limit)),
-    ping: createPing(() => watch.run('select 1')),
-    load: pool.load,
-    delay: pool.delay,
+    // Retries are outside of the pool: no connection is held during the pause before a retry.
+    run: (text, params, options) => withRetries(() => pool.run(text, params, options)),
+    transaction: (work, txOptions) => withRetries(() => pool.transaction(work, txOptions)),
+    ping: createPing(() => pingConnection.run('select 1')),
+    getLoad: pool.getLoad,
+    estimateWait: pool.estimateWait,
     async close() {
       await pool.close()
-      clearInterval(ticking)
-      await watch.close()
+      clearInterval(checkTimer)
+      await pingConnection.close()
     },
   }
   try {
-    await suits(database, address.label)
+    await checkServer(database, address.label)
   } catch (error) {
     await database.close()
     throw error
@@ -76,15 +77,19 @@ export async function openPostgres(options: PostgresOptions): Promise<Database> 
   if (replicas.length === 0) return database
   return withReplicas(database, { primary: address, replicas, lag: replicaLag, size: poolSize, lifetime })
 }
-async function suits(connection: Connection, label: string): Promise<void> {
+
+/** @throws Error if the server's version or the database's encoding is not supported */
+async function checkServer(connection: Connection, label: string): Promise<void> {
   const [row] = await connection.run(
     "select current_setting('server_version_num')::int4 as version, current_setting('server_encoding') as encoding",
   )
   const major = Math.floor(Number(row?.version) / 10_000)
-  if (major < OLDEST)
-    throw new Error(`The server at ${label} is PostgreSQL ${major}; version ${OLDEST} or newer is needed`)
+  if (major < MIN_VERSION)
+    throw new Error(
+      `The server at ${label} is PostgreSQL ${major}; version ${MIN_VERSION} or newer is required`,
+    )
   if (row?.encoding !== 'UTF8')
     throw new Error(
-      `The database at ${label} stores text as ${row?.encoding}; it must be created with encoding UTF8`,
+      `The database at ${label} has the encoding ${row?.encoding}; it must be created with encoding UTF8`,
     )
 }

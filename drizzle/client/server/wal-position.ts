@@ -1,31 +1,34 @@
-/** Where the primary's log stood, and when: what a replica has replayed then says how old it is at most. */
+/** A history of the primary's positions in the write-ahead log (WAL), from which the lag of a replica is measured. */
 
-export interface Known {
-  /** On the clock of `performance.now()`, before the question: all that was acknowledged by then lies before `position`. */
+export interface WalPosition {
+  /**
+   * Time of `performance.now()` before the query: `position` includes all that was committed and acknowledged by
+   * then.
+   */
   time: number
-  /** Bytes of write-ahead log since the beginning. */
+  /** Bytes of WAL since the cluster was created. */
   position: number
 }
 
-/** @param memory milliseconds; who is further behind is not read from anyway */
-export function createPositions(memory: number) {
-  let known: Known[] = []
+/** @param maxAge milliseconds for which positions are kept; a replica that is further behind is not read from anyway */
+export function createWalHistory(maxAge: number) {
+  let history: WalPosition[] = []
 
   return {
-    note({ time, position }: Known) {
-      const last = known.at(-1)
-      // Less than before is another server, which has taken over without the other's last words.
-      if (last && position < last.position) known = []
+    add({ time, position }: WalPosition) {
+      const last = history.at(-1)
+      // A position that goes back is another server's, which was promoted without the end of the old primary's WAL.
+      if (last && position < last.position) history = []
       if (last?.position === position) last.time = Math.max(last.time, time)
-      else known.push({ time, position })
-      const old = known.findIndex((each) => each.time > time - memory)
-      if (old > 0) known.splice(0, old)
+      else history.push({ time, position })
+      const firstKept = history.findIndex((entry) => entry.time > time - maxAge)
+      if (firstKept > 0) history.splice(0, firstKept)
     },
-    /** The latest of them that one who has replayed so much has reached. */
-    reachedBy: (replayed: number): Known | undefined =>
-      known.findLast(({ position }) => position <= replayed),
-    forget() {
-      known = []
+    /** Returns the latest position that a replica has reached which has replayed up to `replayed`. */
+    findReached: (replayed: number): WalPosition | undefined =>
+      history.findLast(({ position }) => position <= replayed),
+    clear() {
+      history = []
     },
   }
 }

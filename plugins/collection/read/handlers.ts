@@ -119,7 +119,7 @@ export function createReadHandlers(
     addresses.ensureUuids(parentId)
 
     const scope = { rule: getListRule(resource, actor, parentId), actor, parent: parentId }
-    const connection = replicas?.readsOf(actor.userId) ?? database
+    const connection = replicas?.getReader(actor.userId) ?? database
     const reading = readPage(select, connection, query, { ...scope, position })
     // A search may read every row: the total waits, so that one request uses one core of the database server.
     if (query.words.length > 0) await reading
@@ -170,7 +170,7 @@ export function createReadHandlers(
       if (!allows(rule, row, actor)) throw refusal()
       return { row, included: await include(connection, resource, [row], names, actor) }
     }
-    const replica = replicas && !needsPrimary(request) ? replicas.readsOf(actor.userId) : undefined
+    const replica = replicas && !needsPrimary(request) ? replicas.getReader(actor.userId) : undefined
     // A replica may lag behind: only the primary decides that a row does not exist or may not be read.
     const onReplica = replica && (await find(replica).catch(() => undefined))
     const { row, included } = onReplica ?? (await find(database))

@@ -1,11 +1,11 @@
 /** Bodies: from what was sent to members that the schema lets through, with all that is wrong said at once. */
 import { type TObject, type TSchema, Type } from '@sinclair/typebox'
 import type { Ajv } from 'ajv'
+import { isObject } from '../../../lib/is-object.ts'
 import { MAX_VIOLATIONS, type Violation } from '../../../schemas/error.ts'
 import { invalidBody } from '../../errors/index.ts'
 import { distinct, toViolations } from '../../errors/violations.ts'
 import { compile } from '../../validation/formats.ts'
-import { isObject } from '../../versioning/representation/body.ts'
 import { DEFAULT_MAX_ITEMS, normalize } from './normalize.ts'
 
 /** How a body is meant: as a new resource, in place of one, or as a change of one (RFC 7396). */

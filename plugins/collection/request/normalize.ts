@@ -4,9 +4,9 @@
  */
 import type { TSchema } from '@sinclair/typebox'
 import { isAscii } from '../../../lib/email-address.ts'
+import { isObject } from '../../../lib/is-object.ts'
 import { MAX_VIOLATIONS, type Violation } from '../../../schemas/error.ts'
 import { canonicalLocale, isDateTime } from '../../validation/formats.ts'
-import { isObject } from '../../versioning/representation/body.ts'
 import { getMaxUnits, hasLongMarkRun, LONG_MARK_RUN } from './text-limits.ts'
 
 // Control characters, save, where lines are welcome, the newline and the tab.

@@ -3,7 +3,7 @@ import { hash as digest } from 'node:crypto'
 import etag from '@fastify/etag'
 import type { FastifyInstance, FastifyReply, FastifyRequest, onSendHookHandler } from 'fastify'
 import fp from 'fastify-plugin'
-import { secondOf, toHttpDay } from '../../../lib/http-date.ts'
+import { parseHttpDate, toHttpDay } from '../../../lib/http-date.ts'
 import { apiError } from '../../errors/index.ts'
 
 const hash = (text: string) => digest('sha1', text, 'base64url').slice(0, 12)
@@ -50,7 +50,7 @@ const holds = (tags: '*' | string[], revision: number) =>
 const failedPrecondition = (tag: string) => apiError('PRECONDITION_FAILED', { headers: { ETag: tag } })
 
 /** A header that is no date is ignored. */
-const dateOf = (header: string | undefined) => (header === undefined ? undefined : secondOf(header))
+const dateOf = (header: string | undefined) => (header === undefined ? undefined : parseHttpDate(header))
 
 const secondOfRow = (updatedAt: string) => Math.floor(Date.parse(updatedAt) / 1000)
 

@@ -205,7 +205,7 @@ export function createSelect(resource: ResolvedResource) {
           .where(eq(resource.table.id, value('id')))
         return lock ? query.for(lock) : query
       })
-      return run(connection, found, { id }, { quick: true }).then((rows) => rows[0])
+      return run(connection, found, { id }, { canPipeline: true }).then((rows) => rows[0])
     },
 
     /** Returns the columns that a rule and includes need in addition to the requested fields. */
@@ -229,7 +229,10 @@ export function createSelect(resource: ResolvedResource) {
         limit: size,
         offset: query.page === undefined ? 0 : (query.page - 1) * query.limit,
       }
-      return run(connection, found, values, { quick: isQuick(query, scope), custom: isSearch(query) })
+      return run(connection, found, values, {
+        canPipeline: isQuick(query, scope),
+        customPlan: isSearch(query),
+      })
     },
 
     /** Counts all rows of a list. */
@@ -245,7 +248,9 @@ export function createSelect(resource: ResolvedResource) {
           .from(resource.table)
           .where(and(...buildConditions(query, rule, parent !== undefined))),
       )
-      const [row] = await run(connection, found, getValues(query, actor, parent), { custom: isSearch(query) })
+      const [row] = await run(connection, found, getValues(query, actor, parent), {
+        customPlan: isSearch(query),
+      })
       return Number(row?.count ?? 0)
     },
 

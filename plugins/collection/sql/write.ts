@@ -53,7 +53,7 @@ export function isSame(a: unknown, b: unknown): boolean {
   )
 }
 
-const QUICK = { quick: true }
+const PIPELINED = { canPipeline: true }
 
 const UNIQUE = '23505'
 const FOREIGN_KEY = '23503'
@@ -119,7 +119,7 @@ export function createStores(resource: StoredResource) {
     values: Values,
     make: () => { toSQL(): { sql: string; params: unknown[] } },
   ): Promise<Row | undefined> =>
-    run(connection, statement(key, make), values, QUICK).then(
+    run(connection, statement(key, make), values, PIPELINED).then(
       ([row]) => row,
       (error) => {
         throw told(error)

@@ -1,7 +1,8 @@
 /** Settles what a change comes to on the current row, and throws what forbids it. */
+
+import { isObject } from '../../../lib/is-object.ts'
 import type { Violation } from '../../../schemas/error.ts'
 import { apiError, invalidBody } from '../../errors/index.ts'
-import { isObject } from '../../versioning/representation/body.ts'
 import type { Resource } from '../compile.ts'
 import type { Change, Row } from '../definition.ts'
 import { fill, mergePatch } from '../request/body.ts'

@@ -31,7 +31,7 @@ function watchDatabase({ database }: FastifyInstance, registers: Registry[]): vo
       help,
       registers,
       collect() {
-        this.set(database.load?.()[of] ?? 0)
+        this.set(database.getLoad()[of])
       },
     })
   pool('database_pool_size', 'Connections to the database (POOL_SIZE).', 'size')
@@ -55,7 +55,7 @@ function watchDatabase({ database }: FastifyInstance, registers: Registry[]): vo
 function watchReplicas({ database }: FastifyInstance, registers: Registry[]): void {
   const { replicas } = database
   if (!replicas) return
-  type State = ReturnType<typeof replicas.states>[number]
+  type State = ReturnType<typeof replicas.getStates>[number]
   // By its place in DATABASE_REPLICA_URLS: an address is for the log.
   const each = (name: string, help: string, of: (state: State) => number) =>
     new Gauge({
@@ -64,7 +64,7 @@ function watchReplicas({ database }: FastifyInstance, registers: Registry[]): vo
       labelNames: ['replica'],
       registers,
       collect() {
-        for (const [i, state] of replicas.states().entries()) this.set({ replica: i + 1 }, of(state))
+        for (const [i, state] of replicas.getStates().entries()) this.set({ replica: i + 1 }, of(state))
       },
     })
   each('database_replica_up', 'Whether the replica takes reads (1), or not (0).', ({ standing }) =>

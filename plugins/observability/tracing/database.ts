@@ -62,8 +62,8 @@ export function watchDatabase(database: Database, within: Within): Database {
     ...(replicas && {
       replicas: {
         ...replicas,
-        readsOf(userId: string) {
-          const replica = replicas.readsOf(userId)
+        getReader(userId: string) {
+          const replica = replicas.getReader(userId)
           return replica && { run: watched(replica) }
         },
       },

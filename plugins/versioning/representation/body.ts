@@ -1,8 +1,6 @@
 /** What both versions ask of a body: that it is an object. */
+import { isObject } from '../../../lib/is-object.ts'
 import { apiError } from '../../errors/index.ts'
-
-export const isObject = (value: unknown): value is Record<string, unknown> =>
-  typeof value === 'object' && value !== null && !Array.isArray(value)
 
 /** @throws ApiError 400 for an absent body and for one that is no object */
 export function readObject(sent: unknown): Record<string, unknown> {

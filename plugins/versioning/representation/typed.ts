@@ -1,7 +1,8 @@
 /** v2's bodies: `{"data": {"type", "id"?, "attributes"}}`, or the members flat, as in v1. */
+
+import { isObject } from '../../../lib/is-object.ts'
 import type { Violation } from '../../../schemas/error.ts'
 import { apiError, invalidBody } from '../../errors/index.ts'
-import { isObject } from './body.ts'
 import type { Representation } from './types.ts'
 
 const MEMBERS = ['type', 'id', 'attributes']
