@@ -98,14 +98,14 @@ export function createTelling(card: AnyCard, representation: Representation) {
     fields: readonly string[] | undefined,
     included: Included = NOTHING_INCLUDED,
   ) => {
-    const { vendor } = request.server.addressing.of(request.raw)
+    const { vendor } = request.server.addressing.getAddress(request.raw)
     return [schemaTag, representation.version, vendor, fields?.join() ?? '*', included.tag].join('|')
   }
 
   /** What nearly all ask for, whole and with nothing included, for each media type. */
   const plain = new Map<boolean, string>()
   const plainShape = (request: FastifyRequest) => {
-    const { vendor } = request.server.addressing.of(request.raw)
+    const { vendor } = request.server.addressing.getAddress(request.raw)
     const known = plain.get(vendor) ?? shape(request, undefined)
     plain.set(vendor, known)
     return known

@@ -116,7 +116,7 @@ export function createReads(card: AnyCard, app: FastifyInstance, options: Collec
     // First, so that a 412 carries none of the headers of a page.
     const isKnown = isNotModified(request, tag)
     const address = addressOf(request, publicUrl)
-    const links = linksOf(address, addressing.of(request.raw).query, pagination, query.limit)
+    const links = linksOf(address, addressing.getAddress(request.raw).query, pagination, query.limit)
     // A version that ends has a link of its own.
     const before = reply.getHeader('link')
     reply.header('etag', tag).header('cache-control', CACHE_CONTROL)

@@ -6,7 +6,7 @@ const DEEPEST = 10_000
 
 /** The path of a request in the client's own form, absolute where a public address is known. */
 export const addressOf = (request: FastifyRequest, publicUrl: string | undefined): string => {
-  const { form, path } = request.server.addressing.of(request.raw)
+  const { form, path } = request.server.addressing.getAddress(request.raw)
   return `${publicUrl ?? ''}${form}${path}`
 }
 

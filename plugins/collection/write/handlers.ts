@@ -121,7 +121,7 @@ export function createWriteHandlers(
     const read = representation.body(sent, card.name, undefined)
     const members = readMembers(readers.create, withoutWithheld(card, actor, read))
     places.ensureIds(parent)
-    const { form } = addressing.of(request.raw)
+    const { form } = addressing.getAddress(request.raw)
     const write = writeOf(request, reply, { id: newId(), parent }, actor, false)
     const telling = {
       attempt,
