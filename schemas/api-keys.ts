@@ -41,7 +41,7 @@ export const ApiKey = Type.Object(
     }),
     key: Type.Unsafe<string | null>({
       type: ['string', 'null'],
-      description: 'The key itself, only in the reply to its creation; null afterwards',
+      description: 'The key itself, only in the response to its creation; null afterwards',
     }),
     ...common,
   },

@@ -1,4 +1,4 @@
-/** The schemas around the resources of a reply: meta, pagination and errors. */
+/** The schemas around the resources of a response: meta, pagination and errors. */
 import { type TProperties, Type } from '@sinclair/typebox'
 import { failures, fieldCodes, MAX_VIOLATIONS } from './error.ts'
 import { exampleId, Id, Integer, MAX_INTEGER, OneOf, OrNull, Timestamp } from './types.ts'
@@ -16,7 +16,7 @@ const Included = Type.Object(
 
 export const Meta = Type.Object(
   {
-    timestamp: Timestamp('The time of the reply'),
+    timestamp: Timestamp('The time of the response'),
     includes: Type.Optional(
       Type.Unsafe<Record<string, { has_more: boolean; truncated: string[] }>>({
         type: 'object',
@@ -54,7 +54,10 @@ export const OffsetPagination = Type.Object(offset, {
   additionalProperties: false,
 })
 
-/** Either pagination. The serializer gets one object with all members, since it validates a value to choose a union's type. */
+/**
+ * Either pagination. The serializer gets one object with the members of both: for a union, it would validate each value
+ * to choose a type.
+ */
 export const Pagination = Type.Partial(Type.Object({ ...cursor, ...offset }), {
   'x-documented': Type.Union([CursorPagination, OffsetPagination]),
 })

@@ -27,7 +27,7 @@ export interface Violation {
   code: FieldCode
 }
 
-/** The number of violations in a reply, at which validation stops. */
+/** The number of violations in a response, at which validation stops. */
 export const MAX_VIOLATIONS = 50
 
 /** Every error code that a client can receive, with its status and its default message. */

@@ -1,4 +1,4 @@
-/** The schemas of tokens: the grants to sign in or to refresh a session, and the tokens in the reply. */
+/** The schemas of tokens: the grants to sign in or to refresh a session, and the tokens in the response. */
 import { Type } from '@sinclair/typebox'
 import { Id, OneOf, Text } from './types.ts'
 
@@ -19,7 +19,7 @@ export const PasswordGrant = Type.Object(
 export const RefreshGrant = Type.Object(
   {
     grant_type: OneOf(['refresh_token'], { description: 'Renews the tokens of a session' }),
-    refresh_token: Secret('The refresh token of the last reply', 500, refreshToken),
+    refresh_token: Secret('The refresh token of the last response', 500, refreshToken),
   },
   { title: 'RefreshGrant' },
 )

@@ -1,4 +1,4 @@
-/** Admission control: replies 503 immediately to requests that an overloaded server could not answer in time. */
+/** Admission control: responds 503 immediately to requests that an overloaded server could not answer in time. */
 import { channel } from 'node:diagnostics_channel'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { FastifyInstance } from 'fastify'
@@ -73,7 +73,7 @@ function releaseSlots(app: FastifyInstance, queue: AdmissionQueue, report: (reas
   app.addHook('preValidation', ({ raw }, reply, done) => {
     if (!receiving.delete(raw)) return done()
     const resume = () => {
-      // If the timeout has replied in the meantime, `onSend` has run already and would not release this slot.
+      // If the timeout has responded in the meantime, `onSend` has run already and would not release this slot.
       if (reply.sent) queue.release(raw)
       done()
     }
@@ -149,7 +149,7 @@ async function admission(app: FastifyInstance, options: AdmissionOptions) {
     }
     queue.acquire(request, start, () => refuseRequest('line'))
   }
-  // Beyond MAX_CONNECTIONS, Node closes new connections without a reply, which takes the least work.
+  // Beyond MAX_CONNECTIONS, Node closes new connections without a response, which takes the least work.
   app.server.on('drop', () => report('connections'))
   // Replaces Fastify's request listener, which is called for admitted requests only.
   app.server.off('request', serve)

@@ -43,7 +43,7 @@ export function createAdmissionQueue({ maxActive, maxWaiting }: AdmissionQueueOp
     if (semaphore.waiting > 0) queueMicrotask(() => semaphore.give(slot))
     else semaphore.give(slot)
   }
-  // A pipelined reply that waits behind another one emits no 'close' event when its connection closes.
+  // A pipelined response that waits behind another one emits no 'close' event when its connection closes.
   const sweep = setInterval(() => {
     for (const { request } of slots) if (request?.socket.destroyed) release(request)
   }, SWEEP_INTERVAL_MS).unref()

@@ -1,4 +1,4 @@
-/** Writes the 503 of an overloaded server directly to Node's response: through Fastify it would take three times as long. */
+/** Writes the 503 of an overloaded server directly to Node's response: through Fastify it takes three times as long. */
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { getRequestId } from '../../lib/request-id.ts'
 import { type ApiError, apiError, writeError } from '../errors/index.ts'
@@ -8,7 +8,7 @@ import { VENDOR } from '../versioning/accept.ts'
 import { type Address, VARY } from '../versioning/addresses.ts'
 import type { Representation } from '../versioning/representation/types.ts'
 
-// Created once, since capturing an error's stack takes longer than the rest of the reply.
+// Created once, since capturing an error's stack takes longer than the rest of the response.
 const overloaded = apiError('SERVICE_UNAVAILABLE', { message: 'The service is overloaded', retryAfter: 2 })
 const limitExceeded = apiError('RATE_LIMIT_EXCEEDED')
 
@@ -44,15 +44,15 @@ interface Refusal {
   request: IncomingMessage
   response: ServerResponse
   address: Address
-  /** CORS headers, with which a page of another origin can read the reply. */
+  /** CORS headers, with which a page of another origin can read the response. */
   corsHeaders: Record<string, string>
-  /** Whether to close the connection after the reply. */
+  /** Whether to close the connection after the response. */
   isLast: boolean
-  /** The rate limit's state after counting the request. If it is exceeded, the reply is 429 instead. */
+  /** The rate limit's state after counting the request. If it is exceeded, the response is 429 instead. */
   count: RefusedCount
 }
 
-/** Replies 503, or 429, to a request that was not passed to Fastify. */
+/** Responds 503, or 429, to a request that was not passed to Fastify. */
 export function refuse({ request, response, address, corsHeaders, isLast, count }: Refusal): void {
   const { representation, vendor } = address
   const requestId = getRequestId(request)

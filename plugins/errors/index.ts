@@ -1,4 +1,4 @@
-/** Error handling: turns every error into a reply with a code, a message and the violations, and logs it. */
+/** Error handling: turns every error into a response with a code, a message and the violations, and logs it. */
 import type { IncomingMessage } from 'node:http'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
@@ -92,7 +92,7 @@ const truncateField = (violation: Violation): Violation =>
     ? violation
     : { ...violation, field: `${violation.field.slice(0, MAX_FIELD_LENGTH).toWellFormed()}...` }
 
-/** The content of an error reply, independent of a version's envelope. */
+/** The content of an error response, independent of a version's envelope. */
 export interface Failure {
   code: string
   message: string
@@ -100,10 +100,10 @@ export interface Failure {
   violations: readonly Violation[]
 }
 
-/** Returns the JSON value of an error reply. Each version of the API has its own. */
+/** Returns the JSON value of an error response. Each version of the API has its own. */
 export type ErrorEnvelope = (failure: Failure) => unknown
 
-/** Returns the text of an error reply. */
+/** Returns the text of an error response. */
 export const writeError = (envelope: ErrorEnvelope, error: ApiError, requestId: string) =>
   JSON.stringify(
     envelope({
@@ -114,12 +114,12 @@ export const writeError = (envelope: ErrorEnvelope, error: ApiError, requestId: 
     }),
   )
 
-/** Headers of a successful reply, which a handler may have set before it failed. */
+/** Headers of a successful response, which a handler may have set before it failed. */
 const REPRESENTATION_HEADERS = ['ETag', 'Last-Modified', 'Location']
 
-/** Logs an error and sends its reply. */
+/** Logs an error and sends its response. */
 export function sendError(error: unknown, request: FastifyRequest, reply: FastifyReply) {
-  // A client that closes the connection while sending its body reads no reply. It must not be logged as a server error.
+  // The client closed the connection while sending its body, which must not be logged as a server error.
   const isAborted = getErrorCode(error) === 'ECONNRESET' && !request.raw.complete
   const failure = isAborted ? apiError('INVALID_REQUEST', { cause: error }) : toApiError(error)
   // An unknown HTTP method is an error of the client, although its status is 501.

@@ -12,7 +12,7 @@ const MERGE_PATCH = 'application/merge-patch+json'
 const JSON_TYPES = new Set(['application/json', 'application/vnd.api+json', MERGE_PATCH])
 /** Characters. Only the media type and the charset are read. */
 const MAX_CONTENT_TYPE_LENGTH = 256
-/** Bytes of a body sent without credentials. A sign-up with the longest name, email and password takes less than 2 KiB. */
+/** Bytes of a body without credentials. A sign-up with the longest name, email and password takes less than 2 KiB. */
 const ANONYMOUS_BODY_LIMIT = 16_384
 /**
  * Bytes. Larger bodies are parsed one at a time, each in its own iteration of the event loop. Parsing a smaller one

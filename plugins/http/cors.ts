@@ -12,7 +12,7 @@ export interface CorsOptions {
 
 declare module 'fastify' {
   interface FastifyInstance {
-    /** Returns the CORS headers for an origin, for replies that are sent without hooks. */
+    /** Returns the CORS headers for an origin, for responses that are sent without hooks. */
     getCorsHeaders(origin: string | undefined): Record<string, string>
   }
 }

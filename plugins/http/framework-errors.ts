@@ -1,4 +1,4 @@
-/** Replies to requests that Fastify rejects before routing, such as a path that cannot be decoded. */
+/** Responds to requests that Fastify rejects before routing, such as a path that cannot be decoded. */
 import { channel } from 'node:diagnostics_channel'
 import type { FastifyError, FastifyReply, FastifyRequest } from 'fastify'
 import { sendError } from '../errors/index.ts'
@@ -8,8 +8,8 @@ import { securityHeaders } from './security-headers.ts'
 const malformed = channel('resource-api:http:malformed')
 
 /**
- * The `frameworkErrors` option of Fastify. No hook runs for these requests, so the headers that hooks add to every reply
- * are added here, except the rate limit headers: at this point the request has no `trustProxy` setting, so the client's
+ * The `frameworkErrors` option of Fastify. No hook runs for these requests, so this function adds the headers that hooks
+ * add to other responses. It adds no rate limit headers: the request has no `trustProxy` setting yet, so the client's
  * address, which selects the rate limit, is not known.
  */
 export const frameworkErrors = (error: FastifyError, request: FastifyRequest, reply: FastifyReply) => {

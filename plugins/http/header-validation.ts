@@ -9,7 +9,7 @@ const MAX_HEADERS_BYTES = 16_384
 /** Bytes of a header line besides its name and value: ': ' and CRLF. */
 const SEPARATOR_BYTES = 4
 
-/** Headers that must not be repeated: Node keeps the first and drops the rest, while a proxy may have used the last. */
+/** Headers that must not be repeated: Node keeps the first and drops the rest, while a proxy may use the last. */
 const SINGLE_HEADERS = new Set([
   'host',
   'authorization',
@@ -89,7 +89,7 @@ async function headerValidation(app: FastifyInstance) {
   // By default Node silently drops all headers after the first 1000, possibly a second Host or an API key. Their number
   // is bounded here by their total size.
   app.server.maxHeadersCount = 0
-  // Without a listener, Node replies 417 without a body.
+  // Without a listener, Node responds 417 without a body.
   app.server.on('checkExpectation', (request, response) => app.server.emit('request', request, response))
 }
 

@@ -1,6 +1,6 @@
 /**
- * Replies 405 and answers OPTIONS on every known path, from the route table, since Fastify replies 404 to a method without
- * a route. A method that HTTP does not define is 501 on every path.
+ * Responds to OPTIONS and, with 405, to unsupported methods on every path of the route table: Fastify itself responds 404
+ * to a method without a route. A method that HTTP does not define is 501 on every path.
  */
 import type { FastifyInstance, FastifyReply } from 'fastify'
 import fp from 'fastify-plugin'
@@ -27,14 +27,14 @@ const httpMethods = new Set(HTTP_METHODS)
 
 const joinMethods = (methods: Iterable<string>) => [...methods].sort().join(', ')
 
-/** Returns the headers of a reply to OPTIONS: the methods, and the media types for PATCH (RFC 5789, section 3.1). */
+/** Returns the headers of a response to OPTIONS: the methods, and the media types for PATCH (RFC 5789, section 3.1). */
 export const getOptionsHeaders = (allow: string): Record<string, string> => ({
   Allow: allow,
   ...(allow.includes('PATCH') ? { 'Accept-Patch': getBodyTypes('PATCH') } : {}),
 })
 
 /**
- * Replies to OPTIONS, and rejects a method that the path does not support.
+ * Responds to OPTIONS, and rejects a method that the path does not support.
  * @throws ApiError 405
  */
 export function answerOtherMethod(reply: FastifyReply, method: string, allow: string): FastifyReply {
@@ -77,7 +77,7 @@ async function methodNotAllowed(app: FastifyInstance) {
         url: url.slice(scope.prefix.length),
         config: { allow, access: 'public' },
         schema: { hide: true },
-        // For routes outside the versions. In a version's scope, the first hook (plugins/versioning/index.ts) replies
+        // For routes outside the versions. In a version's scope, the first hook (plugins/versioning/index.ts) responds
         // before this one, so that 405 takes precedence over the checks of the other hooks.
         onRequest: async (request, reply) => answerOtherMethod(reply, request.method, allow),
         handler: (_request, reply) => reply.callNotFound(),

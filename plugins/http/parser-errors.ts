@@ -1,4 +1,4 @@
-/** Replies to requests that Node's HTTP parser rejects, in the order of the connection's requests, and closes it. */
+/** Responds to requests that Node's HTTP parser rejects, in the order of the requests, and closes the connection. */
 import { channel, subscribe, unsubscribe } from 'node:diagnostics_channel'
 import { type IncomingMessage, ServerResponse, STATUS_CODES } from 'node:http'
 import type { Socket } from 'node:net'
@@ -12,9 +12,9 @@ import { VENDOR } from '../versioning/accept.ts'
 import { type Addressing, getVersionHeaders } from '../versioning/addresses.ts'
 import { securityHeaders } from './security-headers.ts'
 
-/** Time for the client to read the reply: destroying the socket immediately may discard it. */
+/** Time for the client to read the response: destroying the socket immediately may discard it. */
 const CLOSE_DELAY_MS = 1_000
-/** Bytes. When the headers are too large, a longer request line is the cause: the reply is 414 instead of 431. */
+/** Bytes. If the headers are too large because of a longer request line, the response is 414 instead of 431. */
 const MAX_REQUEST_LINE_LENGTH = 16_384
 
 type ParserError = Error & { code?: string; rawPacket?: unknown; bytesParsed?: unknown }
@@ -73,8 +73,8 @@ interface Rejection {
   request?: IncomingMessage | undefined
 }
 
-/** Writes an error reply to the socket and closes it. */
-function writeReply({ socket, code, addressing, request }: Rejection) {
+/** Writes an error response to the socket and closes it. */
+function writeResponse({ socket, code, addressing, request }: Rejection) {
   if (!socket.writable) return
   const failure = apiError(code)
   if (malformed.hasSubscribers) malformed.publish({ status: failure.status })
@@ -103,15 +103,15 @@ function writeReply({ socket, code, addressing, request }: Rejection) {
 }
 
 /**
- * Replaces a completed reply, so that it can be collected with its request. Connections that keep them until their next
- * request move them to the old generation: with 1000 connections, that was half of the garbage collector's work.
+ * Replaces a completed response, so that it can be collected with its request. If a connection keeps both until its next
+ * request, they move to the old generation: with 1000 connections, that was half of the garbage collector's work.
  */
 const COMPLETED = Symbol('completed')
 
-/** The channel on which Node publishes that the last bytes of a reply were passed to the operating system. */
+/** The channel on which Node publishes that the last bytes of a response were passed to the operating system. */
 const FINISH_CHANNEL = 'http.server.response.finish'
 
-const getReply = (message: unknown): ServerResponse | undefined =>
+const getResponse = (message: unknown): ServerResponse | undefined =>
   typeof message === 'object' &&
   message !== null &&
   'response' in message &&
@@ -119,10 +119,10 @@ const getReply = (message: unknown): ServerResponse | undefined =>
     ? message.response
     : undefined
 
-/** Creates the `clientErrorHandler` option of Fastify, and the plugin that tracks each connection's latest reply for it. */
+/** Creates Fastify's `clientErrorHandler` option, and the plugin that tracks each connection's latest response for it. */
 export function createParserErrors(addressing: AddressReader) {
-  /** The latest reply that was started on a socket. */
-  const latestReplies = new WeakMap<Duplex, ServerResponse | typeof COMPLETED>()
+  /** The latest response that was started on a socket. */
+  const latestResponses = new WeakMap<Duplex, ServerResponse | typeof COMPLETED>()
   const rejected = new WeakSet<Duplex>()
 
   const clientErrorHandler = (error: ParserError, socket: Socket) => {
@@ -133,39 +133,42 @@ export function createParserErrors(addressing: AddressReader) {
     // After the first error, the parser reports one for each further packet.
     if (rejected.has(socket)) return
     rejected.add(socket)
-    const reply = latestReplies.get(socket)
+    const response = latestResponses.get(socket)
     // If the latest request is incomplete, its body is invalid. Otherwise the headers of the next request are.
-    const isBodyInvalid = reply !== undefined && reply !== COMPLETED && !reply.req.complete
-    const request = isBodyInvalid ? reply.req : undefined
-    const sendReply = () => writeReply({ socket, code: getFailureCode(error), addressing, request })
-    if (!reply) sendReply()
-    // After a reply with `Connection: close`, the socket is about to end: `setImmediate` lets it, and nothing is written.
-    // A reply that finished before its request did was not replaced by COMPLETED.
-    else if (reply === COMPLETED || (reply.req.complete && reply.writableFinished)) setImmediate(sendReply)
-    // The replies to complete pipelined requests come first.
-    else if (reply.req.complete) reply.once('close', sendReply)
+    const isBodyInvalid = response !== undefined && response !== COMPLETED && !response.req.complete
+    const request = isBodyInvalid ? response.req : undefined
+    const sendResponse = () => writeResponse({ socket, code: getFailureCode(error), addressing, request })
+    if (!response) sendResponse()
+    // After a response with `Connection: close`, the socket is about to end. `setImmediate` lets it end, so that nothing
+    // is written. A response that finished before its request did was not replaced by COMPLETED.
+    else if (response === COMPLETED || (response.req.complete && response.writableFinished))
+      setImmediate(sendResponse)
+    // The responses to complete pipelined requests come first.
+    else if (response.req.complete) response.once('close', sendResponse)
     // The invalid request was already answered, before its body was read.
-    else if (reply.headersSent) socket.destroySoon()
-    else if (reply.socket) sendReply()
-    else reply.once('socket', sendReply)
+    else if (response.headersSent) socket.destroySoon()
+    else if (response.socket) sendResponse()
+    else response.once('socket', sendResponse)
   }
 
   const plugin = async (app: FastifyInstance) => {
     // Synchronous and before Fastify's own listener: the error of the next request may come before any hook has run.
-    app.server.prependListener('request', (request, reply) => latestReplies.set(request.socket, reply))
-    const releaseReply = (message: unknown) => {
-      const reply = getReply(message)
-      if (!reply?.req.complete) return
-      const { socket } = reply.req
-      if (latestReplies.get(socket) === reply) latestReplies.set(socket, COMPLETED)
+    app.server.prependListener('request', (request, response) =>
+      latestResponses.set(request.socket, response),
+    )
+    const releaseResponse = (message: unknown) => {
+      const response = getResponse(message)
+      if (!response?.req.complete) return
+      const { socket } = response.req
+      if (latestResponses.get(socket) === response) latestResponses.set(socket, COMPLETED)
     }
-    subscribe(FINISH_CHANNEL, releaseReply)
+    subscribe(FINISH_CHANNEL, releaseResponse)
     app.addHook('onClose', async () => {
-      unsubscribe(FINISH_CHANNEL, releaseReply)
+      unsubscribe(FINISH_CHANNEL, releaseResponse)
     })
-    // The service is not a proxy. Without a listener, Node closes the connection without a reply.
+    // The service is not a proxy. Without a listener, Node closes the connection without a response.
     app.server.on('connect', (_request, socket) =>
-      writeReply({ socket, code: 'INVALID_REQUEST', addressing }),
+      writeResponse({ socket, code: 'INVALID_REQUEST', addressing }),
     )
   }
 

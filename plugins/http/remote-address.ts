@@ -9,7 +9,7 @@ import fp from 'fastify-plugin'
  * wait to be processed: rate limits counted them under no address, and each failed with 500 and two log lines.
  */
 function cacheAddress(socket: Socket): void {
-  // The connection was reset before it was accepted, so no reply can be sent.
+  // The connection was reset before it was accepted, so no response can be sent.
   if (socket.remoteAddress === undefined) socket.destroy()
 }
 

@@ -1,4 +1,4 @@
-/** Replies 503 when a response takes too long, and closes the connection when the client does not read the response. */
+/** Responds 503 when a request takes too long, and closes the connection when the client does not read the response. */
 import { channel } from 'node:diagnostics_channel'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
@@ -47,7 +47,7 @@ async function timeouts(app: FastifyInstance, options: TimeoutOptions) {
 
   app.decorateRequest('timeout', null)
   // Registered before credentials, rate limits and handlers, so that it covers their rejections too. Requests that an
-  // earlier hook rejects (headers, method, address) get a small reply synchronously; where a client does not read that,
+  // earlier hook rejects (headers, method, address) get a small response synchronously. If a client does not read that,
   // the server's `connectionTimeout` closes the connection.
   app.addHook('onRequest', (request, reply, done) => {
     request.timeout = setTimeout(expire, responseTimeoutMs, request, reply)

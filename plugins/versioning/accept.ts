@@ -1,4 +1,4 @@
-/** Content negotiation: selects the API version and the media type of a reply from the Accept header. */
+/** Content negotiation: selects the API version and the media type of a response from the Accept header. */
 import { parse } from 'content-type'
 import Negotiator from 'negotiator'
 
@@ -14,7 +14,7 @@ export interface Negotiated {
 const MAX_ACCEPT_LENGTH = 1_024
 const MAX_CACHE_SIZE = 200
 
-/** Replaces `*` as a parameter's value. Negotiator would match `version=*` with any version; here it is an unknown one. */
+/** Replaces `*` as a parameter's value: Negotiator matches `version=*` with any version; here it is an unknown one. */
 const replaceWildcards = (accept: string) =>
   accept.replace(/(;\s*[^=;,\s]+\s*=\s*"?)\*(?="?\s*(?:[;,]|$))/g, '$1?')
 

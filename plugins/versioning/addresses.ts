@@ -14,7 +14,7 @@ declare module 'node:http' {
   }
 }
 
-/** The Vary header of every versioned reply. */
+/** The Vary header of every versioned response. */
 export const VARY = 'Accept, Authorization, X-API-Key'
 
 /** The parsed address of a request. */
@@ -27,17 +27,17 @@ export interface Address {
   route: string
   /** The query string with its '?', or ''. */
   query: string
-  /** Whether a version serves the address, and is named in the reply's `API-Version`. */
+  /** Whether a version serves the address, and is named in the response's `API-Version`. */
   isVersioned: boolean
   /** The representation of that version, or of the default version, whose envelope errors then have. */
   representation: Representation
   /** Whether the client prefers the vendor media type to `application/json`. */
   vendor: boolean
-  /** Whether the Accept header allows an available representation. If not, the reply is 406. */
+  /** Whether the Accept header allows an available representation. If not, the response is 406. */
   acceptable: boolean
 }
 
-/** Returns the headers that name the version of a reply, for replies that are sent without hooks. */
+/** Returns the headers that name the version of a response, for responses that are sent without hooks. */
 export const getVersionHeaders = ({ isVersioned, representation }: Address): Record<string, string> =>
   isVersioned ? { 'API-Version': String(representation.version), Vary: VARY } : {}
 

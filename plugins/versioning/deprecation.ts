@@ -1,4 +1,4 @@
-/** Announces the end of a deprecated API version in its replies, and replies 410 after its sunset. */
+/** Announces the end of a deprecated API version in its responses, and responds 410 after its sunset. */
 import type { FastifyReply } from 'fastify'
 import { apiError } from '../errors/index.ts'
 import type { Address } from './addresses.ts'
@@ -6,7 +6,7 @@ import type { Address } from './addresses.ts'
 export interface Deprecation {
   /** The date of the deprecation, past or future (RFC 9745). */
   since: Date
-  /** The date after which every reply is 410 (RFC 8594). */
+  /** The date after which every response is 410 (RFC 8594). */
   sunset: Date
   /** The version that replaces this one. */
   successor: number
@@ -22,7 +22,7 @@ const getSuccessorPath = ({ form, path }: Address, successor: number) =>
   `${/^(?:\/api)?(?=\/v)/.exec(form)?.[0] ?? '/api'}/v${successor}${encodePath(path)}`
 
 /**
- * Adds the headers Deprecation, Sunset and Link to a reply.
+ * Adds the headers Deprecation, Sunset and Link to a response.
  * @throws ApiError 410 after the sunset date
  */
 export function announceDeprecation(

@@ -1,4 +1,4 @@
-/** Adds the headers that name a reply's version and media type, and rejects long and unknown addresses. */
+/** Adds the headers that name a response's version and media type, and rejects long and unknown addresses. */
 import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
 import { apiError } from '../errors/index.ts'
@@ -13,7 +13,7 @@ async function addressing(app: FastifyInstance) {
   app.addHook('onRequest', (request, reply, done) => {
     const { isVersioned, representation } = app.addressing.getAddress(request.raw)
     if (isVersioned) {
-      // Lower-case names, which Fastify does not have to convert for each reply.
+      // Lower-case names, which Fastify does not have to convert for each response.
       reply.header('api-version', representation.version)
       reply.header('vary', VARY)
     }

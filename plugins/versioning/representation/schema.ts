@@ -1,4 +1,4 @@
-/** The parts of a reply's schema that both versions share. */
+/** The parts of a response's schema that both versions share. */
 import { type TObject, type TProperties, type TSchema, Type } from '@sinclair/typebox'
 import { Meta, Pagination } from '../../../schemas/envelope.ts'
 import { OrNull } from '../../../schemas/types.ts'
@@ -28,7 +28,7 @@ export const buildRelations = (shape: Shape, resource: (shape: Shape) => TSchema
     ]),
   )
 
-/** Creates the schemas of a reply with one resource and of a page. */
+/** Creates the schemas of a response with one resource and of a page. */
 export const createEnvelopes = (resource: (shape: Shape) => TSchema) => ({
   one: (shape: Shape) =>
     Type.Object({ data: resource(shape), meta: Meta }, { title: `${getTitle(shape)}Reply` }),

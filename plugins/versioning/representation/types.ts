@@ -5,7 +5,7 @@ import type { ErrorEnvelope } from '../../errors/index.ts'
 
 /**
  * A resource to be written: its members in their JSON form, and the included relations. The members belong to this one
- * reply, so that a representation may add to them.
+ * response, so that a representation may add to them.
  */
 export interface Entity {
   type: string
@@ -28,7 +28,7 @@ export interface Page {
   meta: Meta & { timestamp: string }
 }
 
-/** The input for a resource's schema in a reply: its type, its members and the relations that may be included. */
+/** The input for a resource's schema in a response: its type, its members and the relations that may be included. */
 export interface Shape {
   type: string
   members: TObject

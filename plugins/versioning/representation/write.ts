@@ -1,4 +1,4 @@
-/** Builds the parts of a reply that both versions share: `meta` and the included relations. */
+/** Builds the parts of a response that both versions share: `meta` and the included relations. */
 import type { Entity, Meta } from './types.ts'
 
 const MILLISECONDS_LENGTH = '.000Z'.length
