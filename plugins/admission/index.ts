@@ -139,8 +139,8 @@ async function admission(app: FastifyInstance, options: AdmissionOptions) {
         refuse({ request, response, address, corsHeaders, isLast: app.draining, count })
       void mapMaybe(countRefused(request), reply)
     }
-    const reason = findReason()
-    if (reason !== undefined) return refuseRequest(reason)
+    const overload = findReason()
+    if (overload !== undefined) return refuseRequest(overload)
     const start = () => {
       response.on('close', () => queue.release(request))
       // The client may have closed the connection while the request waited.
