@@ -1,4 +1,4 @@
-/** API keys: credentials for machines. */
+/** The schemas of API keys, the credentials of programs. */
 import { Type } from '@sinclair/typebox'
 import { common, Id, Integer, Nullable, OneOf, Text, Timestamp } from './types.ts'
 
@@ -7,7 +7,7 @@ const scopeNames = ['users', 'user-profiles', 'posts', 'products', 'orders'].fla
   `${name}:write`,
 ])
 
-/** What a key may do, at most: its owner's role decides within it. */
+/** The scopes that a key can have. A request also needs the permission of its owner's role. */
 export const scopes = ['*', ...scopeNames]
 
 const members = {
@@ -16,30 +16,32 @@ const members = {
     minItems: 1,
     maxItems: scopes.length,
     uniqueItems: true,
-    description: '`*` for all; `{collection}:write` includes `{collection}:read`',
+    description: '`*` allows everything; `{collection}:write` includes `{collection}:read`',
     examples: [['products:read']],
   }),
   rate_limit: Nullable(
-    Integer(1, 1_000_000_000, { description: 'Requests per window, beside and below those of its owner' }),
+    Integer(1, 1_000_000_000, {
+      description: 'Requests per window. They also count in the limit of the owner, which cannot be exceeded',
+    }),
   ),
 }
 
-const expiry = Timestamp('When it ends; in 90 days when absent, in 365 at most')
+const expiry = Timestamp('The expiry: by default after 90 days, after at most 365 days')
 
 export const ApiKey = Type.Object(
   {
     id: Id(),
-    user_id: Id('Whose power it has'),
+    user_id: Id('The owner, as whom the key authenticates'),
     ...members,
     expires_at: expiry,
-    prefix: Type.String({ description: 'The first characters, to tell it from others' }),
+    prefix: Type.String({ description: 'The first characters, to identify the key' }),
     last_used_at: Type.Unsafe<string | null>({
-      ...Timestamp('To the minute; null when it was never used'),
+      ...Timestamp('The last use, to the minute; null if the key was never used'),
       type: ['string', 'null'],
     }),
     key: Type.Unsafe<string | null>({
       type: ['string', 'null'],
-      description: 'The key itself: in the reply to its creation, and never again (null)',
+      description: 'The key itself, only in the response to its creation; null afterwards',
     }),
     ...common,
   },

@@ -1,4 +1,4 @@
-/** What stands around the resources: meta, pagination, errors. */
+/** The schemas around the resources of a response: meta, pagination and errors. */
 import { type TProperties, Type } from '@sinclair/typebox'
 import { failures, fieldCodes, MAX_VIOLATIONS } from './error.ts'
 import { exampleId, Id, Integer, MAX_INTEGER, OneOf, OrNull, Timestamp } from './types.ts'
@@ -6,22 +6,22 @@ import { exampleId, Id, Integer, MAX_INTEGER, OneOf, OrNull, Timestamp } from '.
 const Included = Type.Object(
   {
     has_more: Type.Boolean({
-      description: 'Whether any parent has more than those shown',
+      description: 'Whether any resource has more related resources than those shown',
       examples: [false],
     }),
-    truncated: Type.Array(Id('A parent that has more')),
+    truncated: Type.Array(Id('The id of a resource with more related resources than those shown')),
   },
   { title: 'Included' },
 )
 
 export const Meta = Type.Object(
   {
-    timestamp: Timestamp('The time of the reply'),
+    timestamp: Timestamp('The time of the response'),
     includes: Type.Optional(
       Type.Unsafe<Record<string, { has_more: boolean; truncated: string[] }>>({
         type: 'object',
         additionalProperties: Included,
-        description: 'Of each included relation to many, by its name',
+        description: 'For each included to-many relation, by its name',
       }),
     ),
   },
@@ -31,7 +31,7 @@ export const Meta = Type.Object(
 const cursor = {
   cursor: OrNull(
     Type.String({
-      description: 'For the next page; null on the last one',
+      description: 'The cursor of the next page; null on the last page',
       examples: ['eyJhZnRlciI6WyIyMDI2Il19'],
     }),
   ),
@@ -39,10 +39,10 @@ const cursor = {
 }
 
 const offset = {
-  page: Integer(1, MAX_INTEGER, { description: 'From 1', examples: [1] }),
-  limit: Integer(1, 100, { description: 'The most resources on a page', examples: [20] }),
-  total: Integer(0, MAX_INTEGER, { description: 'How many there are', examples: [42] }),
-  total_pages: Integer(0, MAX_INTEGER, { description: 'How many pages that makes', examples: [3] }),
+  page: Integer(1, MAX_INTEGER, { description: 'The page number, from 1', examples: [1] }),
+  limit: Integer(1, 100, { description: 'The maximum number of resources on a page', examples: [20] }),
+  total: Integer(0, MAX_INTEGER, { description: 'The number of resources', examples: [42] }),
+  total_pages: Integer(0, MAX_INTEGER, { description: 'The number of pages', examples: [3] }),
 }
 
 export const CursorPagination = Type.Object(cursor, {
@@ -54,7 +54,10 @@ export const OffsetPagination = Type.Object(offset, {
   additionalProperties: false,
 })
 
-/** One or the other; for the serializer one object of both, since of alternatives it would validate each. */
+/**
+ * Either pagination. The serializer gets one object with the members of both: for a union, it would validate each value
+ * to choose a type.
+ */
 export const Pagination = Type.Partial(Type.Object({ ...cursor, ...offset }), {
   'x-documented': Type.Union([CursorPagination, OffsetPagination]),
 })
@@ -62,33 +65,33 @@ export const Pagination = Type.Partial(Type.Object({ ...cursor, ...offset }), {
 const Violation = Type.Object(
   {
     field: Type.String({
-      description: 'A path from the root of the body, or a parameter',
+      description: 'The path of a member from the root of the body, or the name of a query parameter',
       examples: ['items.0.quantity'],
     }),
-    message: Type.String({ description: 'For people', examples: ['is required'] }),
-    code: OneOf(fieldCodes, { description: 'For programs' }),
+    message: Type.String({ description: 'A message for humans', examples: ['is required'] }),
+    code: OneOf(fieldCodes, { description: 'A code for programs' }),
   },
   { title: 'Violation' },
 )
 
 const failed = {
-  code: OneOf(Object.keys(failures), { description: 'For programs' }),
-  message: Type.String({ description: 'For people', examples: ['There is no such resource'] }),
-  request_id: Type.String({ description: 'Equals the X-Request-Id header', examples: [exampleId] }),
+  code: OneOf(Object.keys(failures), { description: 'A code for programs' }),
+  message: Type.String({ description: 'A message for humans', examples: ['Resource not found'] }),
+  request_id: Type.String({ description: 'The value of the X-Request-Id header', examples: [exampleId] }),
 }
 
-/** `list` is the member that the violations stand in: `details` in v1, `errors` in v2. */
+/** @param list the member that holds the violations: `details` in v1, `errors` in v2 */
 export const ErrorEnvelope = (list: 'details' | 'errors') => {
   const violations: TProperties = {
     [list]: Type.Optional(
       Type.Array(Violation, {
         maxItems: MAX_VIOLATIONS,
-        description: 'What is wrong with single members or parameters',
+        description: 'The invalid members or parameters',
       }),
     ),
   }
   return Type.Object({ error: Type.Object({ ...failed, ...violations }) }, { title: 'Error' })
 }
 
-/** An error outside every version: it never has details, and so looks alike in all of them. */
+/** An error of an unversioned address. It has no details, so that it is the same in all versions. */
 export const UnversionedError = Type.Object({ error: Type.Object(failed) }, { title: 'UnversionedError' })

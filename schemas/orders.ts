@@ -1,4 +1,4 @@
-/** Orders: products in quantities, as they were when ordered. */
+/** The schemas of orders. An item keeps the product's SKU, name and price at the time of the order. */
 import { Type } from '@sinclair/typebox'
 import { Amount, Currency, common, Id, Integer, MAX_INTEGER, Nullable, OneOf, Text } from './types.ts'
 
@@ -6,31 +6,32 @@ export const orderStatuses = ['pending', 'paid', 'shipped', 'completed', 'cancel
 
 const MAX_ITEMS = 100
 
-const ordered = { product_id: Id('The product'), quantity: Integer(1, 1000, { examples: [2] }) }
+const itemInput = { product_id: Id('The product'), quantity: Integer(1, 1000, { examples: [2] }) }
 
 const OrderItem = Type.Object(
   {
-    ...ordered,
+    ...itemInput,
     sku: Type.String({ maxLength: 64, examples: ['TEA-001'] }),
     name: Type.String({ maxLength: 200, examples: ['Green tea'] }),
-    unit_amount: Amount(MAX_INTEGER, 'The price of one when it was ordered'),
+    unit_amount: Amount(MAX_INTEGER, 'The price of one unit at the time of the order'),
     total_amount: Amount(MAX_INTEGER, '`unit_amount` times `quantity`', 3998),
   },
   { title: 'OrderItem' },
 )
 
-const OrderItemInput = Type.Object(ordered, { title: 'OrderItemInput' })
+const OrderItemInput = Type.Object(itemInput, { title: 'OrderItemInput' })
 
-const line = (maxLength: number, example: string) => Text({ minLength: 1, maxLength, examples: [example] })
+const addressLine = (maxLength: number, example: string) =>
+  Text({ minLength: 1, maxLength, examples: [example] })
 
 const Address = Type.Object(
   {
-    name: line(200, 'Ada Lovelace'),
-    line1: line(200, '12 St James Square'),
+    name: addressLine(200, 'Ada Lovelace'),
+    line1: addressLine(200, '12 St James Square'),
     line2: Nullable(Text({ maxLength: 200, examples: ['2nd floor'] })),
-    city: line(100, 'London'),
+    city: addressLine(100, 'London'),
     region: Nullable(Text({ maxLength: 100, examples: ['Greater London'] })),
-    postal_code: line(20, 'SW1Y 4JH'),
+    postal_code: addressLine(20, 'SW1Y 4JH'),
     country: Text({ pattern: '^[A-Z]{2}$', description: 'An ISO 3166-1 alpha-2 code', examples: ['GB'] }),
   },
   { title: 'Address' },
@@ -41,7 +42,7 @@ const members = {
     minItems: 1,
     maxItems: MAX_ITEMS,
     'x-unique-by': 'product_id',
-    description: 'No product twice. They change only while the order is pending',
+    description: 'No product may be repeated. Can be changed only while the order is pending',
   }),
   shipping_address: Nullable(Address),
   note: Nullable(Text({ maxLength: 1000, 'x-multiline': true, examples: ['Ring twice'] })),
@@ -52,16 +53,16 @@ const members = {
   }),
 }
 
-const owner = Id('Who ordered; cannot be changed')
+const owner = Id('The customer; cannot be changed')
 
 export const Order = Type.Object(
   {
     id: Id(),
-    number: Type.String({ description: 'Unique and rising', examples: ['ORD-0000000042'] }),
+    number: Type.String({ description: 'Unique and increasing', examples: ['ORD-0000000042'] }),
     user_id: owner,
     ...members,
     items: Type.Array(OrderItem, { maxItems: MAX_ITEMS }),
-    currency: Currency("The items' own"),
+    currency: Currency('The currency of the items'),
     total_amount: Amount(MAX_INTEGER, 'The sum of the items, in minor units of `currency`', 3998),
     ...common,
   },
@@ -69,7 +70,7 @@ export const Order = Type.Object(
 )
 
 export const OrderCreate = Type.Object(
-  { user_id: Type.Optional({ ...owner, description: 'Who orders; the caller when absent' }), ...members },
+  { user_id: Type.Optional({ ...owner, description: 'The customer; by default the caller' }), ...members },
   { title: 'OrderCreate' },
 )
 

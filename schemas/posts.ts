@@ -1,4 +1,4 @@
-/** Posts: what a user writes, under that user. */
+/** The schemas of posts, which belong to the user in their path. */
 import { Type } from '@sinclair/typebox'
 import { common, Id, Nullable, OneOf, Text, Timestamp } from './types.ts'
 
@@ -24,7 +24,7 @@ export const Post = Type.Object(
     id: Id(),
     user_id: Id('The author, from the path'),
     ...members,
-    published_at: Nullable(Timestamp('The first publication')),
+    published_at: Nullable(Timestamp('The time of the first publication')),
     ...common,
   },
   { title: 'Post' },

@@ -1,10 +1,10 @@
-/** Products: what can be ordered. */
+/** The schemas of products. */
 import { Type } from '@sinclair/typebox'
 import { Amount, Currency, common, Id, Integer, Nullable, OneOf, Text } from './types.ts'
 
 export const productStatuses = ['draft', 'active', 'archived'] as const
 
-/** Of one product, also after an order has given its stock back. */
+/** The maximum stock of a product, also after the cancellation of an order has returned its items. */
 export const MAX_STOCK = 1_000_000_000
 
 const members = {
@@ -19,8 +19,8 @@ const members = {
   description: Nullable(Text({ maxLength: 5000, 'x-multiline': true, examples: ['Loose leaf, 100 g'] })),
   price_amount: Amount(1_000_000_000_000, 'In minor units of `currency`'),
   currency: { ...Currency(), default: 'USD' },
-  stock: Integer(0, MAX_STOCK, { default: 0, description: 'How many can be ordered', examples: [25] }),
-  status: OneOf(productStatuses, { default: 'draft', description: 'Only active ones can be ordered' }),
+  stock: Integer(0, MAX_STOCK, { default: 0, description: 'Units available to order', examples: [25] }),
+  status: OneOf(productStatuses, { default: 'draft', description: 'Only active products can be ordered' }),
 }
 
 export const Product = Type.Object({ id: Id(), ...members, ...common }, { title: 'Product' })

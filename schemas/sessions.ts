@@ -1,18 +1,19 @@
-/** Sessions: where a user is signed in. */
+/** The schema of sessions, the sign-ins of a user. */
 import { Type } from '@sinclair/typebox'
 import { common, Id, Timestamp } from './types.ts'
 
-const text = (description: string) => Type.Unsafe<string | null>({ type: ['string', 'null'], description })
+const NullableText = (description: string) =>
+  Type.Unsafe<string | null>({ type: ['string', 'null'], description })
 
 export const Session = Type.Object(
   {
     id: Id(),
-    user_id: Id('Who is signed in'),
-    last_used_at: Timestamp('To the minute'),
-    expires_at: Timestamp('When it ends, if it is not used before'),
-    ip: text('Where it was begun'),
-    user_agent: text('With what'),
-    current: Type.Boolean({ description: 'Whether it is the one that asks' }),
+    user_id: Id('The user'),
+    last_used_at: Timestamp('The last use, to the minute'),
+    expires_at: Timestamp('The expiry, if the session is not used before'),
+    ip: NullableText('The IP address at sign-in'),
+    user_agent: NullableText('The User-Agent header at sign-in'),
+    current: Type.Boolean({ description: 'Whether this is the session of the request' }),
     ...common,
   },
   { title: 'Session' },

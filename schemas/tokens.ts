@@ -1,25 +1,25 @@
-/** Tokens: what signing in gives. */
+/** The schemas of tokens: the grants to sign in or to refresh a session, and the tokens in the response. */
 import { Type } from '@sinclair/typebox'
 import { Id, OneOf, Text } from './types.ts'
 
-const secret = (description: string, maxLength: number, example: string) =>
+const Secret = (description: string, maxLength: number, example: string) =>
   Text({ minLength: 1, maxLength, writeOnly: true, 'x-trim': false, description, examples: [example] })
 
 const refreshToken = 'rrt_k3Jv0bYc...'
 
 export const PasswordGrant = Type.Object(
   {
-    grant_type: OneOf(['password'], { description: 'Signing in' }),
+    grant_type: OneOf(['password'], { description: 'Signs in with email and password' }),
     email: Text({ format: 'email', maxLength: 254, examples: ['ada@example.com'] }),
-    password: secret('As it was set', 128, 'nine brass cogs, turning'),
+    password: Secret('The password', 128, 'nine brass cogs, turning'),
   },
   { title: 'PasswordGrant' },
 )
 
 export const RefreshGrant = Type.Object(
   {
-    grant_type: OneOf(['refresh_token'], { description: 'Staying signed in' }),
-    refresh_token: secret('The one that the last reply gave', 500, refreshToken),
+    grant_type: OneOf(['refresh_token'], { description: 'Renews the tokens of a session' }),
+    refresh_token: Secret('The refresh token of the last response', 500, refreshToken),
   },
   { title: 'RefreshGrant' },
 )
@@ -32,17 +32,17 @@ export const Token = Type.Object(
       description: 'For `Authorization: Bearer`',
       examples: ['eyJhbGciOiJFZERTQSIs...'],
     }),
-    expires_in: Type.Integer({ description: 'Seconds', examples: [900] }),
+    expires_in: Type.Integer({ description: 'Seconds until the access token expires', examples: [900] }),
     refresh_token: Type.String({
-      description: 'Good once, for the next `grant_type: refresh_token`',
+      description: 'Can be used once, with `grant_type: refresh_token`',
       examples: [refreshToken],
     }),
     refresh_expires_in: Type.Integer({
-      description: 'Seconds until it ends, if it is not used',
+      description: 'Seconds until the refresh token expires, if it is not used',
       examples: [2_592_000],
     }),
-    session_id: Id('The sign-in'),
-    user_id: Id('Who signed in'),
+    session_id: Id('The session'),
+    user_id: Id('The user'),
   },
   { title: 'Token' },
 )

@@ -1,12 +1,12 @@
-/** The words that every schema is made of. */
+/** The building blocks of the schemas: strings, numbers, ids, timestamps, money. */
 import { type Static, type TSchema, type TUnsafe, Type } from '@sinclair/typebox'
 
 /**
- * What a string's schema may say of how it is read, beside JSON Schema's own words:
- * - `x-trim: false`: white space at the ends is kept
- * - `x-multiline: true`: newlines and tabs may stand in it
- * and of an array's items:
- * - `x-unique-by: 'product_id'`: no two have the same value of that member
+ * The options of a string schema. Custom keywords of strings:
+ * - `x-trim: false`: leading and trailing white space is kept
+ * - `x-multiline: true`: newlines and tabs are allowed
+ * Custom keyword of arrays:
+ * - `x-unique-by: 'product_id'`: no two items may have the same value of that member
  */
 interface TextOptions {
   minLength?: number
@@ -23,20 +23,20 @@ interface TextOptions {
 
 export const Text = (options: TextOptions) => Type.String(options)
 
-/** A type or null. One word for both, not `anyOf`: the serializer would validate each value to tell them apart. */
+/** A type or null, as `type: [..., 'null']`: with `anyOf`, the serializer would validate each value to choose one. */
 export const OrNull = <T extends TSchema>(schema: T): TUnsafe<Static<T> | null> => {
   const { type, ...rest } = schema
   return Type.Unsafe<Static<T> | null>({ ...rest, type: [type, 'null'] })
 }
 
-/** A type or null; null is what it has when nothing is given. */
+/** A type or null, with null as the default. */
 export const Nullable = <T extends TSchema>(schema: T): TUnsafe<Static<T> | null> => {
   const { type, ...rest } = schema
   const values = Array.isArray(rest.enum) ? { enum: [...rest.enum, null] } : {}
   return Type.Unsafe<Static<T> | null>({ default: null, ...rest, ...values, type: [type, 'null'] })
 }
 
-/** One of some words. */
+/** One of the given strings. */
 export const OneOf = <const T extends string>(
   values: readonly T[],
   options: { default?: T; description?: string } = {},
@@ -50,15 +50,15 @@ export const Integer = (
 
 export const exampleId = '0193a5b0-7b1e-7c3a-9f00-3f2b8c1d4e5f'
 
-/** An id: a UUIDv7 made by the server. */
-export const Id = (description = 'Made by the server, a UUIDv7') =>
+/** An id, which is a UUIDv7 assigned by the server. */
+export const Id = (description = 'A UUIDv7 assigned by the server') =>
   Type.String({ format: 'uuid', description, examples: [exampleId] })
 
-/** RFC 3339, UTC, milliseconds. */
+/** A timestamp by RFC 3339, in UTC with milliseconds. */
 export const Timestamp = (description: string) =>
   Type.String({ format: 'date-time', description, examples: ['2026-11-21T09:30:00.000Z'] })
 
-/** Money: an integer in the minor units (cents) of the currency beside it. */
+/** An amount of money in minor units (cents) of the resource's currency. */
 export const Amount = (maximum: number, description: string, example = 1999) =>
   Integer(0, maximum, { description, examples: [example] })
 
@@ -68,14 +68,14 @@ export const Currency = (description = 'An ISO 4217 code') =>
 export const HttpsUri = (description: string) =>
   Text({ format: 'https-uri', maxLength: 2048, description, examples: ['https://example.com/ada'] })
 
-/** The largest integer that every reader of JSON holds exactly. */
+/** `Number.MAX_SAFE_INTEGER`: the largest integer that all JSON parsers represent exactly. */
 export const MAX_INTEGER = 9_007_199_254_740_991
 
-/** What every resource has: made by the server, read-only. */
+/** The read-only members of every resource, set by the server. */
 export const common = {
-  created_at: Timestamp('When it was created'),
-  updated_at: Timestamp('When it last changed'),
+  created_at: Timestamp('The time of creation'),
+  updated_at: Timestamp('The time of the last change'),
 }
 
-/** Of collections whose members are not sent. */
+/** The input schema of resources whose members clients cannot set. */
 export const Nothing = Type.Object({})

@@ -1,4 +1,4 @@
-/** User profiles: what a user shows of themselves, one per user. */
+/** The schemas of user profiles, the public information of a user. Each user has at most one. */
 import { Type } from '@sinclair/typebox'
 import { common, HttpsUri, Id, Nullable, Text } from './types.ts'
 
@@ -7,17 +7,17 @@ const owner = Id('The user; cannot be changed')
 const members = {
   display_name: Nullable(Text({ minLength: 1, maxLength: 100, examples: ['Ada'] })),
   bio: Nullable(Text({ maxLength: 1000, 'x-multiline': true, examples: ['Notes on the engine.'] })),
-  avatar_url: Nullable(HttpsUri('A picture')),
-  website_url: Nullable(HttpsUri('A home page')),
+  avatar_url: Nullable(HttpsUri('The URL of a picture')),
+  website_url: Nullable(HttpsUri('The URL of a website')),
   location: Nullable(Text({ maxLength: 100, examples: ['London'] })),
   time_zone: Nullable(
-    Text({ format: 'time-zone', description: 'An IANA name', examples: ['Europe/London'] }),
+    Text({ format: 'time-zone', description: 'An IANA time zone name', examples: ['Europe/London'] }),
   ),
   locale: Nullable(
     Text({
       format: 'bcp-47',
       maxLength: 255,
-      description: 'A BCP 47 tag, kept in its canonical form',
+      description: 'A BCP 47 tag, stored in its canonical form',
       examples: ['en-GB'],
     }),
   ),
@@ -29,7 +29,7 @@ export const UserProfile = Type.Object(
 )
 
 export const UserProfileCreate = Type.Object(
-  { user_id: Type.Optional({ ...owner, description: 'The user; the caller when absent' }), ...members },
+  { user_id: Type.Optional({ ...owner, description: 'The user; by default the caller' }), ...members },
   { title: 'UserProfileCreate' },
 )
 

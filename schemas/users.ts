@@ -1,4 +1,4 @@
-/** Users: who may call, and whom everything belongs to. */
+/** The schemas of users, who authenticate and own posts, orders and profiles. */
 import { Type } from '@sinclair/typebox'
 import { common, Id, OneOf, Text } from './types.ts'
 
@@ -6,17 +6,20 @@ export const roles = ['member', 'manager', 'admin'] as const
 export const userStatuses = ['active', 'inactive', 'suspended'] as const
 
 const members = {
-  name: Text({ minLength: 1, maxLength: 200, description: 'The name to show', examples: ['Ada Lovelace'] }),
+  name: Text({ minLength: 1, maxLength: 200, description: 'The display name', examples: ['Ada Lovelace'] }),
   email: Text({
     format: 'email',
     maxLength: 254,
-    description: 'Unique, kept in lower case',
+    description: 'Unique; stored in lower case',
     examples: ['ada@example.com'],
   }),
-  role: OneOf(roles, { default: 'member', description: 'What the user may do; only an admin changes it' }),
+  role: OneOf(roles, {
+    default: 'member',
+    description: 'Determines the permissions of the user; can be changed only by an admin',
+  }),
   status: OneOf(userStatuses, {
     default: 'active',
-    description: 'One who is not active cannot authenticate',
+    description: 'Only active users can authenticate',
   }),
 }
 
@@ -31,7 +34,7 @@ const Password = (description: string) =>
   })
 
 const secrets = {
-  password: Type.Optional(Password('Never shown. Not the e-mail address or the name')),
+  password: Type.Optional(Password('Never returned. Must not be the email address or the name')),
 }
 
 export const User = Type.Object({ id: Id(), ...members, ...common }, { title: 'User' })
@@ -48,7 +51,7 @@ export const UserChange = Type.Object(
         maxLength: 128,
         writeOnly: true,
         'x-trim': false,
-        description: "Beside one's own new `password` or `email`",
+        description: 'Required to change your own `password` or `email`',
         examples: ['eleven brass cogs, turning'],
       }),
     ),
@@ -56,7 +59,7 @@ export const UserChange = Type.Object(
       Type.Boolean({
         writeOnly: true,
         description:
-          'With `true`, deletes all API keys of the user. Only beside a new `password` or `email`. Keys stay otherwise',
+          'With `true`, deletes all API keys of the user. Only allowed with a new `password` or `email`',
         examples: [true],
       }),
     ),

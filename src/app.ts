@@ -3,7 +3,7 @@ import Fastify, { type FastifyInstance } from 'fastify'
 import { type Database, openDatabase } from '../drizzle/client/index.ts'
 import { migrate } from '../drizzle/migrate.ts'
 import access, { guard } from '../plugins/access/index.ts'
-import overload from '../plugins/admission/index.ts'
+import admission from '../plugins/admission/index.ts'
 import auth, { credentials, peekActor } from '../plugins/auth/index.ts'
 import passwords, { type Work } from '../plugins/auth/passwords.ts'
 import signInAddresses from '../plugins/auth/sign-in-addresses.ts'
@@ -13,17 +13,17 @@ import { collection } from '../plugins/collection/plugin.ts'
 import conditional from '../plugins/collection/request/preconditions.ts'
 import database from '../plugins/database.ts'
 import errors from '../plugins/errors/index.ts'
-import content from '../plugins/http/content-type.ts'
+import contentType from '../plugins/http/content-type.ts'
 import cors from '../plugins/http/cors.ts'
 import { frameworkErrors } from '../plugins/http/framework-errors.ts'
-import head from '../plugins/http/header-validation.ts'
-import transport from '../plugins/http/https-only.ts'
-import methods from '../plugins/http/method-not-allowed.ts'
-import { createWire } from '../plugins/http/parser-errors.ts'
+import headerValidation from '../plugins/http/header-validation.ts'
+import httpsOnly from '../plugins/http/https-only.ts'
+import methodNotAllowed from '../plugins/http/method-not-allowed.ts'
+import { createParserErrors } from '../plugins/http/parser-errors.ts'
 import remoteAddress from '../plugins/http/remote-address.ts'
 import securityHeaders from '../plugins/http/security-headers.ts'
-import deadline, { type DeadlineOptions } from '../plugins/http/timeouts.ts'
-import untaken from '../plugins/http/unread-responses.ts'
+import timeouts, { type TimeoutOptions } from '../plugins/http/timeouts.ts'
+import unreadResponses from '../plugins/http/unread-responses.ts'
 import idempotency from '../plugins/idempotency/index.ts'
 import { logging } from '../plugins/observability/logging/index.ts'
 import metrics, { counting } from '../plugins/observability/metrics/index.ts'
@@ -81,9 +81,9 @@ export interface Parts {
   now?: () => number
   /** What passwords are hashed with. */
   passwordWork?: Work
-  deadline?: DeadlineOptions
+  timeouts?: TimeoutOptions
   /** Milliseconds by which the event loop may be late: where the test shares it, the test itself makes it late. */
-  late?: number
+  maxLoopDelayMs?: number
   /** Where log lines go. */
   logs?: { write(line: string): void }
 }
@@ -135,7 +135,7 @@ export async function buildApp(config: Config, parts: Parts = {}): Promise<Fasti
   const all = parts.versions ?? versions
   const served = compileResources([...(parts.resources ?? resources), ...credentialResources])
   const addresses = createAddressing(all, config.DEFAULT_API_VERSION)
-  const wire = createWire(addresses)
+  const parserErrors = createParserErrors(addresses)
   const readAddress = createAddressReader(config)
   const now = parts.now ?? Date.now
   const provider = await providerOf(config, now)
@@ -149,7 +149,7 @@ export async function buildApp(config: Config, parts: Parts = {}): Promise<Fasti
       ...(parts.logs ? { stream: parts.logs } : {}),
     })),
     rewriteUrl: (raw) => addresses.rewriteUrl(raw),
-    clientErrorHandler: wire.clientErrorHandler,
+    clientErrorHandler: parserErrors.clientErrorHandler,
     frameworkErrors,
     routerOptions: { ignoreTrailingSlash: true, maxParamLength: MAX_PARAM_LENGTH },
     serializerOpts: serializerOptions,
@@ -164,7 +164,9 @@ export async function buildApp(config: Config, parts: Parts = {}): Promise<Fasti
   })
 
   await app.register(remoteAddress)
-  await app.register(errors, { getErrorEnvelope: (request) => addresses.of(request).representation.error })
+  await app.register(errors, {
+    getErrorEnvelope: (request) => addresses.getAddress(request).representation.error,
+  })
   await app.register(tracing, { tracer })
   await app.register(counting, {
     wanted: config.METRICS_PORT !== undefined || config.METRICS_TOKEN !== undefined,
@@ -172,22 +174,22 @@ export async function buildApp(config: Config, parts: Parts = {}): Promise<Fasti
   })
   await app.register(securityHeaders)
   await app.register(addressing)
-  await app.register(transport, { refusePlain: behindProxy(config) })
+  await app.register(httpsOnly, { refusePlain: behindProxy(config) })
   await app.register(cors, { origins: config.CORS_ORIGINS })
-  await app.register(wire.plugin)
-  await app.register(head)
+  await app.register(parserErrors.plugin)
+  await app.register(headerValidation)
   await app.register(conditional)
-  await app.register(methods)
+  await app.register(methodNotAllowed)
   await app.register(checkAddress)
-  await app.register(deadline, parts.deadline ?? {})
-  await app.register(untaken)
+  await app.register(timeouts, parts.timeouts ?? {})
+  await app.register(unreadResponses)
   await app.register(database, { database: tracer?.watch(opened) ?? opened })
   await app.register(idempotency, { secret: deriveKey(secret, 'idempotency') })
   await app.register(shutdown, { delay: config.SHUTDOWN_DELAY })
-  await app.register(overload, {
-    inside: WAITING.inside + connections,
-    waiting: WAITING.outside,
-    late: parts.late,
+  await app.register(admission, {
+    maxActive: WAITING.inside + connections,
+    maxWaiting: WAITING.outside,
+    maxLoopDelayMs: parts.maxLoopDelayMs,
     countRefused: (request) => app.limits.countRefused(peekActor(app, request.headers), readAddress(request)),
   })
   await app.register(access, { hideForbidden: config.HIDE_FORBIDDEN, allowSignup: config.ALLOW_SIGNUP })
@@ -232,7 +234,7 @@ export async function buildApp(config: Config, parts: Parts = {}): Promise<Fasti
     await app.register(
       async (scope) => {
         await scope.register(versionScope, { version, publicUrl: config.PUBLIC_URL })
-        await scope.register(content)
+        await scope.register(contentType)
         await scope.register(auth)
         await scope.register(limited)
         await scope.register(guard)

@@ -209,5 +209,8 @@ t.test('DEFAULT_API_VERSION serves what names no version', async (t) => {
 })
 
 t.test('a default that does not exist stops the start', async (t) => {
-  t.throws(() => createAddressing([{ representation: v1 }, { representation: v2 }], 3), /no version 3/)
+  t.throws(
+    () => createAddressing([{ representation: v1 }, { representation: v2 }], 3),
+    /default version 3 does not exist/,
+  )
 })

@@ -6,14 +6,14 @@ import Fastify from 'fastify'
 import t from 'tap'
 import { isAwaited } from '../lib/is-awaited.ts'
 import errors from '../plugins/errors/index.ts'
-import deadline from '../plugins/http/timeouts.ts'
-import untaken from '../plugins/http/unread-responses.ts'
+import timeouts from '../plugins/http/timeouts.ts'
+import unreadResponses from '../plugins/http/unread-responses.ts'
 import { v1 } from '../plugins/versioning/representation/v1.ts'
 
 t.test('an answer that takes too long is 503 with Retry-After; one in time is itself', async (t) => {
   const app = Fastify({ genReqId: () => 'the-request' })
   await app.register(errors, { getErrorEnvelope: () => v1.error })
-  await app.register(deadline, { milliseconds: 50 })
+  await app.register(timeouts, { responseTimeoutMs: 50 })
   const awaited: boolean[] = []
   app.get('/slow', async (_request, reply) => {
     awaited.push(isAwaited(reply))
@@ -29,7 +29,11 @@ t.test('an answer that takes too long is 503 with Retry-After; one in time is it
   t.equal(slow.status, 503)
   t.equal(slow.headers.get('retry-after'), '2')
   t.same(await slow.json(), {
-    error: { code: 'SERVICE_UNAVAILABLE', message: 'The answer took too long', request_id: 'the-request' },
+    error: {
+      code: 'SERVICE_UNAVAILABLE',
+      message: 'The server did not respond in time',
+      request_id: 'the-request',
+    },
   })
   await wait(150)
   t.strictSame(awaited, [true, false], 'who works on it can tell that it came too late')
@@ -39,7 +43,7 @@ t.test('an answer that takes too long is 503 with Retry-After; one in time is it
 t.test('answers that nobody reads end their connection, also those behind others', async (t) => {
   const app = Fastify()
   await app.register(errors, { getErrorEnvelope: () => v1.error })
-  await app.register(deadline, { milliseconds: 50, taking: 1_500 })
+  await app.register(timeouts, { responseTimeoutMs: 50, readTimeoutMs: 1_500 })
   app.get('/large', async () => 'x'.repeat(10_000_000))
   app.post('/slow', async () => 'done')
   t.teardown(() => app.close())
@@ -73,7 +77,7 @@ t.test('answers that nobody reads end their connection, also those behind others
 
 t.test('answers not taken hold so much memory together, then the oldest is cut off', async (t) => {
   const app = Fastify()
-  await app.register(untaken, { most: 45_000_000 })
+  await app.register(unreadResponses, { maxUnreadLength: 45_000_000 })
   app.get('/large', async () => 'x'.repeat(20_000_000))
   app.get('/small', async () => 'x'.repeat(60_000))
   t.teardown(() => app.close())

@@ -5,11 +5,11 @@ import { setImmediate as turn, setTimeout as wait } from 'node:timers/promises'
 import Fastify from 'fastify'
 import t, { type Test } from 'tap'
 import type { Database } from '../drizzle/client/index.ts'
-import overload, { type OverloadOptions } from '../plugins/admission/index.ts'
+import admission, { type AdmissionOptions } from '../plugins/admission/index.ts'
 import database from '../plugins/database.ts'
 import errors from '../plugins/errors/index.ts'
 import cors from '../plugins/http/cors.ts'
-import deadline, { type DeadlineOptions } from '../plugins/http/timeouts.ts'
+import timeouts, { type TimeoutOptions } from '../plugins/http/timeouts.ts'
 import shutdown, { type ShutdownOptions } from '../plugins/operations/shutdown.ts'
 import { createAddressing, versions } from '../plugins/versioning/index.ts'
 import { ADMIN_KEY, testApp } from './helpers/app.ts'
@@ -41,12 +41,12 @@ const until = async (holds: () => boolean) => {
 /** A small service: `held` and `quiet` answer when they are released, `quick` at once, `large` with 20 MB. */
 async function small(
   t: Test,
-  options: Partial<ShutdownOptions> & Omit<OverloadOptions, 'countRefused'> & DeadlineOptions,
+  options: Partial<ShutdownOptions> & Omit<AdmissionOptions, 'countRefused'> & TimeoutOptions,
 ) {
   const addresses = createAddressing(versions, 1)
   const app = Fastify({ return503OnClosing: false, rewriteUrl: (request) => addresses.rewriteUrl(request) })
   const { opened, open } = latch()
-  const { milliseconds, taking, delay = 0, ...limits } = options
+  const { responseTimeoutMs, readTimeoutMs, delay = 0, ...limits } = options
   /** What who comes now may expect to wait for the database. */
   const state = { delay: 0 }
   const stand: Database = {
@@ -59,15 +59,17 @@ async function small(
     close: async () => {},
   }
   app.decorate('addressing', addresses)
-  await app.register(errors, { getErrorEnvelope: (request) => addresses.of(request).representation.error })
+  await app.register(errors, {
+    getErrorEnvelope: (request) => addresses.getAddress(request).representation.error,
+  })
   await app.register(cors, { origins: ['https://shop.example'] })
-  await app.register(deadline, { milliseconds, taking })
+  await app.register(timeouts, { responseTimeoutMs, readTimeoutMs })
   await app.register(database, { database: stand })
   await app.register(shutdown, { delay })
   // A busy machine makes it late as well, which is not what is tried with this.
   const window = { limit: 60, remaining: 59, reset: 1_800_000_000 }
   const countRefused = () => ({ state: window, retryAfter: undefined })
-  await app.register(overload, { late: Number.POSITIVE_INFINITY, ...limits, countRefused })
+  await app.register(admission, { maxLoopDelayMs: Number.POSITIVE_INFINITY, ...limits, countRefused })
   const held = async () => {
     await opened
     return { held: true }
@@ -93,9 +95,9 @@ async function small(
 
 t.test('beyond what can be worked on at once: 503 with Retry-After, in the envelope', async (t) => {
   const reasons = refusals(t)
-  const { app, base, release } = await small(t, { inside: 2, waiting: 1 })
+  const { app, base, release } = await small(t, { maxActive: 2, maxWaiting: 1 })
   const held = Array.from({ length: 3 }, () => fetch(`${base}/api/v1/held`))
-  await until(() => app.room.inside + app.room.waiting === 3)
+  await until(() => app.admissionQueue.active + app.admissionQueue.waiting === 3)
 
   const headers = { 'x-request-id': 'mine-12345678', origin: 'https://shop.example' }
   const refused = await fetch(`${base}/api/v1/quick`, { headers })
@@ -136,13 +138,13 @@ t.test('beyond what can be worked on at once: 503 with Retry-After, in the envel
     [200, 200, 200],
     'who was let in is served',
   )
-  await until(() => app.room.inside === 0)
+  await until(() => app.admissionQueue.active === 0)
   t.equal((await fetch(`${base}/api/v1/quick`)).status, 200, 'and so are those who come after')
 })
 
 t.test('a line at the database in which nobody would have a turn in time is closed', async (t) => {
   const reasons = refusals(t)
-  const { base, state } = await small(t, { inside: 100, waiting: 0, wait: 1_000 })
+  const { base, state } = await small(t, { maxActive: 100, maxWaiting: 0, maxWaitMs: 1_000 })
   state.delay = 1_001
   t.equal((await fetch(`${base}/quick`)).status, 503)
   t.equal((await fetch(`${base}/livez`)).status, 200)
@@ -152,7 +154,7 @@ t.test('a line at the database in which nobody would have a turn in time is clos
 })
 
 t.test('slow clients are no work: bodies on their way and answers not taken keep nobody out', async (t) => {
-  const { app, base, port } = await small(t, { inside: 1, waiting: 0 })
+  const { app, base, port } = await small(t, { maxActive: 1, maxWaiting: 0 })
   let heads = 0
   app.server.on('request', () => {
     heads += 1
@@ -168,26 +170,31 @@ t.test('slow clients are no work: bodies on their way and answers not taken keep
   t.teardown(() => sockets.map((socket) => socket.destroy()))
   await until(() => heads === 5)
   t.equal((await fetch(`${base}/quick`)).status, 200)
-  t.equal(app.room.inside, 0)
+  t.equal(app.admissionQueue.active, 0)
 })
 
 t.test('clients that hang up leave no trace in the count', async (t) => {
   // The deadlines of answers whose connection is gone are all that is left of them: they should not hold up the end.
-  const { app, port, release } = await small(t, { inside: 50, waiting: 0, milliseconds: 1_000, taking: 1 })
+  const { app, port, release } = await small(t, {
+    maxActive: 50,
+    maxWaiting: 0,
+    responseTimeoutMs: 1_000,
+    readTimeoutMs: 1,
+  })
   const get = (path: string) => `GET /api/v1/${path} HTTP/1.1\r\nHost: a\r\n\r\n`
   await raw(port, get('held'), { patience: 50 })
   await raw(port, get('quiet'), { patience: 50 })
   // Behind the first, these have no socket of their own yet: of its end they hear nothing.
   await raw(port, get('held') + get('quiet').repeat(20), { patience: 50 })
   release()
-  await until(() => app.room.inside === 0)
+  await until(() => app.admissionQueue.active === 0)
   t.pass('though some of their handlers never sent anything')
 })
 
 t.test('while the server shuts down, a refusal ends its connection', async (t) => {
-  const { app, base, release } = await small(t, { inside: 1, waiting: 0, delay: 300 })
+  const { app, base, release } = await small(t, { maxActive: 1, maxWaiting: 0, delay: 300 })
   const held = fetch(`${base}/held`)
-  await until(() => app.room.inside === 1)
+  await until(() => app.admissionQueue.active === 1)
   const drained = app.drain()
   const refused = await fetch(`${base}/quick`)
   t.equal(refused.status, 503)
@@ -203,7 +210,7 @@ t.test('a loop that is late: 503 while it is, 200 as soon as it is not', async (
   const { opened, open } = latch()
   const slow = { on: false }
   const parts = {
-    late: 250,
+    maxLoopDelayMs: 250,
     database: {
       ...real,
       run: async (...args: Parameters<typeof real.run>) => {
@@ -216,7 +223,7 @@ t.test('a loop that is late: 503 while it is, 200 as soon as it is not', async (
   t.equal((await admin.get('/products')).status, 200)
   slow.on = true
   const atWork = admin.get('/products')
-  await until(() => app.room.inside === 1)
+  await until(() => app.admissionQueue.active === 1)
   slow.on = false
 
   const pause = (milliseconds: number) => {
@@ -229,19 +236,19 @@ t.test('a loop that is late: 503 while it is, 200 as soon as it is not', async (
     for (let before = performance.now(), now = before; now < end; before = now) {
       await turn()
       now = performance.now()
-      late = Math.max(late, app.lateness)
+      late = Math.max(late, app.lateWindows)
       longest = Math.max(longest, now - before)
     }
     return { late, longest }
   }
   const askWhenLate = async () => {
-    while (app.lateness === 0) await turn()
+    while (app.lateWindows === 0) await turn()
     return admin.get('/products')
   }
   /** One pause of the process, and no other: a machine that paused it as well is given another try. */
   const pausedOnce = async (before: number) => {
     for (;;) {
-      while (app.lateness > 0) await wait(5)
+      while (app.lateWindows > 0) await wait(5)
       reasons.length = 0
       await wait(before)
       pause(600)
@@ -255,12 +262,12 @@ t.test('a loop that is late: 503 while it is, 200 as soon as it is not', async (
     t.same(reasons, [])
   }
 
-  while (app.lateness > 0) await wait(5)
+  while (app.lateWindows > 0) await wait(5)
   let late = 0
   for (let i = 0; i < 8; i++) {
     pause(150)
     await turn()
-    late = Math.max(late, app.lateness)
+    late = Math.max(late, app.lateWindows)
   }
   t.ok(late < 2, 'turns of 150 ms are within what a turn may take')
 
@@ -271,7 +278,7 @@ t.test('a loop that is late: 503 while it is, 200 as soon as it is not', async (
       await turn()
     }
   })()
-  while (app.lateness < 2) await turn()
+  while (app.lateWindows < 2) await turn()
   const [refused, livez] = await Promise.all([admin.get('/products'), anybody.get('/livez')])
   block.over = true
   await blocked
@@ -280,7 +287,7 @@ t.test('a loop that is late: 503 while it is, 200 as soon as it is not', async (
   t.equal(refused.body.error.code, 'SERVICE_UNAVAILABLE')
   t.equal(livez.status, 200)
   t.same(reasons, ['event-loop'])
-  while (app.lateness > 0) await wait(5)
+  while (app.lateWindows > 0) await wait(5)
   t.equal((await admin.get('/products')).status, 200)
   open()
   t.equal((await atWork).status, 200, 'what was at work is finished')
@@ -301,7 +308,7 @@ t.test('a thousand wait for the database beside those that have it; more are ref
     database: { ...real, run },
     logs: { write: (line: string) => logs.push(line) },
     // However long a busy machine takes for all of it.
-    deadline: { milliseconds: 60_000 },
+    timeouts: { responseTimeoutMs: 60_000 },
   }
   const { app, admin, port } = await testApp(t, { LOG_LEVEL: 'warn' }, parts)
   t.equal((await admin.get('/products')).status, 200)
@@ -309,8 +316,8 @@ t.test('a thousand wait for the database beside those that have it; more are ref
   const request = `GET /products?limit=1 HTTP/1.1\r\nHost: a\r\nX-API-Key: ${ADMIN_KEY}\r\n`
   const packet = `${`${request}\r\n`.repeat(101)}${request}Connection: close\r\n\r\n`
   const all = Array.from({ length: 10 }, () => raw(port, packet, { patience: 60_000 }))
-  await until(() => app.room.inside + app.room.waiting + reasons.length === 1_020)
-  t.equal(app.room.inside + app.room.waiting, most)
+  await until(() => app.admissionQueue.active + app.admissionQueue.waiting + reasons.length === 1_020)
+  t.equal(app.admissionQueue.active + app.admissionQueue.waiting, most)
   t.equal(logs.length, 1, 'one line in the log tells of them all')
   t.match(JSON.parse(logs[0] ?? ''), { level: 'warn', reason: 'line', refused: 1 })
   slow.on = false

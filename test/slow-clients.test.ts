@@ -17,7 +17,7 @@ const CHARACTERS = 100_000
 
 /** A tenth of the real patience, or some more: the test is as busy as the app, in the same process. */
 const patience = { headersTimeout: 1_000, requestTimeout: 2_000, keepAliveTimeout: 500 }
-const service = await testApp(t, {}, { deadline: { milliseconds: 2_200, taking: 800 } })
+const service = await testApp(t, {}, { timeouts: { responseTimeoutMs: 2_200, readTimeoutMs: 800 } })
 Object.assign(service.app.server, patience)
 const { app, admin, adminId, database, port } = service
 await database.run(
@@ -118,7 +118,7 @@ t.test('sixty slow clients are each sent away, while others are served', async (
   t.same([...statuses], [200], 'a healthy client notices nothing')
   for (const socket of readers) socket.destroy()
   await noneLeft()
-  t.equal(app.room.inside, 0)
+  t.equal(app.admissionQueue.active, 0)
   t.equal(untaken, readers.length)
 })
 
@@ -141,7 +141,7 @@ t.test('half-open connections are closed, answered or not', async (t) => {
   )
   for (const { closed } of await Promise.all(all)) t.ok(closed)
   await noneLeft()
-  t.equal(app.room.inside, 0)
+  t.equal(app.admissionQueue.active, 0)
 })
 
 t.test('a hundred pipelined requests in one packet are answered in their order', async (t) => {
@@ -172,7 +172,7 @@ t.test(
     // Before the answer, too.
     for (let i = 0; i < 20; i++) sipping(0).destroy()
     await noneLeft()
-    t.equal(app.room.inside, 0)
+    t.equal(app.admissionQueue.active, 0)
     t.equal((await admin.get('/products')).status, 200, 'the database has all its connections')
     t.equal(database.estimateWait(), 0)
   },

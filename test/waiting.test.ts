@@ -76,7 +76,7 @@ t.test('beyond the longest line one is 503 at once', { skip }, async (t) => {
   })
   await locked(async () => {
     const inLine = [admin.get(LIST), admin.get(LIST)]
-    while (app.room.inside < 2) await new Promise((resolve) => setTimeout(resolve, 5))
+    while (app.admissionQueue.active < 2) await new Promise((resolve) => setTimeout(resolve, 5))
     const [reply, took] = await timed(() => admin.get(LIST))
     isUnavailable(t, reply)
     t.ok(took < 2_500, `${took} ms`)

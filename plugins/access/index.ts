@@ -2,7 +2,7 @@
 import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
 import { apiError } from '../errors/index.ts'
-import { configOf } from '../http/route-config.ts'
+import { getRouteConfig } from '../http/route-config.ts'
 
 export type Role = 'member' | 'manager' | 'admin'
 
@@ -201,7 +201,7 @@ export const guard = fp(
       return found
     }
     app.addHook('onRequest', (request, _reply, done) => {
-      const word = configOf(request).access
+      const word = getRouteConfig(request).access
       if (word === undefined || word === 'public') return done()
       const { actor } = request
       const found = behind(word)

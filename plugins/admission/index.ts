@@ -1,4 +1,4 @@
-/** Overload: what could not be answered in time is refused at once, before anything is done for it. */
+/** Admission control: responds 503 immediately to requests that an overloaded server could not answer in time. */
 import { channel } from 'node:diagnostics_channel'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { FastifyInstance } from 'fastify'
@@ -7,149 +7,156 @@ import { type MaybePromise, mapMaybe } from '../../lib/maybe-promise.ts'
 import { apiError } from '../errors/index.ts'
 import { hasBody } from '../http/content-type.ts'
 import type { RefusedCount } from '../rate-limit/rules.ts'
-import { createRoom, type Room, type RoomOptions } from './queue.ts'
+import { type AdmissionQueue, type AdmissionQueueOptions, createAdmissionQueue } from './queue.ts'
 import { refuse } from './refusal.ts'
 
-export interface OverloadOptions extends RoomOptions {
-  /** Milliseconds by which the event loop may be late. */
-  late?: number | undefined
-  /** Milliseconds that a request may expect to wait; one that does not know better waits twice as long. */
-  wait?: number
-  /** Counts a request that is refused. */
+export interface AdmissionOptions extends AdmissionQueueOptions {
+  /** The delay of the event loop beyond which requests are refused. */
+  maxLoopDelayMs?: number | undefined
+  /**
+   * The longest expected wait with which a request is still admitted. A request whose wait was not predicted gives up
+   * after twice this time, the default of the queue's semaphore.
+   */
+  maxWaitMs?: number
+  /** Counts a refused request in its rate limit. */
   countRefused: (request: IncomingMessage) => MaybePromise<RefusedCount>
 }
 
-/** Why a request, or a connection, was refused. */
+/** Why a request or a connection was refused: the label of the metric, so its values are part of the contract. */
 type Reason = 'event-loop' | 'line' | 'connections'
 
-/** Milliseconds over which the loop's longest turn is sought, and between two looks at the loop. */
-const WINDOW = 100
-const RESOLUTION = 10
-/** Milliseconds between two lines about it in the log. */
-const QUIET = 10_000
+/** The event loop's delay is the longest one within a window. */
+const WINDOW_MS = 100
+const SAMPLE_INTERVAL_MS = 10
+/** Time between two log lines about overload. */
+const LOG_INTERVAL_MS = 10_000
 
 const refused = channel('resource-api:overload:refused')
 
 declare module 'fastify' {
   interface FastifyInstance {
-    /** Who is worked on, and who waits. */
-    room: Readonly<Pick<Room, 'inside' | 'waiting' | 'delay'>>
-    /** In how many windows, one after the other, the event loop was late. */
-    readonly lateness: number
+    admissionQueue: Readonly<Pick<AdmissionQueue, 'active' | 'waiting' | 'expectedWaitMs'>>
+    /** The number of consecutive windows, up to now, in which the event loop was late. */
+    readonly lateWindows: number
   }
 }
 
-/** Says that there is overload: each time to who listens, and now and then in the log. */
-function createTeller({ log }: FastifyInstance) {
+/** Returns a function that publishes each refusal on the diagnostics channel, and logs a summary at intervals. */
+function createRefusalReporter({ log }: FastifyInstance) {
   let count = 0
-  let told = Number.NEGATIVE_INFINITY
+  let loggedAt = Number.NEGATIVE_INFINITY
   return (reason: Reason) => {
     count += 1
     if (refused.hasSubscribers) refused.publish({ reason })
     const now = performance.now()
-    if (now - told < QUIET) return
+    if (now - loggedAt < LOG_INTERVAL_MS) return
     log.warn({ reason, refused: count }, 'overloaded: requests are refused')
-    told = now
+    loggedAt = now
     count = 0
   }
 }
 
-/** Ends turns. Slow clients hold none: neither while their body arrives nor until they have taken their answer. */
-function endTurns(app: FastifyInstance, room: Room, tell: (reason: Reason) => void) {
-  const arriving = new WeakSet<IncomingMessage>()
+/**
+ * Releases the slots of requests while they wait for their client: slow clients hold none while their body arrives or
+ * while they read the response.
+ */
+function releaseSlots(app: FastifyInstance, queue: AdmissionQueue, report: (reason: Reason) => void) {
+  const receiving = new WeakSet<IncomingMessage>()
   app.addHook('preParsing', (request, _reply, payload, done) => {
     const { raw } = request
-    if (hasBody(request) && !raw.complete && room.holds(raw)) {
-      arriving.add(raw)
-      room.end(raw)
+    if (hasBody(request) && !raw.complete && queue.isActive(raw)) {
+      receiving.add(raw)
+      queue.release(raw)
     }
     done(null, payload)
   })
   app.addHook('preValidation', ({ raw }, reply, done) => {
-    if (!arriving.delete(raw)) return done()
-    const begin = () => {
-      // Who was told meanwhile that it took too long comes by no other end.
-      if (reply.sent) room.end(raw)
+    if (!receiving.delete(raw)) return done()
+    const resume = () => {
+      // If the timeout has responded in the meantime, `onSend` has run already and would not release this slot.
+      if (reply.sent) queue.release(raw)
       done()
     }
-    room.take(raw, begin, () => {
-      tell('line')
+    queue.acquire(raw, resume, () => {
+      report('line')
       done(apiError('SERVICE_UNAVAILABLE', { retryAfter: 2, message: 'The service is overloaded' }))
     })
   })
   app.addHook('onSend', ({ raw }, _reply, payload, done) => {
-    room.end(raw)
+    queue.release(raw)
     done(null, payload)
   })
 }
 
 /**
- * Counts the windows in which the loop is late. Not by a library, which asks for the memory as well: that costs more
- * than a request each time. Nor by Node's `monitorEventLoopDelay`, which sees no pause that follows a reset.
+ * Returns a function that counts the consecutive windows in which the event loop was late. Existing libraries also read
+ * the memory usage, which takes longer than a request, and Node's `monitorEventLoopDelay` misses a pause that follows a
+ * reset.
  */
-function countLateness(app: FastifyInstance, late: number): () => number {
-  let windows = 0
-  let longest = 0
-  let [began, before] = [performance.now(), performance.now()]
+function watchEventLoop(app: FastifyInstance, maxDelayMs: number): () => number {
+  let lateWindows = 0
+  let longestDelay = 0
+  let windowStart = performance.now()
+  let lastSample = windowStart
   const timer = setInterval(() => {
     const now = performance.now()
-    longest = Math.max(longest, now - before - RESOLUTION)
-    before = now
-    if (now - began < WINDOW) return
-    windows = longest > late ? windows + 1 : 0
-    longest = 0
-    began = now
-  }, RESOLUTION).unref()
+    longestDelay = Math.max(longestDelay, now - lastSample - SAMPLE_INTERVAL_MS)
+    lastSample = now
+    if (now - windowStart < WINDOW_MS) return
+    lateWindows = longestDelay > maxDelayMs ? lateWindows + 1 : 0
+    longestDelay = 0
+    windowStart = now
+  }, SAMPLE_INTERVAL_MS).unref()
   app.addHook('onClose', async () => clearInterval(timer))
-  return () => windows
+  return () => lateWindows
 }
 
-async function overload(app: FastifyInstance, options: OverloadOptions) {
-  const { late = 250, wait = 1_000, countRefused, ...bounds } = options
-  const tell = createTeller(app)
-  const room = createRoom(bounds)
-  app.decorate('room', room)
-  app.addHook('onClose', async () => room.close())
-  endTurns(app, room, tell)
-  const lateness = countLateness(app, late)
-  app.decorate('lateness', { getter: lateness })
+async function admission(app: FastifyInstance, options: AdmissionOptions) {
+  const { maxLoopDelayMs = 250, maxWaitMs = 1_000, countRefused, ...queueOptions } = options
+  const report = createRefusalReporter(app)
+  const queue = createAdmissionQueue(queueOptions)
+  app.decorate('admissionQueue', queue)
+  app.addHook('onClose', async () => queue.close())
+  releaseSlots(app, queue, report)
+  const getLateWindows = watchEventLoop(app, maxLoopDelayMs)
+  app.decorate('lateWindows', { getter: getLateWindows })
 
-  const why = (): Reason | undefined => {
-    // A single pause, such as a collection of garbage or a neighbour on the machine, is over when it is noticed. With
-    // nobody at work the loop was late for who is answered by now: one slow query after the other, say.
-    if (lateness() > 1 && room.inside > 0) return 'event-loop'
-    return room.isFull || room.delay + app.database.estimateWait() > wait ? 'line' : undefined
+  const findReason = (): Reason | undefined => {
+    // A single pause, such as a garbage collection or another process on the machine, is over by the time it is
+    // measured. Without active requests, the delay was caused by requests that are already answered.
+    if (getLateWindows() > 1 && queue.active > 0) return 'event-loop'
+    return queue.isFull || queue.expectedWaitMs + app.database.estimateWait() > maxWaitMs ? 'line' : undefined
   }
   const serve = app.routing
-  const guard = (request: IncomingMessage, response: ServerResponse) => {
-    const address = app.addressing.of(request)
-    // What no version serves is for operators, and cheap: livez, readyz, metrics, documents.
+  const admit = (request: IncomingMessage, response: ServerResponse) => {
+    const address = app.addressing.getAddress(request)
+    // Unversioned addresses (health checks, metrics, documents) are cheap to serve and needed by operators.
     if (!address.isVersioned) return serve(request, response)
-    const turnAway = (reason: Reason) => {
-      tell(reason)
-      const forPages = app.crossOrigin(request.headers.origin)
-      const answer = (count: RefusedCount) =>
-        refuse({ request, response, address, forPages, isLast: app.draining, count })
-      void mapMaybe(countRefused(request), answer)
+    const refuseRequest = (reason: Reason) => {
+      report(reason)
+      const corsHeaders = app.getCorsHeaders(request.headers.origin)
+      const reply = (count: RefusedCount) =>
+        refuse({ request, response, address, corsHeaders, isLast: app.draining, count })
+      void mapMaybe(countRefused(request), reply)
     }
-    const reason = why()
-    if (reason !== undefined) return turnAway(reason)
-    const begin = () => {
-      response.on('close', () => room.end(request))
-      // Who has left while waiting gets nothing done.
-      if (request.socket.destroyed) room.end(request)
+    const overload = findReason()
+    if (overload !== undefined) return refuseRequest(overload)
+    const start = () => {
+      response.on('close', () => queue.release(request))
+      // The client may have closed the connection while the request waited.
+      if (request.socket.destroyed) queue.release(request)
       else serve(request, response)
     }
-    room.take(request, begin, () => turnAway('line'))
+    queue.acquire(request, start, () => refuseRequest('line'))
   }
-  // Beyond MAX_CONNECTIONS Node hangs up by itself, without a word: in a flood, that is all one can afford.
-  app.server.on('drop', () => tell('connections'))
-  // In the place of Fastify, which is asked only where there is room.
+  // Beyond MAX_CONNECTIONS, Node closes new connections without a response, which takes the least work.
+  app.server.on('drop', () => report('connections'))
+  // Replaces Fastify's request listener, which is called for admitted requests only.
   app.server.off('request', serve)
-  app.server.on('request', guard)
+  app.server.on('request', admit)
 }
 
-export default fp(overload, {
-  name: 'overload',
+export default fp(admission, {
+  name: 'admission',
   dependencies: ['errors', 'cors', 'database', 'shutdown'],
 })

@@ -1,81 +1,87 @@
 /**
- * Requests take turns: a few are worked on, some wait in front of Fastify. There one that waits is but what Node's
- * parser made of it; with all that Fastify and the database add, a thousand that wait would cost the garbage
- * collector a fifth of the processor.
+ * The admission queue: limits how many requests are processed concurrently, and how many wait. Requests wait before
+ * Fastify sees them, where each is only the object of Node's parser. With the objects that Fastify and the database add,
+ * 1000 waiting requests took a fifth of the CPU for garbage collection.
  */
 import type { IncomingMessage } from 'node:http'
 import { Semaphore } from '../../lib/semaphore.ts'
 
-export interface RoomOptions {
-  /** Requests that are worked on at once. */
-  inside: number
+export interface AdmissionQueueOptions {
+  /** Requests that may be processed concurrently. */
+  maxActive: number
   /** Requests that may wait. */
-  waiting: number
+  maxWaiting: number
 }
 
-/** Milliseconds between two looks for turns whose owner has gone. */
-const SWEEP = 1_000
+/** Interval of the check for slots of requests whose connection has closed. */
+const SWEEP_INTERVAL_MS = 1_000
 
-/** What a request has while it is worked on. */
-interface Turn {
-  of: IncomingMessage | undefined
+/** Held by a request while it is processed. */
+interface Slot {
+  request: IncomingMessage | undefined
 }
 
-const TURN = Symbol('turn')
+const SLOT = Symbol('slot')
 
 declare module 'node:http' {
   interface IncomingMessage {
-    [TURN]?: Turn | undefined
+    [SLOT]?: Slot | undefined
   }
 }
 
-export function createRoom({ inside, waiting }: RoomOptions) {
-  // Kept where they are for good: a Map that thousands come into and go from each second leaves its old tables behind,
-  // and these keep requests that are long answered, until the next full collection of garbage.
-  const turns = Array.from({ length: inside }, (): Turn => ({ of: undefined }))
-  const gate = new Semaphore(turns, { maxWaiting: waiting })
+export function createAdmissionQueue({ maxActive, maxWaiting }: AdmissionQueueOptions) {
+  // A fixed set of slots. A Map with thousands of insertions and deletions per second leaves old hash tables behind,
+  // which keep completed requests in memory until the next full garbage collection.
+  const slots = Array.from({ length: maxActive }, (): Slot => ({ request: undefined }))
+  const semaphore = new Semaphore(slots, { maxWaiting })
 
-  const end = (request: IncomingMessage) => {
-    const turn = request[TURN]
-    if (turn === undefined) return
-    request[TURN] = turn.of = undefined
-    // Who comes next begins when this one is done with what it is about.
-    if (gate.waiting > 0) queueMicrotask(() => gate.release(turn))
-    else gate.release(turn)
+  const release = (request: IncomingMessage) => {
+    const slot = request[SLOT]
+    if (slot === undefined) return
+    request[SLOT] = slot.request = undefined
+    // The next request starts after the current call of this one has returned.
+    if (semaphore.waiting > 0) queueMicrotask(() => semaphore.release(slot))
+    else semaphore.release(slot)
   }
-  // Behind another that was pipelined, a reply hears nothing of the end of its connection.
-  const sweeping = setInterval(() => {
-    for (const { of } of turns) if (of?.socket.destroyed) end(of)
-  }, SWEEP).unref()
+  // A pipelined response that waits behind another one emits no 'close' event when its connection closes.
+  const sweep = setInterval(() => {
+    for (const { request } of slots) if (request?.socket.destroyed) release(request)
+  }, SWEEP_INTERVAL_MS).unref()
 
   return {
-    /** Calls `begin` when it is the request's turn: at once, where nobody waits. `refuse` when it does not come. */
-    take(request: IncomingMessage, begin: () => void, refuse: () => void): void {
-      gate.acquire((turn) => {
-        turn.of = request
-        request[TURN] = turn
-        begin()
-      }, refuse)
+    /**
+     * Acquires a slot for a request.
+     * @param onAdmit called synchronously if a slot is free, else once the request has its turn
+     * @param onRefuse called if too many requests wait, or no slot was free in time
+     */
+    acquire(request: IncomingMessage, onAdmit: () => void, onRefuse: () => void): void {
+      semaphore.acquire((slot) => {
+        slot.request = request
+        request[SLOT] = slot
+        onAdmit()
+      }, onRefuse)
     },
-    /** Whoever has a turn gives it back; twice is as good as once. */
-    end,
-    /** Whether one more could not even wait. */
+    /** Releases the slot of a request, if it has one. */
+    release,
+    /** Whether a further request could not wait either. */
     get isFull() {
-      return gate.getLoad().used >= inside && gate.waiting >= waiting
+      return semaphore.getLoad().used >= maxActive && semaphore.waiting >= maxWaiting
     },
-    holds: (request: IncomingMessage) => request[TURN] !== undefined,
-    close: () => clearInterval(sweeping),
-    get inside() {
-      return gate.getLoad().used
+    isActive: (request: IncomingMessage) => request[SLOT] !== undefined,
+    close: () => clearInterval(sweep),
+    /** Requests that are being processed. */
+    get active() {
+      return semaphore.getLoad().used
     },
+    /** Requests that wait for a slot. */
     get waiting() {
-      return gate.waiting
+      return semaphore.waiting
     },
-    /** Milliseconds that one who comes now may expect to wait. */
-    get delay() {
-      return gate.estimateWait()
+    /** The expected wait of a request that arrives now. */
+    get expectedWaitMs() {
+      return semaphore.estimateWait()
     },
   }
 }
 
-export type Room = ReturnType<typeof createRoom>
+export type AdmissionQueue = ReturnType<typeof createAdmissionQueue>

@@ -6,7 +6,7 @@ import fp from 'fastify-plugin'
 import { type MaybePromise, mapMaybe, settleHook } from '../../lib/maybe-promise.ts'
 import { type Actor, ANYBODY } from '../access/index.ts'
 import { apiError } from '../errors/index.ts'
-import { configOf } from '../http/route-config.ts'
+import { getRouteConfig } from '../http/route-config.ts'
 import { createKeyReader, type KeyOptions } from './api-keys.ts'
 import { createBearerReader } from './bearer.ts'
 import type { Provider } from './tokens/identity-provider.ts'
@@ -107,7 +107,7 @@ async function auth(app: FastifyInstance) {
 
   app.decorateRequest('actor', null)
   app.addHook('onRequest', (request, _reply, done) => {
-    const { access } = configOf(request)
+    const { access } = getRouteConfig(request)
     if (access === undefined || access === 'public') return done()
     const caller = showsNone(request) && app.isOpen(access) ? ANYBODY : authenticate(request)
     const known = mapMaybe(caller, (actor) => {
@@ -118,7 +118,7 @@ async function auth(app: FastifyInstance) {
 
   // What changed here is in force here at once; on the other replicas when they look again.
   app.addHook('onSend', (request, reply, payload, done) => {
-    const { access } = configOf(request)
+    const { access } = getRouteConfig(request)
     if (request.method !== 'GET' && access !== undefined && CHANGES.test(access) && reply.statusCode < 300) {
       keys.forget()
       tokens.forget()

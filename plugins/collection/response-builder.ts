@@ -31,7 +31,7 @@ export function createResponseBuilder(resource: Resource, representation: Repres
     fields?: readonly string[],
     included: Included = NOTHING_INCLUDED,
   ): string => {
-    const { vendor } = request.server.addressing.of(request.raw)
+    const { vendor } = request.server.addressing.getAddress(request.raw)
     if (fields === undefined && included.tag === '') return vendor ? wholeShapes.vendor : wholeShapes.json
     return toShape(vendor, fields, included.tag)
   }

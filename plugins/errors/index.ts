@@ -1,4 +1,4 @@
-/** Every failure, whatever raised it, into the one envelope. */
+/** Error handling: turns every error into a response with a code, a message and the violations, and logs it. */
 import type { IncomingMessage } from 'node:http'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
@@ -6,19 +6,19 @@ import { DatabaseUnavailable } from '../../drizzle/client/errors.ts'
 import { type FailureCode, failures, MAX_VIOLATIONS, type Violation } from '../../schemas/error.ts'
 
 interface ApiErrorOptions {
-  /** What the client is told; the catalogue's words when absent. */
+  /** The message for the client. Default: the code's message in `failures`. */
   message?: string
-  /** In place of the catalogue's: VALIDATION_ERROR is 400 for a query and 422 for a body. */
+  /** Overrides the code's status: VALIDATION_ERROR is 400 for a query and 422 for a body. */
   status?: number
   violations?: readonly Violation[]
   headers?: Record<string, string>
   /** Seconds. */
   retryAfter?: number
-  /** What is logged, and never told. */
+  /** The original error, which is logged and never sent. */
   cause?: unknown
 }
 
-/** A failure that a client may see: a code of the catalogue with what is known of it. */
+/** An error whose code, message, violations and headers are sent to the client. */
 export class ApiError extends Error {
   readonly code: FailureCode
   readonly status: number
@@ -40,27 +40,30 @@ export class ApiError extends Error {
 
 export const apiError = (code: FailureCode, options?: ApiErrorOptions) => new ApiError(code, options)
 
-/** Characters of a path in a violation: a client may send a name of any length, and reads it cut. */
+/** Characters of a violation's path. Names in a body may have any length, so longer paths are truncated. */
 const MAX_FIELD_LENGTH = 256
 
-/** All that is wrong with a body (422). */
+/** Returns the error for a body with violations (422). */
 export const invalidBody = (violations: readonly Violation[]) =>
   apiError('VALIDATION_ERROR', { message: 'The body has invalid members', violations })
 
-/** All that is wrong with a query string (400). */
+/** Returns the error for a query string with violations (400). */
 export const invalidQuery = (violations: readonly Violation[]) =>
   apiError('VALIDATION_ERROR', { status: 400, message: 'The query has invalid parameters', violations })
 
-/** The same failure with its members named as they stood in the body: `email` as `data.attributes.email`. */
+/** Returns the same error with a prefix on the path of each violation: `email` becomes `data.attributes.email`. */
 export function withPrefix(error: unknown, prefix: string): unknown {
   if (prefix === '' || !(error instanceof ApiError) || error.violations.length === 0) return error
   const { message, status, headers, cause } = error
-  const violations = error.violations.map((each) => ({ ...each, field: `${prefix}${each.field}` }))
+  const violations = error.violations.map((violation) => ({
+    ...violation,
+    field: `${prefix}${violation.field}`,
+  }))
   return new ApiError(error.code, { message, status, headers, cause, violations })
 }
 
-/** What Fastify itself refuses, by its code. */
-const ofFastify: Record<string, FailureCode> = {
+/** Fastify's own errors that are faults of the client. */
+const codesByFastifyError: Record<string, FailureCode> = {
   FST_ERR_CTP_INVALID_MEDIA_TYPE: 'UNSUPPORTED_MEDIA_TYPE',
   FST_ERR_CTP_INVALID_TYPE: 'UNSUPPORTED_MEDIA_TYPE',
   FST_ERR_CTP_BODY_TOO_LARGE: 'PAYLOAD_TOO_LARGE',
@@ -71,25 +74,25 @@ const ofFastify: Record<string, FailureCode> = {
   FST_ERR_NOT_FOUND: 'RESOURCE_NOT_FOUND',
 }
 
-const codeOf = (error: unknown) =>
+const getErrorCode = (error: unknown) =>
   error instanceof Error && 'code' in error && typeof error.code === 'string' ? error.code : ''
 
-/** Anything that was thrown, as what the client is told. What is not known is a 500, with nothing of it told. */
+/** Converts a thrown value. An unknown error becomes a 500 without details. */
 export function toApiError(error: unknown): ApiError {
   if (error instanceof ApiError) return error
   if (error instanceof DatabaseUnavailable) {
     return apiError('SERVICE_UNAVAILABLE', { retryAfter: error.retryAfter, cause: error })
   }
-  const known = ofFastify[codeOf(error)]
-  return known ? apiError(known, { cause: error }) : apiError('INTERNAL_SERVER_ERROR', { cause: error })
+  const code = codesByFastifyError[getErrorCode(error)]
+  return code ? apiError(code, { cause: error }) : apiError('INTERNAL_SERVER_ERROR', { cause: error })
 }
 
-const cutField = (violation: Violation): Violation =>
+const truncateField = (violation: Violation): Violation =>
   violation.field.length <= MAX_FIELD_LENGTH
     ? violation
     : { ...violation, field: `${violation.field.slice(0, MAX_FIELD_LENGTH).toWellFormed()}...` }
 
-/** What an error reply says, before a version of the API puts it into its envelope. */
+/** The content of an error response, independent of a version's envelope. */
 export interface Failure {
   code: string
   message: string
@@ -97,33 +100,33 @@ export interface Failure {
   violations: readonly Violation[]
 }
 
-/** Makes the JSON value of an error reply; each version of the API has its own. */
+/** Returns the JSON value of an error response. Each version of the API has its own. */
 export type ErrorEnvelope = (failure: Failure) => unknown
 
-/** Returns the text of an error reply. */
+/** Returns the text of an error response. */
 export const writeError = (envelope: ErrorEnvelope, error: ApiError, requestId: string) =>
   JSON.stringify(
     envelope({
       code: error.code,
       message: error.message,
       request_id: requestId,
-      violations: error.violations.slice(0, MAX_VIOLATIONS).map(cutField),
+      violations: error.violations.slice(0, MAX_VIOLATIONS).map(truncateField),
     }),
   )
 
-const OF_SUCCESS = ['ETag', 'Last-Modified', 'Location']
+/** Headers of a successful response, which a handler may have set before it failed. */
+const REPRESENTATION_HEADERS = ['ETag', 'Last-Modified', 'Location']
 
-/** Logs an error and sends its reply. */
+/** Logs an error and sends its response. */
 export function sendError(error: unknown, request: FastifyRequest, reply: FastifyReply) {
-  // A client that hangs up in the middle of its body reads no answer, but has found no bug of ours either.
-  const isHangUp = codeOf(error) === 'ECONNRESET' && !request.raw.complete
-  const failure = isHangUp ? apiError('INVALID_REQUEST', { cause: error }) : toApiError(error)
-  // A method that HTTP does not define is a fault of the client, though its status is 501.
-  const isOurs = failure.status >= 500 && failure.code !== 'NOT_IMPLEMENTED'
-  if (isOurs) request.log.error({ err: failure.cause ?? failure }, failure.message)
+  // The client closed the connection while sending its body, which must not be logged as a server error.
+  const isAborted = getErrorCode(error) === 'ECONNRESET' && !request.raw.complete
+  const failure = isAborted ? apiError('INVALID_REQUEST', { cause: error }) : toApiError(error)
+  // An unknown HTTP method is an error of the client, although its status is 501.
+  const isServerError = failure.status >= 500 && failure.code !== 'NOT_IMPLEMENTED'
+  if (isServerError) request.log.error({ err: failure.cause ?? failure }, failure.message)
   else request.log.debug({ code: failure.code, cause: failure.cause }, failure.message)
-  // What a handler said of a representation before it failed.
-  for (const name of OF_SUCCESS) reply.removeHeader(name)
+  for (const name of REPRESENTATION_HEADERS) reply.removeHeader(name)
   return reply
     .code(failure.status)
     .headers(failure.headers)

@@ -1,8 +1,8 @@
-/** What Ajv finds, in the contract's words: a path from the root of the body, a sentence, a code. */
+/** Converts Ajv's errors to violations: a path from the root of the body, a message and a code. */
 import type { ErrorObject } from 'ajv'
 import type { FieldCode, Violation } from '../../schemas/error.ts'
 
-const codes: Record<string, FieldCode> = {
+const codesByKeyword: Record<string, FieldCode> = {
   required: 'REQUIRED',
   type: 'INVALID_TYPE',
   format: 'INVALID_FORMAT',
@@ -24,17 +24,19 @@ const codes: Record<string, FieldCode> = {
 
 const unescapeSegment = (segment: string) => segment.replaceAll('~1', '/').replaceAll('~0', '~')
 
-/** A JSON pointer as the contract writes paths: `/items/0/quantity` is `items.0.quantity`. */
-const pathOf = (pointer: string) => pointer.split('/').slice(1).map(unescapeSegment)
+/** Splits a JSON pointer: `/items/0/quantity` is the path `items.0.quantity`. */
+const parsePointer = (pointer: string) => pointer.split('/').slice(1).map(unescapeSegment)
 
-const sentence = (error: ErrorObject): string => {
+function getMessage(error: ErrorObject): string {
   switch (error.keyword) {
     case 'required':
       return 'is required'
     case 'additionalProperties':
       return 'is not a known member'
-    case 'enum':
-      return `must be one of ${(error.params.allowedValues as unknown[]).filter((value) => value !== null).join(', ')}`
+    case 'enum': {
+      const allowed: unknown[] = error.params.allowedValues
+      return `must be one of ${allowed.filter((value) => value !== null).join(', ')}`
+    }
     case 'format':
       return `must be a valid ${error.params.format}`
     default:
@@ -42,28 +44,33 @@ const sentence = (error: ErrorObject): string => {
   }
 }
 
-/** One violation for each thing that is wrong; where a value has the wrong type, nothing more is said of it. */
+/** Converts errors to violations. For a value of the wrong type, only the type is reported. */
 export function toViolations(errors: readonly ErrorObject[]): Violation[] {
   const mistyped = new Set(
     errors.filter(({ keyword }) => keyword === 'type').map(({ instancePath }) => instancePath),
   )
-  const telling = errors.filter(
+  const relevant = errors.filter(
     ({ keyword, instancePath }) => keyword === 'type' || !mistyped.has(instancePath),
   )
-  return telling.map((error) => {
-    const path = pathOf(error.instancePath)
+  return relevant.map((error) => {
+    const path = parsePointer(error.instancePath)
     if (error.keyword === 'required') path.push(error.params.missingProperty)
     if (error.keyword === 'additionalProperties') path.push(error.params.additionalProperty)
     return {
       field: path.join('.'),
-      message: sentence(error),
-      code: codes[error.keyword] ?? 'INVALID_VALUE',
+      message: getMessage(error),
+      code: codesByKeyword[error.keyword] ?? 'INVALID_VALUE',
     }
   })
 }
 
-/** Each thing once: a control character, say, ends the format of an e-mail address too. */
-export const distinct = (violations: readonly Violation[]): Violation[] =>
+/**
+ * Removes violations with the same code and field, keeping the first. A control character in an email address, for
+ * example, is found as a control character and as an invalid format.
+ */
+export const deduplicate = (violations: readonly Violation[]): Violation[] =>
   [
-    ...new Map(violations.toReversed().map((each) => [`${each.code} ${each.field}`, each])).values(),
+    ...new Map(
+      violations.toReversed().map((violation) => [`${violation.code} ${violation.field}`, violation]),
+    ).values(),
   ].toReversed()

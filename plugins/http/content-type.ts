@@ -1,4 +1,4 @@
-/** Bodies: which media types, how deep, and nothing that two parsers would read differently. */
+/** Parses JSON bodies: checks the media type, size and structure, and rejects what parsers read differently. */
 import { isUtf8 } from 'node:buffer'
 import type { Readable } from 'node:stream'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
@@ -10,37 +10,40 @@ import { readBytes } from './read-body.ts'
 
 const MERGE_PATCH = 'application/merge-patch+json'
 const JSON_TYPES = new Set(['application/json', 'application/vnd.api+json', MERGE_PATCH])
-/** Characters. Beyond a type and a charset there is nothing that this service reads. */
+/** Characters. Only the media type and the charset are read. */
 const MAX_CONTENT_TYPE_LENGTH = 256
-/** Bytes of a body without credentials. The longest name, address and password of a sign-up have less than 2 KiB. */
+/** Bytes of a body without credentials. A sign-up with the longest name, email and password takes less than 2 KiB. */
 const ANONYMOUS_BODY_LIMIT = 16_384
-/** Bytes of a body that is parsed in a turn of its own; up to here, parsing takes less than a millisecond. */
-const LARGE_BODY = 16_384
-/** Fastify's own. */
+/**
+ * Bytes. Larger bodies are parsed one at a time, each in its own iteration of the event loop. Parsing a smaller one
+ * takes less than a millisecond.
+ */
+const LARGE_BODY_LENGTH = 16_384
+/** Fastify's default. */
 const DEFAULT_BODY_LIMIT = 1_048_576
 const BYTE_ORDER_MARK = '\ufeff'
-/** A body on these would be dropped, and nothing is dropped silently. */
-const WITHOUT_BODY = new Set(['GET', 'HEAD', 'DELETE'])
+/** Methods whose body would be ignored. A body is rejected instead, since no input is ignored silently. */
+const BODILESS_METHODS = new Set(['GET', 'HEAD', 'DELETE'])
 
-const unreadable = (message: string, cause?: unknown) => apiError('INVALID_REQUEST', { message, cause })
-const unsupported = (message: string, headers = {}) =>
+const malformedBody = (message: string, cause?: unknown) => apiError('INVALID_REQUEST', { message, cause })
+const unsupportedType = (message: string, headers = {}) =>
   apiError('UNSUPPORTED_MEDIA_TYPE', { message, headers })
 
-/** The media types of the bodies that a method takes, as the value of Accept or Accept-Patch. */
-export const bodyTypes = (method: string) =>
+/** Returns the media types of the bodies that a method accepts, as the value of Accept or Accept-Patch. */
+export const getBodyTypes = (method: string) =>
   [...JSON_TYPES].filter((type) => type !== MERGE_PATCH || method === 'PATCH').join(', ')
 
-/** The headers of a 415 (RFC 9110, section 15.5.16; RFC 5789, section 2.2). */
-const acceptableTypes = (method: string): Record<string, string> => ({
-  Accept: bodyTypes(method),
-  ...(method === 'PATCH' ? { 'Accept-Patch': bodyTypes(method) } : {}),
+/** Returns the headers of a 415 (RFC 9110, section 15.5.16; RFC 5789, section 2.2). */
+const getAcceptHeaders = (method: string): Record<string, string> => ({
+  Accept: getBodyTypes(method),
+  ...(method === 'PATCH' ? { 'Accept-Patch': getBodyTypes(method) } : {}),
 })
 
-/** Whether a request says that it has a body. */
+/** Whether the headers of a request announce a body. */
 export const hasBody = ({ headers }: FastifyRequest) =>
   headers['transfer-encoding'] !== undefined || Number(headers['content-length'] ?? 0) > 0
 
-/** The charsets in the parameters of a media type. Plain string code, since it is linear in the header's length. */
+/** Returns the charsets in the parameters of a media type, in time linear in the header's length. */
 function readCharsets(parameters: readonly string[]): string[] {
   return parameters.flatMap((parameter) => {
     const equals = parameter.indexOf('=')
@@ -57,58 +60,66 @@ function checkType({ headers, method }: FastifyRequest) {
   // Fast path for the header that most clients send.
   if (encoding === undefined && contentType === 'application/json') return
   if (encoding !== undefined && encoding.toLowerCase() !== 'identity') {
-    throw unsupported('Bodies are taken without a Content-Encoding', { 'Accept-Encoding': 'identity' })
+    throw unsupportedType('Unsupported Content-Encoding; send the body uncompressed', {
+      'Accept-Encoding': 'identity',
+    })
   }
   if (contentType.length > MAX_CONTENT_TYPE_LENGTH) {
-    throw unsupported(`Content-Type is longer than ${MAX_CONTENT_TYPE_LENGTH} characters`)
+    throw unsupportedType(`Content-Type is longer than ${MAX_CONTENT_TYPE_LENGTH} characters`)
   }
   const [first = '', ...parameters] = contentType.toLowerCase().split(';')
   const type = first.trim()
-  if (!JSON_TYPES.has(type)) throw unsupported('The body must be JSON, and Content-Type say so')
-  if (type === MERGE_PATCH && method !== 'PATCH') throw unsupported(`${MERGE_PATCH} is for PATCH`)
+  if (!JSON_TYPES.has(type)) throw unsupportedType('Unsupported Content-Type; use application/json')
+  if (type === MERGE_PATCH && method !== 'PATCH') {
+    throw unsupportedType(`${MERGE_PATCH} is only accepted for PATCH; use application/json`)
+  }
   if (readCharsets(parameters).some((charset) => charset !== 'utf-8' && charset !== 'utf8')) {
-    throw unsupported('The body must be UTF-8')
+    throw unsupportedType('Unsupported charset; the body must be encoded in UTF-8')
   }
 }
 
 /** @throws ApiError 400 */
 function parse(body: Buffer): unknown {
   if (body.length === 0) return undefined
-  if (!isUtf8(body)) throw unreadable('The body is not valid UTF-8')
+  if (!isUtf8(body)) throw malformedBody('The body is not valid UTF-8')
   const text = body.toString('utf8')
   const structure = measureStructure(text)
-  if (structure.excess !== undefined) throw unreadable(structure.excess)
+  if (structure.excess !== undefined) throw malformedBody(structure.excess)
   const value = parseJson(text)
   const names = readNames(value)
-  if (names.hasForbidden) throw unreadable('The body has a member named __proto__ or constructor')
-  if (names.members < structure.members) throw unreadable('An object of the body has a member twice')
+  if (names.hasForbidden)
+    throw malformedBody('The body must not contain a member named __proto__ or constructor')
+  if (names.members < structure.members) throw malformedBody('An object in the body has a duplicate member')
   return value
 }
 
 /** @throws ApiError 400 */
 function parseJson(text: string): unknown {
   try {
-    // As editors on Windows write it; RFC 8259 lets a reader pass over it.
+    // Editors on Windows add a byte order mark, which a parser may ignore (RFC 8259, section 8.1).
     return JSON.parse(text.startsWith(BYTE_ORDER_MARK) ? text.slice(1) : text)
   } catch (error) {
-    throw unreadable('The body is not valid JSON', error)
+    throw malformedBody('The body is not valid JSON', error)
   }
 }
 
-/** The rest of the body is not read, so the connection cannot be used again. */
+/** Closes the connection, since the rest of the body is not read. */
 const tooManyChunks = () =>
   apiError('INVALID_REQUEST', {
-    message: 'The body is sent in too many small chunks',
+    message: 'The body is sent in too many small chunks; send fewer, larger ones',
     headers: { Connection: 'close' },
   })
 
+const bodyNotAllowed = ({ method }: FastifyRequest) =>
+  malformedBody(`A ${method} request must not have a body`)
+
 const isAnonymous = ({ actor }: FastifyRequest) => actor === null || actor.credential === 'none'
 
-/** All apps of a process share its event loop. */
-const inTurn = createTurns()
+/** Shared by all apps of the process, since they share its event loop. */
+const runInTurn = createTurns()
 
 /**
- * Reads and parses the body of a request.
+ * Creates Fastify's content type parser, which reads and parses the body of a request.
  * @param bodyLimit in bytes, for requests with credentials
  */
 function createBodyParser(bodyLimit: number) {
@@ -119,11 +130,11 @@ function createBodyParser(bodyLimit: number) {
     payload: Readable,
     done: (error: Error | null, body?: unknown) => void,
   ) => {
-    const takesNone = WITHOUT_BODY.has(request.method)
-    const limit = takesNone ? 0 : isAnonymous(request) ? anonymousLimit : bodyLimit
+    const isBodiless = BODILESS_METHODS.has(request.method)
+    const limit = isBodiless ? 0 : isAnonymous(request) ? anonymousLimit : bodyLimit
     const tooLarge = () =>
-      takesNone
-        ? unreadable('This method takes no body')
+      isBodiless
+        ? bodyNotAllowed(request)
         : apiError('PAYLOAD_TOO_LARGE', { message: `The body is larger than ${limit} bytes` })
     if (Number(request.headers['content-length'] ?? 0) > limit) return done(tooLarge())
 
@@ -133,37 +144,35 @@ function createBodyParser(bodyLimit: number) {
         let body: unknown
         try {
           body = parse(bytes)
-        } catch (error) {
-          return done(error instanceof Error ? error : new Error(String(error)))
+        } catch (cause) {
+          return done(cause instanceof Error ? cause : new Error(String(cause)))
         }
         done(null, body)
       }
-      if (bytes.length > LARGE_BODY) inTurn(finish)
+      if (bytes.length > LARGE_BODY_LENGTH) runInTurn(finish)
       else finish()
     })
   }
 }
 
-async function content(app: FastifyInstance) {
-  // One parser for whatever was declared: the hook below has let through what it can read, and what is empty.
+async function contentTypeParser(app: FastifyInstance) {
+  // One parser for all media types: the hook below rejects the unsupported ones of requests with a body.
   app.removeAllContentTypeParsers()
   app.addContentTypeParser('*', createBodyParser(app.initialConfig.bodyLimit ?? DEFAULT_BODY_LIMIT))
 
-  // Before the body is read: what it could not be read as.
+  // Rejects unsupported media types before the body is read.
   app.addHook('preParsing', (request, reply, payload, done) => {
     if (!hasBody(request)) return done(null, payload)
-    // Fastify reads a DELETE's body and leaves those of GET and HEAD alone.
-    if (WITHOUT_BODY.has(request.method) && request.method !== 'DELETE') {
-      throw unreadable('This method takes no body')
-    }
+    // Fastify does not read the body of GET and HEAD, but does read that of DELETE, which the parser above rejects.
+    if (BODILESS_METHODS.has(request.method) && request.method !== 'DELETE') throw bodyNotAllowed(request)
     try {
       if (request.method !== 'DELETE' || request.headers['content-type'] !== undefined) checkType(request)
     } catch (error) {
-      reply.headers(acceptableTypes(request.method))
+      reply.headers(getAcceptHeaders(request.method))
       throw error
     }
     done(null, payload)
   })
 }
 
-export default fp(content, { name: 'content', dependencies: ['errors'] })
+export default fp(contentTypeParser, { name: 'content-type', dependencies: ['errors'] })

@@ -1,80 +1,70 @@
-/** Which pages of other origins may call the service: those of the list, and where it is empty, none. */
+/** Cross-origin resource sharing: allows the listed origins to call the service; by default none. */
 import cors, { type FastifyCorsOptions } from '@fastify/cors'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
-import { describeMethods } from './method-not-allowed.ts'
-import { configOf } from './route-config.ts'
+import { getOptionsHeaders } from './method-not-allowed.ts'
+import { getRouteConfig } from './route-config.ts'
 
 export interface CorsOptions {
-  /** As browsers write them into `Origin`; `*` for any. */
+  /** Allowed origins, as browsers send them in `Origin`; `*` for any. */
   origins: readonly string[]
 }
 
 declare module 'fastify' {
   interface FastifyInstance {
-    /** What a reply tells the page of that origin, for those that pass no hook. */
-    crossOrigin(origin: string | undefined): Record<string, string>
+    /** Returns the CORS headers for an origin, for responses that are sent without hooks. */
+    getCorsHeaders(origin: string | undefined): Record<string, string>
   }
 }
 
-/** What a page may send beside what browsers let through anyway. */
-const ALLOWED = [
+/** Request headers that a page may send, in addition to those that browsers always allow. */
+const ALLOWED_HEADERS = [
   ...['Accept', 'Authorization', 'Content-Type', 'Idempotency-Key', 'X-API-Key', 'X-Request-Id'],
   ...['If-Match', 'If-None-Match', 'If-Modified-Since', 'If-Unmodified-Since'],
 ]
 
-/** What its scripts may read of a reply. */
-const EXPOSED = [
-  ...[
-    'Accept',
-    'Accept-Patch',
-    'Allow',
-    'API-Version',
-    'Deprecation',
-    'ETag',
-    'Idempotency-Replayed',
-    'Link',
-    'Location',
-  ],
-  ...['Retry-After', 'Sunset', 'WWW-Authenticate', 'X-Request-Id'],
+/** Response headers that a page's scripts may read. */
+const EXPOSED_HEADERS = [
+  ...['Accept', 'Accept-Patch', 'Allow', 'API-Version', 'Deprecation', 'ETag', 'Idempotency-Replayed'],
+  ...['Link', 'Location', 'Retry-After', 'Sunset', 'WWW-Authenticate', 'X-Request-Id'],
   ...['X-RateLimit-Limit', 'X-RateLimit-Remaining', 'X-RateLimit-Reset'],
 ]
 
-/** For paths that nobody answers: only where the preflight succeeds can a page read their 404. */
-const EVERY_METHOD = 'DELETE, GET, HEAD, OPTIONS, PATCH, POST, PUT'
+/** The methods for unknown paths: a page can read their 404 only if the preflight succeeds. */
+const ALL_METHODS = 'DELETE, GET, HEAD, OPTIONS, PATCH, POST, PUT'
 
-/** Seconds that a browser may remember a preflight; Chromium takes no more. */
-const MAX_AGE = 7_200
+/** How long a browser may cache a preflight. Chromium caches no longer than this. */
+const PREFLIGHT_MAX_AGE_SECONDS = 7_200
 
 const isPreflight = ({ method, headers }: FastifyRequest) =>
   method === 'OPTIONS' && headers['access-control-request-method'] !== undefined
 
-async function plugin(app: FastifyInstance, { origins }: CorsOptions) {
+async function corsPlugin(app: FastifyInstance, { origins }: CorsOptions) {
   const isAny = origins.includes('*')
   const isListed = (origin: string | undefined) => origin !== undefined && (isAny || origins.includes(origin))
-  app.decorate('crossOrigin', (origin) => ({
+  app.decorate('getCorsHeaders', (origin) => ({
     ...(origins.length > 0 ? { Vary: 'Origin' } : {}),
     ...(origin !== undefined && isListed(origin)
       ? {
           'Access-Control-Allow-Origin': isAny ? '*' : origin,
-          'Access-Control-Expose-Headers': EXPOSED.join(', '),
+          'Access-Control-Expose-Headers': EXPOSED_HEADERS.join(', '),
         }
       : {}),
   }))
   if (origins.length === 0) return
 
   app.addHook('onRequest', (request, reply, done) => {
-    // Of every OPTIONS, a preflight among them; @fastify/cors answers it in the hook that comes next.
-    const { allow } = configOf(request)
-    if (allow !== undefined && isPreflight(request)) reply.headers(describeMethods(allow))
+    // A preflight has the same Allow headers as any OPTIONS request. @fastify/cors answers it in the next hook.
+    const { allow } = getRouteConfig(request)
+    if (allow !== undefined && isPreflight(request)) reply.headers(getOptionsHeaders(allow))
     done()
   })
   const common: FastifyCorsOptions = {
     origin: isAny ? '*' : [...origins],
-    allowedHeaders: ALLOWED,
-    // Tokens and keys are headers that a page sets itself; cookies mean nothing here.
+    allowedHeaders: ALLOWED_HEADERS,
+    // Pages set tokens and API keys as headers; the API uses no cookies.
     credentials: false,
-    maxAge: MAX_AGE,
+    maxAge: PREFLIGHT_MAX_AGE_SECONDS,
     strictPreflight: false,
   }
   await app.register(cors, {
@@ -84,12 +74,13 @@ async function plugin(app: FastifyInstance, { origins }: CorsOptions) {
     ) =>
       callback(null, {
         ...common,
-        // Who is not listed learns nothing, and any OPTIONS that is no preflight is answered as ever.
-        ...(isListed(request.headers.origin) ? { exposedHeaders: EXPOSED } : {}),
+        // An origin that is not listed gets no CORS headers. OPTIONS requests that are no preflight are left to the
+        // route (method-not-allowed.ts).
+        ...(isListed(request.headers.origin) ? { exposedHeaders: EXPOSED_HEADERS } : {}),
         preflight: isPreflight(request) && isListed(request.headers.origin),
-        methods: configOf(request).allow ?? EVERY_METHOD,
+        methods: getRouteConfig(request).allow ?? ALL_METHODS,
       }),
   })
 }
 
-export default fp(plugin, { name: 'cors', dependencies: ['errors'] })
+export default fp(corsPlugin, { name: 'cors', dependencies: ['errors'] })

@@ -1,25 +1,25 @@
-/** Replies to what Fastify refuses before it has found a route, such as a path that cannot be decoded. */
+/** Responds to requests that Fastify rejects before routing, such as a path that cannot be decoded. */
 import { channel } from 'node:diagnostics_channel'
 import type { FastifyError, FastifyReply, FastifyRequest } from 'fastify'
 import { sendError } from '../errors/index.ts'
-import { versionHeaders } from '../versioning/addresses.ts'
+import { getVersionHeaders } from '../versioning/addresses.ts'
 import { securityHeaders } from './security-headers.ts'
 
 const malformed = channel('resource-api:http:malformed')
 
 /**
- * The `frameworkErrors` option of Fastify. No hook runs for these requests, so the headers that hooks put on every reply
- * are put here. The rate limit headers are missing: this request does not know which proxies are trusted, and so not
- * which address its window has.
+ * The `frameworkErrors` option of Fastify. No hook runs for these requests, so this function adds the headers that hooks
+ * add to other responses. It adds no rate limit headers: the request has no `trustProxy` setting yet, so the client's
+ * address, which selects the rate limit, is not known.
  */
 export const frameworkErrors = (error: FastifyError, request: FastifyRequest, reply: FastifyReply) => {
   const { server, headers, id, raw } = request
-  const corsHeaders = server.hasDecorator('crossOrigin') ? server.crossOrigin(headers.origin) : {}
-  const ofVersion = versionHeaders(server.addressing.of(raw))
-  const vary = [ofVersion.Vary, corsHeaders.Vary].filter(Boolean).join(', ')
+  const corsHeaders = server.hasDecorator('getCorsHeaders') ? server.getCorsHeaders(headers.origin) : {}
+  const versionHeaders = getVersionHeaders(server.addressing.getAddress(raw))
+  const vary = [versionHeaders.Vary, corsHeaders.Vary].filter(Boolean).join(', ')
   reply.headers({
     ...securityHeaders,
-    ...ofVersion,
+    ...versionHeaders,
     ...corsHeaders,
     ...(vary && { Vary: vary }),
     'X-Request-Id': id,

@@ -1,16 +1,16 @@
-/** The head of a request: what Node's parser lets through and no two servers read alike is refused. */
+/** Rejects request headers that Node's parser accepts but that servers and proxies interpret differently. */
 import type { IncomingMessage } from 'node:http'
 import type { Socket } from 'node:net'
 import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
 import { apiError } from '../errors/index.ts'
 
-const MOST_BYTES = 16_384
-/** ': ' and the end of the line. */
-const AROUND = 4
+const MAX_HEADERS_BYTES = 16_384
+/** Bytes of a header line besides its name and value: ': ' and CRLF. */
+const SEPARATOR_BYTES = 4
 
-/** Node keeps the first of these and drops the rest; a proxy in front may have kept the last. */
-const ONCE = new Set([
+/** Headers that must not be repeated: Node keeps the first and drops the rest, while a proxy may use the last. */
+const SINGLE_HEADERS = new Set([
   'host',
   'authorization',
   'x-api-key',
@@ -22,7 +22,7 @@ const ONCE = new Set([
 
 const HOST = /^(?:[\w.~!$&'()*+,;=%-]*|\[[\dA-Fa-f:.]+\])(?::\d*)?$/
 
-const refused = (message: string) => apiError('INVALID_REQUEST', { message })
+const invalidRequest = (message: string) => apiError('INVALID_REQUEST', { message })
 
 /** @throws ApiError 400, 431 */
 function checkFields(raw: IncomingMessage) {
@@ -31,62 +31,66 @@ function checkFields(raw: IncomingMessage) {
   const seen: string[] = []
   for (let i = 0; i < rawHeaders.length; i += 2) {
     const name = rawHeaders[i]?.toLowerCase() ?? ''
-    bytes += name.length + (rawHeaders[i + 1]?.length ?? 0) + AROUND
-    if (!ONCE.has(name)) continue
-    if (seen.includes(name)) throw refused(`The header ${name} is given more than once`)
+    bytes += name.length + (rawHeaders[i + 1]?.length ?? 0) + SEPARATOR_BYTES
+    if (!SINGLE_HEADERS.has(name)) continue
+    if (seen.includes(name)) throw invalidRequest(`The header ${name} must not be repeated`)
     seen.push(name)
   }
-  if (bytes > MOST_BYTES) throw apiError('HEADERS_TOO_LARGE')
+  if (bytes > MAX_HEADERS_BYTES) throw apiError('HEADERS_TOO_LARGE')
 }
 
 /**
- * Node reads `,chunked` as chunks, an empty one as none, and both without a word: a proxy in front may not.
+ * Accepts only `chunked`. Node silently reads `,chunked` as chunked and an empty value as no coding, where a proxy in
+ * front may decide otherwise: that difference allows request smuggling (RFC 9112, section 11.2).
  * @throws ApiError 400
  */
-function checkCoding({ headers, httpVersionMinor }: IncomingMessage) {
+function checkTransferEncoding({ headers, httpVersionMinor }: IncomingMessage) {
   const coding = headers['transfer-encoding']
   if (coding === undefined) return
-  if (coding.toLowerCase() !== 'chunked' || httpVersionMinor === 0) {
-    throw refused('Of transfer codings, only chunked is known, in HTTP/1.1')
+  if (coding.toLowerCase() !== 'chunked') {
+    throw invalidRequest('Unsupported Transfer-Encoding; only chunked is accepted')
   }
+  if (httpVersionMinor === 0) throw invalidRequest('Transfer-Encoding requires HTTP/1.1')
 }
 
 /** @throws ApiError 400, 431 */
-function check(raw: IncomingMessage) {
-  if (raw.httpVersionMajor !== 1) throw refused('The request is not HTTP/1.1')
+function checkHeaders(raw: IncomingMessage) {
+  if (raw.httpVersionMajor !== 1) throw invalidRequest('Unsupported HTTP version; use HTTP/1.1')
   checkFields(raw)
-  checkCoding(raw)
+  checkTransferEncoding(raw)
   const { host, expect } = raw.headers
   if (host === undefined ? raw.httpVersionMinor > 0 : !HOST.test(host)) {
-    throw refused('The request needs one valid Host')
+    throw invalidRequest('The request requires one valid Host header')
   }
-  // Node has said "100 Continue" by itself.
+  // For 100-continue itself, Node has already sent "100 Continue".
   if (expect !== undefined && expect.toLowerCase() !== '100-continue') {
-    throw refused('Of expectations, only 100-continue is known')
+    throw invalidRequest('Unsupported Expect header; only 100-continue is accepted')
   }
 }
 
-async function head(app: FastifyInstance) {
-  /** Connections on which a head was refused: what comes behind it may be meant as a part of it. */
-  const ended = new WeakSet<Socket>()
+async function headerValidation(app: FastifyInstance) {
+  /** Connections on which a request was rejected: bytes that follow may be part of that request. */
+  const rejected = new WeakSet<Socket>()
 
-  // Not async: Node hands over what was pipelined behind it before any promise is kept.
+  // Synchronous, since Node emits pipelined requests before any promise settles.
   app.addHook('onRequest', ({ raw }, reply, done) => {
     try {
-      if (ended.has(raw.socket)) throw refused('The request came behind one that was refused')
-      check(raw)
+      if (rejected.has(raw.socket)) {
+        throw invalidRequest('An earlier request on this connection was rejected; use a new connection')
+      }
+      checkHeaders(raw)
     } catch (error) {
-      ended.add(raw.socket)
+      rejected.add(raw.socket)
       reply.header('Connection', 'close')
       throw error
     }
     done()
   })
-  // Node drops what comes after the first thousand without a word, a second Host or a key among them. What bounds their
-  // number here is what bounds their bytes.
+  // By default Node silently drops all headers after the first 1000, possibly a second Host or an API key. Their number
+  // is bounded here by their total size.
   app.server.maxHeadersCount = 0
-  // Without a listener Node answers 417 by itself, without a body.
+  // Without a listener, Node responds 417 without a body.
   app.server.on('checkExpectation', (request, response) => app.server.emit('request', request, response))
 }
 
-export default fp(head, { name: 'head', dependencies: ['errors'] })
+export default fp(headerValidation, { name: 'header-validation', dependencies: ['errors'] })

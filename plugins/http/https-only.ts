@@ -1,31 +1,33 @@
-/** How a request came: over HTTPS, which browsers are told to keep to, or over plain HTTP, which may be refused. */
+/** Sends HSTS with responses over HTTPS, and can reject requests over plain HTTP. */
 import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
 import { apiError } from '../errors/index.ts'
 
-export interface TransportOptions {
-  /** Whether what came by plain HTTP is refused. */
+export interface HttpsOnlyOptions {
+  /** Whether requests over plain HTTP are rejected with 403. */
   refusePlain: boolean
 }
 
-/**
- * A year. Not for subdomains: which there are beside this one, and whether they speak HTTPS, only their owner knows.
- */
+/** One year. Without `includeSubDomains`: this service does not know whether other subdomains support HTTPS. */
 const HSTS = 'max-age=31536000'
 
-/** For those who ask from within, past the proxy. */
-const FREE = new Set(['/livez', '/readyz', '/metrics'])
+/** Paths that orchestrators and Prometheus request from the internal network, without the proxy that terminates TLS. */
+const PLAIN_HTTP_PATHS = new Set(['/livez', '/readyz', '/metrics'])
 
-async function transport(app: FastifyInstance, { refusePlain }: TransportOptions) {
+async function httpsOnly(app: FastifyInstance, { refusePlain }: HttpsOnlyOptions) {
   app.addHook('onRequest', (request, reply, done) => {
-    // Of X-Forwarded-Proto, Fastify takes what the trusted proxy wrote, which stands last; else the socket tells.
+    // Behind a trusted proxy, Fastify reads the last value of X-Forwarded-Proto, which that proxy wrote. Otherwise it
+    // asks the socket.
     const isSecure = request.protocol.toLowerCase() === 'https'
     if (isSecure) reply.header('Strict-Transport-Security', HSTS)
-    else if (refusePlain && !FREE.has(request.routeOptions.url ?? app.addressing.of(request.raw).path)) {
+    else if (
+      refusePlain &&
+      !PLAIN_HTTP_PATHS.has(request.routeOptions.url ?? app.addressing.getAddress(request.raw).path)
+    ) {
       throw apiError('FORBIDDEN', { message: 'HTTPS is required' })
     }
     done()
   })
 }
 
-export default fp(transport, { name: 'transport', dependencies: ['errors'] })
+export default fp(httpsOnly, { name: 'https-only', dependencies: ['errors'] })

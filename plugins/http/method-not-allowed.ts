@@ -1,88 +1,90 @@
 /**
- * 405 and OPTIONS for every known path, made from the route table: Fastify itself answers 404 to a wrong method. 501 on
- * every path for a method that HTTP does not define.
+ * Responds to OPTIONS and, with 405, to unsupported methods on every path of the route table: Fastify itself responds 404
+ * to a method without a route. A method that HTTP does not define is 501 on every path.
  */
 import type { FastifyInstance, FastifyReply } from 'fastify'
 import fp from 'fastify-plugin'
 import { apiError } from '../errors/index.ts'
-import { bodyTypes } from './content-type.ts'
+import { getBodyTypes } from './content-type.ts'
 
 declare module 'fastify' {
   interface FastifyContextConfig {
-    /** The path's methods, on the routes that answer for all the others. */
+    /** The value of the Allow header. Set only on the routes for the methods that a path does not support. */
     allow?: string
   }
   interface FastifyInstance {
+    /** Adds the routes for OPTIONS and 405 to the paths of a scope. Must follow the scope's last route. */
     answerOtherMethods(scope: FastifyInstance): void
   }
 }
 
 /**
- * The methods of RFC 9110 and RFC 5789, save CONNECT, which never becomes a request. Node's parser lets through more,
+ * The methods of RFC 9110 and RFC 5789, except CONNECT, for which Node emits no request. Node's parser accepts others,
  * such as PROPFIND.
  */
-const DEFINED = ['DELETE', 'GET', 'HEAD', 'OPTIONS', 'PATCH', 'POST', 'PUT', 'TRACE']
-const isDefined = new Set(DEFINED)
+const HTTP_METHODS = ['DELETE', 'GET', 'HEAD', 'OPTIONS', 'PATCH', 'POST', 'PUT', 'TRACE']
+const httpMethods = new Set(HTTP_METHODS)
 
-const listed = (methods: Iterable<string>) => [...methods].sort().join(', ')
+const joinMethods = (methods: Iterable<string>) => [...methods].sort().join(', ')
 
-/** The headers of a reply to OPTIONS: the methods, and the media types that PATCH accepts (RFC 5789, section 3.1). */
-export const describeMethods = (allow: string): Record<string, string> => ({
+/** Returns the headers of a response to OPTIONS: the methods, and the media types for PATCH (RFC 5789, section 3.1). */
+export const getOptionsHeaders = (allow: string): Record<string, string> => ({
   Allow: allow,
-  ...(allow.includes('PATCH') ? { 'Accept-Patch': bodyTypes('PATCH') } : {}),
+  ...(allow.includes('PATCH') ? { 'Accept-Patch': getBodyTypes('PATCH') } : {}),
 })
 
 /**
- * The answer of such a route.
+ * Responds to OPTIONS, and rejects a method that the path does not support.
  * @throws ApiError 405
  */
-export function answerOther(reply: FastifyReply, method: string, allow: string): FastifyReply {
-  if (method === 'OPTIONS') return reply.code(204).headers(describeMethods(allow)).send()
+export function answerOtherMethod(reply: FastifyReply, method: string, allow: string): FastifyReply {
+  if (method === 'OPTIONS') return reply.code(204).headers(getOptionsHeaders(allow)).send()
   throw apiError('METHOD_NOT_ALLOWED', { headers: { Allow: allow } })
 }
 
-/** Must be registered before the routes of its scope, and `answerOtherMethods` called after the last of them. */
-async function methods(app: FastifyInstance) {
-  const byUrl = new Map<string, Set<string>>()
-  const everywhere = new Set(['OPTIONS'])
+/** Must be registered before the routes of its scopes: it collects them in `onRoute`. */
+async function methodNotAllowed(app: FastifyInstance) {
+  const methodsByUrl = new Map<string, Set<string>>()
+  const allMethods = new Set(['OPTIONS'])
 
   app.addHook('onRoute', (route) => {
     if (route.config?.allow !== undefined) return
-    const known = byUrl.get(route.url) ?? new Set(['OPTIONS'])
+    const methods = methodsByUrl.get(route.url) ?? new Set(['OPTIONS'])
     for (const method of [route.method].flat()) {
-      known.add(method)
-      everywhere.add(method)
+      methods.add(method)
+      allMethods.add(method)
     }
-    byUrl.set(route.url, known)
+    methodsByUrl.set(route.url, methods)
   })
 
-  // `OPTIONS *` asks what the server as a whole can do (RFC 9110, section 9.3.7); no route has that address.
+  // `OPTIONS *` asks for the methods of the whole server (RFC 9110, section 9.3.7). No route can have that address.
   app.addHook('onRequest', (request, reply, done) => {
-    if (!isDefined.has(request.method)) throw apiError('NOT_IMPLEMENTED')
+    if (!httpMethods.has(request.method)) throw apiError('NOT_IMPLEMENTED')
     const isForServer = request.originalUrl === '*' && request.method === 'OPTIONS'
-    if (isForServer) reply.code(204).header('Allow', listed(everywhere)).send()
+    if (isForServer) reply.code(204).header('Allow', joinMethods(allMethods)).send()
     else done()
   })
 
   app.decorate('answerOtherMethods', (scope: FastifyInstance) => {
-    for (const method of DEFINED) {
+    for (const method of HTTP_METHODS) {
       if (!scope.supportedMethods.includes(method)) scope.addHttpMethod(method, { hasBody: false })
     }
-    for (const [url, known] of byUrl) {
+    for (const [url, methods] of methodsByUrl) {
       if (scope.prefix !== '' && !url.startsWith(`${scope.prefix}/`)) continue
-      const allow = listed(known)
+      const allow = joinMethods(methods)
       scope.route({
-        method: DEFINED.filter((method) => !known.has(method) || method === 'OPTIONS'),
+        method: HTTP_METHODS.filter((method) => !methods.has(method) || method === 'OPTIONS'),
         url: url.slice(scope.prefix.length),
         config: { allow, access: 'public' },
         schema: { hide: true },
-        // In a version's scope its own hook has answered before (`version.ts`): there, nothing else may come first.
-        onRequest: async (request, reply) => answerOther(reply, request.method, allow),
+        // For routes outside the versions. In a version's scope, the first hook (plugins/versioning/index.ts) responds
+        // before this one, so that 405 takes precedence over the checks of the other hooks.
+        onRequest: async (request, reply) => answerOtherMethod(reply, request.method, allow),
         handler: (_request, reply) => reply.callNotFound(),
       })
-      byUrl.delete(url)
+      methodsByUrl.delete(url)
     }
   })
 }
 
-export default fp(methods, { name: 'methods', dependencies: ['errors'] })
+export default fp(methodNotAllowed, { name: 'method-not-allowed', dependencies: ['errors'] })

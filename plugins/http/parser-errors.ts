@@ -1,4 +1,4 @@
-/** What Node's HTTP parser refuses: the envelope by hand, in its turn, and the end of the connection. */
+/** Responds to requests that Node's HTTP parser rejects, in the order of the requests, and closes the connection. */
 import { channel, subscribe, unsubscribe } from 'node:diagnostics_channel'
 import { type IncomingMessage, ServerResponse, STATUS_CODES } from 'node:http'
 import type { Socket } from 'node:net'
@@ -9,67 +9,77 @@ import { getRequestId } from '../../lib/request-id.ts'
 import type { FailureCode } from '../../schemas/error.ts'
 import { apiError, writeError } from '../errors/index.ts'
 import { VENDOR } from '../versioning/accept.ts'
-import { type Addressing, versionHeaders } from '../versioning/addresses.ts'
+import { type Addressing, getVersionHeaders } from '../versioning/addresses.ts'
 import { securityHeaders } from './security-headers.ts'
 
-/** Milliseconds that a client has to read its answer: a socket destroyed at once may take it along. */
-const LINGER = 1_000
-/** A request line beyond this is what made the head too large. */
-const LONG_LINE = 16_384
+/** Time for the client to read the response: destroying the socket immediately may discard it. */
+const CLOSE_DELAY_MS = 1_000
+/** Bytes. If the headers are too large because of a longer request line, the response is 414 instead of 431. */
+const MAX_REQUEST_LINE_LENGTH = 16_384
 
 type ParserError = Error & { code?: string; rawPacket?: unknown; bytesParsed?: unknown }
 
 const malformed = channel('resource-api:http:malformed')
 
-const ofParser: Record<string, FailureCode> = {
+const codesByParserError: Record<string, FailureCode> = {
   HPE_HEADER_OVERFLOW: 'HEADERS_TOO_LARGE',
   HPE_CHUNK_EXTENSIONS_OVERFLOW: 'PAYLOAD_TOO_LARGE',
   ERR_HTTP_REQUEST_TIMEOUT: 'REQUEST_TIMEOUT',
 }
 
-/** A request line that is sound but for a method that the parser does not know; garbage is none. */
-const UNKNOWN_METHOD = /^[\w!#$%&'*+.^`|~-]+ [^ ]+ HTTP\/1\.[01]\r?$/
-const TOKEN = /^[\w!#$%&'*+.^`|~-]$/
-/** The parser stops within the name of a method; those that it knows are no longer than this. */
-const LONGEST_METHOD = 16
+/** A request line that is valid except that the parser may not know the method. */
+const REQUEST_LINE = /^[\w!#$%&'*+.^`|~-]+ [^ ]+ HTTP\/1\.[01]\r?$/
+const TOKEN_CHARACTER = /^[\w!#$%&'*+.^`|~-]$/
+/** The parser stops within the name of the method. The names that it knows are not longer than this. */
+const MAX_METHOD_LENGTH = 16
 
-/** Whether the line in which the parser stopped is a request's. Others may stand before it in the packet. */
+/**
+ * Whether the parser stopped in a valid request line, because of its method.
+ * @param packet may hold other requests before that line
+ * @param stoppedAt the index of the byte at which the parser stopped
+ */
 function hasUnknownMethod(packet: Buffer, stoppedAt: number): boolean {
-  const isToken = (index: number) => TOKEN.test(String.fromCharCode(packet[index] ?? 0))
+  const isToken = (index: number) => TOKEN_CHARACTER.test(String.fromCharCode(packet[index] ?? 0))
   let start = stoppedAt
-  while (start > 0 && start > stoppedAt - LONGEST_METHOD && isToken(start - 1)) start -= 1
-  const line = packet.subarray(start, start + LONG_LINE)
+  while (start > 0 && start > stoppedAt - MAX_METHOD_LENGTH && isToken(start - 1)) start -= 1
+  const line = packet.subarray(start, start + MAX_REQUEST_LINE_LENGTH)
   const end = line.indexOf('\n')
-  return end !== -1 && UNKNOWN_METHOD.test(line.toString('latin1', 0, end))
+  return end !== -1 && REQUEST_LINE.test(line.toString('latin1', 0, end))
 }
 
-function codeOf({ code = '', rawPacket, bytesParsed }: ParserError): FailureCode {
-  if (code === 'HPE_INVALID_METHOD' && Buffer.isBuffer(rawPacket) && typeof bytesParsed === 'number') {
-    return hasUnknownMethod(rawPacket, bytesParsed) ? 'NOT_IMPLEMENTED' : 'INVALID_REQUEST'
+/** Whether a packet begins with a request line that is longer than all headers may be. */
+function hasLongRequestLine(packet: Buffer): boolean {
+  const end = packet.indexOf('\n')
+  const isLong = (end === -1 ? packet.length : end) > MAX_REQUEST_LINE_LENGTH
+  return isLong && /^[A-Z-]+ /.test(packet.toString('latin1', 0, 32))
+}
+
+function getFailureCode({ code = '', rawPacket, bytesParsed }: ParserError): FailureCode {
+  const packet = Buffer.isBuffer(rawPacket) ? rawPacket : undefined
+  if (code === 'HPE_INVALID_METHOD' && packet && typeof bytesParsed === 'number') {
+    return hasUnknownMethod(packet, bytesParsed) ? 'NOT_IMPLEMENTED' : 'INVALID_REQUEST'
   }
-  const known = ofParser[code] ?? 'INVALID_REQUEST'
-  if (known !== 'HEADERS_TOO_LARGE' || !Buffer.isBuffer(rawPacket)) return known
-  const end = rawPacket.indexOf('\n')
-  const isLongLine = (end === -1 ? rawPacket.length : end) > LONG_LINE
-  return isLongLine && /^[A-Z-]+ /.test(rawPacket.toString('latin1', 0, 32)) ? 'URI_TOO_LONG' : known
+  if (code === 'HPE_HEADER_OVERFLOW' && packet && hasLongRequestLine(packet)) return 'URI_TOO_LONG'
+  return codesByParserError[code] ?? 'INVALID_REQUEST'
 }
 
-type ReadAddress = Pick<Addressing, 'fallback' | 'of'>
+type AddressReader = Pick<Addressing, 'fallback' | 'getAddress'>
 
-interface Refusal {
+interface Rejection {
   socket: Duplex
   code: FailureCode
-  addressing: ReadAddress
-  /** Whose body is broken; undefined where the head could not be read, and nothing is known of a version. */
+  addressing: AddressReader
+  /** The request whose body is invalid. Undefined if the headers are, so that the API version is not known. */
   request?: IncomingMessage | undefined
 }
 
-function write({ socket, code, addressing, request }: Refusal) {
+/** Writes an error response to the socket and closes it. */
+function writeResponse({ socket, code, addressing, request }: Rejection) {
   if (!socket.writable) return
   const failure = apiError(code)
   if (malformed.hasSubscribers) malformed.publish({ status: failure.status })
   const requestId = getRequestId(request ?? { headers: {} })
-  const address = request && addressing.of(request)
+  const address = request && addressing.getAddress(request)
   const { representation, vendor } = address ?? { representation: addressing.fallback, vendor: false }
   const body = writeError(representation.error, failure, requestId)
   const type = vendor ? `${VENDOR};version=${representation.version}` : 'application/json; charset=utf-8'
@@ -81,7 +91,7 @@ function write({ socket, code, addressing, request }: Refusal) {
       `Content-Length: ${Buffer.byteLength(body)}`,
       'Cache-Control: no-store',
       `X-Request-Id: ${requestId}`,
-      ...Object.entries({ ...securityHeaders, ...(address && versionHeaders(address)) }).map(
+      ...Object.entries({ ...securityHeaders, ...(address && getVersionHeaders(address)) }).map(
         ([name, value]) => `${name}: ${value}`,
       ),
       'Connection: close',
@@ -89,19 +99,19 @@ function write({ socket, code, addressing, request }: Refusal) {
       body,
     ].join('\r\n'),
   )
-  setTimeout(() => socket.destroy(), LINGER).unref()
+  setTimeout(() => socket.destroy(), CLOSE_DELAY_MS).unref()
 }
 
 /**
- * In the place of a reply that is over, as is its request. A connection that kept them until the next one comes would
- * keep them beyond the collections of young garbage: of a thousand connections, that is half of the collector's work.
+ * Replaces a completed response, so that it can be collected with its request. If a connection keeps both until its next
+ * request, they move to the old generation: with 1000 connections, that was half of the garbage collector's work.
  */
-const OVER = Symbol('over')
+const COMPLETED = Symbol('completed')
 
-/** What Node publishes when it has handed over the last of a reply. */
-const FINISHED = 'http.server.response.finish'
+/** The channel on which Node publishes that the last bytes of a response were passed to the operating system. */
+const FINISH_CHANNEL = 'http.server.response.finish'
 
-const replyIn = (message: unknown): ServerResponse | undefined =>
+const getResponse = (message: unknown): ServerResponse | undefined =>
   typeof message === 'object' &&
   message !== null &&
   'response' in message &&
@@ -109,51 +119,58 @@ const replyIn = (message: unknown): ServerResponse | undefined =>
     ? message.response
     : undefined
 
-/** The two ends of one matter: a handler that Fastify takes as an option, and a plugin that tells it who waits. */
-export function createWire(addressing: ReadAddress) {
-  /** The latest reply begun on a socket. */
-  const latest = new WeakMap<Duplex, ServerResponse | typeof OVER>()
-  const ended = new WeakSet<Duplex>()
+/** Creates Fastify's `clientErrorHandler` option, and the plugin that tracks each connection's latest response for it. */
+export function createParserErrors(addressing: AddressReader) {
+  /** The latest response that was started on a socket. */
+  const latestResponses = new WeakMap<Duplex, ServerResponse | typeof COMPLETED>()
+  const rejected = new WeakSet<Duplex>()
 
   const clientErrorHandler = (error: ParserError, socket: Socket) => {
     if (error.code === 'ECONNRESET') {
       socket.destroy()
       return
     }
-    // What still arrives after the first error is an error each time.
-    if (ended.has(socket)) return
-    ended.add(socket)
-    const reply = latest.get(socket)
-    // The head of a request whose body is broken was read; of the next request's nothing is known.
-    const isOfBody = reply !== undefined && reply !== OVER && !reply.req.complete
-    const request = isOfBody ? reply.req : undefined
-    const answer = () => write({ socket, code: codeOf(error), addressing, request })
-    if (!reply) answer()
-    // It may be the last, and its socket is only about to end: then nothing is written any more. One that was over
-    // before its request was has not been forgotten.
-    else if (reply === OVER || (reply.req.complete && reply.writableFinished)) setImmediate(answer)
-    // Whole requests came before the broken one: theirs are the first replies that the client expects.
-    else if (reply.req.complete) reply.once('close', answer)
-    // The broken one is answered already, from its head alone.
-    else if (reply.headersSent) socket.destroySoon()
-    else if (reply.socket) answer()
-    else reply.once('socket', answer)
+    // After the first error, the parser reports one for each further packet.
+    if (rejected.has(socket)) return
+    rejected.add(socket)
+    const response = latestResponses.get(socket)
+    // If the latest request is incomplete, its body is invalid. Otherwise the headers of the next request are.
+    const isBodyInvalid = response !== undefined && response !== COMPLETED && !response.req.complete
+    const request = isBodyInvalid ? response.req : undefined
+    const sendResponse = () => writeResponse({ socket, code: getFailureCode(error), addressing, request })
+    if (!response) sendResponse()
+    // After a response with `Connection: close`, the socket is about to end. `setImmediate` lets it end, so that nothing
+    // is written. A response that finished before its request did was not replaced by COMPLETED.
+    else if (response === COMPLETED || (response.req.complete && response.writableFinished))
+      setImmediate(sendResponse)
+    // The responses to complete pipelined requests come first.
+    else if (response.req.complete) response.once('close', sendResponse)
+    // The invalid request was already answered, before its body was read.
+    else if (response.headersSent) socket.destroySoon()
+    else if (response.socket) sendResponse()
+    else response.once('socket', sendResponse)
   }
 
   const plugin = async (app: FastifyInstance) => {
-    // Before Fastify's own listener and at once: the next request's error may come before any hook has run.
-    app.server.prependListener('request', (request, reply) => latest.set(request.socket, reply))
-    const forget = (message: unknown) => {
-      const reply = replyIn(message)
-      if (reply?.req.complete && latest.get(reply.req.socket) === reply) latest.set(reply.req.socket, OVER)
+    // Synchronous and before Fastify's own listener: the error of the next request may come before any hook has run.
+    app.server.prependListener('request', (request, response) =>
+      latestResponses.set(request.socket, response),
+    )
+    const releaseResponse = (message: unknown) => {
+      const response = getResponse(message)
+      if (!response?.req.complete) return
+      const { socket } = response.req
+      if (latestResponses.get(socket) === response) latestResponses.set(socket, COMPLETED)
     }
-    subscribe(FINISHED, forget)
+    subscribe(FINISH_CHANNEL, releaseResponse)
     app.addHook('onClose', async () => {
-      unsubscribe(FINISHED, forget)
+      unsubscribe(FINISH_CHANNEL, releaseResponse)
     })
-    // This is no proxy; without a listener Node would hang up without a word.
-    app.server.on('connect', (_request, socket) => write({ socket, code: 'INVALID_REQUEST', addressing }))
+    // The service is not a proxy. Without a listener, Node closes the connection without a response.
+    app.server.on('connect', (_request, socket) =>
+      writeResponse({ socket, code: 'INVALID_REQUEST', addressing }),
+    )
   }
 
-  return { clientErrorHandler, plugin: fp(plugin, { name: 'wire' }) }
+  return { clientErrorHandler, plugin: fp(plugin, { name: 'parser-errors' }) }
 }

@@ -1,21 +1,21 @@
-/** Reads the bytes of a body, at most so many. */
+/** Reads the bytes of a request body, up to a limit of bytes and of chunks. */
 import type { Readable } from 'node:stream'
 
 const EMPTY = Buffer.alloc(0)
 
 /**
- * Chunks of a body beside one for each 64 bytes. Each costs 2 us in Node's parser and here, whatever its size, so that
- * 1 MiB of chunks of one byte would cost as much as 50 requests.
+ * A body may have this many chunks plus one for every 64 bytes. A chunk takes 2 us in Node's parser and here, whatever
+ * its size, so that 1 MiB in chunks of one byte would take as long as 50 requests.
  */
-const FREE_CHUNKS = 1_000
+const BASE_CHUNK_COUNT = 1_000
 const MIN_BYTES_PER_CHUNK = 64
 
 /**
- * Copies chunks as they arrive into one buffer that doubles: a list of 1,000,000 chunks of one byte would hold 100
- * times their size, and take 0.1 s to concatenate.
+ * Reads a body into one buffer that doubles when it is full. A list of 1,000,000 chunks of one byte would use 100 times
+ * their size in memory, and take 0.1 s to concatenate.
  * @param limit in bytes
- * @param tooLarge the error for a body beyond it
- * @param tooManyChunks the error for a body in chunks that are too small
+ * @param tooLarge creates the error for a body that exceeds the limit
+ * @param tooManyChunks creates the error for a body in chunks that are too small
  */
 export function readBytes(
   payload: Readable,
@@ -37,8 +37,8 @@ export function readBytes(
     const needed = length + chunk.length
     chunks++
     if (needed > limit) return finish(tooLarge())
-    if (chunks > FREE_CHUNKS + needed / MIN_BYTES_PER_CHUNK) {
-      // With its buffer full, the stream stops the socket: of 1 MiB in chunks of one byte Node.js parses 64 KiB, not all.
+    if (chunks > BASE_CHUNK_COUNT + needed / MIN_BYTES_PER_CHUNK) {
+      // A full buffer makes the stream pause the socket: of 1 MiB in chunks of one byte, Node parses 64 KiB, not all.
       payload.pause()
       payload.unshift(Buffer.alloc(payload.readableHighWaterMark))
       return finish(tooManyChunks())

@@ -4,19 +4,19 @@ import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
 
 /**
- * Node.js asks the system for the address when `socket.remoteAddress` is first read, and keeps it from then on. Once
- * the client has reset the connection the system has none, while requests that were pipelined on it still wait for
- * their turn: they were counted under no address and failed with 500, two lines in the log for each.
+ * Node.js reads the address from the operating system on the first access to `socket.remoteAddress`, and caches it. After
+ * the client has reset the connection, the operating system has none, while pipelined requests of that connection still
+ * wait to be processed: rate limits counted them under no address, and each failed with 500 and two log lines.
  */
-function readAddress(socket: Socket): void {
-  // Reset before it was accepted: nothing that it sent can be answered.
+function cacheAddress(socket: Socket): void {
+  // The connection was reset before it was accepted, so no response can be sent.
   if (socket.remoteAddress === undefined) socket.destroy()
 }
 
 async function remoteAddress(app: FastifyInstance) {
-  app.server.on('connection', readAddress)
-  // With TLS, requests have a socket of their own, which exists from the end of the handshake on.
-  app.server.on('secureConnection', readAddress)
+  app.server.on('connection', cacheAddress)
+  // With TLS, requests have the TLS socket, which exists after the handshake.
+  app.server.on('secureConnection', cacheAddress)
 }
 
 export default fp(remoteAddress, { name: 'remote-address' })

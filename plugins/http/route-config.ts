@@ -1,4 +1,4 @@
-/** What a route says of itself, to those who ask at every request: Fastify makes an object of all its options each time. */
+/** Reads a route's `config` once per request: Fastify's `routeOptions` getter builds a new object on each access. */
 import type { FastifyContextConfig, FastifyRequest } from 'fastify'
 
 const CONFIG = Symbol('the config of the route')
@@ -9,7 +9,7 @@ declare module 'fastify' {
   }
 }
 
-export function configOf(request: FastifyRequest): FastifyContextConfig {
+export function getRouteConfig(request: FastifyRequest): FastifyContextConfig {
   request[CONFIG] ??= request.routeOptions.config
   return request[CONFIG]
 }

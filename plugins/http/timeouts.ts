@@ -1,53 +1,63 @@
-/** An answer that takes too long is a 503, and one that is not taken ends with its connection: nobody waits for ever. */
+/** Responds 503 when a request takes too long, and closes the connection when the client does not read the response. */
 import { channel } from 'node:diagnostics_channel'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
 import { apiError } from '../errors/index.ts'
 
-export interface DeadlineOptions {
-  /** Counted from when the whole request has arrived; until then, Fastify's `requestTimeout` counts. */
-  milliseconds?: number | undefined
-  /** How much longer the client may take to read its answer, however slowly it does. */
-  taking?: number | undefined
+export interface TimeoutOptions {
+  /** Time to answer a request that has arrived completely. Until then, Fastify's `requestTimeout` applies. */
+  responseTimeoutMs?: number | undefined
+  /** Additional time for the client to read the response. */
+  readTimeoutMs?: number | undefined
 }
 
-const untaken = channel('resource-api:overload:untaken')
+const connectionClosed = channel('resource-api:overload:untaken')
 
 declare module 'fastify' {
   interface FastifyRequest {
-    deadline: NodeJS.Timeout | null
+    /** The response timeout and, once that has expired, the read timeout. */
+    timeout: NodeJS.Timeout | null
   }
 }
 
-async function deadline(app: FastifyInstance, { milliseconds = 10_000, taking = 20_000 }: DeadlineOptions) {
-  const cut = (request: FastifyRequest) => {
-    // Of several answers on one connection, the first that was not taken has ended it.
+async function timeouts(app: FastifyInstance, options: TimeoutOptions) {
+  const { responseTimeoutMs = 10_000, readTimeoutMs = 20_000 } = options
+
+  const closeConnection = (request: FastifyRequest) => {
+    // With pipelining, the timeout of an earlier response may have closed the connection.
     if (request.raw.socket.destroyed) return
-    request.log.warn({ taking_ms: milliseconds + taking }, 'the client does not take its answer')
-    if (untaken.hasSubscribers) untaken.publish({ reason: 'time' })
-    // Of a reply that stands behind others on its connection, the raw one has no socket yet.
+    request.log.warn(
+      { taking_ms: responseTimeoutMs + readTimeoutMs },
+      'connection closed: the client did not read the response in time',
+    )
+    if (connectionClosed.hasSubscribers) connectionClosed.publish({ reason: 'time' })
+    // The request's socket: a pipelined response behind another one has none yet.
     request.raw.socket.destroy()
   }
   const expire = (request: FastifyRequest, reply: FastifyReply) => {
-    // A body that still arrives is the parser's matter.
-    if (!request.raw.complete) return request.deadline?.refresh()
-    request.deadline = setTimeout(cut, taking, request)
+    // While the body is still arriving, the `requestTimeout` of the parser applies.
+    if (!request.raw.complete) return request.timeout?.refresh()
+    request.timeout = setTimeout(closeConnection, readTimeoutMs, request)
     if (!reply.sent) {
-      reply.send(apiError('SERVICE_UNAVAILABLE', { retryAfter: 2, message: 'The answer took too long' }))
+      reply.send(
+        apiError('SERVICE_UNAVAILABLE', { retryAfter: 2, message: 'The server did not respond in time' }),
+      )
     }
   }
 
-  app.decorateRequest('deadline', null)
-  // First of all hooks: an answer that is a refusal can be left untaken like any other.
+  app.decorateRequest('timeout', null)
+  // Registered before credentials, rate limits and handlers, so that it covers their rejections too. Requests that an
+  // earlier hook rejects (headers, method, address) get a small response synchronously. If a client does not read that,
+  // the server's `connectionTimeout` closes the connection.
   app.addHook('onRequest', (request, reply, done) => {
-    request.deadline = setTimeout(expire, milliseconds, request, reply)
-    reply.raw.on('close', () => clearTimeout(request.deadline ?? undefined))
+    request.timeout = setTimeout(expire, responseTimeoutMs, request, reply)
+    reply.raw.on('close', () => clearTimeout(request.timeout ?? undefined))
     done()
   })
   app.addHook('preValidation', (request, _reply, done) => {
-    if (request.body !== undefined) request.deadline?.refresh()
+    if (request.body !== undefined) request.timeout?.refresh()
     done()
   })
 }
 
-export default fp(deadline, { name: 'deadline', dependencies: ['errors'] })
+export default fp(timeouts, { name: 'timeouts', dependencies: ['errors'] })

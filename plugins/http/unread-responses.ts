@@ -1,51 +1,51 @@
-/** Answers that their clients are slow to take: together they may hold so much memory, then the oldest are cut off. */
+/** Limits the memory of all responses that clients are slow to read: beyond it, the oldest connections are closed. */
 import { channel } from 'node:diagnostics_channel'
 import type { IncomingMessage } from 'node:http'
 import { getHeapStatistics } from 'node:v8'
 import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
 
-export interface UntakenOptions {
-  /** Characters of all answers that are not taken yet; an eighth of what the heap may grow to, if it is not said. */
-  most?: number | undefined
+export interface UnreadResponsesOptions {
+  /** Characters of all unread responses together. Default: an eighth of the heap size limit. */
+  maxUnreadLength?: number | undefined
 }
 
-/** Smaller answers leave at once: the kernel takes them. */
-const SMALL = 65_536
+/** Characters. Smaller responses are not tracked: the kernel's send buffer takes them immediately. */
+const MIN_TRACKED_LENGTH = 65_536
 
-const untaken = channel('resource-api:overload:untaken')
+const connectionClosed = channel('resource-api:overload:untaken')
 
-async function untakenAnswers(app: FastifyInstance, options: UntakenOptions) {
-  const { most = getHeapStatistics().heap_size_limit / 8 } = options
-  const sizes = new Map<IncomingMessage, number>()
-  let sum = 0
+async function unreadResponses(app: FastifyInstance, options: UnreadResponsesOptions) {
+  const { maxUnreadLength = getHeapStatistics().heap_size_limit / 8 } = options
+  const lengths = new Map<IncomingMessage, number>()
+  let totalLength = 0
 
   const forget = (request: IncomingMessage) => {
-    sum -= sizes.get(request) ?? 0
-    sizes.delete(request)
+    totalLength -= lengths.get(request) ?? 0
+    lengths.delete(request)
   }
-  const cut = (request: IncomingMessage) => {
+  const closeConnection = (request: IncomingMessage) => {
     forget(request)
     if (request.socket.destroyed) return
-    app.log.warn({ characters: sum }, 'too many answers are not taken: the oldest is cut off')
-    if (untaken.hasSubscribers) untaken.publish({ reason: 'memory' })
+    app.log.warn({ characters: totalLength }, 'connection closed: unread responses use too much memory')
+    if (connectionClosed.hasSubscribers) connectionClosed.publish({ reason: 'memory' })
     request.socket.destroy()
   }
 
   app.addHook('onSend', ({ raw }, reply, payload, done) => {
-    const size = typeof payload === 'string' || payload instanceof Buffer ? payload.length : 0
-    if (size > SMALL) {
-      sizes.set(raw, size)
-      sum += size
+    const length = typeof payload === 'string' || payload instanceof Buffer ? payload.length : 0
+    if (length > MIN_TRACKED_LENGTH) {
+      lengths.set(raw, length)
+      totalLength += length
       reply.raw.once('close', () => forget(raw))
-      // The first of a Map is the oldest. One alone may be as large as it is.
-      for (const oldest of sizes.keys()) {
-        if (sum <= most || oldest === raw) break
-        cut(oldest)
+      // A Map iterates in insertion order, so the oldest comes first. A single response may exceed the limit.
+      for (const oldest of lengths.keys()) {
+        if (totalLength <= maxUnreadLength || oldest === raw) break
+        closeConnection(oldest)
       }
     }
     done(null, payload)
   })
 }
 
-export default fp(untakenAnswers, { name: 'untaken' })
+export default fp(unreadResponses, { name: 'unread-responses' })

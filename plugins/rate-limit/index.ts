@@ -2,7 +2,7 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
 import { type MaybePromise, mapMaybe, settleHook } from '../../lib/maybe-promise.ts'
-import { configOf } from '../http/route-config.ts'
+import { getRouteConfig } from '../http/route-config.ts'
 import { type Concurrency, createConcurrency } from './concurrency.ts'
 import { createMemory } from './memory.ts'
 import { createLimits, type Rules, type WindowState } from './rules.ts'
@@ -86,7 +86,7 @@ export const limited = fp(
     const count = (request: FastifyRequest): MaybePromise<void> => {
       const { actor } = request
       if (actor?.credential === 'none') return app.limits.stranger(request)
-      const { access, getCost } = configOf(request)
+      const { access, getCost } = getRouteConfig(request)
       if (actor) {
         const cost = getCost ? getCost(queryOf(request)) : 1
         return mapMaybe(app.limits.user(request, actor, cost), () =>

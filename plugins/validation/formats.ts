@@ -1,23 +1,24 @@
-/** The formats of strings, beside JSON Schema's own, and the Ajv that knows them all. */
+/** The string formats of the schemas, and the Ajv validators that support them. */
 import { Ajv, type Schema, type ValidateFunction } from 'ajv'
 import addFormats, { type FormatsPluginOptions } from 'ajv-formats'
 import { uniqueBy } from './unique-by.ts'
 
 const currencies = new Set(Intl.supportedValuesOf('currency'))
 
-/** An IANA time zone, in the letter case of the registry. */
+/** Whether a name is an IANA time zone, in the letter case of the registry. */
 export function isTimeZone(name: string): boolean {
   if (!/^[A-Za-z]/.test(name)) return false
   try {
-    const known = new Intl.DateTimeFormat('en', { timeZone: name }).resolvedOptions().timeZone
-    return known === name || known.toLowerCase() !== name.toLowerCase()
+    const canonical = new Intl.DateTimeFormat('en', { timeZone: name }).resolvedOptions().timeZone
+    // For an alias, the canonical name is another one, so its letter case cannot be compared.
+    return canonical === name || canonical.toLowerCase() !== name.toLowerCase()
   } catch {
     return false
   }
 }
 
-/** The canonical form of a BCP 47 tag, undefined for what is none. */
-export function canonicalLocale(tag: string): string | undefined {
+/** Returns the canonical form of a BCP 47 tag, or undefined for an invalid one. */
+export function canonicalizeLocale(tag: string): string | undefined {
   try {
     return Intl.getCanonicalLocales(tag)[0]
   } catch {
@@ -25,7 +26,7 @@ export function canonicalLocale(tag: string): string | undefined {
   }
 }
 
-/** RFC 3986: its characters alone, percent-encodings whole, and a host. What a browser would repair is refused. */
+/** Whether a text is an https URI with a host by RFC 3986. Input that `new URL` would repair is rejected. */
 export function isHttpsUri(uri: string): boolean {
   if (!/^https:\/\/[^/?#](?:[A-Za-z0-9\-._~:/?#[\]@!$&'()*+,;=]|%[0-9A-Fa-f]{2})*$/i.test(uri)) return false
   try {
@@ -44,7 +45,7 @@ function isRealDay(day: string): boolean {
   return !Number.isNaN(midnight.getTime()) && midnight.toISOString().startsWith(day)
 }
 
-/** RFC 3339 to the letter, of a day that exists, and without the leap second, which no computer's clock can hold. */
+/** Whether a text is an RFC 3339 date and time of a day that exists. Leap seconds are rejected: JavaScript has none. */
 export function isDateTime(text: string): boolean {
   const day = DATE_TIME.exec(text)?.[1]
   return day !== undefined && isRealDay(day)
@@ -55,20 +56,20 @@ const isDate = (text: string): boolean => /^\d{4}-\d\d-\d\d$/.test(text) && isRe
 const formats = {
   date: isDate,
   'date-time': isDateTime,
-  // The plain form alone: what ajv-formats takes beside it (`urn:uuid:`) is no value of a uuid column.
+  // Without the prefix `urn:uuid:`, which ajv-formats accepts but a uuid column does not.
   uuid: /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i,
   'iso-4217': (code: string) => currencies.has(code),
   'time-zone': isTimeZone,
-  'bcp-47': (tag: string) => canonicalLocale(tag) !== undefined,
+  'bcp-47': (tag: string) => canonicalizeLocale(tag) !== undefined,
   'https-uri': isHttpsUri,
 }
 
-/** For the serializer, which tells the alternatives of a schema apart by validating: what the house's formats are called. */
+/** Options of the serializer, which validates a value to choose between the alternatives of a schema. */
 export const serializerOptions = { ajv: { strict: false, formats } }
 
-const standard: FormatsPluginOptions = { mode: 'full', formats: ['email'] }
+const ajvFormatsOptions: FormatsPluginOptions = { mode: 'full', formats: ['email'] }
 
-/** A validator that finds all that is wrong, and changes nothing: no coercion, no defaults, nothing removed. */
+/** Creates a validator that reports all errors and does not modify the value: no coercion, no defaults, no removal. */
 export function createAjv(): Ajv {
   const ajv = new Ajv({
     allErrors: true,
@@ -77,23 +78,23 @@ export function createAjv(): Ajv {
     removeAdditional: false,
     strict: true,
     strictTypes: false,
-    // V8 does as well by itself, and a start would spend a tenth of its time on it.
+    // Ajv's optimization of the generated code makes it no faster in V8, and takes a tenth of the startup time.
     code: { optimize: false },
     formats,
     keywords: ['x-trim', 'x-multiline', uniqueBy],
   })
-  addFormats.default(ajv, standard)
+  addFormats.default(ajv, ajvFormatsOptions)
   return ajv
 }
 
-const compiled = new WeakMap<Ajv, Map<string, ValidateFunction>>()
+const validatorsByAjv = new WeakMap<Ajv, Map<string, ValidateFunction>>()
 
-/** The validator of a schema, compiled once for all that say the same: each version has its own of every schema. */
-export function compile(ajv: Ajv, schema: Schema): ValidateFunction {
-  const known = compiled.get(ajv) ?? new Map<string, ValidateFunction>()
-  compiled.set(ajv, known)
-  const text = JSON.stringify(schema)
-  const validate = known.get(text) ?? ajv.compile(schema)
-  known.set(text, validate)
+/** Returns the validator of a schema. Equal schemas, which each version has, are compiled once. */
+export function compileSchema(ajv: Ajv, schema: Schema): ValidateFunction {
+  const validators = validatorsByAjv.get(ajv) ?? new Map<string, ValidateFunction>()
+  validatorsByAjv.set(ajv, validators)
+  const key = JSON.stringify(schema)
+  const validate = validators.get(key) ?? ajv.compile(schema)
+  validators.set(key, validate)
   return validate
 }

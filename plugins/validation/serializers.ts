@@ -1,17 +1,17 @@
-/** Serializers of replies, one for each schema: most are told alike by many routes, such as a 304. */
+/** Compiles response serializers once per schema, since many routes share the same schemas, such as that of a 304. */
 import selector from '@fastify/fast-json-stringify-compiler'
 
-const build = selector()
-const known = new Map<string, selector.Serializer>()
+const createCompiler = selector()
+const cache = new Map<string, selector.Serializer>()
 
-/** In place of Fastify's own, which it is, but for knowing what was asked before. */
-export const buildSerializer: selector.SerializerFactory = (named, options) => {
-  const compile = build(named, options)
+/** Fastify's default serializer compiler with a cache. */
+export const buildSerializer: selector.SerializerFactory = (sharedSchemas, options) => {
+  const compile = createCompiler(sharedSchemas, options)
   return (route) => {
-    // Without schemas that others could name, a schema's text is all there is to it.
-    const text = JSON.stringify([named, route.schema])
-    const serialize = known.get(text) ?? compile(route)
-    known.set(text, serialize)
+    // The serializer depends only on the route's schema and on the shared schemas that it may reference.
+    const key = JSON.stringify([sharedSchemas, route.schema])
+    const serialize = cache.get(key) ?? compile(route)
+    cache.set(key, serialize)
     return serialize
   }
 }

@@ -1,9 +1,9 @@
-/** `x-unique-by: 'product_id'`: an Ajv keyword for arrays in which no two items have the same value of a member. */
+/** The Ajv keyword `x-unique-by: 'product_id'`: no two items of an array may have the same value of that member. */
 import type { ErrorObject, FuncKeywordDefinition, SchemaValidateFunction } from 'ajv'
 import { isObject } from '../../lib/is-object.ts'
 
-/** The places of the items whose value an earlier one has. */
-function repeated(items: readonly unknown[], member: string): number[] {
+/** Returns the indexes of the items whose value an earlier item has. */
+function findRepeated(items: readonly unknown[], member: string): number[] {
   const seen = new Set<unknown>()
   return items.flatMap((item, i) => {
     const value = isObject(item) ? item[member] : undefined
@@ -17,13 +17,13 @@ const validate: SchemaValidateFunction = (
   member: string,
   items: readonly unknown[],
   _parent,
-  at,
+  context,
 ): boolean => {
-  const errors = repeated(items, member).map(
+  const errors = findRepeated(items, member).map(
     (i): Partial<ErrorObject> => ({
       keyword: uniqueBy.keyword,
-      instancePath: `${at?.instancePath ?? ''}/${i}/${member}`,
-      message: 'is there already',
+      instancePath: `${context?.instancePath ?? ''}/${i}/${member}`,
+      message: 'must not repeat the value of an earlier item',
     }),
   )
   validate.errors = errors

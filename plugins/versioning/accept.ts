@@ -1,4 +1,4 @@
-/** Accept: the version and the media type that a client prefers, of those that there are. */
+/** Content negotiation: selects the API version and the media type of a response from the Accept header. */
 import { parse } from 'content-type'
 import Negotiator from 'negotiator'
 
@@ -6,36 +6,36 @@ export const VENDOR = 'application/vnd.api+json'
 
 export interface Negotiated {
   version: number
-  /** Whether it is the vendor's media type that the client prefers. */
+  /** Whether the client prefers the vendor media type to `application/json`. */
   vendor: boolean
 }
 
-/** Real ones have a tenth of this, and what comes before authentication should cost little. */
-const LONGEST = 1_024
-const MOST_KEPT = 200
+/** Characters. Real clients send a tenth of this; the limit bounds the work for unauthenticated requests. */
+const MAX_ACCEPT_LENGTH = 1_024
+const MAX_CACHE_SIZE = 200
 
-/** Negotiator takes `version=*` for any version; here it is one that nobody knows. */
-const withoutWildcards = (accept: string) =>
+/** Replaces `*` as a parameter's value: Negotiator matches `version=*` with any version; here it is an unknown one. */
+const replaceWildcards = (accept: string) =>
   accept.replace(/(;\s*[^=;,\s]+\s*=\s*"?)\*(?="?\s*(?:[;,]|$))/g, '$1?')
 
-/** A weight as RFC 9110, section 12.4.2, has it: from 0 to 1, with at most three digits. */
+/** A weight (RFC 9110, section 12.4.2): from 0 to 1, with at most three decimals. */
 const WEIGHT = /^(?:0(?:\.\d{0,3})?|1(?:\.0{0,3})?)$/
 
-/** Drops the ranges whose weight is malformed: Negotiator would order by `q=1.5`, and read `q=` as 1. */
+/** Removes media ranges with a malformed weight: Negotiator would sort by `q=1.5`, and read `q=` as 1. */
 function dropMalformedWeights(accept: string): string {
-  const kept: string[] = []
+  const ranges: string[] = []
   let start = 0
   while (start < accept.length) {
     const { index, parameters } = parse(accept, { comma: true, start })
     const { q } = parameters
-    if (q === undefined || WEIGHT.test(q)) kept.push(accept.slice(start, index))
+    if (q === undefined || WEIGHT.test(q)) ranges.push(accept.slice(start, index))
     start = index + 1
   }
-  return kept.join()
+  return ranges.join()
 }
 
-/** What is offered, by its media type, in the order that decides where a client has no preference. */
-function offersOf(candidates: readonly number[]): Map<string, Negotiated> {
+/** Returns the available representations by media type, ordered by the server's preference. */
+function createOffers(candidates: readonly number[]): Map<string, Negotiated> {
   const [first] = candidates
   const plain = first === undefined ? [] : [{ type: 'application/json', version: first, vendor: false }]
   const vendor = candidates.map((version) => ({
@@ -52,26 +52,27 @@ function offersOf(candidates: readonly number[]): Map<string, Negotiated> {
 }
 
 /**
- * A function from Accept to what is served, undefined where nothing can be. `candidates` are versions; the first
- * serves a client that asks for none. The rule is Negotiator's: the highest q, the most specific range, the first.
+ * Creates a function from an Accept header to the representation to send, or undefined if none is acceptable. The
+ * highest `q` decides, then the most specific range, then the order in the header, as in Negotiator.
+ * @param candidates the available versions; the first is the default
  */
 export function createNegotiation(candidates: readonly number[]) {
-  const offers = offersOf(candidates)
+  const offers = createOffers(candidates)
   const types = [...offers.keys()]
-  const usual = types[0] === undefined ? undefined : offers.get(types[0])
-  // Clients send the same few over and over, and Negotiator's work is a good part of a request's.
-  const known = new Map<string, Negotiated | undefined>()
+  const defaultOffer = types[0] === undefined ? undefined : offers.get(types[0])
+  // Clients send few different values, and Negotiator takes a considerable part of a request's time.
+  const cache = new Map<string, Negotiated | undefined>()
 
   return (accept: string | undefined): Negotiated | undefined => {
-    if (accept === undefined || accept === '*/*' || accept === 'application/json') return usual
-    if (known.has(accept)) return known.get(accept)
-    if (accept.trim() === '') return usual
-    if (accept.length > LONGEST) return undefined
-    const ranges = withoutWildcards(dropMalformedWeights(accept))
+    if (accept === undefined || accept === '*/*' || accept === 'application/json') return defaultOffer
+    if (cache.has(accept)) return cache.get(accept)
+    if (accept.trim() === '') return defaultOffer
+    if (accept.length > MAX_ACCEPT_LENGTH) return undefined
+    const ranges = replaceWildcards(dropMalformedWeights(accept))
     const best = new Negotiator({ headers: { accept: ranges } }).mediaTypes(types)[0]
     const negotiated = best === undefined ? undefined : offers.get(best)
-    if (known.size >= MOST_KEPT) known.clear()
-    known.set(accept, negotiated)
+    if (cache.size >= MAX_CACHE_SIZE) cache.clear()
+    cache.set(accept, negotiated)
     return negotiated
   }
 }

@@ -1,11 +1,11 @@
-/** Addresses: four forms of each, onto the one where its route stands. */
+/** Maps the four forms of an address (`/users`, `/v1/users`, `/api/users`, `/api/v1/users`) to the route of a version. */
 import type { IncomingMessage } from 'node:http'
 import { createNegotiation } from './accept.ts'
 import type { Representation } from './representation/types.ts'
 
 const UNVERSIONED = /^\/(?:docs|openapi|livez|readyz|metrics|\.well-known)(?:\/|$)/
 
-/** Where a request keeps its address: looked at often, and a map beside it would cost the garbage collector more. */
+/** A property, since the address is read often per request, and a WeakMap would add to garbage collection. */
 const ADDRESS = Symbol('address')
 
 declare module 'node:http' {
@@ -14,32 +14,34 @@ declare module 'node:http' {
   }
 }
 
+/** The Vary header of every versioned response. */
 export const VARY = 'Accept, Authorization, X-API-Key'
 
-/** How a request was addressed. */
+/** The parsed address of a request. */
 export interface Address {
-  /** '/api/v1', '/v1', '/api' or '': what stands before the path in the form that the client used. */
+  /** The prefix that the client used: '/api/v1', '/v1', '/api' or ''. */
   form: string
   /** The rest of the path, without a trailing slash. */
   path: string
-  /** Where the routes stand, or, for what no version serves, the path as it came. */
+  /** The path of the route: '/api/v{n}' and `path`, or the path as sent if it is not versioned. */
   route: string
+  /** The query string with its '?', or ''. */
   query: string
-  /** Whether a version is named or chosen: then the reply tells which. */
+  /** Whether a version serves the address, and is named in the response's `API-Version`. */
   isVersioned: boolean
-  /** That version's; else the default one's, for errors. */
+  /** The representation of that version, or of the default version, whose envelope errors then have. */
   representation: Representation
-  /** Whether the client prefers the vendor's media type. */
+  /** Whether the client prefers the vendor media type to `application/json`. */
   vendor: boolean
-  /** Whether Accept leaves something to serve. */
+  /** Whether the Accept header allows an available representation. If not, the response is 406. */
   acceptable: boolean
 }
 
-/** The headers that name the version of a reply, for replies that pass no hook. */
-export const versionHeaders = ({ isVersioned, representation }: Address): Record<string, string> =>
+/** Returns the headers that name the version of a response, for responses that are sent without hooks. */
+export const getVersionHeaders = ({ isVersioned, representation }: Address): Record<string, string> =>
   isVersioned ? { 'API-Version': String(representation.version), Vary: VARY } : {}
 
-/** The path of a request's target, which a proxy's client may send with scheme and host. */
+/** Splits a request target, which includes scheme and host if the client addresses a proxy (RFC 9112, section 3.2.2). */
 function splitTarget(url: string): { path: string; query: string } {
   const target = url.startsWith('/') ? url : url.replace(/^https?:\/\/[^/?#]*/i, '')
   const mark = target.indexOf('?')
@@ -48,19 +50,25 @@ function splitTarget(url: string): { path: string; query: string } {
     : { path: target.slice(0, mark), query: target.slice(mark) }
 }
 
-/** Encoded or not, an unreserved character is the same (RFC 3986, section 6.2.2.2): `/%61pi` is `/api`. */
+/** Decodes percent-encoded unreserved characters (RFC 3986, section 6.2.2.2): `/%61pi` is `/api`. */
 const normalize = (path: string) =>
   path.includes('%')
     ? path.replace(/%(?:2[DE]|3\d|4[1-9A-F]|5[\dAF]|6[1-9A-F]|7[\dAE])/gi, decodeURIComponent)
     : path
 
-/** The addressing of one app: its versions, and which of them serves a path without one. */
-export function createAddressing(all: readonly { representation: Representation }[], defaultVersion: number) {
-  const representations = all.map(({ representation }) => representation)
+/**
+ * Creates the functions that read and rewrite the addresses of one app's requests.
+ * @param defaultVersion serves a path without a version, unless the Accept header names another one
+ */
+export function createAddressing(
+  versions: readonly { representation: Representation }[],
+  defaultVersion: number,
+) {
+  const representations = versions.map(({ representation }) => representation)
   const fallback = representations.find(({ version }) => version === defaultVersion)
-  if (!fallback) throw new Error(`There is no version ${defaultVersion} to be the default`)
+  if (!fallback) throw new Error(`The default version ${defaultVersion} does not exist`)
   const others = representations.filter((representation) => representation !== fallback)
-  const byName = new Map(
+  const versionsByName = new Map(
     representations.map((representation) => [
       String(representation.version),
       { representation, negotiate: createNegotiation([representation.version]) },
@@ -85,17 +93,17 @@ export function createAddressing(all: readonly { representation: Representation 
 
     const trimmed = whole.endsWith('/') ? whole.slice(0, -1) : whole
     const [, form = '', named, path = ''] = /^((?:\/api)?(?:\/v(\d[^/]*))?)(\/.*)?$/.exec(trimmed) ?? []
-    const inPath = named === undefined ? undefined : byName.get(named)
-    // The router forgives a trailing slash as well; two are none.
-    const isPath = path !== '' && !path.endsWith('/')
-    if ((named !== undefined && !inPath) || !isPath) {
+    const inPath = named === undefined ? undefined : versionsByName.get(named)
+    // One trailing slash is ignored, as by the router; a path with two is unknown.
+    const isKnownForm = path !== '' && !path.endsWith('/')
+    if ((named !== undefined && !inPath) || !isKnownForm) {
       const representation = inPath?.representation ?? fallback
       return { ...unversioned, representation, isVersioned: inPath !== undefined }
     }
 
     const negotiated = (inPath?.negotiate ?? negotiateAny)(accept)
     const representation =
-      inPath?.representation ?? byName.get(String(negotiated?.version))?.representation ?? fallback
+      inPath?.representation ?? versionsByName.get(String(negotiated?.version))?.representation ?? fallback
     return {
       form,
       path,
@@ -108,18 +116,20 @@ export function createAddressing(all: readonly { representation: Representation 
     }
   }
 
-  const of = (raw: IncomingMessage): Address => {
+  const getAddress = (raw: IncomingMessage): Address => {
     raw[ADDRESS] ??= parse(raw.url ?? '/', raw.headers.accept)
     return raw[ADDRESS]
   }
 
   return {
-    of,
-    /** For Fastify's `rewriteUrl`: the one place where a route of a version stands. */
+    /** Returns the address of a request, parsed once. */
+    getAddress,
+    /** Fastify's `rewriteUrl` option: returns the URL of the route. */
     rewriteUrl(raw: IncomingMessage): string {
-      const { route, query } = of(raw)
+      const { route, query } = getAddress(raw)
       return route + query
     },
+    /** The representation of the default version. */
     fallback,
   }
 }

@@ -1,11 +1,11 @@
-/** The versions of the API, and the scope of each: what is asked of a request before anybody is asked who calls. */
+/** The versions of the API, and the checks of a version's scope that precede authentication: method, Accept, sunset. */
 import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
 import { apiError } from '../errors/index.ts'
-import { answerOther } from '../http/method-not-allowed.ts'
-import { configOf } from '../http/route-config.ts'
+import { answerOtherMethod } from '../http/method-not-allowed.ts'
+import { getRouteConfig } from '../http/route-config.ts'
 import type { Addressing } from './addresses.ts'
-import { announce, type Deprecation } from './deprecation.ts'
+import { announceDeprecation, type Deprecation } from './deprecation.ts'
 import type { Representation } from './representation/types.ts'
 import { v1 } from './representation/v1.ts'
 import { v2 } from './representation/v2.ts'
@@ -13,7 +13,7 @@ import { v2 } from './representation/v2.ts'
 export { createAddressing } from './addresses.ts'
 export type { Representation } from './representation/types.ts'
 
-/** A version of the API. To deprecate one, give it its two dates here; nothing else needs to change. */
+/** A version of the API. Setting `deprecated` is all that deprecating a version takes. */
 export interface Version {
   representation: Representation
   deprecated?: Deprecation
@@ -34,14 +34,14 @@ export interface VersionOptions {
 
 async function versionScope(app: FastifyInstance, { version, publicUrl }: VersionOptions) {
   app.addHook('onRequest', (request, reply, done) => {
-    const { allow } = configOf(request)
+    const { allow } = getRouteConfig(request)
     if (allow !== undefined) {
-      answerOther(reply, request.method, allow)
+      answerOtherMethod(reply, request.method, allow)
       return
     }
-    const address = app.addressing.of(request.raw)
+    const address = app.addressing.getAddress(request.raw)
     if (!address.acceptable) throw apiError('NOT_ACCEPTABLE')
-    if (version.deprecated) announce(version.deprecated, address, reply, publicUrl)
+    if (version.deprecated) announceDeprecation(version.deprecated, address, reply, publicUrl)
     done()
   })
 }

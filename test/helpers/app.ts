@@ -128,7 +128,7 @@ export async function testApp(
     ...WITHOUT_LIMITS,
     ...settings,
   })
-  const app = await buildApp(config, { late: Number.POSITIVE_INFINITY, ...parts, database })
+  const app = await buildApp(config, { maxLoopDelayMs: Number.POSITIVE_INFINITY, ...parts, database })
   await app.listen({ port: 0, host: '127.0.0.1' })
   t.teardown(() => app.close())
   // A test that computes for seconds must not find its connection closed by the time it sends again.

@@ -104,7 +104,7 @@ export function createReadHandlers(
   }
 
   const setLinks = (request: FastifyRequest, reply: FastifyReply, pagination: Pagination, limit: number) => {
-    const { query } = addressing.of(request.raw)
+    const { query } = addressing.getAddress(request.raw)
     const links = buildLinks(getAddress(request, publicUrl), query, pagination, limit)
     // A deprecated version has set a link to its successor.
     const earlier = reply.getHeader('link')

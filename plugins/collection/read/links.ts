@@ -7,7 +7,7 @@ const MAX_OFFSET = 10_000
 
 /** Returns the address of a request in the client's form; absolute with PUBLIC_URL. */
 export const getAddress = (request: FastifyRequest, publicUrl: string | undefined): string => {
-  const { form, path } = request.server.addressing.of(request.raw)
+  const { form, path } = request.server.addressing.getAddress(request.raw)
   return `${publicUrl ?? ''}${form}${path}`
 }
 

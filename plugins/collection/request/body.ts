@@ -4,8 +4,8 @@ import type { Ajv } from 'ajv'
 import { isObject } from '../../../lib/is-object.ts'
 import { MAX_VIOLATIONS, type Violation } from '../../../schemas/error.ts'
 import { invalidBody } from '../../errors/index.ts'
-import { distinct, toViolations } from '../../errors/violations.ts'
-import { compile } from '../../validation/formats.ts'
+import { deduplicate, toViolations } from '../../errors/violations.ts'
+import { compileSchema } from '../../validation/formats.ts'
 import { DEFAULT_MAX_ITEMS, normalize } from './normalize.ts'
 
 /** How a body is meant: as a new resource, in place of one, or as a change of one (RFC 7396). */
@@ -127,9 +127,9 @@ export interface BodyOptions {
 /** Reads the bodies of one operation. */
 export function createBodyReader({ ajv, read, input, mode, check, kept = [], identity = [] }: BodyOptions) {
   const schema = accepting(input, mode)
-  const validate = compile(ajv, schema)
+  const validate = compileSchema(ajv, schema)
   // Members that a change was merged into must hold as if they had been sent whole.
-  const validateMerged = compile(ajv, { ...accepting(input, 'create'), required: [] })
+  const validateMerged = compileSchema(ajv, { ...accepting(input, 'create'), required: [] })
   const absentStays = new Set(mode === 'replace' ? kept : [])
 
   const withReadOnly = (violation: Violation): Violation =>
@@ -147,7 +147,7 @@ export function createBodyReader({ ajv, read, input, mode, check, kept = [], ide
     const isSound = validate(value)
     if (isSound && before.length === 0) return check?.(value, mode) ?? []
     const found = isSound ? [] : toViolations(validate.errors ?? []).filter(({ field }) => !unread.has(field))
-    const structural = distinct([...before, ...found]).map(withReadOnly)
+    const structural = deduplicate([...before, ...found]).map(withReadOnly)
     if (!check) return structural
     const unsound = new Set(structural.map(({ field }) => field.split('.', 1)[0]))
     const sound = Object.fromEntries(Object.entries(value).filter(([name]) => !unsound.has(name)))

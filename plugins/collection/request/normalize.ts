@@ -6,7 +6,7 @@ import type { TSchema } from '@sinclair/typebox'
 import { isAscii } from '../../../lib/email-address.ts'
 import { isObject } from '../../../lib/is-object.ts'
 import { MAX_VIOLATIONS, type Violation } from '../../../schemas/error.ts'
-import { canonicalLocale, isDateTime } from '../../validation/formats.ts'
+import { canonicalizeLocale, isDateTime } from '../../validation/formats.ts'
 import { getMaxUnits, hasLongMarkRun, LONG_MARK_RUN } from './text-limits.ts'
 
 // Control characters, save, where lines are welcome, the newline and the tab.
@@ -19,7 +19,7 @@ const canonical: Record<string, (text: string) => string> = {
   'date-time': (text) => (isDateTime(text) ? new Date(text).toISOString() : text),
   email: (text) => text.toLowerCase(),
   uuid: (text) => text.toLowerCase(),
-  'bcp-47': (text) => canonicalLocale(text) ?? text,
+  'bcp-47': (text) => canonicalizeLocale(text) ?? text,
 }
 
 /** What most texts are, and what nothing is to be done about but what a format asks. */

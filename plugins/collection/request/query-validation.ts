@@ -6,7 +6,7 @@ import { LRUCache } from 'lru-cache'
 import { type FieldCode, MAX_VIOLATIONS, type Violation } from '../../../schemas/error.ts'
 import { apiError, invalidQuery } from '../../errors/index.ts'
 import { toViolations } from '../../errors/violations.ts'
-import { compile } from '../../validation/formats.ts'
+import { compileSchema } from '../../validation/formats.ts'
 import { getMaxUnits, hasLongMarkRun, LONG_MARK_RUN } from './text-limits.ts'
 
 export type Parameters = Readonly<Record<string, string | number | undefined>>
@@ -74,7 +74,7 @@ function checkEncoding(url: string) {
 
 /** Reads the query strings that a schema describes. */
 export function createQueryReader(ajv: Ajv, schema: TObject) {
-  const validate = compile(ajv, schema)
+  const validate = compileSchema(ajv, schema)
 
   return (query: Sent, url: string): Parsed => {
     checkEncoding(url)

@@ -171,7 +171,7 @@ export function createWriteHandlers(
     const body = representation.body(sent, resource.name, undefined)
     const fields = readFields(readers.create, refuseWithheld(resource, actor, body))
     addresses.ensureUuids(parent)
-    const { form } = addressing.of(request.raw)
+    const { form } = addressing.getAddress(request.raw)
     const getLocation = (row: Row) => `${publicUrl ?? ''}${form}${addresses.getPath(parent)}/${row.id}`
     const respond = (row: Row) => buildResponse(request, reply, 201, row, getLocation(row))
     const address = { id: newId(), parent }

@@ -111,5 +111,5 @@ async function metrics(app: FastifyInstance, { port, host, token }: MetricsOptio
 
 export default fp(metrics, {
   name: 'metrics',
-  dependencies: ['counting', 'addressing', 'database', 'methods'],
+  dependencies: ['counting', 'addressing', 'database', 'method-not-allowed'],
 })

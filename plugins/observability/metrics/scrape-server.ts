@@ -3,9 +3,9 @@ import Fastify, { type FastifyInstance } from 'fastify'
 import { getRequestId } from '../../../lib/request-id.ts'
 import errors from '../../errors/index.ts'
 import { frameworkErrors } from '../../http/framework-errors.ts'
-import head from '../../http/header-validation.ts'
-import methods from '../../http/method-not-allowed.ts'
-import { createWire } from '../../http/parser-errors.ts'
+import headerValidation from '../../http/header-validation.ts'
+import methodNotAllowed from '../../http/method-not-allowed.ts'
+import { createParserErrors } from '../../http/parser-errors.ts'
 import securityHeaders from '../../http/security-headers.ts'
 import { HouseLogController } from '../logging/requests.ts'
 
@@ -16,7 +16,7 @@ export async function createScrapeServer(
   { addressing, log }: FastifyInstance,
   routes: (scope: FastifyInstance) => void,
 ): Promise<FastifyInstance> {
-  const wire = createWire(addressing)
+  const parserErrors = createParserErrors(addressing)
   const server = Fastify({
     ...LIMITS,
     http: { headersTimeout: 5_000, requireHostHeader: false },
@@ -24,17 +24,17 @@ export async function createScrapeServer(
     logController: new HouseLogController(),
     genReqId: getRequestId,
     requestIdHeader: false,
-    clientErrorHandler: wire.clientErrorHandler,
+    clientErrorHandler: parserErrors.clientErrorHandler,
     frameworkErrors,
   })
   server.decorate('addressing', addressing)
   await server.register(errors, {
-    getErrorEnvelope: (request) => addressing.of(request).representation.error,
+    getErrorEnvelope: (request) => addressing.getAddress(request).representation.error,
   })
   await server.register(securityHeaders)
-  await server.register(wire.plugin)
-  await server.register(head)
-  await server.register(methods)
+  await server.register(parserErrors.plugin)
+  await server.register(headerValidation)
+  await server.register(methodNotAllowed)
   routes(server)
   server.answerOtherMethods(server)
   return server

@@ -1,26 +1,26 @@
-/** A resource's schema in a reply, as far as both versions write it alike. */
+/** The parts of a response's schema that both versions share. */
 import { type TObject, type TProperties, type TSchema, Type } from '@sinclair/typebox'
 import { Meta, Pagination } from '../../../schemas/envelope.ts'
 import { OrNull } from '../../../schemas/types.ts'
 import type { Shape } from './types.ts'
 
-/** What a shape is called: where `fields` may narrow it, it is a selection of the resource. */
-export const titleOf = ({ members, selectable }: Shape) => `${members.title}${selectable ? 'Selection' : ''}`
+/** Returns the title of a resource's schema; with `fields`, the schema is that of a selection of its members. */
+export const getTitle = ({ members, selectable }: Shape) => `${members.title}${selectable ? 'Selection' : ''}`
 
-/** A default is for who writes; the serializer would put it in place of what `fields` left out. */
-const withoutDefault = ({ default: _, ...schema }: TSchema) => schema as TSchema
+/** Removes a default, which applies to requests only: the serializer would add it for a member that `fields` omits. */
+const withoutDefault = ({ default: _, ...schema }: TSchema): TSchema => schema
 
-/** The members: all of them, or, where `fields` may narrow them, the id at least. */
-export function selectable(shape: Shape, relations: TProperties): TObject {
+/** Returns the schema of a resource's members. If `fields` may select them, only the id is required. */
+export function buildMembers(shape: Shape, relations: TProperties): TObject {
   const members = Object.entries(shape.members.properties).map(([name, schema]) => {
-    const told = withoutDefault(schema)
-    return [name, shape.selectable && name !== 'id' ? Type.Optional(told) : told]
+    const member = withoutDefault(schema)
+    return [name, shape.selectable && name !== 'id' ? Type.Optional(member) : member]
   })
-  return Type.Object({ ...Object.fromEntries(members), ...relations }, { title: titleOf(shape) })
+  return Type.Object({ ...Object.fromEntries(members), ...relations }, { title: getTitle(shape) })
 }
 
-/** The relations, each there only when it was included: an array, or one, or null. */
-export const relationSchemas = (shape: Shape, resource: (shape: Shape) => TSchema): TProperties =>
+/** Returns the schemas of the relations. Each is present only if it was included: an array, one resource, or null. */
+export const buildRelations = (shape: Shape, resource: (shape: Shape) => TSchema): TProperties =>
   Object.fromEntries(
     Object.entries(shape.relations ?? {}).map(([name, { shape: related, many }]) => [
       name,
@@ -28,10 +28,10 @@ export const relationSchemas = (shape: Shape, resource: (shape: Shape) => TSchem
     ]),
   )
 
-/** What stands around one resource and around many. */
-export const envelopes = (resource: (shape: Shape) => TSchema) => ({
+/** Creates the schemas of a response with one resource and of a page. */
+export const createEnvelopes = (resource: (shape: Shape) => TSchema) => ({
   one: (shape: Shape) =>
-    Type.Object({ data: resource(shape), meta: Meta }, { title: `${titleOf(shape)}Reply` }),
+    Type.Object({ data: resource(shape), meta: Meta }, { title: `${getTitle(shape)}Reply` }),
   many: (shape: Shape) =>
     Type.Object(
       { data: Type.Array(resource(shape)), pagination: Pagination, meta: Meta },

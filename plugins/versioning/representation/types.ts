@@ -1,11 +1,11 @@
-/** What a version is: one way to write the same resources. */
+/** The interface of a representation: how one version of the API writes resources and reads bodies. */
 import type { TObject, TSchema } from '@sinclair/typebox'
 import type { Violation } from '../../../schemas/error.ts'
 import type { ErrorEnvelope } from '../../errors/index.ts'
 
 /**
- * A resource as a collection hands it over: its members as they stand on the wire, and what was included. The members
- * are made for this one reply: who writes it may add to them.
+ * A resource to be written: its members in their JSON form, and the included relations. The members belong to this one
+ * response, so that a representation may add to them.
  */
 export interface Entity {
   type: string
@@ -21,47 +21,48 @@ export type Pagination =
   | { cursor: string | null; has_more: boolean }
   | { page: number; limit: number; total: number; total_pages: number }
 
-/** A list as a version writes it. */
+/** The JSON value of a page of resources. */
 export interface Page {
   data: readonly unknown[]
   pagination: Pagination
   meta: Meta & { timestamp: string }
 }
 
-/** A resource's schema as a version writes it: its type, its members, the relations it may carry. */
+/** The input for a resource's schema in a response: its type, its members and the relations that may be included. */
 export interface Shape {
   type: string
   members: TObject
-  /** Whether `fields` and `include` may change the shape: then only the id is sure to be there. */
+  /** Whether `fields` and `include` may change the shape. If so, only the id is always present. */
   selectable: boolean
   relations?: Record<string, { shape: Shape; many: boolean }>
 }
 
-/** A body as its members, and where they stood in it, for the errors. */
+/** The members of a body, with their position in it for error messages. */
 export interface ReadBody {
   members: Record<string, unknown>
-  /** The path of the members in the body as sent: '' or 'data.attributes.' */
+  /** The path of the members in the body: '' or 'data.attributes.' */
   prefix: string
-  /** What is wrong around the members, to be told with what is wrong with them. */
+  /** Violations of the envelope, to be reported together with those of the members. */
   violations: readonly Violation[]
 }
 
 export interface Representation {
   version: number
-  /** How it writes resources and the details of errors, in words for the documents. */
+  /** How it writes resources and the details of errors, as text for the OpenAPI document. */
   about: string
   one(entity: Entity, meta: Meta): Record<string, unknown>
   many(entities: readonly Entity[], pagination: Pagination, meta: Meta): Page
   error: ErrorEnvelope
   /**
-   * Reads the body of a request. `id` is the addressed resource's, undefined where one is created.
+   * Reads the body of a request.
+   * @param id the id of the addressed resource, undefined for a request that creates one
    * @throws ApiError 409, 422
    */
   body(sent: Record<string, unknown>, type: string, id: string | undefined): ReadBody
   schemas: {
     one(shape: Shape): TSchema
     many(shape: Shape): TSchema
-    /** `addressed`: whether the path names the resource, which the body may then do too. */
+    /** @param addressed whether the path has the id of the resource, so that the body may have it too */
     body(members: TObject, type: string, addressed: boolean): TSchema
     error: TSchema
   }

@@ -1,28 +1,32 @@
-/** v1: the untyped envelope. Members sit beside the id, included relations among them. */
+/** v1, the untyped envelope: a resource is a flat object of its id, its members and the included relations. */
 import type { TSchema } from '@sinclair/typebox'
 import { ErrorEnvelope } from '../../../schemas/envelope.ts'
-import { envelopes, relationSchemas, selectable } from './schema.ts'
+import { buildMembers, buildRelations, createEnvelopes } from './schema.ts'
 import type { Entity, Representation, Shape } from './types.ts'
-import { meta, writeRelations } from './write.ts'
+import { buildMeta, writeRelations } from './write.ts'
 
-// Not copied: an object that is, is read ten times as slowly when it is put into text.
-const write = ({ members, relations }: Entity): Record<string, unknown> =>
-  relations ? writeRelations(members, relations, write) : members
+// Returns the members without a copy: the serializer reads a copied object ten times as slowly.
+const writeResource = ({ members, relations }: Entity): Record<string, unknown> =>
+  relations ? writeRelations(members, relations, writeResource) : members
 
-const resource = (shape: Shape): TSchema => selectable(shape, relationSchemas(shape, resource))
+const buildResource = (shape: Shape): TSchema => buildMembers(shape, buildRelations(shape, buildResource))
 
 export const v1: Representation = {
   version: 1,
   about:
-    'A resource is a flat object under `data`, with the included ones as members of it. The details of an error stand in `error.details`.',
-  one: (entity, values) => ({ data: write(entity), meta: meta(values) }),
-  many: (entities, pagination, values) => ({ data: entities.map(write), pagination, meta: meta(values) }),
+    'A resource is a flat object under `data`. Included resources are members of it. The details of an error are in `error.details`.',
+  one: (entity, values) => ({ data: writeResource(entity), meta: buildMeta(values) }),
+  many: (entities, pagination, values) => ({
+    data: entities.map(writeResource),
+    pagination,
+    meta: buildMeta(values),
+  }),
   error: ({ violations, ...error }) => ({
     error: violations.length === 0 ? error : { ...error, details: violations },
   }),
   body: (sent) => ({ members: sent, prefix: '', violations: [] }),
   schemas: {
-    ...envelopes(resource),
+    ...createEnvelopes(buildResource),
     body: (members) => members,
     error: ErrorEnvelope('details'),
   },

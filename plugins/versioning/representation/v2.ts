@@ -1,24 +1,24 @@
-/** v2: the typed envelope. Attributes stand under `attributes`, included relations under `relationships`. */
+/** v2, the typed envelope: a resource is an object of `id`, `type`, `attributes` and `relationships`. */
 import { type TObject, type TProperties, type TSchema, Type } from '@sinclair/typebox'
 import { ErrorEnvelope } from '../../../schemas/envelope.ts'
 import { Id } from '../../../schemas/types.ts'
-import { envelopes, relationSchemas, selectable, titleOf } from './schema.ts'
+import { buildMembers, buildRelations, createEnvelopes, getTitle } from './schema.ts'
 import { readTyped } from './typed.ts'
 import type { Entity, Representation, Shape } from './types.ts'
-import { meta, writeRelations } from './write.ts'
+import { buildMeta, writeRelations } from './write.ts'
 
-interface Typed {
+interface TypedResource {
   id: string
   type: string
   attributes: Record<string, unknown>
   relationships?: Record<string, unknown>
 }
 
-const write = ({ type, members, relations }: Entity): Typed => ({
+const writeResource = ({ type, members, relations }: Entity): TypedResource => ({
   id: members.id,
   type,
   attributes: members,
-  ...(relations ? { relationships: writeRelations({}, relations, write) } : {}),
+  ...(relations ? { relationships: writeRelations({}, relations, writeResource) } : {}),
 })
 
 const withoutId = (members: TObject): TObject => {
@@ -26,8 +26,8 @@ const withoutId = (members: TObject): TObject => {
   return Type.Object(attributes, { title: `${members.title}Attributes` })
 }
 
-const resource = (shape: Shape): TSchema => {
-  const relations = relationSchemas(shape, resource)
+const buildResource = (shape: Shape): TSchema => {
+  const relations = buildRelations(shape, buildResource)
   const members = withoutId(shape.members)
   const relationships: TProperties =
     Object.keys(relations).length === 0
@@ -41,25 +41,29 @@ const resource = (shape: Shape): TSchema => {
     {
       id: Id(),
       type: Type.Literal(shape.type),
-      attributes: selectable({ ...shape, members }, {}),
+      attributes: buildMembers({ ...shape, members }, {}),
       ...relationships,
     },
-    { title: titleOf(shape) },
+    { title: getTitle(shape) },
   )
 }
 
 export const v2: Representation = {
   version: 2,
   about:
-    'A resource is `{"id", "type", "attributes"}` under `data`, with the included ones in `relationships` beside them. Bodies may be typed alike, or flat. The details of an error stand in `error.errors`.',
-  one: (entity, values) => ({ data: write(entity), meta: meta(values) }),
-  many: (entities, pagination, values) => ({ data: entities.map(write), pagination, meta: meta(values) }),
+    'A resource is `{"id", "type", "attributes"}` under `data`, with included resources in `relationships`. A request body may have the same form, or be flat as in v1. The details of an error are in `error.errors`.',
+  one: (entity, values) => ({ data: writeResource(entity), meta: buildMeta(values) }),
+  many: (entities, pagination, values) => ({
+    data: entities.map(writeResource),
+    pagination,
+    meta: buildMeta(values),
+  }),
   error: ({ violations, ...error }) => ({
     error: violations.length === 0 ? error : { ...error, errors: violations },
   }),
   body: readTyped,
   schemas: {
-    ...envelopes(resource),
+    ...createEnvelopes(buildResource),
     body: (members, type, addressed) =>
       Type.Union([
         Type.Object(
@@ -67,7 +71,7 @@ export const v2: Representation = {
             data: Type.Object(
               {
                 type: Type.Literal(type),
-                ...(addressed ? { id: Type.Optional(Id('The addressed one')) } : {}),
+                ...(addressed ? { id: Type.Optional(Id('Must be the id in the path')) } : {}),
                 attributes: members,
               },
               { additionalProperties: false },
