@@ -2,7 +2,7 @@ import { subscribe, unsubscribe } from 'node:diagnostics_channel'
 import t, { type Test } from 'tap'
 import { v7 as uuid } from 'uuid'
 import { type Connection, type Database, SqlError } from '../drizzle/client/index.ts'
-import { argon2, type Work } from '../plugins/auth/passwords.ts'
+import { argon2, type PasswordHasher } from '../plugins/auth/passwords.ts'
 import { type Client, type Reply, testApp } from './helpers/app.ts'
 import { belongings } from './helpers/belongings.ts'
 import { isReplayed, newKey, told } from './helpers/keyed.ts'
@@ -221,7 +221,7 @@ t.test('a password is hashed once: not for a second request meanwhile, and not f
   const finished = new Promise<void>((resolve) => {
     finish = resolve
   })
-  const passwordWork: Work = {
+  const passwordHasher: PasswordHasher = {
     ...argon2,
     async hash(password) {
       hashed += 1
@@ -230,7 +230,7 @@ t.test('a password is hashed once: not for a second request meanwhile, and not f
       return argon2.hash(password)
     },
   }
-  const { admin } = await testApp(t, {}, { database, passwordWork })
+  const { admin } = await testApp(t, {}, { database, passwordHasher })
   const body = { name: 'N', email: `${uuid()}@example.com`, password: PASSWORD }
   const header = newKey()
   const first = admin.post('/users', body, header)

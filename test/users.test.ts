@@ -240,7 +240,7 @@ t.test('users', async (t) => {
   t.test("one's own password and address, with a token", async (t) => {
     const admin = speak(client, 1)
     const writes = createWrites(usersCard, database, () => new Error('refused'))
-    const passwords = createPasswords({ atOnce: 2 }).for('ada', () => true)
+    const passwords = createPasswords({ concurrency: 2 }).for('ada', () => true)
     const tools = { passwords, attempt: (_account: string, verify: () => Promise<boolean>) => verify() }
     const reader = createBodyReader({
       ajv: createAjv(),

@@ -1,6 +1,6 @@
 /** A card as one Fastify plugin: list, read, create, replace, update, remove, in whichever version's scope it stands. */
 import type { FastifyInstance } from 'fastify'
-import { type AccessWord, defineWords, verbs } from '../access/index.ts'
+import { type RouteAccess, registerGuards, verbs } from '../access/index.ts'
 import { createAjv } from '../validation/formats.ts'
 import type { AnyCard } from './definition.ts'
 import { describe } from './openapi/operations.ts'
@@ -35,10 +35,10 @@ export const collection =
     app.setValidatorCompiler(() => () => true)
     const { access, bearerOnly = false } = card
     const getCost = createCost(card)
-    defineWords(app, card.name, { access, bearerOnly, collection: bearerOnly ? undefined : card.name })
+    registerGuards(app, card.name, { access, bearerOnly })
     for (const verb of card.verbs ?? verbs) {
       const { method, url, handler } = operations[verb]
-      const word: AccessWord = `${card.name}:${verb}`
+      const word: RouteAccess = `${card.name}:${verb}`
       const told = { representation: options.representation, isOpen: app.isOpen(word) }
       app.route({
         method,

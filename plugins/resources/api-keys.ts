@@ -5,7 +5,7 @@ import { apiKeys } from '../../drizzle/tables.ts'
 import { ApiKey, ApiKeyChange, ApiKeyCreate } from '../../schemas/api-keys.ts'
 import type { Violation } from '../../schemas/error.ts'
 import { type Actor, CALLER } from '../access/index.ts'
-import { hashKey, makeKey, prefixOf } from '../auth/key-format.ts'
+import { getKeyPrefix, hashKey, makeKey } from '../auth/key-format.ts'
 import { type AnyCard, defineCollection } from '../collection/definition.ts'
 import { apiError } from '../errors/index.ts'
 
@@ -87,7 +87,7 @@ export const apiKeysCard: AnyCard = defineCollection({
         ...body,
         id,
         expires_at: expires,
-        prefix: prefixOf(key),
+        prefix: getKeyPrefix(key),
         key_hash: hashKey(key),
       })
       return { ...row, key }

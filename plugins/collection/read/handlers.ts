@@ -2,7 +2,7 @@
 import type { Ajv } from 'ajv'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { Connection } from '../../../drizzle/client/types.ts'
-import { type Actor, allows, type Rule, ruleFor, ruleGiven } from '../../access/index.ts'
+import { type Actor, allows, getRule, narrowRule, type Rule } from '../../access/index.ts'
 import { apiError } from '../../errors/index.ts'
 import type { Pagination } from '../../versioning/representation/types.ts'
 import type { AnyCard } from '../definition.ts'
@@ -57,9 +57,9 @@ function rememberedBinding(card: AnyCard, query: ListQuery, parent: string | und
 
 /** Under a parent it is known whose the rows are. With that left open, PostgreSQL would look for both, and sort them all. */
 function listRule(card: AnyCard, actor: Actor, parent: string | undefined): Rule {
-  const rule = ruleFor(card.access, 'list', actor)
+  const rule = getRule(card.access, 'list', actor)
   if (!card.parent || parent === undefined) return rule
-  return ruleGiven(rule, card.parent.member, parent.toLowerCase(), actor)
+  return narrowRule(rule, card.parent.member, parent.toLowerCase(), actor)
 }
 
 /** The handlers of one collection in one version. */
@@ -135,7 +135,7 @@ export function createReads(card: AnyCard, app: FastifyInstance, options: Collec
     const { fields, include: names } = readSelection(queryOf(request), request.originalUrl)
     requireIncludes(card, names, actor)
     places.ensureIds(id, parent)
-    const rule = ruleFor(card.access, 'read', actor)
+    const rule = getRule(card.access, 'read', actor)
     const admit = async (from: Connection) => {
       const row = await select.one(from, id, { fields, also: select.needs(rule, names) })
       if (!row || (card.parent && row[card.parent.member] !== parent)) throw apiError('RESOURCE_NOT_FOUND')

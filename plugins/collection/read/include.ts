@@ -1,7 +1,7 @@
 /** Rows as entities: the members asked for, moments in the wire's form, and what was included. */
 
 import type { Connection } from '../../../drizzle/client/types.ts'
-import { type Actor, requireScope, ruleFor, scopeOf } from '../../access/index.ts'
+import { type Actor, getRule, getScope, requireScope } from '../../access/index.ts'
 import type { Entity, Meta } from '../../versioning/representation/types.ts'
 import type { AnyCard, Relation, Row } from '../definition.ts'
 import { MAX_INCLUDED_BYTES } from '../reply-size.ts'
@@ -76,7 +76,7 @@ async function includeOne(
   maxBytes: number,
 ) {
   const related = relation.to()
-  const rule = ruleFor(related.access, 'read', actor)
+  const rule = getRule(related.access, 'read', actor)
   const keys = [...new Set(rows.map((row) => String(row[relation.local])))]
   const limit = relation.many ? MOST_RELATED + 1 : 1
   const select = selectOf(related)
@@ -123,7 +123,7 @@ async function includeOne(
 export function requireIncludes(card: AnyCard, names: readonly string[], actor: Actor) {
   for (const name of names) {
     const relation = card.relations[name]
-    if (relation) requireScope(actor, scopeOf(relation.to().name, 'read'))
+    if (relation) requireScope(actor, getScope(relation.to().name, 'read'))
   }
 }
 

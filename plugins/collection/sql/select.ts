@@ -3,7 +3,7 @@ import { Type } from '@sinclair/typebox'
 import { and, asc, desc, eq, getTableColumns, getTableName, gte, lt, type SQL, sql } from 'drizzle-orm'
 import { type PgColumn, PgDialect, QueryBuilder } from 'drizzle-orm/pg-core'
 import type { Connection } from '../../../drizzle/client/types.ts'
-import { type Actor, membersOf, type Rule, ruleText } from '../../access/index.ts'
+import { type Actor, formatRule, getRuleFields, type Rule } from '../../access/index.ts'
 import type { AnyCard, Relation, Row } from '../definition.ts'
 import { createRowSizer, getChunkSize, getMaxBytes } from '../reply-size.ts'
 import { invalidCursor } from '../request/cursor.ts'
@@ -53,7 +53,7 @@ const isSearch = ({ words }: ListQuery): boolean => words.length > 0
 
 /** Under a parent a role's rule has several forms. */
 const ruleKey = ({ rule, actor, parent }: Omit<Scope, 'position' | 'size'>): string =>
-  parent === undefined ? actor.role : `${actor.role}, ${ruleText(rule)}`
+  parent === undefined ? actor.role : `${actor.role}, ${formatRule(rule)}`
 
 const WHOLE_DAY = 'T00:00:00Z'
 
@@ -121,7 +121,7 @@ export function createSelect(card: AnyCard) {
 
   /** The columns in which all rows of a list are alike. A rule of several conditions leaves it open which they meet. */
   const alike = (query: ListQuery, rule: Rule): PgColumn[] => {
-    const members = typeof rule !== 'boolean' && rule.length === 1 ? membersOf(rule) : []
+    const members = typeof rule !== 'boolean' && rule.length === 1 ? getRuleFields(rule) : []
     return [...Object.keys(query.filters), ...members].map((name) => columnOf(columns, name))
   }
 
@@ -221,7 +221,7 @@ export function createSelect(card: AnyCard) {
 
     /** The columns that a rule and includes need of a row beside the members asked for. */
     needs: (rule: Rule, include: readonly string[]) => [
-      ...membersOf(rule),
+      ...getRuleFields(rule),
       ...localsOf(include),
       ...(card.parent ? [card.parent.member] : []),
     ],

@@ -5,7 +5,7 @@ import { newId } from '../../../lib/ids.ts'
 import { isAwaited } from '../../../lib/is-awaited.ts'
 import type { Actor } from '../../access/index.ts'
 import { ApiError, invalidBody } from '../../errors/index.ts'
-import { addressOf } from '../../rate-limit/by-address.ts'
+import { getClientIp } from '../../rate-limit/by-address.ts'
 import { isObject, readObject } from '../../versioning/representation/body.ts'
 import type { ReadBody } from '../../versioning/representation/types.ts'
 import type { AnyCard, Row } from '../definition.ts'
@@ -93,10 +93,10 @@ export function createWriteHandlers(
     precondition: readPrecondition(request, required),
     tools: () => ({
       // A sign-up has no user yet: those from one address wait for each other.
-      passwords: passwords.for(actor.credential === 'none' ? addressOf(request) : actor.userId, () =>
+      passwords: passwords.for(actor.credential === 'none' ? getClientIp(request) : actor.userId, () =>
         isAwaited(reply),
       ),
-      attempt: (account, verify) => limits.confirm(request, actor.userId, account, verify),
+      attempt: (account, verify) => limits.confirmPassword(request, actor.userId, account, verify),
     }),
     tagOf: (row) => telling.plainTag(request, row),
   })

@@ -1,9 +1,9 @@
 /** Writes: the row found and locked, its access, its preconditions, then the card's action; all in one transaction. */
 
 import type { Connection, Database } from '../../../drizzle/client/types.ts'
-import { type Actor, allows, type Rule, ruleFor, type Verb } from '../../access/index.ts'
+import { type Actor, allows, getRule, type Rule, type Verb } from '../../access/index.ts'
 import { apiError, invalidBody, withPrefix } from '../../errors/index.ts'
-import type { Told } from '../../idempotency/record.ts'
+import type { StoredResponse } from '../../idempotency/record.ts'
 import { isObject } from '../../versioning/representation/body.ts'
 import type { AnyCard, Change, Prepared, Row, Tools } from '../definition.ts'
 import { selectOf } from '../read/include.ts'
@@ -52,7 +52,7 @@ export function createWrites(card: AnyCard, database: Database, refusal: () => E
     if (!row || (card.parent && row[card.parent.member] !== write.parent)) {
       throw apiError('RESOURCE_NOT_FOUND')
     }
-    if (!allows(ruleFor(card.access, verb, write.actor), row, write.actor)) throw refusal()
+    if (!allows(getRule(card.access, verb, write.actor), row, write.actor)) throw refusal()
     return row
   }
 
@@ -149,7 +149,7 @@ export function createWrites(card: AnyCard, database: Database, refusal: () => E
           : store(tx).update(current, next)
       },
     })
-    return (write: Write, telling: Telling, sent: Sent): Promise<Told> =>
+    return (write: Write, telling: Telling, sent: Sent): Promise<StoredResponse> =>
       prefixed(sent.prefix, async () => {
         // Asked of nothing but the row's values, most changes need no look at it; where one is needed after all, it tells why.
         const isPlain = verb === 'update' && !telling.attempt && write.precondition.isNone
@@ -159,11 +159,15 @@ export function createWrites(card: AnyCard, database: Database, refusal: () => E
   }
 
   return {
-    create: (write: Write, telling: Telling, { members, prefix }: Omit<Sent, 'reader'>): Promise<Told> =>
+    create: (
+      write: Write,
+      telling: Telling,
+      { members, prefix }: Omit<Sent, 'reader'>,
+    ): Promise<StoredResponse> =>
       prefixed(prefix, async () => {
         const values: Row = { ...card.defaults?.(write.actor), ...members, id: write.id, revision: 1 }
         if (card.parent) values[card.parent.member] = write.parent
-        const rule = ruleFor(card.access, 'create', write.actor)
+        const rule = getRule(card.access, 'create', write.actor)
         if (rule !== true) await admitNew(rule, values, write)
         const { prepare, create: action } = card.actions ?? {}
         return once(telling, {

@@ -1,6 +1,6 @@
 /** Replies to writes: put into words in the transaction that may have to keep them, and sent as they were worded. */
 import type { FastifyReply, FastifyRequest } from 'fastify'
-import type { Told } from '../../idempotency/record.ts'
+import type { StoredResponse } from '../../idempotency/record.ts'
 import type { Representation } from '../../versioning/representation/types.ts'
 import type { Row } from '../definition.ts'
 import { actorOf, type createTelling, getSerializer } from '../shared.ts'
@@ -15,7 +15,7 @@ export function createTell(telling: Telling, representation: Representation) {
     status: 200 | 201,
     row: Row,
     location: string | null,
-  ): Told => {
+  ): StoredResponse => {
     return {
       status,
       location,
@@ -26,7 +26,10 @@ export function createTell(telling: Telling, representation: Representation) {
 }
 
 /** The text for Fastify to send, with all that stands beside it. */
-export function answer(reply: FastifyReply, { status, location, etag, body, replayed }: Told): string {
+export function answer(
+  reply: FastifyReply,
+  { status, location, etag, body, replayed }: StoredResponse,
+): string {
   // In small letters: others Fastify would have to make small for each reply.
   reply.code(status).header('etag', etag).header('cache-control', 'no-store')
   if (location !== null) reply.header('location', location)

@@ -2,8 +2,8 @@
 import type { Connection, Database } from '../../../drizzle/client/types.ts'
 import { apiError } from '../../errors/index.ts'
 import { publish } from '../../idempotency/channels.ts'
-import type { Attempt } from '../../idempotency/index.ts'
-import type { Told } from '../../idempotency/record.ts'
+import type { KeyedWrite } from '../../idempotency/index.ts'
+import type { StoredResponse } from '../../idempotency/record.ts'
 import type { Row } from '../definition.ts'
 import { Outrun } from '../sql/write.ts'
 
@@ -22,9 +22,9 @@ export interface Steps<A, P> {
 }
 
 export interface Telling {
-  attempt: Attempt | undefined
+  attempt: KeyedWrite | undefined
   /** The reply for a row that was written. */
-  tell(row: Row): Told
+  tell(row: Row): StoredResponse
 }
 
 const inProgress = () => {
@@ -57,19 +57,19 @@ export function createOnce(database: Database, columns: ReadonlySet<string>) {
         return locked(steps, prepared)
       })
 
-  const plain = async <A, P>({ tell }: Telling, steps: Steps<A, P>): Promise<Told> => {
+  const plain = async <A, P>({ tell }: Telling, steps: Steps<A, P>): Promise<StoredResponse> => {
     const { admit, prepare, isSingle } = steps
     const prepared = prepare && (await prepare(await admit(database, false)))
     return tell(await (isSingle ? single : locked)(steps, prepared))
   }
 
   const within = async <A, P>(
-    attempt: Attempt,
+    attempt: KeyedWrite,
     { tell }: Telling,
     { admit, act, isUnchanged }: Steps<A, P>,
     prepared: P | undefined,
     tx: Connection,
-  ): Promise<Told> => {
+  ): Promise<StoredResponse> => {
     const isAlone = await attempt.lock(tx)
     const admitted = await admit(tx, isAlone)
     if (!isAlone) throw inProgress()
@@ -82,8 +82,12 @@ export function createOnce(database: Database, columns: ReadonlySet<string>) {
     return told
   }
 
-  const named = async <A, P>(attempt: Attempt, telling: Telling, steps: Steps<A, P>): Promise<Told> => {
-    const run = async (prepared: P | undefined): Promise<Told> => {
+  const named = async <A, P>(
+    attempt: KeyedWrite,
+    telling: Telling,
+    steps: Steps<A, P>,
+  ): Promise<StoredResponse> => {
+    const run = async (prepared: P | undefined): Promise<StoredResponse> => {
       const work = () => database.transaction((tx) => within(attempt, telling, steps, prepared, tx))
       try {
         return await work()
@@ -98,7 +102,11 @@ export function createOnce(database: Database, columns: ReadonlySet<string>) {
     return (await attempt.find(database)) ?? run(await steps.prepare(seen))
   }
 
-  const kept = async <A, P>(attempt: Attempt, telling: Telling, steps: Steps<A, P>): Promise<Told> => {
+  const kept = async <A, P>(
+    attempt: KeyedWrite,
+    telling: Telling,
+    steps: Steps<A, P>,
+  ): Promise<StoredResponse> => {
     const end = attempt.begin()
     if (!end) {
       await steps.admit(database, false)
@@ -113,6 +121,6 @@ export function createOnce(database: Database, columns: ReadonlySet<string>) {
     }
   }
 
-  return <A, P>(telling: Telling, steps: Steps<A, P>): Promise<Told> =>
+  return <A, P>(telling: Telling, steps: Steps<A, P>): Promise<StoredResponse> =>
     telling.attempt ? kept(telling.attempt, telling, steps) : plain(telling, steps)
 }

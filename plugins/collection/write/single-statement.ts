@@ -2,7 +2,7 @@
 
 import type { Connection } from '../../../drizzle/client/types.ts'
 import type { MaybePromise } from '../../../lib/maybe-promise.ts'
-import { type Actor, ruleFor } from '../../access/index.ts'
+import { type Actor, getRule } from '../../access/index.ts'
 import type { AnyCard, Row } from '../definition.ts'
 import { selectOf } from '../read/include.ts'
 import type { Stores } from '../sql/write.ts'
@@ -37,7 +37,7 @@ export function createDirect(card: AnyCard, { updateUnseen }: Stores) {
     members: Readonly<Record<string, unknown>>,
   ): MaybePromise<Row | undefined> => {
     const names = Object.keys(members)
-    const rule = ruleFor(card.access, 'update', actor)
+    const rule = getRule(card.access, 'update', actor)
     const suits = isPlain && rule !== false && names.length > 0 && names.every((name) => settable.has(name))
     return suits ? updateUnseen(connection, { id, parent, rule, actor }, members) : undefined
   }
