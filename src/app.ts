@@ -2,10 +2,10 @@
 import Fastify, { type FastifyInstance } from 'fastify'
 import { type Database, openDatabase } from '../drizzle/client/index.ts'
 import { migrate } from '../drizzle/migrate.ts'
-import access, { guard } from '../plugins/access/index.ts'
+import access, { authorize } from '../plugins/access/index.ts'
 import admission from '../plugins/admission/index.ts'
 import auth, { credentials, peekActor } from '../plugins/auth/index.ts'
-import passwords, { type Work } from '../plugins/auth/passwords.ts'
+import passwords, { type PasswordHasher } from '../plugins/auth/passwords.ts'
 import signInAddresses from '../plugins/auth/sign-in-addresses.ts'
 import tokens from '../plugins/auth/tokens/index.ts'
 import { compileResources } from '../plugins/collection/compile.ts'
@@ -31,7 +31,7 @@ import tracing, { openTracing } from '../plugins/observability/tracing/index.ts'
 import docs, { document } from '../plugins/openapi/index.ts'
 import health from '../plugins/operations/health.ts'
 import shutdown from '../plugins/operations/shutdown.ts'
-import limits, { limited } from '../plugins/rate-limit/index.ts'
+import limits, { countRequests } from '../plugins/rate-limit/index.ts'
 import { apiKeysResource } from '../plugins/resources/api-keys.ts'
 import { ordersResource } from '../plugins/resources/orders.ts'
 import { postsResource } from '../plugins/resources/posts.ts'
@@ -79,8 +79,8 @@ export interface Parts {
   resources?: typeof resources
   /** The time that rate limits and the keys of an identity provider go by, in milliseconds since the epoch. */
   now?: () => number
-  /** What passwords are hashed with. */
-  passwordWork?: Work
+  /** Hashes and verifies passwords. */
+  passwordHasher?: PasswordHasher
   timeouts?: TimeoutOptions
   /** Milliseconds by which the event loop may be late: where the test shares it, the test itself makes it late. */
   maxLoopDelayMs?: number
@@ -116,7 +116,7 @@ async function providerOf(config: Config, now: () => number) {
 const limitsOf = (config: Config) => ({
   users: {
     limit: config.RATE_LIMIT,
-    life: config.RATE_LIMIT_WINDOW * 1000,
+    durationMs: config.RATE_LIMIT_WINDOW * 1000,
     burst: config.RATE_LIMIT_BURST,
   },
   anonymous: config.RATE_LIMIT_ANONYMOUS,
@@ -193,7 +193,7 @@ export async function buildApp(config: Config, parts: Parts = {}): Promise<Fasti
     countRefused: (request) => app.limits.countRefused(peekActor(app, request.headers), readAddress(request)),
   })
   await app.register(access, { hideForbidden: config.HIDE_FORBIDDEN, allowSignup: config.ALLOW_SIGNUP })
-  await app.register(passwords, { atOnce: config.PASSWORD_HASHES, work: parts.passwordWork })
+  await app.register(passwords, { concurrency: config.PASSWORD_HASHES, hasher: parts.passwordHasher })
   await app.register(tokens, {
     privateKeys: config.JWT_PRIVATE_KEY === undefined ? [] : parsePrivateKeys(config.JWT_PRIVATE_KEY),
     seed: deriveKey(secret, 'access tokens'),
@@ -236,8 +236,8 @@ export async function buildApp(config: Config, parts: Parts = {}): Promise<Fasti
         await scope.register(versionScope, { version, publicUrl: config.PUBLIC_URL })
         await scope.register(contentType)
         await scope.register(auth)
-        await scope.register(limited)
-        await scope.register(guard)
+        await scope.register(countRequests)
+        await scope.register(authorize)
         await scope.register(document, {
           version,
           release,

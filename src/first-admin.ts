@@ -10,7 +10,7 @@ export async function firstAdmin(config: Config, database: Database): Promise<vo
     email: config.ADMIN_EMAIL,
     password: config.ADMIN_PASSWORD,
     hasKey: config.ADMIN_API_KEY !== undefined,
-    mayMake: config.NODE_ENV !== 'production',
+    canGenerate: config.NODE_ENV !== 'production',
   }
   await bootstrap(database, options, (made) => announce(config, made))
 }

@@ -1,7 +1,7 @@
 /** The table of docs/access-matrix.json, walked: every route, every caller, rows of one's own, of others, and none. */
 import t from 'tap'
 import { v7 as uuid } from 'uuid'
-import { includingScopeOf, type Role, scopeOf, type Verb } from '../plugins/access/index.ts'
+import { getIncludingScope, getScope, type Role, type Verb } from '../plugins/access/index.ts'
 import { hashKey } from '../plugins/auth/key-format.ts'
 import { type Client, type Person, type TestApp, testApp } from './helpers/app.ts'
 import { type Belongings, belongings, type Kind } from './helpers/belongings.ts'
@@ -187,8 +187,8 @@ t.test('every route, every caller, every kind of row', async (t) => {
         t.same(await walk(version, operation, keyed, keyed.client), byKey, `${title}: ${role}'s key`)
       }
 
-      const needed = isKeyless ? undefined : scopeOf(collection, verb)
-      const fitting = needed === undefined ? [] : [needed, includingScopeOf(needed) ?? []].flat()
+      const needed = isKeyless ? undefined : getScope(collection, verb)
+      const fitting = needed === undefined ? [] : [needed, getIncludingScope(needed) ?? []].flat()
       for (const scope of fitting) {
         const isGone = collection === 'users' && verb === 'remove'
         const who = isGone ? await app.person('admin', [scope]) : keys.get(scope)

@@ -13,7 +13,7 @@ import { SERVER, testDatabase, testDatabaseUrl, testFolder } from './helpers/dat
 import { speak } from './helpers/speak.ts'
 
 const PASSWORD = 'correct horse battery'
-const nothingNamed = { email: 'Root@Example.com', password: undefined, hasKey: false, mayMake: true }
+const nothingNamed = { email: 'Root@Example.com', password: undefined, hasKey: false, canGenerate: true }
 
 const rowsOf = async (database: Database) => ({
   users: await database.run('select name, email, role, status, password_hash, search from users'),
@@ -57,9 +57,9 @@ t.test('the first admin', async (t) => {
   })
 
   t.test('in production nothing is invented', async (t) => {
-    t.equal(await bootstrap(database, { ...nothingNamed, mayMake: false }), undefined)
+    t.equal(await bootstrap(database, { ...nothingNamed, canGenerate: false }), undefined)
     t.same((await rowsOf(database)).users, [])
-    await bootstrap(database, { ...nothingNamed, mayMake: false, password: PASSWORD })
+    await bootstrap(database, { ...nothingNamed, canGenerate: false, password: PASSWORD })
     t.equal((await rowsOf(database)).users.length, 1)
   })
 

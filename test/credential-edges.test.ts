@@ -136,7 +136,7 @@ t.test('a provider', async (t) => {
     const app = await start(listener)
     const reply = await me(app, token)
     t.equal(reply.status, 502, `${name} is a bad answer: ${reply.text}`)
-    t.equal(reply.body.error.message, 'The identity provider answered badly')
+    t.equal(reply.body.error.message, 'The identity provider returned an invalid response')
     t.equal((await app.admin.get('/users/me')).status, 200, 'which our own credentials do not mind')
   }
   for (const [name, listener] of Object.entries<RequestListener>({

@@ -1,7 +1,7 @@
 /** How many credentials a user may have: 100 API keys, and 100 sessions of which the least recently used one gives way. */
 import { EventEmitter, once } from 'node:events'
 import t from 'tap'
-import { argon2, type Work } from '../plugins/auth/passwords.ts'
+import { argon2, type PasswordHasher } from '../plugins/auth/passwords.ts'
 import { createClient, type Json, type Person, type TestApp, testApp } from './helpers/app.ts'
 import { sharedDatabase } from './helpers/shared.ts'
 import { VERSIONS } from './helpers/speak.ts'
@@ -118,7 +118,7 @@ t.test('sessions', async (t) => {
   const fillSessions = async (id: string) => {
     const grants: { sessionId: string; token: string }[] = []
     for (let i = 0; i < 100; i++) {
-      const grant = await app.app.sessions.begin({ id, role: 'member' }, origin)
+      const grant = await app.app.sessions.create({ id, role: 'member' }, origin)
       grants.push({ sessionId: grant.sessionId, token: app.app.accessTokens.issue(grant).text })
       await database.run(
         `update sessions set last_used_at = now() - make_interval(mins => $2) where id = $1`,
@@ -173,7 +173,7 @@ t.test('sessions', async (t) => {
     await fillSessions(ada.id)
     const replies = await Promise.all(
       Array.from({ length: 20 }, () =>
-        app.app.sessions.begin({ id: ada.id, role: 'member' }, origin).then(({ sessionId }) => sessionId),
+        app.app.sessions.create({ id: ada.id, role: 'member' }, origin).then(({ sessionId }) => sessionId),
       ),
     )
     t.equal(await countOf('sessions', ada.id), 100)
@@ -187,7 +187,7 @@ t.test('sessions', async (t) => {
 
   t.test('a password that is replaced while it is verified begins no session', async (t) => {
     const gate = new EventEmitter()
-    const passwordWork: Work = {
+    const passwordHasher: PasswordHasher = {
       ...argon2,
       async verify(hashed, password) {
         const right = await argon2.verify(hashed, password)
@@ -199,7 +199,7 @@ t.test('sessions', async (t) => {
         return right
       },
     }
-    const slow = await testApp(t, {}, { database, passwordWork })
+    const slow = await testApp(t, {}, { database, passwordHasher })
     for (const change of [{ password: 'another good secret' }, { status: 'suspended' }]) {
       const ada = await withPassword(slow)
       const verified = once(gate, 'verified')
@@ -209,7 +209,7 @@ t.test('sessions', async (t) => {
       gate.emit('open')
       const refused = await signIn
       t.equal(refused.status, 401, refused.text)
-      t.equal(refused.body.error.message, 'Invalid e-mail or password')
+      t.equal(refused.body.error.message, 'Invalid e-mail address or password')
       t.equal(await countOf('sessions', ada.id), 0)
     }
   })

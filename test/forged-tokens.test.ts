@@ -156,7 +156,7 @@ t.test('forged tokens', async (t) => {
     'the role is that of the user, whatever a token says',
   )
 
-  const grant = await app.sessions.begin({ id: ada.id, role: 'member' }, { ip: '', userAgent: undefined })
+  const grant = await app.sessions.create({ id: ada.id, role: 'member' }, { ip: '', userAgent: undefined })
   await refused('a refresh token', grant.refreshToken)
   await refused('an API key', ada.key)
   await refused('no token', '')

@@ -2,7 +2,7 @@ import { subscribe, unsubscribe } from 'node:diagnostics_channel'
 import t, { type Test } from 'tap'
 import { v7 as uuid } from 'uuid'
 import { type Connection, type Database, SqlError } from '../drizzle/client/index.ts'
-import { argon2, type Work } from '../plugins/auth/passwords.ts'
+import { argon2, type PasswordHasher } from '../plugins/auth/passwords.ts'
 import { type Client, type Reply, testApp } from './helpers/app.ts'
 import { belongings } from './helpers/belongings.ts'
 import { isReplayed, newKey, told } from './helpers/keyed.ts'
@@ -105,7 +105,9 @@ function holding(pattern: RegExp, to: Database = database) {
 function blind(to: Database): Database {
   const on = (connection: Connection): Connection => ({
     run: (text, params) =>
-      /pg_try_advisory/.test(text) ? connection.run('select true as alone') : connection.run(text, params),
+      /pg_try_advisory/.test(text)
+        ? connection.run('select true as is_locked')
+        : connection.run(text, params),
   })
   return { ...to, transaction: (work, limits) => to.transaction((tx) => work(on(tx)), limits) }
 }
@@ -221,7 +223,7 @@ t.test('a password is hashed once: not for a second request meanwhile, and not f
   const finished = new Promise<void>((resolve) => {
     finish = resolve
   })
-  const passwordWork: Work = {
+  const passwordHasher: PasswordHasher = {
     ...argon2,
     async hash(password) {
       hashed += 1
@@ -230,7 +232,7 @@ t.test('a password is hashed once: not for a second request meanwhile, and not f
       return argon2.hash(password)
     },
   }
-  const { admin } = await testApp(t, {}, { database, passwordWork })
+  const { admin } = await testApp(t, {}, { database, passwordHasher })
   const body = { name: 'N', email: `${uuid()}@example.com`, password: PASSWORD }
   const header = newKey()
   const first = admin.post('/users', body, header)

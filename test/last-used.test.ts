@@ -9,8 +9,8 @@ const observer = (await person('admin')).bearer
 
 /** What was known of credentials is forgotten, so that a use is seen in the database, as it is seconds later. */
 const use = async (by: Client) => {
-  app.credentials.keys.forget()
-  app.credentials.tokens.forget()
+  app.credentials.keys.clearCache()
+  app.credentials.tokens.clearCache()
   const { status } = await by.get('/products?limit=1')
   if (status !== 200) throw new Error(`The credential is not good: ${status}`)
 }

@@ -48,7 +48,7 @@ async function tryTwoServers(t: Test) {
   // A machine that is busy enough has requests refused as overload, or Redis left because it is slow.
   const isDisturbed =
     [...anonymous, ...ofUser].some(({ status }) => status === 503) ||
-    servers.some(({ said }) => said.out.includes('the store of the rate limits is out of reach'))
+    servers.some(({ said }) => said.out.includes('the store of the rate limits is unavailable'))
   return { anonymous, ofUser, isDisturbed }
 }
 

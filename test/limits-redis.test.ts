@@ -7,9 +7,9 @@ import { createInterface } from 'node:readline'
 import { setTimeout as wait } from 'node:timers/promises'
 import { Redis } from 'ioredis'
 import t from 'tap'
-import { createMemory } from '../plugins/rate-limit/memory.ts'
-import { openRedis } from '../plugins/rate-limit/redis.ts'
-import { createShared } from '../plugins/rate-limit/shared.ts'
+import { createMemoryStore } from '../plugins/rate-limit/memory-store.ts'
+import { openRedisStore } from '../plugins/rate-limit/redis-store.ts'
+import { createSharedStore } from '../plugins/rate-limit/shared-store.ts'
 import { createClient, testApp } from './helpers/app.ts'
 import type { Owner } from './helpers/database.ts'
 import { fakeRedis } from './helpers/fake-redis.ts'
@@ -124,7 +124,7 @@ t.test('Redis', { skip }, async (t) => {
 
   t.test('what else stands under a key counts as nothing', async (t) => {
     const redis = client(t)
-    const store = await openRedis(url)
+    const store = await openRedisStore(url)
     t.teardown(() => store.close())
     for (const spoil of [
       (key: string) => redis.lpush(key, 'a list'),
@@ -133,7 +133,7 @@ t.test('Redis', { skip }, async (t) => {
     ]) {
       const key = `{test:${random()}}:test`
       await spoil(PREFIX + key)
-      const [count] = await store.add(1, [{ key, limit: 3, life: 5_000 }])
+      const [count] = await store.add(1, [{ key, limit: 3, durationMs: 5_000 }])
       t.equal(count?.remaining, 2)
       const left = await redis.pttl(PREFIX + key)
       t.ok(left > 0 && left <= 5_000)
@@ -141,12 +141,12 @@ t.test('Redis', { skip }, async (t) => {
   })
 
   t.test('a window is full in all or in none; what is given back is free', async (t) => {
-    const store = await openRedis(url)
+    const store = await openRedisStore(url)
     t.teardown(() => store.close())
     const owner = `{test:${random()}}`
     const [wide, narrow] = [
-      { key: `${owner}:wide`, limit: 10, life: 5_000 },
-      { key: `${owner}:narrow`, limit: 1, life: 200 },
+      { key: `${owner}:wide`, limit: 10, durationMs: 5_000 },
+      { key: `${owner}:narrow`, limit: 1, durationMs: 200 },
     ] as const
     const left = async (amount: -1 | 0 | 1) =>
       (await store.add(amount, [wide, narrow])).map(({ remaining }) => remaining)
@@ -275,14 +275,14 @@ t.test(
       'NOPERM this user has no permissions',
       'ERR unknown command, with args beginning with: pass-word',
     ]
-    const window = { key: '{a}:b', limit: 2, life: 60_000 }
+    const window = { key: '{a}:b', limit: 2, durationMs: 60_000 }
     await Promise.all(
       errors.map(async (error) => {
         const redis = await fakeRedis(t)
         const said: unknown[] = []
         const log = { warn: (line: unknown) => void said.push(line), info: () => void said.push('back') }
-        const own = createMemory({ now: Date.now })
-        const store = await createShared({ open: () => openRedis(redis.url), own, log })
+        const own = createMemoryStore({ now: Date.now })
+        const store = await createSharedStore({ open: () => openRedisStore(redis.url), fallback: own, log })
         t.teardown(() => store.close())
         redis.state.error = error
         const counts = [1, 2, 3].map(() => store.add(1, [window]))

@@ -1,6 +1,6 @@
 /** Rate limits of signing in: how many passwords may be tried, by whom, and what refreshing counts as. */
 import t from 'tap'
-import { argon2, type Work } from '../plugins/auth/passwords.ts'
+import { argon2, type PasswordHasher } from '../plugins/auth/passwords.ts'
 import { createClient, type TestApp, testApp } from './helpers/app.ts'
 import type { Owner } from './helpers/database.ts'
 import { briefly, clock, from, times, toldBy } from './helpers/limits.ts'
@@ -15,7 +15,7 @@ let count = 0
 async function counting(t: Owner, settings: Record<string, string>) {
   const time = clock()
   const seen = { verified: 0, fails: false }
-  const passwordWork: Work = {
+  const passwordHasher: PasswordHasher = {
     ...argon2,
     async verify(hashed, password) {
       seen.verified++
@@ -24,7 +24,7 @@ async function counting(t: Owner, settings: Record<string, string>) {
     },
   }
   const all = { TRUST_PROXY: '127.0.0.1', ...settings }
-  const app = await testApp(t, all, { database, passwordWork, now: time.now })
+  const app = await testApp(t, all, { database, passwordHasher, now: time.now })
   return { app, time, seen }
 }
 

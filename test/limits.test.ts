@@ -1,7 +1,7 @@
 /** Rate limits in one process: whose requests count where, what replies tell, and when a window ends. */
 import { subscribe, unsubscribe } from 'node:diagnostics_channel'
 import t from 'tap'
-import { createMemory } from '../plugins/rate-limit/memory.ts'
+import { createMemoryStore } from '../plugins/rate-limit/memory-store.ts'
 import { ADMIN_KEY, createClient, type Person, type TestApp, testApp } from './helpers/app.ts'
 import { briefly, clock, from, times, toldBy } from './helpers/limits.ts'
 import { sharedDatabase } from './helpers/shared.ts'
@@ -92,7 +92,7 @@ t.test("a key's own cap: lower than its owner's limit, and beside it", async (t)
 
 t.test('the bootstrap key is its admin', async (t) => {
   const app = await testApp(t, { RATE_LIMIT: '3' }, { database })
-  const grant = await app.app.sessions.begin(
+  const grant = await app.app.sessions.create(
     { id: app.adminId, role: 'admin' },
     { ip: '127.0.0.1', userAgent: 't' },
   )
@@ -279,11 +279,11 @@ t.test('who watches is told which window was full', async (t) => {
 
 t.test('memory holds so many windows of each kind and no more, and forgets the longest unused', async (t) => {
   const time = clock()
-  const memory = createMemory({ now: time.now, most: 100 })
+  const memory = createMemoryStore({ now: time.now, maxWindows: 100 })
   const window = (owner: string, name = 'anonymous') => ({
     key: `{${owner}}:${name}`,
     limit: 1,
-    life: 60_000,
+    durationMs: 60_000,
   })
   const isFull = async (owner: string, name?: string) =>
     (await memory.add(1, [window(owner, name)]))[0]?.isExceeded
@@ -298,8 +298,8 @@ t.test('memory holds so many windows of each kind and no more, and forgets the l
 })
 
 t.test('what is given back is free again, and never more than was taken', async (t) => {
-  const memory = createMemory({ now: clock().now })
-  const windows = [{ key: '{a}:b', limit: 2, life: 1_000 }]
+  const memory = createMemoryStore({ now: clock().now })
+  const windows = [{ key: '{a}:b', limit: 2, durationMs: 1_000 }]
   const left = async (amount: -1 | 0 | 1) => (await memory.add(amount, windows))[0]?.remaining
   t.same([await left(1), await left(1), await left(1), await left(-1), await left(-1)], [1, 0, 0, 1, 2])
   t.same([await left(-1), await left(0), await left(1)], [2, 2, 1])

@@ -1,7 +1,7 @@
 /** What the documents say of credentials, scopes and roles, held against the rules and against what is answered. */
 import t from 'tap'
 import { v7 as uuid } from 'uuid'
-import { includingScopeOf, scopeOf, type Verb } from '../plugins/access/index.ts'
+import { getIncludingScope, getScope, type Verb } from '../plugins/access/index.ts'
 import { type Client, type Json, type TestApp, testApp } from './helpers/app.ts'
 import { type Cell, matrix } from './helpers/matrix.ts'
 import { createJudge, type Operation } from './helpers/openapi.ts'
@@ -58,7 +58,7 @@ for (const signup of [false, true]) {
             [...keys, { bearer: [] }, ...(open ? [{}] : [])],
             operation.operationId,
           )
-          t.same(scopesOf(operation), guard?.bearerOnly ? [] : [scopeOf(name, verb)], operation.operationId)
+          t.same(scopesOf(operation), guard?.bearerOnly ? [] : [getScope(name, verb)], operation.operationId)
         }
         t.equal(guarded.filter(isOpen).length, signup ? 1 : 0, 'signing up alone needs none')
       })
@@ -72,7 +72,7 @@ for (const signup of [false, true]) {
           t.ok(description.endsWith(`By role: ${roles}.`), `${operationId}: ${description}`)
           const [scope] = scopesOf(operation)
           t.match(description, scope ? `An API key needs the scope \`${scope}\`` : 'Needs a Bearer token;')
-          const including = scope && includingScopeOf(scope)
+          const including = scope && getIncludingScope(scope)
           t.equal(description.includes(`or \`${including}\`, which includes it`), including !== undefined)
           t.equal(/without credentials too/.test(description), isOpen(operation), operationId)
           const includes = parameters.some(({ name }: Json) => name === 'include')
@@ -86,7 +86,7 @@ for (const signup of [false, true]) {
           const { operationId } = operation
           const needed = scopesOf(operation)
           const fitting = await app.person('admin', needed)
-          const including = needed.map(includingScopeOf)
+          const including = needed.map(getIncludingScope)
           const others = await app.person(
             'admin',
             scopes.filter((scope) => !needed.includes(scope) && !including.includes(scope)),

@@ -6,7 +6,7 @@ import type { Socket } from 'node:net'
 import { hash, parseOptions } from '@node-rs/argon2'
 import t from 'tap'
 import type { Database } from '../drizzle/client/index.ts'
-import { argon2, createPasswords, type Work } from '../plugins/auth/passwords.ts'
+import { argon2, createPasswords, type PasswordHasher } from '../plugins/auth/passwords.ts'
 import { createClient, type Reply, type TestApp, testApp } from './helpers/app.ts'
 import { sharedDatabase } from './helpers/shared.ts'
 
@@ -31,7 +31,7 @@ function counted() {
       seen.now--
     }
   }
-  const work: Work = {
+  const work: PasswordHasher = {
     hash(password) {
       seen.hashes++
       return count(argon2.hash(password))
@@ -50,7 +50,7 @@ for (const atOnce of [1, 2, 3]) {
     async (t) => {
       const { seen, work } = counted()
       const settings = { PASSWORD_HASHES: String(atOnce), ALLOW_SIGNUP: 'true' }
-      const app = await testApp(t, settings, { passwordWork: work })
+      const app = await testApp(t, settings, { passwordHasher: work })
       const owners = await Promise.all(
         upTo(10).map(async (i) => {
           const email = `owner.${i}@example.com`
@@ -84,8 +84,8 @@ t.test('each app has a bound of its own, and hashes nothing to start', async (t)
   const [one, other] = [counted(), counted()]
   const settings = { PASSWORD_HASHES: '1' }
   const apps = [
-    await testApp(t, settings, { passwordWork: one.work }),
-    await testApp(t, settings, { passwordWork: other.work }),
+    await testApp(t, settings, { passwordHasher: one.work }),
+    await testApp(t, settings, { passwordHasher: other.work }),
   ] as const
   t.strictSame([one.seen.most, other.seen.most], [0, 0])
   await Promise.all(apps.flatMap((app) => upTo(5).map(() => signIn(app, 'nobody@example.com', WRONG))))
@@ -97,7 +97,7 @@ t.test('while a password is hashed, the event loop turns and others are answered
   const slow = await hash(RIGHT, { memoryCost: 19_456, timeCost: 150, parallelism: 1 })
   const began = new EventEmitter()
   const state = { over: false }
-  const work: Work = {
+  const work: PasswordHasher = {
     ...argon2,
     async verify(hashed, password) {
       const verifying = argon2.verify(hashed, password)
@@ -107,7 +107,7 @@ t.test('while a password is hashed, the event loop turns and others are answered
       return right
     },
   }
-  const app = await testApp(t, {}, { passwordWork: work })
+  const app = await testApp(t, {}, { passwordHasher: work })
   const { body } = await app.admin.post('/users', person('slow@example.com'))
   await app.database.run('update users set password_hash = $2 where id = $1', [body.data.id, slow])
 
@@ -128,7 +128,7 @@ t.test('while a password is hashed, the event loop turns and others are answered
 
 t.test('what is stored, and what is sent', async (t) => {
   const { seen, work } = counted()
-  const app = await testApp(t, {}, { passwordWork: work })
+  const app = await testApp(t, {}, { passwordHasher: work })
 
   t.test('a hash that was made with other parameters holds, and a wrong password does not', async (t) => {
     const former = [
@@ -170,7 +170,7 @@ t.test('what is stored, and what is sent', async (t) => {
     const refusal = [
       401,
       'Bearer realm="resource-api"',
-      { code: 'UNAUTHORIZED', message: 'Invalid e-mail or password' },
+      { code: 'UNAUTHORIZED', message: 'Invalid e-mail address or password' },
     ]
     Object.assign(seen, { hashes: 0, verified: [] })
     for (const [i, [email, password]] of attempts.entries()) {
@@ -210,7 +210,7 @@ t.test('100 accounts wait, more are 503 at once; who left the line is not verifi
   const held = new Promise<void>((resolve) => {
     release = resolve
   })
-  const work: Work = {
+  const work: PasswordHasher = {
     ...argon2,
     async verify(_, password) {
       verified.push(Number(password.split(' ').at(-1)))
@@ -218,7 +218,7 @@ t.test('100 accounts wait, more are 503 at once; who left the line is not verifi
       return false
     },
   }
-  const { app, port } = await testApp(t, { PASSWORD_HASHES: '1' }, { passwordWork: work })
+  const { app, port } = await testApp(t, { PASSWORD_HASHES: '1' }, { passwordHasher: work })
   t.teardown(release)
   /** When the server has noticed that a client is gone, by the client's port. */
   const closed = new Map<number | undefined, Promise<unknown>>()
@@ -256,7 +256,7 @@ t.test('100 accounts wait, more are 503 at once; who left the line is not verifi
   for (const { status, retryAfter, text } of replies) {
     t.strictSame([status, retryAfter], [503, '2'])
     t.match(JSON.parse(text), {
-      error: { code: 'SERVICE_UNAVAILABLE', message: 'Too many passwords wait for their turn' },
+      error: { code: 'SERVICE_UNAVAILABLE', message: 'Too many requests are waiting for password hashing' },
     })
   }
   t.equal(verified.length, 1, 'one is being verified')
@@ -288,8 +288,8 @@ t.test('100 accounts wait, more are 503 at once; who left the line is not verifi
 })
 
 t.test('a place in the line is free again after a failure', async (t) => {
-  const failing: Work = { ...argon2, verify: () => Promise.reject(new Error('out of memory')) }
-  const passwords = createPasswords({ atOnce: 1, work: failing }).for('ada', () => true)
+  const failing: PasswordHasher = { ...argon2, verify: () => Promise.reject(new Error('out of memory')) }
+  const passwords = createPasswords({ concurrency: 1, hasher: failing }).for('ada', () => true)
   for (const _ of upTo(3)) await t.rejects(passwords.verify('a hash', WRONG), { message: 'out of memory' })
   t.ok(await passwords.hash(RIGHT))
 })
@@ -305,7 +305,7 @@ function held() {
     changes.emit('begun')
     return released
   }
-  const work: Work = {
+  const work: PasswordHasher = {
     hash: async (password) => {
       await hold(`hash ${password}`)
       return `hash of ${password}`
@@ -345,7 +345,7 @@ function watchingSignIns(database: Database) {
 t.test('requests of one user wait for each other', async (t) => {
   const { begun, work, release, reached } = held()
   const { asked, watched } = watchingSignIns(await sharedDatabase(t))
-  const app = await testApp(t, { PASSWORD_HASHES: '1' }, { passwordWork: work, database: watched })
+  const app = await testApp(t, { PASSWORD_HASHES: '1' }, { passwordHasher: work, database: watched })
   const emails = { ada: 'ada@example.com', bob: 'bob@example.com' }
   for (const email of Object.values(emails)) {
     const { body } = await app.admin.post('/users', person(email))
@@ -393,7 +393,7 @@ t.test('requests of one user wait for each other', async (t) => {
     const wide = await testApp(
       t,
       { PASSWORD_HASHES: '3', ALLOW_SIGNUP: 'true' },
-      { passwordWork: several.work, database: watched },
+      { passwordHasher: several.work, database: watched },
     )
     const admin = upTo(4).map((i) =>
       wide.admin.post('/users', person(`c${i}@example.com`, { password: RIGHT })),
@@ -438,7 +438,7 @@ t.test('requests of one user wait for each other', async (t) => {
       t.equal(reply.headers.get('retry-after'), '1')
       t.match(reply.body.error, {
         code: 'RATE_LIMIT_EXCEEDED',
-        message: 'Too many passwords of this user wait for their turn',
+        message: 'Too many requests of this user are waiting for password hashing',
       })
     }
     t.equal(begun.length, 1)

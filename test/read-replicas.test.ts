@@ -5,7 +5,7 @@ import { v7 as uuid } from 'uuid'
 import { openDatabase } from '../drizzle/client/index.ts'
 import { createRecentWriters } from '../drizzle/client/replicas/recent-writers.ts'
 import { createWalHistory } from '../drizzle/client/server/wal-position.ts'
-import { hashKey, makeKey, prefixOf } from '../plugins/auth/key-format.ts'
+import { getKeyPrefix, hashKey, makeKey } from '../plugins/auth/key-format.ts'
 import { type Client, createClient, testApp } from './helpers/app.ts'
 import { type Owner, SERVER, testDatabaseUrl } from './helpers/database.ts'
 import { parseExposition, sumOf } from './helpers/exposition.ts'
@@ -110,7 +110,7 @@ t.test('reads', { skip }, async (t) => {
     await standby.database.run(
       `insert into api_keys (id, user_id, name, prefix, key_hash, scopes, expires_at)
        values ($1, $2, 'of the replica alone', $3, $4, '["*"]', now() + interval '1 day')`,
-      [uuid(), all.adminId, prefixOf(key), hashKey(key)],
+      [uuid(), all.adminId, getKeyPrefix(key), hashKey(key)],
     )
     t.equal((await createClient(all.base, { 'x-api-key': key }).get('/products')).status, 401)
     const keys = (await admin.get('/api-keys')).body.data.map(({ name }: { name: string }) => name)

@@ -1,7 +1,7 @@
 import Fastify, { type RouteOptions } from 'fastify'
 import t from 'tap'
 import { v7 as uuid } from 'uuid'
-import access, { type AccessWord, verbs } from '../plugins/access/index.ts'
+import access, { type RouteAccess, verbs } from '../plugins/access/index.ts'
 import errors from '../plugins/errors/index.ts'
 import { v1 } from '../plugins/versioning/representation/v1.ts'
 import { credentialResources, resources } from '../src/app.ts'
@@ -189,9 +189,9 @@ async function start(route: Partial<RouteOptions>): Promise<unknown> {
   )
 }
 
-t.test('a route without an access word, or with one that nobody defined, stops the start', async (t) => {
-  t.match(await start({}), /no access word.*GET \/bare/)
-  const undefinedWord: AccessWord = 'secrets:read'
-  t.match(await start({ config: { access: undefinedWord } }), /GET \/bare/)
+t.test('a route without config.access, or with one that is not registered, stops the start', async (t) => {
+  t.match(await start({}), /without config.access.*GET \/bare/)
+  const unregistered: RouteAccess = 'secrets:read'
+  t.match(await start({ config: { access: unregistered } }), /GET \/bare/)
   t.equal(await start({ config: { access: 'public' } }), undefined)
 })

@@ -110,7 +110,7 @@ t.test('canaries stay out of what a mistake or a failure of ours puts them into'
   const { anybody, admin, app, base, person } = await testApp(t, { LOG_LEVEL: 'trace' }, { logs, database })
   t.teardown(() => real.close())
   const ada = await person('member')
-  const grant = await app.sessions.begin({ id: ada.id, role: 'member' }, { ip: '', userAgent: undefined })
+  const grant = await app.sessions.create({ id: ada.id, role: 'member' }, { ip: '', userAgent: undefined })
   const secrets = [ada.token, ada.key, grant.refreshToken]
   const replies: string[] = []
   const send = async (status: number, sent: ReturnType<typeof anybody.get>) => {

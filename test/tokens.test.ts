@@ -162,7 +162,7 @@ t.test('tokens', async (t) => {
       const { refresh_token: first, session_id: session, access_token: access } = body.data
       let token = refreshTokens.read(first)
       if (!token) throw new Error('the refresh token cannot be read')
-      for (let i = 0; i < 50_000; i++) token = refreshTokens.successor(token)
+      for (let i = 0; i < 50_000; i++) token = refreshTokens.getSuccessor(token)
       await database.run(
         `update sessions set generation = $2, refresh_hash = $3,
            rotations = array(select now() from generate_series(1, 20)) where id = $1`,
@@ -201,7 +201,7 @@ t.test('tokens', async (t) => {
     const { body } = await (await withPassword(app)).signIn()
     const first = refreshTokens.read(body.data.refresh_token)
     if (!first) throw new Error('the refresh token cannot be read')
-    const ahead = refreshTokens.write(refreshTokens.successor(first))
+    const ahead = refreshTokens.write(refreshTokens.getSuccessor(first))
     t.equal((await refresh(ahead)).status, 401)
     t.equal((await refresh(body.data.refresh_token)).status, 201)
   })
@@ -338,7 +338,7 @@ t.test('an identity provider', async (t) => {
   for (let i = 0; i < 5; i++) await me(app, await token({ n: i }))
   t.equal(asked, before, 'its keys are kept')
   const origin = { ip: '127.0.0.1', userAgent: 'test' }
-  const grant = await app.app.sessions.begin({ id: body.data.id, role: 'member' }, origin)
+  const grant = await app.app.sessions.create({ id: body.data.id, role: 'member' }, origin)
   const own = await me(app, app.app.accessTokens.issue(grant).text)
   const theirs = await me(app, await token())
   t.equal(

@@ -4,7 +4,7 @@ import postgres from 'postgres'
 import { v7 as uuid } from 'uuid'
 import { type Database, openDatabase } from '../../drizzle/client/index.ts'
 import { migrate } from '../../drizzle/migrate.ts'
-import { hashKey, makeKey, prefixOf } from '../../plugins/auth/key-format.ts'
+import { getKeyPrefix, hashKey, makeKey } from '../../plugins/auth/key-format.ts'
 import type { ResolvedResource } from '../../plugins/collection/resolve.ts'
 import { buildApp } from '../../src/app.ts'
 import { readConfig } from '../../src/config.ts'
@@ -39,7 +39,7 @@ async function keyOf(database: Database, userId: string): Promise<string> {
   await database.run(
     `insert into api_keys (id, user_id, name, prefix, key_hash, scopes, expires_at)
      values ($1, $2, 'growth', $3, $4, '["*"]', now() + interval '1 day')`,
-    [uuid(), userId, prefixOf(key), hashKey(key)],
+    [uuid(), userId, getKeyPrefix(key), hashKey(key)],
   )
   return key
 }

@@ -1,4 +1,4 @@
-/** Who may do what: the word beside each route, the rules behind it, and what they mean for one row and for a list. */
+/** Authorization: roles, scopes, and the rules that decide which rows of a collection a caller may list or change. */
 import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
 import { apiError } from '../errors/index.ts'
@@ -6,226 +6,226 @@ import { getRouteConfig } from '../http/route-config.ts'
 
 export type Role = 'member' | 'manager' | 'admin'
 
-/** `anonymous` is the role of who shows no credentials, on the few routes that a rule opens to it. */
-export type CallerRole = Role | 'anonymous'
+/** `anonymous` is the role of a request without credentials, on the few routes whose rules include it. */
+type CallerRole = Role | 'anonymous'
 
-/** Whether a value is the role of a user. */
+/** Returns whether a value is the role of a user. */
 export const isRole = (value: unknown): value is Role =>
   value === 'admin' || value === 'manager' || value === 'member'
 
 export const verbs = ['list', 'read', 'create', 'replace', 'update', 'remove'] as const
 export type Verb = (typeof verbs)[number]
 
-/** Who calls. */
+/** The authenticated caller of a request. */
 export interface Actor {
   userId: string
   role: CallerRole
-  /** What the credential is limited to: `products:read`, `orders:write`, ..., `*`. */
+  /** The scopes of the credential, such as `products:read`; `*` includes all. */
   scopes: ReadonlySet<string>
   credential: 'token' | 'api_key' | 'bootstrap_key' | 'none'
-  /** The key that was shown, with its own cap on requests. */
+  /** The API key of the request, with its own rate limit. */
   key?: { id: string; rateLimit: number | null }
-  /** Of a token that was signed in for here. */
+  /** The session of an access token that this service issued. */
   sessionId?: string
 }
 
-/** Who shows no credentials. */
-export const ANYBODY: Actor = { userId: '', role: 'anonymous', scopes: new Set(['*']), credential: 'none' }
-
-/** Stands in a condition for the caller's own id. */
-export const CALLER: unique symbol = Symbol('the caller')
-
-/** What a row must be: each of the members named has that value. */
-export type Condition = Readonly<Record<string, string | typeof CALLER>>
-
-/** Every row, none, or those that meet any one of some conditions. */
-export type Rule = boolean | readonly Condition[]
-
-/** For each verb and each role a rule; none means no. */
-export type Access = Readonly<Partial<Record<Verb, Partial<Record<CallerRole, Rule>>>>>
-
-/** The rule that binds a caller. */
-export const ruleFor = (access: Access, verb: Verb, actor: Actor): Rule => access[verb]?.[actor.role] ?? false
-
-/** What is left of a rule where the value of one member is known: less for a database to choose between. */
-export function ruleGiven(rule: Rule, member: string, value: string, actor: Actor): Rule {
-  if (typeof rule === 'boolean') return rule
-  const left = rule.flatMap((condition) => {
-    const { [member]: wanted, ...others } = condition
-    if (wanted === undefined) return [condition]
-    return (wanted === CALLER ? actor.userId : wanted) === value ? [others] : []
-  })
-  if (left.some((condition) => Object.keys(condition).length === 0)) return true
-  return left.length > 0 && left
+/** The actor of a request without credentials. */
+export const ANONYMOUS_ACTOR: Actor = {
+  userId: '',
+  role: 'anonymous',
+  scopes: new Set(['*']),
+  credential: 'none',
 }
 
-/** What a rule says, as a text. */
-export const ruleText = (rule: Rule): string =>
+/** Placeholder in a condition for the caller's own ID. */
+export const CALLER: unique symbol = Symbol('the caller')
+
+/** The values that fields of a row must have, all of them. */
+export type Condition = Readonly<Record<string, string | typeof CALLER>>
+
+/** Every row, no row, or the rows that meet at least one of the conditions. */
+export type Rule = boolean | readonly Condition[]
+
+/** The rule of each verb and role; a missing rule permits nothing. */
+export type Access = Readonly<Partial<Record<Verb, Partial<Record<CallerRole, Rule>>>>>
+
+/** Returns the rule for a caller. */
+export const getRule = (access: Access, verb: Verb, actor: Actor): Rule => access[verb]?.[actor.role] ?? false
+
+/** Returns the part of a rule that remains when the value of one field is known, for a simpler WHERE clause. */
+export function narrowRule(rule: Rule, field: string, value: string, actor: Actor): Rule {
+  if (typeof rule === 'boolean') return rule
+  const remaining = rule.flatMap((condition) => {
+    const { [field]: required, ...others } = condition
+    if (required === undefined) return [condition]
+    return (required === CALLER ? actor.userId : required) === value ? [others] : []
+  })
+  if (remaining.some((condition) => Object.keys(condition).length === 0)) return true
+  return remaining.length > 0 && remaining
+}
+
+/** Returns a rule as text, which distinguishes prepared statements. */
+export const formatRule = (rule: Rule): string =>
   typeof rule === 'boolean'
     ? String(rule)
     : rule
-        .map((condition) => Object.entries(condition).map(([member, value]) => `${member}=${String(value)}`))
+        .map((condition) => Object.entries(condition).map(([field, value]) => `${field}=${String(value)}`))
         .join(' or ')
 
-/** Whether a rule lets one row through. */
+/** Returns whether a rule permits access to a row. */
 export const allows = (rule: Rule, row: Readonly<Record<string, unknown>>, actor: Actor): boolean =>
   typeof rule === 'boolean'
     ? rule
     : rule.some((condition) =>
         Object.entries(condition).every(
-          ([member, value]) => row[member] === (value === CALLER ? actor.userId : value),
+          ([field, value]) => row[field] === (value === CALLER ? actor.userId : value),
         ),
       )
 
-/** The members that a rule looks at. */
-export const membersOf = (rule: Rule): string[] =>
+/** Returns the fields that the conditions of a rule compare. */
+export const getRuleFields = (rule: Rule): string[] =>
   typeof rule === 'boolean' ? [] : [...new Set(rule.flatMap((condition) => Object.keys(condition)))]
 
-const READ = ':read'
-const WRITE = ':write'
+const READ_SUFFIX = ':read'
+const WRITE_SUFFIX = ':write'
 
-/** The scope that a verb on a collection needs. */
-export const scopeOf = (collection: string, verb: Verb) =>
-  `${collection}${verb === 'list' || verb === 'read' ? READ : WRITE}`
+/** Returns the scope that a verb on a collection requires. */
+export const getScope = (collection: string, verb: Verb) =>
+  `${collection}${verb === 'list' || verb === 'read' ? READ_SUFFIX : WRITE_SUFFIX}`
 
 /** Returns the other scope that includes this one: `products:write` includes `products:read`. */
-export const includingScopeOf = (scope: string): string | undefined =>
-  scope.endsWith(READ) ? scope.slice(0, -READ.length) + WRITE : undefined
+export const getIncludingScope = (scope: string): string | undefined =>
+  scope.endsWith(READ_SUFFIX) ? scope.slice(0, -READ_SUFFIX.length) + WRITE_SUFFIX : undefined
 
-export function hasScope({ scopes }: Actor, scope: string): boolean {
+function hasScope({ scopes }: Actor, scope: string): boolean {
   if (scopes.has('*') || scopes.has(scope)) return true
-  const including = includingScopeOf(scope)
+  const including = getIncludingScope(scope)
   return including !== undefined && scopes.has(including)
 }
 
-/** @throws ApiError 403, naming the scope */
+/** @throws ApiError 403 with the name of the missing scope */
 export function requireScope(actor: Actor, scope: string) {
   if (!hasScope(actor, scope)) {
     throw apiError('FORBIDDEN', { message: `The credential lacks the scope ${scope}` })
   }
 }
 
-/** The word beside a route: 'public', or a collection's verb. */
-export type AccessWord = 'public' | `${string}:${Verb}`
+/** The access of a route: 'public' for everyone, or the verb of a collection. */
+export type RouteAccess = 'public' | `${string}:${Verb}`
 
 declare module 'fastify' {
   interface FastifyContextConfig {
-    access?: AccessWord
+    access?: RouteAccess
   }
   interface FastifyRequest {
-    /** Who calls; on routes whose access word is 'public', nobody. */
+    /** The caller; null on public routes. */
     actor: Actor | null
   }
 }
 
-/** What stands behind an access word. */
-export interface Guard {
+/** What a route requires of its caller. */
+interface Guard {
   access: Access
-  /** Whether API keys are refused, the bootstrap admin's apart. */
+  verb: Verb
+  /** Whether API keys are rejected, except that of the bootstrap admin. */
   bearerOnly: boolean
-  /** The scope's first part, undefined where no scope is asked for. */
-  collection: string | undefined
+  /** Undefined if any valid credential suffices. */
+  scope: string | undefined
 }
 
-/** The verb of an access word. */
-export const verbOf = (word: AccessWord): Verb | undefined =>
-  verbs.find((known) => word.endsWith(`:${known}`))
-
-/** A row that exists and is refused: 403, or 404 where its existence is a secret. */
-export const createRefusal = (hideForbidden: boolean) => () =>
+/** Returns a function that creates the error for a row without access: 403, or 404 to hide that the row exists. */
+const createRefusal = (hideForbidden: boolean) => () =>
   hideForbidden
     ? apiError('RESOURCE_NOT_FOUND')
-    : apiError('FORBIDDEN', { message: 'Not allowed on this resource' })
+    : apiError('FORBIDDEN', { message: 'Access to this resource is not allowed' })
 
-/** What OpenAPI is told: which credentials an operation takes, `{}` being none at all, and what an API key needs. */
-const toldOf = ({ bearerOnly, collection }: Guard, verb: Verb, open: boolean) => ({
-  security: [...(bearerOnly ? [] : [{ apiKey: [] }]), { bearer: [] }, ...(open ? [{}] : [])],
-  // OpenAPI 3.1 would have it beside the scheme's name, where tools still look for OAuth's scopes alone.
-  ...(collection === undefined ? {} : { 'x-required-scopes': [scopeOf(collection, verb)] }),
+/** Returns the security requirements of an operation for OpenAPI, where `{}` stands for no credentials. */
+const describeSecurity = ({ bearerOnly, scope }: Guard, isOpen: boolean) => ({
+  security: [...(bearerOnly ? [] : [{ apiKey: [] }]), { bearer: [] }, ...(isOpen ? [{}] : [])],
+  // OpenAPI 3.1 permits scopes in the array of any scheme, but tools expect them for OAuth only.
+  ...(scope === undefined ? {} : { 'x-required-scopes': [scope] }),
 })
 
-export interface AccessOptions {
+interface AccessOptions {
   hideForbidden: boolean
-  /** Whether strangers may sign up: then a rule for `anonymous` counts. */
+  /** Whether users may sign up: enables the rules for `anonymous`. */
   allowSignup: boolean
 }
 
-async function access(app: FastifyInstance, options: AccessOptions) {
+async function accessPlugin(app: FastifyInstance, options: AccessOptions) {
   const guards = new Map<string, Guard>()
-  const isOpen = (word: AccessWord): boolean => {
-    const guard = guards.get(word)
-    const verb = verbOf(word)
-    if (!options.allowSignup || guard === undefined || verb === undefined) return false
-    return ruleFor(guard.access, verb, ANYBODY) !== false
+  const isOpen = (routeAccess: RouteAccess): boolean => {
+    const guard = guards.get(routeAccess)
+    return options.allowSignup && !!guard && getRule(guard.access, guard.verb, ANONYMOUS_ACTOR) !== false
   }
-  const routes: { url: string; method: string | string[]; config?: { access?: AccessWord } }[] = []
+  const routes: { url: string; method: string | string[]; config?: { access?: RouteAccess } }[] = []
 
   app.decorate('guards', guards)
   app.decorate('isOpen', isOpen)
   app.decorate('refusal', createRefusal(options.hideForbidden))
   app.addHook('onRoute', (route) => {
     routes.push(route)
-    const word = route.config?.access
-    const guard = word && guards.get(word)
-    const verb = word && verbOf(word)
-    if (guard && verb) route.schema = { ...route.schema, ...toldOf(guard, verb, isOpen(word)) }
+    const routeAccess = route.config?.access
+    const guard = routeAccess && guards.get(routeAccess)
+    if (guard) route.schema = { ...route.schema, ...describeSecurity(guard, isOpen(routeAccess)) }
   })
   app.addHook('onReady', async () => {
-    const bare = routes.filter(({ config }) => {
-      const word = config?.access
-      return word === undefined || (word !== 'public' && !guards.has(word))
+    const unguarded = routes.filter(({ config }) => {
+      const routeAccess = config?.access
+      return routeAccess === undefined || (routeAccess !== 'public' && !guards.has(routeAccess))
     })
-    if (bare.length > 0) {
-      const names = bare.map(({ method, url }) => `${[method].flat().join('|')} ${url}`)
-      throw new Error(`These routes declare no access word, or one that nobody defined: ${names.join(', ')}`)
+    if (unguarded.length > 0) {
+      const names = unguarded.map(({ method, url }) => `${[method].flat().join('|')} ${url}`)
+      throw new Error(`Routes without config.access, or with one that is not registered: ${names.join(', ')}`)
     }
   })
 }
 
-/** The words of a collection, one for each verb. */
-export function defineWords(app: FastifyInstance, collection: string, guard: Guard) {
-  for (const verb of verbs) app.guards.set(`${collection}:${verb}`, guard)
+/** Registers the guard of each verb of a collection, before its routes. */
+export function registerGuards(
+  app: FastifyInstance,
+  collection: string,
+  { access, bearerOnly }: Pick<Guard, 'access' | 'bearerOnly'>,
+) {
+  for (const verb of verbs) {
+    const scope = bearerOnly ? undefined : getScope(collection, verb)
+    app.guards.set(`${collection}:${verb}`, { access, verb, bearerOnly, scope })
+  }
 }
 
-/** In a version's scope, after authentication: what the role or the scope never has is 403 before any look-up. */
-export const guard = fp(
+/** Rejects with 403, after authentication and before any query, what the role or the credential never permits. */
+export const authorize = fp(
   async (app: FastifyInstance) => {
-    /** What stands behind a word, looked up once. */
-    const known = new Map<AccessWord, (Guard & { verb: Verb; scope: string | undefined }) | undefined>()
-    const behind = (word: AccessWord) => {
-      if (known.has(word)) return known.get(word)
-      const [guard, verb] = [app.guards.get(word), verbOf(word)]
-      const scope = guard?.collection !== undefined && verb ? scopeOf(guard.collection, verb) : undefined
-      const found = guard && verb && { ...guard, verb, scope }
-      known.set(word, found)
-      return found
-    }
     app.addHook('onRequest', (request, _reply, done) => {
-      const word = getRouteConfig(request).access
-      if (word === undefined || word === 'public') return done()
+      const routeAccess = getRouteConfig(request).access
+      if (routeAccess === undefined || routeAccess === 'public') return done()
       const { actor } = request
-      const found = behind(word)
-      if (!actor || !found) throw apiError('UNAUTHORIZED')
-      if (ruleFor(found.access, found.verb, actor) === false) {
-        throw apiError('FORBIDDEN', { message: `The role ${actor.role} may not do this` })
+      const guard = app.guards.get(routeAccess)
+      if (!actor || !guard) throw apiError('UNAUTHORIZED')
+      if (getRule(guard.access, guard.verb, actor) === false) {
+        throw apiError('FORBIDDEN', { message: `The role ${actor.role} is not allowed to do this` })
       }
-      if (found.bearerOnly && actor.credential === 'api_key') {
-        throw apiError('FORBIDDEN', { message: 'This needs a Bearer token; an API key will not do' })
+      if (guard.bearerOnly && actor.credential === 'api_key') {
+        throw apiError('FORBIDDEN', {
+          message: 'This operation requires a Bearer token; API keys are not accepted',
+        })
       }
-      if (found.scope !== undefined) requireScope(actor, found.scope)
+      if (guard.scope !== undefined) requireScope(actor, guard.scope)
       done()
     })
   },
-  { name: 'guard', dependencies: ['access', 'auth'] },
+  { name: 'authorize', dependencies: ['access', 'auth'] },
 )
 
 declare module 'fastify' {
   interface FastifyInstance {
+    /** Guards by the access of their routes, such as `users:list`. */
     guards: Map<string, Guard>
-    /** Whether a word's routes are open to who shows no credentials. */
-    isOpen(word: AccessWord): boolean
+    /** Returns whether the routes with this access accept requests without credentials. */
+    isOpen(access: RouteAccess): boolean
+    /** Creates the error for a row that the caller may not access. */
     refusal: ReturnType<typeof createRefusal>
   }
 }
 
-export default fp(access, { name: 'access', dependencies: ['errors'] })
+export default fp(accessPlugin, { name: 'access', dependencies: ['errors'] })

@@ -1,30 +1,31 @@
-/** Bearer tokens to who calls with them: our own, and those of an identity provider. */
+/** Finds the caller that a bearer token was issued to: an access token of this service or of an identity provider. */
 import type { FastifyBaseLogger } from 'fastify'
 import { decodeJwt } from 'jose/jwt/decode'
 import { LRUCache } from 'lru-cache'
 import type { Database } from '../../drizzle/client/index.ts'
 import type { MaybePromise } from '../../lib/maybe-promise.ts'
 import { type Actor, isRole } from '../access/index.ts'
-import { remembered } from './cache.ts'
+import { createLookUpCache } from './cache.ts'
 import { createIdentityFinder } from './identities.ts'
 import type { AccessTokens, Claims } from './tokens/access-token.ts'
 import type { Identity, Provider } from './tokens/identity-provider.ts'
 
-const EVERYTHING: ReadonlySet<string> = new Set(['*'])
-/** A token is verified once (83 us), then known by its text until it ends. */
-const MOST_TOKENS = 10_000
-/** No token of anybody's is longer; a header may be 16 KiB. */
-const LONGEST = 8_192
+const ALL_SCOPES: ReadonlySet<string> = new Set(['*'])
+/** Verifying a signature takes 83 us, so verified tokens are cached until they expire. */
+const MAX_CACHED_TOKENS = 10_000
+/** Longer than the tokens of common providers; a header may have 16 KiB. */
+const MAX_TOKEN_LENGTH = 8_192
 
-// The role is that of the user now, not that of the token.
-const SESSION = `select s.id, s.user_id, u.role from sessions s join users u on u.id = s.user_id
+// Reads the user's current role: that of the token may be outdated.
+const SELECT_SESSION = `select s.id, s.user_id, u.role from sessions s join users u on u.id = s.user_id
   where s.id = $1 and s.expires_at > now() and u.status = 'active'`
 
-// Changes no revision: being used is no change of the session.
-const USED = `update sessions set last_used_at = now()
+// Does not increment the revision: the use of a session does not modify the resource.
+const UPDATE_LAST_USED = `update sessions set last_used_at = now()
   where id = $1 and last_used_at < now() - interval '1 minute'`
 
-const issuerOf = (token: string): unknown => {
+/** Returns the issuer that an unverified token names. */
+const readIssuer = (token: string): unknown => {
   try {
     return decodeJwt(token).iss
   } catch {
@@ -32,7 +33,10 @@ const issuerOf = (token: string): unknown => {
   }
 }
 
-export interface BearerOptions {
+/** @param expiresAt in seconds since the epoch */
+const hasExpired = ({ expiresAt }: { expiresAt: number }): boolean => Date.now() >= expiresAt * 1000
+
+interface BearerOptions {
   database: Database
   tokens: AccessTokens
   provider: Provider | undefined
@@ -41,74 +45,74 @@ export interface BearerOptions {
 
 /** Returns a reader for tokens of an identity provider. */
 function createProviderReader(database: Database, provider: Provider, log: BearerOptions['log']) {
-  const identities = new LRUCache<string, Identity>({ max: MOST_TOKENS })
+  const identities = new LRUCache<string, Identity>({ max: MAX_CACHED_TOKENS })
   const findUser = createIdentityFinder(database, provider.issuer, log)
 
-  // By subject and e-mail address, since the address decides while there is no link. Neither has a line break.
-  const findActor = remembered(async (key): Promise<Actor | undefined> => {
+  // The key has the e-mail address too, since that selects the user of a subject without a link. Neither contains "\n".
+  const actors = createLookUpCache(async (key): Promise<Actor | undefined> => {
     const [subject = '', email] = key.split('\n')
     const user = await findUser({ subject, email })
     if (!user || !isRole(user.role)) return undefined
-    return { userId: String(user.id), role: user.role, scopes: EVERYTHING, credential: 'token' }
+    return { userId: String(user.id), role: user.role, scopes: ALL_SCOPES, credential: 'token' }
   })
 
   return {
     async read(token: string): Promise<Actor | undefined> {
       const identity = identities.get(token) ?? (await provider.verify(token))
-      if (!identity || Date.now() >= identity.expiresAt * 1000) return undefined
+      if (!identity || hasExpired(identity)) return undefined
       identities.set(token, identity)
       const { subject, email } = identity
-      return findActor.get(email === undefined ? subject : `${subject}\n${email}`)
+      return actors.get(email === undefined ? subject : `${subject}\n${email}`)
     },
-    forget: findActor.forget,
+    clearCache: actors.clear,
   }
 }
 
-/** @returns a reader: who a token was made for, undefined for one that is not good (any more) */
 export function createBearerReader({ database, tokens, provider, log }: BearerOptions) {
-  const verified = new LRUCache<string, Claims>({ max: MOST_TOKENS })
+  const verified = new LRUCache<string, Claims>({ max: MAX_CACHED_TOKENS })
 
   const verify = (token: string): Claims | undefined => {
-    const known = verified.get(token)
-    if (known) return Date.now() < known.expiresAt * 1000 ? known : undefined
+    const cached = verified.get(token)
+    if (cached) return hasExpired(cached) ? undefined : cached
     const claims = tokens.verify(token)
     if (claims) verified.set(token, claims)
     return claims
   }
 
-  const findSession = remembered(async (id): Promise<Actor | undefined> => {
-    const [row] = await database.run(SESSION, [id])
+  const sessions = createLookUpCache(async (id): Promise<Actor | undefined> => {
+    const [row] = await database.run(SELECT_SESSION, [id])
     if (!row || !isRole(row.role)) return undefined
-    await database.run(USED, [id])
+    await database.run(UPDATE_LAST_USED, [id])
     return {
       userId: String(row.user_id),
       role: row.role,
-      scopes: EVERYTHING,
+      scopes: ALL_SCOPES,
       credential: 'token',
       sessionId: id,
     }
   })
 
-  const external = provider && createProviderReader(database, provider, log)
+  const providerReader = provider && createProviderReader(database, provider, log)
 
-  const read = (token: string): MaybePromise<Actor | undefined> => {
-    if (token.length > LONGEST) return undefined
-    const claims = verify(token)
-    if (claims) return findSession.get(claims.sessionId)
-    if (external && issuerOf(token) === provider?.issuer) return external.read(token)
-    return undefined
+  return {
+    /** Returns the actor of a token; undefined if the token is invalid or has expired. */
+    read(token: string): MaybePromise<Actor | undefined> {
+      if (token.length > MAX_TOKEN_LENGTH) return undefined
+      const claims = verify(token)
+      if (claims) return sessions.get(claims.sessionId)
+      if (providerReader && readIssuer(token) === provider?.issuer) return providerReader.read(token)
+      return undefined
+    },
+
+    /** Returns the actor of a token that is cached, without a query or a signature check. */
+    peek(token: string): Actor | undefined {
+      const claims = verified.peek(token)
+      return claims && !hasExpired(claims) ? sessions.peek(claims.sessionId) : undefined
+    },
+
+    clearCache() {
+      sessions.clear()
+      providerReader?.clearCache()
+    },
   }
-
-  /** Returns the actor of a token that is cached, without a query or a signature check. */
-  const peek = (token: string): Actor | undefined => {
-    const claims = verified.peek(token)
-    return claims && Date.now() < claims.expiresAt * 1000 ? findSession.peek(claims.sessionId) : undefined
-  }
-
-  const forget = () => {
-    findSession.forget()
-    external?.forget()
-  }
-
-  return { read, peek, forget }
 }

@@ -1,45 +1,45 @@
-/** Remembers what a credential was good for, for as short a time as a revocation may take to be in force. */
+/** Caches the result of looking up a credential, for less time than a revocation may take to be effective. */
 import { LRUCache } from 'lru-cache'
 import type { MaybePromise } from '../../lib/maybe-promise.ts'
 
-/** Milliseconds; the contract allows five seconds on every replica, and a look-up takes some of them. */
-const LIFE = 4_000
-const MOST = 10_000
-/** Milliseconds for which the clock is not looked at again. */
-const RESOLUTION = 100
+/** A revocation is effective on every replica within 5 s; the rest is for the query. */
+const TTL_MS = 4_000
+const MAX_ENTRIES = 10_000
+/** Time for which the cache reuses one reading of the clock. */
+const TTL_RESOLUTION_MS = 100
 
-/** A look-up whose answers are kept for a while, `undefined` too: a bad credential costs one query, not one each. */
-export function remembered<V>(look: (key: string) => Promise<V | undefined>) {
-  const cache = new LRUCache<string, { answer: MaybePromise<V | undefined> }>({
-    max: MOST,
-    ttl: LIFE,
-    ttlResolution: RESOLUTION,
+/** Caches the results of `lookUp`, `undefined` too: an invalid credential costs one query, not one per request. */
+export function createLookUpCache<V>(lookUp: (key: string) => Promise<V | undefined>) {
+  const cache = new LRUCache<string, { result: MaybePromise<V | undefined> }>({
+    max: MAX_ENTRIES,
+    ttl: TTL_MS,
+    ttlResolution: TTL_RESOLUTION_MS,
   })
 
   return {
     get(key: string): MaybePromise<V | undefined> {
-      const known = cache.get(key)
-      if (known) return known.answer
-      const found = look(key)
-      const entry: { answer: MaybePromise<V | undefined> } = { answer: found }
+      const cached = cache.get(key)
+      if (cached) return cached.result
+      const pending = lookUp(key)
+      const entry: { result: MaybePromise<V | undefined> } = { result: pending }
       cache.set(key, entry)
-      found.then(
-        (answer) => {
-          entry.answer = answer
+      pending.then(
+        (result) => {
+          entry.result = result
         },
         () => {
-          // A database that was away is asked again.
+          // A failure is not cached: the next request tries again.
           if (cache.peek(key) === entry) cache.delete(key)
         },
       )
-      return found
+      return pending
     },
-    /** Returns what is cached, without a look-up. */
+    /** Returns the cached result, without a look-up. */
     peek(key: string): V | undefined {
-      const answer = cache.peek(key)?.answer
-      return answer instanceof Promise ? undefined : answer
+      const result = cache.peek(key)?.result
+      return result instanceof Promise ? undefined : result
     },
-    /** Those who wait for a look-up get its answer all the same; nobody else does. */
-    forget: () => cache.clear(),
+    /** Empties the cache. Requests that already wait for a look-up still get its result. */
+    clear: () => cache.clear(),
   }
 }

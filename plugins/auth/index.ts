@@ -1,22 +1,22 @@
-/** Credentials to `request.actor`: who calls, or 401, or 429 for who was refused too often. */
+/** Authenticates each request: sets `request.actor`, or replies with 401, or with 429 after too many failures. */
 import { channel } from 'node:diagnostics_channel'
 import type { IncomingHttpHeaders } from 'node:http'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
 import { type MaybePromise, mapMaybe, settleHook } from '../../lib/maybe-promise.ts'
-import { type Actor, ANYBODY } from '../access/index.ts'
+import { type Actor, ANONYMOUS_ACTOR } from '../access/index.ts'
 import { apiError } from '../errors/index.ts'
 import { getRouteConfig } from '../http/route-config.ts'
 import { createKeyReader, type KeyOptions } from './api-keys.ts'
 import { createBearerReader } from './bearer.ts'
 import type { Provider } from './tokens/identity-provider.ts'
 
-export interface CredentialOptions extends KeyOptions {
-  /** Whose tokens are good here beside our own. */
+interface CredentialOptions extends KeyOptions {
+  /** An identity provider whose tokens are accepted as well. */
   provider: Provider | undefined
 }
 
-/** What is known of credentials, once for all versions: what one forgets, none remembers. */
+/** Creates the readers, which all API versions share, and with them their caches. */
 const createCredentials = (app: FastifyInstance, options: CredentialOptions) => ({
   keys: createKeyReader(app.database, options),
   tokens: createBearerReader({
@@ -35,9 +35,9 @@ declare module 'fastify' {
 
 /** Returns the actor of a request whose credential is cached, without a query. */
 export function peekActor(app: FastifyInstance, headers: IncomingHttpHeaders): Actor | undefined {
-  const key = keyOf(headers)
+  const key = getApiKey(headers)
   if (key !== undefined) return app.credentials.keys.peek(key)
-  const token = headers.authorization === undefined ? undefined : bearerOf(headers.authorization)
+  const token = headers.authorization === undefined ? undefined : getBearerToken(headers.authorization)
   return token === undefined ? undefined : app.credentials.tokens.peek(token)
 }
 
@@ -48,80 +48,90 @@ export const credentials = fp(
   { name: 'credentials', dependencies: ['database', 'tokens'] },
 )
 
-/** The writes that may change what a credential is good for. */
-const CHANGES = /^(users|sessions|api-keys):(replace|update|remove)$/
+/** Writes that may change the permissions of a credential. */
+const CREDENTIAL_CHANGES = /^(users|sessions|api-keys):(replace|update|remove)$/
 
-const refused = channel('resource-api:auth:refused')
+const refusedChannel = channel('resource-api:auth:refused')
 
-/** @param kind for who counts: of which credential there was none, or a bad one */
-function challenge(kind: 'none' | 'token' | 'key', message: string, error?: string) {
-  if (refused.hasSubscribers) refused.publish({ kind })
+/**
+ * Creates a 401.
+ * @param kind of the rejected credential, for metrics
+ * @param error code of RFC 6750, section 3.1
+ */
+function createChallenge(kind: 'none' | 'token' | 'key', message: string, error?: string) {
+  if (refusedChannel.hasSubscribers) refusedChannel.publish({ kind })
   return apiError('UNAUTHORIZED', {
     message,
     headers: { 'WWW-Authenticate': `Bearer realm="resource-api"${error ? `, error="${error}"` : ''}` },
   })
 }
 
-const missing = () => challenge('none', 'Authentication required')
-const badToken = () => challenge('token', 'Invalid or expired token', 'invalid_token')
-const badKey = () => challenge('key', 'Invalid or expired API key')
+const createMissing = () => createChallenge('none', 'Authentication required')
+const createInvalidToken = () => createChallenge('token', 'Invalid or expired token', 'invalid_token')
+const createInvalidKey = () => createChallenge('key', 'Invalid or expired API key')
 
-/** The token of a Bearer scheme (RFC 6750, section 2.1), undefined for another scheme. */
-const bearerOf = (authorization: string): string | undefined =>
+/** Returns the token of the Bearer scheme (RFC 6750, section 2.1); undefined for another scheme. */
+const getBearerToken = (authorization: string): string | undefined =>
   /^bearer +([^ ]+) *$/i.exec(authorization)?.[1]
 
-/** An empty one is none: what a form sends where nothing was filled in. */
-const keyOf = ({ 'x-api-key': key }: IncomingHttpHeaders): string | undefined =>
+/** Returns the API key. An empty header counts as none, since forms send it for a field left empty. */
+const getApiKey = ({ 'x-api-key': key }: IncomingHttpHeaders): string | undefined =>
   typeof key === 'string' && key !== '' ? key : undefined
 
 async function auth(app: FastifyInstance) {
-  const { limits, credentials } = app
-  const { keys, tokens } = credentials
+  const { limits } = app
+  const { keys, tokens } = app.credentials
 
-  /** Counts a credential that does not hold, and refuses it. */
-  const refuse = async (request: FastifyRequest, refusal: () => Error): Promise<never> => {
-    await limits.failure(request)
-    throw refusal()
+  /** Counts a request with an invalid credential and rejects it. */
+  const refuse = async (request: FastifyRequest, createError: () => Error): Promise<never> => {
+    await limits.countFailure(request)
+    throw createError()
   }
 
-  const refuseStranger = async (request: FastifyRequest): Promise<never> => {
-    await limits.stranger(request)
-    throw missing()
+  const refuseAnonymous = async (request: FastifyRequest): Promise<never> => {
+    await limits.countAnonymous(request)
+    throw createMissing()
   }
 
   const authenticate = (request: FastifyRequest): MaybePromise<Actor> => {
     const { authorization } = request.headers
-    const key = keyOf(request.headers)
+    const key = getApiKey(request.headers)
     if (authorization !== undefined && key !== undefined) {
       throw apiError('INVALID_REQUEST', { message: 'Send either Authorization or X-API-Key, not both' })
     }
-    if (key !== undefined) return mapMaybe(keys.read(key), (actor) => actor ?? refuse(request, badKey))
-    if (authorization === undefined || !/^bearer\b/i.test(authorization)) return refuseStranger(request)
-    const token = bearerOf(authorization)
-    if (token === undefined) return refuse(request, badToken)
-    return mapMaybe(tokens.read(token), (actor) => actor ?? refuse(request, badToken))
+    if (key !== undefined)
+      return mapMaybe(keys.read(key), (actor) => actor ?? refuse(request, createInvalidKey))
+    if (authorization === undefined || !/^bearer\b/i.test(authorization)) return refuseAnonymous(request)
+    const token = getBearerToken(authorization)
+    if (token === undefined) return refuse(request, createInvalidToken)
+    return mapMaybe(tokens.read(token), (actor) => actor ?? refuse(request, createInvalidToken))
   }
 
-  const showsNone = ({ headers }: FastifyRequest): boolean =>
-    headers.authorization === undefined && keyOf(headers) === undefined
+  const hasCredential = ({ headers }: FastifyRequest): boolean =>
+    headers.authorization !== undefined || getApiKey(headers) !== undefined
 
   app.decorateRequest('actor', null)
   app.addHook('onRequest', (request, _reply, done) => {
     const { access } = getRouteConfig(request)
     if (access === undefined || access === 'public') return done()
-    const caller = showsNone(request) && app.isOpen(access) ? ANYBODY : authenticate(request)
-    const known = mapMaybe(caller, (actor) => {
+    const isAnonymous = !hasCredential(request) && app.isOpen(access)
+    const authenticated = mapMaybe(isAnonymous ? ANONYMOUS_ACTOR : authenticate(request), (actor) => {
       request.actor = actor
     })
-    settleHook(known, done)
+    settleHook(authenticated, done)
   })
 
-  // What changed here is in force here at once; on the other replicas when they look again.
+  // A change takes effect immediately in this process, and on other replicas when their caches expire.
   app.addHook('onSend', (request, reply, payload, done) => {
     const { access } = getRouteConfig(request)
-    if (request.method !== 'GET' && access !== undefined && CHANGES.test(access) && reply.statusCode < 300) {
-      keys.forget()
-      tokens.forget()
+    if (
+      request.method !== 'GET' &&
+      access !== undefined &&
+      CREDENTIAL_CHANGES.test(access) &&
+      reply.statusCode < 300
+    ) {
+      keys.clearCache()
+      tokens.clearCache()
     }
     done(null, payload)
   })

@@ -1,26 +1,28 @@
-/** The text of an API key: random, with a checksum that tells a mistyped one without a query. */
+/** The format of an API key: 256 random bits and a checksum, which detects a mistyped key without a query. */
 import { createHash, randomBytes } from 'node:crypto'
 
 const PREFIX = 'rak_'
-const CHECKSUM = 6
-const FORM = /^rak_[A-Za-z0-9_-]{49}$/
+const CHECKSUM_LENGTH = 6
+const DISPLAYED_LENGTH = PREFIX.length + 6
+const PATTERN = /^rak_[A-Za-z0-9_-]{49}$/
 
 const sha256 = (text: string) => createHash('sha256').update(text)
 
-const checksum = (text: string) => sha256(`checksum of ${text}`).digest('base64url').slice(0, CHECKSUM)
+const computeChecksum = (text: string) =>
+  sha256(`checksum of ${text}`).digest('base64url').slice(0, CHECKSUM_LENGTH)
 
-/** A new key: 256 random bits and their checksum. */
+/** Returns a new random key. */
 export function makeKey(): string {
   const text = PREFIX + randomBytes(32).toString('base64url')
-  return text + checksum(text)
+  return text + computeChecksum(text)
 }
 
-/** Whether a text can be a key at all. */
+/** Returns whether a text has the format of a key and the right checksum. */
 export const isKey = (text: string): boolean =>
-  FORM.test(text) && checksum(text.slice(0, -CHECKSUM)) === text.slice(-CHECKSUM)
+  PATTERN.test(text) && computeChecksum(text.slice(0, -CHECKSUM_LENGTH)) === text.slice(-CHECKSUM_LENGTH)
 
-/** What is stored of a key. */
+/** Returns the hash that is stored instead of a key. */
 export const hashKey = (text: string): string => sha256(text).digest('hex')
 
-/** What is shown of a key, to tell it from others. */
-export const prefixOf = (text: string): string => text.slice(0, PREFIX.length + 6)
+/** Returns the first characters of a key, which identify it in lists. */
+export const getKeyPrefix = (text: string): string => text.slice(0, DISPLAYED_LENGTH)

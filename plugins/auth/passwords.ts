@@ -1,97 +1,99 @@
-/** Passwords: Argon2id at OWASP's parameters, off the event loop, few at once, one at a time for each user. */
+/** Hashes and verifies passwords with Argon2id on a thread pool, a few at a time and one at a time per user. */
 import { randomBytes } from 'node:crypto'
 import { hash, verify } from '@node-rs/argon2'
 import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
-import limit from 'p-limit'
+import pLimit from 'p-limit'
 import { createKeyedQueue } from '../../lib/keyed-queue.ts'
 import { apiError } from '../errors/index.ts'
 
-/** 19 MiB, two passes, one lane: OWASP's first choice. The algorithm is the library's default, Argon2id. */
+/** 19 MiB, two passes, one lane: recommended by OWASP. The library's default algorithm is Argon2id. */
 const PARAMETERS = { memoryCost: 19_456, timeCost: 2, parallelism: 1 }
 
-/** How many may wait: they have their turn within a few seconds, long before their answers are due. */
-const MOST_WAITING = 100
+/** Requests in the queue of all users. They are hashed within a few seconds, long before a request times out. */
+const MAX_WAITING = 100
 
-/** Requests of one user that may wait for the password of another request of that user. */
+/** Requests of one user that may wait for an earlier request of the same user. */
 const MAX_WAITING_PER_USER = 10
 
-/** For who hashes one alone, such as a command; a server's requests take turns. */
+/** Hashes a password without a queue, as in a command; requests use `createPasswords`. */
 export const hashPassword = (password: string): Promise<string> => hash(password, PARAMETERS)
 
-/** What takes so long. */
-export interface Work {
+/** The slow functions, which tests replace. */
+export interface PasswordHasher {
   hash(password: string): Promise<string>
   verify(hashed: string, password: string): Promise<boolean>
 }
 
-/** The real one. A hash says with which parameters it was made, so that those of former times still hold. */
-export const argon2: Work = { hash: hashPassword, verify }
+/** A hash contains its parameters, so that older hashes stay valid when the parameters change. */
+export const argon2: PasswordHasher = { hash: hashPassword, verify }
 
-/** Passwords as one request has them hashed. */
+/** The functions for the passwords of one request. */
 export interface Passwords {
   hash(password: string): Promise<string>
-  /** Whether a password is the one that was hashed; without a hash none is, after as long a work. */
+  /** Returns whether a password matches the hash. Without a hash returns false, after the same time. */
   verify(hashed: string | null, password: string): Promise<boolean>
 }
 
 export interface PasswordsOptions {
-  atOnce: number
-  work?: Work | undefined
+  /** Passwords hashed at the same time. */
+  concurrency: number
+  hasher?: PasswordHasher | undefined
 }
 
-/** The hash of no password: random bytes in place of a result. It is verified in the same time as any other. */
-function nobody(): string {
+/** Returns a hash that no password matches: random bytes instead of a result. Verifying it takes the usual time. */
+function createUnmatchableHash(): string {
   const { memoryCost, timeCost, parallelism } = PARAMETERS
   const [salt, result] = [16, 32].map((size) => randomBytes(size).toString('base64').replaceAll('=', ''))
   return `$argon2id$v=19$m=${memoryCost},t=${timeCost},p=${parallelism}$${salt}$${result}`
 }
 
-/** Hashing for one process: `atOnce` at a time, in the order in which they came, and one at a time for each user. */
-export function createPasswords({ atOnce, work = argon2 }: PasswordsOptions) {
-  const turns = limit(atOnce)
+/** Creates the queue of one process: `concurrency` passwords at a time, first in, first out, and one per user. */
+export function createPasswords({ concurrency, hasher = argon2 }: PasswordsOptions) {
+  const queue = pLimit(concurrency)
   const userQueues = createKeyedQueue()
-  const absent = nobody()
+  const unmatchableHash = createUnmatchableHash()
 
-  const turn = async <T>(isWanted: () => boolean, act: () => Promise<T>): Promise<T> => {
-    if (turns.pendingCount >= MOST_WAITING) {
+  const enqueue = async <T>(isWanted: () => boolean, work: () => Promise<T>): Promise<T> => {
+    if (queue.pendingCount >= MAX_WAITING) {
       throw apiError('SERVICE_UNAVAILABLE', {
-        message: 'Too many passwords wait for their turn',
+        message: 'Too many requests are waiting for password hashing',
         retryAfter: 2,
       })
     }
-    return turns(() => {
-      // A failure of nobody's: it is read by no client, and no reason for an alarm.
-      if (!isWanted()) throw apiError('INVALID_REQUEST', { message: 'Nobody waits for the answer any more' })
-      return act()
+    return queue(() => {
+      // The client never reads this error. It is a 400 so that it does not count as a failure of the server.
+      if (!isWanted()) throw apiError('INVALID_REQUEST', { message: 'The client disconnected' })
+      return work()
     })
   }
 
   return {
     /**
-     * Passwords for one request, hashed only if their answer is still wanted when their turn comes.
-     * @param user whose requests wait for each other: a user's id, or the e-mail or IP address of one who is not known
+     * Returns the functions for one request.
+     * @param user key of the user's own queue: the user's id, or an e-mail or IP address if the user is unknown
+     * @param isWanted returns whether the client still waits for the response; otherwise nothing is hashed
      */
     for: (user: string, isWanted: () => boolean): Passwords => {
-      // A request whose password was verified is not refused when it comes to hash the new one.
+      // A request whose old password was verified is not refused when it hashes the new one.
       let isAdmitted = false
 
-      /** Waits for the user's earlier work, then for a place in the shared queue, of which a user never has two. */
-      const userTurn = async <T>(act: () => Promise<T>): Promise<T> => {
+      /** Waits in the user's queue first, so that a user never has two places in the shared queue. */
+      const enqueueForUser = async <T>(work: () => Promise<T>): Promise<T> => {
         if (!isAdmitted && userQueues.getSize(user) > MAX_WAITING_PER_USER) {
           throw apiError('RATE_LIMIT_EXCEEDED', {
-            message: 'Too many passwords of this user wait for their turn',
+            message: 'Too many requests of this user are waiting for password hashing',
             retryAfter: 1,
           })
         }
         isAdmitted = true
-        return userQueues.run(user, () => turn(isWanted, act))
+        return userQueues.run(user, () => enqueue(isWanted, work))
       }
 
       return {
-        hash: (password) => userTurn(() => work.hash(password)),
+        hash: (password) => enqueueForUser(() => hasher.hash(password)),
         verify: async (hashed, password) =>
-          (await userTurn(() => work.verify(hashed ?? absent, password))) && hashed !== null,
+          (await enqueueForUser(() => hasher.verify(hashed ?? unmatchableHash, password))) && hashed !== null,
       }
     },
   }

@@ -1,6 +1,6 @@
 /**
- * Remembers from which IP addresses an account signed in, so that failed sign-ins of strangers cannot lock its owner
- * out (`limits/attempts.ts`).
+ * Records the IP addresses from which an account signed in, so that failed sign-ins from other addresses cannot lock its
+ * owner out (`plugins/rate-limit/attempts.ts`).
  */
 import { createHmac } from 'node:crypto'
 import type { FastifyInstance } from 'fastify'
@@ -8,8 +8,8 @@ import fp from 'fastify-plugin'
 import type { Database } from '../../drizzle/client/index.ts'
 import { startBackgroundTask } from '../../lib/background-task.ts'
 
-export interface SignInAddressesOptions {
-  /** Key of the hashes; the same on every replica. */
+interface SignInAddressesOptions {
+  /** Key of the HMAC; the same on every replica. */
   secret: Buffer
 }
 
@@ -20,52 +20,52 @@ const PRUNE_BATCH_SIZE = 500
 const MINUTE_MS = 60_000
 const HOUR_MS = 3_600_000
 
-// The e-mail address is compared too: after a change of it, another user may have it.
-const FIND = `select 1 from sign_in_addresses a join users u on u.id = a.user_id
+// The e-mail address is compared too, since another user may have it after a change.
+const SELECT_KNOWN = `select 1 from sign_in_addresses a join users u on u.id = a.user_id
   where a.address_hash = $1 and u.email = $2 and a.signed_in_at > now() - interval '${RETENTION_DAYS} days'`
 
-const REMEMBER = `insert into sign_in_addresses (address_hash, user_id) select $1::text, id from users where id = $2
+const UPSERT = `insert into sign_in_addresses (address_hash, user_id) select $1::text, id from users where id = $2
   on conflict (address_hash) do update set user_id = excluded.user_id, signed_in_at = now()
     where sign_in_addresses.user_id <> excluded.user_id
       or sign_in_addresses.signed_in_at < now() - interval '${RENEWAL_DAYS} days'
   returning user_id`
 
-const DROP_OLDEST = `delete from sign_in_addresses where user_id = $1 and address_hash not in (
+const DELETE_OLDEST = `delete from sign_in_addresses where user_id = $1 and address_hash not in (
     select address_hash from sign_in_addresses where user_id = $1
     order by signed_in_at desc, address_hash limit ${MAX_ADDRESSES_PER_USER})`
 
-const PRUNE = `delete from sign_in_addresses where address_hash in (
+const DELETE_EXPIRED = `delete from sign_in_addresses where address_hash in (
     select address_hash from sign_in_addresses where signed_in_at <= now() - interval '${RETENTION_DAYS} days'
     limit ${PRUNE_BATCH_SIZE} for update skip locked)
   returning user_id`
 
 /** An account, by its e-mail address, and the IP address of a request for it. */
-export interface SignInAddress {
+interface SignInAddress {
   account: string
   address: string
 }
 
-export function createSignInAddresses(database: Database, secret: Buffer) {
-  // The IP address itself is not stored, and the same one has another hash for each account.
+function createSignInAddresses(database: Database, secret: Buffer) {
+  // The IP address itself is not stored, and its hash differs for each account.
   const hash = ({ account, address }: SignInAddress): string =>
     createHmac('sha256', secret).update(`${account}\n${address}`).digest('base64url')
 
   return {
-    /** Returns whether the account signed in from the address within 30 days; one query for known and unknown accounts. */
+    /** Returns whether the account signed in from the address within 30 days. An unknown account takes the same query. */
     async isKnown(from: SignInAddress): Promise<boolean> {
-      return (await database.run(FIND, [hash(from), from.account])).length > 0
+      return (await database.run(SELECT_KNOWN, [hash(from), from.account])).length > 0
     },
 
-    /** Records a sign-in. A known address is written again only after a day. */
-    async remember(userId: string, from: SignInAddress): Promise<void> {
-      const written = await database.run(REMEMBER, [hash(from), userId])
-      if (written.length > 0) await database.run(DROP_OLDEST, [userId])
+    /** Records a sign-in. A known address is updated at most once a day. */
+    async record(userId: string, from: SignInAddress): Promise<void> {
+      const written = await database.run(UPSERT, [hash(from), userId])
+      if (written.length > 0) await database.run(DELETE_OLDEST, [userId])
     },
 
-    /** Deletes the addresses that are not known any more, in batches; several replicas may do it at the same time. */
+    /** Deletes expired addresses in batches; safe on several replicas at the same time. */
     async prune(isWanted: () => boolean): Promise<void> {
       for (let count = PRUNE_BATCH_SIZE; count === PRUNE_BATCH_SIZE && isWanted(); ) {
-        count = (await database.run(PRUNE)).length
+        count = (await database.run(DELETE_EXPIRED)).length
       }
     },
   }

@@ -1,6 +1,6 @@
 /** A resource as one Fastify plugin: list, read, create, replace, update, remove, in whichever version's scope it stands. */
 import type { FastifyInstance } from 'fastify'
-import { type AccessWord, defineWords, verbs } from '../access/index.ts'
+import { type RouteAccess, registerGuards, verbs } from '../access/index.ts'
 import { createAjv } from '../validation/formats.ts'
 import type { Resource } from './compile.ts'
 import { describe } from './openapi/operations.ts'
@@ -40,7 +40,7 @@ export const collection =
     })
     for (const verb of resource.verbs ?? verbs) {
       const { method, url, handler } = operations[verb]
-      const word: AccessWord = `${resource.name}:${verb}`
+      const word: RouteAccess = `${resource.name}:${verb}`
       const told = { representation: options.representation, isOpen: app.isOpen(word) }
       app.route({
         method,

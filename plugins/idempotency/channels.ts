@@ -1,14 +1,14 @@
-/** What happens to keyed writes, told on channels for who counts it. */
+/** Diagnostics channels of writes with an `Idempotency-Key`, from which metrics are counted. */
 import { channel } from 'node:diagnostics_channel'
 
 const channels = {
-  /** `{}`: a reply was told again. */
+  /** `{}`: a stored response was sent. */
   replayed: channel('resource-api:idempotency:replayed'),
-  /** `{}`: a key came with another body (422). */
+  /** `{}`: a key was used again with a different body (422). */
   mismatch: channel('resource-api:idempotency:mismatch'),
   /** `{}`: the first request with a key was still running (409). */
   'in-progress': channel('resource-api:idempotency:in-progress'),
-  /** `{ count }`: how many records had grown old. */
+  /** `{ count }`: the number of expired records that were deleted. */
   pruned: channel('resource-api:idempotency:pruned'),
 }
 

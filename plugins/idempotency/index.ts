@@ -1,36 +1,36 @@
-/** `Idempotency-Key`: a write that may be sent again, since it is done once and answered alike. */
+/** `Idempotency-Key`: runs a write once and answers its retries with the stored response. */
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
 import { startBackgroundTask } from '../../lib/background-task.ts'
 import type { Actor } from '../access/index.ts'
 import { readKey } from './key.ts'
 import { prune } from './prune.ts'
-import { createRecord, type KeptRecord } from './record.ts'
+import { createRecord, type IdempotencyRecord } from './record.ts'
 
-export interface IdempotencyOptions {
-  /** Hashes the bodies of requests; the same on every replica. */
+interface IdempotencyOptions {
+  /** Key of the HMAC of request bodies; the same on every replica. */
   secret: Buffer
 }
 
-/** A write that its client gave a key. */
-export interface Attempt extends Pick<KeptRecord, 'lock' | 'find' | 'keep'> {
+/** A write with an `Idempotency-Key`. */
+export interface KeyedWrite extends Pick<IdempotencyRecord, 'lock' | 'find' | 'keep'> {
   /**
-   * Takes the key for as long as the write runs in this process, its waiting and its slow work included.
-   * @returns what lets go of it; undefined where the same write runs already
+   * Reserves the key in this process, before the write waits for a connection or hashes a password.
+   * @returns a function that releases the key; undefined if a write with the same key is running
    */
   begin(): (() => void) | undefined
 }
 
-const MINUTE = 60_000
+const MINUTE_MS = 60_000
 
 function createIdempotency(app: FastifyInstance, { secret }: IdempotencyOptions) {
   const running = new Set<string>()
-  let stopped = false
-  const removeOld = () => prune(app.database, () => !stopped)
-  const stop = startBackgroundTask(removeOld, {
-    firstDelay: MINUTE,
-    interval: 10 * MINUTE,
-    onFailure: (err) => app.log.warn({ err }, 'old idempotency records could not be removed'),
+  let isStopped = false
+  const pruneExpired = () => prune(app.database, () => !isStopped)
+  const stop = startBackgroundTask(pruneExpired, {
+    firstDelay: MINUTE_MS,
+    interval: 10 * MINUTE_MS,
+    onFailure: (err) => app.log.warn({ err }, 'expired idempotency records could not be deleted'),
   })
 
   const begin = (id: string) => {
@@ -43,8 +43,8 @@ function createIdempotency(app: FastifyInstance, { secret }: IdempotencyOptions)
 
   return {
     /**
-     * What a request's key makes of it; undefined without one, and for who shows no credentials.
-     * @param path the canonical one, with its version
+     * Returns the keyed write of a request; undefined without the header and for anonymous requests.
+     * @param path the canonical path, with its version
      * @throws ApiError 400
      */
     read(
@@ -52,22 +52,22 @@ function createIdempotency(app: FastifyInstance, { secret }: IdempotencyOptions)
       actor: Actor,
       path: string,
       body: unknown,
-    ): Attempt | undefined {
-      const sent = headers['idempotency-key']
-      if (typeof sent !== 'string' || actor.credential === 'none') return undefined
+    ): KeyedWrite | undefined {
+      const header = headers['idempotency-key']
+      if (typeof header !== 'string' || actor.credential === 'none') return undefined
       const { id, ...record } = createRecord(
         secret,
-        { userId: actor.userId, method, path, key: readKey(sent) },
+        { userId: actor.userId, method, path, key: readKey(header) },
         body,
       )
       return { ...record, begin: () => begin(id) }
     },
 
-    /** Removes what has grown old, now. */
-    prune: removeOld,
+    /** Deletes expired records immediately. */
+    prune: pruneExpired,
 
     async stop() {
-      stopped = true
+      isStopped = true
       await stop()
     },
   }
@@ -82,7 +82,7 @@ declare module 'fastify' {
 async function idempotency(app: FastifyInstance, options: IdempotencyOptions) {
   const created = createIdempotency(app, options)
   app.decorate('idempotency', created)
-  // Before the database closes, which was registered earlier.
+  // Fastify runs onClose hooks in reverse order, so this one runs before the database closes.
   app.addHook('onClose', () => created.stop())
 }
 

@@ -108,10 +108,13 @@ const statuses: Record<number, Status> = {
   403: {
     description: 'The role, the scope or the row does not allow it',
     examples: {
-      role: { code: 'FORBIDDEN', message: 'The role member may not do this' },
+      role: { code: 'FORBIDDEN', message: 'The role member is not allowed to do this' },
       scope: { code: 'FORBIDDEN', message: 'The credential lacks the scope products:write' },
-      key: { code: 'FORBIDDEN', message: 'This needs a Bearer token; an API key will not do' },
-      row: { code: 'FORBIDDEN', message: 'Not allowed on this resource' },
+      key: {
+        code: 'FORBIDDEN',
+        message: 'This operation requires a Bearer token; API keys are not accepted',
+      },
+      row: { code: 'FORBIDDEN', message: 'Access to this resource is not allowed' },
     },
   },
   404: { description: 'There is no such resource', examples: { absent: { code: 'RESOURCE_NOT_FOUND' } } },
@@ -191,8 +194,10 @@ const statuses: Record<number, Status> = {
     examples: { bug: { code: 'INTERNAL_SERVER_ERROR' } },
   },
   502: {
-    description: 'The identity provider answered badly',
-    examples: { provider: { code: 'BAD_GATEWAY', message: 'The identity provider answered badly' } },
+    description: 'The identity provider returned an invalid response',
+    examples: {
+      provider: { code: 'BAD_GATEWAY', message: 'The identity provider returned an invalid response' },
+    },
   },
   503: {
     description: 'The service is not available right now',

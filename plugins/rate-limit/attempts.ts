@@ -1,91 +1,98 @@
-/** Attempts at a password: so many may fail, and no more are even begun. */
+/** Limits failed password attempts of an account. */
 import { createHmac } from 'node:crypto'
 import type { Count, Store, Window } from './types.ts'
 
-/** Milliseconds. */
-export const QUARTER_HOUR = 900_000
-/** How many times as many may fail from all addresses together. */
-const ADDRESSES = 10
+export const ATTEMPT_WINDOW_MS = 900_000
+/** The limit for all IP addresses together, as a multiple of the limit for one address. */
+const ACCOUNT_LIMIT_FACTOR = 10
 
-export interface Attempt {
+interface PasswordAttempt {
   /** The e-mail address. */
   account: string
+  /** The IP address. */
   address: string
   /** Whether the account signed in from the address before. */
   isKnown: boolean
 }
 
 export interface AttemptLimits {
+  /** Failures per account and IP address. */
   failures: number
-  /** Of an account's e-mail address no more is kept than what this makes of it. */
+  /** Key of the HMAC of an account's e-mail address, which is not stored itself. */
   secret: Buffer
 }
 
-/** Work under way, by a key. */
-function createWorking() {
-  const all = new Map<string, Set<Promise<unknown>>>()
+/** Keeps the running verifications of each key. */
+function createRunningWork() {
+  const running = new Map<string, Set<Promise<unknown>>>()
   return {
-    at: (key: string): Promise<unknown>[] => [...(all.get(key) ?? [])],
-    async during<T>(key: string, work: () => Promise<T>): Promise<T> {
-      const others = all.get(key) ?? new Set()
-      const mine = work()
-      const over = mine.catch(() => undefined)
-      all.set(key, others.add(over))
+    list: (key: string): Promise<unknown>[] => [...(running.get(key) ?? [])],
+    async run<T>(key: string, work: () => Promise<T>): Promise<T> {
+      const all = running.get(key) ?? new Set()
+      const result = work()
+      const settled = result.catch(() => undefined)
+      running.set(key, all.add(settled))
       try {
-        return await mine
+        return await result
       } finally {
-        others.delete(over)
-        if (others.size === 0 && all.get(key) === others) all.delete(key)
+        all.delete(settled)
+        if (all.size === 0 && running.get(key) === all) running.delete(key)
       }
     },
   }
 }
 
-export function createAttempts(store: Store, { failures, secret }: AttemptLimits) {
-  const working = createWorking()
+export function createAttemptLimiter(store: Store, { failures, secret }: AttemptLimits) {
+  const running = createRunningWork()
 
-  const windowsOf = ({ account, address, isKnown }: Attempt): [Window, ...Window[]] => {
-    const name = createHmac('sha256', secret).update(account.toLowerCase()).digest('base64url')
-    const owner = `{account:${name}}`
-    const ofAddress = { key: `${owner}:${address}:login_failures`, limit: failures, life: QUARTER_HOUR }
-    // Strangers can fill the window of the account. An address that signed in before is not refused for it.
-    if (isKnown) return [ofAddress]
-    return [ofAddress, { key: `${owner}:account_failures`, limit: failures * ADDRESSES, life: QUARTER_HOUR }]
+  const createWindows = ({ account, address, isKnown }: PasswordAttempt): [Window, ...Window[]] => {
+    const hash = createHmac('sha256', secret).update(account.toLowerCase()).digest('base64url')
+    const owner = `{account:${hash}}`
+    const durationMs = ATTEMPT_WINDOW_MS
+    const addressWindow = { key: `${owner}:${address}:login_failures`, limit: failures, durationMs }
+    // Anyone can fill the window of the account. An address that signed in before is not refused for that.
+    if (isKnown) return [addressWindow]
+    const limit = failures * ACCOUNT_LIMIT_FACTOR
+    return [addressWindow, { key: `${owner}:account_failures`, limit, durationMs }]
   }
 
-  /** @returns the full window that lasts longest; undefined where a place was taken */
+  /** @returns the full window that lasts longest; undefined if the attempt was counted */
   const take = async (windows: readonly Window[]): Promise<Count | undefined> => {
     const full = (await store.add(1, windows)).filter(({ isExceeded }) => isExceeded)
-    return full.sort((a, b) => b.left - a.left)[0]
+    return full.sort((a, b) => b.resetMs - a.resetMs)[0]
   }
 
-  /** Gives the place back unless the password was wrong. */
-  const judge = async <T>(windows: readonly Window[], verify: () => Promise<T>): Promise<T> => {
+  /** Verifies a password. Uncounts the attempt unless the password was wrong. */
+  const verifyCounted = async <T>(windows: readonly Window[], verify: () => Promise<T>): Promise<T> => {
     let isWrong = false
     try {
-      const found = await verify()
-      isWrong = !found
-      return found
+      const result = await verify()
+      isWrong = !result
+      return result
     } finally {
       if (!isWrong) await store.add(-1, windows)
     }
   }
 
   /**
-   * A place is taken before the password is looked at: however many are tried at once, no more than may fail are
-   * verified. Where none is left while others are still being verified, it waits for what they come to, since those
-   * that are right give theirs back.
-   * @param refuse makes the error for who has none left
-   * @returns what `verify` found; nothing, for a wrong password
+   * Counts an attempt before the password is verified, so that concurrent requests cannot verify more passwords than
+   * may fail. If the limit is reached while other attempts are running, waits for one of them, since a right password
+   * is uncounted.
+   * @param refuse creates the error if the limit is reached
+   * @returns the result of `verify`; a falsy one stands for a wrong password
    */
-  return async <T>(of: Attempt, refuse: (full: Count) => Error, verify: () => Promise<T>): Promise<T> => {
-    const windows = windowsOf(of)
+  return async <T>(
+    attempt: PasswordAttempt,
+    refuse: (full: Count) => Error,
+    verify: () => Promise<T>,
+  ): Promise<T> => {
+    const windows = createWindows(attempt)
     const [{ key }] = windows
     for (;;) {
-      const before = working.at(key)
+      const runningBefore = running.list(key)
       const full = await take(windows)
-      if (!full) return working.during(key, () => judge(windows, verify))
-      const others = [...before, ...working.at(key)]
+      if (!full) return running.run(key, () => verifyCounted(windows, verify))
+      const others = [...runningBefore, ...running.list(key)]
       if (others.length === 0) throw refuse(full)
       await Promise.race(others)
     }

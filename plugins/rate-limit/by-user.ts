@@ -1,51 +1,54 @@
-/** The windows of one user, whatever the credential, and of one key beside them. */
-
+/** The windows of a user, which all credentials of that user share, and the window of an API key with its own limit. */
 import { type MaybePromise, mapMaybe } from '../../lib/maybe-promise.ts'
 import type { Actor } from '../access/index.ts'
 import type { Count, Flag, Store, Window } from './types.ts'
 
 export interface UserLimits {
   limit: number
-  /** Milliseconds. */
-  life: number
+  durationMs: number
+  /** Limit per second. */
   burst: number
 }
 
-/** Whose windows: a caller, or the user of a session that is not yet refreshed. */
+const BURST_WINDOW_MS = 1_000
+
+/** The owner of the windows: the actor of a request, or the user whose session is being refreshed. */
 export type Caller = Pick<Actor, 'userId' | 'key'>
 
-export function createByUser(
+export function createUserCounter(
   store: Store,
-  { limit, life, burst }: UserLimits,
+  { limit, durationMs, burst }: UserLimits,
   getFlag?: (userId: string) => Flag | undefined,
 ) {
-  const windowsOf = ({ userId, key }: Caller): Window[] => {
+  const createWindows = ({ userId, key }: Caller): Window[] => {
     const owner = `{user:${userId}}`
-    const own = key?.rateLimit ?? undefined
+    const keyLimit = key?.rateLimit ?? undefined
     return [
-      { key: `${owner}:sustained`, limit, life },
-      { key: `${owner}:burst`, limit: burst, life: 1_000 },
-      ...(key && own !== undefined ? [{ key: `${owner}:${key.id}:key`, limit: own, life }] : []),
+      { key: `${owner}:sustained`, limit, durationMs },
+      { key: `${owner}:burst`, limit: burst, durationMs: BURST_WINDOW_MS },
+      ...(key && keyLimit !== undefined
+        ? [{ key: `${owner}:${key.id}:key`, limit: keyLimit, durationMs }]
+        : []),
     ]
   }
 
-  /** Who calls is remembered with the credential, and what is asked of the store for them with who calls. */
-  const asked = new WeakMap<Caller, { windows: Window[]; flag: Flag | undefined }>()
-  const askedFor = (caller: Caller) => {
-    const known = asked.get(caller)
-    if (known) return known
-    const made = { windows: windowsOf(caller), flag: getFlag?.(caller.userId) }
-    asked.set(caller, made)
-    return made
+  /** Actors are cached with their credentials, so that most requests find their windows here. */
+  const cache = new WeakMap<Caller, { windows: Window[]; flag: Flag | undefined }>()
+  const getWindows = (caller: Caller) => {
+    const cached = cache.get(caller)
+    if (cached) return cached
+    const created = { windows: createWindows(caller), flag: getFlag?.(caller.userId) }
+    cache.set(caller, created)
+    return created
   }
 
-  const worst = ([sustained, burst, ofKey]: readonly Count[]): Count => {
-    if (!sustained || !burst) throw new Error('The store counted nothing')
-    let full: Count | undefined
-    for (const each of [sustained, burst, ofKey]) {
-      if (each?.isExceeded && (!full || each.left > full.left)) full = each
+  const selectReported = ([sustained, burstCount, keyCount]: readonly Count[]): Count => {
+    if (!sustained || !burstCount) throw new Error('The store returned no counts')
+    let longest: Count | undefined
+    for (const count of [sustained, burstCount, keyCount]) {
+      if (count?.isExceeded && (!longest || count.resetMs > longest.resetMs)) longest = count
     }
-    return full ?? (ofKey && ofKey.remaining < sustained.remaining ? ofKey : sustained)
+    return longest ?? (keyCount && keyCount.remaining < sustained.remaining ? keyCount : sustained)
   }
 
   return {
@@ -54,18 +57,15 @@ export function createByUser(
      * @returns the full window that lasts longest, or the one with the least remaining
      */
     take(caller: Caller, cost: number): MaybePromise<Count> {
-      const { windows, flag } = askedFor(caller)
-      return mapMaybe(store.add(cost, windows, flag), worst)
+      const { windows, flag } = getWindows(caller)
+      return mapMaybe(store.add(cost, windows, flag), selectReported)
     },
-    /**
-     * Adds to what a request of the user counts as, in each window by itself: one that is full keeps its count, and
-     * does not keep the others from counting.
-     */
+    /** Adds to the cost of a request that was already counted. A full window does not stop the others from counting. */
     async add(caller: Caller, cost: number): Promise<Count> {
       const counts = await Promise.all(
-        askedFor(caller).windows.map(async (window) => (await store.add(cost, [window]))[0]),
+        getWindows(caller).windows.map(async (window) => (await store.add(cost, [window]))[0]),
       )
-      return worst(counts.flatMap((count) => (count ? [count] : [])))
+      return selectReported(counts.flatMap((count) => (count ? [count] : [])))
     },
   }
 }

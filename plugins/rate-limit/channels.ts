@@ -1,8 +1,8 @@
-/** What is told to those who watch, by `node:diagnostics_channel`: metrics come from here. */
+/** Diagnostics channels of the rate limiter, from which metrics are counted. */
 import { channel } from 'node:diagnostics_channel'
 
 /** `{ window }`: the name of the window that was full. */
 export const refusedChannel = channel('resource-api:limits:refused')
 
-/** `{ state }`: 'own' when the shared store is out of reach, 'shared' when it is back. */
+/** `{ state }`: 'own' when the shared store becomes unavailable, 'shared' when it is available again. */
 export const storeChannel = channel('resource-api:limits:store')

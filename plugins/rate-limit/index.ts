@@ -1,19 +1,19 @@
-/** Rate limits: who may ask how often; what every reply tells of it. */
+/** Rate limits: counts each request and sends the X-RateLimit headers. */
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
 import { type MaybePromise, mapMaybe, settleHook } from '../../lib/maybe-promise.ts'
 import { getRouteConfig } from '../http/route-config.ts'
 import { type Concurrency, createConcurrency } from './concurrency.ts'
-import { createMemory } from './memory.ts'
+import { createMemoryStore } from './memory-store.ts'
 import { createLimits, type Rules, type WindowState } from './rules.ts'
-import { createShared } from './shared.ts'
+import { createSharedStore, type StoreState } from './shared-store.ts'
 
-export interface LimitsOptions extends Rules {
+interface LimitsOptions extends Rules {
   redisUrl: string | undefined
-  /** How many requests of one user a process works on at the same time. */
+  /** Maximum sum of the costs of one user's concurrent requests in a process. */
   userConcurrency: number
-  /** Called when this process begins to count for itself because Redis is unavailable, and when that ends. */
-  onStoreChange?: (state: 'shared' | 'own') => void
+  /** Called when this process starts to count by itself because Redis is unavailable, and when that ends. */
+  onStoreChange?: (state: StoreState) => void
 }
 
 declare module 'fastify' {
@@ -22,28 +22,28 @@ declare module 'fastify' {
     concurrency: Concurrency
   }
   interface FastifyRequest {
-    /** What the reply tells; `reset` in epoch seconds. */
+    /** The window that the X-RateLimit headers describe; null before the request is counted. */
     limit: WindowState | null
-    /** Whether it is yet to be counted: in which window stands in its body. */
-    owesLimit: boolean
+    /** Whether the count waits for the request's body, which selects the window. */
+    limitPending: boolean
   }
 }
 
-const write = ({ limit }: FastifyRequest, reply: FastifyReply) => {
+const setHeaders = ({ limit }: FastifyRequest, reply: FastifyReply) => {
   if (!limit) return
-  // In small letters: others Fastify would have to make small for each reply.
+  // Lower case saves Fastify the conversion for each reply.
   reply.header('x-ratelimit-limit', limit.limit)
   reply.header('x-ratelimit-remaining', limit.remaining)
   reply.header('x-ratelimit-reset', limit.reset)
 }
 
 async function openStore(app: FastifyInstance, { redisUrl: url, now, onStoreChange }: LimitsOptions) {
-  const own = createMemory({ now })
-  if (url === undefined) return own
-  const { openRedis } = await import('./redis.ts')
-  const shared = await createShared({
-    open: () => openRedis(url),
-    own,
+  const memory = createMemoryStore({ now })
+  if (url === undefined) return memory
+  const { openRedisStore } = await import('./redis-store.ts')
+  const shared = await createSharedStore({
+    open: () => openRedisStore(url),
+    fallback: memory,
     log: app.log,
     onChange: onStoreChange,
   })
@@ -58,19 +58,19 @@ async function limits(app: FastifyInstance, options: LimitsOptions) {
   app.decorate('concurrency', concurrency)
   app.decorateRequest('concurrencySlot', null)
   app.decorateRequest('limit', null)
-  app.decorateRequest('owesLimit', false)
+  app.decorateRequest('limitPending', false)
 
   app.addHook('onSend', (request, reply, payload, done) => {
     concurrency.releaseUnhandled(request)
-    // What says its version is a resource's reply; what was refused before is of no resource yet.
-    const isTold = request.method !== 'OPTIONS' && reply.hasHeader('api-version')
-    if (!isTold || request.limit) {
-      write(request, reply)
+    // Replies of a resource have the header Api-Version; a request that was refused earlier has no resource yet.
+    const needsWindow = request.method !== 'OPTIONS' && reply.hasHeader('api-version')
+    if (!needsWindow || request.limit) {
+      setHeaders(request, reply)
       done(null, payload)
       return
     }
-    rules.settle(request).then(() => {
-      write(request, reply)
+    rules.readAnonymousWindow(request).then(() => {
+      setHeaders(request, reply)
       done(null, payload)
     }, done)
   })
@@ -78,24 +78,25 @@ async function limits(app: FastifyInstance, options: LimitsOptions) {
 
 export default fp(limits, { name: 'limits', dependencies: ['errors', 'addressing', 'sign-in-addresses'] })
 
-const queryOf = (request: FastifyRequest) => request.query as Readonly<Record<string, unknown>>
+/** Before validation, so any object. */
+const getQuery = (request: FastifyRequest) => request.query as Readonly<Record<string, unknown>>
 
-/** In a version's scope, after authentication. */
-export const limited = fp(
+/** Counts the requests of a version's scope, after authentication. */
+export const countRequests = fp(
   async (app: FastifyInstance) => {
     const count = (request: FastifyRequest): MaybePromise<void> => {
       const { actor } = request
-      if (actor?.credential === 'none') return app.limits.stranger(request)
+      if (actor?.credential === 'none') return app.limits.countAnonymous(request)
       const { access, getCost } = getRouteConfig(request)
       if (actor) {
-        const cost = getCost ? getCost(queryOf(request)) : 1
-        return mapMaybe(app.limits.user(request, actor, cost), () =>
+        const cost = getCost ? getCost(getQuery(request)) : 1
+        return mapMaybe(app.limits.countUser(request, actor, cost), () =>
           app.concurrency.acquire(request, actor.userId, cost),
         )
       }
-      if (access === 'public') app.limits.grant(request)
+      if (access === 'public') app.limits.deferTokenGrant(request)
     }
     app.addHook('onRequest', (request, _reply, done) => settleHook(count(request), done))
   },
-  { name: 'limited', dependencies: ['limits', 'auth'] },
+  { name: 'count-requests', dependencies: ['limits', 'auth'] },
 )

@@ -1,19 +1,21 @@
-/** What of a request is counted, when it is too much, and what its reply is then told. */
+/** The rate limits: what each kind of request counts as, and when it is refused with 429. */
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { type MaybePromise, mapMaybe } from '../../lib/maybe-promise.ts'
 import { apiError } from '../errors/index.ts'
-import { type AttemptLimits, createAttempts, QUARTER_HOUR } from './attempts.ts'
-import { addressOf, addressWindow, createByAddress } from './by-address.ts'
-import { type Caller, createByUser, type UserLimits } from './by-user.ts'
+import { ATTEMPT_WINDOW_MS, type AttemptLimits, createAttemptLimiter } from './attempts.ts'
+import { createAddressCounters, createAddressWindow, getClientIp } from './by-address.ts'
+import { type Caller, createUserCounter, type UserLimits } from './by-user.ts'
 import { refusedChannel } from './channels.ts'
-import { type Count, type Flag, nameOf, type Store } from './types.ts'
+import { type Count, type Flag, getWindowName, type Store } from './types.ts'
 
 export interface Rules {
   users: UserLimits
   attempts: AttemptLimits
-  /** These are each per minute and address. */
+  /** Requests without credentials per minute and IP address. */
   anonymous: number
+  /** Password grants per minute and IP address. */
   tokens: number
+  /** Requests with an invalid credential per minute and IP address. */
   authFailures: number
   /** Returns a flag of a user that is read together with the user's windows. */
   getUserFlag?: ((userId: string) => Flag | undefined) | undefined
@@ -21,178 +23,186 @@ export interface Rules {
   now: () => number
 }
 
-/** What a reply says about a window. */
+/** The window that a reply describes in its X-RateLimit headers. */
 export interface WindowState {
   limit: number
   remaining: number
-  /** Epoch seconds. */
+  /** Seconds since the epoch. */
   reset: number
 }
 
-/** The count of a request that overload refused. */
+/** The count of a request that was refused because the server is overloaded. */
 export interface RefusedCount {
   state: WindowState
   /** Seconds until the window ends, if the request exceeds it. */
   retryAfter: number | undefined
 }
 
-const ANONYMOUS = 'anonymous'
+const ANONYMOUS_WINDOW = 'anonymous'
 
-/** Changes of one's own password or e-mail address in 15 minutes. */
+/** Changes of a user's own password or e-mail address per `ATTEMPT_WINDOW_MS`. */
 const MAX_PASSWORD_CHANGES = 10
 
-const seconds = (milliseconds: number) => Math.ceil(milliseconds / 1000)
+const toSeconds = (milliseconds: number) => Math.ceil(milliseconds / 1000)
 
-/** Each of these is asked as mapMaybe as it is known who calls, or that nobody does. They throw the 429. */
+/** Creates the functions that count requests. Each sets `request.limit`, and throws ApiError 429 at its limit. */
 export async function createLimits(app: FastifyInstance, store: Store, rules: Rules) {
-  const byUser = createByUser(store, rules.users, rules.getUserFlag)
-  const attempts = createAttempts(store, rules.attempts)
-  const byAddress = await createByAddress(app, store)
-  const strangers = byAddress(ANONYMOUS, rules.anonymous)
-  const passwordGrants = byAddress('tokens', rules.tokens)
-  const failures = byAddress('auth_failures', rules.authFailures)
+  const userCounter = createUserCounter(store, rules.users, rules.getUserFlag)
+  const limitAttempts = createAttemptLimiter(store, rules.attempts)
+  const createCounter = await createAddressCounters(app, store)
+  const countInAnonymous = createCounter(ANONYMOUS_WINDOW, rules.anonymous)
+  const countInPasswordGrants = createCounter('tokens', rules.tokens)
+  const countInAuthFailures = createCounter('auth_failures', rules.authFailures)
 
-  const toWindowState = ({ limit, remaining, left }: Count): WindowState => ({
+  const toWindowState = ({ limit, remaining, resetMs }: Count): WindowState => ({
     limit,
     remaining,
-    reset: seconds(rules.now() + left),
+    reset: toSeconds(rules.now() + resetMs),
   })
 
-  const tell = (request: FastifyRequest, count: Count) => {
+  const setWindow = (request: FastifyRequest, count: Count) => {
     request.limit = toWindowState(count)
   }
 
-  const refusal = (request: FastifyRequest, full: Count) => {
-    tell(request, full)
-    if (refusedChannel.hasSubscribers) refusedChannel.publish({ window: nameOf(full) })
-    return apiError('RATE_LIMIT_EXCEEDED', { retryAfter: Math.max(1, seconds(full.left)) })
+  const createRefusal = (request: FastifyRequest, full: Count) => {
+    setWindow(request, full)
+    if (refusedChannel.hasSubscribers) refusedChannel.publish({ window: getWindowName(full) })
+    return apiError('RATE_LIMIT_EXCEEDED', { retryAfter: Math.max(1, toSeconds(full.resetMs)) })
   }
 
   const admit = (request: FastifyRequest, count: Count) => {
-    if (count.isExceeded) throw refusal(request, count)
-    tell(request, count)
+    if (count.isExceeded) throw createRefusal(request, count)
+    setWindow(request, count)
   }
 
   /** Counts a request with a valid credential. */
-  const user = (request: FastifyRequest, caller: Caller, cost = 1): MaybePromise<void> =>
-    mapMaybe(byUser.take(caller, cost), (count) => admit(request, count))
+  const countUser = (request: FastifyRequest, caller: Caller, cost = 1): MaybePromise<void> =>
+    mapMaybe(userCounter.take(caller, cost), (count) => admit(request, count))
 
-  /** Adds to what a request counts as, once it is known how expensive it was. It is not refused any more. */
+  /** Adds to the cost of a request whose real cost is known only after its work. Never refuses it. */
   const addCost = async (request: FastifyRequest, caller: Caller, cost: number): Promise<void> =>
-    tell(request, await byUser.add(caller, cost))
+    setWindow(request, await userCounter.add(caller, cost))
 
-  /** Somebody who shows none. */
-  const stranger = async (request: FastifyRequest) => admit(request, await strangers(request, 1))
+  /** Counts a request without credentials. */
+  const countAnonymous = async (request: FastifyRequest) => admit(request, await countInAnonymous(request, 1))
 
-  /** Somebody whose credential does not hold: told of the strangers' window, as every 401. */
-  const failure = async (request: FastifyRequest) => {
-    const [failed, window] = await Promise.all([failures(request, 1), strangers(request, 0)])
-    if (failed.isExceeded) throw refusal(request, failed)
-    tell(request, window)
+  /** Sets the anonymous window, as on every reply for which nothing was counted. */
+  const readAnonymousWindow = async (request: FastifyRequest) =>
+    setWindow(request, await countInAnonymous(request, 0))
+
+  /** Counts a request with an invalid credential. Its 401 describes the anonymous window. */
+  const countFailure = async (request: FastifyRequest) => {
+    const [failures, anonymous] = await Promise.all([
+      countInAuthFailures(request, 1),
+      countInAnonymous(request, 0),
+    ])
+    if (failures.isExceeded) throw createRefusal(request, failures)
+    setWindow(request, anonymous)
   }
 
-  /** A password is tried, where not too many of the account have failed. */
-  const attempt = async <T>(
+  /** Verifies a password unless too many attempts at the account have failed. */
+  const attemptPassword = async <T>(
     request: FastifyRequest,
     account: string,
     verify: () => Promise<T>,
   ): Promise<T> => {
-    const address = addressOf(request)
+    const address = getClientIp(request)
     const isKnown = await app.signInAddresses.isKnown({ account, address })
-    return attempts({ account, address, isKnown }, (full) => refusal(request, full), verify)
+    return limitAttempts({ account, address, isKnown }, (full) => createRefusal(request, full), verify)
   }
 
   /**
    * Verifies a user's current password, which permits a change of the password or the e-mail address. Right ones are
    * limited too, since each is followed by more hashing; wrong ones count as failed sign-ins instead.
    */
-  const confirm = async (
+  const confirmPassword = async (
     request: FastifyRequest,
     userId: string,
     account: string,
     verify: () => Promise<boolean>,
   ): Promise<boolean> => {
     const key = `{user:${userId}}:password_changes`
-    const windows = [{ key, limit: MAX_PASSWORD_CHANGES, life: QUARTER_HOUR }]
+    const windows = [{ key, limit: MAX_PASSWORD_CHANGES, durationMs: ATTEMPT_WINDOW_MS }]
     const [before] = await store.add(0, windows)
-    if (before?.remaining === 0) throw refusal(request, before)
-    if (!(await attempt(request, account, verify))) return false
+    if (before?.remaining === 0) throw createRefusal(request, before)
+    if (!(await attemptPassword(request, account, verify))) return false
     // Other requests may have been verified at the same time: this count decides which of them exceed the limit.
     const [count] = await store.add(1, windows)
-    if (count?.isExceeded) throw refusal(request, count)
+    if (count?.isExceeded) throw createRefusal(request, count)
     return true
   }
 
-  /** A grant whose body is not yet read: what it asks for says where it counts. */
-  const grant = (request: FastifyRequest) => {
-    request.owesLimit = true
+  /** Defers the count of `POST /tokens` until its body is read: the grant type selects the window. */
+  const deferTokenGrant = (request: FastifyRequest) => {
+    request.limitPending = true
   }
 
-  /** A grant that failed before it told what it is for: a request without credentials like any other. */
-  const unread = async (request: FastifyRequest) => {
-    if (!request.owesLimit) return
-    request.owesLimit = false
-    await stranger(request)
+  /** Counts a deferred request whose grant type was never read, because it failed before, as an anonymous one. */
+  const countPendingGrant = async (request: FastifyRequest) => {
+    if (!request.limitPending) return
+    request.limitPending = false
+    await countAnonymous(request)
   }
 
-  const passwordGrant = async <T>(request: FastifyRequest, account: string, verify: () => Promise<T>) => {
-    request.owesLimit = false
-    const window = await strangers(request, 0)
-    if (window.remaining === 0) throw refusal(request, window)
-    const count = await passwordGrants(request, 1)
-    if (count.isExceeded) throw refusal(request, count)
-    const found = await attempt(request, account, verify)
-    if (found) tell(request, count)
-    return found
+  const countPasswordGrant = async <T>(
+    request: FastifyRequest,
+    account: string,
+    verify: () => Promise<T>,
+  ): Promise<T> => {
+    request.limitPending = false
+    const anonymous = await countInAnonymous(request, 0)
+    if (anonymous.remaining === 0) throw createRefusal(request, anonymous)
+    const count = await countInPasswordGrants(request, 1)
+    if (count.isExceeded) throw createRefusal(request, count)
+    const user = await attemptPassword(request, account, verify)
+    if (user) setWindow(request, count)
+    return user
   }
 
-  /** Of a session's user, or, with a token that nobody has, of nobody. */
-  const refreshGrant = async <T>(
+  /** @param userId the user of the refresh token's session; undefined if there is no such session */
+  const countRefreshGrant = async <T>(
     request: FastifyRequest,
     userId: string | undefined,
     refresh: () => Promise<T | undefined>,
-  ) => {
-    request.owesLimit = false
-    if (userId !== undefined) await user(request, { userId })
-    const found = userId === undefined ? undefined : await refresh()
-    if (!found) await failure(request)
-    return found
+  ): Promise<T | undefined> => {
+    request.limitPending = false
+    if (userId !== undefined) await countUser(request, { userId })
+    const grant = userId === undefined ? undefined : await refresh()
+    if (!grant) await countFailure(request)
+    return grant
   }
 
-  /** Sets a flag for the other processes, in milliseconds; does nothing where there are none. */
-  const setFlag = async (key: string, lifetime: number): Promise<void> => store.setFlag?.(key, lifetime)
+  /** Sets a flag for the other processes; does nothing if the store is not shared. */
+  const setFlag = async (key: string, durationMs: number): Promise<void> => store.setFlag?.(key, durationMs)
 
-  /** A reply that nobody has counted, and that is in no window. */
-  const settle = async (request: FastifyRequest) => tell(request, await strangers(request, 0))
-
-  const takeAddress = (ip: string): MaybePromise<Count> =>
-    mapMaybe(store.add(1, [addressWindow(ip, ANONYMOUS, rules.anonymous)]), ([count]) => {
-      if (!count) throw new Error('The store counted nothing')
+  const takeFromAddress = (ip: string): MaybePromise<Count> =>
+    mapMaybe(store.add(1, [createAddressWindow(ip, ANONYMOUS_WINDOW, rules.anonymous)]), ([count]) => {
+      if (!count) throw new Error('The store returned no counts')
       return count
     })
 
   /**
-   * Counts a request that overload refuses, of which Fastify does not know: for its user if the credential is cached,
-   * else for its address.
+   * Counts a request that is refused because of overload, before Fastify sees it: for its user if the credential is
+   * cached, else for its address.
    */
   const countRefused = (caller: Caller | undefined, ip: string): MaybePromise<RefusedCount> =>
-    mapMaybe(caller ? byUser.take(caller, 1) : takeAddress(ip), (count) => ({
+    mapMaybe(caller ? userCounter.take(caller, 1) : takeFromAddress(ip), (count) => ({
       state: toWindowState(count),
-      retryAfter: count.isExceeded ? Math.max(1, seconds(count.left)) : undefined,
+      retryAfter: count.isExceeded ? Math.max(1, toSeconds(count.resetMs)) : undefined,
     }))
 
   return {
-    user,
     addCost,
+    confirmPassword,
+    countAnonymous,
+    countFailure,
+    countPasswordGrant,
+    countPendingGrant,
+    countRefreshGrant,
     countRefused,
+    countUser,
+    deferTokenGrant,
+    readAnonymousWindow,
     setFlag,
-    stranger,
-    failure,
-    confirm,
-    grant,
-    unread,
-    passwordGrant,
-    refreshGrant,
-    settle,
   }
 }

@@ -1,58 +1,62 @@
-/** What is counted, and where. */
+/** Types of the rate limiter: windows, their counts, and the store that keeps them. */
 import type { MaybePromise } from '../../lib/maybe-promise.ts'
 
-/** So many in a while, under a key. It begins with the first, and ends all at once. */
+/** A fixed window: at most `limit` requests per key. It starts with the first request and ends as a whole. */
 export interface Window {
   /**
-   * Whose it is, between braces, so that all of one owner's stand on one node of a Redis cluster; at the end, what it
-   * bounds: `{user:0193...}:burst`.
+   * The owner in braces, which Redis Cluster uses as the hash tag, so that all windows of one owner are on one node;
+   * then the name of the window: `{user:0193...}:burst`.
    */
   key: string
   limit: number
-  /** Milliseconds. */
-  life: number
+  durationMs: number
 }
 
 export interface Count {
   key: string
   limit: number
-  /** Never negative. */
+  /** Requests left in the window; never negative. */
   remaining: number
-  /** Milliseconds until the window ends. */
-  left: number
-  /** Whether it was full already, and something was to be added. */
+  /** Time until the window ends. */
+  resetMs: number
+  /** Whether the window was already full when something was to be added. */
   isExceeded: boolean
 }
 
 /**
- * What is added to a window: the cost of a request, 0 to read it, -1 to undo. A request is admitted while the window is
+ * The change of a window: the cost of a request, 0 to read it, -1 to undo one. A request is admitted while the window is
  * not full, so a cost above 1 may exceed the limit once.
  */
 export type Amount = number
 
-/** A key that another feature sets for a while. It is read together with the counts and so costs no round trip. */
+/** A key that another feature sets for some time. It is read together with the counts and so costs no round trip. */
 export interface Flag {
-  /** As a window's. */
+  /** Same form as a window's key. */
   key: string
-  /** Called with the milliseconds for which it stays set, if it is set and the store is shared by all processes. */
-  onSet(left: number): void
+  /** Called if the flag is set and the store is shared by all processes, with the time until it expires. */
+  onSet(remainingMs: number): void
 }
 
 export interface Store {
-  /** In all the windows or, where one of them is full, in none: what is refused does not count. */
+  /** Adds to all the windows or, if one of them is full, to none: refused requests do not count. */
   add(amount: Amount, windows: readonly Window[], flag?: Flag): MaybePromise<readonly Count[]>
-  /** Sets a flag for the other processes, in milliseconds; absent where there are none. */
-  setFlag?(key: string, life: number): Promise<void>
+  /** Sets a flag for the other processes; absent in a store that only one process uses. */
+  setFlag?(key: string, durationMs: number): Promise<void>
 }
 
-/** What a window bounds. */
-export const nameOf = ({ key }: { key: string }): string => key.slice(key.lastIndexOf(':') + 1)
+/** Returns the part of the key after the owner, such as `burst`. */
+export const getWindowName = ({ key }: { key: string }): string => key.slice(key.lastIndexOf(':') + 1)
 
-/** @param used after the addition */
-export const countOf = ({ key, limit }: Window, used: number, left: number, isRefused: boolean): Count => ({
+/** @param used the window's count after the addition */
+export const toCount = (
+  { key, limit }: Window,
+  used: number,
+  resetMs: number,
+  isRefused: boolean,
+): Count => ({
   key,
   limit,
   remaining: Math.max(0, limit - used),
-  left,
+  resetMs,
   isExceeded: isRefused && used >= limit,
 })

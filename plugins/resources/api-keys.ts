@@ -5,7 +5,7 @@ import { apiKeys } from '../../drizzle/tables.ts'
 import { ApiKey, ApiKeyChange, ApiKeyCreate } from '../../schemas/api-keys.ts'
 import type { Violation } from '../../schemas/error.ts'
 import { type Actor, CALLER } from '../access/index.ts'
-import { hashKey, makeKey, prefixOf } from '../auth/key-format.ts'
+import { getKeyPrefix, hashKey, makeKey } from '../auth/key-format.ts'
 import { defineResource, type ResourceDefinition } from '../collection/definition.ts'
 import { apiError } from '../errors/index.ts'
 
@@ -89,7 +89,7 @@ export const apiKeysResource: ResourceDefinition = defineResource({
         ...body,
         id,
         expires_at: expires,
-        prefix: prefixOf(key),
+        prefix: getKeyPrefix(key),
         key_hash: hashKey(key),
       })
       return { ...row, key }

@@ -1,19 +1,19 @@
-/** Tokens: signing in and staying signed in; the one collection that is only ever created. */
+/** Serves `POST /tokens`, which signs a user in or refreshes a session. */
 import { channel } from 'node:diagnostics_channel'
 import { type TObject, Type } from '@sinclair/typebox'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { isAwaited } from '../../lib/is-awaited.ts'
 import { isObject } from '../../lib/is-object.ts'
 import { PasswordGrant, RefreshGrant, Token } from '../../schemas/tokens.ts'
-import { type Grant, UserChangedError } from '../auth/tokens/sessions.ts'
+import { type SessionGrant, UserChangedError } from '../auth/tokens/sessions.ts'
 import { signIn } from '../auth/tokens/sign-in.ts'
 import { createBodyReader } from '../collection/request/body.ts'
 import { createNoQueryReader, getQuery } from '../collection/request/query-validation.ts'
 
 import { apiError, invalidBody } from '../errors/index.ts'
 import { dated, declared, exampleOf } from '../openapi/examples.ts'
-import { reply as told } from '../openapi/replies.ts'
-import { addressOf } from '../rate-limit/by-address.ts'
+import { reply as describeReply } from '../openapi/replies.ts'
+import { getClientIp } from '../rate-limit/by-address.ts'
 import { createAjv } from '../validation/formats.ts'
 import { readObject } from '../versioning/representation/body.ts'
 import type { Representation } from '../versioning/representation/types.ts'
@@ -23,48 +23,55 @@ const grantTypes = ['password', 'refresh_token'] as const
 type GrantType = (typeof grantTypes)[number]
 
 const ajv = createAjv()
-const nothing: TObject = Type.Object({})
-const reader = (input: TObject) => createBodyReader({ ajv, read: nothing, input, mode: 'create' })
-const readers: Record<GrantType, ReturnType<typeof reader>> = {
-  password: reader(PasswordGrant),
-  refresh_token: reader(RefreshGrant),
+/** A grant is never read back, so it has no read-only fields. */
+const emptySchema: TObject = Type.Object({})
+const createReader = (input: TObject) => createBodyReader({ ajv, read: emptySchema, input, mode: 'create' })
+const readers: Record<GrantType, ReturnType<typeof createReader>> = {
+  password: createReader(PasswordGrant),
+  refresh_token: createReader(RefreshGrant),
 }
 
-const isGrantType = (value: unknown): value is GrantType => grantTypes.some((known) => known === value)
+const isGrantType = (value: unknown): value is GrantType => grantTypes.some((type) => type === value)
 
-/** Which grant a body is for; nothing more can be said of one that does not tell. */
-function grantTypeOf(members: unknown, prefix: string): GrantType {
-  const sent = isObject(members) ? members.grant_type : undefined
-  if (isGrantType(sent)) return sent
+/**
+ * Returns the grant type of a body, which selects the schema.
+ * @throws ApiError 422
+ */
+function readGrantType(members: unknown, prefix: string): GrantType {
+  const value = isObject(members) ? members.grant_type : undefined
+  if (isGrantType(value)) return value
   const field = `${prefix}grant_type`
   throw invalidBody([
-    sent === undefined
+    value === undefined
       ? { field, message: 'is required', code: 'REQUIRED' }
-      : typeof sent === 'string'
+      : typeof value === 'string'
         ? { field, message: `must be one of ${grantTypes.join(', ')}`, code: 'INVALID_VALUE' }
         : { field, message: 'must be string', code: 'INVALID_TYPE' },
   ])
 }
 
-const INVALID_PASSWORD = 'Invalid e-mail or password'
+const INVALID_PASSWORD = 'Invalid e-mail address or password'
 
-const refusals = channel('resource-api:auth:refused')
+const refusedChannel = channel('resource-api:auth:refused')
 
-/** @param kind for who counts */
-function refused(kind: GrantType, message: string) {
-  if (refusals.hasSubscribers) refusals.publish({ kind })
+/**
+ * Creates a 401.
+ * @param kind of the rejected credential, for metrics
+ */
+function createRefusal(kind: GrantType, message: string) {
+  if (refusedChannel.hasSubscribers) refusedChannel.publish({ kind })
   return apiError('UNAUTHORIZED', { message, headers: { 'WWW-Authenticate': 'Bearer realm="resource-api"' } })
 }
 
-/** What the operation is grouped by in the documents. */
+/** The tag that groups the operation in OpenAPI. */
 export const tokensTag = { name: TYPE, description: 'Signing in, and staying signed in' }
 
-const shape = { type: TYPE, members: Token, selectable: false }
+const resultShape = { type: TYPE, members: Token, selectable: false }
 
-/** The operation as OpenAPI tells it. */
-function describe({ one, schemas }: Representation) {
+/** Returns the OpenAPI description of the operation. */
+function describeOperation({ one, schemas }: Representation) {
   const grants = Type.Union([PasswordGrant, RefreshGrant], { title: 'Grant' })
-  const schema = schemas.one(shape)
+  const schema = schemas.one(resultShape)
   const examples = {
     password: { summary: 'Signing in', value: exampleOf(PasswordGrant) },
     refresh: { summary: 'Staying signed in', value: exampleOf(RefreshGrant) },
@@ -81,7 +88,7 @@ function describe({ one, schemas }: Representation) {
       'used again within 10 s it yields the same successor, and later it ends the session.',
     body: { content: { 'application/json': { schema: { ...grants, 'x-examples': examples } } } },
     response: {
-      201: told({
+      201: describeReply({
         description: 'Signed in',
         schema,
         examples: {
@@ -97,65 +104,67 @@ export async function tokens(app: FastifyInstance, { representation }: { represe
   const { database, passwords, sessions, accessTokens, limits, signInAddresses } = app
   const readNoQuery = createNoQueryReader(ajv)
 
-  const begin = async (
+  const signInWithPassword = async (
     request: FastifyRequest,
     reply: FastifyReply,
     { email, password }: Record<string, unknown>,
-  ): Promise<Grant> => {
-    const passwordsFor = (user: string) => passwords.for(user, () => isAwaited(reply))
-    const user = await limits.passwordGrant(request, String(email), () =>
-      signIn(database, passwordsFor, String(email), String(password)),
+  ): Promise<SessionGrant> => {
+    const getPasswords = (account: string) => passwords.for(account, () => isAwaited(reply))
+    const user = await limits.countPasswordGrant(request, String(email), () =>
+      signIn(database, getPasswords, String(email), String(password)),
     )
-    if (!user) throw refused('password', INVALID_PASSWORD)
+    if (!user) throw createRefusal('password', INVALID_PASSWORD)
     const origin = { ip: request.ip, userAgent: request.headers['user-agent'] }
-    const grant = await sessions.begin(user, origin).catch((error) => {
-      throw error instanceof UserChangedError ? refused('password', INVALID_PASSWORD) : error
+    const grant = await sessions.create(user, origin).catch((error) => {
+      throw error instanceof UserChangedError ? createRefusal('password', INVALID_PASSWORD) : error
     })
-    await signInAddresses.remember(user.id, { account: String(email), address: addressOf(request) })
+    await signInAddresses.record(user.id, { account: String(email), address: getClientIp(request) })
     return grant
   }
 
-  const refresh = async (request: FastifyRequest, body: Record<string, unknown>): Promise<Grant> => {
+  const refresh = async (request: FastifyRequest, body: Record<string, unknown>): Promise<SessionGrant> => {
     const text = String(body.refresh_token)
-    const owner = await sessions.ownerOf(text)
-    const grant = await limits.refreshGrant(request, owner, () => sessions.refresh(text))
-    if (!grant) throw refused('refresh_token', 'Invalid or expired refresh token')
+    const userId = await sessions.findOwner(text)
+    const grant = await limits.countRefreshGrant(request, userId, () => sessions.refresh(text))
+    if (!grant) throw createRefusal('refresh_token', 'Invalid or expired refresh token')
     return grant
   }
 
   const create = async (request: FastifyRequest, reply: FastifyReply) => {
-    const sent = readObject(request.body)
+    const body = readObject(request.body)
     readNoQuery(getQuery(request), request.originalUrl)
-    const { members, prefix, violations } = representation.body(sent, TYPE, undefined)
+    const { members, prefix, violations } = representation.body(body, TYPE, undefined)
     if (violations.length > 0) throw invalidBody(violations)
-    const type = grantTypeOf(members, prefix)
-    const body = readers[type].read(members, prefix)
-    const grant = type === 'password' ? await begin(request, reply, body) : await refresh(request, body)
-    const access = accessTokens.issue(grant)
+    const type = readGrantType(members, prefix)
+    const input = readers[type].read(members, prefix)
+    const grant =
+      type === 'password' ? await signInWithPassword(request, reply, input) : await refresh(request, input)
+    const accessToken = accessTokens.issue(grant)
     reply.code(201).header('Cache-Control', 'no-store')
-    const issued = {
-      id: access.id,
+    const token = {
+      id: accessToken.id,
       token_type: 'Bearer',
-      access_token: access.text,
-      expires_in: access.expiresIn,
+      access_token: accessToken.text,
+      expires_in: accessToken.expiresIn,
       refresh_token: grant.refreshToken,
       refresh_expires_in: grant.refreshExpiresIn,
       session_id: grant.sessionId,
       user_id: grant.userId,
     }
-    return representation.one({ type: TYPE, members: issued }, {})
+    return representation.one({ type: TYPE, members: token }, {})
   }
 
+  // The body readers validate, since the grant type selects the schema.
   app.setValidatorCompiler(() => () => true)
   app.route({
     method: 'POST',
     url: '/tokens',
     config: { access: 'public' },
-    schema: describe(representation),
+    schema: describeOperation(representation),
     handler: create,
-    // Whatever it failed for: 429 comes before it where too many have failed so.
+    // A request that failed before its grant type was read is counted here, which may replace the error with a 429.
     errorHandler: async (error, request) => {
-      await limits.unread(request)
+      await limits.countPendingGrant(request)
       throw error
     },
   })

@@ -3,7 +3,7 @@
 import type { Database } from '../../drizzle/client/index.ts'
 import { toEmailAddress } from '../../lib/email-address.ts'
 import { newId } from '../../lib/ids.ts'
-import { hashKey, makeKey, prefixOf } from '../../plugins/auth/key-format.ts'
+import { getKeyPrefix, hashKey, makeKey } from '../../plugins/auth/key-format.ts'
 import { hashPassword } from '../../plugins/auth/passwords.ts'
 import { createBodyReader } from '../../plugins/collection/request/body.ts'
 import { createStores } from '../../plugins/collection/sql/write.ts'
@@ -83,7 +83,7 @@ async function createKey(values: Values): Promise<void> {
           ...body,
           id: newId(),
           user_id: owner.id,
-          prefix: prefixOf(key),
+          prefix: getKeyPrefix(key),
           key_hash: hashKey(key),
         })
     })

@@ -1,6 +1,6 @@
 /** `signing-keys rotate`: a new JWT_PRIVATE_KEY, with the keys so far behind the new one. */
 import { generateKeyPairSync } from 'node:crypto'
-import { keyOfSeed, toSigningKey } from '../../plugins/auth/tokens/signing-keys.ts'
+import { createKeyFromSeed, toSigningKey } from '../../plugins/auth/tokens/signing-keys.ts'
 import { parsePrivateKeys } from '../config/private-keys.ts'
 import { readConfig } from '../config.ts'
 import { appSecret, deriveKey } from '../secrets.ts'
@@ -10,7 +10,7 @@ async function rotate(): Promise<void> {
   const config = readConfig()
   const before =
     config.JWT_PRIVATE_KEY === undefined
-      ? [keyOfSeed(deriveKey(await appSecret(config), 'access tokens'))]
+      ? [createKeyFromSeed(deriveKey(await appSecret(config), 'access tokens'))]
       : parsePrivateKeys(config.JWT_PRIVATE_KEY)
   const next = generateKeyPairSync('ed25519').privateKey
   const jwks = [next, ...before].map((key) => key.export({ format: 'jwk' }))

@@ -5,7 +5,7 @@ import type { FastifyInstance } from 'fastify'
 import { v7 as uuid } from 'uuid'
 import type { Database } from '../../drizzle/client/index.ts'
 import type { Role } from '../../plugins/access/index.ts'
-import { hashKey, makeKey, prefixOf } from '../../plugins/auth/key-format.ts'
+import { getKeyPrefix, hashKey, makeKey } from '../../plugins/auth/key-format.ts'
 import { buildApp, type Parts } from '../../src/app.ts'
 import { readConfig } from '../../src/config.ts'
 import { type Owner, testDatabase, testFolder } from './database.ts'
@@ -107,7 +107,7 @@ async function insertPerson(database: Database, role: Role, scopes: readonly str
   await database.run(
     `insert into api_keys (id, user_id, name, prefix, key_hash, scopes, expires_at)
      values ($1, $2, 'test', $3, $4, $5, now() + interval '1 day')`,
-    [uuid(), id, prefixOf(key), hashKey(key), JSON.stringify(scopes)],
+    [uuid(), id, getKeyPrefix(key), hashKey(key), JSON.stringify(scopes)],
   )
   return { id, key }
 }
@@ -147,7 +147,7 @@ export async function testApp(
     anybody: createClient(base, {}),
     async person(role, scopes = ['*']) {
       const { id, key } = await insertPerson(database, role, scopes)
-      const grant = await app.sessions.begin({ id, role }, { ip: '127.0.0.1', userAgent: 'test' })
+      const grant = await app.sessions.create({ id, role }, { ip: '127.0.0.1', userAgent: 'test' })
       const token = app.accessTokens.issue(grant).text
       return {
         id,

@@ -32,7 +32,12 @@ export async function faultyApp(t: Owner): Promise<Faulty> {
   const direct = await openDatabase({ url, poolSize: 2, statementTimeout: 0 })
   t.teardown(() => direct.close())
   // By a way without short limits: what a busy machine makes late here is no fault that is tried.
-  await bootstrap(direct, { email: 'admin@example.com', password: undefined, hasKey: true, mayMake: true })
+  await bootstrap(direct, {
+    email: 'admin@example.com',
+    password: undefined,
+    hasKey: true,
+    canGenerate: true,
+  })
   const proxy = await startProxy(t, url)
   const address = new URL(proxy.url)
   address.password = PASSWORD

@@ -4,7 +4,7 @@ import { v7 as uuid } from 'uuid'
 import { startFlags } from '../../bench/flags.ts'
 import { openPostgres } from '../../drizzle/client/server/server.ts'
 import type { Database } from '../../drizzle/client/types.ts'
-import { hashKey, makeKey, prefixOf } from '../../plugins/auth/key-format.ts'
+import { getKeyPrefix, hashKey, makeKey } from '../../plugins/auth/key-format.ts'
 import { createClient } from '../helpers/app.ts'
 import type { Owner } from '../helpers/database.ts'
 import { serve } from '../helpers/process.ts'
@@ -63,7 +63,7 @@ async function addMember(database: Database, name: string): Promise<Member> {
   await database.run(
     `insert into api_keys (id, user_id, name, prefix, key_hash, scopes, expires_at)
      values ($1, $2, 'soak', $3, $4, '["*"]', now() + interval '1 day')`,
-    [uuid(), id, prefixOf(key), hashKey(key)],
+    [uuid(), id, getKeyPrefix(key), hashKey(key)],
   )
   return { id, email, credential: `X-API-Key: ${key}\r\n` }
 }

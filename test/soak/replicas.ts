@@ -9,7 +9,7 @@ import { join } from 'node:path'
 import { setTimeout as wait } from 'node:timers/promises'
 import { v7 as uuid } from 'uuid'
 import { type Database, openDatabase } from '../../drizzle/client/index.ts'
-import { hashKey, makeKey, prefixOf } from '../../plugins/auth/key-format.ts'
+import { getKeyPrefix, hashKey, makeKey } from '../../plugins/auth/key-format.ts'
 import { type Client, createClient, type Reply } from '../helpers/app.ts'
 import { type Owner, testFolder } from '../helpers/database.ts'
 import { parseExposition, sumOf } from '../helpers/exposition.ts'
@@ -133,7 +133,7 @@ async function makePerson(database: Database, base: string): Promise<Person> {
   await database.run(
     `insert into api_keys (id, user_id, name, prefix, key_hash, scopes, expires_at)
      values ($1, $2, 'soak', $3, $4, '["*"]', now() + interval '1 day')`,
-    [uuid(), id, prefixOf(key), hashKey(key)],
+    [uuid(), id, getKeyPrefix(key), hashKey(key)],
   )
   return { id, client: createClient(base, { 'x-api-key': key }) }
 }

@@ -1,54 +1,54 @@
-/** Access tokens (RFC 9068): short-lived JWTs, signed with EdDSA, read without a query. */
+/** Issues and verifies access tokens (RFC 9068): short-lived JWTs signed with EdDSA. */
 import fastifyJwt from '@fastify/jwt'
 import type { FastifyInstance } from 'fastify'
 import { validate } from 'uuid'
 import { newId } from '../../../lib/ids.ts'
 import type { SigningKey } from './signing-keys.ts'
 
-export interface AccessTokenOptions {
-  /** The first signs, all verify. */
+interface AccessTokenOptions {
+  /** The first key signs, all of them verify. */
   keys: readonly [SigningKey, ...SigningKey[]]
   issuer: string
   audience: string
-  /** Seconds. */
+  /** Lifetime in seconds. */
   ttl: number
 }
 
-/** What a verified token says. */
+/** The claims of a verified token. */
 export interface Claims {
   userId: string
   sessionId: string
   role: string
-  /** Epoch seconds. */
+  /** Seconds since the epoch. */
   expiresAt: number
 }
 
 const TYPE = 'at+jwt'
 const ALGORITHM = 'EdDSA'
-const CLAIMS = ['iss', 'aud', 'sub', 'sid', 'role', 'iat', 'exp', 'jti']
+const REQUIRED_CLAIMS = ['iss', 'aud', 'sub', 'sid', 'role', 'iat', 'exp', 'jti']
 
 const isUuid = (value: unknown): value is string => validate(value)
 const isText = (value: unknown): value is string => typeof value === 'string'
 
 export async function createAccessTokens(app: FastifyInstance, options: AccessTokenOptions) {
   const { keys, issuer, audience, ttl } = options
-  const [signing] = keys
-  const byId = new Map(keys.map((key) => [key.kid, key]))
+  const [signingKey] = keys
+  const keysById = new Map(keys.map((key) => [key.kid, key]))
   await app.register(fastifyJwt, {
-    secret: { private: signing.privatePem, public: signing.publicPem },
+    secret: { private: signingKey.privatePem, public: signingKey.publicPem },
     sign: {
       algorithm: ALGORITHM,
       iss: issuer,
       aud: audience,
       expiresIn: ttl,
-      kid: signing.kid,
+      kid: signingKey.kid,
       header: { alg: ALGORITHM, typ: TYPE },
     },
     verify: {
       algorithms: [ALGORITHM],
       allowedIss: issuer,
       allowedAud: audience,
-      requiredClaims: CLAIMS,
+      requiredClaims: REQUIRED_CLAIMS,
       checkTyp: TYPE,
       cache: false,
     },
@@ -61,12 +61,15 @@ export async function createAccessTokens(app: FastifyInstance, options: AccessTo
       return { id: jti, text, expiresIn: ttl }
     },
 
-    /** Undefined for what is no token of ours, or not any more. The key is looked up by `kid` alone, never taken from the token. */
+    /**
+     * Returns the claims of a token; undefined if it is invalid or has expired. The key is found by `kid`, and never
+     * taken from the token.
+     */
     verify(text: string): Claims | undefined {
       try {
         const decoded = app.jwt.decode<{ header: { kid?: unknown } }>(text, { complete: true })
         const kid = decoded?.header.kid
-        const key = isText(kid) ? byId.get(kid) : undefined
+        const key = isText(kid) ? keysById.get(kid) : undefined
         if (!key) return undefined
         const claims = app.jwt.verify<Record<string, unknown>>(text, {
           ...app.jwt.options.verify,
@@ -74,7 +77,7 @@ export async function createAccessTokens(app: FastifyInstance, options: AccessTo
         })
         const { sub, sid, role, exp } = claims
         if (!isText(sub) || !isUuid(sid) || !isText(role) || typeof exp !== 'number') return undefined
-        // On or after `exp` it is over (RFC 7519, section 4.1.4); the library lets that very second pass.
+        // A token expires at `exp` (RFC 7519, section 4.1.4), while the library accepts it for another second.
         if (Date.now() >= exp * 1000) return undefined
         return { userId: sub, sessionId: sid, role, expiresAt: exp }
       } catch {

@@ -1,10 +1,10 @@
-/** An external identity provider: its tokens, verified by the keys that it publishes, for users known here. */
+/** Verifies the tokens of an external identity provider with the keys that it publishes. */
 import { decodeJwt, decodeProtectedHeader, errors, type JWTPayload, jwtVerify } from 'jose'
 import { toEmailAddress } from '../../../lib/email-address.ts'
 import { apiError } from '../../errors/index.ts'
 import { createProviderKeys, ProviderUnreachableError, RETRY_INTERVAL_MS } from './provider-keys.ts'
 
-export interface ProviderOptions {
+interface ProviderOptions {
   jwksUrl: string
   issuer: string
   audience: string
@@ -12,12 +12,12 @@ export interface ProviderOptions {
   now: () => number
 }
 
-/** What a verified token says about its subject. */
+/** The subject of a verified token. */
 export interface Identity {
   subject: string
-  /** In lower case; undefined if the provider has not verified one. */
+  /** In lower case; undefined if the provider has not verified an address. */
   email: string | undefined
-  /** Epoch seconds. */
+  /** Seconds since the epoch. */
   expiresAt: number
 }
 
@@ -50,8 +50,8 @@ export function createProvider({ jwksUrl, issuer, audience, now }: ProviderOptio
   const getKey = createProviderKeys({ url: jwksUrl, now })
 
   /**
-   * Returns whether a token could be good, by what it says itself. One that could not is refused without the keys, and
-   * so counts as a failed authentication even while the provider fails.
+   * Returns whether the unverified contents of a token permit that it is valid. If not, it is rejected without the keys,
+   * and so counts as a failed authentication even while the provider is unavailable.
    */
   const isPlausible = (token: string): boolean => {
     try {
@@ -69,8 +69,8 @@ export function createProvider({ jwksUrl, issuer, audience, now }: ProviderOptio
     issuer,
 
     /**
-     * Returns whom a token was issued for; undefined if it is not good.
-     * @throws ApiError 502 for a provider that answers badly, 503 for one out of reach
+     * Returns the subject of a token; undefined if the token is invalid.
+     * @throws ApiError 502 if the provider returns an invalid key set, 503 if it cannot be reached
      */
     async verify(token: string): Promise<Identity | undefined> {
       if (!isPlausible(token)) return undefined
@@ -88,13 +88,16 @@ export function createProvider({ jwksUrl, issuer, audience, now }: ProviderOptio
         if (TOKEN_ERRORS.some((kind) => error instanceof kind)) return undefined
         if (error instanceof ProviderUnreachableError) {
           throw apiError('SERVICE_UNAVAILABLE', {
-            message: 'The identity provider is out of reach',
+            message: 'The identity provider could not be reached',
             retryAfter: RETRY_INTERVAL_MS / 1000,
             cause: error,
           })
         }
-        // Not a key set, or a key that no signature can be verified with.
-        throw apiError('BAD_GATEWAY', { message: 'The identity provider answered badly', cause: error })
+        // The response is not a key set, or the key cannot verify signatures.
+        throw apiError('BAD_GATEWAY', {
+          message: 'The identity provider returned an invalid response',
+          cause: error,
+        })
       }
     },
   }

@@ -1,4 +1,4 @@
-/** What credentials are made of: the keys, the access tokens, the sessions; and JWKS for those who verify them. */
+/** Registers access tokens and sessions, and publishes the signing keys as a JSON Web Key Set (RFC 7517). */
 import type { KeyObject } from 'node:crypto'
 import { Type } from '@sinclair/typebox'
 import type { FastifyInstance } from 'fastify'
@@ -7,18 +7,18 @@ import { entityTags } from '../../collection/request/preconditions.ts'
 import { type AccessTokens, createAccessTokens } from './access-token.ts'
 import { createRefreshTokens } from './refresh-token.ts'
 import { createSessions, type Sessions } from './sessions.ts'
-import { keyOfSeed, toSigningKey } from './signing-keys.ts'
+import { createKeyFromSeed, type SigningKey, toSigningKey } from './signing-keys.ts'
 
-export interface TokensOptions {
-  /** From JWT_PRIVATE_KEY: the first signs, all verify. */
+interface TokensOptions {
+  /** From JWT_PRIVATE_KEY: the first key signs, all of them verify. */
   privateKeys: readonly KeyObject[]
-  /** 32 bytes that the key is derived from where none is given. */
+  /** 32 bytes from which the key is derived if there is none in `privateKeys`. */
   seed: Buffer
-  /** Derives refresh tokens. */
+  /** Key of the HMAC that derives refresh tokens. */
   refreshKey: Buffer
   issuer: string
   audience: string
-  /** Seconds that an access token lives. */
+  /** Lifetime of an access token in seconds. */
   ttl: number
 }
 
@@ -44,13 +44,10 @@ const Jwks = Type.Object({
 
 async function tokens(app: FastifyInstance, options: TokensOptions) {
   const { privateKeys, seed, refreshKey, issuer, audience, ttl } = options
-  const [first = keyOfSeed(seed), ...others] = privateKeys
-  const keys = [toSigningKey(first), ...others.map(toSigningKey)] as const
+  const [first = createKeyFromSeed(seed), ...others] = privateKeys
+  const keys: [SigningKey, ...SigningKey[]] = [toSigningKey(first), ...others.map(toSigningKey)]
 
-  app.decorate(
-    'accessTokens',
-    await createAccessTokens(app, { keys: [keys[0], ...keys.slice(1)], issuer, audience, ttl }),
-  )
+  app.decorate('accessTokens', await createAccessTokens(app, { keys, issuer, audience, ttl }))
   app.decorate('sessions', createSessions(app.database, createRefreshTokens(refreshKey)))
 
   const keySet = { keys: keys.map(({ jwk }) => jwk) }

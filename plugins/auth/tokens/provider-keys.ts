@@ -1,10 +1,10 @@
 /**
- * The public keys of an identity provider. One fetch serves all requests that wait for it, and neither a bad token nor
- * a provider that fails makes each request fetch again.
+ * Fetches and caches the public keys of an identity provider. All requests that wait share one fetch, and neither an
+ * invalid token nor a failing provider makes each request fetch again.
  */
 import { createLocalJWKSet, errors, type JWTVerifyGetKey } from 'jose'
 
-export interface ProviderKeysOptions {
+interface ProviderKeysOptions {
   url: string
   /** Milliseconds since the epoch. */
   now: () => number
@@ -12,9 +12,9 @@ export interface ProviderKeysOptions {
 
 const FETCH_TIMEOUT_MS = 3_000
 const MAX_AGE_MS = 600_000
-/** Time between a fetch and the next one that a token with an unknown `kid` may cause, also if the first one failed. */
+/** Minimum time between a fetch, successful or not, and one caused by a token with an unknown `kid`. */
 const REFETCH_INTERVAL_MS = 60_000
-/** Time for which a failure is the answer to all requests that need keys. */
+/** Time for which a failure is returned to all requests that need keys. */
 export const RETRY_INTERVAL_MS = 5_000
 
 /** The provider did not answer in time, or could not be reached. */
@@ -25,7 +25,7 @@ export class ProviderUnreachableError extends Error {
 async function readResponse(url: string): Promise<{ status: number; text: string }> {
   try {
     const response = await fetch(url, {
-      // A redirection could lead away from HTTPS.
+      // A redirect could lead to an address without HTTPS.
       redirect: 'manual',
       signal: AbortSignal.timeout(FETCH_TIMEOUT_MS),
       headers: { accept: 'application/json, application/jwk-set+json' },
@@ -38,7 +38,7 @@ async function readResponse(url: string): Promise<{ status: number; text: string
 
 async function fetchKeySet(url: string) {
   const { status, text } = await readResponse(url)
-  if (status !== 200) throw new Error(`The key set was answered with status ${status}`)
+  if (status !== 200) throw new Error(`The request for the key set failed with status ${status}`)
   return createLocalJWKSet(JSON.parse(text))
 }
 
@@ -78,14 +78,14 @@ export function createProviderKeys({ url, now }: ProviderKeysOptions): JWTVerify
     if (keySet && now() - fetchedAt < MAX_AGE_MS) return keySet
     if (failure && !pending && now() - attemptedAt < RETRY_INTERVAL_MS) throw failure.error
     await reload()
-    if (!keySet) throw new Error('A fetch that succeeds has a key set')
+    if (!keySet) throw new Error('The fetch returned no key set')
     return keySet
   }
 
   return async (header, token) => {
-    const known = await getFreshKeySet()
+    const findKey = await getFreshKeySet()
     try {
-      return await known(header, token)
+      return await findKey(header, token)
     } catch (error) {
       const mayReload = pending !== undefined || now() - attemptedAt >= REFETCH_INTERVAL_MS
       if (!(error instanceof errors.JWKSNoMatchingKey) || !mayReload) throw error

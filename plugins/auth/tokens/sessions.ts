@@ -1,17 +1,17 @@
-/** Sessions: begun by signing in, kept by refreshing, ended by signing out, by time, or by a token used twice. */
-
+/** Creates sessions at sign-in and rotates their refresh tokens. The reuse of an old token ends its session. */
 import type { Connection, Database } from '../../../drizzle/client/index.ts'
 import { newId } from '../../../lib/ids.ts'
 import type { RefreshToken, RefreshTokens } from './refresh-token.ts'
 
-/** Seconds. */
-export const IDLE_LIFE = 30 * 24 * 3600
-const WHOLE_LIFE = 90 * 24 * 3600
-/** Seconds in which a token may be used again: two tabs refresh at once, a reply is lost. */
-const GRACE = 10
-/** How many of the latest rotations are remembered: beyond these, a token is not good even within the grace. */
-const KEPT = 20
-/** Sessions per user: a sign-in beyond these ends the one that was used least recently. */
+/** A session that is not refreshed expires after this time. */
+const IDLE_LIFETIME_SECONDS = 30 * 24 * 3600
+/** A session expires after this time even if it is refreshed. */
+const MAX_LIFETIME_SECONDS = 90 * 24 * 3600
+/** A token may be used again for this time, since two tabs may refresh concurrently or a reply may be lost. */
+const REUSE_GRACE_SECONDS = 10
+/** Times of the latest rotations that are stored. An older token cannot be reused even within the grace period. */
+const MAX_STORED_ROTATIONS = 20
+/** A sign-in above this limit ends the session that was used least recently. */
 const MAX_SESSIONS_PER_USER = 100
 
 export interface Origin {
@@ -19,8 +19,8 @@ export interface Origin {
   userAgent: string | undefined
 }
 
-/** A user whose credentials were checked. */
-export interface SigningIn {
+/** A user whose password was verified. */
+export interface AuthenticatedUser {
   id: string
   role: string
   /** The stored hash that the password was verified with. */
@@ -32,88 +32,103 @@ export class UserChangedError extends Error {
   override readonly name = 'UserChangedError'
 }
 
-/** What a session gives out. */
-export interface Grant {
+/** The result of a sign-in or a refresh. */
+export interface SessionGrant {
   sessionId: string
   userId: string
   role: string
   refreshToken: string
-  /** Seconds until the refresh token ends, if it is not used. */
+  /** Seconds until the refresh token expires if it is not used. */
   refreshExpiresIn: number
 }
 
-const lives = `least(now() + make_interval(secs => ${IDLE_LIFE}), ends_at)`
-const seconds = `floor(extract(epoch from expires_at - now()))::bigint as seconds`
+const NEW_EXPIRY = `least(now() + make_interval(secs => ${IDLE_LIFETIME_SECONDS}), ends_at)`
+const SECONDS_LEFT = `floor(extract(epoch from expires_at - now()))::bigint as seconds`
 
-const BEGIN = `insert into sessions (id, user_id, refresh_hash, expires_at, ends_at, ip, user_agent)
-  values ($1, $2, $3, now() + make_interval(secs => ${IDLE_LIFE}), now() + make_interval(secs => ${WHOLE_LIFE}), $4, $5)
-  returning ${seconds}`
+const INSERT_SESSION = `insert into sessions (id, user_id, refresh_hash, expires_at, ends_at, ip, user_agent)
+  values ($1, $2, $3, now() + make_interval(secs => ${IDLE_LIFETIME_SECONDS}), now() + make_interval(secs => ${MAX_LIFETIME_SECONDS}), $4, $5)
+  returning ${SECONDS_LEFT}`
 
-// The lock makes the sign-ins of one user wait for each other, so that none goes beyond the limit, and for a change of
-// the password, after which its condition is checked again: the session would outlive the password that began it.
+// The lock serializes the sign-ins of a user, so that none exceeds the limit. It also waits for a concurrent change of the
+// password, after which PostgreSQL checks the condition again: no session outlives the password it was created with.
 const LOCK_USER = `select 1 from users
   where id = $1 and status = 'active' and ($2::text is null or password_hash = $2) for no key update`
 
-// Makes room for one session: those that have expired go, then those that were used least recently.
-const PRUNE = `delete from sessions where user_id = $1 and (expires_at <= now() or id in (
+// Deletes expired sessions and, to make room for one session, those used least recently.
+const DELETE_EXCESS = `delete from sessions where user_id = $1 and (expires_at <= now() or id in (
   select id from sessions where user_id = $1 and expires_at > now()
   order by last_used_at desc, id desc offset ${MAX_SESSIONS_PER_USER - 1}))`
 
-// One statement decides which of several uses of a token rotates it: the others find another generation.
+// Of several concurrent uses of a token, one rotates it; the others find another generation.
 const ROTATE = `update sessions s set generation = generation + 1, refresh_hash = $3,
-    rotations = array_prepend(now(), s.rotations[1:${KEPT - 1}]),
-    last_used_at = now(), expires_at = ${lives}, revision = s.revision + 1, updated_at = clock_timestamp()
+    rotations = array_prepend(now(), s.rotations[1:${MAX_STORED_ROTATIONS - 1}]),
+    last_used_at = now(), expires_at = ${NEW_EXPIRY}, revision = s.revision + 1, updated_at = clock_timestamp()
   from users u where u.id = s.user_id and u.status = 'active'
     and s.id = $1 and s.generation = $2 and s.refresh_hash = $4 and s.expires_at > now()
-  returning s.user_id, u.role, ${seconds}`
+  returning s.user_id, u.role, ${SECONDS_LEFT}`
 
-const FIND = `select s.generation, s.refresh_hash, s.user_id, u.role, u.status, ${seconds},
-    s.rotations[s.generation - $2::int] > now() - make_interval(secs => ${GRACE}) as fresh
+const SELECT_SESSION = `select s.generation, s.refresh_hash, s.user_id, u.role, u.status, ${SECONDS_LEFT},
+    s.rotations[s.generation - $2::int] > now() - make_interval(secs => ${REUSE_GRACE_SECONDS}) as in_grace
   from sessions s join users u on u.id = s.user_id where s.id = $1 and s.expires_at > now()`
 
-const OWNER = `select user_id from sessions where id = $1 and expires_at > now()`
+const SELECT_OWNER = `select user_id from sessions where id = $1 and expires_at > now()`
 
-const END = `delete from sessions where id = $1`
+const DELETE_SESSION = `delete from sessions where id = $1`
 
 export function createSessions(database: Database, tokens: RefreshTokens) {
-  const grant = (token: RefreshToken, userId: unknown, role: unknown, left: unknown): Grant => ({
+  const toGrant = (
+    token: RefreshToken,
+    userId: unknown,
+    role: unknown,
+    secondsLeft: unknown,
+  ): SessionGrant => ({
     sessionId: token.sessionId,
     userId: String(userId),
     role: String(role),
     refreshToken: tokens.write(token),
-    refreshExpiresIn: Number(left),
+    refreshExpiresIn: Number(secondsLeft),
   })
 
-  /** Whether so many rotations of a token lead to the one whose hash is stored. Costs one HMAC per rotation. */
-  const leadsTo = (token: RefreshToken, rotations: number, hash: unknown): boolean => {
+  /** Returns whether a token becomes the stored one after this many rotations. Costs one HMAC per rotation. */
+  const isAncestor = (token: RefreshToken, rotations: number, hash: unknown): boolean => {
     let latest = token
-    for (let i = 0; i < rotations; i++) latest = tokens.successor(latest)
+    for (let i = 0; i < rotations; i++) latest = tokens.getSuccessor(latest)
     return tokens.hash(latest) === hash
   }
 
-  /** A use of a token that is not the current one: its successor within the grace, else the end of the session. */
-  const again = async (connection: Connection, token: RefreshToken): Promise<Grant | undefined> => {
-    const [found] = await connection.run(FIND, [token.sessionId, token.generation])
-    if (found?.status !== 'active') return undefined
-    const rotations = Number(found.generation) - token.generation
-    // Newer than the stored one, as after a restore from a backup: not a replay, so the session goes on.
+  /** Handles a token that is not the current one: returns its successor in the grace period, else ends the session. */
+  const handleReuse = async (
+    connection: Connection,
+    token: RefreshToken,
+  ): Promise<SessionGrant | undefined> => {
+    const [session] = await connection.run(SELECT_SESSION, [token.sessionId, token.generation])
+    if (session?.status !== 'active') return undefined
+    const rotations = Number(session.generation) - token.generation
+    // The token is newer than the stored one, as after a restore from a backup. It is no replay, so the session stays.
     if (rotations < 0) return undefined
-    // An older token than the remembered rotations is a replay in any case. Its chain could be of any length.
-    if (rotations <= KEPT && found.fresh === true && leadsTo(token, rotations, found.refresh_hash))
-      return grant(tokens.successor(token), found.user_id, found.role, found.seconds)
-    await connection.run(END, [token.sessionId])
+    // A token older than the stored rotations is always a replay; the limit also bounds the number of HMACs.
+    if (
+      rotations <= MAX_STORED_ROTATIONS &&
+      session.in_grace === true &&
+      isAncestor(token, rotations, session.refresh_hash)
+    )
+      return toGrant(tokens.getSuccessor(token), session.user_id, session.role, session.seconds)
+    await connection.run(DELETE_SESSION, [token.sessionId])
     return undefined
   }
 
   return {
-    /** @throws UserChangedError where the user can no longer sign in with that password */
-    async begin(user: SigningIn, { ip, userAgent }: Origin): Promise<Grant> {
-      const token = tokens.first(newId())
+    /**
+     * Creates a session.
+     * @throws UserChangedError if the user can no longer sign in with that password
+     */
+    async create(user: AuthenticatedUser, { ip, userAgent }: Origin): Promise<SessionGrant> {
+      const token = tokens.createFirst(newId())
       const [row] = await database.transaction(async (tx) => {
         const [locked] = await tx.run(LOCK_USER, [user.id, user.passwordHash ?? null])
         if (!locked) throw new UserChangedError()
-        await tx.run(PRUNE, [user.id])
-        return tx.run(BEGIN, [
+        await tx.run(DELETE_EXCESS, [user.id])
+        return tx.run(INSERT_SESSION, [
           token.sessionId,
           user.id,
           tokens.hash(token),
@@ -121,29 +136,29 @@ export function createSessions(database: Database, tokens: RefreshTokens) {
           userAgent?.slice(0, 500) ?? null,
         ])
       })
-      return grant(token, user.id, user.role, row?.seconds)
+      return toGrant(token, user.id, user.role, row?.seconds)
     },
 
-    /** Whose session a token is of, be it good still or not; undefined where there is none. */
-    async ownerOf(text: string): Promise<string | undefined> {
+    /** Returns the user of a token's session, even if the token itself is outdated; undefined without a session. */
+    async findOwner(text: string): Promise<string | undefined> {
       const token = tokens.read(text)
       if (!token) return undefined
-      const [row] = await database.run(OWNER, [token.sessionId])
+      const [row] = await database.run(SELECT_OWNER, [token.sessionId])
       return row && String(row.user_id)
     },
 
-    /** Undefined for a token that is not good any more; one that was used before ends its session. */
-    async refresh(text: string): Promise<Grant | undefined> {
+    /** Rotates a token. Returns undefined if it is invalid; one that was used before ends its session. */
+    async refresh(text: string): Promise<SessionGrant | undefined> {
       const token = tokens.read(text)
       if (!token) return undefined
-      const successor = tokens.successor(token)
+      const successor = tokens.getSuccessor(token)
       const [row] = await database.run(ROTATE, [
         token.sessionId,
         token.generation,
         tokens.hash(successor),
         tokens.hash(token),
       ])
-      return row ? grant(successor, row.user_id, row.role, row.seconds) : again(database, token)
+      return row ? toGrant(successor, row.user_id, row.role, row.seconds) : handleReuse(database, token)
     },
   }
 }

@@ -1,24 +1,25 @@
-/** Signing in with an e-mail address and a password: one answer, in one time, whatever of the two is wrong. */
+/** Checks an e-mail address and a password, with the same result and duration whichever of them is wrong. */
 import type { Database } from '../../../drizzle/client/index.ts'
 import type { Passwords } from '../passwords.ts'
-import type { SigningIn } from './sessions.ts'
+import type { AuthenticatedUser } from './sessions.ts'
 
-const FIND = `select id, role, status, password_hash from users where email = $1`
+const SELECT_USER = `select id, role, status, password_hash from users where email = $1`
 
 /**
- * @param passwordsFor the work of one account, known or not, waits in a queue of its own
- * @returns undefined for an unknown address, a wrong password, and one who is not active
+ * Finds the active user with these credentials.
+ * @param getPasswords returns the password functions with the queue of an account, which need not exist
+ * @returns undefined for an unknown address, a wrong password, or an inactive user
  */
 export async function signIn(
   database: Database,
-  passwordsFor: (user: string) => Passwords,
+  getPasswords: (account: string) => Passwords,
   email: string,
   password: string,
-): Promise<SigningIn | undefined> {
-  const [user] = await database.run(FIND, [email])
+): Promise<AuthenticatedUser | undefined> {
+  const [user] = await database.run(SELECT_USER, [email])
   const hash = typeof user?.password_hash === 'string' ? user.password_hash : null
-  const right = await passwordsFor(String(user?.id ?? email)).verify(hash, password)
-  return right && user && user.status === 'active'
+  const isRight = await getPasswords(String(user?.id ?? email)).verify(hash, password)
+  return isRight && user && user.status === 'active'
     ? { id: String(user.id), role: String(user.role), passwordHash: hash ?? undefined }
     : undefined
 }

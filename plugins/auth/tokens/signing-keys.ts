@@ -1,4 +1,4 @@
-/** The keys that sign and verify access tokens: Ed25519, the first signs, all verify. */
+/** Derives the Ed25519 keys that sign and verify access tokens. */
 import { createHash, createPrivateKey, createPublicKey, type KeyObject } from 'node:crypto'
 
 export interface SigningKey {
@@ -6,15 +6,18 @@ export interface SigningKey {
   kid: string
   privatePem: string
   publicPem: string
-  /** The public half as JWKS publishes it. */
+  /** The public key, as the JWKS endpoint publishes it. */
   jwk: { kty: string; crv: string; x: string; kid: string; alg: 'EdDSA'; use: 'sig' }
 }
 
-/** What stands before the 32 bytes of an Ed25519 seed in PKCS #8 (RFC 8410, section 7). */
+/** The PKCS #8 header before the 32 bytes of an Ed25519 seed (RFC 8410, section 7). */
 const PKCS8_PREFIX = Buffer.from('302e020100300506032b657004220420', 'hex')
 
-/** The private key that a seed of 32 bytes is: the same on every replica that knows the same secret. */
-export const keyOfSeed = (seed: Buffer): KeyObject =>
+/**
+ * Returns the private key of a seed.
+ * @param seed 32 bytes; replicas with the same secret derive the same seed
+ */
+export const createKeyFromSeed = (seed: Buffer): KeyObject =>
   createPrivateKey({ key: Buffer.concat([PKCS8_PREFIX, seed]), format: 'der', type: 'pkcs8' })
 
 export function toSigningKey(privateKey: KeyObject): SigningKey {

@@ -2,10 +2,10 @@
 import {
   CALLER,
   type Condition,
-  includingScopeOf,
+  getIncludingScope,
+  getScope,
   type Role,
   type Rule,
-  scopeOf,
   type Verb,
 } from '../../access/index.ts'
 import type { ResolvedResource } from '../resolve.ts'
@@ -62,8 +62,8 @@ function credentialWords(
   const includes = reads && Object.keys(relations).length > 0
   const more = includes ? ', and for `include` the `read` scope of what it brings along' : ''
   const open = isOpen ? ' It can be called without credentials too.' : ''
-  const scope = scopeOf(name, verb)
-  const including = includingScopeOf(scope)
+  const scope = getScope(name, verb)
+  const including = getIncludingScope(scope)
   const or = including === undefined ? '' : ` or \`${including}\`, which includes it`
   return `An API key needs the scope \`${scope}\`${or}${more}.${open}`
 }

@@ -2,7 +2,7 @@
 import type { Ajv } from 'ajv'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { Connection } from '../../../drizzle/client/types.ts'
-import { type Actor, allows, type Rule, ruleFor, ruleGiven } from '../../access/index.ts'
+import { type Actor, allows, getRule, narrowRule, type Rule } from '../../access/index.ts'
 import { apiError } from '../../errors/index.ts'
 import type { Pagination } from '../../versioning/representation/types.ts'
 import type { Resource } from '../compile.ts'
@@ -53,9 +53,9 @@ const getListIdentity = ({ name }: Resource, query: ListQuery, parent: string | 
  * otherwise evaluate both conditions and sort all rows.
  */
 function getListRule(resource: Resource, actor: Actor, parent: string | undefined): Rule {
-  const rule = ruleFor(resource.access, 'list', actor)
+  const rule = getRule(resource.access, 'list', actor)
   if (!resource.parent || parent === undefined) return rule
-  return ruleGiven(rule, resource.parent.member, parent.toLowerCase(), actor)
+  return narrowRule(rule, resource.parent.member, parent.toLowerCase(), actor)
 }
 
 /** Creates the handlers of one resource in one version. */
@@ -163,7 +163,7 @@ export function createReadHandlers(
     requireIncludeScopes(resource, names, actor)
     addresses.ensureUuids(id, parentId)
 
-    const rule = ruleFor(access, 'read', actor)
+    const rule = getRule(access, 'read', actor)
     const find = async (connection: Connection) => {
       const row = await select.one(connection, id, { fields, also: select.getNeededColumns(rule, names) })
       if (!row || (parent && row[parent.member] !== parentId)) throw apiError('RESOURCE_NOT_FOUND')

@@ -1,6 +1,6 @@
 /** Reads the relations that `include` names: one statement for each, whatever the number of rows. */
 import type { Connection } from '../../../drizzle/client/types.ts'
-import { type Actor, requireScope, ruleFor, scopeOf } from '../../access/index.ts'
+import { type Actor, getRule, getScope, requireScope } from '../../access/index.ts'
 import type { Entity, Meta } from '../../versioning/representation/types.ts'
 import type { CompiledRelation, Resource } from '../compile.ts'
 import type { Row } from '../definition.ts'
@@ -56,7 +56,7 @@ function groupByParent(found: readonly Row[]): Map<string, Row[]> {
 async function includeRelation(name: string, relation: CompiledRelation, options: IncludeOptions) {
   const { connection, rows, actor, maxBytes } = options
   const { to, local, many, all } = relation
-  const rule = ruleFor(to.access, 'read', actor)
+  const rule = getRule(to.access, 'read', actor)
   const keys = [...new Set(rows.map((row) => String(row[local])))]
   // One more than is included tells whether there are more.
   const limit = many ? MAX_RELATED_ROWS + 1 : 1
@@ -93,7 +93,7 @@ async function includeRelation(name: string, relation: CompiledRelation, options
 export function requireIncludeScopes(resource: Resource, names: readonly string[], actor: Actor): void {
   for (const name of names) {
     const relation = resource.relations[name]
-    if (relation) requireScope(actor, scopeOf(relation.to.name, 'read'))
+    if (relation) requireScope(actor, getScope(relation.to.name, 'read'))
   }
 }
 

@@ -3,7 +3,7 @@ import { Type } from '@sinclair/typebox'
 import { and, asc, desc, eq, gte, lt, type SQL, sql } from 'drizzle-orm'
 import { type PgColumn, PgDialect, QueryBuilder } from 'drizzle-orm/pg-core'
 import type { Connection } from '../../../drizzle/client/types.ts'
-import { type Actor, membersOf, type Rule, ruleText } from '../../access/index.ts'
+import { type Actor, formatRule, getRuleFields, type Rule } from '../../access/index.ts'
 import type { Row } from '../definition.ts'
 import { createRowSizer, getChunkSize, getMaxBytes } from '../reply-size.ts'
 import { invalidCursor } from '../request/cursor.ts'
@@ -55,7 +55,7 @@ const isSearch = ({ words }: ListQuery): boolean => words.length > 0
 
 /** Returns the key of a rule. Under a parent, a role has several rules. */
 const getRuleKey = ({ rule, actor, parent }: Omit<Scope, 'position' | 'size'>): string =>
-  parent === undefined ? actor.role : `${actor.role}, ${ruleText(rule)}`
+  parent === undefined ? actor.role : `${actor.role}, ${formatRule(rule)}`
 
 /** Dates of `created_after` and `created_before` begin at midnight UTC. */
 const MIDNIGHT = 'T00:00:00Z'
@@ -103,7 +103,7 @@ export function createSelect(resource: ResolvedResource) {
 
   /** Returns the columns that have one value in all rows of a list. A rule with alternatives fixes no column. */
   const getFixedColumns = (query: ListQuery, rule: Rule): PgColumn[] => {
-    const members = typeof rule !== 'boolean' && rule.length === 1 ? membersOf(rule) : []
+    const members = typeof rule !== 'boolean' && rule.length === 1 ? getRuleFields(rule) : []
     return [...Object.keys(query.filters), ...members].map((name) => columnOf(columns, name))
   }
 
@@ -210,7 +210,7 @@ export function createSelect(resource: ResolvedResource) {
 
     /** Returns the columns that a rule and includes need in addition to the requested fields. */
     getNeededColumns: (rule: Rule, include: readonly string[]) => [
-      ...membersOf(rule),
+      ...getRuleFields(rule),
       ...getLocalColumns(include),
       ...(resource.parent ? [resource.parent.member] : []),
     ],

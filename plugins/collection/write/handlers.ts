@@ -7,7 +7,7 @@ import { isObject } from '../../../lib/is-object.ts'
 import type { MaybePromise } from '../../../lib/maybe-promise.ts'
 import type { Actor } from '../../access/index.ts'
 import { ApiError, invalidBody, withPrefix } from '../../errors/index.ts'
-import { addressOf } from '../../rate-limit/by-address.ts'
+import { getClientIp } from '../../rate-limit/by-address.ts'
 import { readObject } from '../../versioning/representation/body.ts'
 import type { ReadBody } from '../../versioning/representation/types.ts'
 import type { Resource } from '../compile.ts'
@@ -112,10 +112,10 @@ export function createWriteHandlers(
 
   const createTools = (request: FastifyRequest, reply: FastifyReply, actor: Actor): Tools => ({
     // A sign-up has no user yet: sign-ups from one address wait for each other.
-    passwords: passwords.for(actor.credential === 'none' ? addressOf(request) : actor.userId, () =>
+    passwords: passwords.for(actor.credential === 'none' ? getClientIp(request) : actor.userId, () =>
       isAwaited(reply),
     ),
-    attempt: (account, verify) => limits.confirm(request, actor.userId, account, verify),
+    attempt: (account, verify) => limits.confirmPassword(request, actor.userId, account, verify),
   })
 
   /** Returns the attempt of a request with an Idempotency-Key. The path has one form, whatever the client used. */

@@ -1,6 +1,6 @@
 /** The responses to writes: built in the transaction that may have to store them, and sent as they were built. */
 import type { FastifyReply, FastifyRequest } from 'fastify'
-import type { Told as StoredResponse } from '../../idempotency/record.ts'
+import type { StoredResponse } from '../../idempotency/record.ts'
 import type { Representation } from '../../versioning/representation/types.ts'
 import type { Row } from '../definition.ts'
 import { getActor } from '../request/actor.ts'

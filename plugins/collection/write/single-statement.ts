@@ -1,6 +1,6 @@
 /** The fast path of PATCH: a single UPDATE that also checks access and whether the values differ. */
 import type { Connection } from '../../../drizzle/client/types.ts'
-import { ruleFor } from '../../access/index.ts'
+import { getRule } from '../../access/index.ts'
 import type { Resource } from '../compile.ts'
 import type { Write } from './types.ts'
 
@@ -36,7 +36,7 @@ export function createUnreadUpdate({
       return (
         hasNoActions &&
         names.length > 0 &&
-        ruleFor(access, 'update', actor) !== false &&
+        getRule(access, 'update', actor) !== false &&
         names.every((name) => settable.has(name))
       )
     },
@@ -46,6 +46,6 @@ export function createUnreadUpdate({
      * these values already.
      */
     run: (connection: Connection, { id, actor, parent }: Write, fields: Readonly<Record<string, unknown>>) =>
-      stores.updateUnread(connection, { id, parent, rule: ruleFor(access, 'update', actor), actor }, fields),
+      stores.updateUnread(connection, { id, parent, rule: getRule(access, 'update', actor), actor }, fields),
   }
 }

@@ -1,6 +1,6 @@
 /** The steps of creating, changing and removing a row. `strategies.ts` runs them. */
 import type { Connection, Database } from '../../../drizzle/client/types.ts'
-import { allows, ruleFor, type Verb } from '../../access/index.ts'
+import { allows, getRule, type Verb } from '../../access/index.ts'
 import { apiError } from '../../errors/index.ts'
 import type { Resource } from '../compile.ts'
 import type { Row } from '../definition.ts'
@@ -28,13 +28,13 @@ export function createWriteSteps(resource: Resource, database: Database, refusal
   ): Promise<Row> => {
     const row = await select.one(connection, write.id, { also: allColumns, lock })
     if (!row || (parent && row[parent.member] !== write.parent)) throw apiError('RESOURCE_NOT_FOUND')
-    if (!allows(ruleFor(access, verb, write.actor), row, write.actor)) throw refusal()
+    if (!allows(getRule(access, verb, write.actor), row, write.actor)) throw refusal()
     return row
   }
 
   /** @throws ApiError 403; 404 if the parent does not exist */
   const admitNew = async (values: Row, { actor, parent: parentId }: Write): Promise<void> => {
-    if (allows(ruleFor(access, 'create', actor), values, actor)) return
+    if (allows(getRule(access, 'create', actor), values, actor)) return
     if (!parent || parentId === undefined) throw apiError('FORBIDDEN')
     const found = await parent.to.select.one(database, parentId, { fields: ['id'] })
     throw found ? refusal() : apiError('RESOURCE_NOT_FOUND')

@@ -3,15 +3,15 @@ import type { Connection, Database } from '../../../drizzle/client/types.ts'
 import type { MaybePromise } from '../../../lib/maybe-promise.ts'
 import { apiError } from '../../errors/index.ts'
 import { publish } from '../../idempotency/channels.ts'
-import type { Attempt } from '../../idempotency/index.ts'
-import type { Told as StoredResponse } from '../../idempotency/record.ts'
+import type { KeyedWrite } from '../../idempotency/index.ts'
+import type { StoredResponse } from '../../idempotency/record.ts'
 import type { Prepared, Row } from '../definition.ts'
 import { StaleRowError } from '../sql/write.ts'
 
 /** The steps of one write, in the order in which they run. `Found` is the row for a change, undefined for an insert. */
 export interface WriteSteps<Found> {
   /** The write under its Idempotency-Key; undefined without one. */
-  attempt: Attempt | undefined
+  attempt: KeyedWrite | undefined
   /** A single UPDATE that checks access and difference itself. Resolves to undefined if it changed no row. */
   updateUnread: (() => MaybePromise<Row | undefined>) | undefined
   /** Whether `act` is one statement, which throws StaleRowError if the row has changed since it was read. */
@@ -78,7 +78,7 @@ export function createRunWrite(database: Database, columns: ReadonlySet<string>)
 
   /** Writes, and stores the response under the key, in one transaction; or returns the response stored earlier. */
   const writeAndStore = <Found>(
-    attempt: Attempt,
+    attempt: KeyedWrite,
     steps: WriteSteps<Found>,
     prepared: Prepared<Row, Row> | undefined,
   ): Promise<StoredResponse> =>
@@ -96,7 +96,10 @@ export function createRunWrite(database: Database, columns: ReadonlySet<string>)
     })
 
   /** Prepares, unless the key has a stored response already, and writes. */
-  const writeKeyed = async <Found>(attempt: Attempt, steps: WriteSteps<Found>): Promise<StoredResponse> => {
+  const writeKeyed = async <Found>(
+    attempt: KeyedWrite,
+    steps: WriteSteps<Found>,
+  ): Promise<StoredResponse> => {
     let prepared: Prepared<Row, Row> | undefined
     if (steps.prepare) {
       const found = await steps.admit(database, false)

@@ -1,7 +1,7 @@
 /** The parts of a request that a write depends on. */
 import type { Actor } from '../../access/index.ts'
-import type { Attempt } from '../../idempotency/index.ts'
-import type { Told as StoredResponse } from '../../idempotency/record.ts'
+import type { KeyedWrite } from '../../idempotency/index.ts'
+import type { StoredResponse } from '../../idempotency/record.ts'
 import type { Row, Tools } from '../definition.ts'
 import type { BodyReader } from '../request/body.ts'
 import type { Precondition } from '../request/preconditions.ts'
@@ -13,7 +13,7 @@ export interface Write {
   /** The id of the parent in the path. */
   parent: string | undefined
   precondition: Precondition
-  attempt: Attempt | undefined
+  attempt: KeyedWrite | undefined
   /** Creates the tools on demand: few writes need them. */
   getTools: () => Tools
   /** Returns the entity tag of a row as this request would receive it. */
