@@ -91,14 +91,14 @@ t.test('what is not understood changes nothing, with exit code 2', async (t) => 
     ],
     [
       ['users', 'link', '\u212aarl@example.com', '--issuer', ISSUER, '--subject', 'k'],
-      /visible ASCII characters only/,
+      /consists of visible ASCII characters/,
     ],
     [['users', 'confirm-email'], /^<email> is required/],
-    [['users', 'confirm-email', '\u212aarl@example.com'], /visible ASCII characters only/],
+    [['users', 'confirm-email', '\u212aarl@example.com'], /consists of visible ASCII characters/],
     [['users', 'confirm-email', 'ada@example.com', '--issuer', ISSUER], /^Unknown option '--issuer'/],
     [
       ['api-keys', 'create', '--email', '\u212aarl@example.com', '--name', 'k'],
-      /visible ASCII characters only/,
+      /consists of visible ASCII characters/,
     ],
   ]
   for (const [args, message] of cases) {

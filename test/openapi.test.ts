@@ -194,5 +194,5 @@ t.test('two schemas with one name stop the start', async (t) => {
   const read = Type.Omit(Product, ['description'], { title: 'Product' })
   const twin = { ...productsCard, name: 'gadgets', search: [], schemas: { ...productsCard.schemas, read } }
   const started = testApp(t, {}, { cards: [productsCard, twin] })
-  await t.rejects(started, { message: /Two different schemas are called Product/ })
+  await t.rejects(started, { message: /Two different schemas have the name Product/ })
 })

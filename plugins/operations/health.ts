@@ -3,12 +3,12 @@ import { Type } from '@sinclair/typebox'
 import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
 import { apiError } from '../errors/index.ts'
-import { reply } from '../openapi/replies.ts'
+import { describeResponse } from '../openapi/replies.ts'
 
 const PING_TIMEOUT_MS = 1_000
 
 const okResponse = {
-  200: reply({
+  200: describeResponse({
     description: 'The check succeeded',
     schema: Type.Object({ status: Type.Literal('ok') }, { title: 'Health' }),
     examples: { ok: { summary: 'The check succeeded', value: { status: 'ok' } } },

@@ -10,8 +10,8 @@ import { createBodyReader } from '../collection/request/body.ts'
 import { createNoQueryReader } from '../collection/request/query-validation.ts'
 import { queryOf } from '../collection/shared.ts'
 import { apiError, invalidBody } from '../errors/index.ts'
-import { dated, declared, exampleOf } from '../openapi/examples.ts'
-import { reply as told } from '../openapi/replies.ts'
+import { buildExample, fixTimestamps, pickDeclared } from '../openapi/examples.ts'
+import { describeResponse } from '../openapi/replies.ts'
 import { addressOf } from '../rate-limit/by-address.ts'
 import { createAjv } from '../validation/formats.ts'
 import { isObject, readObject } from '../versioning/representation/body.ts'
@@ -65,10 +65,10 @@ function describe({ one, schemas }: Representation) {
   const grants = Type.Union([PasswordGrant, RefreshGrant], { title: 'Grant' })
   const schema = schemas.one(shape)
   const examples = {
-    password: { summary: 'Signing in', value: exampleOf(PasswordGrant) },
-    refresh: { summary: 'Staying signed in', value: exampleOf(RefreshGrant) },
+    password: { summary: 'Signing in', value: buildExample(PasswordGrant) },
+    refresh: { summary: 'Staying signed in', value: buildExample(RefreshGrant) },
   }
-  const example = { type: TYPE, members: { ...(exampleOf(Token) as { id: string }) } }
+  const example = { type: TYPE, members: { ...(buildExample(Token) as { id: string }) } }
   return {
     tags: [TYPE],
     operationId: 'createToken',
@@ -80,11 +80,14 @@ function describe({ one, schemas }: Representation) {
       'used again within 10 s it yields the same successor, and later it ends the session.',
     body: { content: { 'application/json': { schema: { ...grants, 'x-examples': examples } } } },
     response: {
-      201: told({
+      201: describeResponse({
         description: 'Signed in',
         schema,
         examples: {
-          token: { summary: 'A pair of tokens', value: declared(dated(one(example, {})), schema) },
+          token: {
+            summary: 'A pair of tokens',
+            value: pickDeclared(fixTimestamps(one(example, {})), schema),
+          },
         },
       }),
     },

@@ -2,9 +2,9 @@
 import { type TSchema, Type } from '@sinclair/typebox'
 import type { FastifySchema } from 'fastify'
 import type { Verb } from '../../access/index.ts'
-import { dated, declared, exampleOf } from '../../openapi/examples.ts'
+import { buildExample, fixTimestamps, pickDeclared } from '../../openapi/examples.ts'
 import type { HeaderName } from '../../openapi/headers.ts'
-import { type Example, everyFailure, reply } from '../../openapi/replies.ts'
+import { commonFailures, describeResponse, type Example } from '../../openapi/replies.ts'
 import type { Entity, Pagination, Representation, Shape } from '../../versioning/representation/types.ts'
 import type { AnyCard } from '../definition.ts'
 import { bodyOf, pathOf, queryOf } from './inputs.ts'
@@ -85,7 +85,7 @@ const headersOf: Record<Verb, Record<string, TSchema>> = {
 
 const entityOf = (card: AnyCard, relations?: Entity['relations']): Entity => ({
   type: card.name,
-  members: exampleOf(card.schemas.read) as Entity['members'],
+  members: buildExample(card.schemas.read) as Entity['members'],
   ...(relations ? { relations } : {}),
 })
 
@@ -115,7 +115,7 @@ const examplesOf = (told: ReturnType<typeof toldOf>, schema: TSchema): Record<st
   Object.fromEntries(
     Object.entries(told).map(([name, [summary, value]]) => [
       name,
-      { summary, value: declared(dated(value), schema) },
+      { summary, value: pickDeclared(fixTimestamps(value), schema) },
     ]),
   )
 
@@ -123,9 +123,14 @@ const examplesOf = (told: ReturnType<typeof toldOf>, schema: TSchema): Record<st
 function successOf(card: AnyCard, verb: Verb, representation: Representation): Record<number, object> {
   const { schemas } = representation
   const told = (description: string, headers: readonly HeaderName[], schema: TSchema) =>
-    reply({ description, headers, schema, examples: examplesOf(toldOf(card, verb, representation), schema) })
+    describeResponse({
+      description,
+      headers,
+      schema,
+      examples: examplesOf(toldOf(card, verb, representation), schema),
+    })
   const unchanged = (headers: readonly HeaderName[]) => ({
-    304: reply({ description: 'What the client has is still what it would get', headers }),
+    304: describeResponse({ description: 'What the client has is still what it would get', headers }),
   })
   switch (verb) {
     case 'list':
@@ -143,7 +148,7 @@ function successOf(card: AnyCard, verb: Verb, representation: Representation): R
         201: told('Created', ['ETag', 'Location', 'Idempotency-Replayed'], schemas.one(shapeOf(card, false))),
       }
     case 'remove':
-      return { 204: reply({ description: 'Removed' }) }
+      return { 204: describeResponse({ description: 'Removed' }) }
     case 'update':
       return {
         200: told('As it is now', ['ETag', 'Idempotency-Replayed'], schemas.one(shapeOf(card, false))),
@@ -161,7 +166,10 @@ function bodyContentOf(card: AnyCard, verb: Verb, { schemas }: Representation) {
   const schema = schemas.body(bodyOf(card, verb), card.name, verb !== 'create')
   const forms: TSchema[] = schema.anyOf ?? [schema]
   const examples = Object.fromEntries(
-    forms.map((form) => [form.title, { summary: form.description ?? 'All members', value: exampleOf(form) }]),
+    forms.map((form) => [
+      form.title,
+      { summary: form.description ?? 'All members', value: buildExample(form) },
+    ]),
   )
   const types = verb === 'update' ? [...JSON_TYPES, 'application/merge-patch+json'] : JSON_TYPES
   // The examples once, not beside each of the media types.
@@ -189,6 +197,6 @@ export function describe(
     ...Object.fromEntries(Object.entries(parts).filter(([, part]) => part !== undefined)),
     ...(Object.keys(headers).length > 0 ? { headers: Type.Object(headers) } : {}),
     response: successOf(card, verb, representation),
-    failures: [...everyFailure, ...failuresOf[verb], ...(card.parent ? [404] : [])],
+    failures: [...commonFailures, ...failuresOf[verb], ...(card.parent ? [404] : [])],
   }
 }
