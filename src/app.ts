@@ -1,4 +1,4 @@
-/** The table of contents: every plugin in its order, a line each. */
+/** Registers the plugins, in the order in which a request passes them. */
 import Fastify, { type FastifyInstance } from 'fastify'
 import { type Database, openDatabase } from '../drizzle/client/index.ts'
 import { migrate } from '../drizzle/migrate.ts'
@@ -25,8 +25,8 @@ import securityHeaders from '../plugins/http/security-headers.ts'
 import timeouts, { type TimeoutOptions } from '../plugins/http/timeouts.ts'
 import unreadResponses from '../plugins/http/unread-responses.ts'
 import idempotency from '../plugins/idempotency/index.ts'
-import { logging } from '../plugins/observability/logging/index.ts'
-import metrics, { counting } from '../plugins/observability/metrics/index.ts'
+import { createLoggingOptions } from '../plugins/observability/logging/index.ts'
+import metrics, { requestMetrics } from '../plugins/observability/metrics/index.ts'
 import tracing, { openTracing } from '../plugins/observability/tracing/index.ts'
 import docs, { document } from '../plugins/openapi/index.ts'
 import health from '../plugins/operations/health.ts'
@@ -44,12 +44,18 @@ import { serializerOptions } from '../plugins/validation/formats.ts'
 import { buildSerializer } from '../plugins/validation/serializers.ts'
 import versionScope, { createAddressing, type Version, versions } from '../plugins/versioning/index.ts'
 import addressing, { checkAddress } from '../plugins/versioning/response-headers.ts'
-import { parsePrivateKeys } from './config/private-keys.ts'
 import type { Config } from './config.ts'
-import { firstAdmin } from './first-admin.ts'
-import { behindProxy, createAddressReader, serverOptions } from './http-options.ts'
+import { createFirstAdmin } from './first-admin.ts'
+import { createAddressReader, getServerOptions } from './http-options.ts'
+import {
+  createIdentityProvider,
+  getDatabaseOptions,
+  getLoggingOptions,
+  getPluginOptions,
+  routerOptions,
+} from './options.ts'
 import { release } from './release.ts'
-import { appSecret, deriveKey } from './secrets.ts'
+import { loadAppSecret } from './secrets.ts'
 
 /** The definitions of all resources. */
 export const resources = [
@@ -63,38 +69,24 @@ export const resources = [
 /** Those that credentials are managed by: always there. */
 export const credentialResources = [sessionsResource, apiKeysResource]
 
-/** Requests that may wait beside those that have a connection: a few inside, with all that they need, the rest outside. */
-const WAITING = { inside: 118, outside: 882 }
-
-/**
- * No path is longer: Node refuses a head of more (`src/http-options.ts`). Where a parameter was, Fastify would answer
- * without any hook, and so without the headers that hooks add.
- */
-const MAX_PARAM_LENGTH = 32_768
-
-/** What a test may put in place of the server's own. */
-export interface Parts {
+/** What a test replaces in the app. */
+export interface AppOverrides {
   database?: Database
   versions?: readonly Version[]
   resources?: typeof resources
-  /** The time that rate limits and the keys of an identity provider go by, in milliseconds since the epoch. */
+  /** The clock of rate limits and of the identity provider's cached keys, in milliseconds since the epoch. */
   now?: () => number
-  /** Hashes and verifies passwords. */
+  /** The password hash functions. */
   passwordHasher?: PasswordHasher
   timeouts?: TimeoutOptions
-  /** Milliseconds by which the event loop may be late: where the test shares it, the test itself makes it late. */
+  /** The event loop delay from which requests are refused; a test that blocks the loop it shares raises it. */
   maxLoopDelayMs?: number
-  /** Where log lines go. */
+  /** Where log lines are written. */
   logs?: { write(line: string): void }
 }
 
-async function open(config: Config): Promise<Database> {
-  const { DATABASE_URL: url, POOL_SIZE: poolSize, DATA_DIR: dataDir } = config
-  const replicas = {
-    replicaUrls: config.DATABASE_REPLICA_URLS,
-    replicaLag: config.REPLICA_LAG * 1000,
-  }
-  const database = await openDatabase({ url, poolSize, dataDir, ...replicas })
+async function openMigratedDatabase(config: Config): Promise<Database> {
+  const database = await openDatabase(getDatabaseOptions(config))
   try {
     await migrate(database)
   } catch (error) {
@@ -104,54 +96,32 @@ async function open(config: Config): Promise<Database> {
   return database
 }
 
-/** The identity provider, where one is named. */
-async function providerOf(config: Config, now: () => number) {
-  const { AUTH_JWKS_URL: jwksUrl, AUTH_ISSUER: issuer, AUTH_AUDIENCE: audience } = config
-  if (jwksUrl === undefined || issuer === undefined || audience === undefined) return undefined
-  const { createProvider } = await import('../plugins/auth/tokens/identity-provider.ts')
-  return createProvider({ jwksUrl, issuer, audience, now })
-}
-
-/** How often whom. */
-const limitsOf = (config: Config) => ({
-  users: {
-    limit: config.RATE_LIMIT,
-    durationMs: config.RATE_LIMIT_WINDOW * 1000,
-    burst: config.RATE_LIMIT_BURST,
-  },
-  anonymous: config.RATE_LIMIT_ANONYMOUS,
-  tokens: config.RATE_LIMIT_TOKENS,
-  authFailures: config.RATE_LIMIT_AUTH_FAILURES,
-  redisUrl: config.REDIS_URL,
-  userConcurrency: config.USER_CONCURRENCY,
-})
-
-/** The whole service, ready to listen: what the server runs and what the tests call. */
-export async function buildApp(config: Config, parts: Parts = {}): Promise<FastifyInstance> {
-  const opened = parts.database ?? (await open(config))
-  const secret = await appSecret(config)
+/** Builds the service, ready to listen. The server and the tests call it. */
+export async function buildApp(config: Config, overrides: AppOverrides = {}): Promise<FastifyInstance> {
+  const opened = overrides.database ?? (await openMigratedDatabase(config))
+  const secret = await loadAppSecret(config)
   const connections = opened.kind === 'embedded' ? 1 : config.POOL_SIZE
-  const pretty = config.NODE_ENV === 'development' && process.stdout.isTTY
-  const all = parts.versions ?? versions
-  const served = compileResources([...(parts.resources ?? resources), ...credentialResources])
+  const pluginOptions = getPluginOptions(config, secret, connections)
+  const options = pluginOptions.collections
+  const all = overrides.versions ?? versions
+  const served = compileResources([...(overrides.resources ?? resources), ...credentialResources])
   const addresses = createAddressing(all, config.DEFAULT_API_VERSION)
   const parserErrors = createParserErrors(addresses)
-  const readAddress = createAddressReader(config)
-  const now = parts.now ?? Date.now
-  const provider = await providerOf(config, now)
-  await firstAdmin(config, opened)
+  const getClientAddress = createAddressReader(config)
+  const now = overrides.now ?? Date.now
+  const provider = await createIdentityProvider(config, now)
+  await createFirstAdmin(config, opened)
 
   const app = Fastify({
-    ...serverOptions(config),
-    ...(await logging({
-      level: config.LOG_LEVEL,
-      pretty,
-      ...(parts.logs ? { stream: parts.logs } : {}),
+    ...getServerOptions(config),
+    ...(await createLoggingOptions({
+      ...getLoggingOptions(config),
+      ...(overrides.logs && { stream: overrides.logs }),
     })),
     rewriteUrl: (raw) => addresses.rewriteUrl(raw),
     clientErrorHandler: parserErrors.clientErrorHandler,
     frameworkErrors,
-    routerOptions: { ignoreTrailingSlash: true, maxParamLength: MAX_PARAM_LENGTH },
+    routerOptions,
     serializerOpts: serializerOptions,
     schemaController: { compilersFactory: { buildSerializer } },
   })
@@ -168,67 +138,43 @@ export async function buildApp(config: Config, parts: Parts = {}): Promise<Fasti
     getErrorEnvelope: (request) => addresses.getAddress(request).representation.error,
   })
   await app.register(tracing, { tracer })
-  await app.register(counting, {
-    wanted: config.METRICS_PORT !== undefined || config.METRICS_TOKEN !== undefined,
-    release,
-  })
+  await app.register(requestMetrics, pluginOptions.requestMetrics)
   await app.register(securityHeaders)
   await app.register(addressing)
-  await app.register(httpsOnly, { refusePlain: behindProxy(config) })
-  await app.register(cors, { origins: config.CORS_ORIGINS })
+  await app.register(httpsOnly, pluginOptions.transport)
+  await app.register(cors, pluginOptions.cors)
   await app.register(parserErrors.plugin)
   await app.register(headerValidation)
   await app.register(conditional)
   await app.register(methodNotAllowed)
   await app.register(checkAddress)
-  await app.register(timeouts, parts.timeouts ?? {})
+  await app.register(timeouts, overrides.timeouts ?? {})
   await app.register(unreadResponses)
-  await app.register(database, { database: tracer?.watch(opened) ?? opened })
-  await app.register(idempotency, { secret: deriveKey(secret, 'idempotency') })
-  await app.register(shutdown, { delay: config.SHUTDOWN_DELAY })
+  await app.register(database, { database: tracer?.traceDatabase(opened) ?? opened })
+  await app.register(idempotency, pluginOptions.idempotency)
+  await app.register(shutdown, pluginOptions.shutdown)
   await app.register(admission, {
-    maxActive: WAITING.inside + connections,
-    maxWaiting: WAITING.outside,
-    maxLoopDelayMs: parts.maxLoopDelayMs,
-    countRefused: (request) => app.limits.countRefused(peekActor(app, request.headers), readAddress(request)),
+    ...pluginOptions.admission,
+    maxLoopDelayMs: overrides.maxLoopDelayMs,
+    countRefused: (request) =>
+      app.limits.countRefused(peekActor(app, request.headers), getClientAddress(request)),
   })
-  await app.register(access, { hideForbidden: config.HIDE_FORBIDDEN, allowSignup: config.ALLOW_SIGNUP })
-  await app.register(passwords, { concurrency: config.PASSWORD_HASHES, hasher: parts.passwordHasher })
-  await app.register(tokens, {
-    privateKeys: config.JWT_PRIVATE_KEY === undefined ? [] : parsePrivateKeys(config.JWT_PRIVATE_KEY),
-    seed: deriveKey(secret, 'access tokens'),
-    refreshKey: deriveKey(secret, 'refresh tokens'),
-    issuer: config.JWT_ISSUER,
-    audience: config.JWT_AUDIENCE,
-    ttl: config.ACCESS_TOKEN_TTL,
-  })
-  await app.register(signInAddresses, { secret: deriveKey(secret, 'sign-in addresses') })
+  await app.register(access, pluginOptions.access)
+  await app.register(passwords, { ...pluginOptions.passwords, hasher: overrides.passwordHasher })
+  await app.register(tokens, pluginOptions.tokens)
+  await app.register(signInAddresses, pluginOptions.signInAddresses)
   await app.register(limits, {
-    ...limitsOf(config),
-    attempts: { failures: config.LOGIN_FAILURES, secret: deriveKey(secret, 'rate limits') },
+    ...pluginOptions.rateLimits,
     getUserFlag: opened.replicas?.recentWriters.getFlag,
     onStoreChange: (state) => opened.replicas?.recentWriters.pause(state === 'own'),
     now,
   })
   opened.replicas?.recentWriters.shareBy(app.limits.setFlag)
-  await app.register(credentials, {
-    adminKey: config.ADMIN_API_KEY,
-    adminEmail: config.ADMIN_EMAIL,
-    provider,
-  })
+  await app.register(credentials, { ...pluginOptions.credentials, provider })
   await app.register(docs, { versions: all, publicUrl: config.PUBLIC_URL })
   await app.register(health)
-  await app.register(metrics, {
-    port: config.METRICS_PORT,
-    host: config.HOST,
-    token: config.METRICS_TOKEN,
-  })
+  await app.register(metrics, pluginOptions.metrics)
 
-  const options = {
-    cursorKey: deriveKey(secret, 'cursors'),
-    publicUrl: config.PUBLIC_URL,
-    requireIfMatch: config.REQUIRE_IF_MATCH,
-  }
   for (const version of all) {
     const { representation } = version
     await app.register(
@@ -239,12 +185,9 @@ export async function buildApp(config: Config, parts: Parts = {}): Promise<Fasti
         await scope.register(countRequests)
         await scope.register(authorize)
         await scope.register(document, {
+          ...pluginOptions.document,
           version,
-          release,
-          publicUrl: config.PUBLIC_URL,
           tags: [...served, tokensTag],
-          // In production a build is run that was tested, and most who start it never ask.
-          early: config.NODE_ENV !== 'production',
         })
         for (const resource of served)
           await scope.register(collection(resource), { ...options, representation })

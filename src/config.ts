@@ -1,15 +1,15 @@
-/** The environment, read once and checked at the start; nobody else reads `process.env`. */
+/** Reads the settings from the environment and validates them; no other module reads `process.env`. */
 import type { TSchema } from '@sinclair/typebox'
 import { Ajv } from 'ajv'
-import { expects } from './config/expects.ts'
+import { describeExpected } from './config/expects.ts'
 import { formats } from './config/formats.ts'
-import { type Problem, rules } from './config/rules.ts'
+import { findConflicts, type Problem } from './config/rules.ts'
 import { type Config, Settings } from './config/settings.ts'
 
 export { type Config, Settings } from './config/settings.ts'
 export { settingsTable } from './config/table.ts'
 
-/** Everything that is wrong with the settings, one line each; no line holds a secret. */
+/** All invalid settings, one line each; no line contains a secret. */
 export class ConfigError extends Error {
   override readonly name = 'ConfigError'
   readonly problems: readonly string[]
@@ -25,8 +25,8 @@ ajv.addVocabulary(['secret', 'production'])
 for (const [name, { check }] of Object.entries(formats)) ajv.addFormat(name, check)
 const isConfig = ajv.compile<Config>(Settings)
 
-/** The text as the type that its schema asks for; what does not fit stays text, which the check then refuses. */
-function read(schema: TSchema, text: string): unknown {
+/** Converts a text to the type of its schema. Text that cannot be converted stays text, which validation then rejects. */
+function parseSetting(schema: TSchema, text: string): unknown {
   switch (schema.type) {
     case 'integer':
       return /^(0|[1-9][0-9]{0,14})$/.test(text) ? Number(text) : text
@@ -39,39 +39,39 @@ function read(schema: TSchema, text: string): unknown {
   }
 }
 
-/** Only numbers, flags and words of a fixed choice are shown again: anything else might be a secret. */
-function refusal(name: string, schema: TSchema, text: string): Problem {
-  const shown = schema.type === 'integer' || schema.type === 'boolean' || 'enum' in schema
-  const echo = shown ? `, not ${JSON.stringify(text.slice(0, 40))}` : ''
-  return [name, `must be ${expects(schema)}${echo}`]
+/** Quotes the value only of a number, a flag or an enum: any other value may be a secret. */
+function describeInvalid(name: string, schema: TSchema, text: string): Problem {
+  const isQuoted = schema.type === 'integer' || schema.type === 'boolean' || 'enum' in schema
+  const quote = isQuoted ? `, not ${JSON.stringify(text.slice(0, 40))}` : ''
+  return [name, `must be ${describeExpected(schema)}${quote}`]
 }
 
-/** What a setting is when nothing is said: undefined for one that has no default. */
-function fallback(schema: TSchema, production: boolean): unknown {
-  return production && 'production' in schema ? schema.production : schema.default
+/** The default value of a setting; undefined if it has none. */
+function getDefault(schema: TSchema, isProduction: boolean): unknown {
+  return isProduction && 'production' in schema ? schema.production : schema.default
 }
 
 /**
- * The settings of `env`, where an empty text counts as none.
- * @throws ConfigError with all that is wrong with them
+ * Reads the settings of `env`. An empty value counts as not set.
+ * @throws ConfigError with all invalid settings
  */
 export function readConfig(env: NodeJS.ProcessEnv = process.env): Config {
-  const production = env.NODE_ENV === 'production'
+  const isProduction = env.NODE_ENV === 'production'
   const config: Record<string, unknown> = {}
   const problems: Problem[] = []
   for (const [name, schema] of Object.entries(Settings.properties)) {
-    const usual = fallback(schema, production)
-    if (usual !== undefined) config[name] = Object.freeze(usual)
+    const defaultValue = getDefault(schema, isProduction)
+    if (defaultValue !== undefined) config[name] = Object.freeze(defaultValue)
     const text = env[name]
-    // `TRUST_PROXY=false` is how one would switch it off, and means the same as nothing.
+    // `TRUST_PROXY=false` is accepted as the obvious way to switch it off, and means the same as not set.
     if (!text || (name === 'TRUST_PROXY' && text === 'false')) continue
-    const value = read(schema, text)
+    const value = parseSetting(schema, text)
     if (ajv.validate(schema, value)) config[name] = value
-    else problems.push(refusal(name, schema, text))
+    else problems.push(describeInvalid(name, schema, text))
   }
-  const broken = new Set(problems.map(([name]) => name))
+  const invalid = new Set(problems.map(([name]) => name))
   if (!isConfig(config)) throw new TypeError(ajv.errorsText(isConfig.errors))
-  problems.push(...rules({ config, broken }).filter(([name]) => !broken.has(name)))
-  if (problems.length > 0) throw new ConfigError(problems.map(([name, says]) => `${name} ${says}`))
+  problems.push(...findConflicts({ config, invalid }).filter(([name]) => !invalid.has(name)))
+  if (problems.length > 0) throw new ConfigError(problems.map(([name, text]) => `${name} ${text}`))
   return Object.freeze(config)
 }

@@ -1,4 +1,4 @@
-/** How the HTTP server waits, refuses and encrypts: the options that `buildApp` spreads into `fastify()`. */
+/** The timeouts, size limits, TLS and proxy trust of the HTTP server, as options of `fastify()`. */
 import type { IncomingMessage, Server } from 'node:http'
 import type { ServerOptions } from 'node:https'
 import proxyAddress from '@fastify/proxy-addr'
@@ -6,23 +6,24 @@ import type { FastifyHttpOptions } from 'fastify'
 import { readPem } from './config/pem.ts'
 import type { Config } from './config.ts'
 
-/** What Node's parser holds a client to; FACTS: without them slow headers stay open for 90 s. */
-const PARSER = {
+/** Options of Node's HTTP parser. Without them a client may take 90 s (measured) to send its headers. */
+const PARSER_OPTIONS = {
   headersTimeout: 5_000,
   connectionsCheckingInterval: 1_000,
-  // The 16 KiB of fields beside a long address: plugins/http/header-validation.ts and plugins/versioning/response-headers.ts hold each to its own.
+  // 16 KiB of header fields plus a long URL: plugins/http/header-validation.ts and
+  // plugins/versioning/response-headers.ts limit each of the two.
   maxHeaderSize: 32_768,
-  // Node's own refusal has no body; plugins/http/header-validation.ts has one.
+  // Node's own 400 has no body; the one of plugins/http/header-validation.ts has.
   requireHostHeader: false,
 }
 
-/** Milliseconds for what comes before HTTP; Node itself waits two minutes, and no other limit knows of such a socket. */
-const HANDSHAKE = 5_000
+/** The TLS handshake. Node's default is two minutes, and the other limits do not see a socket before it is complete. */
+const HANDSHAKE_TIMEOUT_MS = 5_000
 
 type TrustProxy = boolean | string[] | ((address: string, hop: number) => boolean)
 
-/** Fastify trusts nobody for a bare number, so hops are counted here: right where only proxies reach the port. */
-function trustProxy(text: string | undefined): TrustProxy {
+/** Fastify trusts no proxy for a bare number, so hops are counted here. Safe only if clients cannot reach the port directly. */
+function parseTrustProxy(text: string | undefined): TrustProxy {
   if (text === undefined) return false
   if (text === 'true') return true
   if (/^\d+$/.test(text)) {
@@ -32,9 +33,9 @@ function trustProxy(text: string | undefined): TrustProxy {
   return text.split(',').map((part) => part.trim())
 }
 
-/** Returns a function that finds a client's address as Fastify's `request.ip` does, for requests that Fastify never sees. */
+/** Returns a function that determines a client's address as Fastify's `request.ip` does, for requests that are refused before Fastify sees them. */
 export function createAddressReader({ TRUST_PROXY }: Config): (request: IncomingMessage) => string {
-  const trust = trustProxy(TRUST_PROXY)
+  const trust = parseTrustProxy(TRUST_PROXY)
   if (trust === false) return ({ socket }) => socket.remoteAddress ?? ''
   const isTrusted =
     trust === true ? () => true : typeof trust === 'function' ? trust : proxyAddress.compile(trust)
@@ -42,33 +43,38 @@ export function createAddressReader({ TRUST_PROXY }: Config): (request: Incoming
 }
 
 /**
- * Whether plain HTTP is refused: in production behind a proxy, which says how a request came. Elsewhere there is often
- * none that ends TLS, and without `TRUST_PROXY` nothing that the client cannot write itself would tell.
+ * Returns whether plain HTTP is refused: in production behind a proxy, whose `X-Forwarded-Proto` is trusted. Without
+ * `TRUST_PROXY` the client itself could have set that header.
  */
-export const behindProxy = ({ NODE_ENV, TRUST_PROXY, INSECURE_HTTP }: Config): boolean =>
+export const isBehindProxy = ({ NODE_ENV, TRUST_PROXY, INSECURE_HTTP }: Config): boolean =>
   NODE_ENV === 'production' && TRUST_PROXY !== undefined && !INSECURE_HTTP
 
-function tls({ TLS_KEY, TLS_CERT }: Config): ServerOptions | undefined {
+function getTlsOptions({ TLS_KEY, TLS_CERT }: Config): ServerOptions | undefined {
   if (TLS_KEY === undefined || TLS_CERT === undefined) return undefined
-  const pair = { key: readPem(TLS_KEY), cert: readPem(TLS_CERT) }
-  return { ...PARSER, ...pair, minVersion: 'TLSv1.2', handshakeTimeout: HANDSHAKE }
+  return {
+    ...PARSER_OPTIONS,
+    key: readPem(TLS_KEY),
+    cert: readPem(TLS_CERT),
+    minVersion: 'TLSv1.2',
+    handshakeTimeout: HANDSHAKE_TIMEOUT_MS,
+  }
 }
 
 type HttpOptions = FastifyHttpOptions<Server> & { https?: ServerOptions }
 
-/** The options of one server, plain or with TLS. */
-export function serverOptions(config: Config): HttpOptions {
-  const https = tls(config)
+/** Returns the options of one server, with TLS if a key and a certificate are configured. */
+export function getServerOptions(config: Config): HttpOptions {
+  const https = getTlsOptions(config)
   return {
-    http: PARSER,
+    http: PARSER_OPTIONS,
     ...(https && { https }),
     bodyLimit: config.BODY_LIMIT,
-    trustProxy: trustProxy(config.TRUST_PROXY),
+    trustProxy: parseTrustProxy(config.TRUST_PROXY),
     requestTimeout: 10_000,
     keepAliveTimeout: 5_000,
-    // In whatever state: a socket on which nothing moves. plugins/http/timeouts.ts ends those on which too little does.
+    // Ends a socket that is idle in any state. plugins/http/timeouts.ts ends those that are slow.
     connectionTimeout: 30_000,
-    // A request that arrives while the server closes is still answered: see plugins/operations/shutdown.ts.
+    // A request that arrives during a shutdown is still answered: see plugins/operations/shutdown.ts.
     return503OnClosing: false,
     forceCloseConnections: 'idle',
   }

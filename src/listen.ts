@@ -1,8 +1,8 @@
-/** Opens the ports, and says in plain words why it could not. */
+/** Opens the ports, and explains in one sentence why a port cannot be opened. */
 import type { FastifyInstance } from 'fastify'
 import type { Config } from './config.ts'
 
-function reason(
+function explainListenError(
   error: unknown,
   host: string,
   setting: 'PORT' | 'METRICS_PORT',
@@ -11,35 +11,39 @@ function reason(
   if (!(error instanceof Error) || !('code' in error)) return undefined
   switch (error.code) {
     case 'EADDRINUSE':
-      return `Port ${port} on ${host} is in use: another process listens there. Stop it, or set ${setting}.`
+      return `Port ${port} on ${host} is in use by another process. Stop that process, or set ${setting}.`
     case 'EACCES':
-      return `Port ${port} on ${host} may not be opened by this user: set ${setting} to 1024 or more.`
+      return `This user may not open port ${port} on ${host}: set ${setting} to 1024 or more.`
     case 'EADDRNOTAVAIL':
     case 'ENOTFOUND':
-      return `HOST ${host} is no address of this machine.`
+      return `HOST ${host} is not an address of this machine.`
     default:
       return undefined
   }
 }
 
-/** Connections that may wait to be accepted: Node takes one in each turn of its loop, and what finds no room is slow. */
+/**
+ * Length of the kernel's accept queue. Node.js accepts one connection per turn of its event loop; a client whose SYN
+ * finds the queue full has to send it again, a second later.
+ */
 const BACKLOG = 4_096
 
 /**
- * Listens where the settings say, and returns the address.
- * @throws an error whose message can be shown as it is
+ * Listens on the configured host and ports.
+ * @returns the address of the main port
+ * @throws Error with a message for the operator
  */
 export async function listen(app: FastifyInstance, config: Config): Promise<string> {
   app.server.maxConnections = config.MAX_CONNECTIONS
   let setting: 'PORT' | 'METRICS_PORT' = 'METRICS_PORT'
   try {
     const metrics = await app.listenMetrics()
-    if (metrics !== undefined) app.log.info({ address: `${metrics}/metrics` }, 'metrics are served')
+    if (metrics !== undefined) app.log.info({ address: `${metrics}/metrics` }, 'serving metrics')
     setting = 'PORT'
     return await app.listen({ host: config.HOST, port: config.PORT, backlog: BACKLOG })
   } catch (error) {
     await app.close()
-    const known = reason(error, config.HOST, setting, config[setting])
-    throw known === undefined ? error : new Error(known)
+    const message = explainListenError(error, config.HOST, setting, config[setting])
+    throw message === undefined ? error : new Error(message)
   }
 }

@@ -1,6 +1,6 @@
-/** The process: settings, app, port, graceful end. */
+/** Starts the server process and stops it on a signal. */
 import { buildApp } from './app.ts'
-import { explain } from './cli/explain.ts'
+import { explainError } from './cli/explain.ts'
 import { type Config, readConfig } from './config.ts'
 import { listen } from './listen.ts'
 import { watchSignals } from './signals.ts'
@@ -11,10 +11,10 @@ async function start(config: Config): Promise<void> {
   const address = await listen(app, config)
   signals.drain(app, config.SHUTDOWN_DELAY)
   process.on('uncaughtException', (error) => {
-    app.log.fatal({ err: error }, 'a bug ends the process')
+    app.log.fatal({ err: error }, 'uncaught exception: the process ends')
     process.exit(1)
   })
-  // In production standard output holds JSON lines alone.
+  // In production standard output holds only JSON lines.
   if (config.NODE_ENV === 'production') app.log.info({ address, docs: `${address}/docs` }, 'ready')
   else console.log(`Ready at ${address}, documentation at ${address}/docs`)
 }
@@ -22,6 +22,6 @@ async function start(config: Config): Promise<void> {
 try {
   await start(readConfig())
 } catch (error) {
-  console.error(explain('The service cannot start', error))
+  console.error(explainError('The service cannot start', error))
   process.exit(1)
 }

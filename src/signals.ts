@@ -1,17 +1,17 @@
-/** What SIGTERM and SIGINT do: the first shuts down gracefully, a second ends the process at once. */
+/** Handles SIGTERM and SIGINT: the first signal starts a graceful shutdown, a second one ends the process immediately. */
 import type { FastifyInstance } from 'fastify'
 
 const EXIT_CODES = { SIGINT: 130, SIGTERM: 143 }
 type Signal = keyof typeof EXIT_CODES
 
-/** npm passes Ctrl-C on to a process that the terminal has told already; people are slower than this. */
-const ECHO = 300
-/** Milliseconds, beyond the delay, after which a shutdown that hangs is given up. */
-const PATIENCE = 20_000
+/** npm forwards a Ctrl-C that the process has received from the terminal already; a person needs longer to repeat it. */
+const DUPLICATE_SIGNAL_WINDOW_MS = 300
+/** Time for a shutdown, beyond its delay; then the process exits with 1. */
+const SHUTDOWN_TIMEOUT_MS = 20_000
 
 /**
- * Listens to signals from now on: as the first process of a container, one that does not would go on.
- * Until there is an app to drain, a signal ends the process at once.
+ * Installs the handlers: as process 1 of a container, a process without handlers ignores SIGTERM.
+ * Until `drain` is called with an app, a signal ends the process immediately.
  */
 export function watchSignals(): { drain(app: FastifyInstance, delay: number): void } {
   let stop = (signal: Signal): void => process.exit(EXIT_CODES[signal])
@@ -19,28 +19,28 @@ export function watchSignals(): { drain(app: FastifyInstance, delay: number): vo
   process.on('SIGINT', () => stop('SIGINT'))
   return {
     drain(app, delay) {
-      stop = drainOnce(app, delay)
+      stop = createDrainHandler(app, delay)
     },
   }
 }
 
-function drainOnce(app: FastifyInstance, delay: number): (signal: Signal) => void {
-  let since: number | undefined
+function createDrainHandler(app: FastifyInstance, delay: number): (signal: Signal) => void {
+  let startedAt: number | undefined
   return (signal) => {
-    if (since !== undefined) {
-      if (performance.now() - since > ECHO) process.exit(EXIT_CODES[signal])
+    if (startedAt !== undefined) {
+      if (performance.now() - startedAt > DUPLICATE_SIGNAL_WINDOW_MS) process.exit(EXIT_CODES[signal])
       return
     }
-    since = performance.now()
-    app.log.info({ signal }, 'asked to stop')
+    startedAt = performance.now()
+    app.log.info({ signal }, 'signal received')
     setTimeout(() => {
-      app.log.fatal('the shutdown hangs and is given up')
+      app.log.fatal('shutdown timed out')
       process.exit(1)
-    }, delay + PATIENCE).unref()
+    }, delay + SHUTDOWN_TIMEOUT_MS).unref()
     app.drain().then(
       () => process.exit(0),
       (error: unknown) => {
-        app.log.fatal({ err: error }, 'the shutdown failed')
+        app.log.fatal({ err: error }, 'shutdown failed')
         process.exit(1)
       },
     )

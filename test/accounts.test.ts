@@ -22,7 +22,7 @@ test('accounts and keys by command', async (t) => {
   const user = ['users', 'create', '--email', 'Root@example.com', '--name', 'Root', '--role', 'admin']
   const made = await type(t, settings, user, 'a good long secret\n')
   t.equal(made.code, 0, made.err)
-  t.match(made.out, /Made the admin root@example.com/)
+  t.match(made.out, /Created the admin root@example.com/)
   t.notMatch(made.out + made.err, /good long secret/)
   const again = await type(t, settings, user, 'a good long secret\n')
   t.equal(again.code, 1)

@@ -7,7 +7,7 @@ import { bootstrap } from '../plugins/auth/bootstrap.ts'
 import { isKey } from '../plugins/auth/key-format.ts'
 import { buildApp } from '../src/app.ts'
 import { readConfig } from '../src/config.ts'
-import { firstAdmin } from '../src/first-admin.ts'
+import { createFirstAdmin } from '../src/first-admin.ts'
 import { ADMIN_KEY, createClient, testApp } from './helpers/app.ts'
 import { SERVER, testDatabase, testDatabaseUrl, testFolder } from './helpers/database.ts'
 import { speak } from './helpers/speak.ts'
@@ -144,8 +144,8 @@ t.test('the file of the first credentials is never an existing file or link', as
   const fails = async (name: string) => {
     const message = `${file} already exists. No user was created; move or delete that file and start again`
     await t.rejects(
-      firstAdmin(config, database),
-      { message: `The first credentials cannot be written: ${message}` },
+      createFirstAdmin(config, database),
+      { message: `Cannot write the first credentials: ${message}` },
       name,
     )
     t.same(await rowsOf(database), { users: [], keys: [] }, name)
@@ -165,7 +165,7 @@ t.test('the file of the first credentials is never an existing file or link', as
   t.equal(await readFile(file, 'utf8'), 'earlier')
 
   await rm(file)
-  await firstAdmin(config, database)
+  await createFirstAdmin(config, database)
   t.equal((await rowsOf(database)).users.length, 1, 'once it is removed, the first user is created')
   t.equal((await stat(file)).mode & 0o777, 0o600)
 })

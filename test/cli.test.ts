@@ -47,14 +47,14 @@ test('each command explains itself, and does nothing', async (t) => {
 
 test('what is not understood is refused with a hint, and exit code 2', async (t) => {
   for (const [typed, message] of [
-    ['sed', /^There is no command 'sed'\.\nTry 'resource-api --help'\.$/m],
+    ['sed', /^Unknown command 'sed'\.\nTry 'resource-api --help'\.$/m],
     ['seed --usres 5', /^Unknown option '--usres'\.\nTry 'resource-api seed --help'\.$/m],
     ['seed 1000', /^Unexpected argument '1000'\.$/m],
     ['seed --users', /'--users <value>' argument missing/],
     ['seed --users 1e3', /^--users must be a whole number from 1 to 10000000, not '1e3'\.$/m],
     ['seed --until 2026-02-30', /^--until must be a date such as .*, not '2026-02-30'\.$/m],
     ['openapi --version 3', /^--version must be a whole number from 1 to 2, not '3'\.$/m],
-    ['constructor', /^There is no command 'constructor'\.$/m],
+    ['constructor', /^Unknown command 'constructor'\.$/m],
   ] as const) {
     const { code, err, out } = await type(t, typed)
     t.equal(code, 2, typed)
@@ -72,7 +72,7 @@ test('the program itself does what is typed', async (t) => {
 test('what fails says why, with exit code 1', async (t) => {
   const wrong = await type(t, 'migrate', { PORT: 'x', POOL_SIZE: '0' })
   t.equal(wrong.code, 1)
-  t.match(wrong.err, /^The settings are wrong:\n {2}PORT .*\n {2}POOL_SIZE .*\n$/)
+  t.match(wrong.err, /^Invalid settings:\n {2}PORT .*\n {2}POOL_SIZE .*\n$/)
   const away = await type(t, 'migrate', { DATABASE_URL: 'postgres://somebody:hunter2@127.0.0.1:1/there' })
   t.equal(away.code, 1)
   t.match(away.err, /^migrate failed: The database is unavailable/)
@@ -111,7 +111,7 @@ test('from nothing: migrate, seed, serve', async (t) => {
   )
   const again = await type(t, 'seed --users 10 --seed 3', settings)
   t.equal(again.code, 1)
-  t.match(again.err, /^seed failed: The database holds data of seed 3 already/)
+  t.match(again.err, /^seed failed: The database already contains data of seed 3/)
 
   const { child, said, ended } = run(t, 'cli.ts', settings, ['serve'])
   const url = await new Promise<string>((resolve, reject) => {

@@ -171,7 +171,7 @@ test('production refuses the secrets of compose.yaml, unless it is the trial tha
       const name = Object.keys(wrong).at(-1) ?? ''
       const said = problems({ ...served, ...wrong })
       t.equal(said.length, 1, name)
-      t.match(said[0], `${name} holds a secret of compose.yaml`)
+      t.match(said[0], `${name} contains a secret of compose.yaml`)
       t.notMatch(said[0], secret)
       t.same(problems({ ...production, ...wrong }), [], 'INSECURE_HTTP=true without a proxy is the trial')
       t.equal(problems({ ...production, ...wrong, TRUST_PROXY: '1' }).length, 1, 'behind a proxy it is none')
@@ -194,7 +194,9 @@ test('the first admin has an address in ASCII', async (t) => {
 
 test('what belongs together is set together', async (t) => {
   t.match(problems({ AUTH_ISSUER: 'i' }), [/^AUTH_JWKS_URL is missing/, /^AUTH_AUDIENCE is missing/])
-  t.match(problems({ DATABASE_REPLICA_URLS: 'postgres://b' }), [/^DATABASE_REPLICA_URLS needs DATABASE_URL/])
+  t.match(problems({ DATABASE_REPLICA_URLS: 'postgres://b' }), [
+    /^DATABASE_REPLICA_URLS requires DATABASE_URL/,
+  ])
   t.match(problems({ METRICS_PORT: '3000' }), [/^METRICS_PORT must differ from PORT/])
 })
 

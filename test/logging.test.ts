@@ -2,14 +2,14 @@
 import { type FastifyInstance, fastify } from 'fastify'
 import { test } from 'tap'
 import { getRequestId } from '../lib/request-id.ts'
-import { logging } from '../plugins/observability/logging/index.ts'
+import { createLoggingOptions } from '../plugins/observability/logging/index.ts'
 import { redact } from '../plugins/observability/logging/redact.ts'
 
 /** An app with a few routes that misbehave, and the lines that it wrote. */
 async function loggedApp(): Promise<{ app: FastifyInstance; lines: string[] }> {
   const lines: string[] = []
   const stream = { write: (line: string) => void lines.push(line) }
-  const app = fastify(await logging({ level: 'trace', pretty: false, stream }))
+  const app = fastify(await createLoggingOptions({ level: 'trace', pretty: false, stream }))
   app.get('/users/:id', async () => ({}))
   app.get('/livez', async () => ({}))
   app.get('/sql', async () => {

@@ -199,5 +199,5 @@ t.test('two schemas with one name stop the start', async (t) => {
     schemas: { ...productsResource.schemas, read },
   }
   const started = testApp(t, {}, { resources: [productsResource, twin] })
-  await t.rejects(started, { message: /Two different schemas are called Product/ })
+  await t.rejects(started, { message: /Two different schemas have the name Product/ })
 })

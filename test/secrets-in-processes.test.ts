@@ -112,7 +112,7 @@ t.test('the list of processes holds no credential', linux, async (t) => {
     async (t) => {
       const { code, said, shown } = await onTerminal(t, 'bob@example.com', `${PASSWORD}\r`)
       t.equal(code, 0, said)
-      t.match(said, /Password .*:(.|\s)*Made the member bob@example.com/)
+      t.match(said, /Password .*:(.|\s)*Created the member bob@example.com/)
       t.notMatch(said, /canary-/, 'what is typed is not shown')
       clean(t, 'users create', shown)
     },
@@ -121,7 +121,7 @@ t.test('the list of processes holds no credential', linux, async (t) => {
   await t.test('Ctrl+C at that question makes nobody', { skip: script }, async (t) => {
     const { code, said } = await onTerminal(t, 'eve@example.com', 'canary-half\u0003')
     t.equal(code, 1)
-    t.match(said, 'users create failed: interrupted, and nothing was made')
+    t.match(said, 'users create failed: Interrupted; nothing was created')
     t.notMatch(said, /Made|canary-/)
   })
 

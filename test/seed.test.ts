@@ -9,8 +9,8 @@ import { Post } from '../schemas/posts.ts'
 import { Product } from '../schemas/products.ts'
 import { UserProfile } from '../schemas/user-profiles.ts'
 import { User } from '../schemas/users.ts'
-import { AlreadySeeded, type Seeded, seed, totalOf } from '../src/cli/demo-data/index.ts'
-import { folding } from '../src/cli/seed.ts'
+import { AlreadySeededError, countRows, type SeedResult, seedDatabase } from '../src/cli/demo-data/index.ts'
+import { searchTextBuilders } from '../src/cli/seed.ts'
 import { type Client, type Json, testApp } from './helpers/app.ts'
 import { testDatabase } from './helpers/database.ts'
 
@@ -20,13 +20,13 @@ const USERS = 60
 const sow = (
   database: Database,
   options: { seed?: number; users?: number; bulk?: boolean } = {},
-): Promise<Seeded> =>
-  seed(database, {
+): Promise<SeedResult> =>
+  seedDatabase(database, {
     users: USERS,
     seed: 42,
     until: UNTIL,
-    hands: database.kind === 'server' ? 3 : 1,
-    search: folding,
+    concurrency: database.kind === 'server' ? 3 : 1,
+    searchTextBuilders,
     ...options,
   })
 
@@ -186,8 +186,10 @@ test('the same seed makes the same, another one something else', async (t) => {
   t.equal(same === (await contents(two)), true)
   t.equal(same === (await contents(other)), false)
 
-  await t.rejects(sow(one), AlreadySeeded, 'twice it is refused')
-  await t.rejects(sow(one, { users: 3 }), { message: /data of seed 42 already.*another --seed adds more/ })
+  await t.rejects(sow(one), AlreadySeededError, 'twice it is refused')
+  await t.rejects(sow(one, { users: 3 }), {
+    message: /already contains data of seed 42.*another --seed adds more/,
+  })
   t.equal(same === (await contents(one)), true, 'and nothing is added')
   await sow(one, { seed: 7 })
   t.strictSame(await one.run('select count(*), max(number) as last from orders'), [
@@ -210,11 +212,16 @@ test('in bulk it makes the same, and leaves every index and foreign key', async 
     indexes += 1
     t.ok(indexes <= all && rowsOf(added) > 0)
   }
-  const options = { users: USERS, seed: 42, until: UNTIL, hands: 1, search: folding }
-  await seed(usual, options)
-  const { items } = await seed(bulk, { ...options, bulk: true, onProgress: (n) => added.push(n), onIndex })
+  const options = { users: USERS, seed: 42, until: UNTIL, concurrency: 1, searchTextBuilders }
+  await seedDatabase(usual, options)
+  const { items } = await seedDatabase(bulk, {
+    ...options,
+    bulk: true,
+    onProgress: (n) => added.push(n),
+    onIndexCreated: onIndex,
+  })
   t.equal((await contents(bulk)) === (await contents(usual)), true)
-  t.equal(rowsOf(added), totalOf(USERS) - 3 * 5 * USERS + items, 'progress counts every row')
+  t.equal(rowsOf(added), countRows(USERS) - 3 * 5 * USERS + items, 'progress counts every row')
   t.ok(indexes > 30, `${indexes} made again`)
   t.strictSame(await definitions(bulk), before)
 
@@ -256,9 +263,9 @@ test('any number of users will do, from one', async (t) => {
   const count = (added: number) => {
     rows += added
   }
-  const options = { seed: 1, until: UNTIL, hands: 1, search: folding, onProgress: count }
-  const { items, ...counts } = await seed(database, { ...options, users: 1 })
+  const options = { seed: 1, until: UNTIL, concurrency: 1, searchTextBuilders, onProgress: count }
+  const { items, ...counts } = await seedDatabase(database, { ...options, users: 1 })
   t.strictSame(counts, { users: 1, profiles: 1, posts: 1, products: 2, orders: 5 })
   t.equal(rows, 10 + items, 'progress counts every row')
-  t.equal(totalOf(1), 25)
+  t.equal(countRows(1), 25)
 })

@@ -25,7 +25,7 @@ t.test('wrong settings are all said at once, and the exit code is 1', async (t) 
   t.equal(said.out, '')
   t.match(
     said.err,
-    /^The settings are wrong:\n {2}PORT .*\n {2}ADMIN_PASSWORD .*\n {2}APP_SECRET .*\n {2}TLS_KEY .*\n$/,
+    /^Invalid settings:\n {2}PORT .*\n {2}ADMIN_PASSWORD .*\n {2}APP_SECRET .*\n {2}TLS_KEY .*\n$/,
   )
   t.notMatch(said.err, /hunter2/)
 })

@@ -4,7 +4,7 @@ import { connect, type Socket } from 'node:net'
 import { setTimeout as wait } from 'node:timers/promises'
 import t from 'tap'
 import { readConfig } from '../src/config.ts'
-import { serverOptions } from '../src/http-options.ts'
+import { getServerOptions } from '../src/http-options.ts'
 import { ADMIN_KEY, testApp } from './helpers/app.ts'
 import { ownSettings, serve } from './helpers/process.ts'
 import { parseReplies, raw } from './helpers/raw.ts'
@@ -72,7 +72,7 @@ function sipping(bytes: number): Socket {
 }
 
 t.test('the real times are those of the contract', async (t) => {
-  const options = serverOptions(readConfig({ NODE_ENV: 'test' }))
+  const options = getServerOptions(readConfig({ NODE_ENV: 'test' }))
   t.match(options, {
     requestTimeout: 10_000,
     keepAliveTimeout: 5_000,

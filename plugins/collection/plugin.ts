@@ -33,11 +33,7 @@ export const collection =
     app.setValidatorCompiler(() => () => true)
     const { access, bearerOnly = false } = resource
     const getCost = createCost(resource)
-    defineWords(app, resource.name, {
-      access,
-      bearerOnly,
-      collection: bearerOnly ? undefined : resource.name,
-    })
+    registerGuards(app, resource.name, { access, bearerOnly })
     for (const verb of resource.verbs ?? verbs) {
       const { method, url, handler } = operations[verb]
       const word: RouteAccess = `${resource.name}:${verb}`

@@ -1,24 +1,25 @@
-/** Schemas with a title into `components.schemas` under it, so that generated clients have names for them. */
+/** Moves schemas with a title to `components.schemas`, so that generated clients have named types. */
 import { isDeepStrictEqual } from 'node:util'
 import { isObject } from '../../lib/is-object.ts'
 
 export type Json = Record<string, unknown>
 
-const mapValues = (object: Json, change: (value: unknown) => unknown): Json =>
-  Object.fromEntries(Object.entries(object).map(([name, value]) => [name, change(value)]))
+const mapValues = (object: Json, map: (value: unknown) => unknown): Json =>
+  Object.fromEntries(Object.entries(object).map(([name, value]) => [name, map(value)]))
 
-/** Puts a component under its name and yields the reference to it; the same name for two things is an error. */
+/** Collects the components of one section. `refer` adds a component and returns the reference to it. */
 export function createComponents(section: string) {
   const components = new Map<string, Json>()
-  /** Nearly always the same text too, which is told sooner. */
+  /** The components as JSON: equal components nearly always have equal texts, which are faster to compare. */
   const texts = new Map<string, string>()
   return {
+    /** @throws Error if another component has this name */
     refer(name: string, component: Json): Json {
       const known = components.get(name)
       const text = JSON.stringify(component)
       if (known && texts.get(name) !== text && !isDeepStrictEqual(known, component)) {
         throw new Error(
-          `Two different ${section} are called ${name}: ${JSON.stringify(known)} and ${JSON.stringify(component)}`,
+          `Two different ${section} have the name ${name}: ${JSON.stringify(known)} and ${JSON.stringify(component)}`,
         )
       }
       components.set(name, component)
@@ -32,35 +33,38 @@ export function createComponents(section: string) {
 export type Components = ReturnType<typeof createComponents>
 
 /**
- * A schema as the documents tell it. What only this house reads (`x-...`) is left out; `x-documented` stands in place of
- * the schema that has it, where the serializer is better served by another that means the same.
+ * Returns a function that converts a schema to its documented form: titled schemas become references to components, and
+ * internal keywords (`x-...`) are removed. A schema with `x-documented` is replaced by it: such a schema is written for the
+ * serializer, and `x-documented` is an equivalent one for readers.
  */
-export function createHoist(schemas: Components) {
-  const below = (schema: Json): Json => {
-    const told: Json = {}
+export function createComponentExtractor(schemas: Components) {
+  const convertKeywords = (schema: Json): Json => {
+    const converted: Json = {}
     for (const [keyword, value] of Object.entries(schema)) {
       if (keyword.startsWith('x-')) continue
-      if (keyword === 'properties' && isObject(value)) told[keyword] = mapValues(value, hoist)
-      else if (keyword === 'items' || keyword === 'additionalProperties') told[keyword] = hoist(value)
-      else if (keyword === 'anyOf' && Array.isArray(value)) told[keyword] = value.map(hoist)
-      else told[keyword] = value
+      if (keyword === 'properties' && isObject(value))
+        converted[keyword] = mapValues(value, extractComponents)
+      else if (keyword === 'items' || keyword === 'additionalProperties')
+        converted[keyword] = extractComponents(value)
+      else if (keyword === 'anyOf' && Array.isArray(value)) converted[keyword] = value.map(extractComponents)
+      else converted[keyword] = value
     }
-    return told
+    return converted
   }
 
-  /** A named type that may be null is that type, or null: the name belongs to what is there. */
-  const nullable = (name: string, { default: absent, description, ...component }: Json): Json => ({
+  /** Converts a titled type that may be null to a union of the titled type and null. */
+  const toNullable = (name: string, { default: defaultValue, description, ...component }: Json): Json => ({
     anyOf: [schemas.refer(name, { ...component, type: 'object' }), { type: 'null' }],
-    ...(absent === undefined ? {} : { default: absent }),
+    ...(defaultValue === undefined ? {} : { default: defaultValue }),
     ...(description === undefined ? {} : { description }),
   })
 
-  function hoist(schema: unknown): unknown {
+  function extractComponents(schema: unknown): unknown {
     if (!isObject(schema)) return schema
-    if (isObject(schema['x-documented'])) return hoist(schema['x-documented'])
-    const { title, ...told } = below(schema)
-    if (typeof title !== 'string') return told
-    return Array.isArray(told.type) ? nullable(title, told) : schemas.refer(title, told)
+    if (isObject(schema['x-documented'])) return extractComponents(schema['x-documented'])
+    const { title, ...component } = convertKeywords(schema)
+    if (typeof title !== 'string') return component
+    return Array.isArray(component.type) ? toNullable(title, component) : schemas.refer(title, component)
   }
-  return hoist
+  return extractComponents
 }

@@ -1,118 +1,136 @@
-/** What @fastify/swagger makes of the routes, made into a document that people and generators like to read. */
+/** Post-processes the document of @fastify/swagger: shared components, headers, media types and parameter examples. */
 import { STATUS_CODES } from 'node:http'
 import { isObject } from '../../lib/is-object.ts'
-import { createComponents, createHoist, type Json } from './components.ts'
+import { createComponentExtractor, createComponents, type Json } from './components.ts'
 import { type Header, type HeaderName, headers } from './headers.ts'
 import { OPTIONAL } from './replies.ts'
 
 export interface FinishOptions {
-  /** The other media type of replies; undefined where nothing is negotiated. */
+  /** The second media type of responses; undefined without content negotiation. */
   vendorType: string | undefined
   deprecated: boolean
 }
 
 const isHeader = (name: string): name is HeaderName => name in headers
 
-const asObject = (value: unknown): Json => (isObject(value) ? value : {})
+const toObject = (value: unknown): Json => (isObject(value) ? value : {})
 
-const entriesOf = (value: unknown): [string, Json][] =>
-  Object.entries(asObject(value)).map(([name, each]) => [name, asObject(each)])
+const getEntries = (value: unknown): [string, Json][] =>
+  Object.entries(toObject(value)).map(([name, each]) => [name, toObject(each)])
 
-const places = ['path', 'query', 'header']
-const byPlace = (a: Json, b: Json) => places.indexOf(String(a.in)) - places.indexOf(String(b.in))
+const LOCATIONS = ['path', 'query', 'header']
+const compareByLocation = (a: Json, b: Json) =>
+  LOCATIONS.indexOf(String(a.in)) - LOCATIONS.indexOf(String(b.in))
 
-/** An example of what need not be sent: the page shows it, and sends it only once it is ticked. */
-const unsent = (value: unknown): Json => ({ value, 'x-disabled': true })
+/** The example of an optional parameter: the page shows it, but sends it only if the user selects it. */
+const toUnselectedExample = (value: unknown): Json => ({ value, 'x-disabled': true })
 
-/** Finishes the paths of one document, and collects what they share. */
-export function createFinisher() {
+/** Creates the post-processor of one document, which converts paths and collects their shared components. */
+export function createPostProcessor() {
   const schemas = createComponents('schemas')
   const responses = createComponents('responses')
-  const told = createComponents('headers')
-  const hoist = createHoist(schemas)
+  const headerComponents = createComponents('headers')
+  const extractComponents = createComponentExtractor(schemas)
 
-  const media = (content: unknown): Json =>
+  const convertContent = (content: unknown): Json =>
     Object.fromEntries(
-      entriesOf(content).map(([type, each]) => [type, { ...each, schema: hoist(each.schema) }]),
+      getEntries(content).map(([type, each]) => [type, { ...each, schema: extractComponents(each.schema) }]),
     )
 
-  const header = (name: string, isOptional: boolean) => {
-    if (!isHeader(name)) throw new Error(`Nothing is said of the header ${name}`)
-    const { required = false, ...whole }: Header = headers[name]
+  const convertHeader = (name: string, isOptional: boolean) => {
+    if (!isHeader(name)) throw new Error(`The header ${name} is not described in headers.ts`)
+    const { required = false, ...header }: Header = headers[name]
     return [
       name,
       isOptional && required
-        ? told.refer(`${name}-Optional`, { ...whole, description: `${whole.description}; where it is known` })
-        : told.refer(name, { ...headers[name] }),
+        ? headerComponents.refer(`${name}-Optional`, {
+            ...header,
+            description: `${header.description}; if known`,
+          })
+        : headerComponents.refer(name, { ...headers[name] }),
     ]
   }
 
-  const response = (status: string, { headers: names, content, ...rest }: Json, options: FinishOptions) => {
-    const announced = options.deprecated ? ['Deprecation', 'Sunset', 'Link'] : []
-    const inVersion = 'API-Version' in asObject(names)
-    const all = new Set([...Object.keys(asObject(names)), ...(inVersion ? announced : [])])
-    const shown = media(content)
-    const json = asObject(shown['application/json'])
-    // What Accept cannot be served as is told as JSON.
-    const both = options.vendorType && status !== '406'
+  const convertResponse = (
+    status: string,
+    { headers: names, content, ...rest }: Json,
+    options: FinishOptions,
+  ) => {
+    const deprecationHeaders = options.deprecated ? ['Deprecation', 'Sunset', 'Link'] : []
+    const isVersioned = 'API-Version' in toObject(names)
+    const headerNames = new Set([...Object.keys(toObject(names)), ...(isVersioned ? deprecationHeaders : [])])
+    const contentByType = convertContent(content)
+    const json = toObject(contentByType['application/json'])
+    // A 406 is always application/json, since no media type in Accept can be served.
+    const hasVendorType = options.vendorType && status !== '406'
     const isOptional = (name: string) =>
-      // A request may be refused before its version is announced as deprecated.
-      (announced.includes(name) && Number(status) >= 400) ||
-      asObject(asObject(asObject(names)[name]).schema)[OPTIONAL] === true
-    const finished = {
+      // A request may be rejected before the deprecation headers are set.
+      (deprecationHeaders.includes(name) && Number(status) >= 400) ||
+      toObject(toObject(toObject(names)[name]).schema)[OPTIONAL] === true
+    const converted = {
       ...rest,
-      headers: Object.fromEntries([...all].map((name) => header(name, isOptional(name)))),
+      headers: Object.fromEntries([...headerNames].map((name) => convertHeader(name, isOptional(name)))),
       ...(content
-        ? { content: both ? { ...shown, [options.vendorType ?? '']: { schema: json.schema } } : shown }
+        ? {
+            content: hasVendorType
+              ? { ...contentByType, [options.vendorType ?? '']: { schema: json.schema } }
+              : contentByType,
+          }
         : {}),
     }
-    if (Number(status) < 400) return finished
+    if (Number(status) < 400) return converted
     const name = (STATUS_CODES[status] ?? '').replaceAll(/[^A-Za-z]/g, '')
-    return responses.refer(options.vendorType ? name : `${name}Unversioned`, finished)
+    return responses.refer(options.vendorType ? name : `${name}Unversioned`, converted)
   }
 
-  const parameter = ({ schema, example, ...rest }: Json) => {
-    const { default: filled, enum: words, type } = asObject(schema)
-    const value = example ?? filled ?? (Array.isArray(words) ? words[0] : undefined)
+  const convertParameter = ({ schema, example, ...rest }: Json) => {
+    const { default: defaultValue, enum: allowed, type } = toObject(schema)
+    const value = example ?? defaultValue ?? (Array.isArray(allowed) ? allowed[0] : undefined)
     return {
       ...rest,
       ...(value === undefined
         ? {}
         : rest.required
           ? { example: value }
-          : { examples: { example: unsent(value) } }),
-      // Lists are told as `a,b`; the default would be `name=a&name=b`.
+          : { examples: { example: toUnselectedExample(value) } }),
+      // Lists are sent as `name=a,b`; the default of OpenAPI is `name=a&name=b`.
       ...(rest.in === 'query' && type === 'array' ? { style: 'form', explode: false } : {}),
-      schema: hoist(schema),
+      schema: extractComponents(schema),
     }
   }
 
-  const operation = (
-    { parameters, requestBody, responses: replies, security, ...rest }: Json,
+  const convertOperation = (
+    { parameters, requestBody, responses: responsesByStatus, security, ...rest }: Json,
     options: FinishOptions,
   ) => ({
     ...rest,
     ...(options.deprecated ? { deprecated: true } : {}),
     security: security ?? [],
     ...(Array.isArray(parameters)
-      ? { parameters: parameters.map(asObject).sort(byPlace).map(parameter) }
+      ? { parameters: parameters.map(toObject).sort(compareByLocation).map(convertParameter) }
       : {}),
     ...(requestBody
-      ? { requestBody: { required: true, content: media(asObject(requestBody).content) } }
+      ? { requestBody: { required: true, content: convertContent(toObject(requestBody).content) } }
       : {}),
     responses: Object.fromEntries(
-      entriesOf(replies).map(([status, each]) => [status, response(status, each, options)]),
+      getEntries(responsesByStatus).map(([status, each]) => [status, convertResponse(status, each, options)]),
     ),
   })
 
   return {
     paths: (document: Json, options: FinishOptions): Json =>
       Object.fromEntries(
-        entriesOf(document.paths).map(([path, item]) => [
+        getEntries(document.paths).map(([path, item]) => [
           path,
-          Object.fromEntries(entriesOf(item).map(([method, each]) => [method, operation(each, options)])),
+          Object.fromEntries(
+            getEntries(item).map(([method, each]) => [method, convertOperation(each, options)]),
+          ),
         ]),
       ),
-    components: () => ({ schemas: schemas.all(), responses: responses.all(), headers: told.all() }),
+    components: () => ({
+      schemas: schemas.all(),
+      responses: responses.all(),
+      headers: headerComponents.all(),
+    }),
   }
 }

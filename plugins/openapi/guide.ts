@@ -1,19 +1,20 @@
-/** What a reader of the documents should know before the first request. */
+/** The introduction in the description of each OpenAPI document. */
 
-/** @param about how the version writes resources and errors */
-export const guideOf = (version: number, about: string) =>
+/** @param about how the version represents resources and errors */
+export const getGuide = (version: number, about: string) =>
   `
-Users, their profiles and posts, products and orders over HTTP, as JSON. Collections are plural nouns, members are
-read, replaced (PUT), changed in part (PATCH, RFC 7396) and removed under their id; nothing else needs to be learnt twice.
+A JSON API for users, their profiles and posts, products and orders. All collections work the same way: their names are
+plural nouns, and their members are read (GET), replaced (PUT), partially updated (PATCH, RFC 7396) and deleted by id.
 
 ## Authentication
 
-Send \`X-API-Key: <key>\`, or \`Authorization: Bearer <token>\`, and never both. What a credential may do is its
-owner's role (admin, manager, member); a key is limited to its scopes, such as \`products:read\`, which each operation
-names in \`x-required-scopes\`. The scope to write a collection includes the one to read it. Without a credential the answer is 401; with one that does not suffice, 403.
+Send \`X-API-Key: <key>\` or \`Authorization: Bearer <token>\`, but not both. A credential has the permissions of its
+owner's role (admin, manager, member). A key is also limited to its scopes, such as \`products:read\`; each operation
+names its scope in \`x-required-scopes\`. A write scope includes the read scope of the same collection. A request without
+a valid credential is answered with 401, and one without permission with 403.
 
-To sign in on this page, send \`POST /tokens\` (under tokens) with an e-mail address and a password, tick \`bearer\`
-in place of \`apiKey\` beside Authentication, and put the answer's \`access_token\` there.
+To sign in on this page, send \`POST /tokens\` (under tokens) with an e-mail address and a password, select \`bearer\`
+instead of \`apiKey\` under Authentication, and enter the \`access_token\` of the response.
 
 \`\`\`sh
 curl -H "X-API-Key: $KEY" "$URL/api/v${version}/products?limit=5&sort=-price_amount"
@@ -21,32 +22,32 @@ curl -H "X-API-Key: $KEY" "$URL/api/v${version}/products?limit=5&sort=-price_amo
 
 ## Versions
 
-A version is one representation of the same resources; this is version ${version}. ${about}
-Every path answers with and without \`/api\`, and with and without \`/v${version}\`: where the path names no version,
-\`Accept: application/vnd.api+json;version=${version}\` does, and else the service has a default. Every reply says which
-version it is in: \`API-Version\`.
+Each version represents the same resources in its own format. This is version ${version}. ${about}
+The path prefixes \`/api\` and \`/v${version}\` are optional. If the path names no version,
+\`Accept: application/vnd.api+json;version=${version}\` selects one; otherwise the default version of the service answers.
+Every response names its version in \`API-Version\`.
 
 ## Lists
 
-Without \`page\`, a list is read by cursors: pass on \`pagination.cursor\` until \`has_more\` is false, or follow
-\`Link: rel="next"\`. Every row that is there throughout comes exactly once, whatever is added or removed meanwhile. With
-\`page\`, there is a total, and no more than 10,000 rows deep. \`sort=-price_amount,name\` orders, \`fields=name,stock\`
-narrows the members, \`include=user\` brings related resources along; \`search\` and the filters select.
+Lists use cursor pagination by default: pass \`pagination.cursor\` to the next request until \`has_more\` is false, or follow
+\`Link: rel="next"\`. Each row that exists during the whole traversal is returned exactly once, even if other rows are added
+or deleted. With \`page\`, the list has a total, but pages end at 10,000 rows. \`sort=-price_amount,name\` sets the
+order, \`fields=name,stock\` selects members, and \`include=user\` adds related resources. \`search\` and filters select rows.
 
 ## Errors
 
-Every failure, whatever raised it, is \`{"error": {"code", "message", "request_id"}}\`. What is wrong with single members
-or parameters is said of all of them at once, each with its \`field\` and a \`code\` of its own.
-Unknown parameters and members are refused, not ignored. Quote \`request_id\` when you ask for help.
+Every error has the form \`{"error": {"code", "message", "request_id"}}\`. Validation errors are reported together, each
+with its \`field\` and a \`code\`. Unknown parameters and members are rejected, not ignored. Include the \`request_id\`
+when you ask for support.
 
 ## Limits
 
-Every reply says how many requests are left and until when: \`X-RateLimit-Limit\`, \`X-RateLimit-Remaining\`,
-\`X-RateLimit-Reset\`. One too many is 429; wait as many seconds as its \`Retry-After\` says.
+Every response states the rate limit in \`X-RateLimit-Limit\`, \`X-RateLimit-Remaining\` and \`X-RateLimit-Reset\`.
+A request beyond the limit is answered with 429; retry it after the number of seconds in \`Retry-After\`.
 
 ## Conditional requests
 
-Each resource has an \`ETag\`. Send it as \`If-None-Match\` to be told 304 while nothing has changed, and as \`If-Match\`
-with PUT, PATCH and DELETE to get 412 instead of overwriting a change that another client has made since. A read with
-\`If-Match\` is 412 unless the whole tag is still the same.
+Each resource has an \`ETag\`. Send it as \`If-None-Match\` to get 304 if the resource has not changed. Send it as
+\`If-Match\` with PUT, PATCH and DELETE to get 412 if another client has changed the resource, instead of
+overwriting that change. A GET with \`If-Match\` is answered with 412 unless the entire tag is the same.
 `.trim()

@@ -1,11 +1,11 @@
-/** Every header that a reply may carry, described once: operations name them, the documents refer to them. */
+/** Describes every response header once; operations refer to headers by name. */
 import { securityHeaders } from '../http/security-headers.ts'
 
 export interface Header {
   description: string
   schema: { type: 'string' | 'integer'; enum?: readonly string[]; format?: string }
   example: string | number
-  /** On every reply that names it. */
+  /** Whether every response that lists the header has it. */
   required?: boolean
 }
 
@@ -23,7 +23,7 @@ const count = (description: string, example: number): Header => ({
   required: true,
 })
 
-const constant = (description: string, value: string): Header => ({
+const fixed = (description: string, value: string): Header => ({
   description,
   schema: { type: 'string', enum: [value] },
   example: value,
@@ -32,70 +32,78 @@ const constant = (description: string, value: string): Header => ({
 
 export const headers = {
   'X-Request-Id': text(
-    'Names the request, in the logs too: your own, if it is 8-128 of `[A-Za-z0-9_.-]`',
+    'The id of the request, also in the logs; the one you sent, if it is 8-128 characters of `[A-Za-z0-9_.-]`',
     '0193a5b0-7b1e-7c3a-9f00-3f2b8c1d4e5f',
     true,
   ),
-  'Cache-Control': text('`private, no-cache` on reads, `no-store` on all else', 'private, no-cache', true),
-  'Content-Security-Policy': constant(
-    'A reply is data, not a page',
+  'Cache-Control': text(
+    '`private, no-cache` for reads, `no-store` for all other responses',
+    'private, no-cache',
+    true,
+  ),
+  'Content-Security-Policy': fixed(
+    'Blocks all content, because responses are data',
     securityHeaders['Content-Security-Policy'],
   ),
-  'Cross-Origin-Resource-Policy': constant(
-    'Other origins read it by CORS alone',
+  'Cross-Origin-Resource-Policy': fixed(
+    'Other origins can read the response only with CORS',
     securityHeaders['Cross-Origin-Resource-Policy'],
   ),
-  'Referrer-Policy': constant('Addresses stay here', securityHeaders['Referrer-Policy']),
-  'X-Content-Type-Options': constant(
-    'The media type is what it says',
+  'Referrer-Policy': fixed('Browsers send no `Referer`', securityHeaders['Referrer-Policy']),
+  'X-Content-Type-Options': fixed(
+    'Browsers do not guess the media type',
     securityHeaders['X-Content-Type-Options'],
   ),
-  'X-Frame-Options': constant('No page may frame it', securityHeaders['X-Frame-Options']),
+  'X-Frame-Options': fixed('Pages cannot embed the response in a frame', securityHeaders['X-Frame-Options']),
   'API-Version': {
-    description: 'The version that answered',
+    description: 'The API version of the response',
     schema: { type: 'integer' },
     example: 1,
     required: true,
   },
-  Vary: text('Which headers of the request the reply depends on', 'Accept, Authorization, X-API-Key', true),
-  'X-RateLimit-Limit': count('How many requests the window takes that this one counts in', 600),
-  'X-RateLimit-Remaining': count('How many of them are left', 599),
-  'X-RateLimit-Reset': count('When the window ends, in seconds since 1970', 1_795_255_260),
+  Vary: text('The request headers that the response depends on', 'Accept, Authorization, X-API-Key', true),
+  'X-RateLimit-Limit': count('The maximum number of requests in the rate limit window', 600),
+  'X-RateLimit-Remaining': count('The number of requests left in the window', 599),
+  'X-RateLimit-Reset': count('The end of the window, in seconds since 1970', 1_795_255_260),
   ETag: text('The entity tag, for `If-Match` and `If-None-Match`', '"3-qHXEPvBzWe2L"', true),
   'Last-Modified': text(
-    'When it last changed, for `If-Modified-Since`; not beside `include`',
+    'The time of the last change, for `If-Modified-Since`; absent with `include`',
     'Sat, 21 Nov 2026 09:30:00 GMT',
   ),
   Link: text(
-    '`next`, `first`, and for pages with a total `prev` and `last` (RFC 8288); `successor-version` where this one is deprecated',
+    '`next`, `first`, and with `page` also `prev` and `last` (RFC 8288); `successor-version` in a deprecated version',
     '</api/v1/products?limit=20>; rel="first"',
     true,
   ),
   Location: text(
-    'Where the new resource stands',
+    'The URL of the new resource',
     '/api/v1/products/0193a5b0-7b1e-7c3a-9f00-3f2b8c1d4e5f',
     true,
   ),
   'Idempotency-Replayed': {
     description:
-      'On a reply that was told before: the `Idempotency-Key` is known, and nothing was written again',
+      '`true` if this is the stored response to an earlier request with the same `Idempotency-Key`; nothing was written again',
     schema: { type: 'string', enum: ['true'] },
     example: 'true',
   },
   'WWW-Authenticate': text('How to authenticate', 'Bearer realm="resource-api"', true),
   'Retry-After': {
-    description: 'Seconds after which to try again',
+    description: 'The number of seconds to wait before a retry',
     schema: { type: 'integer' },
     example: 1,
   },
-  Accept: text('The media types that a body may have', 'application/json, application/vnd.api+json', true),
+  Accept: text(
+    'The supported media types of request bodies',
+    'application/json, application/vnd.api+json',
+    true,
+  ),
   'Accept-Patch': text(
-    'The media types that PATCH takes',
+    'The supported media types of PATCH bodies',
     'application/json, application/vnd.api+json, application/merge-patch+json',
   ),
-  'Accept-Encoding': text('What a body may be encoded as, where that was the reason', 'identity'),
-  Deprecation: text('Since when the version is deprecated (RFC 9745)', '@1795255200', true),
-  Sunset: text('When the version ends (RFC 8594)', 'Sat, 20 Nov 2027 09:30:00 GMT', true),
+  'Accept-Encoding': text('The supported content encodings, if the encoding was the reason', 'identity'),
+  Deprecation: text('The date of deprecation of the version (RFC 9745)', '@1795255200', true),
+  Sunset: text('The end of the version (RFC 8594)', 'Sat, 20 Nov 2027 09:30:00 GMT', true),
 } as const satisfies Record<string, Header>
 
 export type HeaderName = keyof typeof headers

@@ -1,25 +1,25 @@
-/** The OpenAPI documents, one for each version, written by the routes themselves; and the page that shows them. */
+/** Serves an OpenAPI document per version, generated from the routes, and the documentation page. */
 import type { FastifyInstance, FastifySchema } from 'fastify'
 import fp from 'fastify-plugin'
 import { cachePromise } from '../../lib/cached-promise.ts'
 import type { Version } from '../versioning/index.ts'
 import type { Json } from './components.ts'
-import { createFinisher } from './finish.ts'
-import { guideOf } from './guide.ts'
+import { createPostProcessor } from './finish.ts'
+import { getGuide } from './guide.ts'
 import page from './page.ts'
-import { failure } from './replies.ts'
-import unchanging, { sendTagged, withTag } from './static-cache.ts'
-import { routesOf, securitySchemes, tell } from './swagger.ts'
+import { describeFailure } from './replies.ts'
+import staticCache, { addTag, sendTagged } from './static-cache.ts'
+import { collectRoutes, generateDocument, securitySchemes } from './swagger.ts'
 
 declare module 'fastify' {
   interface FastifyInstance {
-    /** The OpenAPI documents by version, as they are sent; to be asked once the app is ready. */
+    /** Functions that return a version's OpenAPI document as text; call them once the app is ready. */
     documents: Map<number, () => Promise<string>>
-    /** What stands outside every version, as @fastify/swagger tells it. */
-    unversioned(): Promise<Json>
+    /** Generates the document of the routes outside all versions. */
+    generateUnversionedDocument(): Promise<Json>
   }
   interface FastifySchema {
-    /** For the documents: the statuses that the operation may fail with. Their replies are written by `errors.ts`. */
+    /** For the documents: the error statuses of the operation, which `plugins/errors` sends. */
     failures?: readonly number[]
   }
 }
@@ -28,63 +28,68 @@ export interface DocumentOptions {
   version: Version
   release: string
   publicUrl: string | undefined
-  /** What the operations are grouped by. */
+  /** The groups of operations. */
   tags: readonly { name: string; description: string }[]
-  /** Whether it is written when the app is ready: what cannot be told then stops the start. Else, when it is asked for. */
+  /** Whether to generate the document at the start, which then fails if it is invalid, instead of on the first request. */
   early: boolean
 }
 
-/** With the replies of the failures that an operation declares, which Fastify itself need not know. */
-const withFailures = (
+/** Adds the error responses of an operation to its schema; Fastify itself does not need them. */
+const addFailures = (
   schema: FastifySchema | undefined,
-  more: readonly number[],
-  told: (status: number) => object,
+  additional: readonly number[],
+  describe: (status: number) => object,
 ): FastifySchema => ({
   ...schema,
   response: {
     ...Object(schema?.response),
-    ...Object.fromEntries([...(schema?.failures ?? []), ...more].map((status) => [status, told(status)])),
+    ...Object.fromEntries(
+      [...(schema?.failures ?? []), ...additional].map((status) => [status, describe(status)]),
+    ),
   },
 })
 
-const health = {
+const healthTag = {
   name: 'health',
-  description: 'Whether the process runs, and whether requests should be sent to it',
+  description: 'Liveness and readiness checks',
 }
 
-/** In a version's scope, before its routes: its document. What is no version's own stands in each of them. */
+/** Generates the document of a version; registered in its scope before its routes. Unversioned routes are in every document. */
 export const document = fp(
   async (app: FastifyInstance, { version, release, publicUrl, tags, early }: DocumentOptions) => {
     const { representation, deprecated } = version
-    const ended = deprecated ? [410] : []
-    const routes = routesOf(app)
+    const deprecatedStatuses = deprecated ? [410] : []
+    const routes = collectRoutes(app)
 
-    const write = async (): Promise<Json> => {
-      const finisher = createFinisher()
+    const build = async (): Promise<Json> => {
+      const postProcessor = createPostProcessor()
       const vendorType = `application/vnd.api+json;version=${representation.version}`
-      const told = await tell(routes, (schema) =>
-        withFailures(schema, ended, (status) => failure(status, representation)),
+      const generated = await generateDocument(routes, (schema) =>
+        addFailures(schema, deprecatedStatuses, (status) => describeFailure(status, representation)),
       )
-      const own = finisher.paths(told, { vendorType, deprecated: deprecated !== undefined })
-      const shared = finisher.paths(await app.unversioned(), { vendorType: undefined, deprecated: false })
+      const versioned = postProcessor.paths(generated, { vendorType, deprecated: deprecated !== undefined })
+      const unversioned = postProcessor.paths(await app.generateUnversionedDocument(), {
+        vendorType: undefined,
+        deprecated: false,
+      })
       return {
         openapi: '3.1.0',
         info: {
           title: 'resource-api',
           version: release,
           summary: `Version ${representation.version} of the API`,
-          description: guideOf(representation.version, representation.about),
+          description: getGuide(representation.version, representation.about),
           license: { name: 'MIT', identifier: 'MIT' },
         },
         servers: [{ url: publicUrl ?? '/' }],
-        tags: [...tags, health].map(({ name, description }) => ({ name, description })),
-        paths: { ...own, ...shared },
-        components: { ...finisher.components(), securitySchemes },
+        tags: [...tags, healthTag].map(({ name, description }) => ({ name, description })),
+        paths: { ...versioned, ...unversioned },
+        components: { ...postProcessor.components(), securitySchemes },
       }
     }
-    const text = cachePromise(async () => JSON.stringify(await write()))
-    app.documents.set(representation.version, text)
-    if (early) app.addHook('onReady', async () => void (await text()))
+    const getText = cachePromise(async () => JSON.stringify(await build()))
+    app.documents.set(representation.version, getText)
+    if (early) app.addHook('onReady', async () => void (await getText()))
   },
   { name: 'document', dependencies: ['docs'] },
 )
@@ -96,22 +101,22 @@ export interface DocsOptions {
 
 async function docs(app: FastifyInstance, { versions, publicUrl }: DocsOptions) {
   app.decorate('documents', new Map())
-  const routes = routesOf(app)
-  const unversioned = cachePromise(() =>
-    tell(
+  const routes = collectRoutes(app)
+  const generateUnversioned = cachePromise(() =>
+    generateDocument(
       routes.filter(({ url }) => !url.startsWith('/api/')),
-      (schema) => withFailures(schema, [], (status) => failure(status)),
+      (schema) => addFailures(schema, [], (status) => describeFailure(status)),
     ),
   )
-  app.decorate('unversioned', unversioned)
+  app.decorate('generateUnversionedDocument', generateUnversioned)
 
   const numbers = versions.map(({ representation }) => representation.version)
   await app.register(async function openapi(scope) {
-    await scope.register(unchanging)
+    await scope.register(staticCache)
     for (const version of numbers) {
-      const tagged = cachePromise(async () => withTag((await app.documents.get(version)?.()) ?? ''))
+      const getTagged = cachePromise(async () => addTag((await app.documents.get(version)?.()) ?? ''))
       scope.get(`/openapi/v${version}.json`, async (_request, reply) =>
-        sendTagged(reply, 'application/json; charset=utf-8', await tagged()),
+        sendTagged(reply, 'application/json; charset=utf-8', await getTagged()),
       )
     }
   })

@@ -1,21 +1,25 @@
-/** The page that shows the documents: Scalar, with nothing from elsewhere, under a policy that lets in nothing else. */
+/** Serves the documentation page: Scalar, without external resources, under a strict Content-Security-Policy. */
 import { createHash } from 'node:crypto'
 import helmet from '@fastify/helmet'
 import type { ApiReferenceConfiguration } from '@scalar/fastify-api-reference'
 import Fastify, { type FastifyInstance } from 'fastify'
 import { cachePromise } from '../../lib/cached-promise.ts'
-import unchanging, { sendTagged, withTag } from './static-cache.ts'
+import staticCache, { addTag, sendTagged } from './static-cache.ts'
 
 const SELF = ["'self'"]
 
-/** What the page may load, and whom it may ask. `scripts` are the hashes of those that stand in it. */
-const policy = (scripts: readonly string[], servers: readonly string[]) => ({
+/**
+ * Returns the Content-Security-Policy of the page.
+ * @param scripts the hashes of inline scripts
+ * @param servers the origins that the page may send requests to
+ */
+const getPolicy = (scripts: readonly string[], servers: readonly string[]) => ({
   contentSecurityPolicy: {
     useDefaults: false,
     directives: {
       defaultSrc: ["'none'"],
       scriptSrc: [...SELF, ...scripts],
-      // Scalar sets styles of elements as it draws, which neither a hash nor a nonce can let in.
+      // Scalar sets style attributes at run time, which neither a hash nor a nonce can allow.
       styleSrc: [...SELF, "'unsafe-inline'"],
       imgSrc: [...SELF, 'data:', 'blob:'],
       fontSrc: SELF,
@@ -28,10 +32,10 @@ const policy = (scripts: readonly string[], servers: readonly string[]) => ({
   },
 })
 
-const hashOf = (script: string) => `'sha256-${createHash('sha256').update(script).digest('base64')}'`
+const hashScript = (script: string) => `'sha256-${createHash('sha256').update(script).digest('base64')}'`
 
-/** The scripts that stand in the page itself: the one that starts Scalar with its settings. */
-const scriptsOf = (html: string) =>
+/** Returns the hashes of the inline scripts: the one that starts Scalar with its configuration. */
+const hashInlineScripts = (html: string) =>
   html
     .split('<script')
     .slice(1)
@@ -40,9 +44,9 @@ const scriptsOf = (html: string) =>
       return { attributes: rest.slice(0, end), script: rest.slice(end + 1, rest.indexOf('</script>')) }
     })
     .filter(({ attributes }) => !/ src=/.test(attributes))
-    .map(({ script }) => hashOf(script))
+    .map(({ script }) => hashScript(script))
 
-/** A sign of its own, in the page: a browser would otherwise ask for one that is not there. */
+/** Inline favicon: browsers would otherwise request /favicon.ico, which does not exist. */
 const icon = `data:image/svg+xml,${encodeURIComponent(
   '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 16 16"><rect width="16" height="16" rx="4" fill="#2563eb"/><path d="M5 4 3 8l2 4M11 4l2 4-2 4" fill="none" stroke="#fff" stroke-width="1.5"/></svg>',
 )}`
@@ -52,13 +56,12 @@ const css = `
   a[href*="scalar.com"], .darklight-reference { display: none !important; }
 `
 
-/** What Scalar is told of the documents. */
-const configurationOf = (versions: readonly number[]): Partial<ApiReferenceConfiguration> => ({
+const getConfiguration = (versions: readonly number[]): Partial<ApiReferenceConfiguration> => ({
   pageTitle: 'resource-api',
   sources: versions.map((version, i) => ({
     title: `Version ${version}`,
     slug: `v${version}`,
-    // Seen from the page, so that a proxy may put a path in front of both.
+    // Relative to the page, so that a proxy can add a path prefix.
     url: `../openapi/v${version}.json`,
     default: i === 0,
     agent: { disabled: true },
@@ -77,13 +80,17 @@ const configurationOf = (versions: readonly number[]): Partial<ApiReferenceConfi
   customCss: css,
 })
 
-/** What Scalar answers, had from an app of its own: it is four megabytes, loaded where somebody asks. */
-async function askScalar(versions: readonly number[]) {
+/** Renders Scalar's files in a temporary app. Scalar has four megabytes, so it is loaded on the first request. */
+async function renderScalar(versions: readonly number[]) {
   const { default: scalar } = await import('@scalar/fastify-api-reference')
   const app = Fastify()
-  await app.register(scalar, { routePrefix: '/docs', configuration: configurationOf(versions) })
+  await app.register(scalar, { routePrefix: '/docs', configuration: getConfiguration(versions) })
   const [html, script] = await Promise.all([app.inject('/docs/'), app.inject('/docs/js/scalar.js')])
-  return { html: withTag(html.payload), script: withTag(script.payload), scripts: scriptsOf(html.payload) }
+  return {
+    html: addTag(html.payload),
+    script: addTag(script.payload),
+    scripts: hashInlineScripts(html.payload),
+  }
 }
 
 export interface PageOptions {
@@ -92,26 +99,26 @@ export interface PageOptions {
 }
 
 export default async function page(app: FastifyInstance, { versions, publicUrl }: PageOptions) {
-  // The documents name that address: operations are tried out there, also from a page that was opened under another.
+  // The documents name PUBLIC_URL as their server: the page sends requests there, also if it was opened at another address.
   const servers = publicUrl === undefined ? [] : [new URL(publicUrl).origin]
   await app.register(helmet, {
-    ...policy([], servers),
-    // Where the service speaks HTTPS is said for the whole of it, not by its documentation.
+    ...getPolicy([], servers),
+    // Strict-Transport-Security concerns the whole host and is not set by its documentation.
     strictTransportSecurity: false,
     xFrameOptions: { action: 'deny' },
-    // For browsers that are gone: X-XSS-Protection made holes of its own, X-Download-Options was for Internet Explorer.
+    // Obsolete: X-XSS-Protection introduced vulnerabilities, X-Download-Options was for Internet Explorer.
     xXssProtection: false,
     xDownloadOptions: false,
   })
-  await app.register(unchanging)
-  const files = cachePromise(() => askScalar(versions))
+  await app.register(staticCache)
+  const files = cachePromise(() => renderScalar(versions))
   app.get('/docs/', async (request, reply) => {
     const { pathname } = new URL(request.url, 'http://localhost')
-    // The page's own addresses are relative to it.
+    // The URLs in the page are relative, and need the trailing slash.
     if (!pathname.endsWith('/')) return reply.redirect(`${pathname}/`, 301)
     const { html, scripts } = await files()
-    // Of a 304 too: its policy replaces the one that the browser keeps with the page.
-    await reply.helmet(policy(scripts, servers))
+    // Also for a 304: its policy replaces the one that the browser has cached with the page.
+    await reply.helmet(getPolicy(scripts, servers))
     return sendTagged(reply, 'text/html; charset=utf-8', html)
   })
   app.get('/docs/js/scalar.js', async (_request, reply) => {

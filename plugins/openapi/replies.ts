@@ -1,4 +1,4 @@
-/** Replies as OpenAPI tells them: what each status means, which headers stand beside it, how it looks. */
+/** Describes responses for OpenAPI: the meaning, headers and examples of each status. */
 import type { TSchema } from '@sinclair/typebox'
 import { UnversionedError } from '../../schemas/envelope.ts'
 import { type FailureCode, failures, type Violation } from '../../schemas/error.ts'
@@ -7,13 +7,13 @@ import { securityHeaders } from '../http/security-headers.ts'
 import type { Representation } from '../versioning/representation/types.ts'
 import type { HeaderName } from './headers.ts'
 
-/** What every reply carries: the keys of the constant ones stand in `headers.ts`. */
-const everywhere = [
+/** The headers of every response. */
+const COMMON_HEADERS = [
   'X-Request-Id',
   'Cache-Control',
   ...(Object.keys(securityHeaders) as (keyof typeof securityHeaders)[]),
 ]
-const inVersions: HeaderName[] = [
+const VERSION_HEADERS: HeaderName[] = [
   'API-Version',
   'Vary',
   'X-RateLimit-Limit',
@@ -21,7 +21,7 @@ const inVersions: HeaderName[] = [
   'X-RateLimit-Reset',
 ]
 
-/** Marks a header for `finish.ts` as one that may be absent. */
+/** Marks a header that may be absent, for `finish.ts`. */
 export const OPTIONAL = 'x-optional'
 
 export interface Example {
@@ -29,28 +29,28 @@ export interface Example {
   value: unknown
 }
 
-export interface Reply {
+export interface ResponseOptions {
   description: string
   headers?: readonly HeaderName[]
   schema?: TSchema
   examples?: Record<string, Example>
-  /** Headers that some replies of this status lack. */
+  /** Headers that some responses with this status lack. */
   optional?: readonly HeaderName[]
-  /** Outside every version: neither `API-Version` nor negotiation. */
+  /** A response outside all versions, without `API-Version` and content negotiation. */
   unversioned?: boolean
 }
 
-/** A reply in the form that @fastify/swagger takes; `finish.ts` fills in what the headers are. */
-export function reply({
+/** Describes a response for @fastify/swagger; `finish.ts` adds the descriptions of the headers. */
+export function describeResponse({
   description,
   headers = [],
   optional = [],
   schema,
   examples,
   unversioned = false,
-}: Reply) {
+}: ResponseOptions) {
   const isOptional = (name: string) => optional.some((each) => each === name)
-  const names = [...everywhere, ...(unversioned ? [] : inVersions), ...headers]
+  const names = [...COMMON_HEADERS, ...(unversioned ? [] : VERSION_HEADERS), ...headers]
   const media = { schema, ...(examples ? { examples } : {}) }
   return {
     description,
@@ -61,7 +61,7 @@ export function reply({
   }
 }
 
-interface Failed {
+interface FailureExample {
   code: FailureCode
   status?: number
   message?: string
@@ -72,17 +72,17 @@ interface Status {
   description: string
   headers?: readonly HeaderName[]
   /**
-   * Whether the HTTP parser, or Fastify for a path that it cannot decode, may refuse a request so: these may know neither
-   * its version nor its address.
+   * Whether the HTTP parser, or Fastify for an undecodable path, may answer with this status. They may know neither the
+   * version nor the client's address, so the version headers may be absent.
    */
   byParser?: boolean
-  /** How it looks, by name; the catalogue's own message when absent. */
-  examples: Record<string, Failed>
+  /** Examples by name. The default message is the one of the error code. */
+  examples: Record<string, FailureExample>
 }
 
-const statuses: Record<number, Status> = {
+const failureStatuses: Record<number, Status> = {
   400: {
-    description: 'The request cannot be read, or a parameter is invalid',
+    description: 'The request is malformed, or a parameter is invalid',
     byParser: true,
     examples: {
       parameter: {
@@ -98,7 +98,7 @@ const statuses: Record<number, Status> = {
     },
   },
   401: {
-    description: 'No valid credentials',
+    description: 'The credentials are missing or invalid',
     headers: ['WWW-Authenticate'],
     examples: {
       none: { code: 'UNAUTHORIZED' },
@@ -106,7 +106,7 @@ const statuses: Record<number, Status> = {
     },
   },
   403: {
-    description: 'The role, the scope or the row does not allow it',
+    description: 'The role, the scope or the access rules of the resource do not permit the request',
     examples: {
       role: { code: 'FORBIDDEN', message: 'The role member is not allowed to do this' },
       scope: { code: 'FORBIDDEN', message: 'The credential lacks the scope products:write' },
@@ -117,15 +117,18 @@ const statuses: Record<number, Status> = {
       row: { code: 'FORBIDDEN', message: 'Access to this resource is not allowed' },
     },
   },
-  404: { description: 'There is no such resource', examples: { absent: { code: 'RESOURCE_NOT_FOUND' } } },
-  406: { description: 'Nothing in Accept can be served', examples: { accept: { code: 'NOT_ACCEPTABLE' } } },
+  404: { description: 'The resource does not exist', examples: { absent: { code: 'RESOURCE_NOT_FOUND' } } },
+  406: {
+    description: 'No media type in `Accept` is supported',
+    examples: { accept: { code: 'NOT_ACCEPTABLE' } },
+  },
   408: {
     description: 'The request took longer than 10 seconds to arrive',
     byParser: true,
     examples: { slow: { code: 'REQUEST_TIMEOUT' } },
   },
   409: {
-    description: 'The state of this resource, or of another one, does not allow it',
+    description: 'The request conflicts with the state of this or another resource',
     headers: ['Retry-After'],
     examples: {
       taken: {
@@ -140,14 +143,17 @@ const statuses: Record<number, Status> = {
       },
     },
   },
-  410: { description: 'This version has ended', examples: { retired: { code: 'VERSION_RETIRED' } } },
+  410: {
+    description: 'This API version has been retired',
+    examples: { retired: { code: 'VERSION_RETIRED' } },
+  },
   412: {
-    description: 'The resource has changed, or a condition does not match it; ETag is the current one',
+    description: 'The resource has changed, or another precondition failed; `ETag` is the current tag',
     headers: ['ETag'],
     examples: { changed: { code: 'PRECONDITION_FAILED' } },
   },
   413: {
-    description: 'The body is larger than the server takes: 1 MiB by default, 16 KiB without credentials',
+    description: 'The body is larger than the limit: 1 MiB by default, 16 KiB without credentials',
     byParser: true,
     examples: { large: { code: 'PAYLOAD_TOO_LARGE' } },
   },
@@ -157,12 +163,12 @@ const statuses: Record<number, Status> = {
     examples: { long: { code: 'URI_TOO_LONG' } },
   },
   415: {
-    description: 'The media type, the charset or the encoding of the body is not supported',
+    description: 'The media type, charset or encoding of the body is not supported',
     headers: ['Accept', 'Accept-Patch', 'Accept-Encoding'],
     examples: { type: { code: 'UNSUPPORTED_MEDIA_TYPE' } },
   },
   422: {
-    description: 'Members of the body are invalid; all of them are named, up to 50',
+    description: 'Members of the body are invalid; all of them are listed, up to 50',
     examples: {
       members: {
         code: 'VALIDATION_ERROR',
@@ -176,11 +182,11 @@ const statuses: Record<number, Status> = {
     },
   },
   428: {
-    description: 'If-Match is required here',
+    description: '`If-Match` is required',
     examples: { unconditional: { code: 'PRECONDITION_REQUIRED' } },
   },
   429: {
-    description: 'Too many requests, or too many that failed; Retry-After says when to go on',
+    description: 'Too many requests, or too many failed ones; retry after `Retry-After`',
     headers: ['Retry-After'],
     examples: { exceeded: { code: 'RATE_LIMIT_EXCEEDED' } },
   },
@@ -190,7 +196,7 @@ const statuses: Record<number, Status> = {
     examples: { large: { code: 'HEADERS_TOO_LARGE' } },
   },
   500: {
-    description: 'Something went wrong on our side',
+    description: 'Internal error',
     examples: { bug: { code: 'INTERNAL_SERVER_ERROR' } },
   },
   502: {
@@ -200,7 +206,7 @@ const statuses: Record<number, Status> = {
     },
   },
   503: {
-    description: 'The service is not available right now',
+    description: 'The service is temporarily unavailable',
     headers: ['Retry-After'],
     examples: { busy: { code: 'SERVICE_UNAVAILABLE' } },
   },
@@ -208,30 +214,30 @@ const statuses: Record<number, Status> = {
 
 type Envelope = Pick<Representation, 'error'> & { schemas: Pick<Representation['schemas'], 'error'> }
 
-/** The envelope of what no version serves: that of the default one, which is alike in all where there are no details. */
-const plain: Envelope = {
+/** The envelope of unversioned errors. Without violations, the error envelopes of all versions are the same. */
+const unversionedEnvelope: Envelope = {
   error: ({ violations: _, ...error }) => ({ error }),
   schemas: { error: UnversionedError },
 }
 
-/** The failure of a status, in a version's envelope, or in none's. */
-export function failure(status: number, envelope: Envelope = plain) {
-  const told = statuses[status]
-  if (!told) throw new Error(`Nothing is said of the status ${status}`)
-  const examples = Object.entries(told.examples).map(([name, { code, message, violations = [] }]) => {
-    const said = message ?? failures[code].message
-    const value = envelope.error({ code, message: said, request_id: exampleId, violations })
-    return [name, { summary: said, value }]
+/** Describes the error response of a status, in a version's envelope or the unversioned one. */
+export function describeFailure(status: number, envelope: Envelope = unversionedEnvelope) {
+  const failure = failureStatuses[status]
+  if (!failure) throw new Error(`The status ${status} is not described in replies.ts`)
+  const examples = Object.entries(failure.examples).map(([name, { code, message, violations = [] }]) => {
+    const text = message ?? failures[code].message
+    const value = envelope.error({ code, message: text, request_id: exampleId, violations })
+    return [name, { summary: text, value }]
   })
-  return reply({
-    description: told.description,
-    headers: told.headers ?? [],
+  return describeResponse({
+    description: failure.description,
+    headers: failure.headers ?? [],
     schema: envelope.schemas.error,
     examples: Object.fromEntries(examples),
-    optional: told.byParser ? inVersions : [],
-    unversioned: envelope === plain,
+    optional: failure.byParser ? VERSION_HEADERS : [],
+    unversioned: envelope === unversionedEnvelope,
   })
 }
 
-/** What any operation of a version may end in. */
-export const everyFailure = [400, 401, 403, 406, 408, 414, 429, 431, 500, 503]
+/** The error statuses of every operation of a version. */
+export const commonFailures = [400, 401, 403, 406, 408, 414, 429, 431, 500, 503]

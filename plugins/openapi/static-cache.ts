@@ -1,15 +1,15 @@
-/** A scope of what is the same until the next release, for everybody, and no part of the API itself. */
+/** Static cache headers for routes whose content changes only with a release: public, with an entity tag. */
 import type { FastifyInstance, FastifyReply } from 'fastify'
 import fp from 'fastify-plugin'
 import { entityTags, tagOfText } from '../collection/request/preconditions.ts'
 
-/** A text beside its entity tag. The text may have megabytes, so the tag is computed once. */
+/** A text and its entity tag, which is computed once because the text may have megabytes. */
 export interface TaggedText {
   text: string
   tag: string
 }
 
-export const withTag = (text: string): TaggedText => ({ text, tag: tagOfText(text) })
+export const addTag = (text: string): TaggedText => ({ text, tag: tagOfText(text) })
 
 export const sendTagged = (reply: FastifyReply, type: string, { tag, text }: TaggedText) =>
   reply.header('ETag', tag).type(type).send(text)
@@ -25,5 +25,5 @@ export default fp(
       route.schema = { ...route.schema, hide: true }
     })
   },
-  { name: 'unchanging' },
+  { name: 'static-cache' },
 )

@@ -1,28 +1,28 @@
-/** Routes as @fastify/swagger tells them, which is loaded when somebody asks. */
+/** Converts routes to an OpenAPI document with @fastify/swagger, which is loaded on first use. */
 import Fastify, { type FastifyInstance, type FastifySchema, type RouteOptions } from 'fastify'
 import type { Json } from './components.ts'
 
-/** How an operation may be asked for; routes name them. */
+/** The credentials of the API; routes refer to them by name. */
 export const securitySchemes = {
   apiKey: {
     type: 'apiKey',
     in: 'header',
     name: 'X-API-Key',
     description:
-      'A key of a user, which may do what its scopes allow. With a Bearer token, `POST /api-keys` makes one.',
+      'An API key of a user, limited to its scopes. Create one with `POST /api-keys` and a Bearer token.',
   },
   bearer: {
     type: 'http',
     scheme: 'bearer',
     bearerFormat: 'JWT',
     description:
-      'An access token: `POST /tokens` with an e-mail address and a password gives one, as `access_token`. ' +
-      'It holds for `expires_in` seconds; `POST /tokens` with the `refresh_token` gives the next.',
+      'The `access_token` in the response of `POST /tokens` with an e-mail address and a password. ' +
+      'It is valid for `expires_in` seconds; `POST /tokens` with the `refresh_token` returns the next one.',
   },
 } as const
 
-/** The routes that a scope gets from now on; whether one is hidden is known once the app is ready. */
-export function routesOf(app: FastifyInstance): RouteOptions[] {
+/** Collects the routes that are added to a scope from now on. Whether a route is hidden is known once the app is ready. */
+export function collectRoutes(app: FastifyInstance): RouteOptions[] {
   const routes: RouteOptions[] = []
   app.addHook('onRoute', (route) => {
     if (route.method !== 'HEAD') routes.push(route)
@@ -30,10 +30,10 @@ export function routesOf(app: FastifyInstance): RouteOptions[] {
   return routes
 }
 
-/** By an app of its own, which never hears a request: it goes when all is told, with all that @fastify/swagger keeps. */
-export async function tell(
+/** Generates the document in a temporary app, so that the memory of @fastify/swagger is freed afterwards. */
+export async function generateDocument(
   routes: readonly RouteOptions[],
-  schemaOf: (schema: FastifySchema) => FastifySchema,
+  convertSchema: (schema: FastifySchema) => FastifySchema,
 ): Promise<Json> {
   const { default: swagger } = await import('@fastify/swagger')
   const app = Fastify({ exposeHeadRoutes: false })
@@ -41,7 +41,7 @@ export async function tell(
   app.setSerializerCompiler(() => JSON.stringify)
   await app.register(swagger, {
     openapi: { openapi: '3.1.0', components: { securitySchemes } },
-    transform: ({ schema, url }) => ({ schema: schemaOf(schema), url }),
+    transform: ({ schema, url }) => ({ schema: convertSchema(schema), url }),
   })
   for (const { method, url, schema } of routes) {
     if (schema && !schema.hide) app.route({ method, url, schema, handler: () => undefined })

@@ -1,18 +1,17 @@
-/** Tells an orchestrator whether the process runs, and whether requests should be sent to it. */
+/** Serves `/livez` (the process runs) and `/readyz` (it can serve requests) for orchestrators and load balancers. */
 import { Type } from '@sinclair/typebox'
 import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
 import { apiError } from '../errors/index.ts'
-import { reply } from '../openapi/replies.ts'
+import { describeResponse } from '../openapi/replies.ts'
 
-/** Milliseconds within which the database must answer. */
-const PATIENCE = 1_000
+const PING_TIMEOUT_MS = 1_000
 
-const answer = {
-  200: reply({
-    description: 'Yes',
+const okResponse = {
+  200: describeResponse({
+    description: 'The check succeeded',
     schema: Type.Object({ status: Type.Literal('ok') }, { title: 'Health' }),
-    examples: { yes: { summary: 'Yes', value: { status: 'ok' } } },
+    examples: { ok: { summary: 'The check succeeded', value: { status: 'ok' } } },
     unversioned: true,
   }),
 }
@@ -26,9 +25,9 @@ async function health(app: FastifyInstance) {
       schema: {
         tags: ['health'],
         operationId: 'getLiveness',
-        summary: 'Whether the process runs',
-        description: 'Answers as long as there is a process to answer; where it does not, start another.',
-        response: answer,
+        summary: 'Check whether the process runs',
+        description: 'Does not depend on the database. If there is no response, restart the process.',
+        response: okResponse,
         failures: [408, 431],
       },
     },
@@ -45,9 +44,9 @@ async function health(app: FastifyInstance) {
       schema: {
         tags: ['health'],
         operationId: 'getReadiness',
-        summary: 'Whether requests can be served',
-        description: 'They can while the database answers and no shutdown has begun.',
-        response: answer,
+        summary: 'Check whether requests can be served',
+        description: 'Fails with 503 if the database does not answer or a shutdown has begun.',
+        response: okResponse,
         failures: [408, 431, 503],
       },
     },
@@ -55,7 +54,7 @@ async function health(app: FastifyInstance) {
       if (app.draining) {
         throw apiError('SERVICE_UNAVAILABLE', { retryAfter: 1, message: 'The service is shutting down' })
       }
-      await app.database.ping(PATIENCE).catch((cause: unknown) => {
+      await app.database.ping(PING_TIMEOUT_MS).catch((cause: unknown) => {
         throw apiError('SERVICE_UNAVAILABLE', { retryAfter: 1, cause })
       })
       reply.header('Cache-Control', 'no-store')

@@ -1,12 +1,12 @@
-/** Ends the service so that no client notices: it says so first, then finishes what runs, then lets go. */
-import { setTimeout as wait } from 'node:timers/promises'
+/** Shuts down gracefully: `/readyz` fails first, then running requests finish, then all connections close. */
+import { setTimeout as sleep } from 'node:timers/promises'
 import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
 
 export interface ShutdownOptions {
-  /** Milliseconds between `readyz` 503 and the end of listening, for those who route requests to see it. */
+  /** Milliseconds between 503 on `/readyz` and closing the port, in which load balancers notice. */
   delay: number
-  /** Milliseconds that requests have to finish once nothing new is taken. */
+  /** Milliseconds for running requests to finish once the port is closed. */
   grace?: number
 }
 
@@ -14,41 +14,41 @@ declare module 'fastify' {
   interface FastifyInstance {
     /** True from the start of a shutdown. */
     readonly draining: boolean
-    /** Shuts down gracefully; called again, it waits for the same shutdown. */
+    /** Shuts down gracefully. A second call waits for the same shutdown. */
     drain(): Promise<void>
   }
 }
 
 async function shutdown(app: FastifyInstance, { delay, grace = 10_000 }: ShutdownOptions) {
-  let draining = false
-  let drained: Promise<void> | undefined
+  let isDraining = false
+  let shutdownPromise: Promise<void> | undefined
 
   async function drain() {
-    draining = true
+    isDraining = true
     app.log.info({ delay_ms: delay }, 'shutting down')
-    await wait(delay)
-    const late = setTimeout(() => {
-      app.log.warn({ grace_ms: grace }, 'requests that still run are cut off')
+    await sleep(delay)
+    const graceTimer = setTimeout(() => {
+      app.log.warn({ grace_ms: grace }, 'closing connections with requests in progress')
       app.server.closeAllConnections()
     }, grace)
     try {
       await app.close()
     } finally {
-      clearTimeout(late)
+      clearTimeout(graceTimer)
     }
   }
 
-  app.decorate('draining', { getter: () => draining })
+  app.decorate('draining', { getter: () => isDraining })
   app.decorate('drain', () => {
-    drained ??= drain()
-    return drained
+    shutdownPromise ??= drain()
+    return shutdownPromise
   })
   app.addHook('preClose', async () => {
-    draining = true
+    isDraining = true
   })
-  // Clients then open their next connection elsewhere: none waits on one that is about to end.
+  // Clients then send their next request on a new connection, which a load balancer routes to another process.
   app.addHook('onSend', (_request, reply, payload, done) => {
-    if (draining) reply.header('Connection', 'close')
+    if (isDraining) reply.header('Connection', 'close')
     done(null, payload)
   })
 }

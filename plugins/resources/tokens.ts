@@ -11,8 +11,8 @@ import { createBodyReader } from '../collection/request/body.ts'
 import { createNoQueryReader, getQuery } from '../collection/request/query-validation.ts'
 
 import { apiError, invalidBody } from '../errors/index.ts'
-import { dated, declared, exampleOf } from '../openapi/examples.ts'
-import { reply as describeReply } from '../openapi/replies.ts'
+import { buildExample, fixTimestamps, pickDeclared } from '../openapi/examples.ts'
+import { describeResponse } from '../openapi/replies.ts'
 import { getClientIp } from '../rate-limit/by-address.ts'
 import { createAjv } from '../validation/formats.ts'
 import { readObject } from '../versioning/representation/body.ts'
@@ -73,10 +73,10 @@ function describeOperation({ one, schemas }: Representation) {
   const grants = Type.Union([PasswordGrant, RefreshGrant], { title: 'Grant' })
   const schema = schemas.one(resultShape)
   const examples = {
-    password: { summary: 'Signing in', value: exampleOf(PasswordGrant) },
-    refresh: { summary: 'Staying signed in', value: exampleOf(RefreshGrant) },
+    password: { summary: 'Signing in', value: buildExample(PasswordGrant) },
+    refresh: { summary: 'Staying signed in', value: buildExample(RefreshGrant) },
   }
-  const example = { type: TYPE, members: { ...(exampleOf(Token) as { id: string }) } }
+  const example = { type: TYPE, members: { ...(buildExample(Token) as { id: string }) } }
   return {
     tags: [TYPE],
     operationId: 'createToken',
@@ -88,11 +88,14 @@ function describeOperation({ one, schemas }: Representation) {
       'used again within 10 s it yields the same successor, and later it ends the session.',
     body: { content: { 'application/json': { schema: { ...grants, 'x-examples': examples } } } },
     response: {
-      201: describeReply({
+      201: describeResponse({
         description: 'Signed in',
         schema,
         examples: {
-          token: { summary: 'A pair of tokens', value: declared(dated(one(example, {})), schema) },
+          token: {
+            summary: 'A pair of tokens',
+            value: pickDeclared(fixTimestamps(one(example, {})), schema),
+          },
         },
       }),
     },

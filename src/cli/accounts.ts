@@ -1,5 +1,4 @@
-/** `users create`, `api-keys create`, `api-keys revoke`: accounts and keys without a server to ask. */
-
+/** `users create`, `api-keys create`, `api-keys revoke`: manage accounts and keys directly in the database. */
 import type { Database } from '../../drizzle/client/index.ts'
 import { toEmailAddress } from '../../lib/email-address.ts'
 import { newId } from '../../lib/ids.ts'
@@ -13,12 +12,12 @@ import { usersResource } from '../../plugins/resources/users.ts'
 import { createAjv } from '../../plugins/validation/formats.ts'
 import { readConfig } from '../config.ts'
 import { askSecret } from './ask.ts'
-import { type Command, required, UsageError, type Values, wholeNumber } from './command.ts'
+import { type Command, getRequired, getWholeNumber, UsageError, type Values } from './command.ts'
 import { withDatabase } from './open.ts'
 
-const DAY = 24 * 3600 * 1000
+const DAY_MS = 24 * 3600 * 1000
 
-const readerOf = (resource: typeof usersResource) =>
+const createMembersReader = (resource: typeof usersResource) =>
   createBodyReader({
     ajv: createAjv(),
     read: resource.schemas.read,
@@ -27,10 +26,13 @@ const readerOf = (resource: typeof usersResource) =>
     check: resource.check,
   })
 
-/** What the API would say of the same members, as words for a person. */
-function read(resource: typeof usersResource, members: Record<string, unknown>): Record<string, unknown> {
+/** Validates and normalizes members as the API does. @throws UsageError with all violations */
+function readMembers(
+  resource: typeof usersResource,
+  members: Record<string, unknown>,
+): Record<string, unknown> {
   try {
-    return readerOf(resource).read(members, '')
+    return createMembersReader(resource).read(members, '')
   } catch (error) {
     if (!(error instanceof ApiError)) throw error
     throw new UsageError(error.violations.map(({ field, message }) => `${field} ${message}`).join('; '))
@@ -38,39 +40,39 @@ function read(resource: typeof usersResource, members: Record<string, unknown>):
 }
 
 async function createUser(values: Values): Promise<void> {
-  const [email, name, role] = ['email', 'name', 'role'].map((option) => required(values, option))
-  const password = await askSecret('Password (12 characters or more; none if empty): ')
-  const body = read(usersResource, { email, name, role, ...(password === '' ? {} : { password }) })
+  const [email, name, role] = ['email', 'name', 'role'].map((option) => getRequired(values, option))
+  const password = await askSecret('Password (12 characters or more; empty for none): ')
+  const body = readMembers(usersResource, { email, name, role, ...(password === '' ? {} : { password }) })
   const hash = password === '' ? null : await hashPassword(String(body.password))
   await withDatabase(readConfig(), (database) =>
     database.transaction(async (tx) => {
       const user = await createStores(usersResource)
         .store(tx)
         .insert({ ...body, id: newId(), email_is_confirmed: true, password_hash: hash })
-      console.log(`Made the ${user.role} ${user.email}, id ${user.id}`)
+      console.log(`Created the ${user.role} ${user.email} with id ${user.id}`)
     }),
   )
 }
 
-/** @throws UsageError for an address that no user can have */
+/** @throws UsageError if the text is not an e-mail address, Error if no user has it */
 export async function findUser(
   database: Database,
-  typed: string | undefined,
+  text: string | undefined,
 ): Promise<{ id: string; email: string }> {
-  const email = toEmailAddress(typed ?? '')
-  if (email === undefined) throw new UsageError('An e-mail address has visible ASCII characters only')
+  const email = toEmailAddress(text ?? '')
+  if (email === undefined) throw new UsageError('An e-mail address consists of visible ASCII characters')
   const [user] = await database.run('select id from users where email = $1', [email])
-  if (!user) throw new Error(`There is no user ${email}`)
+  if (!user) throw new Error(`No user has the e-mail address ${email}`)
   return { id: String(user.id), email }
 }
 
 async function createKey(values: Values): Promise<void> {
-  const email = required(values, 'email')
-  const days = wholeNumber(values, 'days', 1, 365)
-  const body = read(apiKeysResource, {
-    name: required(values, 'name'),
-    scopes: required(values, 'scopes').split(','),
-    expires_at: new Date(Date.now() + days * DAY).toISOString(),
+  const email = getRequired(values, 'email')
+  const days = getWholeNumber(values, 'days', 1, 365)
+  const body = readMembers(apiKeysResource, {
+    name: getRequired(values, 'name'),
+    scopes: getRequired(values, 'scopes').split(','),
+    expires_at: new Date(Date.now() + days * DAY_MS).toISOString(),
   })
   const key = makeKey()
   await withDatabase(readConfig(), async (database) => {
@@ -88,52 +90,52 @@ async function createKey(values: Values): Promise<void> {
         })
     })
   })
-  console.error(`A key of ${email} for ${days} days; it is shown this once:`)
+  console.error(`An API key of ${email}, valid for ${days} days; it is shown only this once:`)
   console.log(key)
 }
 
 async function revokeKey(values: Values): Promise<void> {
-  const prefix = required(values, 'prefix')
+  const prefix = getRequired(values, 'prefix')
   await withDatabase(readConfig(), async (database) => {
-    const gone = await database.run('delete from api_keys where prefix = $1 returning name', [prefix])
-    if (gone.length === 0) throw new Error(`There is no key that begins with ${prefix}`)
-    for (const { name } of gone) console.log(`Revoked '${name}'; servers that run refuse it within 5 s`)
+    const revoked = await database.run('delete from api_keys where prefix = $1 returning name', [prefix])
+    if (revoked.length === 0) throw new Error(`No API key has the prefix ${prefix}`)
+    for (const { name } of revoked) console.log(`Revoked '${name}'; running servers reject it within 5 s`)
   })
 }
 
-const where = `It writes to DATABASE_URL, also beside running servers; without it, to the embedded database in
-DATA_DIR, which no server may have open meanwhile (there, use POST /users and POST /api-keys).`
+const databaseHelp = `Writes to DATABASE_URL; servers may run at the same time. Without DATABASE_URL, writes to the embedded database in
+DATA_DIR, which no running server may have open (use POST /users and POST /api-keys then).`
 
 export const usersCreate: Command = {
-  summary: 'Make a user, such as the first admin',
-  details: `The password is asked for, and not shown; or it is the first line of standard input.\n${where}`,
+  summary: 'Create a user, such as the first admin',
+  details: `Asks for the password without echo, or reads it from the first line of standard input.\n${databaseHelp}`,
   options: {
-    email: { value: 'address', help: 'To sign in with' },
-    name: { value: 'name', help: 'To show', default: 'Admin' },
+    email: { value: 'address', help: 'The e-mail address' },
+    name: { value: 'name', help: 'The display name', default: 'Admin' },
     role: { value: 'role', help: 'member, manager or admin', default: 'member' },
   },
   run: createUser,
 }
 
 export const keysCreate: Command = {
-  summary: 'Make an API key for a machine',
-  details: `The key alone goes to standard output.\n${where}`,
+  summary: 'Create an API key',
+  details: `Only the key goes to standard output.\n${databaseHelp}`,
   options: {
-    email: { value: 'address', help: 'Of the user whose power it has' },
-    name: { value: 'name', help: 'What it is for' },
+    email: { value: 'address', help: 'The e-mail address of the user whom the key acts for' },
+    name: { value: 'name', help: 'The purpose of the key' },
     scopes: {
       value: 'list',
-      help: 'Such as products:read,orders:write (write includes read); * for all',
+      help: 'For example products:read,orders:write (write includes read); * for all',
       default: '*',
     },
-    days: { value: 'n', help: 'How long it is good, 365 at most', default: '90' },
+    days: { value: 'n', help: 'Days until it expires, 365 at most', default: '90' },
   },
   run: createKey,
 }
 
 export const keysRevoke: Command = {
   summary: 'Revoke an API key',
-  details: where,
-  options: { prefix: { value: 'text', help: 'How the key begins, as GET /api-keys shows it' } },
+  details: databaseHelp,
+  options: { prefix: { value: 'text', help: 'The prefix of the key, as in GET /api-keys' } },
   run: revokeKey,
 }

@@ -1,30 +1,31 @@
-/** Asks for a secret: without echo on a terminal; else it is the first line of standard input, so that a pipe works. */
+/** Reads a secret: from a terminal without echo, otherwise from the first line of standard input. */
 import { createInterface } from 'node:readline/promises'
 import { Writable } from 'node:stream'
 
-const nowhere = new Writable({ write: (_chunk, _encoding, done) => done() })
+const discard = new Writable({ write: (_chunk, _encoding, done) => done() })
 
 /**
- * @returns what was typed, without the end of its line; '' where nothing was
- * @throws where it was interrupted: that is no answer, and an empty one would be taken for one
+ * @returns the line without its line break; '' if the input is empty
+ * @throws if the user presses Ctrl-C, so that this does not count as an empty answer
  */
 export async function askSecret(question: string): Promise<string> {
   const { stdin, stderr } = process
-  const asking = stdin.isTTY === true
-  // What is typed is echoed to `nowhere`, from here on: asked any earlier, a fast answer would still be shown.
-  const lines = createInterface({ input: stdin, output: nowhere, terminal: asking })
-  if (asking) stderr.write(question)
-  let interrupted = false
+  const isTerminal = stdin.isTTY === true
+  // From here on readline echoes to `discard`. It is created before the question is printed, so that the terminal itself
+  // does not echo a fast answer.
+  const lines = createInterface({ input: stdin, output: discard, terminal: isTerminal })
+  if (isTerminal) stderr.write(question)
+  let isInterrupted = false
   lines.once('SIGINT', () => {
-    interrupted = true
+    isInterrupted = true
     lines.close()
   })
   try {
     for await (const line of lines) return line
-    if (interrupted) throw new Error('interrupted, and nothing was made')
+    if (isInterrupted) throw new Error('Interrupted; nothing was created')
     return ''
   } finally {
     lines.close()
-    if (asking) stderr.write('\n')
+    if (isTerminal) stderr.write('\n')
   }
 }

@@ -1,46 +1,46 @@
-/** What a command is: its words for --help, its options, and what it does with them. */
+/** The interface of a command: its help texts, its options and its action. */
 
-/** An option takes a value, always; what has no default may be left out. */
+/** An option, which always takes a value. Without a default it may be omitted. */
 export interface Option {
-  /** What stands for the value in --help. */
+  /** The placeholder of the value in --help. */
   value: string
   help: string
   default?: string
 }
 
-/** The arguments and options as they were typed, or their defaults. */
+/** The values of arguments and options by name, or their defaults. */
 export type Values = Readonly<Record<string, string | undefined>>
 
 export interface Command {
   summary: string
-  /** What --help says below the options. */
+  /** Text of --help below the options. */
   details?: string
-  /** Values without a name in front, in this order, all required: the name of each, and what --help says of it. */
+  /** Positional arguments in their order, all required: name and help text. */
   arguments?: Readonly<Record<string, string>>
   options: Readonly<Record<string, Option>>
-  /** Ends with exit code 0, or, where it throws, with 1; `serve` goes on. */
+  /** Resolves for exit code 0, throws for 1. `serve` never resolves. */
   run(values: Values): Promise<void>
 }
 
-/** The commands by what is typed: one word, or two (`keys create`). */
+/** The commands by name, which is one word or two (`users create`). */
 export type Commands = Readonly<Record<string, Command>>
 
-/** Something was typed that is not understood: exit code 2. */
+/** An invalid command line: exit code 2. */
 export class UsageError extends Error {
   override readonly name = 'UsageError'
 }
 
-/** Returns the value of an option that has no default. @throws UsageError */
-export function required(values: Values, name: string): string {
+/** Returns the value of a required option. @throws UsageError if it is missing */
+export function getRequired(values: Values, name: string): string {
   const value = values[name]
   if (value === undefined) throw new UsageError(`--${name} is required`)
   return value
 }
 
-/** An option's value as a whole number. */
-export function wholeNumber(values: Values, name: string, least: number, most: number): number {
+/** Returns an option's value as a whole number. @throws UsageError if it is not one from `minimum` to `maximum` */
+export function getWholeNumber(values: Values, name: string, minimum: number, maximum: number): number {
   const text = values[name] ?? ''
   const number = /^\d{1,15}$/.test(text) ? Number(text) : Number.NaN
-  if (number >= least && number <= most) return number
-  throw new UsageError(`--${name} must be a whole number from ${least} to ${most}, not '${text}'`)
+  if (number >= minimum && number <= maximum) return number
+  throw new UsageError(`--${name} must be a whole number from ${minimum} to ${maximum}, not '${text}'`)
 }

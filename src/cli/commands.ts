@@ -1,4 +1,4 @@
-/** The commands of the service, a line each. */
+/** The list of commands. */
 import { keysCreate, keysRevoke, usersCreate } from './accounts.ts'
 import type { Commands } from './command.ts'
 import { usersConfirmEmail, usersLink } from './identities.ts'

@@ -1,43 +1,43 @@
-/** What --help shows, of all commands and of one. */
+/** Renders --help, for all commands and for one. */
 import type { Command, Commands } from './command.ts'
 
 const PROGRAM = 'resource-api'
 
-/** Two columns, the second aligned. */
-function table(rows: readonly (readonly [string, string])[]): string {
+/** Formats two aligned columns. */
+function formatTable(rows: readonly (readonly [string, string])[]): string {
   const width = Math.max(...rows.map(([left]) => left.length))
   return rows.map(([left, right]) => `  ${left.padEnd(width)}  ${right}`).join('\n')
 }
 
-const HELP = ['--help', 'Show this, and do nothing'] as const
+const HELP = ['--help', 'Show this help'] as const
 
-export const helpOf = (commands: Commands): string => `Usage: ${PROGRAM} <command> [options]
+export const formatHelp = (commands: Commands): string => `Usage: ${PROGRAM} <command> [options]
 
 Commands:
-${table(Object.entries(commands).map(([name, { summary }]) => [name, summary]))}
+${formatTable(Object.entries(commands).map(([name, { summary }]) => [name, summary]))}
 
 Options:
-${table([HELP, ['--version', 'Show the version of this program']])}
+${formatTable([HELP, ['--version', 'Show the version']])}
 
-'${PROGRAM} <command> --help' says more about one of them. The settings (DATABASE_URL, DATA_DIR and
-the others) come from the environment. Exit codes: 0 done, 1 failed, 2 not understood.
+'${PROGRAM} <command> --help' shows the help of one command. The settings (DATABASE_URL, DATA_DIR and
+others) are environment variables. Exit codes: 0 success, 1 failure, 2 invalid command line.
 `
 
-export function helpOfOne(
+export function formatCommandHelp(
   name: string,
   { summary, details, options, arguments: expected = {} }: Command,
 ): string {
-  const named = Object.entries(expected).map(([argument, help]) => [`<${argument}>`, help] as const)
-  const typed = named.map(([argument]) => ` ${argument}`).join('')
-  const rows = Object.entries(options).map(([option, { value, help, default: usual }]) => {
-    const text = usual === undefined ? help : `${help} (default: ${usual})`
+  const positionals = Object.entries(expected).map(([argument, help]) => [`<${argument}>`, help] as const)
+  const placeholders = positionals.map(([argument]) => ` ${argument}`).join('')
+  const rows = Object.entries(options).map(([option, { value, help, default: defaultValue }]) => {
+    const text = defaultValue === undefined ? help : `${help} (default: ${defaultValue})`
     return [`--${option} <${value}>`, text] as const
   })
   return `${summary}
 
-Usage: ${PROGRAM} ${name}${typed}${rows.length > 0 ? ' [options]' : ''}
-${named.length > 0 ? `\nArguments:\n${table(named)}\n` : ''}
+Usage: ${PROGRAM} ${name}${placeholders}${rows.length > 0 ? ' [options]' : ''}
+${positionals.length > 0 ? `\nArguments:\n${formatTable(positionals)}\n` : ''}
 Options:
-${table([...rows, HELP])}
+${formatTable([...rows, HELP])}
 ${details === undefined ? '' : `\n${details.trim()}\n`}`
 }

@@ -1,12 +1,12 @@
-/** From what was typed to the command that does it, and to the exit code. */
+/** Parses the command line, runs the command and returns the exit code. */
 import { type ParseArgsConfig, parseArgs } from 'node:util'
 import { release } from '../release.ts'
 import { type Command, type Commands, UsageError, type Values } from './command.ts'
-import { explain } from './explain.ts'
-import { helpOf, helpOfOne } from './help.ts'
+import { explainError } from './explain.ts'
+import { formatCommandHelp, formatHelp } from './help.ts'
 
-/** The command that the first words name, and the rest. */
-function find(
+/** Finds the command that the first one or two words name; returns it with the other words. */
+function findCommand(
   commands: Commands,
   args: readonly string[],
 ): { name: string; command: Command; rest: string[] } {
@@ -15,29 +15,29 @@ function find(
     const command = Object.hasOwn(commands, name) ? commands[name] : undefined
     if (command) return { name, command, rest: args.slice(words) }
   }
-  throw new UsageError(`There is no command '${args[0]}'`)
+  throw new UsageError(`Unknown command '${args[0]}'`)
 }
 
-/** The arguments by their names. @throws UsageError where one is missing, or one is too many */
-function readArguments(names: readonly string[], typed: readonly string[]): Values {
-  const missing = names[typed.length]
+/** Returns the positional arguments by name. @throws UsageError if one is missing or unexpected */
+function readArguments(names: readonly string[], positionals: readonly string[]): Values {
+  const missing = names[positionals.length]
   if (missing !== undefined) throw new UsageError(`<${missing}> is required`)
-  const extra = typed[names.length]
+  const extra = positionals[names.length]
   if (extra !== undefined) throw new UsageError(`Unexpected argument '${extra}'`)
-  return Object.fromEntries(names.map((name, i) => [name, typed[i]]))
+  return Object.fromEntries(names.map((name, i) => [name, positionals[i]]))
 }
 
-/** The values of arguments and options, or undefined where help is asked for. */
-function read({ options, arguments: expected = {} }: Command, args: string[]): Values | undefined {
+/** Returns the values of arguments and options, or undefined for --help. */
+function parseValues({ options, arguments: expected = {} }: Command, args: string[]): Values | undefined {
   const known: NonNullable<ParseArgsConfig['options']> = { help: { type: 'boolean' } }
-  // Before anything else is said of it: what follows is a secret, and would be said again.
+  // Checked first, because other error messages quote arguments, and here they contain a password.
   if (args.some((arg) => /^--?p(ass(word|phrase)?)?(=|$)/.test(arg))) {
     throw new UsageError(
-      'A password is not an argument, since `ps` shows those to everybody: it is asked for, or piped in as the first line of standard input',
+      'Do not pass a password as an argument, which `ps` shows to every user: enter it when asked, or pipe it in as the first line of standard input',
     )
   }
-  for (const [name, { default: usual }] of Object.entries(options)) {
-    known[name] = { type: 'string', ...(usual !== undefined && { default: usual }) }
+  for (const [name, { default: defaultValue }] of Object.entries(options)) {
+    known[name] = { type: 'string', ...(defaultValue !== undefined && { default: defaultValue }) }
   }
   try {
     const { values, positionals } = parseArgs({ args, options: known, allowPositionals: true })
@@ -49,38 +49,38 @@ function read({ options, arguments: expected = {} }: Command, args: string[]): V
     return { ...Object.fromEntries(texts), ...readArguments(Object.keys(expected), positionals) }
   } catch (error) {
     if (!(error instanceof Error) || error instanceof UsageError) throw error
-    // Its second sentence is about words that begin with a dash, of which there are none here.
+    // The first sentence only: the second one explains positional arguments that begin with a dash.
     throw new UsageError(error.message.split('. ')[0], { cause: error })
   }
 }
 
-/** Does what was typed. @returns the exit code */
+/** Runs a command line. @returns the exit code */
 export async function main(commands: Commands, args: readonly string[]): Promise<number> {
   const [first = '--help'] = args
   if (first === '--help' || first === 'help') {
-    console.log(helpOf(commands))
-    // Nothing typed is nothing done: a script should notice.
+    console.log(formatHelp(commands))
+    // Without a command this is an error, so that a script fails.
     return args.length === 0 ? 2 : 0
   }
   if (first === '--version') {
     console.log(release)
     return 0
   }
-  let named: string | undefined
+  let commandName: string | undefined
   try {
-    const { name, command, rest } = find(commands, args)
-    named = name
-    const values = read(command, rest)
+    const { name, command, rest } = findCommand(commands, args)
+    commandName = name
+    const values = parseValues(command, rest)
     if (values) await command.run(values)
-    else console.log(helpOfOne(name, command))
+    else console.log(formatCommandHelp(name, command))
     return 0
   } catch (error) {
     if (!(error instanceof UsageError)) {
-      console.error(explain(`${named} failed`, error))
+      console.error(explainError(`${commandName} failed`, error))
       return 1
     }
-    const more = named === undefined ? '' : `${named} `
-    console.error(`${error.message}.\nTry 'resource-api ${more}--help'.`)
+    const prefix = commandName === undefined ? '' : `${commandName} `
+    console.error(`${error.message}.\nTry 'resource-api ${prefix}--help'.`)
     return 2
   }
 }

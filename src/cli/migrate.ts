@@ -1,16 +1,16 @@
-/** `migrate`: the tables of this build, without a server. */
+/** `migrate`: applies the pending migrations without starting a server. */
 import { readConfig } from '../config.ts'
 import type { Command } from './command.ts'
 import { withDatabase } from './open.ts'
 
 export const migrate: Command = {
-  summary: 'Bring the database to the tables of this version',
-  details: `The server does the same when it starts; this is for those who want it done before. It may run beside
-servers on PostgreSQL; the embedded database (DATA_DIR) belongs to one process at a time.`,
+  summary: 'Apply the pending migrations',
+  details: `The server applies them too when it starts. On PostgreSQL, servers may run at the same time; the embedded
+database (DATA_DIR) can be open in one process only.`,
   options: {},
   run: () =>
     withDatabase(readConfig(), async (_database, applied) => {
       for (const name of applied) console.log(`Applied ${name}`)
-      if (applied.length === 0) console.log('Nothing to do: the database is up to date')
+      if (applied.length === 0) console.log('The database is up to date')
     }),
 }

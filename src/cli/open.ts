@@ -1,22 +1,27 @@
-/** The database of the settings for a command's own use: no statement of it is cut short, nobody else waits for it. */
-
+/** Opens the configured database for a command, without the statement and queue timeouts that protect the server's clients. */
 import { type Database, openDatabase } from '../../drizzle/client/index.ts'
 import { migrate } from '../../drizzle/migrate.ts'
 import type { Config } from '../config.ts'
 
-/** Long beyond any batch: a command is alone on its connections, and waits for its own work. */
-const HOUR = 3_600_000
+/** The time to wait for a connection. A command shares its connections with no client; it waits only for its own work. */
+const CONNECTION_WAIT_MS = 3_600_000
 
 /**
- * Opens the database, brings it to the tables of this build and closes it after `work`.
- * @throws FolderInUse where a server has the embedded one
+ * Opens the database, applies pending migrations, runs `work` and closes the database.
+ * @throws FolderInUse if another process has the embedded database open
  */
 export async function withDatabase<T>(
   config: Config,
   work: (database: Database, applied: readonly string[]) => Promise<T>,
 ): Promise<T> {
   const { DATABASE_URL: url, POOL_SIZE: poolSize, DATA_DIR: dataDir } = config
-  const database = await openDatabase({ url, poolSize, dataDir, statementTimeout: 0, acquireTimeout: HOUR })
+  const database = await openDatabase({
+    url,
+    poolSize,
+    dataDir,
+    statementTimeout: 0,
+    acquireTimeout: CONNECTION_WAIT_MS,
+  })
   try {
     return await work(database, await migrate(database))
   } finally {

@@ -1,4 +1,4 @@
-/** How far a long command has come: a bar on a terminal, a line now and then elsewhere. */
+/** Shows the progress of a long command: a bar on a terminal, otherwise a line every two seconds. */
 import { Presets, SingleBar } from 'cli-progress'
 
 export interface Progress {
@@ -6,33 +6,33 @@ export interface Progress {
   stop(): void
 }
 
-const EVERY = 2_000
+const LINE_INTERVAL_MS = 2_000
 
-const say = (value: number) => value.toLocaleString('en')
+const formatCount = (value: number) => value.toLocaleString('en')
 
-function bar(what: string, total: number): Progress {
-  const shown = new SingleBar(
+function createBar(what: string, total: number): Progress {
+  const bar = new SingleBar(
     { format: `{bar} {percentage}% | {value} of {total} ${what} | {eta_formatted} left`, etaBuffer: 50 },
     Presets.shades_classic,
   )
-  shown.start(total, 0)
-  return { add: (count) => shown.increment(count), stop: () => shown.stop() }
+  bar.start(total, 0)
+  return { add: (count) => bar.increment(count), stop: () => bar.stop() }
 }
 
-function lines(what: string, total: number): Progress {
+function createLines(what: string, total: number): Progress {
   let done = 0
-  let last = performance.now()
+  let lastLineAt = performance.now()
   return {
     add(count) {
       done += count
-      if (performance.now() - last < EVERY) return
-      last = performance.now()
-      console.log(`${say(done)} of ${say(total)} ${what}`)
+      if (performance.now() - lastLineAt < LINE_INTERVAL_MS) return
+      lastLineAt = performance.now()
+      console.log(`${formatCount(done)} of ${formatCount(total)} ${what}`)
     },
     stop() {},
   }
 }
 
-/** @param what is counted, in the plural */
+/** @param what the counted things, in the plural */
 export const createProgress = (what: string, total: number): Progress =>
-  process.stdout.isTTY ? bar(what, total) : lines(what, total)
+  process.stdout.isTTY ? createBar(what, total) : createLines(what, total)

@@ -1,5 +1,4 @@
-/** `seed`: demo data in all five collections. */
-
+/** `seed`: fills all five collections with demo data. */
 import type { Database } from '../../drizzle/client/index.ts'
 import type { ResourceDefinition } from '../../plugins/collection/definition.ts'
 import { searchText } from '../../plugins/collection/sql/case-folding.ts'
@@ -9,105 +8,114 @@ import { productsResource } from '../../plugins/resources/products.ts'
 import { userProfilesResource } from '../../plugins/resources/user-profiles.ts'
 import { usersResource } from '../../plugins/resources/users.ts'
 import { type Config, readConfig } from '../config.ts'
-import { firstAdmin } from '../first-admin.ts'
-import { type Command, UsageError, type Values, wholeNumber } from './command.ts'
-import { type Folding, seed as sow, totalOf } from './demo-data/index.ts'
+import { createFirstAdmin } from '../first-admin.ts'
+import { type Command, getWholeNumber, UsageError, type Values } from './command.ts'
+import { countRows, type SearchTextBuilders, seedDatabase } from './demo-data/index.ts'
 import { withDatabase } from './open.ts'
 import { createProgress, type Progress } from './progress.ts'
 
-const MOST_USERS = 10_000_000
-const MOST_SEEDS = 999_999
-/** Batches at once: beyond that, PostgreSQL only waits for its own locks. */
-const HANDS = 4
-/** Users from which all goes into one transaction: below, it takes a minute or two either way. */
-const MANY_USERS = 20_000
+const MAX_USERS = 10_000_000
+const MAX_SEED = 999_999
+/** Batches written concurrently; with more, PostgreSQL only waits for its own locks. */
+const MAX_CONCURRENCY = 4
+/** The number of users from which all rows are written in one transaction. Fewer take a minute or two either way. */
+const MIN_BULK_USERS = 20_000
 
-const found =
+const createSearchTextBuilder =
   ({ search }: ResourceDefinition) =>
   (row: Readonly<Record<string, unknown>>) =>
     searchText(row, search)
 
-/** What the server writes into the column that search looks at. */
-export const folding: Folding = {
-  users: found(usersResource),
-  profiles: found(userProfilesResource),
-  posts: found(postsResource),
-  products: found(productsResource),
-  orders: found(ordersResource),
+/** The content of each table's `search` column, as the server writes it. */
+export const searchTextBuilders: SearchTextBuilders = {
+  users: createSearchTextBuilder(usersResource),
+  profiles: createSearchTextBuilder(userProfilesResource),
+  posts: createSearchTextBuilder(postsResource),
+  products: createSearchTextBuilder(productsResource),
+  orders: createSearchTextBuilder(ordersResource),
 }
 
-/** The last moment of the data: the beginning of that day, so that a day's runs make the same. */
-function untilOf({ until = new Date().toISOString().slice(0, 10) }: Values): number {
-  const moment = /^\d{4}-\d\d-\d\d$/.test(until) ? new Date(until) : undefined
-  if (moment && moment.getTime() >= 0 && moment.toISOString().startsWith(until)) return moment.getTime()
+/** Returns the end of the demo data's time range: the start of a day, so that all runs of a day write the same data. */
+function parseUntil({ until = new Date().toISOString().slice(0, 10) }: Values): number {
+  const date = /^\d{4}-\d\d-\d\d$/.test(until) ? new Date(until) : undefined
+  if (date && date.getTime() >= 0 && date.toISOString().startsWith(until)) return date.getTime()
   throw new UsageError(`--until must be a date such as 2026-11-21, not '${until}'`)
 }
 
-/** Where there is a user, the server makes no first admin any more: it must come before the demo data. */
-async function adminFirst(config: Config, database: Database): Promise<void> {
-  await firstAdmin(config, database)
-  const [somebody] = await database.run('select 1 from users limit 1')
-  if (somebody) return
-  throw new Error('There is no admin yet, and none can be made later: set ADMIN_PASSWORD or ADMIN_API_KEY')
+/** Makes sure that a user exists before the demo data, because the server creates the first admin only in an empty database. */
+async function ensureFirstAdmin(config: Config, database: Database): Promise<void> {
+  await createFirstAdmin(config, database)
+  const [user] = await database.run('select 1 from users limit 1')
+  if (user) return
+  throw new Error(
+    'There is no admin yet, and none can be created after the demo data: set ADMIN_PASSWORD or ADMIN_API_KEY',
+  )
 }
 
-const say = (count: number, what: string) => `${count.toLocaleString('en')} ${what}`
+const formatCount = (count: number, what: string) => `${count.toLocaleString('en')} ${what}`
 
 async function run(values: Values): Promise<void> {
-  const users = wholeNumber(values, 'users', 1, MOST_USERS)
-  const seed = wholeNumber(values, 'seed', 0, MOST_SEEDS)
-  const until = untilOf(values)
+  const users = getWholeNumber(values, 'users', 1, MAX_USERS)
+  const seed = getWholeNumber(values, 'seed', 0, MAX_SEED)
+  const until = parseUntil(values)
   const config = readConfig()
   await withDatabase(config, async (database) => {
-    await adminFirst(config, database)
-    const began = performance.now()
-    const rowBar = createProgress('rows', totalOf(users))
+    await ensureFirstAdmin(config, database)
+    const startedAt = performance.now()
+    const rowBar = createProgress('rows', countRows(users))
     let indexBar: Progress | undefined
-    const hands = database.kind === 'server' ? Math.min(HANDS, config.POOL_SIZE) : 1
-    const made = await sow(database, {
+    const concurrency = database.kind === 'server' ? Math.min(MAX_CONCURRENCY, config.POOL_SIZE) : 1
+    const added = await seedDatabase(database, {
       users,
       seed,
       until,
-      hands,
-      bulk: database.kind === 'server' && users >= MANY_USERS,
-      search: folding,
+      concurrency,
+      bulk: database.kind === 'server' && users >= MIN_BULK_USERS,
+      searchTextBuilders,
       onProgress: rowBar.add,
-      onIndex(all) {
+      onIndexCreated(total) {
         if (!indexBar) rowBar.stop()
-        indexBar ??= createProgress('indexes and foreign keys', all)
+        indexBar ??= createProgress('indexes and foreign keys', total)
         indexBar.add(1)
       },
     }).finally(() => (indexBar ?? rowBar).stop())
-    const seconds = (performance.now() - began) / 1000
-    const rows = Object.values(made).reduce((sum, count) => sum + count, 0)
+    const seconds = (performance.now() - startedAt) / 1000
+    const rows = Object.values(added).reduce((sum, count) => sum + count, 0)
+    const collections = [
+      formatCount(added.users, 'users'),
+      formatCount(added.profiles, 'profiles'),
+      formatCount(added.posts, 'posts'),
+      formatCount(added.products, 'products'),
+    ].join(', ')
+    const orders = `${formatCount(added.orders, 'orders')} with ${formatCount(added.items, 'items')}`
+    const rate = formatCount(Math.round(rows / seconds), 'a second')
     console.log(
-      `Added ${say(made.users, 'users')}, ${say(made.profiles, 'profiles')}, ${say(made.posts, 'posts')}, ${say(
-        made.products,
-        'products',
-      )} and ${say(made.orders, 'orders')} with ${say(made.items, 'items')}: ${say(rows, 'rows')} in ${seconds.toFixed(
-        1,
-      )} s, ${say(Math.round(rows / seconds), 'a second')}`,
+      `Added ${collections} and ${orders}: ${formatCount(rows, 'rows')} in ${seconds.toFixed(1)} s, ${rate}`,
     )
   })
 }
 
 export const seed: Command = {
   summary: 'Fill the database with demo data',
-  details: `For each user there are two products, five orders with three items each, a post, and a profile for seven in
-ten, spread over the two years before --until. The same --seed and --users make the same data, save that
-the numbers of orders go on from those that are there. A seed grows once: where the database holds its data
-already, nothing is added; another --seed adds more, beside whatever is there. Nobody of the demo data has
-a password or is an admin; where there is no user yet, the first admin is made as the server would.
+  details: `Each user gets two products, five orders of three items on average and a post; 70 % get a profile. All rows
+are dated within the two years before --until. The same --seed and --users create the same data, except that order
+numbers continue after the existing ones. If the database already contains data of a seed, that seed adds nothing;
+another --seed adds more. The demo users have no passwords, and none is an admin. If the database has no user yet,
+the first admin is created as the server would do it.
 
-It writes to DATABASE_URL, also beside running servers; without it, to the embedded database in DATA_DIR,
-which no server may have open meanwhile. From ${say(MANY_USERS, 'users')} on, into a server's empty tables, it is all
-one transaction, and the indexes are made afterwards: a running server waits for its end, and answers 503 meanwhile.
-It locks the tables first, and gives up where others hold them for 10 s (55P03). Where such a seed is stopped,
-nothing of it remains.`,
+Writes to DATABASE_URL; servers may run at the same time. Without DATABASE_URL, writes to the embedded database in
+DATA_DIR, which no running server may have open. From ${formatCount(MIN_BULK_USERS, 'users')}, and if a server database is still empty, all rows are
+written in one transaction and the indexes are created afterwards. Requests to running servers wait for its end, or
+are answered with 503. The command first locks the tables, and fails with 55P03 if it has to wait 10 s for them. If
+it is stopped, no row remains.`,
   options: {
-    users: { value: 'n', help: `How many users, up to ${say(MOST_USERS, '')}`.trim(), default: '1000' },
-    seed: { value: 'n', help: 'The number that chance begins with', default: '42' },
-    until: { value: 'date', help: 'The day before which all of it was made (default: today, UTC)' },
+    users: {
+      value: 'n',
+      help: `The number of users, up to ${MAX_USERS.toLocaleString('en')}`,
+      default: '1000',
+    },
+    seed: { value: 'n', help: 'The seed of the random numbers', default: '42' },
+    until: { value: 'date', help: 'The day before which all rows are dated (default: today, UTC)' },
   },
   run,
 }

@@ -1,4 +1,4 @@
-/** `serve`: the server, in this process. */
+/** `serve`: runs the server in this process. */
 import type { Command } from './command.ts'
 
 export const serve: Command = {
@@ -6,7 +6,7 @@ export const serve: Command = {
   options: {},
   async run() {
     await import('../server.ts')
-    // The server ends the process by itself, when a signal asks it to.
+    // The signal handlers of the server end the process.
     await new Promise(() => {})
   },
 }

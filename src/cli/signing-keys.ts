@@ -1,30 +1,30 @@
-/** `signing-keys rotate`: a new JWT_PRIVATE_KEY, with the keys so far behind the new one. */
+/** `signing-keys rotate`: prints a JWT_PRIVATE_KEY that starts with a new key and keeps the current ones. */
 import { generateKeyPairSync } from 'node:crypto'
 import { createKeyFromSeed, toSigningKey } from '../../plugins/auth/tokens/signing-keys.ts'
 import { parsePrivateKeys } from '../config/private-keys.ts'
 import { readConfig } from '../config.ts'
-import { appSecret, deriveKey } from '../secrets.ts'
+import { deriveKey, loadAppSecret } from '../secrets.ts'
 import type { Command } from './command.ts'
 
 async function rotate(): Promise<void> {
   const config = readConfig()
-  const before =
+  const currentKeys =
     config.JWT_PRIVATE_KEY === undefined
-      ? [createKeyFromSeed(deriveKey(await appSecret(config), 'access tokens'))]
+      ? [createKeyFromSeed(deriveKey(await loadAppSecret(config), 'access tokens'))]
       : parsePrivateKeys(config.JWT_PRIVATE_KEY)
-  const next = generateKeyPairSync('ed25519').privateKey
-  const jwks = [next, ...before].map((key) => key.export({ format: 'jwk' }))
+  const newKey = generateKeyPairSync('ed25519').privateKey
+  const jwks = [newKey, ...currentKeys].map((key) => key.export({ format: 'jwk' }))
   console.error(
-    `The new key is ${toSigningKey(next).kid}. Set JWT_PRIVATE_KEY to what follows, and start the servers anew.`,
+    `The new key is ${toSigningKey(newKey).kid}. Set JWT_PRIVATE_KEY to the following value and restart the servers.`,
   )
   console.log(JSON.stringify(jwks))
 }
 
 export const signingKeysRotate: Command = {
-  summary: 'Print a JWT_PRIVATE_KEY with a new key in front',
-  details: `The first key signs, all verify: who is signed in stays so. Give it to all servers; where several run, add the
-new key at the end first, so that each can verify what the others sign before one of them signs with it.
-Once ACCESS_TOKEN_TTL has passed, the old keys can be dropped. The secret goes to standard output alone.`,
+  summary: 'Print a JWT_PRIVATE_KEY that starts with a new key',
+  details: `The first key signs and all keys verify, so users stay signed in. Set the value on every server. If several servers
+run, first add the new key at the end on each of them, so that all can verify its tokens before one server signs
+with it. After ACCESS_TOKEN_TTL the old keys can be removed. Only standard output contains the secret.`,
   options: {},
   run: rotate,
 }

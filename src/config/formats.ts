@@ -1,26 +1,26 @@
-/** What a setting's text may look like, where a number's bounds do not say it: one name, one check each. */
+/** The text formats of settings: a name, a description and a check each. */
 import { isIP } from 'node:net'
 import { isAscii } from '../../lib/email-address.ts'
 
-/** The text as a URL of one of `schemes`; null for all else. */
-function url(text: string, ...schemes: string[]): URL | null {
+/** @returns null if the text is not a URL of one of `schemes` */
+function parseUrl(text: string, ...schemes: string[]): URL | null {
   const parsed = URL.canParse(text) ? new URL(text) : null
   return parsed && schemes.includes(parsed.protocol) ? parsed : null
 }
 
 function isHttpUrl(text: string): boolean {
-  return url(text, 'http:', 'https:') !== null
+  return parseUrl(text, 'http:', 'https:') !== null
 }
 
-/** A base to which `/api/...` can be appended, and which may be shown to anybody. */
+/** A URL to which `/api/...` can be appended, and which contains no credentials. */
 function isBaseUrl(text: string): boolean {
-  const parsed = url(text, 'http:', 'https:')
+  const parsed = parseUrl(text, 'http:', 'https:')
   return parsed !== null && !text.endsWith('/') && !/[?#]/.test(text) && !parsed.username && !parsed.password
 }
 
-/** Exactly what a browser writes into `Origin`, so that it can be compared as text. */
+/** Exactly as a browser sends it in `Origin`, so that the two can be compared as text. */
 function isOrigin(text: string): boolean {
-  return text === '*' || url(text, 'http:', 'https:')?.origin === text
+  return text === '*' || parseUrl(text, 'http:', 'https:')?.origin === text
 }
 
 function isHost(text: string): boolean {
@@ -34,7 +34,7 @@ function isNetwork(text: string): boolean {
   return prefix === undefined || (/^[1-9][0-9]{0,2}$/.test(prefix) && Number(prefix) <= bits)
 }
 
-/** `true`, a number of hops, or the proxies' addresses. Fastify knows three groups of them by name. */
+/** `true`, a number of hops, or the proxies' addresses; Fastify has names for three address ranges. */
 function isTrustedProxies(text: string): boolean {
   if (text === 'true' || /^[1-9][0-9]?$/.test(text)) return true
   const names = ['loopback', 'linklocal', 'uniquelocal']
@@ -42,7 +42,7 @@ function isTrustedProxies(text: string): boolean {
 }
 
 interface Format {
-  /** How a message and the table of settings put it. */
+  /** For error messages and the table of settings. */
   expects: string
   check: (text: string) => boolean
 }
@@ -50,16 +50,16 @@ interface Format {
 export const formats = {
   'http-url': { expects: 'an http:// or https:// URL', check: isHttpUrl },
   'base-url': {
-    expects: 'an absolute http:// or https:// URL without trailing slash, query and user',
+    expects: 'an absolute http:// or https:// URL without a trailing slash, query or credentials',
     check: isBaseUrl,
   },
   'postgres-url': {
     expects: 'a postgres:// or postgresql:// URL',
-    check: (text: string) => url(text, 'postgres:', 'postgresql:') !== null,
+    check: (text: string) => parseUrl(text, 'postgres:', 'postgresql:') !== null,
   },
   'redis-url': {
     expects: 'a redis:// or rediss:// URL',
-    check: (text: string) => url(text, 'redis:', 'rediss:') !== null,
+    check: (text: string) => parseUrl(text, 'redis:', 'rediss:') !== null,
   },
   origin: { expects: 'an origin such as https://app.example.com, or *', check: isOrigin },
   host: { expects: 'an IP address or a host name', check: isHost },

@@ -1,7 +1,7 @@
-/** PEM text as it comes through an environment: itself, with `\n` written out, or the path of its file. */
+/** Reads PEM from a setting: the text itself, the text with escaped newlines (`\n`), or the path of a file. */
 import { readFileSync } from 'node:fs'
 
-/** @throws when the text is a path that cannot be read */
+/** @throws if the text is the path of a file that cannot be read */
 export function readPem(text: string): string {
   return text.startsWith('-----BEGIN ') ? text.replaceAll('\\n', '\n') : readFileSync(text, 'utf8')
 }

@@ -1,9 +1,9 @@
-/** Reads the keys of `JWT_PRIVATE_KEY`: PEM blocks one after another, a JWK, an array of them, or a JWK set. */
+/** Reads the keys of `JWT_PRIVATE_KEY`: concatenated PEM blocks, a JWK, an array of JWKs, or a JWK set. */
 import { createPrivateKey, type JsonWebKey, type KeyObject } from 'node:crypto'
 
 const PEM_BEGIN = '-----BEGIN '
 
-/** The blocks of a text. What stands before the first one, and behind the end of each, is not looked at. */
+/** Splits a text into its PEM blocks. Text before and between the blocks is ignored. */
 const splitPem = (text: string): string[] =>
   text
     .split(PEM_BEGIN)
@@ -18,7 +18,7 @@ function isJwk(value: unknown): value is JsonWebKey {
   return isRecord(value) && typeof value.kty === 'string'
 }
 
-function fromJson(text: string): KeyObject[] {
+function parseJwks(text: string): KeyObject[] {
   const parsed: unknown = JSON.parse(text)
   const keys: unknown = isRecord(parsed) && 'keys' in parsed ? parsed.keys : parsed
   return [keys].flat().map((key) => {
@@ -27,13 +27,13 @@ function fromJson(text: string): KeyObject[] {
   })
 }
 
-/** @throws when there is no key in the text, or one that is no Ed25519 private key */
+/** @throws if the text contains no key, or a key other than an Ed25519 private key */
 export function parsePrivateKeys(text: string): KeyObject[] {
   const keys = /^\s*[[{]/.test(text)
-    ? fromJson(text)
+    ? parseJwks(text)
     : splitPem(text.replaceAll('\\n', '\n')).map((block) => createPrivateKey(block))
   if (keys.length === 0 || keys.some((key) => key.asymmetricKeyType !== 'ed25519')) {
-    throw new TypeError('not one or more Ed25519 private keys')
+    throw new TypeError('expected one or more Ed25519 private keys')
   }
   return keys
 }

@@ -5,21 +5,21 @@ import { readPem } from './pem.ts'
 import { parsePrivateKeys } from './private-keys.ts'
 import { type Config, type SettingName, Settings } from './settings.ts'
 
-/** What is wrong with one setting: its name and the rest of the sentence, which never holds its value. */
-export type Problem = [name: string, says: string]
+/** An invalid setting: its name and the rest of the sentence, which never contains its value. */
+export type Problem = [name: string, text: string]
 
-/** The settings, with the default where one is `broken`, so that all can be said at once. */
+/** The settings; an `invalid` one has its default, so that all problems can be reported together. */
 interface Draft {
   config: Config
-  broken: ReadonlySet<string>
+  invalid: ReadonlySet<string>
 }
 
-/** Whether the setting was given, be it well formed or not. */
-function given({ config, broken }: Draft, name: SettingName): boolean {
-  return config[name] !== undefined || broken.has(name)
+/** Returns whether the setting has a value, valid or not. */
+function isSet({ config, invalid }: Draft, name: SettingName): boolean {
+  return config[name] !== undefined || invalid.has(name)
 }
 
-function works(action: () => unknown): boolean {
+function succeeds(action: () => unknown): boolean {
   try {
     action()
     return true
@@ -28,33 +28,35 @@ function works(action: () => unknown): boolean {
   }
 }
 
-/** Names those of a group that are missing while others of it are set. */
-function together(draft: Draft, ...group: readonly SettingName[]): Problem[] {
-  const missing = group.filter((name) => !given(draft, name))
+/** Reports the missing settings of a group of which others are set. */
+function checkGroup(draft: Draft, ...group: readonly SettingName[]): Problem[] {
+  const missing = group.filter((name) => !isSet(draft, name))
   if (missing.length === 0 || missing.length === group.length) return []
-  return missing.map((name) => [name, `is missing: ${group.join(', ')} are set together or not at all`])
+  return missing.map((name) => [name, `is missing: set all of ${group.join(', ')}, or none of them`])
 }
 
-/** OpenSSL alone takes a key of another kind than the certificate's without a word. */
-function fit(key: string, cert: string): void {
+/** @throws if the key does not belong to the certificate; OpenSSL itself accepts a key of another type than the certificate's */
+function assertKeyPair(key: string, cert: string): void {
   createSecureContext({ key, cert })
-  if (!new X509Certificate(cert).checkPrivateKey(createPrivateKey(key))) throw new Error('another key')
+  if (!new X509Certificate(cert).checkPrivateKey(createPrivateKey(key))) throw new Error('key mismatch')
 }
 
-function tls(config: Config): Problem[] {
+function checkTls(config: Config): Problem[] {
   const names = ['TLS_KEY', 'TLS_CERT'] as const
-  const unread = names.filter(
-    (name) => config[name] !== undefined && !works(() => readPem(config[name] ?? '')),
+  const unreadable = names.filter(
+    (name) => config[name] !== undefined && !succeeds(() => readPem(config[name] ?? '')),
   )
-  if (unread.length > 0) return unread.map((name) => [name, 'is neither PEM nor a file that can be read'])
+  if (unreadable.length > 0) {
+    return unreadable.map((name) => [name, 'must be PEM or the path of a readable file'])
+  }
   const { TLS_KEY, TLS_CERT } = config
   if (TLS_KEY === undefined || TLS_CERT === undefined) return []
-  return works(() => fit(readPem(TLS_KEY), readPem(TLS_CERT)))
+  return succeeds(() => assertKeyPair(readPem(TLS_KEY), readPem(TLS_CERT)))
     ? []
-    : [['TLS_CERT', 'and TLS_KEY are no certificate and the private key that belongs to it']]
+    : [['TLS_CERT', 'and TLS_KEY must be a certificate and its private key']]
 }
 
-/** What `compose.yaml` sets where the operator sets nothing; everybody can read it there. */
+/** The secrets in `compose.yaml`, which are public. */
 const TRIAL_SECRETS = [
   'TRIAL-secret-that-everybody-knows',
   'TRIAL-key-that-everybody-knows-too',
@@ -62,69 +64,72 @@ const TRIAL_SECRETS = [
 ]
 
 /**
- * Plain HTTP without a proxy is the trial that `compose.yaml` starts on one machine: only that may use its secrets. A
- * server with TLS or behind a proxy is not a trial, whatever INSECURE_HTTP says.
+ * Returns whether this is the trial that `compose.yaml` starts on one machine: plain HTTP without a proxy. Only a trial
+ * may use the secrets of `compose.yaml`. A server with TLS or behind a proxy is not a trial, even with INSECURE_HTTP=true.
  */
 const isTrial = (draft: Draft): boolean =>
-  draft.config.INSECURE_HTTP && !given(draft, 'TLS_KEY') && !given(draft, 'TRUST_PROXY')
+  draft.config.INSECURE_HTTP && !isSet(draft, 'TLS_KEY') && !isSet(draft, 'TRUST_PROXY')
 
-/** Names the secrets of the trial in whatever setting they stand, a password within a URL too. */
+/** Reports every setting that contains a secret of `compose.yaml`, including passwords within URLs. */
 function findTrialSecrets(draft: Draft): Problem[] {
   const values: Readonly<Record<string, unknown>> = draft.config
   const isTrialSecret = (name: string) =>
     TRIAL_SECRETS.some((secret) => String(values[name]).includes(secret))
   return Object.entries(Settings.properties)
     .filter(([name, schema]) => 'secret' in schema && schema.secret === true && isTrialSecret(name))
-    .map(([name]) => [name, 'holds a secret of compose.yaml, which everybody knows: set one of your own'])
+    .map(([name]) => [name, 'contains a secret of compose.yaml, which is public: set your own'])
 }
 
-function production(draft: Draft): Problem[] {
+function checkProduction(draft: Draft): Problem[] {
   if (draft.config.NODE_ENV !== 'production') return []
   const problems: Problem[] = []
-  if (!given(draft, 'APP_SECRET')) {
+  if (!isSet(draft, 'APP_SECRET')) {
     problems.push([
       'APP_SECRET',
-      'is required in production: 32 characters or more, the same on every replica (openssl rand -base64 48)',
+      'is required in production: 32 characters or more, the same for every server (openssl rand -base64 48)',
     ])
   }
-  const insecure = draft.config.INSECURE_HTTP || draft.broken.has('INSECURE_HTTP')
-  if (!insecure && !given(draft, 'TLS_KEY') && !given(draft, 'TLS_CERT') && !given(draft, 'TRUST_PROXY')) {
+  const isInsecure = draft.config.INSECURE_HTTP || draft.invalid.has('INSECURE_HTTP')
+  if (!isInsecure && !isSet(draft, 'TLS_KEY') && !isSet(draft, 'TLS_CERT') && !isSet(draft, 'TRUST_PROXY')) {
     problems.push([
       'TLS_KEY',
-      'is required in production, with TLS_CERT; or TRUST_PROXY where a proxy ends TLS; or INSECURE_HTTP=true for a trial',
+      'is required in production, with TLS_CERT; or set TRUST_PROXY if a proxy terminates TLS, or INSECURE_HTTP=true for a trial',
     ])
   }
   const { AUTH_JWKS_URL: jwksUrl } = draft.config
   if (jwksUrl !== undefined && new URL(jwksUrl).protocol !== 'https:') {
     problems.push([
       'AUTH_JWKS_URL',
-      'must be an https:// URL in production: who changes the keys signs in as anybody',
+      'must be an https:// URL in production: an attacker who replaces the keys can sign in as any user',
     ])
   }
   return isTrial(draft) ? problems : [...problems, ...findTrialSecrets(draft)]
 }
 
-/** What is wrong between settings of which each alone is well formed. */
-export function rules(draft: Draft): Problem[] {
+/** Finds settings that are valid alone but not together, or not in production. */
+export function findConflicts(draft: Draft): Problem[] {
   const { config } = draft
   const problems = [
-    ...together(draft, 'TLS_KEY', 'TLS_CERT'),
-    ...together(draft, 'AUTH_JWKS_URL', 'AUTH_ISSUER', 'AUTH_AUDIENCE'),
-    ...tls(config),
-    ...production(draft),
+    ...checkGroup(draft, 'TLS_KEY', 'TLS_CERT'),
+    ...checkGroup(draft, 'AUTH_JWKS_URL', 'AUTH_ISSUER', 'AUTH_AUDIENCE'),
+    ...checkTls(config),
+    ...checkProduction(draft),
   ]
-  if (config.DATABASE_REPLICA_URLS.length > 0 && !given(draft, 'DATABASE_URL')) {
-    problems.push(['DATABASE_REPLICA_URLS', 'needs DATABASE_URL, the primary that takes the writes'])
+  if (config.DATABASE_REPLICA_URLS.length > 0 && !isSet(draft, 'DATABASE_URL')) {
+    problems.push(['DATABASE_REPLICA_URLS', 'requires DATABASE_URL, the primary server for writes'])
   }
   const keys = config.JWT_PRIVATE_KEY
-  if (keys !== undefined && !works(() => parsePrivateKeys(keys))) {
+  if (keys !== undefined && !succeeds(() => parsePrivateKeys(keys))) {
     problems.push(['JWT_PRIVATE_KEY', 'must be one or more Ed25519 private keys, as PEM or JWK'])
   }
   if (config.METRICS_PORT !== undefined && config.METRICS_PORT === config.PORT && config.PORT !== 0) {
-    problems.push(['METRICS_PORT', 'must differ from PORT; for /metrics on the main port set METRICS_TOKEN'])
+    problems.push([
+      'METRICS_PORT',
+      'must differ from PORT; to serve /metrics on the main port, set METRICS_TOKEN',
+    ])
   }
   if (config.ADMIN_PASSWORD?.toLowerCase() === config.ADMIN_EMAIL.toLowerCase()) {
-    problems.push(['ADMIN_PASSWORD', 'must not be the e-mail'])
+    problems.push(['ADMIN_PASSWORD', 'must not equal ADMIN_EMAIL'])
   }
   return problems
 }

@@ -1,22 +1,22 @@
-/** The table of settings as the README shows it. */
+/** Renders the table of settings in the README. */
 import type { TSchema } from '@sinclair/typebox'
-import { expects } from './expects.ts'
+import { describeExpected } from './expects.ts'
 import { Settings } from './settings.ts'
 
-function value(of: unknown): string {
-  return of === undefined || (Array.isArray(of) && of.length === 0) ? '' : `\`${of}\``
+function formatValue(value: unknown): string {
+  return value === undefined || (Array.isArray(value) && value.length === 0) ? '' : `\`${value}\``
 }
 
-function standard(schema: TSchema): string {
-  const usual = value(schema.default)
-  const production = 'production' in schema ? value(schema.production) : usual
-  return production === usual ? usual : `${usual}; production ${production}`
+function formatDefault(schema: TSchema): string {
+  const development = formatValue(schema.default)
+  const production = 'production' in schema ? formatValue(schema.production) : development
+  return production === development ? development : `${development}; production ${production}`
 }
 
-/** One row per setting, in Markdown. */
+/** Returns a Markdown table with one row per setting. */
 export function settingsTable(): string {
   const rows = Object.entries(Settings.properties).map(([name, schema]) => {
-    return `| \`${name}\` | ${standard(schema)} | ${expects(schema)} | ${schema.description} |`
+    return `| \`${name}\` | ${formatDefault(schema)} | ${describeExpected(schema)} | ${schema.description} |`
   })
   return ['| Setting | Default | Value | Meaning |', '|---|---|---|---|', ...rows].join('\n')
 }

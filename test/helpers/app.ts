@@ -6,7 +6,7 @@ import { v7 as uuid } from 'uuid'
 import type { Database } from '../../drizzle/client/index.ts'
 import type { Role } from '../../plugins/access/index.ts'
 import { getKeyPrefix, hashKey, makeKey } from '../../plugins/auth/key-format.ts'
-import { buildApp, type Parts } from '../../src/app.ts'
+import { type AppOverrides, buildApp } from '../../src/app.ts'
 import { readConfig } from '../../src/config.ts'
 import { type Owner, testDatabase, testFolder } from './database.ts'
 import { WITHOUT_LIMITS } from './limits.ts'
@@ -116,9 +116,9 @@ async function insertPerson(database: Database, role: Role, scopes: readonly str
 export async function testApp(
   t: Owner,
   settings: Record<string, string> = {},
-  parts: Parts = {},
+  overrides: AppOverrides = {},
 ): Promise<TestApp> {
-  const database = parts.database ?? (await testDatabase(t))
+  const database = overrides.database ?? (await testDatabase(t))
   const config = readConfig({
     NODE_ENV: 'test',
     LOG_LEVEL: 'silent',
@@ -128,7 +128,11 @@ export async function testApp(
     ...WITHOUT_LIMITS,
     ...settings,
   })
-  const app = await buildApp(config, { maxLoopDelayMs: Number.POSITIVE_INFINITY, ...parts, database })
+  const app = await buildApp(config, {
+    maxLoopDelayMs: Number.POSITIVE_INFINITY,
+    ...overrides,
+    database,
+  })
   await app.listen({ port: 0, host: '127.0.0.1' })
   t.teardown(() => app.close())
   // A test that computes for seconds must not find its connection closed by the time it sends again.

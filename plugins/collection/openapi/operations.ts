@@ -2,9 +2,9 @@
 import { type TSchema, Type } from '@sinclair/typebox'
 import type { FastifySchema } from 'fastify'
 import type { Verb } from '../../access/index.ts'
-import { dated, declared, exampleOf } from '../../openapi/examples.ts'
+import { buildExample, fixTimestamps, pickDeclared } from '../../openapi/examples.ts'
 import type { HeaderName } from '../../openapi/headers.ts'
-import { type Example, everyFailure, reply } from '../../openapi/replies.ts'
+import { commonFailures, describeResponse, type Example } from '../../openapi/replies.ts'
 import type { Entity, Pagination, Representation, Shape } from '../../versioning/representation/types.ts'
 import type { ResolvedResource } from '../resolve.ts'
 import { bodyOf, pathOf, queryOf } from './inputs.ts'
@@ -85,7 +85,7 @@ const headersOf: Record<Verb, Record<string, TSchema>> = {
 
 const entityOf = (resource: ResolvedResource, relations?: Entity['relations']): Entity => ({
   type: resource.name,
-  members: exampleOf(resource.schemas.read) as Entity['members'],
+  members: buildExample(resource.schemas.read) as Entity['members'],
   ...(relations ? { relations } : {}),
 })
 
@@ -119,7 +119,7 @@ const examplesOf = (told: ReturnType<typeof toldOf>, schema: TSchema): Record<st
   Object.fromEntries(
     Object.entries(told).map(([name, [summary, value]]) => [
       name,
-      { summary, value: declared(dated(value), schema) },
+      { summary, value: pickDeclared(fixTimestamps(value), schema) },
     ]),
   )
 
@@ -131,14 +131,14 @@ function successOf(
 ): Record<number, object> {
   const { schemas } = representation
   const told = (description: string, headers: readonly HeaderName[], schema: TSchema) =>
-    reply({
+    describeResponse({
       description,
       headers,
       schema,
       examples: examplesOf(toldOf(resource, verb, representation), schema),
     })
   const unchanged = (headers: readonly HeaderName[]) => ({
-    304: reply({ description: 'What the client has is still what it would get', headers }),
+    304: describeResponse({ description: 'What the client has is still what it would get', headers }),
   })
   switch (verb) {
     case 'list':
@@ -160,7 +160,7 @@ function successOf(
         ),
       }
     case 'remove':
-      return { 204: reply({ description: 'Removed' }) }
+      return { 204: describeResponse({ description: 'Removed' }) }
     case 'update':
       return {
         200: told('As it is now', ['ETag', 'Idempotency-Replayed'], schemas.one(shapeOf(resource, false))),
@@ -178,7 +178,10 @@ function bodyContentOf(resource: ResolvedResource, verb: Verb, { schemas }: Repr
   const schema = schemas.body(bodyOf(resource, verb), resource.name, verb !== 'create')
   const forms: TSchema[] = schema.anyOf ?? [schema]
   const examples = Object.fromEntries(
-    forms.map((form) => [form.title, { summary: form.description ?? 'All members', value: exampleOf(form) }]),
+    forms.map((form) => [
+      form.title,
+      { summary: form.description ?? 'All members', value: buildExample(form) },
+    ]),
   )
   const types = verb === 'update' ? [...JSON_TYPES, 'application/merge-patch+json'] : JSON_TYPES
   // The examples once, not beside each of the media types.
@@ -206,6 +209,6 @@ export function describe(
     ...Object.fromEntries(Object.entries(parts).filter(([, part]) => part !== undefined)),
     ...(Object.keys(headers).length > 0 ? { headers: Type.Object(headers) } : {}),
     response: successOf(resource, verb, representation),
-    failures: [...everyFailure, ...failuresOf[verb], ...(resource.parent ? [404] : [])],
+    failures: [...commonFailures, ...failuresOf[verb], ...(resource.parent ? [404] : [])],
   }
 }

@@ -1,10 +1,10 @@
-/** What is logged of an error: its kind, code and place; of a database's never its text, which holds SQL and values. */
+/** Serializes errors for the log: type, code and stack. The message of a database error is omitted: it contains SQL and values. */
 
-/** What a database says of an error that names things of the schema and no value, in postgres.js and in PGlite. */
-const OF_SCHEMA = ['severity', 'routine', 'position']
-const NAMED = ['schema', 'table', 'column', 'constraint'].flatMap((name) => [name, `${name}_name`])
+/** Fields of a database error that contain no values, as named by postgres.js and by PGlite. */
+const DIAGNOSTIC_FIELDS = ['severity', 'routine', 'position']
+const SCHEMA_FIELDS = ['schema', 'table', 'column', 'constraint'].flatMap((name) => [name, `${name}_name`])
 const SQLSTATE = /^[0-9A-Z]{5}$/
-const DEEPEST = 5
+const MAX_CAUSE_DEPTH = 5
 
 export interface LoggedError {
   type: string
@@ -16,46 +16,49 @@ export interface LoggedError {
   [member: string]: unknown
 }
 
-/** Their own words hold neither SQL nor values (drizzle/client/errors.ts). */
-const PLAIN = new Set(['SqlError', 'DatabaseUnavailable'])
+/** Errors whose messages contain neither SQL nor values (drizzle/client/errors.ts). */
+const SAFE_ERROR_NAMES = new Set(['SqlError', 'DatabaseUnavailable'])
 
-/** Whether the error, or one that caused it, is a driver's: its message then is not ours to show. */
-function isFromSql(error: unknown, depth = 0): boolean {
-  if (!(error instanceof Error) || depth > DEEPEST || PLAIN.has(error.name)) return false
+/** Returns whether the error or one of its causes comes from a database driver, whose messages must not be logged. */
+function isDriverError(error: unknown, depth = 0): boolean {
+  if (!(error instanceof Error) || depth > MAX_CAUSE_DEPTH || SAFE_ERROR_NAMES.has(error.name)) return false
   const own: Record<string, unknown> = { ...error }
   if ('query' in own || 'params' in own || 'parameters' in own || 'severity' in own) return true
   if (typeof own.code === 'string' && SQLSTATE.test(own.code) && !own.code.startsWith('E')) return true
-  return isFromSql(error.cause, depth + 1)
+  return isDriverError(error.cause, depth + 1)
 }
 
-/** The lines that say where, without the one that says what. */
-function frames(stack: string | undefined): string {
+/** Returns the stack without the message. */
+function getStackFrames(stack: string | undefined): string {
   return (stack ?? '')
     .split('\n')
     .filter((line) => /^\s+at /.test(line))
     .join('\n')
 }
 
-function text(error: Error): Pick<LoggedError, 'message' | 'stack'> {
-  if (isFromSql(error)) return { message: 'a statement failed', stack: frames(error.stack) }
+function getMessageAndStack(error: Error): Pick<LoggedError, 'message' | 'stack'> {
+  if (isDriverError(error))
+    return { message: 'database statement failed', stack: getStackFrames(error.stack) }
   return { message: error.message, stack: error.stack ?? '' }
 }
 
-/** The serializer of `err`, `error` and `cause` in log lines. What is no error is named by its type alone. */
+/** The serializer of `err`, `error` and `cause` in log lines. Of a value that is no error, only the type is logged. */
 export function serializeError(error: unknown, depth = 0): LoggedError {
   if (!(error instanceof Error))
-    return { type: typeof error, message: 'something else than an error was thrown', stack: '' }
+    return { type: typeof error, message: 'the thrown value is not an Error', stack: '' }
   const own: Record<string, unknown> = { ...error }
-  const logged: LoggedError = { type: error.name, ...text(error) }
+  const logged: LoggedError = { type: error.name, ...getMessageAndStack(error) }
   if (typeof own.code === 'string' || typeof own.code === 'number') logged.code = own.code
-  const ofDatabase = 'severity' in own || PLAIN.has(error.name)
-  for (const name of [...OF_SCHEMA, ...NAMED]) {
-    if (ofDatabase && typeof own[name] === 'string') logged[name] = own[name]
+  const isDatabaseError = 'severity' in own || SAFE_ERROR_NAMES.has(error.name)
+  for (const name of [...DIAGNOSTIC_FIELDS, ...SCHEMA_FIELDS]) {
+    if (isDatabaseError && typeof own[name] === 'string') logged[name] = own[name]
   }
-  if (depth >= DEEPEST) return logged
+  if (depth >= MAX_CAUSE_DEPTH) return logged
   if (error.cause !== undefined) logged.cause = serializeError(error.cause, depth + 1)
   if (error instanceof AggregateError) {
-    logged.errors = error.errors.slice(0, DEEPEST).map((one: unknown) => serializeError(one, depth + 1))
+    logged.errors = error.errors
+      .slice(0, MAX_CAUSE_DEPTH)
+      .map((each: unknown) => serializeError(each, depth + 1))
   }
   return logged
 }

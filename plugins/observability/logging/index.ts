@@ -1,23 +1,23 @@
-/** What is logged and how: JSON lines with a request id, pretty on a developer's terminal, never a credential. */
+/** Configures logging: JSON lines with a request id, pretty lines on a developer's terminal, credentials redacted. */
 import type { FastifyServerOptions } from 'fastify'
 import type { LevelWithSilent, LogFn, LoggerOptions } from 'pino'
 import { getRequestId } from '../../../lib/request-id.ts'
 import { serializeError } from './errors.ts'
 import { redact } from './redact.ts'
-import { HouseLogController, serializeReply, serializeRequest } from './requests.ts'
+import { RequestLogController, serializeReply, serializeRequest } from './requests.ts'
 
-/** The error that a line is about, be it given alone or as `err`. */
-function errorOf(first: unknown): Error | undefined {
+/** Returns the error of a log call, passed alone or as the member `err`. */
+function getError(first: unknown): Error | undefined {
   if (first instanceof Error) return first
   if (typeof first !== 'object' || first === null || !('err' in first)) return undefined
   return first.err instanceof Error ? first.err : undefined
 }
 
-/** pino lends an error's own text, SQL included, to a line that has no words; here the serializer's stands in. */
-function withWords(args: Parameters<LogFn>): Parameters<LogFn> {
-  const [first, words] = args
-  const error = errorOf(first)
-  if (error === undefined || words !== undefined) return args
+/** Adds the serialized message to a call without one. By default pino uses the error's own message, including SQL. */
+function addMessage(args: Parameters<LogFn>): Parameters<LogFn> {
+  const [first, message] = args
+  const error = getError(first)
+  if (error === undefined || message !== undefined) return args
   return [first instanceof Error ? { err: first } : first, serializeError(error).message]
 }
 
@@ -27,7 +27,7 @@ const pinoOptions = {
   formatters: { level: (label) => ({ level: label }) },
   hooks: {
     logMethod(args, method) {
-      method.apply(this, withWords(args))
+      method.apply(this, addMessage(args))
     },
     streamWrite: redact,
   },
@@ -35,18 +35,18 @@ const pinoOptions = {
 
 export interface LoggingOptions {
   level: LevelWithSilent
-  /** Coloured lines for a person; false: one JSON object a line. */
+  /** Colored lines for people; otherwise one JSON object per line. */
   pretty: boolean
-  /** Where the lines go; standard output when absent. */
+  /** The destination; standard output by default. */
   stream?: { write(line: string): void }
 }
 
 type Logging = Pick<FastifyServerOptions, 'logger' | 'logController' | 'genReqId' | 'requestIdHeader'>
 
-/** The options of `fastify()` that concern logs and request ids. */
-export async function logging({ level, pretty, stream }: LoggingOptions): Promise<Logging> {
-  // Production never loads the painter.
-  const out = stream ?? (pretty ? (await import('./pretty.ts')).prettyStream() : undefined)
+/** Returns the options of `fastify()` that concern logs and request ids. */
+export async function createLoggingOptions({ level, pretty, stream }: LoggingOptions): Promise<Logging> {
+  // Loaded on demand, because production does not use it.
+  const destination = stream ?? (pretty ? (await import('./pretty.ts')).createPrettyStream() : undefined)
   return {
     logger: {
       ...pinoOptions,
@@ -58,9 +58,9 @@ export async function logging({ level, pretty, stream }: LoggingOptions): Promis
         req: serializeRequest,
         res: serializeReply,
       },
-      ...(out && { stream: out }),
+      ...(destination && { stream: destination }),
     },
-    logController: new HouseLogController(),
+    logController: new RequestLogController(),
     genReqId: getRequestId,
     requestIdHeader: false,
   }

@@ -1,4 +1,4 @@
-/** Log lines for a person at a terminal: a request in one line, its id behind it. */
+/** Formats log lines for a terminal: one line per request, with its id at the end. */
 import { build, type PrettyOptions } from 'pino-pretty'
 
 function isRecord(value: unknown): value is Record<string, unknown> {
@@ -13,9 +13,9 @@ const options: PrettyOptions = {
   messageFormat: (line, key) => {
     const { req, res, duration_ms } = line
     if (!isRecord(req)) return String(line[key])
-    const ending = isRecord(res) ? `${res.status} in ${duration_ms} ms` : line[key]
-    return `${req.method} ${req.path} ${ending}`
+    const outcome = isRecord(res) ? `${res.status} in ${duration_ms} ms` : line[key]
+    return `${req.method} ${req.path} ${outcome}`
   },
 }
 
-export const prettyStream = () => build(options)
+export const createPrettyStream = () => build(options)

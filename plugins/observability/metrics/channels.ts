@@ -1,95 +1,95 @@
-/** What other plugins publish, counted: channels named `resource-api:{area}:{event}`, so that none of them knows of metrics. */
+/** Counts the events that other plugins publish on the diagnostics channels `resource-api:{area}:{event}`. */
 import { subscribe, unsubscribe } from 'node:diagnostics_channel'
 import { Counter, Gauge, Histogram, type Registry } from 'prom-client'
-import { createLabel, numberIn } from './labels.ts'
+import { createLabelReader, readNumber } from './labels.ts'
 
-type Take = (message: unknown) => void
+type Subscriber = (message: unknown) => void
 
-const WAITS = [0.001, 0.005, 0.01, 0.05, 0.1, 0.25, 0.5, 1, 2]
+const WAIT_BUCKETS_SECONDS = [0.001, 0.005, 0.01, 0.05, 0.1, 0.25, 0.5, 1, 2]
 
-/** @returns by channel, what its messages do */
-function counters(registers: Registry[]): Record<string, Take> {
+/** @returns the subscriber of each channel, by `{area}:{event}` */
+function createSubscribers(registers: Registry[]): Record<string, Subscriber> {
   /** Counts messages by one of their members. */
-  const by = (member: string, name: string, help: string): Take => {
+  const countBy = (member: string, name: string, help: string): Subscriber => {
     const counter = new Counter({ name, help, labelNames: [member], registers })
-    const label = createLabel(member)
-    return (message) => counter.inc({ [member]: label(message) })
+    const getLabel = createLabelReader(member)
+    return (message) => counter.inc({ [member]: getLabel(message) })
   }
   const outcomes = new Counter({
     name: 'idempotency_requests_total',
-    help: 'Requests whose Idempotency-Key was known: replayed, mismatch (another body), in_progress.',
+    help: 'Requests with a known Idempotency-Key: replayed, mismatch (different body), in_progress.',
     labelNames: ['outcome'],
     registers,
   })
-  const outcome = (name: string): Take => {
+  const countOutcome = (name: string): Subscriber => {
     outcomes.inc({ outcome: name }, 0)
     return () => outcomes.inc({ outcome: name })
   }
   const pruned = new Counter({
     name: 'idempotency_keys_pruned_total',
-    help: 'Stored replies that were deleted because their time was over.',
+    help: 'Stored responses that were deleted because they had expired.',
     registers,
   })
   const store = new Gauge({
     name: 'rate_limit_store_up',
-    help: 'Whether rate limits are counted in their common store (1), or by each process for itself (0).',
+    help: 'Whether rate limits are counted in the shared store (1) or in the memory of each process (0).',
     registers,
   })
   store.set(1)
-  const state = createLabel('state')
-  const waited = new Histogram({
+  const getState = createLabelReader('state')
+  const wait = new Histogram({
     name: 'database_pool_wait_seconds',
-    help: 'How long requests that found no free connection waited until they had one.',
-    buckets: WAITS,
+    help: 'Time for which requests waited for a database connection, if none was free.',
+    buckets: WAIT_BUCKETS_SECONDS,
     registers,
   })
   return {
-    'auth:refused': by(
+    'auth:refused': countBy(
       'kind',
       'authentication_failures_total',
-      'Credentials refused (401): none, token, key, password, refresh_token.',
+      'Requests rejected with 401, by kind of credential: none, token, key, password, refresh_token.',
     ),
-    'http:malformed': by(
+    'http:malformed': countBy(
       'status',
       'http_malformed_requests_total',
-      'What the HTTP parser refused before it was a request, by status.',
+      'Malformed requests that the HTTP parser rejected, by status.',
     ),
-    'limits:refused': by(
+    'limits:refused': countBy(
       'window',
       'rate_limit_refused_total',
-      'Requests refused (429), by the window that was full.',
+      'Requests rejected with 429, by the limit that was exceeded.',
     ),
-    'limits:store': (message) => store.set(state(message) === 'own' ? 0 : 1),
-    'idempotency:replayed': outcome('replayed'),
-    'idempotency:mismatch': outcome('mismatch'),
-    'idempotency:in-progress': outcome('in_progress'),
-    'idempotency:pruned': (message) => pruned.inc(numberIn(message, 'count')),
-    'database:retry': by(
+    'limits:store': (message) => store.set(getState(message) === 'own' ? 0 : 1),
+    'idempotency:replayed': countOutcome('replayed'),
+    'idempotency:mismatch': countOutcome('mismatch'),
+    'idempotency:in-progress': countOutcome('in_progress'),
+    'idempotency:pruned': (message) => pruned.inc(readNumber(message, 'count')),
+    'database:retry': countBy(
       'code',
       'database_retries_total',
-      'Transactions begun again, by the SQLSTATE that ended them.',
+      'Transactions that were retried, by the SQLSTATE of the failure.',
     ),
-    'database:wait': (message) => waited.observe(numberIn(message, 'milliseconds') / 1000),
-    'overload:refused': by(
+    'database:wait': (message) => wait.observe(readNumber(message, 'milliseconds') / 1000),
+    'overload:refused': countBy(
       'reason',
       'overload_refused_total',
-      'Requests refused at once (503) under overload.',
+      'Requests rejected with 503 under overload, by reason.',
     ),
-    'overload:untaken': by(
+    'overload:untaken': countBy(
       'reason',
       'overload_untaken_answers_total',
-      'Connections closed because the client did not take its answer: time, memory.',
+      'Connections closed because the client did not read its response, by exceeded limit: time, memory.',
     ),
   }
 }
 
-/** Begins to listen; the function that it returns ends that. */
-export function watchEvents(registry: Registry): () => void {
-  const taken = Object.entries(counters([registry])).map(
-    ([event, take]) => [`resource-api:${event}`, (message: unknown) => take(message)] as const,
+/** Subscribes to the channels. @returns a function that unsubscribes */
+export function subscribeToChannels(registry: Registry): () => void {
+  const subscriptions = Object.entries(createSubscribers([registry])).map(
+    ([event, count]) => [`resource-api:${event}`, (message: unknown) => count(message)] as const,
   )
-  for (const [channel, take] of taken) subscribe(channel, take)
+  for (const [channel, subscriber] of subscriptions) subscribe(channel, subscriber)
   return () => {
-    for (const [channel, take] of taken) unsubscribe(channel, take)
+    for (const [channel, subscriber] of subscriptions) unsubscribe(channel, subscriber)
   }
 }

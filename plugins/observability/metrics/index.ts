@@ -1,4 +1,4 @@
-/** What monitoring reads: `/metrics`, on a port of its own, or behind a token; where neither is set, nothing is counted, or loaded. */
+/** Serves Prometheus metrics at `/metrics`, on a separate port or with a token. Without either, nothing is counted or loaded. */
 import { createHash, timingSafeEqual } from 'node:crypto'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
@@ -7,66 +7,66 @@ import type { Registry } from 'prom-client'
 import { apiError } from '../../errors/index.ts'
 import { createScrapeServer } from './scrape-server.ts'
 
-export interface CountingOptions {
-  /** Whether anybody will read it: what nobody reads is not counted. */
-  wanted: boolean
+export interface RequestMetricsOptions {
+  /** Whether `/metrics` is served; if not, nothing is counted. */
+  isEnabled: boolean
   /** The version of the service. */
   release: string
 }
 
 export interface MetricsOptions {
-  /** A port of its own, 0 for a free one. */
+  /** The separate port; 0 for any free port. */
   port: number | undefined
   host: string
-  /** Opens `/metrics` on the main port. */
+  /** The Bearer token for `/metrics` on the main port. */
   token: string | undefined
 }
 
 declare module 'fastify' {
   interface FastifyInstance {
-    /** Where everything is counted; undefined where nobody reads it. */
+    /** The registry of all metrics; undefined if they are not served. */
     metrics: Registry | undefined
-    /** Opens the port of `/metrics`, where it has one of its own, and returns its address. */
+    /** Opens the separate port of `/metrics`, if there is one, and returns its address. */
     listenMetrics(): Promise<string | undefined>
   }
 }
 
-const digest = (text: string) => createHash('sha256').update(text).digest()
+const hash = (text: string) => createHash('sha256').update(text).digest()
 
-/** @returns a check that takes as long for a token that is nearly right as for any other */
-function createCheck(token: string) {
-  const expected = digest(token)
+/** @returns a token check in constant time */
+function createTokenCheck(token: string) {
+  const expected = hash(token)
   return ({ headers }: FastifyRequest): boolean => {
     const sent = /^bearer +([^ ]+) *$/i.exec(headers.authorization ?? '')?.[1]
-    return sent !== undefined && timingSafeEqual(digest(sent), expected)
+    return sent !== undefined && timingSafeEqual(hash(sent), expected)
   }
 }
 
-const unauthorized = () =>
+const createUnauthorizedError = () =>
   apiError('UNAUTHORIZED', {
     message: 'METRICS_TOKEN is required as a Bearer token',
     headers: { 'WWW-Authenticate': 'Bearer realm="metrics"' },
   })
 
-/** Before whatever may refuse a request, so that refusals are counted. */
-export const counting = fp(
-  async (app: FastifyInstance, { wanted, release }: CountingOptions) => {
-    if (!wanted) {
+/** Counts requests and events. Registered before every plugin that may reject a request, so that rejections are counted. */
+export const requestMetrics = fp(
+  async (app: FastifyInstance, { isEnabled, release }: RequestMetricsOptions) => {
+    if (!isEnabled) {
       app.decorate('metrics', undefined)
       return
     }
-    const [{ createRegistry }, { watchRequests }, { watchEvents }] = await Promise.all([
+    const [{ createRegistry }, { countRequests }, { subscribeToChannels }] = await Promise.all([
       import('./registry.ts'),
       import('./requests.ts'),
       import('./channels.ts'),
     ])
     const registry = createRegistry(release)
     app.decorate('metrics', registry)
-    watchRequests(app, registry)
-    const unwatch = watchEvents(registry)
-    app.addHook('onClose', async () => unwatch())
+    countRequests(app, registry)
+    const unsubscribe = subscribeToChannels(registry)
+    app.addHook('onClose', async () => unsubscribe())
   },
-  { name: 'counting', dependencies: ['errors'] },
+  { name: 'request-metrics', dependencies: ['errors'] },
 )
 
 async function metrics(app: FastifyInstance, { port, host, token }: MetricsOptions) {
@@ -75,34 +75,36 @@ async function metrics(app: FastifyInstance, { port, host, token }: MetricsOptio
     app.decorate('listenMetrics', async () => undefined)
     return
   }
-  const [{ OPENMETRICS, PROMETHEUS, toOpenMetrics }, { watchState }] = await Promise.all([
+  const [{ OPENMETRICS, PROMETHEUS, toOpenMetrics }, { addGauges }] = await Promise.all([
     import('./registry.ts'),
     import('./state.ts'),
   ])
-  watchState(app, registry)
+  addGauges(app, registry)
 
   const send = async (request: FastifyRequest, reply: FastifyReply) => {
     const text = await registry.metrics()
     const type = new Negotiator(request.raw).mediaType([PROMETHEUS, OPENMETRICS])
-    const isOpen = type === OPENMETRICS
+    const isOpenMetrics = type === OPENMETRICS
     reply.header('Cache-Control', 'no-store').header('Vary', 'Accept')
-    return reply.type(isOpen ? OPENMETRICS : PROMETHEUS).send(isOpen ? toOpenMetrics(text) : text)
+    return reply
+      .type(isOpenMetrics ? OPENMETRICS : PROMETHEUS)
+      .send(isOpenMetrics ? toOpenMetrics(text) : text)
   }
-  const route = (scope: FastifyInstance, isAllowed: (request: FastifyRequest) => boolean) =>
+  const addRoute = (scope: FastifyInstance, isAllowed: (request: FastifyRequest) => boolean) =>
     scope.route({
       method: 'GET',
       url: '/metrics',
       config: { access: 'public' },
       schema: { hide: true },
       onRequest: async (request) => {
-        if (!isAllowed(request)) throw unauthorized()
+        if (!isAllowed(request)) throw createUnauthorizedError()
       },
       handler: send,
     })
 
-  if (token !== undefined) route(app, createCheck(token))
+  if (token !== undefined) addRoute(app, createTokenCheck(token))
   const server =
-    port === undefined ? undefined : await createScrapeServer(app, (scope) => route(scope, () => true))
+    port === undefined ? undefined : await createScrapeServer(app, (scope) => addRoute(scope, () => true))
   app.decorate('listenMetrics', async () => server?.listen({ host, port: port ?? 0 }))
   app.addHook('onClose', async () => {
     await server?.close()
@@ -111,5 +113,5 @@ async function metrics(app: FastifyInstance, { port, host, token }: MetricsOptio
 
 export default fp(metrics, {
   name: 'metrics',
-  dependencies: ['counting', 'addressing', 'database', 'method-not-allowed'],
+  dependencies: ['request-metrics', 'addressing', 'database', 'method-not-allowed'],
 })

@@ -1,35 +1,35 @@
-/** Labels that stay few, whatever they are made from: each value is a time series for as long as the process runs. */
+/** Limits the number of label values: each value is a time series for as long as the process runs. */
 
-const WORD = /^[\w.-]{1,40}$/
+const LABEL_VALUE = /^[\w.-]{1,40}$/
 
-/** A reader of one member of the messages of a channel: its first `most` values, and `other` for all that come later. */
-export function createLabel(member: string, most = 20): (message: unknown) => string {
+/** Returns a function that reads a member of a message: the first `maxValues` values, and `other` for all later ones. */
+export function createLabelReader(member: string, maxValues = 20): (message: unknown) => string {
   const known = new Set<string>()
   return (message) => {
     const value = message instanceof Object ? String(Reflect.get(message, member)) : ''
     if (known.has(value)) return value
-    if (!WORD.test(value) || known.size >= most) return 'other'
+    if (!LABEL_VALUE.test(value) || known.size >= maxValues) return 'other'
     known.add(value)
     return value
   }
 }
 
-/** A number in a message; 0 where there is none. */
-export function numberIn(message: unknown, member: string): number {
+/** Returns a number in a message; 0 if the member is not a positive number. */
+export function readNumber(message: unknown, member: string): number {
   const value: unknown = message instanceof Object ? Reflect.get(message, member) : undefined
   return typeof value === 'number' && Number.isFinite(value) && value > 0 ? value : 0
 }
 
 const METHODS = new Set(['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS'])
 
-/** Node's parser lets some thirty methods through. */
-export const methodLabel = (method: string) => (METHODS.has(method) ? method : '_OTHER')
+/** Node's HTTP parser accepts about 30 methods. */
+export const toMethodLabel = (method: string) => (METHODS.has(method) ? method : '_OTHER')
 
-const VERSIONED = /^\/api\/v(\d+)(\/.+)$/
+const VERSIONED_ROUTE = /^\/api\/v(\d+)(\/.+)$/
 
-/** A route's template without its version, and its version: never the path that the client sent. */
-export function routeLabels(url: string | undefined): { route: string; version: string } {
+/** Returns the version and the rest of a route's template, never of the path that the client sent. */
+export function toRouteLabels(url: string | undefined): { route: string; version: string } {
   if (url === undefined || url === '*') return { route: 'none', version: 'none' }
-  const [, version = 'none', route = url] = VERSIONED.exec(url) ?? []
+  const [, version = 'none', route = url] = VERSIONED_ROUTE.exec(url) ?? []
   return { route, version }
 }

@@ -1,26 +1,26 @@
 /**
- * The metrics of one app: a registry of its own, no globals, in the two formats that monitoring reads. prom-client goes
- * on as @prometheus-io/client, which wants Node.js 22.
+ * The metrics registry of one app, without globals, and its two text formats. prom-client continues as
+ * @prometheus-io/client, which requires Node.js 22.
  */
 import { collectDefaultMetrics, Gauge, Registry } from 'prom-client'
 
 /**
- * prom-client counts every handle and request of the process at each scrape, which takes long where there are ten
- * thousand sockets, and calls the sums `_total`, as only counters may be.
+ * Default metrics that are removed: prom-client iterates over all handles of the process at each scrape, which is slow
+ * with ten thousand sockets, and gives gauges the suffix `_total`, which is reserved for counters.
  */
-const UNWANTED = ['handles', 'requests', 'resources'].flatMap((what) => [
-  `nodejs_active_${what}`,
-  `nodejs_active_${what}_total`,
+const REMOVED_METRICS = ['handles', 'requests', 'resources'].flatMap((kind) => [
+  `nodejs_active_${kind}`,
+  `nodejs_active_${kind}_total`,
 ])
 
-/** With what Node.js tells of itself: event loop, memory, garbage collection, CPU. */
+/** Creates a registry with the default metrics of Node.js: event loop, memory, garbage collection, CPU. */
 export function createRegistry(release: string): Registry {
   const registry = new Registry()
   collectDefaultMetrics({ register: registry })
-  for (const name of UNWANTED) registry.removeSingleMetric(name)
+  for (const name of REMOVED_METRICS) registry.removeSingleMetric(name)
   new Gauge({
     name: 'resource_api_info',
-    help: 'Always 1; its label is the running version of the service.',
+    help: 'Always 1; the label is the version of the service.',
     labelNames: ['version'],
     registers: [registry],
   }).set({ version: release }, 1)
@@ -31,8 +31,9 @@ export const PROMETHEUS = Registry.PROMETHEUS_CONTENT_TYPE
 export const OPENMETRICS = Registry.OPENMETRICS_CONTENT_TYPE
 
 /**
- * The same text as OpenMetrics, where a counter's family has no `_total` and the end is marked. By hand: asked for
- * OpenMetrics, prom-client 15.1.3 renames its counters for good, and the next scrape in the other format is wrong.
+ * Converts the Prometheus format to OpenMetrics: removes `_total` from the family names of counters and adds the end
+ * marker. prom-client 15.1.3 is not used for this: it renames its counters permanently, which breaks the next scrape in
+ * the Prometheus format.
  */
 export function toOpenMetrics(text: string): string {
   const families = text.replace(

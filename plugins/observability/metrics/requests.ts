@@ -1,57 +1,57 @@
-/** What is counted of every request, when its connection is done with it. */
+/** Counts each request and its duration once its response is sent or aborted. */
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { Counter, Gauge, Histogram, type Registry } from 'prom-client'
-import { methodLabel, routeLabels } from './labels.ts'
+import { toMethodLabel, toRouteLabels } from './labels.ts'
 
-/** From what a read by id takes to where an answer is given up (10 s). */
-const SECONDS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10]
+/** From the duration of a read by id to the response timeout (10 s). */
+const DURATION_BUCKETS_SECONDS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10]
 
-export function watchRequests(app: FastifyInstance, registry: Registry): void {
+export function countRequests(app: FastifyInstance, registry: Registry): void {
   const registers = [registry]
   const labelNames = ['method', 'route', 'version'] as const
   const total = new Counter({
     name: 'http_requests_total',
-    help: 'Requests answered, by method, route, API version and status; status "aborted": the client left before.',
+    help: 'Requests, by method, route, API version and status; status "aborted": the client disconnected before the end of the response.',
     labelNames: [...labelNames, 'status'],
     registers,
   })
   const duration = new Histogram({
     name: 'http_request_duration_seconds',
-    help: "From a request's head to the last byte of its answer.",
+    help: 'Time from the header of a request to the last byte of its response.',
     labelNames,
-    buckets: SECONDS,
+    buckets: DURATION_BUCKETS_SECONDS,
     registers,
   })
-  let running = 0
+  let inFlight = 0
   new Gauge({
     name: 'http_requests_in_flight',
-    help: 'Requests that are being answered.',
+    help: 'Requests in progress.',
     registers,
     collect() {
-      this.set(running)
+      this.set(inFlight)
     },
   })
 
-  /** Templates are few: what is said of one is worked out once. */
-  const known = new Map<string | undefined, ReturnType<typeof routeLabels>>()
-  const labelsOf = (request: FastifyRequest) => {
+  /** The labels by route template. */
+  const routeLabels = new Map<string | undefined, ReturnType<typeof toRouteLabels>>()
+  const getLabels = (request: FastifyRequest) => {
     const { url } = request.routeOptions
-    const labels = known.get(url) ?? routeLabels(url)
-    known.set(url, labels)
-    return { method: methodLabel(request.method), ...labels }
+    const labels = routeLabels.get(url) ?? toRouteLabels(url)
+    routeLabels.set(url, labels)
+    return { method: toMethodLabel(request.method), ...labels }
   }
-  const count = (request: FastifyRequest, reply: FastifyReply, since: number) => {
-    running -= 1
-    const labels = labelsOf(request)
+  const count = (request: FastifyRequest, reply: FastifyReply, startedAt: number) => {
+    inFlight -= 1
+    const labels = getLabels(request)
     const status = reply.raw.writableFinished ? String(reply.statusCode) : 'aborted'
-    duration.observe(labels, (performance.now() - since) / 1000)
+    duration.observe(labels, (performance.now() - startedAt) / 1000)
     total.inc({ ...labels, status })
   }
   app.addHook('onRequest', (request, reply, done) => {
-    const since = performance.now()
-    running += 1
-    // The one event that comes in any case, also where the client hangs up.
-    reply.raw.once('close', () => count(request, reply, since))
+    const startedAt = performance.now()
+    inFlight += 1
+    // The only event that is always emitted, also if the client disconnects.
+    reply.raw.once('close', () => count(request, reply, startedAt))
     done()
   })
 }

@@ -1,4 +1,4 @@
-/** A port of its own for `/metrics`: plain HTTP, for those who may reach it, with the same envelope for all else. */
+/** Creates the HTTP server of the separate `/metrics` port, with the error envelope of the API. It has no authentication. */
 import Fastify, { type FastifyInstance } from 'fastify'
 import { getRequestId } from '../../../lib/request-id.ts'
 import errors from '../../errors/index.ts'
@@ -7,21 +7,25 @@ import headerValidation from '../../http/header-validation.ts'
 import methodNotAllowed from '../../http/method-not-allowed.ts'
 import { createParserErrors } from '../../http/parser-errors.ts'
 import securityHeaders from '../../http/security-headers.ts'
-import { HouseLogController } from '../logging/requests.ts'
+import { RequestLogController } from '../logging/requests.ts'
 
-/** Milliseconds: a scrape is one short request. */
-const LIMITS = { requestTimeout: 5_000, keepAliveTimeout: 5_000, forceCloseConnections: true } as const
+/** Short timeouts, because a scrape is one short request. */
+const SERVER_OPTIONS = {
+  requestTimeout: 5_000,
+  keepAliveTimeout: 5_000,
+  forceCloseConnections: true,
+} as const
 
 export async function createScrapeServer(
   { addressing, log }: FastifyInstance,
-  routes: (scope: FastifyInstance) => void,
+  addRoutes: (scope: FastifyInstance) => void,
 ): Promise<FastifyInstance> {
   const parserErrors = createParserErrors(addressing)
   const server = Fastify({
-    ...LIMITS,
+    ...SERVER_OPTIONS,
     http: { headersTimeout: 5_000, requireHostHeader: false },
     loggerInstance: log,
-    logController: new HouseLogController(),
+    logController: new RequestLogController(),
     genReqId: getRequestId,
     requestIdHeader: false,
     clientErrorHandler: parserErrors.clientErrorHandler,
@@ -35,7 +39,7 @@ export async function createScrapeServer(
   await server.register(parserErrors.plugin)
   await server.register(headerValidation)
   await server.register(methodNotAllowed)
-  routes(server)
+  addRoutes(server)
   server.answerOtherMethods(server)
   return server
 }

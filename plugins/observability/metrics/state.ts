@@ -1,11 +1,11 @@
-/** What is looked at when it is asked for: sockets, connections, whether the database answers. */
+/** Metrics that are read at each scrape: client sockets, database connections, database and replica state. */
 import type { FastifyInstance } from 'fastify'
 import { Counter, Gauge, type Registry } from 'prom-client'
 
-/** Milliseconds within which the database must answer, as for `/readyz`. */
-const PATIENCE = 1_000
+/** As for `/readyz`. */
+const PING_TIMEOUT_MS = 1_000
 
-function watchSockets({ server }: FastifyInstance, registers: Registry[]): void {
+function addSocketMetrics({ server }: FastifyInstance, registers: Registry[]): void {
   new Gauge({
     name: 'http_connections',
     help: 'Open client connections.',
@@ -18,32 +18,32 @@ function watchSockets({ server }: FastifyInstance, registers: Registry[]): void 
   })
   const dropped = new Counter({
     name: 'http_connections_dropped_total',
-    help: 'Client connections closed at once, because MAX_CONNECTIONS were open.',
+    help: 'Client connections closed on arrival because MAX_CONNECTIONS was reached.',
     registers,
   })
   server.on('drop', () => dropped.inc())
 }
 
-function watchDatabase({ database }: FastifyInstance, registers: Registry[]): void {
-  const pool = (name: string, help: string, of: 'size' | 'used' | 'waiting') =>
+function addDatabaseMetrics({ database }: FastifyInstance, registers: Registry[]): void {
+  const addPoolGauge = (name: string, help: string, member: 'size' | 'used' | 'waiting') =>
     new Gauge({
       name,
       help,
       registers,
       collect() {
-        this.set(database.getLoad()[of])
+        this.set(database.getLoad()[member])
       },
     })
-  pool('database_pool_size', 'Connections to the database (POOL_SIZE).', 'size')
-  pool('database_pool_in_use', 'Connections lent to a request.', 'used')
-  pool('database_pool_waiting', 'Requests that wait for a connection.', 'waiting')
+  addPoolGauge('database_pool_size', 'Size of the connection pool (POOL_SIZE).', 'size')
+  addPoolGauge('database_pool_in_use', 'Connections in use.', 'used')
+  addPoolGauge('database_pool_waiting', 'Requests waiting for a connection.', 'waiting')
   new Gauge({
     name: 'database_up',
-    help: 'Whether the database answered within a second when this was asked (1), or not (0).',
+    help: 'Whether the database answers within a second (1) or not (0), checked at each scrape.',
     registers,
     async collect() {
       this.set(
-        await database.ping(PATIENCE).then(
+        await database.ping(PING_TIMEOUT_MS).then(
           () => 1,
           () => 0,
         ),
@@ -52,33 +52,37 @@ function watchDatabase({ database }: FastifyInstance, registers: Registry[]): vo
   })
 }
 
-function watchReplicas({ database }: FastifyInstance, registers: Registry[]): void {
+function addReplicaMetrics({ database }: FastifyInstance, registers: Registry[]): void {
   const { replicas } = database
   if (!replicas) return
-  type State = ReturnType<typeof replicas.getStates>[number]
-  // By its place in DATABASE_REPLICA_URLS: an address is for the log.
-  const each = (name: string, help: string, of: (state: State) => number) =>
+  type ReplicaState = ReturnType<typeof replicas.getStates>[number]
+  // The label is the position in DATABASE_REPLICA_URLS, so that metrics contain no addresses.
+  const addReplicaGauge = (name: string, help: string, getValue: (state: ReplicaState) => number) =>
     new Gauge({
       name,
       help,
       labelNames: ['replica'],
       registers,
       collect() {
-        for (const [i, state] of replicas.getStates().entries()) this.set({ replica: i + 1 }, of(state))
+        for (const [i, state] of replicas.getStates().entries()) this.set({ replica: i + 1 }, getValue(state))
       },
     })
-  each('database_replica_up', 'Whether the replica takes reads (1), or not (0).', ({ standing }) =>
-    standing === 'up' ? 1 : 0,
+  addReplicaGauge(
+    'database_replica_up',
+    'Whether the replica serves reads (1) or not (0).',
+    ({ standing }) => (standing === 'up' ? 1 : 0),
   )
-  each(
-    'database_replica_lag_seconds',
-    'How long ago the replica is known to have had everything; -1 while nothing is known.',
-    ({ lag }) => (Number.isFinite(lag) ? lag / 1000 : -1),
+  addReplicaGauge('database_replica_lag_seconds', 'Replication lag; -1 if it is unknown.', ({ lag }) =>
+    Number.isFinite(lag) ? lag / 1000 : -1,
   )
-  each('database_replica_pool_in_use', 'Connections to the replica that are lent.', ({ load }) => load.used)
+  addReplicaGauge(
+    'database_replica_pool_in_use',
+    'Connections to the replica in use.',
+    ({ load }) => load.used,
+  )
   new Counter({
     name: 'database_reads_total',
-    help: 'Requests that read: from a replica, or from the primary, and why from there.',
+    help: 'Reading requests, by server: a replica, or the primary and the reason for it.',
     labelNames: ['from'],
     registers,
     collect() {
@@ -91,7 +95,7 @@ function watchReplicas({ database }: FastifyInstance, registers: Registry[]): vo
   })
   new Counter({
     name: 'database_replica_fallbacks_total',
-    help: 'Statements that a replica did not answer, and the primary did.',
+    help: 'Statements that failed on a replica and were run on the primary.',
     registers,
     collect() {
       this.reset()
@@ -100,8 +104,8 @@ function watchReplicas({ database }: FastifyInstance, registers: Registry[]): vo
   })
 }
 
-export function watchState(app: FastifyInstance, registry: Registry): void {
-  watchSockets(app, [registry])
-  watchDatabase(app, [registry])
-  watchReplicas(app, [registry])
+export function addGauges(app: FastifyInstance, registry: Registry): void {
+  addSocketMetrics(app, [registry])
+  addDatabaseMetrics(app, [registry])
+  addReplicaMetrics(app, [registry])
 }

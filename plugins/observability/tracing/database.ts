@@ -1,34 +1,34 @@
-/** The database with a span for every statement of a request: what was done to which table, never with which values. */
+/** Wraps the database so that each statement of a request has a span with its operation and table, but without values. */
 import { type Attributes, type Span, SpanKind, SpanStatusCode } from '@opentelemetry/api'
 import type { Connection, Database } from '../../../drizzle/client/index.ts'
 
-/** Runs `work` as a span of the request that runs here; where none does, it is just run. */
-export type Within = <T>(
+/** Runs `work` within a span of the current request; without a request it runs `work` without a span. */
+export type RunInSpan = <T>(
   name: string,
   options: { kind: SpanKind; attributes: Attributes },
   work: (span?: Span) => Promise<T>,
 ) => Promise<T>
 
-const SYSTEM = { 'db.system.name': 'postgresql' }
+const DB_SYSTEM = { 'db.system.name': 'postgresql' }
 const OPERATION = /^\s*(\w+)/
 const TABLE = /\b(?:from|into|update)\s+"?([a-z_]+)"?/i
 
-/** What a statement's text says without its values: `SELECT users`. */
-function describe(text: string) {
+/** Returns the span name, such as `SELECT users`, and the attributes of a statement. */
+function describeStatement(text: string) {
   const operation = (OPERATION.exec(text)?.[1] ?? 'statement').toUpperCase()
   const table = TABLE.exec(text)?.[1]
   return {
     name: table === undefined ? operation : `${operation} ${table}`,
     attributes: {
-      ...SYSTEM,
+      ...DB_SYSTEM,
       'db.operation.name': operation,
       ...(table === undefined ? {} : { 'db.collection.name': table }),
     },
   }
 }
 
-/** SQLSTATE and the kind of error; its message may quote a row. */
-function mark(span: Span | undefined, error: unknown): void {
+/** Records the SQLSTATE or the type of an error, but not its message, which may quote a row. */
+function recordError(span: Span | undefined, error: unknown): void {
   if (!(error instanceof Error) || span === undefined) return
   span.setStatus({ code: SpanStatusCode.ERROR })
   const code = 'code' in error && typeof error.code === 'string' ? error.code : undefined
@@ -36,43 +36,43 @@ function mark(span: Span | undefined, error: unknown): void {
   if (code !== undefined) span.setAttribute('db.response.status_code', code)
 }
 
-async function marked<T>(span: Span | undefined, work: Promise<T>): Promise<T> {
+async function recordFailure<T>(span: Span | undefined, work: Promise<T>): Promise<T> {
   try {
     return await work
   } catch (error) {
-    mark(span, error)
+    recordError(span, error)
     throw error
   }
 }
 
-export function watchDatabase(database: Database, within: Within): Database {
-  const watched = (connection: Connection): Connection['run'] => {
+export function traceDatabase(database: Database, runInSpan: RunInSpan): Database {
+  const traceRun = (connection: Connection): Connection['run'] => {
     return (text, params, options) => {
-      const { name, attributes } = describe(text)
-      return within(name, { kind: SpanKind.CLIENT, attributes }, (span) =>
-        marked(span, connection.run(text, params, options)),
+      const { name, attributes } = describeStatement(text)
+      return runInSpan(name, { kind: SpanKind.CLIENT, attributes }, (span) =>
+        recordFailure(span, connection.run(text, params, options)),
       )
     }
   }
   const { replicas } = database
-  const transaction = { kind: SpanKind.INTERNAL, attributes: SYSTEM }
+  const transactionSpan = { kind: SpanKind.INTERNAL, attributes: DB_SYSTEM }
   return {
     ...database,
-    run: watched(database),
+    run: traceRun(database),
     ...(replicas && {
       replicas: {
         ...replicas,
         getReader(userId: string) {
           const replica = replicas.getReader(userId)
-          return replica && { run: watched(replica) }
+          return replica && { run: traceRun(replica) }
         },
       },
     }),
     transaction: (work, limits) =>
-      within('transaction', transaction, (span) =>
-        marked(
+      runInSpan('transaction', transactionSpan, (span) =>
+        recordFailure(
           span,
-          database.transaction((tx) => work({ ...tx, run: watched(tx) }), limits),
+          database.transaction((tx) => work({ ...tx, run: traceRun(tx) }), limits),
         ),
       ),
   }

@@ -1,6 +1,6 @@
 /**
- * OpenTelemetry's SDK, set up by hand and for one app; loaded only where traces are sent. Its 2.x line is the last that
- * runs on Node.js 20.
+ * Sets up OpenTelemetry's SDK for one app, without globals; loaded only if traces are sent. Version 2 of the SDK is the
+ * last that runs on Node.js 20.
  */
 import type { Tracer } from '@opentelemetry/api'
 import { OTLPTraceExporter } from '@opentelemetry/exporter-trace-otlp-http'
@@ -14,28 +14,27 @@ import {
 } from '@opentelemetry/sdk-trace'
 import type { FastifyBaseLogger } from 'fastify'
 
-/** Milliseconds for one attempt to send. */
-const PATIENCE = 5_000
-/** Milliseconds that a shutdown waits for what was not sent yet. */
-const FAREWELL = 2_000
+const EXPORT_TIMEOUT_MS = 5_000
+/** How long a shutdown waits for unsent spans. */
+const SHUTDOWN_TIMEOUT_MS = 2_000
 
 export interface SdkOptions {
-  /** Of the collector, without `/v1/traces`. */
+  /** The collector's URL, without `/v1/traces`. */
   endpoint: string
   release: string
   log: FastifyBaseLogger
 }
 
-/** Says once that the collector is away, and once that it is back. */
-function tellingOf(exporter: SpanExporter, log: FastifyBaseLogger): SpanExporter {
-  let failing = false
+/** Logs when exports begin to fail, and when they succeed again. */
+function logExportFailures(exporter: SpanExporter, log: FastifyBaseLogger): SpanExporter {
+  let isFailing = false
   return {
     export(spans, done) {
       exporter.export(spans, (result) => {
-        const failed = result.error !== undefined
-        if (failed && !failing) log.warn({ err: result.error }, 'traces cannot be sent and are dropped')
-        if (!failed && failing) log.info('traces are sent again')
-        failing = failed
+        const hasFailed = result.error !== undefined
+        if (hasFailed && !isFailing) log.warn({ err: result.error }, 'traces cannot be sent and are dropped')
+        if (!hasFailed && isFailing) log.info('traces are sent again')
+        isFailing = hasFailed
         done(result)
       })
     },
@@ -43,14 +42,17 @@ function tellingOf(exporter: SpanExporter, log: FastifyBaseLogger): SpanExporter
   }
 }
 
-/** A tracer, and what sends what it still has and ends it. */
+/** Returns a tracer, and a function that sends its remaining spans and stops it. */
 export function startSdk({ endpoint, release, log }: SdkOptions): { tracer: Tracer; close(): Promise<void> } {
   const url = `${endpoint.replace(/\/$/, '')}/v1/traces`
-  const exporter = tellingOf(new OTLPTraceExporter({ url, timeoutMillis: PATIENCE }), log)
-  const own = resourceFromAttributes({ 'service.name': 'resource-api', 'service.version': release })
+  const exporter = logExportFailures(new OTLPTraceExporter({ url, timeoutMillis: EXPORT_TIMEOUT_MS }), log)
+  const serviceResource = resourceFromAttributes({
+    'service.name': 'resource-api',
+    'service.version': release,
+  })
   const provider = new TracerProvider({
-    // OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES, by which operators tell their services apart.
-    resource: own.merge(detectResources({ detectors: [envDetector] })),
+    // Adds OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES, which identify one of several services.
+    resource: serviceResource.merge(detectResources({ detectors: [envDetector] })),
     sampler: new ParentBasedSampler({ root: new AlwaysOnSampler() }),
     spanProcessors: [new BatchSpanProcessor({ exporter })],
   })
@@ -58,10 +60,10 @@ export function startSdk({ endpoint, release, log }: SdkOptions): { tracer: Trac
     tracer: provider.getTracer('resource-api', release),
     async close() {
       let timer: NodeJS.Timeout | undefined
-      const late = new Promise<void>((resolve) => {
-        timer = setTimeout(resolve, FAREWELL)
+      const timeout = new Promise<void>((resolve) => {
+        timer = setTimeout(resolve, SHUTDOWN_TIMEOUT_MS)
       })
-      await Promise.race([provider.shutdown().catch(() => undefined), late])
+      await Promise.race([provider.shutdown().catch(() => undefined), timeout])
       clearTimeout(timer)
     },
   }

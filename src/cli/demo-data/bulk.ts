@@ -1,63 +1,63 @@
 /**
- * Much at once: sorting new rows into indexes one by one costs more than all the rest, so they are taken away and
- * made again afterwards. All in one transaction: whoever is killed amid it leaves the tables as they were.
+ * Bulk load: drops indexes and foreign keys and creates them again after the rows, since adding rows to existing indexes
+ * takes longer than all the other work. It all happens in one transaction, so a killed process changes nothing.
  */
 import { getTableName } from 'drizzle-orm'
 import type { PgTable } from 'drizzle-orm/pg-core'
 import type { Runner } from '../../../drizzle/migrate.ts'
 
-/** What sorts in memory for as long as the transaction lasts; one index is made at a time. */
-const MEMORY = '512MB'
-/** For whoever reads the tables now. Behind a lock that is waited for, everybody else waits as well. */
-const PATIENCE = '10s'
+/** For sorting, within the transaction only; one index is created at a time. */
+const MAINTENANCE_WORK_MEM = '512MB'
+/** How long to wait for current readers. All other queries on the tables wait behind the requested lock. */
+const LOCK_TIMEOUT = '10s'
 
-/** How a thing is taken away, and made again as it was. */
-interface Aside {
-  away: string
-  again: string
+/** The statements that drop an index or a foreign key and create it again. */
+interface SchemaObject {
+  drop: string
+  create: string
 }
 
-const names = (tables: readonly PgTable[]) => tables.map((table) => `"${getTableName(table)}"`).join(', ')
+const joinNames = (tables: readonly PgTable[]) => tables.map((table) => `"${getTableName(table)}"`).join(', ')
 
-/** Keeps everybody else from the tables until the end of the transaction. */
-export async function claim(tx: Runner, tables: readonly PgTable[]): Promise<void> {
-  await tx.run("select set_config('lock_timeout', $1, true)", [PATIENCE])
-  await tx.run(`lock table ${names(tables)} in access exclusive mode`)
-  await tx.run("select set_config('maintenance_work_mem', $1, true)", [MEMORY])
-  // Between two batches a busy machine may take its time.
+/** Locks the tables against all other access until the end of the transaction. */
+export async function lockTables(tx: Runner, tables: readonly PgTable[]): Promise<void> {
+  await tx.run("select set_config('lock_timeout', $1, true)", [LOCK_TIMEOUT])
+  await tx.run(`lock table ${joinNames(tables)} in access exclusive mode`)
+  await tx.run("select set_config('maintenance_work_mem', $1, true)", [MAINTENANCE_WORK_MEM])
+  // Building a batch may take long on a busy machine, and the transaction is idle.
   await tx.run("select set_config('idle_in_transaction_session_timeout', '0', true)")
 }
 
 /**
- * Takes indexes and foreign keys away, save what keeps rows apart: primary keys and unique indexes.
- * @returns what makes them again, one statement each
+ * Drops indexes and foreign keys, except primary keys and unique indexes.
+ * @returns the statements that create them again
  */
-export async function setAside(tx: Runner, tables: readonly PgTable[]): Promise<string[]> {
-  const all = [...(await foreignKeys(tx, tables)), ...(await indexes(tx, tables))]
-  for (const { away } of all) await tx.run(away)
-  // Foreign keys last: they look for rows by what the others are there for.
-  return all.map(({ again }) => again).toReversed()
+export async function dropIndexes(tx: Runner, tables: readonly PgTable[]): Promise<string[]> {
+  const objects = [...(await readForeignKeys(tx, tables)), ...(await readIndexes(tx, tables))]
+  for (const { drop } of objects) await tx.run(drop)
+  // In reverse, so that the checks of foreign keys can use the indexes.
+  return objects.map(({ create }) => create).toReversed()
 }
 
-/** As the catalogue has them, so that they come back as they were, whoever made them. */
-async function aside(tx: Runner, tables: readonly PgTable[], text: string): Promise<Aside[]> {
-  const rows = await tx.run(text, [`{${names(tables)}}`])
-  return rows.map(({ away, again }) => ({ away: String(away), again: String(again) }))
+/** Reads the definitions from the catalog, so that objects which an operator has added are created again as well. */
+async function readObjects(tx: Runner, tables: readonly PgTable[], text: string): Promise<SchemaObject[]> {
+  const rows = await tx.run(text, [`{${joinNames(tables)}}`])
+  return rows.map((row) => ({ drop: String(row.drop), create: String(row.create) }))
 }
 
-const foreignKeys = (tx: Runner, tables: readonly PgTable[]) =>
-  aside(
+const readForeignKeys = (tx: Runner, tables: readonly PgTable[]) =>
+  readObjects(
     tx,
     tables,
-    `select format('alter table %s drop constraint %I', conrelid::regclass, conname) as away,
-       format('alter table %s add constraint %I %s', conrelid::regclass, conname, pg_get_constraintdef(oid)) as again
+    `select format('alter table %s drop constraint %I', conrelid::regclass, conname) as "drop",
+       format('alter table %s add constraint %I %s', conrelid::regclass, conname, pg_get_constraintdef(oid)) as "create"
      from pg_constraint where contype = 'f' and conrelid = any($1::regclass[]) order by conrelid, conname`,
   )
 
-const indexes = (tx: Runner, tables: readonly PgTable[]) =>
-  aside(
+const readIndexes = (tx: Runner, tables: readonly PgTable[]) =>
+  readObjects(
     tx,
     tables,
-    `select format('drop index %s', indexrelid::regclass) as away, pg_get_indexdef(indexrelid) as again
+    `select format('drop index %s', indexrelid::regclass) as "drop", pg_get_indexdef(indexrelid) as "create"
      from pg_index where not indisunique and indrelid = any($1::regclass[]) order by indrelid, indexrelid`,
   )

@@ -1,110 +1,107 @@
-/** Demo data: believable, the same for the same seed, written in batches by as many hands as the database has. */
+/** Writes realistic demo data, the same for the same seed, in concurrent batches. */
 import { getTableName } from 'drizzle-orm'
 import type { PgTable } from 'drizzle-orm/pg-core'
 import type { Migratable, Runner } from '../../../drizzle/migrate.ts'
 import { orderProducts, orders, posts, products, userProfiles, users } from '../../../drizzle/tables.ts'
-import { claim, setAside } from './bulk.ts'
-import { insert } from './insert.ts'
-import { orderOf } from './orders.ts'
+import { dropIndexes, lockTables } from './bulk.ts'
+import { insertRows } from './insert.ts'
+import { buildOrder } from './orders.ts'
 import { createPools } from './pools.ts'
-import { postOf } from './posts.ts'
-import { productOf } from './products.ts'
+import { buildPost } from './posts.ts'
+import { buildProduct } from './products.ts'
+import { type Counts, getCounts, type SearchTextBuilders, type SeedContext } from './seed-context.ts'
 import { createTimeline } from './timeline.ts'
-import { firstEmail, profileOf, userOf } from './users.ts'
-import { type Counts, countsOf, type Folding, type World } from './world.ts'
+import { buildProfiles, buildUser, getFirstEmail } from './users.ts'
 
-export type { Folding } from './world.ts'
+export type { SearchTextBuilders } from './seed-context.ts'
 
 export interface SeedOptions {
-  /** How many users; all else follows from it. */
+  /** The number of users, from which all other numbers follow. */
   users: number
-  /** The same number makes the same data. */
+  /** The same seed creates the same data. */
   seed: number
-  /** Epoch milliseconds of the end of the two years that the data is spread over. */
+  /** The end of the two years over which the data is spread, in epoch milliseconds. */
   until: number
-  search: Folding
-  /** How many batches are written at once; no more than the database has connections. */
-  hands: number
+  searchTextBuilders: SearchTextBuilders
+  /** Batches written concurrently; at most the number of database connections. */
+  concurrency: number
   /**
-   * Whether empty tables are filled in one transaction, their indexes made afterwards: several times as fast for very
-   * much. Nobody else reads or writes the tables meanwhile.
+   * Whether to fill empty tables in one transaction and create their indexes afterwards: several times as fast for many
+   * rows. The tables are locked against all other access until the end.
    */
   bulk?: boolean
-  /** Told after each batch how many rows it was; `totalOf` says of how many, more or less. */
+  /** Called after each batch with its number of rows; `countRows` returns the approximate total. */
   onProgress?: (rows: number) => void
-  /** Told after each index and foreign key that is made again how many there are in all. */
-  onIndex?: (all: number) => void
+  /** Called after each index or foreign key that is created again, with their total number. */
+  onIndexCreated?: (total: number) => void
 }
 
-/** What was added. */
-export interface Seeded extends Counts {
-  /** Of all orders together. */
+/** The number of rows that were added. */
+export interface SeedResult extends Counts {
+  /** Order items, of all orders. */
   items: number
 }
 
-/** The database holds what is to be added, and says so in words that can be shown. */
-export class AlreadySeeded extends Error {
-  override readonly name = 'AlreadySeeded'
+/** The database already contains data of this seed. The message is for the operator. */
+export class AlreadySeededError extends Error {
+  override readonly name = 'AlreadySeededError'
 }
 
-/** Things in one batch: enough to forget the round trip, few enough to fit the memory many times over. */
-const BATCH = 1_000
-const ITEMS = 3
+/** Rows per batch: enough that the round trip does not matter, few enough for little memory. */
+const BATCH_SIZE = 1_000
+const AVERAGE_ITEMS = 3
 const TABLES = [users, userProfiles, posts, products, orders, orderProducts]
-/** Sorting new trigrams into their index is the dearest part; the more at once, the cheaper. */
-const BULK = "select set_config('gin_pending_list_limit', '65536', true)"
+/** Inserting into the trigram indexes is the most expensive part; a longer pending list makes it cheaper. */
+const RAISE_PENDING_LIST_LIMIT = "select set_config('gin_pending_list_limit', '65536', true)"
 
-/** How many rows so many users come to: an order's items are three on average. */
-export function totalOf(users: number): number {
-  const { orders, ...others } = countsOf(users)
-  return Object.values(others).reduce((sum, count) => sum + count, orders * (1 + ITEMS))
+/** Returns the approximate number of rows for a number of users: an order has three items on average. */
+export function countRows(userCount: number): number {
+  const { orders: orderCount, ...others } = getCounts(userCount)
+  return Object.values(others).reduce((sum, count) => sum + count, orderCount * (1 + AVERAGE_ITEMS))
 }
 
 type Batch = (tx: Runner) => Promise<number>
 
-/** One batch for every thousand indices; `make` gives the rows of one index. */
-function batches<T extends PgTable>(
+/** Returns a batch for every thousand indices. @param build returns the rows of one index */
+function createBatches<T extends PgTable>(
   count: number,
   table: T,
-  make: (index: number) => readonly T['$inferSelect'][],
+  build: (index: number) => readonly T['$inferSelect'][],
 ): Batch[] {
-  return slices(count).map((indices) => async (tx) => {
-    const rows = indices().flatMap(make)
-    await insert(tx, table, rows)
+  return sliceIndices(count).map((indices) => async (tx) => {
+    const rows = indices().flatMap(build)
+    await insertRows(tx, table, rows)
     return rows.length
   })
 }
 
-const slices = (count: number): (() => number[])[] =>
-  Array.from({ length: Math.ceil(count / BATCH) }, (_, i) => () => {
-    const from = i * BATCH
-    return Array.from({ length: Math.min(BATCH, count - from) }, (_, j) => from + j)
+const sliceIndices = (count: number): (() => number[])[] =>
+  Array.from({ length: Math.ceil(count / BATCH_SIZE) }, (_, i) => () => {
+    const from = i * BATCH_SIZE
+    return Array.from({ length: Math.min(BATCH_SIZE, count - from) }, (_, j) => from + j)
   })
 
-/** Orders and what leads from them to products, together: nobody sees the one without the other. */
-function orderBatches(
-  world: World,
+/** Writes orders and their links to products in one transaction, so that no reader sees one without the other. */
+function createOrderBatches(
+  context: SeedContext,
   firstNumber: number,
-  counted: (batch: number, items: number) => void,
+  onItems: (batch: number, items: number) => void,
 ): Batch[] {
-  return slices(world.counts.orders).map((indices, batch) => async (tx) => {
-    const made = indices().map((index) => orderOf(world, index, firstNumber + index))
-    const links = made.flatMap(({ links }) => links)
-    await insert(
-      tx,
-      orders,
-      made.map(({ order }) => order),
-    )
-    await insert(tx, orderProducts, links)
-    counted(batch, links.length)
-    return made.length + links.length
+  return sliceIndices(context.counts.orders).map((indices, batch) => async (tx) => {
+    const built = indices().map((index) => buildOrder(context, index, firstNumber + index))
+    const orderRows = built.map(({ order }) => order)
+    const linkRows = built.flatMap(({ links }) => links)
+    await insertRows(tx, orders, orderRows)
+    await insertRows(tx, orderProducts, linkRows)
+    onItems(batch, linkRows.length)
+    return orderRows.length + linkRows.length
   })
 }
 
-/** Takes numbers for so many orders, while a server may take its own. */
-function takeNumbers(database: Migratable, count: number): Promise<number> {
+/** Reserves numbers for `count` orders; a running server may take numbers at the same time. @returns the first one */
+function reserveOrderNumbers(database: Migratable, count: number): Promise<number> {
   return database.transaction(async (tx) => {
-    // Changes nothing, but keeps others from taking numbers until the end of the transaction.
+    // Changes nothing, but locks the sequence until the end of the transaction.
     await tx.run('alter sequence order_numbers increment by 1')
     const [row] = await tx.run(
       'select last_value + case when is_called then 1 else 0 end as first from order_numbers',
@@ -115,39 +112,39 @@ function takeNumbers(database: Migratable, count: number): Promise<number> {
   })
 }
 
-/** All there is to write: what a batch refers to is in an earlier stage. */
-function stagesOf(
-  world: World,
+/** Returns all batches in stages: the rows that a batch refers to are in an earlier stage. */
+function createStages(
+  context: SeedContext,
   firstNumber: number,
-  counted: (batch: number, items: number) => void,
+  onItems: (batch: number, items: number) => void,
 ): Batch[][] {
-  const { counts } = world
-  const people = batches(counts.users, users, (i) => [userOf(world, i)])
+  const { counts } = context
+  const userBatches = createBatches(counts.users, users, (i) => [buildUser(context, i)])
   return [
-    // The first batch of users goes alone: who is found there by `firstEmail` was begun, whatever comes.
-    people.splice(0, 1),
-    [...people, ...batches(counts.products, products, (i) => [productOf(world, i)])],
+    // The first batch of users is written alone: its first user marks the seed as used, also if a later batch fails.
+    userBatches.splice(0, 1),
+    [...userBatches, ...createBatches(counts.products, products, (i) => [buildProduct(context, i)])],
     [
-      ...batches(counts.users, userProfiles, (i) => profileOf(world, i)),
-      ...batches(counts.posts, posts, (i) => [postOf(world, i)]),
-      ...orderBatches(world, firstNumber, counted),
+      ...createBatches(counts.users, userProfiles, (i) => buildProfiles(context, i)),
+      ...createBatches(counts.posts, posts, (i) => [buildPost(context, i)]),
+      ...createOrderBatches(context, firstNumber, onItems),
     ],
   ]
 }
 
-/** Each batch in a transaction of its own, beside whoever else uses the database. */
-async function byHands(
+/** Writes each batch in its own transaction. Servers can use the database at the same time. */
+async function writeConcurrently(
   database: Migratable,
   stages: readonly Batch[][],
-  { hands, onProgress }: SeedOptions,
+  { concurrency, onProgress }: SeedOptions,
 ): Promise<void> {
   for (const stage of stages) {
     const queue = stage.values()
-    const hand = async () => {
+    const runWorker = async () => {
       for (const write of queue) {
         const rows = await database.transaction(
           async (tx) => {
-            await tx.run(BULK)
+            await tx.run(RAISE_PENDING_LIST_LIMIT)
             return write(tx)
           },
           { statementTimeout: 0 },
@@ -155,48 +152,48 @@ async function byHands(
         onProgress?.(rows)
       }
     }
-    await Promise.all(Array.from({ length: hands }, hand))
+    await Promise.all(Array.from({ length: concurrency }, runWorker))
   }
 }
 
-/** The admin, and whoever else may have come before the demo data. */
-const FEW = 1_000
+/** Users, such as the admin, that a database may have and still count as empty. */
+const MAX_EXISTING_USERS = 1_000
 
-/** Whether nothing is lost by making the indexes of all that is there anew. */
+/** Returns whether the tables have so few rows that creating their indexes again costs nothing. */
 async function isEmpty(tx: Runner): Promise<boolean> {
-  const [user] = await tx.run(`select 1 from users offset ${FEW} limit 1`)
+  const [user] = await tx.run(`select 1 from users offset ${MAX_EXISTING_USERS} limit 1`)
   const [other] = await tx.run('select 1 from products union all select 1 from orders limit 1')
   return !user && !other
 }
 
 /**
- * All batches in one transaction, the next one made while the database writes the one before.
- * @returns false where the tables hold something already: nothing is done then
+ * Writes all batches in one transaction; builds the next batch while the database writes the current one.
+ * @returns false if the tables are not empty, and then nothing is written
  */
-function atOnce(
+function writeInBulk(
   database: Migratable,
   stages: readonly Batch[][],
-  { onProgress, onIndex }: SeedOptions,
+  { onProgress, onIndexCreated }: SeedOptions,
 ): Promise<boolean> {
   return database.transaction(
     async (tx) => {
-      await claim(tx, TABLES)
+      await lockTables(tx, TABLES)
       if (!(await isEmpty(tx))) return false
-      const statements = await setAside(tx, TABLES)
-      let before = Promise.resolve(0)
+      const statements = await dropIndexes(tx, TABLES)
+      let previous = Promise.resolve(0)
       for (const write of stages.flat()) {
         const written = write(tx)
-        // Should the one before fail, that is the error, and this one fails on account of it.
+        // If the previous batch fails, its error is thrown below, and this batch fails because of it.
         written.catch(() => undefined)
-        const rows = await before
+        const rows = await previous
         onProgress?.(rows)
-        before = written
+        previous = written
       }
-      const rows = await before
+      const rows = await previous
       onProgress?.(rows)
       for (const statement of statements) {
         await tx.run(statement)
-        onIndex?.(statements.length)
+        onIndexCreated?.(statements.length)
       }
       return true
     },
@@ -206,29 +203,35 @@ function atOnce(
 
 /**
  * Adds demo data to a migrated database.
- * @throws AlreadySeeded where data of this seed is there, whole or in part
+ * @throws AlreadySeededError if the database contains data of this seed, complete or not
  */
-export async function seed(database: Migratable & Runner, options: SeedOptions): Promise<Seeded> {
-  const counts = countsOf(options.users)
+export async function seedDatabase(database: Migratable & Runner, options: SeedOptions): Promise<SeedResult> {
+  const counts = getCounts(options.users)
   const timeline = createTimeline(options.until)
   const pools = await createPools(options.seed)
-  const world: World = { seed: options.seed, counts, timeline, pools, search: options.search }
-  const [before] = await database.run('select 1 from users where email = $1', [firstEmail(world)])
-  if (before) {
-    throw new AlreadySeeded(
-      `The database holds data of seed ${options.seed} already, whole or in part; another --seed adds more`,
+  const context: SeedContext = {
+    seed: options.seed,
+    counts,
+    timeline,
+    pools,
+    searchTextBuilders: options.searchTextBuilders,
+  }
+  const [firstUser] = await database.run('select 1 from users where email = $1', [getFirstEmail(context)])
+  if (firstUser) {
+    throw new AlreadySeededError(
+      `The database already contains data of seed ${options.seed}, complete or not; another --seed adds more`,
     )
   }
 
-  const firstNumber = await takeNumbers(database, counts.orders)
-  // By batch: one that is written again, after a deadlock, counts once.
+  const firstNumber = await reserveOrderNumbers(database, counts.orders)
+  // Indexed by batch, so that a batch that is retried after a deadlock counts once.
   const items: number[] = []
-  const stages = stagesOf(world, firstNumber, (batch, count) => {
+  const stages = createStages(context, firstNumber, (batch, count) => {
     items[batch] = count
   })
-  const done = options.bulk && (await atOnce(database, stages, options))
-  if (!done) await byHands(database, stages, options)
-  // Plans depend on what the database knows of its tables, and it would find out only in a while.
+  const isWritten = options.bulk && (await writeInBulk(database, stages, options))
+  if (!isWritten) await writeConcurrently(database, stages, options)
+  // Query plans depend on table statistics, which autovacuum would update only later.
   for (const table of TABLES) await database.run(`vacuum (analyze) "${getTableName(table)}"`)
   return { ...counts, items: items.reduce((sum, count) => sum + count, 0) }
 }

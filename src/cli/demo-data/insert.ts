@@ -1,10 +1,10 @@
-/** Many rows in one statement: as one JSON text, which the server takes apart by the table's own types. */
+/** Inserts many rows with one statement: sends them as one JSON text, which PostgreSQL converts to the column types. */
 import { getTableColumns, getTableName } from 'drizzle-orm'
 import type { PgTable } from 'drizzle-orm/pg-core'
 import type { Runner } from '../../../drizzle/migrate.ts'
 
-/** Inserts rows that name every column: none takes a default. */
-export async function insert<T extends PgTable>(
+/** @param rows with a value for every column; defaults are not applied */
+export async function insertRows<T extends PgTable>(
   runner: Runner,
   table: T,
   rows: readonly T['$inferSelect'][],

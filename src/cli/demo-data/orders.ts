@@ -1,17 +1,19 @@
-/** Orders: of users and products that were there at the time, in the user's currency, the older the further along. */
+/** Demo orders of users and products that existed at the time, in the user's currency; older orders are further processed. */
 import type { OrderItemRow, orderProducts, orders } from '../../../drizzle/tables.ts'
-import { goodsOf, type Offer, offerOf } from './products.ts'
+import { drawGoods, drawOffer, type Offer } from './products.ts'
 import { Random } from './random.ts'
-import { DAY, iso, uuidAt } from './timeline.ts'
-import { type Person, personOf } from './users.ts'
-import type { World } from './world.ts'
+import type { SeedContext } from './seed-context.ts'
+import { createUuid, DAY_MS, toIsoString } from './timeline.ts'
+import { getPerson, type Person } from './users.ts'
 
 type OrderRow = typeof orders.$inferSelect
 type LinkRow = typeof orderProducts.$inferSelect
 type Shares = Record<OrderRow['status'], number>
 
+/** Status shares of orders that are less than two days old. */
 const NEW: Shares = { pending: 0.4, paid: 0.4, shipped: 0.1, completed: 0, cancelled: 0.1, refunded: 0 }
-const FRESH: Shares = {
+/** Status shares of orders that are less than two weeks old. */
+const RECENT: Shares = {
   pending: 0.1,
   paid: 0.2,
   shipped: 0.4,
@@ -27,7 +29,7 @@ const OLD: Shares = {
   cancelled: 0.08,
   refunded: 0.04,
 }
-/** Changes that lead to a state, each of which counts in the revision. */
+/** The number of changes that lead to a status; each one increments the revision. */
 const STEPS: Shares = { pending: 0, paid: 1, shipped: 2, completed: 3, cancelled: 1, refunded: 2 }
 
 const NOTES = [
@@ -38,34 +40,40 @@ const NOTES = [
   'The door code is 4711.',
 ]
 
-/** Looks for what a buyer would look at before giving up. */
-const GLANCES = 60
+/** Random rows to try for a match. */
+const MAX_ATTEMPTS = 60
 
-/** A user and a product who were there: not gone, not yet archived. */
-function buyerAt(world: World, moment: number, random: Random): Person {
-  const count = world.timeline.countBefore(moment, world.counts.users)
-  for (let i = 0; i < GLANCES; i++) {
-    const person = personOf(world, Math.floor(count * random.fraction()))
-    if (moment <= person.left) return person
+/** Draws a user who was active at the moment. */
+function drawBuyer(context: SeedContext, moment: number, random: Random): Person {
+  const count = context.timeline.countBefore(moment, context.counts.users)
+  for (let i = 0; i < MAX_ATTEMPTS; i++) {
+    const person = getPerson(context, Math.floor(count * random.fraction()))
+    if (moment <= person.activeUntil) return person
   }
-  return personOf(world, 0)
+  return getPerson(context, 0)
 }
 
-/** Up to `wanted` different products of one currency: the buyer's, where there are any. */
-function basketAt(world: World, moment: number, currency: string, wanted: number, random: Random): Offer[] {
-  const count = world.timeline.countBefore(moment, world.counts.products)
+/** Draws up to `wanted` different products of the buyer's currency; product 0 if there are none. */
+function drawOffers(
+  context: SeedContext,
+  moment: number,
+  currency: string,
+  wanted: number,
+  random: Random,
+): Offer[] {
+  const count = context.timeline.countBefore(moment, context.counts.products)
   const found = new Map<number, Offer>()
-  for (let i = 0; i < GLANCES && found.size < wanted; i++) {
-    // Some things are bought much more often than others.
-    const offer = offerOf(world, Math.floor(count * random.fraction() ** 1.5))
-    if (offer.status === 'draft' || moment > offer.ends || offer.currency !== currency) continue
+  for (let i = 0; i < MAX_ATTEMPTS && found.size < wanted; i++) {
+    // Some products are ordered much more often than others.
+    const offer = drawOffer(context, Math.floor(count * random.fraction() ** 1.5))
+    if (offer.status === 'draft' || moment > offer.availableUntil || offer.currency !== currency) continue
     found.set(offer.index, offer)
   }
-  return found.size > 0 ? [...found.values()] : [offerOf(world, 0)]
+  return found.size > 0 ? [...found.values()] : [drawOffer(context, 0)]
 }
 
-function itemOf(world: World, offer: Offer, quantity: number): OrderItemRow {
-  const { id, sku, name, price_amount } = goodsOf(world, offer)
+function buildItem(context: SeedContext, offer: Offer, quantity: number): OrderItemRow {
+  const { id, sku, name, price_amount } = drawGoods(context, offer)
   return {
     product_id: id,
     quantity,
@@ -76,32 +84,38 @@ function itemOf(world: World, offer: Offer, quantity: number): OrderItemRow {
   }
 }
 
-function sharesAt(age: number): Shares {
-  if (age < 2 * DAY) return NEW
-  return age < 14 * DAY ? FRESH : OLD
+function getStatusShares(age: number): Shares {
+  if (age < 2 * DAY_MS) return NEW
+  return age < 14 * DAY_MS ? RECENT : OLD
 }
 
-/** @param number of the order: the caller has taken it from the database's own */
-export function orderOf(world: World, index: number, number: number): { order: OrderRow; links: LinkRow[] } {
-  const { timeline, counts } = world
-  const random = new Random(world.seed, 'order', index)
-  const created = timeline.momentOf(index, counts.orders, random)
-  const id = uuidAt(created, random)
-  const buyer = buyerAt(world, created, random)
-  const offers = basketAt(world, created, buyer.market.currency, random.integer(1, 5), random)
-  const items = offers.map((offer) => itemOf(world, offer, random.chance(0.7) ? 1 : random.integer(2, 5)))
-  const status = random.share(sharesAt(timeline.until - created))
+/** @param number the order number, which the caller has taken from the sequence */
+export function buildOrder(
+  context: SeedContext,
+  index: number,
+  number: number,
+): { order: OrderRow; links: LinkRow[] } {
+  const { timeline, counts } = context
+  const random = new Random(context.seed, 'order', index)
+  const created = timeline.getMoment(index, counts.orders, random)
+  const id = createUuid(created, random)
+  const buyer = drawBuyer(context, created, random)
+  const offers = drawOffers(context, created, buyer.market.currency, random.integer(1, 5), random)
+  const items = offers.map((offer) =>
+    buildItem(context, offer, random.chance(0.7) ? 1 : random.integer(2, 5)),
+  )
+  const status = random.share(getStatusShares(timeline.until - created))
   const steps = STEPS[status]
-  const updated = Math.min(created + steps * random.integer(DAY / 24, 2 * DAY), timeline.until)
+  const updated = Math.min(created + steps * random.integer(DAY_MS / 24, 2 * DAY_MS), timeline.until)
   const members = {
     number: `ORD-${String(number).padStart(10, '0')}`,
     note: random.chance(0.15) ? random.pick(NOTES) : null,
   }
-  const place = random.pick(buyer.market.places)
+  const address = random.pick(buyer.market.places)
   const order: OrderRow = {
     id,
-    created_at: iso(created),
-    updated_at: iso(updated),
+    created_at: toIsoString(created),
+    updated_at: toIsoString(updated),
     revision: 1 + steps,
     ...members,
     user_id: buyer.id,
@@ -109,10 +123,10 @@ export function orderOf(world: World, index: number, number: number): { order: O
     currency: offers[0]?.currency ?? buyer.market.currency,
     total_amount: items.reduce((sum, { total_amount }) => sum + total_amount, 0),
     shipping_address: random.chance(0.92)
-      ? { name: buyer.name, ...place, line2: null, country: buyer.market.country }
+      ? { name: buyer.name, ...address, line2: null, country: buyer.market.country }
       : null,
     status,
-    search: world.search.orders(members),
+    search: context.searchTextBuilders.orders(members),
   }
   return { order, links: items.map(({ product_id }) => ({ order_id: id, product_id })) }
 }

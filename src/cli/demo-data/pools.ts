@@ -1,7 +1,7 @@
-/** Words to make demo data of, drawn from faker once: asked for every row, it would take longer than the database. */
+/** Pools of names and texts, drawn from faker once: calling faker for every row takes longer than the database. */
 import type { Faker } from '@faker-js/faker'
 
-/** A country in which some of the users live: how they are called, where they live, what they pay with. */
+/** The names, addresses and currency of the users of one country. */
 export interface Market {
   country: string
   currency: Currency
@@ -36,10 +36,10 @@ export interface Pools {
   bios: readonly string[]
 }
 
-/** More than a reader sees side by side. */
-const MANY = 400
+/** Values per pool: enough that repetitions are rare on one page. */
+const POOL_SIZE = 400
 
-/** Where people live, whom faker calls by the names of their country. */
+/** The countries, each of which has a locale in faker. */
 const COUNTRIES = {
   US: {
     currency: 'USD',
@@ -51,16 +51,16 @@ const COUNTRIES = {
   FR: { currency: 'EUR', locale: 'fr-FR', zones: ['Europe/Paris'] },
 } as const satisfies Record<Country, Pick<Market, 'currency' | 'locale' | 'zones'>>
 
-const list = (make: () => string): string[] =>
-  Array.from({ length: MANY }, () => make().normalize('NFC').trim())
+const createPool = (make: () => string): string[] =>
+  Array.from({ length: POOL_SIZE }, () => make().normalize('NFC').trim())
 
-function market(country: Country, faker: Faker): Market {
+function createMarket(country: Country, faker: Faker): Market {
   return {
     country,
     ...COUNTRIES[country],
-    firstNames: list(() => faker.person.firstName()),
-    lastNames: list(() => faker.person.lastName()),
-    places: Array.from({ length: MANY }, () => ({
+    firstNames: createPool(() => faker.person.firstName()),
+    lastNames: createPool(() => faker.person.lastName()),
+    places: Array.from({ length: POOL_SIZE }, () => ({
       line1: faker.location.streetAddress().normalize('NFC'),
       city: faker.location.city().normalize('NFC'),
       region: country === 'US' ? faker.location.state() : null,
@@ -69,7 +69,7 @@ function market(country: Country, faker: Faker): Market {
   }
 }
 
-/** The pools of a seed. Loaded when needed: faker's own words take their time. */
+/** Creates the pools of a seed. Faker's locales are imported here because loading them is slow. */
 export async function createPools(seed: number): Promise<Pools> {
   const [us, gb, de, fr] = await Promise.all([
     import('@faker-js/faker/locale/en_US'),
@@ -78,23 +78,23 @@ export async function createPools(seed: number): Promise<Pools> {
     import('@faker-js/faker/locale/fr'),
   ])
   const { faker } = us
-  for (const one of [us, gb, de, fr]) one.faker.seed(seed)
+  for (const locale of [us, gb, de, fr]) locale.faker.seed(seed)
   return {
     markets: {
-      US: market('US', us.faker),
-      GB: market('GB', gb.faker),
-      DE: market('DE', de.faker),
-      FR: market('FR', fr.faker),
+      US: createMarket('US', us.faker),
+      GB: createMarket('GB', gb.faker),
+      DE: createMarket('DE', de.faker),
+      FR: createMarket('FR', fr.faker),
     },
     goods: {
-      departments: list(() => faker.commerce.department()),
-      adjectives: list(() => faker.commerce.productAdjective()),
-      materials: list(() => faker.commerce.productMaterial()),
-      things: list(() => faker.commerce.product()),
-      texts: list(() => faker.commerce.productDescription()),
+      departments: createPool(() => faker.commerce.department()),
+      adjectives: createPool(() => faker.commerce.productAdjective()),
+      materials: createPool(() => faker.commerce.productMaterial()),
+      things: createPool(() => faker.commerce.product()),
+      texts: createPool(() => faker.commerce.productDescription()),
     },
-    titles: list(() => faker.company.catchPhrase()),
-    sentences: list(() => faker.hacker.phrase()),
-    bios: list(() => faker.person.bio()),
+    titles: createPool(() => faker.company.catchPhrase()),
+    sentences: createPool(() => faker.hacker.phrase()),
+    bios: createPool(() => faker.person.bio()),
   }
 }

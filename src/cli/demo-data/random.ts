@@ -1,10 +1,10 @@
-/** Chance that repeats itself: one stream of numbers for each thing, so that any thing can be made again, alone, in any order. */
+/** Seeded pseudo-random numbers: a stream for each row, so that any row can be created again, alone and in any order. */
 
-/** What a stream is for; the numbers are part of the data, since every stream begins with one. */
+/** Stream numbers by kind of row. They determine the data, as each is part of its stream's initial state. */
 export const STREAMS = { user: 1, profile: 2, post: 3, product: 4, order: 5 } as const
 
-/** Rounds after which nothing of the seed is left to see in sfc32. */
-const WARM_UP = 12
+/** Rounds after which the state of sfc32 is well mixed. */
+const WARM_UP_ROUNDS = 12
 
 export class Random {
   #a: number
@@ -12,12 +12,12 @@ export class Random {
   #c: number
   #count = 1
 
-  /** The stream of the `index`-th thing of a kind. */
+  /** The stream of the row with this index. */
   constructor(seed: number, kind: keyof typeof STREAMS, index: number) {
     this.#a = seed | 0
     this.#b = STREAMS[kind]
     this.#c = index | 0
-    for (let i = 0; i < WARM_UP; i++) this.bits()
+    for (let i = 0; i < WARM_UP_ROUNDS; i++) this.bits()
   }
 
   /** 32 random bits, as an unsigned integer (sfc32). */
@@ -29,28 +29,28 @@ export class Random {
     return sum >>> 0
   }
 
-  /** From 0 to 1, without 1. */
+  /** A number from 0 (inclusive) to 1 (exclusive). */
   fraction(): number {
     return this.bits() / 2 ** 32
   }
 
-  /** From `low` to `high`, both included. */
+  /** An integer from `low` to `high`, both inclusive. */
   integer(low: number, high: number): number {
     return low + Math.floor(this.fraction() * (high - low + 1))
   }
 
-  /** Whether something happens that happens with this probability. */
+  /** True with this probability. */
   chance(probability: number): boolean {
     return this.fraction() < probability
   }
 
   pick<T>(list: readonly T[]): T {
-    const found = list[Math.floor(this.fraction() * list.length)]
-    if (found === undefined) throw new RangeError('There is nothing to pick from')
-    return found
+    const item = list[Math.floor(this.fraction() * list.length)]
+    if (item === undefined) throw new RangeError('Cannot pick from an empty list')
+    return item
   }
 
-  /** One of the names, each with its share of the whole. */
+  /** One of the names, each with its probability. */
   share<T extends string>(shares: Readonly<Record<T, number>>): T {
     let rest = this.fraction()
     let last: T | undefined
@@ -59,7 +59,7 @@ export class Random {
       rest -= shares[name]
       if (rest < 0) return name
     }
-    if (last === undefined) throw new RangeError('There is nothing to choose from')
+    if (last === undefined) throw new RangeError('Cannot choose from no shares')
     return last
   }
 }

@@ -1,0 +1,108 @@
+/** Maps the settings to the options of each plugin; `app.ts` is left with the plugins and their order. */
+import type { Provider } from '../plugins/auth/tokens/identity-provider.ts'
+import { parsePrivateKeys } from './config/private-keys.ts'
+import type { Config } from './config.ts'
+import { isBehindProxy } from './http-options.ts'
+import { release } from './release.ts'
+import { deriveKey } from './secrets.ts'
+
+/** Requests admitted beyond one for each database connection: `inside` are prepared, `outside` wait unprepared. */
+const ADMISSION_QUEUE = { inside: 118, outside: 882 }
+
+/**
+ * Node.js refuses a header section longer than this (`src/http-options.ts`), so no path parameter is longer. Fastify's
+ * own limit would answer without running any hook, and so without the headers that hooks add.
+ */
+const MAX_PARAM_LENGTH = 32_768
+
+export const routerOptions = { ignoreTrailingSlash: true, maxParamLength: MAX_PARAM_LENGTH }
+
+export function getDatabaseOptions(config: Config) {
+  return {
+    url: config.DATABASE_URL,
+    poolSize: config.POOL_SIZE,
+    dataDir: config.DATA_DIR,
+    replicaUrls: config.DATABASE_REPLICA_URLS,
+    replicaLag: config.REPLICA_LAG * 1000,
+  }
+}
+
+export function getLoggingOptions(config: Config) {
+  const pretty = config.NODE_ENV === 'development' && process.stdout.isTTY
+  return { level: config.LOG_LEVEL, pretty }
+}
+
+/** The client of the configured identity provider; undefined if none is configured, and then nothing is loaded. */
+export async function createIdentityProvider(
+  config: Config,
+  now: () => number,
+): Promise<Provider | undefined> {
+  const { AUTH_JWKS_URL: jwksUrl, AUTH_ISSUER: issuer, AUTH_AUDIENCE: audience } = config
+  if (jwksUrl === undefined || issuer === undefined || audience === undefined) return undefined
+  const { createProvider } = await import('../plugins/auth/tokens/identity-provider.ts')
+  return createProvider({ jwksUrl, issuer, audience, now })
+}
+
+function getRateLimitOptions(config: Config, secret: string) {
+  return {
+    users: {
+      limit: config.RATE_LIMIT,
+      durationMs: config.RATE_LIMIT_WINDOW * 1000,
+      burst: config.RATE_LIMIT_BURST,
+    },
+    anonymous: config.RATE_LIMIT_ANONYMOUS,
+    tokens: config.RATE_LIMIT_TOKENS,
+    authFailures: config.RATE_LIMIT_AUTH_FAILURES,
+    redisUrl: config.REDIS_URL,
+    userConcurrency: config.USER_CONCURRENCY,
+    attempts: { failures: config.LOGIN_FAILURES, secret: deriveKey(secret, 'rate limits') },
+  }
+}
+
+function getTokenOptions(config: Config, secret: string) {
+  return {
+    privateKeys: config.JWT_PRIVATE_KEY === undefined ? [] : parsePrivateKeys(config.JWT_PRIVATE_KEY),
+    seed: deriveKey(secret, 'access tokens'),
+    refreshKey: deriveKey(secret, 'refresh tokens'),
+    issuer: config.JWT_ISSUER,
+    audience: config.JWT_AUDIENCE,
+    ttl: config.ACCESS_TOKEN_TTL,
+  }
+}
+
+/**
+ * Returns the options of the plugins that settings configure, by plugin.
+ * @param secret the application secret, from which each plugin gets a key of its own
+ * @param connections to the primary database
+ */
+export function getPluginOptions(config: Config, secret: string, connections: number) {
+  return {
+    requestMetrics: {
+      isEnabled: config.METRICS_PORT !== undefined || config.METRICS_TOKEN !== undefined,
+      release,
+    },
+    transport: { refusePlain: isBehindProxy(config) },
+    cors: { origins: config.CORS_ORIGINS },
+    idempotency: { secret: deriveKey(secret, 'idempotency') },
+    shutdown: { delay: config.SHUTDOWN_DELAY },
+    admission: { maxActive: ADMISSION_QUEUE.inside + connections, maxWaiting: ADMISSION_QUEUE.outside },
+    access: { hideForbidden: config.HIDE_FORBIDDEN, allowSignup: config.ALLOW_SIGNUP },
+    passwords: { concurrency: config.PASSWORD_HASHES },
+    tokens: getTokenOptions(config, secret),
+    signInAddresses: { secret: deriveKey(secret, 'sign-in addresses') },
+    rateLimits: getRateLimitOptions(config, secret),
+    credentials: { adminKey: config.ADMIN_API_KEY, adminEmail: config.ADMIN_EMAIL },
+    metrics: { port: config.METRICS_PORT, host: config.HOST, token: config.METRICS_TOKEN },
+    document: {
+      release,
+      publicUrl: config.PUBLIC_URL,
+      // A production build has been tested, and few of its servers are asked for the document: it is built on request.
+      early: config.NODE_ENV !== 'production',
+    },
+    collections: {
+      cursorKey: deriveKey(secret, 'cursors'),
+      publicUrl: config.PUBLIC_URL,
+      requireIfMatch: config.REQUIRE_IF_MATCH,
+    },
+  }
+}
