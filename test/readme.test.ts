@@ -1,7 +1,7 @@
-/** The README's conversation, run as it stands there against a new server; and the links of all documents. */
+/** Runs the example session of the README against a new server and compares every reply. */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { existsSync, readdirSync, readFileSync } from 'node:fs'
+import { readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { type Test, test } from 'tap'
 import { testFolder } from './helpers/database.ts'
@@ -82,16 +82,5 @@ test('the conversation runs as it is printed', async (t) => {
   const answers = (await bash(script.replaceAll(':3000', `:${port}`), folder)).split(SEPARATOR)
   for (const [i, { command, answer = '' }] of turns.entries()) {
     t.same(settled(answers[i] ?? ''), settled(answer), command)
-  }
-})
-
-test('links between the documents lead somewhere', async (t) => {
-  const documents = ['README.md', 'CHANGELOG.md', 'CONTRIBUTING.md']
-  for (const name of readdirSync(new URL('docs/', root)))
-    if (name.endsWith('.md')) documents.push(`docs/${name}`)
-  for (const document of documents) {
-    for (const [, to = ''] of read(document).matchAll(/\]\((?!https?:)([^)#]+)/g)) {
-      t.ok(existsSync(new URL(to, new URL(document, root))), `${document}: ${to}`)
-    }
   }
 })
