@@ -1,6 +1,7 @@
 /** No measurement without this: every target answers every workload rightly, or nothing is measured. */
 import { isDeepStrictEqual } from 'node:util'
-import type { ProductRow, Samples } from './samples.ts'
+import type { Samples } from './samples.ts'
+import type { ProductRow } from './targets/target.ts'
 import { type Api, type Call, type Resource, send } from './targets/target.ts'
 import { newProduct } from './targets/v1.ts'
 import type { Truth } from './truth.ts'

@@ -1,26 +1,7 @@
 /** What the workloads ask for: the same rows and positions of every target, drawn by chance, alike in every run. */
 import type { Sql } from './database.ts'
 import { STEP } from './targets/ours.ts'
-
-export interface ProductRow {
-  id: string
-  sku: string
-  name: string
-  description: string | null
-  price_amount: number
-  currency: string
-  stock: number
-  status: string
-  created_at: string
-  updated_at: string
-  revision: number
-}
-
-/** Where a page of active users ended; `created_at` is PostgreSQL's own text, to the microsecond. */
-export interface Position {
-  id: string
-  created_at: string
-}
+import type { Position, ProductRow } from './targets/target.ts'
 
 export interface Samples {
   products: readonly ProductRow[]

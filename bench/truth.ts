@@ -1,7 +1,6 @@
 /** What a right answer is, asked of the database itself. */
 import type { Sql } from './database.ts'
-import type { Position } from './samples.ts'
-import type { Resource } from './targets/target.ts'
+import type { Position, Resource } from './targets/target.ts'
 
 const text = (at: string) => `to_char(${at} at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') as ${at}`
 const dates = `${text('created_at')}, ${text('updated_at')}`

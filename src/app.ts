@@ -87,14 +87,14 @@ async function open(config: Config): Promise<Database> {
     replicaUrls: config.DATABASE_REPLICA_URLS,
     replicaLag: config.REPLICA_LAG * 1000,
   }
-  const database = await openDatabase({ url, poolSize, dataDir, ...replicas })
+  const opened = await openDatabase({ url, poolSize, dataDir, ...replicas })
   try {
-    await migrate(database)
+    await migrate(opened)
   } catch (error) {
-    await database.close()
+    await opened.close()
     throw error
   }
-  return database
+  return opened
 }
 
 /** The identity provider, where one is named. */

@@ -2,8 +2,7 @@
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import type { Position } from '../samples.ts'
-import { send, type Target } from './target.ts'
+import { type Position, send, type Target } from './target.ts'
 import { version1 } from './v1.ts'
 
 export const ADMIN_PASSWORD = 'bench-password-bench-password'

@@ -1,6 +1,25 @@
 /** What a target is: how it starts, how its API is spoken, what its replies come to. */
 import { Agent, request } from 'node:http'
-import type { Position, ProductRow } from '../samples.ts'
+
+export interface ProductRow {
+  id: string
+  sku: string
+  name: string
+  description: string | null
+  price_amount: number
+  currency: string
+  stock: number
+  status: string
+  created_at: string
+  updated_at: string
+  revision: number
+}
+
+/** Where a page of active users ended; `created_at` is PostgreSQL's own text, to the microsecond. */
+export interface Position {
+  id: string
+  created_at: string
+}
 
 export interface Call {
   method: string

@@ -1,6 +1,5 @@
 /** The API of version 1, which the reference speaks too; only prefix and cursors differ. */
-import type { Position } from '../samples.ts'
-import type { Api, Resource } from './target.ts'
+import type { Api, Position, Resource } from './target.ts'
 
 const NEW = {
   sku: 'BENCH-#########',

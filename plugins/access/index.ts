@@ -150,7 +150,7 @@ export interface AccessOptions {
   allowSignup: boolean
 }
 
-async function access(app: FastifyInstance, options: AccessOptions) {
+async function accessPlugin(app: FastifyInstance, options: AccessOptions) {
   const guards = new Map<string, Guard>()
   const isOpen = (word: AccessWord): boolean => {
     const guard = guards.get(word)
@@ -183,8 +183,8 @@ async function access(app: FastifyInstance, options: AccessOptions) {
 }
 
 /** The words of a collection, one for each verb. */
-export function defineWords(app: FastifyInstance, collection: string, guard: Guard) {
-  for (const verb of verbs) app.guards.set(`${collection}:${verb}`, guard)
+export function defineWords(app: FastifyInstance, collection: string, entry: Guard) {
+  for (const verb of verbs) app.guards.set(`${collection}:${verb}`, entry)
 }
 
 /** In a version's scope, after authentication: what the role or the scope never has is 403 before any look-up. */
@@ -194,9 +194,9 @@ export const guard = fp(
     const known = new Map<AccessWord, (Guard & { verb: Verb; scope: string | undefined }) | undefined>()
     const behind = (word: AccessWord) => {
       if (known.has(word)) return known.get(word)
-      const [guard, verb] = [app.guards.get(word), verbOf(word)]
-      const scope = guard?.collection !== undefined && verb ? scopeOf(guard.collection, verb) : undefined
-      const found = guard && verb && { ...guard, verb, scope }
+      const [entry, verb] = [app.guards.get(word), verbOf(word)]
+      const scope = entry?.collection !== undefined && verb ? scopeOf(entry.collection, verb) : undefined
+      const found = entry && verb && { ...entry, verb, scope }
       known.set(word, found)
       return found
     }
@@ -228,4 +228,4 @@ declare module 'fastify' {
   }
 }
 
-export default fp(access, { name: 'access', dependencies: ['errors'] })
+export default fp(accessPlugin, { name: 'access', dependencies: ['errors'] })

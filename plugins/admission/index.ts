@@ -125,8 +125,8 @@ async function overload(app: FastifyInstance, options: OverloadOptions) {
     const address = app.addressing.of(request)
     // What no version serves is for operators, and cheap: livez, readyz, metrics, documents.
     if (!address.isVersioned) return serve(request, response)
-    const turnAway = (reason: Reason) => {
-      tell(reason)
+    const turnAway = (cause: Reason) => {
+      tell(cause)
       const forPages = app.crossOrigin(request.headers.origin)
       const answer = (count: RefusedCount) =>
         refuse({ request, response, address, forPages, isLast: app.draining, count })

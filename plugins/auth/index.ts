@@ -75,8 +75,8 @@ const keyOf = ({ 'x-api-key': key }: IncomingHttpHeaders): string | undefined =>
   typeof key === 'string' && key !== '' ? key : undefined
 
 async function auth(app: FastifyInstance) {
-  const { limits, credentials } = app
-  const { keys, tokens } = credentials
+  const { limits } = app
+  const { keys, tokens } = app.credentials
 
   /** Counts a credential that does not hold, and refuses it. */
   const refuse = async (request: FastifyRequest, refusal: () => Error): Promise<never> => {

@@ -133,8 +133,8 @@ function createBodyParser(bodyLimit: number) {
         let body: unknown
         try {
           body = parse(bytes)
-        } catch (error) {
-          return done(error instanceof Error ? error : new Error(String(error)))
+        } catch (cause) {
+          return done(cause instanceof Error ? cause : new Error(String(cause)))
         }
         done(null, body)
       }

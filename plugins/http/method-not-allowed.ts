@@ -24,7 +24,7 @@ declare module 'fastify' {
 const DEFINED = ['DELETE', 'GET', 'HEAD', 'OPTIONS', 'PATCH', 'POST', 'PUT', 'TRACE']
 const isDefined = new Set(DEFINED)
 
-const listed = (methods: Iterable<string>) => [...methods].sort().join(', ')
+const listed = (names: Iterable<string>) => [...names].sort().join(', ')
 
 /** The headers of a reply to OPTIONS: the methods, and the media types that PATCH accepts (RFC 5789, section 3.1). */
 export const describeMethods = (allow: string): Record<string, string> => ({

@@ -55,13 +55,13 @@ export function createFinisher() {
     const json = asObject(shown['application/json'])
     // What Accept cannot be served as is told as JSON.
     const both = options.vendorType && status !== '406'
-    const isOptional = (name: string) =>
+    const isOptional = (field: string) =>
       // A request may be refused before its version is announced as deprecated.
-      (announced.includes(name) && Number(status) >= 400) ||
-      asObject(asObject(asObject(names)[name]).schema)[OPTIONAL] === true
+      (announced.includes(field) && Number(status) >= 400) ||
+      asObject(asObject(asObject(names)[field]).schema)[OPTIONAL] === true
     const finished = {
       ...rest,
-      headers: Object.fromEntries([...all].map((name) => header(name, isOptional(name)))),
+      headers: Object.fromEntries([...all].map((field) => header(field, isOptional(field)))),
       ...(content
         ? { content: both ? { ...shown, [options.vendorType ?? '']: { schema: json.schema } } : shown }
         : {}),

@@ -3,13 +3,13 @@ import { Type } from '@sinclair/typebox'
 import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
 import { apiError } from '../errors/index.ts'
-import { reply } from '../openapi/replies.ts'
+import { reply as describeReply } from '../openapi/replies.ts'
 
 /** Milliseconds within which the database must answer. */
 const PATIENCE = 1_000
 
 const answer = {
-  200: reply({
+  200: describeReply({
     description: 'Yes',
     schema: Type.Object({ status: Type.Literal('ok') }, { title: 'Health' }),
     examples: { yes: { summary: 'Yes', value: { status: 'ok' } } },

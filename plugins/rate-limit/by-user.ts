@@ -39,10 +39,10 @@ export function createByUser(
     return made
   }
 
-  const worst = ([sustained, burst, ofKey]: readonly Count[]): Count => {
-    if (!sustained || !burst) throw new Error('The store counted nothing')
+  const worst = ([sustained, ofSecond, ofKey]: readonly Count[]): Count => {
+    if (!sustained || !ofSecond) throw new Error('The store counted nothing')
     let full: Count | undefined
-    for (const each of [sustained, burst, ofKey]) {
+    for (const each of [sustained, ofSecond, ofKey]) {
       if (each?.isExceeded && (!full || each.left > full.left)) full = each
     }
     return full ?? (ofKey && ofKey.remaining < sustained.remaining ? ofKey : sustained)

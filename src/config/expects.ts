@@ -12,8 +12,8 @@ function text(schema: TSchema): string {
   if (Array.isArray(schema.enum)) return `one of ${schema.enum.join(', ')}`
   const length = bounds(schema.minLength, schema.maxLength, ' characters')
   if (!isFormatName(schema.format)) return length || 'text'
-  const { expects } = formats[schema.format]
-  return length ? `${expects}, ${length}` : expects
+  const expected = formats[schema.format].expects
+  return length ? `${expected}, ${length}` : expected
 }
 
 /** Such as `an integer from 0 to 65535`. */

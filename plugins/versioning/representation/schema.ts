@@ -5,7 +5,7 @@ import { OrNull } from '../../../schemas/types.ts'
 import type { Shape } from './types.ts'
 
 /** What a shape is called: where `fields` may narrow it, it is a selection of the resource. */
-export const titleOf = ({ members, selectable }: Shape) => `${members.title}${selectable ? 'Selection' : ''}`
+export const titleOf = (shape: Shape) => `${shape.members.title}${shape.selectable ? 'Selection' : ''}`
 
 /** A default is for who writes; the serializer would put it in place of what `fields` left out. */
 const withoutDefault = ({ default: _, ...schema }: TSchema) => schema as TSchema

@@ -55,9 +55,9 @@ const TABLES = [users, userProfiles, posts, products, orders, orderProducts]
 const BULK = "select set_config('gin_pending_list_limit', '65536', true)"
 
 /** How many rows so many users come to: an order's items are three on average. */
-export function totalOf(users: number): number {
-  const { orders, ...others } = countsOf(users)
-  return Object.values(others).reduce((sum, count) => sum + count, orders * (1 + ITEMS))
+export function totalOf(userCount: number): number {
+  const { orders: orderCount, ...others } = countsOf(userCount)
+  return Object.values(others).reduce((sum, count) => sum + count, orderCount * (1 + ITEMS))
 }
 
 type Batch = (tx: Runner) => Promise<number>
@@ -78,7 +78,7 @@ function batches<T extends PgTable>(
 const slices = (count: number): (() => number[])[] =>
   Array.from({ length: Math.ceil(count / BATCH) }, (_, i) => () => {
     const from = i * BATCH
-    return Array.from({ length: Math.min(BATCH, count - from) }, (_, j) => from + j)
+    return Array.from({ length: Math.min(BATCH, count - from) }, (__, j) => from + j)
   })
 
 /** Orders and what leads from them to products, together: nobody sees the one without the other. */
@@ -89,7 +89,7 @@ function orderBatches(
 ): Batch[] {
   return slices(world.counts.orders).map((indices, batch) => async (tx) => {
     const made = indices().map((index) => orderOf(world, index, firstNumber + index))
-    const links = made.flatMap(({ links }) => links)
+    const links = made.flatMap((order) => order.links)
     await insert(
       tx,
       orders,

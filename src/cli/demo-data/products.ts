@@ -34,7 +34,7 @@ export function offerOf({ seed, counts, timeline }: World, index: number): Offer
 /** An offer in full, as an order's item shows it. It draws from the offer's stream: once for each offer. */
 export function goodsOf({ seed, pools: { goods } }: World, { index, created, random }: Offer) {
   const id = uuidAt(created, random)
-  const words = [goods.adjectives, goods.materials, goods.things].map((words) => random.pick(words))
+  const words = [goods.adjectives, goods.materials, goods.things].map((choices) => random.pick(choices))
   const department = random.pick(goods.departments).slice(0, 3).toUpperCase()
   // Cheap things are many, dear ones few; a price ends in 99.
   const price = Math.floor(2 + 500 * random.fraction() ** 3) * 100 - 1
