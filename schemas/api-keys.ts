@@ -8,7 +8,7 @@ const scopeNames = ['users', 'user-profiles', 'posts', 'products', 'orders'].fla
 ])
 
 /** What a key may do, at most: its owner's role decides within it. */
-export const scopes = ['*', ...scopeNames]
+const scopes = ['*', ...scopeNames]
 
 const members = {
   name: Text({ minLength: 1, maxLength: 100, examples: ['Nightly export'] }),

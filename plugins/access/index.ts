@@ -7,7 +7,7 @@ import { configOf } from '../http/route-config.ts'
 export type Role = 'member' | 'manager' | 'admin'
 
 /** `anonymous` is the role of who shows no credentials, on the few routes that a rule opens to it. */
-export type CallerRole = Role | 'anonymous'
+type CallerRole = Role | 'anonymous'
 
 /** Whether a value is the role of a user. */
 export const isRole = (value: unknown): value is Role =>
@@ -92,7 +92,7 @@ export const scopeOf = (collection: string, verb: Verb) =>
 export const includingScopeOf = (scope: string): string | undefined =>
   scope.endsWith(READ) ? scope.slice(0, -READ.length) + WRITE : undefined
 
-export function hasScope({ scopes }: Actor, scope: string): boolean {
+function hasScope({ scopes }: Actor, scope: string): boolean {
   if (scopes.has('*') || scopes.has(scope)) return true
   const including = includingScopeOf(scope)
   return including !== undefined && scopes.has(including)
@@ -128,11 +128,10 @@ export interface Guard {
 }
 
 /** The verb of an access word. */
-export const verbOf = (word: AccessWord): Verb | undefined =>
-  verbs.find((known) => word.endsWith(`:${known}`))
+const verbOf = (word: AccessWord): Verb | undefined => verbs.find((known) => word.endsWith(`:${known}`))
 
 /** A row that exists and is refused: 403, or 404 where its existence is a secret. */
-export const createRefusal = (hideForbidden: boolean) => () =>
+const createRefusal = (hideForbidden: boolean) => () =>
   hideForbidden
     ? apiError('RESOURCE_NOT_FOUND')
     : apiError('FORBIDDEN', { message: 'Not allowed on this resource' })
@@ -144,7 +143,7 @@ const toldOf = ({ bearerOnly, collection }: Guard, verb: Verb, open: boolean) =>
   ...(collection === undefined ? {} : { 'x-required-scopes': [scopeOf(collection, verb)] }),
 })
 
-export interface AccessOptions {
+interface AccessOptions {
   hideForbidden: boolean
   /** Whether strangers may sign up: then a rule for `anonymous` counts. */
   allowSignup: boolean

@@ -8,7 +8,7 @@ import fp from 'fastify-plugin'
 import type { Database } from '../../drizzle/client/index.ts'
 import { repeat } from '../../lib/background-task.ts'
 
-export interface SignInAddressesOptions {
+interface SignInAddressesOptions {
   /** Key of the hashes; the same on every replica. */
   secret: Buffer
 }
@@ -40,12 +40,12 @@ const PRUNE = `delete from sign_in_addresses where address_hash in (
   returning user_id`
 
 /** An account, by its e-mail address, and the IP address of a request for it. */
-export interface SignInAddress {
+interface SignInAddress {
   account: string
   address: string
 }
 
-export function createSignInAddresses(database: Database, secret: Buffer) {
+function createSignInAddresses(database: Database, secret: Buffer) {
   // The IP address itself is not stored, and the same one has another hash for each account.
   const hash = ({ account, address }: SignInAddress): string =>
     createHmac('sha256', secret).update(`${account}\n${address}`).digest('base64url')

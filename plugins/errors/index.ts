@@ -75,7 +75,7 @@ const codeOf = (error: unknown) =>
   error instanceof Error && 'code' in error && typeof error.code === 'string' ? error.code : ''
 
 /** Anything that was thrown, as what the client is told. What is not known is a 500, with nothing of it told. */
-export function toApiError(error: unknown): ApiError {
+function toApiError(error: unknown): ApiError {
   if (error instanceof ApiError) return error
   if (error instanceof DatabaseUnavailable) {
     return apiError('SERVICE_UNAVAILABLE', { retryAfter: error.retryAfter, cause: error })
@@ -90,7 +90,7 @@ const cutField = (violation: Violation): Violation =>
     : { ...violation, field: `${violation.field.slice(0, MAX_FIELD_LENGTH).toWellFormed()}...` }
 
 /** What an error reply says, before a version of the API puts it into its envelope. */
-export interface Failure {
+interface Failure {
   code: string
   message: string
   request_id: string
@@ -132,7 +132,7 @@ export function sendError(error: unknown, request: FastifyRequest, reply: Fastif
     .send(writeError(request.server.getErrorEnvelope(request.raw), failure, request.id))
 }
 
-export interface ErrorsOptions {
+interface ErrorsOptions {
   /** Returns the envelope of the version that a request addresses. */
   getErrorEnvelope: (request: IncomingMessage) => ErrorEnvelope
 }

@@ -5,7 +5,7 @@ import fp from 'fastify-plugin'
 import { describeMethods } from './method-not-allowed.ts'
 import { configOf } from './route-config.ts'
 
-export interface CorsOptions {
+interface CorsOptions {
   /** As browsers write them into `Origin`; `*` for any. */
   origins: readonly string[]
 }

@@ -3,7 +3,7 @@ import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
 import { apiError } from '../errors/index.ts'
 
-export interface TransportOptions {
+interface TransportOptions {
   /** Whether what came by plain HTTP is refused. */
   refusePlain: boolean
 }

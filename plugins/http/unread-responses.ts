@@ -5,7 +5,7 @@ import { getHeapStatistics } from 'node:v8'
 import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
 
-export interface UntakenOptions {
+interface UntakenOptions {
   /** Characters of all answers that are not taken yet; an eighth of what the heap may grow to, if it is not said. */
   most?: number | undefined
 }

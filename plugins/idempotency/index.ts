@@ -7,7 +7,7 @@ import { readKey } from './key.ts'
 import { prune } from './prune.ts'
 import { createRecord, type KeptRecord } from './record.ts'
 
-export interface IdempotencyOptions {
+interface IdempotencyOptions {
   /** Hashes the bodies of requests; the same on every replica. */
   secret: Buffer
 }

@@ -14,7 +14,7 @@ declare module 'fastify' {
   }
 }
 
-export interface ConcurrencySlot {
+interface ConcurrencySlot {
   userId: string
   cost: number
   /** Whether the handler runs. It may go on after the reply, for instance after a 503 by timeout. */

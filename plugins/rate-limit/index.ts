@@ -8,7 +8,7 @@ import { createMemory } from './memory.ts'
 import { createLimits, type Rules, type WindowState } from './rules.ts'
 import { createShared } from './shared.ts'
 
-export interface LimitsOptions extends Rules {
+interface LimitsOptions extends Rules {
   redisUrl: string | undefined
   /** How many requests of one user a process works on at the same time. */
   userConcurrency: number

@@ -6,7 +6,7 @@ import { uniqueBy } from './unique-by.ts'
 const currencies = new Set(Intl.supportedValuesOf('currency'))
 
 /** An IANA time zone, in the letter case of the registry. */
-export function isTimeZone(name: string): boolean {
+function isTimeZone(name: string): boolean {
   if (!/^[A-Za-z]/.test(name)) return false
   try {
     const known = new Intl.DateTimeFormat('en', { timeZone: name }).resolvedOptions().timeZone
@@ -26,7 +26,7 @@ export function canonicalLocale(tag: string): string | undefined {
 }
 
 /** RFC 3986: its characters alone, percent-encodings whole, and a host. What a browser would repair is refused. */
-export function isHttpsUri(uri: string): boolean {
+function isHttpsUri(uri: string): boolean {
   if (!/^https:\/\/[^/?#](?:[A-Za-z0-9\-._~:/?#[\]@!$&'()*+,;=]|%[0-9A-Fa-f]{2})*$/i.test(uri)) return false
   try {
     return new URL(uri).hostname !== ''

@@ -1,7 +1,7 @@
 /** What a command is: its words for --help, its options, and what it does with them. */
 
 /** An option takes a value, always; what has no default may be left out. */
-export interface Option {
+interface Option {
   /** What stands for the value in --help. */
   value: string
   help: string

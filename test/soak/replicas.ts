@@ -27,7 +27,7 @@ export interface ReplicasOptions {
   onPhase: (phase: Phase) => void
 }
 
-export type Part = 'haproxy' | 'servers' | 'primary' | 'standby' | 'Redis'
+type Part = 'haproxy' | 'servers' | 'primary' | 'standby' | 'Redis'
 
 /** What was seen while one thing was so. */
 export interface Phase {

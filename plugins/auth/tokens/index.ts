@@ -9,7 +9,7 @@ import { createRefreshTokens } from './refresh-token.ts'
 import { createSessions, type Sessions } from './sessions.ts'
 import { keyOfSeed, toSigningKey } from './signing-keys.ts'
 
-export interface TokensOptions {
+interface TokensOptions {
   /** From JWT_PRIVATE_KEY: the first signs, all verify. */
   privateKeys: readonly KeyObject[]
   /** 32 bytes that the key is derived from where none is given. */

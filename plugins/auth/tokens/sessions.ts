@@ -5,7 +5,7 @@ import { newId } from '../../../lib/ids.ts'
 import type { RefreshToken, RefreshTokens } from './refresh-token.ts'
 
 /** Seconds. */
-export const IDLE_LIFE = 30 * 24 * 3600
+const IDLE_LIFE = 30 * 24 * 3600
 const WHOLE_LIFE = 90 * 24 * 3600
 /** Seconds in which a token may be used again: two tabs refresh at once, a reply is lost. */
 const GRACE = 10

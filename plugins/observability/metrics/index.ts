@@ -14,7 +14,7 @@ export interface CountingOptions {
   release: string
 }
 
-export interface MetricsOptions {
+interface MetricsOptions {
   /** A port of its own, 0 for a free one. */
   port: number | undefined
   host: string
