@@ -13,7 +13,7 @@ const SCALE = 330
 const WIDTH = LABEL + SCALE + 130
 const COLUMNS = 2
 
-const plainText = (text: string) => text.replace(/[&<>]/g, (sign) => `&#${sign.charCodeAt(0)};`)
+const plainText = (content: string) => content.replace(/[&<>]/g, (sign) => `&#${sign.charCodeAt(0)};`)
 
 const text = (x: number, y: number, content: string, more = '') =>
   `<text x="${x}" y="${y}" ${more}>${plainText(content)}</text>`

@@ -8,7 +8,7 @@ const scopeNames = ['users', 'user-profiles', 'posts', 'products', 'orders'].fla
 ])
 
 /** The scopes that a key can have. A request also needs the permission of its owner's role. */
-export const scopes = ['*', ...scopeNames]
+const scopes = ['*', ...scopeNames]
 
 const members = {
   name: Text({ minLength: 1, maxLength: 100, examples: ['Nightly export'] }),

@@ -45,11 +45,11 @@ const offset = {
   total_pages: Integer(0, MAX_INTEGER, { description: 'The number of pages', examples: [3] }),
 }
 
-export const CursorPagination = Type.Object(cursor, {
+const CursorPagination = Type.Object(cursor, {
   title: 'CursorPagination',
   additionalProperties: false,
 })
-export const OffsetPagination = Type.Object(offset, {
+const OffsetPagination = Type.Object(offset, {
   title: 'OffsetPagination',
   additionalProperties: false,
 })

@@ -2,7 +2,7 @@
 import { Type } from '@sinclair/typebox'
 import { Amount, Currency, common, Id, Integer, MAX_INTEGER, Nullable, OneOf, Text } from './types.ts'
 
-export const orderStatuses = ['pending', 'paid', 'shipped', 'completed', 'cancelled', 'refunded'] as const
+const orderStatuses = ['pending', 'paid', 'shipped', 'completed', 'cancelled', 'refunded'] as const
 
 const MAX_ITEMS = 100
 

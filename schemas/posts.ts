@@ -2,7 +2,7 @@
 import { Type } from '@sinclair/typebox'
 import { common, Id, Nullable, OneOf, Text, Timestamp } from './types.ts'
 
-export const postStatuses = ['draft', 'published', 'archived'] as const
+const postStatuses = ['draft', 'published', 'archived'] as const
 
 const members = {
   title: Text({ minLength: 1, maxLength: 200, examples: ['On the engine'] }),

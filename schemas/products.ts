@@ -2,7 +2,7 @@
 import { Type } from '@sinclair/typebox'
 import { Amount, Currency, common, Id, Integer, Nullable, OneOf, Text } from './types.ts'
 
-export const productStatuses = ['draft', 'active', 'archived'] as const
+const productStatuses = ['draft', 'active', 'archived'] as const
 
 /** The maximum stock of a product, also after the cancellation of an order has returned its items. */
 export const MAX_STOCK = 1_000_000_000

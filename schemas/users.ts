@@ -2,8 +2,8 @@
 import { Type } from '@sinclair/typebox'
 import { common, Id, OneOf, Text } from './types.ts'
 
-export const roles = ['member', 'manager', 'admin'] as const
-export const userStatuses = ['active', 'inactive', 'suspended'] as const
+const roles = ['member', 'manager', 'admin'] as const
+const userStatuses = ['active', 'inactive', 'suspended'] as const
 
 const members = {
   name: Text({ minLength: 1, maxLength: 200, description: 'The display name', examples: ['Ada Lovelace'] }),

@@ -86,14 +86,14 @@ export interface AppOverrides {
 }
 
 async function openMigratedDatabase(config: Config): Promise<Database> {
-  const database = await openDatabase(getDatabaseOptions(config))
+  const opened = await openDatabase(getDatabaseOptions(config))
   try {
-    await migrate(database)
+    await migrate(opened)
   } catch (error) {
-    await database.close()
+    await opened.close()
     throw error
   }
-  return database
+  return opened
 }
 
 /** Builds the service, ready to listen. The server and the tests call it. */

@@ -1,7 +1,7 @@
-/** The README's conversation, run as it stands there against a new server; and the links of all documents. */
+/** Runs the example session of the README against a new server and compares every reply. */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { existsSync, readdirSync, readFileSync } from 'node:fs'
+import { readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { type Test, test } from 'tap'
 import { testFolder } from './helpers/database.ts'
@@ -14,19 +14,19 @@ const SEPARATOR = '\u001e'
 
 interface Turn {
   command: string
-  /** What the README shows; undefined where it shows nothing. */
+  /** The reply that the README shows, if it shows one. */
   answer: string | undefined
 }
 
-/** The blocks of the conversation: a command, and the answer below it. */
-function conversation(): Turn[] {
-  const section = read('README.md').split('\n## A first conversation\n')[1]?.split('\n## ')[0] ?? ''
+/** Returns the blocks of the section: a command and the reply below it. */
+function readTurns(): Turn[] {
+  const section = read('README.md').split('\n## First requests\n')[1]?.split('\n## ')[0] ?? ''
   const turns = section.matchAll(/```sh\n([\s\S]*?)```(?:\n```(?:json|text)\n([\s\S]*?)```)?/g)
   return [...turns].map(([, command = '', answer]) => ({ command, answer }))
 }
 
-/** What differs each time: ids, times, cursors, tags. */
-const settled = (text: string) =>
+/** Replaces what differs each time: ids, times, cursors, tags. */
+const normalize = (text: string) =>
   text
     .replace(/[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}/g, '<id>')
     .replace(/\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z/g, '<time>')
@@ -35,7 +35,7 @@ const settled = (text: string) =>
     .trim()
     .split('\n')
 
-/** A server in an empty folder and an empty environment, and where it listens. */
+/** Starts a server in an empty folder with an empty environment, and returns its port. */
 function start(t: Test, folder: string): Promise<string> {
   const server = spawn(
     process.execPath,
@@ -72,26 +72,15 @@ async function bash(script: string, folder: string): Promise<string> {
   return said
 }
 
-test('the conversation runs as it is printed', async (t) => {
+test('the first requests of the README get the replies that it shows', async (t) => {
   const folder = testFolder(t)
   const port = await start(t, folder)
-  const turns = conversation()
+  const turns = readTurns()
   t.ok(turns.length > 10)
-  // One shell for all, so that what a block sets is there for the next.
+  // One shell for all blocks: later blocks use the variables of earlier ones.
   const script = turns.map(({ command }) => `${command}\nprintf '\\036'\n`).join('')
   const answers = (await bash(script.replaceAll(':3000', `:${port}`), folder)).split(SEPARATOR)
   for (const [i, { command, answer = '' }] of turns.entries()) {
-    t.same(settled(answers[i] ?? ''), settled(answer), command)
-  }
-})
-
-test('links between the documents lead somewhere', async (t) => {
-  const documents = ['README.md', 'CHANGELOG.md', 'CONTRIBUTING.md']
-  for (const name of readdirSync(new URL('docs/', root)))
-    if (name.endsWith('.md')) documents.push(`docs/${name}`)
-  for (const document of documents) {
-    for (const [, to = ''] of read(document).matchAll(/\]\((?!https?:)([^)#]+)/g)) {
-      t.ok(existsSync(new URL(to, new URL(document, root))), `${document}: ${to}`)
-    }
+    t.same(normalize(answers[i] ?? ''), normalize(answer), command)
   }
 })

@@ -4,7 +4,7 @@ import { positionOf, termsOf } from '../../plugins/collection/sql/keyset.ts'
 import type { CollectionSample, Sample } from './samples.ts'
 
 /** One request: the values differ, the statements do not. */
-export interface Variant {
+interface Variant {
   path: string
   /** Where the page begins; undefined: as the path says. */
   position?: readonly string[]

@@ -78,7 +78,7 @@ const getErrorCode = (error: unknown) =>
   error instanceof Error && 'code' in error && typeof error.code === 'string' ? error.code : ''
 
 /** Converts a thrown value. An unknown error becomes a 500 without details. */
-export function toApiError(error: unknown): ApiError {
+function toApiError(error: unknown): ApiError {
   if (error instanceof ApiError) return error
   if (error instanceof DatabaseUnavailable) {
     return apiError('SERVICE_UNAVAILABLE', { retryAfter: error.retryAfter, cause: error })
@@ -93,7 +93,7 @@ const truncateField = (violation: Violation): Violation =>
     : { ...violation, field: `${violation.field.slice(0, MAX_FIELD_LENGTH).toWellFormed()}...` }
 
 /** The content of an error response, independent of a version's envelope. */
-export interface Failure {
+interface Failure {
   code: string
   message: string
   request_id: string
@@ -135,7 +135,7 @@ export function sendError(error: unknown, request: FastifyRequest, reply: Fastif
     .send(writeError(request.server.getErrorEnvelope(request.raw), failure, request.id))
 }
 
-export interface ErrorsOptions {
+interface ErrorsOptions {
   /** Returns the envelope of the version that a request addresses. */
   getErrorEnvelope: (request: IncomingMessage) => ErrorEnvelope
 }

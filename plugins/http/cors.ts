@@ -5,7 +5,7 @@ import fp from 'fastify-plugin'
 import { getOptionsHeaders } from './method-not-allowed.ts'
 import { getRouteConfig } from './route-config.ts'
 
-export interface CorsOptions {
+interface CorsOptions {
   /** Allowed origins, as browsers send them in `Origin`; `*` for any. */
   origins: readonly string[]
 }

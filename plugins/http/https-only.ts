@@ -3,7 +3,7 @@ import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
 import { apiError } from '../errors/index.ts'
 
-export interface HttpsOnlyOptions {
+interface HttpsOnlyOptions {
   /** Whether requests over plain HTTP are rejected with 403. */
   refusePlain: boolean
 }

@@ -5,7 +5,7 @@ import { getHeapStatistics } from 'node:v8'
 import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
 
-export interface UnreadResponsesOptions {
+interface UnreadResponsesOptions {
   /** Characters of all unread responses together. Default: an eighth of the heap size limit. */
   maxUnreadLength?: number | undefined
 }

@@ -63,13 +63,15 @@ export function createPostProcessor() {
     const json = toObject(contentByType['application/json'])
     // A 406 is always application/json, since no media type in Accept can be served.
     const hasVendorType = options.vendorType && status !== '406'
-    const isOptional = (name: string) =>
+    const isOptional = (header: string) =>
       // A request may be rejected before the deprecation headers are set.
-      (deprecationHeaders.includes(name) && Number(status) >= 400) ||
-      toObject(toObject(toObject(names)[name]).schema)[OPTIONAL] === true
+      (deprecationHeaders.includes(header) && Number(status) >= 400) ||
+      toObject(toObject(toObject(names)[header]).schema)[OPTIONAL] === true
     const converted = {
       ...rest,
-      headers: Object.fromEntries([...headerNames].map((name) => convertHeader(name, isOptional(name)))),
+      headers: Object.fromEntries(
+        [...headerNames].map((header) => convertHeader(header, isOptional(header))),
+      ),
       ...(content
         ? {
             content: hasVendorType

@@ -94,7 +94,7 @@ export const document = fp(
   { name: 'document', dependencies: ['docs'] },
 )
 
-export interface DocsOptions {
+interface DocsOptions {
   versions: readonly Version[]
   publicUrl: string | undefined
 }

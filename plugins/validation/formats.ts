@@ -6,7 +6,7 @@ import { uniqueBy } from './unique-by.ts'
 const currencies = new Set(Intl.supportedValuesOf('currency'))
 
 /** Whether a name is an IANA time zone, in the letter case of the registry. */
-export function isTimeZone(name: string): boolean {
+function isTimeZone(name: string): boolean {
   if (!/^[A-Za-z]/.test(name)) return false
   try {
     const canonical = new Intl.DateTimeFormat('en', { timeZone: name }).resolvedOptions().timeZone
@@ -27,7 +27,7 @@ export function canonicalizeLocale(tag: string): string | undefined {
 }
 
 /** Whether a text is an https URI with a host by RFC 3986. Input that `new URL` would repair is rejected. */
-export function isHttpsUri(uri: string): boolean {
+function isHttpsUri(uri: string): boolean {
   if (!/^https:\/\/[^/?#](?:[A-Za-z0-9\-._~:/?#[\]@!$&'()*+,;=]|%[0-9A-Fa-f]{2})*$/i.test(uri)) return false
   try {
     return new URL(uri).hostname !== ''

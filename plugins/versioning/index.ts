@@ -11,7 +11,6 @@ import { v1 } from './representation/v1.ts'
 import { v2 } from './representation/v2.ts'
 
 export { createAddressing } from './addresses.ts'
-export type { Representation } from './representation/types.ts'
 
 /** A version of the API. Setting `deprecated` is all that deprecating a version takes. */
 export interface Version {
@@ -27,7 +26,7 @@ declare module 'fastify' {
   }
 }
 
-export interface VersionOptions {
+interface VersionOptions {
   version: Version
   publicUrl: string | undefined
 }

@@ -1,7 +1,7 @@
 /** The interface of a command: its help texts, its options and its action. */
 
 /** An option, which always takes a value. Without a default it may be omitted. */
-export interface Option {
+interface Option {
   /** The placeholder of the value in --help. */
   value: string
   help: string

@@ -12,8 +12,8 @@ function describeText(schema: TSchema): string {
   if (Array.isArray(schema.enum)) return `one of ${schema.enum.join(', ')}`
   const length = describeBounds(schema.minLength, schema.maxLength, ' characters')
   if (!isFormatName(schema.format)) return length || 'text'
-  const { expects } = formats[schema.format]
-  return length ? `${expects}, ${length}` : expects
+  const expected = formats[schema.format].expects
+  return length ? `${expected}, ${length}` : expected
 }
 
 /** Returns a phrase such as `an integer from 0 to 65535`. */

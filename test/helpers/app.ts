@@ -9,7 +9,7 @@ import { getKeyPrefix, hashKey, makeKey } from '../../plugins/auth/key-format.ts
 import { type AppOverrides, buildApp } from '../../src/app.ts'
 import { readConfig } from '../../src/config.ts'
 import { type Owner, testDatabase, testFolder } from './database.ts'
-import { WITHOUT_LIMITS } from './limits.ts'
+import { WITHOUT_LIMITS } from './without-limits.ts'
 
 export const APP_SECRET = 'test-secret-test-secret-test-secret-test'
 export const ADMIN_KEY = 'test-admin-key-test-admin-key-test-admin-key'

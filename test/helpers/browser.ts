@@ -3,7 +3,7 @@ import { existsSync } from 'node:fs'
 import { type Browser, chromium, type Page } from 'playwright-core'
 import type { Owner } from './database.ts'
 
-export const CHROMIUM = '/usr/bin/chromium'
+const CHROMIUM = '/usr/bin/chromium'
 
 /** Why a browser test cannot run here, or false; a CI without a browser is broken, not excused. */
 export const withoutBrowser = (): string | false =>

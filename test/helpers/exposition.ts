@@ -1,6 +1,6 @@
 /** Prometheus' text format (0.0.4), parsed strictly: what is not of it throws. */
 
-export interface Sample {
+interface Sample {
   name: string
   labels: Record<string, string>
   value: number

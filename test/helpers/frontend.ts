@@ -32,7 +32,7 @@ export function createReader(): (data: Buffer) => Message[] {
 }
 
 /** The texts that a message begins with, each ended by a zero. */
-export const textsOf = ({ body }: Message): string[] => body.toString('utf8').split('\0')
+const textsOf = ({ body }: Message): string[] => body.toString('utf8').split('\0')
 
 /** @returns what takes a message, and gives the text of the statement that it has carried out, if it has one carried out */
 export function createStatementReader(): (message: Message) => string | undefined {

@@ -15,11 +15,11 @@ export function linksOf({ headers }: Reply): Record<string, string> {
   return Object.fromEntries([...links].map(([, address, rel]) => [rel, address]))
 }
 
-export const withParameter = (path: string, name: string, value: string | number) =>
+const withParameter = (path: string, name: string, value: string | number) =>
   `${path}${path.includes('?') ? '&' : '?'}${name}=${encodeURIComponent(value)}`
 
 /** Every page of a list by its cursors, as replies; `between` runs after each. */
-export async function* pages(
+async function* pages(
   client: Client,
   path: string,
   between: () => Promise<unknown> = async () => {},

@@ -107,5 +107,3 @@ export function createJudge(document: Json) {
     },
   }
 }
-
-export type Judge = ReturnType<typeof createJudge>

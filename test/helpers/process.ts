@@ -3,7 +3,7 @@ import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
 import { type Owner, testDatabaseUrl, testFolder } from './database.ts'
-import { WITHOUT_LIMITS } from './limits.ts'
+import { WITHOUT_LIMITS } from './without-limits.ts'
 
 const root = fileURLToPath(new URL('../..', import.meta.url))
 

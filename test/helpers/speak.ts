@@ -4,7 +4,7 @@ import type { Client, Json, Reply } from './app.ts'
 export const VERSIONS = [1, 2] as const
 export type VersionNumber = (typeof VERSIONS)[number]
 
-export interface Answer extends Reply {
+interface Answer extends Reply {
   /** The resource, or the page of them, with its members flat. */
   data: Json
   code: string | undefined

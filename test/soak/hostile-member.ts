@@ -17,7 +17,7 @@ export interface HostileMemberOptions extends Served {
   seconds: number
 }
 
-export interface Attack {
+interface Attack {
   name: string
   /** Answers to the other users. */
   others: Outcome

@@ -2,8 +2,8 @@
 import { ADMIN_KEY } from '../helpers/app.ts'
 import type { Owner } from '../helpers/database.ts'
 import { type Attack, createAttacks, type Delays, send, watchLivez } from '../helpers/hostile.ts'
-import { WITHOUT_LIMITS } from '../helpers/limits.ts'
 import { serve } from '../helpers/process.ts'
+import { WITHOUT_LIMITS } from '../helpers/without-limits.ts'
 
 /** Requests of at most this many bytes are sent. */
 const MAX_BYTES = 1_050_000

@@ -13,8 +13,8 @@ import { getKeyPrefix, hashKey, makeKey } from '../../plugins/auth/key-format.ts
 import { type Client, createClient, type Reply } from '../helpers/app.ts'
 import { type Owner, testFolder } from '../helpers/database.ts'
 import { parseExposition, sumOf } from '../helpers/exposition.ts'
-import { WITHOUT_LIMITS } from '../helpers/limits.ts'
 import { type Running, run, serve } from '../helpers/process.ts'
+import { WITHOUT_LIMITS } from '../helpers/without-limits.ts'
 import { processorTime } from './pinned.ts'
 import { freePort, type PrivateServer, privateServer } from './postgres.ts'
 
@@ -27,7 +27,7 @@ export interface ReplicasOptions {
   onPhase: (phase: Phase) => void
 }
 
-export type Part = 'haproxy' | 'servers' | 'primary' | 'standby' | 'Redis'
+type Part = 'haproxy' | 'servers' | 'primary' | 'standby' | 'Redis'
 
 /** What was seen while one thing was so. */
 export interface Phase {

@@ -6,14 +6,14 @@ const searchText = ({ sku, name, description }) =>
   [sku, name, description].filter(Boolean).join('\n').toLowerCase()
 
 /** What any user of it would add: the column that is searched, and, where it is asked for, entity tags. */
-async function application(app, capability) {
-  if (process.env.ETAGS === 'true') await app.register(etag)
-  await platformaticDatabase(app, capability)
-  app.platformatic.addEntityHooks('product', {
-    save: (save, options) =>
-      save({ ...options, input: { ...options.input, search: searchText(options.input) } }),
-    insert: (insert, options) =>
-      insert({
+async function application(scope, capability) {
+  if (process.env.ETAGS === 'true') await scope.register(etag)
+  await platformaticDatabase(scope, capability)
+  scope.platformatic.addEntityHooks('product', {
+    save: (next, options) =>
+      next({ ...options, input: { ...options.input, search: searchText(options.input) } }),
+    insert: (next, options) =>
+      next({
         ...options,
         inputs: options.inputs.map((input) => ({ ...input, search: searchText(input) })),
       }),

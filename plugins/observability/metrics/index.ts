@@ -14,7 +14,7 @@ export interface RequestMetricsOptions {
   release: string
 }
 
-export interface MetricsOptions {
+interface MetricsOptions {
   /** The separate port; 0 for any free port. */
   port: number | undefined
   host: string

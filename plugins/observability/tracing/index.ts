@@ -81,7 +81,7 @@ export async function openTracing({
   }
 }
 
-export interface TracingOptions {
+interface TracingOptions {
   tracer: Awaited<ReturnType<typeof openTracing>>
 }
 

@@ -78,7 +78,7 @@ function createBatches<T extends PgTable>(
 const sliceIndices = (count: number): (() => number[])[] =>
   Array.from({ length: Math.ceil(count / BATCH_SIZE) }, (_, i) => () => {
     const from = i * BATCH_SIZE
-    return Array.from({ length: Math.min(BATCH_SIZE, count - from) }, (_, j) => from + j)
+    return Array.from({ length: Math.min(BATCH_SIZE, count - from) }, (__, j) => from + j)
   })
 
 /** Writes orders and their links to products in one transaction, so that no reader sees one without the other. */

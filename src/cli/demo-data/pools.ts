@@ -12,7 +12,7 @@ export interface Market {
   places: readonly Place[]
 }
 
-export interface Place {
+interface Place {
   line1: string
   city: string
   region: string | null

@@ -1,9 +1,9 @@
-/** Coupons: what makes an order cheaper, in some days and up to some number of times. */
+/** Coupons: discounts for a period and a number of redemptions. */
 import { Type } from '@sinclair/typebox'
 import { Currency, common, Id, Integer, Nullable, OneOf, Text } from '../../../schemas/types.ts'
 
-export const couponKinds = ['percent', 'amount'] as const
-export const couponStatuses = ['draft', 'active', 'paused', 'archived'] as const
+const couponKinds = ['percent', 'amount'] as const
+const couponStatuses = ['draft', 'active', 'paused', 'archived'] as const
 
 const Day = (description: string) =>
   Text({ format: 'date', pattern: '^(?!0000)', description, examples: ['2026-12-01'] })
@@ -18,13 +18,13 @@ const code = Text({
 
 const members = {
   description: Nullable(Text({ maxLength: 1000, 'x-multiline': true, examples: ['For the first snow'] })),
-  kind: OneOf(couponKinds, { description: 'Whether `value` is a share or a sum of money' }),
+  kind: OneOf(couponKinds, { description: 'Whether `value` is a percentage or an amount' }),
   value: Integer(1, 1_000_000_000_000, {
-    description: 'Per cent, at most 100, or minor units of `currency`',
+    description: 'A percentage, at most 100, or minor units of `currency`',
     examples: [10],
   }),
-  currency: Nullable(Currency('An ISO 4217 code beside an amount, null beside a percentage')),
-  starts_on: Nullable(Day('The first day, UTC; null: at once')),
+  currency: Nullable(Currency('An ISO 4217 code for an amount, null for a percentage')),
+  starts_on: Nullable(Day('The first day, UTC; null: immediately')),
   ends_on: Nullable(Day('The last day, UTC; null: never')),
   max_redemptions: Nullable(Integer(1, 1_000_000_000, { description: 'null: no limit', examples: [500] })),
   status: OneOf(couponStatuses, {

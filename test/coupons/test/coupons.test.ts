@@ -6,7 +6,7 @@ const { admin, person } = await testApp(t)
 let made = 0
 const coupon = () => ({ code: `WINTER-${++made}`, kind: 'percent', value: 10, ends_on: '2027-02-28' })
 
-t.test('a code is given once', async (t) => {
+t.test('a code is unique and cannot be changed', async (t) => {
   const first = await admin.post('/coupons', coupon())
   const { id, code } = first.body.data
   const again = await admin.post('/coupons', { ...coupon(), code })
@@ -17,7 +17,7 @@ t.test('a code is given once', async (t) => {
   t.match(renamed.body.error.details, [{ field: 'code', code: 'READ_ONLY' }])
 })
 
-t.test('a share needs no currency, a sum does', async (t) => {
+t.test('a percentage needs no currency, an amount does', async (t) => {
   const share = await admin.post('/coupons', { ...coupon(), value: 101, currency: 'EUR' })
   t.match(share.body.error.details, [
     { field: 'value', code: 'OUT_OF_RANGE' },
@@ -30,7 +30,7 @@ t.test('a share needs no currency, a sum does', async (t) => {
   t.equal((await admin.patch(`/coupons/${id}`, { kind: 'amount', currency: 'EUR' })).status, 200)
 })
 
-t.test('members see the active ones, and change none', async (t) => {
+t.test('members read active coupons and change none', async (t) => {
   const { client: member } = await person('member')
   const { id } = (await admin.post('/coupons', coupon())).body.data
   t.equal((await member.get(`/coupons/${id}`)).status, 403)
@@ -40,7 +40,7 @@ t.test('members see the active ones, and change none', async (t) => {
   t.equal((await member.patch(`/coupons/${id}`, { value: 90 })).status, 403)
 })
 
-t.test('what was archived stays so', async (t) => {
+t.test('an archived coupon stays archived', async (t) => {
   const { id } = (await admin.post('/coupons', coupon())).body.data
   await admin.patch(`/coupons/${id}`, { status: 'archived' })
   const back = await admin.patch(`/coupons/${id}`, { status: 'active' })

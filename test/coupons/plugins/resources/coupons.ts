@@ -1,4 +1,4 @@
-/** Coupons: a share or a sum, never both; what was archived stays so. */
+/** Coupons: a percentage or an amount, never both; archived ones stay archived. */
 import { sql } from 'drizzle-orm'
 import { defineResource, type ResourceDefinition } from '../../../../plugins/collection/definition.ts'
 import type { Mode } from '../../../../plugins/collection/request/body.ts'
@@ -16,14 +16,16 @@ const wrong = (field: string, message: string, code: Violation['code'] = 'INVALI
   { field, message, code },
 ]
 
-/** What holds between members. In a change, one that is absent is not known; else it is null. */
+/** Checks rules between members. In a change an absent member is unknown, otherwise it is null. */
 function check(sent: Partial<CouponRow>, mode: Mode): Violation[] {
   const { kind, value = 0, currency = mode === 'update' ? undefined : null, starts_on, ends_on } = sent
   return [
-    ...(kind === 'percent' && value > 100 ? wrong('value', 'is more than 100 per cent', 'OUT_OF_RANGE') : []),
-    ...(kind === 'percent' && currency ? wrong('currency', 'must be null beside a percentage') : []),
+    ...(kind === 'percent' && value > 100
+      ? wrong('value', 'must be at most 100 per cent', 'OUT_OF_RANGE')
+      : []),
+    ...(kind === 'percent' && currency ? wrong('currency', 'must be null for a percentage') : []),
     ...(kind === 'amount' && currency === null ? wrong('currency', 'is required', 'REQUIRED') : []),
-    ...(starts_on && ends_on && ends_on < starts_on ? wrong('ends_on', 'is before starts_on') : []),
+    ...(starts_on && ends_on && ends_on < starts_on ? wrong('ends_on', 'must not be before starts_on') : []),
   ]
 }
 
@@ -31,7 +33,7 @@ export const couponsResource: ResourceDefinition = defineResource({
   name: 'coupons',
   singular: 'Coupon',
   plural: 'Coupons',
-  description: 'What makes an order cheaper',
+  description: 'Discounts on orders',
   table: coupons,
   schemas: { read: Coupon, create: CouponCreate, change: CouponChange },
   immutable: ['code'],
@@ -68,7 +70,7 @@ export const couponsResource: ResourceDefinition = defineResource({
   },
   check,
   actions: {
-    // The same of what a change makes of the row.
+    // The same rules for the changed row.
     guard(_current, { next }) {
       const found = check(next, 'replace')
       if (found.length > 0) throw invalidBody(found)

@@ -1,0 +1,67 @@
+/** `npm run release -- 0.1.0`: moves the changelog's Unreleased section under a version, commits and tags. Never pushes. */
+import { execFileSync } from 'node:child_process'
+import { readFileSync, writeFileSync } from 'node:fs'
+
+/** A version of https://semver.org without build metadata. */
+const VERSION = /^(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(-[0-9A-Za-z.-]+)?$/
+const UNRELEASED = '## [Unreleased]'
+
+class ReleaseError extends Error {}
+
+const git = (...args: string[]): string => execFileSync('git', args, { encoding: 'utf8' }).trim()
+
+function checkRepository(tag: string) {
+  if (git('status', '--porcelain') !== '') {
+    throw new ReleaseError('The working tree has changes; commit or remove them first')
+  }
+  if (git('tag', '--list', tag) !== '') throw new ReleaseError(`The tag ${tag} exists already`)
+}
+
+/** Returns the changelog with the entries of Unreleased under the version, and an empty Unreleased above it. */
+function moveUnreleased(changelog: string, version: string, date: string): string {
+  const [before, after] = changelog.split(`${UNRELEASED}\n`)
+  if (before === undefined || after === undefined) {
+    throw new ReleaseError(`CHANGELOG.md has no section "${UNRELEASED}"`)
+  }
+  if (after.includes(`\n## [${version}]`)) throw new ReleaseError(`CHANGELOG.md has ${version} already`)
+  const next = after.search(/^## /m)
+  const section = next === -1 ? after : after.slice(0, next)
+  const entries = section.replace(/^To be .*\.$/m, '').trim()
+  if (entries === '') throw new ReleaseError('The Unreleased section of CHANGELOG.md is empty')
+  const older = after.slice(section.length)
+  const released = `${before}${UNRELEASED}\n\n## [${version}] - ${date}\n\n${entries}\n`
+  return older === '' ? released : `${released}\n${older}`
+}
+
+/** Replaces the first `count` versions of a package file; edits the text, so that its formatting stays. */
+function setVersion(file: string, version: string, count: number) {
+  let left = count
+  const text = readFileSync(file, 'utf8').replace(/"version": "[^"]*"/g, (found) =>
+    left-- > 0 ? `"version": "${version}"` : found,
+  )
+  writeFileSync(file, text)
+}
+
+function release(version: string | undefined) {
+  if (version === undefined || !VERSION.test(version)) {
+    throw new ReleaseError('Usage: npm run release -- VERSION, for example 0.1.0')
+  }
+  const tag = `v${version}`
+  checkRepository(tag)
+  const date = new Date().toISOString().slice(0, 'YYYY-MM-DD'.length)
+  writeFileSync('CHANGELOG.md', moveUnreleased(readFileSync('CHANGELOG.md', 'utf8'), version, date))
+  setVersion('package.json', version, 1)
+  // The lock file has the version of the package twice, before those of its dependencies.
+  setVersion('package-lock.json', version, 2)
+  git('commit', '--quiet', '--all', '--message', `release: ${version}`)
+  git('tag', '--annotate', tag, '--message', version)
+  console.log(`Committed and tagged ${tag}. To publish it: git push --follow-tags`)
+}
+
+try {
+  release(process.argv[2])
+} catch (error) {
+  if (!(error instanceof ReleaseError)) throw error
+  console.error(error.message)
+  process.exitCode = 1
+}
