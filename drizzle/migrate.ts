@@ -111,7 +111,7 @@ function loadMigrations({ folder = getPackagedFolder() }: MigrateOptions): Migra
   }))
 }
 
-/** Found through `imports` of package.json, which works for the sources and for `dist` alike. */
+/** Found through `imports` of package.json, which works both for the sources and for `dist`. */
 function getPackagedFolder(): string {
   return fileURLToPath(new URL('..', import.meta.resolve('#migrations/meta/_journal.json')))
 }
