@@ -13,7 +13,7 @@ export interface Migratable extends Runner {
   transaction<T>(work: (tx: Runner) => Promise<T>, limits?: { statementTimeout?: number }): Promise<T>
 }
 
-export interface MigrateOptions {
+interface MigrateOptions {
   /** A folder of drizzle-kit; by default the one of this package. */
   folder?: string
 }

@@ -12,7 +12,7 @@ import { type Engine, startFolder, startMemory } from './engine.ts'
 import { lockFolder } from './folder-lock.ts'
 import { PreparedStatements } from './prepared-statements.ts'
 
-export interface EmbeddedOptions extends SemaphoreOptions {
+interface EmbeddedOptions extends SemaphoreOptions {
   /**
    * The data folder; the database is in its subfolder `postgres`. If absent, the data is in memory and lost on
    * `close`.

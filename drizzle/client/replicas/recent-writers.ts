@@ -1,7 +1,7 @@
 /** Read-your-writes: sends the reads of users who wrote recently to the primary until the replicas have caught up. */
 
 /** A flag in a store that all processes share, such as Redis. */
-export interface SharedFlag {
+interface SharedFlag {
   key: string
   /** Called if the flag is set, with the milliseconds until it expires. */
   onSet(remaining: number): void
