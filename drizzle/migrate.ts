@@ -13,7 +13,7 @@ export interface Migratable extends Runner {
   transaction<T>(work: (tx: Runner) => Promise<T>, limits?: { statementTimeout?: number }): Promise<T>
 }
 
-export interface MigrateOptions {
+interface MigrateOptions {
   /** A folder of drizzle-kit; by default the one of this package. */
   folder?: string
 }
@@ -111,7 +111,7 @@ function loadMigrations({ folder = getPackagedFolder() }: MigrateOptions): Migra
   }))
 }
 
-/** Found through `imports` of package.json, which works for the sources and for `dist` alike. */
+/** Found through `imports` of package.json, which works both for the sources and for `dist`. */
 function getPackagedFolder(): string {
   return fileURLToPath(new URL('..', import.meta.resolve('#migrations/meta/_journal.json')))
 }

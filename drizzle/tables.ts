@@ -145,7 +145,7 @@ export interface OrderItemRow {
   total_amount: number
 }
 
-export interface AddressRow {
+interface AddressRow {
   name: string
   line1: string
   line2: string | null

@@ -1,6 +1,6 @@
 /** A task that is repeated in the background: runs never overlap, and its timer does not keep the process alive. */
 
-export interface BackgroundTaskOptions {
+interface BackgroundTaskOptions {
   /** Milliseconds before the first run. Up to half as many more are added at random. */
   firstDelay: number
   /** Milliseconds between the end of a run and the start of the next. Up to half as many more are added at random. */

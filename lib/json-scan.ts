@@ -27,7 +27,7 @@ function findEndOfString(text: string, start: number): number {
   return i
 }
 
-export interface Structure {
+interface Structure {
   /** The limit that the text exceeds, as a message for the client; undefined if it exceeds none. */
   excess?: string
   /** Members of all objects, duplicates included. */
@@ -73,7 +73,7 @@ export function measureStructure(text: string): Structure {
   return { members }
 }
 
-export interface Names {
+interface Names {
   /** Members of all objects. Fewer than in the text where an object has a name twice: the parser keeps the last. */
   members: number
   /** Whether a member has a name by which merged objects change the prototype of all objects. */

@@ -48,7 +48,8 @@ async function replicated(t: Owner, settings: Record<string, string> = {}) {
     if (status !== 200) throw new Error(`GET is ${status}`)
     return body.data.name
   }
-  const told = () => lines.filter((line) => line.includes('a replica takes')).map((line) => JSON.parse(line))
+  const told = () =>
+    lines.filter((line) => /replica (not )?in use/.test(line)).map((line) => JSON.parse(line))
   const reader = await app.person('member')
   await until(async () => (await where(reader.client)) === 'replica')
   return { ...app, open, standby, proxy, id, where, told, reader }

@@ -2,7 +2,7 @@
 import { channel } from 'node:diagnostics_channel'
 
 /** A message on `resource-api:database:retry`. */
-export interface Retry {
+interface Retry {
   /** SQLSTATE of the error that the retry follows. */
   code: string
   /** 1 for the first retry. */
@@ -10,7 +10,7 @@ export interface Retry {
 }
 
 /** A message on `resource-api:database:renewed`. */
-export interface Renewal {
+interface Renewal {
   /**
    * Why a connection was replaced: it did not answer a ping before its use (`stale`), was lost under a statement that
    * is sent again (`lost`), did not answer a statement in time (`silent`), or leads to a standby (`read-only`).

@@ -1,5 +1,5 @@
 /**
- * The two errors of the database client, alike for both engines: the database is unavailable, or it refused a
+ * The two errors of the database client, the same for both engines: the database is unavailable, or it refused a
  * statement.
  */
 

@@ -2,7 +2,7 @@
 import type { PostgresOptions } from './server/server.ts'
 import type { Database } from './types.ts'
 
-export interface DatabaseOptions extends Omit<PostgresOptions, 'url'> {
+interface DatabaseOptions extends Omit<PostgresOptions, 'url'> {
   /** The address of the server. Without it, the embedded database is opened. */
   url?: string | undefined
   /** The data folder of the embedded database. Without it, the data is kept in memory. */

@@ -1,4 +1,4 @@
-/** The rules for the body of a transaction, alike for both engines. */
+/** The rules for the body of a transaction, the same for both engines. */
 import type { Connection } from './types.ts'
 
 /**

@@ -71,7 +71,7 @@ export interface Database extends Connection {
 /** `new` before the first answer; `foreign`: not a standby, or one of another database. */
 export type Standing = 'new' | 'up' | 'away' | 'behind' | 'foreign'
 
-export interface ReplicaState {
+interface ReplicaState {
   /** The address without user and password. */
   label: string
   standing: Standing

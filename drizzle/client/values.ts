@@ -1,4 +1,6 @@
-/** How values are converted, alike for both engines: all parameters are sent as text, few result types are parsed. */
+/**
+ * How values are converted, the same for both engines: all parameters are sent as text, few result types are parsed.
+ */
 import type { Param } from './types.ts'
 
 /** Parsers of result values, by the type's number in `pg_type`. All other types are left to the driver. */

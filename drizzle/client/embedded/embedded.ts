@@ -12,7 +12,7 @@ import { type Engine, startFolder, startMemory } from './engine.ts'
 import { lockFolder } from './folder-lock.ts'
 import { PreparedStatements } from './prepared-statements.ts'
 
-export interface EmbeddedOptions extends SemaphoreOptions {
+interface EmbeddedOptions extends SemaphoreOptions {
   /**
    * The data folder; the database is in its subfolder `postgres`. If absent, the data is in memory and lost on
    * `close`.
@@ -22,13 +22,13 @@ export interface EmbeddedOptions extends SemaphoreOptions {
   loadFrom?: Blob | File | undefined
 }
 
-/** Time of one event loop iteration in which statements are started: they run on the same thread. */
+/** Time per event loop iteration in which statements are started. They run on this thread and block other requests. */
 const TIME_SLICE_MS = 5
 
 /**
  * Opens the embedded database, and creates it if there is none. There is no statement timeout: a statement runs on
  * the thread that the timer would need. Only the wait for the connection has a limit.
- * @throws FolderInUse if another process has the folder; Error if it is of another version of PostgreSQL
+ * @throws FolderInUse if another process has the folder; Error if the folder is of another version of PostgreSQL
  */
 export async function openEmbedded(options: EmbeddedOptions = {}): Promise<Database> {
   const { dataDir, loadFrom, ...limits } = options
@@ -45,7 +45,7 @@ export async function openEmbedded(options: EmbeddedOptions = {}): Promise<Datab
 function createDatabase(
   { pg, getLastError }: Engine,
   limits: SemaphoreOptions,
-  release: () => void,
+  releaseFolder: () => void,
 ): Database {
   const statements = new PreparedStatements(pg)
   const semaphore = new Semaphore([statements], {
@@ -112,7 +112,7 @@ function createDatabase(
     await semaphore.close()
     // A stopped engine must not write a checkpoint: after a failed sync it is unknown what the disk holds.
     if (!fatalError) await pg.close()
-    release()
+    releaseFolder()
   }
   return {
     kind: 'embedded',

@@ -1,20 +1,20 @@
 /** Read-your-writes: sends the reads of users who wrote recently to the primary until the replicas have caught up. */
 
 /** A flag in a store that all processes share, such as Redis. */
-export interface SharedFlag {
+interface SharedFlag {
   key: string
-  /** Called where the flag is set, with the milliseconds for which it stays set. */
-  onSet(left: number): void
+  /** Called if the flag is set, with the milliseconds until it expires. */
+  onSet(remaining: number): void
 }
 
 type SetFlag = (key: string, lifetime: number) => Promise<void>
 
 export interface RecentWriters {
-  /** Records a write in this process. */
-  add(userId: string, left?: number): void
+  /** Records a write in this process. @param remaining milliseconds until it expires; by default the lifetime */
+  add(userId: string, remaining?: number): void
   /** Records a write in this process and, through the shared store, in the others. */
   publish(userId: string): Promise<void>
-  /** Returns the flag that is set by writes in other processes; undefined if a write has no lifetime here. */
+  /** Returns the flag that is set by writes in other processes; undefined if the lifetime of a write is 0. */
   getFlag(userId: string): SharedFlag | undefined
   /** Sets the function that sets a flag in the shared store. */
   shareBy(setFlag: SetFlag): void
@@ -23,6 +23,7 @@ export interface RecentWriters {
    * shared store is unavailable and writes in other processes are unknown.
    */
   pause(isPaused: boolean): void
+  /** Returns whether the user wrote recently, or may have. */
   mustReadPrimary(userId: string): boolean
 }
 
@@ -35,8 +36,9 @@ const MAX_WRITERS = 100_000
 const toKey = (userId: string) => `{user:${userId}}:wrote`
 
 /**
- * @param lifetime how long the reads of a writer go to the primary, in milliseconds; 0: never. All reads do at first,
- * because another process, or this one before it was restarted, may just have written.
+ * Creates the record of recent writers. Reads of all users go to the primary for the first `lifetime`, because another
+ * process, or this one before its restart, may just have written.
+ * @param lifetime milliseconds for which the reads of a user go to the primary after a write; 0 for never
  */
 export function createRecentWriters(lifetime: number, maxWriters = MAX_WRITERS): RecentWriters {
   const expiries = new Map<string, number>()
@@ -52,9 +54,9 @@ export function createRecentWriters(lifetime: number, maxWriters = MAX_WRITERS):
     }
   }
 
-  const add = (userId: string, left = lifetime) => {
+  const add = (userId: string, remaining = lifetime) => {
     const now = performance.now()
-    const expiry = now + left
+    const expiry = now + remaining
     if ((expiries.get(userId) ?? 0) >= expiry) return
     expiries.delete(userId)
     expiries.set(userId, expiry)
@@ -68,13 +70,14 @@ export function createRecentWriters(lifetime: number, maxWriters = MAX_WRITERS):
       if (lifetime > 0) await setFlag?.(toKey(userId), lifetime)
     },
     getFlag: (userId) =>
-      lifetime > 0 ? { key: toKey(userId), onSet: (left) => add(userId, left) } : undefined,
+      lifetime > 0 ? { key: toKey(userId), onSet: (remaining) => add(userId, remaining) } : undefined,
     shareBy(set) {
       setFlag = set
     },
     pause(isPaused) {
       if (lifetime > 0) allUntil = isPaused ? Number.POSITIVE_INFINITY : performance.now() + lifetime
     },
+    /** Returns whether the user wrote recently, or may have. */
     mustReadPrimary(userId) {
       const now = performance.now()
       return allUntil > now || (expiries.get(userId) ?? 0) > now

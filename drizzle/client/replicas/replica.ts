@@ -8,7 +8,7 @@ import { createPool } from '../server/pool.ts'
 import type { WalPosition } from '../server/wal-position.ts'
 import type { Connection, Row, Standing } from '../types.ts'
 
-export interface ReplicaOptions {
+interface ReplicaOptions {
   address: Address
   /** Connections at most. */
   size: number
@@ -19,7 +19,7 @@ export interface ReplicaOptions {
 }
 
 /** What is known of the primary. */
-export interface Primary {
+interface Primary {
   /** Identifies the cluster and the database; undefined before the primary's first answer. */
   identity: string | undefined
   /** Returns the latest position of the primary that a replica has reached which has replayed up to `replayed`. */
@@ -46,7 +46,7 @@ const STATUS_TIMEOUT_MS = 1000
 const UNKNOWN: WalPosition = { time: Number.NEGATIVE_INFINITY, position: Number.POSITIVE_INFINITY }
 
 /** Returns the SQLSTATE or the code of the operating system. The error's message must not be logged with the reason. */
-export function getFailureReason(error: unknown): string {
+function getFailureReason(error: unknown): string {
   if (error instanceof SqlError) return error.code
   if (!(error instanceof DatabaseUnavailable)) return 'unknown'
   const cause: unknown = error.cause instanceof Error ? Reflect.get(error.cause, 'code') : undefined

@@ -15,7 +15,7 @@ import type { Connection, Database, ReadCounts, Replicas, Standing } from '../ty
 import { createRecentWriters } from './recent-writers.ts'
 import { createReplica, IDENTITY_SQL } from './replica.ts'
 
-export interface ReplicasOptions {
+interface ReplicasOptions {
   primary: Address
   replicas: readonly Address[]
   /** Milliseconds for which a user's reads go to the primary after a write. */

@@ -3,7 +3,7 @@ import { publishRenewal } from '../channels.ts'
 import { DatabaseUnavailable } from '../errors.ts'
 import { type Client, type ClientOptions, createClient } from './driver.ts'
 
-export interface CurrentClientOptions extends Omit<ClientOptions, 'onEnd'> {
+interface CurrentClientOptions extends Omit<ClientOptions, 'onEnd'> {
   /** Milliseconds, and up to twice as many, until a client is replaced. */
   lifetime: number
 }

@@ -8,7 +8,7 @@ import type { Connection, Database } from '../types.ts'
 import { createReadBatching, createWriteBatching } from './batching.ts'
 import { isRead, ServerConnection, type ServerConnectionOptions } from './connection.ts'
 
-export interface PoolOptions {
+interface PoolOptions {
   /** Connections at most. */
   size: number
   connection: ServerConnectionOptions

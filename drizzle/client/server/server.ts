@@ -57,7 +57,7 @@ export async function openPostgres(options: PostgresOptions): Promise<Database> 
   const database: Database = {
     kind: 'server',
     // Retries are outside of the pool: no connection is held during the pause before a retry.
-    run: (text, params, options) => withRetries(() => pool.run(text, params, options)),
+    run: (...statement) => withRetries(() => pool.run(...statement)),
     transaction: (work, txOptions) => withRetries(() => pool.transaction(work, txOptions)),
     ping: createPing(() => pingConnection.run('select 1')),
     getLoad: pool.getLoad,
