@@ -4,7 +4,7 @@ import { getRequestId } from '../../lib/request-id.ts'
 import { type ApiError, apiError, writeError } from '../errors/index.ts'
 import { securityHeaders } from '../http/security-headers.ts'
 import type { RefusedCount } from '../rate-limit/rules.ts'
-import { VENDOR } from '../versioning/accept.ts'
+import { VENDOR_TYPE } from '../versioning/accept.ts'
 import { type Address, VARY } from '../versioning/addresses.ts'
 import type { Representation } from '../versioning/representation/types.ts'
 
@@ -61,7 +61,7 @@ export function refuse({ request, response, address, corsHeaders, isLast, count 
   const write = retryAfter === undefined ? writeOverloaded : writeLimitExceeded
   const body = write(representation, requestId)
   const { version } = representation
-  const type = vendor ? `${VENDOR};version=${version}` : 'application/json; charset=utf-8'
+  const type = vendor ? `${VENDOR_TYPE};version=${version}` : 'application/json; charset=utf-8'
   const ownHeaders = ['X-Request-Id', requestId, 'API-Version', `${version}`, 'Content-Type', type]
   const limitHeaders = ['X-RateLimit-Limit', `${state.limit}`, 'X-RateLimit-Remaining', `${state.remaining}`]
   ownHeaders.push(...limitHeaders, 'X-RateLimit-Reset', `${state.reset}`)

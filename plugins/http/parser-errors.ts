@@ -8,7 +8,7 @@ import fp from 'fastify-plugin'
 import { getRequestId } from '../../lib/request-id.ts'
 import type { FailureCode } from '../../schemas/error.ts'
 import { apiError, writeError } from '../errors/index.ts'
-import { VENDOR } from '../versioning/accept.ts'
+import { VENDOR_TYPE } from '../versioning/accept.ts'
 import { type Addressing, getVersionHeaders } from '../versioning/addresses.ts'
 import { securityHeaders } from './security-headers.ts'
 
@@ -82,7 +82,7 @@ function writeResponse({ socket, code, addressing, request }: Rejection) {
   const address = request && addressing.getAddress(request)
   const { representation, vendor } = address ?? { representation: addressing.fallback, vendor: false }
   const body = writeError(representation.error, failure, requestId)
-  const type = vendor ? `${VENDOR};version=${representation.version}` : 'application/json; charset=utf-8'
+  const type = vendor ? `${VENDOR_TYPE};version=${representation.version}` : 'application/json; charset=utf-8'
   socket.end(
     [
       `HTTP/1.1 ${failure.status} ${STATUS_CODES[failure.status]}`,

@@ -2,7 +2,8 @@
 import { parse } from 'content-type'
 import Negotiator from 'negotiator'
 
-export const VENDOR = 'application/vnd.api+json'
+/** The vendor media type, which can name a version: `application/vnd.api+json;version=2`. */
+export const VENDOR_TYPE = 'application/vnd.api+json'
 
 export interface Negotiated {
   version: number
@@ -14,7 +15,7 @@ export interface Negotiated {
 const MAX_ACCEPT_LENGTH = 1_024
 const MAX_CACHE_SIZE = 200
 
-/** Replaces `*` as a parameter's value: Negotiator matches `version=*` with any version; here it is an unknown one. */
+/** Replaces `*` as a parameter's value: Negotiator matches `version=*` with any version, but no version has that name. */
 const replaceWildcards = (accept: string) =>
   accept.replace(/(;\s*[^=;,\s]+\s*=\s*"?)\*(?="?\s*(?:[;,]|$))/g, '$1?')
 
@@ -39,7 +40,7 @@ function createOffers(candidates: readonly number[]): Map<string, Negotiated> {
   const [first] = candidates
   const plain = first === undefined ? [] : [{ type: 'application/json', version: first, vendor: false }]
   const vendor = candidates.map((version) => ({
-    type: `${VENDOR};version=${version}`,
+    type: `${VENDOR_TYPE};version=${version}`,
     version,
     vendor: true,
   }))

@@ -2,7 +2,7 @@
 import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
 import { apiError } from '../errors/index.ts'
-import { VENDOR } from './accept.ts'
+import { VENDOR_TYPE } from './accept.ts'
 import { VARY } from './addresses.ts'
 
 /** Characters, without the question mark. */
@@ -23,7 +23,7 @@ async function addressing(app: FastifyInstance) {
   // In `onSend`, since Fastify adds a charset to a Content-Type that is set earlier, and this type has none.
   app.addHook('onSend', (request, reply, payload, done) => {
     const { vendor, representation } = app.addressing.getAddress(request.raw)
-    if (vendor && payload) reply.header('Content-Type', `${VENDOR};version=${representation.version}`)
+    if (vendor && payload) reply.header('Content-Type', `${VENDOR_TYPE};version=${representation.version}`)
     done(null, payload)
   })
 }
