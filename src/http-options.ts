@@ -22,7 +22,7 @@ const HANDSHAKE_TIMEOUT_MS = 5_000
 
 type TrustProxy = boolean | string[] | ((address: string, hop: number) => boolean)
 
-/** Fastify trusts no proxy for a bare number, so hops are counted here. Safe only if clients cannot reach the port directly. */
+/** Fastify trusts no proxy for a bare number, so hops are counted here. Clients must not reach the port directly. */
 function parseTrustProxy(text: string | undefined): TrustProxy {
   if (text === undefined) return false
   if (text === 'true') return true
@@ -33,7 +33,7 @@ function parseTrustProxy(text: string | undefined): TrustProxy {
   return text.split(',').map((part) => part.trim())
 }
 
-/** Returns a function that determines a client's address as Fastify's `request.ip` does, for requests that are refused before Fastify sees them. */
+/** Returns a function that finds a client's address as Fastify's `request.ip` does, for requests outside Fastify. */
 export function createAddressReader({ TRUST_PROXY }: Config): (request: IncomingMessage) => string {
   const trust = parseTrustProxy(TRUST_PROXY)
   if (trust === false) return ({ socket }) => socket.remoteAddress ?? ''

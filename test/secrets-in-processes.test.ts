@@ -152,7 +152,7 @@ t.test('no command takes a password as an argument, and each says what to do', a
   for (const args of [['--password', PASSWORD], [`--password=${PASSWORD}`], ['--password']]) {
     const { said, ended } = run(t, 'cli.ts', {}, ['users', 'create', '--email', 'a@example.com', ...args])
     t.equal((await ended).code, 2)
-    t.match(said.err, /^A password is not an argument, .*standard input/)
+    t.match(said.err, /^Do not pass a password as an argument, .*standard input/)
     t.notMatch(said.out + said.err, /canary-/)
   }
 })

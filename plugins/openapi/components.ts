@@ -34,8 +34,8 @@ export type Components = ReturnType<typeof createComponents>
 
 /**
  * Returns a function that converts a schema to its documented form: titled schemas become references to components, and
- * internal keywords (`x-...`) are removed. A schema with `x-documented` is replaced by it: such a schema is written for the
- * serializer, and `x-documented` is an equivalent one for readers.
+ * internal keywords (`x-...`) are removed. A schema with `x-documented` is replaced by it: the schema itself is written for
+ * the serializer, and `x-documented` is an equivalent one for readers.
  */
 export function createComponentExtractor(schemas: Components) {
   const convertKeywords = (schema: Json): Json => {

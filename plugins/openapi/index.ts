@@ -30,7 +30,7 @@ export interface DocumentOptions {
   publicUrl: string | undefined
   /** The groups of operations. */
   tags: readonly { name: string; description: string }[]
-  /** Whether to generate the document at the start, which then fails if it is invalid, instead of on the first request. */
+  /** Whether to generate the document at the start, which then fails if a schema is invalid; otherwise on demand. */
   early: boolean
 }
 
@@ -54,7 +54,7 @@ const healthTag = {
   description: 'Liveness and readiness checks',
 }
 
-/** Generates the document of a version; registered in its scope before its routes. Unversioned routes are in every document. */
+/** Generates the document of a version. Registered in its scope before its routes; includes the unversioned routes. */
 export const document = fp(
   async (app: FastifyInstance, { version, release, publicUrl, tags, early }: DocumentOptions) => {
     const { representation, deprecated } = version

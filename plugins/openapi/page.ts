@@ -99,7 +99,7 @@ export interface PageOptions {
 }
 
 export default async function page(app: FastifyInstance, { versions, publicUrl }: PageOptions) {
-  // The documents name PUBLIC_URL as their server: the page sends requests there, also if it was opened at another address.
+  // The documents name PUBLIC_URL as their server, so the page sends requests there, wherever it was opened.
   const servers = publicUrl === undefined ? [] : [new URL(publicUrl).origin]
   await app.register(helmet, {
     ...getPolicy([], servers),

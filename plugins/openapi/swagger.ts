@@ -21,7 +21,7 @@ export const securitySchemes = {
   },
 } as const
 
-/** Collects the routes that are added to a scope from now on. Whether a route is hidden is known once the app is ready. */
+/** Collects the routes that are added to a scope later. Whether a route is hidden is known once the app is ready. */
 export function collectRoutes(app: FastifyInstance): RouteOptions[] {
   const routes: RouteOptions[] = []
   app.addHook('onRoute', (route) => {

@@ -103,8 +103,9 @@ async function revokeKey(values: Values): Promise<void> {
   })
 }
 
-const databaseHelp = `Writes to DATABASE_URL; servers may run at the same time. Without DATABASE_URL, writes to the embedded database in
-DATA_DIR, which no running server may have open (use POST /users and POST /api-keys then).`
+const databaseHelp = `Writes to DATABASE_URL; servers may run at the same time. Without DATABASE_URL, writes to the
+embedded database in DATA_DIR, which no running server may have open (if one has, use POST /users and
+POST /api-keys).`
 
 export const usersCreate: Command = {
   summary: 'Create a user, such as the first admin',

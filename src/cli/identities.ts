@@ -57,8 +57,8 @@ async function confirmEmail(values: Values): Promise<void> {
   })
 }
 
-const databaseHelp = `Writes to DATABASE_URL; running servers apply the change within 5 s. Without DATABASE_URL, writes to the embedded
-database in DATA_DIR, which no running server may have open.`
+const databaseHelp = `Writes to DATABASE_URL; running servers apply the change within 5 s. Without DATABASE_URL, writes to the
+embedded database in DATA_DIR, which no running server may have open.`
 
 const user = { email: 'The e-mail address of the user' }
 
@@ -78,9 +78,9 @@ ${databaseHelp}`,
 
 export const usersConfirmEmail: Command = {
   summary: "Confirm a user's e-mail address",
-  details: `The first token of the identity provider with this verified address then links the user. The confirmation ends when the
-user changes the address. First make sure that the account belongs to the owner of the address: its password,
-sessions and API keys stay valid, also those that another person knows.
+  details: `The first token of the identity provider with this verified address then links the user. The confirmation
+ends when the user changes the address. First make sure that the account belongs to the owner of the address: its
+password, sessions and API keys stay valid, also those that another person knows.
 ${databaseHelp}`,
   arguments: user,
   options: {},

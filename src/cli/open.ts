@@ -1,4 +1,4 @@
-/** Opens the configured database for a command, without the statement and queue timeouts that protect the server's clients. */
+/** Opens the configured database for a command, without the short timeouts that the server needs for its clients. */
 import { type Database, openDatabase } from '../../drizzle/client/index.ts'
 import { migrate } from '../../drizzle/migrate.ts'
 import type { Config } from '../config.ts'

@@ -4,7 +4,7 @@ import { versions } from '../../plugins/versioning/index.ts'
 import { readConfig } from '../config.ts'
 import { type Command, getWholeNumber } from './command.ts'
 
-/** Replaces the database, which the document does not need. Every query returns a row, so that no first admin is created. */
+/** Replaces the database. Every query returns a row, so that `createFirstAdmin` finds a user and creates none. */
 const stubDatabase: Database = {
   kind: 'embedded',
   run: async () => [{}],

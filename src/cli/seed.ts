@@ -42,7 +42,7 @@ function parseUntil({ until = new Date().toISOString().slice(0, 10) }: Values): 
   throw new UsageError(`--until must be a date such as 2026-11-21, not '${until}'`)
 }
 
-/** Makes sure that a user exists before the demo data, because the server creates the first admin only in an empty database. */
+/** Creates the first admin before the demo data, because the server does so only in an empty database. */
 async function ensureFirstAdmin(config: Config, database: Database): Promise<void> {
   await createFirstAdmin(config, database)
   const [user] = await database.run('select 1 from users limit 1')
@@ -104,10 +104,10 @@ another --seed adds more. The demo users have no passwords, and none is an admin
 the first admin is created as the server would do it.
 
 Writes to DATABASE_URL; servers may run at the same time. Without DATABASE_URL, writes to the embedded database in
-DATA_DIR, which no running server may have open. From ${formatCount(MIN_BULK_USERS, 'users')}, and if a server database is still empty, all rows are
-written in one transaction and the indexes are created afterwards. Requests to running servers wait for its end, or
-are answered with 503. The command first locks the tables, and fails with 55P03 if it has to wait 10 s for them. If
-it is stopped, no row remains.`,
+DATA_DIR, which no running server may have open. From ${formatCount(MIN_BULK_USERS, 'users')} on, empty tables of a PostgreSQL server are
+filled in one transaction, and the indexes are created afterwards: requests to running servers wait for its end
+or are answered with 503. Such a run first locks the tables, and fails with 55P03 if it has to wait 10 s for them.
+If it is stopped, none of its rows remain.`,
   options: {
     users: {
       value: 'n',

@@ -35,7 +35,7 @@ function checkGroup(draft: Draft, ...group: readonly SettingName[]): Problem[] {
   return missing.map((name) => [name, `is missing: set all of ${group.join(', ')}, or none of them`])
 }
 
-/** @throws if the key does not belong to the certificate; OpenSSL itself accepts a key of another type than the certificate's */
+/** @throws if the key does not belong to the certificate. OpenSSL itself accepts a key of another type. */
 function assertKeyPair(key: string, cert: string): void {
   createSecureContext({ key, cert })
   if (!new X509Certificate(cert).checkPrivateKey(createPrivateKey(key))) throw new Error('key mismatch')
@@ -65,7 +65,7 @@ const TRIAL_SECRETS = [
 
 /**
  * Returns whether this is the trial that `compose.yaml` starts on one machine: plain HTTP without a proxy. Only a trial
- * may use the secrets of `compose.yaml`. A server with TLS or behind a proxy is not a trial, even with INSECURE_HTTP=true.
+ * may use the secrets of `compose.yaml`. With TLS or behind a proxy it is none, even with INSECURE_HTTP=true.
  */
 const isTrial = (draft: Draft): boolean =>
   draft.config.INSECURE_HTTP && !isSet(draft, 'TLS_KEY') && !isSet(draft, 'TRUST_PROXY')

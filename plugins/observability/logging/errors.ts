@@ -1,4 +1,4 @@
-/** Serializes errors for the log: type, code and stack. The message of a database error is omitted: it contains SQL and values. */
+/** Serializes errors for the log, without the messages of database errors, which contain SQL and values. */
 
 /** Fields of a database error that contain no values, as named by postgres.js and by PGlite. */
 const DIAGNOSTIC_FIELDS = ['severity', 'routine', 'position']

@@ -52,7 +52,7 @@ function createSubscribers(registers: Registry[]): Record<string, Subscriber> {
     'http:malformed': countBy(
       'status',
       'http_malformed_requests_total',
-      'Malformed requests that the HTTP parser rejected, by status.',
+      'Malformed requests that were rejected before routing, by status.',
     ),
     'limits:refused': countBy(
       'window',

@@ -1,4 +1,4 @@
-/** Serves Prometheus metrics at `/metrics`, on a separate port or with a token. Without either, nothing is counted or loaded. */
+/** Serves metrics at `/metrics`, on a separate port or with a token. Without either setting, nothing is counted or loaded. */
 import { createHash, timingSafeEqual } from 'node:crypto'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
@@ -48,7 +48,7 @@ const createUnauthorizedError = () =>
     headers: { 'WWW-Authenticate': 'Bearer realm="metrics"' },
   })
 
-/** Counts requests and events. Registered before every plugin that may reject a request, so that rejections are counted. */
+/** Counts requests and events. Registered before the plugins that may reject a request, so that rejections are counted. */
 export const requestMetrics = fp(
   async (app: FastifyInstance, { isEnabled, release }: RequestMetricsOptions) => {
     if (!isEnabled) {

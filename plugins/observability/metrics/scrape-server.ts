@@ -1,4 +1,4 @@
-/** Creates the HTTP server of the separate `/metrics` port, with the error envelope of the API. It has no authentication. */
+/** Creates the HTTP server of the separate `/metrics` port, without authentication, with the API's error envelope. */
 import Fastify, { type FastifyInstance } from 'fastify'
 import { getRequestId } from '../../../lib/request-id.ts'
 import errors from '../../errors/index.ts'

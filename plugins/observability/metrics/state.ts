@@ -72,8 +72,10 @@ function addReplicaMetrics({ database }: FastifyInstance, registers: Registry[])
     'Whether the replica serves reads (1) or not (0).',
     ({ standing }) => (standing === 'up' ? 1 : 0),
   )
-  addReplicaGauge('database_replica_lag_seconds', 'Replication lag; -1 if it is unknown.', ({ lag }) =>
-    Number.isFinite(lag) ? lag / 1000 : -1,
+  addReplicaGauge(
+    'database_replica_lag_seconds',
+    'Time since the replica was last known to be up to date; -1 if unknown.',
+    ({ lag }) => (Number.isFinite(lag) ? lag / 1000 : -1),
   )
   addReplicaGauge(
     'database_replica_pool_in_use',

@@ -95,8 +95,8 @@ async function tracing(app: FastifyInstance, { tracer }: TracingOptions) {
     contexts.set(request, context)
     tracer.enter(context, done)
   })
-  // Entered again, because the async context is lost if the body arrives in socket events, or if the request waited in the
-  // admission queue and another request's end resumed it.
+  // Entered again, because the async context is lost if the body arrives in socket events, or if the request waited in
+  // the admission queue and the end of another request resumed it.
   app.addHook('preHandler', (request, _reply, done) => {
     const context = contexts.get(request)
     if (context) tracer.enter(context, done)

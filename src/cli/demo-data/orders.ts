@@ -1,4 +1,4 @@
-/** Demo orders of users and products that existed at the time, in the user's currency; older orders are further processed. */
+/** Demo orders, of users and products that existed at the time; older orders have reached later statuses. */
 import type { OrderItemRow, orderProducts, orders } from '../../../drizzle/tables.ts'
 import { drawGoods, drawOffer, type Offer } from './products.ts'
 import { Random } from './random.ts'
