@@ -20,9 +20,7 @@ const wrong = (field: string, message: string, code: Violation['code'] = 'INVALI
 function check(sent: Partial<CouponRow>, mode: Mode): Violation[] {
   const { kind, value = 0, currency = mode === 'update' ? undefined : null, starts_on, ends_on } = sent
   return [
-    ...(kind === 'percent' && value > 100
-      ? wrong('value', 'must be at most 100 per cent', 'OUT_OF_RANGE')
-      : []),
+    ...(kind === 'percent' && value > 100 ? wrong('value', 'must be at most 100', 'OUT_OF_RANGE') : []),
     ...(kind === 'percent' && currency ? wrong('currency', 'must be null for a percentage') : []),
     ...(kind === 'amount' && currency === null ? wrong('currency', 'is required', 'REQUIRED') : []),
     ...(starts_on && ends_on && ends_on < starts_on ? wrong('ends_on', 'must not be before starts_on') : []),
