@@ -8,6 +8,7 @@ import auth, { credentials, peekActor } from '../plugins/auth/index.ts'
 import passwords, { type PasswordHasher } from '../plugins/auth/passwords.ts'
 import signInAddresses from '../plugins/auth/sign-in-addresses.ts'
 import tokens from '../plugins/auth/tokens/index.ts'
+import type { AnyCard } from '../plugins/collection/definition.ts'
 import { collection } from '../plugins/collection/plugin.ts'
 import conditional from '../plugins/collection/request/preconditions.ts'
 import database from '../plugins/database.ts'
@@ -31,7 +32,7 @@ import docs, { document } from '../plugins/openapi/index.ts'
 import health from '../plugins/operations/health.ts'
 import shutdown from '../plugins/operations/shutdown.ts'
 import limits, { countRequests } from '../plugins/rate-limit/index.ts'
-import { apiKeysCard } from '../plugins/resources/api-keys.ts'
+import { createApiKeysCard } from '../plugins/resources/api-keys.ts'
 import { ordersCard } from '../plugins/resources/orders.ts'
 import { postsCard } from '../plugins/resources/posts.ts'
 import { productsCard } from '../plugins/resources/products.ts'
@@ -53,8 +54,11 @@ import { appSecret, deriveKey } from './secrets.ts'
 /** Every resource, one card each. */
 export const cards = [usersCard, userProfilesCard, postsCard, productsCard, ordersCard]
 
-/** Those that credentials are managed by: always there. */
-export const credentialCards = [sessionsCard, apiKeysCard]
+/** The resources that manage credentials, which every app has. API keys may have the scopes of the other resources. */
+export const createCredentialCards = (others: readonly AnyCard[]) => [
+  sessionsCard,
+  createApiKeysCard(others.map(({ name }) => name)),
+]
 
 /** Requests that may wait beside those that have a connection: a few inside, with all that they need, the rest outside. */
 const WAITING = { inside: 118, outside: 882 }
@@ -127,6 +131,7 @@ export async function buildApp(config: Config, parts: Parts = {}): Promise<Fasti
   const pretty = config.NODE_ENV === 'development' && process.stdout.isTTY
   const all = parts.versions ?? versions
   const lagging = parts.cards ?? cards
+  const credentialCards = createCredentialCards(lagging)
   const served = [...lagging, ...credentialCards]
   const addresses = createAddressing(all, config.DEFAULT_API_VERSION)
   const wire = createWire(addresses)

@@ -105,7 +105,9 @@ function holding(pattern: RegExp, to: Database = database) {
 function blind(to: Database): Database {
   const on = (connection: Connection): Connection => ({
     run: (text, params) =>
-      /pg_try_advisory/.test(text) ? connection.run('select true as is_locked') : connection.run(text, params),
+      /pg_try_advisory/.test(text)
+        ? connection.run('select true as is_locked')
+        : connection.run(text, params),
   })
   return { ...to, transaction: (work, limits) => to.transaction((tx) => work(on(tx)), limits) }
 }

@@ -8,7 +8,7 @@ import { hashPassword } from '../../plugins/auth/passwords.ts'
 import { createBodyReader } from '../../plugins/collection/request/body.ts'
 import { createStores } from '../../plugins/collection/sql/write.ts'
 import { ApiError } from '../../plugins/errors/index.ts'
-import { apiKeysCard, reserveKey } from '../../plugins/resources/api-keys.ts'
+import { createApiKeysCard, reserveKey } from '../../plugins/resources/api-keys.ts'
 import { usersCard } from '../../plugins/resources/users.ts'
 import { createAjv } from '../../plugins/validation/formats.ts'
 import { readConfig } from '../config.ts'
@@ -67,6 +67,8 @@ export async function findUser(
 async function createKey(values: Values): Promise<void> {
   const email = required(values, 'email')
   const days = wholeNumber(values, 'days', 1, 365)
+  const { cards } = await import('../app.ts')
+  const apiKeysCard = createApiKeysCard(cards.map(({ name }) => name))
   const body = read(apiKeysCard, {
     name: required(values, 'name'),
     scopes: required(values, 'scopes').split(','),
