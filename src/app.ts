@@ -9,6 +9,7 @@ import passwords, { type PasswordHasher } from '../plugins/auth/passwords.ts'
 import signInAddresses from '../plugins/auth/sign-in-addresses.ts'
 import tokens from '../plugins/auth/tokens/index.ts'
 import { compileResources } from '../plugins/collection/compile.ts'
+import type { ResourceDefinition } from '../plugins/collection/definition.ts'
 import { collection } from '../plugins/collection/plugin.ts'
 import conditional from '../plugins/collection/request/preconditions.ts'
 import database from '../plugins/database.ts'
@@ -32,7 +33,7 @@ import docs, { document } from '../plugins/openapi/index.ts'
 import health from '../plugins/operations/health.ts'
 import shutdown from '../plugins/operations/shutdown.ts'
 import limits, { countRequests } from '../plugins/rate-limit/index.ts'
-import { apiKeysResource } from '../plugins/resources/api-keys.ts'
+import { createApiKeysResource } from '../plugins/resources/api-keys.ts'
 import { ordersResource } from '../plugins/resources/orders.ts'
 import { postsResource } from '../plugins/resources/posts.ts'
 import { productsResource } from '../plugins/resources/products.ts'
@@ -66,8 +67,11 @@ export const resources = [
   ordersResource,
 ]
 
-/** Those that credentials are managed by: always there. */
-export const credentialResources = [sessionsResource, apiKeysResource]
+/** Returns the resources that manage credentials, which every app has. API keys can have the scopes of the others. */
+export const createCredentialResources = (others: readonly ResourceDefinition[]) => [
+  sessionsResource,
+  createApiKeysResource(others.map(({ name }) => name)),
+]
 
 /** What a test replaces in the app. */
 export interface AppOverrides {
@@ -104,7 +108,8 @@ export async function buildApp(config: Config, overrides: AppOverrides = {}): Pr
   const pluginOptions = getPluginOptions(config, secret, connections)
   const options = pluginOptions.collections
   const all = overrides.versions ?? versions
-  const served = compileResources([...(overrides.resources ?? resources), ...credentialResources])
+  const definitions = overrides.resources ?? resources
+  const served = compileResources([...definitions, ...createCredentialResources(definitions)])
   const addresses = createAddressing(all, config.DEFAULT_API_VERSION)
   const parserErrors = createParserErrors(addresses)
   const getClientAddress = createAddressReader(config)

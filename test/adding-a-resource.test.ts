@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs'
 import { posix } from 'node:path'
 import t from 'tap'
 import { migration, testApp } from './coupons/test/helpers/app.ts'
-import type { Json } from './helpers/app.ts'
+import { createClient, type Json } from './helpers/app.ts'
 
 const HOUSE = 'test/coupons'
 const file = (path: string) => readFileSync(new URL(`../${path}`, import.meta.url), 'utf8')
@@ -44,7 +44,7 @@ t.test('the document shows the files as they are', async (t) => {
 })
 
 t.test('coupons keep the whole contract', async (t) => {
-  const { admin, anybody, person } = await testApp(t)
+  const { admin, anybody, base, person } = await testApp(t)
   const { client: manager } = await person('manager')
   const { client: member } = await person('member')
   const { client: reader } = await person('admin', ['coupons:read'])
@@ -226,6 +226,22 @@ t.test('coupons keep the whole contract', async (t) => {
     const refused = await reader.patch(address, { value: 1 })
     t.equal(refused.status, 403)
     t.match(refused.body.error.message, 'coupons:write')
+  })
+
+  t.test('an API key can be created with a scope of coupons, and is limited to it', async (t) => {
+    const { bearer } = await person('admin')
+    const mint = (scope: string) => bearer.post('/api-keys', { name: 'Coupons', scopes: [scope] })
+    const minted = await mint('coupons:read')
+    t.equal(minted.status, 201)
+    const client = createClient(base, { 'x-api-key': minted.body.data.key })
+    t.equal((await client.get(address)).status, 200)
+    t.equal((await client.get('/products')).status, 403)
+    const refused = await client.patch(address, { value: 1 })
+    t.equal(refused.status, 403)
+    t.match(refused.body.error.message, 'coupons:write')
+    t.equal((await mint('coupons:write')).status, 201)
+    t.equal((await mint('vouchers:read')).status, 422)
+    t.equal((await mint('api-keys:read')).status, 422)
   })
 
   t.test('OpenAPI', async (t) => {

@@ -59,7 +59,12 @@ t.test('the page of the documents, in a real browser', { skip: withoutBrowser() 
   })
 
   await t.test('signs a person in, and sends as them with the token alone', async (t) => {
-    const signIn = await openClient(page, 'tokens', 'Sign in, or stay signed in', /Test Request.*\/tokens\)/)
+    const signIn = await openClient(
+      page,
+      'tokens',
+      'Sign in or refresh a session',
+      /Test Request.*\/tokens\)/,
+    )
     const body = signIn.getByRole('region', { name: 'Request Body' }).locator('.cm-content')
     const example = (await body.innerText()).replace(/\n\n/g, '\n')
     t.match(

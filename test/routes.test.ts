@@ -4,7 +4,7 @@ import { v7 as uuid } from 'uuid'
 import access, { type RouteAccess, verbs } from '../plugins/access/index.ts'
 import errors from '../plugins/errors/index.ts'
 import { v1 } from '../plugins/versioning/representation/v1.ts'
-import { credentialResources, resources } from '../src/app.ts'
+import { createCredentialResources, resources } from '../src/app.ts'
 import { type Json, testApp } from './helpers/app.ts'
 
 const { app, admin, anybody } = await testApp(t)
@@ -55,7 +55,7 @@ t.test('every resource has its operations, in both versions, in the same words',
     update: 'update',
     remove: 'delete',
   }
-  const expected = [...resources, ...credentialResources].flatMap((resource) =>
+  const expected = [...resources, ...createCredentialResources(resources)].flatMap((resource) =>
     (resource.verbs ?? verbs).map(
       (verb) => `${said[verb]}${verb === 'list' ? resource.plural : resource.singular}`,
     ),

@@ -34,6 +34,13 @@ t.test('scopes narrow what a role may do', async (t) => {
   t.equal((await reader.delete(`/products/${SOMEBODY}`)).status, 403)
 })
 
+t.test('an API key cannot be created with a scope of a collection that the app does not serve', async (t) => {
+  const { bearer } = await person('admin')
+  const refused = await bearer.post('/api-keys', { name: 'Coupons', scopes: ['coupons:read'] })
+  t.equal(refused.status, 422)
+  t.match(refused.body.error.details, [{ field: 'scopes.0', code: 'INVALID_VALUE' }])
+})
+
 t.test("an include needs the relation's own read scope", async (t) => {
   const { id, client } = await person('member', ['orders:read', 'orders:write', 'users:read'])
   const product = await activeProduct(speak(admin, 1))

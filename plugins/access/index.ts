@@ -93,6 +93,12 @@ const WRITE_SUFFIX = ':write'
 export const getScope = (collection: string, verb: Verb) =>
   `${collection}${verb === 'list' || verb === 'read' ? READ_SUFFIX : WRITE_SUFFIX}`
 
+/** Returns all scopes that an API key may have: `*`, and one to read and one to write each collection. */
+export const listScopes = (collections: readonly string[]): string[] => [
+  '*',
+  ...collections.flatMap((collection) => [collection + READ_SUFFIX, collection + WRITE_SUFFIX]),
+]
+
 /** Returns the other scope that includes this one: `products:write` includes `products:read`. */
 export const getIncludingScope = (scope: string): string | undefined =>
   scope.endsWith(READ_SUFFIX) ? scope.slice(0, -READ_SUFFIX.length) + WRITE_SUFFIX : undefined

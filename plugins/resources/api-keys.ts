@@ -2,9 +2,9 @@
 
 import type { Connection } from '../../drizzle/client/types.ts'
 import { apiKeys } from '../../drizzle/tables.ts'
-import { ApiKey, ApiKeyChange, ApiKeyCreate } from '../../schemas/api-keys.ts'
+import { createApiKeySchemas } from '../../schemas/api-keys.ts'
 import type { Violation } from '../../schemas/error.ts'
-import { type Actor, CALLER } from '../access/index.ts'
+import { type Actor, CALLER, listScopes } from '../access/index.ts'
 import { getKeyPrefix, hashKey, makeKey } from '../auth/key-format.ts'
 import { defineResource, type ResourceDefinition } from '../collection/definition.ts'
 import { apiError } from '../errors/index.ts'
@@ -60,39 +60,41 @@ async function ensureCaller(tx: Connection, { userId, sessionId }: Actor): Promi
   })
 }
 
-export const apiKeysResource: ResourceDefinition = defineResource({
-  name: 'api-keys',
-  singular: 'ApiKey',
-  plural: 'ApiKeys',
-  description: `Credentials for machines: the power of their owner, within their scopes. At most ${MAX_KEYS_PER_USER} per user`,
-  table: apiKeys,
-  verbs: ['list', 'read', 'create', 'update', 'remove'],
-  bearerOnly: true,
-  // A revoked credential must not be listed as valid.
-  readsPrimary: true,
-  schemas: { read: ApiKey, create: ApiKeyCreate, change: ApiKeyChange },
-  filters: [],
-  sorts: { created_at: apiKeys.created_at },
-  search: [],
-  relations: {},
-  access: { list: mine, read: mine, create: owners, update: owners, remove: mine },
-  defaults: (actor) => ({ user_id: actor.userId }),
-  computed: (row) => ({ key: typeof row.key === 'string' ? row.key : null }),
-  check: checkExpiry,
-  actions: {
-    async create(store, id, body, actor) {
-      await reserveKey(store.connection, actor.userId)
-      await ensureCaller(store.connection, actor)
-      const key = makeKey()
-      const expires = body.expires_at ?? new Date(Date.now() + USUAL).toISOString()
-      const row = await store.insert({
-        ...body,
-        id,
-        expires_at: expires,
-        prefix: getKeyPrefix(key),
-        key_hash: hashKey(key),
-      })
-      return { ...row, key }
+/** @param collections whose scopes a key may have */
+export const createApiKeysResource = (collections: readonly string[]): ResourceDefinition =>
+  defineResource({
+    name: 'api-keys',
+    singular: 'ApiKey',
+    plural: 'ApiKeys',
+    description: `Credentials for machines: the power of their owner, within their scopes. At most ${MAX_KEYS_PER_USER} per user`,
+    table: apiKeys,
+    verbs: ['list', 'read', 'create', 'update', 'remove'],
+    bearerOnly: true,
+    // A revoked credential must not be listed as valid.
+    readsPrimary: true,
+    schemas: createApiKeySchemas(listScopes(collections)),
+    filters: [],
+    sorts: { created_at: apiKeys.created_at },
+    search: [],
+    relations: {},
+    access: { list: mine, read: mine, create: owners, update: owners, remove: mine },
+    defaults: (actor) => ({ user_id: actor.userId }),
+    computed: (row) => ({ key: typeof row.key === 'string' ? row.key : null }),
+    check: checkExpiry,
+    actions: {
+      async create(store, id, body, actor) {
+        await reserveKey(store.connection, actor.userId)
+        await ensureCaller(store.connection, actor)
+        const key = makeKey()
+        const expires = body.expires_at ?? new Date(Date.now() + USUAL).toISOString()
+        const row = await store.insert({
+          ...body,
+          id,
+          expires_at: expires,
+          prefix: getKeyPrefix(key),
+          key_hash: hashKey(key),
+        })
+        return { ...row, key }
+      },
     },
-  },
-})
+  })

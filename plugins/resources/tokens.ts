@@ -64,7 +64,7 @@ function createRefusal(kind: GrantType, message: string) {
 }
 
 /** The tag that groups the operation in OpenAPI. */
-export const tokensTag = { name: TYPE, description: 'Signing in, and staying signed in' }
+export const tokensTag = { name: TYPE, description: 'Signing in and refreshing a session' }
 
 const resultShape = { type: TYPE, members: Token, selectable: false }
 
@@ -80,12 +80,12 @@ function describeOperation({ one, schemas }: Representation) {
   return {
     tags: [TYPE],
     operationId: 'createToken',
-    summary: 'Sign in, or stay signed in',
+    summary: 'Sign in or refresh a session',
     description:
-      'Needs no credentials. Sign in with `grant_type` `password`, send `access_token` as `Authorization: Bearer`, and ' +
-      'before `expires_in` seconds have passed, get the next pair with `grant_type` `refresh_token`.\n\n' +
-      'An unknown e-mail address and a wrong password are one answer, in the same time. A refresh token is good once: ' +
-      'used again within 10 s it yields the same successor, and later it ends the session.',
+      'Requires no credentials. Sign in with `grant_type` `password`, send `access_token` as `Authorization: Bearer`, ' +
+      'and get the next pair with `grant_type` `refresh_token` before `expires_in` seconds have passed.\n\n' +
+      'The response is the same, and takes the same time, for an unknown e-mail address and for a wrong password. A ' +
+      'refresh token can be used once: a second use within 10 s returns the same successor, a later one ends the session.',
     body: { content: { 'application/json': { schema: { ...grants, 'x-examples': examples } } } },
     response: {
       201: describeResponse({

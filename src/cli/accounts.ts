@@ -7,7 +7,7 @@ import { hashPassword } from '../../plugins/auth/passwords.ts'
 import { createBodyReader } from '../../plugins/collection/request/body.ts'
 import { createStores } from '../../plugins/collection/sql/write.ts'
 import { ApiError } from '../../plugins/errors/index.ts'
-import { apiKeysResource, reserveKey } from '../../plugins/resources/api-keys.ts'
+import { createApiKeysResource, reserveKey } from '../../plugins/resources/api-keys.ts'
 import { usersResource } from '../../plugins/resources/users.ts'
 import { createAjv } from '../../plugins/validation/formats.ts'
 import { readConfig } from '../config.ts'
@@ -69,6 +69,8 @@ export async function findUser(
 async function createKey(values: Values): Promise<void> {
   const email = getRequired(values, 'email')
   const days = getWholeNumber(values, 'days', 1, 365)
+  const { resources } = await import('../app.ts')
+  const apiKeysResource = createApiKeysResource(resources.map(({ name }) => name))
   const body = readMembers(apiKeysResource, {
     name: getRequired(values, 'name'),
     scopes: getRequired(values, 'scopes').split(','),
