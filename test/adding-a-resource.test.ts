@@ -2,7 +2,7 @@
 import { readFileSync } from 'node:fs'
 import { posix } from 'node:path'
 import t from 'tap'
-import { migration, testApp } from './coupons/test/helpers/app.ts'
+import { generateCouponMigration, testApp } from './coupons/test/helpers/app.ts'
 import type { Json } from './helpers/app.ts'
 
 const HOUSE = 'test/coupons'
@@ -36,7 +36,7 @@ t.test('the document shows the files as they are', async (t) => {
   const statements = under('drizzle/tables.ts', 'sql').trim().split('--> statement-breakpoint\n')
   t.same(
     statements.map((statement) => statement.trim()),
-    (await migration()).map((statement) => statement.trim()),
+    (await generateCouponMigration()).map((statement) => statement.trim()),
     'the migration is what drizzle-kit writes',
   )
   const list = /^export const resources = [\s\S]*?(?=\n\])/m.exec(file('src/app.ts'))?.[0]

@@ -1,4 +1,4 @@
-/** What `docs/adding-a-resource.md` adds to drizzle/tables.ts. */
+/** The table that `docs/adding-a-resource.md` adds to drizzle/tables.ts. */
 import { type SQL, sql } from 'drizzle-orm'
 import { date, index, pgTable, uniqueIndex } from 'drizzle-orm/pg-core'
 import { common, folded, integer, text } from '../../../drizzle/columns.ts'

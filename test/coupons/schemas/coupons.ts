@@ -1,4 +1,4 @@
-/** Coupons: what makes an order cheaper, in some days and up to some number of times. */
+/** Schemas of coupons: discounts for orders, limited to a period and to a number of redemptions. */
 import { Type } from '@sinclair/typebox'
 import { Currency, common, Id, Integer, Nullable, OneOf, Text } from '../../../schemas/types.ts'
 
@@ -16,16 +16,16 @@ const code = Text({
   examples: ['WINTER-10'],
 })
 
-const members = {
+const fields = {
   description: Nullable(Text({ maxLength: 1000, 'x-multiline': true, examples: ['For the first snow'] })),
-  kind: OneOf(couponKinds, { description: 'Whether `value` is a share or a sum of money' }),
+  kind: OneOf(couponKinds, { description: 'Whether `value` is a percentage or an amount of money' }),
   value: Integer(1, 1_000_000_000_000, {
-    description: 'Per cent, at most 100, or minor units of `currency`',
+    description: 'A percentage, at most 100, or an amount in minor units of `currency`',
     examples: [10],
   }),
-  currency: Nullable(Currency('An ISO 4217 code beside an amount, null beside a percentage')),
-  starts_on: Nullable(Day('The first day, UTC; null: at once')),
-  ends_on: Nullable(Day('The last day, UTC; null: never')),
+  currency: Nullable(Currency('An ISO 4217 code if `kind` is "amount", null if it is "percent"')),
+  starts_on: Nullable(Day('The first valid day, UTC; null: no start')),
+  ends_on: Nullable(Day('The last valid day, UTC; null: no end')),
   max_redemptions: Nullable(Integer(1, 1_000_000_000, { description: 'null: no limit', examples: [500] })),
   status: OneOf(couponStatuses, {
     default: 'draft',
@@ -33,8 +33,8 @@ const members = {
   }),
 }
 
-export const Coupon = Type.Object({ id: Id(), code, ...members, ...common }, { title: 'Coupon' })
+export const Coupon = Type.Object({ id: Id(), code, ...fields, ...common }, { title: 'Coupon' })
 
-export const CouponCreate = Type.Object({ code, ...members }, { title: 'CouponCreate' })
+export const CouponCreate = Type.Object({ code, ...fields }, { title: 'CouponCreate' })
 
-export const CouponChange = Type.Object(members, { title: 'CouponChange' })
+export const CouponChange = Type.Object(fields, { title: 'CouponChange' })

@@ -1,4 +1,4 @@
-/** Coupons: a share or a sum, never both; what was archived stays so. */
+/** Defines coupons. A coupon is a percentage or an amount, and an archived one stays archived. */
 import { sql } from 'drizzle-orm'
 import { defineResource, type ResourceDefinition } from '../../../../plugins/collection/definition.ts'
 import type { Mode } from '../../../../plugins/collection/request/body.ts'
@@ -12,26 +12,24 @@ type CouponRow = typeof coupons.$inferSelect
 const staff = { admin: true, manager: true } as const
 const visible = { ...staff, member: [{ status: 'active' }] } as const
 
-const wrong = (field: string, message: string, code: Violation['code'] = 'INVALID_VALUE') => [
-  { field, message, code },
-]
-
-/** What holds between members. In a change, one that is absent is not known; else it is null. */
-function check(sent: Partial<CouponRow>, mode: Mode): Violation[] {
-  const { kind, value = 0, currency = mode === 'update' ? undefined : null, starts_on, ends_on } = sent
-  return [
-    ...(kind === 'percent' && value > 100 ? wrong('value', 'is more than 100 per cent', 'OUT_OF_RANGE') : []),
-    ...(kind === 'percent' && currency ? wrong('currency', 'must be null beside a percentage') : []),
-    ...(kind === 'amount' && currency === null ? wrong('currency', 'is required', 'REQUIRED') : []),
-    ...(starts_on && ends_on && ends_on < starts_on ? wrong('ends_on', 'is before starts_on') : []),
-  ]
+/** Checks fields that depend on each other. A field absent from PATCH is unknown; in POST and PUT it is null. */
+function check(body: Partial<CouponRow>, mode: Mode): Violation[] {
+  const { kind, value = 0, currency = mode === 'update' ? undefined : null, starts_on, ends_on } = body
+  const violations: Violation[] = []
+  const add = (field: string, message: string, code: Violation['code'] = 'INVALID_VALUE') =>
+    violations.push({ field, message, code })
+  if (kind === 'percent' && value > 100) add('value', 'must be at most 100 for a percentage', 'OUT_OF_RANGE')
+  if (kind === 'percent' && currency) add('currency', 'must be null for a percentage')
+  if (kind === 'amount' && currency === null) add('currency', 'is required for an amount', 'REQUIRED')
+  if (starts_on && ends_on && ends_on < starts_on) add('ends_on', 'must not be before starts_on')
+  return violations
 }
 
 export const couponsResource: ResourceDefinition = defineResource({
   name: 'coupons',
   singular: 'Coupon',
   plural: 'Coupons',
-  description: 'What makes an order cheaper',
+  description: 'Discounts for orders',
   table: coupons,
   schemas: { read: Coupon, create: CouponCreate, change: CouponChange },
   immutable: ['code'],
@@ -68,10 +66,10 @@ export const couponsResource: ResourceDefinition = defineResource({
   },
   check,
   actions: {
-    // The same of what a change makes of the row.
+    // PATCH may send only one of two fields that depend on each other, so the changed row is checked, too.
     guard(_current, { next }) {
-      const found = check(next, 'replace')
-      if (found.length > 0) throw invalidBody(found)
+      const violations = check(next, 'replace')
+      if (violations.length > 0) throw invalidBody(violations)
     },
   },
 })
