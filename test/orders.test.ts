@@ -221,7 +221,7 @@ t.test('orders', async (t) => {
           t.equal(refused.status, 409, `${from} -> ${to}`)
           t.equal(refused.code, 'RESOURCE_CONFLICT')
           t.same(refused.wrong, ['status INVALID_TRANSITION'])
-          t.match(refused.message, legal.length > 0 ? legal.join(', ') : 'no other')
+          t.match(refused.message, legal.length > 0 ? `allowed: ${legal.join(', ')}` : 'allowed: none')
         }
         const same = await staff.patch(`/orders/${id}`, { status: from })
         t.equal(same.status, 200)

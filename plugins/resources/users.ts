@@ -106,7 +106,7 @@ async function verifyCurrentPassword({ passwords, attempt }: Tools, current: Use
 }
 
 /** Returns whether a new e-mail address counts as confirmed: only one that an admin sets for another user does. */
-const isEmailConfirmed = (current: UserRow, actor: Actor): boolean =>
+const isNewEmailConfirmed = (current: UserRow, actor: Actor): boolean =>
   actor.role === 'admin' && current.id !== actor.userId
 
 /**
@@ -192,7 +192,7 @@ export const usersResource: ResourceDefinition = defineResource({
       const { next } = change
       if (isActiveAdmin(current) && !isActiveAdmin(next)) await ensureAnotherAdmin(store, current)
       const email_is_confirmed = change.changed.has('email')
-        ? isEmailConfirmed(current, actor)
+        ? isNewEmailConfirmed(current, actor)
         : current.email_is_confirmed
       const user = await store.update(current, { ...next, email_is_confirmed })
       if (changesSignIn(change) || user.status !== 'active') await endSessions(store, user, actor)
