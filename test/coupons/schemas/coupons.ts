@@ -2,8 +2,8 @@
 import { Type } from '@sinclair/typebox'
 import { Currency, common, Id, Integer, Nullable, OneOf, Text } from '../../../schemas/types.ts'
 
-export const couponKinds = ['percent', 'amount'] as const
-export const couponStatuses = ['draft', 'active', 'paused', 'archived'] as const
+const couponKinds = ['percent', 'amount'] as const
+const couponStatuses = ['draft', 'active', 'paused', 'archived'] as const
 
 const Day = (description: string) =>
   Text({ format: 'date', pattern: '^(?!0000)', description, examples: ['2026-12-01'] })
