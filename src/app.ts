@@ -10,7 +10,7 @@ import signInAddresses from '../plugins/auth/sign-in-addresses.ts'
 import tokens from '../plugins/auth/tokens/index.ts'
 import { compileResources } from '../plugins/collection/compile.ts'
 import type { ResourceDefinition } from '../plugins/collection/definition.ts'
-import { collection } from '../plugins/collection/plugin.ts'
+import { createCollection } from '../plugins/collection/plugin.ts'
 import conditional from '../plugins/collection/request/preconditions.ts'
 import database from '../plugins/database.ts'
 import errors from '../plugins/errors/index.ts'
@@ -195,7 +195,7 @@ export async function buildApp(config: Config, overrides: AppOverrides = {}): Pr
           tags: [...served, tokensTag],
         })
         for (const resource of served)
-          await scope.register(collection(resource), { ...options, representation })
+          await scope.register(createCollection(resource), { ...options, representation })
         await scope.register(tokenRoutes, { representation })
         app.answerOtherMethods(scope)
       },

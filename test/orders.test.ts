@@ -221,7 +221,7 @@ t.test('orders', async (t) => {
           t.equal(refused.status, 409, `${from} -> ${to}`)
           t.equal(refused.code, 'RESOURCE_CONFLICT')
           t.same(refused.wrong, ['status INVALID_TRANSITION'])
-          t.match(refused.message, legal.length > 0 ? legal.join(', ') : 'no other')
+          t.match(refused.message, legal.length > 0 ? `allowed: ${legal.join(', ')}` : 'allowed: none')
         }
         const same = await staff.patch(`/orders/${id}`, { status: from })
         t.equal(same.status, 200)
@@ -288,7 +288,7 @@ t.test('orders', async (t) => {
       t.same(mixed.wrong, ['items.1.product_id INVALID_VALUE'], 'anew it is sold in euros')
       const more = await own.patch(`/orders/${id}`, { items: [item(tea, 4)] })
       t.same(more.wrong, ['items.0.quantity INSUFFICIENT_STOCK'])
-      t.match(more.text, /only 3/, 'what the order holds can be had by it')
+      t.match(more.text, /only 3 in stock/, 'includes the quantity that the order has reserved')
       t.equal((await own.get(`/orders/${id}`)).etag, kept.etag, 'what was refused changed nothing')
       t.same([await stockOf(admin, tea.id), await stockOf(admin, cup.id)], [0, 9])
     })
@@ -445,7 +445,7 @@ t.test('orders', async (t) => {
           await admin.delete(`/orders/${pending.id}`),
           await staff.patch(`/orders/${paid.id}`, { status: 'refunded' }),
         ]
-        const expected = `The stock of product ${tea.sku} would exceed ${maximum}; it must be lowered first`
+        const expected = `The stock of product ${tea.sku} would exceed ${maximum}; lower it first`
         for (const { status, code, message } of replies) {
           t.same({ status, code }, { status: 409, code: 'RESOURCE_CONFLICT' })
           t.equal(message, expected)

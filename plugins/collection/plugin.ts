@@ -1,4 +1,4 @@
-/** A resource as one Fastify plugin: list, read, create, replace, update, remove, in whichever version's scope it stands. */
+/** Creates the Fastify plugin of a resource: its routes in the scope of one version of the API. */
 import type { FastifyInstance } from 'fastify'
 import { type RouteAccess, registerGuards, verbs } from '../access/index.ts'
 import { createAjv } from '../validation/formats.ts'
@@ -11,25 +11,25 @@ import { createWriteHandlers } from './write/handlers.ts'
 
 const ajv = createAjv()
 
-/** One collection in one version's scope. */
-export const collection =
+/** Returns the plugin that registers the operations of a resource. */
+export const createCollection =
   (resource: Resource) =>
   async (app: FastifyInstance, options: CollectionOptions): Promise<void> => {
     const { list, read } = createReadHandlers(resource, app, options, ajv)
     const { create, replace, update, remove } = createWriteHandlers(resource, app, options, ajv)
     const parent = resource.parent ? `/${resource.parent.to.name}/:${resource.parent.member}` : ''
-    const all = `${parent}/${resource.name}`
-    const one = `${all}/:id`
+    const collectionUrl = `${parent}/${resource.name}`
+    const itemUrl = `${collectionUrl}/:id`
     const operations = {
-      list: { method: 'GET', url: all, handler: list },
-      create: { method: 'POST', url: all, handler: create },
-      read: { method: 'GET', url: one, handler: read },
-      replace: { method: 'PUT', url: one, handler: replace },
-      update: { method: 'PATCH', url: one, handler: update },
-      remove: { method: 'DELETE', url: one, handler: remove },
+      list: { method: 'GET', url: collectionUrl, handler: list },
+      create: { method: 'POST', url: collectionUrl, handler: create },
+      read: { method: 'GET', url: itemUrl, handler: read },
+      replace: { method: 'PUT', url: itemUrl, handler: replace },
+      update: { method: 'PATCH', url: itemUrl, handler: update },
+      remove: { method: 'DELETE', url: itemUrl, handler: remove },
     } as const
 
-    // The kernel reads queries and bodies itself, in the contract's order; Fastify would look at the body first.
+    // The handlers validate query and body themselves: Fastify would validate the body before the query.
     app.setValidatorCompiler(() => () => true)
     const { access, bearerOnly = false } = resource
     const getCost = createCost(resource)
@@ -37,13 +37,15 @@ export const collection =
     for (const verb of resource.verbs ?? verbs) {
       const { method, url, handler } = operations[verb]
       const word: RouteAccess = `${resource.name}:${verb}`
-      const told = { representation: options.representation, isOpen: app.isOpen(word) }
       app.route({
         method,
         url,
         handler: app.concurrency.holdDuring(handler),
         config: method === 'GET' ? { access: word, getCost } : { access: word },
-        schema: describe(resource, verb, told),
+        schema: describe(resource, verb, {
+          representation: options.representation,
+          isOpen: app.isOpen(word),
+        }),
       })
     }
   }

@@ -1,5 +1,4 @@
-/** API keys: made for machines by those whose power they have. */
-
+/** Defines API keys: credentials for machines, with the role of the user who created them. */
 import type { Connection } from '../../drizzle/client/types.ts'
 import { apiKeys } from '../../drizzle/tables.ts'
 import { createApiKeySchemas } from '../../schemas/api-keys.ts'
@@ -9,50 +8,52 @@ import { getKeyPrefix, hashKey, makeKey } from '../auth/key-format.ts'
 import { defineResource, type ResourceDefinition } from '../collection/definition.ts'
 import { apiError } from '../errors/index.ts'
 
-const DAY = 24 * 3600 * 1000
-const USUAL = 90 * DAY
-const LONGEST = 365 * DAY
+const DAY_MS = 24 * 3600 * 1000
+const DEFAULT_LIFETIME_MS = 90 * DAY_MS
+const MAX_LIFETIME_DAYS = 365
 
-/** Expired keys count as well: their rows stay, and are listed, until they are deleted. */
+/** Includes expired keys: they stay listed until they are deleted. */
 const MAX_KEYS_PER_USER = 100
 
 const LOCK_USER = 'select 1 from users where id = $1 for no key update'
 
-const CALLER_HOLDS = `select 1 from users where id = $1 and status = 'active'
+const FIND_ACTIVE_CALLER = `select 1 from users where id = $1 and status = 'active'
   and ($2::uuid is null or exists (select 1 from sessions where id = $2::uuid and expires_at > now()))`
 
 const own = [{ user_id: CALLER }] as const
-const mine = { admin: true, manager: own, member: own } as const
-const owners = { admin: own, manager: own, member: own } as const
+const ownerOrAdmin = { admin: true, manager: own, member: own } as const
+const ownerOnly = { admin: own, manager: own, member: own } as const
 
-/** A moment to come, within a year. */
-function checkExpiry({ expires_at: text }: { expires_at?: string }): Violation[] {
-  const left = text === undefined ? DAY : Date.parse(text) - Date.now()
-  if (left > 0 && left <= LONGEST) return []
-  return [{ field: 'expires_at', message: 'must be within the next 365 days', code: 'OUT_OF_RANGE' }]
+/** Checks that the expiry is in the future, and at most a year away. */
+function checkExpiry({ expires_at }: { expires_at?: string }): Violation[] {
+  if (expires_at === undefined) return []
+  const lifetimeMs = Date.parse(expires_at) - Date.now()
+  if (lifetimeMs > 0 && lifetimeMs <= MAX_LIFETIME_DAYS * DAY_MS) return []
+  const message = `must be within the next ${MAX_LIFETIME_DAYS} days`
+  return [{ field: 'expires_at', message, code: 'OUT_OF_RANGE' }]
 }
 
 /**
  * Locks the user's row until the transaction ends, and checks that the user may have another key. The lock makes
- * requests that create keys of one user wait for each other: concurrent ones would all count the same keys.
- * @throws ApiError 409 for a user who has 100 keys
+ * concurrent requests for the same user wait for each other; without it, they would all count the same keys.
+ * @throws ApiError 409 if the user has 100 keys
  */
 export async function reserveKey(tx: Connection, userId: string): Promise<void> {
   await tx.run(LOCK_USER, [userId])
   const [keys] = await tx.run('select count(*) as count from api_keys where user_id = $1', [userId])
   if (Number(keys?.count) < MAX_KEYS_PER_USER) return
   throw apiError('RESOURCE_CONFLICT', {
-    message: `A user has at most ${MAX_KEYS_PER_USER} API keys, expired ones included; delete one first`,
+    message: `A user can have at most ${MAX_KEYS_PER_USER} API keys, expired ones included; delete one first`,
   })
 }
 
 /**
- * Checks that the caller is still active and signed in. What is remembered of a credential is up to 5 s old, and a key
- * that is created in that time would outlive the session that created it.
+ * Checks that the caller is still active and signed in. A cached credential is up to 5 s old, and a key created in that
+ * time would outlive the session that created it.
  * @throws ApiError 401
  */
-async function ensureCaller(tx: Connection, { userId, sessionId }: Actor): Promise<void> {
-  const [caller] = await tx.run(CALLER_HOLDS, [userId, sessionId ?? null])
+async function ensureActiveCaller(tx: Connection, { userId, sessionId }: Actor): Promise<void> {
+  const [caller] = await tx.run(FIND_ACTIVE_CALLER, [userId, sessionId ?? null])
   if (caller) return
   throw apiError('UNAUTHORIZED', {
     message: 'Invalid or expired token',
@@ -60,13 +61,13 @@ async function ensureCaller(tx: Connection, { userId, sessionId }: Actor): Promi
   })
 }
 
-/** @param collections whose scopes a key may have */
+/** @param collections the resources whose scopes a key can have */
 export const createApiKeysResource = (collections: readonly string[]): ResourceDefinition =>
   defineResource({
     name: 'api-keys',
     singular: 'ApiKey',
     plural: 'ApiKeys',
-    description: `Credentials for machines: the power of their owner, within their scopes. At most ${MAX_KEYS_PER_USER} per user`,
+    description: `Credentials for machines, with the role of their owner, limited to their scopes. At most ${MAX_KEYS_PER_USER} per user`,
     table: apiKeys,
     verbs: ['list', 'read', 'create', 'update', 'remove'],
     bearerOnly: true,
@@ -77,20 +78,26 @@ export const createApiKeysResource = (collections: readonly string[]): ResourceD
     sorts: { created_at: apiKeys.created_at },
     search: [],
     relations: {},
-    access: { list: mine, read: mine, create: owners, update: owners, remove: mine },
+    access: {
+      list: ownerOrAdmin,
+      read: ownerOrAdmin,
+      create: ownerOnly,
+      update: ownerOnly,
+      remove: ownerOrAdmin,
+    },
     defaults: (actor) => ({ user_id: actor.userId }),
     computed: (row) => ({ key: typeof row.key === 'string' ? row.key : null }),
     check: checkExpiry,
     actions: {
       async create(store, id, body, actor) {
         await reserveKey(store.connection, actor.userId)
-        await ensureCaller(store.connection, actor)
+        await ensureActiveCaller(store.connection, actor)
         const key = makeKey()
-        const expires = body.expires_at ?? new Date(Date.now() + USUAL).toISOString()
+        const expires_at = body.expires_at ?? new Date(Date.now() + DEFAULT_LIFETIME_MS).toISOString()
         const row = await store.insert({
           ...body,
           id,
-          expires_at: expires,
+          expires_at,
           prefix: getKeyPrefix(key),
           key_hash: hashKey(key),
         })

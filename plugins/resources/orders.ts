@@ -1,5 +1,4 @@
-/** Orders: they price their items, and take and return stock, in the transaction of the write itself. */
-
+/** Defines orders. A write prices the items and changes the stock of their products in its own transaction. */
 import type { Connection } from '../../drizzle/client/types.ts'
 import { orderProducts, orders } from '../../drizzle/tables.ts'
 import type { Violation } from '../../schemas/error.ts'
@@ -8,43 +7,48 @@ import { type Actor, CALLER } from '../access/index.ts'
 import { type Change, defineResource, type ResourceDefinition } from '../collection/definition.ts'
 import type { Mode } from '../collection/request/body.ts'
 import { apiError } from '../errors/index.ts'
-import { link, release, reserve } from './orders/stock.ts'
+import { linkProducts, type Reservation, releaseStock, reserveStock } from './orders/stock.ts'
 
 type OrderRow = typeof orders.$inferSelect
 type Status = OrderRow['status']
 
 const own = [{ user_id: CALLER }] as const
-const mine = { admin: true, manager: true, member: own } as const
+const ownerOrStaff = { admin: true, manager: true, member: own } as const
 
-/** Whether a move gives the stock back: cancelling does, and refunding what was not shipped. */
-const givesBack = (from: Status, to: Status) =>
+/** Returns whether a transition releases the stock: a cancellation, or a refund before the order was shipped. */
+const isStockReleased = (from: Status, to: Status) =>
   (from === 'pending' && to === 'cancelled') || (from === 'paid' && to === 'refunded')
 
 const checkFirstStatus = ({ status }: { status?: Status }, mode: Mode): Violation[] =>
   mode === 'create' && status !== undefined && status !== 'pending'
-    ? [{ field: 'status', message: 'an order begins pending', code: 'INVALID_VALUE' }]
+    ? [{ field: 'status', message: 'must be "pending" in a new order', code: 'INVALID_VALUE' }]
     : []
 
-/** Asked for before any product is locked, so that those are held no longer than need be. */
-async function nextNumber(connection: Connection): Promise<string> {
+async function getNextNumber(connection: Connection): Promise<string> {
   const [row] = await connection.run(
     `select 'ORD-' || lpad(nextval('order_numbers')::text, 10, '0') as number`,
   )
   return String(row?.number)
 }
 
-/** What members may change of their own order: its content while it is pending, and then to cancel it. */
+/**
+ * Lets members change or cancel their own orders only while these are pending.
+ * @throws ApiError 403
+ */
 function guardMember(current: OrderRow, { next, changed }: Change<Pick<OrderRow, 'status'>>, actor: Actor) {
   if (actor.role !== 'member' || changed.size === 0) return
-  const allowed = current.status === 'pending' && (next.status === 'pending' || next.status === 'cancelled')
-  if (!allowed) throw apiError('FORBIDDEN', { message: 'Members change an order only while it is pending' })
+  if (current.status === 'pending' && (next.status === 'pending' || next.status === 'cancelled')) return
+  throw apiError('FORBIDDEN', {
+    message: 'Members can change or cancel an order only while its status is "pending"',
+  })
 }
 
 export const ordersResource: ResourceDefinition = defineResource({
   name: 'orders',
   singular: 'Order',
   plural: 'Orders',
-  description: 'Products in quantities, as they were when ordered. Creating one takes its stock',
+  description:
+    'Products in quantities, with the names and prices of the time of the order. Creating an order takes stock',
   table: orders,
   schemas: { read: Order, create: OrderCreate, change: OrderChange },
   immutable: ['user_id'],
@@ -68,7 +72,14 @@ export const ordersResource: ResourceDefinition = defineResource({
       all: true,
     },
   },
-  access: { list: mine, read: mine, create: mine, replace: mine, update: mine, remove: { admin: true } },
+  access: {
+    list: ownerOrStaff,
+    read: ownerOrStaff,
+    create: ownerOrStaff,
+    replace: ownerOrStaff,
+    update: ownerOrStaff,
+    remove: { admin: true },
+  },
   transitions: {
     status: {
       pending: ['paid', 'cancelled'],
@@ -82,37 +93,41 @@ export const ordersResource: ResourceDefinition = defineResource({
   defaults: (actor) => ({ user_id: actor.userId }),
   check: checkFirstStatus,
   actions: {
-    async create(store, id, { items, user_id = '', ...members }) {
-      const number = await nextNumber(store.connection)
-      const reserved = await reserve(store.connection, [], items, undefined)
-      const order = await store.insert({ ...members, ...reserved, number, id, user_id })
-      await link(store.connection, id, [], reserved.items)
+    async create(store, id, { items, user_id = '', ...fields }) {
+      // Before products are locked, so that they are locked for a shorter time.
+      const number = await getNextNumber(store.connection)
+      const reservation = await reserveStock(store.connection, [], items, undefined)
+      const order = await store.insert({ ...fields, ...reservation, number, id, user_id })
+      await linkProducts(store.connection, id, [], reservation.items)
       return order
     },
 
     guard: guardMember,
 
     async change(store, current, { next, changed }) {
-      const reordered = changed.has('items')
-      if (reordered && current.status !== 'pending') {
-        throw apiError('RESOURCE_CONFLICT', {
-          message: 'The items of an order change only while it is pending',
-        })
+      const { connection } = store
+      let reservation: Reservation | undefined
+      if (changed.has('items')) {
+        if (current.status !== 'pending') {
+          throw apiError('RESOURCE_CONFLICT', {
+            message: `The items of an order with status "${current.status}" cannot be changed`,
+          })
+        }
+        reservation = await reserveStock(connection, current.items, next.items, current.currency)
+        await linkProducts(connection, current.id, current.items, reservation.items)
       }
-      const reserved = reordered
-        ? await reserve(store.connection, current.items, next.items, current.currency)
-        : undefined
-      if (reserved) await link(store.connection, current.id, current.items, reserved.items)
-      const order = await store.update(current, { ...next, ...reserved })
-      if (givesBack(current.status, order.status)) await release(store.connection, order.items)
+      const order = await store.update(current, { ...next, ...reservation })
+      if (isStockReleased(current.status, order.status)) await releaseStock(connection, order.items)
       return order
     },
 
     async remove(store, current) {
       if (current.status !== 'pending' && current.status !== 'cancelled') {
-        throw apiError('RESOURCE_CONFLICT', { message: `An order that is ${current.status} stays` })
+        throw apiError('RESOURCE_CONFLICT', {
+          message: `An order with status "${current.status}" cannot be deleted`,
+        })
       }
-      if (current.status === 'pending') await release(store.connection, current.items)
+      if (current.status === 'pending') await releaseStock(store.connection, current.items)
       await store.remove(current)
     },
   },

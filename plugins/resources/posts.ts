@@ -1,4 +1,4 @@
-/** Posts: under their author; the first publication is remembered. */
+/** Defines posts. They stand under the path of their author, and keep the time of their first publication. */
 import { sql } from 'drizzle-orm'
 import { posts } from '../../drizzle/tables.ts'
 import { Post, PostInput } from '../../schemas/posts.ts'
@@ -10,15 +10,15 @@ type PostRow = typeof posts.$inferSelect
 const own = [{ user_id: CALLER }] as const
 const readable = [{ status: 'published' }, { user_id: CALLER }] as const
 
-const publication = (status: PostRow['status'], before: string | null) => ({
-  published_at: before ?? (status === 'published' ? new Date().toISOString() : null),
-})
+/** Returns the time of the first publication; null if the post has never been published. */
+const getPublishedAt = (status: PostRow['status'], previous: string | null) =>
+  previous ?? (status === 'published' ? new Date().toISOString() : null)
 
 export const postsResource: ResourceDefinition = defineResource({
   name: 'posts',
   singular: 'Post',
   plural: 'Posts',
-  description: 'What a user writes, under that user',
+  description: 'Texts of a user, under the path of that user',
   table: posts,
   parent: { to: 'users', member: 'user_id' },
   schemas: { read: Post, create: PostInput, change: PostInput },
@@ -52,8 +52,9 @@ export const postsResource: ResourceDefinition = defineResource({
     },
   },
   actions: {
-    create: (store, id, body) => store.insert({ ...body, id, ...publication(body.status, null) }),
+    create: (store, id, body) =>
+      store.insert({ ...body, id, published_at: getPublishedAt(body.status, null) }),
     change: (store, current, { next }) =>
-      store.update(current, { ...next, ...publication(next.status, current.published_at) }),
+      store.update(current, { ...next, published_at: getPublishedAt(next.status, current.published_at) }),
   },
 })

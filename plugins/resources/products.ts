@@ -1,4 +1,4 @@
-/** Products: what can be ordered. */
+/** Defines products: the goods that orders contain. */
 import { products } from '../../drizzle/tables.ts'
 import { Product, ProductInput } from '../../schemas/products.ts'
 import { defineResource, type ResourceDefinition } from '../collection/definition.ts'
@@ -10,7 +10,7 @@ export const productsResource: ResourceDefinition = defineResource({
   name: 'products',
   singular: 'Product',
   plural: 'Products',
-  description: 'What can be ordered',
+  description: 'Goods that can be ordered',
   table: products,
   schemas: { read: Product, create: ProductInput, change: ProductInput },
   filters: ['status'],

@@ -1,17 +1,17 @@
-/** Sessions: begun by `POST /tokens`; here they are seen and ended. */
+/** Defines sessions. `POST /tokens` creates them; this resource lists and ends them. */
 import { sessions } from '../../drizzle/tables.ts'
 import { Session } from '../../schemas/sessions.ts'
 import { Nothing } from '../../schemas/types.ts'
 import { CALLER } from '../access/index.ts'
 import { defineResource, type ResourceDefinition } from '../collection/definition.ts'
 
-const mine = { admin: true, manager: [{ user_id: CALLER }], member: [{ user_id: CALLER }] } as const
+const ownerOrAdmin = { admin: true, manager: [{ user_id: CALLER }], member: [{ user_id: CALLER }] } as const
 
 export const sessionsResource: ResourceDefinition = defineResource({
   name: 'sessions',
   singular: 'Session',
   plural: 'Sessions',
-  description: 'Where one is signed in. Removing one signs out',
+  description: 'The sign-ins of a user. Deleting a session signs it out',
   table: sessions,
   verbs: ['list', 'read', 'remove'],
   bearerOnly: true,
@@ -22,6 +22,6 @@ export const sessionsResource: ResourceDefinition = defineResource({
   sorts: { created_at: sessions.created_at },
   search: [],
   relations: {},
-  access: { list: mine, read: mine, remove: mine },
+  access: { list: ownerOrAdmin, read: ownerOrAdmin, remove: ownerOrAdmin },
   computed: (row, actor) => ({ current: row.id === actor.sessionId }),
 })

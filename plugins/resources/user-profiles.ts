@@ -1,4 +1,4 @@
-/** User profiles: one per user. */
+/** Defines user profiles: the public description of a user, one per user. */
 import { sql } from 'drizzle-orm'
 import { userProfiles } from '../../drizzle/tables.ts'
 import { UserProfile, UserProfileChange, UserProfileCreate } from '../../schemas/user-profiles.ts'
@@ -11,7 +11,7 @@ export const userProfilesResource: ResourceDefinition = defineResource({
   name: 'user-profiles',
   singular: 'UserProfile',
   plural: 'UserProfiles',
-  description: 'What a user shows of themselves; one per user',
+  description: 'Public descriptions of users, one per user',
   table: userProfiles,
   schemas: { read: UserProfile, create: UserProfileCreate, change: UserProfileChange },
   immutable: ['user_id'],

@@ -1,4 +1,4 @@
-/** Users: passwords are hashed here, and the last active admin stays one. */
+/** Defines users: hashes passwords, protects the account of a user, and keeps one active admin. */
 import { users } from '../../drizzle/tables.ts'
 import type { Violation } from '../../schemas/error.ts'
 import { User, UserChange, UserCreate } from '../../schemas/users.ts'
@@ -17,99 +17,117 @@ type UserRow = typeof users.$inferSelect
 const isActiveAdmin = ({ role, status }: Pick<UserRow, 'role' | 'status'>) =>
   role === 'admin' && status === 'active'
 
-/** Any number that nobody else uses. */
-const LEAVING = 4_271_993_007
+/** The key of an advisory lock; no other lock of the service has the same key. */
+const ADMIN_REMOVAL_LOCK_KEY = 4_271_993_007
 
 /**
- * Admins go one after the other, so that the last two cannot go at once. A lock of their own, not one on each other's
- * rows: each holds their own row already, and two would wait for each other.
+ * Checks that another active admin remains. An advisory lock makes concurrent removals wait for each other, so that the
+ * last two admins cannot remove themselves in parallel. Locking the rows of the other admins would deadlock, since each
+ * transaction has locked one of them already.
+ * @throws ApiError 409
  */
-async function keepAnAdmin({ connection }: Store<UserRow>, leaving: UserRow) {
-  await connection.run('select pg_advisory_xact_lock($1)', [LEAVING])
+async function ensureAnotherAdmin({ connection }: Store<UserRow>, removed: UserRow) {
+  await connection.run('select pg_advisory_xact_lock($1)', [ADMIN_REMOVAL_LOCK_KEY])
   const [other] = await connection.run(
     `select 1 from users where role = 'admin' and status = 'active' and id <> $1 limit 1`,
-    [leaving.id],
+    [removed.id],
   )
-  if (!other) throw apiError('RESOURCE_CONFLICT', { message: 'The last active admin must stay' })
+  if (!other) {
+    throw apiError('RESOURCE_CONFLICT', {
+      message: 'The last active admin cannot be deleted, deactivated or given another role',
+    })
+  }
 }
 
-const violation = (field: string, message: string, code: Violation['code']): Violation => ({
+const toViolation = (field: string, message: string, code: Violation['code']): Violation => ({
   field,
   message,
   code,
 })
 
-/** Not the e-mail address or the name, in any letter case. */
+/** Checks that the password is not the e-mail address or the name, regardless of case. */
 function checkPassword(body: { password?: string; email?: string; name?: string }): Violation[] {
-  const secret = body.password?.toLowerCase()
-  if (secret === undefined) return []
-  const open = [body.email, body.name].some((text) => text?.toLowerCase() === secret)
-  return open ? [violation('password', 'must not be the e-mail address or the name', 'INVALID_VALUE')] : []
+  const password = body.password?.toLowerCase()
+  if (password === undefined) return []
+  const isGuessable = [body.email, body.name].some((text) => text?.toLowerCase() === password)
+  return isGuessable
+    ? [toViolation('password', 'must differ from the e-mail address and the name', 'INVALID_VALUE')]
+    : []
 }
 
-type Changes = Change<
+type UserChanges = Change<
   Partial<UserRow> & { password?: string; current_password?: string; revoke_api_keys?: boolean }
 >
 
-/** Whether what the user signs in with changes. */
-const changesSignIn = ({ changed }: Changes) => changed.has('password') || changed.has('email')
+/** Returns whether the password or the e-mail address changes. */
+const changesSignIn = ({ changed }: UserChanges) => changed.has('password') || changed.has('email')
 
-/** API keys are deleted only together with a new password or e-mail address: alone, DELETE /api-keys/{id} does it. */
-function guardKeyRevocation(change: Changes) {
+/**
+ * Allows `revoke_api_keys` only together with a new password or e-mail address; DELETE /api-keys/{id} deletes single keys.
+ * @throws ApiError 422
+ */
+function guardKeyRevocation(change: UserChanges) {
   if (change.next.revoke_api_keys !== true || changesSignIn(change)) return
   throw invalidBody([
-    violation('revoke_api_keys', 'is only valid beside a new password or email', 'INVALID_VALUE'),
+    toViolation('revoke_api_keys', 'is valid only together with a new password or email', 'INVALID_VALUE'),
   ])
 }
 
-/** One's own password or e-mail address changes only for who knows the password. */
-const needsConfirmation = (current: UserRow, change: Changes, actor: Actor) =>
+/** Returns whether the caller must confirm the change with their current password. */
+const needsConfirmation = (current: UserRow, change: UserChanges, actor: Actor) =>
   current.id === actor.userId && changesSignIn(change)
 
-/** It is given, and by somebody who signed in: who found a key must not come to own the account. */
-function guardConfirmation(current: UserRow, change: Changes, actor: Actor) {
+/**
+ * Checks that the current password was sent, and with a Bearer token: a stolen API key must not be enough to take over
+ * the account.
+ * @throws ApiError 403 or 422
+ */
+function guardConfirmation(current: UserRow, change: UserChanges, actor: Actor) {
   if (!needsConfirmation(current, change, actor)) return
   if (actor.credential !== 'token') {
     throw apiError('FORBIDDEN', {
-      message: "One's own password and e-mail address are changed with a Bearer token",
+      message: 'Changing your own password or e-mail address requires a Bearer token',
     })
   }
   if (change.next.current_password === undefined) {
     throw invalidBody([
-      violation('current_password', "is required beside one's own password or email", 'REQUIRED'),
+      toViolation('current_password', 'is required to change your own password or email', 'REQUIRED'),
     ])
   }
 }
 
-/** It is right; a wrong one counts as a failed sign-in. */
-async function confirm({ passwords, attempt }: Tools, current: UserRow, password: string) {
-  const isRight = await attempt(current.email, () => passwords.verify(current.password_hash, password))
-  if (!isRight) {
-    throw apiError('FORBIDDEN', { message: 'The current password is wrong' })
-  }
+/**
+ * Verifies the current password. A wrong one counts as a failed sign-in.
+ * @throws ApiError 403
+ */
+async function verifyCurrentPassword({ passwords, attempt }: Tools, current: UserRow, password: string) {
+  const isCorrect = await attempt(current.email, () => passwords.verify(current.password_hash, password))
+  if (!isCorrect) throw apiError('FORBIDDEN', { message: 'The current password is incorrect' })
 }
 
-/** An address that an admin sets for another user is confirmed; one that users set for themselves is not. */
-const confirmsEmail = (current: UserRow, actor: Actor): boolean =>
+/** Returns whether a new e-mail address counts as confirmed: only one that an admin sets for another user does. */
+const isNewEmailConfirmed = (current: UserRow, actor: Actor): boolean =>
   actor.role === 'admin' && current.id !== actor.userId
 
-/** Role and status are an admin's to change, save that users may set their own status to inactive. */
-function guardRank(current: UserRow, next: Pick<UserRow, 'role' | 'status'>, actor: Actor) {
+/**
+ * Lets only admins change role and status, except that users may set their own status to "inactive".
+ * @throws ApiError 403
+ */
+function guardRoleAndStatus(current: UserRow, next: Pick<UserRow, 'role' | 'status'>, actor: Actor) {
   if (actor.role === 'admin') return
-  const ownLeave = current.id === actor.userId && next.status === 'inactive'
-  if (next.role !== current.role || (next.status !== current.status && !ownLeave)) {
-    throw apiError('FORBIDDEN', { message: 'Only an admin changes role and status' })
-  }
+  const isOwnDeactivation = current.id === actor.userId && next.status === 'inactive'
+  if (next.role === current.role && (next.status === current.status || isOwnDeactivation)) return
+  throw apiError('FORBIDDEN', { message: 'Only an admin can change role and status' })
 }
 
-/** Signs a user out, save, as long as they stay active, where they just proved who they are. */
+/** Ends the sessions of a user, except that of the caller if they changed their own account and it is still active. */
 const endSessions = ({ connection }: Store<UserRow>, { id, status }: UserRow, actor: Actor) =>
   connection.run('delete from sessions where user_id = $1 and id is distinct from $2::uuid', [
     id,
     (status === 'active' && id === actor.userId && actor.sessionId) || null,
   ])
 
-/** Takes effect within 5 s in other processes, and at once in this one, which forgets credentials after such a write. */
+/** Other processes accept the keys for up to 5 s; this process clears its credential cache after the write. */
 const deleteApiKeys = ({ connection }: Store<UserRow>, { id }: UserRow) =>
   connection.run('delete from api_keys where user_id = $1', [id])
 
@@ -117,7 +135,7 @@ export const usersResource: ResourceDefinition = defineResource({
   name: 'users',
   singular: 'User',
   plural: 'Users',
-  description: 'Who may call, and whom everything belongs to. `me` stands for the caller',
+  description: 'Accounts that call the API and own resources. `me` stands for the id of the caller',
   table: users,
   me: true,
   schemas: { read: User, create: UserCreate, change: UserChange },
@@ -138,7 +156,7 @@ export const usersResource: ResourceDefinition = defineResource({
   access: {
     list: { admin: true, manager: true },
     read: { admin: true, manager: true, member: [{ id: CALLER }] },
-    // Signing up, where it is allowed.
+    // Anonymous callers sign up, if ALLOW_SIGNUP is set.
     create: { admin: true, anonymous: true },
     replace: { admin: true, manager: [{ id: CALLER }], member: [{ id: CALLER }] },
     update: { admin: true, manager: [{ id: CALLER }], member: [{ id: CALLER }] },
@@ -148,33 +166,33 @@ export const usersResource: ResourceDefinition = defineResource({
   check: checkPassword,
   actions: {
     guard(current, change, actor) {
-      const wrong = checkPassword(change.next)
-      if (wrong.length > 0) throw invalidBody(wrong)
-      guardRank(current, change.next, actor)
+      const violations = checkPassword(change.next)
+      if (violations.length > 0) throw invalidBody(violations)
+      guardRoleAndStatus(current, change.next, actor)
       guardConfirmation(current, change, actor)
       guardKeyRevocation(change)
     },
 
     async prepare({ password, current_password = '' }, actor, tools, seen) {
-      const confirmed = seen !== undefined && needsConfirmation(seen.current, seen.change, actor)
-      if (confirmed) await confirm(tools, seen.current, current_password)
+      const isConfirmed = seen !== undefined && needsConfirmation(seen.current, seen.change, actor)
+      if (isConfirmed) await verifyCurrentPassword(tools, seen.current, current_password)
       return {
         columns: {
           ...(password !== undefined && { password_hash: await tools.passwords.hash(password) }),
-          // Where there is no row yet, this is a creation; `change` decides for the others.
+          // For a new user; `change` decides for existing ones.
           ...(seen === undefined && { email_is_confirmed: actor.role === 'admin' }),
         },
         holds: (current, change) =>
           !needsConfirmation(current, change, actor) ||
-          (confirmed && current.password_hash === seen.current.password_hash),
+          (isConfirmed && current.password_hash === seen.current.password_hash),
       }
     },
 
     async change(store, current, change, actor) {
       const { next } = change
-      if (isActiveAdmin(current) && !isActiveAdmin(next)) await keepAnAdmin(store, current)
+      if (isActiveAdmin(current) && !isActiveAdmin(next)) await ensureAnotherAdmin(store, current)
       const email_is_confirmed = change.changed.has('email')
-        ? confirmsEmail(current, actor)
+        ? isNewEmailConfirmed(current, actor)
         : current.email_is_confirmed
       const user = await store.update(current, { ...next, email_is_confirmed })
       if (changesSignIn(change) || user.status !== 'active') await endSessions(store, user, actor)
@@ -183,7 +201,7 @@ export const usersResource: ResourceDefinition = defineResource({
     },
 
     async remove(store, current) {
-      if (isActiveAdmin(current)) await keepAnAdmin(store, current)
+      if (isActiveAdmin(current)) await ensureAnotherAdmin(store, current)
       await store.remove(current)
     },
   },

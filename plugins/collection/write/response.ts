@@ -1,4 +1,4 @@
-/** The responses to writes: built in the transaction that may have to store them, and sent as they were built. */
+/** Builds the responses to writes, in the transaction that may store them, and sends them unchanged. */
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { StoredResponse } from '../../idempotency/record.ts'
 import type { Representation } from '../../versioning/representation/types.ts'

@@ -1,5 +1,4 @@
-/** Settles what a change comes to on the current row, and throws what forbids it. */
-
+/** Computes the change that a body makes to the current row, and checks that it is allowed. */
 import { isObject } from '../../../lib/is-object.ts'
 import type { Violation } from '../../../schemas/error.ts'
 import { apiError, invalidBody } from '../../errors/index.ts'
@@ -41,7 +40,7 @@ function checkTransitions({ transitions = {} }: Resource, current: Row, next: Ro
     const [from, to] = [String(current[field]), String(next[field])]
     const allowed = states[from] ?? []
     if (from === to || allowed.includes(to)) continue
-    const message = `cannot go from ${from} to ${to}; from ${from} it can go to ${allowed.join(', ') || 'no other'}`
+    const message = `cannot change from "${from}" to "${to}"; allowed: ${allowed.join(', ') || 'none'}`
     throw apiError('RESOURCE_CONFLICT', {
       message: `The ${field} ${message}`,
       violations: [{ field, message, code: 'INVALID_TRANSITION' }],

@@ -4,9 +4,10 @@ import { getRule } from '../../access/index.ts'
 import type { Resource } from '../compile.ts'
 import type { Write } from './types.ts'
 
-/** Types for which SQL's equality is that of JSON, so that the statement can tell whether a value differs. */
+/** Types for which equality in SQL is equality in JSON, so that the statement can compare values. */
 const COMPARABLE_TYPES = /^(text|bigint|smallint|boolean)\b/
 
+/** Creates the update that does not read the row first. */
 export function createUnreadUpdate({
   access,
   actions,

@@ -1,4 +1,4 @@
-/** The steps of creating, changing and removing a row. `strategies.ts` runs them. */
+/** Defines the steps that create, change and remove a row; `strategies.ts` runs them. */
 import type { Connection, Database } from '../../../drizzle/client/types.ts'
 import { allows, getRule, type Verb } from '../../access/index.ts'
 import { apiError } from '../../errors/index.ts'
@@ -11,7 +11,7 @@ import type { WriteSteps } from './strategies.ts'
 import type { ChangeBody, Write } from './types.ts'
 
 /**
- * Creates the steps of a resource's writes.
+ * Returns the functions that build the steps of a resource's writes.
  * @param refusal creates the error for a row that the caller may not access: 403, or 404 with HIDE_FORBIDDEN
  */
 export function createWriteSteps(resource: Resource, database: Database, refusal: () => Error) {
@@ -83,7 +83,9 @@ export function createWriteSteps(resource: Resource, database: Database, refusal
       act: async (connection, current, prepared) => {
         const settled = settle(resource, current, write, body)
         if (prepared?.holds && !prepared.holds(current, settled)) {
-          throw apiError('RESOURCE_CONFLICT', { message: 'The resource has just changed; try again' })
+          throw apiError('RESOURCE_CONFLICT', {
+            message: 'Another request changed the resource in the meantime; try again',
+          })
         }
         const store = stores.store(connection)
         const next = { ...settled.next, ...prepared?.columns }

@@ -1,4 +1,4 @@
-/** How a write runs in the database: four strategies, and the condition that chooses each. */
+/** Runs a write in the database with one of four strategies, each with the condition that chooses it. */
 import type { Connection, Database } from '../../../drizzle/client/types.ts'
 import type { MaybePromise } from '../../../lib/maybe-promise.ts'
 import { apiError } from '../../errors/index.ts'
@@ -17,13 +17,13 @@ export interface WriteSteps<Found> {
   /** Whether `act` is one statement, which throws StaleRowError if the row has changed since it was read. */
   isOneStatement: boolean
   /**
-   * Finds what the write addresses, and locks it if asked to.
+   * Reads the row that the write changes, and locks it if `isLocking`.
    * @throws ApiError 404 if it does not exist, 403 if the caller may not write it
    */
   admit(connection: Connection, isLocking: boolean): Promise<Found>
   /** Does slow work, before the transaction begins. */
   prepare?: ((found: Found) => Promise<Prepared<Row, Row>>) | undefined
-  /** Settles the change on the row and writes it, with its side effects. */
+  /** Computes the change and writes it, with its side effects. */
   act(connection: Connection, found: Found, prepared: Prepared<Row, Row> | undefined): Promise<Row>
   /** Returns whether the write left the row as it was. */
   isUnchanged(found: Found, row: Row): boolean
@@ -110,7 +110,7 @@ export function createRunWrite(database: Database, columns: ReadonlySet<string>)
     try {
       return await writeAndStore(attempt, steps, prepared)
     } catch (error) {
-      // The second time it finds the response that the other request stored.
+      // The second attempt finds the response that the other request stored.
       if (error instanceof IdempotencyConflictError) return writeAndStore(attempt, steps, prepared)
       throw error
     }
@@ -159,7 +159,7 @@ export function createRunWrite(database: Database, columns: ReadonlySet<string>)
     run: async (steps) => steps.respond(await writeLocked(steps, await prepare(steps))),
   }
 
-  /** In this order: the first that is chosen runs the write. */
+  /** The first strategy whose condition holds runs the write. */
   const strategies = [withKey, unreadUpdate, optimistic, locked]
 
   return <Found>(steps: WriteSteps<Found>): Promise<StoredResponse> => {

@@ -6,7 +6,7 @@ import type { Row, Tools } from '../definition.ts'
 import type { BodyReader } from '../request/body.ts'
 import type { Precondition } from '../request/preconditions.ts'
 
-/** What a request says of its write. */
+/** The input of a write, read from the request. */
 export interface Write {
   id: string
   actor: Actor
@@ -14,7 +14,7 @@ export interface Write {
   parent: string | undefined
   precondition: Precondition
   attempt: KeyedWrite | undefined
-  /** Creates the tools on demand: few writes need them. */
+  /** Creates the tools on demand, since few writes need them. */
   getTools: () => Tools
   /** Returns the entity tag of a row as this request would receive it. */
   getTag: (row: Row) => string
@@ -22,7 +22,7 @@ export interface Write {
   respond: (row: Row) => StoredResponse
 }
 
-/** The body of a change, and how it is read. */
+/** The body of a change, with its reader. */
 export interface ChangeBody {
   mode: 'replace' | 'update'
   reader: BodyReader

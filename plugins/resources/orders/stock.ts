@@ -1,5 +1,4 @@
-/** Stock and prices: what an order takes of each product and gives back, with the products' rows locked in id order. */
-
+/** Reserves the stock of products for orders, prices the items, and releases the stock again. */
 import type { Connection } from '../../../drizzle/client/types.ts'
 import type { OrderItemRow } from '../../../drizzle/tables.ts'
 import type { Violation } from '../../../schemas/error.ts'
@@ -7,10 +6,8 @@ import { MAX_STOCK } from '../../../schemas/products.ts'
 import { MAX_INTEGER } from '../../../schemas/types.ts'
 import { apiError, invalidBody } from '../../errors/index.ts'
 
-export type OrderItem = OrderItemRow
-
-/** An item as a client asks for it. */
-export interface Wanted {
+/** An item as a client sends it. */
+interface RequestedItem {
   product_id: string
   quantity: number
 }
@@ -25,52 +22,73 @@ interface ProductRow {
   stock: number
 }
 
-/** What the items come to; these are columns of the order. */
-export interface Reserved {
-  items: OrderItem[]
+/** A requested item with the rows that decide about it. */
+interface Line {
+  item: RequestedItem
+  /** The item of the order for the same product, before the change. */
+  held: OrderItemRow | undefined
+  /** `held` if the quantity is the same, too: such an item keeps its price and is not checked again. */
+  kept: OrderItemRow | undefined
+  product: ProductRow | undefined
+}
+
+/** Columns of the order. */
+export interface Reservation {
+  items: OrderItemRow[]
   currency: string
   total_amount: number
 }
 
-// `order by` before `for update` locks in that order: two orders for the same products never wait for each other in a ring.
-const LOCK = `select id, sku, name, price_amount, currency, status, stock from products
+/** `order by` makes all orders lock products in the same order, so that two of them cannot deadlock. */
+const LOCK_PRODUCTS = `select id, sku, name, price_amount, currency, status, stock from products
   where id = any($1::uuid[]) order by id for no key update`
 
-const TAKE = `update products set stock = stock - taken.quantity, revision = revision + 1,
+const TAKE_STOCK = `update products set stock = stock - taken.quantity, revision = revision + 1,
   updated_at = greatest(clock_timestamp(), updated_at + interval '1 microsecond')
   from unnest($1::uuid[], $2::bigint[]) as taken(id, quantity) where products.id = taken.id`
 
-const array = (values: readonly (string | number)[]) => `{${values.join()}}`
+/** Returns a PostgreSQL array literal of values that need no quotes. */
+const toArrayLiteral = (values: readonly (string | number)[]) => `{${values.join()}}`
 
-async function lock(connection: Connection, ids: readonly string[]): Promise<Map<string, ProductRow>> {
+async function lockProducts(
+  connection: Connection,
+  ids: readonly string[],
+): Promise<Map<string, ProductRow>> {
   if (ids.length === 0) return new Map()
-  const rows = (await connection.run(LOCK, [array(ids)])) as unknown as ProductRow[]
+  // The columns of LOCK_PRODUCTS; all are NOT NULL.
+  const rows = (await connection.run(LOCK_PRODUCTS, [toArrayLiteral(ids)])) as unknown as ProductRow[]
   return new Map(rows.map((row) => [row.id, row]))
 }
 
-/** @throws ApiError 409 where a product would have more stock than it can: then none of it is given back, or lost */
-async function take(
+/**
+ * Subtracts a quantity from the stock of each product; a negative quantity adds to it.
+ * @throws ApiError 409 if the stock of a product would exceed its maximum; then no stock changes
+ */
+async function takeStock(
   connection: Connection,
   products: ReadonlyMap<string, ProductRow>,
   deltas: ReadonlyMap<string, number>,
-) {
+): Promise<void> {
   const changed = [...deltas].filter(([, quantity]) => quantity !== 0)
   if (changed.length === 0) return
   for (const [id, quantity] of changed) {
     const product = products.get(id)
     if (product && quantity < 0 && product.stock - quantity > MAX_STOCK) {
-      const message = `The stock of product ${product.sku} would exceed ${MAX_STOCK}; it must be lowered first`
+      const message = `The stock of product ${product.sku} would exceed ${MAX_STOCK}; lower it first`
       throw apiError('RESOURCE_CONFLICT', { message })
     }
   }
-  await connection.run(TAKE, [
-    array(changed.map(([id]) => id)),
-    array(changed.map(([, quantity]) => quantity)),
+  await connection.run(TAKE_STOCK, [
+    toArrayLiteral(changed.map(([id]) => id)),
+    toArrayLiteral(changed.map(([, quantity]) => quantity)),
   ])
 }
 
-/** How much more of each product is held after than before. */
-function deltasOf(before: readonly Wanted[], after: readonly Wanted[]): Map<string, number> {
+/** Returns the quantity of each product after a change, minus the quantity before. */
+function getDeltas(
+  before: readonly RequestedItem[],
+  after: readonly RequestedItem[],
+): ReadonlyMap<string, number> {
   const deltas = new Map<string, number>()
   const add = (id: string, quantity: number) => deltas.set(id, (deltas.get(id) ?? 0) + quantity)
   for (const { product_id, quantity } of after) add(product_id, quantity)
@@ -78,113 +96,127 @@ function deltasOf(before: readonly Wanted[], after: readonly Wanted[]): Map<stri
   return deltas
 }
 
-const price = ({ sku, name, price_amount }: ProductRow, { product_id, quantity }: Wanted): OrderItem => ({
-  product_id,
-  quantity,
-  sku,
-  name,
-  unit_amount: price_amount,
-  total_amount: price_amount * quantity,
-})
-
-const wrong = (i: number, message: string, code: Violation['code'] = 'INVALID_VALUE'): Violation => ({
-  field: `items.${i}.product_id`,
-  message,
-  code,
-})
-
-const isOrderable = (product: ProductRow | undefined): product is ProductRow => product?.status === 'active'
+const isOrderable = ({ kept, product }: Line) => kept !== undefined || product?.status === 'active'
 
 /**
- * Moves the stock from what an order held to what it wants, and prices what it did not hold in the same quantity.
- * An item that keeps product and quantity is not looked at anew.
- * @param held what the order holds now; none for a new one
- * @param currency of the items that are kept
- * @throws ApiError 422 for products that cannot be ordered, mixed currencies and too large a total; 409 for too little stock, or
- * more than a product can have
+ * Returns the currency of the items: that of the first one that can be ordered, kept or new.
+ * @param keptCurrency the currency of the kept items
+ * @throws ApiError 422 for products that cannot be ordered, and for mixed currencies
  */
-export async function reserve(
+function checkProducts(lines: readonly Line[], keptCurrency: string | undefined): string | undefined {
+  const getCurrency = ({ kept, product }: Line) => (kept ? keptCurrency : product?.currency)
+  const first = lines.find(isOrderable)
+  const currency = first ? getCurrency(first) : keptCurrency
+  const violations = lines.flatMap((line, i): Violation[] => {
+    const field = `items.${i}.product_id`
+    if (!isOrderable(line)) {
+      return [{ field, message: 'must be the id of an active product', code: 'NOT_FOUND' }]
+    }
+    if (getCurrency(line) === currency) return []
+    const message = `must be a product priced in ${currency}, as the other items are`
+    return [{ field, message, code: 'INVALID_VALUE' }]
+  })
+  if (violations.length > 0) throw invalidBody(violations)
+  return currency
+}
+
+function priceItem({ item, kept, product }: Line): OrderItemRow {
+  if (kept) return kept
+  if (!product) throw new Error(`Product ${item.product_id} was not read`)
+  return {
+    product_id: item.product_id,
+    quantity: item.quantity,
+    sku: product.sku,
+    name: product.name,
+    unit_amount: product.price_amount,
+    total_amount: product.price_amount * item.quantity,
+  }
+}
+
+/** @throws ApiError 422 if the total cannot be represented as a JSON number */
+function sumTotal(items: readonly OrderItemRow[]): number {
+  const total = items.reduce((sum, { total_amount }) => sum + BigInt(total_amount), 0n)
+  if (total <= BigInt(MAX_INTEGER)) return Number(total)
+  throw invalidBody([
+    { field: 'items', message: `must not cost more than ${MAX_INTEGER} in total`, code: 'OUT_OF_RANGE' },
+  ])
+}
+
+/** @throws ApiError 409 with a violation for each item that needs more than the stock of its product */
+function checkStock(lines: readonly Line[], deltas: ReadonlyMap<string, number>): void {
+  const violations = lines.flatMap(({ item, held, kept, product }, i): Violation[] => {
+    const stock = product?.stock ?? 0
+    if (kept || (deltas.get(item.product_id) ?? 0) <= stock) return []
+    // The order may keep the quantity that it has reserved already.
+    const message = `only ${stock + (held?.quantity ?? 0)} in stock`
+    return [{ field: `items.${i}.quantity`, message, code: 'INSUFFICIENT_STOCK' }]
+  })
+  if (violations.length > 0) {
+    throw apiError('RESOURCE_CONFLICT', { message: 'Not enough stock', violations })
+  }
+}
+
+/**
+ * Changes the reserved stock from the items of an order to the requested ones, and prices the new items.
+ * @param heldItems the items that the order has now; empty for a new order
+ * @param currency the currency of these items
+ * @throws ApiError 422 for products that cannot be ordered, mixed currencies and too large a total; 409 for too little
+ * stock, or if the stock of a product would exceed its maximum
+ */
+export async function reserveStock(
   connection: Connection,
-  held: readonly OrderItem[],
-  items: readonly Wanted[],
+  heldItems: readonly OrderItemRow[],
+  requested: readonly RequestedItem[],
   currency: string | undefined,
-): Promise<Reserved> {
-  const before = new Map(held.map((item) => [item.product_id, item]))
-  const isKept = ({ product_id, quantity }: Wanted) => before.get(product_id)?.quantity === quantity
-  const deltas = deltasOf(held, items)
-  // Also those that stay as they are: the same transaction may yet release them, and then it would be out of order.
-  const products = await lock(connection, [...deltas.keys()])
-
-  const anew = items.map((item, i) => ({ item, i })).filter(({ item }) => !isKept(item))
-  const orderable = (item: Wanted) => isKept(item) || isOrderable(products.get(item.product_id))
-  // The currency is that of the first item, be it kept or new.
-  const currencyOf = (item: Wanted) => (isKept(item) ? currency : products.get(item.product_id)?.currency)
-  const first = items.find(orderable)
-  const common = first ? currencyOf(first) : currency
-  const unsuited = items.flatMap((item, i) => {
-    if (!orderable(item)) return [wrong(i, 'there is no such product to order', 'NOT_FOUND')]
-    return currencyOf(item) === common ? [] : [wrong(i, `is sold in another currency than ${common}`)]
+): Promise<Reservation> {
+  const deltas = getDeltas(heldItems, requested)
+  // Including products of kept items: if this transaction releases them later, they would be locked out of order.
+  const products = await lockProducts(connection, [...deltas.keys()])
+  const heldByProduct = new Map(heldItems.map((item) => [item.product_id, item]))
+  const lines = requested.map((item): Line => {
+    const held = heldByProduct.get(item.product_id)
+    const kept = held?.quantity === item.quantity ? held : undefined
+    return { item, held, kept, product: products.get(item.product_id) }
   })
-  if (unsuited.length > 0) throw invalidBody(unsuited)
 
-  const priced = items.map((item) => {
-    const kept = before.get(item.product_id)
-    if (kept && isKept(item)) return kept
-    const product = products.get(item.product_id)
-    if (!product) throw new Error('An item was not priced')
-    return price(product, item)
-  })
-  const total = priced.reduce((sum, { total_amount }) => sum + BigInt(total_amount), 0n)
-  if (total > BigInt(MAX_INTEGER)) {
-    throw invalidBody([{ field: 'items', message: `come to more than ${MAX_INTEGER}`, code: 'OUT_OF_RANGE' }])
-  }
-
-  const short = anew.flatMap(({ item, i }): Violation[] => {
-    const stock = products.get(item.product_id)?.stock ?? 0
-    const available = stock + (before.get(item.product_id)?.quantity ?? 0)
-    if ((deltas.get(item.product_id) ?? 0) <= stock) return []
-    return [
-      { field: `items.${i}.quantity`, message: `only ${available} can be had`, code: 'INSUFFICIENT_STOCK' },
-    ]
-  })
-  if (short.length > 0) {
-    throw apiError('RESOURCE_CONFLICT', { message: 'There is too little stock', violations: short })
-  }
-
-  await take(connection, products, deltas)
-  return { items: priced, currency: common ?? '', total_amount: Number(total) }
+  const commonCurrency = checkProducts(lines, currency)
+  const items = lines.map(priceItem)
+  const total_amount = sumTotal(items)
+  checkStock(lines, deltas)
+  await takeStock(connection, products, deltas)
+  return { items, currency: commonCurrency ?? '', total_amount }
 }
 
 /**
- * Gives back all that an order holds.
- * @throws ApiError 409 where a product would have more stock than it can
+ * Returns the quantities of the items to the stock of their products.
+ * @throws ApiError 409 if the stock of a product would exceed its maximum
  */
-export async function release(connection: Connection, held: readonly OrderItem[]): Promise<void> {
-  const deltas = deltasOf(held, [])
-  await take(connection, await lock(connection, [...deltas.keys()]), deltas)
+export async function releaseStock(connection: Connection, items: readonly OrderItemRow[]): Promise<void> {
+  const deltas = getDeltas(items, [])
+  await takeStock(connection, await lockProducts(connection, [...deltas.keys()]), deltas)
 }
 
-/** Keeps the list of products that an order names in step with its items. */
-export async function link(
+/** Updates the join table `order_products` to the products of the new items. */
+export async function linkProducts(
   connection: Connection,
   orderId: string,
-  before: readonly Wanted[],
-  after: readonly Wanted[],
+  before: readonly RequestedItem[],
+  after: readonly RequestedItem[],
 ): Promise<void> {
-  const names = (items: readonly Wanted[]) => new Set(items.map(({ product_id }) => product_id))
-  const [old, now] = [names(before), names(after)]
-  const gone = [...old].filter((id) => !now.has(id))
-  const come = [...now].filter((id) => !old.has(id))
-  if (gone.length > 0) {
+  const toIds = (items: readonly RequestedItem[]) => new Set(items.map(({ product_id }) => product_id))
+  const [oldIds, newIds] = [toIds(before), toIds(after)]
+  const removed = [...oldIds].filter((id) => !newIds.has(id))
+  const added = [...newIds].filter((id) => !oldIds.has(id))
+  if (removed.length > 0) {
     await connection.run('delete from order_products where order_id = $1 and product_id = any($2::uuid[])', [
       orderId,
-      array(gone),
+      toArrayLiteral(removed),
     ])
   }
-  if (come.length > 0) {
+  if (added.length > 0) {
     await connection.run(
       'insert into order_products (order_id, product_id) select $1, unnest($2::uuid[]) on conflict do nothing',
-      [orderId, array(come)],
+      [orderId, toArrayLiteral(added)],
     )
   }
 }
