@@ -2,7 +2,7 @@
 
 import type { Database } from '../../drizzle/client/index.ts'
 import type { ResourceDefinition } from '../../plugins/collection/definition.ts'
-import { searchText } from '../../plugins/collection/sql/case-folding.ts'
+import { buildSearchText } from '../../plugins/collection/sql/case-folding.ts'
 import { ordersResource } from '../../plugins/resources/orders.ts'
 import { postsResource } from '../../plugins/resources/posts.ts'
 import { productsResource } from '../../plugins/resources/products.ts'
@@ -25,7 +25,7 @@ const MANY_USERS = 20_000
 const found =
   ({ search }: ResourceDefinition) =>
   (row: Readonly<Record<string, unknown>>) =>
-    searchText(row, search)
+    buildSearchText(row, search)
 
 /** What the server writes into the column that search looks at. */
 export const folding: Folding = {
