@@ -2,7 +2,7 @@
 import { type TObject, type TSchema, Type } from '@sinclair/typebox'
 import { exampleId } from '../../../schemas/types.ts'
 import type { Verb } from '../../access/index.ts'
-import { accepting, type Mode, repeating } from '../request/body.ts'
+import { addRepeatableFields, type Mode, toBodySchema } from '../request/body.ts'
 import { listQuery, selectionQuery } from '../request/parameters.ts'
 import type { ResolvedResource } from '../resolve.ts'
 
@@ -15,7 +15,7 @@ const mapMembers = (members: Members, change: (member: TSchema, name: string) =>
 export function inputOf(resource: ResolvedResource, mode: Mode): TObject {
   if (mode === 'create') return resource.schemas.create
   return mode === 'replace'
-    ? repeating(resource.schemas.change, resource.schemas.read, resource.immutable ?? [])
+    ? addRepeatableFields(resource.schemas.change, resource.schemas.read, resource.immutable ?? [])
     : resource.schemas.change
 }
 
@@ -59,7 +59,7 @@ const titles: Record<Mode, string> = { create: 'Create', replace: 'Replace', upd
 
 /** The members of a body in a mode, as it is accepted. */
 export function bodyOf(resource: ResolvedResource, mode: Mode): TObject {
-  const accepted = accepting(inputOf(resource, mode), mode)
+  const accepted = toBodySchema(inputOf(resource, mode), mode)
   const whole =
     mode === 'replace' ? puttingBack(keeping(accepted, resource.kept ?? []), resource.schemas.read) : accepted
   const title = `${resource.singular}${titles[mode]}`
