@@ -3,7 +3,7 @@ import { type TObject, type TSchema, Type } from '@sinclair/typebox'
 import { exampleId } from '../../../schemas/types.ts'
 import type { Verb } from '../../access/index.ts'
 import { addRepeatableFields, type Mode, toBodySchema } from '../request/body.ts'
-import { listQuery, selectionQuery } from '../request/parameters.ts'
+import { buildListParameters, buildSelectionParameters } from '../request/parameters.ts'
 import type { ResolvedResource } from '../resolve.ts'
 
 type Members = Record<string, TSchema>
@@ -101,8 +101,8 @@ function withLists(resource: ResolvedResource, query: TObject): TObject {
 }
 
 export function queryOf(resource: ResolvedResource, verb: Verb): TObject | undefined {
-  if (verb === 'list') return withLists(resource, listQuery(resource))
-  return verb === 'read' ? withLists(resource, selectionQuery(resource)) : undefined
+  if (verb === 'list') return withLists(resource, buildListParameters(resource))
+  return verb === 'read' ? withLists(resource, buildSelectionParameters(resource)) : undefined
 }
 
 const pathId = (description: string, me: boolean | undefined) =>
