@@ -1,7 +1,7 @@
 /** A scope of what is the same until the next release, for everybody, and no part of the API itself. */
 import type { FastifyInstance, FastifyReply } from 'fastify'
 import fp from 'fastify-plugin'
-import { entityTags, tagOfText } from '../collection/request/preconditions.ts'
+import { buildTextTag, entityTags } from '../collection/request/preconditions.ts'
 
 /** A text beside its entity tag. The text may have megabytes, so the tag is computed once. */
 export interface TaggedText {
@@ -9,7 +9,7 @@ export interface TaggedText {
   tag: string
 }
 
-export const withTag = (text: string): TaggedText => ({ text, tag: tagOfText(text) })
+export const withTag = (text: string): TaggedText => ({ text, tag: buildTextTag(text) })
 
 export const sendTagged = (reply: FastifyReply, type: string, { tag, text }: TaggedText) =>
   reply.header('ETag', tag).type(type).send(text)
