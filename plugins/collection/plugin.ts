@@ -1,9 +1,9 @@
-/** A resource as one Fastify plugin: list, read, create, replace, update, remove, in whichever version's scope it stands. */
+/** Registers the routes of one resource in the scope of one version: list, read, create, replace, update, remove. */
 import type { FastifyInstance } from 'fastify'
 import { type AccessWord, defineWords, verbs } from '../access/index.ts'
 import { createAjv } from '../validation/formats.ts'
 import type { Resource } from './compile.ts'
-import { describe } from './openapi/operations.ts'
+import { describeOperation } from './openapi/operations.ts'
 import type { CollectionOptions } from './options.ts'
 import { createReadHandlers } from './read/handlers.ts'
 import { createCost } from './request/cost.ts'
@@ -11,7 +11,7 @@ import { createWriteHandlers } from './write/handlers.ts'
 
 const ajv = createAjv()
 
-/** One collection in one version's scope. */
+/** Creates the Fastify plugin of a resource. */
 export const collection =
   (resource: Resource) =>
   async (app: FastifyInstance, options: CollectionOptions): Promise<void> => {
@@ -29,7 +29,7 @@ export const collection =
       remove: { method: 'DELETE', url: one, handler: remove },
     } as const
 
-    // The kernel reads queries and bodies itself, in the contract's order; Fastify would look at the body first.
+    // The handlers validate queries and bodies, in the order of the API reference. Fastify would validate the body first.
     app.setValidatorCompiler(() => () => true)
     const { access, bearerOnly = false } = resource
     const getCost = createCost(resource)
@@ -41,13 +41,15 @@ export const collection =
     for (const verb of resource.verbs ?? verbs) {
       const { method, url, handler } = operations[verb]
       const word: AccessWord = `${resource.name}:${verb}`
-      const told = { representation: options.representation, isOpen: app.isOpen(word) }
       app.route({
         method,
         url,
         handler: app.concurrency.holdDuring(handler),
         config: method === 'GET' ? { access: word, getCost } : { access: word },
-        schema: describe(resource, verb, told),
+        schema: describeOperation(resource, verb, {
+          representation: options.representation,
+          isOpen: app.isOpen(word),
+        }),
       })
     }
   }

@@ -4,7 +4,7 @@ import type { Actor } from '../access/index.ts'
 import type { Entity, Representation } from '../versioning/representation/types.ts'
 import type { Resource } from './compile.ts'
 import type { Row } from './definition.ts'
-import { shapeOf } from './openapi/operations.ts'
+import { buildResourceShape } from './openapi/operations.ts'
 import { type Included, NOTHING_INCLUDED, toFields } from './read/include.ts'
 import { buildStrongTag, buildWeakTag } from './request/preconditions.ts'
 
@@ -17,7 +17,9 @@ export function getSerializer(reply: FastifyReply, status: 200 | 201) {
 
 export function createResponseBuilder(resource: Resource, representation: Representation) {
   // A new release with another schema changes every tag.
-  const schemaTag = buildWeakTag(JSON.stringify(representation.schemas.one(shapeOf(resource, true))))
+  const schemaTag = buildWeakTag(
+    JSON.stringify(representation.schemas.one(buildResourceShape(resource, true))),
+  )
 
   const toShape = (isVendor: boolean, fields: readonly string[] | undefined, includedTag: string) =>
     [schemaTag, representation.version, isVendor, fields?.join() ?? '*', includedTag].join('|')
