@@ -112,7 +112,7 @@ t.test('a page by number that is too large is 400 and names the limit that fits'
   const { status, body } = await author.client.get('/api/v1/users/me/posts?limit=100&page=1')
   t.equal(status, 400)
   t.match(body.error.details, [{ field: 'limit', code: 'OUT_OF_RANGE' }])
-  const fits = Number(/(\d+) fit into/.exec(body.error.details[0].message)?.[1])
+  const fits = Number(/only (\d+) of/.exec(body.error.details[0].message)?.[1])
   const page = await author.client.get(`/api/v1/users/me/posts?limit=${fits}&page=2`)
   t.equal(page.status, 200)
   t.same(page.body.pagination, { page: 2, limit: fits, total: POSTS, total_pages: Math.ceil(POSTS / fits) })

@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs'
 import t from 'tap'
-import { fold } from '../plugins/collection/sql/case-folding.ts'
+import { foldCase } from '../plugins/collection/sql/case-folding.ts'
 import { testApp } from './helpers/app.ts'
 import { idsOf, problemsOf, walk } from './helpers/lists.ts'
 import { insertRows } from './helpers/rows.ts'
@@ -40,7 +40,7 @@ t.test('folding is what Unicode calls the full one, for every character there is
       .map((letter) => foldings.get(letter) ?? letter)
       .join('')
       .normalize('NFC')
-  // Which letter stands for its kind does not matter (fold has some upper-case Cherokee): who shares one does.
+  // Which letter stands for its kind does not matter (foldCase has some upper-case Cherokee): who shares one does.
   const [split, merged] = [new Map<string, string>(), new Map<string, string>()]
   let wrong = 0
   for (let code = 0; code <= 0x10ffff; code++) {
@@ -48,11 +48,11 @@ t.test('folding is what Unicode calls the full one, for every character there is
     const letter = String.fromCodePoint(code)
     // What this Node's Unicode does not know yet, it cannot fold; and scripts of tens of thousands have no case.
     if (/[\p{Cn}\p{Co}\p{Script=Han}\p{Script=Hangul}]/u.test(letter)) continue
-    const [theirs, ours] = [unicode(letter.normalize('NFC')), fold(letter.normalize('NFC'))]
+    const [theirs, ours] = [unicode(letter.normalize('NFC')), foldCase(letter.normalize('NFC'))]
     if ((split.get(theirs) ?? ours) !== ours || (merged.get(ours) ?? theirs) !== theirs) wrong += 1
     split.set(theirs, ours)
     merged.set(ours, theirs)
-    if (fold(ours) !== ours) wrong += 1
+    if (foldCase(ours) !== ours) wrong += 1
   }
   t.equal(wrong, 0)
 })

@@ -1,6 +1,6 @@
 /** What is asked at each size: every list in every way that its resource offers. */
 import type { ResolvedResource } from '../../plugins/collection/resolve.ts'
-import { positionOf, termsOf } from '../../plugins/collection/sql/keyset.ts'
+import { getSortTerms, readPosition } from '../../plugins/collection/sql/keyset.ts'
 import type { CollectionSample, Sample } from './samples.ts'
 
 /** One request: the values differ, the statements do not. */
@@ -31,13 +31,13 @@ function sorted(
     name: name.replace('-', ''),
     descending: name.startsWith('-'),
   }))
-  const terms = termsOf(resource, sorts)
+  const terms = getSortTerms(resource, sorts)
   return {
     label: `sort=${sort}, deep`,
     isFlat: sorts.length === 1,
     variants: rows.map((row) => ({
       path: `${path}?sort=${sort}&cursor=${CURSOR}`,
-      position: positionOf(row, terms),
+      position: readPosition(row, terms),
     })),
   }
 }

@@ -2,7 +2,7 @@
 import { randomBytes } from 'node:crypto'
 import type { Connection, Database } from '../../drizzle/client/index.ts'
 import { newId } from '../../lib/ids.ts'
-import { searchText } from '../collection/sql/case-folding.ts'
+import { buildSearchText } from '../collection/sql/case-folding.ts'
 import { getKeyPrefix, hashKey, makeKey } from './key-format.ts'
 import { hashPassword } from './passwords.ts'
 
@@ -32,7 +32,7 @@ const PASSWORD_BYTES = 18
 async function insertAdmin(tx: Connection, email: string, password: string | undefined): Promise<string> {
   const id = newId()
   const hash = password === undefined ? null : await hashPassword(password)
-  const search = searchText({ name: ADMIN_NAME, email }, ['name', 'email'])
+  const search = buildSearchText({ name: ADMIN_NAME, email }, ['name', 'email'])
   await tx.run(
     `insert into users (id, name, email, email_is_confirmed, role, password_hash, search)
      values ($1, $2, $3, true, 'admin', $4, $5)`,

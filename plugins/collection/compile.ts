@@ -1,7 +1,7 @@
 /** Compiles definitions to resources, once at boot: relations, statements and row mappers. */
 import type { ResourceDefinition } from './definition.ts'
 import { type ResolvedResource, resolveResources } from './resolve.ts'
-import { createMapper, type Mapper, toTimestamp } from './sql/row-mapper.ts'
+import { createRowMapper, type RowMapper, toTimestamp } from './sql/row-mapper.ts'
 import { createSelect, type Select } from './sql/select.ts'
 import { createStores, type Stores } from './sql/write.ts'
 
@@ -16,7 +16,7 @@ export interface Resource extends Omit<ResolvedResource, 'relations' | 'parent'>
   /** Writes rows. */
   stores: Stores
   /** Makes the fields of a response from a row. */
-  mapper: Mapper
+  mapper: RowMapper
 }
 
 /**
@@ -35,7 +35,7 @@ export function compileResources(definitions: readonly ResourceDefinition[]): Re
       relations: {},
       select: createSelect(resource),
       stores: createStores(resource),
-      mapper: createMapper(resource.schemas.read, toTimestamp),
+      mapper: createRowMapper(resource.schemas.read, toTimestamp),
     }
     // Before the relations: resources refer to each other.
     compiled.set(resource, made)

@@ -1,9 +1,9 @@
-/** Creates the Fastify plugin of a resource: its routes in the scope of one version of the API. */
+/** Registers the routes of one resource in the scope of one version: list, read, create, replace, update, remove. */
 import type { FastifyInstance } from 'fastify'
 import { type RouteAccess, registerGuards, verbs } from '../access/index.ts'
 import { createAjv } from '../validation/formats.ts'
 import type { Resource } from './compile.ts'
-import { describe } from './openapi/operations.ts'
+import { describeOperation } from './openapi/operations.ts'
 import type { CollectionOptions } from './options.ts'
 import { createReadHandlers } from './read/handlers.ts'
 import { createCost } from './request/cost.ts'
@@ -11,7 +11,7 @@ import { createWriteHandlers } from './write/handlers.ts'
 
 const ajv = createAjv()
 
-/** Returns the plugin that registers the operations of a resource. */
+/** Creates the Fastify plugin of a resource. */
 export const createCollection =
   (resource: Resource) =>
   async (app: FastifyInstance, options: CollectionOptions): Promise<void> => {
@@ -29,7 +29,7 @@ export const createCollection =
       remove: { method: 'DELETE', url: itemUrl, handler: remove },
     } as const
 
-    // The handlers validate query and body themselves: Fastify would validate the body before the query.
+    // The handlers validate queries and bodies, in the order of the API reference. Fastify would validate the body first.
     app.setValidatorCompiler(() => () => true)
     const { access, bearerOnly = false } = resource
     const getCost = createCost(resource)
@@ -42,7 +42,7 @@ export const createCollection =
         url,
         handler: app.concurrency.holdDuring(handler),
         config: method === 'GET' ? { access: word, getCost } : { access: word },
-        schema: describe(resource, verb, {
+        schema: describeOperation(resource, verb, {
           representation: options.representation,
           isOpen: app.isOpen(word),
         }),

@@ -4,9 +4,9 @@ import type { Actor } from '../access/index.ts'
 import type { Entity, Representation } from '../versioning/representation/types.ts'
 import type { Resource } from './compile.ts'
 import type { Row } from './definition.ts'
-import { shapeOf } from './openapi/operations.ts'
+import { buildResourceShape } from './openapi/operations.ts'
 import { type Included, NOTHING_INCLUDED, toFields } from './read/include.ts'
-import { strongTag, weakTag } from './request/preconditions.ts'
+import { buildStrongTag, buildWeakTag } from './request/preconditions.ts'
 
 /** Returns the serializer of a route's responses with a status. */
 export function getSerializer(reply: FastifyReply, status: 200 | 201) {
@@ -17,7 +17,9 @@ export function getSerializer(reply: FastifyReply, status: 200 | 201) {
 
 export function createResponseBuilder(resource: Resource, representation: Representation) {
   // A new release with another schema changes every tag.
-  const schemaTag = weakTag(JSON.stringify(representation.schemas.one(shapeOf(resource, true))))
+  const schemaTag = buildWeakTag(
+    JSON.stringify(representation.schemas.one(buildResourceShape(resource, true))),
+  )
 
   const toShape = (isVendor: boolean, fields: readonly string[] | undefined, includedTag: string) =>
     [schemaTag, representation.version, isVendor, fields?.join() ?? '*', includedTag].join('|')
@@ -40,7 +42,7 @@ export function createResponseBuilder(resource: Resource, representation: Repres
     getShape,
 
     /** Returns the entity tag of a row with all fields and no relations, as the response to a write has it. */
-    getTag: (request: FastifyRequest, row: Row) => strongTag(row.revision, getShape(request)),
+    getTag: (request: FastifyRequest, row: Row) => buildStrongTag(row.revision, getShape(request)),
 
     toEntity(row: Row, actor: Actor, fields?: readonly string[], included?: Included): Entity {
       const members = toFields(resource, row, actor, fields)

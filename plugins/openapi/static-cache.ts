@@ -1,7 +1,7 @@
 /** Static cache headers for routes whose content changes only with a release: public, with an entity tag. */
 import type { FastifyInstance, FastifyReply } from 'fastify'
 import fp from 'fastify-plugin'
-import { entityTags, tagOfText } from '../collection/request/preconditions.ts'
+import { buildTextTag, entityTags } from '../collection/request/preconditions.ts'
 
 /** A text and its entity tag, which is computed once because the text may have megabytes. */
 export interface TaggedText {
@@ -9,7 +9,7 @@ export interface TaggedText {
   tag: string
 }
 
-export const addTag = (text: string): TaggedText => ({ text, tag: tagOfText(text) })
+export const addTag = (text: string): TaggedText => ({ text, tag: buildTextTag(text) })
 
 export const sendTagged = (reply: FastifyReply, type: string, { tag, text }: TaggedText) =>
   reply.header('ETag', tag).type(type).send(text)

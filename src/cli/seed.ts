@@ -1,7 +1,7 @@
 /** `seed`: fills all five collections with demo data. */
 import type { Database } from '../../drizzle/client/index.ts'
 import type { ResourceDefinition } from '../../plugins/collection/definition.ts'
-import { searchText } from '../../plugins/collection/sql/case-folding.ts'
+import { buildSearchText } from '../../plugins/collection/sql/case-folding.ts'
 import { ordersResource } from '../../plugins/resources/orders.ts'
 import { postsResource } from '../../plugins/resources/posts.ts'
 import { productsResource } from '../../plugins/resources/products.ts'
@@ -24,7 +24,7 @@ const MIN_BULK_USERS = 20_000
 const createSearchTextBuilder =
   ({ search }: ResourceDefinition) =>
   (row: Readonly<Record<string, unknown>>) =>
-    searchText(row, search)
+    buildSearchText(row, search)
 
 /** The content of each table's `search` column, as the server writes it. */
 export const searchTextBuilders: SearchTextBuilders = {

@@ -1,7 +1,7 @@
 /** Rows straight into the tables, many at once and with moments of one's own choosing: what no request could make. */
 import { v7 as uuid } from 'uuid'
 import type { Database, Param } from '../../drizzle/client/index.ts'
-import { searchText } from '../../plugins/collection/sql/case-folding.ts'
+import { buildSearchText } from '../../plugins/collection/sql/case-folding.ts'
 
 export type Values = Record<string, Param | undefined>
 
@@ -39,7 +39,7 @@ export async function insertRows(
   const whole = rows.map((row): Values => {
     count += 1
     const values: Values = { id: uuid(), ...defaults[table]?.(count), ...row }
-    return searched[table] ? { ...values, search: searchText(values, searched[table]) } : values
+    return searched[table] ? { ...values, search: buildSearchText(values, searched[table]) } : values
   })
   const names = [...new Set(whole.flatMap((row) => Object.keys(row)))]
   const params: Param[] = []

@@ -1,4 +1,4 @@
-/** What a collection's operations say of themselves in OpenAPI: parameters, headers, replies, by status. */
+/** Builds the OpenAPI description of each operation: parameters, headers, body, responses and failures. */
 import { type TSchema, Type } from '@sinclair/typebox'
 import type { FastifySchema } from 'fastify'
 import type { Verb } from '../../access/index.ts'
@@ -7,24 +7,22 @@ import type { HeaderName } from '../../openapi/headers.ts'
 import { commonFailures, describeResponse, type Example } from '../../openapi/replies.ts'
 import type { Entity, Pagination, Representation, Shape } from '../../versioning/representation/types.ts'
 import type { ResolvedResource } from '../resolve.ts'
-import { bodyOf, pathOf, queryOf } from './inputs.ts'
-import { descriptionOf, operationIdOf, summaryOf } from './summaries.ts'
+import { buildBody, buildPath, buildQuery } from './inputs.ts'
+import { getDescription, getOperationId, getSummary } from './summaries.ts'
 
-export { inputOf } from './inputs.ts'
-
-/** A resource's shape in a reply; where `selectable`, with the relations that `include` may add. */
-export function shapeOf(resource: ResolvedResource, isSelectable: boolean): Shape {
+/** Returns the shape of a resource in a response. A selectable one has the relations that `include` may add. */
+export function buildResourceShape(resource: ResolvedResource, isSelectable: boolean): Shape {
   const shape = { type: resource.name, members: resource.schemas.read, selectable: isSelectable }
   if (!isSelectable) return shape
   const relations = Object.entries(resource.relations).map(([name, { to, many }]) => [
     name,
-    { shape: shapeOf(to, false), many },
+    { shape: buildResourceShape(to, false), many },
   ])
   return { ...shape, relations: Object.fromEntries(relations) }
 }
 
-/** Which failures each verb can end in, beside those that every route has. */
-const failuresOf: Record<Verb, number[]> = {
+/** The statuses of failures, in addition to those of every route. */
+const failures: Record<Verb, number[]> = {
   list: [412],
   read: [404, 412],
   create: [409, 413, 415, 422],
@@ -33,17 +31,17 @@ const failuresOf: Record<Verb, number[]> = {
   remove: [404, 409, 412, 428],
 }
 
-const headerOf = (description: string, example: string) =>
+const buildHeader = (description: string, example: string) =>
   Type.Optional(Type.String({ description, examples: [example] }))
-const date = 'Sat, 21 Nov 2026 09:30:00 GMT'
-const noneMatch = headerOf(
-  'Entity tags that the client has; 304 where one still holds',
+const DATE_EXAMPLE = 'Sat, 21 Nov 2026 09:30:00 GMT'
+const noneMatch = buildHeader(
+  'Entity tags that the client has; 304 if one is current',
   'W/"qHXEPvBzWe2L", "3-qHXEPvBzWe2L"',
 )
-const sinceUnmodified = headerOf('An HTTP date; without If-Match', date)
+const sinceUnmodified = buildHeader('HTTP date; ignored with If-Match', DATE_EXAMPLE)
 const writeHeaders = {
-  'If-Match': headerOf(
-    'The entity tag that was read; 412 where the resource has changed since',
+  'If-Match': buildHeader(
+    'Entity tag of the resource as it was read; 412 if it has changed since',
     '"3-qHXEPvBzWe2L"',
   ),
   'If-Unmodified-Since': sinceUnmodified,
@@ -56,25 +54,22 @@ const keyHeader = {
       maxLength: 255,
       pattern: '^[!-~]+$',
       description:
-        'Names this write, so that it can be sent again when no answer came: for 24 hours, the same key and body are ' +
-        'answered alike, and nothing is written twice',
+        'Makes a retry safe: for 24 hours, requests with the same key and body get the same response, and the write ' +
+        'happens once',
       examples: ['0193a5b0-7b1e-7c3a-9f00-3f2b8c1d4e5f'],
     }),
   ),
 }
 
-const headersOf: Record<Verb, Record<string, TSchema>> = {
+const requestHeaders: Record<Verb, Record<string, TSchema>> = {
   list: {
     'If-None-Match': noneMatch,
-    'If-Match': headerOf('`*`; 412 for any tag, since the tag of a list is weak', '*'),
+    'If-Match': buildHeader('`*`; 412 for any tag, since the tag of a list is weak', '*'),
   },
   read: {
     'If-None-Match': noneMatch,
-    'If-Modified-Since': headerOf('An HTTP date; without If-None-Match', date),
-    'If-Match': headerOf(
-      'The whole entity tag that is expected; 412 where it is another',
-      '"3-qHXEPvBzWe2L"',
-    ),
+    'If-Modified-Since': buildHeader('HTTP date; ignored with If-None-Match', DATE_EXAMPLE),
+    'If-Match': buildHeader('Expected entity tag; 412 if the current one differs', '"3-qHXEPvBzWe2L"'),
     'If-Unmodified-Since': sinceUnmodified,
   },
   create: keyHeader,
@@ -83,7 +78,7 @@ const headersOf: Record<Verb, Record<string, TSchema>> = {
   remove: writeHeaders,
 }
 
-const entityOf = (resource: ResolvedResource, relations?: Entity['relations']): Entity => ({
+const buildEntity = (resource: ResolvedResource, relations?: Entity['relations']): Entity => ({
   type: resource.name,
   members: buildExample(resource.schemas.read) as Entity['members'],
   ...(relations ? { relations } : {}),
@@ -94,97 +89,107 @@ const pages: Record<'cursor' | 'pages', Pagination> = {
   pages: { page: 1, limit: 20, total: 1, total_pages: 1 },
 }
 
-/** Replies of a verb by name: what they show, and how a version tells it. */
-function toldOf(
+/** Builds the example responses of a verb by name: the summary and the body of each. */
+function buildBodies(
   resource: ResolvedResource,
   verb: Verb,
   { one, many }: Representation,
 ): Record<string, [string, unknown]> {
   if (verb === 'list') {
     return {
-      cursor: ['By cursors', many([entityOf(resource)], pages.cursor, {})],
-      pages: ['By pages', many([entityOf(resource)], pages.pages, {})],
+      cursor: ['By cursor', many([buildEntity(resource)], pages.cursor, {})],
+      pages: ['By page number', many([buildEntity(resource)], pages.pages, {})],
     }
   }
-  const whole: [string, unknown] = ['All members', one(entityOf(resource), {})]
+  const whole: [string, unknown] = ['All fields', one(buildEntity(resource), {})]
   const [relation] = Object.entries(resource.relations)
   if (verb !== 'read' || !relation) return { whole }
   const [name, { to, many: isMany }] = relation
-  const related = { [name]: isMany ? [entityOf(to)] : entityOf(to) }
+  const related = { [name]: isMany ? [buildEntity(to)] : buildEntity(to) }
   const meta = isMany ? { includes: { [name]: { has_more: false, truncated: [] } } } : {}
-  return { whole, included: [`With \`include=${name}\``, one(entityOf(resource, related), meta)] }
+  return { whole, included: [`With \`include=${name}\``, one(buildEntity(resource, related), meta)] }
 }
 
-const examplesOf = (told: ReturnType<typeof toldOf>, schema: TSchema): Record<string, Example> =>
+const buildExamples = (bodies: ReturnType<typeof buildBodies>, schema: TSchema): Record<string, Example> =>
   Object.fromEntries(
-    Object.entries(told).map(([name, [summary, value]]) => [
+    Object.entries(bodies).map(([name, [summary, value]]) => [
       name,
       { summary, value: pickDeclared(fixTimestamps(value), schema) },
     ]),
   )
 
-/** The successful replies of a verb. */
-function successOf(
+/** Builds the successful responses of a verb, by status. */
+function buildSuccess(
   resource: ResolvedResource,
   verb: Verb,
   representation: Representation,
 ): Record<number, object> {
   const { schemas } = representation
-  const told = (description: string, headers: readonly HeaderName[], schema: TSchema) =>
+  const respond = (description: string, headers: readonly HeaderName[], schema: TSchema) =>
     describeResponse({
       description,
       headers,
       schema,
-      examples: examplesOf(toldOf(resource, verb, representation), schema),
+      examples: buildExamples(buildBodies(resource, verb, representation), schema),
     })
-  const unchanged = (headers: readonly HeaderName[]) => ({
-    304: describeResponse({ description: 'What the client has is still what it would get', headers }),
+  const notModified = (headers: readonly HeaderName[]) => ({
+    304: describeResponse({ description: 'The representation that the client has is current', headers }),
   })
   switch (verb) {
     case 'list':
       return {
-        200: told('A page', ['ETag', 'Link'], schemas.many(shapeOf(resource, true))),
-        ...unchanged(['ETag', 'Link']),
+        200: respond('A page', ['ETag', 'Link'], schemas.many(buildResourceShape(resource, true))),
+        ...notModified(['ETag', 'Link']),
       }
     case 'read':
       return {
-        200: told('The resource', ['ETag', 'Last-Modified'], schemas.one(shapeOf(resource, true))),
-        ...unchanged(['ETag', 'Last-Modified']),
+        200: respond(
+          'The resource',
+          ['ETag', 'Last-Modified'],
+          schemas.one(buildResourceShape(resource, true)),
+        ),
+        ...notModified(['ETag', 'Last-Modified']),
       }
     case 'create':
       return {
-        201: told(
+        201: respond(
           'Created',
           ['ETag', 'Location', 'Idempotency-Replayed'],
-          schemas.one(shapeOf(resource, false)),
+          schemas.one(buildResourceShape(resource, false)),
         ),
       }
     case 'remove':
-      return { 204: describeResponse({ description: 'Removed' }) }
+      return { 204: describeResponse({ description: 'Deleted' }) }
     case 'update':
       return {
-        200: told('As it is now', ['ETag', 'Idempotency-Replayed'], schemas.one(shapeOf(resource, false))),
+        200: respond(
+          'The changed resource',
+          ['ETag', 'Idempotency-Replayed'],
+          schemas.one(buildResourceShape(resource, false)),
+        ),
       }
     default:
-      return { 200: told('As it is now', ['ETag'], schemas.one(shapeOf(resource, false))) }
+      return {
+        200: respond('The changed resource', ['ETag'], schemas.one(buildResourceShape(resource, false))),
+      }
   }
 }
 
 const JSON_TYPES = ['application/json', 'application/vnd.api+json']
 
-/** The body that a verb takes, with an example of each form of it. */
-function bodyContentOf(resource: ResolvedResource, verb: Verb, { schemas }: Representation) {
+/** Builds the content of a request body, with an example of each form; undefined for a verb without a body. */
+function buildContent(resource: ResolvedResource, verb: Verb, { schemas }: Representation) {
   if (verb !== 'create' && verb !== 'replace' && verb !== 'update') return undefined
-  const schema = schemas.body(bodyOf(resource, verb), resource.name, verb !== 'create')
+  const schema = schemas.body(buildBody(resource, verb), resource.name, verb !== 'create')
   const forms: TSchema[] = schema.anyOf ?? [schema]
   const examples = Object.fromEntries(
     forms.map((form) => [
       form.title,
-      { summary: form.description ?? 'All members', value: buildExample(form) },
+      { summary: form.description ?? 'All fields', value: buildExample(form) },
     ]),
   )
   const types = verb === 'update' ? [...JSON_TYPES, 'application/merge-patch+json'] : JSON_TYPES
-  // The examples once, not beside each of the media types.
+  // Only the first media type has the examples, to keep the document small.
   const content = types.map((type, i) => [
     type,
     { schema: i === 0 ? { ...schema, 'x-examples': examples } : schema },
@@ -192,23 +197,23 @@ function bodyContentOf(resource: ResolvedResource, verb: Verb, { schemas }: Repr
   return { content: Object.fromEntries(content) }
 }
 
-/** An operation as OpenAPI tells it. Validation is not Fastify's here: see `routes.ts`. */
-export function describe(
+/** Builds the schema of a route. Fastify does not validate with it: the handlers do (see `plugin.ts`). */
+export function describeOperation(
   resource: ResolvedResource,
   verb: Verb,
   { representation, isOpen }: { representation: Representation; isOpen: boolean },
 ): FastifySchema {
-  const body = bodyContentOf(resource, verb, representation)
-  const parts = { params: pathOf(resource, verb), querystring: queryOf(resource, verb), body }
-  const headers = headersOf[verb]
+  const body = buildContent(resource, verb, representation)
+  const parts = { params: buildPath(resource, verb), querystring: buildQuery(resource, verb), body }
+  const headers = requestHeaders[verb]
   return {
     tags: [resource.name],
-    operationId: operationIdOf(resource, verb),
-    summary: summaryOf(resource, verb),
-    description: descriptionOf(resource, verb, isOpen),
+    operationId: getOperationId(resource, verb),
+    summary: getSummary(resource, verb),
+    description: getDescription(resource, verb, isOpen),
     ...Object.fromEntries(Object.entries(parts).filter(([, part]) => part !== undefined)),
     ...(Object.keys(headers).length > 0 ? { headers: Type.Object(headers) } : {}),
-    response: successOf(resource, verb, representation),
-    failures: [...commonFailures, ...failuresOf[verb], ...(resource.parent ? [404] : [])],
+    response: buildSuccess(resource, verb, representation),
+    failures: [...commonFailures, ...failures[verb], ...(resource.parent ? [404] : [])],
   }
 }

@@ -1,4 +1,4 @@
-/** What a collection's operations are called, and who may do them, in words. */
+/** Builds the summary, description and operationId of each operation, with its scopes and the rules of each role. */
 import {
   CALLER,
   type Condition,
@@ -10,23 +10,23 @@ import {
 } from '../../access/index.ts'
 import type { ResolvedResource } from '../resolve.ts'
 
-/** `UserProfiles` as `user profiles`. */
-export const words = (name: string) => name.replace(/(?<=[a-z])(?=[A-Z])/g, ' ').toLowerCase()
+/** Splits a name such as `UserProfiles` into words: `user profiles`. */
+const toWords = (name: string) => name.replace(/(?<=[a-z])(?=[A-Z])/g, ' ').toLowerCase()
 
-const article = (name: string) => (/^[AEIO]/.test(name) ? `an ${words(name)}` : `a ${words(name)}`)
+const withArticle = (name: string) => (/^[AEIO]/.test(name) ? `an ${toWords(name)}` : `a ${toWords(name)}`)
 
-const sentences: Record<Verb, (resource: ResolvedResource) => string> = {
-  list: (resource) => `List ${words(resource.plural)}`,
-  read: (resource) => `Read ${article(resource.singular)}`,
-  create: (resource) => `Create ${article(resource.singular)}`,
-  replace: (resource) => `Replace ${article(resource.singular)}`,
-  update: (resource) => `Change some members of ${article(resource.singular)}`,
-  remove: (resource) => `Remove ${article(resource.singular)}`,
+const summaries: Record<Verb, (resource: ResolvedResource) => string> = {
+  list: (resource) => `List ${toWords(resource.plural)}`,
+  read: (resource) => `Read ${withArticle(resource.singular)}`,
+  create: (resource) => `Create ${withArticle(resource.singular)}`,
+  replace: (resource) => `Replace ${withArticle(resource.singular)}`,
+  update: (resource) => `Change some fields of ${withArticle(resource.singular)}`,
+  remove: (resource) => `Delete ${withArticle(resource.singular)}`,
 }
 
-export const summaryOf = (resource: ResolvedResource, verb: Verb) => sentences[verb](resource)
+export const getSummary = (resource: ResolvedResource, verb: Verb) => summaries[verb](resource)
 
-/** The field's term for each verb in an operationId. */
+/** The usual term for each verb in an operationId. */
 const operationNames: Record<Verb, string> = {
   list: 'list',
   read: 'get',
@@ -36,55 +36,55 @@ const operationNames: Record<Verb, string> = {
   remove: 'delete',
 }
 
-export const operationIdOf = (resource: ResolvedResource, verb: Verb) =>
+export const getOperationId = (resource: ResolvedResource, verb: Verb) =>
   `${operationNames[verb]}${verb === 'list' ? resource.plural : resource.singular}`
 
-const conditionWords = (condition: Condition) =>
+const describeCondition = (condition: Condition) =>
   Object.entries(condition)
     .map(([member, value]) => (value === CALLER ? "the caller's own" : `with \`${member}\` ${value}`))
     .join(' ')
 
-const ruleWords = (rule: Rule | undefined) => {
+const describeRule = (rule: Rule | undefined) => {
   if (rule === undefined || rule === false) return 'none'
-  return rule === true ? 'all' : rule.map(conditionWords).join(', or ')
+  return rule === true ? 'all' : rule.map(describeCondition).join(', or ')
 }
 
 const roles: readonly Role[] = ['admin', 'manager', 'member']
 
-/** Which credentials will do, and which scopes an API key needs; Bearer tokens have all. */
-function credentialWords(
+/** Describes the accepted credentials, and the scopes that an API key needs. A Bearer token has all scopes. */
+function describeCredentials(
   { name, bearerOnly, relations }: ResolvedResource,
   verb: Verb,
   isOpen: boolean,
 ): string {
-  if (bearerOnly) return 'Needs a Bearer token; an API key will not do.'
+  if (bearerOnly) return 'Requires a Bearer token; API keys are not accepted.'
   const reads = verb === 'list' || verb === 'read'
   const includes = reads && Object.keys(relations).length > 0
-  const more = includes ? ', and for `include` the `read` scope of what it brings along' : ''
-  const open = isOpen ? ' It can be called without credentials too.' : ''
+  const includeScope = includes ? ', and for `include` the `read` scope of each included resource' : ''
+  const open = isOpen ? ' Credentials are optional.' : ''
   const scope = getScope(name, verb)
   const including = getIncludingScope(scope)
   const or = including === undefined ? '' : ` or \`${including}\`, which includes it`
-  return `An API key needs the scope \`${scope}\`${or}${more}.${open}`
+  return `An API key needs the scope \`${scope}\`${or}${includeScope}.${open}`
 }
 
-/** What each role may do. */
-function roleWords({ access }: ResolvedResource, verb: Verb): string {
-  const byRole = roles.map((role) => `${role}: ${ruleWords(access[verb]?.[role])}`)
+/** Describes the rows that each role may access. */
+function describeRoles({ access }: ResolvedResource, verb: Verb): string {
+  const byRole = roles.map((role) => `${role}: ${describeRule(access[verb]?.[role])}`)
   return `By role: ${byRole.join('; ')}.`
 }
 
-/** What a reader of the documents should know of an operation beside its summary. */
-const hints: Record<Verb, string> = {
-  list: 'By cursors, or, with `page`, by pages with a total. Those that the caller may not read are left out.',
-  read: 'All members, unless `fields` narrows them.',
-  create: 'The server makes the id; read-only members are refused.',
+/** Explains the behavior of each operation. */
+const explanations: Record<Verb, string> = {
+  list: 'Paginated by cursor or, with `page`, by page number with a total. Omits resources that the caller may not read.',
+  read: 'Returns all fields, or those named in `fields`.',
+  create: 'The server generates the id. Read-only fields are refused.',
   replace:
-    'A member that is absent takes its default; read-only ones are ignored, so that what was read can be put back.',
-  update: 'A JSON Merge Patch (RFC 7396): only what is sent changes, and null clears.',
-  remove: 'Once it is gone, the answer is 404.',
+    'Absent fields are set to their defaults. Read-only fields are ignored, so a resource can be sent as it was read.',
+  update: 'Applies a JSON Merge Patch (RFC 7396): only the sent fields change, and null clears a field.',
+  remove: 'Deletes the resource. Deleting it again is 404.',
 }
 
 /** @param isOpen whether it may be called without credentials */
-export const descriptionOf = (resource: ResolvedResource, verb: Verb, isOpen: boolean) =>
-  `${hints[verb]}\n\n${credentialWords(resource, verb, isOpen)} ${roleWords(resource, verb)}`
+export const getDescription = (resource: ResolvedResource, verb: Verb, isOpen: boolean) =>
+  `${explanations[verb]}\n\n${describeCredentials(resource, verb, isOpen)} ${describeRoles(resource, verb)}`

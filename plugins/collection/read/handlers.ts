@@ -12,12 +12,12 @@ import { getActor } from '../request/actor.ts'
 import { createCursors } from '../request/cursor.ts'
 import { createListReader, createSelectionReader, type ListQuery } from '../request/list-query.ts'
 import {
+  buildStrongTag,
+  buildWeakTag,
   isNotModified,
-  lastModified,
   needsPrimary,
-  notModified,
-  strongTag,
-  weakTag,
+  sendNotModified,
+  toLastModified,
 } from '../request/preconditions.ts'
 import { getQuery } from '../request/query-validation.ts'
 import { createResourceAddresses } from '../request/resource-address.ts'
@@ -135,12 +135,12 @@ export function createReadHandlers(
     const pagination = buildPagination(query, page, total, identity)
     const revisions = rows.map(({ id, revision }) => `${id}/${revision}`).join()
     const shape = builder.getShape(request, query.fields, included)
-    const tag = weakTag([shape, revisions, JSON.stringify(pagination)].join('|'))
+    const tag = buildWeakTag([shape, revisions, JSON.stringify(pagination)].join('|'))
     // Before the headers: a 412 has none of those of a page.
     const isUnchanged = isNotModified(request, tag)
     reply.header('etag', tag).header('cache-control', CACHE_CONTROL)
     setLinks(request, reply, pagination, query.limit)
-    if (isUnchanged) return notModified(reply)
+    if (isUnchanged) return sendNotModified(reply)
     const entities = rows.map((row) => builder.toEntity(row, actor, query.fields, included))
     const body = representation.many(entities, pagination, included.meta)
     if (bytes <= MAX_BYTES_AT_ONCE) return body
@@ -178,11 +178,11 @@ export function createReadHandlers(
     const costing = countReplyBytes(request, actor, rowBytes + included.bytes)
     if (costing) await costing
 
-    const tag = strongTag(row.revision, builder.getShape(request, fields, included))
+    const tag = buildStrongTag(row.revision, builder.getShape(request, fields, included))
     const updatedAt = names.length === 0 ? toTimestamp(String(row.updated_at)) : undefined
     reply.header('etag', tag).header('cache-control', CACHE_CONTROL)
-    if (updatedAt !== undefined) reply.header('last-modified', lastModified(updatedAt))
-    if (isNotModified(request, tag, updatedAt)) return notModified(reply)
+    if (updatedAt !== undefined) reply.header('last-modified', toLastModified(updatedAt))
+    if (isNotModified(request, tag, updatedAt)) return sendNotModified(reply)
     return representation.one(builder.toEntity(row, actor, fields, included), included.meta)
   }
 

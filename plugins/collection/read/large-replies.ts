@@ -1,4 +1,4 @@
-/** Serializes large lists in pieces, so that no reply holds the event loop for long. */
+/** Serializes large lists in pieces, so that no response blocks the event loop for long. */
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { FastifyRequest } from 'fastify'
 import createLimit from 'p-limit'
@@ -7,26 +7,26 @@ import type { MaybePromise } from '../../../lib/maybe-promise.ts'
 import type { Actor } from '../../access/index.ts'
 import type { Page } from '../../versioning/representation/types.ts'
 
-/** Lists up to about this size are serialized in one step, by Fastify. A list of 8 MiB takes about 100 ms of CPU in all. */
+/** Lists up to this estimated size are serialized in one step, by Fastify. A list of 8 MiB takes about 100 ms of CPU. */
 export const MAX_BYTES_AT_ONCE = 524_288
-/** How long one piece may take before other requests get their turn. */
+/** After this time, serialization yields to other requests. */
 const MAX_PIECE_MS = 2
-/** A reply counts as one request more for each of these. 8 MiB take about 100 ms of CPU, so 64 KiB take about 1 ms. */
+/** Each of these adds one request to the cost of a response. 8 MiB take about 100 ms of CPU, so 64 KiB take about 1 ms. */
 export const BYTES_PER_COST = 65_536
 
 /**
- * Adds the size of a large reply to what its request counts as in the user's rate limit.
- * @param bytes about how many the reply has
+ * Adds the cost of a large response to the user's rate limit.
+ * @param bytes estimated size of the response
  */
 export const countReplyBytes = (request: FastifyRequest, actor: Actor, bytes: number): MaybePromise<void> =>
   bytes < BYTES_PER_COST || actor.credential === 'none'
     ? undefined
     : request.server.limits.addCost(request, actor, Math.floor(bytes / BYTES_PER_COST))
 
-/** Pages that may be large are read and serialized one at a time for each user: one of 8 MiB takes 40 MiB of memory. */
+/** Reads and serializes large pages one at a time for each user: a page of 8 MiB takes 40 MiB of memory. */
 export const largePages = createKeyedQueue()
 
-/** One at a time, so that the pieces of several lists do not add up in one turn of the event loop. */
+/** One list at a time, so that pieces of several lists do not add up in one iteration of the event loop. */
 const queue = createLimit(1)
 
 const BEFORE_ITEMS = '{"data":['
@@ -50,14 +50,14 @@ async function serializeItems(
   const afterItems = empty.slice(BEFORE_ITEMS.length)
   const pieces: Buffer[] = []
   let separator = BEFORE_ITEMS
-  let began = performance.now()
+  let startedAt = performance.now()
   for (const item of page.data) {
     const text = serialize({ ...page, data: [item] })
     pieces.push(Buffer.from(separator + text.slice(BEFORE_ITEMS.length, -afterItems.length)))
     separator = ','
-    if (performance.now() - began > MAX_PIECE_MS) {
+    if (performance.now() - startedAt > MAX_PIECE_MS) {
       await nextTurn()
-      began = performance.now()
+      startedAt = performance.now()
     }
   }
   pieces.push(Buffer.from(page.data.length === 0 ? empty : afterItems))

@@ -11,11 +11,11 @@ import { MAX_BYTES_AT_ONCE } from './large-replies.ts'
 export interface Page {
   rows: Row[]
   hasMore: boolean
-  /** About how many bytes the rows take in a reply; 0 where they cannot be many. */
+  /** Estimated size of the rows in a response; 0 if the schema keeps it small. */
   bytes: number
 }
 
-/** Returns how many of the rows fit into a reply; one at least. */
+/** Returns how many of the rows fit into a response, at least one. */
 function countFitting(select: Select, rows: readonly Row[]): number {
   let bytes = 0
   const end = rows.findIndex((row) => {
@@ -28,10 +28,10 @@ function countFitting(select: Select, rows: readonly Row[]): number {
 const sumBytes = (select: Select, rows: readonly Row[]) =>
   rows.reduce((sum, row) => sum + select.estimateRowBytes(row), 0)
 
-/** Size of the chunks after the first, if their rows are as large as those before. Small chunks take short turns. */
+/** Estimated size of the chunks after the first. Small chunks block the event loop only briefly. */
 const MAX_CHUNK_BYTES = 524_288
 
-/** Reads chunk after chunk until there are enough rows, or enough bytes, or no more rows. */
+/** Reads chunks until there are enough rows, enough bytes, or no more rows. */
 async function readChunks(
   select: Select,
   connection: Connection,
@@ -57,8 +57,8 @@ async function readChunks(
 }
 
 /**
- * Reads one page. In the cursor style a page of large rows may have fewer rows than `limit`.
- * @throws ApiError 400 INVALID_CURSOR; 400 OUT_OF_RANGE for a page of the offset style that is too large
+ * Reads one page. With cursor pagination, a page of large rows may have fewer rows than `limit`.
+ * @throws ApiError 400 INVALID_CURSOR; 400 OUT_OF_RANGE if a page by number is too large
  */
 export async function readPage(
   select: Select,
@@ -76,7 +76,7 @@ export async function readPage(
   const rows = await readChunks(select, connection, query, scope)
   const fitting = countFitting(select, rows)
   if (query.page !== undefined && fitting < Math.min(limit, rows.length)) {
-    const message = `is too large for these resources, of which ${fitting} fit into one reply; use a smaller limit, or cursors`
+    const message = `is too large: only ${fitting} of these resources fit into one response; use a smaller limit or cursors`
     throw invalidQuery([{ field: 'limit', message, code: 'OUT_OF_RANGE' }])
   }
   const page = rows.slice(0, Math.min(limit, fitting))

@@ -1,4 +1,4 @@
-/** Bodies: from what was sent to members that the schema lets through, with all that is wrong said at once. */
+/** Reads request bodies: normalizes and validates the fields, reports all violations together, and fills in defaults. */
 import { type TObject, type TSchema, Type } from '@sinclair/typebox'
 import type { Ajv } from 'ajv'
 import { isObject } from '../../../lib/is-object.ts'
@@ -8,67 +8,85 @@ import { deduplicate, toViolations } from '../../errors/violations.ts'
 import { compileSchema } from '../../validation/formats.ts'
 import { DEFAULT_MAX_ITEMS, normalize } from './normalize.ts'
 
-/** How a body is meant: as a new resource, in place of one, or as a change of one (RFC 7396). */
+/** What a body does: creates a resource, replaces one, or changes the fields that it names (RFC 7396). */
 export type Mode = 'create' | 'replace' | 'update'
+
+type Fields = Record<string, unknown>
 
 const hasDefault = (schema: TSchema) => schema.default !== undefined
 
 const isObjectSchema = (schema: TSchema): schema is TObject => isObject(schema.properties)
 
-/** The schema of an object on its way in: closed, and with nothing required that has a default. */
-export function accepting(schema: TObject, mode: Mode): TObject {
+/** Returns the schema of a body: without unknown fields, and without required fields that have a default. */
+export function toBodySchema(schema: TObject, mode: Mode): TObject {
   const properties = Object.fromEntries(
-    Object.entries(schema.properties).map(([name, member]) => [name, acceptingMember(member, mode)]),
+    Object.entries(schema.properties).map(([name, property]) => [name, toBodyProperty(property, mode)]),
   )
-  const required =
-    mode === 'update'
-      ? []
-      : (schema.required ?? []).filter((name) => {
-          const member = schema.properties[name]
-          return member !== undefined && !hasDefault(member)
-        })
+  const isRequired = (name: string) => {
+    const property = schema.properties[name]
+    return property !== undefined && !hasDefault(property)
+  }
+  const required = mode === 'update' ? [] : (schema.required ?? []).filter(isRequired)
   return { ...schema, properties, additionalProperties: false, required }
 }
 
-function acceptingMember(member: TSchema, mode: Mode): TSchema {
-  const { default: filled, ...rest } = member
-  const kept = mode === 'update' || filled === undefined ? rest : member
-  if (isObjectSchema(member)) return { ...kept, ...accepting(member, mode), type: member.type }
-  // An array is replaced as a whole, by a change too.
-  if (isObject(member.items)) return { ...kept, items: acceptingMember(member.items as TSchema, 'create') }
+function toBodyProperty(property: TSchema, mode: Mode): TSchema {
+  const { default: defaultValue, ...rest } = property
+  const kept = mode === 'update' || defaultValue === undefined ? rest : property
+  if (isObjectSchema(property)) return { ...kept, ...toBodySchema(property, mode), type: property.type }
+  // PATCH, too, replaces an array as a whole.
+  if (isObject(property.items)) {
+    return { ...kept, items: toBodyProperty(property.items as TSchema, 'create') }
+  }
   return kept as TSchema
 }
 
-const fillable = new WeakMap<TSchema, readonly [string, TSchema][]>()
-
-/** The members of a schema that have a default, or have members that may. */
-function fillableOf(schema: TSchema): readonly [string, TSchema][] {
-  const known = fillable.get(schema)
-  if (known) return known
-  const properties: Record<string, TSchema> = schema.properties ?? {}
-  const found = Object.entries(properties).filter(
-    ([, member]) => hasDefault(member) || isObjectSchema(member),
+/** Returns a schema with fields that PUT may repeat from the resource as it was read. */
+export const addRepeatableFields = (schema: TObject, read: TObject, names: readonly string[]): TObject =>
+  Type.Object(
+    {
+      ...Object.fromEntries(
+        names.flatMap((name) => {
+          const property = read.properties[name]
+          return property ? [[name, Type.Optional(property)]] : []
+        }),
+      ),
+      ...schema.properties,
+    },
+    { title: schema.title ?? '' },
   )
-  fillable.set(schema, found)
-  return found
-}
 
-/** Fills in the defaults of what is absent; `except` names members that stay absent. */
-export function fill(schema: TSchema, value: Record<string, unknown>, except: ReadonlySet<string>) {
-  const filled: Record<string, unknown> = { ...value }
-  for (const [name, member] of fillableOf(schema)) {
-    const given = filled[name]
-    if (given === undefined) {
-      if (hasDefault(member) && !except.has(name)) filled[name] = member.default
-    } else if (isObject(given) && isObjectSchema(member)) filled[name] = fill(member, given, new Set())
+export type FillDefaults = (value: Readonly<Fields>) => Fields
+
+/**
+ * Creates a function that fills in the defaults of absent fields, in nested objects too.
+ * @param except fields of the outermost object that stay absent
+ */
+export function createDefaults(schema: TSchema, except: readonly string[] = []): FillDefaults {
+  const properties: Record<string, TSchema> = schema.properties ?? {}
+  const defaults = Object.entries(properties).filter(
+    ([name, property]) => hasDefault(property) && !except.includes(name),
+  )
+  const nested = Object.entries(properties).flatMap(([name, property]) =>
+    isObjectSchema(property) ? [{ name, fill: createDefaults(property) }] : [],
+  )
+  return (value) => {
+    const filled: Fields = { ...value }
+    for (const { name, fill } of nested) {
+      const given = filled[name]
+      if (isObject(given)) filled[name] = fill(given)
+    }
+    for (const [name, property] of defaults) {
+      if (filled[name] === undefined) filled[name] = property.default
+    }
+    return filled
   }
-  return filled
 }
 
-/** Merges a change into what there is (RFC 7396): members of objects one by one, null removes. */
+/** Merges a patch into a value (RFC 7396): objects field by field; null removes a field. */
 export function mergePatch(target: unknown, patch: unknown): unknown {
   if (!isObject(patch)) return patch
-  const merged: Record<string, unknown> = isObject(target) ? { ...target } : {}
+  const merged: Fields = isObject(target) ? { ...target } : {}
   for (const [name, value] of Object.entries(patch)) {
     if (value === null) delete merged[name]
     else merged[name] = mergePatch(merged[name], value)
@@ -76,139 +94,132 @@ export function mergePatch(target: unknown, patch: unknown): unknown {
   return merged
 }
 
-/** Names of `Object.prototype` are no members: `toString` is unknown like any other. */
-const memberOf = (schema: TSchema | undefined, segment: string): TSchema | undefined =>
-  schema?.properties
-    ? Object.hasOwn(schema.properties, segment)
-      ? schema.properties[segment]
-      : undefined
-    : schema?.items
-
-/** What PUT ignores: the members that can be read and not written, so that what was read can be put back. */
-function withoutReadOnly(value: unknown, read: TSchema | undefined, input: TSchema | undefined): unknown {
+/** Returns a value without the fields that can be read but not written, which PUT ignores. */
+function removeReadOnly(value: unknown, read: TSchema | undefined, input: TSchema | undefined): unknown {
   if (Array.isArray(value)) {
-    // One that is refused for its length is not walked through.
+    // Too long, so it is refused anyway: do not spend time on its items.
     if (value.length > (input?.maxItems ?? DEFAULT_MAX_ITEMS)) return value
-    return value.map((item) => withoutReadOnly(item, read?.items, input?.items))
+    return value.map((item) => removeReadOnly(item, read?.items, input?.items))
   }
   if (!isObject(value) || !read?.properties || !input?.properties) return value
   const kept = Object.entries(value).filter(
     ([name]) => Object.hasOwn(input.properties, name) || !Object.hasOwn(read.properties, name),
   )
   return Object.fromEntries(
-    kept.map(([name, member]) => [
-      name,
-      withoutReadOnly(member, read.properties[name], input.properties[name]),
-    ]),
+    kept.map(([name, field]) => [name, removeReadOnly(field, read.properties[name], input.properties[name])]),
   )
 }
 
-/** Segments of a path that are looked at: no schema is that deep, and a client may send a name of many dots. */
-const MAX_PATH = 20
+/** Segments of a path that are looked up. No schema is that deep, but a client may send a name with many dots. */
+const MAX_PATH_SEGMENTS = 20
 
-/** Whether a path leads to a member that can be read: then it is read-only, not unknown. */
+/** Returns the schema at one segment of a path. `toString` and the like are own properties of no schema. */
+const getSubschema = (schema: TSchema | undefined, segment: string): TSchema | undefined => {
+  if (!schema?.properties) return schema?.items
+  return Object.hasOwn(schema.properties, segment) ? schema.properties[segment] : undefined
+}
+
+/** Returns whether a path names a field that can be read: in a body, it is read-only rather than unknown. */
 function isReadable(read: TObject, path: readonly string[]): boolean {
   let schema: TSchema | undefined = read
-  for (const segment of path) schema = memberOf(schema, segment)
+  for (const segment of path) schema = getSubschema(schema, segment)
   return schema !== undefined
 }
 
+/** Compares an id that was sent with the stored one, in any letter case. */
+const isSameId = (sent: unknown, known: unknown) =>
+  (typeof sent === 'string' ? sent.toLowerCase() : sent) === known
+
 export interface BodyOptions {
   ajv: Ajv
+  /** The schema of a response. */
   read: TObject
+  /** The fields that a body may have. */
   input: TObject
   mode: Mode
-  check?: ((body: Record<string, unknown>, mode: Mode) => Violation[]) | undefined
+  /** Checks what the schema cannot express. It gets only fields that are valid by themselves. */
+  check?: ((body: Fields, mode: Mode) => Violation[]) | undefined
+  /** Fields that PUT keeps if they are absent, in place of their defaults. */
   kept?: readonly string[] | undefined
-  /** Members that name the resource, which PUT may repeat and never change. */
+  /** Fields that identify the resource, which PUT may repeat but not change. */
   identity?: readonly string[]
 }
 
-/** Reads the bodies of one operation. */
+/** Creates the functions that read the bodies of one operation. */
 export function createBodyReader({ ajv, read, input, mode, check, kept = [], identity = [] }: BodyOptions) {
-  const schema = accepting(input, mode)
+  const schema = toBodySchema(input, mode)
   const validate = compileSchema(ajv, schema)
-  // Members that a change was merged into must hold as if they had been sent whole.
-  const validateMerged = compileSchema(ajv, { ...accepting(input, 'create'), required: [] })
-  const absentStays = new Set(mode === 'replace' ? kept : [])
+  // A merged object has to be as valid as one that was sent whole.
+  const validateMerged = compileSchema(ajv, { ...toBodySchema(input, 'create'), required: [] })
+  const fillDefaults = createDefaults(input, mode === 'replace' ? kept : [])
 
-  const withReadOnly = (violation: Violation): Violation =>
-    violation.code === 'UNKNOWN_FIELD' && isReadable(read, violation.field.split('.', MAX_PATH))
+  const markReadOnly = (violation: Violation): Violation =>
+    violation.code === 'UNKNOWN_FIELD' && isReadable(read, violation.field.split('.', MAX_PATH_SEGMENTS))
       ? { ...violation, message: 'is read-only', code: 'READ_ONLY' }
       : violation
 
-  const violationsOf = (
-    value: Record<string, unknown>,
-    before: readonly Violation[],
+  /**
+   * @param normalizing the violations that `normalize` found
+   * @param unread the paths of values that `normalize` emptied because they were too long
+   */
+  const findViolations = (
+    value: Fields,
+    normalizing: readonly Violation[],
     unread: ReadonlySet<string>,
   ): Violation[] => {
-    // As many as are reported: what is left of the body is not even validated.
-    if (before.length >= MAX_VIOLATIONS) return before.map(withReadOnly)
-    const isSound = validate(value)
-    if (isSound && before.length === 0) return check?.(value, mode) ?? []
-    const found = isSound ? [] : toViolations(validate.errors ?? []).filter(({ field }) => !unread.has(field))
-    const structural = deduplicate([...before, ...found]).map(withReadOnly)
-    if (!check) return structural
-    const unsound = new Set(structural.map(({ field }) => field.split('.', 1)[0]))
-    const sound = Object.fromEntries(Object.entries(value).filter(([name]) => !unsound.has(name)))
-    return [...structural, ...check(sound, mode)]
+    // No more are reported, so the rest of the body is not validated.
+    if (normalizing.length >= MAX_VIOLATIONS) return normalizing.map(markReadOnly)
+    const isValid = validate(value)
+    if (isValid && normalizing.length === 0) return check?.(value, mode) ?? []
+    const validating = isValid ? [] : toViolations(validate.errors ?? [])
+    const found = deduplicate([...normalizing, ...validating.filter(({ field }) => !unread.has(field))])
+    const violations = found.map(markReadOnly)
+    if (!check) return violations
+    const invalid = new Set(violations.map(({ field }) => field.split('.', 1)[0]))
+    const valid = Object.fromEntries(Object.entries(value).filter(([name]) => !invalid.has(name)))
+    return [...violations, ...check(valid, mode)]
   }
 
-  /** Ids are the same in any letter case. */
-  const differs = (sent: unknown, known: unknown) =>
-    (typeof sent === 'string' ? sent.toLowerCase() : sent) !== known
+  const findIdentityChanges = (sent: Readonly<Fields>, known: Readonly<Fields>): Violation[] =>
+    identity
+      .filter((name) => name in sent && name in known && !isSameId(sent[name], known[name]))
+      .map((field) => ({ field, message: 'cannot be changed', code: 'READ_ONLY' }))
 
   return {
     schema,
+
     /**
-     * @param known the members whose values the path or the row already tells
-     * @throws ApiError 422 with every violation
+     * Returns the normalized fields of a body; with defaults, unless it is a PATCH.
+     * @param prefix the path of the fields in the body, for violations
+     * @param known the fields whose values follow from the address
+     * @throws ApiError 422 with all violations
      */
-    read(
-      sent: unknown,
-      prefix: string,
-      known: Readonly<Record<string, unknown>> = {},
-    ): Record<string, unknown> {
-      if (!isObject(sent))
+    read(sent: unknown, prefix: string, known: Readonly<Fields> = {}): Fields {
+      if (!isObject(sent)) {
         throw invalidBody([{ field: prefix, message: 'must be an object', code: 'INVALID_TYPE' }])
-      const changed =
-        mode === 'replace'
-          ? identity.filter((name) => name in sent && name in known && differs(sent[name], known[name]))
-          : []
-      const members = mode === 'replace' ? withoutReadOnly(sent, read, input) : sent
-      const { value, violations, unread } = normalize(members, schema)
-      const object = isObject(value) ? value : {}
-      const all = [
-        ...changed.map(
-          (name): Violation => ({ field: name, message: 'cannot be changed', code: 'READ_ONLY' }),
-        ),
-        ...violationsOf(object, violations, unread),
-      ]
-      if (all.length > 0) throw invalidBody(all.map((each) => ({ ...each, field: `${prefix}${each.field}` })))
-      return mode === 'update' ? object : fill(input, object, absentStays)
+      }
+      const isReplace = mode === 'replace'
+      const identityChanges = isReplace ? findIdentityChanges(sent, known) : []
+      const normal = normalize(isReplace ? removeReadOnly(sent, read, input) : sent, schema)
+      const fields = isObject(normal.value) ? normal.value : {}
+      const violations = [...identityChanges, ...findViolations(fields, normal.violations, normal.unread)]
+      if (violations.length > 0) {
+        throw invalidBody(violations.map((each) => ({ ...each, field: `${prefix}${each.field}` })))
+      }
+      return mode === 'update' ? fields : fillDefaults(fields)
     },
-    /** What is wrong with a resource after a change was merged into it: what no look at the change alone could tell. */
-    checkMerged(merged: Record<string, unknown>) {
+
+    /**
+     * Checks the objects that a patch was merged into.
+     * @throws ApiError 422
+     */
+    checkMerged(merged: Fields) {
       if (!validateMerged(merged)) throw invalidBody(toViolations(validateMerged.errors ?? []))
     },
-    /** A row as a client could have sent it: without what the server adds to it. */
-    writable: (row: Record<string, unknown>) => withoutReadOnly(row, read, input) as Record<string, unknown>,
+
+    /** Returns the fields of a row that a client can write. */
+    toWritable: (row: Fields) => removeReadOnly(row, read, input) as Fields,
   }
 }
 
 export type BodyReader = ReturnType<typeof createBodyReader>
-
-/** A schema with members that PUT may repeat. */
-export const repeating = (schema: TObject, read: TObject, names: readonly string[]): TObject =>
-  Type.Object(
-    {
-      ...Object.fromEntries(
-        names.flatMap((name) => {
-          const member = read.properties[name]
-          return member ? [[name, Type.Optional(member)]] : []
-        }),
-      ),
-      ...schema.properties,
-    },
-    { title: schema.title ?? '' },
-  )

@@ -1,20 +1,19 @@
-/** What a list or a read costs: as how many requests it counts in rate limits and in the user's concurrency. */
-
+/** Computes the cost of a list or a read: the number of requests that it counts as in rate limits and concurrency. */
 import { getChunkSize, getMaxBytes } from '../reply-size.ts'
 import type { ResolvedResource } from '../resolve.ts'
 import { DEFAULT_LIMIT } from './parameters.ts'
 
-/** A search may have to read every row, and so does a total. */
+/** A search or a total may read every row. */
 const SEARCH_COST = 4
 const TOTAL_COST = 4
-/** Up to 21 rows are read for each row of the page. */
+/** Reads up to 21 rows for each row of the page. */
 const INCLUDED_LIST_COST = 2
-/** A page that is read by several statements, since its rows may be large. */
+/** Reads a page of large rows with several statements. */
 const LARGE_PAGE_COST = 2
 
 /**
- * Returns a function from a query, as it was sent, to its cost; 1 for most. A query that turns out to be invalid costs
- * the same.
+ * Creates a function that returns the cost of a query string, which is not yet validated. Most cost 1. An invalid query
+ * costs the same as a valid one.
  */
 export function createCost(resource: ResolvedResource) {
   const chunkSize = getChunkSize(getMaxBytes(resource.schemas.read))

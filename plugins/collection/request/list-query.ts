@@ -1,16 +1,16 @@
-/** Query strings: from what was sent to a plan, with all that is wrong said at once. */
+/** Parses the query strings of lists and of single reads. All violations are reported together. */
 import type { Ajv } from 'ajv'
-import { MAX_VIOLATIONS, type Violation } from '../../../schemas/error.ts'
+import { type FieldCode, MAX_VIOLATIONS, type Violation } from '../../../schemas/error.ts'
 import { invalidQuery } from '../../errors/index.ts'
 import type { ResolvedResource } from '../resolve.ts'
-import { DEFAULT_LIMIT, listQuery, selectionQuery } from './parameters.ts'
+import { buildListParameters, buildSelectionParameters, DEFAULT_LIMIT } from './parameters.ts'
 import {
+  cacheByQuery,
   createQueryReader,
-  type Parameters,
-  type Parsed,
-  remembering,
-  type Sent,
-  violation,
+  createViolation,
+  type QueryValues,
+  type RawQuery,
+  type ValidatedQuery,
 } from './query-validation.ts'
 
 const MAX_OFFSET = 10_000
@@ -24,14 +24,14 @@ export interface Sort {
   descending: boolean
 }
 
-/** What is asked of one resource. */
+/** The parts of a resource that a request selects. */
 export interface Selection {
-  /** The members asked for, the id among them; undefined for all. */
+  /** The requested fields, with the id; undefined for all. */
   fields: readonly string[] | undefined
   include: readonly string[]
 }
 
-/** What is asked of a list. */
+/** The parsed query string of a list. */
 export interface ListQuery extends Selection {
   sorts: readonly Sort[]
   filters: Readonly<Record<string, string>>
@@ -39,151 +39,168 @@ export interface ListQuery extends Selection {
   createdBefore: string | undefined
   words: readonly string[]
   limit: number
-  /** Undefined for the cursor style. */
+  /** Undefined for cursor pagination. */
   page: number | undefined
   /** Undefined for the first page. */
   cursor: string | undefined
 }
 
-const text = (value: string | number | undefined) => (value === undefined ? undefined : String(value))
+const toText = (value: string | number | undefined) => (value === undefined ? undefined : String(value))
 
-const list = (value: string | undefined): string[] => (value === undefined ? [] : value.split(','))
+const split = (value: string | number | undefined): string[] =>
+  value === undefined ? [] : String(value).split(',')
 
-/** Says which names are not of a set, each once. */
-function checkNames(field: string, names: readonly string[], known: readonly string[], found: Violation[]) {
+/** Adds a violation for each name that is not known. */
+function checkNames(
+  parameter: string,
+  names: readonly string[],
+  known: readonly string[],
+  violations: Violation[],
+) {
   for (const name of new Set(names)) {
-    if (found.length >= MAX_VIOLATIONS) return
+    if (violations.length >= MAX_VIOLATIONS) return
     if (!known.includes(name)) {
-      found.push(violation(field, `"${name}" is not one of ${known.join(', ')}`, 'INVALID_VALUE'))
+      const message = `"${name}" is not one of ${known.join(', ')}`
+      violations.push(createViolation(parameter, message, 'INVALID_VALUE'))
     }
   }
 }
 
-/** Names in the order of the resource, whatever order they were sent in: what asks for the same has one statement and one tag. */
-const inOrder = (known: readonly string[], names: readonly string[]) =>
+/** Returns names in the order of the resource, so that equal requests share a statement and an entity tag. */
+const sortNames = (known: readonly string[], names: readonly string[]) =>
   known.filter((name) => names.includes(name))
 
-function readSelection(resource: ResolvedResource, sent: Parameters, found: Violation[]): Selection {
-  const [members, relations] = [
-    Object.keys(resource.schemas.read.properties),
-    Object.keys(resource.relations),
-  ]
-  const [fields, names] = [list(text(sent.fields)), list(text(sent.include))]
-  checkNames('fields', fields, members, found)
-  checkNames('include', names, relations, found)
-  if (new Set(names).size > MAX_INCLUDES) {
-    found.push(violation('include', `takes at most ${MAX_INCLUDES} relations`, 'INVALID_VALUE'))
+function readSelection(resource: ResolvedResource, values: QueryValues, violations: Violation[]): Selection {
+  const knownFields = Object.keys(resource.schemas.read.properties)
+  const relations = Object.keys(resource.relations)
+  const fields = split(values.fields)
+  const include = split(values.include)
+  checkNames('fields', fields, knownFields, violations)
+  checkNames('include', include, relations, violations)
+  if (new Set(include).size > MAX_INCLUDES) {
+    const message = `must not have more than ${MAX_INCLUDES} relations`
+    violations.push(createViolation('include', message, 'INVALID_VALUE'))
   }
   return {
-    fields: sent.fields === undefined ? undefined : inOrder(members, ['id', ...fields]),
-    include: inOrder(relations, names),
+    fields: values.fields === undefined ? undefined : sortNames(knownFields, ['id', ...fields]),
+    include: sortNames(relations, include),
   }
 }
 
-function readSorts(resource: ResolvedResource, { sent, unsound, found }: Parsed): Sort[] {
-  const sorts = list(text(sent.sort)).map((term): Sort => {
-    const descending = term.startsWith('-')
-    return { name: descending ? term.slice(1) : term, descending }
-  })
-  const names = sorts.map(({ name }) => name)
-  checkNames('sort', names, Object.keys(resource.sorts), found)
-  if (sorts.length > MAX_SORTS)
-    found.push(violation('sort', `takes at most ${MAX_SORTS} fields`, 'INVALID_VALUE'))
-  if (new Set(names).size < names.length)
-    found.push(violation('sort', 'names a field twice', 'INVALID_VALUE'))
+function parseSort(term: string): Sort {
+  const descending = term.startsWith('-')
+  return { name: descending ? term.slice(1) : term, descending }
+}
 
-  const orders = list(text(sent.order))
-  const fields = sent.sort === undefined ? [DEFAULT_SORT] : sorts
-  if (orders.some((direction) => direction !== 'asc' && direction !== 'desc')) {
-    found.push(violation('order', 'takes asc and desc', 'INVALID_VALUE'))
+function readSorts(resource: ResolvedResource, { values, invalid, violations }: ValidatedQuery): Sort[] {
+  const refuse = (parameter: string, message: string, code: FieldCode) =>
+    violations.push(createViolation(parameter, message, code))
+
+  const sent = split(values.sort).map(parseSort)
+  const names = sent.map(({ name }) => name)
+  checkNames('sort', names, Object.keys(resource.sorts), violations)
+  if (sent.length > MAX_SORTS) refuse('sort', `must not have more than ${MAX_SORTS} fields`, 'INVALID_VALUE')
+  if (new Set(names).size < names.length) refuse('sort', 'must not repeat a field', 'INVALID_VALUE')
+
+  const sorts = values.sort === undefined ? [DEFAULT_SORT] : sent
+  const orders = split(values.order)
+  if (orders.some((order) => order !== 'asc' && order !== 'desc')) {
+    refuse('order', 'must be asc or desc for each field', 'INVALID_VALUE')
   }
-  if (orders.length > fields.length && !unsound.has('sort')) {
-    found.push(violation('order', 'has more values than sort has fields', 'INVALID_VALUE'))
+  if (orders.length > sorts.length && !invalid.has('sort')) {
+    refuse('order', 'must not have more values than sort has fields', 'INVALID_VALUE')
   }
-  if (sorts.some(({ descending }, i) => descending && orders[i] === 'asc')) {
-    found.push(violation('order', 'says asc where sort says "-"', 'CONFLICTING_PARAMETERS'))
+  if (sent.some(({ descending }, i) => descending && orders[i] === 'asc')) {
+    refuse('order', 'must not be asc for a field that has "-" in sort', 'CONFLICTING_PARAMETERS')
   }
-  return fields.map(({ name, descending }, i) => ({
+  return sorts.map(({ name, descending }, i) => ({
     name,
     descending: orders[i] === undefined ? descending : orders[i] === 'desc',
   }))
 }
 
-function readWords(search: string | undefined, found: Violation[]): string[] {
+function readWords(search: string | undefined, violations: Violation[]): string[] {
   if (search === undefined) return []
   if (/\p{Cc}/u.test(search)) {
-    found.push(violation('search', 'must not hold control characters', 'INVALID_FORMAT'))
+    violations.push(createViolation('search', 'must not contain control characters', 'INVALID_FORMAT'))
     return []
   }
   const words = [...new Set(search.split(/\s+/u))]
-  if (words.length > MAX_WORDS)
-    found.push(violation('search', `takes at most ${MAX_WORDS} words`, 'TOO_LONG'))
+  if (words.length > MAX_WORDS) {
+    violations.push(createViolation('search', `must not have more than ${MAX_WORDS} words`, 'TOO_LONG'))
+  }
   return words
 }
 
-/** The year 0 is none that PostgreSQL knows, nor the calendar. */
-const isReal = (date: string | undefined) => date === undefined || !date.startsWith('0000')
+/** PostgreSQL has no year 0. */
+const hasYearZero = (date: string | undefined) => date?.startsWith('0000') === true
 
-function readDates(after: string | undefined, before: string | undefined, found: Violation[]) {
-  if (!isReal(after)) found.push(violation('created_after', 'must be a real date', 'INVALID_FORMAT'))
-  if (!isReal(before)) found.push(violation('created_before', 'must be a real date', 'INVALID_FORMAT'))
+function checkDates(after: string | undefined, before: string | undefined, violations: Violation[]) {
+  const refuse = (parameter: string, message: string, code: FieldCode) =>
+    violations.push(createViolation(parameter, message, code))
+  if (hasYearZero(after)) refuse('created_after', 'must not be in the year 0', 'INVALID_FORMAT')
+  if (hasYearZero(before)) refuse('created_before', 'must not be in the year 0', 'INVALID_FORMAT')
   if (after !== undefined && before !== undefined && after > before) {
-    found.push(violation('created_after', 'must not be later than created_before', 'CONFLICTING_PARAMETERS'))
+    refuse('created_after', 'must not be later than created_before', 'CONFLICTING_PARAMETERS')
   }
 }
 
-function readPage({ sent, unsound, found }: Parsed) {
-  const limit = Number(sent.limit ?? DEFAULT_LIMIT)
-  const page = sent.page === undefined ? undefined : Number(sent.page)
-  // Of a limit that is itself wrong nothing follows for the page, save what does so for the smallest.
-  if (page !== undefined && (page - 1) * (unsound.has('limit') ? 1 : limit) > MAX_OFFSET) {
-    found.push(violation('page', `is deeper than ${MAX_OFFSET} rows; use cursors`, 'OUT_OF_RANGE'))
+function readPage({ values, invalid, violations }: ValidatedQuery) {
+  const limit = Number(values.limit ?? DEFAULT_LIMIT)
+  const page = values.page === undefined ? undefined : Number(values.page)
+  // With an invalid limit, only a page that is too deep for every limit is a violation of its own.
+  const smallestLimit = invalid.has('limit') ? 1 : limit
+  if (page !== undefined && (page - 1) * smallestLimit > MAX_OFFSET) {
+    const message = `must not begin after row ${MAX_OFFSET}; use cursors to read further`
+    violations.push(createViolation('page', message, 'OUT_OF_RANGE'))
   }
-  if (page !== undefined && sent.cursor !== undefined) {
-    found.push(violation('page', 'cannot stand beside cursor', 'CONFLICTING_PARAMETERS'))
+  if (page !== undefined && values.cursor !== undefined) {
+    violations.push(createViolation('page', 'cannot be combined with cursor', 'CONFLICTING_PARAMETERS'))
   }
-  return { limit, page, cursor: text(sent.cursor) || undefined }
+  return { limit, page, cursor: toText(values.cursor) || undefined }
 }
 
-/** The values of the filters, in the form that rows have them. */
-const readFilters = (resource: ResolvedResource, sent: Parameters): Record<string, string> =>
+/** Returns the values of the filters as rows have them: ids in lower case. */
+const readFilters = (resource: ResolvedResource, values: QueryValues): Record<string, string> =>
   Object.fromEntries(
     resource.filters.flatMap((name) => {
-      const value = text(sent[name])
+      const value = toText(values[name])
       if (value === undefined) return []
-      return [[name, resource.schemas.read.properties[name]?.format === 'uuid' ? value.toLowerCase() : value]]
+      const isId = resource.schemas.read.properties[name]?.format === 'uuid'
+      return [[name, isId ? value.toLowerCase() : value]]
     }),
   )
 
-/** Reads what is asked of one resource. */
+/** Creates a function that parses the query string of a single read. It throws ApiError 400. */
 export function createSelectionReader(ajv: Ajv, resource: ResolvedResource) {
-  const read = createQueryReader(ajv, selectionQuery(resource))
-  return remembering((query: Sent, url: string): Selection => {
-    const { sent, found } = read(query, url)
-    const selection = readSelection(resource, sent, found)
-    if (found.length > 0) throw invalidQuery(found)
+  const read = createQueryReader(ajv, buildSelectionParameters(resource))
+  return cacheByQuery((query: RawQuery, url: string): Selection => {
+    const { values, violations } = read(query, url)
+    const selection = readSelection(resource, values, violations)
+    if (violations.length > 0) throw invalidQuery(violations)
     return selection
   })
 }
 
-/** Reads what is asked of a list. */
+/** Creates a function that parses the query string of a list. It throws ApiError 400. */
 export function createListReader(ajv: Ajv, resource: ResolvedResource) {
-  const read = createQueryReader(ajv, listQuery(resource))
-  return remembering((query: Sent, url: string): ListQuery => {
-    const parsed = read(query, url)
-    const { sent, found } = parsed
-    const [createdAfter, createdBefore] = [text(sent.created_after), text(sent.created_before)]
-    readDates(createdAfter, createdBefore, found)
-    const plan = {
-      ...readSelection(resource, sent, found),
-      ...readPage(parsed),
-      sorts: readSorts(resource, parsed),
-      filters: readFilters(resource, sent),
-      words: readWords(text(sent.search), found),
+  const read = createQueryReader(ajv, buildListParameters(resource))
+  return cacheByQuery((query: RawQuery, url: string): ListQuery => {
+    const validated = read(query, url)
+    const { values, violations } = validated
+    const createdAfter = toText(values.created_after)
+    const createdBefore = toText(values.created_before)
+    checkDates(createdAfter, createdBefore, violations)
+    const listQuery = {
+      ...readSelection(resource, values, violations),
+      ...readPage(validated),
+      sorts: readSorts(resource, validated),
+      filters: readFilters(resource, values),
+      words: readWords(toText(values.search), violations),
       createdAfter,
       createdBefore,
     }
-    if (found.length > 0) throw invalidQuery(found)
-    return plan
+    if (violations.length > 0) throw invalidQuery(violations)
+    return listQuery
   })
 }

@@ -1,46 +1,52 @@
-/** The parameters of lists and of reads, as OpenAPI tells them and as query strings are first checked. */
+/** Builds the schemas of query parameters, which validate query strings and document them in OpenAPI. */
 import { type TObject, type TProperties, type TSchema, Type } from '@sinclair/typebox'
 import type { ResolvedResource } from '../resolve.ts'
 
+/** Rows of a page without `limit`. */
 export const DEFAULT_LIMIT = 20
 
-const word = (description: string, examples: string[]) => Type.String({ minLength: 1, description, examples })
+const buildText = (description: string, examples: string[]) =>
+  Type.String({ minLength: 1, description, examples })
 
-const selectionSchema = (resource: ResolvedResource): TProperties => {
-  const members = Object.keys(resource.schemas.read.properties)
+const buildSelection = (resource: ResolvedResource): TProperties => {
+  const fields = Object.keys(resource.schemas.read.properties)
   const relations = Object.keys(resource.relations)
   return {
     fields: Type.Optional(
-      word(`Only these members, comma-separated; \`id\` always. Of: ${members.join(', ')}`, [
-        members.slice(0, 3).join(','),
+      buildText(`Comma-separated fields to return, in addition to \`id\`. Available: ${fields.join(', ')}`, [
+        fields.slice(0, 3).join(','),
       ]),
     ),
     ...(relations.length > 0
       ? {
           include: Type.Optional(
-            word(`Related resources, comma-separated, at most 3. Of: ${relations.join(', ')}`, [
-              relations[0] ?? '',
-            ]),
+            buildText(
+              `Comma-separated related resources to include, at most 3. Available: ${relations.join(', ')}`,
+              [relations[0] ?? ''],
+            ),
           ),
         }
       : {}),
   }
 }
 
-/** The parameters of a read of one resource. */
-export const selectionQuery = (resource: ResolvedResource): TObject =>
-  Type.Object(selectionSchema(resource), { additionalProperties: false })
+/** Builds the parameters of a single read. */
+export const buildSelectionParameters = (resource: ResolvedResource): TObject =>
+  Type.Object(buildSelection(resource), { additionalProperties: false })
 
-/** The parameters of a list. */
-export function listQuery(resource: ResolvedResource): TObject {
+/** Builds the parameters of a list. */
+export function buildListParameters(resource: ResolvedResource): TObject {
   const sorts = Object.keys(resource.sorts)
   const filters = Object.fromEntries(
     resource.filters.map((name) => {
-      const { default: _, ...member } = resource.schemas.read.properties[name] as TSchema
-      return [name, Type.Optional({ ...member, description: `Only those with this ${name}` } as TSchema)]
+      const { default: _, ...property } = resource.schemas.read.properties[name] as TSchema
+      return [
+        name,
+        Type.Optional({ ...property, description: `Only resources with this ${name}` } as TSchema),
+      ]
     }),
   )
-  const date = (description: string) =>
+  const buildDate = (description: string) =>
     Type.Optional(Type.String({ format: 'date', description, examples: ['2026-11-21'] }))
   return Type.Object(
     {
@@ -49,31 +55,34 @@ export function listQuery(resource: ResolvedResource): TObject {
           minimum: 1,
           maximum: 100,
           default: DEFAULT_LIMIT,
-          description: 'The most resources on a page',
+          description: 'Maximum number of resources on a page',
         }),
       ),
       cursor: Type.Optional(
-        Type.String({ description: "The previous page's `pagination.cursor`; empty for the first page" }),
+        Type.String({ description: '`pagination.cursor` of the previous page; empty for the first page' }),
       ),
       page: Type.Optional(
         Type.Integer({
           minimum: 1,
-          description: 'Chooses pages with a total, no deeper than 10,000 rows; not with `cursor`',
+          description:
+            'Page number; selects pagination with a total. Reaches the first 10,000 rows; cannot be combined with `cursor`',
           examples: [1],
         }),
       ),
       sort: Type.Optional(
-        word(
-          `Comma-separated, at most 5, \`-\` for descending; \`-created_at\` when absent. Of: ${sorts.join(', ')}`,
+        buildText(
+          `Comma-separated fields to sort by, at most 5; \`-\` means descending. Default: \`-created_at\`. Available: ${sorts.join(', ')}`,
           [`-${sorts[0]}`],
         ),
       ),
       order: Type.Optional(
-        word('`asc` or `desc`, comma-separated, for the fields of `sort` by position', ['desc']),
+        buildText('Comma-separated directions, `asc` or `desc`, for the fields of `sort` in the same order', [
+          'desc',
+        ]),
       ),
       ...filters,
-      created_after: date('Created on this day or later, UTC'),
-      created_before: date('Created before this day, UTC'),
+      created_after: buildDate('Only resources created on this day (UTC) or later'),
+      created_before: buildDate('Only resources created before this day (UTC)'),
       ...(resource.search.length > 0
         ? {
             search: Type.Optional(
@@ -81,13 +90,13 @@ export function listQuery(resource: ResolvedResource): TObject {
                 minLength: 1,
                 maxLength: 100,
                 'x-trim': true,
-                description: `Words, at most 8, each of which occurs in one of: ${resource.search.join(', ')}`,
+                description: `At most 8 words, all of which must occur, each in any of: ${resource.search.join(', ')}`,
                 examples: ['tea'],
               }),
             ),
           }
         : {}),
-      ...selectionSchema(resource),
+      ...buildSelection(resource),
     },
     { additionalProperties: false },
   )

@@ -1,4 +1,4 @@
-/** Conditional requests (RFC 9110, section 13): entity tags from revisions, 304, 412, 428. */
+/** Builds entity tags and evaluates conditional requests (RFC 9110, section 13): 304, 412, 428. */
 import { hash as digest } from 'node:crypto'
 import etag from '@fastify/etag'
 import type { FastifyInstance, FastifyReply, FastifyRequest, onSendHookHandler } from 'fastify'
@@ -8,142 +8,146 @@ import { apiError } from '../../errors/index.ts'
 
 const hash = (text: string) => digest('sha1', text, 'base64url').slice(0, 12)
 
-/** Clients ask for few shapes over and over; what was included makes one of its own each time, and is long. */
-const MOST_SHAPES = 500
-const LONGEST_SHAPE = 200
-const shapes = new Map<string, string>()
+/** Hashes of shapes that are kept: clients repeat few. A shape with included rows is long and rarely repeated. */
+const MAX_KEPT_SHAPES = 500
+const MAX_KEPT_SHAPE_LENGTH = 200
+const shapeHashes = new Map<string, string>()
 
-function hashOfShape(shape: string): string {
-  const known = shapes.get(shape)
+function hashShape(shape: string): string {
+  const known = shapeHashes.get(shape)
   if (known !== undefined) return known
-  const made = hash(shape)
-  if (shape.length > LONGEST_SHAPE) return made
-  if (shapes.size >= MOST_SHAPES) shapes.clear()
-  shapes.set(shape, made)
-  return made
+  const hashed = hash(shape)
+  if (shape.length > MAX_KEPT_SHAPE_LENGTH) return hashed
+  if (shapeHashes.size >= MAX_KEPT_SHAPES) shapeHashes.clear()
+  shapeHashes.set(shape, hashed)
+  return hashed
 }
 
-/** The strong tag of one resource: its revision, and a hash over all else that shapes the representation. */
-export const strongTag = (revision: number, shape: string) => `"${revision}-${hashOfShape(shape)}"`
+/**
+ * Builds the strong tag of one resource: its revision, and a hash.
+ * @param shape describes everything but the row that the representation depends on
+ */
+export const buildStrongTag = (revision: number, shape: string) => `"${revision}-${hashShape(shape)}"`
 
 const hashText = (text: string | Buffer) => digest('sha1', text, 'base64url')
 
-/** The strong tag of a text that is sent as it is. */
-export const tagOfText = (text: string) => `"${hashText(text)}"`
+/** Builds the strong tag of a fixed text. */
+export const buildTextTag = (text: string) => `"${hashText(text)}"`
 
-/** The weak tag of a list. */
-export const weakTag = (content: string) => `W/"${hash(content)}"`
+/** Builds the weak tag of a list. */
+export const buildWeakTag = (content: string) => `W/"${hash(content)}"`
 
-/** The tags of an If-Match or If-None-Match; `*` for any. What is no tag matches nothing. */
-const tagsOf = (header: string): '*' | string[] =>
+/** Parses If-Match or If-None-Match; `*` matches any tag. Malformed tags match none, so they are skipped. */
+const parseTags = (header: string): '*' | string[] =>
   header.trim() === '*' ? '*' : (header.match(/(?:W\/)?"[\x21\x23-\x7e\x80-\xff]*"/g) ?? [])
 
-const opaque = (tag: string) => tag.replace(/^W\//, '')
+/** Removes the mark of a weak tag, for the weak comparison (section 8.8.3.2). */
+const toOpaque = (tag: string) => tag.replace(/^W\//, '')
 
 /**
- * Whether any of some tags has a revision: how the client had it represented does not matter. A weak tag counts as
- * its strong one, since proxies that compress weaken tags; others append to them. A list's tag is too short.
+ * Returns whether one of the tags has a revision, in whichever representation. Proxies that compress make a tag weak or
+ * append to it, so such tags count. The tag of a list has no revision and never matches.
  */
-const holds = (tags: '*' | string[], revision: number) =>
+const hasRevision = (tags: '*' | string[], revision: number) =>
   tags === '*' || tags.some((tag) => /^(?:W\/)?"(\d+)-[\w-]{12,}"$/.exec(tag)?.[1] === String(revision))
 
-const failedPrecondition = (tag: string) => apiError('PRECONDITION_FAILED', { headers: { ETag: tag } })
+const preconditionFailed = (tag: string) => apiError('PRECONDITION_FAILED', { headers: { ETag: tag } })
 
-/** A header that is no date is ignored. */
-const dateOf = (header: string | undefined) => (header === undefined ? undefined : parseHttpDate(header))
+/** Parses a date header to seconds since the epoch. An invalid date is ignored (sections 13.1.3 and 13.1.4). */
+const parseDate = (header: string | undefined) => (header === undefined ? undefined : parseHttpDate(header))
 
-const secondOfRow = (updatedAt: string) => Math.floor(Date.parse(updatedAt) / 1000)
+const toSeconds = (updatedAt: string) => Math.floor(Date.parse(updatedAt) / 1000)
 
-/** Last-Modified, which knows whole seconds only. */
-export const lastModified = (updatedAt: string) =>
+/** Converts an RFC 3339 timestamp to a Last-Modified header, which has whole seconds. */
+export const toLastModified = (updatedAt: string) =>
   `${toHttpDay(updatedAt.slice(0, 10))} ${updatedAt.slice(11, 19)} GMT`
 
-/** Whether a read has a precondition that a replica which lags behind would judge wrongly. */
+/** Returns whether a read has a precondition that needs the current row, which a lagging replica may not have. */
 export const needsPrimary = ({ headers }: FastifyRequest): boolean =>
   headers['if-match'] !== undefined || headers['if-unmodified-since'] !== undefined
 
 /**
  * Evaluates the preconditions of a read in the order of section 13.2.2.
- * @param tag the current entity tag; If-Match compares the whole of it, strongly, so that a weak one never matches
- * @param updatedAt when the representation last changed; undefined where it has no date, and dates are ignored
- * @returns whether the reply is a 304
+ * @param tag the current entity tag. If-Match uses the strong comparison, in which a weak tag never matches
+ * @param updatedAt the time of the last change; if undefined, the date headers are ignored
+ * @returns whether the response is 304
  * @throws ApiError 412, with the current tag
  */
 export function isNotModified(request: FastifyRequest, tag: string, updatedAt?: string): boolean {
   const { headers } = request
   const match = headers['if-match']
   if (match !== undefined) {
-    const tags = tagsOf(match)
-    if (tags !== '*' && (tag.startsWith('W/') || !tags.includes(tag))) throw failedPrecondition(tag)
+    const tags = parseTags(match)
+    if (tags !== '*' && (tag.startsWith('W/') || !tags.includes(tag))) throw preconditionFailed(tag)
   } else if (headers['if-unmodified-since'] !== undefined) {
-    const since = dateOf(headers['if-unmodified-since'])
-    if (since !== undefined && updatedAt !== undefined && secondOfRow(updatedAt) > since) {
-      throw failedPrecondition(tag)
+    const since = parseDate(headers['if-unmodified-since'])
+    if (since !== undefined && updatedAt !== undefined && toSeconds(updatedAt) > since) {
+      throw preconditionFailed(tag)
     }
   }
 
   const noneMatch = headers['if-none-match']
   if (noneMatch !== undefined) {
-    const tags = tagsOf(noneMatch)
-    return tags === '*' || tags.some((each) => opaque(each) === opaque(tag))
+    const tags = parseTags(noneMatch)
+    return tags === '*' || tags.some((each) => toOpaque(each) === toOpaque(tag))
   }
-  const since = dateOf(headers['if-modified-since'])
-  return since !== undefined && updatedAt !== undefined && secondOfRow(updatedAt) <= since
+  const since = parseDate(headers['if-modified-since'])
+  return since !== undefined && updatedAt !== undefined && toSeconds(updatedAt) <= since
 }
 
-/** What a write asks of the row that it finds. */
+/** The preconditions of a write on the current row. */
 export interface Precondition {
-  /** Whether nothing is asked. */
+  /** Whether the request has no precondition and needs none. */
   isNone: boolean
-  /** @throws ApiError 412, with the current tag; 428 where If-Match is required and absent */
+  /** @throws ApiError 412, with the current tag; 428 if If-Match is required and absent */
   check(row: { revision: number; updated_at: string }, currentTag: string): void
 }
 
-/** Of a write that asks nothing. */
-const NONE: Precondition = { isNone: true, check() {} }
+const NO_PRECONDITION: Precondition = { isNone: true, check() {} }
 
 /** Reads the preconditions of a write (13.1.1, 13.1.2, 13.1.4). */
 export function readPrecondition(request: FastifyRequest, required: boolean): Precondition {
   const { 'if-match': match, 'if-none-match': noneMatch, 'if-unmodified-since': unmodified } = request.headers
-  const since = match === undefined ? dateOf(unmodified) : undefined
-  if (!required && match === undefined && noneMatch === undefined && since === undefined) return NONE
+  const since = match === undefined ? parseDate(unmodified) : undefined
+  if (!required && match === undefined && noneMatch === undefined && since === undefined)
+    return NO_PRECONDITION
   const isMet = (revision: number, updatedAt: string) =>
-    (match === undefined || holds(tagsOf(match), revision)) &&
-    (since === undefined || secondOfRow(updatedAt) <= since) &&
-    (noneMatch === undefined || !holds(tagsOf(noneMatch), revision))
+    (match === undefined || hasRevision(parseTags(match), revision)) &&
+    (since === undefined || toSeconds(updatedAt) <= since) &&
+    (noneMatch === undefined || !hasRevision(parseTags(noneMatch), revision))
 
   return {
     isNone: false,
     check({ revision, updated_at }, tag) {
       if (required && match === undefined) throw apiError('PRECONDITION_REQUIRED')
-      if (!isMet(revision, updated_at)) throw failedPrecondition(tag)
+      if (!isMet(revision, updated_at)) throw preconditionFailed(tag)
     },
   }
 }
 
-/** A 304 carries what the 200 would have, save the body. */
-export const notModified = (reply: FastifyReply) => reply.code(304).send()
+/** Sends a 304. Its headers are those that the 200 would have (section 15.4.5). */
+export const sendNotModified = (reply: FastifyReply) => reply.code(304).send()
 
-const dropLengthOf304: onSendHookHandler = (_request, reply, payload, done) => {
+const removeContentLength: onSendHookHandler = (_request, reply, payload, done) => {
   if (reply.statusCode === 304) reply.removeHeader('content-length')
   done(null, payload)
 }
 
 /**
- * Drops the `Content-Length: 0` that Fastify adds to a 304 to HEAD: a 304 has the length of the 200 or none (section
- * 8.6). Fastify adds it in the last hook of the routes that it makes for HEAD, so this one is put behind it.
+ * Removes the `Content-Length: 0` that Fastify adds to a 304 for HEAD: a 304 has the length of the 200 or none (section
+ * 8.6). Fastify adds it in the last hook of its own HEAD routes, so the hook is appended after that one.
  */
 async function conditional(app: FastifyInstance) {
   app.addHook('onRoute', (route) => {
-    if (route.method === 'HEAD') route.onSend = [route.onSend ?? [], dropLengthOf304].flat()
+    if (route.method === 'HEAD') route.onSend = [route.onSend ?? [], removeContentLength].flat()
   })
 }
 
 export default fp(conditional, { name: 'conditional' })
 
 /**
- * Gives the successful replies of a scope a tag, where they have none, and evaluates conditions against it. Only the
- * tag is @fastify/etag's: it compares one tag exactly, knows no If-Match, and would tag errors.
+ * Adds an entity tag to the 200 responses of a scope that have none, and evaluates preconditions against it.
+ * @fastify/etag only makes the tag: it compares a single tag exactly, ignores If-Match, and would tag errors too.
  */
 export const entityTags = fp(
   async (scope: FastifyInstance) => {
@@ -153,7 +157,7 @@ export const entityTags = fp(
       if (reply.statusCode === 200 && typeof tag === 'string') {
         if (!isNotModified(request, tag)) return done(null, payload)
         reply.code(304)
-        // The hook of Fastify's own HEAD routes, which comes behind, takes no null.
+        // The hook of Fastify's own HEAD routes runs after this one and does not accept null.
         return done(null, request.method === 'HEAD' ? '' : null)
       }
       if (reply.statusCode !== 412) reply.removeHeader('etag')

@@ -1,4 +1,4 @@
-/** Query strings: what was sent, checked one by one against the parameters that there are. */
+/** Validates query strings against the parameters of an operation. */
 import { type TObject, type TSchema, Type } from '@sinclair/typebox'
 import type { Ajv } from 'ajv'
 import type { FastifyRequest } from 'fastify'
@@ -9,61 +9,69 @@ import { toViolations } from '../../errors/violations.ts'
 import { compileSchema } from '../../validation/formats.ts'
 import { getMaxUnits, hasLongMarkRun, LONG_MARK_RUN } from './text-limits.ts'
 
-export type Parameters = Readonly<Record<string, string | number | undefined>>
-
 /** The parameters of a query string, parsed by Fastify but not validated. */
-export type Sent = Readonly<Record<string, unknown>>
+export type RawQuery = Readonly<Record<string, unknown>>
 
-export const getQuery = ({ query }: FastifyRequest) => query as Sent
+/** The values of valid parameters. */
+export type QueryValues = Readonly<Record<string, string | number | undefined>>
 
-export interface Parsed {
-  /** What is sound in itself. */
-  sent: Parameters
-  /** What was sent and is not. */
-  unsound: ReadonlySet<string>
-  /** What is wrong, to be added to. */
-  found: Violation[]
+export const getQuery = ({ query }: FastifyRequest) => query as RawQuery
+
+export interface ValidatedQuery {
+  values: QueryValues
+  /** The names of invalid parameters. */
+  invalid: ReadonlySet<string>
+  /** Further checks add theirs. */
+  violations: Violation[]
 }
 
-export const violation = (field: string, message: string, code: FieldCode): Violation => ({
+export const createViolation = (field: string, message: string, code: FieldCode): Violation => ({
   field,
   message,
   code,
 })
 
-/** As JSON writes integers. Those too large for a number are out of every range all the same. */
+/** Converts an integer in JSON's notation. One beyond the safe integers is beyond the range of each parameter too. */
 function toInteger(text: string): number | string {
   if (!/^(?:0|-?[1-9]\d*)$/.test(text)) return text
   return Math.max(Number.MIN_SAFE_INTEGER, Math.min(Number.MAX_SAFE_INTEGER, Number(text)))
 }
 
-/** Text as bodies have it: NFC and trimmed. */
-function readText(name: string, value: string, maxLength: number, found: Violation[]): string | undefined {
+/** Normalizes a text like those of bodies: NFC and trimmed. Returns undefined after a violation. */
+function readText(
+  name: string,
+  value: string,
+  maxLength: number,
+  violations: Violation[],
+): string | undefined {
   const text = value.trim()
   if (text.length > getMaxUnits(maxLength)) {
-    found.push(violation(name, `must NOT have more than ${maxLength} characters`, 'TOO_LONG'))
+    violations.push(createViolation(name, `must NOT have more than ${maxLength} characters`, 'TOO_LONG'))
     return undefined
   }
   if (hasLongMarkRun(text)) {
-    found.push(violation(name, LONG_MARK_RUN, 'INVALID_FORMAT'))
+    violations.push(createViolation(name, LONG_MARK_RUN, 'INVALID_FORMAT'))
     return undefined
   }
   return text.normalize('NFC')
 }
 
-/** A value as the schema looks at it: a number where it wants an integer; undefined for one that has been refused. */
-function readValue(parameter: TSchema, name: string, value: unknown, found: Violation[]): unknown {
+/** Converts a value to the type of its parameter. Returns undefined after a violation. */
+function readValue(parameter: TSchema, name: string, value: unknown, violations: Violation[]): unknown {
   if (typeof value !== 'string') return value
   if (parameter.type === 'integer') return toInteger(value)
-  return parameter['x-trim'] ? readText(name, value, parameter.maxLength, found) : value
+  return parameter['x-trim'] ? readText(name, value, parameter.maxLength, violations) : value
 }
 
-/** Percent-encodings that are none, or that are not UTF-8, would reach the parameters as they are. */
+/**
+ * Checks the percent-encoding, which Fastify's parser passes through if it is invalid or not UTF-8.
+ * @throws ApiError 400 INVALID_REQUEST
+ */
 function checkEncoding(url: string) {
-  const mark = url.indexOf('?')
-  if (mark === -1) return
+  const queryIndex = url.indexOf('?')
+  if (queryIndex === -1) return
   try {
-    decodeURIComponent(url.slice(mark))
+    decodeURIComponent(url.slice(queryIndex))
   } catch (cause) {
     throw apiError('INVALID_REQUEST', {
       message: 'The query string is not valid percent-encoded UTF-8',
@@ -72,56 +80,60 @@ function checkEncoding(url: string) {
   }
 }
 
-/** Reads the query strings that a schema describes. */
+/** Creates a function that validates the query strings of one operation. */
 export function createQueryReader(ajv: Ajv, schema: TObject) {
   const validate = compileSchema(ajv, schema)
 
-  return (query: Sent, url: string): Parsed => {
+  return (query: RawQuery, url: string): ValidatedQuery => {
     checkEncoding(url)
-    const found: Violation[] = []
+    const violations: Violation[] = []
     const values: Record<string, unknown> = {}
     for (const [name, value] of Object.entries(query)) {
-      if (found.length >= MAX_VIOLATIONS) throw invalidQuery(found)
+      if (violations.length >= MAX_VIOLATIONS) throw invalidQuery(violations)
       const parameter: TSchema | undefined = Object.hasOwn(schema.properties, name)
         ? schema.properties[name]
         : undefined
-      if (!parameter) found.push(violation(name, 'is not a known parameter', 'UNKNOWN_PARAMETER'))
-      else if (Array.isArray(value)) {
-        found.push(violation(name, 'is given more than once', 'CONFLICTING_PARAMETERS'))
-      } else values[name] = readValue(parameter, name, value, found)
+      if (!parameter) {
+        violations.push(createViolation(name, 'is not a known parameter', 'UNKNOWN_PARAMETER'))
+      } else if (Array.isArray(value)) {
+        violations.push(createViolation(name, 'must not be repeated', 'CONFLICTING_PARAMETERS'))
+      } else values[name] = readValue(parameter, name, value, violations)
     }
-    if (!validate(values)) found.push(...toViolations(validate.errors ?? []))
-    // Only what is sound in itself is looked at further.
-    const unsound = new Set(found.map(({ field }) => field))
-    const sound = Object.entries(values).filter(([name]) => !unsound.has(name))
-    return { sent: Object.fromEntries(sound) as Parameters, unsound, found }
+    if (!validate(values)) violations.push(...toViolations(validate.errors ?? []))
+    const invalid = new Set(violations.map(({ field }) => field))
+    const valid = Object.entries(values).filter(([name]) => !invalid.has(name))
+    // The schemas of parameters allow only strings and integers.
+    return { values: Object.fromEntries(valid) as QueryValues, invalid, violations }
   }
 }
 
-/** Queries that are remembered, of one list in one version; and characters of each. */
-const MOST_QUERIES = 2_000
-const LONGEST_QUERY = 512
+/** Query strings that are kept for each list of each version. */
+const MAX_KEPT_QUERIES = 2_000
+const MAX_KEPT_QUERY_LENGTH = 512
 
-/** What was read of a query is not read again: it is the same for everybody, and clients send few, over and over. */
-export function remembering<T extends object>(read: (query: Sent, url: string) => T): typeof read {
-  const known = new LRUCache<string, T>({ max: MOST_QUERIES })
+/** Keeps the results of a function by query string: they do not depend on the caller, and clients repeat few queries. */
+export function cacheByQuery<T extends object>(read: (query: RawQuery, url: string) => T): typeof read {
+  const results = new LRUCache<string, T>({ max: MAX_KEPT_QUERIES })
   return (query, url) => {
-    const mark = url.indexOf('?')
-    const text = mark === -1 ? '' : url.slice(mark)
-    const before = known.get(text)
-    if (before) return before
-    const found = read(query, url)
-    if (text.length <= LONGEST_QUERY) known.set(text, found)
-    return found
+    const queryIndex = url.indexOf('?')
+    const queryString = queryIndex === -1 ? '' : url.slice(queryIndex)
+    const known = results.get(queryString)
+    if (known) return known
+    const result = read(query, url)
+    if (queryString.length <= MAX_KEPT_QUERY_LENGTH) results.set(queryString, result)
+    return result
   }
 }
 
-/** For operations without parameters: any is unknown. */
+/**
+ * Creates a function that refuses all parameters, for operations without any.
+ * @throws ApiError 400
+ */
 export const createNoQueryReader = (ajv: Ajv) => {
   const read = createQueryReader(ajv, Type.Object({}, { additionalProperties: false }))
-  return (query: Sent, url: string) => {
+  return (query: RawQuery, url: string) => {
     if (!url.includes('?')) return
-    const { found } = read(query, url)
-    if (found.length > 0) throw invalidQuery(found)
+    const { violations } = read(query, url)
+    if (violations.length > 0) throw invalidQuery(violations)
   }
 }

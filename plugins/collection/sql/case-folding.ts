@@ -1,10 +1,13 @@
-/** Text as search compares it: Unicode's full case folding, the same on every database since none takes part. */
+/**
+ * Folds the case of text for search, by Unicode's full case folding. The server does it, so that the result does not
+ * depend on the locale of the database.
+ */
 
-const ascii = /^[\0-\x7f]*$/
+const ASCII = /^[\0-\x7f]*$/
 
-/** Folds a text: `Straße` and `STRASSE`, `ΟΔΟΣ` and `οδος` become the same. A dotless i stays what it is. */
-export const fold = (text: string): string =>
-  ascii.test(text)
+/** Returns a text in one case: `Straße` and `STRASSE`, `ΟΔΟΣ` and `οδος` become the same. A dotless i is kept. */
+export const foldCase = (text: string): string =>
+  ASCII.test(text)
     ? text.toLowerCase()
     : text
         .split('ı')
@@ -12,14 +15,14 @@ export const fold = (text: string): string =>
         .join('ı')
         .normalize('NFC')
 
-/** What a row is found by: its searchable members, folded, a line each, so that no word spans two of them. */
-export const searchText = (row: Readonly<Record<string, unknown>>, members: readonly string[]): string =>
-  members
-    .map((member) => row[member])
+/** Returns the text of a row that is searched: one folded field per line, so that no word matches across two fields. */
+export const buildSearchText = (row: Readonly<Record<string, unknown>>, fields: readonly string[]): string =>
+  fields
+    .map((field) => row[field])
     .filter((value) => typeof value === 'string')
-    .map((value) => fold(value))
+    .map((value) => foldCase(value))
     .join('\n')
 
-/** The words of a search, each as a LIKE pattern in which nothing is special. */
-export const patternsOf = (words: readonly string[]): string[] =>
-  words.map((word) => `%${fold(word).replace(/[\\%_]/g, '\\$&')}%`)
+/** Returns a LIKE pattern for each word, in which `%`, `_` and `\` stand for themselves. */
+export const toLikePatterns = (words: readonly string[]): string[] =>
+  words.map((word) => `%${foldCase(word).replace(/[\\%_]/g, '\\$&')}%`)

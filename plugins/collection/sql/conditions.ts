@@ -1,16 +1,17 @@
-/** What rows must meet, as SQL. */
+/** Builds SQL conditions from access rules. */
 import { and, eq, or, type SQL, sql } from 'drizzle-orm'
 import type { PgColumn } from 'drizzle-orm/pg-core'
 import { CALLER, type Rule } from '../../access/index.ts'
-import { value } from './statement-cache.ts'
+import { param } from './statement-cache.ts'
 
-/** How it is said that a column has a value. */
+/** Builds the condition that a column equals a value. */
 export type Equality = (column: PgColumn, wanted: unknown) => SQL
 
-const wantedOf = (wanted: string | typeof CALLER) => (wanted === CALLER ? value('caller') : wanted)
-
-/** A rule as a condition on rows, whose `caller` is a value; undefined where it lets all through. */
-export function ruleCondition(
+/**
+ * Builds an access rule as a condition on rows.
+ * @returns SQL with the parameter `caller`; undefined if the rule allows all rows
+ */
+export function buildRuleCondition(
   columns: Record<string, PgColumn>,
   rule: Rule,
   equals: Equality = eq,
@@ -20,15 +21,16 @@ export function ruleCondition(
   return or(
     ...rule.map((condition) =>
       and(
-        ...Object.entries(condition).map(([member, wanted]) =>
-          equals(columnOf(columns, member), wantedOf(wanted)),
+        ...Object.entries(condition).map(([name, wanted]) =>
+          equals(getColumn(columns, name), wanted === CALLER ? param('caller') : wanted),
         ),
       ),
     ),
   )
 }
 
-export function columnOf(columns: Record<string, PgColumn>, name: string): PgColumn {
+/** @throws Error if the table has no such column */
+export function getColumn(columns: Record<string, PgColumn>, name: string): PgColumn {
   const column = columns[name]
   if (!column) throw new Error(`There is no column ${name}`)
   return column

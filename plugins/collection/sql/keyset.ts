@@ -1,104 +1,99 @@
-/** Where a row stands in a sort, and the condition for the rows after it: what pages of any depth cost the same by. */
+/** Keyset pagination: the position of a row in a sort, and the condition for the rows after it. */
 import { and, or, type SQL, type SQLWrapper, sql } from 'drizzle-orm'
 import type { PgColumn } from 'drizzle-orm/pg-core'
 import type { Row, SortKey } from '../definition.ts'
 import type { Sort } from '../request/list-query.ts'
 import type { ResolvedResource } from '../resolve.ts'
-import { value } from './statement-cache.ts'
+import { param } from './statement-cache.ts'
 
 const isColumn = (key: SortKey): key is PgColumn => !('ascending' in key)
 
-const sortExpression = (key: SortKey, descending: boolean): SQLWrapper =>
-  isColumn(key) ? key : descending ? key.descending : key.ascending
+/** Returns the PostgreSQL type of a column, without its collation. */
+export const getColumnType = (column: PgColumn): string => column.getSQLType().replace(/ collate .*/i, '')
 
-/** The type that a column's value is read as from text. */
-export const typeOf = (column: PgColumn): string => column.getSQLType().replace(/ collate .*/i, '')
-
-/** What the sort compares, as a cursor says it; the id ends it, unless no two rows can be alike by then. */
-export interface Term {
+/** One expression of ORDER BY, and how a cursor writes its value. */
+export interface SortTerm {
   name: string
   expression: SQLWrapper
   descending: boolean
-  /** In place of NULL. */
-  ofNull: string
-  /** Before any other value. */
+  /** The text that stands for NULL in a cursor. */
+  nullText: string
+  /** The text before any other value in a cursor. */
   prefix: string
-  /** The PostgreSQL type to read a cursor's text as. */
+  /** The PostgreSQL type that a cursor's text is cast to. */
   type: string
 }
 
-export function termsOf(resource: ResolvedResource, sorts: readonly Sort[]): Term[] {
-  const terms = sorts.map(({ name, descending }): Term => {
-    const key = resource.sorts[name]
-    if (!key) throw new Error(`${resource.name} cannot be sorted by ${name}`)
-    const column = isColumn(key) ? key : key.column
-    const nulls = isColumn(key) ? '' : descending ? key.nulls.descending : key.nulls.ascending
-    const prefix = isColumn(key) || descending ? '' : (key.prefix ?? '')
-    return {
-      name,
-      expression: sortExpression(key, descending),
-      descending,
-      ofNull: nulls,
-      prefix,
-      type: typeOf(column),
-    }
-  })
-  const decided = sorts.findIndex(({ name }) => {
-    const key = resource.sorts[name]
-    return key !== undefined && isColumn(key) && resource.uniqueColumns.has(key.name)
-  })
-  if (decided >= 0) return terms.slice(0, decided + 1)
-  const last = terms.at(-1)
-  return [
-    ...terms,
-    {
-      name: 'id',
-      expression: resource.table.id,
-      descending: last?.descending ?? true,
-      ofNull: '',
-      prefix: '',
-      type: 'uuid',
-    },
-  ]
+function toSortTerm(resource: ResolvedResource, { name, descending }: Sort): SortTerm {
+  const key = resource.sorts[name]
+  if (!key) throw new Error(`${resource.name} cannot be sorted by ${name}`)
+  if (isColumn(key)) {
+    return { name, expression: key, descending, nullText: '', prefix: '', type: getColumnType(key) }
+  }
+  const { nulls, prefix = '' } = key
+  return {
+    name,
+    expression: descending ? key.descending : key.ascending,
+    descending,
+    nullText: descending ? nulls.descending : nulls.ascending,
+    prefix: descending ? '' : prefix,
+    type: getColumnType(key.column),
+  }
 }
 
-const cursorValue = (i: number, term: Term) => sql`${value(`at${i}`)}::${sql.raw(term.type)}`
+function isUniqueSort(resource: ResolvedResource, { name }: Sort): boolean {
+  const key = resource.sorts[name]
+  return key !== undefined && isColumn(key) && resource.uniqueColumns.has(key.name)
+}
 
-/** Rows after a position, whose values are `at0`, `at1`, .... Where all go one way, a comparison of rows, which an index walks to at once. */
-export function after(terms: readonly Term[]): SQL | undefined {
-  const down = terms[0]?.descending ?? false
-  if (terms.every(({ descending }) => descending === down)) {
-    const keys = sql.join(
-      terms.map(({ expression }) => expression),
-      sql`, `,
-    )
-    const values = sql.join(
-      terms.map((term, i) => cursorValue(i, term)),
-      sql`, `,
-    )
-    return sql`(${keys}) ${sql.raw(down ? '<' : '>')} (${values})`
+/** Returns the terms of a total order: they end with a unique column, or else with the id. */
+export function getSortTerms(resource: ResolvedResource, sorts: readonly Sort[]): SortTerm[] {
+  const terms = sorts.map((sort) => toSortTerm(resource, sort))
+  const uniqueIndex = sorts.findIndex((sort) => isUniqueSort(resource, sort))
+  if (uniqueIndex >= 0) return terms.slice(0, uniqueIndex + 1)
+  const descending = terms.at(-1)?.descending ?? true
+  const { id } = resource.table
+  return [...terms, { name: 'id', expression: id, descending, nullText: '', prefix: '', type: 'uuid' }]
+}
+
+/** The parameter of a term's value in the position, cast to the term's type. */
+const toCursorParam = (i: number, { type }: SortTerm) => sql`${param(`at${i}`)}::${sql.raw(type)}`
+
+/** Compares whole rows, which PostgreSQL turns into one index condition. */
+const compareRows = (terms: readonly SortTerm[], descending: boolean): SQL => {
+  const expressions = terms.map(({ expression }) => expression)
+  const values = terms.map((term, i) => toCursorParam(i, term))
+  return sql`(${sql.join(expressions, sql`, `)}) ${sql.raw(descending ? '<' : '>')} (${sql.join(values, sql`, `)})`
+}
+
+/**
+ * Builds the condition for the rows after a position.
+ * @returns SQL with the parameters `at0`, `at1`, ...; undefined if there are no terms
+ */
+export function buildAfterCondition(terms: readonly SortTerm[]): SQL | undefined {
+  const [first] = terms
+  if (!first) return undefined
+  if (terms.every(({ descending }) => descending === first.descending)) {
+    return compareRows(terms, first.descending)
   }
-  // Mixed directions: equal in the first ones and beyond in the next. The bound on the first alone lets its index help.
-  const beyond = (term: Term, i: number) =>
-    sql`${term.expression} ${sql.raw(term.descending ? '<' : '>')} ${cursorValue(i, term)}`
+  // Mixed directions: the first terms are equal and the next one is beyond.
   const cases = terms.map((term, i) =>
     and(
-      ...terms.slice(0, i).map((before, j) => sql`${before.expression} = ${cursorValue(j, before)}`),
-      beyond(term, i),
+      ...terms.slice(0, i).map((before, j) => sql`${before.expression} = ${toCursorParam(j, before)}`),
+      sql`${term.expression} ${sql.raw(term.descending ? '<' : '>')} ${toCursorParam(i, term)}`,
     ),
   )
-  const first = terms[0]
-  if (!first) return undefined
   return and(
-    sql`${first.expression} ${sql.raw(first.descending ? '<=' : '>=')} ${cursorValue(0, first)}`,
+    // Implied by the cases; PostgreSQL can use an index of the first term with it.
+    sql`${first.expression} ${sql.raw(first.descending ? '<=' : '>=')} ${toCursorParam(0, first)}`,
     or(...cases),
   )
 }
 
-/** A row's position: what its terms compare, as the database wrote them. */
-export const positionOf = (row: Row, terms: readonly Term[]): string[] =>
-  terms.map(({ name, ofNull, prefix }) => (row[name] === null ? ofNull : `${prefix}${row[name]}`))
+/** Returns the values of the terms in a row, as the database wrote them. */
+export const readPosition = (row: Row, terms: readonly SortTerm[]): string[] =>
+  terms.map(({ name, nullText, prefix }) => (row[name] === null ? nullText : `${prefix}${row[name]}`))
 
-/** A position as the values of the condition. */
-export const positionValues = (position: readonly string[] | undefined): Record<string, string> =>
+/** Returns the values for the parameters of `buildAfterCondition`. */
+export const toPositionValues = (position: readonly string[] | undefined): Record<string, string> =>
   Object.fromEntries((position ?? []).map((text, i) => [`at${i}`, text]))

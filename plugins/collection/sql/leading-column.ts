@@ -1,34 +1,36 @@
 /**
- * What leads to a page where rows must have one value of a column, and an index has that column before the order: the
- * index. Left to choose, PostgreSQL walks the order's own wherever most rows have the value, and does not know that
- * the first of them may not: of orders that are completed the newest never are.
+ * Chooses the index for a list in which all rows have one value of a column: an index that begins with that column and
+ * continues with the sort column. Where most rows have the value, PostgreSQL prefers the index of the sort column alone,
+ * and may skip many rows at its beginning: the newest orders, for example, are never completed.
  */
 import { is, type SQL, sql } from 'drizzle-orm'
 import { PgColumn } from 'drizzle-orm/pg-core'
 import type { ResolvedResource } from '../resolve.ts'
-import { type Term, typeOf } from './keyset.ts'
+import { getColumnType, type SortTerm } from './keyset.ts'
 
-/** Whether an index has a table's rows by that column, and those that are alike in it in the order. */
-function leads({ indexes }: ResolvedResource, column: PgColumn, [first]: readonly Term[]): boolean {
-  const by = first && is(first.expression, PgColumn) ? first.expression.name : undefined
-  return by !== undefined && indexes.some(([one, next]) => one === column.name && next === by)
+/** Returns whether an index begins with the column and the first sort column. */
+function hasIndex({ indexes }: ResolvedResource, column: PgColumn, [first]: readonly SortTerm[]): boolean {
+  const sortColumn = first && is(first.expression, PgColumn) ? first.expression.name : undefined
+  return sortColumn !== undefined && indexes.some(([one, next]) => one === column.name && next === sortColumn)
 }
 
 /**
- * @param alike the columns in which all rows of the list are alike: of two, either may be the better way
- * @returns the one that leads to its pages, if any does
+ * Returns the column that the index for a list begins with, if there is one.
+ * @param fixed the columns with one value in all rows of the list; with two, either index may be better, and PostgreSQL
+ * chooses
  */
-export function leadOf(
+export function findLeadingColumn(
   resource: ResolvedResource,
-  [column, another]: readonly PgColumn[],
-  terms: readonly Term[],
+  fixed: readonly PgColumn[],
+  terms: readonly SortTerm[],
 ): PgColumn | undefined {
-  return column && !another && leads(resource, column, terms) ? column : undefined
+  const [column, another] = fixed
+  return column && !another && hasIndex(resource, column, terms) ? column : undefined
 }
 
 /**
- * That a column has a value, so that an order that begins with the column is still one by it: with a plain `=`
- * PostgreSQL leaves it out of the order, as all rows are alike in it, and then other indexes have that order as well.
+ * Builds the condition that a column equals a value, in a form that keeps the column in ORDER BY. With `=`, PostgreSQL
+ * drops the column from the order, since all rows have the same value, and other indexes then match the order too.
  */
-export const isOneOf = (column: PgColumn, wanted: unknown): SQL =>
-  sql`${column} = any(array[${wanted}]::${sql.raw(typeOf(column))}[])`
+export const equalsAnyOf = (column: PgColumn, wanted: unknown): SQL =>
+  sql`${column} = any(array[${wanted}]::${sql.raw(getColumnType(column))}[])`

@@ -5,8 +5,8 @@ import type { Connection } from '../../../drizzle/client/types.ts'
 import type { Actor, Rule } from '../../access/index.ts'
 import type { Row } from '../definition.ts'
 import type { Relation, ResolvedResource } from '../resolve.ts'
-import { columnOf, ruleCondition } from './conditions.ts'
-import { type createStatements, run, value } from './statement-cache.ts'
+import { buildRuleCondition, getColumn } from './conditions.ts'
+import { param, runStatement, type StatementCache } from './statement-cache.ts'
 
 const build = new QueryBuilder()
 const dialect = new PgDialect()
@@ -35,7 +35,7 @@ function cutBeyondBytes(columns: Record<string, PgColumn>, parents: SQL, maxByte
 }
 
 interface RelatedOptions {
-  statement: ReturnType<typeof createStatements>
+  statement: StatementCache
   /** The columns to read. */
   fields: Record<string, PgColumn>
 }
@@ -55,16 +55,16 @@ export function createRelatedReader(
   { statement, fields }: RelatedOptions,
 ) {
   const buildQuery = ({ foreign, through, many, all }: Omit<Relation, 'to'>, rule: Rule): SQL => {
-    const isRelated = through ? eq(through.foreign, sql`p.key`) : eq(columnOf(columns, foreign), sql`p.key`)
+    const isRelated = through ? eq(through.foreign, sql`p.key`) : eq(getColumn(columns, foreign), sql`p.key`)
     const from = build.select(fields).from(table)
     const joined = through ? from.innerJoin(through.table, eq(through.other, table.id)) : from
     const ordered = joined
-      .where(and(isRelated, ruleCondition(columns, rule)))
+      .where(and(isRelated, buildRuleCondition(columns, rule)))
       .orderBy(desc(table.created_at), desc(table.id))
-    const related = all ? ordered : ordered.limit(value('limit'))
-    const parents = sql`unnest(${value('keys')}::uuid[]) with ordinality as p(key, place) cross join lateral ${related} as t`
+    const related = all ? ordered : ordered.limit(param('limit'))
+    const parents = sql`unnest(${param('keys')}::uuid[]) with ordinality as p(key, place) cross join lateral ${related} as t`
     return many
-      ? cutBeyondBytes(fields, parents, value('maxBytes'))
+      ? cutBeyondBytes(fields, parents, param('maxBytes'))
       : sql`select p.key as parent_key, t.* from ${parents}`
   }
 
@@ -83,6 +83,6 @@ export function createRelatedReader(
     const key = `related|${foreign}|${through ? getTableName(through.table) : ''}|${actor.role}|${all}`
     const found = statement(key, () => ({ toSQL: () => dialect.sqlToQuery(buildQuery(relation, rule)) }))
     const values = { keys: `{${keys.join()}}`, caller: actor.userId, limit, maxBytes }
-    return run(connection, found, values, { canPipeline: !many })
+    return runStatement(connection, found, values, { canPipeline: !many })
   }
 }

@@ -1,49 +1,49 @@
-/** From a row to the members of its resource, by code made once for each schema. */
+/** Maps rows to the fields of their resource, by a function that is generated once for each schema. */
 import type { TObject } from '@sinclair/typebox'
 import type { Row } from '../definition.ts'
 
-export type Members = { id: string } & Record<string, unknown>
+export type Fields = { id: string } & Record<string, unknown>
 
-export interface Mapper {
-  /** All members. */
-  all(row: Row): Members
-  /** Those that are named, and the id. */
-  some(row: Row, names: readonly string[]): Members
+export interface RowMapper {
+  /** Returns all fields of a row. */
+  all(row: Row): Fields
+  /** Returns the id and the named fields of a row. */
+  some(row: Row, names: readonly string[]): Fields
 }
 
-const LONG_MOMENT = '2026-11-21 09:30:00.123456+00'.length
-const ZONE = '+00'.length
+const MICROSECOND_LENGTH = '2026-11-21 09:30:00.123456+00'.length
+const ZONE_LENGTH = '+00'.length
 
-/** PostgreSQL's text of a moment in UTC, as RFC 3339 with milliseconds. */
-export function toTimestamp(moment: string): string {
-  const day = moment.slice(0, 10)
-  // Nearly all have six digits; PostgreSQL leaves out zeros at the end, and with all six the point.
-  if (moment.length === LONG_MOMENT) return `${day}T${moment.slice(11, 23)}Z`
-  const fraction = moment.slice(20, -ZONE).slice(0, 3).padEnd(3, '0')
-  return `${day}T${moment.slice(11, 19)}.${fraction}Z`
+/** Converts PostgreSQL's text of a timestamp in UTC to RFC 3339 with milliseconds. */
+export function toTimestamp(text: string): string {
+  const day = text.slice(0, 10)
+  // PostgreSQL omits trailing zeros of the fraction, and the point if all six are zeros. Nearly all texts have six digits.
+  if (text.length === MICROSECOND_LENGTH) return `${day}T${text.slice(11, 23)}Z`
+  const fraction = text.slice(20, -ZONE_LENGTH).slice(0, 3).padEnd(3, '0')
+  return `${day}T${text.slice(11, 19)}.${fraction}Z`
 }
 
-/** @param toMoment gives a moment, as the database wrote it, its form on the wire */
-export function createMapper(schema: TObject, toMoment: (text: string) => string): Mapper {
-  const moments = new Set(
+/** @param convert converts a timestamp from the text of the database to the text of a response */
+export function createRowMapper(schema: TObject, convert: (text: string) => string): RowMapper {
+  const timestamps = new Set(
     Object.entries(schema.properties)
-      .filter(([, member]) => member.format === 'date-time')
+      .filter(([, property]) => property.format === 'date-time')
       .map(([name]) => name),
   )
-  const onWire = (name: string, value: unknown) =>
-    moments.has(name) && typeof value === 'string' ? toMoment(value) : value
-  // As one literal: an engine gives such an object its shape at once, and one that grows by names a new one for each.
-  const members = Object.keys(schema.properties).map((name) => {
+  const toValue = (name: string, value: unknown) =>
+    timestamps.has(name) && typeof value === 'string' ? convert(value) : value
+  // One object literal: V8 gives it its final hidden class, instead of a new one for each property that is added.
+  const properties = Object.keys(schema.properties).map((name) => {
     const [key, value] = [JSON.stringify(name), `row[${JSON.stringify(name)}]`]
-    return `${key}: ${moments.has(name) ? `typeof ${value} === 'string' ? toMoment(${value}) : ${value}` : value}`
+    return `${key}: ${timestamps.has(name) ? `typeof ${value} === 'string' ? convert(${value}) : ${value}` : value}`
   })
-  const make = new Function('toMoment', `return (row) => ({ id: row.id, ${members.join(', ')} })`)
+  const generate = new Function('convert', `return (row) => ({ id: row.id, ${properties.join(', ')} })`)
   return {
-    all: make(toMoment),
+    all: generate(convert),
     some(row, names) {
-      const made: Members = { id: row.id }
-      for (const name of names) made[name] = onWire(name, row[name])
-      return made
+      const fields: Fields = { id: row.id }
+      for (const name of names) fields[name] = toValue(name, row[name])
+      return fields
     },
   }
 }

@@ -10,12 +10,12 @@ import { invalidCursor } from '../request/cursor.ts'
 import type { ListQuery, Sort } from '../request/list-query.ts'
 import { DEFAULT_LIMIT } from '../request/parameters.ts'
 import type { ResolvedResource } from '../resolve.ts'
-import { patternsOf } from './case-folding.ts'
-import { columnOf, type Equality, ruleCondition } from './conditions.ts'
-import { after, positionOf, positionValues, termsOf } from './keyset.ts'
-import { isOneOf, leadOf } from './leading-column.ts'
+import { toLikePatterns } from './case-folding.ts'
+import { buildRuleCondition, type Equality, getColumn } from './conditions.ts'
+import { buildAfterCondition, getSortTerms, readPosition, toPositionValues } from './keyset.ts'
+import { equalsAnyOf, findLeadingColumn } from './leading-column.ts'
 import { createRelatedReader } from './related.ts'
-import { createStatements, run, type Values, value } from './statement-cache.ts'
+import { createStatementCache, param, runStatement, type Values } from './statement-cache.ts'
 
 const build = new QueryBuilder()
 const dialect = new PgDialect()
@@ -62,7 +62,7 @@ const MIDNIGHT = 'T00:00:00Z'
 
 /** Creates the functions that read the rows of one resource. */
 export function createSelect(resource: ResolvedResource) {
-  const statement = createStatements()
+  const statement = createStatementCache()
   const maxRowBytes = getMaxBytes(resource.schemas.read)
   const chunkSize = getChunkSize(maxRowBytes)
   const { columns } = resource
@@ -73,7 +73,7 @@ export function createSelect(resource: ResolvedResource) {
     Object.fromEntries(
       [...new Set([...(fields ?? members), 'id', 'revision', 'updated_at', ...also])]
         .filter((name) => name in columns)
-        .map((name) => [name, columnOf(columns, name)]),
+        .map((name) => [name, getColumn(columns, name)]),
     )
 
   const getLocalColumns = (include: readonly string[]) =>
@@ -93,18 +93,18 @@ export function createSelect(resource: ResolvedResource) {
     parent: boolean,
     equals: Equality = eq,
   ): (SQL | undefined)[] => [
-    parent && resource.parent ? eq(columnOf(columns, resource.parent.member), value('parent')) : undefined,
-    ...Object.keys(query.filters).map((name) => equals(columnOf(columns, name), value(`filter_${name}`))),
-    query.createdAfter === undefined ? undefined : gte(resource.table.created_at, value('after')),
-    query.createdBefore === undefined ? undefined : lt(resource.table.created_at, value('before')),
-    ...query.words.map((_, i) => sql`${columnOf(columns, 'search')} like ${value(`word${i}`)}`),
-    ruleCondition(columns, rule, equals),
+    parent && resource.parent ? eq(getColumn(columns, resource.parent.member), param('parent')) : undefined,
+    ...Object.keys(query.filters).map((name) => equals(getColumn(columns, name), param(`filter_${name}`))),
+    query.createdAfter === undefined ? undefined : gte(resource.table.created_at, param('after')),
+    query.createdBefore === undefined ? undefined : lt(resource.table.created_at, param('before')),
+    ...query.words.map((_, i) => sql`${getColumn(columns, 'search')} like ${param(`word${i}`)}`),
+    buildRuleCondition(columns, rule, equals),
   ]
 
   /** Returns the columns that have one value in all rows of a list. A rule with alternatives fixes no column. */
   const getFixedColumns = (query: ListQuery, rule: Rule): PgColumn[] => {
     const members = typeof rule !== 'boolean' && rule.length === 1 ? getRuleFields(rule) : []
-    return [...Object.keys(query.filters), ...members].map((name) => columnOf(columns, name))
+    return [...Object.keys(query.filters), ...members].map((name) => getColumn(columns, name))
   }
 
   const getValues = (query: ListQuery, actor: Actor, parent: string | undefined): Values => ({
@@ -113,13 +113,13 @@ export function createSelect(resource: ResolvedResource) {
     ...Object.fromEntries(Object.entries(query.filters).map(([name, wanted]) => [`filter_${name}`, wanted])),
     ...(query.createdAfter === undefined ? {} : { after: query.createdAfter + MIDNIGHT }),
     ...(query.createdBefore === undefined ? {} : { before: query.createdBefore + MIDNIGHT }),
-    ...Object.fromEntries(patternsOf(query.words).map((pattern, i) => [`word${i}`, pattern])),
+    ...Object.fromEntries(toLikePatterns(query.words).map((pattern, i) => [`word${i}`, pattern])),
   })
 
   /** Returns the statement for a page, and the number of values in its position. */
   const buildPage = (query: ListQuery, scope: Scope) => {
     const { rule, parent, position, size } = scope
-    const terms = termsOf(resource, query.sorts)
+    const terms = getSortTerms(resource, query.sorts)
     // A literal limit: PostgreSQL plans a statement with a parameter as limit again for each execution.
     const isDefaultSize = size === DEFAULT_LIMIT + 1
     const hasOffset = query.page !== undefined && !position
@@ -136,9 +136,10 @@ export function createSelect(resource: ResolvedResource) {
     ].join('|')
     const found = statement(key, () => {
       // Under a parent, each index begins with the parent's column.
-      const lead = parent === undefined ? leadOf(resource, getFixedColumns(query, rule), terms) : undefined
+      const leadingColumn =
+        parent === undefined ? findLeadingColumn(resource, getFixedColumns(query, rule), terms) : undefined
       const [first] = terms
-      const order = lead && first ? [{ ...first, expression: lead }, ...terms] : terms
+      const order = leadingColumn && first ? [{ ...first, expression: leadingColumn }, ...terms] : terms
       const ordered = build
         .select(
           selectColumns(query.fields, [
@@ -149,15 +150,15 @@ export function createSelect(resource: ResolvedResource) {
         .from(resource.table)
         .where(
           and(
-            ...buildConditions(query, rule, parent !== undefined, lead ? isOneOf : eq),
-            position ? after(terms) : undefined,
+            ...buildConditions(query, rule, parent !== undefined, leadingColumn ? equalsAnyOf : eq),
+            position ? buildAfterCondition(terms) : undefined,
           ),
         )
         .orderBy(
           ...order.map(({ expression, descending }) => (descending ? desc(expression) : asc(expression))),
         )
-      const limit = isDefaultSize ? sql.raw(String(DEFAULT_LIMIT + 1)) : value('limit')
-      const offset = hasOffset ? sql` offset ${value('offset')}` : sql``
+      const limit = isDefaultSize ? sql.raw(String(DEFAULT_LIMIT + 1)) : param('limit')
+      const offset = hasOffset ? sql` offset ${param('offset')}` : sql``
       return { toSQL: () => dialect.sqlToQuery(sql`${ordered.getSQL()} limit ${limit}${offset}`) }
     })
     return { found, termCount: terms.length }
@@ -202,10 +203,10 @@ export function createSelect(resource: ResolvedResource) {
         const query = build
           .select(selectColumns(fields, also))
           .from(resource.table)
-          .where(eq(resource.table.id, value('id')))
+          .where(eq(resource.table.id, param('id')))
         return lock ? query.for(lock) : query
       })
-      return run(connection, found, { id }, { canPipeline: true }).then((rows) => rows[0])
+      return runStatement(connection, found, { id }, { canPipeline: true }).then((rows) => rows[0])
     },
 
     /** Returns the columns that a rule and includes need in addition to the requested fields. */
@@ -225,11 +226,11 @@ export function createSelect(resource: ResolvedResource) {
       if (position && position.length < termCount) throw invalidCursor()
       const values = {
         ...getValues(query, actor, parent),
-        ...positionValues(position),
+        ...toPositionValues(position),
         limit: size,
         offset: query.page === undefined ? 0 : (query.page - 1) * query.limit,
       }
-      return run(connection, found, values, {
+      return runStatement(connection, found, values, {
         canPipeline: isQuick(query, scope),
         customPlan: isSearch(query),
       })
@@ -248,14 +249,15 @@ export function createSelect(resource: ResolvedResource) {
           .from(resource.table)
           .where(and(...buildConditions(query, rule, parent !== undefined))),
       )
-      const [row] = await run(connection, found, getValues(query, actor, parent), {
+      const [row] = await runStatement(connection, found, getValues(query, actor, parent), {
         customPlan: isSearch(query),
       })
       return Number(row?.count ?? 0)
     },
 
     /** Returns the position of a row in a sort, for a cursor. */
-    getPosition: (row: Row, sorts: readonly Sort[]): string[] => positionOf(row, termsOf(resource, sorts)),
+    getPosition: (row: Row, sorts: readonly Sort[]): string[] =>
+      readPosition(row, getSortTerms(resource, sorts)),
 
     related: createRelatedReader(resource, { statement, fields: selectColumns(undefined, []) }),
   }

@@ -1,23 +1,16 @@
-/** Writing rows: one insert, one update that bumps the revision, one delete; each told in the contract's words. */
+/** Writes rows: inserts, updates that increment the revision, and deletes. */
 import { and, eq, getTableColumns, or, type SQL, sql } from 'drizzle-orm'
-import {
-  getTableConfig,
-  type PgColumn,
-  PgDialect,
-  PgInsertBuilder,
-  PgUpdateBuilder,
-} from 'drizzle-orm/pg-core'
-import { SqlError } from '../../../drizzle/client/errors.ts'
+import { type PgColumn, PgDialect, PgInsertBuilder, PgUpdateBuilder } from 'drizzle-orm/pg-core'
 import type { Connection } from '../../../drizzle/client/types.ts'
-import type { Violation } from '../../../schemas/error.ts'
 import type { Actor, Rule } from '../../access/index.ts'
-import { ApiError, apiError, invalidBody } from '../../errors/index.ts'
+import { ApiError } from '../../errors/index.ts'
 import type { ResourceDefinition, Row, Store } from '../definition.ts'
-import { searchText } from './case-folding.ts'
-import { columnOf, ruleCondition } from './conditions.ts'
-import { createStatements, run, type Values, value } from './statement-cache.ts'
+import { buildSearchText } from './case-folding.ts'
+import { buildRuleCondition, getColumn } from './conditions.ts'
+import { createConstraintErrors } from './constraint-errors.ts'
+import { createStatementCache, param, runStatement, type Values } from './statement-cache.ts'
 
-/** The row that may be changed without being read, and the caller. */
+/** The row to update without reading it, and the caller. */
 export interface UnreadTarget {
   id: string
   parent: string | undefined
@@ -32,17 +25,18 @@ export class StaleRowError extends ApiError {
   }
 }
 
-/** The names under which a statement gets the row as it was read. */
+/** The parameters that select the row; columns to set have parameters of their own names. */
 const CURRENT = { id: 'current_id', revision: 'current_revision', parent: 'current_parent' }
 
 const dialect = new PgDialect()
+/** The builders need a session only to run a query, not to build one. */
 const session = undefined as never
 
-/** Whether a moment as the wire has it is the one that a row has, which knows three digits more. */
-const sameMoment = (a: unknown, b: unknown) =>
+/** Compares timestamps by the millisecond: a row has microseconds, which a client never sees. */
+const isSameTimestamp = (a: unknown, b: unknown) =>
   typeof a === 'string' && typeof b === 'string' && Date.parse(a) === Date.parse(b)
 
-/** Whether two values of a member are the same: as JSON, whatever order an object's members stand in. */
+/** Compares two values as JSON; the order of an object's properties does not matter. */
 export function isSame(a: unknown, b: unknown): boolean {
   if (a === b) return true
   if (typeof a !== 'object' || typeof b !== 'object' || a === null || b === null) return false
@@ -53,183 +47,140 @@ export function isSame(a: unknown, b: unknown): boolean {
   )
 }
 
-const PIPELINED = { canPipeline: true }
-
-const UNIQUE = '23505'
-const FOREIGN_KEY = '23503'
-
-/** What of a resource writing its rows depends on. */
+/** The parts of a resource that its writes depend on. */
 export type StoredResource = Pick<ResourceDefinition, 'table' | 'search'> & { parent?: { member: string } }
 
-/** The constraints of a table that a client can run into, by their names. */
-function constraintsOf(resource: StoredResource) {
-  const { indexes, foreignKeys } = getTableConfig(resource.table)
-  const unique = indexes.flatMap(({ config }) => {
-    const [column] = config.columns
-    return config.unique && config.name && column && 'name' in column
-      ? [[config.name, String(column.name)] as const]
-      : []
-  })
-  const foreign = foreignKeys.flatMap((key) => {
-    const [column] = key.reference().columns
-    return column ? [[key.getName(), column.name] as const] : []
-  })
-  return { unique: new Map(unique), foreign: new Map(foreign) }
-}
-
+/** Creates the functions that write the rows of one resource. */
 export function createStores(resource: StoredResource) {
-  const columns: Record<string, PgColumn> = getTableColumns(resource.table)
+  const { table, search, parent } = resource
+  const columns: Record<string, PgColumn> = getTableColumns(table)
+  const columnNames = Object.keys(columns).sort()
   const returning = Object.fromEntries(Object.entries(columns).filter(([name]) => name !== 'search'))
-  const moments = new Set(
-    Object.keys(columns).filter((name) => columns[name]?.columnType.startsWith('PgTimestamp')),
+  const timestamps = new Set(
+    columnNames.filter((name) => columns[name]?.columnType.startsWith('PgTimestamp')),
   )
-  const { unique, foreign } = constraintsOf(resource)
+  const toApiError = createConstraintErrors(table, parent?.member)
+  const statement = createStatementCache()
 
-  /** What a constraint has to say, in words; anything else goes on as it is. */
-  const told = (error: unknown): unknown => {
-    if (!(error instanceof SqlError)) return error
-    const name = error.constraint ?? ''
-    const taken = unique.get(name)
-    if (error.code === UNIQUE && taken !== undefined) {
-      const violation: Violation = { field: taken, message: 'is taken', code: 'ALREADY_EXISTS' }
-      return apiError('RESOURCE_CONFLICT', {
-        message: `The ${taken} is taken`,
-        violations: [violation],
-        cause: error,
-      })
-    }
-    if (error.code !== FOREIGN_KEY) return error
-    const missing = foreign.get(name)
-    if (missing === undefined) {
-      return apiError('RESOURCE_CONFLICT', {
-        message: 'Other resources still refer to this one',
-        cause: error,
-      })
-    }
-    if (missing === resource.parent?.member) return apiError('RESOURCE_NOT_FOUND', { cause: error })
-    return invalidBody([{ field: missing, message: 'there is no such resource', code: 'NOT_FOUND' }])
-  }
-
-  const statement = createStatements()
-
-  /** Runs a statement that is made once for each set of columns, whatever their values. */
-  const write = (
+  /** Runs a statement of one row. Resolves to the row, or to undefined if there is none. */
+  const runForRow = (
     connection: Connection,
     key: string,
     values: Values,
-    make: () => { toSQL(): { sql: string; params: unknown[] } },
+    build: () => { toSQL(): { sql: string; params: unknown[] } },
   ): Promise<Row | undefined> =>
-    run(connection, statement(key, make), values, PIPELINED).then(
+    runStatement(connection, statement(key, build), values, { canPipeline: true }).then(
       ([row]) => row,
       (error) => {
-        throw told(error)
+        throw toApiError(error)
       },
     )
 
-  const searched = (row: Readonly<Record<string, unknown>>) =>
-    'search' in columns ? { search: searchText(row, resource.search) } : undefined
+  const getSearchColumn = (row: Values) =>
+    'search' in columns ? { search: buildSearchText(row, search) } : undefined
 
-  const columnNames = Object.keys(columns).sort()
+  const getNames = (values: Values) => columnNames.filter((name) => values[name] !== undefined)
 
-  /** The columns that values go into, in one order. */
-  const namesOf = (values: Values) => columnNames.filter((name) => values[name] !== undefined)
-
-  /** A number for each set of columns: two to the power of each one's place. */
-  const shapeOf = (values: Values): number => {
-    let shape = 0
-    let place = 1
+  /** Returns a number for the set of columns that have a value: one bit for each column. */
+  const getColumnSet = (values: Values): number => {
+    let set = 0
+    let bit = 1
     for (const name of columnNames) {
-      if (values[name] !== undefined) shape += place
-      place *= 2
+      if (values[name] !== undefined) set += bit
+      bit *= 2
     }
-    return shape
+    return set
   }
 
-  const placeholders = (names: readonly string[]) =>
-    Object.fromEntries(names.map((name) => [name, value(name)]))
+  const toParams = (names: readonly string[]) => Object.fromEntries(names.map((name) => [name, param(name)]))
 
-  /** The row as it was read: who comes second finds another revision. */
-  const unchanged = and(
-    eq(resource.table.id, value(CURRENT.id)),
-    eq(resource.table.revision, value(CURRENT.revision)),
-  )
-  const currentOf = ({ id, revision }: Row) => ({ [CURRENT.id]: id, [CURRENT.revision]: revision })
+  /** The row with the revision that was read: after a concurrent update, no row matches. */
+  const currentRevision = and(eq(table.id, param(CURRENT.id)), eq(table.revision, param(CURRENT.revision)))
+  const toCurrentValues = ({ id, revision }: Row) => ({ [CURRENT.id]: id, [CURRENT.revision]: revision })
 
-  /** An update of these columns, and of what every change of a row changes. */
-  const updateOf = (names: readonly string[], where: SQL | undefined) =>
-    new PgUpdateBuilder(resource.table, session, dialect)
+  const buildUpdate = (names: readonly string[], where: SQL | undefined) =>
+    new PgUpdateBuilder(table, session, dialect)
       .set({
-        ...placeholders(names),
-        revision: sql`${resource.table.revision} + 1`,
-        // Never earlier than before, whatever the clock does.
-        updated_at: sql`greatest(clock_timestamp(), ${resource.table.updated_at} + interval '1 microsecond')`,
+        ...toParams(names),
+        revision: sql`${table.revision} + 1`,
+        // Monotonic even if the system clock is set back.
+        updated_at: sql`greatest(clock_timestamp(), ${table.updated_at} + interval '1 microsecond')`,
       })
       .where(where)
       .returning(returning)
 
+  /** Returns the columns whose values differ from the row. */
+  const getChanges = (current: Row, values: Values): Values =>
+    Object.fromEntries(
+      Object.entries(values).filter(
+        ([name, value]) =>
+          name in columns &&
+          !isSame(value, current[name]) &&
+          !(timestamps.has(name) && isSameTimestamp(value, current[name])),
+      ),
+    )
+
   const store = (connection: Connection): Store<Row> => ({
     connection,
 
-    async insert(sent) {
-      const values: Values = { ...sent, ...searched(sent) }
-      const row = await write(connection, `insert|${shapeOf(values)}`, values, () =>
-        new PgInsertBuilder(resource.table, session, dialect)
-          .values(placeholders(namesOf(values)))
-          .returning(returning),
+    async insert(fields) {
+      const values: Values = { ...fields, ...getSearchColumn(fields) }
+      const row = await runForRow(connection, `insert|${getColumnSet(values)}`, values, () =>
+        new PgInsertBuilder(table, session, dialect).values(toParams(getNames(values))).returning(returning),
       )
       if (!row) throw new Error('An insert returned no row')
       return row
     },
 
-    async update(current, sent) {
-      const changed = Object.fromEntries(
-        Object.entries(sent).filter(
-          ([name, value]) =>
-            name in columns &&
-            !isSame(value, current[name]) &&
-            !(moments.has(name) && sameMoment(value, current[name])),
-        ),
-      )
-      if (Object.keys(changed).length === 0) return current
-      const isFound = resource.search.some((name) => name in changed)
-      const values: Values = { ...changed, ...(isFound && searched({ ...current, ...changed })) }
-      const row = await write(
+    /** @throws StaleRowError if the row has changed since it was read */
+    async update(current, fields) {
+      const changes = getChanges(current, fields)
+      if (Object.keys(changes).length === 0) return current
+      const isSearchChanged = search.some((name) => name in changes)
+      const values: Values = {
+        ...changes,
+        ...(isSearchChanged && getSearchColumn({ ...current, ...changes })),
+      }
+      const row = await runForRow(
         connection,
-        `update|${shapeOf(values)}`,
-        { ...values, ...currentOf(current) },
-        () => updateOf(namesOf(values), unchanged),
+        `update|${getColumnSet(values)}`,
+        { ...values, ...toCurrentValues(current) },
+        () => buildUpdate(getNames(values), currentRevision),
       )
       if (!row) throw new StaleRowError()
       return row
     },
 
     async remove(current) {
-      await write(connection, 'delete', currentOf(current), () => ({
-        toSQL: () => dialect.sqlToQuery(sql`delete from ${resource.table} where ${unchanged}`),
+      await runForRow(connection, 'delete', toCurrentValues(current), () => ({
+        toSQL: () => dialect.sqlToQuery(sql`delete from ${table} where ${currentRevision}`),
       }))
     },
   })
 
-  /** Changes a row that was not read, if it is one of those meant and these values make a difference to it. */
+  /**
+   * Updates a row without reading it. Resolves to undefined if the row does not exist under that parent, if the rule
+   * does not allow it, or if it has these values already.
+   */
   const updateUnread = (
     connection: Connection,
-    { id, parent, rule, actor }: UnreadTarget,
+    { id, parent: parentId, rule, actor }: UnreadTarget,
     values: Values,
   ) => {
-    const isAnother = () =>
-      or(...namesOf(values).map((name) => sql`${columnOf(columns, name)} is distinct from ${value(name)}`))
-    const isMeant = () =>
+    const isDifferent = () =>
+      or(...getNames(values).map((name) => sql`${getColumn(columns, name)} is distinct from ${param(name)}`))
+    const isTarget = () =>
       and(
-        eq(resource.table.id, value(CURRENT.id)),
-        resource.parent && eq(columnOf(columns, resource.parent.member), value(CURRENT.parent)),
-        ruleCondition(columns, rule),
-        isAnother(),
+        eq(table.id, param(CURRENT.id)),
+        parent && eq(getColumn(columns, parent.member), param(CURRENT.parent)),
+        buildRuleCondition(columns, rule),
+        isDifferent(),
       )
-    return write(
+    return runForRow(
       connection,
-      `unseen|${actor.role}|${shapeOf(values)}`,
-      { ...values, [CURRENT.id]: id, [CURRENT.parent]: parent, caller: actor.userId },
-      () => updateOf(namesOf(values), isMeant()),
+      `unread|${actor.role}|${getColumnSet(values)}`,
+      { ...values, [CURRENT.id]: id, [CURRENT.parent]: parentId, caller: actor.userId },
+      () => buildUpdate(getNames(values), isTarget()),
     )
   }
 

@@ -12,7 +12,7 @@ import { readObject } from '../../versioning/representation/body.ts'
 import type { ReadBody } from '../../versioning/representation/types.ts'
 import type { Resource } from '../compile.ts'
 import type { Row, Tools } from '../definition.ts'
-import { inputOf } from '../openapi/operations.ts'
+import { getInputSchema } from '../openapi/inputs.ts'
 import type { CollectionOptions } from '../options.ts'
 import { countReplyBytes } from '../read/large-replies.ts'
 import { getActor } from '../request/actor.ts'
@@ -98,7 +98,7 @@ export function createWriteHandlers(
     createBodyReader({
       ajv,
       read: resource.schemas.read,
-      input: inputOf(resource, mode),
+      input: getInputSchema(resource, mode),
       mode,
       check: resource.check,
       kept: resource.kept,

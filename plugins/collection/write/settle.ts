@@ -4,25 +4,30 @@ import type { Violation } from '../../../schemas/error.ts'
 import { apiError, invalidBody } from '../../errors/index.ts'
 import type { Resource } from '../compile.ts'
 import type { Change, Row } from '../definition.ts'
-import { fill, mergePatch } from '../request/body.ts'
+import { createDefaults, mergePatch } from '../request/body.ts'
 import { isSame } from '../sql/write.ts'
 import type { ChangeBody, Write } from './types.ts'
 
 /**
- * Returns the fields of the body as they will stand in the row. PATCH merges objects (RFC 7396), and the merged object
- * must be as valid as one that was sent whole.
+ * Creates a function that returns the fields of the body as they will stand in the row. PATCH merges objects (RFC 7396),
+ * and the merged object must be as valid as one that was sent whole.
  */
-function merge({ schemas }: Resource, current: Row, { mode, reader, fields }: ChangeBody) {
-  if (mode === 'replace') return fields
-  const merged: Record<string, unknown> = {}
-  for (const [name, value] of Object.entries(fields)) {
-    if (!isObject(value)) continue
-    const schema = schemas.change.properties[name]
-    const object = mergePatch(current[name], value)
-    merged[name] = schema && isObject(object) ? fill(schema, object, new Set()) : object
+function createMerge({ schemas }: Resource) {
+  const defaults = new Map(
+    Object.entries(schemas.change.properties).map(([name, schema]) => [name, createDefaults(schema)]),
+  )
+  return (current: Row, { mode, reader, fields }: ChangeBody) => {
+    if (mode === 'replace') return fields
+    const merged: Record<string, unknown> = {}
+    for (const [name, value] of Object.entries(fields)) {
+      if (!isObject(value)) continue
+      const fillDefaults = defaults.get(name)
+      const object = mergePatch(current[name], value)
+      merged[name] = fillDefaults && isObject(object) ? fillDefaults(object) : object
+    }
+    reader.checkMerged(merged)
+    return { ...fields, ...merged }
   }
-  reader.checkMerged(merged)
-  return { ...fields, ...merged }
 }
 
 /** @throws ApiError 422 */
@@ -53,19 +58,21 @@ export const checkPrecondition = (row: Row, { precondition, getTag }: Write): vo
   precondition.check({ revision: row.revision, updated_at: String(row.updated_at) }, getTag(row))
 
 /**
- * Returns the change that a body makes to the current row.
- * @throws ApiError 403, 409, 412, 422, 428, in the order of the API reference: fields, the resource's own guard,
- * preconditions, transitions
+ * Creates a function that returns the change that a body makes to the current row. It throws ApiError 403, 409, 412, 422
+ * or 428, in the order of the API reference: fields, the resource's own guard, preconditions, transitions.
  */
-export function settle(resource: Resource, current: Row, write: Write, body: ChangeBody): Change<Row> {
-  const merged = merge(resource, current, body)
-  const before = body.reader.writable(current)
-  const changes = Object.entries(merged).filter(([name, value]) => !isSame(value, before[name]))
-  const next: Row = { ...current, ...Object.fromEntries(changes) }
-  const change: Change<Row> = { next, changed: new Set(changes.map(([name]) => name)) }
-  checkImmutable(resource, current, next)
-  resource.actions?.guard?.(current, change, write.actor)
-  checkPrecondition(current, write)
-  checkTransitions(resource, current, next)
-  return change
+export function createSettle(resource: Resource) {
+  const merge = createMerge(resource)
+  return (current: Row, write: Write, body: ChangeBody): Change<Row> => {
+    const merged = merge(current, body)
+    const before = body.reader.toWritable(current)
+    const changes = Object.entries(merged).filter(([name, value]) => !isSame(value, before[name]))
+    const next: Row = { ...current, ...Object.fromEntries(changes) }
+    const change: Change<Row> = { next, changed: new Set(changes.map(([name]) => name)) }
+    checkImmutable(resource, current, next)
+    resource.actions?.guard?.(current, change, write.actor)
+    checkPrecondition(current, write)
+    checkTransitions(resource, current, next)
+    return change
+  }
 }

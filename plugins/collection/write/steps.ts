@@ -5,7 +5,7 @@ import { apiError } from '../../errors/index.ts'
 import type { Resource } from '../compile.ts'
 import type { Row } from '../definition.ts'
 import type { Lock } from '../sql/select.ts'
-import { checkPrecondition, settle } from './settle.ts'
+import { checkPrecondition, createSettle } from './settle.ts'
 import { createUnreadUpdate } from './single-statement.ts'
 import type { WriteSteps } from './strategies.ts'
 import type { ChangeBody, Write } from './types.ts'
@@ -18,6 +18,7 @@ export function createWriteSteps(resource: Resource, database: Database, refusal
   const { access, actions = {}, columns, parent, select, stores } = resource
   const allColumns = Object.keys(columns).filter((name) => name !== 'search')
   const unreadUpdate = createUnreadUpdate(resource)
+  const settle = createSettle(resource)
 
   /** @throws ApiError 404, 403 */
   const findAdmitted = async (
@@ -77,11 +78,11 @@ export function createWriteSteps(resource: Resource, database: Database, refusal
       prepare:
         prepare &&
         (async (current) => {
-          const settled = settle(resource, current, write, body)
+          const settled = settle(current, write, body)
           return prepare(fields, actor, write.getTools(), { current, change: settled })
         }),
       act: async (connection, current, prepared) => {
-        const settled = settle(resource, current, write, body)
+        const settled = settle(current, write, body)
         if (prepared?.holds && !prepared.holds(current, settled)) {
           throw apiError('RESOURCE_CONFLICT', {
             message: 'Another request changed the resource in the meantime; try again',
