@@ -71,10 +71,10 @@ for (const signup of [false, true]) {
           const roles = ROLES.map((role) => `${role}: ${inWords[cells?.[role] ?? 'none']}`).join('; ')
           t.ok(description.endsWith(`By role: ${roles}.`), `${operationId}: ${description}`)
           const [scope] = scopesOf(operation)
-          t.match(description, scope ? `An API key needs the scope \`${scope}\`` : 'Needs a Bearer token;')
+          t.match(description, scope ? `An API key needs the scope \`${scope}\`` : 'Requires a Bearer token;')
           const including = scope && getIncludingScope(scope)
           t.equal(description.includes(`or \`${including}\`, which includes it`), including !== undefined)
-          t.equal(/without credentials too/.test(description), isOpen(operation), operationId)
+          t.equal(/Credentials are optional/.test(description), isOpen(operation), operationId)
           const includes = parameters.some(({ name }: Json) => name === 'include')
           t.equal(/for `include`/.test(description), includes, operationId)
         }
