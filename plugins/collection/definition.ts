@@ -91,7 +91,7 @@ export interface Prepared<R, B> {
  * The resource's own part of a write. It runs in the transaction of the write, and an error rolls the write back. Without
  * an action, the engine inserts, updates or deletes the row.
  */
-export interface Actions<R, C, U> {
+interface Actions<R, C, U> {
   /**
    * Checks what only row, caller and body together decide. Runs before preconditions and state transitions.
    * @throws ApiError 403 or 422

@@ -59,5 +59,3 @@ export function createCursors(key: Buffer) {
     },
   }
 }
-
-export type Cursors = ReturnType<typeof createCursors>

@@ -2,7 +2,7 @@
 import type { TObject } from '@sinclair/typebox'
 import type { Row } from '../definition.ts'
 
-export type Fields = { id: string } & Record<string, unknown>
+type Fields = { id: string } & Record<string, unknown>
 
 export interface RowMapper {
   /** Returns all fields of a row. */

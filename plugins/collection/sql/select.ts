@@ -103,8 +103,8 @@ export function createSelect(resource: ResolvedResource) {
 
   /** Returns the columns that have one value in all rows of a list. A rule with alternatives fixes no column. */
   const getFixedColumns = (query: ListQuery, rule: Rule): PgColumn[] => {
-    const members = typeof rule !== 'boolean' && rule.length === 1 ? getRuleFields(rule) : []
-    return [...Object.keys(query.filters), ...members].map((name) => getColumn(columns, name))
+    const ruleFields = typeof rule !== 'boolean' && rule.length === 1 ? getRuleFields(rule) : []
+    return [...Object.keys(query.filters), ...ruleFields].map((name) => getColumn(columns, name))
   }
 
   const getValues = (query: ListQuery, actor: Actor, parent: string | undefined): Values => ({
