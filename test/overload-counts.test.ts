@@ -7,7 +7,7 @@ import { testDatabase } from './helpers/database.ts'
 async function createSlowApp(t: Test, settings: Record<string, string>) {
   const opened = await testDatabase(t)
   const state = { isSlow: false }
-  const database = { ...opened, delay: () => (state.isSlow ? 60_000 : 0) }
+  const database = { ...opened, estimateWait: () => (state.isSlow ? 60_000 : 0) }
   return { ...(await testApp(t, settings, { database })), state }
 }
 

@@ -58,7 +58,7 @@ async function includeRelation(name: string, relation: CompiledRelation, options
   const { to, local, many, all } = relation
   const rule = getRule(to.access, 'read', actor)
   const keys = [...new Set(rows.map((row) => String(row[local])))]
-  // One more than is included tells whether there are more.
+  // One row more than is included: its presence means that there are more.
   const limit = many ? MAX_RELATED_ROWS + 1 : 1
   const found = await to.select.related(connection, relation, keys, { rule, actor, limit, maxBytes })
   const groups = groupByParent(found)
