@@ -12,16 +12,17 @@ const LARGE = `repeat('😀"', 50000)`
 
 const database = await sharedDatabase(t)
 const statements: string[] = []
-/** Statements that run at this moment, and the most that ever ran at once. */
+/** Statements on posts that run at this moment, and the most that ever ran at once. */
 const running = { now: 0, most: 0 }
 const counted: Database = {
   ...database,
   run: (text, params, options) => {
     statements.push(text)
-    running.now += 1
+    const count = text.includes(' from "posts" ') ? 1 : 0
+    running.now += count
     running.most = Math.max(running.most, running.now)
     return database.run(text, params, options).finally(() => {
-      running.now -= 1
+      running.now -= count
     })
   },
 }
@@ -136,16 +137,16 @@ t.test('a page by number that is read in chunks has every row once', async (t) =
 })
 
 t.test('lists of small rows, and pages of the default limit, are one statement', async (t) => {
-  for (const path of [
-    '/products?limit=100',
-    '/users/me/posts',
-    '/orders?limit=50',
-    '/users/me/posts?limit=100&fields=title',
+  for (const [path, table] of [
+    ['/products?limit=100', 'products'],
+    ['/users/me/posts', 'posts'],
+    ['/orders?limit=50', 'orders'],
+    ['/users/me/posts?limit=100&fields=title', 'posts'],
   ]) {
-    await author.client.get(`/api/v1${path}`)
     statements.length = 0
     await author.client.get(`/api/v1${path}`)
-    t.equal(statements.length, 1, path)
+    // Statements on other tables look up the credential, which is done again after some seconds.
+    t.equal(statements.filter((text) => text.includes(` from "${table}" `)).length, 1, path)
   }
 })
 
