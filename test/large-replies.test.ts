@@ -142,7 +142,7 @@ t.test('lists of small rows, and pages of the default limit, are one statement',
     ['/users/me/posts', 'posts'],
     ['/orders?limit=50', 'orders'],
     ['/users/me/posts?limit=100&fields=title', 'posts'],
-  ]) {
+  ] as const) {
     statements.length = 0
     await author.client.get(`/api/v1${path}`)
     // Statements on other tables look up the credential, which is done again after some seconds.
