@@ -1,6 +1,6 @@
 /** Defines API keys: credentials for machines, with the role of the user who created them. */
 import type { Connection } from '../../drizzle/client/types.ts'
-import { apiKeys } from '../../drizzle/tables.ts'
+import { apiKeys } from '../../drizzle/credential-tables.ts'
 import { createApiKeySchemas } from '../../schemas/api-keys.ts'
 import type { Violation } from '../../schemas/error.ts'
 import { type Actor, CALLER, listScopes } from '../access/index.ts'

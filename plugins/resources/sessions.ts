@@ -1,5 +1,5 @@
 /** Defines sessions. `POST /tokens` creates them; this resource lists and ends them. */
-import { sessions } from '../../drizzle/tables.ts'
+import { sessions } from '../../drizzle/credential-tables.ts'
 import { Session } from '../../schemas/sessions.ts'
 import { Nothing } from '../../schemas/types.ts'
 import { CALLER } from '../access/index.ts'
