@@ -3,7 +3,7 @@ import type { TSchema } from '@sinclair/typebox'
 import { ErrorEnvelope } from '../../../schemas/envelope.ts'
 import { buildMembers, buildRelations, createEnvelopes } from './schema.ts'
 import type { Entity, Representation, Shape } from './types.ts'
-import { buildMeta, writeRelations } from './write.ts'
+import { createWriters, writeRelations } from './write.ts'
 
 // Returns the members without a copy: the serializer reads a copied object ten times as slowly.
 const writeResource = ({ members, relations }: Entity): Record<string, unknown> =>
@@ -15,12 +15,7 @@ export const v1: Representation = {
   version: 1,
   about:
     'A resource is a flat object under `data`. Included resources are members of it. The details of an error are in `error.details`.',
-  one: (entity, values) => ({ data: writeResource(entity), meta: buildMeta(values) }),
-  many: (entities, pagination, values) => ({
-    data: entities.map(writeResource),
-    pagination,
-    meta: buildMeta(values),
-  }),
+  ...createWriters(writeResource),
   error: ({ violations, ...error }) => ({
     error: violations.length === 0 ? error : { ...error, details: violations },
   }),

@@ -5,7 +5,7 @@ import { Id } from '../../../schemas/types.ts'
 import { buildMembers, buildRelations, createEnvelopes, getTitle } from './schema.ts'
 import { readTyped } from './typed.ts'
 import type { Entity, Representation, Shape } from './types.ts'
-import { buildMeta, writeRelations } from './write.ts'
+import { createWriters, writeRelations } from './write.ts'
 
 interface TypedResource {
   id: string
@@ -52,12 +52,7 @@ export const v2: Representation = {
   version: 2,
   about:
     'A resource is `{"id", "type", "attributes"}` under `data`, with included resources in `relationships`. A request body may have the same form, or be flat as in v1. The details of an error are in `error.errors`.',
-  one: (entity, values) => ({ data: writeResource(entity), meta: buildMeta(values) }),
-  many: (entities, pagination, values) => ({
-    data: entities.map(writeResource),
-    pagination,
-    meta: buildMeta(values),
-  }),
+  ...createWriters(writeResource),
   error: ({ violations, ...error }) => ({
     error: violations.length === 0 ? error : { ...error, errors: violations },
   }),

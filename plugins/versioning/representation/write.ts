@@ -1,5 +1,5 @@
 /** Builds the parts of a response that both versions share: `meta` and the included relations. */
-import type { Entity, Meta } from './types.ts'
+import type { Entity, Meta, Representation } from './types.ts'
 
 const MILLISECONDS_LENGTH = '.000Z'.length
 /** The current second as text, and its start in milliseconds since the epoch. */
@@ -17,9 +17,21 @@ function formatNow(): string {
   return `${secondText}.${String(millisecond).padStart(3, '0')}Z`
 }
 
-export const buildMeta = (values: Meta) => ({ timestamp: formatNow(), ...values })
+const buildMeta = (values: Meta) => ({ timestamp: formatNow(), ...values })
 
 const isMany = (related: readonly Entity[] | Entity): related is readonly Entity[] => Array.isArray(related)
+
+/** Returns the functions that put one resource or a page of them into the envelope that both versions have. */
+export const createWriters = (
+  writeResource: (entity: Entity) => object,
+): Pick<Representation, 'one' | 'many'> => ({
+  one: (entity, values) => ({ data: writeResource(entity), meta: buildMeta(values) }),
+  many: (entities, pagination, values) => ({
+    data: entities.map(writeResource),
+    pagination,
+    meta: buildMeta(values),
+  }),
+})
 
 /** Adds the included relations to an object by name, each resource of them written by `write`. */
 export function writeRelations(
