@@ -262,7 +262,7 @@ t.test('users', async (t) => {
         actor,
         parent: undefined,
         precondition: { isNone: true, check() {} },
-        attempt: undefined,
+        keyedWrite: undefined,
         getTools: () => tools,
         getTag: () => '',
         respond: () => ({ status: 200, location: null, etag: '', body: '' }),

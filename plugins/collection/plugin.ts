@@ -36,15 +36,15 @@ export const createCollection =
     registerGuards(app, resource.name, { access, bearerOnly })
     for (const verb of resource.verbs ?? verbs) {
       const { method, url, handler } = operations[verb]
-      const word: RouteAccess = `${resource.name}:${verb}`
+      const routeAccess: RouteAccess = `${resource.name}:${verb}`
       app.route({
         method,
         url,
         handler: app.concurrency.holdDuring(handler),
-        config: method === 'GET' ? { access: word, getCost } : { access: word },
+        config: method === 'GET' ? { access: routeAccess, getCost } : { access: routeAccess },
         schema: describeOperation(resource, verb, {
           representation: options.representation,
-          isOpen: app.isOpen(word),
+          isOpen: app.isOpen(routeAccess),
         }),
       })
     }

@@ -118,8 +118,8 @@ export function createWriteHandlers(
     attempt: (account, verify) => limits.confirmPassword(request, actor.userId, account, verify),
   })
 
-  /** Returns the attempt of a request with an Idempotency-Key. The path has one form, whatever the client used. */
-  const readAttempt = (
+  /** Returns the write under the Idempotency-Key of the request, if it has one. Its path has one form, whatever the client used. */
+  const readKeyedWrite = (
     request: FastifyRequest,
     actor: Actor,
     { id, parent }: Partial<ResourceAddress>,
@@ -133,12 +133,12 @@ export function createWriteHandlers(
     request: FastifyRequest,
     reply: FastifyReply,
     { id, parent }: ResourceAddress,
-    write: Pick<Write, 'actor' | 'attempt' | 'respond'> & { requiresIfMatch: boolean },
+    write: Pick<Write, 'actor' | 'keyedWrite' | 'respond'> & { requiresIfMatch: boolean },
   ): Write => ({
     id,
     parent,
     actor: write.actor,
-    attempt: write.attempt,
+    keyedWrite: write.keyedWrite,
     precondition: readPrecondition(request, write.requiresIfMatch),
     getTools: () => createTools(request, reply, write.actor),
     getTag: (row) => builder.getTag(request, row),
@@ -166,7 +166,7 @@ export function createWriteHandlers(
     const actor = getActor(request)
     const { parent } = addresses.read(request, actor)
     const sent = readObject(request.body)
-    const attempt = readAttempt(request, actor, { parent }, sent)
+    const keyedWrite = readKeyedWrite(request, actor, { parent }, sent)
     readNoQuery(getQuery(request), request.originalUrl)
     const body = representation.body(sent, resource.name, undefined)
     const fields = readFields(readers.create, refuseWithheld(resource, actor, body))
@@ -175,7 +175,7 @@ export function createWriteHandlers(
     const getLocation = (row: Row) => `${publicUrl ?? ''}${form}${addresses.getPath(parent)}/${row.id}`
     const respond = (row: Row) => buildResponse(request, reply, 201, row, getLocation(row))
     const address = { id: newId(), parent }
-    const write = createWrite(request, reply, address, { actor, attempt, respond, requiresIfMatch: false })
+    const write = createWrite(request, reply, address, { actor, keyedWrite, respond, requiresIfMatch: false })
     return run(request, reply, body, () => steps.create(write, fields))
   }
 
@@ -186,7 +186,7 @@ export function createWriteHandlers(
       const address = addresses.read(request, actor)
       const sent = readObject(request.body)
       // PUT needs no key: sent twice, it has the same effect.
-      const attempt = mode === 'update' ? readAttempt(request, actor, address, sent) : undefined
+      const keyedWrite = mode === 'update' ? readKeyedWrite(request, actor, address, sent) : undefined
       readNoQuery(getQuery(request), request.originalUrl)
       const body = representation.body(sent, resource.name, address.id)
       const known = resource.parent
@@ -198,7 +198,7 @@ export function createWriteHandlers(
       const respond = (row: Row) => buildResponse(request, reply, 200, row, null)
       const write = createWrite(request, reply, address, {
         actor,
-        attempt,
+        keyedWrite,
         respond,
         requiresIfMatch: options.requireIfMatch,
       })
@@ -215,7 +215,7 @@ export function createWriteHandlers(
     }
     const requiresIfMatch = options.requireIfMatch
     await steps.remove(
-      createWrite(request, reply, address, { actor, attempt: undefined, respond, requiresIfMatch }),
+      createWrite(request, reply, address, { actor, keyedWrite: undefined, respond, requiresIfMatch }),
     )
     return reply.code(204).header('Cache-Control', 'no-store').send()
   }

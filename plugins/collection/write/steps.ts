@@ -42,13 +42,13 @@ export function createWriteSteps(resource: Resource, database: Database, refusal
   }
 
   const create = async (write: Write, fields: Record<string, unknown>): Promise<WriteSteps<undefined>> => {
-    const { id, actor, attempt, respond } = write
+    const { id, actor, keyedWrite, respond } = write
     const values: Row = { ...resource.defaults?.(actor), ...fields, id, revision: 1 }
     if (parent) values[parent.member] = write.parent
     await admitNew(values, write)
     const { prepare, create: action } = actions
     return {
-      attempt,
+      keyedWrite,
       updateUnread: undefined,
       isOneStatement: !action,
       admit: async () => undefined,
@@ -64,13 +64,13 @@ export function createWriteSteps(resource: Resource, database: Database, refusal
   }
 
   const change = (write: Write, body: ChangeBody): WriteSteps<Row> => {
-    const { actor, attempt, precondition, respond } = write
+    const { actor, keyedWrite, precondition, respond } = write
     const { mode, fields } = body
     const { prepare, change: action } = actions
     const canUpdateUnread =
-      mode === 'update' && !attempt && precondition.isNone && unreadUpdate.suits(write, fields)
+      mode === 'update' && !keyedWrite && precondition.isNone && unreadUpdate.suits(write, fields)
     return {
-      attempt,
+      keyedWrite,
       updateUnread: canUpdateUnread ? () => unreadUpdate.run(database, write, fields) : undefined,
       isOneStatement: !action,
       admit: (connection, isLocking) =>

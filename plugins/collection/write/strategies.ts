@@ -11,7 +11,7 @@ import { StaleRowError } from '../sql/write.ts'
 /** The steps of one write, in the order in which they run. `Found` is the row for a change, undefined for an insert. */
 export interface WriteSteps<Found> {
   /** The write under its Idempotency-Key; undefined without one. */
-  attempt: KeyedWrite | undefined
+  keyedWrite: KeyedWrite | undefined
   /** A single UPDATE that checks access and difference itself. Resolves to undefined if it changed no row. */
   updateUnread: (() => MaybePromise<Row | undefined>) | undefined
   /** Whether `act` is one statement, which throws StaleRowError if the row has changed since it was read. */
@@ -32,7 +32,7 @@ export interface WriteSteps<Found> {
 }
 
 interface Strategy {
-  isChosen(steps: Pick<WriteSteps<unknown>, 'attempt' | 'updateUnread' | 'isOneStatement'>): boolean
+  isChosen(steps: Pick<WriteSteps<unknown>, 'keyedWrite' | 'updateUnread' | 'isOneStatement'>): boolean
   run<Found>(steps: WriteSteps<Found>): Promise<StoredResponse>
 }
 
@@ -78,57 +78,61 @@ export function createRunWrite(database: Database, columns: ReadonlySet<string>)
 
   /** Writes, and stores the response under the key, in one transaction; or returns the response stored earlier. */
   const writeAndStore = <Found>(
-    attempt: KeyedWrite,
+    keyedWrite: KeyedWrite,
     steps: WriteSteps<Found>,
     prepared: Prepared<Row, Row> | undefined,
   ): Promise<StoredResponse> =>
     database.transaction(async (tx) => {
-      const isAlone = await attempt.lock(tx)
+      const isAlone = await keyedWrite.lock(tx)
       const found = await steps.admit(tx, isAlone)
       if (!isAlone) throw stillRunning()
-      const stored = await attempt.find(tx)
+      const stored = await keyedWrite.find(tx)
       if (stored) return stored
       const row = await steps.act(tx, found, prepared)
       const response = steps.respond(row)
-      const isStored = await attempt.keep(tx, toStored(steps, row, response), steps.isUnchanged(found, row))
+      const isStored = await keyedWrite.keep(
+        tx,
+        toStored(steps, row, response),
+        steps.isUnchanged(found, row),
+      )
       if (!isStored) throw new IdempotencyConflictError()
       return response
     })
 
   /** Prepares, unless the key has a stored response already, and writes. */
   const writeKeyed = async <Found>(
-    attempt: KeyedWrite,
+    keyedWrite: KeyedWrite,
     steps: WriteSteps<Found>,
   ): Promise<StoredResponse> => {
     let prepared: Prepared<Row, Row> | undefined
     if (steps.prepare) {
       const found = await steps.admit(database, false)
-      const stored = await attempt.find(database)
+      const stored = await keyedWrite.find(database)
       if (stored) return stored
       prepared = await steps.prepare(found)
     }
     try {
-      return await writeAndStore(attempt, steps, prepared)
+      return await writeAndStore(keyedWrite, steps, prepared)
     } catch (error) {
-      // The second attempt finds the response that the other request stored.
-      if (error instanceof IdempotencyConflictError) return writeAndStore(attempt, steps, prepared)
+      // The second time it finds the response that the other request stored.
+      if (error instanceof IdempotencyConflictError) return writeAndStore(keyedWrite, steps, prepared)
       throw error
     }
   }
 
   /** With an Idempotency-Key: at most once, and with the same response each time. */
   const withKey: Strategy = {
-    isChosen: ({ attempt }) => attempt !== undefined,
+    isChosen: ({ keyedWrite }) => keyedWrite !== undefined,
     async run(steps) {
-      const { attempt } = steps
-      if (!attempt) throw new Error('The write has no Idempotency-Key')
-      const release = attempt.begin()
+      const { keyedWrite } = steps
+      if (!keyedWrite) throw new Error('The write has no Idempotency-Key')
+      const release = keyedWrite.begin()
       if (!release) {
         await steps.admit(database, false)
         throw stillRunning()
       }
       try {
-        const response = await writeKeyed(attempt, steps)
+        const response = await writeKeyed(keyedWrite, steps)
         if (response.replayed) publish('replayed')
         return response
       } finally {

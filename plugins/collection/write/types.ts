@@ -13,7 +13,7 @@ export interface Write {
   /** The id of the parent in the path. */
   parent: string | undefined
   precondition: Precondition
-  attempt: KeyedWrite | undefined
+  keyedWrite: KeyedWrite | undefined
   /** Creates the tools on demand, since few writes need them. */
   getTools: () => Tools
   /** Returns the entity tag of a row as this request would receive it. */
