@@ -39,7 +39,7 @@ function parseSetting(schema: TSchema, text: string): unknown {
   }
 }
 
-/** Quotes the value only of a number, a flag or an enum: any other value may be a secret. */
+/** Quotes the value only of a number, a flag or an enum. Other values may be secrets. */
 function describeInvalid(name: string, schema: TSchema, text: string): Problem {
   const isQuoted = schema.type === 'integer' || schema.type === 'boolean' || 'enum' in schema
   const quote = isQuoted ? `, not ${JSON.stringify(text.slice(0, 40))}` : ''

@@ -93,7 +93,7 @@ test('accounts and keys by command', async (t) => {
 
   const database = await openDatabase({ url, dataDir })
   const [root] = await database.run('select email_is_confirmed from users')
-  t.equal(root?.email_is_confirmed, true, 'whoever types the address vouches for it')
+  t.equal(root?.email_is_confirmed, true, 'the operator who types the address confirms it')
   const { anybody, base } = await testApp(
     t,
     { APP_SECRET: SECRET, JWT_PRIVATE_KEY: rotated.out.trim() },

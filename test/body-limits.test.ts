@@ -36,7 +36,7 @@ const chunked = (path: string, body: string, headers = '') =>
   `Transfer-Encoding: chunked\r\n\r\n${body.length.toString(16)}\r\n${body}\r\n0\r\n\r\n`
 
 t.test('16 KiB is the limit of a body without credentials', async (t) => {
-  const grant = { grant_type: 'password', email: 'nobody@example.com', password: 'x' }
+  const grant = { grant_type: 'password', email: 'unknown@example.com', password: 'x' }
   t.equal((await anybody.post('/api/v1/tokens', padded(grant, 16_384))).status, 401)
   t.equal((await anybody.post('/api/v1/users', padded(signUp('a'), 16_384))).status, 201)
   for (const [path, body] of [

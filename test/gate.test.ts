@@ -162,7 +162,7 @@ t.test('it knows how long the line takes, from how it has moved', async (t) => {
   )
   for (const { done } of steps) done()
   await Promise.all(all)
-  t.equal(gate.estimateWait(), 0, 'nobody waits where there is no line')
+  t.equal(gate.estimateWait(), 0, 'no wait is expected while the queue is empty')
 })
 
 t.test('a line that was slow says nothing of one that begins a second later', async (t) => {

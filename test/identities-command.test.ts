@@ -62,9 +62,9 @@ t.test('users link', async (t) => {
   t.match(await link('ada@example.com', 'countess'), { code: 0, out: /replacing the subject ada$/ })
   t.equal((await link('grace@example.com', 'ada')).code, 0, 'the former subject is free')
   t.equal((await link('ada@example.com', 'ada', 'https://another.example')).code, 0, 'another issuer')
-  t.match(await link('nobody@example.com', 'x'), {
+  t.match(await link('unknown@example.com', 'x'), {
     code: 1,
-    err: /No user has the e-mail address nobody@example.com/,
+    err: /No user has the e-mail address unknown@example.com/,
   })
   const noted = await type(
     { AUTH_JWKS_URL: 'https://id.example/jwks', AUTH_ISSUER: `${ISSUER}/`, AUTH_AUDIENCE: 'a' },
@@ -124,7 +124,7 @@ t.test('the server accepts the tokens of those who were linked or confirmed', as
     code: 0,
     out: /^Confirmed the e-mail address karl@example.com of user [0-9a-f-]{36}$/,
   })
-  t.match(await type({}, 'users', 'confirm-email', 'nobody@example.com'), {
+  t.match(await type({}, 'users', 'confirm-email', 'unknown@example.com'), {
     code: 1,
     err: /No user has the e-mail address nobody/,
   })

@@ -54,7 +54,7 @@ async function corsPlugin(app: FastifyInstance, { origins }: CorsOptions) {
   if (origins.length === 0) return
 
   app.addHook('onRequest', (request, reply, done) => {
-    // A preflight has the same Allow headers as any OPTIONS request. @fastify/cors answers it in the next hook.
+    // A preflight has the Allow headers of every other OPTIONS request; @fastify/cors answers it in the next hook.
     const { allow } = getRouteConfig(request)
     if (allow !== undefined && isPreflight(request)) reply.headers(getOptionsHeaders(allow))
     done()

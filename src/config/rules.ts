@@ -100,7 +100,7 @@ function checkProduction(draft: Draft): Problem[] {
   if (jwksUrl !== undefined && new URL(jwksUrl).protocol !== 'https:') {
     problems.push([
       'AUTH_JWKS_URL',
-      'must be an https:// URL in production: an attacker who replaces the keys can sign in as any user',
+      'must be an https:// URL in production: an attacker who replaces the keys can sign in as every user',
     ])
   }
   return isTrial(draft) ? problems : [...problems, ...findTrialSecrets(draft)]

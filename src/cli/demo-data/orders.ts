@@ -34,7 +34,7 @@ const STEPS: Shares = { pending: 0, paid: 1, shipped: 2, completed: 3, cancelled
 
 const NOTES = [
   'Please ring twice.',
-  'Leave it with the neighbours if nobody is at home.',
+  'Leave it with the neighbors if no one is at home.',
   'This is a gift: no invoice in the parcel, please.',
   'Deliver after 5 pm.',
   'The door code is 4711.',
