@@ -8,7 +8,6 @@ import {
   pgSequence,
   pgTable,
   primaryKey,
-  smallint,
   uniqueIndex,
   uuid,
 } from 'drizzle-orm/pg-core'

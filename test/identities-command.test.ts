@@ -126,7 +126,7 @@ t.test('the server accepts the tokens of those who were linked or confirmed', as
   })
   t.match(await type({}, 'users', 'confirm-email', 'unknown@example.com'), {
     code: 1,
-    err: /No user has the e-mail address nobody/,
+    err: /No user has the e-mail address unknown/,
   })
   const provider = await startProvider(t)
   const database = await openDatabase({ ...(url && { url }), ...(dataDir && { dataDir }) })
