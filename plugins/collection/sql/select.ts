@@ -1,21 +1,28 @@
 /** Reads rows. Drizzle builds the SQL once for each shape of query; it runs as a prepared statement. */
 import { Type } from '@sinclair/typebox'
-import { and, asc, desc, eq, gte, lt, type SQL, sql } from 'drizzle-orm'
-import { type PgColumn, PgDialect, QueryBuilder } from 'drizzle-orm/pg-core'
+import { and, asc, desc, eq, sql } from 'drizzle-orm'
+import { PgDialect, QueryBuilder } from 'drizzle-orm/pg-core'
 import type { Connection } from '../../../drizzle/client/types.ts'
-import { type Actor, formatRule, getRuleFields, type Rule } from '../../access/index.ts'
+import { formatRule, getRuleFields, type Rule } from '../../access/index.ts'
 import type { Row } from '../definition.ts'
 import { createRowSizer, getChunkSize, getMaxBytes } from '../reply-size.ts'
 import { invalidCursor } from '../request/cursor.ts'
 import type { ListQuery, Sort } from '../request/list-query.ts'
 import { DEFAULT_LIMIT } from '../request/parameters.ts'
 import type { ResolvedResource } from '../resolve.ts'
-import { toLikePatterns } from './case-folding.ts'
-import { buildRuleCondition, type Equality, getColumn } from './conditions.ts'
+import { getColumn } from './conditions.ts'
 import { buildAfterCondition, getSortTerms, readPosition, toPositionValues } from './keyset.ts'
 import { equalsAnyOf, findLeadingColumn } from './leading-column.ts'
+import {
+  buildListConditions,
+  getConditionValues,
+  getFilterShape,
+  getFixedColumns,
+  isQuick,
+  type ListScope,
+} from './list-conditions.ts'
 import { createRelatedReader } from './related.ts'
-import { createStatementCache, param, runStatement, type Values } from './statement-cache.ts'
+import { createStatementCache, param, runStatement } from './statement-cache.ts'
 
 const build = new QueryBuilder()
 const dialect = new PgDialect()
@@ -23,25 +30,8 @@ const dialect = new PgDialect()
 /** The lock on a row: `update` for its removal; `no key update` for a change, which permits new references to it. */
 export type Lock = 'update' | 'no key update'
 
-/**
- * Returns whether an index yields exactly the rows of the page: with one sort and no condition, or one condition and the
- * default sort. With more, PostgreSQL may have to skip any number of rows. Quick statements are batched.
- */
-function isQuick(query: ListQuery, { rule, parent }: { rule: Rule; parent: string | undefined }): boolean {
-  const { sorts, filters, words, createdAfter, createdBefore, page } = query
-  const conditions = Object.keys(filters).length + (parent === undefined ? 0 : 1)
-  const isPlain =
-    rule === true && words.length === 0 && createdAfter === undefined && createdBefore === undefined
-  const [sort] = sorts
-  if (!isPlain || page !== undefined || sorts.length !== 1) return false
-  return conditions === 0 || (conditions === 1 && sort?.name === 'created_at')
-}
-
-/** The list that a page belongs to, and where the page begins. */
-export interface PageScope {
-  rule: Rule
-  actor: Actor
-  parent: string | undefined
+/** The rows of a list, and the position after which a page begins. */
+export interface PageScope extends ListScope {
   position: readonly string[] | undefined
 }
 
@@ -54,11 +44,8 @@ interface Scope extends PageScope {
 const isSearch = ({ words }: ListQuery): boolean => words.length > 0
 
 /** Returns the key of a rule. Under a parent, a role has several rules. */
-const getRuleKey = ({ rule, actor, parent }: Omit<Scope, 'position' | 'size'>): string =>
+const getRuleKey = ({ rule, actor, parent }: ListScope): string =>
   parent === undefined ? actor.role : `${actor.role}, ${formatRule(rule)}`
-
-/** Dates of `created_after` and `created_before` begin at midnight UTC. */
-const MIDNIGHT = 'T00:00:00Z'
 
 /** Creates the functions that read the rows of one resource. */
 export function createSelect(resource: ResolvedResource) {
@@ -78,43 +65,6 @@ export function createSelect(resource: ResolvedResource) {
 
   const getLocalColumns = (include: readonly string[]) =>
     include.flatMap((name) => resource.relations[name]?.local ?? [])
-
-  const getFilterShape = (query: ListQuery) =>
-    [
-      Object.keys(query.filters).join(),
-      query.createdAfter === undefined ? '' : 'a',
-      query.createdBefore === undefined ? '' : 'b',
-      query.words.length,
-    ].join('|')
-
-  const buildConditions = (
-    query: ListQuery,
-    rule: Rule,
-    parent: boolean,
-    equals: Equality = eq,
-  ): (SQL | undefined)[] => [
-    parent && resource.parent ? eq(getColumn(columns, resource.parent.member), param('parent')) : undefined,
-    ...Object.keys(query.filters).map((name) => equals(getColumn(columns, name), param(`filter_${name}`))),
-    query.createdAfter === undefined ? undefined : gte(resource.table.created_at, param('after')),
-    query.createdBefore === undefined ? undefined : lt(resource.table.created_at, param('before')),
-    ...query.words.map((_, i) => sql`${getColumn(columns, 'search')} like ${param(`word${i}`)}`),
-    buildRuleCondition(columns, rule, equals),
-  ]
-
-  /** Returns the columns that have one value in all rows of a list. A rule with alternatives fixes no column. */
-  const getFixedColumns = (query: ListQuery, rule: Rule): PgColumn[] => {
-    const ruleFields = typeof rule !== 'boolean' && rule.length === 1 ? getRuleFields(rule) : []
-    return [...Object.keys(query.filters), ...ruleFields].map((name) => getColumn(columns, name))
-  }
-
-  const getValues = (query: ListQuery, actor: Actor, parent: string | undefined): Values => ({
-    caller: actor.userId,
-    ...(parent === undefined ? {} : { parent }),
-    ...Object.fromEntries(Object.entries(query.filters).map(([name, wanted]) => [`filter_${name}`, wanted])),
-    ...(query.createdAfter === undefined ? {} : { after: query.createdAfter + MIDNIGHT }),
-    ...(query.createdBefore === undefined ? {} : { before: query.createdBefore + MIDNIGHT }),
-    ...Object.fromEntries(toLikePatterns(query.words).map((pattern, i) => [`word${i}`, pattern])),
-  })
 
   /** Returns the statement for a page, and the number of values in its position. */
   const buildPage = (query: ListQuery, scope: Scope) => {
@@ -137,7 +87,9 @@ export function createSelect(resource: ResolvedResource) {
     const found = statement(key, () => {
       // Under a parent, each index begins with the parent's column.
       const leadingColumn =
-        parent === undefined ? findLeadingColumn(resource, getFixedColumns(query, rule), terms) : undefined
+        parent === undefined
+          ? findLeadingColumn(resource, getFixedColumns(resource, query, rule), terms)
+          : undefined
       const [first] = terms
       const order = leadingColumn && first ? [{ ...first, expression: leadingColumn }, ...terms] : terms
       const ordered = build
@@ -150,7 +102,7 @@ export function createSelect(resource: ResolvedResource) {
         .from(resource.table)
         .where(
           and(
-            ...buildConditions(query, rule, parent !== undefined, leadingColumn ? equalsAnyOf : eq),
+            ...buildListConditions(resource, query, scope, leadingColumn ? equalsAnyOf : eq),
             position ? buildAfterCondition(terms) : undefined,
           ),
         )
@@ -221,11 +173,11 @@ export function createSelect(resource: ResolvedResource) {
      * @throws ApiError 400 INVALID_CURSOR for a position with too few values, which another release wrote
      */
     async page(connection: Connection, query: ListQuery, scope: Scope): Promise<Row[]> {
-      const { actor, parent, position, size } = scope
+      const { position, size } = scope
       const { found, termCount } = getPage(query, scope)
       if (position && position.length < termCount) throw invalidCursor()
       const values = {
-        ...getValues(query, actor, parent),
+        ...getConditionValues(query, scope),
         ...toPositionValues(position),
         limit: size,
         offset: query.page === undefined ? 0 : (query.page - 1) * query.limit,
@@ -237,19 +189,14 @@ export function createSelect(resource: ResolvedResource) {
     },
 
     /** Counts all rows of a list. */
-    async count(
-      connection: Connection,
-      query: ListQuery,
-      scope: { rule: Rule; actor: Actor; parent: string | undefined },
-    ): Promise<number> {
-      const { rule, actor, parent } = scope
+    async count(connection: Connection, query: ListQuery, scope: ListScope): Promise<number> {
       const found = statement(`count|${getRuleKey(scope)}|${getFilterShape(query)}`, () =>
         build
           .select({ count: sql`count(*)`.as('count') })
           .from(resource.table)
-          .where(and(...buildConditions(query, rule, parent !== undefined))),
+          .where(and(...buildListConditions(resource, query, scope))),
       )
-      const [row] = await runStatement(connection, found, getValues(query, actor, parent), {
+      const [row] = await runStatement(connection, found, getConditionValues(query, scope), {
         customPlan: isSearch(query),
       })
       return Number(row?.count ?? 0)

@@ -1,0 +1,76 @@
+/** The conditions that the rows of a list meet: filters, dates, search words, parent and access rule. */
+import { eq, gte, lt, type SQL, sql } from 'drizzle-orm'
+import type { PgColumn } from 'drizzle-orm/pg-core'
+import { type Actor, getRuleFields, type Rule } from '../../access/index.ts'
+import type { ListQuery } from '../request/list-query.ts'
+import type { ResolvedResource } from '../resolve.ts'
+import { toLikePatterns } from './case-folding.ts'
+import { buildRuleCondition, type Equality, getColumn } from './conditions.ts'
+import { param, type Values } from './statement-cache.ts'
+
+/** The rows that a list may contain: those under a parent, and those that a rule lets the caller read. */
+export interface ListScope {
+  rule: Rule
+  actor: Actor
+  /** The id of the parent in the path; undefined if the resource has no parent. */
+  parent: string | undefined
+}
+
+/** Dates of `created_after` and `created_before` begin at midnight UTC. */
+const MIDNIGHT = 'T00:00:00Z'
+
+/**
+ * Returns whether an index yields exactly the rows of the page: with one sort and no condition, or one condition and the
+ * default sort. With more, PostgreSQL may have to skip any number of rows. Quick statements are batched.
+ */
+export function isQuick(query: ListQuery, { rule, parent }: ListScope): boolean {
+  const { sorts, filters, words, createdAfter, createdBefore, page } = query
+  const conditions = Object.keys(filters).length + (parent === undefined ? 0 : 1)
+  const isPlain =
+    rule === true && words.length === 0 && createdAfter === undefined && createdBefore === undefined
+  const [sort] = sorts
+  if (!isPlain || page !== undefined || sorts.length !== 1) return false
+  return conditions === 0 || (conditions === 1 && sort?.name === 'created_at')
+}
+
+/** Returns the text that is the same for all queries with the same conditions, whatever their values. */
+export const getFilterShape = (query: ListQuery): string =>
+  [
+    Object.keys(query.filters).join(),
+    query.createdAfter === undefined ? '' : 'a',
+    query.createdBefore === undefined ? '' : 'b',
+    query.words.length,
+  ].join('|')
+
+/** @param equals builds the condition that a column has a value */
+export function buildListConditions(
+  { columns, parent, table }: ResolvedResource,
+  query: ListQuery,
+  scope: ListScope,
+  equals: Equality = eq,
+): (SQL | undefined)[] {
+  return [
+    scope.parent !== undefined && parent ? eq(getColumn(columns, parent.member), param('parent')) : undefined,
+    ...Object.keys(query.filters).map((name) => equals(getColumn(columns, name), param(`filter_${name}`))),
+    query.createdAfter === undefined ? undefined : gte(table.created_at, param('after')),
+    query.createdBefore === undefined ? undefined : lt(table.created_at, param('before')),
+    ...query.words.map((_, i) => sql`${getColumn(columns, 'search')} like ${param(`word${i}`)}`),
+    buildRuleCondition(columns, scope.rule, equals),
+  ]
+}
+
+/** Returns the values of the parameters of these conditions. */
+export const getConditionValues = (query: ListQuery, { actor, parent }: ListScope): Values => ({
+  caller: actor.userId,
+  ...(parent === undefined ? {} : { parent }),
+  ...Object.fromEntries(Object.entries(query.filters).map(([name, wanted]) => [`filter_${name}`, wanted])),
+  ...(query.createdAfter === undefined ? {} : { after: query.createdAfter + MIDNIGHT }),
+  ...(query.createdBefore === undefined ? {} : { before: query.createdBefore + MIDNIGHT }),
+  ...Object.fromEntries(toLikePatterns(query.words).map((pattern, i) => [`word${i}`, pattern])),
+})
+
+/** Returns the columns that have one value in all rows of a list. A rule with alternatives fixes no column. */
+export function getFixedColumns({ columns }: ResolvedResource, query: ListQuery, rule: Rule): PgColumn[] {
+  const ruleFields = typeof rule !== 'boolean' && rule.length === 1 ? getRuleFields(rule) : []
+  return [...Object.keys(query.filters), ...ruleFields].map((name) => getColumn(columns, name))
+}
