@@ -1,0 +1,231 @@
+/** The table of docs/access-matrix.json, walked: every route, every caller, rows of one's own, of others, and none. */
+import t from 'tap'
+import { v7 as uuid } from 'uuid'
+import { getIncludingScope, getScope, type Role, type Verb } from '../../plugins/access/index.ts'
+import { hashKey } from '../../plugins/auth/key-format.ts'
+import { type Client, type Person, type TestApp, testApp } from '../helpers/app.ts'
+import { type Belongings, belongings, type Kind } from '../helpers/belongings.ts'
+import { type Cell, lets, matrix, roles } from '../helpers/matrix.ts'
+import { VERSIONS } from '../helpers/speak.ts'
+
+const methodsOf: Record<Verb, string[]> = {
+  list: ['GET', 'HEAD'],
+  read: ['GET', 'HEAD'],
+  create: ['POST'],
+  replace: ['PUT'],
+  update: ['PATCH'],
+  remove: ['DELETE'],
+}
+const success = { list: 200, read: 200, create: 201, replace: 200, update: 200, remove: 204 } as const
+
+/** A key may not be used there. */
+const BEARER_ONLY = ['sessions', 'api-keys']
+
+const OWN = { own: true }
+const FOREIGN = { own: false }
+
+/** The kinds of rows that a rule may tell apart. */
+function kindsOf(collection: string, verb: Verb): Record<string, Kind> {
+  if (collection === 'products' && verb !== 'create' && verb !== 'list')
+    return { draft: { own: false, status: 'draft' }, active: { own: false, status: 'active' } }
+  // Nobody owns a product, nor a user who is not there yet; a key is made for oneself.
+  if (verb === 'create' && ['products', 'users', 'api-keys'].includes(collection)) return { own: OWN }
+  if (collection === 'posts' && verb !== 'create')
+    return { own: OWN, foreign: FOREIGN, published: { own: false, status: 'published' } }
+  const others =
+    collection === 'users' ? { 'a foreign manager': { own: false, role: 'manager' as const } } : {}
+  return { own: OWN, foreign: FOREIGN, ...others }
+}
+
+interface Operation {
+  collection: string
+  verb: Verb
+  method: string
+}
+
+const operations: Operation[] = Object.entries(matrix).flatMap(([collection, cells]) =>
+  (Object.keys(cells) as Verb[]).flatMap((verb) =>
+    methodsOf[verb].map((method) => ({ collection, verb, method })),
+  ),
+)
+
+async function bodyOf(goods: Belongings, { collection, verb }: Operation, owner: string) {
+  if (verb === 'create') return goods.creation(collection, owner)
+  if (verb === 'replace') return goods.replacement(collection, owner)
+  return verb === 'update' ? goods.change(collection) : undefined
+}
+
+interface Place {
+  version: number
+  owner: string
+  /** Undefined where there is none such. */
+  id: string | undefined
+  body: unknown
+}
+
+/** Calls an operation; the status, and whether HEAD had a body. */
+async function send(goods: Belongings, by: Client, { collection, verb, method }: Operation, place: Place) {
+  const { version, owner, id = uuid(), body } = place
+  const isOne = verb !== 'list' && verb !== 'create'
+  const list = goods.listOf(collection, place.id === undefined && !isOne ? uuid() : owner)
+  const reply = await by.call(method, `/api/v${version}${list}${isOne ? `/${id}` : ''}`, { body })
+  return method === 'HEAD' && reply.text !== '' ? `${reply.status} with a body` : reply.status
+}
+
+/** Calls an operation on a new row of somebody's, or on none. */
+async function call(
+  goods: Belongings,
+  by: Client,
+  operation: Operation,
+  {
+    version,
+    owner,
+    status,
+    missing = false,
+  }: { version: number; owner: string; status?: string; missing?: boolean },
+) {
+  const { collection, verb } = operation
+  const isNew = !missing && verb !== 'list' && verb !== 'create'
+  const id = isNew ? await goods.make(collection, owner, status) : missing ? undefined : ''
+  return send(goods, by, operation, { version, owner, id, body: await bodyOf(goods, operation, owner) })
+}
+
+/** Calls an operation that changes nothing since it is refused: on a row of one's own, on one of another's, on none. */
+function createRefusedCalls(goods: Belongings, stranger: string) {
+  const rows = new Map<string, string>()
+  const rowOf = async (collection: string, owner: string) => {
+    const name = `${collection} ${owner}`
+    const id = rows.get(name) ?? (await goods.make(collection, owner))
+    rows.set(name, id)
+    return id
+  }
+  return async (
+    version: number,
+    operation: Operation,
+    callers: ReadonlyMap<string, { id: string; by: Client }>,
+  ) => {
+    const { collection } = operation
+    const body = await bodyOf(goods, operation, stranger)
+    // A body that creates their profile has taken the one they had.
+    if (operation.verb === 'create') rows.delete(`${collection} ${stranger}`)
+    const theirs = await rowOf(collection, stranger)
+    const found: Record<string, unknown> = {}
+    for (const [name, { id: owner, by }] of callers) {
+      const own = await rowOf(collection, owner)
+      const mine = body?.user_id === undefined ? body : { ...body, user_id: owner }
+      found[name] = await Promise.all([
+        send(goods, by, operation, { version, owner, id: own, body: mine }),
+        send(goods, by, operation, { version, owner: stranger, id: theirs, body }),
+        send(goods, by, operation, { version, owner, id: undefined, body }),
+      ])
+    }
+    return found
+  }
+}
+
+/** What the cell promises, by the kind of row. A list is there for whom it is not empty by rule. */
+function expectedOf({ collection, verb }: Operation, cell: Cell): Record<string, number> {
+  const found = Object.entries(kindsOf(collection, verb)).map(([name, kind]) => {
+    const open = verb === 'list' ? cell !== 'none' : lets(cell, kind)
+    return [name, open ? success[verb] : 403]
+  })
+  const hasMissing = (verb !== 'list' && verb !== 'create') || collection === 'posts'
+  return Object.fromEntries([...found, ...(hasMissing ? [['missing', cell === 'none' ? 403 : 404]] : [])])
+}
+
+t.test('every route, every caller, every kind of row', async (t) => {
+  const app = await testApp(t)
+  const goods = belongings(app.database)
+  const scopes = Object.keys(matrix)
+    .filter((collection) => !BEARER_ONLY.includes(collection))
+    .flatMap((collection) => [`${collection}:read`, `${collection}:write`])
+  const people: Record<Role, Person> = {
+    member: await app.person('member'),
+    manager: await app.person('manager'),
+    admin: await app.person('admin'),
+  }
+  const refused = await callersRefused(app)
+  const keys = new Map<string, Person>()
+  for (const scope of [...scopes, 'nothing']) keys.set(scope, await app.person('admin', [scope]))
+
+  /** The statuses for all kinds of rows of one caller. */
+  const walk = async (version: number, operation: Operation, person: Person, by: Client) => {
+    const { collection, verb } = operation
+    const statuses: Record<string, number | string> = {}
+    if ('missing' in expectedOf(operation, 'all'))
+      statuses.missing = await call(goods, by, operation, { version, owner: person.id, missing: true })
+    // One's own last: who removes themselves is nobody afterwards.
+    for (const [name, { own, status, role }] of Object.entries(kindsOf(collection, verb)).reverse()) {
+      const owner = own ? person.id : await goods.user(role)
+      const place = { version, owner, ...(status === undefined ? {} : { status }) }
+      statuses[name] = await call(goods, by, operation, place)
+    }
+    return statuses
+  }
+
+  const refusals = createRefusedCalls(goods, await goods.user())
+  const each = (callers: ReadonlyMap<string, unknown>, status: number) =>
+    Object.fromEntries([...callers.keys()].map((name) => [name, [status, status, status]]))
+  const all = (status: number, operation: Operation) =>
+    Object.fromEntries(Object.keys(expectedOf(operation, 'all')).map((name) => [name, status]))
+
+  for (const version of VERSIONS) {
+    for (const operation of operations) {
+      const { collection, verb, method } = operation
+      const title = `v${version} ${method} ${verb} ${collection}`
+      const isKeyless = BEARER_ONLY.includes(collection)
+      /** Who is deleted by the call is nobody to go on with. */
+      const fresh = (role: Role) =>
+        collection === 'users' && verb === 'remove' ? app.person(role) : people[role]
+
+      for (const role of roles) {
+        const expected = expectedOf(operation, matrix[collection]?.[verb]?.[role] ?? 'none')
+        const signedIn = await fresh(role)
+        t.same(await walk(version, operation, signedIn, signedIn.bearer), expected, `${title}: ${role}`)
+        const keyed = await fresh(role)
+        const byKey = isKeyless ? all(403, operation) : expected
+        t.same(await walk(version, operation, keyed, keyed.client), byKey, `${title}: ${role}'s key`)
+      }
+
+      const needed = isKeyless ? undefined : getScope(collection, verb)
+      const fitting = needed === undefined ? [] : [needed, getIncludingScope(needed) ?? []].flat()
+      for (const scope of fitting) {
+        const isGone = collection === 'users' && verb === 'remove'
+        const who = isGone ? await app.person('admin', [scope]) : keys.get(scope)
+        if (!who) throw new Error(`there is no key with ${scope}`)
+        const admins = expectedOf(operation, matrix[collection]?.[verb]?.admin ?? 'none')
+        t.same(
+          await walk(version, operation, who, who.client),
+          admins,
+          `${title}: an admin's key with ${scope}`,
+        )
+      }
+      const unfit = new Map(
+        [...keys]
+          .filter(([scope]) => !fitting.includes(scope))
+          .map(([scope, { id, client }]) => [scope, { id, by: client }]),
+      )
+      t.same(
+        await refusals(version, operation, unfit),
+        each(unfit, 403),
+        `${title}: admins' keys with other scopes`,
+      )
+      t.same(await refusals(version, operation, refused), each(refused, 401), `${title}: who is nobody`)
+    }
+  }
+})
+
+/** Who is nobody, and who is nobody any more. */
+async function callersRefused({ person, database, anybody }: TestApp) {
+  const [revoked, ended, suspended] = [await person('admin'), await person('admin'), await person('admin')]
+  await database.run('delete from api_keys where key_hash = $1', [hashKey(revoked.key)])
+  await database.run('delete from sessions where id = $1', [ended.sessionId])
+  await database.run(`update users set status = 'suspended' where id = $1`, [suspended.id])
+  return new Map<string, { id: string; by: Client }>([
+    ['nobody', { id: revoked.id, by: anybody }],
+    ['a revoked key', { id: revoked.id, by: revoked.client }],
+    ['an ended session', { id: ended.id, by: ended.bearer }],
+    ['a suspended user', { id: suspended.id, by: suspended.bearer }],
+    ["a suspended user's key", { id: suspended.id, by: suspended.client }],
+  ])
+}

@@ -1,0 +1,150 @@
+/** Credentials at their edges: moments that are none, headers that hold nothing, providers that answer nonsense. */
+import { createHmac, generateKeyPairSync, type KeyObject } from 'node:crypto'
+import { createServer, type RequestListener } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { exportJWK, exportSPKI, SignJWT } from 'jose'
+import t, { type Test } from 'tap'
+import { createClient, type TestApp, testApp } from '../helpers/app.ts'
+import { problemsOf } from '../helpers/lists.ts'
+import { sharedDatabase } from '../helpers/shared.ts'
+
+t.test("a key's end is a moment of RFC 3339, and nothing that JavaScript makes of other texts", async (t) => {
+  const { person } = await testApp(t)
+  const { bearer } = await person('member')
+  const next = new Date().getUTCFullYear() + 1
+  // Within the next 365 days whatever day it is: early next year, or, of that, what is no day at all.
+  const day = `${next}-01-01`
+  for (const bad of [
+    day,
+    `${day}T10:00:00`,
+    `${day} 10:00`,
+    `${day}T24:00:00Z`,
+    `${day}T10:00Z`,
+    `${next}-02-30T00:00:00Z`,
+    `1 January ${next}`,
+    `Fri, 01 Jan ${next} 10:00:00 GMT`,
+    `+00${day}T10:00:00Z`,
+    `${day}T10:00:00+0200`,
+  ]) {
+    const reply = await bearer.post('/api-keys', { name: 'k', scopes: ['*'], expires_at: bad })
+    t.equal(reply.status, 422, `${bad} ${reply.text}`)
+    t.same(problemsOf(reply), ['expires_at INVALID_FORMAT'], bad)
+  }
+  const soon = Date.now() + 3 * 86_400_000
+  const text = new Date(soon).toISOString()
+  for (const [good, meant] of [
+    [text, text],
+    [text.toLowerCase(), text],
+    [text.replace('Z', '123456Z'), text],
+    [text.replace('Z', '-02:00'), new Date(soon + 2 * 3_600_000).toISOString()],
+  ] as const) {
+    const reply = await bearer.post('/api-keys', { name: 'k', scopes: ['*'], expires_at: good })
+    t.equal(reply.body.data?.expires_at, meant, `${good} ${reply.text}`)
+  }
+})
+
+t.test('an empty X-API-Key is none: beside a token, and where none is needed', async (t) => {
+  const { base, person } = await testApp(t, { ALLOW_SIGNUP: 'true' })
+  const { token, id } = await person('member')
+  const empty = createClient(base, { 'x-api-key': '' })
+  const me = await empty.get('/users/me', { authorization: `Bearer ${token}` })
+  t.equal(me.body.data?.id, id, me.text)
+  const made = await empty.post('/users', { name: 'New', email: 'new@example.com' })
+  t.equal(made.status, 201, made.text)
+  const none = await empty.get('/users/me')
+  t.equal(none.body.error.message, 'Authentication required')
+})
+
+const ISSUER = 'https://idp.example.com'
+const AUDIENCE = 'shop'
+
+/** An identity provider that answers as it is told to. */
+async function provider(t: Test, listener: RequestListener): Promise<Record<string, string>> {
+  const server = createServer(listener)
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  t.teardown(() => {
+    server.closeAllConnections()
+    server.close()
+  })
+  const { port } = server.address() as AddressInfo
+  return { AUTH_JWKS_URL: `http://127.0.0.1:${port}/jwks`, AUTH_ISSUER: ISSUER, AUTH_AUDIENCE: AUDIENCE }
+}
+
+const sign = (alg: string, key: KeyObject | Uint8Array, kid = 'k') =>
+  new SignJWT({ sub: 'them', email: 'member@example.com', email_verified: true })
+    .setProtectedHeader({ alg, kid })
+    .setIssuer(ISSUER)
+    .setAudience(AUDIENCE)
+    .setExpirationTime('5m')
+    .sign(key)
+
+const answering =
+  (keys: unknown): RequestListener =>
+  (_request, response) =>
+    void response.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify({ keys }))
+
+t.test('a provider', async (t) => {
+  const database = await sharedDatabase(t)
+  const ed = generateKeyPairSync('ed25519')
+  const rsa = generateKeyPairSync('rsa', { modulusLength: 2048 })
+  const me = ({ base }: TestApp, token: string) =>
+    createClient(base, { authorization: `Bearer ${token}` }).get('/users/me')
+  const start = async (listener: RequestListener) => testApp(t, await provider(t, listener), { database })
+
+  const jwk = await exportJWK(rsa.publicKey)
+  const good = await start(
+    answering([
+      { ...(await exportJWK(ed.publicKey)), kid: 'ed' },
+      { ...jwk, kid: 'rsa' },
+      { kty: 'oct', k: Buffer.alloc(32, 1).toString('base64url'), kid: 'oct' },
+    ]),
+  )
+  await good.admin.post('/users', { name: 'Member', email: 'member@example.com' })
+  t.equal((await me(good, await sign('EdDSA', ed.privateKey, 'ed'))).status, 200, 'signs with EdDSA')
+  t.equal((await me(good, await sign('RS256', rsa.privateKey, 'rsa'))).status, 200, 'or with RS256')
+
+  const [head, body] = (await sign('RS256', rsa.privateKey, 'rsa')).split('.')
+  const hs = (secret: string | Buffer, kid: string) => {
+    const header = Buffer.from(JSON.stringify({ alg: 'HS256', kid })).toString('base64url')
+    const mac = createHmac('sha256', secret).update(`${header}.${body}`).digest('base64url')
+    return `${header}.${body}.${mac}`
+  }
+  for (const [name, token] of Object.entries({
+    'HS256 with the public key as its secret': hs(await exportSPKI(rsa.publicKey), 'rsa'),
+    'HS256 with a secret that the provider published': hs(Buffer.alloc(32, 1), 'oct'),
+    'another algorithm of the same key': await sign('PS256', rsa.privateKey, 'rsa'),
+    RS512: await sign('RS512', rsa.privateKey, 'rsa'),
+    'a kid of another kind of key': await sign('RS256', rsa.privateKey, 'ed'),
+    'no signature': `${head}.${body}.`,
+    none: `${Buffer.from('{"alg":"none"}').toString('base64url')}.${body}.`,
+  })) {
+    const reply = await me(good, token)
+    t.equal(reply.status, 401, `${name}: ${reply.text}`)
+    t.equal(reply.body.error.message, 'Invalid or expired token')
+  }
+
+  const token = await sign('RS256', rsa.privateKey)
+  const small = generateKeyPairSync('rsa', { modulusLength: 1024 })
+  for (const [name, listener] of Object.entries<RequestListener>({
+    'a key that is none': answering([{ kty: 'RSA', kid: 'k', n: '!!', e: 'AQAB' }]),
+    'a key without its parts': answering([{ kty: 'RSA', kid: 'k' }]),
+    'a key that is too short': answering([{ ...(await exportJWK(small.publicKey)), kid: 'k' }]),
+    'keys that are no list': answering('none'),
+    'a redirection': (_request, response) => void response.writeHead(302, { location: '/x' }).end(),
+    'half an answer': (_request, response) => void response.writeHead(200).end('{"keys": ['),
+  })) {
+    const app = await start(listener)
+    const reply = await me(app, token)
+    t.equal(reply.status, 502, `${name} is a bad answer: ${reply.text}`)
+    t.equal(reply.body.error.message, 'The identity provider returned an invalid response')
+    t.equal((await app.admin.get('/users/me')).status, 200, 'which our own credentials do not mind')
+  }
+  for (const [name, listener] of Object.entries<RequestListener>({
+    'a line that is cut': (request) => void request.socket.destroy(),
+    silence: () => {},
+  })) {
+    const reply = await me(await start(listener), token)
+    t.equal(reply.status, 503, `${name} is no answer: ${reply.text}`)
+    t.match(reply.headers.get('retry-after'), /^\d+$/)
+  }
+})

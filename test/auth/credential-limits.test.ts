@@ -1,0 +1,216 @@
+/** How many credentials a user may have: 100 API keys, and 100 sessions of which the least recently used one gives way. */
+import { EventEmitter, once } from 'node:events'
+import t from 'tap'
+import { argon2, type PasswordHasher } from '../../plugins/auth/passwords.ts'
+import { createClient, type Json, type Person, type TestApp, testApp } from '../helpers/app.ts'
+import { sharedDatabase } from '../helpers/shared.ts'
+import { VERSIONS } from '../helpers/speak.ts'
+
+const PASSWORD = 'correct horse battery'
+const database = await sharedDatabase(t)
+const app = await testApp(t, {}, { database })
+let count = 0
+
+const newKey = { name: 'Export', scopes: ['products:read'] }
+
+const countOf = async (table: 'api_keys' | 'sessions', userId: string) => {
+  const [row] = await database.run(`select count(*) as count from ${table} where user_id = $1`, [userId])
+  return Number(row?.count)
+}
+
+/** Adds rows of API keys until the user has so many. */
+const fillKeys = async ({ id }: { id: string }, total: number, expires = '1 day') => {
+  const missing = total - (await countOf('api_keys', id))
+  await database.run(
+    `insert into api_keys (id, user_id, name, prefix, key_hash, scopes, expires_at)
+     select gen_random_uuid(), $1, 'filler', 'rak_filler', gen_random_uuid()::text, '["*"]',
+       now() + $3::text::interval from generate_series(1, $2)`,
+    [id, missing, expires],
+  )
+}
+
+async function withPassword({ admin, anybody }: TestApp) {
+  const email = `ada${count++}@example.com`
+  const { body } = await admin.post('/users', { name: 'Ada', email, password: PASSWORD })
+  const signIn = (password = PASSWORD) => anybody.post('/tokens', { grant_type: 'password', email, password })
+  return { id: String(body.data.id), email, signIn }
+}
+
+const bearer = (base: string, token: string) => createClient(base, { authorization: `Bearer ${token}` })
+
+t.test('API keys', async (t) => {
+  for (const version of VERSIONS) {
+    t.test(`v${version}: a user with 100 API keys gets 409 until one is deleted`, async (t) => {
+      const ada = await app.person('member')
+      const path = `/v${version}/api-keys`
+      await fillKeys(ada, 99)
+      const headers = { 'idempotency-key': `key-${version}` }
+      const last = await ada.bearer.post(path, newKey, headers)
+      t.equal(last.status, 201, last.text)
+
+      const refused = await ada.bearer.post(path, newKey)
+      t.equal(refused.status, 409)
+      t.match(refused.body.error, { code: 'RESOURCE_CONFLICT', message: /at most 100 API keys/ })
+      t.equal(await countOf('api_keys', ada.id), 100)
+      const replayed = await ada.bearer.post(path, newKey, headers)
+      t.equal(replayed.status, 201, 'a repetition of the request that made the last key is answered')
+      t.equal(replayed.headers.get('idempotency-replayed'), 'true')
+      const other = await app.person('member')
+      t.equal((await other.bearer.post(path, newKey)).status, 201, 'other users are not affected')
+
+      t.equal((await ada.bearer.delete(`${path}/${last.body.data.id}`)).status, 204)
+      t.equal((await ada.bearer.post(path, newKey)).status, 201)
+    })
+  }
+
+  t.test('expired keys count until they are deleted', async (t) => {
+    const ada = await app.person('manager')
+    await fillKeys(ada, 100, '-1 day')
+    t.equal((await ada.bearer.post('/api-keys', newKey)).status, 409)
+    const { body } = await ada.bearer.get('/api-keys?limit=100')
+    t.equal(body.data.length, 100, 'they are listed')
+    const expired = body.data.find(({ name }: Json) => name === 'filler')
+    t.equal((await ada.bearer.delete(`/api-keys/${expired.id}`)).status, 204)
+    t.equal((await ada.bearer.post('/api-keys', newKey)).status, 201)
+  })
+
+  t.test('the bootstrap key creates at most 100 keys as well', async (t) => {
+    await fillKeys({ id: app.adminId }, 100)
+    t.equal((await app.admin.post('/api-keys', newKey)).status, 409)
+    await database.run('delete from api_keys where user_id = $1', [app.adminId])
+    t.equal((await app.admin.post('/api-keys', newKey)).status, 201)
+  })
+
+  t.test('of 20 requests at once for the 100th key, one gets it', async (t) => {
+    for (let round = 0; round < 3; round++) {
+      const ada = await app.person('member')
+      await fillKeys(ada, 99)
+      const replies = await Promise.all(
+        Array.from({ length: 20 }, () => ada.bearer.post('/api-keys', newKey)),
+      )
+      t.same(replies.map(({ status }) => status).sort(), [201, ...Array(19).fill(409)])
+      t.equal(await countOf('api_keys', ada.id), 100)
+    }
+  })
+
+  t.test('a session that has ended creates no key, though its token is still remembered', async (t) => {
+    const ended = async (ada: Person) => database.run('delete from sessions where id = $1', [ada.sessionId])
+    const suspended = async (ada: Person) =>
+      database.run(`update users set status = 'suspended' where id = $1`, [ada.id])
+    for (const end of [ended, suspended]) {
+      const ada = await app.person('member')
+      t.equal((await ada.bearer.get('/api-keys')).status, 200, 'from now on the token is remembered')
+      await end(ada)
+      const before = await countOf('api_keys', ada.id)
+      const refused = await ada.bearer.post('/api-keys', newKey)
+      t.equal(refused.status, 401, refused.text)
+      t.match(refused.headers.get('www-authenticate'), /invalid_token/)
+      t.equal(await countOf('api_keys', ada.id), before)
+    }
+  })
+})
+
+t.test('sessions', async (t) => {
+  const other = await testApp(t, {}, { database })
+  const origin = { ip: '127.0.0.1', userAgent: 'test' }
+
+  /** Begins sessions until the user has 100 of them, each used a minute after the one before. */
+  const fillSessions = async (id: string) => {
+    const grants: { sessionId: string; token: string }[] = []
+    for (let i = 0; i < 100; i++) {
+      const grant = await app.app.sessions.create({ id, role: 'member' }, origin)
+      grants.push({ sessionId: grant.sessionId, token: app.app.accessTokens.issue(grant).text })
+      await database.run(
+        `update sessions set last_used_at = now() - make_interval(mins => $2) where id = $1`,
+        [grant.sessionId, 200 - i],
+      )
+    }
+    return grants
+  }
+
+  t.test('a sign-in beyond 100 sessions ends the one that was used least recently', async (t) => {
+    const ada = await withPassword(app)
+    const grants = await fillSessions(ada.id)
+    const [first, second, third] = grants
+    if (!first || !second || !third) throw new Error('there are no sessions')
+    // The first one is used again, which leaves the second as the least recently used one.
+    t.equal((await bearer(app.base, first.token).get('/users/me')).status, 200)
+    const me = bearer(app.base, second.token)
+    t.equal((await database.run('select 1 from sessions where id = $1', [second.sessionId])).length, 1)
+
+    const signedIn = await ada.signIn()
+    t.equal(signedIn.status, 201, signedIn.text)
+    t.equal(await countOf('sessions', ada.id), 100)
+    t.equal((await database.run('select 1 from sessions where id = $1', [second.sessionId])).length, 0)
+    t.equal((await me.get('/users/me')).status, 401)
+    for (const { token } of [first, third, ...grants.slice(98)]) {
+      t.equal((await bearer(other.base, token).get('/users/me')).status, 200, 'the others go on')
+    }
+    const mine = bearer(app.base, signedIn.body.data.access_token)
+    t.equal((await mine.get('/users/me')).status, 200)
+  })
+
+  t.test('a token of the ended session is refused within 5 s where it is remembered', async (t) => {
+    const ada = await withPassword(app)
+    const [first] = await fillSessions(ada.id)
+    if (!first) throw new Error('there are no sessions')
+    const me = bearer(app.base, first.token)
+    t.equal((await me.get('/users/me')).status, 200)
+    await database.run(`update sessions set last_used_at = now() - interval '1 day' where id = $1`, [
+      first.sessionId,
+    ])
+    t.equal((await ada.signIn()).status, 201)
+    const ended = performance.now()
+    // Sent again until one is refused. What counts is when the last one that passed was sent.
+    let sent = ended
+    const isAccepted = async () => (await me.get('/users/me')).status === 200
+    for (let next = sent; sent - ended < 5_000 && (await isAccepted()); next = performance.now()) sent = next
+    t.ok(sent - ended < 5_000, `passed ${Math.round(sent - ended)} ms after the end`)
+  })
+
+  t.test('20 sign-ins at once leave 100 sessions', async (t) => {
+    const ada = await withPassword(app)
+    await fillSessions(ada.id)
+    const replies = await Promise.all(
+      Array.from({ length: 20 }, () =>
+        app.app.sessions.create({ id: ada.id, role: 'member' }, origin).then(({ sessionId }) => sessionId),
+      ),
+    )
+    t.equal(await countOf('sessions', ada.id), 100)
+    const rows = await database.run('select id from sessions where user_id = $1', [ada.id])
+    const left = new Set(rows.map(({ id }) => id))
+    t.ok(
+      replies.every((id) => left.has(id)),
+      'the new ones are among them',
+    )
+  })
+
+  t.test('a password that is replaced while it is verified begins no session', async (t) => {
+    const gate = new EventEmitter()
+    const passwordHasher: PasswordHasher = {
+      ...argon2,
+      async verify(hashed, password) {
+        const right = await argon2.verify(hashed, password)
+        if (password === PASSWORD) {
+          const opened = once(gate, 'open')
+          gate.emit('verified')
+          await opened
+        }
+        return right
+      },
+    }
+    const slow = await testApp(t, {}, { database, passwordHasher })
+    for (const change of [{ password: 'another good secret' }, { status: 'suspended' }]) {
+      const ada = await withPassword(slow)
+      const verified = once(gate, 'verified')
+      const signIn = ada.signIn()
+      await verified
+      t.equal((await slow.admin.patch(`/users/${ada.id}`, change)).status, 200)
+      gate.emit('open')
+      const refused = await signIn
+      t.equal(refused.status, 401, refused.text)
+      t.equal(refused.body.error.message, 'Invalid e-mail address or password')
+      t.equal(await countOf('sessions', ada.id), 0)
+    }
+  })
+})

@@ -1,0 +1,204 @@
+/** Tokens that were not made here, or not for this: each is refused, by one and the same answer. */
+import { createHmac, createPublicKey, generateKeyPairSync, type KeyObject, sign } from 'node:crypto'
+import t from 'tap'
+import { v7 as uuid } from 'uuid'
+import { createClient, testApp } from '../helpers/app.ts'
+import { sharedDatabase } from '../helpers/shared.ts'
+
+const PRIVATE = generateKeyPairSync('ed25519').privateKey
+const PEM = PRIVATE.export({ format: 'pem', type: 'pkcs8' }).toString()
+const PUBLIC = createPublicKey(PRIVATE)
+
+const part = (value: unknown) => Buffer.from(JSON.stringify(value)).toString('base64url')
+const bySigning = (key: KeyObject) => (input: string) =>
+  sign(null, Buffer.from(input), key).toString('base64url')
+const byHmac = (secret: string | Buffer) => (input: string) =>
+  createHmac('sha256', secret).update(input).digest('base64url')
+const unsigned = () => ''
+
+t.test('forged tokens', async (t) => {
+  const { app, base, person } = await testApp(t, { JWT_PRIVATE_KEY: PEM })
+  const ada = await person('member')
+  const [head = '', body = '', signature = ''] = ada.token.split('.')
+  const header = JSON.parse(Buffer.from(head, 'base64url').toString())
+  const claims = JSON.parse(Buffer.from(body, 'base64url').toString())
+  const now = Math.floor(Date.now() / 1000)
+
+  const make = (
+    changedHeader: Record<string, unknown>,
+    changedClaims: Record<string, unknown> = {},
+    signer: (input: string) => string = bySigning(PRIVATE),
+  ) => {
+    const input = `${part({ ...header, ...changedHeader })}.${part({ ...claims, ...changedClaims })}`
+    return `${input}.${signer(input)}`
+  }
+  const without = (name: string) => {
+    const { [name]: _, ...rest } = claims
+    const input = `${part(header)}.${part(rest)}`
+    return `${input}.${bySigning(PRIVATE)(input)}`
+  }
+  const call = (token: string) => createClient(base, { authorization: `Bearer ${token}` }).get('/users/me')
+  const refused = (name: string, token: string) =>
+    t.test(name, async (t) => {
+      const reply = await call(token)
+      t.equal(reply.status, 401, reply.text)
+      t.equal(reply.body.error.code, 'UNAUTHORIZED')
+      t.equal(reply.body.error.message, 'Invalid or expired token')
+      t.match(reply.headers.get('www-authenticate'), /^Bearer realm=/)
+    })
+
+  t.equal((await call(ada.token)).status, 200, 'the real one is good')
+  t.equal((await call(make({}))).status, 200, 'and so is what this test signs with the real key')
+  t.match(header, { alg: 'EdDSA', typ: 'at+jwt', kid: /^.{43}$/ })
+  t.match(claims, {
+    iss: 'resource-api',
+    aud: 'resource-api',
+    sub: ada.id,
+    sid: ada.sessionId,
+    role: 'member',
+  })
+  t.equal(claims.exp - claims.iat, 900)
+
+  for (const alg of ['none', 'None', 'NONE', 'nOnE', '']) {
+    await refused(`alg ${JSON.stringify(alg)} without a signature`, make({ alg }, {}, unsigned))
+    await refused(
+      `alg ${JSON.stringify(alg)} with the old signature`,
+      make({ alg }, {}, () => signature),
+    )
+  }
+  await refused('EdDSA without a signature', make({}, {}, unsigned))
+
+  const der = PUBLIC.export({ format: 'der', type: 'spki' })
+  const pem = PUBLIC.export({ format: 'pem', type: 'spki' }).toString()
+  const jwk = PUBLIC.export({ format: 'jwk' })
+  const raw = Buffer.from(jwk.x ?? '', 'base64url')
+  const encodings: [string, string | Buffer][] = [
+    ['PEM', pem],
+    ['PEM without its last newline', pem.trimEnd()],
+    ['DER', der],
+    ['DER in base64', der.toString('base64')],
+    ['the raw point', raw],
+    ['the point as JWK writes it', jwk.x ?? ''],
+    ['the JWK', JSON.stringify(jwk)],
+    ['the kid', String(header.kid)],
+    ['nothing', ''],
+  ]
+  for (const [name, secret] of encodings) {
+    await refused(
+      `HS256 with the public key as its secret: ${name}`,
+      make({ alg: 'HS256' }, {}, byHmac(secret)),
+    )
+  }
+
+  const stranger = generateKeyPairSync('ed25519')
+  const strangerJwk = stranger.publicKey.export({ format: 'jwk' })
+  const byStranger = bySigning(stranger.privateKey)
+  await refused("a stranger's key under the real kid", make({}, {}, byStranger))
+  await refused("a stranger's key under a kid of its own", make({ kid: 'stranger' }, {}, byStranger))
+  await refused("a stranger's key without a kid", make({ kid: undefined }, {}, byStranger))
+  await refused('the key in the header, jwk', make({ jwk: strangerJwk }, {}, byStranger))
+  await refused(
+    'the key in the header alone, jwk',
+    make({ jwk: strangerJwk, kid: undefined }, {}, byStranger),
+  )
+  await refused(
+    'the key by address, jku',
+    make({ jku: `${base}/.well-known/jwks.json`, kid: 'x' }, {}, byStranger),
+  )
+  await refused('the key by address, x5u', make({ x5u: 'http://127.0.0.1:1/cert', kid: 'x' }, {}, byStranger))
+  await refused(
+    'the key in the header, x5c',
+    make({ x5c: [der.toString('base64')], kid: 'x' }, {}, byStranger),
+  )
+  for (const kid of [
+    '../../../../dev/null',
+    '/dev/null',
+    "' or 1=1 --",
+    "x' union select 'secret",
+    '',
+    'constructor',
+    '__proto__',
+  ]) {
+    await refused(`kid ${kid}`, make({ kid }, {}, byStranger))
+    await refused(`kid ${kid}, an empty secret`, make({ kid, alg: 'HS256' }, {}, byHmac('')))
+  }
+  for (const kid of [1, null, {}, [header.kid], true]) {
+    await refused(`kid ${JSON.stringify(kid)}`, make({ kid }))
+  }
+  await refused('crit', make({ crit: ['exp'] }))
+  await refused('crit of something unknown', make({ crit: ['b64'], b64: false }))
+
+  await refused('typ JWT', make({ typ: 'JWT' }))
+  await refused('no typ', make({ typ: undefined }))
+  await refused('another issuer', make({}, { iss: 'somebody' }))
+  await refused('another audience', make({}, { aud: 'something' }))
+  await refused('an issuer that only begins alike', make({}, { iss: 'resource-api.example.com' }))
+  for (const name of ['iss', 'aud', 'sub', 'sid', 'role', 'exp', 'iat', 'jti'])
+    await refused(`without ${name}`, without(name))
+  await refused('expired an hour ago', make({}, { exp: now - 3600 }))
+  await refused('expired a second ago', make({}, { exp: now - 1 }))
+  await refused('expires this very second', make({}, { exp: Math.floor(Date.now() / 1000) }))
+  await refused('exp as text', make({}, { exp: String(now + 900) }))
+  await refused('not valid yet', make({}, { nbf: now + 3600 }))
+  t.equal((await call(make({}, { nbf: now - 1 }))).status, 200, 'valid since a second ago')
+  t.equal((await call(make({}, { exp: now + 60 }))).status, 200, 'valid for a minute')
+
+  const changed = (value: Record<string, unknown>) => `${head}.${part({ ...claims, ...value })}.${signature}`
+  await refused('another user in the claims', changed({ sub: uuid() }))
+  await refused('another role in the claims', changed({ role: 'admin' }))
+  await refused('a later end in the claims', changed({ exp: claims.exp + 1 }))
+  await refused('a session that is none', make({}, { sid: uuid() }))
+  await refused('a session that is no id', make({}, { sid: "' or 1=1 --" }))
+  t.equal(
+    (await createClient(base, { authorization: `Bearer ${make({}, { role: 'admin' })}` }).get('/users'))
+      .status,
+    403,
+    'the role is that of the user, whatever a token says',
+  )
+
+  const grant = await app.sessions.create({ id: ada.id, role: 'member' }, { ip: '', userAgent: undefined })
+  await refused('a refresh token', grant.refreshToken)
+  await refused('an API key', ada.key)
+  await refused('no token', '')
+  await refused('two parts', `${head}.${body}`)
+  await refused('four parts', `${ada.token}.x`)
+  await refused('garbage', 'a.b.c')
+  await refused('a very long one', `${'a'.repeat(9000)}.b.c`)
+  await refused('the signature of another key size', `${head}.${body}.${'A'.repeat(20)}`)
+  await refused('padding', `${ada.token}==`)
+
+  t.test('two credentials at once', async (t) => {
+    const both = createClient(base, { authorization: `Bearer ${ada.token}`, 'x-api-key': ada.key })
+    const reply = await both.get('/users/me')
+    t.equal(reply.status, 400)
+    t.equal(reply.body.error.code, 'INVALID_REQUEST')
+  })
+  t.test('the key set verifies what is signed, and holds nothing private', async (t) => {
+    const { body, headers } = await createClient(base, {}).get('/.well-known/jwks.json')
+    t.match(body.keys, [{ kid: header.kid, kty: 'OKP', crv: 'Ed25519', alg: 'EdDSA', use: 'sig', x: jwk.x }])
+    t.notOk('d' in body.keys[0])
+    t.match(headers.get('cache-control'), /max-age/)
+  })
+})
+
+t.test('keys rotate without a sign-out', async (t) => {
+  const next = generateKeyPairSync('ed25519').privateKey.export({ format: 'pem', type: 'pkcs8' }).toString()
+  const database = await sharedDatabase(t)
+  const before = await testApp(t, { JWT_PRIVATE_KEY: PEM }, { database })
+  const ada = await before.person('member')
+  const after = await testApp(t, { JWT_PRIVATE_KEY: `${next}\n${PEM}` }, { database })
+  const me = (base: string, token: string) =>
+    createClient(base, { authorization: `Bearer ${token}` }).get('/users/me')
+  t.equal((await me(after.base, ada.token)).status, 200, 'what the old key signed is still good')
+  const fresh = after.app.accessTokens.issue({
+    userId: ada.id,
+    sessionId: ada.sessionId,
+    role: 'member',
+  }).text
+  t.equal((await me(after.base, fresh)).status, 200)
+  t.equal((await me(before.base, fresh)).status, 401, 'who does not know the new key cannot verify it')
+  t.equal((await createClient(after.base, {}).get('/.well-known/jwks.json')).body.keys.length, 2)
+  const without = await testApp(t, { JWT_PRIVATE_KEY: next }, { database })
+  t.equal((await me(without.base, ada.token)).status, 401, 'once the old key is gone, so is what it signed')
+  t.equal((await me(without.base, fresh)).status, 200)
+})

@@ -1,0 +1,40 @@
+import t from 'tap'
+import { testApp } from '../helpers/app.ts'
+import { activeProduct, speak } from '../helpers/speak.ts'
+
+const SOMEBODY = '0193a5b0-7b1e-7c3a-9f00-3f2b8c1d4e5f'
+
+t.test('with HIDE_FORBIDDEN what is refused is as if it were not there', async (t) => {
+  const { admin, person } = await testApp(t, { HIDE_FORBIDDEN: 'true' })
+  const { client, id } = await person('member')
+  const other = await person('member')
+  const product = await activeProduct(speak(admin, 1))
+  const body = { items: [{ product_id: product.id, quantity: 1 }] }
+  const foreign = (await admin.post('/orders', body)).body.data.id
+  const missing = await client.get(`/orders/${SOMEBODY}`)
+  for (const reply of [
+    await client.get(`/orders/${foreign}`),
+    await client.patch(`/orders/${foreign}`, { note: 'x' }),
+    await client.put(`/orders/${foreign}`, body),
+    await client.get(`/users/${other.id}`),
+    await client.patch(`/users/${other.id}`, { name: 'x' }),
+    await client.post(`/users/${other.id}/posts`, { title: 'a', body: 'b' }),
+  ]) {
+    t.equal(reply.status, 404)
+    t.equal(reply.body.error.code, 'RESOURCE_NOT_FOUND')
+    t.equal(reply.body.error.message, missing.body.error.message)
+  }
+  t.equal(
+    (await client.post('/orders', { ...body, user_id: other.id })).status,
+    403,
+    'there is nothing to hide',
+  )
+  t.equal((await client.get('/users')).status, 403, 'what the role never has stays 403')
+  const own = (await client.post('/orders', body)).body.data
+  t.equal(
+    (await client.patch(`/orders/${own.id}`, { status: 'paid' })).status,
+    403,
+    'so does a row they can read',
+  )
+  t.equal((await client.get(`/users/${id}`)).status, 200)
+})

@@ -1,0 +1,142 @@
+/** `users link` and `users confirm-email`: the link between an account and an identity provider, set by hand. */
+import t from 'tap'
+import { openDatabase } from '../../drizzle/client/index.ts'
+import { commands } from '../../src/cli/commands.ts'
+import { main } from '../../src/cli/main.ts'
+import { createClient, testApp } from '../helpers/app.ts'
+import { testDatabaseUrl } from '../helpers/database.ts'
+import { ISSUER, signFor, startProvider } from '../helpers/identity-provider.ts'
+
+const { url, dataDir } = await testDatabaseUrl(t)
+const place = { ...(url && { DATABASE_URL: url }), ...(dataDir && { DATA_DIR: dataDir }) }
+
+/** Runs a command within this process. */
+async function type(settings: NodeJS.ProcessEnv, ...args: string[]) {
+  const [out, err] = [t.capture(console, 'log'), t.capture(console, 'error')]
+  const env = t.intercept(process, 'env', { value: { ...place, ...settings } })
+  const code = await main(commands, args)
+  const text = (calls: typeof out) =>
+    calls()
+      .map((call) => String(call.args[0]))
+      .join('\n')
+  const said = { code, out: text(out), err: text(err) }
+  for (const undo of [out, err, env]) undo.restore()
+  return said
+}
+
+const link = (email: string, subject: string, issuer = ISSUER) =>
+  type({}, 'users', 'link', email, '--issuer', issuer, '--subject', subject)
+
+/** Runs work with the database open, which a command cannot have open at that time where it is embedded. */
+async function withDatabase<T>(
+  work: (database: Awaited<ReturnType<typeof openDatabase>>) => Promise<T>,
+): Promise<T> {
+  const database = await openDatabase({ ...(url && { url }), ...(dataDir && { dataDir }) })
+  try {
+    return await work(database)
+  } finally {
+    await database.close()
+  }
+}
+
+await withDatabase(async (database) => {
+  for (const name of ['ada', 'grace', 'karl']) {
+    await database.run('insert into users (id, name, email) values (gen_random_uuid(), $1, $2)', [
+      name,
+      `${name}@example.com`,
+    ])
+  }
+})
+
+t.test('users link', async (t) => {
+  t.match(await link('Ada@Example.com', 'ada'), {
+    code: 0,
+    out: `Linked ada@example.com to the subject ada of ${ISSUER}`,
+    err: '',
+  })
+  t.equal((await link('ada@example.com', 'ada')).code, 0, 'again')
+  t.match(await link('grace@example.com', 'ada'), {
+    code: 1,
+    err: /Subject ada is already linked to another user/,
+  })
+  t.match(await link('ada@example.com', 'countess'), { code: 0, out: /replacing the subject ada$/ })
+  t.equal((await link('grace@example.com', 'ada')).code, 0, 'the former subject is free')
+  t.equal((await link('ada@example.com', 'ada', 'https://another.example')).code, 0, 'another issuer')
+  t.match(await link('unknown@example.com', 'x'), {
+    code: 1,
+    err: /No user has the e-mail address unknown@example.com/,
+  })
+  const noted = await type(
+    { AUTH_JWKS_URL: 'https://id.example/jwks', AUTH_ISSUER: `${ISSUER}/`, AUTH_AUDIENCE: 'a' },
+    'users',
+    'link',
+    'ada@example.com',
+    '--issuer',
+    ISSUER,
+    '--subject',
+    'countess',
+  )
+  t.match(noted, { code: 0, err: `Warning: AUTH_ISSUER is ${ISSUER}/; tokens of other issuers are rejected` })
+})
+
+t.test('what is not understood changes nothing, with exit code 2', async (t) => {
+  const cases: [string[], RegExp][] = [
+    [['users', 'link'], /^<email> is required\.\nTry 'resource-api users link --help'/],
+    [['users', 'link', 'ada@example.com'], /^--issuer is required/],
+    [['users', 'link', 'ada@example.com', '--issuer', ISSUER], /^--subject is required/],
+    [['users', 'link', 'a@example.com', 'b@example.com'], /^Unexpected argument 'b@example.com'/],
+    [
+      ['users', 'link', 'ada@example.com', '--issuer', ISSUER, '--subject', 'é'],
+      /^--subject must be 1 to 255 ASCII/,
+    ],
+    [
+      ['users', 'link', '\u212aarl@example.com', '--issuer', ISSUER, '--subject', 'k'],
+      /consists of visible ASCII characters/,
+    ],
+    [['users', 'confirm-email'], /^<email> is required/],
+    [['users', 'confirm-email', '\u212aarl@example.com'], /consists of visible ASCII characters/],
+    [['users', 'confirm-email', 'ada@example.com', '--issuer', ISSUER], /^Unknown option '--issuer'/],
+    [
+      ['api-keys', 'create', '--email', '\u212aarl@example.com', '--name', 'k'],
+      /consists of visible ASCII characters/,
+    ],
+  ]
+  for (const [args, message] of cases) {
+    const { code, err, out } = await type({}, ...args)
+    t.equal(code, 2, args.join(' '))
+    t.match(err, message)
+    t.equal(out, '')
+  }
+})
+
+t.test('--help names the argument', async (t) => {
+  const { out } = await type({}, 'users', 'link', '--help')
+  t.match(out, /^Usage: resource-api users link <email> \[options\]$/m)
+  t.match(out, /^Arguments:\n {2}<email> {2}The e-mail address of the user$/m)
+  t.match(
+    (await type({}, 'users', 'confirm-email', '--help')).out,
+    /^Usage: resource-api users confirm-email <email>$/m,
+  )
+})
+
+t.test('the server accepts the tokens of those who were linked or confirmed', async (t) => {
+  t.match(await type({}, 'users', 'confirm-email', 'KARL@example.com'), {
+    code: 0,
+    out: /^Confirmed the e-mail address karl@example.com of user [0-9a-f-]{36}$/,
+  })
+  t.match(await type({}, 'users', 'confirm-email', 'unknown@example.com'), {
+    code: 1,
+    err: /No user has the e-mail address unknown/,
+  })
+  const provider = await startProvider(t)
+  const database = await openDatabase({ ...(url && { url }), ...(dataDir && { dataDir }) })
+  const { base } = await testApp(t, provider.settings, { database })
+  const nameOf = async (token: string) => {
+    const reply = await createClient(base, { authorization: `Bearer ${token}` }).get('/users/me')
+    return reply.body.data?.name ?? reply.status
+  }
+  t.equal(await nameOf(await signFor('countess')), 'ada')
+  t.equal(await nameOf(await signFor('ada')), 'grace')
+  t.equal(await nameOf(await signFor('karl', 'karl@example.com')), 'karl')
+  t.equal(await nameOf(await signFor('karl')), 'karl')
+})

@@ -1,0 +1,80 @@
+/** `last_used_at` of keys and sessions: exact to the minute, and no change of what it stands in. */
+import t from 'tap'
+import { type Client, createClient, testApp } from '../helpers/app.ts'
+
+const { app, base, database, person } = await testApp(t)
+const ada = await person('member')
+/** Reads what is Ada's without using it. */
+const observer = (await person('admin')).bearer
+
+/** What was known of credentials is forgotten, so that a use is seen in the database, as it is seconds later. */
+const use = async (by: Client) => {
+  app.credentials.keys.clearCache()
+  app.credentials.tokens.clearCache()
+  const { status } = await by.get('/products?limit=1')
+  if (status !== 200) throw new Error(`The credential is not good: ${status}`)
+}
+
+const [{ id: keyId = '' } = {}] = await database.run('select id from api_keys where user_id = $1', [ada.id])
+
+for (const { what, path, table, id, by } of [
+  { what: 'an API key', path: '/api-keys', table: 'api_keys', id: String(keyId), by: ada.client },
+  { what: 'a session', path: '/sessions', table: 'sessions', id: ada.sessionId, by: ada.bearer },
+]) {
+  const address = `${path}/${id}`
+  const stored = async () => {
+    const columns = 'last_used_at::text as used, revision, updated_at::text as changed'
+    const [row] = await database.run(`select ${columns} from ${table} where id = $1`, [id])
+    return { used: String(row?.used), rest: [row?.revision, row?.changed] }
+  }
+  /** Lets the last use be that long ago. */
+  const past = (interval: string) =>
+    database.run(`update ${table} set last_used_at = now() - $2::interval where id = $1`, [id, interval])
+
+  t.test(`the use of ${what} is told`, async (t) => {
+    await past('1 day')
+    const before = Date.now()
+    await use(by)
+    const { last_used_at: used } = (await observer.get(address)).body.data
+    t.ok(Date.parse(used) >= before - 1 && Date.parse(used) <= Date.now(), used)
+  })
+
+  t.test(`the use of ${what} is written once a minute at most`, async (t) => {
+    const { used } = await stored()
+    for (let i = 0; i < 3; i++) await use(by)
+    t.equal((await stored()).used, used, 'not again at once')
+    await past('50 seconds')
+    const early = (await stored()).used
+    await use(by)
+    t.equal((await stored()).used, early, 'not within the minute')
+    await past('61 seconds')
+    const late = (await stored()).used
+    await use(by)
+    t.not((await stored()).used, late, 'but after it')
+  })
+
+  t.test(`the use of ${what} changes no revision, no tag and no date`, async (t) => {
+    await past('1 day')
+    const before = { row: await stored(), reply: await observer.get(address) }
+    await use(by)
+    const after = { row: await stored(), reply: await observer.get(address) }
+    t.not(after.row.used, before.row.used, 'it was written')
+    t.same(after.row.rest, before.row.rest)
+    const tag = before.reply.headers.get('etag') ?? ''
+    t.match(tag, /^"/)
+    for (const name of ['etag', 'last-modified']) {
+      t.equal(after.reply.headers.get(name), before.reply.headers.get(name), name)
+    }
+    t.equal((await observer.get(address, { 'if-none-match': tag })).status, 304)
+    t.equal((await observer.delete(address, { 'if-match': tag })).status, 204, 'what was read can be written')
+  })
+}
+
+t.test('a key that nobody has used yet says so', async (t) => {
+  const { bearer } = await person('member')
+  const { body } = await bearer.post('/api-keys', { name: 'k', scopes: ['*'] })
+  t.equal(body.data.last_used_at, null)
+  t.equal((await bearer.get(`/api-keys/${body.data.id}`)).body.data.last_used_at, null)
+  await use(createClient(base, { 'x-api-key': body.data.key }))
+  t.match((await bearer.get(`/api-keys/${body.data.id}`)).body.data.last_used_at, /^\d{4}-/)
+})

@@ -1,0 +1,184 @@
+/** `revoke_api_keys`: a new password or e-mail address that also deletes the API keys of the user. */
+import t from 'tap'
+import { createClient, type Json, testApp } from '../helpers/app.ts'
+import { sharedDatabase } from '../helpers/shared.ts'
+import { type Speaker, speak, unique, VERSIONS, type VersionNumber } from '../helpers/speak.ts'
+
+const PASSWORD = 'correct horse battery'
+const NEXT = 'quite another password'
+const database = await sharedDatabase(t)
+const app = await testApp(t, {}, { database })
+const other = await testApp(t, {}, { database })
+
+/** A user who signed in with a password, with two API keys of their own that the app remembers. */
+async function account(version: VersionNumber) {
+  const email = `${unique('ada')}@example.com`
+  const { body } = await app.admin.post('/users', { name: 'Ada', email, password: PASSWORD })
+  const id = String(body.data.id)
+  const login = await app.anybody.post('/tokens', { grant_type: 'password', email, password: PASSWORD })
+  const bearer = createClient(app.base, { authorization: `Bearer ${login.body.data.access_token}` })
+  const texts: string[] = []
+  for (const name of ['one', 'two']) {
+    texts.push((await bearer.post('/api-keys', { name, scopes: ['*'] })).body.data.key)
+  }
+  const keys = () => Promise.all(texts.map(async (key) => (await withKey(app.base, key)).status))
+  await keys()
+  return { id, email, bearer, me: speak(bearer, version), texts, keys }
+}
+
+const withKey = (base: string, key: string) => createClient(base, { 'x-api-key': key }).get('/users/me')
+
+const GOOD = [200, 200]
+const REVOKED = [401, 401]
+
+type Account = Awaited<ReturnType<typeof account>>
+
+/** The changes with which keys can be revoked. */
+const changes: Record<string, (admin: Speaker, ada: Account, revoke: object) => Promise<Json>> = {
+  "PATCH of one's own password": (_, { me }, revoke) =>
+    me.patch('/users/me', { password: NEXT, current_password: PASSWORD, ...revoke }),
+  "PATCH of one's own e-mail address": (_, { me }, revoke) =>
+    me.patch('/users/me', {
+      email: `${unique('new')}@example.com`,
+      current_password: PASSWORD,
+      ...revoke,
+    }),
+  "PUT of one's own password": (_, { me, email }, revoke) =>
+    me.put('/users/me', { name: 'Ada', email, password: NEXT, current_password: PASSWORD, ...revoke }),
+  'PATCH of a password by an admin': (admin, { id }, revoke) =>
+    admin.patch(`/users/${id}`, { password: NEXT, ...revoke }),
+  'PUT of a password by an admin': (admin, { id, email }, revoke) =>
+    admin.put(`/users/${id}`, { name: 'Ada', email, password: NEXT, ...revoke }),
+  'PUT of an e-mail address by an admin': (admin, { id }, revoke) =>
+    admin.put(`/users/${id}`, { name: 'Ada', email: `${unique('new')}@example.com`, ...revoke }),
+}
+
+for (const version of VERSIONS) {
+  const admin = speak(app.admin, version)
+
+  for (const [name, change] of Object.entries(changes)) {
+    t.test(`v${version}: ${name} deletes the API keys only with revoke_api_keys true`, async (t) => {
+      const bystander = await account(version)
+      const kept = await account(version)
+      for (const revoke of [{}, { revoke_api_keys: false }]) {
+        const ada = await account(version)
+        const reply = await change(admin, ada, revoke)
+        t.equal(reply.status, 200, reply.text)
+        t.same(await ada.keys(), GOOD, `keys stay with ${JSON.stringify(revoke)}`)
+      }
+      const reply = await change(admin, kept, { revoke_api_keys: true })
+      t.equal(reply.status, 200, reply.text)
+      t.same(await kept.keys(), REVOKED, 'refused at once, though they were remembered')
+      t.same(await database.run('select id from api_keys where user_id = $1', [kept.id]), [])
+      t.same(await bystander.keys(), GOOD, "other users' keys stay")
+      for (const text of [reply.text, (await admin.get(`/users/${kept.id}`)).text]) {
+        t.notMatch(text, /revoke_api_keys/)
+      }
+    })
+  }
+
+  t.test(`v${version}: revoke_api_keys without a new password or email is 422`, async (t) => {
+    const ada = await account(version)
+    const { name, email } = (await ada.me.get('/users/me')).data
+    for (const reply of [
+      await ada.me.patch('/users/me', { revoke_api_keys: true }),
+      await ada.me.patch('/users/me', { name: 'Countess', revoke_api_keys: true }),
+      await ada.me.patch('/users/me', { email: email.toUpperCase(), revoke_api_keys: true }),
+      await ada.me.put('/users/me', { name, email, revoke_api_keys: true }),
+      await admin.patch(`/users/${ada.id}`, { revoke_api_keys: true }),
+      await admin.put(`/users/${ada.id}`, { name: 'Countess', email, revoke_api_keys: true }),
+    ]) {
+      t.equal(reply.status, 422, reply.text)
+      t.same(reply.wrong, ['revoke_api_keys INVALID_VALUE'])
+    }
+    t.same(await ada.keys(), GOOD)
+    t.equal((await ada.me.get('/users/me')).data.name, 'Ada', 'nothing was changed')
+    t.equal(
+      (await ada.me.patch('/users/me', { revoke_api_keys: false })).status,
+      200,
+      'false asks for nothing',
+    )
+  })
+
+  t.test(`v${version}: revoke_api_keys is a boolean, no member of a new user, and never shown`, async (t) => {
+    const ada = await account(version)
+    for (const value of ['true', 1, null, []]) {
+      const reply = await admin.patch(`/users/${ada.id}`, { password: NEXT, revoke_api_keys: value })
+      t.same(reply.wrong, ['revoke_api_keys INVALID_TYPE'], JSON.stringify(value))
+    }
+    const email = `${unique('new')}@example.com`
+    const made = await admin.post('/users', { name: 'A', email, password: NEXT, revoke_api_keys: true })
+    t.same(made.wrong, ['revoke_api_keys UNKNOWN_FIELD'])
+    t.equal((await admin.get(`/users/${ada.id}?fields=revoke_api_keys`)).status, 400)
+    t.same(await ada.keys(), GOOD)
+  })
+
+  t.test(`v${version}: a change that is refused deletes no key`, async (t) => {
+    const ada = await account(version)
+    const { email: taken } = await account(version)
+    const revoke = { revoke_api_keys: true }
+    const statuses = [
+      await ada.me.patch('/users/me', { password: NEXT, current_password: 'not the right one', ...revoke }),
+      await ada.me.patch('/users/me', { password: NEXT, ...revoke }),
+      await ada.me.patch('/users/me', { email: taken, current_password: PASSWORD, ...revoke }),
+      await admin.patch(`/users/${ada.id}`, { email: taken, ...revoke }),
+      await admin.patch(`/users/${ada.id}`, { password: NEXT, ...revoke }, { 'if-match': '"9-x"' }),
+    ].map(({ status }) => status)
+    t.same(statuses, [403, 422, 409, 409, 412])
+    t.same(await ada.keys(), GOOD)
+  })
+
+  t.test(`v${version}: a repetition with the same Idempotency-Key deletes no new key`, async (t) => {
+    const ada = await account(version)
+    const headers = { 'idempotency-key': unique('revoke') }
+    const body = { password: NEXT, revoke_api_keys: true }
+    const first = await admin.patch(`/users/${ada.id}`, body, headers)
+    t.equal(first.status, 200, first.text)
+    t.same(await ada.keys(), REVOKED)
+    const login = await app.anybody.post('/tokens', {
+      grant_type: 'password',
+      email: ada.email,
+      password: NEXT,
+    })
+    const again = createClient(app.base, { authorization: `Bearer ${login.body.data.access_token}` })
+    const { key } = (await again.post('/api-keys', { name: 'new', scopes: ['*'] })).body.data
+    const replayed = await admin.patch(`/users/${ada.id}`, body, headers)
+    t.equal(replayed.text, first.text)
+    t.equal(replayed.headers.get('idempotency-replayed'), 'true')
+    t.equal((await withKey(app.base, key)).status, 200)
+    const without = await admin.patch(`/users/${ada.id}`, { password: NEXT }, headers)
+    t.equal(without.code, 'IDEMPOTENCY_KEY_REUSED', 'the member is part of the body')
+    t.same(
+      await database.run(`select id from idempotency_keys where body like '%revoke_api_keys%'`),
+      [],
+      'it is not stored',
+    )
+  })
+}
+
+t.test('another process refuses the keys within 5 s', async (t) => {
+  const ada = await account(1)
+  const [key = ''] = ada.texts
+  t.equal((await withKey(other.base, key)).status, 200)
+  const body = { password: NEXT, current_password: PASSWORD, revoke_api_keys: true }
+  t.equal((await ada.bearer.patch('/users/me', body)).status, 200)
+  const revoked = performance.now()
+  let sent = revoked
+  const isAccepted = async () => (await withKey(other.base, key)).status === 200
+  for (let next = sent; sent - revoked < 5_000 && (await isAccepted()); next = performance.now()) sent = next
+  t.ok(sent - revoked < 5_000, `passed ${Math.round(sent - revoked)} ms after the change`)
+})
+
+t.test('the documents declare revoke_api_keys for changes of a user alone', async (t) => {
+  for (const version of VERSIONS) {
+    const { schemas } = (await app.anybody.get(`/openapi/v${version}.json`)).body.components
+    const naming = Object.keys(schemas).filter((name) =>
+      JSON.stringify(schemas[name]).includes('"revoke_api_keys":{'),
+    )
+    t.ok(naming.length > 0)
+    for (const name of naming) {
+      t.match(name, /^User(Replace|Update)/)
+      t.match(JSON.stringify(schemas[name]), /"revoke_api_keys":\{"writeOnly":true/)
+    }
+  }
+})

@@ -1,0 +1,108 @@
+import t from 'tap'
+import { type Client, testApp } from '../helpers/app.ts'
+import { activeProduct, speak, unique, VERSIONS } from '../helpers/speak.ts'
+
+const SOMEBODY = '0193a5b0-7b1e-7c3a-9f00-3f2b8c1d4e5f'
+
+const { admin, person } = await testApp(t)
+
+t.test('scopes narrow what a role may do', async (t) => {
+  const verbs = async (by: Client, path: string) => [
+    (await by.get(path)).status,
+    (await by.patch(path, { name: unique('n') })).status,
+  ]
+  const { id } = await activeProduct(speak(admin, 1))
+  const path = `/products/${id}`
+  t.same(await verbs((await person('manager', ['products:read'])).client, path), [200, 403])
+  t.same(
+    await verbs((await person('manager', ['products:write'])).client, path),
+    [200, 200],
+    'write includes read',
+  )
+  t.same(await verbs((await person('manager', ['products:read', 'products:write'])).client, path), [200, 200])
+  t.same(await verbs((await person('manager', ['*'])).client, path), [200, 200])
+  t.same(await verbs((await person('manager', [])).client, path), [403, 403])
+  t.same(await verbs((await person('manager', ['orders:read', 'products'])).client, path), [403, 403])
+  t.same(await verbs((await person('member', ['*'])).client, path), [200, 403], 'and never widen it')
+
+  const reader = (await person('manager', ['products:read'])).client
+  const refused = await reader.patch(path, { colour: 1 })
+  t.match(refused.body.error, { code: 'FORBIDDEN', message: /products:write/ })
+  t.equal((await reader.get('/orders')).status, 403)
+  t.match((await reader.get('/orders')).body.error.message, /orders:read/)
+  t.equal((await reader.get('/users/me')).status, 403)
+  t.equal((await reader.delete(`/products/${SOMEBODY}`)).status, 403)
+})
+
+t.test('an API key cannot be created with a scope of a collection that the app does not serve', async (t) => {
+  const { bearer } = await person('admin')
+  const refused = await bearer.post('/api-keys', { name: 'Coupons', scopes: ['coupons:read'] })
+  t.equal(refused.status, 422)
+  t.match(refused.body.error.details, [{ field: 'scopes.0', code: 'INVALID_VALUE' }])
+})
+
+t.test("an include needs the relation's own read scope", async (t) => {
+  const { id, client } = await person('member', ['orders:read', 'orders:write', 'users:read'])
+  const product = await activeProduct(speak(admin, 1))
+  const made = await client.post('/orders', { items: [{ product_id: product.id, quantity: 1 }] })
+  const path = `/orders/${made.body.data.id}`
+  t.equal((await client.get(`${path}?include=user`)).body.data.user.id, id)
+  for (const path of [
+    `/orders/${made.body.data.id}`,
+    '/orders',
+    `/orders?user_id=${SOMEBODY}`,
+    `/orders/${SOMEBODY}`,
+  ]) {
+    const refused = await client.get(`${path}${path.includes('?') ? '&' : '?'}include=products,user`)
+    t.equal(refused.status, 403, path)
+    t.match(refused.body.error.message, /products:read/)
+  }
+})
+
+t.test('a key with the write scope of a collection alone reads it, and nothing else', async (t) => {
+  const { id: userId, client: owner } = await person('member')
+  const product = await activeProduct(speak(admin, 1))
+  const order = (await owner.post('/orders', { items: [{ product_id: product.id, quantity: 1 }] })).body.data
+  const post = (await owner.post('/users/me/posts', { title: 'A', body: 'B' })).body.data
+  const profile = (await owner.post('/user-profiles', { display_name: 'A' })).body.data
+  const collections = {
+    users: ['/users', `/users/${userId}`],
+    'user-profiles': ['/user-profiles', `/user-profiles/${profile.id}`],
+    posts: [`/users/${userId}/posts`, `/users/${userId}/posts/${post.id}`],
+    products: ['/products', `/products/${product.id}`],
+    orders: ['/orders', `/orders/${order.id}`],
+  }
+  for (const name of Object.keys(collections)) {
+    const { client } = await person('manager', [`${name}:write`])
+    for (const [other, paths] of Object.entries(collections)) {
+      for (const version of VERSIONS) {
+        for (const path of paths) {
+          const reply = await client.get(`/v${version}${path}`)
+          t.equal(reply.status, other === name ? 200 : 403, `${name}:write and GET /v${version}${path}`)
+          const head = await client.call('HEAD', `/v${version}${path}`)
+          t.equal(head.status, reply.status, `${name}:write and HEAD /v${version}${path}`)
+        }
+      }
+    }
+  }
+  const similar = (await person('manager', ['product:write', 'products', 'products:write:read', ':write']))
+    .client
+  t.equal((await similar.get('/products')).status, 403, 'only the write scope of the very collection')
+})
+
+t.test("an include is allowed by the write scope of the relation's collection", async (t) => {
+  const { id, client: owner } = await person('member')
+  const { data } = (await owner.post('/users/me/posts', { title: 'A', body: 'B', status: 'published' })).body
+  const { client } = await person('manager', ['users:write', 'posts:write'])
+  const read = await client.get(`/users/${id}?include=posts`)
+  t.equal(read.status, 200, read.text)
+  t.same(
+    read.body.data.posts.map((post: { id: string }) => post.id),
+    [data.id],
+  )
+  t.equal((await client.get('/v2/users?include=posts')).status, 200)
+  t.equal((await client.get(`/users/${id}/posts?include=user`)).status, 200)
+  const refused = await client.get(`/users/${id}?include=orders`)
+  t.equal(refused.status, 403)
+  t.match(refused.body.error.message, /orders:read/)
+})

@@ -1,0 +1,194 @@
+/** No credential in any log at any level, or in any error: canaries sent everywhere, then looked for. */
+import t from 'tap'
+import { readConfig } from '../../src/config.ts'
+import { createClient, testApp } from '../helpers/app.ts'
+import { testDatabase } from '../helpers/database.ts'
+import { run } from '../helpers/process.ts'
+import { keptOpen } from '../helpers/shared.ts'
+
+t.test('canaries stay out of every log line and every reply', async (t) => {
+  const lines: string[] = []
+  const logs = { write: (line: string) => void lines.push(line) }
+  const password = 'canary-password-0123456789'
+  const { anybody, admin, base } = await testApp(t, { LOG_LEVEL: 'trace' }, { logs })
+  const replies: string[] = []
+  const keep = <T extends { text: string }>(reply: T): T => {
+    replies.push(reply.text)
+    return reply
+  }
+  keep(await admin.post('/users', { name: 'Canary', email: 'canary@example.com', password }))
+  const signIn = (secret: string) =>
+    anybody.post('/tokens', { grant_type: 'password', email: 'canary@example.com', password: secret })
+  const { body } = await signIn(password)
+  const { access_token: access, refresh_token: refresh } = body.data
+  const me = createClient(base, { authorization: `Bearer ${access}` })
+  keep(await signIn('canary-wrong-password'))
+  const renewed = await anybody.post('/tokens', { grant_type: 'refresh_token', refresh_token: refresh })
+  keep(await anybody.post('/tokens', { grant_type: 'refresh_token', refresh_token: 'canary-refresh-token' }))
+  const key = await me.post('/api-keys', { name: 'k', scopes: ['*'] })
+  keep(await me.get('/api-keys'))
+  keep(await me.get(`/products?search=x&access_token=canary-in-query&key=canary-in-query`))
+  keep(await anybody.get('/products', { authorization: 'Bearer canary-bad-token-canary' }))
+  keep(await anybody.get('/products', { authorization: 'Basic Y2FuYXJ5LWJhc2lj' }))
+  keep(await anybody.get('/products', { 'x-api-key': 'canary-bad-key' }))
+  keep(
+    await anybody.get('/products', { 'x-api-key': 'canary-both', authorization: 'Bearer canary-both-too' }),
+  )
+  keep(await anybody.post('/tokens', '{"grant_type":"password","password":"canary-broken-json"'))
+  keep(
+    await anybody.post('/tokens', { grant_type: 'password', email: 'canary', password: ['canary-in-array'] }),
+  )
+  keep(
+    await me.patch('/users/me', {
+      password: 'canary-new-password-1',
+      current_password: 'canary-wrong-current',
+    }),
+  )
+  keep(
+    await admin.post('/users', {
+      name: 'canary-as-the-name-1',
+      email: 'x@example.com',
+      password: 'canary-as-the-name-1',
+    }),
+  )
+  keep(
+    await anybody.call('POST', '/tokens', {
+      headers: { cookie: 'session=canary-cookie' },
+      body: '"canary-text"',
+    }),
+  )
+
+  const logged = lines.join('')
+  t.ok(lines.length >= 15, `${lines.length} lines were logged`)
+  const secrets = [
+    password,
+    access,
+    refresh,
+    renewed.body.data.refresh_token,
+    renewed.body.data.access_token,
+    key.body.data.key,
+    'Y2FuYXJ5LWJhc2lj',
+    'canary-',
+  ]
+  for (const secret of secrets) {
+    t.notOk(logged.includes(secret), `${String(secret).slice(0, 12)}... is in no line`)
+  }
+  const told = replies.join('')
+  for (const secret of [
+    password,
+    access,
+    refresh,
+    'canary-wrong',
+    'canary-in',
+    'canary-broken',
+    'canary-b',
+    'canary-new',
+  ]) {
+    t.notOk(told.includes(secret), `${String(secret).slice(0, 16)}... is in no reply`)
+  }
+})
+
+t.test('canaries stay out of what a mistake or a failure of ours puts them into', async (t) => {
+  const lines: string[] = []
+  const logs = { write: (line: string) => void lines.push(line) }
+  const real = keptOpen(await testDatabase(t))
+  let broken = false
+  /** A driver's error as the worst of them are: the statement, its values and its secrets in every member. */
+  const failure = (params: readonly unknown[] = []) =>
+    Object.assign(new Error(`canary-statement ${params}`), {
+      query: 'select canary-query',
+      parameters: [...params, 'canary-parameter'],
+      detail: 'Key (email)=(canary-detail)',
+      severity: 'ERROR',
+      code: 'XX000',
+    })
+  const database = {
+    ...real,
+    run: (text: string, params?: Parameters<typeof real.run>[1]) =>
+      broken ? Promise.reject(failure(params)) : real.run(text, params),
+  }
+  const { anybody, admin, app, base, person } = await testApp(t, { LOG_LEVEL: 'trace' }, { logs, database })
+  t.teardown(() => real.close())
+  const ada = await person('member')
+  const grant = await app.sessions.create({ id: ada.id, role: 'member' }, { ip: '', userAgent: undefined })
+  const secrets = [ada.token, ada.key, grant.refreshToken]
+  const replies: string[] = []
+  const send = async (status: number, sent: ReturnType<typeof anybody.get>) => {
+    const reply = await sent
+    t.equal(reply.status, status, reply.text)
+    replies.push(reply.text, JSON.stringify([...reply.headers]))
+  }
+
+  // A name is told as the `field` that it is, to whoever sent it; a path is, in `Link`. No log holds either.
+  for (const secret of secrets) {
+    t.equal((await admin.get(`/products?${secret}=1`)).status, 400)
+    t.equal((await admin.post('/products', { [secret]: 1 })).status, 422)
+    t.equal((await anybody.post('/tokens', { grant_type: 'password', [secret]: secret })).status, 422)
+    t.equal((await admin.get(`/products/${secret}`)).status, 404)
+    t.equal((await anybody.get(`/${secret}/products`)).status, 404)
+    t.equal((await anybody.get(`/products/x${secret}%`)).status, 400)
+  }
+  for (const secret of secrets) {
+    const text = encodeURIComponent(secret)
+    await send(400, admin.get(`/products?api_key=${text}`))
+    await send(400, admin.get(`/products?cursor=${text}`))
+    await send(401, anybody.get(`/products?access_token=${text}`))
+    await send(401, anybody.get('/products', { authorization: `Basic ${secret}` }))
+    await send(401, anybody.get('/products', { authorization: secret }))
+    await send(401, anybody.post('/products', `{"key": "${secret}`))
+    await send(400, anybody.post('/tokens', `{"grant_type": "refresh_token", "refresh_token": "${secret}`))
+    await send(422, anybody.post('/tokens', { grant_type: secret }))
+    await send(422, anybody.post('/tokens', { grant_type: 'refresh_token', refresh_token: [secret] }))
+    await send(
+      422,
+      admin.post('/users', { name: 'x', email: secret, password: secret.slice(0, 128), role: secret }),
+    )
+  }
+  await send(401, anybody.get('/products', { authorization: `Bearer ${ada.key}` }))
+  await send(401, anybody.get('/products', { authorization: `Bearer ${grant.refreshToken}` }))
+  await send(401, anybody.get('/products', { 'x-api-key': ada.token }))
+  await send(401, anybody.get('/products', { 'x-api-key': grant.refreshToken }))
+
+  broken = true
+  const password = 'canary-password-of-a-500'
+  await send(500, anybody.post('/tokens', { grant_type: 'password', email: 'a@example.com', password }))
+  await send(500, anybody.post('/tokens', { grant_type: 'refresh_token', refresh_token: grant.refreshToken }))
+  await send(500, createClient(base, { authorization: `Bearer ${ada.token}` }).get('/users/me'))
+  await send(500, createClient(base, { 'x-api-key': ada.key }).get('/users/me'))
+  broken = false
+
+  const logged = lines.join('')
+  t.ok(lines.length >= 40, `${lines.length} lines were logged`)
+  t.match(logged, /"level":"error"/, 'and the failures of ours among them')
+  for (const [where, text] of Object.entries({ 'a line': logged, 'a reply': replies.join('') })) {
+    for (const secret of [...secrets, 'canary-']) {
+      t.notOk(text.includes(secret), `${secret.slice(0, 8)}... is not in ${where}`)
+    }
+  }
+})
+
+t.test('a setting that is wrong is named, and not said again', async (t) => {
+  const wrong = {
+    JWT_PRIVATE_KEY: '-----BEGIN PRIVATE KEY-----\ncanary-jwt\n-----END PRIVATE KEY-----',
+    APP_SECRET: 'canary-short',
+    ADMIN_API_KEY: 'canary-short',
+    ADMIN_PASSWORD: 'canary-pass',
+    METRICS_TOKEN: 'canary-short',
+    DATABASE_URL: 'mysql://user:canary-database@127.0.0.1/x',
+    REDIS_URL: 'http://user:canary-redis@127.0.0.1',
+    TLS_KEY: 'canary-tls-key',
+  }
+  const { said, ended } = run(t, 'server.ts', { ...wrong, LOG_LEVEL: 'trace' })
+  t.equal((await ended).code, 1)
+  for (const name of Object.keys(wrong)) t.match(said.err, name)
+  t.notMatch(said.out + said.err, /canary-/)
+  for (const key of [
+    '{"kty":"OKP","crv":"Ed25519","d":"canary-jwk"}',
+    '[{"d": "canary-json"',
+    'canary-text',
+  ]) {
+    t.throws(() => readConfig({ JWT_PRIVATE_KEY: key }), {
+      message: 'JWT_PRIVATE_KEY must be one or more Ed25519 private keys, as PEM or JWK',
+    })
+  }
+})

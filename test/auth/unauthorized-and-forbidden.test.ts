@@ -1,0 +1,75 @@
+/** 401 and 403 that ask for nothing else: how they are worded, and that nothing is looked at before. */
+import t from 'tap'
+import { testApp } from '../helpers/app.ts'
+import { belongings } from '../helpers/belongings.ts'
+import { speak, VERSIONS } from '../helpers/speak.ts'
+
+const SOMEBODY = '0193a5b0-7b1e-7c3a-9f00-3f2b8c1d4e5f'
+
+const { anybody, base, database, person } = await testApp(t)
+const goods = belongings(database)
+const member = await person('member')
+
+for (const version of VERSIONS) {
+  t.test(`v${version}: without credentials 401, whatever is asked`, async (t) => {
+    const nobody = speak(anybody, version)
+    const order = `/orders/${await goods.make('orders', member.id)}`
+    for (const path of [
+      '/users',
+      '/users/me',
+      order,
+      `/orders/${SOMEBODY}`,
+      '/products',
+      '/user-profiles/x',
+    ]) {
+      const reply = await nobody.get(path)
+      t.equal(reply.status, 401, path)
+      t.equal(reply.code, 'UNAUTHORIZED')
+      t.equal(reply.message, 'Authentication required')
+      t.match(reply.headers.get('www-authenticate'), /^Bearer/)
+    }
+    t.equal((await nobody.post('/users', {})).status, 401)
+    t.equal((await nobody.delete(order)).status, 401)
+  })
+
+  t.test(`v${version}: what the role never has is 403 before any look at body, query or row`, async (t) => {
+    const own = speak(member.client, version)
+    for (const reply of [
+      await own.get('/users?nonsense=1'),
+      await own.post('/users', []),
+      await own.post('/products', { colour: 1 }),
+      await own.delete(`/orders/${SOMEBODY}`),
+      await own.delete('/orders/nothing'),
+      await own.patch('/products/nothing', {}),
+    ]) {
+      t.equal(reply.status, 403)
+      t.equal(reply.code, 'FORBIDDEN')
+      t.match(reply.message, /member/)
+    }
+  })
+}
+
+t.test('a key that is none, is mistyped or has expired is 401', async (t) => {
+  const { key } = member
+  const mistyped = key.slice(0, -1) + (key.endsWith('a') ? 'b' : 'a')
+  for (const wrong of ['x', mistyped, key.toUpperCase(), `${key} `.repeat(2), `${key}${key}`, 'rak_']) {
+    const reply = await anybody.get('/users/me', { 'x-api-key': wrong })
+    t.equal(reply.status, 401)
+    t.equal(reply.body.error.message, 'Invalid or expired API key')
+    t.match(reply.headers.get('www-authenticate'), /^Bearer/)
+  }
+  t.equal((await anybody.get('/users/me', { 'x-api-key': '' })).body.error.message, 'Authentication required')
+  const bearer = await anybody.get('/users/me', { authorization: 'Bearer nonsense' })
+  t.same([bearer.status, bearer.body.error.message], [401, 'Invalid or expired token'])
+  const both = await anybody.get('/users/me', { authorization: 'Bearer x', 'x-api-key': key })
+  t.same([both.status, both.body.error.code], [400, 'INVALID_REQUEST'])
+})
+
+t.test('OPTIONS and what is not of a version need no credentials', async (t) => {
+  for (const path of ['/api/v1/users', '/v2/orders', `/products/${SOMEBODY}`]) {
+    const reply = await fetch(`${base}${path}`, { method: 'OPTIONS' })
+    t.equal(reply.status, 204)
+  }
+  t.equal((await anybody.get('/livez')).status, 200)
+  t.equal((await anybody.get('/openapi/v1.json')).status, 200)
+})

@@ -1,0 +1,209 @@
+/** Quick statements that share a connection: together in one packet, each with an answer or an error of its own. */
+import t, { type Test } from 'tap'
+import { openDatabase } from '../../drizzle/client/index.ts'
+import { SERVER, testDatabaseUrl } from '../helpers/database.ts'
+import { startWire } from '../helpers/wire.ts'
+
+const skip = SERVER ? false : 'set DATABASE_URL to a PostgreSQL server to run these'
+const QUICK = { canPipeline: true }
+
+async function opened(t: Test, options: { poolSize?: number } = {}) {
+  const { url = '' } = await testDatabaseUrl(t)
+  const wire = await startWire(t, url)
+  const database = await openDatabase({ url: wire.url, ...options })
+  t.teardown(() => database.close())
+  const answer = (n: number) => database.run('select $1::int as n', [n], QUICK)
+  // Prepared on the one connection that a batch takes.
+  await Promise.all(Array.from({ length: 8 }, (_, n) => answer(n)))
+  return { database, answer, wire }
+}
+
+t.test('eight of one turn are one packet, and each gets its own answer', { skip }, async (t) => {
+  const { answer, wire } = await opened(t, { poolSize: 1 })
+  wire.take()
+  const rows = await Promise.all(Array.from({ length: 8 }, (_, n) => answer(n)))
+  t.same(
+    rows,
+    Array.from({ length: 8 }, (_, n) => [{ n }]),
+  )
+  t.equal(wire.take().packets, 1)
+  wire.take()
+  t.same(
+    await Promise.all(Array.from({ length: 40 }, (_, n) => answer(n))),
+    Array.from({ length: 40 }, (_, n) => [{ n }]),
+  )
+  t.equal(wire.take().packets, 5)
+})
+
+t.test('more than eight are spread over the connections that are free', { skip }, async (t) => {
+  const { answer, database } = await opened(t, { poolSize: 4 })
+  const most = { used: 0 }
+  const all = Promise.all(Array.from({ length: 24 }, (_, n) => answer(n)))
+  await new Promise((resolve) => setImmediate(() => setImmediate(resolve)))
+  most.used = database.getLoad().used
+  await all
+  t.equal(most.used, 3)
+})
+
+t.test('one that fails takes no other with it', { skip }, async (t) => {
+  const { answer, database } = await opened(t)
+  const [before, bad, after] = await Promise.allSettled([
+    answer(1),
+    database.run('select 1 / $1::int as n', [0], QUICK),
+    answer(2),
+  ])
+  t.match(before, { status: 'fulfilled', value: [{ n: 1 }] })
+  t.match(bad, { status: 'rejected', reason: { code: '22012' } })
+  t.match(after, { status: 'fulfilled', value: [{ n: 2 }] })
+})
+
+t.test('on a connection that was ended meanwhile they are sent once more', { skip }, async (t) => {
+  const { answer, database } = await opened(t, { poolSize: 1 })
+  const other = await openDatabase({ url: (await testDatabaseUrlOf(database)) ?? '' })
+  t.teardown(() => other.close())
+  await other.run(
+    `select pg_terminate_backend(pid) from pg_stat_activity
+      where datname = current_database() and pid <> pg_backend_pid() and application_name = 'resource-api'`,
+  )
+  const rows = await Promise.all(Array.from({ length: 5 }, (_, n) => answer(n)))
+  t.same(
+    rows,
+    Array.from({ length: 5 }, (_, n) => [{ n }]),
+  )
+})
+
+t.test('a closed database refuses them as it refuses all', { skip }, async (t) => {
+  const { answer, database } = await opened(t)
+  await database.close()
+  const all = await Promise.allSettled([answer(1), answer(2)])
+  t.match(all, [
+    { status: 'rejected', reason: { name: 'DatabaseUnavailable' } },
+    { status: 'rejected', reason: { name: 'DatabaseUnavailable' } },
+  ])
+})
+
+/** A table of one's own, and how to write to it. */
+async function writing(t: Test, options: { poolSize?: number } = {}) {
+  const open = await opened(t, options)
+  await open.database.run('create table written (n int primary key)')
+  const write = (n: number) => open.database.run('insert into written values ($1) returning n', [n], QUICK)
+  await write(-1)
+  return { ...open, write }
+}
+
+/** When what was asked in this turn of the event loop is on its way. */
+const sent = () => new Promise((resolve) => setImmediate(() => setImmediate(resolve)))
+
+/** Writes six at once, again and again, until so many connections are enough for them. */
+async function settled({ database, write }: Awaited<ReturnType<typeof writing>>, connections: number) {
+  for (let round = 0; round < 100; round++) {
+    const all = Promise.all(Array.from({ length: 6 }, (_, n) => write(6 * round + n)))
+    await sent()
+    const used = database.getLoad().used
+    await all
+    if (used === connections) return true
+  }
+  return false
+}
+
+t.test('quick writes of one turn share a connection', { skip }, async (t) => {
+  const open = await writing(t, { poolSize: 3 })
+  t.ok(await settled(open, 1))
+  // A busy machine makes one slow now and then, after which they are spread until they are quick again.
+  let packets = 0
+  for (let first = 1000; packets !== 1 && first < 1400; first += 8) {
+    open.wire.take()
+    const all = Promise.all(Array.from({ length: 8 }, (_, n) => open.write(first + n)))
+    t.same(
+      await all,
+      Array.from({ length: 8 }, (_, n) => [{ n: first + n }]),
+    )
+    packets = open.wire.take().packets
+  }
+  t.equal(packets, 1)
+})
+
+t.test('where each waits, as for a disk, they are spread over the connections', { skip }, async (t) => {
+  const open = await writing(t, { poolSize: 3 })
+  t.ok(await settled(open, 1))
+  await open.database.run(
+    'create function slow() returns trigger language plpgsql as $$ begin perform pg_sleep(0.005); return new; end $$',
+  )
+  await open.database.run('create trigger slow before insert on written for each row execute function slow()')
+  await open.database.run('delete from written')
+  t.ok(await settled(open, 3))
+  await open.database.run('drop trigger slow on written')
+  await open.database.run('delete from written')
+  t.ok(await settled(open, 1), 'until they are quick again')
+})
+
+t.test('those that wait share the connections that come free, fairly', { skip }, async (t) => {
+  const { database, write, wire } = await writing(t, { poolSize: 2 })
+  const held = [database.run('select pg_sleep(0.2)'), database.run('select pg_sleep(0.2)')]
+  const all = Promise.all(Array.from({ length: 8 }, (_, n) => write(n)))
+  await sent()
+  t.equal(database.getLoad().waiting, 8)
+  await Promise.race(held)
+  wire.take()
+  t.same(
+    await all,
+    Array.from({ length: 8 }, (_, n) => [{ n }]),
+  )
+  const { packets } = wire.take()
+  t.ok(packets <= 6, `${packets} packets for eight, each statement prepared on two connections`)
+  t.same(await database.run('select count(*) from written'), [{ count: 9 }])
+})
+
+t.test('a write that is refused takes no other with it', { skip }, async (t) => {
+  const { database, write } = await writing(t, { poolSize: 1 })
+  const held = database.run('select pg_sleep(0.1)')
+  const all = await Promise.allSettled([write(1), write(1), write(2)])
+  await held
+  t.match(all, [{ status: 'fulfilled' }, { reason: { code: '23505' } }, { status: 'fulfilled' }])
+  t.same(await database.run('select n from written where n > 0 order by n'), [{ n: 1 }, { n: 2 }])
+})
+
+t.test('on a connection that ends amid them none is sent twice', { skip }, async (t) => {
+  const { database, write } = await writing(t, { poolSize: 1 })
+  const other = await openDatabase({ url: (await testDatabaseUrlOf(database)) ?? '' })
+  t.teardown(() => other.close())
+  await other.run(
+    'create function held() returns trigger language plpgsql as $$ begin perform pg_sleep(30); return new; end $$',
+  )
+  await other.run(
+    'create trigger held before insert on written for each row when (new.n = 2) execute function held()',
+  )
+  const holds = database.run('select pg_sleep(0.1)')
+  const all = Promise.allSettled([write(1), write(2), write(3)])
+  await holds
+  const end = `select pg_terminate_backend(pid) from pg_stat_activity
+    where datname = current_database() and wait_event = 'PgSleep' and query like 'insert%'`
+  while ((await other.run(end)).length === 0) await new Promise((resolve) => setImmediate(resolve))
+  t.match(await all, [
+    { status: 'fulfilled' },
+    { reason: { name: 'DatabaseUnavailable' } },
+    { reason: { name: 'DatabaseUnavailable' } },
+  ])
+  t.same(await other.run('select n from written where n > 0'), [{ n: 1 }])
+  t.same(await write(4), [{ n: 4 }], 'and the next is served')
+})
+
+t.test('who waits too long is refused, and not written later', { skip }, async (t) => {
+  const { url = '' } = await testDatabaseUrl(t)
+  const database = await openDatabase({ url, poolSize: 1, acquireTimeout: 100 })
+  t.teardown(() => database.close())
+  await database.run('create table written (n int primary key)')
+  const held = database.run('select pg_sleep(0.5)')
+  const write = database.run('insert into written values (1)', [], QUICK)
+  await t.rejects(write, { name: 'DatabaseUnavailable' })
+  await held
+  t.same(await database.run('select n from written'), [])
+})
+
+/** The same database by the address that the server itself tells. */
+async function testDatabaseUrlOf(database: Awaited<ReturnType<typeof openDatabase>>) {
+  const [row] = await database.run('select current_database() as name')
+  const url = new URL(SERVER ?? '')
+  url.pathname = `/${row?.name}`
+  return url.href
+}

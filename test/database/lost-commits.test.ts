@@ -1,0 +1,77 @@
+import t from 'tap'
+import { openDatabase } from '../../drizzle/client/index.ts'
+import { type Reply, testApp } from '../helpers/app.ts'
+import { testDatabaseUrl } from '../helpers/database.ts'
+import { isReplayed, newKey } from '../helpers/keyed.ts'
+import { type Loss, startLossy } from '../helpers/lost-commit.ts'
+
+const { url } = await testDatabaseUrl(t)
+
+/** Each once, a few at a time. */
+async function each<T>(items: readonly T[], work: (item: T) => Promise<void>) {
+  const left = [...items]
+  const lane = async () => {
+    for (let item = left.shift(); item !== undefined; item = left.shift()) await work(item)
+  }
+  await Promise.all(Array.from({ length: 8 }, lane))
+}
+
+t.test('a commit whose answer is lost', { skip: url === undefined && 'needs a server' }, async (t) => {
+  let loss: () => Loss = () => 'none'
+  const proxy = await startLossy(t, url ?? '', () => loss())
+  const { admin, adminId } = await testApp(t, {}, { database: await openDatabase({ url: proxy.url }) })
+  const direct = await openDatabase({ url: url ?? '', poolSize: 1 })
+  t.teardown(() => direct.close())
+  const headers = (many: number) => Array.from({ length: many }, newKey)
+
+  /** Sends until it is done; what comes before must be worth another try. */
+  const insist = async (send: () => Promise<Reply>) => {
+    const statuses: number[] = []
+    for (;;) {
+      const reply = await send()
+      statuses.push(reply.status)
+      if (reply.status === 201) return { reply, statuses }
+      t.ok(reply.status === 503 || reply.status === 409, `${reply.status} ${reply.text}`)
+      t.ok(reply.headers.get('retry-after'))
+    }
+  }
+
+  t.test('is 503, and the same again the answer: 200 writes, 200 rows', async (t) => {
+    const keys = headers(200)
+    const send = (header: Record<string, string>) =>
+      admin.post('/users/me/posts', { title: header['idempotency-key'], body: 'b' }, header)
+    loss = () => 'answered'
+    await each(keys, async (header) => {
+      t.equal((await send(header)).status, 503)
+    })
+    t.equal(proxy.lost(), 200)
+    loss = () => 'none'
+    const ids = new Set<string>()
+    await each(keys, async (header) => {
+      const { reply } = await insist(() => send(header))
+      t.ok(isReplayed(reply), 'it had been done')
+      ids.add(reply.body.data.id)
+    })
+    const rows = await direct.run('select id, title from posts where user_id = $1', [adminId])
+    t.equal(rows.length, 200)
+    t.same(new Set(rows.map(({ id }) => id)), ids)
+    t.same(new Set(rows.map(({ title }) => title)), new Set(keys.map((header) => header['idempotency-key'])))
+  })
+
+  t.test('costs no stock twice, however often it happens to the same order', async (t) => {
+    const body = { sku: 'LOST', name: 'n', price_amount: 1, status: 'active', stock: 1_000 }
+    const product_id = (await admin.post('/products', body)).body.data.id
+    const before = proxy.lost()
+    // Of four commits one is answered; of the others, half may be under way when the client asks again.
+    let turn = 0
+    loss = () => (['sent', 'answered', 'sent', 'none'] as const)[turn++ % 4] ?? 'none'
+    await each(headers(100), async (header) => {
+      await insist(() => admin.post('/orders', { items: [{ product_id, quantity: 1 }] }, header))
+    })
+    loss = () => 'none'
+    t.ok(proxy.lost() - before >= 100, `${proxy.lost() - before} answers were lost`)
+    const [product] = await direct.run('select stock from products where id = $1', [product_id])
+    const [orders] = await direct.run('select count(*) as count from orders')
+    t.same([product?.stock, orders?.count], [900, 100])
+  })
+})

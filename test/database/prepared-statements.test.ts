@@ -1,0 +1,200 @@
+import t from 'tap'
+import type { Connection, Database } from '../../drizzle/client/index.ts'
+import { testApp } from '../helpers/app.ts'
+import { testDatabase } from '../helpers/database.ts'
+import { insertRows } from '../helpers/rows.ts'
+
+/** A database that remembers what it was asked. */
+function counting(database: Database) {
+  const texts: string[] = []
+  const on = (connection: Connection): Connection => ({
+    run: (text, params) => {
+      texts.push(text)
+      return connection.run(text, params)
+    },
+  })
+  const counted: Database = {
+    ...database,
+    ...on(database),
+    transaction: (work, limits) => database.transaction((tx) => work(on(tx)), limits),
+  }
+  return { counted, texts }
+}
+
+const { counted, texts } = counting(await testDatabase(t))
+const { admin, database, adminId } = await testApp(t, {}, { database: counted })
+const users = await insertRows(
+  database,
+  'users',
+  Array.from({ length: 30 }, () => ({})),
+)
+for (const user_id of users) {
+  await insertRows(database, 'orders', [{ user_id }, { user_id }])
+  await insertRows(database, 'posts', [{ user_id }])
+  await insertRows(database, 'user_profiles', [{ user_id }])
+}
+await insertRows(
+  database,
+  'posts',
+  Array.from({ length: 3 }, () => ({ user_id: adminId })),
+)
+const products = await insertRows(
+  database,
+  'products',
+  Array.from({ length: 30 }, () => ({})),
+)
+for (const { id } of await database.run('select id from orders')) {
+  for (const product of products.slice(0, 3))
+    await database.run('insert into order_products values ($1, $2)', [String(id), product])
+}
+
+/** The statements of a request, those that look its credential up apart. */
+async function statementsOf(path: string, headers: Record<string, string> = {}) {
+  texts.length = 0
+  const reply = await admin.get(path, headers)
+  return { reply, found: texts.filter((text) => !/api_keys|role = 'admin'/.test(text)) }
+}
+
+const LISTS: [string, number][] = [
+  ['/users', 1],
+  ['/users?limit=100', 1],
+  ['/users?limit=1', 1],
+  ['/users?status=active&role=member&search=user&created_after=2020-01-01&sort=name,-email&fields=id', 1],
+  ['/users?include=orders', 2],
+  ['/users?include=orders,posts,profile', 4],
+  ['/users?include=orders,posts,profile&limit=100', 4],
+  ['/users?page=1', 2],
+  ['/users?page=2&include=orders,posts,profile&search=user', 5],
+  ['/user-profiles', 1],
+  ['/user-profiles?include=user', 2],
+  ['/user-profiles?include=user&page=1', 3],
+  ['/users/me/posts', 1],
+  ['/users/me/posts?include=user', 2],
+  ['/users/me/posts?page=1&sort=-published_at', 2],
+  ['/products', 1],
+  ['/products?page=1', 2],
+  ['/orders', 1],
+  ['/orders?include=user,products&limit=100', 3],
+  ['/orders?include=user,products&page=1', 4],
+]
+
+t.test('a list is one statement, one more for each relation, one more to count pages', async (t) => {
+  for (const [path, count] of LISTS) {
+    const { reply, found } = await statementsOf(path)
+    t.equal(reply.status, 200, path)
+    t.ok(reply.body.data.length > 0, path)
+    t.equal(found.length, count, path)
+    t.equal(found.filter((text) => /count\(/.test(text)).length, /page=/.test(path) ? 1 : 0, `${path} counts`)
+    const { cursor } = reply.body.pagination
+    if (!cursor) continue
+    const next = await statementsOf(`${path}${path.includes('?') ? '&' : '?'}cursor=${cursor}`)
+    t.equal(next.reply.status, 200)
+    t.equal(next.found.length, count, `${path}, its next page`)
+  }
+})
+
+t.test('a 304 costs no more', async (t) => {
+  for (const [path, count] of LISTS) {
+    const etag = (await admin.get(path)).headers.get('etag') ?? ''
+    const { reply, found } = await statementsOf(path, { 'if-none-match': etag })
+    t.equal(reply.status, 304, path)
+    t.ok(found.length <= count, path)
+  }
+})
+
+t.test('only an empty page under a parent asks whether there is one', async (t) => {
+  t.equal((await statementsOf(`/users/${adminId}/posts?search=nothing`)).found.length, 2)
+  t.equal((await statementsOf('/products?search=nothing')).found.length, 1)
+  t.equal((await statementsOf('/orders?search=nothing&include=user,products')).found.length, 1)
+})
+
+t.test('what is refused asks nothing', async (t) => {
+  for (const path of ['/products?limit=0', '/products?cursor=x', '/users?include=no', '/orders?user_id=x']) {
+    const { reply, found } = await statementsOf(path)
+    t.equal(reply.status, 400)
+    t.same(found, [], path)
+  }
+})
+
+t.test('one shape is one statement, whatever the values and the order of names', async (t) => {
+  const shapes: string[][] = [
+    ['/products?search=one&limit=3', '/products?search=two&limit=50'],
+    ['/products?fields=id,sku,name', '/products?fields=name,sku', '/v2/products?fields=sku,name,sku'],
+    ['/orders?include=user,products', '/orders?include=products,user'],
+    ['/users?status=active&role=admin', '/users?role=member&status=inactive'],
+  ]
+  for (const paths of shapes) {
+    const found = new Set<string>()
+    for (const path of paths) found.add((await statementsOf(path)).found[0] ?? '')
+    t.equal(found.size, 1, paths[0] ?? '')
+  }
+})
+
+t.test('only the columns asked for are read', async (t) => {
+  const { found } = await statementsOf('/products?fields=sku')
+  t.notMatch(found[0], /description|"search"|price_amount/)
+  t.notMatch((await statementsOf('/users')).found[0], /password_hash|"search"/)
+})
+
+/** The statements of a write, each without what it names beside its tables. */
+async function writeOf(method: string, path: string, body: unknown, headers: Record<string, string>) {
+  texts.length = 0
+  const reply = await admin.call(method, path, { headers, body })
+  const found = texts.filter((text) => !/role = 'admin'/.test(text))
+  return { reply, found, kept: found.filter((text) => /idempotency_keys|pg_try_advisory/.test(text)) }
+}
+
+t.test(
+  'an Idempotency-Key costs three statements, four where work is saved, and none without it',
+  async (t) => {
+    const post = { title: 'a', body: 'b' }
+    const [product] = products
+    const items = [{ product_id: product, quantity: 1 }]
+    await database.run('update products set stock = 100')
+    const user = { name: 'N', email: 'statements@example.com' }
+    const changed = `/users/${users[0]}`
+    const cases: [method: string, path: string, body: unknown, second: unknown, more: number][] = [
+      ['POST', '/users/me/posts', post, post, 3],
+      ['POST', '/orders', { items }, { items }, 3],
+      ['PATCH', `/products/${product}`, { name: 'A' }, { name: 'B' }, 3],
+      // Asked before passwords are hashed, too.
+      ['POST', '/users', user, { ...user, email: 'again@example.com' }, 4],
+      ['PATCH', changed, { name: 'A' }, { name: 'B' }, 4],
+    ]
+    for (const [method, path, body, other, more] of cases) {
+      const bare = await writeOf(method, path, body, {})
+      t.ok(bare.reply.status < 300, `${method} ${path} ${bare.reply.text}`)
+      t.same(bare.kept, [])
+      const header = { 'idempotency-key': `${method} ${path}`.replaceAll(' ', '') }
+      const keyed = await writeOf(method, path, other, header)
+      t.ok(keyed.reply.status < 300, `${method} ${path}`)
+      t.equal(keyed.found.length, bare.found.length + more, `${method} ${path}`)
+      t.equal(keyed.kept.length, more)
+      const again = await writeOf(method, path, other, header)
+      t.equal(again.reply.headers.get('idempotency-replayed'), 'true')
+      t.ok(again.found.length <= 3, 'to answer again: the lock, the row, the record')
+    }
+  },
+)
+
+t.test(
+  'a write of one row is one statement, two where the row has to be read, and no transaction',
+  async (t) => {
+    const [first = ''] = products
+    const sku = 'STATEMENTS-1'
+    const cases: [method: string, path: string, body: unknown, statements: RegExp[]][] = [
+      ['POST', '/products', { sku, name: 'One', price_amount: 1 }, [/^insert into "products"/]],
+      ['PATCH', `/products/${first}`, { stock: 77 }, [/^update "products"/]],
+      // Nothing changes: that it is so, a look at the row tells.
+      ['PATCH', `/products/${first}`, { stock: 77 }, [/^update "products"/, /^select/]],
+      ['PATCH', `/products/${first}`, { name: 'Found by it' }, [/^select/, /^update "products"/]],
+      ['POST', '/users/me/posts', { title: 'a', body: 'b' }, [/^insert into "posts"/]],
+    ]
+    for (const [method, path, body, statements] of cases) {
+      const { reply, found } = await writeOf(method, path, body, {})
+      t.ok(reply.status < 300, `${method} ${path} ${reply.text}`)
+      t.match(found, statements)
+      t.equal(found.length, statements.length, `${method} ${path}: ${found.join('; ')}`)
+    }
+  },
+)

@@ -1,0 +1,305 @@
+/** What clients see while the database fails, fault by fault: 503 in time, nothing else, and service again when it is back. */
+import { subscribe, unsubscribe } from 'node:diagnostics_channel'
+import { setTimeout as wait } from 'node:timers/promises'
+import t, { type Test } from 'tap'
+import { openDatabase } from '../../drizzle/client/index.ts'
+import { SERVER } from '../helpers/database.ts'
+import {
+  comesBack,
+  type Faulty,
+  faultyApp,
+  holdAll,
+  isRefusal,
+  isWhole,
+  POOL,
+  read,
+  refusesAll,
+  STATEMENT,
+  served,
+  startRefusing,
+  write,
+} from '../helpers/faults.ts'
+import { type Mode, startProxy } from '../helpers/proxy.ts'
+import { runningTime } from '../helpers/running-time.ts'
+
+const skip = SERVER ? false : 'set DATABASE_URL to a PostgreSQL server to run these'
+
+/** What is published on a channel while the test runs. */
+function listen(t: Test, name: string): unknown[] {
+  const seen: unknown[] = []
+  const note = (message: unknown) => seen.push(message)
+  subscribe(name, note)
+  t.teardown(() => unsubscribe(name, note))
+  return seen
+}
+
+/** A trigger on products that raises this SQLSTATE, so many times. */
+async function raising({ direct }: Faulty, code: string, times = 1_000_000): Promise<() => Promise<void>> {
+  await direct.run('create sequence raised')
+  await direct.run(`create function refuse() returns trigger language plpgsql as $$ begin
+    if nextval('raised') <= ${times} then
+      raise exception 'could not extend file "base/1/2": hunter2' using errcode = '${code}';
+    end if;
+    return new; end $$`)
+  await direct.run('create trigger refuse before insert on products for each row execute function refuse()')
+  return async () => {
+    await direct.run('drop function refuse cascade')
+    await direct.run('drop sequence raised')
+  }
+}
+
+t.test('the way to the database', { skip }, async (t) => {
+  const app = await faultyApp(t)
+  const { proxy, direct } = app
+  await served(app)
+
+  const away: readonly (readonly [string, Mode])[] = [
+    ['is closed: nobody listens', 'refuse'],
+    ['ends each connection', 'hangUp'],
+    ['resets each connection', 'reset'],
+  ]
+  for (const [name, mode] of away) {
+    t.test(name, async (t) => {
+      await proxy.set(mode)
+      await refusesAll(t, app, { within: 1_500 })
+      await refusesAll(t, app, { within: 1_500 })
+      await proxy.set('pass')
+      await comesBack(t, app)
+      await isWhole(t, app)
+    })
+  }
+
+  t.test('is slow, but not too slow: everything is served', async (t) => {
+    proxy.slow({ latency: 15, jitter: 15 })
+    const replies = await Promise.all([read(app), write(app), read(app), app.anybody.get('/readyz')])
+    t.strictSame(
+      replies.map(({ status }) => status),
+      [200, 201, 200, 200],
+    )
+    proxy.slow({ latency: 0 })
+  })
+
+  t.test('was black only while nobody asked: the first who asks is served', async (t) => {
+    const stale = listen(t, 'resource-api:database:renewed')
+    await Promise.all(Array.from({ length: POOL }, () => app.database.run('select pg_sleep(0.05)')))
+    // What has stood idle for a second is asked first, and these lead nowhere: new connections pass.
+    await new Promise((resolve) => setTimeout(resolve, 1_100))
+    proxy.strand()
+    const began = runningTime()
+    t.equal((await read(app)).status, 200)
+    await served(app)
+    t.ok(runningTime() - began < 3_500, 'after a second of asking')
+    t.match(stale, [{ why: 'stale' }])
+    await proxy.set('pass')
+    await comesBack(t, app)
+    await isWhole(t, app)
+  })
+
+  t.test('breaks in the middle of a reply', async (t) => {
+    for (const bytes of [0, 1, 30, 90]) {
+      proxy.resetAfter(bytes)
+      const replies = await Promise.all([read(app), write(app)])
+      for (const reply of replies) isRefusal(t, reply)
+      await proxy.set('pass')
+      await comesBack(t, app)
+    }
+    await isWhole(t, app)
+  })
+
+  t.test('leads elsewhere after a failover', async (t) => {
+    const elsewhere = await startProxy(t, proxy.target)
+    await proxy.set('refuse')
+    await refusesAll(t, app, { within: 1_500 })
+    proxy.lead(elsewhere.url)
+    await proxy.set('pass')
+    await comesBack(t, app)
+    t.ok(elsewhere.connections() > 0)
+    await isWhole(t, app)
+    proxy.lead(proxy.target)
+  })
+
+  const refusals = [
+    ['57P03', 'the database system is starting up'],
+    ['53300', 'sorry, too many clients already'],
+    ['28P01', 'password authentication failed for user "hunter2"'],
+    ['3D000', 'database "hunter2" does not exist'],
+  ] as const
+  for (const [code, message] of refusals) {
+    t.test(`leads to a server that lets nobody in: ${code}`, async (t) => {
+      proxy.lead(await startRefusing(t, code, message))
+      await refusesAll(t, app, { within: 1_500 })
+      t.match(app.logs.join(''), new RegExp(code), 'the log says why')
+      proxy.lead(proxy.target)
+      await comesBack(t, app)
+      await isWhole(t, app)
+    })
+  }
+
+  t.test('every connection ended by an administrator', async (t) => {
+    const end = `select count(pg_terminate_backend(pid)) from pg_stat_activity
+      where datname = current_database() and application_name = 'resource-api' and pid <> pg_backend_pid()`
+    await Promise.all(Array.from({ length: POOL }, () => app.database.run('select pg_sleep(0.05)')))
+    await direct.run(end)
+    // A write that was sent before its connection's end could be read is in its middle.
+    while (proxy.open() > 0) await wait(1)
+    const replies = await Promise.all(Array.from({ length: POOL }, () => [read(app), write(app)]).flat())
+    t.strictSame(
+      replies.map(({ status }) => status),
+      Array.from({ length: POOL }, () => [200, 201]).flat(),
+      'nobody notices',
+    )
+    await isWhole(t, app)
+  })
+})
+
+// These wait for what does not come: side by side.
+t.test('the way to the database, without a word,', { skip, jobs: 4 }, (t) => {
+  const quiet: readonly (readonly [string, (proxy: Faulty['proxy']) => unknown])[] = [
+    ['is a black hole', (proxy) => proxy.set('silent')],
+    ['swallows what is sent', (proxy) => proxy.set('deaf')],
+    ['swallows what is answered', (proxy) => proxy.set('mute')],
+    ['is slower than any limit', (proxy) => proxy.slow({ latency: 1_500, jitter: 200 })],
+  ]
+  // The statement limit and its grace, a new connection's limit, and the wait for one.
+  const within = STATEMENT + 1_000 + 2_000 + 2_000 + 300
+  for (const [name, begin] of quiet) {
+    t.test(name, { buffered: true }, async (t) => {
+      const app = await faultyApp(t)
+      await served(app)
+      await begin(app.proxy)
+      await refusesAll(t, app, { within })
+      await refusesAll(t, app, { within })
+      app.proxy.slow({ latency: 0 })
+      await app.proxy.set('pass')
+      await comesBack(t, app)
+      await isWhole(t, app)
+    })
+  }
+  t.end()
+})
+
+t.test('the database', { skip }, async (t) => {
+  const app = await faultyApp(t)
+  const { direct, proxy } = app
+  await served(app)
+  const writes = { requests: [write], ready: true }
+
+  const refusals = [
+    ['53100', 'whose disk is full'],
+    ['53200', 'out of memory'],
+    ['55P03', 'where a lock cannot be had'],
+    ['58030', 'whose disk fails'],
+  ] as const
+  for (const [code, name] of refusals) {
+    t.test(`${name} (${code}) refuses what needs it, and goes on with the rest`, async (t) => {
+      const mend = await raising(app, code)
+      await refusesAll(t, app, { ...writes, within: 1_500 })
+      t.equal((await read(app)).status, 200)
+      await mend()
+      await comesBack(t, app)
+      await isWhole(t, app)
+    })
+  }
+
+  for (const code of ['40001', '40P01']) {
+    t.test(`asks for another try (${code}): it gets three, then the client is told`, async (t) => {
+      const tries = listen(t, 'resource-api:database:retry')
+      const enough = await raising(app, code, 3)
+      t.equal((await write(app)).status, 201, 'the fourth try is the one')
+      t.strictSame(
+        tries,
+        [1, 2, 3].map((attempt) => ({ code, attempt })),
+      )
+      await enough()
+      tries.length = 0
+      const never = await raising(app, code)
+      isRefusal(t, await write(app))
+      t.equal(tries.length, 3)
+      await never()
+      await comesBack(t, app)
+      await isWhole(t, app)
+    })
+  }
+
+  t.test('a real deadlock ends with both done', async (t) => {
+    await direct.run('create table pair (id int primary key, n int default 0)')
+    await direct.run('insert into pair values (1), (2)')
+    const tries = listen(t, 'resource-api:database:retry')
+    const patient = await openDatabase({ url: proxy.url, poolSize: 2 })
+    t.teardown(() => patient.close())
+    const begun: (() => void)[] = []
+    const both = (first: number, second: number) =>
+      patient.transaction(async (tx) => {
+        await tx.run('update pair set n = n + 1 where id = $1', [first])
+        // The first time, each has its first row before either asks for its second.
+        if (begun.length < 2) {
+          await new Promise<void>((resolve) => {
+            begun.push(resolve)
+            if (begun.length === 2) for (const go of begun) go()
+          })
+        }
+        await tx.run('update pair set n = n + 1 where id = $1', [second])
+      })
+    await Promise.all([both(1, 2), both(2, 1)])
+    t.strictSame(await direct.run('select n from pair'), [{ n: 2 }, { n: 2 }])
+    t.match(tries, [{ code: '40P01' }])
+  })
+
+  t.test(
+    'a statement that takes too long is ended (57014), and so is one that waits for a lock',
+    async (t) => {
+      const held = direct.transaction(async (tx) => {
+        await tx.run('lock table products in access exclusive mode')
+        await refusesAll(t, app, { within: 2 * STATEMENT + 3_000, ready: true })
+      })
+      await held
+      await comesBack(t, app)
+      await isWhole(t, app)
+    },
+  )
+
+  t.test('read-only (25006) refuses writes, is left for another, and reads go on', async (t) => {
+    const name = new URL(proxy.target).pathname.slice(1)
+    const end = `select pg_terminate_backend(pid) from pg_stat_activity
+      where datname = current_database() and application_name = 'resource-api' and pid <> pg_backend_pid()`
+    await direct.run(`alter database ${name} set default_transaction_read_only = on`)
+    await direct.run(end)
+    await holdAll(app)
+    await refusesAll(t, app, { ...writes, within: 1_500 })
+    t.equal((await read(app)).status, 200)
+    // Nobody ends the connections: what was learned is that they lead to a server that takes no writes.
+    await openAndClose(proxy.target, `alter database ${name} reset default_transaction_read_only`)
+    await comesBack(t, app)
+    await isWhole(t, app)
+  })
+
+  t.test('gone by name (3D000) is 503 until it is there again', async (t) => {
+    const name = new URL(proxy.target).pathname.slice(1)
+    const other = new URL(proxy.target)
+    other.pathname = 'postgres'
+    const admin = await openDatabase({ url: other.href, poolSize: 1 })
+    t.teardown(() => admin.close())
+    const rename = async (from: string, to: string) => {
+      await admin.run(`alter database ${from} allow_connections false`)
+      await admin.run('select pg_terminate_backend(pid, 5000) from pg_stat_activity where datname = $1', [
+        from,
+      ])
+      await admin.run(`alter database ${from} rename to ${to}`)
+      await admin.run(`alter database ${to} allow_connections true`)
+    }
+    await rename(name, `${name}_away`)
+    await refusesAll(t, app, { within: 1_500 })
+    await rename(`${name}_away`, name)
+    await comesBack(t, app)
+    await isWhole(t, app)
+  })
+})
+
+async function openAndClose(url: string, statement: string): Promise<void> {
+  const database = await openDatabase({ url, poolSize: 1 })
+  await database.transaction(async (tx) => {
+    await tx.run('set transaction read write')
+    await tx.run(statement)
+  })
+  await database.close()
+}

@@ -1,0 +1,435 @@
+import { request } from 'node:http'
+import t from 'tap'
+import { DatabaseUnavailable } from '../../drizzle/client/errors.ts'
+import type { Database } from '../../drizzle/client/index.ts'
+import { ADMIN_KEY, type Client, type Json, testApp } from '../helpers/app.ts'
+import { testDatabase } from '../helpers/database.ts'
+import { type Answer, createJudge, type Operation } from '../helpers/openapi.ts'
+import { raw } from '../helpers/raw.ts'
+
+const NOBODY = '0193a5b0-7b1e-7c3a-9f00-3f2b8c1d4e5f'
+
+interface Sent {
+  path: string
+  headers?: Record<string, string>
+  body?: unknown
+}
+
+/** Bodies with any method, and heads of any length, as `fetch` would not send them. */
+function send(port: number, method: string, { path, headers = {}, body }: Sent): Promise<Answer> {
+  const payload = body === undefined || typeof body === 'string' ? body : JSON.stringify(body)
+  const framed =
+    payload === undefined
+      ? {}
+      : { 'content-type': 'application/json', 'content-length': Buffer.byteLength(payload) }
+  return new Promise((resolve, reject) => {
+    const options = { port, method, path, headers: { ...framed, ...headers }, agent: false }
+    const sending = request(options, (reply) => {
+      const chunks: Buffer[] = []
+      reply.on('data', (chunk: Buffer) => chunks.push(chunk))
+      reply.on('end', () => {
+        const text = Buffer.concat(chunks).toString('utf8')
+        resolve({ status: reply.statusCode ?? 0, headers: reply.headers, text })
+      })
+    })
+    sending.on('error', reject)
+    sending.end(payload)
+  })
+}
+
+/** A database that fails while it is told to. */
+function fragile(database: Database) {
+  const state: { fault: Error | undefined; delay: number } = { fault: undefined, delay: 0 }
+  const unless = <A extends unknown[], R>(work: (...args: A) => Promise<R>) => {
+    return (...args: A): Promise<R> => (state.fault ? Promise.reject(state.fault) : work(...args))
+  }
+  const transaction: Database['transaction'] = (work, limits) =>
+    state.fault ? Promise.reject(state.fault) : database.transaction(work, limits)
+  const guarded: Database = {
+    ...database,
+    transaction,
+    run: unless(database.run),
+    ping: unless(database.ping),
+    estimateWait: () => state.delay || database.estimateWait(),
+  }
+  return { state, guarded }
+}
+
+let count = 0
+const unique = () => {
+  count += 1
+  return count
+}
+
+interface Resource {
+  path: string
+  body(): Promise<Json>
+  /** A change that the row as it is takes. */
+  change: Json
+  /** What another resource, or the state, stands in the way of; absent where nothing can. */
+  conflicts: { create?(): Promise<Json>; change?: Json; remove?(): Promise<string> }
+}
+
+/** What the operations of each collection are called with. */
+function createResources(admin: Client): Record<string, Resource> {
+  const make = async (path: string, body: Json) =>
+    (await admin.post(`/v1${path}`, body)).body.data.id as string
+  const user = { body: async () => ({ name: 'Ada', email: `ada.${unique()}@example.com` }) }
+  const product = {
+    body: async () => ({
+      sku: `SKU-${unique()}`,
+      name: 'Tea',
+      price_amount: 1999,
+      stock: 100,
+      status: 'active',
+    }),
+  }
+  const items = async (quantity: number) => [
+    { product_id: await make('/products', await product.body()), quantity },
+  ]
+  const order = { body: async () => ({ items: await items(1), note: 'Ring twice' }) }
+  const profile = { body: async () => ({ user_id: await make('/users', await user.body()), bio: 'Notes' }) }
+  return {
+    users: {
+      path: '/users',
+      ...user,
+      change: { name: 'Ada Lovelace' },
+      conflicts: {
+        create: async () => ({ ...(await user.body()), email: 'admin@example.com' }),
+        change: { email: 'admin@example.com' },
+        remove: async () => {
+          const id = await make('/users', await user.body())
+          await make('/orders', { ...(await order.body()), user_id: id })
+          return id
+        },
+      },
+    },
+    'user-profiles': {
+      path: '/user-profiles',
+      ...profile,
+      change: { bio: 'Other notes' },
+      conflicts: {
+        create: async () => {
+          const taken = await profile.body()
+          await make('/user-profiles', taken)
+          return taken
+        },
+      },
+    },
+    posts: {
+      path: '/users/me/posts',
+      body: async () => ({ title: 'On the engine', body: 'It can do whatever we know.' }),
+      change: { status: 'published' },
+      conflicts: {},
+    },
+    products: {
+      path: '/products',
+      ...product,
+      change: { name: 'Green tea' },
+      conflicts: {
+        create: async () => ({ ...(await product.body()), sku: 'TAKEN' }),
+        change: { sku: 'TAKEN' },
+        remove: async () => {
+          const ordered = await items(1)
+          await make('/orders', { items: ordered })
+          return ordered[0]?.product_id ?? ''
+        },
+      },
+    },
+    orders: {
+      path: '/orders',
+      ...order,
+      change: { note: 'Ring once' },
+      conflicts: {
+        create: async () => ({ items: await items(1000) }),
+        change: { status: 'completed' },
+        remove: async () => {
+          const id = await make('/orders', await order.body())
+          await admin.patch(`/v1/orders/${id}`, { status: 'paid' })
+          return id
+        },
+      },
+    },
+  }
+}
+
+const verbOf = ({ method, path }: Operation) =>
+  ({
+    GET: path.endsWith('{id}') ? 'read' : 'list',
+    POST: 'create',
+    PUT: 'replace',
+    PATCH: 'update',
+    DELETE: 'remove',
+  })[method] ?? ''
+
+t.test('every reply of every operation is what its document declares', async (t) => {
+  const { guarded, state } = fragile(await testDatabase(t))
+  const app = await testApp(t, {}, { database: guarded })
+  const strict = await testApp(t, { REQUIRE_IF_MATCH: 'true' }, { database: guarded })
+  const limited = await testApp(t, { RATE_LIMIT: '1', RATE_LIMIT_TOKENS: '1' }, { database: guarded })
+  t.equal((await limited.admin.get('/products')).status, 200, 'and no more')
+  const portFor = (status: number) => ({ 428: strict.port, 429: limited.port })[status] ?? port
+  const { admin, port } = app
+  const key = { 'x-api-key': ADMIN_KEY }
+  const without = { 'x-api-key': (await app.person('member', ['sessions:read'])).key }
+  const resources = createResources(admin)
+  await admin.post('/v1/products', { sku: 'TAKEN', name: 'Tea', price_amount: 1 })
+  await admin.post('/v1/users/me/posts', { title: 'A', body: 'B' })
+  const slow = raw(
+    port,
+    `POST /v1/products HTTP/1.1\r\nHost: a\r\nX-API-Key: ${ADMIN_KEY}\r\nContent-Type: application/json\r\nContent-Length: 9\r\n\r\n{`,
+    {
+      patience: 15_000,
+    },
+  )
+
+  for (const version of [1, 2]) {
+    const api = `/api/v${version}`
+    const { body: document } = await app.anybody.get(`/openapi/v${version}.json`)
+    const { operations, judge, faults } = createJudge(document)
+
+    for (const operation of operations.filter(({ path }) => path.startsWith('/api/'))) {
+      const verb = verbOf(operation)
+      const tag = operation.declared.tags[0]
+      const resource = resources[tag]
+      // Those that are managed with a token have their own walk, below.
+      if (['sessions', 'api-keys', 'tokens'].includes(tag)) continue
+      if (!resource) throw new Error(`Nothing is known of ${tag}`)
+      const collection = `${api}${resource.path}`
+      const typed = (members: Json, id?: string) =>
+        version === 1 ? members : { data: { type: tag, ...(id ? { id } : {}), attributes: members } }
+
+      /** The request that succeeds, on a row of its own. */
+      const fine = async (): Promise<Required<Sent>> => {
+        if (verb === 'list') return { path: collection, headers: key, body: undefined }
+        if (verb === 'create') return { path: collection, headers: key, body: typed(await resource.body()) }
+        const { body } = await admin.post(collection, typed(await resource.body()))
+        const path = `${collection}/${body.data.id}`
+        const whole = version === 1 ? body.data : { data: body.data }
+        const change = typed(resource.change, body.data.id)
+        return { path, headers: key, body: { replace: whole, update: change }[verb] }
+      }
+
+      const conflict = async (sent: Required<Sent>): Promise<Sent | undefined> => {
+        const { create, change, remove } = resource.conflicts
+        if (verb === 'remove') return remove && { ...sent, path: `${collection}/${await remove()}` }
+        if (version === 2) return { ...sent, body: { data: { type: 'others', attributes: {} } } }
+        if (verb === 'create') return create && { ...sent, body: await create() }
+        return (
+          change && { ...sent, body: { ...(verb === 'replace' ? (sent.body as object) : {}), ...change } }
+        )
+      }
+
+      const nowhere = async (sent: Required<Sent>): Promise<Sent> => {
+        if (verb === 'list' || verb === 'create')
+          return { ...sent, path: sent.path.replace('/me/', `/${NOBODY}/`) }
+        const body = { replace: typed(await resource.body()), update: typed(resource.change) }[verb]
+        return { ...sent, path: sent.path.replace(/[^/]+$/, NOBODY), body }
+      }
+
+      /** What makes the operation answer with a status; undefined where nothing can. */
+      const provoke = async (status: number, sent: Required<Sent>): Promise<Sent | undefined> => {
+        const { path, headers } = sent
+        switch (status) {
+          case 304:
+            return { ...sent, headers: { ...headers, 'if-none-match': '*' } }
+          case 400:
+            return { ...sent, path: `${path}?bogus=1` }
+          case 401:
+            return { ...sent, headers: {} }
+          case 403:
+            return { ...sent, headers: without }
+          case 404:
+            return nowhere(sent)
+          case 406:
+            return { ...sent, headers: { ...headers, accept: 'text/html' } }
+          case 409:
+            return conflict(sent)
+          case 412:
+            return { ...sent, headers: { ...headers, 'if-match': '"999-x"' } }
+          case 413:
+            return { ...sent, body: JSON.stringify('x'.repeat(1 << 20)) }
+          case 414:
+            return { ...sent, path: `${path}?search=${'x'.repeat(9_000)}` }
+          case 415:
+            return { ...sent, headers: { ...headers, 'content-type': 'text/plain' }, body: 'text' }
+          case 422:
+            return { ...sent, body: { nope: 1 } }
+          case 431:
+            return { ...sent, headers: { ...headers, 'x-long': 'x'.repeat(17_000) } }
+          case 500:
+            state.fault = new Error('a fault of the test')
+            return sent
+          case 503:
+            state.fault = new DatabaseUnavailable('a fault of the test')
+            return sent
+          default:
+            return status < 300 || status === 428 || status === 429 ? sent : undefined
+        }
+      }
+
+      await t.test(`${operation.operationId} of version ${version}`, async (t) => {
+        const declared = Object.keys(operation.declared.responses).map(Number)
+        for (const status of declared) {
+          const sent = await provoke(status, await fine())
+          if (!sent) {
+            // One slow request stands for all (below); and some have nothing that could stand in their way.
+            t.ok(status === 408 || status === 409, `${status} cannot be had here`)
+            continue
+          }
+          const answer = await send(portFor(status), operation.method, sent)
+          state.fault = undefined
+          t.equal(answer.status, status, `${status}: ${answer.text.slice(0, 300)}`)
+          t.same(judge(operation, answer), [], `${status}`)
+          // The failures of all collections are told by the same few lines: one collection stands for them.
+          if (status === 304 || status === 406 || status >= 500 || (status >= 400 && tag !== 'products'))
+            continue
+          const again = await provoke(status, await fine())
+          const vendor = { ...again?.headers, accept: `application/vnd.api+json;version=${version}` }
+          const other =
+            again && (await send(portFor(status), operation.method, { ...again, headers: vendor }))
+          if (other) t.same(judge(operation, other), [], `${status} as the vendor type too`)
+        }
+        if (operation.declared.requestBody) {
+          const { body } = await fine()
+          for (const { schema } of Object.values<Json>(operation.declared.requestBody.content)) {
+            t.same(faults(schema, body), [], 'what is taken is declared')
+          }
+        }
+      })
+
+      if (verb !== 'list' && verb !== 'read') continue
+      await t.test(`${operation.operationId} of version ${version}, narrowed and widened`, async (t) => {
+        const { path } = await fine()
+        const items = new Map<string, string[]>(
+          operation.declared.parameters.map(({ name, schema }: Json) => [name, schema.items?.enum ?? []]),
+        )
+        const fields = items.get('fields') ?? []
+        const relations = items.get('include') ?? []
+        const queries = [
+          ...fields.map((name) => `fields=${name}`),
+          `fields=${fields.join()}`,
+          ...relations.map((name) => `include=${name}`),
+          ...relations.map((name) => `include=${name}&fields=id`),
+          ...(relations.length > 0 ? [`include=${relations.slice(0, 3).join()}`] : []),
+          ...(verb === 'list'
+            ? ['page=1', 'page=7&limit=1', 'limit=1', 'cursor=', 'search=a', 'created_after=2020-01-01']
+            : []),
+          ...(items.get('sort') ?? []).map((name) => `sort=${name}&limit=3`),
+        ]
+        for (const query of queries) {
+          const answer = await send(port, 'GET', { path: `${path}?${query}`, headers: key })
+          t.equal(answer.status, 200, query)
+          t.same(judge(operation, answer), [], query)
+        }
+      })
+    }
+
+    await t.test(`credentials, as version ${version} tells them`, async (t) => {
+      const ada = await app.person('member')
+      const headers = { authorization: `Bearer ${ada.token}` }
+      const members = ({ body }: { body: Json }) => ({
+        id: body.data.id,
+        ...body.data.attributes,
+        ...body.data,
+      })
+      const body = { name: 'Export', scopes: ['products:read'] }
+      const made = members(await ada.bearer.post(`${api}/api-keys`, body))
+      await admin.post('/users', {
+        name: 'Eve',
+        email: `eve${version}@example.com`,
+        password: 'a good long secret',
+      })
+      const grant = {
+        grant_type: 'password',
+        email: `eve${version}@example.com`,
+        password: 'a good long secret',
+      }
+      const calls: [string, string, number, unknown?][] = [
+        ['createApiKey', '/api-keys', 201, body],
+        ['createApiKey', '/api-keys', 422, { ...body, scopes: ['all'] }],
+        ['listApiKeys', '/api-keys', 200],
+        ['getApiKey', `/api-keys/${made.id}`, 200],
+        ['updateApiKey', `/api-keys/${made.id}`, 200, { name: 'Import' }],
+        ['deleteApiKey', `/api-keys/${made.id}`, 204],
+        ['deleteApiKey', `/api-keys/${made.id}`, 404],
+        ['listSessions', '/sessions', 200],
+        ['getSession', `/sessions/${ada.sessionId}`, 200],
+        ['createToken', '/tokens', 201, grant],
+        ['createToken', '/tokens', 401, { ...grant, password: 'wrong' }],
+        ['createToken', '/tokens', 422, {}],
+        ['deleteSession', `/sessions/${ada.sessionId}`, 204],
+      ]
+      const beyond = await send(limited.port, 'POST', { path: `${api}/tokens`, body: grant })
+      t.equal(beyond.status, version === 1 ? 201 : 429, 'one sign-in a minute')
+      calls.push(['createToken', '/tokens', 429, grant])
+      for (const [id, path, status, sent] of calls) {
+        const operation = operations.find(({ operationId }) => operationId === id)
+        if (!operation) throw new Error(`${id} is not declared`)
+        const own = id === 'createToken' ? {} : headers
+        const answer = await send(portFor(status), operation.method, {
+          path: `${api}${path}`,
+          headers: own,
+          body: sent,
+        })
+        t.equal(answer.status, status, `${id} ${answer.text.slice(0, 200)}`)
+        t.same(judge(operation, answer), [], id)
+      }
+    })
+
+    await t.test(`health, as version ${version} tells it`, async (t) => {
+      for (const operation of operations.filter(({ path }) => !path.startsWith('/api/'))) {
+        for (const status of Object.keys(operation.declared.responses).map(Number)) {
+          if (status === 408) continue
+          if (status === 503) state.fault = new DatabaseUnavailable('a fault of the test')
+          const headers: Record<string, string> = status === 431 ? { 'x-long': 'x'.repeat(17_000) } : {}
+          const answer = await send(port, 'GET', { path: operation.path, headers })
+          state.fault = undefined
+          t.equal(answer.status, status)
+          t.same(judge(operation, answer), [])
+        }
+      }
+    })
+
+    await t.test(`what is refused before all is known of it, as version ${version} tells it`, async (t) => {
+      const create = operations.find(({ operationId }) => operationId === 'createProduct')
+      if (!create) throw new Error('Products can be created')
+      const line = `POST ${api}/products`
+      const post = (fields: string, rest = '', target = line) =>
+        `${target} HTTP/1.1\r\nHost: a\r\nX-API-Key: ${ADMIN_KEY}\r\nContent-Type: application/json\r\n${fields}\r\n${rest}`
+      const chunks = 'Transfer-Encoding: chunked\r\n'
+      const refused: [sentence: string, status: number, bytes: string][] = [
+        ['a header without a name', 400, post(': value\r\n')],
+        ['a chunk without a size', 400, post(chunks, 'zz\r\n')],
+        ['two keys', 400, post(`X-API-Key: ${ADMIN_KEY}\r\n`)],
+        ['a path that cannot be decoded', 400, post('', '', `${line}/%zz`)],
+        ['a long chunk extension', 413, post(chunks, `2;${'a'.repeat(20_480)}\r\n{}\r\n0\r\n\r\n`)],
+        ['a query of 9 KiB', 414, post('Content-Length: 0\r\n', '', `${line}?a=${'a'.repeat(9_216)}`)],
+        ['a query of 60 KiB', 414, post('Content-Length: 0\r\n', '', `${line}?a=${'a'.repeat(61_440)}`)],
+        ['headers of 17 KiB', 431, post(`X-Long: ${'a'.repeat(17_408)}\r\n`)],
+        ['headers of 100 KiB', 431, post(`X-Long: ${'a'.repeat(102_400)}\r\n`)],
+      ]
+      for (const accept of ['application/json', `application/vnd.api+json;version=${version}`]) {
+        for (const [sentence, status, bytes] of refused) {
+          const sent = bytes.replace('Host: a', `Host: a\r\nAccept: ${accept}\r\nConnection: close`)
+          const [reply] = (await raw(port, sent)).replies
+          t.equal(reply?.status, status, sentence)
+          t.same(reply && judge(create, reply), [], sentence)
+        }
+        state.delay = 60_000
+        const overloaded = await send(port, 'POST', { path: `${api}/products`, headers: { ...key, accept } })
+        state.delay = 0
+        t.equal(overloaded.status, 503)
+        t.ok(overloaded.headers['x-ratelimit-limit'])
+        t.same(judge(create, overloaded), [], 'under overload')
+      }
+    })
+
+    await t.test(`a request that is too slow, as version ${version} tells it`, async (t) => {
+      const [reply] = (await slow).replies
+      const create = operations.find(({ operationId }) => operationId === 'createProduct')
+      t.equal(reply?.status, 408)
+      t.same(reply && create && judge(create, reply), [])
+    })
+  }
+})

@@ -1,0 +1,203 @@
+import { execFile } from 'node:child_process'
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { promisify } from 'node:util'
+import { Type } from '@sinclair/typebox'
+import spectral, { type RulesetDefinition } from '@stoplight/spectral-core'
+import rulesets from '@stoplight/spectral-rulesets'
+import t from 'tap'
+import { productsResource } from '../../plugins/resources/products.ts'
+import { versions } from '../../plugins/versioning/index.ts'
+import { Product } from '../../schemas/products.ts'
+import { type Json, testApp } from '../helpers/app.ts'
+import { testFolder } from '../helpers/database.ts'
+import { createJudge } from '../helpers/openapi.ts'
+
+const root = fileURLToPath(new URL('../..', import.meta.url))
+const run = promisify(execFile)
+
+/** Redocly's linter by its own command, with the settings of `redocly.yaml`. */
+async function redocly(file: string): Promise<Json[]> {
+  const cli = join(root, 'node_modules/@redocly/cli/bin/cli.js')
+  const env = { ...process.env, REDOCLY_TELEMETRY: 'off', REDOCLY_SUPPRESS_UPDATE_NOTICE: 'true' }
+  const args = [cli, 'lint', '--config', join(root, 'redocly.yaml'), '--format', 'json', file]
+  const { stdout } = await run(process.execPath, args, { env, maxBuffer: 1 << 26 }).catch((failed) => failed)
+  return JSON.parse(stdout.slice(stdout.indexOf('{'))).problems
+}
+
+async function stoplight(document: Json) {
+  const linter = new spectral.Spectral()
+  linter.setRuleset({
+    // Its own types do not fit each other: a ruleset without `extends` is one too.
+    extends: [[rulesets.oas as RulesetDefinition, 'all']],
+    rules: {
+      // Nobody is the contact of every installation.
+      'info-contact': 'off',
+      // OpenAPI 3.1 forbids a `url` beside the `identifier`.
+      'license-url': 'off',
+      // The order is that of a reader: users first, who own what follows.
+      'openapi-tags-alphabetical': 'off',
+    },
+  })
+  return linter.run(document)
+}
+
+t.test('the documents', async (t) => {
+  const { anybody, base } = await testApp(t, { PUBLIC_URL: 'https://api.shop.test/v' })
+  const folder = testFolder(t)
+
+  for (const version of [1, 2]) {
+    await t.test(`of version ${version}`, async (t) => {
+      const reply = await anybody.get(`/openapi/v${version}.json`)
+      const document = reply.body
+      const { operations, faults, resolve } = createJudge(document)
+      const file = join(folder, `v${version}.json`)
+      writeFileSync(file, reply.text)
+
+      await t.test('passes two independent linters without a word', async (t) => {
+        const [first, second] = await Promise.all([redocly(file), stoplight(document)])
+        t.same(first, [])
+        t.same(second, [])
+      })
+
+      await t.test('names what clients are made of', async (t) => {
+        for (const one of ['User', 'UserProfile', 'Post', 'Product', 'Order']) {
+          for (const operation of [
+            `get${one}`,
+            `create${one}`,
+            `replace${one}`,
+            `update${one}`,
+            `delete${one}`,
+            `list${one}s`,
+          ]) {
+            t.ok(
+              operations.some(({ operationId }) => operationId === operation),
+              operation,
+            )
+          }
+          for (const schema of [
+            one,
+            `${one}Selection`,
+            `${one}Page`,
+            `${one}Create`,
+            `${one}Replace`,
+            `${one}Update`,
+          ]) {
+            t.ok(document.components.schemas[schema], schema)
+          }
+        }
+        t.ok(document.components.schemas.Error)
+        t.same(Object.keys(document.components.securitySchemes), ['apiKey', 'bearer'])
+        t.same(document.servers, [{ url: 'https://api.shop.test/v' }])
+        const tags = document.tags.map(({ name }: Json) => name)
+        t.ok(document.tags.every(({ description }: Json) => description))
+        t.ok(operations.every(({ declared }) => declared.tags.every((tag: string) => tags.includes(tag))))
+        t.ok(
+          operations.some(({ path }) => path === '/livez') &&
+            operations.some(({ path }) => path === '/readyz'),
+        )
+      })
+
+      await t.test('tells nothing of what only the house reads', async (t) => {
+        t.notMatch(reply.text, /"x-(?!disabled|required-scopes)/)
+        t.notMatch(reply.text, /OPTIONS/)
+      })
+
+      await t.test('gives examples that its own schemas let through', async (t) => {
+        const found: string[] = []
+        const check = (where: string, schema: Json, examples: Json = {}, example?: unknown) => {
+          const values = [
+            ...Object.values<Json>(examples).map(({ value }) => value),
+            ...(example === undefined ? [] : [example]),
+          ]
+          for (const value of values)
+            found.push(...faults(schema, value).map((fault) => `${where}: ${fault}`))
+          return values.length
+        }
+        let count = 0
+        const media = (where: string, content: Json = {}) => {
+          const all = Object.values<Json>(content)
+          for (const { schema, examples, example } of all) count += check(where, schema, examples, example)
+          if (all.length > 0 && !all.some(({ examples }) => examples)) found.push(`${where} has no example`)
+        }
+        for (const { operationId, declared } of operations) {
+          media(operationId, declared.requestBody?.content)
+          for (const { name, schema, examples, example, description } of declared.parameters ?? []) {
+            const shown = check(`${operationId} ${name}`, schema, examples, example)
+            if (shown === 0 && name !== 'cursor') found.push(`${operationId} ${name} has no example`)
+            if (!description) found.push(`${operationId} ${name} is not described`)
+          }
+          for (const [status, response] of Object.entries<Json>(declared.responses)) {
+            media(`${operationId} ${status}`, resolve(response).content)
+          }
+        }
+        for (const [name, { schema, example }] of Object.entries<Json>(document.components.headers))
+          check(name, schema, {}, example)
+        for (const [name, schema] of Object.entries<Json>(document.components.schemas)) {
+          for (const [member, each] of Object.entries<Json>(schema.properties ?? {})) {
+            for (const value of each.examples ?? []) count += check(`${name}.${member}`, each, {}, value)
+          }
+        }
+        t.same(found, [])
+        t.ok(count > 200, `${count} examples`)
+      })
+
+      await t.test('is served once made, with a tag', async (t) => {
+        const tag = reply.headers.get('etag') ?? ''
+        t.match(reply.headers.get('content-type'), 'application/json')
+        t.equal(reply.headers.get('cache-control'), 'public, no-cache')
+        t.equal((await anybody.get(`/openapi/v${version}.json`, { 'if-none-match': tag })).status, 304)
+      })
+    })
+  }
+
+  t.equal((await anybody.get('/openapi/v3.json')).status, 404)
+
+  await t.test('are the same after a start anew', async (t) => {
+    const again = await testApp(t, { PUBLIC_URL: 'https://api.shop.test/v' })
+    t.equal((await again.anybody.get('/openapi/v1.json')).text, (await anybody.get('/openapi/v1.json')).text)
+  })
+
+  await t.test('are shown by a page whose policy names its one script, 304 or not', async (t) => {
+    const fresh = await fetch(`${base}/docs/`)
+    const policy = fresh.headers.get('content-security-policy') ?? ''
+    t.match(policy, /script-src 'self' 'sha256-[^']+';/)
+    t.notMatch(policy, /script-src[^;]*unsafe/)
+    for (const name of ['x-xss-protection', 'x-download-options']) t.equal(fresh.headers.get(name), null)
+    const kept = await fetch(`${base}/docs/`, {
+      headers: { 'if-none-match': fresh.headers.get('etag') ?? '' },
+    })
+    t.equal(kept.status, 304)
+    t.equal(kept.headers.get('content-security-policy'), policy)
+  })
+})
+
+t.test('a version that is deprecated says so of each operation', async (t) => {
+  const [v1, v2] = versions
+  if (!v1 || !v2) throw new Error('There are two versions')
+  const deprecated = { since: new Date(), sunset: new Date('2099-01-01'), successor: 2 }
+  const { anybody, admin } = await testApp(t, {}, { versions: [{ ...v1, deprecated }, v2] })
+  const { body } = await anybody.get('/openapi/v1.json')
+  const { operations, judge } = createJudge(body)
+  const own = operations.filter(({ path }) => path.startsWith('/api/'))
+  t.ok(own.every(({ declared }) => declared.deprecated === true && declared.responses[410]))
+  const list = operations.find(({ operationId }) => operationId === 'listProducts')
+  if (!list) throw new Error('Products can be listed')
+  const reply = await admin.get('/api/v1/products')
+  t.same(judge(list, { ...reply, headers: Object.fromEntries(reply.headers) }), [])
+  const { body: other } = await anybody.get('/openapi/v2.json')
+  t.notMatch(JSON.stringify(other), '"deprecated"')
+})
+
+t.test('two schemas with one name stop the start', async (t) => {
+  const read = Type.Omit(Product, ['description'], { title: 'Product' })
+  const twin = {
+    ...productsResource,
+    name: 'gadgets',
+    search: [],
+    schemas: { ...productsResource.schemas, read },
+  }
+  const started = testApp(t, {}, { resources: [productsResource, twin] })
+  await t.rejects(started, { message: /Two different schemas have the name Product/ })
+})

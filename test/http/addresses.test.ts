@@ -1,0 +1,216 @@
+import t from 'tap'
+import { createAddressing } from '../../plugins/versioning/addresses.ts'
+import { v1 } from '../../plugins/versioning/representation/v1.ts'
+import { v2 } from '../../plugins/versioning/representation/v2.ts'
+import { ADMIN_KEY, type Reply, testApp } from '../helpers/app.ts'
+import { raw } from '../helpers/raw.ts'
+import { sharedDatabase } from '../helpers/shared.ts'
+
+const database = await sharedDatabase(t)
+const { app, admin, adminId, port } = await testApp(t, {}, { database })
+const published = await testApp(t, { PUBLIC_URL: 'https://api.example.com' }, { database })
+
+const product = (sku: string) => ({ sku, name: sku, price_amount: 1 })
+const { id } = (await admin.post('/products', product('ADDRESS'))).body.data
+await admin.post('/products', product('ADDRESS-2'))
+
+const forms: [form: string, version: string][] = [
+  ['/api/v1', '1'],
+  ['/v1', '1'],
+  ['/api/v2', '2'],
+  ['/v2', '2'],
+  ['/api', '1'],
+  ['', '1'],
+]
+
+const links = (reply: Reply) =>
+  Object.fromEntries(
+    (reply.headers.get('link') ?? '')
+      .split(/,\s*(?=<)/)
+      .map((link) => [/rel="([^"]+)"/.exec(link)?.[1], /<([^>]*)>/.exec(link)?.[1]]),
+  )
+
+for (const [form, version] of forms) {
+  t.test(`${form || 'no prefix'}: every route answers, and says which version did`, async (t) => {
+    const list = await admin.get(`${form}/products?limit=1`)
+    t.equal(list.status, 200)
+    t.equal(list.headers.get('api-version'), version)
+    t.equal('attributes' in list.body.data[0], version === '2')
+    t.equal((await admin.get(`${form}/products/${id}`)).status, 200)
+    t.equal((await admin.get(`${form}/users/${adminId}/posts`)).status, 200)
+  })
+
+  t.test(`${form || 'no prefix'}: Link and Location repeat the form`, async (t) => {
+    const page = await admin.get(`${form}/products?limit=1&sort=name`)
+    const { next, first } = links(page)
+    t.ok(next?.startsWith(`${form}/products?`), next)
+    t.equal(first, `${form}/products?limit=1&sort=name`)
+    const followed = await admin.get(next ?? '')
+    t.equal(followed.status, 200)
+    t.equal(followed.headers.get('api-version'), version)
+
+    const pages = links(await admin.get(`${form}/products?page=1&limit=1`))
+    for (const rel of ['next', 'first', 'last']) t.ok(pages[rel]?.startsWith(`${form}/products?`), rel)
+
+    const made = await admin.post(`${form}/products`, product(`L${form.replaceAll('/', '-')}`))
+    t.equal(made.headers.get('location'), `${form}/products/${made.body.data.id}`)
+    t.equal((await admin.get(made.headers.get('location') ?? '')).body.data.id, made.body.data.id)
+
+    const post = await admin.post(`${form}/users/me/posts`, { title: 'A', body: 'B' })
+    t.equal(post.headers.get('location'), `${form}/users/${adminId}/posts/${post.body.data.id}`)
+    t.equal((await admin.get(post.headers.get('location') ?? '')).status, 200)
+  })
+
+  t.test(`${form || 'no prefix'}: with PUBLIC_URL they are absolute`, async (t) => {
+    const page = await published.admin.get(`${form}/products?limit=1`)
+    t.equal(links(page).first, `https://api.example.com${form}/products?limit=1`)
+    t.ok(links(page).next?.startsWith(`https://api.example.com${form}/products?`))
+    const made = await published.admin.post(`${form}/products`, product(`P${form.replaceAll('/', '-')}`))
+    t.equal(made.headers.get('location'), `https://api.example.com${form}/products/${made.body.data.id}`)
+  })
+
+  t.test(`${form || 'no prefix'}: a trailing slash is ignored, two are not`, async (t) => {
+    t.equal((await admin.get(`${form}/products/`)).status, 200)
+    t.equal((await admin.get(`${form}/products/?limit=1`)).status, 200)
+    t.equal((await admin.get(`${form}/products/${id}/`)).status, 200)
+    t.equal(links(await admin.get(`${form}/products/?limit=1`)).first, `${form}/products?limit=1`)
+    t.equal((await admin.get(`${form}/products//`)).status, 404)
+  })
+
+  t.test(`${form || 'no prefix'}: paths are case-sensitive`, async (t) => {
+    t.equal((await admin.get(`${form}/Products`)).status, 404)
+    t.equal((await admin.get(`${form}/PRODUCTS/${id}`)).status, 404)
+    if (form !== '') t.equal((await admin.get(`${form.toUpperCase()}/products`)).status, 404)
+  })
+}
+
+t.test('an id is the same in either letter case, as UUIDs are', async (t) => {
+  t.equal((await admin.get(`/products/${id.toUpperCase()}`)).status, 200)
+})
+
+t.test('404: an unknown version in the URL, in the envelope of the default one', async (t) => {
+  const names = [
+    'v0',
+    'v01',
+    'v3',
+    'v1x',
+    'v1.0',
+    'v-1',
+    'v1e0',
+    'v',
+    'vabc',
+    'V1',
+    'v%31x',
+    `v${'1'.repeat(400)}`,
+  ]
+  for (const name of names) {
+    for (const path of [`/api/${name}/products`, `/${name}/products`, `/api/${name}`, `/${name}/`]) {
+      const { status, body, headers } = await admin.get(path)
+      t.equal(status, 404, path)
+      t.equal(body.error.code, 'RESOURCE_NOT_FOUND')
+      t.equal(body.error.request_id, headers.get('x-request-id'))
+    }
+  }
+})
+
+t.test('404: an unknown path, in the envelope of the version that was named', async (t) => {
+  for (const [form, version] of forms) {
+    const { status, headers } = await admin.get(`${form}/nothing`)
+    t.equal(status, 404)
+    t.equal(headers.get('api-version'), version)
+    t.equal(headers.get('vary'), 'Accept, Authorization, X-API-Key')
+  }
+  for (const path of [
+    '/',
+    '/api',
+    '/api/',
+    '/api/v1',
+    '/v2/',
+    '/api/api/products',
+    '/v1/api/products',
+    '/api/v1/v1/products',
+  ]) {
+    t.equal((await admin.get(path)).status, 404, path)
+  }
+})
+
+t.test('404 before the body is looked at', async (t) => {
+  t.equal((await admin.post('/nothing', '{"broken')).status, 404)
+  t.equal((await admin.post('/api/v9/products', 'text', { 'content-type': 'text/plain' })).status, 404)
+})
+
+t.test('what has no version answers without one, and says so', async (t) => {
+  for (const path of ['/livez', '/readyz', '/openapi/v1.json', '/openapi/v2.json']) {
+    const { status, headers } = await admin.get(path)
+    t.equal(status, 200, path)
+    t.equal(headers.get('api-version'), null, path)
+    t.equal((await admin.get(`/api${path}`)).status, 404, 'and in no other form')
+    t.equal((await admin.get(`/api/v1${path}`)).status, 404)
+  }
+  t.equal((await admin.get('/livez', { accept: 'text/html' })).status, 200)
+})
+
+t.test('an encoded unreserved character is the character', async (t) => {
+  for (const path of [
+    '/%61pi/v1/products',
+    '/api/%76%31/products',
+    '/api/v1/%70roducts',
+    '/%70roducts',
+    '/api/v1/products%3F',
+    '/api%2Fv1/products',
+  ]) {
+    const { status } = await admin.get(path)
+    t.equal(status, /%3F|%2F/.test(path) ? 404 : 200, path)
+  }
+})
+
+t.test('a target in absolute form is its path', async (t) => {
+  const ask = (target: string) =>
+    raw(port, `GET ${target} HTTP/1.1\r\nHost: a\r\nX-API-Key: ${ADMIN_KEY}\r\nConnection: close\r\n\r\n`)
+  for (const [form] of forms) {
+    const { replies } = await ask(`http://proxied.example:8080${form}/products?limit=1`)
+    t.equal(replies[0]?.status, 200)
+    t.match(replies[0]?.headers.link, `<${form}/products?`, 'and no host of the client comes back')
+  }
+  t.equal((await ask('HTTPS://proxied.example/livez')).replies[0]?.status, 200)
+  t.equal((await ask('http://proxied.example')).replies[0]?.status, 404)
+  t.equal((await ask('ftp://proxied.example/products')).replies[0]?.status, 404)
+})
+
+t.test('what proxies add changes no address', async (t) => {
+  const proxied = await testApp(t, { TRUST_PROXY: 'true' }, { database })
+  const forwarded = {
+    'x-forwarded-host': 'evil.example',
+    'x-forwarded-proto': 'https',
+    'x-forwarded-prefix': '/evil',
+  }
+  const page = await proxied.admin.get('/products?limit=1', forwarded)
+  t.equal(links(page).first, '/products?limit=1')
+})
+
+t.test('addresses are found without a server too', async (t) => {
+  const reply = await app.inject({ url: '/v2/products?limit=1', headers: { 'x-api-key': ADMIN_KEY } })
+  t.equal(reply.statusCode, 200)
+  t.equal(reply.headers['api-version'], '2')
+  t.match(reply.headers.link, /^<\/v2\/products/)
+})
+
+t.test('DEFAULT_API_VERSION serves what names no version', async (t) => {
+  const second = await testApp(t, { DEFAULT_API_VERSION: '2' }, { database })
+  const reply = await second.admin.get(`/products/${id}`)
+  t.equal(reply.headers.get('api-version'), '2')
+  t.equal(reply.body.data.type, 'products')
+  t.equal((await second.admin.get(`/v1/products/${id}`)).headers.get('api-version'), '1')
+  t.same(Object.keys((await second.admin.get('/api/v3/products?x=1')).body.error), [
+    'code',
+    'message',
+    'request_id',
+  ])
+})
+
+t.test('a default that does not exist stops the start', async (t) => {
+  t.throws(
+    () => createAddressing([{ representation: v1 }, { representation: v2 }], 3),
+    /default version 3 does not exist/,
+  )
+})

@@ -1,0 +1,286 @@
+/** How large, how deep and how long a body and its texts may be, and that what is ordinary stays valid. */
+import { once } from 'node:events'
+import { connect, type Socket } from 'node:net'
+import t from 'tap'
+import { ADMIN_KEY, testApp } from '../helpers/app.ts'
+import { raw } from '../helpers/raw.ts'
+import { unique } from '../helpers/speak.ts'
+
+const { app, admin, anybody, port, person, adminId } = await testApp(t, { ALLOW_SIGNUP: 'true' })
+/** Node.js reads a socket in pieces of this size. */
+const READ_BYTES = 65_536
+const ORDERS = '/api/v1/orders'
+const PRODUCTS = '/api/v1/products'
+
+interface Violation {
+  field: string
+  message: string
+  code: string
+}
+
+const product = (members: Record<string, unknown> = {}) => ({
+  sku: unique('LIMIT'),
+  name: 'a',
+  price_amount: 1,
+  ...members,
+})
+const signUp = (name: string) => ({ name, email: `${unique('limit')}@example.com` })
+const wrong = (details: readonly Violation[]) => details.map(({ field, code }) => `${field} ${code}`).sort()
+const objectOf = (count: number) => Object.fromEntries(Array.from({ length: count }, (_, i) => [`x${i}`, 1]))
+
+/** A body of exactly so many bytes, with white space behind it. */
+const padded = (body: unknown, bytes: number) => JSON.stringify(body).padEnd(bytes, ' ')
+
+const chunked = (path: string, body: string, headers = '') =>
+  `POST ${path} HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Type: application/json\r\n${headers}` +
+  `Transfer-Encoding: chunked\r\n\r\n${body.length.toString(16)}\r\n${body}\r\n0\r\n\r\n`
+
+t.test('16 KiB is the limit of a body without credentials', async (t) => {
+  const grant = { grant_type: 'password', email: 'unknown@example.com', password: 'x' }
+  t.equal((await anybody.post('/api/v1/tokens', padded(grant, 16_384))).status, 401)
+  t.equal((await anybody.post('/api/v1/users', padded(signUp('a'), 16_384))).status, 201)
+  for (const [path, body] of [
+    ['/api/v1/tokens', grant],
+    ['/api/v1/users', signUp('a')],
+  ] as const) {
+    const { status, body: reply, headers } = await anybody.post(path, padded(body, 16_385))
+    t.equal(status, 413, path)
+    t.equal(reply.error.code, 'PAYLOAD_TOO_LARGE')
+    t.equal(headers.get('connection'), 'close')
+    const { replies } = await raw(port, chunked(path, padded(body, 16_385)))
+    t.equal(replies[0]?.status, 413, `${path} in chunks`)
+  }
+  // Credentials that POST /tokens does not look at change nothing.
+  t.equal((await admin.post('/api/v1/tokens', padded(grant, 16_385))).status, 413)
+})
+
+t.test('the refusal comes before the body where its length is declared', async (t) => {
+  const head = (path: string) =>
+    `POST ${path} HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: 16385\r\n\r\n`
+  for (const path of ['/api/v1/tokens', '/api/v1/users']) {
+    const { replies } = await raw(port, head(path))
+    t.equal(replies[0]?.status, 413, path)
+  }
+})
+
+t.test('a body with credentials may have BODY_LIMIT bytes', async (t) => {
+  const member = await person('member')
+  t.equal((await admin.post(PRODUCTS, padded(product(), 1_048_576))).status, 201)
+  t.equal((await admin.post(PRODUCTS, padded(product(), 1_048_577))).status, 413)
+  t.equal((await admin.post('/api/v1/users', padded(signUp('a'), 20_000))).status, 201)
+  const patch = await member.client.patch('/api/v1/users/me', padded({ name: 'b' }, 20_000))
+  t.equal(patch.status, 200)
+})
+
+t.test('a smaller BODY_LIMIT holds without credentials too', async (t) => {
+  const { anybody } = await testApp(t, { ALLOW_SIGNUP: 'true', BODY_LIMIT: '2048' })
+  t.equal((await anybody.post('/api/v1/users', padded(signUp('a'), 2_048))).status, 201)
+  t.equal((await anybody.post('/api/v1/users', padded(signUp('a'), 2_049))).status, 413)
+})
+
+t.test('an address that is over its limit gets 429 for a sign-up before its body is read', async (t) => {
+  const { port } = await testApp(t, { ALLOW_SIGNUP: 'true', RATE_LIMIT_ANONYMOUS: '1' })
+  const head = `POST /api/v1/users HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\n`
+  const first = await raw(port, `${head}Connection: close\r\nContent-Length: 2\r\n\r\n{}`)
+  t.equal(first.replies[0]?.status, 422)
+  // Of the body that is announced, nothing is sent.
+  const { replies } = await raw(port, `${head}Content-Length: 100\r\n\r\n`, { patience: 2_000 })
+  t.equal(replies[0]?.status, 429)
+})
+
+t.test('a body that is sent in too many small chunks is 400', async (t) => {
+  const send = async (size: number) => {
+    const body = padded(product(), 64_000)
+    const starts = Array.from({ length: Math.ceil(body.length / size) }, (_, i) => i * size)
+    const chunks = starts
+      .map((start) => body.slice(start, start + size))
+      .map((chunk) => `${chunk.length.toString(16)}\r\n${chunk}\r\n`)
+      .join('')
+    const { replies } = await raw(
+      port,
+      `POST ${PRODUCTS} HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Type: application/json\r\n` +
+        `X-API-Key: ${ADMIN_KEY}\r\nTransfer-Encoding: chunked\r\n\r\n${chunks}0\r\n\r\n`,
+    )
+    return replies[0]
+  }
+  t.equal((await send(64))?.status, 201)
+  const refused = await send(1)
+  t.equal(refused?.status, 400)
+  t.match(refused?.text, /"code":"INVALID_REQUEST"/)
+})
+
+t.test('the rest of a body in too many small chunks is not read', async (t) => {
+  const sockets: Socket[] = []
+  app.server.once('connection', (socket) => sockets.push(socket))
+  const body = Buffer.from('1\r\n \r\n'.repeat(170_000))
+  const client = connect(port, '127.0.0.1')
+    .on('error', () => undefined)
+    .resume()
+  t.teardown(() => client.destroy())
+  client.write(
+    `POST ${PRODUCTS} HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\n` +
+      `X-API-Key: ${ADMIN_KEY}\r\nTransfer-Encoding: chunked\r\n\r\n`,
+  )
+  client.write(body)
+  await once(client, 'close')
+  const [socket] = sockets
+  t.ok(socket && socket.bytesRead < 1.5 * READ_BYTES, `${socket?.bytesRead} of ${body.length} bytes`)
+})
+
+t.test('a body of depth 20 is read, one of depth 21 is 400', async (t) => {
+  const nested = (depth: number) => `{"sku":${'['.repeat(depth - 1)}${']'.repeat(depth - 1)}}`
+  const deep = await admin.post(PRODUCTS, nested(20))
+  t.equal(deep.status, 422)
+  t.ok(wrong(deep.body.error.details).includes('sku INVALID_TYPE'))
+  const deeper = await admin.post(PRODUCTS, nested(21))
+  t.equal(deeper.status, 400)
+  t.match(deeper.body.error, { code: 'INVALID_REQUEST', message: /deeper than 20/ })
+})
+
+t.test('an object of 1,000 members is read, one of 1,001 is 400', async (t) => {
+  t.equal((await admin.post(PRODUCTS, objectOf(1_000))).status, 422)
+  t.equal((await admin.post(ORDERS, { shipping_address: objectOf(1_000) })).status, 422)
+  for (const body of [objectOf(1_001), { shipping_address: objectOf(1_001) }]) {
+    const { status, body: reply } = await admin.post(ORDERS, body)
+    t.equal(status, 400)
+    t.match(reply.error, { code: 'INVALID_REQUEST', message: /more than 1000 members/ })
+  }
+})
+
+t.test('a body of 10,000 objects, arrays and members is read, one of more is 400', async (t) => {
+  // The body itself, its member and the array are three of them.
+  const bodyOf = (nodes: number) => ({ items: Array.from({ length: nodes - 3 }, () => ({})) })
+  const read = await admin.post(ORDERS, bodyOf(10_000))
+  t.equal(read.status, 422)
+  t.same(wrong(read.body.error.details), ['items TOO_LONG'])
+  t.equal((await admin.post(ORDERS, bodyOf(10_001))).status, 400)
+})
+
+t.test('a name twice is 400, in any spelling and at any depth', async (t) => {
+  for (const body of [
+    '{"sku":"a","sku":"b"}',
+    '{"sku":"a","\\u0073ku":"b"}',
+    '{"x":[{"a":1},{"a":1,"a":1}]}',
+    '{"":1,"":2}',
+    '{"1":1,"1":2}',
+  ]) {
+    const { status, body: reply } = await admin.post(PRODUCTS, body)
+    t.equal(status, 400, body)
+    t.match(reply.error.message, /duplicate member/)
+  }
+  t.equal((await admin.post(PRODUCTS, '{"x":[{"a":1},{"a":1}],"a":":\\"a\\":"}')).status, 422)
+})
+
+t.test('an array or a text far beyond its length is one violation', async (t) => {
+  const long = 'n'.repeat(300_000)
+  const order = await admin.post(ORDERS, {
+    items: Array.from({ length: 150_000 }, () => 1),
+    note: long,
+    status: long,
+  })
+  t.same(wrong(order.body.error.details), ['items TOO_LONG', 'note TOO_LONG', 'status TOO_LONG'])
+  t.same(
+    order.body.error.details.map(({ message }: Violation) => message).sort(),
+    [
+      'must NOT have more than 100 items',
+      'must NOT have more than 1000 characters',
+      'must NOT have more than 1024 characters',
+    ].sort(),
+  )
+  const put = await admin.put(`${ORDERS}/${adminId}`, { items: Array.from({ length: 101 }, () => 1) })
+  t.ok(wrong(put.body.error.details).includes('items TOO_LONG'))
+  t.same(wrong((await admin.post(PRODUCTS, product({ name: long }))).body.error.details), ['name TOO_LONG'])
+  t.same(wrong((await admin.post(PRODUCTS, product({ sku: long }))).body.error.details), ['sku TOO_LONG'])
+})
+
+t.test('a text is measured when it is normalized and trimmed', async (t) => {
+  // Four and six UTF-16 units that become one character.
+  const ALPHA = '\u1f82'
+  const VOWEL = '\u{16d6a}'
+  for (const letter of [ALPHA, VOWEL]) {
+    const sent = letter.normalize('NFD').repeat(200)
+    const { status, body } = await admin.post(PRODUCTS, product({ name: sent }))
+    t.equal(status, sent.normalize('NFC') === letter.repeat(200) ? 201 : 422)
+    if (status === 201) t.equal(body.data.name, letter.repeat(200))
+  }
+  const spaced = await admin.post(PRODUCTS, product({ name: `${' '.repeat(500_000)}a\u3000` }))
+  t.equal(spaced.body.data.name, 'a')
+  const lines = await admin.post(PRODUCTS, product({ description: `${'\r\n'.repeat(4_998)}a\r\nb` }))
+  t.equal(lines.status, 201)
+  t.equal(lines.body.data.description, 'a\nb')
+})
+
+t.test('no character takes more UTF-16 units than are allowed for it', async (t) => {
+  let most = 0
+  for (let code = 0; code <= 0x10ffff; code++) {
+    if (code >= 0xd800 && code <= 0xdfff) continue
+    const text = String.fromCodePoint(code)
+    if (text.normalize('NFC') === text) most = Math.max(most, text.normalize('NFD').length)
+  }
+  t.ok(most <= 6, `${most}`)
+})
+
+t.test('30 combining marks in a row are taken, 31 are 422', async (t) => {
+  const marks = (count: number) => `a${'\u0301\u0323'.repeat(count).slice(0, count)}b`
+  const taken = await admin.post(PRODUCTS, product({ name: marks(30), description: marks(30).repeat(100) }))
+  t.equal(taken.status, 201)
+  t.equal(taken.body.data.name, marks(30).normalize('NFC'))
+  const refused = await admin.post(PRODUCTS, product({ name: marks(31) }))
+  t.equal(refused.status, 422)
+  t.same(wrong(refused.body.error.details), ['name INVALID_FORMAT'])
+  t.match(refused.body.error.details[0].message, /30 combining marks/)
+  // Names in Vietnamese, Hindi, Thai and Hebrew with its points, decomposed.
+  for (const name of ['Nguyễn Thị Mỹ Duyên', 'क्षत्रिय', 'น้ำผึ้ง', 'בְּרֵאשִׁית']) {
+    t.equal((await admin.post(PRODUCTS, product({ name: name.normalize('NFD') }))).status, 201, name)
+  }
+  // A password is not trimmed, and normalized all the same.
+  const password = await admin.post('/api/v1/users', { ...signUp('a'), password: `twelve bytes${marks(31)}` })
+  t.same(wrong(password.body.error.details), ['password INVALID_FORMAT'])
+})
+
+t.test('a search has at most 30 combining marks in a row', async (t) => {
+  const search = (text: string) => admin.get(`${PRODUCTS}?search=${encodeURIComponent(text)}`)
+  t.equal((await search(`a${'\u0301'.repeat(30)}`)).status, 200)
+  const marks = await search(`a${'\u0301'.repeat(31)}`)
+  t.equal(marks.status, 400)
+  t.same(wrong(marks.body.error.details), ['search INVALID_FORMAT'])
+  const long = await search('a'.repeat(700))
+  t.equal(long.status, 400)
+  t.same(wrong(long.body.error.details), ['search TOO_LONG'])
+  t.equal((await search('\u1f82'.normalize('NFD').repeat(100))).status, 200)
+})
+
+t.test('at most 50 violations are reported, of a body and of a query', async (t) => {
+  const items = Array.from({ length: 100 }, () => objectOf(90))
+  const names = Array.from({ length: 1_500 }, (_, i) => i.toString(36))
+  for (const reply of [
+    await admin.post(ORDERS, { items }),
+    await admin.post(PRODUCTS, objectOf(900)),
+    await admin.get(`${PRODUCTS}?${names.map((name) => `${name}=1`).join('&')}`),
+    await admin.get(`${PRODUCTS}?fields=${names.join()}`),
+  ]) {
+    t.equal(reply.body.error.code, 'VALIDATION_ERROR')
+    t.equal(reply.body.error.details.length, 50)
+  }
+})
+
+t.test('the path of a violation is cut after 256 characters', async (t) => {
+  const name = 'n'.repeat(900_000)
+  const { status, body, text } = await admin.post(PRODUCTS, { ...product(), [name]: 1 })
+  t.equal(status, 422)
+  t.same(wrong(body.error.details), [`${'n'.repeat(256)}... UNKNOWN_FIELD`])
+  t.ok(text.length < 2_000)
+})
+
+t.test('a Content-Type of more than 256 characters is 415', async (t) => {
+  const type = (length: number) => 'application/json; charset=utf-8; x='.padEnd(length, 'x')
+  t.equal((await admin.post(PRODUCTS, product(), { 'content-type': type(256) })).status, 201)
+  t.equal((await admin.post(PRODUCTS, product(), { 'content-type': type(257) })).status, 415)
+})
+
+t.test('bodies that arrive together are all answered', async (t) => {
+  const replies = await Promise.all(
+    Array.from({ length: 20 }, () => admin.post(PRODUCTS, padded(product(), 500_000))),
+  )
+  t.same(new Set(replies.map(({ status }) => status)), new Set([201]))
+})

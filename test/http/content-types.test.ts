@@ -1,0 +1,198 @@
+import { gzipSync } from 'node:zlib'
+import t from 'tap'
+import { ADMIN_KEY, testApp } from '../helpers/app.ts'
+import { raw } from '../helpers/raw.ts'
+
+const { admin, base, port } = await testApp(t)
+const JSON_TYPES = ['application/json', 'application/vnd.api+json']
+const MERGE_PATCH = 'application/merge-patch+json'
+const OTHERS = [
+  'text/plain',
+  'text/json',
+  'application/xml',
+  'application/x-www-form-urlencoded',
+  'multipart/form-data; boundary=x',
+  'application/json-patch+json',
+  'application/problem+json',
+  'application/jsonx',
+  'application/octet-stream',
+  'json',
+  '*/*',
+  'application/*',
+]
+
+let count = 0
+const product = () => ({ sku: `M-${++count}`, name: 'M', price_amount: 1 })
+const made = (await admin.post('/products', product())).body.data
+const path = `/products/${made.id}`
+
+/** A body as bytes, with just those headers. */
+const send = (
+  method: string,
+  url: string,
+  body: string | Buffer | Uint8Array,
+  headers: Record<string, string>,
+) =>
+  fetch(base + url, {
+    method,
+    body: new Uint8Array(Buffer.from(body)),
+    headers: { 'x-api-key': ADMIN_KEY, ...headers },
+  })
+
+t.test('POST, PUT and PATCH take JSON and the vendor type', async (t) => {
+  for (const type of [
+    ...JSON_TYPES,
+    'APPLICATION/JSON',
+    'application/vnd.api+json;version=1',
+    'application/json ; charset=utf-8',
+  ]) {
+    t.equal((await admin.post('/products', product(), { 'content-type': type })).status, 201, type)
+    t.equal((await admin.put(path, { ...product() }, { 'content-type': type })).status, 200, type)
+    t.equal((await admin.patch(path, { stock: 1 }, { 'content-type': type })).status, 200, type)
+  }
+})
+
+t.test('merge-patch is for PATCH alone', async (t) => {
+  t.equal((await admin.patch(path, { stock: 2 }, { 'content-type': MERGE_PATCH })).status, 200)
+  t.equal(
+    (await admin.patch(path, { stock: 2 }, { 'content-type': `${MERGE_PATCH}; charset=utf-8` })).status,
+    200,
+  )
+  for (const [method, url] of [
+    ['POST', '/products'],
+    ['PUT', path],
+  ] as const) {
+    const { status, body } = await admin.call(method, url, {
+      body: product(),
+      headers: { 'content-type': MERGE_PATCH },
+    })
+    t.equal(status, 415, method)
+    t.equal(body.error.code, 'UNSUPPORTED_MEDIA_TYPE')
+  }
+})
+
+t.test('415: any other type, or none', async (t) => {
+  for (const [method, url] of [
+    ['POST', '/products'],
+    ['PUT', path],
+    ['PATCH', path],
+  ] as const) {
+    for (const type of OTHERS) {
+      const { status, body } = await admin.call(method, url, {
+        body: product(),
+        headers: { 'content-type': type },
+      })
+      t.equal(status, 415, `${method} ${type}`)
+      t.equal(body.error.code, 'UNSUPPORTED_MEDIA_TYPE')
+    }
+    const untyped = await send(method, url, new TextEncoder().encode(JSON.stringify(product())), {})
+    t.equal(untyped.status, 415, `${method} without a type`)
+  }
+})
+
+t.test('415 names the media types that the method takes', async (t) => {
+  const types = JSON_TYPES.join(', ')
+  const unacceptable: Record<string, string>[] = [
+    { 'content-type': 'text/plain' },
+    { 'content-type': 'application/json; charset=utf-16' },
+    { 'content-type': 'application/json', 'content-encoding': 'gzip' },
+  ]
+  for (const headers of unacceptable) {
+    for (const [method, url, accept, acceptPatch] of [
+      ['POST', '/products', types, null],
+      ['POST', '/tokens', types, null],
+      ['PUT', path, types, null],
+      ['PATCH', path, `${types}, ${MERGE_PATCH}`, `${types}, ${MERGE_PATCH}`],
+    ] as const) {
+      const reply = await admin.call(method, url, { body: '{}', headers })
+      t.equal(reply.status, 415, `${method} ${url}`)
+      t.equal(reply.headers.get('accept'), accept, `${method} ${url}`)
+      t.equal(reply.headers.get('accept-patch'), acceptPatch, `${method} ${url}`)
+      t.equal(reply.headers.get('accept-encoding'), headers['content-encoding'] ? 'identity' : null)
+    }
+  }
+  const invalid = await admin.patch(path, { x: 1 })
+  t.equal(invalid.status, 422)
+  t.equal(invalid.headers.get('accept'), null, 'other failures do not')
+})
+
+t.test('415: another charset than UTF-8', async (t) => {
+  for (const charset of ['utf-16', 'iso-8859-1', 'us-ascii', 'utf-8;charset=utf-16', '"utf-16"', '']) {
+    const headers = { 'content-type': `application/json; charset=${charset}` }
+    t.equal((await admin.post('/products', product(), headers)).status, 415, charset)
+  }
+  for (const charset of ['utf-8', 'UTF-8', '"utf-8"', 'utf8']) {
+    const headers = { 'content-type': `application/json; charset=${charset}` }
+    t.equal((await admin.post('/products', product(), headers)).status, 201, charset)
+  }
+})
+
+t.test('415: a Content-Encoding, with what is taken', async (t) => {
+  const zipped = gzipSync(JSON.stringify(product()))
+  for (const encoding of ['gzip', 'br', 'deflate', 'identity, gzip', 'x']) {
+    const reply = await send('POST', '/products', zipped, {
+      'content-type': 'application/json',
+      'content-encoding': encoding,
+    })
+    t.equal(reply.status, 415, encoding)
+    t.equal(reply.headers.get('accept-encoding'), 'identity')
+  }
+  const identity = { 'content-encoding': 'identity' }
+  t.equal((await admin.post('/products', product(), identity)).status, 201)
+})
+
+t.test('400: an empty body where one is needed', async (t) => {
+  for (const [method, url] of [
+    ['POST', '/products'],
+    ['PUT', path],
+    ['PATCH', path],
+  ] as const) {
+    for (const headers of [{}, { 'content-type': 'application/json' }, { 'content-type': 'text/plain' }]) {
+      const { status, body } = await admin.call(method, url, { headers })
+      t.equal(status, 400, `${method} ${JSON.stringify(headers)}`)
+      t.equal(body.error.code, 'INVALID_REQUEST')
+      t.match(body.error.message, /required/)
+    }
+  }
+})
+
+t.test('DELETE: no body, whatever is said of its type; 400 with one', async (t) => {
+  for (const headers of [
+    {},
+    { 'content-type': 'application/json' },
+    { 'content-type': 'text/plain' },
+    { 'content-encoding': 'gzip' },
+  ]) {
+    const { id } = (await admin.post('/products', product())).body.data
+    t.equal((await admin.delete(`/products/${id}`, headers)).status, 204, JSON.stringify(headers))
+  }
+  for (const text of ['{}', '{"broken', 'null']) {
+    const { status, body } = await admin.call('DELETE', path, { body: text })
+    t.equal(status, 400)
+    t.equal(body.error.code, 'INVALID_REQUEST')
+  }
+  t.equal((await admin.get(path)).status, 200, 'and nothing was removed')
+  const chunked = `DELETE /products/${made.id} HTTP/1.1\r\nHost: a\r\nX-API-Key: ${ADMIN_KEY}\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n`
+  t.equal((await raw(port, chunked)).replies[0]?.status, 204, 'chunks of nothing are no body')
+})
+
+t.test('GET: a type without a body says nothing; 400 with a body', async (t) => {
+  t.equal((await admin.get('/products', { 'content-type': 'text/plain' })).status, 200)
+  t.equal((await admin.get('/products', { 'content-encoding': 'gzip' })).status, 200)
+  for (const method of ['GET', 'HEAD']) {
+    const request = `${method} /products HTTP/1.1\r\nHost: a\r\nX-API-Key: ${ADMIN_KEY}\r\nConnection: close\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}`
+    t.equal((await raw(port, request)).replies[0]?.status, 400, method)
+  }
+})
+
+t.test('413: a body beyond the limit, however it is sent', async (t) => {
+  const text = (bytes: number) => `{"sku":"${'a'.repeat(bytes - 10)}"}`
+  t.equal(text(1_048_576).length, 1_048_576)
+  t.equal((await admin.post('/products', text(1_048_576))).status, 422, 'one of just the limit is read')
+  const { status, body } = await admin.post('/products', text(1_048_577))
+  t.equal(status, 413)
+  t.equal(body.error.code, 'PAYLOAD_TOO_LARGE')
+  const chunk = `10000\r\n${'a'.repeat(65_536)}\r\n`
+  const endless = `POST /products HTTP/1.1\r\nHost: a\r\nX-API-Key: ${ADMIN_KEY}\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n${chunk.repeat(17)}`
+  t.equal((await raw(port, endless)).replies[0]?.status, 413, 'in chunks')
+})

@@ -1,0 +1,253 @@
+/** Which pages of other origins may call, and what they may read. */
+import { createServer } from 'node:http'
+import t, { type Test } from 'tap'
+import { ADMIN_KEY, type Reply, testApp } from '../helpers/app.ts'
+import { openBrowser, withoutBrowser } from '../helpers/browser.ts'
+import { type Owner, testDatabase } from '../helpers/database.ts'
+import { raw } from '../helpers/raw.ts'
+
+const database = await testDatabase(t)
+const PAGE = 'https://app.example.com'
+const OTHER = 'https://admin.example.com:8443'
+const VARY = 'Accept, Authorization, X-API-Key'
+
+const start = (owner: Owner, CORS_ORIGINS: string) =>
+  testApp(owner, { CORS_ORIGINS }, { database: { ...database, close: async () => {} } })
+const listed = await start(t, `${PAGE}, ${OTHER}`)
+
+/** The headers of a reply that concern pages of other origins. */
+const corsOf = ({ headers }: Reply) =>
+  [...headers.keys()].filter((name) => name.startsWith('access-control-')).sort()
+
+/** As a browser asks before it sends. */
+const preflight = (path: string, origin = PAGE, method = 'PATCH', app = listed) =>
+  app.anybody.call('OPTIONS', path, {
+    headers: {
+      origin,
+      'access-control-request-method': method,
+      'access-control-request-headers': 'content-type,if-match,x-api-key',
+    },
+  })
+
+function isReadable(t: Test, reply: Reply, sentence: string) {
+  t.equal(reply.headers.get('access-control-allow-origin'), PAGE, sentence)
+  t.match(reply.headers.get('vary'), /\bOrigin$/, sentence)
+  const exposed = (reply.headers.get('access-control-expose-headers') ?? '').split(', ')
+  for (const name of [
+    ...['ETag', 'Location', 'Link', 'X-RateLimit-Limit', 'X-RateLimit-Remaining', 'X-RateLimit-Reset'],
+    ...['Retry-After', 'X-Request-Id', 'API-Version', 'Deprecation', 'Sunset', 'Idempotency-Replayed'],
+    ...['WWW-Authenticate', 'Allow', 'Accept', 'Accept-Patch'],
+  ])
+    t.ok(exposed.includes(name), `${sentence}: ${name}`)
+  t.equal(reply.headers.get('access-control-allow-credentials'), null)
+}
+
+t.test('a page of the list may read what it asked for', async (t) => {
+  const reply = await listed.admin.get('/products', { origin: PAGE })
+  t.equal(reply.status, 200)
+  isReadable(t, reply, 'a list')
+  t.equal(reply.headers.get('vary'), `${VARY}, Origin`)
+  t.equal(
+    (await listed.admin.get('/products', { origin: OTHER })).headers.get('access-control-allow-origin'),
+    OTHER,
+  )
+})
+
+t.test('a page of the list may read why it was refused', async (t) => {
+  const { admin, anybody } = listed
+  const page = { origin: PAGE }
+  const big = JSON.stringify({ name: 'a'.repeat(1_100_000) })
+  const cases: [number, Promise<Reply>][] = [
+    [400, admin.get('/products?limit=0', page)],
+    [401, anybody.get('/products', page)],
+    [404, admin.get('/nothing', page)],
+    [404, admin.get('/products/none', page)],
+    [405, admin.delete('/products', page)],
+    [406, admin.get('/products', { ...page, accept: 'text/html' })],
+    [413, admin.post('/products', big, page)],
+    [414, admin.get(`/products?search=${'a'.repeat(9_000)}`, page)],
+    [415, admin.post('/products', 'x', { ...page, 'content-type': 'text/plain' })],
+    [422, admin.post('/products', {}, page)],
+    [431, admin.get('/products', { ...page, 'x-long': 'a'.repeat(17_000) })],
+    [400, admin.get('/%zz', page)],
+    [400, admin.get('/products/%zz', page)],
+  ]
+  for (const [status, answer] of cases) {
+    const reply = await answer
+    t.equal(reply.status, status)
+    isReadable(t, reply, String(status))
+    t.equal(reply.headers.get('vary'), reply.headers.has('api-version') ? `${VARY}, Origin` : 'Origin')
+  }
+})
+
+t.test('who is not on the list learns nothing, and no name is reflected', async (t) => {
+  for (const origin of [
+    ...[
+      'https://evil.example',
+      'null',
+      'https://app.example.com.evil.example',
+      'https://evil-app.example.com',
+    ],
+    ...[
+      'http://app.example.com',
+      'https://app.example.com:444',
+      'https://APP.example.com',
+      'https://app.example.com/',
+    ],
+    ...[
+      'https://admin.example.com',
+      `${PAGE}, ${OTHER}`,
+      `${PAGE} ${OTHER}`,
+      '*',
+      'https://app.example.com%00',
+    ],
+  ]) {
+    const reply = await listed.admin.get('/products', { origin })
+    t.equal(reply.status, 200, 'the service itself answers: browsers keep it from the page')
+    t.same(corsOf(reply), [], origin)
+    t.equal(reply.headers.get('vary'), `${VARY}, Origin`, 'caches keep both apart')
+    const asked = await preflight('/products', origin)
+    t.equal(asked.status, 204)
+    t.same(corsOf(asked), [], origin)
+    t.equal(asked.headers.get('allow'), 'GET, HEAD, OPTIONS, POST')
+  }
+})
+
+t.test('a preflight tells the methods of its path, and what may be sent', async (t) => {
+  for (const [path, allow] of [
+    ['/api/v1/products', 'GET, HEAD, OPTIONS, POST'],
+    ['/v2/products/0193a5b0-7b1e-7c3a-9f00-3f2b8c1d4e5f', 'DELETE, GET, HEAD, OPTIONS, PATCH, PUT'],
+    ['/users/me/posts', 'GET, HEAD, OPTIONS, POST'],
+    ['/tokens', 'OPTIONS, POST'],
+  ] as const) {
+    const reply = await preflight(path)
+    t.equal(reply.status, 204, path)
+    t.equal(reply.text, '')
+    t.equal(reply.headers.get('access-control-allow-origin'), PAGE)
+    t.equal(reply.headers.get('access-control-allow-methods'), allow)
+    t.equal(reply.headers.get('allow'), allow)
+    t.equal(reply.headers.has('accept-patch'), allow.includes('PATCH'))
+    t.equal(reply.headers.get('access-control-max-age'), '7200')
+    t.equal(reply.headers.get('access-control-allow-credentials'), null)
+    t.equal(
+      reply.headers.get('access-control-allow-headers'),
+      'Accept, Authorization, Content-Type, Idempotency-Key, X-API-Key, X-Request-Id, If-Match, If-None-Match, If-Modified-Since, If-Unmodified-Since',
+    )
+    t.match(reply.headers.get('vary'), /^Accept, Authorization, X-API-Key,.*\bOrigin\b/)
+    t.ok(reply.headers.get('x-request-id'))
+    t.equal(reply.headers.get('x-content-type-options'), 'nosniff')
+  }
+})
+
+t.test('the preflight of an unknown path succeeds, so that its 404 can be read', async (t) => {
+  const reply = await preflight('/api/v1/nothing')
+  t.equal(reply.status, 204)
+  t.equal(reply.headers.get('access-control-allow-methods'), 'DELETE, GET, HEAD, OPTIONS, PATCH, POST, PUT')
+  isReadable(t, await listed.admin.patch('/api/v1/nothing', {}, { origin: PAGE }), '404')
+})
+
+t.test('an OPTIONS that is no preflight is answered as ever', async (t) => {
+  for (const headers of [{}, { origin: PAGE }, { 'access-control-request-method': 'GET' }]) {
+    const known = await listed.anybody.call('OPTIONS', '/products', { headers })
+    t.equal(known.status, 204)
+    t.equal(known.headers.get('allow'), 'GET, HEAD, OPTIONS, POST')
+    t.equal(known.headers.get('access-control-allow-methods'), null)
+    const unknown = await listed.anybody.call('OPTIONS', '/nothing', { headers })
+    t.equal(unknown.status, 404)
+    t.equal(unknown.body.error.code, 'RESOURCE_NOT_FOUND')
+    const posted = await listed.anybody.call('POST', '/nothing', { headers })
+    t.equal(posted.status, 404, 'and no other method has come to be')
+  }
+  const { replies } = await raw(listed.port, 'OPTIONS * HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n')
+  t.match(replies, [{ status: 204 }])
+})
+
+t.test('what the parser itself refuses has seen no Origin, and says nothing', async (t) => {
+  const { replies } = await raw(
+    listed.port,
+    `GET / HTTP/1.1\r\nHost: a\r\nOrigin: ${PAGE}\r\nbad header\r\n\r\n`,
+  )
+  t.match(replies, [{ status: 400, headers: { 'access-control-allow-origin': undefined } }])
+})
+
+t.test('* lets every page in, and no cookies', async (t) => {
+  const app = await start(t, '*')
+  const reply = await app.admin.get('/products', { origin: 'https://any.example' })
+  t.equal(reply.headers.get('access-control-allow-origin'), '*')
+  t.equal(reply.headers.get('access-control-allow-credentials'), null)
+  t.equal((await preflight('/products', 'https://any.example', 'POST', app)).status, 204)
+})
+
+t.test('without the list nothing of it is said', async (t) => {
+  const app = await start(t, '')
+  const reply = await app.admin.get('/products', { origin: PAGE })
+  t.equal(reply.status, 200)
+  t.same(corsOf(reply), [])
+  t.equal(reply.headers.get('vary'), VARY)
+  const asked = await preflight('/products', PAGE, 'POST', app)
+  t.equal(asked.status, 204)
+  t.same(corsOf(asked), [])
+  t.equal((await preflight('/nothing', PAGE, 'POST', app)).status, 404)
+})
+
+/** An empty page on a port, which makes it an origin of its own. */
+async function site(owner: Owner): Promise<string> {
+  const server = createServer((_request, reply) =>
+    reply.setHeader('content-type', 'text/html').end('<p>A page'),
+  )
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  owner.teardown(() => server.close())
+  const address = server.address()
+  return `http://127.0.0.1:${typeof address === 'object' ? address?.port : ''}`
+}
+
+t.test('in a real browser', { skip: withoutBrowser() }, async (t) => {
+  const [friend, stranger] = [await site(t), await site(t)]
+  const { base } = await start(t, friend)
+  const browser = await openBrowser(t)
+
+  /** What scripts of a page of that origin get to see. */
+  const visit = async (origin: string) => {
+    const page = await browser.newPage()
+    await page.goto(origin)
+    // No function in it has a name: tsx would mark it with a helper that the page does not have.
+    const tell = (
+      method: string,
+      path: string,
+      headers: Record<string, string>,
+      body: string | null = null,
+    ) =>
+      page.evaluate(
+        async ([url, init]) => {
+          try {
+            const reply = await fetch(url, init)
+            const headers = Object.fromEntries(reply.headers.entries())
+            return { status: reply.status, headers, text: await reply.text() }
+          } catch (error) {
+            return String(error)
+          }
+        },
+        [`${base}${path}`, { method, headers, body }] as const,
+      )
+    const key = { 'X-API-Key': ADMIN_KEY, 'Content-Type': 'application/json' }
+    const product = JSON.stringify({ sku: `CORS-${new URL(origin).port}`, name: 'Cross', price_amount: 1 })
+    const made = await tell('POST', '/api/v1/products', key, product)
+    const where = typeof made === 'string' ? '/api/v1/products' : String(made.headers.location)
+    return {
+      made,
+      read: await tell('GET', where, key),
+      changed: await tell('PATCH', where, { ...key, 'If-Match': '"9-x"' }, '{"name":"New"}'),
+      refused: await tell('GET', '/api/v1/products', {}),
+      missing: await tell('DELETE', '/api/v1/nothing', key),
+    }
+  }
+  const seen = await visit(friend)
+  t.match(seen.made, { status: 201, headers: { etag: /^"1-/, location: /^\/api\/v1\/products\// } })
+  t.match(seen.read, { status: 200, headers: { etag: /^"1-/, 'x-request-id': /./ }, text: /"Cross"/ })
+  t.match(seen.changed, { status: 412, text: /PRECONDITION_FAILED/ })
+  t.match(seen.refused, { status: 401, text: /UNAUTHORIZED/ })
+  t.match(seen.missing, { status: 404, text: /RESOURCE_NOT_FOUND/ })
+  for (const [what, answer] of Object.entries(await visit(stranger))) {
+    t.equal(answer, 'TypeError: Failed to fetch', `${what} by a page that is not on the list`)
+  }
+})

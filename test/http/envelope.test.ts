@@ -1,0 +1,253 @@
+import t from 'tap'
+import { type Json, testApp } from '../helpers/app.ts'
+
+const { admin, adminId, anybody } = await testApp(t)
+const UUID = /^[\da-f]{8}-[\da-f]{4}-7[\da-f]{3}-[89ab][\da-f]{3}-[\da-f]{12}$/
+const MOMENT = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/
+
+const input = (sku: string) => ({ sku, name: 'Tea', price_amount: 1999, status: 'active' })
+const tea = (await admin.post('/v1/products', input('TEA'))).body.data
+const members = {
+  id: tea.id,
+  sku: 'TEA',
+  name: 'Tea',
+  description: null,
+  price_amount: 1999,
+  currency: 'USD',
+  stock: 0,
+  status: 'active',
+  created_at: tea.created_at,
+  updated_at: tea.updated_at,
+}
+const { id: _, ...attributes } = members
+const typed = { id: tea.id, type: 'products', attributes }
+const path = (version: number, id: string = tea.id) => `/api/v${version}/products/${id}`
+
+t.test('v1: one', async (t) => {
+  const { body } = await admin.get(path(1))
+  t.same(body, { data: members, meta: { timestamp: body.meta.timestamp } })
+  t.match(body.data.id, UUID)
+  t.match(body.data.created_at, MOMENT)
+})
+
+t.test('v2: one', async (t) => {
+  const { body } = await admin.get(path(2))
+  t.same(body, { data: typed, meta: { timestamp: body.meta.timestamp } })
+})
+
+t.test('many, by cursor and by page', async (t) => {
+  for (const [version, resource] of [
+    [1, members],
+    [2, typed],
+  ] as const) {
+    const cursor = (await admin.get(`/api/v${version}/products`)).body
+    t.same(Object.keys(cursor), ['data', 'pagination', 'meta'])
+    t.same(cursor.data, [resource])
+    t.same(cursor.pagination, { cursor: null, has_more: false })
+    t.same(Object.keys(cursor.meta), ['timestamp'])
+    const offset = (await admin.get(`/api/v${version}/products?page=1`)).body
+    t.same(offset.data, [resource])
+    t.same(offset.pagination, { page: 1, limit: 20, total: 1, total_pages: 1 })
+    const none = (await admin.get(`/api/v${version}/products?status=archived&page=1`)).body
+    t.same(none.data, [])
+    t.same(none.pagination, { page: 1, limit: 20, total: 0, total_pages: 0 })
+  }
+})
+
+t.test('writes answer as reads do', async (t) => {
+  for (const version of [1, 2]) {
+    const made = await admin.post(`/api/v${version}/products`, input(`W-${version}`))
+    t.equal(made.status, 201)
+    const where = path(version, made.body.data.id)
+    t.same(made.body.data, (await admin.get(where)).body.data)
+    const put = await admin.put(where, { ...input(`W-${version}`), stock: 1 })
+    t.same(put.body.data, (await admin.get(where)).body.data)
+    const patched = await admin.patch(where, { stock: 2 })
+    t.same(patched.body.data, (await admin.get(where)).body.data)
+    for (const { body } of [made, put, patched]) t.same(Object.keys(body), ['data', 'meta'])
+    t.equal((await admin.delete(where)).text, '')
+  }
+})
+
+t.test('fields narrow a resource, and the id stays', async (t) => {
+  const one = (await admin.get(`${path(1)}?fields=name`)).body.data
+  t.same(one, { id: tea.id, name: 'Tea' })
+  const two = (await admin.get(`${path(2)}?fields=name`)).body.data
+  t.same(two, { id: tea.id, type: 'products', attributes: { name: 'Tea' } })
+  t.same((await admin.get(`${path(2)}?fields=id`)).body.data, {
+    id: tea.id,
+    type: 'products',
+    attributes: {},
+  })
+})
+
+t.test('included relations: members in v1, relationships in v2; many, one, none', async (t) => {
+  await admin.post('/users/me/posts', { title: 'A', body: 'B' })
+  const who = '/users/me?fields=name&include=posts,profile'
+  const one = (await admin.get(`/v1${who}`)).body
+  t.same(Object.keys(one.data).sort(), ['id', 'name', 'posts', 'profile'])
+  t.equal(one.data.posts[0].title, 'A')
+  t.equal(one.data.posts[0].user_id, adminId)
+  t.equal(one.data.profile, null)
+  t.same(one.meta.includes, { posts: { has_more: false, truncated: [] } })
+
+  const none = (await admin.get(`/v2${who}`)).body
+  t.same(Object.keys(none.data), ['id', 'type', 'attributes', 'relationships'])
+  t.equal(none.data.relationships.profile, null)
+  const [post] = none.data.relationships.posts
+  t.same(Object.keys(post), ['id', 'type', 'attributes'])
+  t.equal(post.type, 'posts')
+  t.equal(post.attributes.title, 'A')
+  t.same(none.meta.includes, one.meta.includes)
+
+  await admin.post('/user-profiles', { display_name: 'Root' })
+  t.equal((await admin.get(`/v1${who}`)).body.data.profile.display_name, 'Root')
+  const { profile } = (await admin.get(`/v2${who}`)).body.data.relationships
+  t.equal(profile.type, 'user-profiles')
+  t.equal(profile.attributes.display_name, 'Root')
+  const list = (await admin.get('/v2/user-profiles?include=user')).body.data
+  t.equal(list[0].relationships.user.type, 'users')
+})
+
+t.test('meta.timestamp is the time of the reply', async (t) => {
+  for (const where of ['/v1/products', path(2)]) {
+    const before = Date.now()
+    const { timestamp } = (await admin.get(where)).body.meta
+    t.match(timestamp, MOMENT)
+    t.ok(Date.parse(timestamp) >= before && Date.parse(timestamp) <= Date.now())
+  }
+})
+
+t.test('errors: details in v1, errors in v2, neither where there is nothing to say', async (t) => {
+  for (const [version, list] of [
+    [1, 'details'],
+    [2, 'errors'],
+  ] as const) {
+    const { status, body } = await admin.post(`/api/v${version}/products`, {
+      sku: 'X',
+      price_amount: -1,
+      x: 1,
+    })
+    t.equal(status, 422)
+    t.same(Object.keys(body), ['error'])
+    t.same(Object.keys(body.error), ['code', 'message', 'request_id', list])
+    t.equal(body.error.code, 'VALIDATION_ERROR')
+    const found = Object.fromEntries(body.error[list].map((each: Json) => [each.field, each.code]))
+    t.same(found, { name: 'REQUIRED', price_amount: 'OUT_OF_RANGE', x: 'UNKNOWN_FIELD' })
+    for (const each of body.error[list]) t.same(Object.keys(each), ['field', 'message', 'code'])
+    const bare = await admin.get(path(version, tea.id.replace(/^./, 'f')))
+    t.same(Object.keys(bare.body.error), ['code', 'message', 'request_id'])
+  }
+})
+
+t.test('at most 50 violations are told', async (t) => {
+  const many = Object.fromEntries(Array.from({ length: 80 }, (_, i) => [`x${i}`, i]))
+  t.equal((await admin.post('/v1/products', many)).body.error.details.length, 50)
+})
+
+t.test('request_id equals X-Request-Id: the client’s own, or one made here', async (t) => {
+  for (const own of ['abcdefgh', 'A1_.-'.repeat(5), 'x'.repeat(128)]) {
+    const ok = await admin.get(path(1), { 'x-request-id': own })
+    t.equal(ok.headers.get('x-request-id'), own)
+    const failed = await admin.get('/nothing', { 'x-request-id': own })
+    t.equal(failed.headers.get('x-request-id'), own)
+    t.equal(failed.body.error.request_id, own)
+    t.equal((await anybody.get('/v2/products/%zz', { 'x-request-id': own })).body.error.request_id, own)
+  }
+  for (const bad of ['short', 'x'.repeat(129), 'with space', 'semi;colon', 'slash/slash', 'ünïcödé-id']) {
+    const { body, headers } = await admin.get('/nothing', {
+      'x-request-id': encodeURI(bad) === bad ? bad : 'bad id',
+    })
+    t.not(headers.get('x-request-id'), bad)
+    t.match(headers.get('x-request-id'), UUID)
+    t.equal(body.error.request_id, headers.get('x-request-id'))
+  }
+  const [a, b] = [await admin.get('/nothing'), await admin.get('/nothing')]
+  t.not(a.body.error.request_id, b.body.error.request_id)
+})
+
+const document = (data: object) => ({ data: { type: 'products', attributes: input('V2'), ...data } })
+
+t.test('v2 takes a body flat or typed', async (t) => {
+  const flat = await admin.post('/v2/products', input('FLAT'))
+  t.equal(flat.status, 201)
+  const made = await admin.post('/v2/products', document({ attributes: input('TYPED') }))
+  t.equal(made.status, 201)
+  t.equal(made.body.data.attributes.sku, 'TYPED')
+  const { id } = made.body.data
+  const where = path(2, id)
+  const put = document({ id, attributes: { ...input('TYPED'), stock: 3 } })
+  t.equal((await admin.put(where, put)).body.data.attributes.stock, 3)
+  t.equal(
+    (await admin.patch(where, document({ id, attributes: { stock: 4 } }))).body.data.attributes.stock,
+    4,
+  )
+  t.equal((await admin.patch(where, document({ attributes: { stock: 5 } }))).body.data.attributes.stock, 5)
+  t.equal((await admin.patch(where, document({ id: id.toUpperCase(), attributes: {} }))).status, 200)
+  t.equal((await admin.patch(where, { stock: 6 })).body.data.attributes.stock, 6)
+  const whole = (await admin.get(where)).body
+  t.equal((await admin.put(where, { data: whole.data })).status, 200, 'what was read can be put back')
+})
+
+t.test('v1 takes it flat', async (t) => {
+  const { status, body } = await admin.post('/v1/products', document({}))
+  t.equal(status, 422)
+  t.ok(body.error.details.some((each: Json) => each.field === 'data' && each.code === 'UNKNOWN_FIELD'))
+})
+
+t.test('v2: 409 for a wrong type, and for an id other than the addressed one', async (t) => {
+  for (const type of ['users', 'product', 'Products', '', 5, null]) {
+    const { status, body } = await admin.post('/v2/products', document({ type, attributes: input('T') }))
+    t.equal(status, 409, String(type))
+    t.equal(body.error.code, 'RESOURCE_CONFLICT')
+    t.same(body.error.errors, [{ field: 'data.type', message: 'must be "products"', code: 'INVALID_VALUE' }])
+  }
+  for (const id of [adminId, 'x', 5, null]) {
+    for (const method of ['PUT', 'PATCH']) {
+      const { status, body } = await admin.call(method, path(2), {
+        body: document({ id, attributes: input('TEA') }),
+      })
+      t.equal(status, 409, `${method} ${id}`)
+      t.equal(body.error.errors[0].field, 'data.id')
+    }
+  }
+})
+
+t.test('v2: 422 for an id in a POST, typed and flat', async (t) => {
+  const inData = await admin.post('/v2/products', document({ id: tea.id }))
+  t.equal(inData.status, 422)
+  t.match(inData.body.error.errors, [{ field: 'data.id', code: 'READ_ONLY' }])
+  const flat = await admin.post('/v2/products', { id: tea.id, ...input('V2') })
+  t.equal(flat.status, 422)
+  t.match(flat.body.error.errors, [{ field: 'id', code: 'READ_ONLY' }])
+  const inside = await admin.post('/v2/products', document({ attributes: { id: tea.id, ...input('V2') } }))
+  t.match(inside.body.error.errors, [{ field: 'data.attributes.id', code: 'READ_ONLY' }])
+  t.equal((await admin.post('/v1/products', { id: tea.id, ...input('V2') })).status, 422)
+})
+
+t.test('v2: what is wrong around the attributes is told with what is wrong in them', async (t) => {
+  const told = async (data: object) => {
+    const { status, body } = await admin.post('/v2/products', { data })
+    t.equal(status, 422)
+    return Object.fromEntries(body.error.errors.map((each: Json) => [each.field, each.code]))
+  }
+  t.same(await told({ id: tea.id, links: {}, attributes: { sku: '', name: 'N', price_amount: 1.5, x: 1 } }), {
+    'data.links': 'UNKNOWN_FIELD',
+    'data.type': 'REQUIRED',
+    'data.id': 'READ_ONLY',
+    'data.attributes.sku': 'TOO_SHORT',
+    'data.attributes.price_amount': 'INVALID_TYPE',
+    'data.attributes.x': 'UNKNOWN_FIELD',
+  })
+  t.same(await told({ type: 'products', x: 1, attributes: input('OK') }), { 'data.x': 'UNKNOWN_FIELD' })
+  t.same(await told({ type: 'products' }), { 'data.attributes': 'REQUIRED' })
+  t.same(await told({ type: 'products', attributes: [] }), { 'data.attributes': 'INVALID_TYPE' })
+  t.same(await told({}), { 'data.type': 'REQUIRED', 'data.attributes': 'REQUIRED' })
+})
+
+t.test('v2: a member beside data is unknown, and data is then one itself', async (t) => {
+  const { status, body } = await admin.post('/v2/products', { ...document({}), meta: {} })
+  t.equal(status, 422)
+  t.ok(body.error.errors.some((each: Json) => each.field === 'meta' && each.code === 'UNKNOWN_FIELD'))
+  for (const data of [null, [], 'x', 5]) t.equal((await admin.post('/v2/products', { data })).status, 422)
+})

@@ -1,0 +1,244 @@
+import t, { type Test } from 'tap'
+import { v7 as uuid } from 'uuid'
+import { DatabaseUnavailable } from '../../drizzle/client/errors.ts'
+import type { Database } from '../../drizzle/client/index.ts'
+import { productsResource } from '../../plugins/resources/products.ts'
+import { v1 } from '../../plugins/versioning/representation/v1.ts'
+import { v2 } from '../../plugins/versioning/representation/v2.ts'
+import { resources } from '../../src/app.ts'
+import { ADMIN_KEY, type Json, type Reply, testApp } from '../helpers/app.ts'
+import { raw } from '../helpers/raw.ts'
+import { sharedDatabase } from '../helpers/shared.ts'
+
+const database = await sharedDatabase(t)
+const SQL = 'select * from users where password_hash = $1'
+
+/** Fails in as many ways as there are, by the name of the product. */
+function explode(name: string | undefined): void {
+  switch (name) {
+    case 'error':
+      throw new Error(`Failed query: ${SQL}`)
+    case 'status':
+      throw Object.assign(new Error(SQL), { statusCode: 418, code: 'FST_ERR_OWN', expose: true })
+    case 'type':
+      throw new TypeError(SQL)
+    case 'string':
+      throw SQL
+    case 'nothing':
+      throw undefined
+    case 'away':
+      throw new DatabaseUnavailable('The database is unavailable (ECONNREFUSED)', { cause: new Error(SQL) })
+  }
+}
+
+let isAway = false
+const leaving = <T>(work: () => Promise<T>): Promise<T> =>
+  isAway ? Promise.reject(new DatabaseUnavailable('gone', { cause: new Error(SQL) })) : work()
+const unreliable: Database = {
+  ...database,
+  run: (text, params) => leaving(() => database.run(text, params)),
+  transaction: (work, limits) => leaving(() => database.transaction(work, limits)),
+  ping: (timeout) => leaving(() => database.ping(timeout)),
+}
+
+const logs: string[] = []
+const exploding = {
+  ...productsResource,
+  actions: {
+    create: async (store, id, body) => {
+      explode(String(body.name))
+      return store.insert({ ...body, id })
+    },
+  },
+} satisfies typeof productsResource
+const { app, admin, anybody, person, port } = await testApp(
+  t,
+  { LOG_LEVEL: 'error', REQUIRE_IF_MATCH: 'true' },
+  {
+    database: unreliable,
+    resources: resources.map((resource) => (resource === productsResource ? exploding : resource)),
+    logs: { write: (line) => logs.push(line) },
+  },
+)
+const ended = { since: new Date(0), sunset: new Date(1) }
+const retired = await testApp(
+  t,
+  {},
+  {
+    database,
+    versions: [
+      { representation: v1, deprecated: { ...ended, successor: 2 } },
+      { representation: v2, deprecated: { ...ended, successor: 3 } },
+    ],
+  },
+)
+const member = (await person('member')).client
+
+/** That a reply is the envelope of that version, with that status and code, and leaks nothing. */
+function isFailure(t: Test, reply: Reply, version: number, status: number, code: string, sentence = '') {
+  const { body, headers, text } = reply
+  t.equal(reply.status, status, `v${version} ${status} ${sentence}`)
+  t.same(Object.keys(body ?? {}), ['error'])
+  t.equal(body?.error.code, code)
+  t.match(body?.error.message, /^[A-Z][^{}]{4,200}$/)
+  t.equal(body?.error.request_id, headers.get('x-request-id'))
+  t.equal(headers.get('content-type'), 'application/json; charset=utf-8')
+  t.equal(headers.get('cache-control'), 'no-store')
+  const list = version === 1 ? 'details' : 'errors'
+  for (const key of Object.keys(body?.error ?? {})) {
+    t.ok(['code', 'message', 'request_id', list].includes(key), key)
+  }
+  for (const each of body?.error[list] ?? []) t.same(Object.keys(each), ['field', 'message', 'code'])
+  t.notMatch(text, /select |password_hash|postgres|pglite|\bat \/|node:|\.ts|stack/i)
+}
+
+const input = (sku: string, name = 'A') => ({ sku, name, price_amount: 1 })
+
+for (const version of [1, 2]) {
+  const base = `/api/v${version}`
+  const products = `${base}/products`
+
+  t.test(`v${version}: every status comes, with its code, in the envelope`, async (t) => {
+    const made = await admin.post(products, input(`E-${version}`))
+    const one = `${products}/${made.body.data.id}`
+    const unknown = `${products}/${uuid()}`
+    const broken = (await admin.post(products, '{"broken')).body.error
+    t.equal(broken.message, 'The body is not valid JSON')
+
+    const cases: [status: number, code: string, reply: Reply, sentence?: string][] = [
+      [400, 'INVALID_REQUEST', await admin.post(products, '{"broken'), 'an unreadable body'],
+      [400, 'INVALID_REQUEST', await admin.call('POST', products), 'an empty body'],
+      [400, 'INVALID_REQUEST', await admin.post(products, '[]'), 'a body that is no object'],
+      [400, 'INVALID_REQUEST', await admin.get(products, { authorization: 'Bearer x' }), 'two credentials'],
+      [400, 'INVALID_REQUEST', await admin.get(`${products}?search=%zz`), 'an encoding that is none'],
+      [400, 'VALIDATION_ERROR', await admin.get(`${products}?limit=0&x=1`), 'the query'],
+      [400, 'INVALID_CURSOR', await admin.get(`${products}?cursor=x`), 'the cursor'],
+      [401, 'UNAUTHORIZED', await anybody.get(products), 'no credentials'],
+      [401, 'UNAUTHORIZED', await anybody.get(products, { 'x-api-key': 'x' }), 'a bad key'],
+      [401, 'UNAUTHORIZED', await anybody.get(products, { authorization: 'Bearer x' }), 'a bad token'],
+      [401, 'UNAUTHORIZED', await anybody.get(products, { authorization: 'Basic eDp5' }), 'another scheme'],
+      [403, 'FORBIDDEN', await member.post(products, {}), 'a role'],
+      [403, 'FORBIDDEN', await (await person('admin', ['orders:read'])).client.get(products), 'a scope'],
+      [404, 'RESOURCE_NOT_FOUND', await admin.get(unknown), 'a row'],
+      [404, 'RESOURCE_NOT_FOUND', await admin.get(`${products}/nothing`), 'an id that is none'],
+      [404, 'RESOURCE_NOT_FOUND', await admin.get(`${base}/nothing`), 'a path'],
+      [405, 'METHOD_NOT_ALLOWED', await admin.delete(products)],
+      [406, 'NOT_ACCEPTABLE', await admin.get(products, { accept: 'text/html' })],
+      [409, 'RESOURCE_CONFLICT', await admin.post(products, input(`E-${version}`)), 'a taken value'],
+      [410, 'VERSION_RETIRED', await retired.admin.get(products)],
+      [412, 'PRECONDITION_FAILED', await admin.patch(one, {}, { 'if-match': '"9-abcdefghijkl"' })],
+      [413, 'PAYLOAD_TOO_LARGE', await admin.post(products, 'x'.repeat(1_048_577))],
+      [414, 'URI_TOO_LONG', await admin.get(`${products}?search=${'x'.repeat(8_192)}`)],
+      [415, 'UNSUPPORTED_MEDIA_TYPE', await admin.post(products, 'x', { 'content-type': 'text/plain' })],
+      [422, 'VALIDATION_ERROR', await admin.post(products, { x: 1 })],
+      [428, 'PRECONDITION_REQUIRED', await admin.patch(one, {})],
+      [501, 'NOT_IMPLEMENTED', await admin.call('PROPFIND', products)],
+      [431, 'HEADERS_TOO_LARGE', await admin.get(products, { 'x-long': 'x'.repeat(16_384) })],
+    ]
+    for (const [status, code, reply, sentence] of cases) isFailure(t, reply, version, status, code, sentence)
+  })
+
+  t.test(`v${version}: 401 says how to authenticate, and no more than that`, async (t) => {
+    const none = await anybody.get(products)
+    t.equal(none.headers.get('www-authenticate'), 'Bearer realm="resource-api"')
+    t.equal(none.body.error.message, 'Authentication required')
+    const key = await anybody.get(products, { 'x-api-key': 'x' })
+    t.equal(key.body.error.message, 'Invalid or expired API key')
+    t.ok(key.headers.get('www-authenticate'))
+  })
+
+  t.test(`v${version}: 500 for whatever nobody expected, with nothing of it told`, async (t) => {
+    for (const way of ['error', 'status', 'type', 'string', 'nothing']) {
+      const reply = await admin.post(products, input(`X-${way}-${version}`, way))
+      isFailure(t, reply, version, 500, 'INTERNAL_SERVER_ERROR', way)
+      t.equal(reply.body.error.message, 'Something went wrong on our side')
+      t.equal(reply.headers.get('api-version'), String(version))
+      t.equal((await admin.get(`${products}?search=X-${way}`)).body.data.length, 0)
+    }
+  })
+
+  t.test(`v${version}: 503 with Retry-After while the database is away`, async (t) => {
+    const thrown = await admin.post(products, input(`AWAY-${version}`, 'away'))
+    isFailure(t, thrown, version, 503, 'SERVICE_UNAVAILABLE')
+    isAway = true
+    t.teardown(() => {
+      isAway = false
+    })
+    const replies = [
+      await admin.get(products),
+      await admin.get(`${products}/${uuid()}`),
+      await admin.post(products, input('Y')),
+      await admin.patch(`${products}/${uuid()}`, {}),
+      await admin.delete(`${products}/${uuid()}`),
+    ]
+    for (const reply of replies) {
+      isFailure(t, reply, version, 503, 'SERVICE_UNAVAILABLE')
+      t.match(reply.headers.get('retry-after'), /^[1-9]\d*$/)
+    }
+    isAway = false
+    t.equal((await admin.get(products)).status, 200, 'and all is well when it is back')
+  })
+}
+
+t.test('readyz is 503 while the database is away, livez is not', async (t) => {
+  isAway = true
+  t.teardown(() => {
+    isAway = false
+  })
+  const reply = await anybody.get('/readyz')
+  isFailure(t, reply, 1, 503, 'SERVICE_UNAVAILABLE')
+  t.ok(reply.headers.get('retry-after'))
+  t.equal((await anybody.get('/livez')).status, 200)
+})
+
+t.test('what nobody expected is logged, with the request’s id', async (t) => {
+  const reply = await admin.post('/products', input('LOGGED', 'error'))
+  const unknownMethod = await admin.call('PROPFIND', '/products')
+  const lines: Json[] = logs.map((line) => JSON.parse(line))
+  const isOfMethod = ({ request_id }: Json) => request_id === unknownMethod.body.error.request_id
+  t.notOk(lines.some(isOfMethod), 'a method that HTTP does not define is the fault of the client')
+  const line = lines.find(({ request_id }) => request_id === reply.body.error.request_id)
+  t.equal(line?.level, 'error')
+  t.match(line?.err?.stack, /errors\.test\.ts/)
+})
+
+t.test('408 for a request that does not arrive', async (t) => {
+  app.server.headersTimeout = 200
+  app.server.requestTimeout = 400
+  const head = `POST /products HTTP/1.1\r\nHost: a\r\nX-API-Key: ${ADMIN_KEY}\r\nContent-Type: application/json\r\nContent-Length: 9\r\n\r\n{`
+  const [slow, slower] = await Promise.all([raw(port, head), raw(port, 'GET / HTTP/1.1\r\n')])
+  for (const { replies, closed } of [slow, slower]) {
+    t.equal(replies.length, 1)
+    t.equal(replies[0]?.status, 408)
+    t.match(JSON.parse(replies[0]?.text ?? ''), {
+      error: { code: 'REQUEST_TIMEOUT', request_id: replies[0]?.headers['x-request-id'] },
+    })
+    t.ok(closed)
+  }
+})
+
+t.test('all violations at once', async (t) => {
+  const { body } = await admin.post('/products', {
+    sku: ' ',
+    name: 5,
+    price_amount: -1,
+    currency: 'XXX?',
+    stock: 1.5,
+    status: 'x',
+    y: 1,
+  })
+  const fields = body.error.details.map(({ field }: Json) => field)
+  t.same([...new Set(fields)].sort(), ['currency', 'name', 'price_amount', 'sku', 'status', 'stock', 'y'])
+  const query = await admin.get(
+    '/products?limit=0&page=x&sort=nope&status=nope&created_after=nope&fields=nope&z=1',
+  )
+  t.same([...new Set(query.body.error.details.map(({ field }: Json) => field))].sort(), [
+    'created_after',
+    'fields',
+    'limit',
+    'page',
+    'sort',
+    'status',
+    'z',
+  ])
+})

@@ -1,0 +1,243 @@
+/** HTTPS, and proxies that end it: what is refused over plain HTTP, and whose word counts about a client. */
+import { execFileSync } from 'node:child_process'
+import { once } from 'node:events'
+import { readFileSync } from 'node:fs'
+import { type IncomingMessage, request as plain } from 'node:http'
+import { request as encrypted } from 'node:https'
+import { connect as connectPlain } from 'node:net'
+import { join } from 'node:path'
+import { connect, type SecureVersion } from 'node:tls'
+import t from 'tap'
+import { ADMIN_KEY, type TestApp, testApp } from '../helpers/app.ts'
+import { testDatabase, testFolder } from '../helpers/database.ts'
+
+const database = await testDatabase(t)
+const kept = { database: { ...database, close: async () => {} } }
+
+const folder = testFolder(t)
+const TLS = { TLS_KEY: join(folder, 'key.pem'), TLS_CERT: join(folder, 'cert.pem') }
+execFileSync(
+  'openssl',
+  [
+    ...[
+      'req',
+      '-x509',
+      '-newkey',
+      'ec',
+      '-pkeyopt',
+      'ec_paramgen_curve:P-256',
+      '-nodes',
+      '-subj',
+      '/CN=localhost',
+    ],
+    ...['-addext', 'subjectAltName=DNS:localhost', '-keyout', TLS.TLS_KEY, '-out', TLS.TLS_CERT],
+  ],
+  { stdio: 'ignore' },
+)
+const ca = readFileSync(TLS.TLS_CERT)
+
+const PRODUCTION = {
+  NODE_ENV: 'production',
+  SHUTDOWN_DELAY: '0',
+  METRICS_TOKEN: 'metrics-token-metrics-token',
+}
+const HSTS = 'strict-transport-security'
+
+interface Ask {
+  port: number
+  path?: string
+  method?: string
+  headers?: Record<string, string | string[]>
+  /** The client's own address; all of 127.0.0.0/8 is this machine. */
+  from?: string
+  body?: string
+}
+
+/** One request on a connection of its own. */
+async function ask(
+  send: typeof plain,
+  { port, path = '/livez', method = 'GET', headers = {}, from, body }: Ask,
+) {
+  const options = {
+    host: '127.0.0.1',
+    servername: 'localhost',
+    port,
+    path,
+    method,
+    headers,
+    agent: false,
+    ca,
+  }
+  const sent = send({ ...options, ...(from === undefined ? {} : { localAddress: from }) })
+  sent.end(body)
+  const [reply]: IncomingMessage[] = await once(sent, 'response')
+  if (!reply) throw new Error('no reply')
+  const text = Buffer.concat(await reply.toArray()).toString()
+  return {
+    status: reply.statusCode,
+    headers: reply.headers,
+    body: /json/.test(String(reply.headers['content-type'])) ? JSON.parse(text) : text,
+  }
+}
+
+t.test('TLS_KEY and TLS_CERT: the service speaks HTTPS, and tells browsers to keep to it', async (t) => {
+  const { port } = await testApp(t, TLS, kept)
+  const reply = await ask(encrypted, { port, path: '/api/v1/products', headers: { 'x-api-key': ADMIN_KEY } })
+  t.equal(reply.status, 200)
+  t.equal(reply.headers[HSTS], 'max-age=31536000')
+  const refused = await ask(encrypted, { port, path: '/api/v1/products' })
+  t.equal(refused.status, 401)
+  t.equal(refused.headers[HSTS], 'max-age=31536000', 'errors say so too')
+  const docs = await ask(encrypted, { port, path: '/docs' })
+  t.equal(docs.headers[HSTS], 'max-age=31536000')
+})
+
+t.test('nothing older than TLS 1.2 is spoken', async (t) => {
+  const { port } = await testApp(t, TLS, kept)
+  const hello = async (version: SecureVersion) => {
+    const socket = connect({
+      port,
+      host: '127.0.0.1',
+      servername: 'localhost',
+      ca,
+      minVersion: version,
+      maxVersion: version,
+      ciphers: 'DEFAULT@SECLEVEL=0',
+    })
+    await once(socket, 'secureConnect')
+    const spoken = socket.getProtocol()
+    socket.destroy()
+    return spoken
+  }
+  t.equal(await hello('TLSv1.3'), 'TLSv1.3')
+  t.equal(await hello('TLSv1.2'), 'TLSv1.2')
+  await t.rejects(hello('TLSv1.1'), { message: /alert protocol version/ })
+  await t.rejects(hello('TLSv1'), { message: /alert protocol version/ })
+})
+
+t.test('plain HTTP on the port of HTTPS is no way in, and harms nobody', async (t) => {
+  const { port } = await testApp(t, TLS, kept)
+  await t.rejects(ask(plain, { port }))
+  t.equal((await ask(encrypted, { port })).status, 200)
+})
+
+t.test('who opens a connection and never says hello is let go, like one who sends no head', async (t) => {
+  const { port } = await testApp(t, TLS, kept)
+  const since = performance.now()
+  const socket = connectPlain(port, '127.0.0.1').on('error', () => {})
+  const patience = setTimeout(() => socket.destroy(), 60_000)
+  await once(socket, 'close')
+  clearTimeout(patience)
+  const took = performance.now() - since
+  t.ok(took > 4_900 && took < 30_000, `${took} ms`)
+  t.equal((await ask(encrypted, { port })).status, 200)
+})
+
+t.test('without TLS and proxy nothing is said of HTTPS', async (t) => {
+  const { port } = await testApp(t, {}, kept)
+  const reply = await ask(plain, { port, headers: { 'x-forwarded-proto': 'https' } })
+  t.equal(reply.status, 200)
+  t.equal(reply.headers[HSTS], undefined, 'whatever the client says')
+})
+
+t.test('in production behind a proxy, what came by plain HTTP is refused', async (t) => {
+  const { port } = await testApp(t, { ...PRODUCTION, TRUST_PROXY: '127.0.0.1' }, kept)
+  const headers = { 'x-api-key': ADMIN_KEY }
+  const by = (proto?: string, path = '/api/v1/products', more: Ask['headers'] = {}) =>
+    ask(plain, {
+      port,
+      path,
+      headers: { ...headers, ...more, ...(proto === undefined ? {} : { 'x-forwarded-proto': proto }) },
+    })
+
+  const secure = await by('https')
+  t.equal(secure.status, 200)
+  t.equal(secure.headers[HSTS], 'max-age=31536000')
+  t.equal((await by('HTTPS')).status, 200)
+  for (const proto of ['http', undefined, '', 'ws', 'httpsx', 'https, http']) {
+    const reply = await by(proto)
+    t.equal(reply.status, 403, String(proto))
+    t.match(reply.body, {
+      error: { code: 'FORBIDDEN', message: 'HTTPS is required', request_id: reply.headers['x-request-id'] },
+    })
+    t.equal(reply.headers[HSTS], undefined)
+    t.equal(reply.headers['cache-control'], 'no-store')
+    t.equal(reply.headers['api-version'], '1')
+    t.equal(reply.headers.vary, 'Accept, Authorization, X-API-Key')
+    t.ok(reply.headers['x-ratelimit-limit'])
+  }
+  t.equal((await by('http, https')).status, 200, 'the proxy’s own word stands last')
+  t.equal(
+    (await by(undefined, '/api/v1/products', { forwarded: 'proto=https' })).status,
+    403,
+    'RFC 7239 is not read',
+  )
+  for (const path of ['/docs', '/openapi/v1.json', '/nothing', '/v2/users']) {
+    t.equal((await by('http', path)).status, 403, path)
+  }
+  for (const path of ['/livez', '/readyz']) t.equal((await by(undefined, path)).status, 200, path)
+  const token = { authorization: `Bearer ${PRODUCTION.METRICS_TOKEN}` }
+  t.equal((await ask(plain, { port, path: '/metrics', headers: token })).status, 200)
+  const bare = await testApp(t, { ...PRODUCTION, METRICS_TOKEN: '', TRUST_PROXY: '127.0.0.1' }, kept)
+  t.equal((await ask(plain, { port: bare.port, path: '/metrics' })).status, 404, 'where there are no metrics')
+})
+
+t.test('the word of an address that is not trusted counts for nothing', async (t) => {
+  const { port } = await testApp(t, { ...PRODUCTION, TRUST_PROXY: '127.0.0.1' }, kept)
+  const headers = { 'x-api-key': ADMIN_KEY, 'x-forwarded-proto': 'https' }
+  const path = '/api/v1/products'
+  t.equal((await ask(plain, { port, path, headers, from: '127.0.0.1' })).status, 200)
+  const reply = await ask(plain, { port, path, headers, from: '127.0.0.2' })
+  t.equal(reply.status, 403)
+  t.equal(reply.headers[HSTS], undefined)
+})
+
+t.test('plain HTTP behind a proxy is let in where it was asked for, and outside production', async (t) => {
+  for (const settings of [{ ...PRODUCTION, INSECURE_HTTP: 'true' }, { NODE_ENV: 'test' }]) {
+    const { port } = await testApp(t, { ...settings, TRUST_PROXY: '127.0.0.1' }, kept)
+    const headers = { 'x-api-key': ADMIN_KEY, 'x-forwarded-proto': 'http' }
+    const reply = await ask(plain, { port, path: '/api/v1/products', headers })
+    t.equal(reply.status, 200, settings.NODE_ENV)
+    t.equal(reply.headers[HSTS], undefined)
+    t.ok((await ask(plain, { port, headers: { 'x-forwarded-proto': 'https' } })).headers[HSTS])
+  }
+})
+
+t.test('a client’s address is what the trusted proxies say, in sessions and in logs', async (t) => {
+  const lines: string[] = []
+  const logs = { write: (line: string) => void lines.push(line) }
+  const email = 'walter@example.com'
+  const password = 'nine brass cogs, turning'
+  const cases: [trust: string, from: string, forwarded: string, seen: string][] = [
+    ['127.0.0.1', '127.0.0.1', '203.0.113.7', '203.0.113.7'],
+    ['127.0.0.1', '127.0.0.2', '203.0.113.7', '127.0.0.2'],
+    ['127.0.0.1', '127.0.0.1', '198.51.100.1, 203.0.113.7', '203.0.113.7'],
+    ['127.0.0.1, 127.0.0.2', '127.0.0.1', '203.0.113.7, 127.0.0.2', '203.0.113.7'],
+    ['127.0.0.0/30', '127.0.0.3', '203.0.113.7, 127.0.0.2', '203.0.113.7'],
+    ['127.0.0.0/30', '127.0.0.4', '203.0.113.7', '127.0.0.4'],
+    ['127.0.0.0/30', '127.0.0.1', '2001:db8::1', '2001:db8::1'],
+    ['1', '127.0.0.2', '198.51.100.1, 203.0.113.7', '203.0.113.7'],
+    ['2', '127.0.0.2', '198.51.100.1, 203.0.113.7', '198.51.100.1'],
+    ['true', '127.0.0.2', '198.51.100.1, 203.0.113.7', '198.51.100.1'],
+    ['', '127.0.0.1', '203.0.113.7', '127.0.0.1'],
+  ]
+  const apps = new Map<string, TestApp>()
+  for (const [trust, from, forwarded, seen] of cases) {
+    const settings = { TRUST_PROXY: trust, LOG_LEVEL: 'info' }
+    const app = apps.get(trust) ?? (await testApp(t, settings, { ...kept, logs }))
+    apps.set(trust, app)
+    const { port, admin } = app
+    await admin.post('/users', { name: 'Walter', email, password })
+    lines.length = 0
+    const headers = { 'content-type': 'application/json', 'x-forwarded-for': forwarded }
+    const body = JSON.stringify({ grant_type: 'password', email, password })
+    const signedIn = await ask(plain, { port, path: '/tokens', method: 'POST', headers, from, body })
+    t.equal(signedIn.status, 201)
+    const session = await admin.get(`/sessions/${signedIn.body.data.session_id}`)
+    t.equal(session.body.data.ip, seen, `${trust} ${from} ${forwarded}`)
+    t.ok(
+      lines.some((line) => line.includes(`"remote_address":"${seen}"`)),
+      'in the log',
+    )
+  }
+})

@@ -1,0 +1,22 @@
+/** Ids: each another, each a UUID of version 7, in the order of the milliseconds they were made in. */
+import t from 'tap'
+import { validate, version } from 'uuid'
+import { newId } from '../../lib/ids.ts'
+
+/** More than are drawn at once. */
+const MANY = 1_000
+/** Hexadecimal digits of the millisecond, with the dash among them. */
+const MOMENT = 13
+
+t.test('each is another, and a UUID of version 7', async (t) => {
+  const ids = Array.from({ length: MANY }, newId)
+  t.equal(new Set(ids).size, MANY)
+  t.ok(ids.every((id) => validate(id) && version(id) === 7))
+})
+
+t.test('they sort by the millisecond they were made in', async (t) => {
+  const before = newId()
+  const began = Date.now()
+  while (Date.now() === began);
+  t.ok(before.slice(0, MOMENT) < newId().slice(0, MOMENT))
+})

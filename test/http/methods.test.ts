@@ -1,0 +1,130 @@
+import { METHODS } from 'node:http'
+import t from 'tap'
+import { v7 as uuid } from 'uuid'
+import { ADMIN_KEY, testApp } from '../helpers/app.ts'
+import { raw } from '../helpers/raw.ts'
+
+const { admin, anybody, port } = await testApp(t)
+
+const COLLECTION = ['GET', 'HEAD', 'OPTIONS', 'POST']
+const MEMBER = ['DELETE', 'GET', 'HEAD', 'OPTIONS', 'PATCH', 'PUT']
+const id = uuid()
+const paths: [path: string, methods: string[]][] = [
+  ...['users', 'user-profiles', 'products', 'orders', `users/${id}/posts`].flatMap(
+    (name): [string, string[]][] => [
+      [`/api/v1/${name}`, COLLECTION],
+      [`/v2/${name}/${id}`, MEMBER],
+    ],
+  ),
+  ['/users/me', MEMBER],
+  ['/users/me/posts', COLLECTION],
+  ['/livez', ['GET', 'HEAD', 'OPTIONS']],
+  ['/readyz', ['GET', 'HEAD', 'OPTIONS']],
+  ['/openapi/v1.json', ['GET', 'HEAD', 'OPTIONS']],
+]
+
+/** RFC 9110, and RFC 5789 for PATCH. Node's parser knows others too, which HTTP does not define. */
+const DEFINED = ['GET', 'HEAD', 'POST', 'PUT', 'DELETE', 'CONNECT', 'OPTIONS', 'TRACE', 'PATCH']
+const UNDEFINED = METHODS.filter((method) => !DEFINED.includes(method))
+const PATCH_TYPES = 'application/json, application/vnd.api+json, application/merge-patch+json'
+
+t.test(
+  '405 with Allow for every method that a known path lacks; Allow lists exactly what works',
+  async (t) => {
+    for (const [path, methods] of paths) {
+      for (const method of DEFINED) {
+        if (method === 'CONNECT') continue
+        const request = `${method} ${path} HTTP/1.1\r\nHost: a\r\nX-API-Key: ${ADMIN_KEY}\r\nConnection: close\r\nContent-Length: 0\r\n\r\n`
+        const [reply] = (await raw(port, request)).replies
+        if (methods.includes(method)) {
+          t.not(reply?.status, 405, `${method} ${path}`)
+          continue
+        }
+        t.equal(reply?.status, 405, `${method} ${path}`)
+        t.equal(reply?.headers.allow, methods.join(', '))
+        t.equal(JSON.parse(reply?.text || '{}').error?.code, 'METHOD_NOT_ALLOWED')
+      }
+    }
+  },
+)
+
+const request = (method: string, path: string, fields = '') =>
+  `${method} ${path} HTTP/1.1\r\nHost: a\r\nX-API-Key: ${ADMIN_KEY}\r\n${fields}Connection: close\r\n\r\n`
+
+t.test('501 on every path for a method that HTTP does not define', async (t) => {
+  const names = ['/', '/nothing', '/api/v9/products', '/metrics', '/docs/', '/.well-known/jwks.json']
+  t.ok(UNDEFINED.includes('PROPFIND') && UNDEFINED.length > 20, 'the parser knows many')
+  for (const method of [...UNDEFINED, 'FOO', 'BREW', 'get', 'Get', 'X-1', 'G']) {
+    for (const path of [...paths.map(([path]) => path), ...names]) {
+      const { replies } = await raw(port, request(method, path, 'Content-Length: 0\r\n'))
+      const [reply] = replies
+      if (!reply) return t.fail(`no reply to ${method} ${path}`)
+      const { status, headers, text } = reply
+      t.equal(status, 501, `${method} ${path}`)
+      t.equal(JSON.parse(text).error?.code, 'NOT_IMPLEMENTED')
+      t.equal(JSON.parse(text).error?.request_id, headers['x-request-id'])
+      t.equal(headers['content-type'], 'application/json; charset=utf-8')
+      t.equal(headers['cache-control'], 'no-store')
+    }
+  }
+  const [known] = (await raw(port, request('PROPFIND', '/v2/products'))).replies
+  t.match(known?.headers, { 'api-version': '2', vary: /^Accept/, 'x-ratelimit-limit': /\d/ })
+})
+
+t.test('501 for an unknown method wherever the parser finds it; garbage is 400', async (t) => {
+  const get = `GET /livez HTTP/1.1\r\nHost: a\r\n\r\n`
+  const post = `POST /tokens HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}`
+  const cases: [bytes: string, statuses: number[]][] = [
+    [get + request('FOO', '/livez'), [200, 501]],
+    [post + request('FOO', '/livez'), [422, 501]],
+    [`\r\n${request('FOO', '/livez')}`, [501]],
+    ['FOO / HTTP/1.0\n\n', [501]],
+    [`FOO /${'a'.repeat(8_000)} HTTP/1.1\r\n\r\n`, [501]],
+    [`${'F'.repeat(1_000)} / HTTP/1.1\r\n\r\n`, [501]],
+    ['FOO /\r\n\r\n', [400]],
+    ['FOO  HTTP/1.1\r\n\r\n', [400]],
+    ['FOO / HTTP/2.0\r\n\r\n', [400]],
+    ['F(O / HTTP/1.1\r\n\r\n', [400]],
+    ['garbage\r\n\r\n', [400]],
+    [' FOO / HTTP/1.1\r\n\r\n', [400]],
+  ]
+  for (const [bytes, statuses] of cases) {
+    const { replies, closed } = await raw(port, bytes)
+    t.same(
+      replies.map(({ status }) => status),
+      statuses,
+      JSON.stringify(bytes.slice(0, 200)),
+    )
+    t.ok(closed)
+  }
+})
+
+t.test('a body beside a method that HTTP does not define is not looked at', async (t) => {
+  for (const method of ['PROPFIND', 'REPORT']) {
+    const { status } = await admin.call(method, '/products', { body: '{"broken' })
+    t.equal(status, 501, method)
+  }
+})
+
+t.test('OPTIONS: 204 with Allow, without credentials', async (t) => {
+  for (const [path, methods] of paths) {
+    const { status, headers, text } = await anybody.call('OPTIONS', path)
+    t.equal(status, 204, path)
+    t.equal(headers.get('allow'), methods.join(', '))
+    t.equal(headers.get('accept-patch'), methods.includes('PATCH') ? PATCH_TYPES : null)
+    t.equal(text, '')
+  }
+})
+
+t.test('OPTIONS *: 204 with all that the server knows', async (t) => {
+  const { replies } = await raw(port, 'OPTIONS * HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n')
+  t.equal(replies[0]?.status, 204)
+  t.equal(replies[0]?.headers.allow, 'DELETE, GET, HEAD, OPTIONS, PATCH, POST, PUT')
+})
+
+t.test('404 for every method on an unknown path', async (t) => {
+  for (const method of ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS']) {
+    t.equal((await admin.call(method, '/api/v1/nothing')).status, 404, method)
+    t.equal((await admin.call(method, '/')).status, 404, method)
+  }
+})

@@ -1,0 +1,406 @@
+import t, { type Test } from 'tap'
+import { ADMIN_KEY, testApp } from '../helpers/app.ts'
+import { type RawOptions, type RawReply, raw } from '../helpers/raw.ts'
+
+const { app, port, admin } = await testApp(t)
+// Ten and five seconds in earnest (see "time", below): here, so that the parser's patience costs no time.
+const configured = { request: app.server.requestTimeout, headers: app.server.headersTimeout }
+app.server.headersTimeout = 400
+app.server.requestTimeout = 700
+
+const PRODUCTS = '/api/v1/products'
+const HEAD = `Host: localhost\r\nX-API-Key: ${ADMIN_KEY}\r\n`
+const CLOSE = `${HEAD}Connection: close\r\n`
+
+const CLOSE_KEY = `X-API-Key: ${ADMIN_KEY}\r\nConnection: close\r\n`
+
+const get = (target: string, headers = CLOSE) => `GET ${target} HTTP/1.1\r\n${headers}\r\n`
+const post = (body: string | Buffer, headers = '', type = 'application/json') =>
+  Buffer.concat([
+    Buffer.from(
+      `POST ${PRODUCTS} HTTP/1.1\r\n${CLOSE}Content-Type: ${type}\r\n${headers}Content-Length: ${Buffer.byteLength(body)}\r\n\r\n`,
+    ),
+    Buffer.from(body),
+  ])
+const chunked = (chunks: string, type = 'Content-Type: application/json\r\n') =>
+  `POST ${PRODUCTS} HTTP/1.1\r\n${CLOSE}${type}Transfer-Encoding: chunked\r\n\r\n${chunks}`
+const nested = (depth: number) => `${'{"a":'.repeat(depth - 1)}{}${'}'.repeat(depth - 1)}`
+const product = (members: string) => `{"sku":"RAW-1","name":"Raw","price_amount":1${members}}`
+
+type Case = [sentence: string, bytes: string | Buffer, status: number | number[], options?: RawOptions]
+
+const cases: Case[] = [
+  // Request lines
+  ['an empty line, then a request', `\r\n${get('/livez')}`, 200],
+  ['garbage', 'hello\r\n\r\n', 400],
+  ['random bytes', Buffer.from([0x16, 0x03, 0x01, 0x02, 0x00, 0xff, 0xfe, 0x0d, 0x0a, 0x0d, 0x0a]), 400],
+  ['a method that nobody knows', `BREW ${PRODUCTS} HTTP/1.1\r\n${CLOSE}\r\n`, 501],
+  ['a method in lower case', `get ${PRODUCTS} HTTP/1.1\r\n${CLOSE}\r\n`, 501],
+  ['a method of another protocol', `PROPFIND ${PRODUCTS} HTTP/1.1\r\n${CLOSE}\r\n`, 501],
+  ['a request line without a target', `GET HTTP/1.1\r\n${CLOSE}\r\n`, 400],
+  ['a target with a space', get(`${PRODUCTS}/a b`), 400],
+  ['a target that begins with no slash', get('products'), 400],
+  ['a version that nobody knows', `GET ${PRODUCTS} HTTP/3.7\r\n${CLOSE}\r\n`, 400],
+  ['a version that is no number', `GET ${PRODUCTS} HTTP/x.y\r\n${CLOSE}\r\n`, 400],
+  // To Node's parser these are the same; no browser sends it.
+  ['another protocol', `GET ${PRODUCTS} RTSP/1.0\r\n${CLOSE}\r\n`, [200, 400]],
+  ['HTTP/2 by its preface', 'PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n', 400],
+  ['HTTP/2.0 in the request line', `GET ${PRODUCTS} HTTP/2.0\r\n${CLOSE}\r\n`, 400],
+  ['HTTP/0.9', `GET ${PRODUCTS}\r\n\r\n`, 400],
+  ['HTTP/1.0 with a Host', `GET /livez HTTP/1.0\r\n${HEAD}\r\n`, 200],
+  ['HTTP/1.0 without a Host', `GET ${PRODUCTS} HTTP/1.0\r\nX-API-Key: ${ADMIN_KEY}\r\n\r\n`, 200],
+  ['an absolute target', get(`http://elsewhere.example${PRODUCTS}`), 200],
+  ['an absolute target over HTTPS', get(`https://elsewhere.example${PRODUCTS}`), 200],
+  ['an absolute target of another scheme', get('ftp://elsewhere.example/products'), [400, 404]],
+  ['a target of the authority form', get('elsewhere.example:443'), 400],
+  ['an absolute target without a path', get('http://elsewhere.example'), 404],
+  ['OPTIONS *', `OPTIONS * HTTP/1.1\r\n${CLOSE}\r\n`, 204],
+  ['GET *', get('*'), 404],
+  ['CONNECT', `CONNECT example.com:443 HTTP/1.1\r\n${CLOSE}\r\n`, 400],
+  ['TRACE', `TRACE ${PRODUCTS} HTTP/1.1\r\n${CLOSE}\r\n`, 405],
+  // Header fields
+  ['no Host', `GET ${PRODUCTS} HTTP/1.1\r\nX-API-Key: ${ADMIN_KEY}\r\nConnection: close\r\n\r\n`, 400],
+  ['two Hosts', get(PRODUCTS, `Host: evil.example\r\n${CLOSE}`), 400],
+  [
+    'a Host that is none',
+    get(PRODUCTS, `Host: a/b@c\r\nX-API-Key: ${ADMIN_KEY}\r\nConnection: close\r\n`),
+    400,
+  ],
+  [
+    'two Authorizations',
+    get(PRODUCTS, `Host: a\r\nAuthorization: Bearer a\r\nAuthorization: Bearer b\r\n`),
+    400,
+  ],
+  ['two X-API-Keys', get(PRODUCTS, `${CLOSE}X-API-Key: ${ADMIN_KEY}\r\n`), 400],
+  ['a header without a colon', get(PRODUCTS, `${CLOSE}nonsense\r\n`), 400],
+  ['a header without a name', get(PRODUCTS, `${CLOSE}: value\r\n`), 400],
+  ['a header with a space in its name', get(PRODUCTS, `${CLOSE}Bad Name: value\r\n`), 400],
+  ['a header with a space before its colon', get(PRODUCTS, `${CLOSE}Bad : value\r\n`), 400],
+  ['a folded header', get(PRODUCTS, `${CLOSE}X-Folded: a\r\n b\r\n`), [200, 400]],
+  ['a NUL in a header', get(PRODUCTS, `${CLOSE}X-Nul: a\0b\r\n`), 400],
+  ['a bare CR in a header', get(PRODUCTS, `${CLOSE}X-Cr: a\rb\r\n`), 400],
+  [
+    'bytes above ASCII in a header',
+    Buffer.from(get(PRODUCTS, `${CLOSE}X-High: \xff\xfe\r\n`), 'latin1'),
+    200,
+  ],
+  ['lines that end in LF alone', get(PRODUCTS).replaceAll('\r\n', '\n'), [200, 400]],
+  ['headers of 17 KiB', get(PRODUCTS, `${CLOSE}X-Long: ${'a'.repeat(17_408)}\r\n`), 431],
+  ['headers of 100 KiB', get(PRODUCTS, `${CLOSE}X-Long: ${'a'.repeat(102_400)}\r\n`), 431],
+  ['a thousand headers', get(PRODUCTS, CLOSE + 'X-Many: 12345678\r\n'.repeat(1_000)), 431],
+  ['two thousand short headers', get(PRODUCTS, CLOSE + 'X-M: 12\r\n'.repeat(2_000)), 431],
+  [
+    'a second Host behind a thousand headers',
+    get(PRODUCTS, `${CLOSE}${'X: 1\r\n'.repeat(1_000)}Host: b\r\n`),
+    400,
+  ],
+  [
+    'a key behind a thousand headers',
+    get(PRODUCTS, `Host: a\r\n${'X: 1\r\n'.repeat(1_000)}${CLOSE_KEY}`),
+    200,
+  ],
+  ['an endless Accept', get(PRODUCTS, `${CLOSE}Accept: ${'a/b,'.repeat(3_000)}\r\n`), 406],
+  ['an expectation that can be met', post(product(',"x":1'), 'Expect: 100-continue\r\n'), 422],
+  ['an expectation that cannot', get(PRODUCTS, `${CLOSE}Expect: a-miracle\r\n`), 400],
+  ['an upgrade', get(PRODUCTS, `${HEAD}Connection: upgrade, close\r\nUpgrade: websocket\r\n`), 200],
+  ['an upgrade to h2c', get(PRODUCTS, `${HEAD}Connection: close, upgrade\r\nUpgrade: h2c\r\n`), 200],
+  // Addresses
+  ['an encoding that is none', get(`${PRODUCTS}/%zz`), 400],
+  ['an encoding cut short', get(`${PRODUCTS}/%`), 400],
+  ['an encoding that is no UTF-8', get(`${PRODUCTS}/%ff`), 400],
+  ['an overlong encoding', get(`${PRODUCTS}/%c0%af`), 400],
+  ['an encoded NUL', get(`${PRODUCTS}/%00`), 404],
+  ['an encoded slash', get(`/api/v1%2Fproducts`), 404],
+  ['dots', get('/api/v1/../../etc/passwd'), 404],
+  ['encoded dots', get('/api/v1/%2e%2e/%2e%2e/etc/passwd'), 404],
+  ['bytes above ASCII in the path', Buffer.from(get(`${PRODUCTS}/\xe9`), 'latin1'), [400, 404]],
+  ['a path of 8 KiB', get(`${PRODUCTS}/${'a'.repeat(8_192)}`), 404],
+  ['an id that would be SQL', get(`${PRODUCTS}/'%20or%201=1--`), 404],
+  ['a query that would be SQL', get(`${PRODUCTS}?sort=name;drop%20table%20users`), 400],
+  ['a query with an encoding that is none', get(`${PRODUCTS}?search=%zz`), 400],
+  ['a query with an encoding that is no UTF-8', get(`${PRODUCTS}?search=%ff`), 400],
+  ['a query with a NUL', get(`${PRODUCTS}?search=%00`), 400],
+  ['a query with a lone surrogate', get(`${PRODUCTS}?search=%ed%a0%80`), 400],
+  ['a query that names __proto__', get(`${PRODUCTS}?__proto__=1`), 400],
+  ['a query that names constructor', get(`${PRODUCTS}?constructor=1&toString=2`), 400],
+  ['a query with brackets', get(`${PRODUCTS}?limit[$gt]=1`), 400],
+  ['a query of 8 KiB', get(`${PRODUCTS}?search=${'a'.repeat(8_185)}`), 400],
+  ['a query of more', get(`${PRODUCTS}?search=${'a'.repeat(8_186)}`), 414],
+  ['a query of 20 KiB', get(`${PRODUCTS}?search=${'a'.repeat(20_480)}`), 414],
+  ['a query of 60 KiB', get(`${PRODUCTS}?search=${'a'.repeat(61_440)}`), 414],
+  ['a hash in the target', get(`${PRODUCTS}#fragment`), [200, 400, 404]],
+  // Lengths and chunks
+  ['two lengths', post('{}', 'Content-Length: 3\r\n'), 400],
+  ['a length and chunks', post('{}', 'Transfer-Encoding: chunked\r\n'), 400],
+  ['a length below zero', `POST ${PRODUCTS} HTTP/1.1\r\n${CLOSE}Content-Length: -1\r\n\r\n`, 400],
+  ['a length that is no number', `POST ${PRODUCTS} HTTP/1.1\r\n${CLOSE}Content-Length: two\r\n\r\n{}`, 400],
+  [
+    'a length beyond all numbers',
+    `POST ${PRODUCTS} HTTP/1.1\r\n${CLOSE}Content-Length: ${'9'.repeat(30)}\r\n\r\n{}`,
+    400,
+  ],
+  [
+    'a length beyond the limit',
+    `POST ${PRODUCTS} HTTP/1.1\r\n${CLOSE}Content-Type: application/json\r\nContent-Length: 1048577\r\n\r\n{}`,
+    413,
+  ],
+  ['chunks in good order', chunked(`5\r\n{"a":\r\n2\r\n1}\r\n0\r\n\r\n`), 422],
+  ['chunks with a trailer', chunked(`7\r\n{"a":1}\r\n0\r\nX-Trailer: 1\r\n\r\n`), 422],
+  ['a chunk whose size is no number', chunked('zz\r\n{}\r\n0\r\n\r\n'), 400],
+  ['a chunk longer than it says', chunked('2\r\n{"a":1}\r\n0\r\n\r\n'), 400],
+  ['a chunk extension of 20 KiB', chunked(`2;${'a'.repeat(20_480)}\r\n{}\r\n0\r\n\r\n`), 413],
+  [
+    'a transfer coding that nobody knows',
+    `POST ${PRODUCTS} HTTP/1.1\r\n${CLOSE}Transfer-Encoding: cow\r\n\r\n{}`,
+    [400, 415],
+  ],
+  [
+    'a GET with a body',
+    get(PRODUCTS, `${CLOSE}Content-Type: application/json\r\nContent-Length: 2\r\n`).concat('{}'),
+    400,
+  ],
+  // Bodies
+  ['a charset that nobody knows', post('{}', '', 'application/json; charset=klingon'), 415],
+  ['a charset that is not UTF-8', post('{}', '', 'application/json; charset=utf-16'), 415],
+  ['an encoding that nobody knows', post('{}', 'Content-Encoding: cow\r\n'), 415],
+  ['gzip that is none', post('{}', 'Content-Encoding: gzip\r\n'), 415],
+  ['a type that is none', post('{}', '', ';;;'), 415],
+  ['no JSON', post('{"sku":'), 400],
+  ['nothing but spaces', post('   '), 400],
+  ['an array', post('[]'), 400],
+  ['a string', post('"text"'), 400],
+  ['null', post('null'), 400],
+  ['a number', post('5'), 400],
+  ['two values', post('{}{}'), 400],
+  ['a comment', post('{/* no */}'), 400],
+  ['single quotes', post("{'sku':'A'}"), 400],
+  ['NaN', post('{"price_amount":NaN}'), 400],
+  ['a byte order mark before JSON', post(`\ufeff${product(',"x":1')}`), 422],
+  ['a byte order mark of UTF-16', post(Buffer.from([0xff, 0xfe, 0x7b, 0x00, 0x7d, 0x00])), 400],
+  ['invalid UTF-8', post(Buffer.from([0x7b, 0x22, 0xff, 0x22, 0x3a, 0x31, 0x7d])), 400],
+  ['an encoded surrogate', post(Buffer.from('{"name":"\xed\xa0\x80"}', 'latin1')), 400],
+  ['a NUL between members', post('{"sku":"A",\0"name":"B"}'), 400],
+  ['an escaped NUL', post(product(',"description":"a\\u0000b"')), 422],
+  ['an escaped lone surrogate', post(product(',"description":"\\ud800"')), 422],
+  ['a raw line break in a string', post('{"sku":"A\nB"}'), 400],
+  ['twenty levels', post(nested(20)), 422],
+  ['twenty-one levels', post(nested(21)), 400],
+  ['a hundred thousand levels', post('['.repeat(100_000)), 400],
+  ['brackets in a string, which are no levels', post(product(`,"x":"${'['.repeat(50)}"`)), 422],
+  ['a number beyond all numbers', post('{"sku":"A","name":"B","price_amount":1e400}'), 422],
+  ['a number of a thousand digits', post(`{"sku":"A","name":"B","price_amount":${'9'.repeat(1_000)}}`), 422],
+  ['a name twice', post('{"sku":"A","sku":"B","name":"C","price_amount":1}'), 400],
+  ['a name twice, once escaped', post('{"sku":"A","\\u0073ku":"B","name":"C","price_amount":1}'), 400],
+  ['__proto__', post('{"__proto__":{"role":"admin"}}'), 400],
+  ['__proto__, escaped', post('{"\\u005f_proto__":{"role":"admin"}}'), 400],
+  ['constructor with a prototype', post('{"constructor":{"prototype":{"role":"admin"}}}'), 400],
+  ['constructor alone', post('{"constructor":1}'), 400],
+  ['names of Object.prototype', post('{"toString":1,"hasOwnProperty":2,"valueOf":3}'), 422],
+  ['SQL', post(`{"sku":"A","name":"'); drop table users; --","price_amount":"1"}`), 422],
+  // Time
+  ['a head that never ends', `GET ${PRODUCTS} HTTP/1.1\r\nHost: localhost\r\n`, 408],
+  ['a request line that never ends', 'GET /api', 408],
+  [
+    'a body that never ends',
+    `POST ${PRODUCTS} HTTP/1.1\r\n${HEAD}Content-Type: application/json\r\nContent-Length: 10\r\n\r\n{`,
+    408,
+  ],
+  ['chunks that never end', chunked('1\r\n{\r\n'), 408],
+]
+
+/** Words of the database, of its driver, of Node's internals, of a stack. */
+const LEAK = /select |insert |syntax error|relation |column |postgres|pglite|HPE_|FST_|\bat \/|node:|\.ts:/i
+
+function isEnvelope(t: Test, { status, headers, text }: RawReply) {
+  t.equal(headers['content-type'], 'application/json; charset=utf-8')
+  t.equal(headers['cache-control'], 'no-store')
+  t.equal(headers['x-content-type-options'], 'nosniff')
+  t.equal(headers['x-frame-options'], 'DENY')
+  const { error } = JSON.parse(text)
+  t.match(error, { code: /^[A-Z_]+$/, message: /^[A-Z].{5,}/ })
+  t.equal(error.request_id, headers['x-request-id'])
+  t.notMatch(text, LEAK, `nothing leaks in ${status}`)
+}
+
+t.test('garbage gets the envelope', async (t) => {
+  t.ok(cases.length >= 120, `${cases.length} cases`)
+  // A few at a time: the last ones wait for the parser to lose its patience.
+  const waiting = cases.map(([sentence, bytes, expected, options]) => async () => {
+    const { replies } = await raw(port, bytes, options)
+    const [reply] = replies
+    t.test(sentence, async (t) => {
+      if (!reply) return t.fail('no reply')
+      t.ok(
+        [expected].flat().includes(reply.status),
+        `${reply.status}, of ${expected}: ${reply.text.slice(0, 200)}`,
+      )
+      t.equal(replies.length, 1)
+      if (reply.status >= 400) isEnvelope(t, reply)
+    })
+  })
+  await Promise.all(waiting.map((each) => each()))
+})
+
+/** The headers of a reply that depend on how much of the request could be read. */
+const knownOf = ({ status, headers }: RawReply) => ({
+  status,
+  version: headers['api-version'],
+  vary: headers.vary,
+  type: headers['content-type'],
+  hasLimit: ['limit', 'remaining', 'reset'].map((name) => headers[`x-ratelimit-${name}`] !== undefined),
+})
+const JSON_TYPE = 'application/json; charset=utf-8'
+const VENDOR = 'application/vnd.api+json;version=2'
+const VARY = 'Accept, Authorization, X-API-Key'
+const ALL = [true, true, true]
+const NONE = [false, false, false]
+
+t.test(
+  'what is refused for its head says which version refused it, and what the address has left',
+  async (t) => {
+    const heads: [sentence: string, status: number, fields: string][] = [
+      ['two Hosts', 400, 'Host: a\r\nHost: b\r\n'],
+      ['no Host', 400, ''],
+      ['two keys', 400, 'Host: a\r\nX-API-Key: a\r\nX-API-Key: b\r\n'],
+      ['an unknown expectation', 400, 'Host: a\r\nExpect: a-miracle\r\n'],
+      ['headers of 17 KiB', 431, `Host: a\r\nX-Long: ${'a'.repeat(17_408)}\r\n`],
+    ]
+    const forms: [path: string, accept: string, version: string, type: string][] = [
+      ['/products', '*/*', '1', JSON_TYPE],
+      ['/api/v2/products', '*/*', '2', JSON_TYPE],
+      ['/products', VENDOR, '2', VENDOR],
+    ]
+    for (const [sentence, status, fields] of heads) {
+      for (const [path, accept, version, type] of forms) {
+        const { replies } = await raw(port, get(path, `${fields}Accept: ${accept}\r\n`))
+        const [reply] = replies
+        if (!reply) return t.fail('no reply')
+        t.same(knownOf(reply), { status, version, vary: VARY, type, hasLimit: ALL }, `${sentence}, ${path}`)
+      }
+      const [free] = (await raw(port, get('/livez', fields))).replies
+      t.match(free, { status, headers: { 'api-version': undefined, 'x-ratelimit-limit': undefined } })
+    }
+  },
+)
+
+t.test('what the parser refuses says what it has read until then', async (t) => {
+  const vendor = `Content-Type: application/json\r\nAccept: ${VENDOR}\r\nX-Request-Id: mine-12345678\r\n`
+  const cases: [sentence: string, bytes: string, expected: Partial<ReturnType<typeof knownOf>>][] = [
+    ['a broken head', get('/v2/products', `${CLOSE}nonsense\r\n`), { status: 400, type: JSON_TYPE }],
+    [
+      'a broken chunk',
+      chunked('zz\r\n').replace('/v1/', '/v2/'),
+      { status: 400, version: '2', type: JSON_TYPE },
+    ],
+    [
+      'a broken chunk, by Accept',
+      chunked('zz\r\n', vendor).replace('/api/v1', ''),
+      { status: 400, version: '2', type: VENDOR },
+    ],
+    ['a body that never ends', chunked('1\r\n{\r\n'), { status: 408, version: '1', type: JSON_TYPE }],
+    [
+      'a long chunk extension',
+      chunked(`2;${'a'.repeat(20_480)}\r\n`),
+      { status: 413, version: '1', type: JSON_TYPE },
+    ],
+    [
+      'a path that cannot be decoded',
+      get('/v2/products/%zz'),
+      { status: 400, version: '2', type: JSON_TYPE },
+    ],
+    [
+      'a broken head behind a whole request',
+      `${get('/v2/products', HEAD)}GET /v2/products HTTP/1.1\r\nnonsense\r\n\r\n`,
+      { status: 400, type: JSON_TYPE },
+    ],
+  ]
+  for (const [sentence, bytes, expected] of cases) {
+    const reply = (await raw(port, bytes)).replies.at(-1)
+    if (!reply) return t.fail('no reply')
+    const vary = expected.version === undefined ? undefined : VARY
+    t.same(knownOf(reply), { version: undefined, vary, hasLimit: NONE, ...expected }, sentence)
+    const requestId = reply.headers['x-request-id']
+    t.equal(JSON.parse(reply.text).error.request_id, requestId)
+    if (bytes.includes('mine-12345678')) t.equal(requestId, 'mine-12345678')
+  }
+})
+
+t.test('an id of any length is 404, with all that a 404 has', async (t) => {
+  for (const length of [8_192, 16_384, 16_385, 24_576]) {
+    const [reply] = (await raw(port, get(`/api/v2/products/${'a'.repeat(length)}`))).replies
+    if (!reply) return t.fail('no reply')
+    t.same(knownOf(reply), { status: 404, version: '2', vary: VARY, type: JSON_TYPE, hasLimit: ALL })
+  }
+})
+
+t.test('the next request on a new connection still works', async (t) => {
+  const before = await admin.get(PRODUCTS)
+  t.same(before.body.data, [], 'and nothing was made of the garbage')
+  const made = await admin.post(PRODUCTS, JSON.parse(product('')))
+  t.equal(made.status, 201)
+  t.equal((await admin.get(`${PRODUCTS}/${made.body.data.id}`)).status, 200)
+})
+
+t.test('pipelined requests are answered in their order', async (t) => {
+  const both = get(`${PRODUCTS}?limit=1`, HEAD) + get('/nothing', HEAD) + get('/livez')
+  const { replies } = await raw(port, both)
+  t.same(
+    replies.map(({ status }) => status),
+    [200, 404, 200],
+  )
+})
+
+t.test('a broken request after whole ones is answered last', async (t) => {
+  const { replies, closed } = await raw(port, `${get(PRODUCTS, HEAD)}${get('/nothing', HEAD)}garbage\r\n\r\n`)
+  t.same(
+    replies.map(({ status }) => status),
+    [200, 404, 400],
+  )
+  t.ok(closed)
+})
+
+t.test('a broken body after a whole request is answered last', async (t) => {
+  const { replies, closed } = await raw(port, get(PRODUCTS, HEAD) + chunked('zz\r\n'))
+  t.same(
+    replies.map(({ status }) => status),
+    [200, 400],
+  )
+  t.ok(closed)
+})
+
+t.test(
+  'a body that breaks after its head was answered ends the connection without a second answer',
+  async (t) => {
+    const unauthorized = `POST ${PRODUCTS} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n`
+    const { replies, closed } = await raw(port, unauthorized, { followedBy: 'zz\r\n' })
+    t.same(
+      replies.map(({ status }) => status),
+      [401],
+    )
+    t.ok(closed)
+  },
+)
+
+t.test('a broken request after one whose body came behind its answer is answered too', async (t) => {
+  const unauthorized = `POST ${PRODUCTS} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n`
+  const { replies, closed } = await raw(port, unauthorized, {
+    followedBy: '{}garbage\r\n\r\n',
+    patience: 3_000,
+  })
+  t.same(
+    replies.map(({ status }) => status),
+    [401, 400],
+  )
+  t.ok(closed)
+})
+
+t.test('a client that hangs up in the middle of its body does no harm', async (t) => {
+  const half = `POST ${PRODUCTS} HTTP/1.1\r\n${HEAD}Content-Type: application/json\r\nContent-Length: 100\r\n\r\n{`
+  await raw(port, half, { patience: 100 })
+  await raw(port, half, { end: true })
+  t.equal((await admin.get(PRODUCTS)).status, 200)
+})
+
+t.test('time: a request may take ten seconds to arrive, its head five', async (t) => {
+  t.same(configured, { request: 10_000, headers: 5_000 })
+})

@@ -1,0 +1,274 @@
+/**
+ * What a request means must not depend on who reads it: a proxy in front and this server have to agree where one ends
+ * and the next begins. Each case is followed, on the same connection, by a good request; hidden in many is another one,
+ * which would be answered if its bytes were ever taken for a request.
+ */
+import t from 'tap'
+import { ADMIN_KEY, testApp } from '../helpers/app.ts'
+import { raw } from '../helpers/raw.ts'
+
+const { app, port, admin } = await testApp(t)
+// What waits for bytes that never come is given up soon.
+app.server.headersTimeout = 400
+app.server.requestTimeout = 700
+app.server.keepAliveTimeout = 500
+
+const PRODUCTS = '/api/v1/products'
+const KEY = `X-API-Key: ${ADMIN_KEY}\r\n`
+const GOOD = 'good-request-0001'
+const HIDDEN = 'hidden-request-0001'
+const good = `GET /livez HTTP/1.1\r\nHost: a\r\nX-Request-Id: ${GOOD}\r\nConnection: close\r\n\r\n`
+const hiddenBody = '{"sku":"HIDDEN","name":"Hidden","price_amount":1}'
+const hidden = `POST ${PRODUCTS} HTTP/1.1\r\nHost: a\r\n${KEY}X-Request-Id: ${HIDDEN}\r\nContent-Type: application/json\r\nContent-Length: ${hiddenBody.length}\r\n\r\n${hiddenBody}`
+const hex = (text: string) => text.length.toString(16)
+
+/** A POST with these fields; what comes after its head is up to the case. */
+const post = (fields: string, rest: string) =>
+  `POST ${PRODUCTS} HTTP/1.1\r\nHost: a\r\n${KEY}Content-Type: application/json\r\n${fields}\r\n${rest}`
+const get = (fields: string, rest = '', target = '/livez') =>
+  `GET ${target} HTTP/1.1\r\nHost: a\r\n${fields}\r\n${rest}`
+const empty = '0\r\n\r\n'
+const TE = 'Transfer-Encoding: chunked\r\n'
+
+/** `ends`: refused, and the connection closed. `goes on`: answered for what it is, and so is the good one after it. */
+type Case = [sentence: string, bytes: string, outcome: 'ends' | 'goes on' | 'either']
+
+const cases: Case[] = [
+  // Two lengths
+  ['a length and chunks', post(`Content-Length: 5\r\n${TE}`, `${empty}${hidden}`), 'ends'],
+  ['chunks and a length', post(`${TE}Content-Length: 5\r\n`, `${empty}${hidden}`), 'ends'],
+  [
+    'chunks and a length of the whole',
+    post(`${TE}Content-Length: ${5 + hidden.length}\r\n`, `${empty}${hidden}`),
+    'ends',
+  ],
+  [
+    'two lengths that differ',
+    post(`Content-Length: 0\r\nContent-Length: ${hidden.length}\r\n`, hidden),
+    'ends',
+  ],
+  ['two lengths alike', post('Content-Length: 2\r\nContent-Length: 2\r\n', '{}'), 'ends'],
+  ['two lengths in one field', post('Content-Length: 2, 2\r\n', '{}'), 'ends'],
+  ['two lengths in one field that differ', post(`Content-Length: 0, ${hidden.length}\r\n`, hidden), 'ends'],
+  [
+    'a length in other letters beside one',
+    post(`Content-Length: 0\r\ncontent-length: ${hidden.length}\r\n`, hidden),
+    'ends',
+  ],
+  // Lengths that are none
+  ['a length with a plus', post('Content-Length: +2\r\n', '{}'), 'ends'],
+  ['a length in hexadecimal', post('Content-Length: 0x2\r\n', '{}'), 'ends'],
+  ['a length with a decimal point', post('Content-Length: 2.0\r\n', '{}'), 'ends'],
+  ['a length with an exponent', post('Content-Length: 1e1\r\n', '{}'), 'ends'],
+  ['a length in quotes', post('Content-Length: "2"\r\n', '{}'), 'ends'],
+  ['a length with a space inside', post('Content-Length: 1 0\r\n', '{}'), 'ends'],
+  ['a length with words behind it', post('Content-Length: 2 bytes\r\n', '{}'), 'ends'],
+  ['a length with an underscore', post('Content-Length: 1_0\r\n', '{}'), 'ends'],
+  ['a length with a leading tab', post('Content-Length:\t2\r\n', '{}'), 'goes on'],
+  ['a length with leading zeros', post('Content-Length: 0002\r\n', '{}'), 'goes on'],
+  ['a length of nothing', post('Content-Length: \r\n', hidden), 'ends'],
+  ['a length that overflows 64 bits', post('Content-Length: 18446744073709551618\r\n', '{}'), 'ends'],
+  ['a length in Arabic digits', post('Content-Length: \xd9\xa2\r\n', '{}'), 'ends'],
+  ['a length with a space before its colon', post(`Content-Length : ${hidden.length}\r\n`, hidden), 'ends'],
+  ['a length with a NUL', post('Content-Length: 2\0\r\n', '{}'), 'ends'],
+  ['a folded length', post('Content-Length:\r\n 2\r\n', '{}'), 'ends'],
+  // Codings
+  ['an unknown coding', post('Transfer-Encoding: cow\r\n', `${empty}${hidden}`), 'ends'],
+  ['a coding that begins like chunked', post('Transfer-Encoding: chunkedx\r\n', `${empty}${hidden}`), 'ends'],
+  ['a coding that ends like chunked', post('Transfer-Encoding: xchunked\r\n', `${empty}${hidden}`), 'ends'],
+  ['identity', post('Transfer-Encoding: identity\r\n', `${empty}${hidden}`), 'ends'],
+  ['chunked, then identity', post('Transfer-Encoding: chunked, identity\r\n', `${empty}${hidden}`), 'ends'],
+  ['chunked twice', post('Transfer-Encoding: chunked, chunked\r\n', `${empty}${hidden}`), 'ends'],
+  ['chunked in two fields', post(`${TE}${TE}`, `${empty}${hidden}`), 'ends'],
+  [
+    'chunked, then a cow in another field',
+    post(`${TE}Transfer-Encoding: cow\r\n`, `${empty}${hidden}`),
+    'ends',
+  ],
+  ['chunked in quotes', post('Transfer-Encoding: "chunked"\r\n', `${empty}${hidden}`), 'ends'],
+  ['chunked with a parameter', post('Transfer-Encoding: chunked;a=b\r\n', `${empty}${hidden}`), 'ends'],
+  ['chunked behind a comma', post('Transfer-Encoding: ,chunked\r\n', `${empty}${hidden}`), 'ends'],
+  ['chunked before a comma', post('Transfer-Encoding: chunked,\r\n', `${empty}${hidden}`), 'ends'],
+  [
+    'chunked with a space before its colon',
+    post('Transfer-Encoding : chunked\r\n', `${empty}${hidden}`),
+    'ends',
+  ],
+  ['chunked, folded', post('Transfer-Encoding:\r\n chunked\r\n', `${empty}${hidden}`), 'ends'],
+  ['chunked with a vertical tab', post('Transfer-Encoding: \x0bchunked\r\n', `${empty}${hidden}`), 'ends'],
+  ['chunked with a NUL', post('Transfer-Encoding: chunked\0\r\n', `${empty}${hidden}`), 'ends'],
+  ['chunked after a bare CR', post('X-A: b\rTransfer-Encoding: chunked\r\n', `${empty}${hidden}`), 'ends'],
+  ['chunked after a bare LF', post(`X-A: b\nContent-Length: ${hidden.length}\r\n`, hidden), 'ends'],
+  ['an empty coding', post('Transfer-Encoding: \r\n', hidden), 'ends'],
+  ['chunks in HTTP/1.0', post(TE, `${empty}${hidden}`).replace('HTTP/1.1', 'HTTP/1.0'), 'ends'],
+  ['gzip, then chunked', post('Transfer-Encoding: gzip, chunked\r\n', empty), 'ends'],
+  // Chunks
+  ['a chunk size that overflows', post(TE, `FFFFFFFFFFFFFFFFF\r\n${hidden}`), 'ends'],
+  ['a chunk size of 64 bits and a bit', post(TE, `10000000000000002\r\n{}\r\n${empty}`), 'ends'],
+  ['a chunk size with 0x', post(TE, `0x2\r\n{}\r\n${empty}`), 'ends'],
+  ['a chunk size below zero', post(TE, `-2\r\n{}\r\n${empty}`), 'ends'],
+  ['a chunk size with a space before it', post(TE, ` 2\r\n{}\r\n${empty}`), 'ends'],
+  ['a chunk size with a space behind it', post(TE, `2 \r\n{}\r\n${empty}`), 'either'],
+  ['a chunk size of nothing', post(TE, `\r\n${hidden}`), 'ends'],
+  ['a chunk whose line ends in LF alone', post(TE, `2\n{}\r\n${empty}`), 'ends'],
+  ['a chunk whose line ends in CR alone', post(TE, `2\r{}\r\n${empty}`), 'ends'],
+  ['a chunk without an end', post(TE, `2\r\n{}${empty}`), 'ends'],
+  ['a chunk that ends in LF alone', post(TE, `2\r\n{}\n${empty}`), 'ends'],
+  ['a chunk extension with a line break', post(TE, `2;a\nb\r\n{}\r\n${empty}`), 'ends'],
+  ['a chunk extension', post(TE, `2;a="b"\r\n{}\r\n${empty}`), 'goes on'],
+  ['a last chunk of many zeros', post(TE, '2\r\n{}\r\n000\r\n\r\n'), 'goes on'],
+  ['a trailer', post(TE, '2\r\n{}\r\n0\r\nX-Trailer: 1\r\n\r\n'), 'goes on'],
+  [
+    'a trailer that would be a length',
+    post(TE, `2\r\n{}\r\n0\r\nContent-Length: ${good.length}\r\n\r\n`),
+    'either',
+  ],
+  ['a trailer that would be a coding', post(TE, `2\r\n{}\r\n0\r\n${TE}\r\n`), 'either'],
+  ['a trailer that would be a Host', post(TE, '2\r\n{}\r\n0\r\nHost: b\r\n\r\n'), 'either'],
+  ['a trailer that is none', post(TE, `2\r\n{}\r\n0\r\n${good}`), 'either'],
+  // Bodies where none belongs
+  ['a GET whose body is a request', get(`Content-Length: ${hidden.length}\r\n`, hidden), 'either'],
+  [
+    'a GET of a resource whose body is a request',
+    get(`${KEY}Content-Length: ${hidden.length}\r\n`, hidden, PRODUCTS),
+    'either',
+  ],
+  ['a GET whose chunk is a request', get(TE, `${hex(hidden)}\r\n${hidden}\r\n${empty}`), 'either'],
+  [
+    'an OPTIONS whose body is a request',
+    get(`Content-Length: ${hidden.length}\r\n`, hidden, PRODUCTS).replace('GET', 'OPTIONS'),
+    'either',
+  ],
+  [
+    'a DELETE whose body is a request',
+    get(`${KEY}Content-Length: ${hidden.length}\r\n`, hidden, `${PRODUCTS}/x`).replace('GET', 'DELETE'),
+    'either',
+  ],
+  [
+    'an unknown path whose body is a request',
+    get(`Content-Length: ${hidden.length}\r\n`, hidden, '/nothing').replace('GET', 'POST'),
+    'either',
+  ],
+  [
+    'an unauthorized POST whose body is a request',
+    post(`Content-Length: ${hidden.length}\r\n`, hidden).replace(KEY, ''),
+    'either',
+  ],
+  [
+    'a body of another type that is a request',
+    post(`Content-Length: ${hidden.length}\r\n`, hidden).replace('application/json', 'text/plain'),
+    'either',
+  ],
+  ['a JSON body that is a request', post(`Content-Length: ${hidden.length}\r\n`, hidden), 'either'],
+  [
+    'a body of an unknown encoding that is a request',
+    post(`Content-Encoding: br\r\nContent-Length: ${hidden.length}\r\n`, hidden),
+    'either',
+  ],
+  [
+    'an expectation whose body is a request',
+    post(`Expect: 100-continue\r\nContent-Length: ${hidden.length}\r\n`, hidden),
+    'either',
+  ],
+  [
+    'an unknown expectation whose body is a request',
+    post(`Expect: a-miracle\r\nContent-Length: ${hidden.length}\r\n`, hidden),
+    'ends',
+  ],
+  [
+    'an upgrade whose bytes are a request',
+    get('Connection: upgrade\r\nUpgrade: websocket\r\nContent-Length: 0\r\n'),
+    'ends',
+  ],
+  [
+    'an upgrade with a body',
+    post(`Connection: upgrade\r\nUpgrade: h2c\r\nContent-Length: ${hidden.length}\r\n`, hidden),
+    'either',
+  ],
+  ['HTTP/2 by its preface, then a request', `PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n${hidden}`, 'ends'],
+  ['CONNECT, then a request', `CONNECT a:443 HTTP/1.1\r\nHost: a:443\r\n\r\n${hidden}`, 'ends'],
+  // Lines and names
+  ['a target of the authority form', get('', '', 'example.com:443'), 'ends'],
+  ['a target with a NUL', get('', '', '/livez\0'), 'ends'],
+  ['a target with a tab', get('', '', '/livez\t'), 'ends'],
+  ['a target with a bare CR', get('', '', '/livez\r'), 'ends'],
+  ['two spaces in the request line', get('').replace('GET ', 'GET  '), 'either'],
+  ['a request line with words behind it', get('').replace('HTTP/1.1', 'HTTP/1.1 HTTP/1.1'), 'ends'],
+  ['a request line that ends in LF alone', get('').replace('\r\n', '\n'), 'ends'],
+  ['a request line that ends in CR alone', get('').replace('\r\n', '\r'), 'ends'],
+  ['HTTP/1.2', get('').replace('HTTP/1.1', 'HTTP/1.2'), 'ends'],
+  ['http in small letters', get('').replace('HTTP/1.1', 'http/1.1'), 'ends'],
+  ['HTTP/01.1', get('').replace('HTTP/1.1', 'HTTP/01.1'), 'ends'],
+  ['a space before the first header', get(' X-A: b\r\n').replace('Host: a\r\n', ''), 'ends'],
+  ['two Hosts, one folded', get(' Host: b\r\n'), 'ends'],
+  ['two Hosts alike', get('Host: a\r\n'), 'ends'],
+  ['a list of Hosts', get('').replace('Host: a', 'Host: a, b'), 'ends'],
+  ['a Host with a path', get('').replace('Host: a', 'Host: a/b'), 'ends'],
+  ['a Host with a user', get('').replace('Host: a', 'Host: a@b'), 'ends'],
+  ['an empty Host', get('').replace('Host: a', 'Host:'), 'either'],
+  ['a name in obs-text', get('X-\xe9: b\r\n'), 'ends'],
+  ['a value in obs-text', get('X-A: \xe9\xff\r\n'), 'goes on'],
+  ['a value with a DEL', get('X-A: a\x7fb\r\n'), 'ends'],
+  ['a value with a NUL', get('X-A: a\0b\r\n'), 'ends'],
+  ['a value with an escape', get('X-A: a\x1bb\r\n'), 'ends'],
+  ['a name with a NUL', get('X\0A: b\r\n'), 'ends'],
+  ['a name with brackets', get('X(A): b\r\n'), 'ends'],
+  ['a header of nothing but a colon', get(':\r\n'), 'ends'],
+  ['a folded header', get('X-A: b\r\n c\r\n'), 'either'],
+  ['headers that end in LF alone', get('X-A: b\nX-B: c\n'), 'either'],
+  ['a head that ends in LF LF', get('').replace('\r\n\r\n', '\n\n'), 'either'],
+  ['a header section that ends in CR CR', get('').replace('\r\n\r\n', '\r\r'), 'ends'],
+  ['an empty line before the request', `\r\n${get('')}`, 'goes on'],
+  ['Connection: close, then a request', get('Connection: close\r\n', hidden), 'ends'],
+  [
+    'Connection that names Content-Length',
+    post(`Connection: Content-Length\r\nContent-Length: ${hidden.length}\r\n`, hidden),
+    'either',
+  ],
+]
+
+t.test('where a request ends is never in doubt', async (t) => {
+  t.ok(cases.length >= 100, `${cases.length} cases`)
+  const answers = await Promise.all(
+    cases.map(async ([, bytes]) => raw(port, Buffer.from(bytes + good, 'latin1'))),
+  )
+  for (const [i, [sentence, , outcome]] of cases.entries()) {
+    t.test(`${sentence}: ${outcome}`, async (t) => {
+      const { replies = [], closed = false } = answers[i] ?? {}
+      const ids = replies.map(({ headers }) => headers['x-request-id'])
+      t.notOk(ids.includes(HIDDEN), 'hidden bytes are no request')
+      t.ok(closed, 'the connection ends, by the good request or before it')
+      t.ok(replies.length >= 1, 'it is answered')
+      for (const { status, headers, text } of replies) {
+        t.ok(status < 500, `${status} ${text}`)
+        if (status < 400) continue
+        t.match(JSON.parse(text), { error: { code: /^[A-Z_]+$/, request_id: headers['x-request-id'] } })
+      }
+      const last = replies.at(-1)
+      const goesOn = ids.includes(GOOD)
+      if (goesOn) {
+        t.equal(replies.length, 2, 'one answer for each')
+        t.equal(ids.indexOf(GOOD), 1, 'in their order')
+        t.equal(last?.status, 200, 'the good one has its own')
+      } else t.equal(replies.length, 1, 'nothing else is answered')
+      if (outcome === 'ends')
+        t.notOk(goesOn, `nothing is read after it: ${replies.map(({ status }) => status)}`)
+      if (outcome === 'goes on') t.ok(goesOn, `${replies.map(({ status, text }) => `${status} ${text}`)}`)
+    })
+  }
+})
+
+t.test('and nothing was written by what was hidden', async (t) => {
+  const { body } = await admin.get(`${PRODUCTS}?search=hidden`)
+  t.same(body.data, [])
+})
+
+t.test('what is behind the last reply is not answered, however close it comes', async (t) => {
+  const bytes = post(TE, `${empty}${hidden}`).replace('HTTP/1.1', 'HTTP/1.0')
+  const counts = new Set<number>()
+  for (let i = 0; i < 20; i++) {
+    const all = await Promise.all(Array.from({ length: 50 }, () => raw(port, bytes)))
+    for (const { replies } of all) counts.add(replies.length)
+  }
+  t.strictSame([...counts], [1])
+})

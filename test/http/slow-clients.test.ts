@@ -1,0 +1,204 @@
+/** Promises about clients that are slow, silent or gone: their connections end in time, and nobody else notices. */
+import { subscribe, unsubscribe } from 'node:diagnostics_channel'
+import { connect, type Socket } from 'node:net'
+import { setTimeout as wait } from 'node:timers/promises'
+import t from 'tap'
+import { readConfig } from '../../src/config.ts'
+import { getServerOptions } from '../../src/http-options.ts'
+import { ADMIN_KEY, testApp } from '../helpers/app.ts'
+import { ownSettings, serve } from '../helpers/process.ts'
+import { parseReplies, raw } from '../helpers/raw.ts'
+
+const HEAD = `Host: localhost\r\nX-API-Key: ${ADMIN_KEY}\r\n`
+const GET = `GET /api/v1/products HTTP/1.1\r\n${HEAD}\r\n`
+/** Of a page: more than the buffers of two kernels take. */
+const POSTS = 60
+const CHARACTERS = 100_000
+
+/** A tenth of the real patience, or some more: the test is as busy as the app, in the same process. */
+const patience = { headersTimeout: 1_000, requestTimeout: 2_000, keepAliveTimeout: 500 }
+const service = await testApp(t, {}, { timeouts: { responseTimeoutMs: 2_200, readTimeoutMs: 800 } })
+Object.assign(service.app.server, patience)
+const { app, admin, adminId, database, port } = service
+await database.run(
+  `insert into posts (id, user_id, title, body, search)
+   select gen_random_uuid(), $1, 'A long one', repeat('y', ${CHARACTERS}), '' from generate_series(1, ${POSTS})`,
+  [adminId],
+)
+const LARGE = `/users/${adminId}/posts?limit=${POSTS}`
+
+const connections = () =>
+  new Promise<number>((resolve) => app.server.getConnections((_error, count) => resolve(count)))
+
+const noneLeft = async () => {
+  while ((await connections()) > 0) await wait(20)
+}
+
+/** Milliseconds between two bytes. */
+const DRIP = 200
+
+interface Client {
+  socket: Socket
+  received: Buffer[]
+  closed: Promise<void>
+}
+
+/** A client that sends its bytes one by one, and says what came back. */
+function dripping(text: string): Client {
+  const socket = connect(port, '127.0.0.1').on('error', () => {})
+  const received: Buffer[] = []
+  socket.on('data', (chunk) => received.push(chunk))
+  let sent = 0
+  const timer = setInterval(() => {
+    if (sent < text.length) socket.write(text.charAt(sent++))
+  }, DRIP)
+  const closed = new Promise<void>((resolve) => {
+    socket.on('close', () => {
+      clearInterval(timer)
+      resolve()
+    })
+  })
+  return { socket, received, closed }
+}
+
+/** A client that reads `bytes` of its answer now and then, or nothing at all. */
+function sipping(bytes: number): Socket {
+  const socket = connect(port, '127.0.0.1').on('error', () => {})
+  socket.write(`GET /api/v1${LARGE} HTTP/1.1\r\n${HEAD}\r\n`)
+  // Without a listener for 'data' nothing is read but what is asked for; closing is heard of at the end of it.
+  const timer = setInterval(() => socket.read(bytes), 50)
+  socket.on('close', () => clearInterval(timer))
+  return socket
+}
+
+t.test('the real times are those of the contract', async (t) => {
+  const options = getServerOptions(readConfig({ NODE_ENV: 'test' }))
+  t.match(options, {
+    requestTimeout: 10_000,
+    keepAliveTimeout: 5_000,
+    connectionTimeout: 30_000,
+    http: { headersTimeout: 5_000, connectionsCheckingInterval: 1_000 },
+  })
+})
+
+t.test('sixty slow clients are each sent away, while others are served', async (t) => {
+  let untaken = 0
+  const note = () => {
+    untaken += 1
+  }
+  subscribe('resource-api:overload:untaken', note)
+  t.teardown(() => unsubscribe('resource-api:overload:untaken', note))
+
+  const post = `POST /api/v1/products HTTP/1.1\r\n${HEAD}Content-Type: application/json\r\nContent-Length: 500\r\n\r\n`
+  const heads = Array.from({ length: 25 }, () => dripping(GET))
+  const bodies = Array.from({ length: 25 }, () => {
+    const client = dripping(' '.repeat(500))
+    client.socket.write(post)
+    return client
+  })
+  const readers = Array.from({ length: 10 }, (_, i) => sipping(i % 2 === 0 ? 1_000 : 0))
+  const slow = { over: false }
+  const statuses = new Set<number>()
+  const healthy = (async () => {
+    while (!slow.over) {
+      statuses.add((await admin.get('/products')).status)
+      await wait(10)
+    }
+  })()
+
+  await Promise.all([...heads, ...bodies].map(({ closed }) => closed))
+  for (const { received } of [...heads, ...bodies]) {
+    const [reply] = parseReplies(Buffer.concat(received))
+    t.equal(reply?.status, 408)
+    t.equal(JSON.parse(reply?.text ?? '').error.code, 'REQUEST_TIMEOUT')
+  }
+  while (untaken < readers.length) await wait(20)
+  slow.over = true
+  await healthy
+  t.same([...statuses], [200], 'a healthy client notices nothing')
+  for (const socket of readers) socket.destroy()
+  await noneLeft()
+  t.equal(app.admissionQueue.active, 0)
+  t.equal(untaken, readers.length)
+})
+
+t.test('a connection that says nothing, or nothing more, is closed', async (t) => {
+  const silent = await raw(port, '')
+  t.ok(silent.closed)
+  t.equal(silent.replies[0]?.status, 408)
+  const kept = await raw(port, GET)
+  t.ok(kept.closed, 'kept alive for the next request, and not for ever')
+  t.same(
+    kept.replies.map(({ status }) => status),
+    [200],
+  )
+  await noneLeft()
+})
+
+t.test('half-open connections are closed, answered or not', async (t) => {
+  const all = Array.from({ length: 20 }, (_, i) =>
+    raw(port, i % 2 === 0 ? GET : GET.slice(0, 20), { end: true }),
+  )
+  for (const { closed } of await Promise.all(all)) t.ok(closed)
+  await noneLeft()
+  t.equal(app.admissionQueue.active, 0)
+})
+
+t.test('a hundred pipelined requests in one packet are answered in their order', async (t) => {
+  const paths = Array.from({ length: 100 }, (_, i) => (i % 3 === 0 ? '/livez' : '/api/v1/products'))
+  const packet = paths.map((path) => `GET ${path} HTTP/1.1\r\n${HEAD}X-Request-Id: pipelined-`)
+  const { replies } = await raw(port, packet.map((text, i) => `${text}${i}\r\n\r\n`).join(''))
+  t.same(
+    replies.map(({ status, headers }) => [status, headers['x-request-id']]),
+    paths.map((_, i) => [200, `pipelined-${i}`]),
+  )
+  await noneLeft()
+})
+
+t.test(
+  'clients that hang up in the middle of an answer leave nothing behind',
+  { timeout: 110_000 },
+  async (t) => {
+    const first = (socket: Socket) => new Promise((resolve) => socket.once('readable', resolve))
+    for (let round = 0; round < 3; round++) {
+      await Promise.all(
+        Array.from({ length: 5 }, async () => {
+          const socket = sipping(0)
+          await first(socket)
+          socket.destroy()
+        }),
+      )
+    }
+    // Before the answer, too.
+    for (let i = 0; i < 20; i++) sipping(0).destroy()
+    await noneLeft()
+    t.equal(app.admissionQueue.active, 0)
+    t.equal((await admin.get('/products')).status, 200, 'the database has all its connections')
+    t.equal(database.estimateWait(), 0)
+  },
+)
+
+t.test('beyond MAX_CONNECTIONS one is hung up on, and the log says so once', async (t) => {
+  const { url, said } = await serve(t, { ...(await ownSettings(t)), MAX_CONNECTIONS: '5', LOG_LEVEL: 'warn' })
+  const port = Number(new URL(url).port)
+  const open = () =>
+    new Promise<Socket>((resolve, reject) => {
+      const socket = connect(port, '127.0.0.1', () => resolve(socket)).on('error', reject)
+    })
+  const kept = await Promise.all(Array.from({ length: 5 }, open))
+  t.teardown(() => kept.map((socket) => socket.destroy()))
+  for (const socket of kept) socket.write(`GET /livez HTTP/1.1\r\nHost: a\r\n\r\n`)
+  await Promise.all(kept.map((socket) => new Promise((resolve) => socket.once('data', resolve))))
+  for (let i = 0; i < 50; i++) {
+    const { closed, bytes } = await raw(port, '')
+    t.ok(closed && bytes.length === 0)
+  }
+  const lines = said.out.split('\n').filter((line) => line.includes('overloaded'))
+  t.equal(lines.length, 1)
+  t.match(lines[0], /connections/)
+  kept[0]?.destroy()
+  for (let status = 0; status !== 200; ) {
+    status = (await fetch(`${url}/livez`).catch(() => ({ status: 0 }))).status
+  }
+  t.pass('and as soon as one leaves, there is room')
+})

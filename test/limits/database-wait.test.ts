@@ -1,0 +1,85 @@
+/** Promises about waiting for the database, seen by clients: it ends, in 503, after the times that the contract names. */
+import t, { type Test } from 'tap'
+import { openDatabase } from '../../drizzle/client/index.ts'
+import { type Reply, testApp } from '../helpers/app.ts'
+import { SERVER, testDatabase, testDatabaseUrl } from '../helpers/database.ts'
+
+const LIST = '/api/v1/products'
+
+function isUnavailable(t: Test, { status, headers, body }: Reply) {
+  t.equal(status, 503)
+  t.equal(headers.get('retry-after'), '2')
+  t.equal(headers.get('cache-control'), 'no-store')
+  t.match(body.error, { code: 'SERVICE_UNAVAILABLE', request_id: headers.get('x-request-id') })
+}
+
+const timed = async <T>(work: () => Promise<T>): Promise<[T, number]> => {
+  const began = performance.now()
+  return [await work(), performance.now() - began]
+}
+
+t.test('who gets no connection to the database within two seconds is answered 503', async (t) => {
+  const database = await testDatabase(t)
+  const { admin } = await testApp(t, {}, { database })
+  t.equal((await admin.get(LIST)).status, 200)
+  let release = () => {}
+  const released = new Promise<void>((resolve) => {
+    release = resolve
+  })
+  const holders = Array.from({ length: database.kind === 'server' ? 10 : 1 }, () =>
+    database.transaction(() => released),
+  )
+  const [reply, took] = await timed(() => admin.get(LIST))
+  isUnavailable(t, reply)
+  t.ok(took >= 1_990 && took < 8_000, `${took} ms`)
+  release()
+  await Promise.all(holders)
+  t.equal((await admin.get(LIST)).status, 200)
+})
+
+const skip = SERVER ? false : 'PGlite has one connection, and no statement of it waits for another'
+
+/** An app of one connection, and a second one that can lock its table. */
+async function lockable(
+  t: Test,
+  options: { statementTimeout?: number; acquireTimeout?: number; maxWaiting?: number },
+) {
+  const { url } = await testDatabaseUrl(t)
+  const database = await openDatabase({ url, poolSize: 1, ...options })
+  const other = await openDatabase({ url, poolSize: 1 })
+  t.teardown(() => other.close())
+  t.teardown(() => database.close())
+  const { app, admin } = await testApp(t, {}, { database })
+  t.equal((await admin.get(LIST)).status, 200)
+  const locked = async <T>(work: () => Promise<T>): Promise<T> =>
+    other.transaction(async (tx) => {
+      await tx.run('lock table products in access exclusive mode')
+      return work()
+    })
+  return { app, admin, locked }
+}
+
+t.test('a statement that takes too long is 503, and its connection is free again', { skip }, async (t) => {
+  const { admin, locked } = await lockable(t, { statementTimeout: 200 })
+  const reply = await locked(() => admin.get(LIST))
+  isUnavailable(t, reply)
+  const write = await locked(() => admin.post(LIST, { sku: 'LATE', name: 'Late', price_amount: 1 }))
+  isUnavailable(t, write)
+  t.same((await admin.get(LIST)).body.data, [], 'and nothing was done')
+})
+
+t.test('beyond the longest line one is 503 at once', { skip }, async (t) => {
+  const { app, admin, locked } = await lockable(t, {
+    statementTimeout: 4_000,
+    acquireTimeout: 3_000,
+    maxWaiting: 1,
+  })
+  await locked(async () => {
+    const inLine = [admin.get(LIST), admin.get(LIST)]
+    while (app.admissionQueue.active < 2) await new Promise((resolve) => setTimeout(resolve, 5))
+    const [reply, took] = await timed(() => admin.get(LIST))
+    isUnavailable(t, reply)
+    t.ok(took < 2_500, `${took} ms`)
+    return inLine
+  }).then((inLine) => Promise.all(inLine))
+})

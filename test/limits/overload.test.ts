@@ -1,0 +1,330 @@
+/** Promises under overload: who cannot be served hears so at once, and who can be is served. */
+import { subscribe, unsubscribe } from 'node:diagnostics_channel'
+import { connect } from 'node:net'
+import { setImmediate as turn, setTimeout as wait } from 'node:timers/promises'
+import Fastify from 'fastify'
+import t, { type Test } from 'tap'
+import type { Database } from '../../drizzle/client/index.ts'
+import admission, { type AdmissionOptions } from '../../plugins/admission/index.ts'
+import database from '../../plugins/database.ts'
+import errors from '../../plugins/errors/index.ts'
+import cors from '../../plugins/http/cors.ts'
+import timeouts, { type TimeoutOptions } from '../../plugins/http/timeouts.ts'
+import shutdown, { type ShutdownOptions } from '../../plugins/operations/shutdown.ts'
+import { createAddressing, versions } from '../../plugins/versioning/index.ts'
+import { ADMIN_KEY, testApp } from '../helpers/app.ts'
+import { testDatabase } from '../helpers/database.ts'
+import { parseReplies, raw } from '../helpers/raw.ts'
+
+/** The reasons of what is refused while the test runs. */
+function refusals(t: Test): string[] {
+  const reasons: string[] = []
+  const note = (message: unknown) => reasons.push(String(Object(message).reason))
+  subscribe('resource-api:overload:refused', note)
+  t.teardown(() => unsubscribe('resource-api:overload:refused', note))
+  return reasons
+}
+
+/** A door that is opened once. */
+function latch() {
+  let open = () => {}
+  const opened = new Promise<void>((resolve) => {
+    open = resolve
+  })
+  return { opened, open: () => open() }
+}
+
+const until = async (holds: () => boolean) => {
+  while (!holds()) await wait(5)
+}
+
+/** A small service: `held` and `quiet` answer when they are released, `quick` at once, `large` with 20 MB. */
+async function small(
+  t: Test,
+  options: Partial<ShutdownOptions> & Omit<AdmissionOptions, 'countRefused'> & TimeoutOptions,
+) {
+  const addresses = createAddressing(versions, 1)
+  const app = Fastify({ return503OnClosing: false, rewriteUrl: (request) => addresses.rewriteUrl(request) })
+  const { opened, open } = latch()
+  const { responseTimeoutMs, readTimeoutMs, delay = 0, ...limits } = options
+  /** What who comes now may expect to wait for the database. */
+  const state = { delay: 0 }
+  const stand: Database = {
+    kind: 'embedded',
+    run: async () => [],
+    transaction: (work) => work(stand),
+    ping: async () => {},
+    getLoad: () => ({ size: 0, used: 0, waiting: 0 }),
+    estimateWait: () => state.delay,
+    close: async () => {},
+  }
+  app.decorate('addressing', addresses)
+  await app.register(errors, {
+    getErrorEnvelope: (request) => addresses.getAddress(request).representation.error,
+  })
+  await app.register(cors, { origins: ['https://shop.example'] })
+  await app.register(timeouts, { responseTimeoutMs, readTimeoutMs })
+  await app.register(database, { database: stand })
+  await app.register(shutdown, { delay })
+  // A busy machine makes it late as well, which is not what is tried with this.
+  const window = { limit: 60, remaining: 59, reset: 1_800_000_000 }
+  const countRefused = () => ({ state: window, retryAfter: undefined })
+  await app.register(admission, { maxLoopDelayMs: Number.POSITIVE_INFINITY, ...limits, countRefused })
+  const held = async () => {
+    await opened
+    return { held: true }
+  }
+  for (const version of [1, 2]) {
+    app.get(`/api/v${version}/held`, held)
+    app.post(`/api/v${version}/held`, held)
+    app.get(`/api/v${version}/quick`, async () => ({ quick: true }))
+    app.get(`/api/v${version}/large`, async () => 'x'.repeat(20_000_000))
+  }
+  app.get('/api/v1/quiet', async (_request, reply) => {
+    await opened
+    reply.code(204)
+  })
+  app.get('/livez', async () => ({ status: 'ok' }))
+  t.teardown(() => {
+    open()
+    return app.close()
+  })
+  const base = await app.listen({ port: 0, host: '127.0.0.1' })
+  return { app, base, port: Number(new URL(base).port), release: open, state }
+}
+
+t.test('beyond what can be worked on at once: 503 with Retry-After, in the envelope', async (t) => {
+  const reasons = refusals(t)
+  const { app, base, release } = await small(t, { maxActive: 2, maxWaiting: 1 })
+  const held = Array.from({ length: 3 }, () => fetch(`${base}/api/v1/held`))
+  await until(() => app.admissionQueue.active + app.admissionQueue.waiting === 3)
+
+  const headers = { 'x-request-id': 'mine-12345678', origin: 'https://shop.example' }
+  const refused = await fetch(`${base}/api/v1/quick`, { headers })
+  t.equal(refused.status, 503)
+  t.match(Object.fromEntries(refused.headers), {
+    'retry-after': '2',
+    'x-request-id': 'mine-12345678',
+    'api-version': '1',
+    vary: 'Accept, Authorization, X-API-Key, Origin',
+    'access-control-allow-origin': 'https://shop.example',
+    'cache-control': 'no-store',
+    'content-type': 'application/json; charset=utf-8',
+    'x-content-type-options': 'nosniff',
+    connection: 'keep-alive',
+  })
+  t.same(await refused.json(), {
+    error: {
+      code: 'SERVICE_UNAVAILABLE',
+      message: 'The service is overloaded',
+      request_id: 'mine-12345678',
+    },
+  })
+  const accept = 'application/vnd.api+json;version=2'
+  const typed = await fetch(`${base}/quick`, { headers: { accept } })
+  t.equal(typed.headers.get('api-version'), '2')
+  t.equal(typed.headers.get('content-type'), accept)
+  const posted = await fetch(`${base}/held`, { method: 'POST', body: '{"a":1}' })
+  t.equal(posted.status, 503)
+  const head = await fetch(`${base}/quick`, { method: 'HEAD' })
+  t.equal(head.status, 503)
+  t.equal(await head.text(), '')
+  t.equal((await fetch(`${base}/livez`)).status, 200, 'livez is asked by who would end the process')
+  t.same(reasons, ['line', 'line', 'line', 'line'])
+
+  release()
+  t.same(
+    (await Promise.all(held)).map(({ status }) => status),
+    [200, 200, 200],
+    'who was let in is served',
+  )
+  await until(() => app.admissionQueue.active === 0)
+  t.equal((await fetch(`${base}/api/v1/quick`)).status, 200, 'and so are those who come after')
+})
+
+t.test('a line at the database in which nobody would have a turn in time is closed', async (t) => {
+  const reasons = refusals(t)
+  const { base, state } = await small(t, { maxActive: 100, maxWaiting: 0, maxWaitMs: 1_000 })
+  state.delay = 1_001
+  t.equal((await fetch(`${base}/quick`)).status, 503)
+  t.equal((await fetch(`${base}/livez`)).status, 200)
+  state.delay = 1_000
+  t.equal((await fetch(`${base}/quick`)).status, 200)
+  t.same(reasons, ['line'])
+})
+
+t.test('slow clients are no work: bodies on their way and answers not taken keep nobody out', async (t) => {
+  const { app, base, port } = await small(t, { maxActive: 1, maxWaiting: 0 })
+  let heads = 0
+  app.server.on('request', () => {
+    heads += 1
+  })
+  const half =
+    'POST /api/v1/held HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: 9\r\n\r\n{'
+  const large = 'GET /api/v1/large HTTP/1.1\r\nHost: a\r\n\r\n'
+  const sockets = [half, half, half, large, large].map((bytes) => {
+    const socket = connect(port, '127.0.0.1').on('error', () => {})
+    socket.write(bytes)
+    return socket.pause()
+  })
+  t.teardown(() => sockets.map((socket) => socket.destroy()))
+  await until(() => heads === 5)
+  t.equal((await fetch(`${base}/quick`)).status, 200)
+  t.equal(app.admissionQueue.active, 0)
+})
+
+t.test('clients that hang up leave no trace in the count', async (t) => {
+  // The deadlines of answers whose connection is gone are all that is left of them: they should not hold up the end.
+  const { app, port, release } = await small(t, {
+    maxActive: 50,
+    maxWaiting: 0,
+    responseTimeoutMs: 1_000,
+    readTimeoutMs: 1,
+  })
+  const get = (path: string) => `GET /api/v1/${path} HTTP/1.1\r\nHost: a\r\n\r\n`
+  await raw(port, get('held'), { patience: 50 })
+  await raw(port, get('quiet'), { patience: 50 })
+  // Behind the first, these have no socket of their own yet: of its end they hear nothing.
+  await raw(port, get('held') + get('quiet').repeat(20), { patience: 50 })
+  release()
+  await until(() => app.admissionQueue.active === 0)
+  t.pass('though some of their handlers never sent anything')
+})
+
+t.test('while the server shuts down, a refusal ends its connection', async (t) => {
+  const { app, base, release } = await small(t, { maxActive: 1, maxWaiting: 0, delay: 300 })
+  const held = fetch(`${base}/held`)
+  await until(() => app.admissionQueue.active === 1)
+  const drained = app.drain()
+  const refused = await fetch(`${base}/quick`)
+  t.equal(refused.status, 503)
+  t.equal(refused.headers.get('connection'), 'close')
+  release()
+  t.equal((await held).status, 200)
+  await drained
+})
+
+t.test('a loop that is late: 503 while it is, 200 as soon as it is not', async (t) => {
+  const reasons = refusals(t)
+  const real = await testDatabase(t)
+  const { opened, open } = latch()
+  const slow = { on: false }
+  const parts = {
+    maxLoopDelayMs: 250,
+    database: {
+      ...real,
+      run: async (...args: Parameters<typeof real.run>) => {
+        if (slow.on) await opened
+        return real.run(...args)
+      },
+    },
+  }
+  const { app, admin, anybody } = await testApp(t, {}, parts)
+  t.equal((await admin.get('/products')).status, 200)
+  slow.on = true
+  const atWork = admin.get('/products')
+  await until(() => app.admissionQueue.active === 1)
+  slow.on = false
+
+  const pause = (milliseconds: number) => {
+    for (const end = performance.now() + milliseconds; performance.now() < end; );
+  }
+  /** In how many windows the loop was late at most while a little time passes, and how long the longest turn was. */
+  const watch = async (milliseconds: number) => {
+    let [late, longest] = [0, 0]
+    const end = performance.now() + milliseconds
+    for (let before = performance.now(), now = before; now < end; before = now) {
+      await turn()
+      now = performance.now()
+      late = Math.max(late, app.lateWindows)
+      longest = Math.max(longest, now - before)
+    }
+    return { late, longest }
+  }
+  const askWhenLate = async () => {
+    while (app.lateWindows === 0) await turn()
+    return admin.get('/products')
+  }
+  /** One pause of the process, and no other: a machine that paused it as well is given another try. */
+  const pausedOnce = async (before: number) => {
+    for (;;) {
+      while (app.lateWindows > 0) await wait(5)
+      reasons.length = 0
+      await wait(before)
+      pause(600)
+      const [{ late, longest }, { status }] = await Promise.all([watch(250), askWhenLate()])
+      if (longest < 200) return { late, status }
+    }
+  }
+  for (const before of [0, 20, 40, 60, 80]) {
+    const paused = { late: 1, status: 200 }
+    t.same(await pausedOnce(before), paused, 'a pause is one window, wherever it falls, and no overload')
+    t.same(reasons, [])
+  }
+
+  while (app.lateWindows > 0) await wait(5)
+  let late = 0
+  for (let i = 0; i < 8; i++) {
+    pause(150)
+    await turn()
+    late = Math.max(late, app.lateWindows)
+  }
+  t.ok(late < 2, 'turns of 150 ms are within what a turn may take')
+
+  const block = { over: false }
+  const blocked = (async () => {
+    while (!block.over) {
+      pause(280)
+      await turn()
+    }
+  })()
+  while (app.lateWindows < 2) await turn()
+  const [refused, livez] = await Promise.all([admin.get('/products'), anybody.get('/livez')])
+  block.over = true
+  await blocked
+  t.equal(refused.status, 503)
+  t.equal(refused.headers.get('retry-after'), '2')
+  t.equal(refused.body.error.code, 'SERVICE_UNAVAILABLE')
+  t.equal(livez.status, 200)
+  t.same(reasons, ['event-loop'])
+  while (app.lateWindows > 0) await wait(5)
+  t.equal((await admin.get('/products')).status, 200)
+  open()
+  t.equal((await atWork).status, 200, 'what was at work is finished')
+})
+
+t.test('a thousand wait for the database beside those that have it; more are refused', async (t) => {
+  const reasons = refusals(t)
+  const real = await testDatabase(t)
+  const most = real.kind === 'embedded' ? 1_001 : 1_010
+  const { opened, open } = latch()
+  const slow = { on: false }
+  const run: typeof real.run = async (...args) => {
+    if (slow.on) await opened
+    return real.run(...args)
+  }
+  const logs: string[] = []
+  const parts = {
+    database: { ...real, run },
+    logs: { write: (line: string) => logs.push(line) },
+    // However long a busy machine takes for all of it.
+    timeouts: { responseTimeoutMs: 60_000 },
+  }
+  const { app, admin, port } = await testApp(t, { LOG_LEVEL: 'warn' }, parts)
+  t.equal((await admin.get('/products')).status, 200)
+  slow.on = true
+  const request = `GET /products?limit=1 HTTP/1.1\r\nHost: a\r\nX-API-Key: ${ADMIN_KEY}\r\n`
+  const packet = `${`${request}\r\n`.repeat(101)}${request}Connection: close\r\n\r\n`
+  const all = Array.from({ length: 10 }, () => raw(port, packet, { patience: 60_000 }))
+  await until(() => app.admissionQueue.active + app.admissionQueue.waiting + reasons.length === 1_020)
+  t.equal(app.admissionQueue.active + app.admissionQueue.waiting, most)
+  t.equal(logs.length, 1, 'one line in the log tells of them all')
+  t.match(JSON.parse(logs[0] ?? ''), { level: 'warn', reason: 'line', refused: 1 })
+  slow.on = false
+  open()
+  const replies = (await Promise.all(all)).flatMap(({ bytes }) => parseReplies(bytes))
+  const count = (status: number) => replies.filter((reply) => reply.status === status).length
+  // Who waits for the database has two seconds, which a busy machine may need for fewer than all.
+  t.equal(count(200) + count(503), 1_020, 'pipelined a hundred and two at once, each is answered')
+  t.ok(count(200) > 0 && count(503) >= 1_020 - most)
+})

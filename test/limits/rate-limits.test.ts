@@ -1,0 +1,306 @@
+/** Rate limits in one process: whose requests count where, what replies tell, and when a window ends. */
+import { subscribe, unsubscribe } from 'node:diagnostics_channel'
+import t from 'tap'
+import { createMemoryStore } from '../../plugins/rate-limit/memory-store.ts'
+import { ADMIN_KEY, createClient, type Person, type TestApp, testApp } from '../helpers/app.ts'
+import { briefly, clock, from, times, toldBy } from '../helpers/limits.ts'
+import { sharedDatabase } from '../helpers/shared.ts'
+
+const database = await sharedDatabase(t)
+const ok = (n: number, limit: number) => Array.from({ length: n }, (_, i) => `200 ${limit} ${limit - 1 - i}`)
+
+/** A key of that person's with a cap of its own. */
+async function keyOf({ base }: TestApp, { bearer }: Person, rate_limit: number | null) {
+  const { body } = await bearer.post('/api-keys', { name: 'k', scopes: ['*'], rate_limit })
+  return { id: String(body.data.id), client: createClient(base, { 'x-api-key': body.data.key }) }
+}
+
+for (const version of [1, 2]) {
+  t.test(`v${version}: a user has one window, whatever the credential`, async (t) => {
+    const time = clock()
+    const app = await testApp(t, { RATE_LIMIT: '4' }, { database, now: time.now })
+    const ada = await app.person('member')
+    const path = `/v${version}/products`
+    const replies = [
+      await ada.client.get(path),
+      await ada.bearer.get(path),
+      await ada.client.get(`/v${3 - version}/products`),
+      await ada.bearer.get('/users/me'),
+    ]
+    t.same(replies.map(briefly), ok(4, 4))
+    t.same([...new Set(replies.map((reply) => toldBy(reply).reset))], [time.seconds() + 60])
+
+    time.pass(18_500)
+    const refused = await ada.bearer.get(path)
+    t.equal(briefly(refused), '429 4 0')
+    t.match(refused.body.error, { code: 'RATE_LIMIT_EXCEEDED', message: 'Too many requests' })
+    t.equal(refused.body.error.request_id, refused.headers.get('x-request-id'))
+    t.equal(refused.headers.get('api-version'), String(version))
+    t.equal(refused.headers.get('cache-control'), 'no-store')
+    const { reset, retryAfter } = toldBy(refused)
+    t.equal(retryAfter, 42, 'rounded up: after so many seconds, there is room')
+    t.equal(reset, time.seconds() + 41.5, 'and that is when the window ends')
+    t.equal((await (await app.person('member')).client.get(path)).status, 200, 'others have their own')
+
+    time.pass(41_499)
+    t.equal(briefly(await ada.client.get(path)), '429 4 0')
+    t.equal(toldBy(await ada.client.get(path)).retryAfter, 1, 'never 0')
+    time.pass(1)
+    t.equal(briefly(await ada.client.get(path)), '200 4 3', 'what was refused did not count')
+    t.equal(toldBy(await ada.client.get(path)).reset, time.seconds() + 60, 'a new window')
+  })
+}
+
+t.test('RATE_LIMIT_WINDOW is how long it lasts', async (t) => {
+  const time = clock()
+  const app = await testApp(t, { RATE_LIMIT: '1', RATE_LIMIT_WINDOW: '5' }, { database, now: time.now })
+  const { client } = await app.person('member')
+  await client.get('/products')
+  t.equal(toldBy(await client.get('/products')).retryAfter, 5)
+  time.pass(5_000)
+  t.equal((await client.get('/products')).status, 200)
+})
+
+t.test('a burst of a second: the rest of the window is not used up by what it refuses', async (t) => {
+  const time = clock()
+  const app = await testApp(t, { RATE_LIMIT: '10', RATE_LIMIT_BURST: '3' }, { database, now: time.now })
+  const { client } = await app.person('member')
+  t.same((await times(3, () => client.get('/products'))).map(briefly), ok(3, 10))
+  const refused = await times(20, () => client.get('/products'))
+  const [first] = refused.map(toldBy)
+  t.same([...new Set(refused.map(briefly))], ['429 3 0'], 'told of the window that was exceeded')
+  t.same([first?.retryAfter, first?.reset], [1, time.seconds() + 1])
+  time.pass(1_000)
+  t.same((await times(3, () => client.get('/products'))).map(briefly), ok(6, 10).slice(3))
+})
+
+t.test("a key's own cap: lower than its owner's limit, and beside it", async (t) => {
+  const app = await testApp(t, { RATE_LIMIT: '8' }, { database })
+  const ada = await app.person('member')
+  const capped = await keyOf(app, ada, 2)
+  const free = await keyOf(app, ada, 1_000)
+  t.equal(briefly(await capped.client.get('/products')), '200 2 1', 'of the two, the one with less left')
+  t.equal(briefly(await capped.client.get('/products')), '200 2 0')
+  const refused = await times(3, () => capped.client.get('/products'))
+  t.same([...new Set(refused.map(briefly))], ['429 2 0'])
+  t.equal(briefly(await free.client.get('/products')), '200 8 3', 'what the key did counts for its owner')
+  t.equal(briefly(await ada.client.get('/products')), '200 8 2')
+  await ada.bearer.patch(`/api-keys/${capped.id}`, { rate_limit: 30 })
+  t.equal(briefly(await capped.client.get('/products')), '200 8 0', 'a cap that is raised holds at once')
+  t.equal(briefly(await capped.client.get('/products')), '429 8 0', "the owner's, whatever the key's")
+})
+
+t.test('the bootstrap key is its admin', async (t) => {
+  const app = await testApp(t, { RATE_LIMIT: '3' }, { database })
+  const grant = await app.app.sessions.create(
+    { id: app.adminId, role: 'admin' },
+    { ip: '127.0.0.1', userAgent: 't' },
+  )
+  const bearer = createClient(app.base, {
+    authorization: `Bearer ${app.app.accessTokens.issue(grant).text}`,
+  })
+  t.equal(briefly(await app.admin.get('/products')), '200 3 2')
+  t.equal(briefly(await bearer.get('/products')), '200 3 1')
+  t.equal(briefly(await app.admin.get('/products')), '200 3 0')
+  t.equal(briefly(await bearer.get('/products')), '429 3 0')
+})
+
+t.test('who shows no credentials: 401 until the window of the address is full, then 429', async (t) => {
+  const time = clock()
+  const settings = { RATE_LIMIT_ANONYMOUS: '3', RATE_LIMIT_WINDOW: '5', ALLOW_SIGNUP: 'true' }
+  const { anybody, admin } = await testApp(t, settings, { database, now: time.now })
+  t.equal(briefly(await anybody.get('/products')), '401 3 2')
+  t.equal(briefly(await anybody.call('HEAD', '/v2/orders')), '401 3 1')
+  const signUp = { name: 'Ada', email: `ada${Math.random()}@example.com` }
+  t.equal(briefly(await anybody.post('/users', signUp)), '201 3 0', 'signing up is one of them')
+  const refused = await anybody.get('/products')
+  t.equal(briefly(refused), '429 3 0')
+  t.equal(toldBy(refused).retryAfter, 60, 'a minute, whatever RATE_LIMIT_WINDOW')
+  t.equal(refused.headers.get('www-authenticate'), null)
+  t.equal(briefly(await anybody.post('/users', signUp)), '429 3 0')
+  t.equal((await admin.get('/products')).status, 200, 'who has one is not concerned')
+  time.pass(60_000)
+  t.equal(briefly(await anybody.get('/products')), '401 3 2')
+})
+
+t.test('what is answered before anybody asks who calls counts nowhere', async (t) => {
+  const { anybody, admin } = await testApp(t, { RATE_LIMIT_ANONYMOUS: '3', RATE_LIMIT: '9' }, { database })
+  await anybody.get('/products')
+  const both = { 'x-api-key': ADMIN_KEY, authorization: 'Bearer x' }
+  for (const [status, method, path, headers] of [
+    [404, 'GET', '/nothing', {}],
+    [404, 'GET', '/api/v2/nothing', {}],
+    [405, 'DELETE', '/products', {}],
+    [406, 'GET', '/products', { accept: 'text/html' }],
+    [400, 'GET', '/products', both],
+    [414, 'GET', `/products?search=${'x'.repeat(9_000)}`, {}],
+    [431, 'GET', '/products', { 'x-long': 'x'.repeat(17_000) }],
+  ] as const) {
+    t.equal(briefly(await anybody.call(method, path, { headers })), `${status} 3 2`)
+  }
+  t.equal(briefly(await admin.get('/products')), '200 9 8')
+  t.equal(briefly(await admin.call('DELETE', '/products')), '405 3 2', 'be it by whom')
+})
+
+t.test('every reply of a resource tells, whatever its status; what else there is does not', async (t) => {
+  const { anybody, admin, base } = await testApp(t, { RATE_LIMIT: '100' }, { database })
+  const made = await admin.post('/products', { sku: `T-${Date.now()}`, name: 'Tea', price_amount: 1 })
+  const path = `/v2/products/${made.body.data.id}`
+  const etag = (await admin.get(path)).headers.get('etag') ?? ''
+  const replies = [
+    made,
+    await admin.get(path, { 'if-none-match': etag }),
+    await admin.call('HEAD', path),
+    await admin.get('/products?limit=0'),
+    await admin.post('/products', {}),
+    await admin.call('POST', '/products', { body: '{', headers: { 'content-type': 'application/json' } }),
+    await admin.call('POST', '/products', { body: 'x', headers: { 'content-type': 'text/plain' } }),
+    await admin.patch(path, { name: 'Green tea' }, { 'if-match': '"99-abcdefghijkl"' }),
+    await admin.get('/products/0193a5b0-7b1e-7c3a-9f00-3f2b8c1d4e5f'),
+    await admin.delete(path),
+  ]
+  const statuses = [201, 304, 200, 400, 422, 400, 415, 412, 404, 204]
+  const left = [99, 97, 96, 95, 94, 93, 92, 91, 90, 89]
+  t.same(
+    replies.map(briefly),
+    statuses.map((status, i) => `${status} 100 ${left[i]}`),
+  )
+  const free = [
+    '/livez',
+    '/readyz',
+    '/docs',
+    '/openapi/v1.json',
+    '/.well-known/jwks.json',
+    '/',
+    '/api/v3/users',
+  ]
+  for (const path of free) t.equal(toldBy(await anybody.get(path)).limit, null, path)
+  const options = await createClient(base, {}).call('OPTIONS', '/products')
+  t.equal(options.status, 204)
+  t.equal(toldBy(options).limit, null)
+
+  t.equal(briefly(await anybody.get('/products')), '401 1000000000 999999999', 'none of them counted')
+})
+
+t.test('limits come after credentials, and before role and scope', async (t) => {
+  const app = await testApp(t, { RATE_LIMIT: '1' }, { database })
+  const reader = await app.person('member', ['products:read'])
+  t.equal((await reader.client.post('/products', {})).status, 403, 'the first is refused for what it is')
+  t.equal((await reader.client.post('/products', {})).status, 429)
+  t.equal((await reader.client.get('/products', { accept: 'text/html' })).status, 406)
+  const text = { 'content-type': 'text/plain' }
+  t.equal((await reader.client.call('POST', '/products', { body: 'x', headers: text })).status, 429)
+  t.equal((await reader.client.get('/products?bogus=1')).status, 429)
+})
+
+t.test(
+  'failed authentications: 401 until their window is full, then 429; a credential that holds passes',
+  async (t) => {
+    const time = clock()
+    const settings = { RATE_LIMIT_AUTH_FAILURES: '4', RATE_LIMIT_ANONYMOUS: '7', RATE_LIMIT: '50' }
+    const app = await testApp(t, settings, { database, now: time.now })
+    const ada = await app.person('member')
+    const badKey = createClient(app.base, { 'x-api-key': 'bad' })
+    const badToken = createClient(app.base, { authorization: 'Bearer bad' })
+    const replies = await times(4, (i) => (i % 2 ? badKey : badToken).get('/products'))
+    t.same(
+      replies.map(briefly),
+      Array(4).fill('401 7 7'),
+      'told of the anonymous window, in which they do not count',
+    )
+    for (const client of [badKey, badToken]) {
+      const refused = await client.get('/v2/products')
+      t.equal(briefly(refused), '429 4 0')
+      t.equal(toldBy(refused).retryAfter, 60)
+      t.equal(refused.headers.get('www-authenticate'), null)
+    }
+    t.equal(briefly(await ada.client.get('/products')), '200 50 49')
+    t.equal(briefly(await ada.bearer.get('/products')), '200 50 48')
+    t.equal(briefly(await app.admin.get('/products')), '200 50 49')
+    t.equal(briefly(await app.anybody.get('/products')), '401 7 6', 'and none at all is no failure')
+    time.pass(60_000)
+    t.equal((await badKey.get('/products')).status, 401)
+  },
+)
+
+t.test('addresses: those that a trusted proxy names, and none that anybody claims', async (t) => {
+  const settings = { RATE_LIMIT_ANONYMOUS: '2' }
+  const behind = await testApp(t, { ...settings, TRUST_PROXY: '127.0.0.1' }, { database })
+  const ask = async (address: string, app = behind) => briefly(await from(app.base, address).get('/products'))
+  t.same(
+    [await ask('203.0.113.1'), await ask('203.0.113.1'), await ask('203.0.113.1')],
+    ['401 2 1', '401 2 0', '429 2 0'],
+  )
+  t.equal(await ask('203.0.113.2'), '401 2 1', 'each has its own')
+  t.equal(
+    await ask('198.51.100.9, 203.0.113.1'),
+    '429 2 0',
+    'what the client claims before it is not looked at',
+  )
+  t.equal(await ask('::ffff:203.0.113.1'), '429 2 0', 'IPv4 within IPv6 is IPv4')
+  t.equal(await ask('::ffff:cb00:7101'), '429 2 0', 'however it is written')
+
+  t.same([await ask('2001:db8:1:2::1'), await ask('2001:db8:1:2:ffff:1:2:3')], ['401 2 1', '401 2 0'])
+  t.equal(await ask('2001:DB8:0001:0002:9::'), '429 2 0', 'a /64 is one')
+  t.equal(await ask('2001:db8:1:3::1'), '401 2 1', 'and the next another')
+
+  const bare = await testApp(t, settings, { database })
+  t.same(
+    [await ask('203.0.113.1', bare), await ask('203.0.113.2', bare), await ask('203.0.113.3', bare)],
+    ['401 2 1', '401 2 0', '429 2 0'],
+  )
+})
+
+t.test('at once: of 200 requests on a limit of 50, 50 pass', async (t) => {
+  const app = await testApp(t, { RATE_LIMIT: '50' }, { database })
+  const { client } = await app.person('member')
+  const replies = await Promise.all(Array.from({ length: 200 }, () => client.get('/products?limit=1')))
+  const passed = replies.filter(({ status }) => status === 200)
+  t.equal(passed.length, 50)
+  t.same(new Set(passed.map((reply) => toldBy(reply).remaining)).size, 50, 'each was told another number')
+  t.ok(replies.every(({ status }) => status === 200 || status === 429))
+})
+
+t.test('who watches is told which window was full', async (t) => {
+  const app = await testApp(
+    t,
+    { RATE_LIMIT: '2', RATE_LIMIT_BURST: '1', RATE_LIMIT_ANONYMOUS: '1' },
+    { database, now: clock().now },
+  )
+  const seen: unknown[] = []
+  const note = (message: unknown) => seen.push(message)
+  subscribe('resource-api:limits:refused', note)
+  t.teardown(() => unsubscribe('resource-api:limits:refused', note))
+  const { client } = await app.person('member')
+  await times(2, () => client.get('/products'))
+  await times(2, () => app.anybody.get('/products'))
+  t.same(seen, [{ window: 'burst' }, { window: 'anonymous' }])
+})
+
+t.test('memory holds so many windows of each kind and no more, and forgets the longest unused', async (t) => {
+  const time = clock()
+  const memory = createMemoryStore({ now: time.now, maxWindows: 100 })
+  const window = (owner: string, name = 'anonymous') => ({
+    key: `{${owner}}:${name}`,
+    limit: 1,
+    durationMs: 60_000,
+  })
+  const isFull = async (owner: string, name?: string) =>
+    (await memory.add(1, [window(owner, name)]))[0]?.isExceeded
+  await memory.add(1, [window('a user', 'sustained')])
+  for (let i = 0; i < 1_000; i++) await memory.add(1, [window(String(i))])
+  t.equal(memory.size(), 101)
+  t.ok(await isFull('999'))
+  t.notOk(await isFull('0'), 'forgotten')
+  t.ok(await isFull('a user', 'sustained'), 'a flood of strangers pushes out no user')
+  await memory.add(0, [window('only looked at')])
+  t.equal(memory.size(), 101, 'a look keeps nothing')
+})
+
+t.test('what is given back is free again, and never more than was taken', async (t) => {
+  const memory = createMemoryStore({ now: clock().now })
+  const windows = [{ key: '{a}:b', limit: 2, durationMs: 1_000 }]
+  const left = async (amount: -1 | 0 | 1) => (await memory.add(amount, windows))[0]?.remaining
+  t.same([await left(1), await left(1), await left(1), await left(-1), await left(-1)], [1, 0, 0, 1, 2])
+  t.same([await left(-1), await left(0), await left(1)], [2, 2, 1])
+})

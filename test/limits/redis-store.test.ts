@@ -1,0 +1,336 @@
+/** The store of the rate limits in Redis: one for all replicas, asked once a request, and no fault of its is a client's. */
+import { randomBytes } from 'node:crypto'
+import { subscribe, unsubscribe } from 'node:diagnostics_channel'
+import { once } from 'node:events'
+import { connect } from 'node:net'
+import { createInterface } from 'node:readline'
+import { setTimeout as wait } from 'node:timers/promises'
+import { Redis } from 'ioredis'
+import t from 'tap'
+import { createMemoryStore } from '../../plugins/rate-limit/memory-store.ts'
+import { openRedisStore } from '../../plugins/rate-limit/redis-store.ts'
+import { createSharedStore } from '../../plugins/rate-limit/shared-store.ts'
+import { createClient, testApp } from '../helpers/app.ts'
+import type { Owner } from '../helpers/database.ts'
+import { fakeRedis } from '../helpers/fake-redis.ts'
+import { briefly, from, times, toldBy } from '../helpers/limits.ts'
+import { startProxy } from '../helpers/proxy.ts'
+import { runningTime } from '../helpers/running-time.ts'
+import { sharedDatabase } from '../helpers/shared.ts'
+
+const REDIS = process.env.REDIS_URL || undefined
+const skip = REDIS ? false : 'needs a Redis: set REDIS_URL'
+const url = REDIS ?? ''
+const PREFIX = 'resource-api:limits:'
+const database = await sharedDatabase(t)
+const random = () => randomBytes(4).toString('hex')
+/** Of no other test's. */
+const anAddress = () => `2001:db8:${random().slice(4)}:${random().slice(4)}::1`
+const settings = { TRUST_PROXY: '127.0.0.1' }
+
+function client(t: Owner) {
+  const redis = new Redis(url)
+  t.teardown(() => redis.disconnect())
+  return redis
+}
+
+/** The lines of MONITOR from now on, by a plain socket: ioredis may take one that comes early for a fault. */
+async function monitor(t: Owner): Promise<string[]> {
+  const { hostname, port } = new URL(url)
+  const socket = connect(Number(port) || 6379, hostname)
+  t.teardown(() => socket.destroy())
+  socket.write('MONITOR\r\n')
+  const input = createInterface({ input: socket })
+  const lines: string[] = []
+  input.on('line', (line) => lines.push(line))
+  await once(input, 'line')
+  return lines
+}
+
+/** What is said of the store, in log lines and on its channel. */
+function listener(t: Owner) {
+  const lines: string[] = []
+  const states: unknown[] = []
+  const note = (message: unknown) => states.push(message)
+  subscribe('resource-api:limits:store', note)
+  t.teardown(() => unsubscribe('resource-api:limits:store', note))
+  const own = () => lines.filter((line) => line.includes('the store of the rate limits'))
+  return { logs: { write: (line: string) => void lines.push(line) }, lines: own, states, all: lines }
+}
+
+type Fake = Awaited<ReturnType<typeof fakeRedis>>
+const set = (state: Fake['state'], change: Partial<Fake['state']>) => Object.assign(state, change)
+
+const until = async (holds: () => boolean | Promise<boolean>, patience = 5_000) => {
+  const end = Date.now() + patience
+  while (!(await holds())) {
+    if (Date.now() > end) throw new Error('it never came to that')
+    await wait(20)
+  }
+}
+
+t.test('Redis', { skip }, async (t) => {
+  t.test('two apps share windows; all keys have an end, and none an e-mail address', async (t) => {
+    const all = { ...settings, RATE_LIMIT: '5', LOGIN_FAILURES: '2', REDIS_URL: url }
+    const [one, other] = [await testApp(t, all, { database }), await testApp(t, all, { database })]
+    const ada = await one.person('member')
+    const there = createClient(other.base, { 'x-api-key': ada.key })
+    t.same(
+      [
+        await ada.client.get('/products'),
+        await there.get('/products'),
+        await ada.bearer.get('/products'),
+      ].map(briefly),
+      ['200 5 4', '200 5 3', '200 5 2'],
+    )
+    const [here, same] = [await ada.client.get('/products'), await there.get('/products')].map(toldBy)
+    t.ok(Math.abs((here?.reset ?? 0) - (same?.reset ?? 0)) <= 1, 'the same window ends at the same time')
+    t.ok(Math.abs((here?.reset ?? 0) - Date.now() / 1000 - 60) < 5)
+    const refused = await there.get('/products')
+    t.equal(briefly(refused), '429 5 0')
+    t.equal(briefly(await ada.client.get('/products')), '429 5 0')
+
+    const [address, email] = [anAddress(), `ada.${random()}@example.com`]
+    const grant = { grant_type: 'password', email, password: 'wrong horse battery' }
+    const tries = await times(3, (i) => from(i % 2 ? one.base : other.base, address).post('/tokens', grant))
+    t.same(
+      tries.map(({ status }) => status),
+      [401, 401, 429],
+    )
+    t.equal((await from(other.base, address, { 'x-api-key': 'bad' }).get('/products')).status, 401)
+
+    const redis = client(t)
+    const keys = await redis.keys(`${PREFIX}*`)
+    t.ok(keys.some((key) => key.includes(ada.id)))
+    t.notOk(keys.some((key) => key.includes('@') || key.includes(email.split('@')[0] ?? '')))
+    const ends = await Promise.all(keys.map((key) => redis.pttl(key)))
+    t.notOk(ends.includes(-1), 'each key ends by itself')
+  })
+
+  t.test('one round trip, whatever the number of windows', async (t) => {
+    const app = await testApp(t, { REDIS_URL: url, RATE_LIMIT: '50' }, { database })
+    const ada = await app.person('member')
+    const made = await ada.bearer.post('/api-keys', { name: 'k', scopes: ['*'], rate_limit: 20 })
+    const capped = createClient(app.base, { 'x-api-key': made.body.data.key })
+    const lines = await monitor(t)
+    const commands = () =>
+      lines
+        .filter((line) => line.includes(ada.id) && !line.includes(' lua]'))
+        .map((line) => line.split('"')[1])
+    await times(10, () => capped.get('/products'))
+    await until(() => commands().length >= 10)
+    t.same(commands(), Array(10).fill('evalsha'))
+  })
+
+  t.test('what else stands under a key counts as nothing', async (t) => {
+    const redis = client(t)
+    const store = await openRedisStore(url)
+    t.teardown(() => store.close())
+    for (const spoil of [
+      (key: string) => redis.lpush(key, 'a list'),
+      (key: string) => redis.set(key, 'no number'),
+      (key: string) => redis.set(key, '7'),
+    ]) {
+      const key = `{test:${random()}}:test`
+      await spoil(PREFIX + key)
+      const [count] = await store.add(1, [{ key, limit: 3, durationMs: 5_000 }])
+      t.equal(count?.remaining, 2)
+      const left = await redis.pttl(PREFIX + key)
+      t.ok(left > 0 && left <= 5_000)
+    }
+  })
+
+  t.test('a window is full in all or in none; what is given back is free', async (t) => {
+    const store = await openRedisStore(url)
+    t.teardown(() => store.close())
+    const owner = `{test:${random()}}`
+    const [wide, narrow] = [
+      { key: `${owner}:wide`, limit: 10, durationMs: 5_000 },
+      { key: `${owner}:narrow`, limit: 1, durationMs: 200 },
+    ] as const
+    const left = async (amount: -1 | 0 | 1) =>
+      (await store.add(amount, [wide, narrow])).map(({ remaining }) => remaining)
+    t.same(
+      [await left(0), await left(1), await left(1), await left(1)],
+      [
+        [10, 1],
+        [9, 0],
+        [9, 0],
+        [9, 0],
+      ],
+    )
+    t.same(
+      (await store.add(1, [wide, narrow])).map(({ isExceeded }) => isExceeded),
+      [false, true],
+    )
+    t.same(
+      [await left(-1), await left(-1)],
+      [
+        [10, 1],
+        [10, 1],
+      ],
+    )
+    await left(1)
+    await until(async () => (await left(0))[1] === 1)
+    t.same(await left(0), [9, 1], 'each ends in its own time')
+  })
+
+  t.test('gone in the middle, and back: no request fails, and the counts are those of before', async (t) => {
+    const proxy = await startProxy(t, url)
+    const { logs, lines, states } = listener(t)
+    const app = await testApp(
+      t,
+      { RATE_LIMIT: '20', REDIS_URL: proxy.url, LOG_LEVEL: 'info' },
+      { database, logs },
+    )
+    const { client } = await app.person('member')
+    t.equal(briefly(await client.get('/products')), '200 20 19')
+    for (const mode of ['refuse', 'silent'] as const) {
+      const before = toldBy(await client.get('/products')).remaining
+      await proxy.set(mode)
+      // Whether it knows yet or finds out by this one, it counts for itself.
+      const meanwhile = await times(4, () => client.get('/products'))
+      t.ok(meanwhile.every(({ status }) => status === 200))
+      await until(() => lines().length % 2 === 1)
+      await proxy.set('pass')
+      const began = Date.now()
+      await until(() => lines().length % 2 === 0)
+      t.ok(Date.now() - began < 2_500, `${Date.now() - began} ms`)
+      const after = toldBy(await client.get('/products')).remaining ?? 0
+      t.ok(after < (before ?? 0) && after >= (before ?? 0) - 5, `${before} ${after}`)
+    }
+    t.same(
+      states,
+      ['own', 'shared', 'own', 'shared'].map((state) => ({ state })),
+    )
+    t.equal(lines().length, 4, 'one line each')
+  })
+})
+
+const faults: [name: string, spoil: (redis: Fake) => unknown, heal: (redis: Fake) => unknown][] = [
+  ['gone', ({ stop }) => stop(), ({ start }) => start()],
+  ['a black hole', ({ state }) => set(state, { silent: true }), ({ state }) => set(state, { silent: false })],
+  ['slow', ({ state }) => set(state, { delay: 400 }), ({ state }) => set(state, { delay: 0 })],
+  [
+    'a replica that takes no writes',
+    ({ state }) => set(state, { error: "READONLY You can't write against a read only replica." }),
+    ({ state }) => set(state, { error: '' }),
+  ],
+]
+
+for (const [name, spoil, heal] of faults) {
+  t.test(`Redis ${name}: requests pass, each process counts for itself, and it is found again`, async (t) => {
+    const redis = await fakeRedis(t)
+    const { logs, lines, states, all } = listener(t)
+    const parts = { database, logs }
+    const app = await testApp(
+      t,
+      { ...settings, RATE_LIMIT: '4', LOGIN_FAILURES: '1', REDIS_URL: redis.url, LOG_LEVEL: 'info' },
+      parts,
+    )
+    const { client } = await app.person('member')
+    t.equal(briefly(await client.get('/products')), '200 4 3')
+    t.equal(redis.state.scripts, 2, 'one when it began, and one for the request')
+
+    await spoil(redis)
+    const began = runningTime()
+    const first = await client.get('/products')
+    const took = runningTime() - began
+    t.equal(briefly(first), '200 4 3', 'the first in this process')
+    t.ok(took < 400, `${Math.round(took)} ms, of which it waits 200 at most`)
+    const again = runningTime()
+    const rest = await times(4, () => client.get('/products'))
+    t.same(rest.map(briefly), ['200 4 2', '200 4 1', '200 4 0', '429 4 0'])
+    t.ok(runningTime() - again < 400, 'the others do not wait at all')
+    const grant = { grant_type: 'password', email: 'nobody@example.com', password: 'wrong horse battery' }
+    const signIns = await times(2, () => from(app.base, '203.0.113.1').post('/tokens', grant))
+    t.same(
+      signIns.map(({ status }) => status),
+      [401, 429],
+      'sign-ins are counted meanwhile',
+    )
+    t.same(states, [{ state: 'own' }])
+    t.equal(lines().length, 1)
+
+    await heal(redis)
+    const healed = runningTime()
+    await until(() => states.length === 2, 4_000)
+    t.ok(runningTime() - healed < 2_500, `${runningTime() - healed} ms`)
+    t.equal(briefly(await client.get('/products')), '200 4 3', 'what Redis says')
+    t.same(states, [{ state: 'own' }, { state: 'shared' }])
+    t.equal(lines().length, 2)
+    t.notOk(all.some((line) => line.includes('pass-word')))
+  })
+}
+
+t.test(
+  'whatever it answers in place of counts, counting goes on, and only the first word is logged',
+  async (t) => {
+    const errors = [
+      'OOM command not allowed when used memory > maxmemory',
+      'LOADING Redis is loading the dataset in memory',
+      'NOAUTH Authentication required.',
+      'NOSCRIPT No matching script.',
+      'WRONGTYPE Operation against a key holding the wrong kind of value',
+      'NOPERM this user has no permissions',
+      'ERR unknown command, with args beginning with: pass-word',
+    ]
+    const window = { key: '{a}:b', limit: 2, durationMs: 60_000 }
+    await Promise.all(
+      errors.map(async (error) => {
+        const redis = await fakeRedis(t)
+        const said: unknown[] = []
+        const log = { warn: (line: unknown) => void said.push(line), info: () => void said.push('back') }
+        const own = createMemoryStore({ now: Date.now })
+        const store = await createSharedStore({ open: () => openRedisStore(redis.url), fallback: own, log })
+        t.teardown(() => store.close())
+        redis.state.error = error
+        const counts = [1, 2, 3].map(() => store.add(1, [window]))
+        t.same(
+          (await Promise.all(counts)).map(([count]) => count?.remaining),
+          [1, 0, 0],
+          error,
+        )
+        t.same(said, [{ reason: error.split(' ')[0] }])
+        redis.state.error = ''
+        await until(() => said.length === 2)
+        t.equal(said[1], 'back')
+        t.equal((await store.add(1, [window]))[0]?.remaining, 1, 'what Redis says')
+      }),
+    )
+  },
+)
+
+const atStart: [name: string, spoil: (redis: Fake) => unknown][] = [
+  ['away', ({ stop }) => stop()],
+  ['a black hole', ({ state }) => set(state, { silent: true })],
+  ['that knows another password', ({ state }) => set(state, { refusal: 'WRONGPASS invalid pair' })],
+]
+
+for (const [name, spoil] of atStart) {
+  t.test(`the service starts with Redis ${name}`, async (t) => {
+    const redis = await fakeRedis(t)
+    const { logs, lines, states, all } = listener(t)
+    spoil(redis)
+    const app = await testApp(
+      t,
+      { RATE_LIMIT: '2', REDIS_URL: redis.url, LOG_LEVEL: 'info' },
+      { database, logs },
+    )
+    const { client } = await app.person('member')
+    t.same((await times(3, () => client.get('/products'))).map(briefly), ['200 2 1', '200 2 0', '429 2 0'])
+    t.same(states, [{ state: 'own' }])
+    t.equal(lines().length, 1, 'said once, however often it is tried')
+    t.notOk(all.some((line) => line.includes('pass-word')))
+  })
+}
+
+t.test('with the last app the connection ends', async (t) => {
+  const redis = await fakeRedis(t)
+  const app = await testApp(t, { REDIS_URL: redis.url }, { database })
+  t.equal((await app.anybody.get('/products')).status, 401)
+  const { packets } = redis.state
+  await app.app.close()
+  await wait(600)
+  t.equal(redis.state.packets, packets, 'and none is begun')
+})

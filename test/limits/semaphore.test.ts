@@ -1,0 +1,191 @@
+/** Promises of the gate: so many at once, the others in line, nobody for long. */
+import t from 'tap'
+import { DatabaseUnavailable } from '../../drizzle/client/errors.ts'
+import { Semaphore, type SemaphoreOptions } from '../../lib/semaphore.ts'
+
+/** Lends nothing but the right to run, to so many at once. */
+const createGate = ({ size, ...limits }: SemaphoreOptions & { size: number }) =>
+  new Semaphore(
+    Array.from({ length: size }, () => ({})),
+    { createError: (reason) => new DatabaseUnavailable(reason), ...limits },
+  )
+
+const sleep = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms))
+
+t.test('at most its size runs, first come, first served', async (t) => {
+  const gate = createGate({ size: 3 })
+  const order: number[] = []
+  let running = 0
+  let most = 0
+  await Promise.all(
+    Array.from({ length: 50 }, (_, i) =>
+      gate.run(async () => {
+        running += 1
+        most = Math.max(most, running)
+        order.push(i)
+        await sleep(i % 3)
+        running -= 1
+      }),
+    ),
+  )
+  t.equal(most, 3)
+  t.strictSame(
+    order,
+    order.map((_, i) => i),
+  )
+})
+
+t.test('who comes while others wait does not overtake them', async (t) => {
+  const gate = createGate({ size: 1 })
+  const order: string[] = []
+  const enter = (name: string) => gate.run(async () => void order.push(name))
+  const all = [gate.run(() => sleep(10)), enter('waited first')]
+  await gate.run(async () => undefined).then(() => all.push(enter('came later')))
+  await Promise.all(all)
+  t.strictSame(order, ['waited first', 'came later'])
+})
+
+t.test('each has a member for itself, and gives it back also when it fails', async (t) => {
+  const gate = new Semaphore([{ used: false }, { used: false }])
+  const results = await Promise.allSettled(
+    Array.from({ length: 30 }, (_, i) =>
+      gate.run(async (member) => {
+        if (member.used) throw new Error('lent twice')
+        member.used = true
+        await sleep(1)
+        member.used = false
+        if (i % 2) throw new Error('as it must')
+      }),
+    ),
+  )
+  const reasons = results.flatMap((result) => (result.status === 'rejected' ? [String(result.reason)] : []))
+  t.strictSame(
+    reasons,
+    Array.from({ length: 15 }, () => 'Error: as it must'),
+  )
+  await gate.run(async () => t.pass('and it still opens'))
+})
+
+t.test('a line has an end, and a wait too', async (t) => {
+  const gate = createGate({ size: 1, acquireTimeout: 400, maxWaiting: 3 })
+  const start = performance.now()
+  const long = gate.run(() => sleep(2000))
+  const took = async (work: () => Promise<unknown>) => {
+    await t.rejects(gate.run(work), DatabaseUnavailable)
+    return performance.now() - start
+  }
+  const early = took(() => sleep(0))
+  await sleep(50)
+  const late = [took(() => sleep(0)), took(() => sleep(0))]
+  const beyond = await took(() => sleep(0))
+  t.ok(beyond < 395, `the fourth in line is refused at once: ${beyond}`)
+  const first = await early
+  t.ok(first >= 399 && first < 1800, `the first after 400 ms: ${first}`)
+  for (const each of await Promise.all(late))
+    t.ok(each >= 449 && each < 1900, `those who came later, later: ${each}`)
+  await long
+  t.equal(await gate.run(async () => 'open'), 'open', 'who gave up takes nothing away')
+})
+
+t.test('it holds no timer when nobody waits', async (t) => {
+  const timers = () => process.getActiveResourcesInfo().filter((name) => name === 'Timeout').length
+  const before = timers()
+  const gate = createGate({ size: 1, acquireTimeout: 60_000 })
+  const all = [gate.run(() => sleep(5)), gate.run(async () => 1), gate.run(async () => 1)]
+  await sleep(1)
+  t.equal(timers(), before + 2, 'one for all that wait, and the sleeper')
+  await Promise.all(all)
+  t.equal(timers(), before)
+})
+
+t.test('closing lets out who is in or in line, and nobody in', async (t) => {
+  const gate = createGate({ size: 1 })
+  let done = 0
+  const work = async () => {
+    await sleep(5)
+    done += 1
+  }
+  const all = [gate.run(work), gate.run(work), gate.run(work)]
+  const closing = Promise.all([gate.close(), gate.close()])
+  await t.rejects(gate.run(work), DatabaseUnavailable)
+  await closing
+  t.equal(done, 3)
+  await Promise.all(all)
+  await gate.close()
+})
+
+t.test('work on this thread leaves the loop its turns', async (t) => {
+  const gate = createGate({ size: 1, timeSlice: 5 })
+  const work = async () => {
+    for (const end = performance.now() + 2; performance.now() < end; );
+  }
+  let turns = 0
+  const counting = { over: false }
+  const count = () => {
+    turns += 1
+    if (!counting.over) setImmediate(count)
+  }
+  setImmediate(count)
+  await Promise.all(Array.from({ length: 60 }, () => gate.run(work)))
+  counting.over = true
+  t.ok(turns >= 15, `${turns} turns in 120 ms of work`)
+  for (let i = 0; i < 20; i++) await gate.run(work)
+  t.pass('nor does one that comes alone each time wait for nobody')
+  const closing = [gate.run(work), gate.run(work), gate.run(work), gate.run(work)]
+  await gate.close()
+  await Promise.all(closing)
+})
+
+t.test('it knows how long the line takes, from how it has moved', async (t) => {
+  const gate = createGate({ size: 1 })
+  t.equal(gate.estimateWait(), 0)
+  const steps = Array.from({ length: 60 }, () => {
+    let done = () => {}
+    const over = new Promise<void>((resolve) => {
+      done = resolve
+    })
+    return { over, done: () => done() }
+  })
+  const all = steps.map(({ over }) => gate.run(() => over))
+  t.equal(gate.waiting, 59)
+  const began = performance.now()
+  for (const { done } of steps.slice(0, 40)) {
+    await sleep(5)
+    done()
+  }
+  await sleep(0)
+  const pace = (performance.now() - began) / 40
+  t.equal(gate.waiting, 19)
+  t.ok(
+    gate.estimateWait() > (19 * 5) / 2 && gate.estimateWait() < 19 * pace * 5,
+    `${gate.estimateWait()} ms for 19`,
+  )
+  for (const { done } of steps) done()
+  await Promise.all(all)
+  t.equal(gate.estimateWait(), 0, 'no wait is expected while the queue is empty')
+})
+
+t.test('a line that was slow says nothing of one that begins a second later', async (t) => {
+  const gate = createGate({ size: 1 })
+  const line = (milliseconds: number) => Array.from({ length: 12 }, () => gate.run(() => sleep(milliseconds)))
+  await Promise.all(line(40))
+  const soon = line(1)
+  t.ok(gate.estimateWait() >= 300, `at once it does: ${gate.estimateWait()}`)
+  await Promise.all(soon)
+  await sleep(1100)
+  const later = line(1)
+  t.equal(gate.waiting, 11)
+  t.equal(gate.estimateWait(), 0)
+  await Promise.all(later)
+})
+
+t.test('of those who came at once, the first to be done is no measure of the line', async (t) => {
+  const gate = createGate({ size: 40 })
+  const seen: number[] = []
+  const turn = async () => {
+    await sleep(50)
+    seen.push(gate.estimateWait())
+  }
+  await Promise.all(Array.from({ length: 200 }, () => gate.run(turn)))
+  t.ok(Math.max(...seen) < 1_000, `${Math.max(...seen)} ms for five turns of 50 ms`)
+})

@@ -1,0 +1,209 @@
+/** Limits on the concurrent requests of one user, and the cost of expensive requests. */
+import { once } from 'node:events'
+import { connect } from 'node:net'
+import t, { type Test } from 'tap'
+import type { Database } from '../../drizzle/client/index.ts'
+import { type Client, type Reply, testApp } from '../helpers/app.ts'
+import { testDatabase } from '../helpers/database.ts'
+import { clock } from '../helpers/limits.ts'
+
+/** A database whose statements on products wait until they are released. */
+async function createHeldDatabase(t: Test) {
+  const opened = await testDatabase(t)
+  const waiting: (() => void)[] = []
+  let isHeld = true
+  const database: Database = {
+    ...opened,
+    run: async (text, params, options) => {
+      if (isHeld && /from "products"/.test(text)) await new Promise<void>((resolve) => waiting.push(resolve))
+      return opened.run(text, params, options)
+    },
+  }
+  return {
+    database,
+    waiting,
+    release() {
+      isHeld = false
+      for (const resume of waiting.splice(0)) resume()
+    },
+    hold() {
+      isHeld = true
+    },
+  }
+}
+
+const until = async (holds: () => boolean) => {
+  while (!holds()) await new Promise((resolve) => setTimeout(resolve, 2))
+}
+
+const products = '/api/v1/products'
+
+t.test(
+  'a user has at most USER_CONCURRENCY requests at work, and other users are not affected',
+  async (t) => {
+    const { database, waiting, release, hold } = await createHeldDatabase(t)
+    const { person } = await testApp(t, { USER_CONCURRENCY: '3' }, { database })
+    const [one, other] = [await person('member'), await person('member')]
+    const held = [one.client.get(products), one.bearer.get(products), one.client.get(products)]
+    await until(() => waiting.length === 3)
+    for (const client of [one.client, one.bearer]) {
+      const refused = await client.get('/api/v1/users/me')
+      t.equal(refused.status, 429)
+      t.equal(refused.headers.get('retry-after'), '1')
+      t.equal(refused.body.error.code, 'RATE_LIMIT_EXCEEDED')
+      t.match(refused.headers.get('x-ratelimit-limit'), /^\d+$/)
+    }
+    t.equal((await other.client.get('/api/v1/users/me')).status, 200)
+    release()
+    for (const reply of await Promise.all(held)) t.equal(reply.status, 200)
+    hold()
+    const again = [one.client.get(products), one.client.get(products), one.client.get(products)]
+    await until(() => waiting.length === 3)
+    release()
+    for (const reply of await Promise.all(again)) t.equal(reply.status, 200, 'the slots are free again')
+  },
+)
+
+t.test('a request whose client has left holds its slot until its work is done', async (t) => {
+  const { database, waiting, release } = await createHeldDatabase(t)
+  const { person, base } = await testApp(t, { USER_CONCURRENCY: '1' }, { database })
+  const { key, client } = await person('member')
+  const leaving = new AbortController()
+  const left = fetch(`${base}${products}`, { headers: { 'x-api-key': key }, signal: leaving.signal })
+  await until(() => waiting.length === 1)
+  leaving.abort()
+  await t.rejects(left)
+  t.equal((await client.get('/api/v1/users/me')).status, 429)
+  release()
+  let reply: Reply
+  do reply = await client.get('/api/v1/users/me')
+  while (reply.status === 429)
+  t.equal(reply.status, 200)
+})
+
+t.test('a request that is refused before its handler runs leaves no slot taken', async (t) => {
+  const { person, port } = await testApp(t, { USER_CONCURRENCY: '1' })
+  const { client, key } = await person('member')
+  const json = { 'content-type': 'application/json' }
+  const refused: [status: number, send: (client: Client) => Promise<Reply>][] = [
+    [403, (client) => client.get('/api/v1/users')],
+    [404, (client) => client.get('/api/v1/products/none')],
+    [400, (client) => client.get('/api/v1/products?limit=0')],
+    [405, (client) => client.call('PUT', '/api/v1/products')],
+    [
+      415,
+      (client) =>
+        client.call('POST', '/api/v1/orders', { body: 'x', headers: { 'content-type': 'text/plain' } }),
+    ],
+    [400, (client) => client.call('POST', '/api/v1/orders', { body: '{', headers: json })],
+    [
+      413,
+      (client) =>
+        client.call('POST', '/api/v1/orders', { body: `"${'x'.repeat(1_100_000)}"`, headers: json }),
+    ],
+    [422, (client) => client.post('/api/v1/orders', {})],
+    [406, (client) => client.get('/api/v1/products', { accept: 'text/plain' })],
+  ]
+  for (const [status, send] of refused) t.equal((await send(client)).status, status)
+  // A client that leaves in the middle of its body. It is sent again if it met the request that looks for it.
+  const head = `POST /api/v1/orders HTTP/1.1\r\nHost: a\r\nX-API-Key: ${key}\r\nContent-Type: application/json\r\n`
+  const sendPart = async () => {
+    const socket = connect(port, '127.0.0.1')
+    socket.write(`${head}Content-Length: 10\r\nExpect: 100-continue\r\n\r\n`)
+    // Node.js answers 100 when it hands the request over.
+    await once(socket, 'data')
+    const state = { isAnswered: false }
+    socket.on('data', () => {
+      state.isAnswered = true
+    })
+    socket.write('{')
+    let isHeld = false
+    while (!isHeld && !state.isAnswered) isHeld = (await client.get('/api/v1/users/me')).status === 429
+    return { socket, isHeld }
+  }
+  let part = await sendPart()
+  while (!part.isHeld) part = await sendPart()
+  part.socket.destroy()
+  let reply: Reply
+  do reply = await client.get('/api/v1/users/me')
+  while (reply.status === 429)
+  t.equal(reply.status, 200)
+})
+
+t.test('an expensive request counts as several, in the rate limit and in the concurrency', async (t) => {
+  const { database, waiting, release } = await createHeldDatabase(t)
+  const { person } = await testApp(t, { RATE_LIMIT: '1000', USER_CONCURRENCY: '9' }, { database })
+  const admin = await person('admin')
+  const { client } = await person('member')
+  release()
+  const remaining = async (who: Client, path: string) => {
+    const reply = await who.get(path)
+    t.equal(reply.status, 200, path)
+    return Number(reply.headers.get('x-ratelimit-remaining'))
+  }
+  const costs: [path: string, cost: number][] = [
+    ['/products', 1],
+    ['/products?limit=100', 1],
+    ['/products?search=tea', 5],
+    ['/products?page=1', 5],
+    ['/products?search=tea&page=1', 9],
+    ['/orders?include=user', 1],
+    ['/orders?include=user,products', 3],
+    ['/users?include=posts,orders,profile', 5],
+    ['/users/me/posts', 1],
+    ['/users/me/posts?limit=100', 3],
+    ['/users/me?include=posts', 3],
+  ]
+  for (const [path, cost] of costs) {
+    const before = await remaining(admin.client, '/api/v1/users/me')
+    t.equal(before - (await remaining(admin.client, `/api/v1${path}`)), cost, path)
+  }
+  t.equal(waiting.length, 0)
+  const before = await remaining(client, '/api/v1/users/me')
+  t.equal(before - (await remaining(client, '/api/v1/products?search=a&page=1')), 9)
+})
+
+t.test('a request that costs more than the concurrency is admitted while it is the only one', async (t) => {
+  const { database, waiting, release } = await createHeldDatabase(t)
+  const { person } = await testApp(t, { USER_CONCURRENCY: '3' }, { database })
+  const { client } = await person('member')
+  const search = client.get('/api/v1/products?search=tea')
+  await until(() => waiting.length === 1)
+  t.equal((await client.get('/api/v1/users/me')).status, 429)
+  release()
+  t.equal((await search).status, 200)
+})
+
+t.test('a cost that does not fit into the window any more is admitted once, then nothing is', async (t) => {
+  const { person } = await testApp(t, { RATE_LIMIT: '6' })
+  const { client } = await person('member')
+  const statuses = async (path: string) => {
+    const reply = await client.get(path)
+    return `${reply.status} ${reply.headers.get('x-ratelimit-remaining')}`
+  }
+  t.equal(await statuses('/api/v1/products?search=tea'), '200 1')
+  t.equal(await statuses('/api/v1/products?search=tea'), '200 0')
+  t.equal(await statuses('/api/v1/products'), '429 0')
+})
+
+t.test('a large reply counts by its size, also while the burst window is full', async (t) => {
+  const time = clock()
+  const settings = { RATE_LIMIT: '1000', RATE_LIMIT_BURST: '3' }
+  const { person, database } = await testApp(t, settings, { now: time.now })
+  const { id, client } = await person('member')
+  await database.run(
+    `insert into posts (id, user_id, title, body) select gen_random_uuid(), $1, 'Title', repeat('x', 100000)
+     from generate_series(1, 50)`,
+    [id],
+  )
+  const page = await client.get('/api/v1/users/me/posts?limit=100')
+  t.equal(page.status, 200)
+  time.pass(1_000)
+  const after = await client.get('/api/v1/users/me')
+  const used = 1000 - Number(after.headers.get('x-ratelimit-remaining'))
+  const bySize = used - 3 - 1
+  t.ok(
+    Math.abs(bySize - Math.floor(page.text.length / 65_536)) <= 1,
+    `${bySize} for ${page.text.length} bytes`,
+  )
+})

@@ -1,0 +1,92 @@
+import { setTimeout } from 'node:timers/promises'
+import fc from 'fast-check'
+import t from 'tap'
+import type { Database } from '../../drizzle/client/index.ts'
+import { testApp } from '../helpers/app.ts'
+import { idsOf, walk } from '../helpers/lists.ts'
+import { type Collection, collectionsOf } from '../helpers/relations.ts'
+import { insertRows } from '../helpers/rows.ts'
+
+const LASTING = 25
+const PASSING = 15
+
+const { admin, database, person } = await testApp(t)
+const { id: owner } = await person('member')
+const collections = await collectionsOf(database, owner)
+
+/** Rows that come, change and go for as long as `isOver` says no. */
+async function churn(on: Database, { table, row }: Collection, seed: number, isOver: () => boolean) {
+  let n = seed
+  let round = 0
+  const passing = new Map<number, string>()
+  while (!isOver()) {
+    // PGlite answers before the event loop turns: the walk must have its turns too.
+    await setTimeout(2)
+    // Steps that are prime to the number of rows, so that each has its turn.
+    n = (n + 7) % PASSING
+    round += 1
+    const id = passing.get(n)
+    if (id === undefined) {
+      // A profile's user is its own; all else of a row is as chance has it.
+      const { user_id, email, ...values } = row(LASTING + n + (table === 'user_profiles' ? 0 : round))
+      const [made = ''] = await insertRows(on, table, [{ ...values, ...(user_id && { user_id }) }])
+      passing.set(n, made)
+    } else if (round % 3 === 0) {
+      const moved = `2026-01-01T00:00:00.00000${round % 4}Z`
+      await on.run(
+        `update ${table} set created_at = $2, updated_at = $2, revision = revision + 1 where id = $1`,
+        [id, moved],
+      )
+    } else {
+      await on.run(`delete from ${table} where id = $1`, [id])
+      passing.delete(n)
+    }
+  }
+  for (const id of passing.values()) await on.run(`delete from ${table} where id = $1`, [id])
+}
+
+/** Walks while rows come and go: what came of those that lasted, in order. */
+async function walkAmid(collection: Collection, query: string, seed: number, lasting: ReadonlySet<string>) {
+  let isOver = false
+  const churning = churn(database, collection, seed, () => isOver)
+  try {
+    const seen = await walk(admin, `${collection.path}?${query}`)
+    return seen.filter((id) => lasting.has(id))
+  } finally {
+    isOver = true
+    await churning
+  }
+}
+
+for (const collection of collections) {
+  const { path, table, sorts, row } = collection
+  t.test(`${table}: a walk yields every lasting row once, whatever comes and goes`, async (t) => {
+    if (table !== 'users')
+      await insertRows(
+        database,
+        table,
+        Array.from({ length: LASTING }, (_, n) => row(n)),
+      )
+    const all = await database.run(`select id from ${table}`)
+    const lasting = new Set(all.map(({ id }) => String(id)))
+
+    for (const sort of sorts.flatMap((name) => [name, `-${name}`])) {
+      const still = idsOf(await admin.get(`${path}?limit=100&sort=${sort}`))
+      t.equal(still.length, lasting.size)
+      t.same(await walkAmid(collection, `sort=${sort}&limit=7`, sort.length, lasting), still, sort)
+    }
+
+    const several = fc
+      .shuffledSubarray([...sorts], { minLength: 2 })
+      .chain((names) => fc.tuple(...names.map((name) => fc.constantFrom(name, `-${name}`))))
+    await fc.assert(
+      fc.asyncProperty(several, fc.integer({ min: 3, max: 12 }), fc.nat(100), async (terms, limit, seed) => {
+        const sort = terms.join()
+        const still = idsOf(await admin.get(`${path}?limit=100&sort=${sort}`))
+        const seen = await walkAmid(collection, `sort=${sort}&limit=${limit}`, seed, lasting)
+        t.same(seen, still, `${sort} by ${limit}`)
+      }),
+      { numRuns: 5, endOnFailure: true },
+    )
+  })
+}

@@ -1,0 +1,239 @@
+import t from 'tap'
+import { createCursors } from '../../plugins/collection/request/cursor.ts'
+import { deriveKey } from '../../src/secrets.ts'
+import { type Reply, testApp } from '../helpers/app.ts'
+import { idsOf } from '../helpers/lists.ts'
+import { insertRows } from '../helpers/rows.ts'
+
+const SECRET = 'secret-of-the-cursors-secret-of-the-cursors'
+const { admin, database, person, adminId } = await testApp(t, { APP_SECRET: SECRET })
+const { id: other, client: member } = await person('member')
+await insertRows(
+  database,
+  'products',
+  Array.from({ length: 8 }, (_, n) => ({
+    name: `Tea "${n}" \\ é\u{1f600}`,
+    description: 'leaf',
+    status: 'active',
+  })),
+)
+for (const user_id of [adminId, other])
+  await insertRows(database, 'posts', [{ user_id }, { user_id }, { user_id }])
+await insertRows(database, 'orders', [{ user_id: other }, { user_id: other }, { user_id: other }])
+
+const cursorOf = async (path: string): Promise<string> => (await admin.get(path)).body.pagination.cursor
+
+const isRefused = (reply: Reply) =>
+  reply.status === 400 &&
+  reply.body.error.code === 'INVALID_CURSOR' &&
+  (reply.body.error.details ?? reply.body.error.errors)[0].field === 'cursor'
+
+t.test('a cursor that was tampered with is refused, whichever character', async (t) => {
+  const path = '/products?sort=name&limit=3'
+  const cursor = await cursorOf(path)
+  t.match(cursor, /^[A-Za-z0-9_-]+$/)
+  t.equal((await admin.get(`${path}&cursor=${cursor}`)).status, 200)
+  const put = (at: number, text: string) => cursor.slice(0, at) + text + cursor.slice(at + text.length)
+  const forged = [
+    ...[...cursor].map((letter, i) => put(i, letter === 'A' ? 'B' : 'A')),
+    // The last character has bits that no byte needs.
+    ...[...'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_']
+      .map((letter) => put(cursor.length - 1, letter))
+      .filter((each) => each !== cursor),
+    cursor.slice(1),
+    cursor.slice(0, -1),
+    cursor.slice(0, -4),
+    `${cursor}A`,
+    `${cursor}=`,
+    `${cursor}%00`,
+    `%20${cursor}`,
+    cursor.slice(0, 21),
+    cursor.slice(0, 22),
+    cursor + cursor,
+    cursor.toLowerCase(),
+    'x',
+    'null',
+    '__proto__',
+    '%F0%9F%98%80',
+    'A'.repeat(7000),
+    Buffer.concat([Buffer.alloc(16), Buffer.from('["a","0193a5b0-7b1e-7c3a-9f00-3f2b8c1d4e5f"]')]).toString(
+      'base64url',
+    ),
+  ]
+  for (const each of forged) {
+    const reply = await admin.get(`${path}&cursor=${each}`)
+    if (!isRefused(reply)) t.fail(`${reply.status} ${each.slice(0, 80)}`)
+  }
+  t.pass(`${forged.length} forgeries`)
+  t.ok(isRefused(await admin.get(`/v2${path}&cursor=${cursor}x`)), 'in v2 as well')
+  t.equal((await admin.call('HEAD', `${path}&cursor=x`)).status, 400)
+})
+
+t.test('bytes that are no UTF-8 are no other spelling of the same cursor', async (t) => {
+  await insertRows(database, 'products', [{ name: 'A\ufffdB' }, { name: 'A\ufffdC' }])
+  const path = '/products?sort=name&limit=1'
+  const bytes = Buffer.from(await cursorOf(path), 'base64url')
+  const at = bytes.indexOf('\ufffd')
+  t.ok(at > 0)
+  const respelt = Buffer.concat([bytes.subarray(0, at), Buffer.from([0xff]), bytes.subarray(at + 3)])
+  t.ok(isRefused(await admin.get(`${path}&cursor=${respelt.toString('base64url')}`)))
+})
+
+t.test('a cursor is bound to collection, parent, sort, filters and search', async (t) => {
+  const pairs: [string, string[]][] = [
+    [
+      '/products?limit=2',
+      [
+        '/users?limit=2',
+        '/orders?',
+        '/products?sort=created_at',
+        '/products?sort=-name',
+        '/products?order=asc',
+        '/products?sort=-created_at,name',
+        '/products?status=active',
+        '/products?created_after=2020-01-01',
+        '/products?created_before=2030-01-01',
+        '/products?search=tea',
+        '/user-profiles?',
+        `/users/${adminId}/posts?`,
+      ],
+    ],
+    ['/products?limit=2&status=active', ['/products?', '/products?status=draft']],
+    ['/products?limit=2&search=tea', ['/products?', '/products?search=leaf', '/products?search=tea%20leaf']],
+    [
+      '/products?limit=2&created_after=2020-01-01',
+      ['/products?created_after=2020-01-02', '/products?created_before=2020-01-01'],
+    ],
+    [
+      '/products?limit=2&sort=name,sku',
+      ['/products?sort=sku,name', '/products?sort=name,-sku', '/products?sort=name'],
+    ],
+    [
+      `/users/${adminId}/posts?limit=2`,
+      [`/users/${other}/posts?`, '/products?', `/users/${adminId}/posts?status=draft`],
+    ],
+    [`/orders?limit=2&user_id=${other}`, ['/orders?', `/orders?user_id=${adminId}`]],
+  ]
+  for (const [path, elsewhere] of pairs) {
+    const cursor = await cursorOf(path)
+    t.type(cursor, 'string', path)
+    t.equal((await admin.get(`${path}&cursor=${cursor}`)).status, 200)
+    for (const each of elsewhere)
+      t.ok(isRefused(await admin.get(`${each}&cursor=${cursor}`)), `${path} -> ${each}`)
+  }
+})
+
+t.test('limit, fields, include, version, form of address and spelling may change', async (t) => {
+  const cursor = await cursorOf('/api/v1/products?limit=3')
+  const rest = idsOf(await admin.get(`/api/v1/products?limit=3&cursor=${cursor}`))
+  t.equal(rest.length, 3)
+  for (const path of [
+    '/api/v2/products?limit=3',
+    '/v1/products?limit=3&fields=sku',
+    '/products?sort=-created_at&limit=3',
+    '/products?sort=created_at&order=desc&limit=3',
+    '/products?limit=5',
+  ]) {
+    const reply = await admin.get(`${path}&cursor=${cursor}`)
+    t.equal(reply.status, 200, path)
+    t.same(idsOf(reply).slice(0, 3), rest, path)
+  }
+  const orders = await cursorOf('/orders?limit=1')
+  t.equal((await admin.get(`/orders?include=user,products&limit=9&cursor=${orders}`)).status, 200)
+  const search = await cursorOf(`/orders?limit=1&user_id=${other}`)
+  t.equal((await admin.get(`/orders?user_id=${other.toUpperCase()}&cursor=${search}`)).status, 200)
+})
+
+t.test('me and the id are one parent', async (t) => {
+  const cursor = await cursorOf('/users/me/posts?limit=1')
+  t.equal((await admin.get(`/users/${adminId}/posts?cursor=${cursor}`)).status, 200)
+  t.ok(isRefused(await member.get(`/users/me/posts?cursor=${cursor}`)), 'of somebody else, me is another')
+})
+
+t.test('a cursor names a place, not a row: it outlives it', async (t) => {
+  const path = '/products?sort=sku&limit=4'
+  const first = await admin.get(path)
+  const next = `${path}&cursor=${first.body.pagination.cursor}`
+  const before = idsOf(await admin.get(next))
+  await database.run('delete from products where id = $1', [idsOf(first)[3] ?? ''])
+  t.same(idsOf(await admin.get(next)), before)
+})
+
+t.test('each field of a sort that has the longest value still makes a cursor that can be sent', async (t) => {
+  const longest = '\u{1f600}'.repeat(200)
+  await insertRows(database, 'products', [
+    { name: `"${longest}`.slice(0, 400), sku: 's'.repeat(64) },
+    { name: longest },
+  ])
+  const sort = 'sort=-name,sku,price_amount,created_at&limit=1'
+  const reply = await admin.get(`/products?${sort}&cursor=${await cursorOf(`/products?${sort}`)}`)
+  t.equal(reply.status, 200)
+})
+
+t.test('another secret signs other cursors', async (t) => {
+  const { admin: elsewhere } = await testApp(t, { APP_SECRET: 'another-secret-another-secret-another' })
+  t.ok(isRefused(await elsewhere.get(`/products?limit=3&cursor=${await cursorOf('/products?limit=3')}`)))
+})
+
+/** As a release with other places signs it; the next one has the same key. */
+const cursors = createCursors(deriveKey(SECRET, 'cursors'))
+const bindingOf = (collection: string, sort: string) =>
+  JSON.stringify([
+    collection,
+    null,
+    sort.split(',').map((name) => [name.replace('-', ''), name.startsWith('-')]),
+    [],
+    null,
+    null,
+    [],
+  ])
+
+t.test('a cursor that ends with an id still leads on where the sort needs none any more', async (t) => {
+  await person('member')
+  for (const [collection, sort] of [
+    ['users', 'email'],
+    ['users', '-email'],
+    ['users', 'email,-name'],
+    ['users', '-name,email'],
+    ['products', 'sku'],
+    ['products', '-sku'],
+    ['products', 'sku,name'],
+    ['products', 'price_amount,-sku'],
+    ['orders', 'number'],
+    ['orders', '-number'],
+    ['orders', '-number,total_amount'],
+  ] as const) {
+    const path = `/${collection}?sort=${sort}&limit=2`
+    const first = await admin.get(path)
+    const now: string = first.body.pagination.cursor
+    const binding = bindingOf(collection, sort)
+    const names = sort.replaceAll('-', '').split(',')
+    const last = first.body.data[1]
+    const places = names.map((name) => String(last[name]))
+    t.same(
+      cursors.read(now, binding),
+      places.slice(0, cursors.read(now, binding).length),
+      `${sort} as it is now`,
+    )
+    const before = await admin.get(`${path}&cursor=${cursors.write([...places, last.id], binding)}`)
+    t.equal(before.status, 200, `${path}: ${before.text}`)
+    t.ok(idsOf(before).length > 0)
+    t.same(idsOf(before), idsOf(await admin.get(`${path}&cursor=${now}`)), path)
+  }
+})
+
+t.test('one that says less than the sort needs is refused', async (t) => {
+  for (const [collection, sort, places] of [
+    ['products', 'name', ['Tea']],
+    ['products', '-created_at', ['2026-01-01 00:00:00+00']],
+    ['users', 'name', []],
+    ['products', 'sku', []],
+    ['users', 'name,email', ['Ada']],
+  ] as const) {
+    const cursor = cursors.write(places, bindingOf(collection, sort))
+    t.ok(
+      isRefused(await admin.get(`/${collection}?sort=${sort}&cursor=${cursor}`)),
+      `${collection} by ${sort}`,
+    )
+  }
+})

@@ -1,0 +1,267 @@
+import t from 'tap'
+import { type Json, type Reply, testApp } from '../helpers/app.ts'
+import { idsOf, problemsOf } from '../helpers/lists.ts'
+import { insertRows } from '../helpers/rows.ts'
+
+const { admin, database, person } = await testApp(t)
+const ada = await person('member')
+const bob = await person('member')
+const moment = (n: number) => new Date(Date.UTC(2026, 0, 1) + n).toISOString()
+const newest = (ids: string[], count: number) => [...ids].reverse().slice(0, count)
+
+const posts = await insertRows(
+  database,
+  'posts',
+  Array.from({ length: 23 }, (_, n) => ({
+    user_id: ada.id,
+    created_at: moment(n),
+    status: n === 22 ? 'draft' : 'published',
+  })),
+)
+const orders = await insertRows(
+  database,
+  'orders',
+  Array.from({ length: 21 }, (_, n) => ({ user_id: ada.id, created_at: moment(n) })),
+)
+const bobs = await insertRows(database, 'orders', [{ user_id: bob.id, created_at: moment(99) }])
+const [profile = ''] = await insertRows(database, 'user_profiles', [{ user_id: ada.id, display_name: 'Ada' }])
+const products = await insertRows(
+  database,
+  'products',
+  Array.from({ length: 25 }, (_, n) => ({ created_at: moment(n), status: n % 2 ? 'active' : 'archived' })),
+)
+const whole = orders[20] ?? ''
+for (const id of products) await database.run('insert into order_products values ($1, $2)', [whole, id])
+
+const idOf = (each: Json) => each?.id ?? null
+
+t.test('fields narrows members to those named; the id is always there', async (t) => {
+  const v1 = await admin.get(`/v1/users/${ada.id}?fields=name`)
+  t.same(Object.keys(v1.body.data), ['id', 'name'])
+  const v2 = await admin.get(`/v2/users/${ada.id}?fields=name`)
+  t.same(Object.keys(v2.body.data).sort(), ['attributes', 'id', 'type'])
+  t.same(Object.keys(v2.body.data.attributes), ['name'])
+  const all: [string, string[]][] = [
+    ['/users', ['id', 'name', 'email', 'role', 'status', 'created_at', 'updated_at']],
+    ['/user-profiles', ['id', 'user_id', 'display_name', 'bio', 'location', 'locale', 'created_at']],
+    [`/users/${ada.id}/posts`, ['id', 'user_id', 'title', 'body', 'status', 'published_at', 'created_at']],
+    ['/products', ['id', 'sku', 'description', 'price_amount', 'stock', 'status', 'updated_at']],
+    ['/orders', ['id', 'number', 'user_id', 'items', 'shipping_address', 'note', 'total_amount']],
+  ]
+  for (const [path, names] of all) {
+    const full = (await admin.get(`/v1${path}?limit=1`)).body.data[0]
+    for (const name of names) {
+      const { body } = await admin.get(`/v1${path}?limit=1&fields=${name}`)
+      t.same(body.data, [{ id: full.id, [name]: full[name] }], `${path} ${name}`)
+      const typed = (await admin.get(`/v2${path}?limit=1&fields=${name}`)).body.data[0]
+      t.same(typed.attributes, name === 'id' ? {} : { [name]: full[name] }, `v2 ${path} ${name}`)
+    }
+    const { body } = await admin.get(`/v1${path}?limit=1&fields=${names.join()}`)
+    t.same(Object.keys(body.data[0]).sort(), [...names].sort())
+  }
+})
+
+t.test('fields: sorting, paging and tags need no member that was not asked for', async (t) => {
+  const reply = await admin.get('/products?fields=sku&sort=price_amount,-name&limit=3')
+  t.same(Object.keys(reply.body.data[0]), ['id', 'sku'])
+  const next = await admin.get(
+    `/products?fields=sku&sort=price_amount,-name&limit=3&cursor=${reply.body.pagination.cursor}`,
+  )
+  t.equal(next.status, 200)
+  const path = `/users/${ada.id}`
+  const tags = ['', '?fields=name', '?fields=email', '?include=profile', '?include=posts']
+  const found = await Promise.all(
+    tags.map(async (query) => (await admin.get(path + query)).headers.get('etag')),
+  )
+  t.equal(new Set(found).size, tags.length, 'each selection has its own tag')
+  const [one, other] = [
+    await admin.get(`${path}?fields=name,email`),
+    await admin.get(`${path}?fields=email,id,name`),
+  ]
+  t.equal(
+    one.headers.get('etag'),
+    other.headers.get('etag'),
+    'the order of names is none of the representation',
+  )
+})
+
+t.test(
+  'fields and include: what is no list of known names is refused, on lists and single reads',
+  async (t) => {
+    const fields = {
+      'fields=': 'fields TOO_SHORT',
+      'fields=no': 'fields INVALID_VALUE',
+      'fields=id,,name': 'fields INVALID_VALUE',
+      'fields=name,': 'fields INVALID_VALUE',
+      'fields=id,%20name': 'fields INVALID_VALUE',
+      'fields=-name': 'fields INVALID_VALUE',
+      'fields=Name': 'fields INVALID_VALUE',
+      'fields=password': 'fields INVALID_VALUE',
+      'fields=password_hash': 'fields INVALID_VALUE',
+      'fields=search': 'fields INVALID_VALUE',
+      'fields=revision': 'fields INVALID_VALUE',
+      'fields=orders': 'fields INVALID_VALUE',
+      'fields=__proto__': 'fields INVALID_VALUE',
+      'fields=constructor': 'fields INVALID_VALUE',
+      'fields[users]=name': 'fields[users] UNKNOWN_PARAMETER',
+      'fields=id&fields=name': 'fields CONFLICTING_PARAMETERS',
+    }
+    const include = {
+      'include=': 'include TOO_SHORT',
+      'include=no': 'include INVALID_VALUE',
+      'include=orders,': 'include INVALID_VALUE',
+      'include=orders.products': 'include INVALID_VALUE',
+      'include=orders%20': 'include INVALID_VALUE',
+      'include=toString': 'include INVALID_VALUE',
+      'include=__proto__': 'include INVALID_VALUE',
+      'include=orders&include=posts': 'include CONFLICTING_PARAMETERS',
+    }
+    for (const [query, problem] of Object.entries({ ...fields, ...include })) {
+      for (const path of ['/users', `/v2/users/${ada.id}`]) {
+        const reply = await admin.get(`${path}?${query}`)
+        t.equal(reply.status, 400, query)
+        t.same(problemsOf(reply), [problem], query)
+      }
+    }
+    t.same(
+      problemsOf(await admin.get('/products?include=user')),
+      ['include UNKNOWN_PARAMETER'],
+      'none to include',
+    )
+    const four = await admin.get('/users?include=orders,posts,profile,user')
+    t.same(problemsOf(four), ['include INVALID_VALUE', 'include INVALID_VALUE'], 'unknown, and more than 3')
+    t.equal((await admin.get('/users?include=orders,posts,profile,orders&fields=id,id')).status, 200, 'a set')
+  },
+)
+
+t.test('to-many: the 20 newest, with has_more and the parents that have more', async (t) => {
+  for (const path of [`/v1/users/${ada.id}`, '/v1/users?role=member']) {
+    const { body } = await admin.get(`${path}${path.includes('?') ? '&' : '?'}include=posts,orders`)
+    const user = [body.data].flat().find(({ id }: Json) => id === ada.id)
+    t.same(user.posts.map(idOf), newest(posts, 20))
+    t.same(user.orders.map(idOf), newest(orders, 20))
+    t.same(body.meta.includes, {
+      orders: { has_more: true, truncated: [ada.id] },
+      posts: { has_more: true, truncated: [ada.id] },
+    })
+  }
+  const { body } = await admin.get(`/users/${bob.id}?include=posts,orders,profile`)
+  t.same([body.data.posts, body.data.orders.map(idOf), body.data.profile], [[], bobs, null])
+  t.same(body.meta.includes, {
+    orders: { has_more: false, truncated: [] },
+    posts: { has_more: false, truncated: [] },
+  })
+})
+
+t.test('an order includes all of its products', async (t) => {
+  const { body } = await admin.get(`/orders/${whole}?include=products`)
+  t.same(body.data.products.map(idOf), newest(products, 25))
+  t.same(body.meta.includes, { products: { has_more: false, truncated: [] } })
+  const list = await admin.get('/orders?include=products,user&limit=3')
+  t.same(
+    list.body.data.map(({ products }: Json) => products.length),
+    [0, 25, 0],
+  )
+  t.same(
+    list.body.data.map(({ user }: Json) => user.id),
+    [bob.id, ada.id, ada.id],
+  )
+})
+
+t.test('to-one: one or null, in whole, and never a relation of its own', async (t) => {
+  const [post = ''] = posts
+  const reads: [string, string][] = [
+    [`/users/${ada.id}/posts/${post}`, 'user'],
+    [`/user-profiles/${profile}`, 'user'],
+    [`/orders/${whole}`, 'user'],
+  ]
+  const user = (await admin.get(`/v1/users/${ada.id}`)).body.data
+  for (const [path, name] of reads) {
+    const { body } = await admin.get(`/v1${path}?include=${name}`)
+    t.same(body.data[name], user, path)
+    t.notOk('includes' in body.meta)
+    const narrowed = await admin.get(`/v1${path}?include=${name}&fields=id`)
+    t.same(Object.keys(narrowed.body.data), ['id', name], 'what a relation hangs on need not be shown')
+  }
+  const { body } = await admin.get(`/v1/users/${ada.id}?include=profile`)
+  t.same(body.data.profile, (await admin.get(`/v1/user-profiles/${profile}`)).body.data)
+})
+
+t.test('in v2 relations stand beside the attributes, as typed resources', async (t) => {
+  const { body } = await admin.get(`/v2/users/${ada.id}?include=orders,posts,profile&fields=name`)
+  t.same(Object.keys(body.data).sort(), ['attributes', 'id', 'relationships', 'type'])
+  t.same(Object.keys(body.data.relationships).sort(), ['orders', 'posts', 'profile'])
+  t.same(body.data.relationships.posts.map(idOf), newest(posts, 20))
+  t.match(body.data.relationships.profile, {
+    id: profile,
+    type: 'user-profiles',
+    attributes: { display_name: 'Ada' },
+  })
+  t.equal(body.data.relationships.orders[0].type, 'orders')
+  t.notOk('id' in body.data.relationships.orders[0].attributes)
+  t.equal(body.meta.includes.posts.has_more, true)
+  const none = await admin.get(`/v2/users/${bob.id}?include=profile`)
+  t.equal(none.body.data.relationships.profile, null)
+  const order = await admin.get(`/v2/orders/${whole}?include=user,products`)
+  t.match(order.body.data.relationships.user, { id: ada.id, type: 'users' })
+  t.equal(order.body.data.relationships.products.length, 25)
+})
+
+t.test('rows that the caller may not read are left out', async (t) => {
+  const { body } = await ada.client.get(`/orders/${whole}?include=products`)
+  t.equal(body.data.products.length, 12, 'a member sees active products alone')
+  const profiles = await bob.client.get(`/user-profiles/${profile}?include=user`)
+  t.equal(profiles.body.data.user, null, 'a member reads no other user')
+  const own = await ada.client.get('/users/me?include=posts')
+  t.same(own.body.data.posts.map(idOf), newest(posts, 20), 'drafts of one’s own among them')
+  const seen = await bob.client.get(`/users/${ada.id}/posts?include=user&limit=100`)
+  t.equal(seen.body.data.length, 22)
+  t.ok(seen.body.data.every(({ user }: Json) => user === null))
+})
+
+t.test('an include needs the read scope of the relation', async (t) => {
+  const { client } = await person('manager', ['users:read', 'posts:read'])
+  t.equal((await client.get(`/users/${ada.id}?include=posts`)).status, 200)
+  for (const path of [`/users/${ada.id}?include=posts,orders`, '/users?include=profile']) {
+    const reply = await client.get(path)
+    t.equal(reply.status, 403, path)
+    t.match(reply.body.error.message, /(orders|user-profiles):read/)
+  }
+})
+
+t.test('tags cover the rows that were included', async (t) => {
+  const { client } = await person('admin')
+  const tagsOf = async (paths: string[]) =>
+    Promise.all(paths.map(async (path) => (await client.get(path)).headers.get('etag')))
+  const post = posts[21]
+  const paths = [
+    `/v1/users/${ada.id}?include=posts`,
+    `/v2/users/${ada.id}?include=posts`,
+    '/v1/users?include=posts',
+    `/v1/users/${ada.id}`,
+    '/v1/users',
+  ]
+  const before = await tagsOf(paths)
+  t.same(await tagsOf(paths), before)
+  await client.patch(`/users/${ada.id}/posts/${post}`, { title: 'Another' })
+  const after = await tagsOf(paths)
+  t.same(
+    after.map((tag, i) => tag !== before[i]),
+    [true, true, true, false, false],
+  )
+
+  const fresh = await client.get(paths[0] ?? '', { 'if-none-match': after[0] ?? '' })
+  t.equal(fresh.status, 304)
+  await client.post(`/users/${ada.id}/posts`, { title: 'One more', body: 'x' })
+  const stale: Reply = await client.get(paths[0] ?? '', { 'if-none-match': after[0] ?? '' })
+  t.equal(stale.status, 200)
+  t.notOk(stale.headers.has('last-modified'))
+  t.ok((await client.get(`/users/${ada.id}`)).headers.has('last-modified'))
+  const list = await client.get('/users?include=posts')
+  t.match(list.headers.get('etag'), /^W\//)
+  t.equal(
+    (await client.get('/users?include=posts', { 'if-none-match': list.headers.get('etag') ?? '' })).status,
+    304,
+  )
+  t.ok(idsOf(list).includes(ada.id))
+})

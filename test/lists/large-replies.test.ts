@@ -1,0 +1,212 @@
+/** Lists and includes of large rows: replies of about 8 MiB at most, from which nothing is lost. */
+import t from 'tap'
+import { v7 as uuid } from 'uuid'
+import type { Database } from '../../drizzle/client/index.ts'
+import { type Client, type Json, testApp } from '../helpers/app.ts'
+import { sharedDatabase } from '../helpers/shared.ts'
+
+const MEBIBYTE = 1_048_576
+const POSTS = 60
+/** 50,000 emoji and as many quotation marks: 300,000 bytes in JSON. */
+const LARGE = `repeat('😀"', 50000)`
+
+const database = await sharedDatabase(t)
+const statements: string[] = []
+/** Statements on posts that run at this moment, and the most that ever ran at once. */
+const running = { now: 0, most: 0 }
+const counted: Database = {
+  ...database,
+  run: (text, params, options) => {
+    statements.push(text)
+    const count = text.includes(' from "posts" ') ? 1 : 0
+    running.now += count
+    running.most = Math.max(running.most, running.now)
+    return database.run(text, params, options).finally(() => {
+      running.now -= count
+    })
+  },
+}
+const { person } = await testApp(t, {}, { database: counted })
+const author = await person('member')
+const manager = await person('manager')
+
+const addPosts = (userId: string, count: number, body: string) =>
+  database.run(
+    `insert into posts (id, user_id, title, body, status, created_at)
+     select gen_random_uuid(), $1, 'Title ' || n, ${body}, 'published', now() - n * interval '1 second'
+     from generate_series(1, ${count}) n`,
+    [userId],
+  )
+
+await addPosts(author.id, POSTS, LARGE)
+
+/** Walks a list by cursors. */
+async function walk(client: Client, path: string, headers = {}) {
+  const pages: Json[] = []
+  for (let cursor: string | null = ''; cursor !== null; ) {
+    const reply = await client.get(`${path}&cursor=${cursor}`, headers)
+    if (reply.status !== 200) throw new Error(reply.text)
+    pages.push({ ...reply.body, bytes: Buffer.byteLength(reply.text), headers: reply.headers })
+    cursor = reply.body.pagination.cursor
+  }
+  return pages
+}
+
+t.test('a page by cursor holds fewer rows where they are large, and the walk misses none', async (t) => {
+  for (const sort of ['-created_at', 'title', 'published_at', '-title,created_at']) {
+    const pages = await walk(author.client, `/api/v1/users/me/posts?limit=100&sort=${sort}`)
+    t.ok(pages.length > 1, `${pages.length} pages`)
+    for (const { data, pagination, bytes } of pages) {
+      t.ok(data.length > 0)
+      t.ok(bytes < 12 * MEBIBYTE, `${bytes} bytes`)
+      t.equal(pagination.has_more, pagination.cursor !== null)
+    }
+    const ids = pages.flatMap(({ data }) => data.map(({ id }: Json) => id))
+    t.equal(ids.length, POSTS)
+    t.equal(new Set(ids).size, POSTS)
+    const sorted = (await author.client.get(`/api/v1/users/me/posts?limit=100&sort=${sort}&fields=id`)).body
+      .data
+    t.same(
+      ids,
+      sorted.map(({ id }: Json) => id),
+      'in the order of the list',
+    )
+  }
+})
+
+t.test('pages that may be large are read one at a time for each user', async (t) => {
+  await author.client.get('/api/v1/users/me/posts?limit=100')
+  running.most = 0
+  const get = () => author.client.get('/api/v1/users/me/posts?limit=100')
+  const replies = await Promise.all([get(), get(), get()])
+  t.same(
+    replies.map(({ status }) => status),
+    [200, 200, 200],
+  )
+  t.equal(running.most, 1)
+})
+
+t.test('a large reply is the same text that a small one would be', async (t) => {
+  const vendor = { accept: 'application/vnd.api+json;version=2' }
+  const [page] = await walk(author.client, '/api/v2/users/me/posts?limit=100', vendor)
+  t.equal(page.headers.get('content-type'), 'application/vnd.api+json;version=2')
+  t.equal(Number(page.headers.get('content-length')), page.bytes)
+  t.same(Object.keys(page).slice(0, 3), ['data', 'pagination', 'meta'])
+  t.match(page.meta.timestamp, /^\d{4}-.*Z$/)
+  const [first] = page.data
+  const one = await author.client.get(`/api/v2/users/me/posts/${first.id}`, vendor)
+  t.same(first, one.body.data)
+  t.equal(page.data.at(0).attributes.body, '😀"'.repeat(50_000))
+  t.match(page.headers.get('link'), /rel="next"/)
+  const head = await author.client.call('HEAD', '/api/v2/users/me/posts?limit=100')
+  t.equal(head.status, 200)
+  t.equal(head.text, '')
+  const tag = page.headers.get('etag') ?? ''
+  const again = await author.client.get('/api/v2/users/me/posts?limit=100', {
+    ...vendor,
+    'if-none-match': tag,
+  })
+  t.equal(again.status, 304)
+})
+
+t.test('a page by number that is too large is 400 and names the limit that fits', async (t) => {
+  const { status, body } = await author.client.get('/api/v1/users/me/posts?limit=100&page=1')
+  t.equal(status, 400)
+  t.match(body.error.details, [{ field: 'limit', code: 'OUT_OF_RANGE' }])
+  const fits = Number(/only (\d+) of/.exec(body.error.details[0].message)?.[1])
+  const page = await author.client.get(`/api/v1/users/me/posts?limit=${fits}&page=2`)
+  t.equal(page.status, 200)
+  t.same(page.body.pagination, { page: 2, limit: fits, total: POSTS, total_pages: Math.ceil(POSTS / fits) })
+  const narrow = await author.client.get('/api/v1/users/me/posts?limit=100&page=1&fields=title')
+  t.equal(narrow.status, 200)
+  t.equal(narrow.body.data.length, POSTS)
+})
+
+t.test('a page by number that is read in chunks has every row once', async (t) => {
+  const { id, client } = await person('member')
+  await addPosts(id, 90, `'short'`)
+  for (const sort of ['-created_at', 'title']) {
+    const found: string[] = []
+    for (const page of [1, 2, 3]) {
+      const { body } = await client.get(`/api/v1/users/me/posts?limit=40&page=${page}&sort=${sort}`)
+      t.equal(body.data.length, page < 3 ? 40 : 10)
+      found.push(...body.data.map(({ id }: Json) => id))
+    }
+    t.equal(new Set(found).size, 90)
+  }
+})
+
+t.test('lists of small rows, and pages of the default limit, are one statement', async (t) => {
+  for (const [path, table] of [
+    ['/products?limit=100', 'products'],
+    ['/users/me/posts', 'posts'],
+    ['/orders?limit=50', 'orders'],
+    ['/users/me/posts?limit=100&fields=title', 'posts'],
+  ] as const) {
+    statements.length = 0
+    await author.client.get(`/api/v1${path}`)
+    // Statements on other tables look up the credential, which is done again after some seconds.
+    t.equal(statements.filter((text) => text.includes(` from "${table}" `)).length, 1, path)
+  }
+})
+
+t.test('includes that are too large are cut, and the parents named', async (t) => {
+  const small = await person('member')
+  await addPosts(small.id, 3, `'short'`)
+  const { body, text } = await manager.client.get('/api/v1/users?include=posts')
+  t.ok(Buffer.byteLength(text) < 6 * MEBIBYTE, `${text.length} characters`)
+  const posts = (id: string) => body.data.find((user: Json) => user.id === id).posts
+  t.ok(body.meta.includes.posts.has_more)
+  t.ok(body.meta.includes.posts.truncated.includes(author.id))
+  t.ok(posts(author.id).length < 20)
+  for (const post of posts(author.id))
+    t.equal(post.body, '😀"'.repeat(50_000), 'those that are there are whole')
+  const newest = (await author.client.get('/api/v1/users/me/posts?limit=5&fields=id')).body.data
+  t.same(
+    posts(author.id)
+      .slice(0, 5)
+      .map(({ id }: Json) => id),
+    newest.map(({ id }: Json) => id),
+  )
+  const one = await manager.client.get(`/api/v1/users/${author.id}?include=posts`)
+  t.same(one.body.meta.includes.posts, { has_more: true, truncated: [author.id] })
+  t.ok(one.body.data.posts.length > 5)
+})
+
+t.test('small includes are whole, in v2 too', async (t) => {
+  const { id } = await person('member')
+  await addPosts(id, 25, `'short'`)
+  const { body } = await manager.client.get(`/api/v2/users/${id}?include=posts,orders,profile`)
+  t.equal(body.data.relationships.posts.length, 20)
+  t.same(body.meta.includes, {
+    orders: { has_more: false, truncated: [] },
+    posts: { has_more: true, truncated: [id] },
+  })
+  const [first] = body.data.relationships.posts
+  t.match(first, { type: 'posts', id: String, attributes: { title: 'Title 1', body: 'short' } })
+})
+
+t.test('the products of an order are cut by their size alone', async (t) => {
+  const admin = await person('admin')
+  await database.run(
+    `insert into products (id, sku, name, price_amount, status, stock, description)
+     select gen_random_uuid(), 'L-' || n, 'Large', 1, 'active', 10, repeat('😀', 5000) from generate_series(1, 100) n`,
+  )
+  const products = await database.run(`select id from products where sku like 'L-%'`)
+  const orders: string[] = []
+  for (let i = 0; i < 4; i++) {
+    const items = products.map(({ id }) => ({ product_id: id, quantity: 1 }))
+    const { status, body } = await admin.client.post('/api/v1/orders', { items }, { 'x-request-id': uuid() })
+    t.equal(status, 201)
+    orders.push(body.data.id)
+  }
+  const { body } = await admin.client.get('/api/v1/orders?include=products')
+  const counts = body.data.map(({ products }: Json) => products.length)
+  t.equal(counts[0], 100, 'the first order has all of them')
+  t.ok(counts.at(-1) < 100)
+  t.same(
+    body.meta.includes.products.truncated,
+    [orders[1], orders[0]].filter((id) => body.meta.includes.products.truncated.includes(id)),
+  )
+  t.ok(body.meta.includes.products.truncated.includes(orders[0]))
+})

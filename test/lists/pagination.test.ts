@@ -1,0 +1,234 @@
+import t from 'tap'
+import { testApp } from '../helpers/app.ts'
+import { idsOf, linksOf, problemsOf, walk } from '../helpers/lists.ts'
+import { insertRows } from '../helpers/rows.ts'
+
+const PATH = '/api/v1/products'
+const { admin, anybody, database, person, adminId } = await testApp(t)
+const made = (
+  await insertRows(
+    database,
+    'products',
+    Array.from({ length: 45 }, (_, i) => ({ created_at: new Date(Date.UTC(2026, 0, 1) + i).toISOString() })),
+  )
+).reverse()
+
+t.test('the cursor style is the default: 20 a page, newest first, and never a count', async (t) => {
+  const first = await admin.get(PATH)
+  t.same(idsOf(first), made.slice(0, 20))
+  t.same(Object.keys(first.body.pagination), ['cursor', 'has_more'])
+  t.equal(first.body.pagination.has_more, true)
+  t.type(first.body.pagination.cursor, 'string')
+  t.same(await walk(admin, PATH), made)
+  t.same(await walk(admin, `${PATH}?limit=45`), made, 'a page that is exactly full has nothing after it')
+  t.same(await walk(admin, `${PATH}?limit=1`), made)
+})
+
+t.test('the last page says so: cursor null and has_more false', async (t) => {
+  for (const path of [`${PATH}?limit=45`, `${PATH}?limit=100`, `${PATH}?search=nothing`]) {
+    const { body } = await admin.get(path)
+    t.same(body.pagination, { cursor: null, has_more: false }, path)
+  }
+})
+
+t.test('an empty cursor is the first page', async (t) => {
+  const reply = await admin.get(`${PATH}?cursor=&limit=5`)
+  t.same(idsOf(reply), made.slice(0, 5))
+  t.equal((await admin.get(`${PATH}?cursor`)).status, 200)
+})
+
+t.test('a page number chooses the offset style, with exact totals', async (t) => {
+  const page = await admin.get(`${PATH}?page=2`)
+  t.same(idsOf(page), made.slice(20, 40))
+  t.same(page.body.pagination, { page: 2, limit: 20, total: 45, total_pages: 3 })
+  const last = await admin.get(`${PATH}?page=3`)
+  t.same(idsOf(last), made.slice(40))
+  t.same(last.body.pagination, { page: 3, limit: 20, total: 45, total_pages: 3 })
+  const exact = await admin.get(`${PATH}?page=5&limit=9`)
+  t.same(exact.body.pagination, { page: 5, limit: 9, total: 45, total_pages: 5 })
+})
+
+t.test('a page past the end is 200 with an empty list', async (t) => {
+  const past = await admin.get(`${PATH}?page=9`)
+  t.equal(past.status, 200)
+  t.same(past.body.data, [])
+  t.same(past.body.pagination, { page: 9, limit: 20, total: 45, total_pages: 3 })
+  t.match(linksOf(past), { prev: `${PATH}?page=3`, last: `${PATH}?page=3`, first: `${PATH}?page=1` })
+  t.notOk('next' in linksOf(past))
+  const none = await admin.get(`${PATH}?page=1&search=nothing`)
+  t.same(none.body.pagination, { page: 1, limit: 20, total: 0, total_pages: 0 })
+  t.same(Object.keys(linksOf(none)), ['first'])
+})
+
+t.test('totals are counted after filters and access', async (t) => {
+  await insertRows(database, 'products', [
+    { status: 'draft', name: 'Kettle', created_at: '2025-01-01T00:00:00Z' },
+    { status: 'active', name: 'Kettle', created_at: '2025-01-01T00:00:00Z' },
+  ])
+  const { client: member } = await person('member')
+  const total = async (client: typeof admin, query: string) =>
+    (await client.get(`${PATH}?page=1&limit=1&${query}`)).body.pagination.total
+  t.equal(await total(admin, 'search=kettle'), 2)
+  t.equal(await total(member, 'search=kettle'), 1)
+  t.equal(await total(admin, 'search=kettle&status=draft'), 1)
+  t.equal(await total(member, 'search=kettle&status=draft'), 0)
+  t.equal(await total(admin, 'created_before=2026-01-01'), 2)
+})
+
+t.test('limit and page are integers as JSON writes them, within their bounds', async (t) => {
+  const refused: Record<string, string[]> = {
+    'limit=0': ['limit OUT_OF_RANGE'],
+    'limit=-1': ['limit OUT_OF_RANGE'],
+    'limit=101': ['limit OUT_OF_RANGE'],
+    [`limit=${'9'.repeat(18)}`]: ['limit OUT_OF_RANGE'],
+    [`limit=${'9'.repeat(500)}`]: ['limit OUT_OF_RANGE'],
+    [`limit=-${'9'.repeat(500)}`]: ['limit OUT_OF_RANGE'],
+    'limit=05': ['limit INVALID_TYPE'],
+    'limit=-0': ['limit INVALID_TYPE'],
+    'limit=1e1': ['limit INVALID_TYPE'],
+    'limit=%2B5': ['limit INVALID_TYPE'],
+    'limit=+5': ['limit INVALID_TYPE'],
+    'limit=5%20': ['limit INVALID_TYPE'],
+    'limit=5.0': ['limit INVALID_TYPE'],
+    'limit=0x5': ['limit INVALID_TYPE'],
+    'limit=%D9%A5': ['limit INVALID_TYPE'],
+    'limit=NaN': ['limit INVALID_TYPE'],
+    'limit=null': ['limit INVALID_TYPE'],
+    'limit=': ['limit INVALID_TYPE'],
+    limit: ['limit INVALID_TYPE'],
+    'limit=5&limit=5': ['limit CONFLICTING_PARAMETERS'],
+    'page=0': ['page OUT_OF_RANGE'],
+    'page=-3': ['page OUT_OF_RANGE'],
+    'page=': ['page INVALID_TYPE'],
+    'page=last': ['page INVALID_TYPE'],
+    [`page=${'9'.repeat(500)}`]: ['page OUT_OF_RANGE'],
+    'page=1&page=2': ['page CONFLICTING_PARAMETERS'],
+    'page=2&limit=0': ['limit OUT_OF_RANGE'],
+    'page=502&limit=x': ['limit INVALID_TYPE'],
+    'page=10002&limit=x': ['limit INVALID_TYPE', 'page OUT_OF_RANGE'],
+  }
+  for (const [query, problems] of Object.entries(refused)) {
+    const reply = await admin.get(`${PATH}?${query}`)
+    t.equal(reply.status, 400, query.slice(0, 40))
+    t.equal(reply.body.error.code, 'VALIDATION_ERROR')
+    t.same(problemsOf(reply), problems, query.slice(0, 40))
+  }
+  t.equal((await admin.get(`${PATH}?limit=1`)).status, 200)
+  t.equal((await admin.get(`${PATH}?limit=100`)).status, 200)
+})
+
+t.test('pages end where 10,000 rows have been passed', async (t) => {
+  for (const [page, limit] of [
+    [101, 100],
+    [501, 20],
+    [10_001, 1],
+    [1429, 7],
+  ]) {
+    const last = await admin.get(`${PATH}?page=${page}&limit=${limit}`)
+    t.equal(last.status, 200, `page ${page} of ${limit}`)
+    const beyond = await admin.get(`${PATH}?page=${Number(page) + 1}&limit=${limit}`)
+    t.equal(beyond.status, 400, `page ${Number(page) + 1} of ${limit}`)
+    t.same(problemsOf(beyond), ['page OUT_OF_RANGE'])
+  }
+})
+
+t.test('page and cursor together are refused, an empty cursor too', async (t) => {
+  const { cursor } = (await admin.get(PATH)).body.pagination
+  for (const value of [cursor, '', 'x']) {
+    const reply = await admin.get(`${PATH}?page=1&cursor=${value}`)
+    t.equal(reply.status, 400)
+    t.same(problemsOf(reply), ['page CONFLICTING_PARAMETERS'])
+  }
+})
+
+t.test('Link repeats the form of address, and every parameter', async (t) => {
+  for (const form of ['/api/v1', '/api/v2', '/v1', '/v2', '/api', '']) {
+    const path = `${form}/products`
+    const query = 'limit=10&status=active&search=product&sort=name,-price_amount&fields=id,name'
+    const first = linksOf(await admin.get(`${path}?${query}`))
+    t.same(Object.keys(first).sort(), ['first', 'next'], path)
+    const next = new URL(first.next ?? '', 'http://here')
+    t.equal(next.pathname, path)
+    t.equal(next.searchParams.get('sort'), 'name,-price_amount')
+    t.equal(next.searchParams.get('search'), 'product')
+    t.ok(first.first?.startsWith(`${path}?limit=10&status=active`))
+    t.notOk(first.first?.includes('cursor'))
+
+    const followed: string[] = []
+    let at: string | undefined = first.first
+    while (at !== undefined) {
+      const reply = await admin.get(at)
+      t.equal(reply.status, 200)
+      followed.push(...idsOf(reply))
+      at = linksOf(reply).next
+    }
+    t.equal(new Set(followed).size, 45, 'next leads through all of them, to an end')
+  }
+  const slash = linksOf(await admin.get('/v2/products/?limit=1'))
+  t.equal(slash.first, '/v2/products?limit=1')
+})
+
+t.test('Link of the offset style: next, first, prev, last, none beyond the 10,000', async (t) => {
+  t.same(linksOf(await admin.get(`${PATH}?page=2&search=product`)), {
+    next: `${PATH}?search=product&page=3`,
+    first: `${PATH}?search=product&page=1`,
+    prev: `${PATH}?search=product&page=1`,
+    last: `${PATH}?search=product&page=3`,
+  })
+  t.same(Object.keys(linksOf(await admin.get(`${PATH}?page=1&search=product`))), ['next', 'first', 'last'])
+  t.same(Object.keys(linksOf(await admin.get(`${PATH}?page=3&search=product`))), ['first', 'prev', 'last'])
+})
+
+t.test('no link names a page that would be refused; with PUBLIC_URL links are absolute', async (t) => {
+  const { admin, database } = await testApp(t, { PUBLIC_URL: 'https://api.example.com' })
+  await database.run(`insert into products (id, sku, name, price_amount, search)
+    select gen_random_uuid(), 'N-' || n, 'n', 1, '' from generate_series(1, 10150) n`)
+  const deepest = await admin.get('/v1/products?page=101&limit=100&fields=id')
+  t.equal(deepest.body.pagination.total_pages, 102)
+  t.same(linksOf(deepest), {
+    first: 'https://api.example.com/v1/products?limit=100&fields=id&page=1',
+    prev: 'https://api.example.com/v1/products?limit=100&fields=id&page=100',
+    last: 'https://api.example.com/v1/products?limit=100&fields=id&page=101',
+  })
+})
+
+t.test('Link and nested lists: me stays me', async (t) => {
+  await insertRows(database, 'posts', [{ user_id: adminId }, { user_id: adminId }])
+  const mine = linksOf(await admin.get('/users/me/posts?limit=1'))
+  t.match(mine.next, /^\/users\/me\/posts\?limit=1&cursor=/)
+  const named = linksOf(await admin.get(`/v2/users/${adminId}/posts?limit=1`))
+  t.equal(named.first, `/v2/users/${adminId}/posts?limit=1`)
+})
+
+t.test('an unknown parent is 404, an empty one is 200', async (t) => {
+  const nobody = '0193a5b0-7b1e-7c3a-9f00-3f2b8c1d4e5f'
+  const { id } = await person('member')
+  t.equal((await admin.get(`/users/${nobody}/posts`)).status, 404)
+  t.equal((await admin.get(`/users/${nobody}/posts?page=3`)).status, 404)
+  t.equal((await admin.get('/users/nobody/posts')).status, 404)
+  t.equal((await admin.get(`/users/${nobody}/posts?limit=0`)).status, 400, 'the query is looked at first')
+  t.same((await admin.get(`/users/${id}/posts`)).body.data, [])
+  t.same((await admin.get(`/users/${id.toUpperCase()}/posts`)).body.data, [])
+  t.equal((await admin.get(`/users/${id}/posts?page=2`)).status, 200)
+})
+
+t.test('HEAD of a list has the headers of GET, and no body', async (t) => {
+  for (const query of ['', '?page=2', '?fields=id&limit=3']) {
+    const [get, head] = [await admin.get(PATH + query), await admin.call('HEAD', PATH + query)]
+    t.equal(head.status, 200)
+    t.equal(head.text, '')
+    for (const name of [
+      'etag',
+      'link',
+      'content-type',
+      'content-length',
+      'cache-control',
+      'vary',
+      'api-version',
+    ]) {
+      t.equal(head.headers.get(name), get.headers.get(name), name)
+    }
+  }
+  t.equal((await admin.call('HEAD', `${PATH}?limit=0`)).status, 400)
+  t.equal((await anybody.call('HEAD', PATH)).status, 401)
+})

@@ -1,0 +1,214 @@
+import { readFileSync } from 'node:fs'
+import t from 'tap'
+import { foldCase } from '../../plugins/collection/sql/case-folding.ts'
+import { testApp } from '../helpers/app.ts'
+import { idsOf, problemsOf, walk } from '../helpers/lists.ts'
+import { insertRows } from '../helpers/rows.ts'
+
+const { admin, database, person } = await testApp(t)
+
+let count = 0
+
+const create = async (name: string, description: string | null = null) => {
+  count += 1
+  const sku = `S-${count}`
+  const reply = await admin.post('/products', { sku, name, description, price_amount: 1 })
+  if (reply.status !== 201) throw new Error(reply.text)
+  return String(reply.body.data.id)
+}
+const search = async (words: string) => {
+  const reply = await admin.get(`/products?limit=100&search=${encodeURIComponent(words)}`)
+  if (reply.status !== 200) throw new Error(reply.text)
+  return idsOf(reply)
+}
+
+t.test('folding is what Unicode calls the full one, for every character there is', async (t) => {
+  const lines = readFileSync(new URL('../helpers/case-folding.txt', import.meta.url), 'utf8').split('\n')
+  const toText = (hex: string) =>
+    String.fromCodePoint(...hex.split(' ').map((each) => Number.parseInt(each, 16)))
+  const foldings = new Map(
+    lines
+      .filter((line) => /^[0-9A-F]/.test(line))
+      .map((line) => {
+        const [from = '', to = ''] = line.split(';')
+        return [toText(from), toText(to)]
+      }),
+  )
+  t.equal(foldings.size, 1585)
+  const unicode = (text: string) =>
+    [...text]
+      .map((letter) => foldings.get(letter) ?? letter)
+      .join('')
+      .normalize('NFC')
+  // Which letter stands for its kind does not matter (foldCase has some upper-case Cherokee): who shares one does.
+  const [split, merged] = [new Map<string, string>(), new Map<string, string>()]
+  let wrong = 0
+  for (let code = 0; code <= 0x10ffff; code++) {
+    if (code >= 0xd800 && code <= 0xdfff) continue
+    const letter = String.fromCodePoint(code)
+    // What this Node's Unicode does not know yet, it cannot fold; and scripts of tens of thousands have no case.
+    if (/[\p{Cn}\p{Co}\p{Script=Han}\p{Script=Hangul}]/u.test(letter)) continue
+    const [theirs, ours] = [unicode(letter.normalize('NFC')), foldCase(letter.normalize('NFC'))]
+    if ((split.get(theirs) ?? ours) !== ours || (merged.get(ours) ?? theirs) !== theirs) wrong += 1
+    split.set(theirs, ours)
+    merged.set(ours, theirs)
+    if (foldCase(ours) !== ours) wrong += 1
+  }
+  t.equal(wrong, 0)
+})
+
+t.test('case is ignored as Unicode folds it, whichever side has which', async (t) => {
+  const kinds: [string, string[], string[]][] = [
+    ['Straße', ['straße', 'STRASSE', 'strasse', 'STRAẞE', 'ras', 'sse'], ['strase', 'strabe']],
+    ['ΟΔΥΣΣΕΥΣ', ['οδυσσευς', 'Οδυσσευσ', 'σευς', 'ΣΕΥΣ'], ['οδυσευς']],
+    ['Élodie', ['élodie', 'ÉLODIE', 'e\u0301lodie', 'E\u0301LODIE'], ['elodie']],
+    ['Zoe\u0308', ['zoë', 'ZOË', 'ZOE\u0308'], ['zoe\u0301']],
+    ['Kadın', ['kadın', 'KADın'], ['kadin']],
+    ['ISTANBUL', ['istanbul', 'Istanbul'], ['ıstanbul']],
+    ['Ǆungla', ['ǆungla', 'ǅungla', 'ǄUNGLA'], []],
+    ['ﬁnance', ['FINANCE', 'finance', 'ﬁnance'], []],
+    ['Ω Ohm', ['ω', 'Ω', 'ohm'], []],
+    ['𐐀deseret', ['𐐨DESERET'], []],
+    ['日本語テスト', ['日本語', 'テスト'], ['てすと']],
+  ]
+  for (const [name, found, missed] of kinds) {
+    const id = await create(name)
+    for (const words of found) t.ok((await search(words)).includes(id), `${words} finds ${name}`)
+    for (const words of missed) t.notOk((await search(words)).includes(id), `${words} does not find ${name}`)
+  }
+})
+
+t.test('%, _ and \\ are literal', async (t) => {
+  const ids = {
+    percent: await create('100% cotton'),
+    under: await create('snake_case'),
+    back: await create('C:\\temp'),
+  }
+  t.same(await search('100%'), [ids.percent])
+  t.same(await search('%'), [ids.percent])
+  t.same(await search('e_c'), [ids.under])
+  t.same(await search('_'), [ids.under])
+  t.same(await search('c:\\t'), [ids.back])
+  t.same(await search('\\'), [ids.back])
+  t.same(await search('1%cotton'), [])
+  t.same(await search('snake%'), [])
+  t.same(await search('\\%'), [])
+  t.same(await search("' or 1=1 --"), [])
+})
+
+t.test('each word must occur in some member, none across two', async (t) => {
+  const id = await create('Green tea', 'Leaves\nfrom Uji')
+  for (const words of [
+    'tea uji',
+    'UJI green',
+    'leaves',
+    'ea ee',
+    ' tea   green ',
+    'tea\u00a0green',
+    'tea tea',
+  ]) {
+    t.same(await search(words), [id], words)
+  }
+  t.same(await search('tea sencha'), [], 'all of them')
+  t.same(await search('teaLeaves'), [], 'members are apart')
+  t.same(await search('LeavesFrom'), [], 'and so are lines')
+  const later = await create('Black tea', 'tea')
+  t.same(await search('tea'), [later, id], "the order stays sort's")
+  t.same(idsOf(await admin.get('/products?search=tea&sort=created_at')), [id, later])
+  t.equal((await admin.get('/products?search=tea&page=1')).body.pagination.total, 2)
+})
+
+t.test('what was changed is found by what it is, no longer by what it was', async (t) => {
+  const id = await create('Before', 'kept')
+  await admin.patch(`/products/${id}`, { name: 'After' })
+  t.same(await search('before'), [])
+  t.same(await search('after kept'), [id])
+  await admin.patch(`/products/${id}`, { description: null })
+  t.same(await search('after kept'), [])
+})
+
+t.test('each collection is searched in its own members alone', async (t) => {
+  const { id: user } = await person('member')
+  const post = await admin.post(`/users/${user}/posts`, { title: 'Titelwort', body: 'Rumpfwort' })
+  const product = await admin.post('/products', {
+    sku: 'SKUWORT',
+    name: 'x',
+    price_amount: 1,
+    stock: 9,
+    status: 'active',
+  })
+  const order = await admin.post('/orders', {
+    items: [{ product_id: product.body.data.id, quantity: 1 }],
+    note: 'Notizwort',
+    shipping_address: { name: 'Adresswort', line1: 'a', city: 'b', postal_code: 'c', country: 'DE' },
+  })
+  const profile = await admin.post('/user-profiles', {
+    user_id: user,
+    display_name: 'Anzeigewort',
+    bio: 'Lebenswort',
+    location: 'Ortswort',
+  })
+  const made = await admin.post('/users', { name: 'Namenswort', email: 'Mailwort@example.com' })
+  const found: [string, string[], string[], string][] = [
+    [`/users/${user}/posts`, ['titelwort', 'RUMPF'], ['draft'], post.body.data.id],
+    ['/products', ['skuwort'], ['active', 'USD'], product.body.data.id],
+    [
+      '/orders',
+      ['notizwort', order.body.data.number.toLowerCase()],
+      ['adresswort', 'skuwort'],
+      order.body.data.id,
+    ],
+    ['/user-profiles', ['anzeige', 'lebens'], ['ortswort'], profile.body.data.id],
+    ['/users', ['namenswort', 'MAILWORT@example'], ['member'], made.body.data.id],
+  ]
+  for (const [path, hits, misses, id] of found) {
+    for (const word of hits) t.same(idsOf(await admin.get(`${path}?search=${word}`)), [id], `${path} ${word}`)
+    for (const word of misses)
+      t.notOk(idsOf(await admin.get(`${path}?search=${word}`)).includes(id), `${path} ${word}`)
+  }
+})
+
+t.test('1 to 100 characters, at most 8 words, no control characters', async (t) => {
+  const refused: Record<string, string[]> = {
+    '': ['search TOO_SHORT'],
+    '%20%20': ['search TOO_SHORT'],
+    '%E3%80%80': ['search TOO_SHORT'],
+    ['a'.repeat(101)]: ['search TOO_LONG'],
+    ['%F0%9F%98%80'.repeat(101)]: ['search TOO_LONG'],
+    'a+b+c+d+e+f+g+h+i': ['search TOO_LONG'],
+    'a%00b': ['search INVALID_FORMAT'],
+    '%00': ['search INVALID_FORMAT'],
+    'a%0Ab': ['search INVALID_FORMAT'],
+    'a%09b': ['search INVALID_FORMAT'],
+    '%1B': ['search INVALID_FORMAT'],
+    '%C2%85x%7F': ['search INVALID_FORMAT'],
+    'a&search=b': ['search CONFLICTING_PARAMETERS'],
+  }
+  for (const [value, problems] of Object.entries(refused)) {
+    const reply = await admin.get(`/products?search=${value}`)
+    t.equal(reply.status, 400, value)
+    t.same(problemsOf(reply), problems, value)
+  }
+  for (const value of [
+    'a',
+    'a'.repeat(100),
+    '%F0%9F%98%80'.repeat(100),
+    'e%CC%81'.repeat(100),
+    'a+b+c+d+e+f+g+h',
+    'a+a+a+a+a+a+a+a+a+a',
+    '%EF%BF%BF',
+    '%EF%AC%83'.repeat(100),
+  ]) {
+    t.equal((await admin.get(`/products?search=${value}`)).status, 200, value.slice(0, 30))
+  }
+})
+
+t.test('rare or common, one letter or many, a word finds all of its rows', async (t) => {
+  const rows = Array.from({ length: 300 }, (_, n) => ({ name: n === 150 ? 'Quokka xy' : 'Common thing' }))
+  const ids = await insertRows(database, 'products', rows)
+  t.same(await search('quokka'), [ids[150]])
+  t.same(await search('qu'), [ids[150]])
+  const all = await walk(admin, '/products?search=mon&limit=70')
+  t.equal(all.length, 299)
+  t.equal(new Set(all).size, 299)
+})

@@ -1,0 +1,143 @@
+import t from 'tap'
+import { type Json, testApp } from '../helpers/app.ts'
+import { idsOf, problemsOf } from '../helpers/lists.ts'
+import { collectionsOf } from '../helpers/relations.ts'
+import { insertRows } from '../helpers/rows.ts'
+
+const { admin, database, person } = await testApp(t)
+const { id: owner } = await person('member')
+const collections = await collectionsOf(database, owner)
+for (const { table, row } of collections) {
+  if (table !== 'users')
+    await insertRows(
+      database,
+      table,
+      Array.from({ length: 40 }, (_, n) => row(n)),
+    )
+}
+
+type Value = string | number | null
+
+/** By code point: UTF-8 bytes sort as the characters do, UTF-16 does not. */
+const compare = (a: Value, b: Value) =>
+  typeof a === 'number' && typeof b === 'number'
+    ? a - b
+    : Buffer.compare(Buffer.from(`${a}`), Buffer.from(`${b}`))
+
+/** What the contract says of two rows, from the database's own text of them. */
+function expected(rows: Json[], sort: string): string[] {
+  const terms = sort.split(',').map((term) => ({ name: term.replace('-', ''), down: term.startsWith('-') }))
+  const all = [...terms, { name: 'id', down: terms.at(-1)?.down ?? false }]
+  const order = (a: Json, b: Json): number => {
+    for (const { name, down } of all) {
+      if (a[name] === b[name]) continue
+      if (a[name] === null) return 1
+      if (b[name] === null) return -1
+      return down ? compare(b[name], a[name]) : compare(a[name], b[name])
+    }
+    return 0
+  }
+  return [...rows].sort(order).map(({ id }) => id)
+}
+
+for (const { path, table, sorts } of collections) {
+  t.test(`${table}: every sortable field both ways, and fields together`, async (t) => {
+    const rows = await database.run(`select * from ${table}`)
+    const [first = '', second = '', third = ''] = sorts
+    const several = [
+      `${first},${second}`,
+      `-${first},${second}`,
+      `${first},-${second}`,
+      `-${second},-${first}`,
+      `${third},-${second},${first}`,
+      sorts.map((name, i) => (i % 2 ? name : `-${name}`)).join(),
+    ]
+    for (const sort of [...sorts, ...sorts.map((name) => `-${name}`), ...several]) {
+      const found = idsOf(await admin.get(`${path}?limit=100&fields=id&sort=${sort}`))
+      t.same(found, expected(rows, sort), sort)
+    }
+    t.same(idsOf(await admin.get(`${path}?limit=100`)), expected(rows, '-created_at'), 'the default')
+    t.same(idsOf(await admin.get(`${path}?limit=100&page=1&sort=${third}`)), expected(rows, third))
+  })
+}
+
+t.test('what the table has and the contract does not offer cannot be sorted by', async (t) => {
+  const refused: Record<string, string[]> = {
+    '/users': ['role', 'status', 'password_hash', 'id', 'search', 'revision'],
+    '/user-profiles': ['bio', 'user_id'],
+    [`/users/${owner}/posts`]: ['body', 'status'],
+    '/products': ['stock', 'updated_at', 'status', 'currency'],
+    '/orders': ['items', 'user_id', 'note'],
+  }
+  for (const [path, names] of Object.entries(refused)) {
+    for (const name of names) {
+      t.same(problemsOf(await admin.get(`${path}?sort=${name}`)), ['sort INVALID_VALUE'], `${path} ${name}`)
+    }
+  }
+})
+
+t.test('sort: what is no list of sortable fields is refused', async (t) => {
+  const one = ['sort INVALID_VALUE']
+  const two = [...one, ...one]
+  const refused: Record<string, string[]> = {
+    'sort=': ['sort TOO_SHORT'],
+    'sort=,': two,
+    'sort=-': one,
+    'sort=--name': one,
+    'sort=%2Bname': one,
+    'sort=+name': one,
+    'sort=name,': one,
+    'sort=,name': one,
+    'sort=name,+sku': one,
+    'sort=Name': one,
+    'sort=name,name': one,
+    'sort=name,-name': one,
+    'sort=name;sku': one,
+    'sort=name%00': one,
+    'sort=name,sku,price_amount,created_at,-name,-sku': two,
+    'sort=constructor': one,
+    'sort=__proto__,toString': two,
+    'sort=-__proto__': one,
+    'sort=name%20desc': one,
+    'sort=name&sort=sku': ['sort CONFLICTING_PARAMETERS'],
+    'sort=name)%20--': one,
+  }
+  for (const [query, problems] of Object.entries(refused)) {
+    const reply = await admin.get(`/products?${query}`)
+    t.equal(reply.status, 400, query)
+    t.same(problemsOf(reply), problems, query)
+  }
+})
+
+t.test('order: directions by position, against no sign that the client wrote', async (t) => {
+  const rows = await database.run('select * from products')
+  const same: Record<string, string> = {
+    'sort=price_amount,name&order=desc,asc': '-price_amount,name',
+    'sort=price_amount,name&order=desc': '-price_amount,name',
+    'sort=price_amount,-name&order=desc': '-price_amount,-name',
+    'sort=price_amount,-name&order=asc,desc': 'price_amount,-name',
+    'sort=-price_amount&order=desc': '-price_amount',
+    'order=asc': 'created_at',
+    'order=desc': '-created_at',
+  }
+  for (const [query, sort] of Object.entries(same)) {
+    t.same(idsOf(await admin.get(`/products?limit=100&${query}`)), expected(rows, sort), query)
+  }
+  const refused: Record<string, string[]> = {
+    'sort=-name&order=asc': ['order CONFLICTING_PARAMETERS'],
+    'sort=sku,-name&order=asc,asc': ['order CONFLICTING_PARAMETERS'],
+    'sort=name&order=asc,desc': ['order INVALID_VALUE'],
+    'order=asc,desc': ['order INVALID_VALUE'],
+    'order=': ['order TOO_SHORT'],
+    'order=up': ['order INVALID_VALUE'],
+    'order=ASC': ['order INVALID_VALUE'],
+    'sort=name,sku&order=asc,': ['order INVALID_VALUE'],
+    'sort=&order=asc,desc': ['sort TOO_SHORT'],
+    'order=asc&order=asc': ['order CONFLICTING_PARAMETERS'],
+  }
+  for (const [query, problems] of Object.entries(refused)) {
+    const reply = await admin.get(`/products?${query}`)
+    t.equal(reply.status, 400, query)
+    t.same(problemsOf(reply), problems, query)
+  }
+})

@@ -1,0 +1,109 @@
+import { subscribe, unsubscribe } from 'node:diagnostics_channel'
+import { once } from 'node:events'
+import { connect, type Socket } from 'node:net'
+import { setTimeout as wait } from 'node:timers/promises'
+import Fastify from 'fastify'
+import t from 'tap'
+import { isAwaited } from '../../lib/is-awaited.ts'
+import errors from '../../plugins/errors/index.ts'
+import timeouts from '../../plugins/http/timeouts.ts'
+import unreadResponses from '../../plugins/http/unread-responses.ts'
+import { v1 } from '../../plugins/versioning/representation/v1.ts'
+
+t.test('an answer that takes too long is 503 with Retry-After; one in time is itself', async (t) => {
+  const app = Fastify({ genReqId: () => 'the-request' })
+  await app.register(errors, { getErrorEnvelope: () => v1.error })
+  await app.register(timeouts, { responseTimeoutMs: 50 })
+  const awaited: boolean[] = []
+  app.get('/slow', async (_request, reply) => {
+    awaited.push(isAwaited(reply))
+    await wait(150)
+    awaited.push(isAwaited(reply))
+    return { late: true }
+  })
+  app.get('/fast', async () => ({ late: false }))
+  t.teardown(() => app.close())
+  const base = await app.listen({ port: 0, host: '127.0.0.1' })
+
+  const slow = await fetch(`${base}/slow`)
+  t.equal(slow.status, 503)
+  t.equal(slow.headers.get('retry-after'), '2')
+  t.same(await slow.json(), {
+    error: {
+      code: 'SERVICE_UNAVAILABLE',
+      message: 'The server did not respond in time',
+      request_id: 'the-request',
+    },
+  })
+  await wait(150)
+  t.strictSame(awaited, [true, false], 'who works on it can tell that it came too late')
+  t.equal((await fetch(`${base}/fast`)).status, 200, 'and what came too late did no harm')
+})
+
+t.test('answers that nobody reads end their connection, also those behind others', async (t) => {
+  const app = Fastify()
+  await app.register(errors, { getErrorEnvelope: () => v1.error })
+  await app.register(timeouts, { responseTimeoutMs: 50, readTimeoutMs: 1_500 })
+  app.get('/large', async () => 'x'.repeat(10_000_000))
+  app.post('/slow', async () => 'done')
+  t.teardown(() => app.close())
+  const base = await app.listen({ port: 0, host: '127.0.0.1' })
+  const seen: unknown[] = []
+  const note = (message: unknown) => seen.push(message)
+  subscribe('resource-api:overload:untaken', note)
+  t.teardown(() => unsubscribe('resource-api:overload:untaken', note))
+  const open = () => {
+    const socket = connect(Number(new URL(base).port), '127.0.0.1').on('error', () => {})
+    t.teardown(() => socket.destroy())
+    return socket.pause()
+  }
+  const left = () => new Promise<number>((resolve) => app.server.getConnections((_, count) => resolve(count)))
+
+  open().write('GET /large HTTP/1.1\r\nHost: a\r\n\r\n'.repeat(3))
+  while (seen.length === 0) await wait(5)
+  while ((await left()) > 0) await wait(5)
+  t.ok(seen.length >= 1)
+
+  const before = seen.length
+  t.equal((await (await fetch(`${base}/large`)).text()).length, 10_000_000, 'who reads gets all of it')
+  const body = open().resume()
+  body.write('POST /slow HTTP/1.1\r\nHost: a\r\nContent-Type: text/plain\r\nContent-Length: 4\r\n\r\nab')
+  await wait(200)
+  const answer = once(body, 'data')
+  body.write('cd')
+  t.match(String(await answer), /^HTTP\/1.1 200 /, 'nor is a body that takes its time an answer that does')
+  t.equal(seen.length, before)
+})
+
+t.test('answers not taken hold so much memory together, then the oldest is cut off', async (t) => {
+  const app = Fastify()
+  await app.register(unreadResponses, { maxUnreadLength: 45_000_000 })
+  app.get('/large', async () => 'x'.repeat(20_000_000))
+  app.get('/small', async () => 'x'.repeat(60_000))
+  t.teardown(() => app.close())
+  const base = await app.listen({ port: 0, host: '127.0.0.1' })
+  const served: Socket[] = []
+  app.server.on('request', (request) => served.push(request.socket))
+  const ask = async (path: string) => {
+    const socket = connect(Number(new URL(base).port), '127.0.0.1').on('error', () => {})
+    t.teardown(() => socket.destroy())
+    socket.pause().write(`GET ${path} HTTP/1.1\r\nHost: a\r\n\r\n`)
+    const before = served.length
+    while (served.length === before) await wait(5)
+  }
+  for (const path of ['/large', '/small', '/large']) await ask(path)
+  t.same(
+    served.map(({ destroyed }) => destroyed),
+    [false, false, false],
+  )
+  await ask('/large')
+  while (!served[0]?.destroyed) await wait(5)
+  t.same(
+    served.map(({ destroyed }) => destroyed),
+    [true, false, false, false],
+  )
+  for (let i = 0; i < 5; i++) {
+    t.equal((await (await fetch(`${base}/small`)).text()).length, 60_000)
+  }
+  t.equal(served[1]?.destroyed, false, 'small ones do no harm')
+})

@@ -1,0 +1,214 @@
+import { chmod, readdir, readFile, rm, stat, symlink, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { verify } from '@node-rs/argon2'
+import t, { type Test } from 'tap'
+import type { Database } from '../../drizzle/client/index.ts'
+import { bootstrap } from '../../plugins/auth/bootstrap.ts'
+import { isKey } from '../../plugins/auth/key-format.ts'
+import { buildApp } from '../../src/app.ts'
+import { readConfig } from '../../src/config.ts'
+import { createFirstAdmin } from '../../src/first-admin.ts'
+import { ADMIN_KEY, createClient, testApp } from '../helpers/app.ts'
+import { SERVER, testDatabase, testDatabaseUrl, testFolder } from '../helpers/database.ts'
+import { speak } from '../helpers/speak.ts'
+
+const PASSWORD = 'correct horse battery'
+const nothingNamed = { email: 'Root@Example.com', password: undefined, hasKey: false, canGenerate: true }
+
+const rowsOf = async (database: Database) => ({
+  users: await database.run('select name, email, role, status, password_hash, search from users'),
+  keys: await database.run('select name, prefix, key_hash, scopes from api_keys'),
+})
+
+/** Puts the tables back as they were before any user. */
+const empty = (database: Database) => database.run('delete from users')
+
+t.test('the first admin', async (t) => {
+  const database = await testDatabase(t)
+  t.beforeEach(() => empty(database))
+
+  t.test('where nothing is named, an admin and a key are made, once', async (t) => {
+    const made = await bootstrap(database, nothingNamed)
+    if (!made) throw new Error('nothing was made')
+    t.equal(made.email, 'root@example.com', 'the address is kept in lower case, as every other')
+    t.ok(isKey(made.key))
+    t.ok(made.password.length >= 12)
+    const { users, keys } = await rowsOf(database)
+    t.match(users, [{ email: made.email, role: 'admin', status: 'active', search: /root@example\.com/ }])
+    t.match(users[0]?.password_hash, /^\$argon2id\$v=19\$m=19456,t=2,p=1\$/)
+    t.ok(await verify(String(users[0]?.password_hash), made.password))
+    t.equal(keys.length, 1)
+    t.notMatch(JSON.stringify(keys), made.key, "the key's text is not stored")
+    t.ok(made.key.startsWith(String(keys[0]?.prefix)))
+    t.equal(await bootstrap(database, nothingNamed), undefined)
+    t.equal((await rowsOf(database)).users.length, 1)
+  })
+
+  t.test('what is named is not invented, nor shown', async (t) => {
+    t.equal(await bootstrap(database, { ...nothingNamed, password: PASSWORD }), undefined)
+    const { users, keys } = await rowsOf(database)
+    t.ok(await verify(String(users[0]?.password_hash), PASSWORD))
+    t.same(keys, [])
+    await empty(database)
+    t.equal(await bootstrap(database, { ...nothingNamed, hasKey: true }), undefined)
+    const named = await rowsOf(database)
+    t.match(named.users, [{ role: 'admin', password_hash: null }])
+    t.same(named.keys, [], 'ADMIN_API_KEY is matched in memory and stored nowhere')
+  })
+
+  t.test('in production nothing is invented', async (t) => {
+    t.equal(await bootstrap(database, { ...nothingNamed, canGenerate: false }), undefined)
+    t.same((await rowsOf(database)).users, [])
+    await bootstrap(database, { ...nothingNamed, canGenerate: false, password: PASSWORD })
+    t.equal((await rowsOf(database)).users.length, 1)
+  })
+
+  t.test('where there is somebody, nobody is made', async (t) => {
+    await database.run(
+      `insert into users (id, name, email) values (gen_random_uuid(), 'A', 'somebody@example.com')`,
+    )
+    t.equal(await bootstrap(database, { ...nothingNamed, password: PASSWORD }), undefined)
+    t.equal((await rowsOf(database)).users.length, 1)
+  })
+
+  t.test('what could be told to nobody is not made', async (t) => {
+    const failing = bootstrap(database, nothingNamed, async () => {
+      throw new Error('The disk is full')
+    })
+    await t.rejects(failing, { message: 'The disk is full' })
+    t.same(await rowsOf(database), { users: [], keys: [] })
+    t.ok(await bootstrap(database, nothingNamed), 'so that the next start can')
+  })
+
+  t.test('several that start at once make one', async (t) => {
+    const made = await Promise.all(Array.from({ length: 5 }, () => bootstrap(database, nothingNamed)))
+    t.equal(made.filter(Boolean).length, 1)
+    const { users, keys } = await rowsOf(database)
+    t.same([users.length, keys.length], [1, 1])
+  })
+})
+
+/** The whole service on a database of its own, as a process would start it. */
+async function start(t: Test, settings: Record<string, string>) {
+  const app = await buildApp(readConfig({ NODE_ENV: 'test', LOG_LEVEL: 'silent', ...settings }))
+  t.teardown(() => app.close())
+  const base = await app.listen({ port: 0, host: '127.0.0.1' })
+  return (key: string) => createClient(base, { 'x-api-key': key })
+}
+
+const skip = SERVER ? false : 'one embedded database serves one process: set DATABASE_URL'
+
+t.test(
+  'two services that start together on one server make one admin, and both serve',
+  { skip },
+  async (t) => {
+    const { url = '' } = await testDatabaseUrl(t)
+    const folders = [testFolder(t), testFolder(t)]
+    const secret = 'a secret that both replicas know, of course'
+    const clients = await Promise.all(
+      folders.map((DATA_DIR) => start(t, { DATA_DIR, DATABASE_URL: url, APP_SECRET: secret })),
+    )
+    const files = await Promise.allSettled(
+      folders.map((folder) => readFile(join(folder, 'first-credentials'), 'utf8')),
+    )
+    const written = files.flatMap((file) => (file.status === 'fulfilled' ? [file.value] : []))
+    t.equal(written.length, 1, 'one of them tells the key')
+    const key = /export KEY=(\S+)/.exec(written[0] ?? '')?.[1] ?? ''
+    for (const client of clients) {
+      const list = await client(key).get('/users?page=1')
+      t.equal(list.status, 200)
+      t.equal(list.body.pagination.total, 1)
+    }
+  },
+)
+
+t.test('without a terminal the key stands in a file for its owner alone, and works', async (t) => {
+  const { url, dataDir = testFolder(t) } = await testDatabaseUrl(t)
+  const client = await start(t, { DATA_DIR: dataDir, ...(url && { DATABASE_URL: url }) })
+  const file = join(dataDir, 'first-credentials')
+  t.equal((await stat(file)).mode & 0o777, 0o600)
+  const text = await readFile(file, 'utf8')
+  const key = /export KEY=(\S+)/.exec(text)?.[1] ?? ''
+  const me = await client(key).get('/users/me')
+  t.match(me.body.data, { role: 'admin', email: 'admin@example.com' })
+  t.equal((await client(`${key}x`).get('/users/me')).status, 401)
+})
+
+t.test('the file of the first credentials is never an existing file or link', async (t) => {
+  const database = await testDatabase(t)
+  const [dataDir, elsewhere] = [testFolder(t), testFolder(t)]
+  const config = readConfig({ NODE_ENV: 'test', DATA_DIR: dataDir })
+  const file = join(dataDir, 'first-credentials')
+  const existing = join(elsewhere, 'existing')
+  await writeFile(existing, 'kept')
+  const fails = async (name: string) => {
+    const message = `${file} already exists. No user was created; move or delete that file and start again`
+    await t.rejects(
+      createFirstAdmin(config, database),
+      { message: `Cannot write the first credentials: ${message}` },
+      name,
+    )
+    t.same(await rowsOf(database), { users: [], keys: [] }, name)
+    t.same(await readdir(elsewhere), ['existing'], name)
+    t.equal(await readFile(existing, 'utf8'), 'kept', name)
+  }
+
+  await symlink(existing, file)
+  await fails('a link to a file')
+  await rm(file)
+  await symlink(join(elsewhere, 'missing'), file)
+  await fails('a dangling link')
+  await rm(file)
+  await writeFile(file, 'earlier')
+  await chmod(file, 0o644)
+  await fails('a file that others can read')
+  t.equal(await readFile(file, 'utf8'), 'earlier')
+
+  await rm(file)
+  await createFirstAdmin(config, database)
+  t.equal((await rowsOf(database)).users.length, 1, 'once it is removed, the first user is created')
+  t.equal((await stat(file)).mode & 0o777, 0o600)
+})
+
+t.test('ADMIN_API_KEY', async (t) => {
+  const {
+    admin: client,
+    adminId,
+    base,
+    database,
+    person,
+  } = await testApp(t, {
+    ADMIN_EMAIL: 'Root@Example.com',
+  })
+  const admin = speak(client, 1)
+
+  t.test('is a key of the admin, with every scope', async (t) => {
+    t.match((await admin.get('/users/me')).data, { id: adminId, role: 'admin', email: 'root@example.com' })
+    for (const path of ['/users', '/user-profiles', '/users/me/posts', '/products', '/orders']) {
+      t.equal((await admin.get(path)).status, 200)
+    }
+    t.equal(Number((await database.run('select count(*) as n from api_keys'))[0]?.n), 0)
+  })
+
+  t.test('is matched whole', async (t) => {
+    for (const key of [`${ADMIN_KEY}x`, ADMIN_KEY.slice(1), ADMIN_KEY.toUpperCase()]) {
+      t.equal((await createClient(base, { 'x-api-key': key }).get('/users/me')).status, 401)
+    }
+  })
+
+  t.test('stays with that admin, whoever else is one, and ends with their being active', async (t) => {
+    const other = await person('admin')
+    const theirs = speak(other.client, 1)
+    t.equal((await admin.get('/users/me')).data.id, adminId)
+    await theirs.patch(`/users/${adminId}`, { email: 'moved@example.com' })
+    t.equal((await admin.get('/users/me')).data.id, adminId, 'also under a new address')
+    await theirs.post('/users', { name: 'A', email: 'root@example.com' })
+    t.equal((await admin.get('/users/me')).data.id, adminId, 'which a member may take, and gain nothing')
+    for (const status of ['suspended', 'inactive']) {
+      await theirs.patch(`/users/${adminId}`, { status })
+      t.equal((await admin.get('/users/me')).status, 401, status)
+    }
+    await theirs.patch(`/users/${adminId}`, { status: 'active' })
+    t.equal((await admin.get('/users/me')).status, 200)
+  })
+})

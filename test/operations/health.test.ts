@@ -1,0 +1,60 @@
+/** What orchestrators ask: whether it lives, whether it is ready. */
+import { test } from 'tap'
+import type { Database } from '../../drizzle/client/index.ts'
+import { testApp } from '../helpers/app.ts'
+import { testDatabase } from '../helpers/database.ts'
+
+test('livez and readyz are 200 without credentials, and are not kept', async (t) => {
+  const { anybody } = await testApp(t)
+  for (const path of ['/livez', '/readyz']) {
+    const reply = await anybody.get(path)
+    t.equal(reply.status, 200, path)
+    t.same(reply.body, { status: 'ok' })
+    t.equal(reply.headers.get('cache-control'), 'no-store')
+    t.equal((await anybody.call('HEAD', path)).status, 200)
+    t.equal((await anybody.get(`/api/v1${path}`)).status, 404, 'they have no version')
+  }
+})
+
+test('readyz is 503 while the database does not answer; livez is not', async (t) => {
+  const real = await testDatabase(t)
+  const asked: number[] = []
+  let away = true
+  const database: Database = {
+    ...real,
+    kind: real.kind,
+    run: (text, params) => real.run(text, params),
+    transaction: (work) => real.transaction(work),
+    close: () => real.close(),
+    ping: async (timeout) => {
+      asked.push(timeout)
+      if (away) throw new Error('connect ECONNREFUSED postgres://user:secret@database')
+    },
+  }
+  const { anybody } = await testApp(t, {}, { database })
+  const reply = await anybody.get('/readyz')
+  t.equal(reply.status, 503)
+  t.equal(reply.body.error.code, 'SERVICE_UNAVAILABLE')
+  t.equal(reply.body.error.request_id, reply.headers.get('x-request-id'))
+  t.equal(reply.headers.get('retry-after'), '1')
+  t.equal(reply.headers.get('cache-control'), 'no-store')
+  t.notMatch(reply.text, /ECONNREFUSED|secret/)
+  t.same(asked, [1000])
+  t.equal((await anybody.get('/livez')).status, 200)
+  away = false
+  t.equal((await anybody.get('/readyz')).status, 200)
+})
+
+test('from the start of a shutdown readyz is 503, and every reply ends its connection', async (t) => {
+  const { app, anybody } = await testApp(t, { SHUTDOWN_DELAY: '500' })
+  const drained = app.drain()
+  const ready = await anybody.get('/readyz')
+  t.equal(ready.status, 503)
+  t.equal(ready.headers.get('retry-after'), '1')
+  t.equal(ready.headers.get('connection'), 'close')
+  const live = await anybody.get('/livez')
+  t.equal(live.status, 200)
+  t.equal(live.headers.get('connection'), 'close')
+  t.equal((await anybody.get('/nowhere')).headers.get('connection'), 'close', 'errors too')
+  await drained
+})

@@ -1,0 +1,82 @@
+/** A stop in the middle of the first start: nothing is half done, nothing stays locked, and the next start goes on. */
+import { existsSync } from 'node:fs'
+import { join } from 'node:path'
+import { setTimeout as wait } from 'node:timers/promises'
+import t from 'tap'
+import { type Database, openDatabase } from '../../drizzle/client/index.ts'
+import { countPendingMigrations } from '../../drizzle/migrate.ts'
+import { createDatabase, SERVER, testFolder } from '../helpers/database.ts'
+import { run, serve } from '../helpers/process.ts'
+import { runningTime } from '../helpers/running-time.ts'
+
+const SECRET = { APP_SECRET: 'test-secret-test-secret-test-secret-test', LOG_LEVEL: 'silent' }
+
+async function until(what: () => Promise<boolean> | boolean): Promise<void> {
+  while (!(await what())) await wait(10)
+}
+
+const skip = SERVER ? false : 'set DATABASE_URL to a PostgreSQL server to run this'
+
+t.test('SIGTERM amid a migration on PostgreSQL', { skip }, async (t) => {
+  const url = await createDatabase(t, SERVER ?? '')
+  const direct: Database = await openDatabase({ url, poolSize: 2 })
+  t.teardown(() => direct.close())
+  // Each table takes an hour to make, from the second migration's third on.
+  await direct.run(`create function dawdle() returns event_trigger language plpgsql as $$ begin
+    if to_regclass('posts') is not null then perform pg_sleep(3600); end if; end $$`)
+  await direct.run('create event trigger slow on ddl_command_end execute function dawdle()')
+  const others = async () => {
+    const [row] = await direct.run(
+      `select count(*) as all, count(*) filter (where wait_event = 'PgSleep') as asleep from pg_stat_activity
+       where datname = current_database() and application_name = 'resource-api' and pid <> pg_backend_pid()
+       and backend_type = 'client backend' and query not like '%pg_stat_activity%'`,
+    )
+    return { all: Number(row?.all), asleep: Number(row?.asleep) }
+  }
+  const idle = (await others()).all
+
+  const { child, ended } = run(t, 'server.ts', {
+    ...SECRET,
+    PORT: '0',
+    DATABASE_URL: url,
+    DATA_DIR: testFolder(t),
+  })
+  await until(async () => (await others()).asleep === 1)
+  const left = await countPendingMigrations(direct)
+  const began = runningTime()
+  child.kill('SIGTERM')
+  t.same(await ended, { code: 143, signal: null })
+  t.ok(runningTime() - began < 2_000, 'it ends at once')
+  await until(async () => (await others()).all <= idle)
+  t.ok(runningTime() - began < 5_000, `the server let go after ${runningTime() - began} ms`)
+  t.strictSame(
+    await direct.run("select to_regclass('users') is null and to_regclass('posts') is null as none"),
+    [{ none: true }],
+    'of the migration that ran nothing is there',
+  )
+  t.equal(await countPendingMigrations(direct), left)
+
+  await direct.run('drop event trigger slow')
+  const again = await serve(t, { ...SECRET, PORT: '0', DATABASE_URL: url, DATA_DIR: testFolder(t) })
+  t.equal((await fetch(`${again.url}/readyz`)).status, 200)
+  t.equal(await countPendingMigrations(direct), 0, 'the next start goes on')
+})
+
+t.test('SIGTERM amid the first start on a folder', async (t) => {
+  const DATA_DIR = testFolder(t)
+  const settings = { ...SECRET, PORT: '0', DATA_DIR }
+  const moments = [
+    () => existsSync(join(DATA_DIR, 'postgres.new', 'PG_VERSION')),
+    () => existsSync(join(DATA_DIR, 'postgres', 'postmaster.pid')),
+  ]
+  for (const moment of moments) {
+    const { child, ended, said } = run(t, 'server.ts', settings)
+    await until(moment)
+    child.kill('SIGTERM')
+    // By its own hand, or by the system's where it came before the hand was there.
+    const { code, signal } = await ended
+    t.ok(code === 143 || signal === 'SIGTERM', `${code} ${signal} ${said.err}`)
+  }
+  const { url } = await serve(t, settings)
+  t.equal((await fetch(`${url}/readyz`)).status, 200)
+})

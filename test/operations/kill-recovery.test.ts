@@ -1,0 +1,58 @@
+/** What was acknowledged outlives a kill -9, and a new start needs no hand; `npm run soak` does it forty times. */
+import { test } from 'tap'
+import { ownSettings } from '../helpers/process.ts'
+import { killRounds } from '../soak/kill.ts'
+import { compare, createLedger } from '../soak/ledger.ts'
+
+test('a server killed amid writes comes back with all that it acknowledged', async (t) => {
+  const settings = await ownSettings(t)
+  const report = await killRounds(t, {
+    settings,
+    rounds: 1,
+    clients: 4,
+    between: [200, 500],
+    file: 'server.ts',
+  })
+  t.strictSame(report.lost, [])
+  t.ok(report.acknowledged >= 40, `${report.acknowledged} writes acknowledged`)
+  t.comment(`back after ${report.restarts.map(Math.round)} ms`)
+})
+
+test('a server that is asked to stop amid writes ends them, and loses none', async (t) => {
+  const settings = await ownSettings(t)
+  const report = await killRounds(t, {
+    settings,
+    rounds: 1,
+    clients: 4,
+    between: [200, 500],
+    file: 'server.ts',
+    signal: 'SIGTERM',
+  })
+  t.strictSame(report.lost, [])
+  t.equal(report.refused, 0, 'nobody was told that it is going')
+  t.ok(report.acknowledged >= 40, `${report.acknowledged} writes acknowledged`)
+  t.strictSame(report.ends, [{ code: 0, signal: null }])
+})
+
+test('what is lost would be seen', async (t) => {
+  const ledger = createLedger()
+  ledger.products.push(
+    { id: 'kept', price: 1, gone: false },
+    { id: 'lost', price: 1, gone: false },
+    { id: 'old', price: 2, gone: false },
+    { id: 'back', price: 1, gone: true },
+    { id: 'either', price: 1, gone: false, doubt: { price: 2 } },
+    { id: 'perhaps', price: 1, gone: false, doubt: 'removal' },
+  )
+  ledger.orders.set('order', 1)
+  const products = ['kept', 'old', 'back', 'either'].map((id) => ({
+    id,
+    price_amount: id === 'either' ? 2 : 1,
+  }))
+  t.strictSame(compare(ledger, { products, orders: [] }), [
+    'product lost is lost',
+    'product old costs 1, not 2',
+    'product back is back',
+    'order order is lost',
+  ])
+})

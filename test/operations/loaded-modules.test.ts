@@ -1,0 +1,65 @@
+/** What a start loads: what its settings ask for, and nothing else. */
+import { readdirSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import t, { type Test } from 'tap'
+import { startFlags } from '../../bench/flags.ts'
+import { SERVER, testFolder } from '../helpers/database.ts'
+import { ownSettings, serve } from '../helpers/process.ts'
+
+const settings = {
+  ...(await ownSettings(t)),
+  ...{ NODE_ENV: 'production', INSECURE_HTTP: 'true', HOST: '127.0.0.1', SHUTDOWN_DELAY: '0' },
+  ADMIN_API_KEY: 'test-admin-key-test-admin-key-test-admin-key',
+}
+
+const PACKAGE = /.*\/node_modules\/((?:@[^/]+\/)?[^/]+)\//
+
+/** The packages of which a server has loaded something by its end, as V8 lists them for coverage. */
+async function loaded(t: Test, more: NodeJS.ProcessEnv = {}, use = async (_url: string) => {}) {
+  const folder = testFolder(t)
+  const { child, ended, url } = await serve(t, { ...settings, ...more, NODE_V8_COVERAGE: folder })
+  await use(url)
+  child.kill('SIGTERM')
+  t.equal((await ended).code, 0)
+  const files = readdirSync(folder).map((name) => readFileSync(join(folder, name), 'utf8'))
+  const scripts: { url: string }[] = files.flatMap((text) => JSON.parse(text).result)
+  return new Set(scripts.flatMap((script) => PACKAGE.exec(script.url)?.[1] ?? []))
+}
+
+/** Whether anything of a package, or of all those of a scope, is among them. */
+const has = (packages: ReadonlySet<string>, name: string) =>
+  packages.has(name) || [...packages].some((each) => each.startsWith(`${name}/`))
+
+const [engine, otherEngine] = SERVER ? ['postgres', '@electric-sql'] : ['@electric-sql', 'postgres']
+const ASKED_FOR = ['@opentelemetry', 'ioredis', 'prom-client', '@fastify/swagger', 'yaml', '@scalar']
+
+t.test('a server loads nothing that its settings do not ask for', async (t) => {
+  const packages = await loaded(t, {}, async (url) => {
+    t.equal((await fetch(`${url}/readyz`)).status, 200)
+  })
+  t.ok(has(packages, 'fastify'), 'what is loaded is seen')
+  t.ok(has(packages, engine), 'the engine that it runs on')
+  for (const name of [otherEngine, ...ASKED_FOR]) t.notOk(has(packages, name), name)
+})
+
+t.test('what is asked for is loaded', async (t) => {
+  const asking = {
+    OTEL_EXPORTER_OTLP_ENDPOINT: 'http://127.0.0.1:9',
+    REDIS_URL: 'redis://127.0.0.1:9',
+    METRICS_TOKEN: 'test-metrics-token-test-metrics-token',
+  }
+  const packages = await loaded(t, asking, async (url) => {
+    t.match(await (await fetch(`${url}/docs/`)).text(), '<!doctype html>')
+    for (const version of [1, 2]) {
+      const reply = await fetch(`${url}/openapi/v${version}.json`)
+      t.match(await reply.json(), { openapi: '3.1.0', paths: { [`/api/v${version}/users`]: Object } })
+    }
+  })
+  for (const name of ASKED_FOR) t.ok(has(packages, name), name)
+})
+
+t.test('the image starts it as `npm start` does', async (t) => {
+  const dockerfile = readFileSync(new URL('../../Dockerfile', import.meta.url), 'utf8')
+  const command = /^CMD (\["node".*\])$/m.exec(dockerfile)?.[1] ?? '[]'
+  t.same(JSON.parse(command), ['node', ...startFlags, 'dist/src/server.js'])
+})

@@ -1,0 +1,120 @@
+/** What a log may hold: enough to find a request again, and never a credential, a value or SQL. */
+import { type FastifyInstance, fastify } from 'fastify'
+import { test } from 'tap'
+import { getRequestId } from '../../lib/request-id.ts'
+import { createLoggingOptions } from '../../plugins/observability/logging/index.ts'
+import { redact } from '../../plugins/observability/logging/redact.ts'
+
+/** An app with a few routes that misbehave, and the lines that it wrote. */
+async function loggedApp(): Promise<{ app: FastifyInstance; lines: string[] }> {
+  const lines: string[] = []
+  const stream = { write: (line: string) => void lines.push(line) }
+  const app = fastify(await createLoggingOptions({ level: 'trace', pretty: false, stream }))
+  app.get('/users/:id', async () => ({}))
+  app.get('/livez', async () => ({}))
+  app.get('/sql', async () => {
+    const driver = Object.assign(new Error('invalid input syntax: "ada@example.com"'), {
+      severity: 'ERROR',
+      code: '22P02',
+      detail: 'Key (email)=(ada@example.com)',
+      table_name: 'users',
+      query: 'select secret_column',
+      parameters: ['ada@example.com'],
+    })
+    throw new Error('Failed query: select secret_column params: ada@example.com', { cause: driver })
+  })
+  return { app, lines }
+}
+
+test('a request is one line: who, what, which route, how it ended, how long it took', async (t) => {
+  const { app, lines } = await loggedApp()
+  await app.inject({ url: '/users/7', headers: { 'x-request-id': 'mine-1234' } })
+  const line: unknown = JSON.parse(lines.find((one) => one.includes('request answered')) ?? '{}')
+  t.match(line, {
+    level: 'info',
+    request_id: 'mine-1234',
+    req: { method: 'GET', path: '/users/7', route: '/users/:id', remote_address: '127.0.0.1' },
+    res: { status: 200 },
+    duration_ms: Number,
+  })
+})
+
+test('of a query string the names are logged, not the values', async (t) => {
+  const { app, lines } = await loggedApp()
+  await app.inject('/users/7?search=hunter2&fields=a&fields=b&%7Bhunter2=1&=hunter2')
+  await app.inject('/nowhere?search=hunter2')
+  t.match(lines.join(''), /"parameters":\["search","fields","\?"\]/)
+  t.notMatch(lines.join(''), /hunter2/)
+})
+
+test('no header and no body of a request is logged', async (t) => {
+  const { app, lines } = await loggedApp()
+  const headers = {
+    authorization: 'Bearer hunter2',
+    cookie: 'hunter2',
+    'x-api-key': 'hunter2',
+    'x-other': 'hunter2',
+  }
+  await app.inject({ method: 'POST', url: '/users', headers, payload: { password: 'hunter2' } })
+  t.notMatch(lines.join(''), /hunter2/)
+})
+
+test('probes are no news', async (t) => {
+  const { app, lines } = await loggedApp()
+  await app.inject('/livez')
+  t.notMatch(lines.join(''), /"level":"info"/)
+})
+
+test('an error of the database is logged with code and table, without SQL and values', async (t) => {
+  const { app, lines } = await loggedApp()
+  await app.inject('/sql')
+  app.log.error(
+    new Error('Failed', { cause: Object.assign(new Error('ada@example.com'), { query: 'select' }) }),
+  )
+  const all = lines.join('')
+  t.notMatch(all, /ada@example|secret_column|Failed query/)
+  t.match(all, /"code":"22P02","severity":"ERROR","table_name":"users"/)
+  t.match(all, /logging\.test\.ts/, 'the place stays')
+})
+
+test('an error of any other kind keeps its words, alone or beside others', async (t) => {
+  const { app, lines } = await loggedApp()
+  app.log.error(new Error('the disk is full'))
+  app.log.error({ err: new AggregateError([new Error('one')], 'several') })
+  app.log.error({ err: new TypeError('odd') }, 'in our words')
+  t.match(lines, [/"msg":"the disk is full"/, /"msg":"several"/, /"msg":"in our words"/])
+  t.match(lines[1], /"errors":\[\{"type":"Error","message":"one"/)
+  t.match(lines[2], /"type":"TypeError","message":"odd"/)
+})
+
+test('credentials are taken out wherever they stand', async (t) => {
+  const { app, lines } = await loggedApp()
+  const names = ['authorization', 'cookie', 'set-cookie', 'x-api-key', 'password', 'current_password', 'key']
+  for (const name of [
+    ...names,
+    'refresh_token',
+    'access_token',
+    'ADMIN_API_KEY',
+    'APP_SECRET',
+    'DATABASE_URL',
+  ]) {
+    app.log.info({ [name]: 'hunter2', deep: { er: [{ [name.toUpperCase()]: ['hunter2'] }] } }, name)
+  }
+  app.log.info('sent Bearer hunter2hunter2 to postgres://user:hunter2@host/db')
+  t.notMatch(lines.join(''), /hunter2/)
+  t.match(lines.at(-1), /sent Bearer \[redacted\] to postgres:\/\/\[redacted\]@host\/db/)
+})
+
+test('a line without credentials is left as it is', async (t) => {
+  const line = '{"level":"info","parameters":["password","token"],"msg":"a key to nothing"}\n'
+  t.equal(redact(line), line)
+})
+
+test("a client's request id is kept if it is well formed, else one is made", async (t) => {
+  for (const id of ['12345678', 'a.B_c-d9', 'x'.repeat(128)]) {
+    t.equal(getRequestId({ headers: { 'x-request-id': id } }), id)
+  }
+  for (const id of ['1234567', 'x'.repeat(129), 'with space', 'ümlaut-1234', 'a,b,c,d,e', '']) {
+    t.match(getRequestId({ headers: { 'x-request-id': id } }), /^[0-9a-f-]{36}$/, id)
+  }
+})

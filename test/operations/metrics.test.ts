@@ -1,0 +1,386 @@
+/** What monitoring reads: where, by whom, and that its series stay few. */
+import { channel } from 'node:diagnostics_channel'
+import { once } from 'node:events'
+import { connect, createServer } from 'node:net'
+import { setImmediate as turn } from 'node:timers/promises'
+import t, { type Test } from 'tap'
+import { DatabaseUnavailable } from '../../drizzle/client/errors.ts'
+import { readConfig } from '../../src/config.ts'
+import { listen } from '../../src/listen.ts'
+import { testApp } from '../helpers/app.ts'
+import { type Owner, testDatabase } from '../helpers/database.ts'
+import { parseExposition, sumOf } from '../helpers/exposition.ts'
+import { raw } from '../helpers/raw.ts'
+
+const TOKEN = 'metrics-token-metrics-token'
+const bearer = { authorization: `Bearer ${TOKEN}` }
+const METRICS = { METRICS_TOKEN: TOKEN, METRICS_PORT: '0' }
+
+const database = await testDatabase(t)
+const kept = { ...database, close: async () => {} }
+
+/** An app whose metrics can be read on both ports. */
+async function watched(
+  t: Owner & Pick<Test, 'equal'>,
+  settings: Record<string, string> = METRICS,
+  parts = {},
+) {
+  const app = await testApp(t, settings, { database: kept, ...parts })
+  const own = await app.app.listenMetrics()
+  const read = async () => {
+    const { status, text } = await app.anybody.get('/metrics', bearer)
+    t.equal(status, 200)
+    return parseExposition(text)
+  }
+  return { ...app, own: own ?? '', read }
+}
+
+const shared = await watched(t)
+
+t.test('without a port and a token there are none', async (t) => {
+  const { anybody, own } = await watched(t, {})
+  t.equal(own, '')
+  const { status, body, headers } = await anybody.get('/metrics')
+  t.equal(status, 404)
+  t.equal(body.error.code, 'RESOURCE_NOT_FOUND')
+  t.equal(headers.get('api-version'), null)
+})
+
+t.test('on the main port they need the token', async (t) => {
+  const { anybody, admin } = await watched(t, { METRICS_TOKEN: TOKEN })
+  for (const authorization of ['', `Bearer ${TOKEN}x`, `Bearer ${TOKEN.slice(1)}`, `Basic ${TOKEN}`, TOKEN]) {
+    const { status, body, headers } = await anybody.get('/metrics', authorization ? { authorization } : {})
+    t.equal(status, 401, authorization)
+    t.equal(body.error.code, 'UNAUTHORIZED')
+    t.equal(headers.get('www-authenticate'), 'Bearer realm="metrics"')
+    t.notMatch(JSON.stringify(body), TOKEN)
+  }
+  t.equal((await admin.get('/metrics')).status, 401, 'an API key opens nothing here')
+  const { status, text, headers } = await anybody.get('/metrics', bearer)
+  t.equal(status, 200)
+  t.equal(headers.get('content-type'), 'text/plain; version=0.0.4; charset=utf-8')
+  t.equal(headers.get('cache-control'), 'no-store')
+  t.equal(headers.get('api-version'), null)
+  t.ok(parseExposition(text).has('http_requests_total'))
+  t.equal((await anybody.call('HEAD', '/metrics', { headers: bearer })).status, 200)
+  const posted = await anybody.post('/metrics', {}, bearer)
+  t.equal(posted.status, 405)
+  t.equal(posted.headers.get('allow'), 'GET, HEAD, OPTIONS')
+  t.notMatch((await anybody.get('/openapi/v1.json')).text, '/metrics"')
+})
+
+t.test('with a port alone they are there, for all who reach it, and not on the main one', async (t) => {
+  const { anybody, own } = await watched(t, { METRICS_PORT: '0' })
+  t.equal((await anybody.get('/metrics', bearer)).status, 404)
+  const reply = await fetch(`${own}/metrics`)
+  t.equal(reply.status, 200)
+  t.ok(parseExposition(await reply.text()).has('http_requests_total'))
+})
+
+t.test('their own port answers for all else in the envelope', async (t) => {
+  const { own } = shared
+  const port = Number(new URL(own).port)
+  for (const [method, path, status, code] of [
+    ['GET', '/', 404, 'RESOURCE_NOT_FOUND'],
+    ['GET', '/api/v1/users', 404, 'RESOURCE_NOT_FOUND'],
+    ['POST', '/metrics', 405, 'METHOD_NOT_ALLOWED'],
+  ] as const) {
+    const reply = await fetch(`${own}${path}`, { method })
+    t.equal(reply.status, status, path)
+    t.match(await reply.json(), { error: { code, request_id: reply.headers.get('x-request-id') } })
+    t.equal(reply.headers.get('x-content-type-options'), 'nosniff')
+  }
+  const { replies, closed } = await raw(port, 'garbage\r\n\r\n')
+  t.match(replies, [{ status: 400, headers: { 'content-type': /json/ } }])
+  t.ok(closed)
+})
+
+t.test('their own port is closed with the service', async (t) => {
+  const { app, own } = await watched(t)
+  await fetch(`${own}/metrics`)
+  await app.close()
+  await t.rejects(fetch(`${own}/metrics`))
+})
+
+t.test('a port in use is named, with its setting', async (t) => {
+  const other = createServer().listen(0, '127.0.0.1')
+  t.teardown(() => other.close())
+  await once(other, 'listening')
+  const { port } = Object(other.address())
+  const config = readConfig({ NODE_ENV: 'test', PORT: '0', METRICS_PORT: String(port), LOG_LEVEL: 'silent' })
+  const { app } = await testApp(t, { METRICS_PORT: String(port) }, { database: kept })
+  await t.rejects(listen(app, config), {
+    message: new RegExp(`^Port ${port} on 127\\.0\\.0\\.1 is in use.*set METRICS_PORT\\.$`),
+  })
+})
+
+/** Base units and suffixes by Prometheus' rules for names: https://prometheus.io/docs/practices/naming/ */
+const UNITS = /_(?:milliseconds|ms|minutes|hours|kilobytes|kb|mb|percent)(?:_|$)/
+
+t.test('each has a name by the rules, a help, a type and its samples', async (t) => {
+  const { admin, read } = shared
+  await admin.get('/products')
+  const families = await read()
+  for (const { name, help, type, samples } of families.values()) {
+    t.match(
+      name,
+      /^(?:http|database|rate_limit|idempotency|overload|authentication|resource_api|process|nodejs)_[a-z0-9_]+$/,
+    )
+    t.match(help, /^[A-Z].{5,}/, name)
+    t.match(type, /^(?:counter|gauge|histogram)$/, name)
+    t.equal(type === 'counter', name.endsWith('_total'), `${name}: only counters end in _total`)
+    t.notMatch(name, UNITS, name)
+    if (type === 'histogram') {
+      t.match(name, /_(?:seconds|bytes)$/)
+      for (const { name: sample } of samples) t.match(sample, /_(?:bucket|sum|count)$/)
+    } else for (const sample of samples) t.equal(sample.name, name)
+  }
+  for (const name of [
+    'http_requests_total',
+    'http_request_duration_seconds',
+    'http_requests_in_flight',
+    'http_connections',
+    'http_connections_dropped_total',
+    'http_malformed_requests_total',
+    'database_up',
+    'database_pool_size',
+    'database_pool_in_use',
+    'database_pool_waiting',
+    'database_pool_wait_seconds',
+    'database_retries_total',
+    'rate_limit_refused_total',
+    'rate_limit_store_up',
+    'idempotency_requests_total',
+    'idempotency_keys_pruned_total',
+    'overload_refused_total',
+    'overload_untaken_answers_total',
+    'authentication_failures_total',
+    'nodejs_eventloop_lag_p99_seconds',
+    'nodejs_heap_size_used_bytes',
+    'nodejs_gc_duration_seconds',
+    'process_resident_memory_bytes',
+  ])
+    t.ok(families.has(name), name)
+})
+
+t.test('OpenMetrics is what who prefers it gets', async (t) => {
+  const { anybody, read } = shared
+  await anybody.get('/livez')
+  const accept = 'application/openmetrics-text;version=1.0.0;q=0.5,text/plain;version=0.0.4;q=0.3,*/*;q=0.2'
+  const { text, headers } = await anybody.get('/metrics', { ...bearer, accept })
+  t.equal(headers.get('content-type'), 'application/openmetrics-text; version=1.0.0; charset=utf-8')
+  t.ok(text.endsWith('\n# EOF\n'))
+  t.notMatch(text, /\n\n/)
+  t.match(text, /^# TYPE http_requests counter\nhttp_requests_total\{/m)
+  t.notMatch(text, /^# (?:HELP|TYPE) \w+_total /m)
+  t.ok((await read()).has('http_requests_total'), 'and the other format is as before')
+})
+
+t.test('requests are counted by route, never by path', async (t) => {
+  const { admin, anybody, port, read } = await watched(t)
+  const { body } = await admin.post('/api/v1/products', { sku: `M-${port}`, name: 'Metric', price_amount: 1 })
+  await admin.get(`/products/${body.data.id}`)
+  await admin.get(`/v2/products/${body.data.id}`)
+  await anybody.get('/api/v1/orders')
+  await admin.get('/api/v1/nothing/at/all')
+  await admin.delete('/api/v1/products')
+  await admin.get(`/products?search=${'a'.repeat(9_000)}`)
+  await raw(port, 'garbage\r\n\r\n')
+  await raw(port, 'GET /%zz HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n')
+  const families = await read()
+  const count = (labels: Record<string, string>) => sumOf(families, 'http_requests_total', labels)
+  t.equal(count({ method: 'POST', route: '/products', version: '1', status: '201' }), 1)
+  t.equal(count({ method: 'GET', route: '/products/:id', version: '1', status: '200' }), 1)
+  t.equal(count({ method: 'GET', route: '/products/:id', version: '2', status: '200' }), 1)
+  t.equal(count({ route: '/orders', status: '401' }), 1)
+  t.equal(count({ route: 'none', version: 'none', status: '404' }), 1)
+  t.equal(count({ method: 'DELETE', route: '/products', status: '405' }), 1)
+  t.equal(count({ route: '/products', status: '414' }), 1)
+  t.equal(sumOf(families, 'http_malformed_requests_total', { status: '400' }), 2)
+  const duration = { method: 'GET', route: '/products/:id', version: '1' }
+  t.equal(sumOf(families, 'http_request_duration_seconds_count', duration), 1)
+  t.ok(sumOf(families, 'http_request_duration_seconds_sum', duration) > 0)
+  t.equal(sumOf(families, 'http_requests_in_flight'), 1, 'this one')
+  t.ok(sumOf(families, 'http_connections') >= 1)
+})
+
+t.test('a client that leaves is counted as such, and does not stay in flight', async (t) => {
+  const { port, read, admin } = await watched(t)
+  const socket = connect(port, '127.0.0.1')
+  const head = 'POST /api/v1/products HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\n'
+  const key =
+    (await admin.get('/users/me')).status === 200
+      ? 'x-api-key: test-admin-key-test-admin-key-test-admin-key'
+      : ''
+  socket.write(`${head}${key}\r\nContent-Length: 100\r\n\r\n{`)
+  const inFlight = async () => sumOf(await read(), 'http_requests_in_flight')
+  while ((await inFlight()) < 2) t.ok(socket.writable)
+  socket.destroy()
+  while ((await inFlight()) > 1);
+  t.equal(sumOf(await read(), 'http_requests_total', { method: 'POST', status: 'aborted' }), 1)
+})
+
+t.test('500 random paths, methods and ids make no new series', async (t) => {
+  const { admin, anybody, port, read } = shared
+  const random = () => Math.random().toString(36).slice(2)
+  const methods = [
+    'GET',
+    'POST',
+    'PUT',
+    'PATCH',
+    'DELETE',
+    'OPTIONS',
+    'PROPFIND',
+    'REPORT',
+    'TRACE',
+    'SEARCH',
+  ]
+  const series = async () => {
+    const families = await read()
+    return [...families.values()].flatMap(({ name, samples }) =>
+      name.startsWith('nodejs_gc')
+        ? []
+        : samples.map((sample) => sample.name + JSON.stringify(sample.labels)),
+    )
+  }
+  const some = async (from: number, to: number) => {
+    for (let i = from; i < to; i += 1) {
+      const [a, b] = [random(), random()]
+      const paths = [
+        `/${a}`,
+        `/api/v1/${a}/${b}`,
+        `/api/v9/${a}`,
+        `/api/v1/products/${a}`,
+        `/users/${a}/posts/${b}`,
+      ]
+      const bytes = `${methods[i % 10]} ${paths[(i >> 1) % 5]}?${a}=${b} HTTP/1.1\r\nHost: ${a}.example\r\nX-Request-Id: ${a}${b}\r\nX-API-Key: ${b}\r\nConnection: close\r\n\r\n`
+      await raw(port, bytes)
+    }
+  }
+  await some(0, 100)
+  await admin.get('/products')
+  await anybody.get('/livez')
+  await series()
+  const before = await series()
+  await some(100, 600)
+  await admin.get('/products')
+  await anybody.get('/livez')
+  const known = new Set(before)
+  t.same(
+    (await series()).filter((each) => !known.has(each)),
+    [],
+  )
+  t.ok(before.length < 2_000, `${before.length} series`)
+})
+
+t.test('what other plugins publish is counted, with few labels', async (t) => {
+  const { read } = await watched(t)
+  const publish = (event: string, message: object = {}) => channel(`resource-api:${event}`).publish(message)
+  publish('limits:refused', { window: 'sustained' })
+  publish('limits:refused', { window: 'sustained' })
+  for (let i = 0; i < 200; i += 1) publish('limits:refused', { window: `user-${i}` })
+  publish('limits:refused', { window: 'a "quoted"\nsecret' })
+  publish('limits:store', { state: 'own' })
+  publish('idempotency:replayed')
+  publish('idempotency:mismatch')
+  publish('idempotency:in-progress')
+  publish('idempotency:pruned', { count: 7 })
+  publish('database:retry', { code: '40001' })
+  publish('overload:refused', { reason: 'event-loop' })
+  publish('overload:untaken', { reason: 'time' })
+  const families = await read()
+  t.equal(sumOf(families, 'rate_limit_refused_total', { window: 'sustained' }), 2)
+  t.equal(sumOf(families, 'rate_limit_refused_total'), 203)
+  t.ok((families.get('rate_limit_refused_total')?.samples.length ?? 99) <= 21)
+  t.equal(sumOf(families, 'rate_limit_store_up'), 0)
+  for (const outcome of ['replayed', 'mismatch', 'in_progress'])
+    t.equal(sumOf(families, 'idempotency_requests_total', { outcome }), 1)
+  t.equal(sumOf(families, 'idempotency_keys_pruned_total'), 7)
+  t.equal(sumOf(families, 'database_retries_total', { code: '40001' }), 1)
+  t.equal(sumOf(families, 'overload_refused_total', { reason: 'event-loop' }), 1)
+  t.equal(sumOf(families, 'overload_untaken_answers_total', { reason: 'time' }), 1)
+  publish('limits:store', { state: 'shared' })
+  t.equal(sumOf(await read(), 'rate_limit_store_up'), 1)
+})
+
+t.test('429s, replays and mismatches of real requests are counted', async (t) => {
+  const { admin, read } = await watched(t, { ...METRICS, RATE_LIMIT: '4' })
+  const key = { 'idempotency-key': 'metrics-test' }
+  const tea = { sku: 'METRICS-1', name: 'Tea', price_amount: 1 }
+  t.equal((await admin.post('/products', tea, key)).status, 201)
+  t.equal((await admin.post('/products', tea, key)).status, 201)
+  t.equal((await admin.post('/products', { ...tea, price_amount: 2 }, key)).status, 422)
+  t.equal((await admin.get('/products')).status, 200)
+  t.equal((await admin.get('/products')).status, 429)
+  const families = await read()
+  t.equal(sumOf(families, 'rate_limit_refused_total', { window: 'sustained' }), 1)
+  t.equal(sumOf(families, 'idempotency_requests_total', { outcome: 'replayed' }), 1)
+  t.equal(sumOf(families, 'idempotency_requests_total', { outcome: 'mismatch' }), 1)
+})
+
+t.test('refused credentials are counted by kind', async (t) => {
+  const { anybody, read } = await watched(t)
+  await anybody.get('/products')
+  await anybody.get('/products', { 'x-api-key': 'wrong' })
+  await anybody.get('/products', { authorization: 'Bearer wrong' })
+  await anybody.post('/tokens', {
+    grant_type: 'password',
+    email: 'a@example.com',
+    password: 'wrong-wrong-wrong',
+  })
+  await anybody.post('/tokens', { grant_type: 'refresh_token', refresh_token: 'wrong' })
+  const families = await read()
+  for (const kind of ['none', 'key', 'token', 'password', 'refresh_token'])
+    t.equal(sumOf(families, 'authentication_failures_total', { kind }), 1, kind)
+})
+
+t.test('the pool is shown: its size, who has a connection, who waits and for how long', async (t) => {
+  const { read, app } = await watched(t)
+  const before = await read()
+  const size = sumOf(before, 'database_pool_size')
+  const waits = sumOf(before, 'database_pool_wait_seconds_count')
+  t.ok(size >= 1)
+  let release = () => {}
+  const held = new Promise<void>((resolve) => {
+    release = resolve
+  })
+  // The embedded database lends its one connection for a part of each turn of the loop: a new one begins.
+  await turn()
+  await turn()
+  const holding = Array.from({ length: size }, () => app.database.transaction(() => held))
+  const waiting = app.database.run('select 1')
+  const busy = await read()
+  t.equal(sumOf(busy, 'database_pool_in_use'), size)
+  t.equal(sumOf(busy, 'database_pool_waiting'), 1)
+  t.equal(sumOf(busy, 'database_pool_wait_seconds_count'), waits)
+  release()
+  await Promise.all([...holding, waiting])
+  const idle = await read()
+  t.equal(sumOf(idle, 'database_pool_in_use'), 0)
+  t.equal(sumOf(idle, 'database_pool_waiting'), 0)
+  t.equal(sumOf(idle, 'database_pool_wait_seconds_count'), waits + 1)
+})
+
+t.test('whether the database answers is asked when it is read', async (t) => {
+  let isUp = true
+  const ping = async () => {
+    if (!isUp) throw new DatabaseUnavailable('away')
+  }
+  const { read } = await watched(t, METRICS, { database: { ...kept, ping } })
+  t.equal(sumOf(await read(), 'database_up'), 1)
+  isUp = false
+  t.equal(sumOf(await read(), 'database_up'), 0)
+})
+
+t.test('apps in one process do not count each other’s requests', async (t) => {
+  const [one, other] = [await watched(t), await watched(t)]
+  await one.admin.get('/products')
+  t.equal(sumOf(await one.read(), 'http_requests_total', { route: '/products' }), 1)
+  t.equal(sumOf(await other.read(), 'http_requests_total', { route: '/products' }), 0)
+})
+
+t.test('an app that is closed listens to nobody any more', async (t) => {
+  await shared.app.close()
+  t.equal(channel('resource-api:limits:refused').hasSubscribers, false)
+  t.equal(channel('resource-api:database:wait').hasSubscribers, false)
+})

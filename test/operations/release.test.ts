@@ -1,0 +1,106 @@
+/** Runs the release script in temporary git repositories. */
+import { execFileSync, spawnSync } from 'node:child_process'
+import { readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import t, { type Test } from 'tap'
+import { testFolder } from '../helpers/database.ts'
+
+const loader = import.meta.resolve('../helpers/typescript.js')
+const script = fileURLToPath(new URL('../../scripts/release.ts', import.meta.url))
+const env = {
+  PATH: process.env.PATH ?? '',
+  GIT_CONFIG_GLOBAL: '/dev/null',
+  GIT_CONFIG_NOSYSTEM: '1',
+  GIT_AUTHOR_NAME: 'Ada',
+  GIT_AUTHOR_EMAIL: 'ada@example.com',
+  GIT_COMMITTER_NAME: 'Ada',
+  GIT_COMMITTER_EMAIL: 'ada@example.com',
+}
+
+const CHANGELOG = `# Changelog
+
+## [Unreleased]
+
+To be 0.2.0.
+
+### Added
+
+- Coupons.
+
+## [0.1.0] - 2026-01-01
+
+### Added
+
+- Products.
+`
+
+/** Creates a repository with an empty remote, and returns functions that work on it. */
+function createRepository(t: Test, changelog = CHANGELOG) {
+  const folder = testFolder(t)
+  const git = (...args: string[]) => execFileSync('git', args, { cwd: folder, env, encoding: 'utf8' }).trim()
+  const read = (name: string) => readFileSync(join(folder, name), 'utf8')
+  const write = (name: string, text: string) => writeFileSync(join(folder, name), text)
+  git('init', '--quiet', '--initial-branch=main')
+  git('init', '--quiet', '--bare', '.git/remote')
+  git('remote', 'add', 'origin', '.git/remote')
+  write('CHANGELOG.md', changelog)
+  write('package.json', '{\n  "name": "api",\n  "version": "0.1.0",\n  "files": ["a", "b"]\n}\n')
+  const dependency = '"node_modules/a": { "version": "0.1.0" }'
+  write(
+    'package-lock.json',
+    `{ "version": "0.1.0", "packages": { "": { "version": "0.1.0" }, ${dependency} } }\n`,
+  )
+  git('add', '--all')
+  git('commit', '--quiet', '--message', 'first')
+  const release = (...args: string[]) =>
+    spawnSync(process.execPath, ['--import', loader, script, ...args], { cwd: folder, env, encoding: 'utf8' })
+  return { git, read, write, release }
+}
+
+t.test('a release moves the changelog, sets the version, commits and tags', async (t) => {
+  const { git, read, release } = createRepository(t)
+  const { status, stderr } = release('0.2.0')
+  t.equal(status, 0, stderr)
+  const date = new Date().toISOString().slice(0, 10)
+  const moved = CHANGELOG.replace('To be 0.2.0.\n', `## [0.2.0] - ${date}\n`)
+  t.equal(read('CHANGELOG.md'), moved)
+  t.equal(read('package.json'), '{\n  "name": "api",\n  "version": "0.2.0",\n  "files": ["a", "b"]\n}\n')
+  const lock = JSON.parse(read('package-lock.json'))
+  t.equal(lock.version, '0.2.0')
+  t.equal(lock.packages[''].version, '0.2.0')
+  t.equal(lock.packages['node_modules/a'].version, '0.1.0', 'a dependency keeps its version')
+  t.equal(git('status', '--porcelain'), '')
+  t.equal(git('log', '-1', '--format=%s'), 'release: 0.2.0')
+  t.equal(git('rev-parse', 'v0.2.0^{commit}'), git('rev-parse', 'HEAD'))
+  t.equal(git('ls-remote', 'origin'), '', 'nothing is pushed')
+})
+
+t.test('the first release needs no older section', async (t) => {
+  const { read, release } = createRepository(t, '# Changelog\n\n## [Unreleased]\n\n- Products.\n')
+  t.equal(release('0.1.0').status, 0)
+  t.match(read('CHANGELOG.md'), /## \[Unreleased\]\n\n## \[0\.1\.0\] - \d{4}-\d\d-\d\d\n\n- Products\.\n$/)
+})
+
+t.test('a release that cannot be made changes nothing', async (t) => {
+  const empty = '# Changelog\n\n## [Unreleased]\n\nTo be 0.2.0.\n\n## [0.1.0] - 2026-01-01\n\n- Products.\n'
+  const cases: [string, string[], string, ((git: ReturnType<typeof createRepository>) => void)?][] = [
+    [CHANGELOG, [], 'Usage: '],
+    [CHANGELOG, ['v0.2.0'], 'Usage: '],
+    [CHANGELOG, ['0.1.0'], 'CHANGELOG.md has 0.1.0 already'],
+    ['# Changelog\n', ['0.2.0'], 'CHANGELOG.md has no section'],
+    [empty, ['0.2.0'], 'is empty'],
+    [CHANGELOG, ['0.2.0'], 'The tag v0.2.0 exists already', ({ git }) => git('tag', 'v0.2.0')],
+    [CHANGELOG, ['0.2.0'], 'The working tree has changes', ({ write }) => write('new.txt', 'new')],
+  ]
+  for (const [changelog, args, message, prepare] of cases) {
+    const repository = createRepository(t, changelog)
+    prepare?.(repository)
+    const before = repository.git('status', '--porcelain')
+    const { status, stderr } = repository.release(...args)
+    t.equal(status, 1, message)
+    t.match(stderr, message)
+    t.equal(repository.git('log', '--format=%s'), 'first')
+    t.equal(repository.git('status', '--porcelain'), before)
+  }
+})

@@ -1,0 +1,23 @@
+/** Restarts that nobody notices: `npm run soak -- restarts` does it for minutes. */
+import { test } from 'tap'
+import { SERVER } from '../helpers/database.ts'
+import { ownSettings } from '../helpers/process.ts'
+import { rollingRestarts } from '../soak/restarts.ts'
+
+const skip = SERVER ? false : 'a folder of the embedded database has one process: set DATABASE_URL'
+
+test('two replicas behind a balancer are restarted in turn, and no request fails', { skip }, async (t) => {
+  const report = await rollingRestarts(t, {
+    settings: await ownSettings(t),
+    restarts: 4,
+    clients: 16,
+    pause: 80,
+    delay: 500,
+    file: 'server.ts',
+  })
+  t.strictSame(report.failed, [])
+  t.strictSame(report.codes, [0, 0, 0, 0])
+  t.equal(report.lost, 0)
+  t.ok(report.answered > 500, `${report.answered} answered, ${report.written} of them writes`)
+  t.ok(Math.max(...report.ends) < 4_000, `ended ${report.ends.map(Math.round)} ms after SIGTERM`)
+})

@@ -1,0 +1,276 @@
+/** Promises of the demo data: it is what the API itself would have made, and the same again for the same seed. */
+import type { TSchema } from '@sinclair/typebox'
+import { test } from 'tap'
+import type { Database } from '../../drizzle/client/index.ts'
+import { normalize } from '../../plugins/collection/request/normalize.ts'
+import { createAjv } from '../../plugins/validation/formats.ts'
+import { Order } from '../../schemas/orders.ts'
+import { Post } from '../../schemas/posts.ts'
+import { Product } from '../../schemas/products.ts'
+import { UserProfile } from '../../schemas/user-profiles.ts'
+import { User } from '../../schemas/users.ts'
+import {
+  AlreadySeededError,
+  countRows,
+  type SeedResult,
+  seedDatabase,
+} from '../../src/cli/demo-data/index.ts'
+import { searchTextBuilders } from '../../src/cli/seed.ts'
+import { type Client, type Json, testApp } from '../helpers/app.ts'
+import { testDatabase } from '../helpers/database.ts'
+
+const UNTIL = Date.UTC(2026, 0, 1)
+const USERS = 60
+
+const sow = (
+  database: Database,
+  options: { seed?: number; users?: number; bulk?: boolean } = {},
+): Promise<SeedResult> =>
+  seedDatabase(database, {
+    users: USERS,
+    seed: 42,
+    until: UNTIL,
+    concurrency: database.kind === 'server' ? 3 : 1,
+    searchTextBuilders,
+    ...options,
+  })
+
+/** All of a collection, page by page. */
+async function all(client: Client, path: string): Promise<Json[]> {
+  const found: Json[] = []
+  const join = path.includes('?') ? '&' : '?'
+  for (let cursor = ''; ; ) {
+    const { status, body } = await client.get(`${path}${join}limit=100&cursor=${encodeURIComponent(cursor)}`)
+    if (status !== 200) throw new Error(`${path}: ${status}`)
+    found.push(...body.data)
+    if (!body.pagination.has_more) return found
+    cursor = body.pagination.cursor
+  }
+}
+
+const ajv = createAjv()
+
+/** What of the rows the API would not have let in. */
+function unsound(rows: readonly Json[], schema: TSchema): Json[] {
+  const fits = ajv.compile(schema)
+  return rows.filter((row) => {
+    const { value, violations } = normalize(row, schema)
+    return !fits(row) || violations.length > 0 || JSON.stringify(value) !== JSON.stringify(row)
+  })
+}
+
+const timeOf = (id: string) => Number.parseInt(id.replaceAll('-', '').slice(0, 12), 16)
+
+const shareOf = (rows: readonly Json[], member: string, value: string) =>
+  rows.filter((row) => row[member] === value).length / rows.length
+
+test('all that is added is what the API promises', async (t) => {
+  const { admin, adminId, database } = await testApp(t, {
+    RATE_LIMIT: '1000000',
+    RATE_LIMIT_BURST: '1000000',
+  })
+  const seeded = await sow(database)
+  const users = (await all(admin, '/users')).filter(({ id }) => id !== adminId)
+  const profiles = await all(admin, '/user-profiles')
+  const products = await all(admin, '/products')
+  const orders = await all(admin, '/orders?sort=number')
+  const posts = (await Promise.all(users.map(({ id }) => all(admin, `/users/${id}/posts`)))).flat()
+  const people = new Map(users.map((user) => [user.id, user]))
+  const goods = new Map(products.map((product) => [product.id, product]))
+
+  t.match(seeded, { users: 60, profiles: 42, posts: 60, products: 120, orders: 300 })
+  t.strictSame(
+    [users, profiles, posts, products, orders].map(({ length }) => length),
+    [60, 42, 60, 120, 300],
+    'as many as it says',
+  )
+  for (const [rows, schema] of [
+    [users, User],
+    [profiles, UserProfile],
+    [posts, Post],
+    [products, Product],
+    [orders, Order],
+  ] as const) {
+    t.strictSame(unsound(rows, schema), [], `every one of ${schema.title} fits its schema, in normal form`)
+    const odd = rows.filter(
+      (row) => timeOf(row.id) !== Date.parse(row.created_at) || row.updated_at < row.created_at,
+    )
+    t.strictSame(odd, [], 'ids are made of the time of creation, and nothing changed before it')
+    t.ok(
+      rows.every((row) => Date.parse(row.updated_at) <= UNTIL && timeOf(row.id) > UNTIL - 731 * 86_400_000),
+    )
+  }
+
+  await t.test('orders', async (t) => {
+    const items = orders.flatMap((order) => order.items.map((item: Json) => ({ order, item })))
+    t.equal(items.length, seeded.items)
+    t.ok(items.length > 2.5 * orders.length && items.length < 3.5 * orders.length, 'three items on average')
+    const strange = items.filter(({ order, item }) => {
+      const product = goods.get(item.product_id)
+      return (
+        item.sku !== product?.sku ||
+        item.name !== product.name ||
+        item.unit_amount !== product.price_amount ||
+        item.total_amount !== item.quantity * item.unit_amount ||
+        order.currency !== product.currency ||
+        product.status === 'draft' ||
+        product.created_at > order.created_at
+      )
+    })
+    t.strictSame(strange, [], 'items are products of that time, at their price')
+    for (const order of orders) {
+      const total = order.items.reduce((sum: number, item: Json) => sum + item.total_amount, 0)
+      const distinct = new Set(order.items.map((item: Json) => item.product_id))
+      const sound = order.total_amount === total && distinct.size === order.items.length
+      if (!sound || people.get(order.user_id)?.created_at > order.created_at) t.fail(`order ${order.number}`)
+    }
+    const links = await database.run(
+      `select count(*) from order_products l join orders o on o.id = l.order_id
+       where exists (select 1 from jsonb_array_elements(o.items) i where i->>'product_id' = l.product_id::text)`,
+    )
+    t.strictSame(links, [{ count: items.length }], 'and lead to them')
+    const times = orders.map(({ created_at }) => created_at)
+    t.strictSame(times, times.toSorted(), 'numbers rise with time')
+    t.ok(shareOf(orders, 'status', 'completed') > 0.6)
+    const { body } = await admin.post('/orders', {
+      items: [{ product_id: await buyable(admin), quantity: 1 }],
+    })
+    t.equal(body.data.number, 'ORD-0000000301', 'and the next one goes on')
+  })
+
+  await t.test('the rest', async (t) => {
+    t.ok(shareOf(users, 'status', 'active') > 0.8)
+    t.equal(shareOf(users, 'role', 'admin'), 0)
+    t.ok(shareOf(products, 'status', 'active') > 0.75)
+    t.ok(posts.every(({ status, published_at }) => (status === 'published') <= (published_at !== null)))
+    t.ok(posts.every(({ status, published_at }) => status !== 'draft' || published_at === null))
+    t.ok(new Set(products.map(({ name }) => name)).size > 110, 'names hardly repeat')
+    const secrets = await database.run('select 1 from users where password_hash is not null and id <> $1', [
+      adminId,
+    ])
+    t.equal(secrets.length, 0, 'nobody has a password')
+  })
+
+  await t.test('search finds it as the server would', async (t) => {
+    for (const [path, word, id] of [
+      ['/users', users[7].email, users[7].id],
+      ['/users', users[9].name.toUpperCase().slice(0, 90), users[9].id],
+      ['/user-profiles', profiles.find(({ display_name }) => display_name).display_name, undefined],
+      ['/products', products[3].sku.toLowerCase(), products[3].id],
+      [`/users/${posts[0].user_id}/posts`, posts[0].title.split(' ')[0], posts[0].id],
+      ['/orders', orders[5].number, orders[5].id],
+    ]) {
+      const { body } = await admin.get(`${path}?limit=100&search=${encodeURIComponent(word)}`)
+      t.ok(
+        body.data.length > 0 && (!id || body.data.some((row: Json) => row.id === id)),
+        `${word} in ${path}`,
+      )
+    }
+  })
+})
+
+/** A product that can be ordered. */
+async function buyable(client: Client): Promise<string> {
+  const { body } = await client.get('/products?status=active&limit=100')
+  return body.data.find(({ stock }: Json) => stock > 0).id
+}
+
+/** All rows of all tables, as one text. */
+async function contents(database: Database): Promise<string> {
+  const tables = ['users', 'user_profiles', 'posts', 'products', 'orders', 'order_products']
+  const rows = await Promise.all(
+    tables.map((table) => database.run(`select * from ${table} t order by t::text collate "C"`)),
+  )
+  return JSON.stringify(rows)
+}
+
+test('the same seed makes the same, another one something else', async (t) => {
+  const [one, two, other] = [await testDatabase(t), await testDatabase(t), await testDatabase(t)]
+  await Promise.all([sow(one), sow(two), sow(other, { seed: 7 })])
+  const same = await contents(one)
+  t.equal(same === (await contents(two)), true)
+  t.equal(same === (await contents(other)), false)
+
+  await t.rejects(sow(one), AlreadySeededError, 'twice it is refused')
+  await t.rejects(sow(one, { users: 3 }), {
+    message: /already contains data of seed 42.*another --seed adds more/,
+  })
+  t.equal(same === (await contents(one)), true, 'and nothing is added')
+  await sow(one, { seed: 7 })
+  t.strictSame(await one.run('select count(*), max(number) as last from orders'), [
+    { count: 600, last: 'ORD-0000000600' },
+  ])
+})
+
+/** Every index and constraint of the database, as it says so itself. */
+const definitions = (database: Database) =>
+  database.run(`select indexdef as text from pg_indexes where schemaname = 'public' union all
+    select conrelid::regclass || ' ' || conname || ' ' || pg_get_constraintdef(oid) from pg_constraint
+    where connamespace = 'public'::regnamespace order by text`)
+
+test('in bulk it makes the same, and leaves every index and foreign key', async (t) => {
+  const [usual, bulk] = [await testDatabase(t), await testDatabase(t)]
+  const before = await definitions(bulk)
+  const added: number[] = []
+  let indexes = 0
+  const onIndex = (all: number) => {
+    indexes += 1
+    t.ok(indexes <= all && rowsOf(added) > 0)
+  }
+  const options = { users: USERS, seed: 42, until: UNTIL, concurrency: 1, searchTextBuilders }
+  await seedDatabase(usual, options)
+  const { items } = await seedDatabase(bulk, {
+    ...options,
+    bulk: true,
+    onProgress: (n) => added.push(n),
+    onIndexCreated: onIndex,
+  })
+  t.equal((await contents(bulk)) === (await contents(usual)), true)
+  t.equal(rowsOf(added), countRows(USERS) - 3 * 5 * USERS + items, 'progress counts every row')
+  t.ok(indexes > 30, `${indexes} made again`)
+  t.strictSame(await definitions(bulk), before)
+
+  indexes = 0
+  await sow(bulk, { seed: 7, bulk: true })
+  t.equal(indexes, 0, 'where there is something already, indexes stay')
+  t.strictSame(await bulk.run('select count(*) from orders'), [{ count: 600 }])
+})
+
+const rowsOf = (added: readonly number[]) => added.reduce((sum, rows) => sum + rows, 0)
+
+test('stopped amid a bulk, it leaves nothing behind and takes nothing away', async (t) => {
+  for (const last of [/^insert into "posts"/, /^CREATE INDEX orders_status/, /add constraint/]) {
+    const opened = await testDatabase(t)
+    const before = await definitions(opened)
+    const stopped = new Error('stopped')
+    const database: Database = {
+      ...opened,
+      transaction: (work, limits) =>
+        opened.transaction(
+          (tx) =>
+            work({
+              run: (text, params) => (last.test(text) ? Promise.reject(stopped) : tx.run(text, params)),
+            }),
+          limits,
+        ),
+    }
+    await t.rejects(sow(database, { bulk: true }), stopped)
+    t.strictSame(await definitions(opened), before)
+    t.strictSame(await opened.run('select 1 from users where email like $1', ['%@s42.%']), [])
+    await sow(opened, { bulk: true })
+    t.strictSame(await opened.run('select count(*) from orders'), [{ count: 300 }], 'and can be begun again')
+  }
+})
+
+test('any number of users will do, from one', async (t) => {
+  const database = await testDatabase(t)
+  let rows = 0
+  const count = (added: number) => {
+    rows += added
+  }
+  const options = { seed: 1, until: UNTIL, concurrency: 1, searchTextBuilders, onProgress: count }
+  const { items, ...counts } = await seedDatabase(database, { ...options, users: 1 })
+  t.strictSame(counts, { users: 1, profiles: 1, posts: 1, products: 2, orders: 5 })
+  t.equal(rows, 10 + items, 'progress counts every row')
+  t.equal(countRows(1), 25)
+})

@@ -1,0 +1,248 @@
+/** The settings: what is taken, what is refused, and that all that is wrong is said at once. */
+import { execFileSync } from 'node:child_process'
+import { generateKeyPairSync } from 'node:crypto'
+import { existsSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { test } from 'tap'
+import { parsePrivateKeys } from '../../src/config/private-keys.ts'
+import { ConfigError, readConfig, Settings, settingsTable } from '../../src/config.ts'
+import { testFolder } from '../helpers/database.ts'
+
+const SECRET = 'a secret of more than thirty-two characters'
+const production = { NODE_ENV: 'production', APP_SECRET: SECRET, INSECURE_HTTP: 'true' }
+
+/** What is wrong with the environment, one line each. */
+function problems(env: NodeJS.ProcessEnv): readonly string[] {
+  try {
+    readConfig(env)
+    return []
+  } catch (error) {
+    if (error instanceof ConfigError) return error.problems
+    throw error
+  }
+}
+
+test('an empty environment is enough outside production', async (t) => {
+  const config = readConfig({})
+  t.match(config, { NODE_ENV: 'development', HOST: '127.0.0.1', PORT: 3000, SHUTDOWN_DELAY: 0 })
+  t.notOk('DATABASE_URL' in config, 'what is not set is not there')
+  t.ok(Object.isFrozen(config) && Object.isFrozen(config.CORS_ORIGINS), 'immutable')
+})
+
+test('production listens on every address and waits before it closes', async (t) => {
+  t.match(readConfig(production), { HOST: '0.0.0.0', SHUTDOWN_DELAY: 5000 })
+  t.match(readConfig({ ...production, HOST: '::1', SHUTDOWN_DELAY: '1' }), { HOST: '::1', SHUTDOWN_DELAY: 1 })
+})
+
+test('an empty text counts as unset', async (t) => {
+  t.same(readConfig({ PORT: '', DATABASE_URL: '', TRUST_PROXY: '' }), readConfig({}))
+})
+
+test('everything that is wrong is said at once, one line each, by name', async (t) => {
+  const wrong = {
+    NODE_ENV: 'production',
+    PORT: '65536',
+    HOST: 'no host',
+    LOG_LEVEL: 'loud',
+    PUBLIC_URL: 'https://example.com/',
+    DATABASE_URL: 'mysql://root@localhost/x',
+    POOL_SIZE: '0',
+    APP_SECRET: 'too short',
+    ADMIN_EMAIL: 'nobody',
+    ADMIN_PASSWORD: 'short',
+    ADMIN_API_KEY: 'short',
+    REQUIRE_IF_MATCH: 'yes',
+    CORS_ORIGINS: 'https://a.example,b',
+    TRUST_PROXY: '10.0.0.0/33',
+    AUTH_JWKS_URL: 'ftp://keys',
+    TLS_CERT: '/nowhere.pem',
+  }
+  const named = problems(wrong).map((line) => line.split(' ')[0])
+  t.same(
+    named.sort(),
+    [...Object.keys(wrong).slice(1, -1), 'AUTH_AUDIENCE', 'AUTH_ISSUER', 'TLS_CERT', 'TLS_KEY'].sort(),
+  )
+})
+
+test('no secret is echoed', async (t) => {
+  const secrets = {
+    APP_SECRET: 'hunter2',
+    ADMIN_PASSWORD: 'hunter2',
+    ADMIN_API_KEY: 'hunter2',
+    DATABASE_URL: 'hunter2',
+    DATABASE_REPLICA_URLS: 'hunter2',
+    REDIS_URL: 'hunter2',
+    JWT_PRIVATE_KEY: 'hunter2',
+    METRICS_TOKEN: 'hunter2',
+    TLS_KEY: 'hunter2',
+    TLS_CERT: 'hunter2',
+  }
+  const said = problems(secrets)
+  t.equal(said.length, Object.keys(secrets).length)
+  t.notMatch(said.join('\n'), /hunter2/)
+})
+
+test('numbers and flags are strict', async (t) => {
+  for (const PORT of ['08', '1e3', '0x10', '-1', '3000.0', ' 3000', '3000 ', '٣', 'NaN', '65536']) {
+    t.match(problems({ PORT }), [/^PORT must be an integer from 0 to 65535/], JSON.stringify(PORT))
+  }
+  for (const ALLOW_SIGNUP of ['1', 'yes', 'TRUE', 'on', ' true']) {
+    t.match(problems({ ALLOW_SIGNUP }), [/^ALLOW_SIGNUP must be true or false/], ALLOW_SIGNUP)
+  }
+  t.equal(readConfig({ PORT: '0' }).PORT, 0)
+  t.equal(readConfig({ ALLOW_SIGNUP: 'true' }).ALLOW_SIGNUP, true)
+  t.match(problems({ DEFAULT_API_VERSION: '3' }), [/^DEFAULT_API_VERSION must be an integer from 1 to 2/])
+})
+
+test('addresses are checked', async (t) => {
+  const bad: NodeJS.ProcessEnv[] = [
+    ...[
+      'example.com',
+      '//example.com',
+      'https://e.com/',
+      'https://e.com?a',
+      'https://u:p@e.com',
+      'ftp://e.com',
+    ].map((PUBLIC_URL) => ({ PUBLIC_URL })),
+    ...['*,https://a.example/', 'https://a.example/x', 'a.example', 'HTTPS://A.example'].map(
+      (CORS_ORIGINS) => ({
+        CORS_ORIGINS,
+      }),
+    ),
+    ...['0', '-1', '100', 'yes', '10.0.0.0/0', '10.0.0.0/8/8', '10.0.0', 'a.example', '10.0.0.1,,'].map(
+      (TRUST_PROXY) => ({ TRUST_PROXY }),
+    ),
+    ...['http://localhost', 'redis:'].map((DATABASE_URL) => ({ DATABASE_URL })),
+  ]
+  for (const env of bad) t.equal(problems(env).length, 1, JSON.stringify(env))
+  const good: NodeJS.ProcessEnv[] = [
+    { PUBLIC_URL: 'https://example.com/shop' },
+    { CORS_ORIGINS: 'https://a.example, http://localhost:5173' },
+    ...['true', 'false', '1', 'loopback', '10.0.0.0/8, ::1', 'fd00::/8'].map((TRUST_PROXY) => ({
+      TRUST_PROXY,
+    })),
+    {
+      DATABASE_URL: 'postgres://u:p%40@localhost:5432/db?sslmode=require',
+      DATABASE_REPLICA_URLS: 'postgresql://b',
+    },
+    { REDIS_URL: 'rediss://localhost:6379/1' },
+  ]
+  for (const env of good) t.same(problems(env), [], JSON.stringify(env))
+  t.equal(readConfig({ TRUST_PROXY: 'false' }).TRUST_PROXY, undefined)
+})
+
+test('production demands a secret and encryption, and says how to try without', async (t) => {
+  t.match(problems({ NODE_ENV: 'production' }), [
+    /^APP_SECRET is required in production/,
+    /^TLS_KEY .*INSECURE_HTTP=true/,
+  ])
+  t.same(problems(production), [])
+  t.same(problems({ ...production, INSECURE_HTTP: '', TRUST_PROXY: '1' }), [])
+  t.match(problems({ ...production, INSECURE_HTTP: 'yes' }), [/^INSECURE_HTTP must be/])
+})
+
+test('production takes the keys of an identity provider by https alone', async (t) => {
+  const provider = { AUTH_ISSUER: 'i', AUTH_AUDIENCE: 'a' }
+  for (const AUTH_JWKS_URL of ['http://id.example.com/jwks', 'HTTP://127.0.0.1/jwks']) {
+    t.match(problems({ ...production, ...provider, AUTH_JWKS_URL }), [
+      /^AUTH_JWKS_URL must be an https:\/\/ URL/,
+    ])
+    t.same(problems({ ...provider, AUTH_JWKS_URL }), [], 'elsewhere http will do')
+  }
+  t.same(problems({ ...production, ...provider, AUTH_JWKS_URL: 'HTTPS://id.example.com/jwks' }), [])
+})
+
+test('production refuses the secrets of compose.yaml, unless it is the trial that compose.yaml starts', async (t) => {
+  const text = readFileSync(new URL('../../compose.yaml', import.meta.url), 'utf8')
+  const trial = new Set([...text.matchAll(/:-(TRIAL[^}]*)\}/g)].map(([, secret = '']) => secret))
+  t.equal(trial.size, 3)
+  const { INSECURE_HTTP, ...served } = { ...production, TRUST_PROXY: '1' }
+  for (const secret of trial) {
+    const url = `postgres://api:${secret}@database:5432/api`
+    const settings = [
+      { APP_SECRET: secret.padEnd(32, '!') },
+      { ADMIN_API_KEY: secret.padEnd(32, '!') },
+      { ADMIN_PASSWORD: secret },
+      { METRICS_TOKEN: secret.padEnd(16, '!') },
+      { DATABASE_URL: url },
+      { DATABASE_URL: 'postgres://database/api', DATABASE_REPLICA_URLS: `postgres://replica/api,${url}` },
+    ]
+    for (const wrong of settings) {
+      const name = Object.keys(wrong).at(-1) ?? ''
+      const said = problems({ ...served, ...wrong })
+      t.equal(said.length, 1, name)
+      t.match(said[0], `${name} contains a secret of compose.yaml`)
+      t.notMatch(said[0], secret)
+      t.same(problems({ ...production, ...wrong }), [], 'INSECURE_HTTP=true without a proxy is the trial')
+      t.equal(problems({ ...production, ...wrong, TRUST_PROXY: '1' }).length, 1, 'behind a proxy it is none')
+      t.same(problems({ ...wrong }), [], 'accepted outside production')
+    }
+  }
+  const all = {
+    APP_SECRET: 'TRIAL-secret-that-everybody-knows',
+    ADMIN_API_KEY: 'TRIAL-key-that-everybody-knows-too',
+  }
+  t.match(problems({ ...served, ...all }), [/^APP_SECRET /, /^ADMIN_API_KEY /], 'all at once')
+})
+
+test('the first admin has an address in ASCII', async (t) => {
+  for (const ADMIN_EMAIL of ['\u212aarl@example.com', 'jörg@example.com', 'a@b\u212a.example']) {
+    t.match(problems({ ADMIN_EMAIL }), [/^ADMIN_EMAIL must be an e-mail address in ASCII/], ADMIN_EMAIL)
+  }
+  t.equal(readConfig({ ADMIN_EMAIL: 'Karl@example.com' }).ADMIN_EMAIL, 'Karl@example.com')
+})
+
+test('what belongs together is set together', async (t) => {
+  t.match(problems({ AUTH_ISSUER: 'i' }), [/^AUTH_JWKS_URL is missing/, /^AUTH_AUDIENCE is missing/])
+  t.match(problems({ DATABASE_REPLICA_URLS: 'postgres://b' }), [
+    /^DATABASE_REPLICA_URLS requires DATABASE_URL/,
+  ])
+  t.match(problems({ METRICS_PORT: '3000' }), [/^METRICS_PORT must differ from PORT/])
+})
+
+test('a key and a certificate are read from PEM or files, and must fit each other', async (t) => {
+  const folder = testFolder(t)
+  const [TLS_KEY, TLS_CERT] = [join(folder, 'key.pem'), join(folder, 'cert.pem')]
+  const request = [
+    'req',
+    '-x509',
+    '-newkey',
+    'ec',
+    '-pkeyopt',
+    'ec_paramgen_curve:P-256',
+    '-nodes',
+    '-subj',
+    '/CN=t',
+  ]
+  execFileSync('openssl', [...request, '-keyout', TLS_KEY, '-out', TLS_CERT], { stdio: 'ignore' })
+  const pem = (file: string) => readFileSync(file, 'utf8').replaceAll('\n', '\\n')
+  t.same(problems({ TLS_KEY, TLS_CERT }), [])
+  t.same(problems({ TLS_KEY: pem(TLS_KEY), TLS_CERT: pem(TLS_CERT) }), [], 'with its newlines written out')
+  const other = generateKeyPairSync('ed25519').privateKey.export({ type: 'pkcs8', format: 'pem' })
+  t.match(problems({ TLS_KEY: String(other), TLS_CERT }), [/^TLS_CERT and TLS_KEY/])
+  t.match(problems({ TLS_CERT }), [/^TLS_KEY is missing/])
+})
+
+test('signing keys come as PEM or JWK, one or several', async (t) => {
+  const [one, two] = [generateKeyPairSync('ed25519').privateKey, generateKeyPairSync('ed25519').privateKey]
+  const pem = [one, two].map((key) => key.export({ type: 'pkcs8', format: 'pem' })).join('')
+  const jwk = [one, two].map((key) => key.export({ format: 'jwk' }))
+  for (const text of [pem, pem.replaceAll('\n', '\\n'), JSON.stringify(jwk), JSON.stringify({ keys: jwk })]) {
+    t.equal(parsePrivateKeys(text).length, 2)
+    t.ok(parsePrivateKeys(text)[0]?.equals(one), 'the first stays the first')
+  }
+  t.same(problems({ JWT_PRIVATE_KEY: JSON.stringify(jwk[0]) }), [])
+  const rsa = generateKeyPairSync('rsa', { modulusLength: 2048 }).privateKey.export({ format: 'jwk' })
+  const open = generateKeyPairSync('ed25519').publicKey.export({ format: 'jwk' })
+  for (const text of ['{}', '[]', '{"keys":[]}', 'x', JSON.stringify(rsa), JSON.stringify(open)]) {
+    t.match(problems({ JWT_PRIVATE_KEY: text }), [/^JWT_PRIVATE_KEY must be/])
+  }
+})
+
+test('every setting is described, and the README shows them all', async (t) => {
+  for (const [name, schema] of Object.entries(Settings.properties)) t.ok(schema.description, name)
+  const readme = new URL('../../README.md', import.meta.url)
+  if (!existsSync(readme)) return
+  const shown = /<!-- settings -->\n+([\s\S]*?)\n+<!-- \/settings -->/.exec(readFileSync(readme, 'utf8'))?.[1]
+  t.equal(shown, settingsTable(), 'the table between the markers of README.md')
+})

@@ -1,0 +1,98 @@
+/** The end of a server, seen by those who talk to it: nothing that was begun is lost, nothing waits for ever. */
+import { connect } from 'node:net'
+import { setTimeout as wait } from 'node:timers/promises'
+import { type FastifyInstance, fastify } from 'fastify'
+import { type Test, test } from 'tap'
+import shutdown, { type ShutdownOptions } from '../../plugins/operations/shutdown.ts'
+import { runningTime } from '../helpers/running-time.ts'
+
+/** An app that listens, with a route that takes as long as it is told to. */
+async function listening(t: Test, options: ShutdownOptions): Promise<{ app: FastifyInstance; url: string }> {
+  const app = fastify({ return503OnClosing: false, forceCloseConnections: 'idle' })
+  await app.register(shutdown, options)
+  app.get('/:ms', async (request) => {
+    await wait(Number(Object(request.params).ms), undefined, { ref: false })
+    return 'done'
+  })
+  const url = await app.listen({ port: 0, host: '127.0.0.1' })
+  t.teardown(() => app.close())
+  return { app, url }
+}
+
+test('during the delay requests are still answered, on connections that end', async (t) => {
+  const { app, url } = await listening(t, { delay: 200 })
+  const before = await fetch(`${url}/0`)
+  t.equal(before.headers.get('connection'), 'keep-alive')
+  const drained = app.drain()
+  t.equal(app.draining, true)
+  const during = await fetch(`${url}/0`)
+  t.equal(during.status, 200)
+  t.equal(during.headers.get('connection'), 'close')
+  await drained
+  await t.rejects(fetch(`${url}/0`), 'afterwards nobody listens')
+})
+
+test('a request that runs is finished', async (t) => {
+  const { app, url } = await listening(t, { delay: 0 })
+  const running = fetch(`${url}/300`)
+  await wait(100)
+  const drained = app.drain()
+  const reply = await running
+  t.equal(await reply.text(), 'done')
+  t.equal(reply.headers.get('connection'), 'close')
+  await drained
+})
+
+test('a request that never ends is cut off after the grace', async (t) => {
+  const { app, url } = await listening(t, { delay: 0, grace: 200 })
+  const running = t.rejects(fetch(`${url}/9000`))
+  await wait(100)
+  const since = runningTime()
+  await app.drain()
+  await running
+  t.ok(runningTime() - since < 2_000)
+})
+
+test('a socket that says nothing holds nothing up', async (t) => {
+  const { app, url } = await listening(t, { delay: 0, grace: 200 })
+  const socket = connect(Number(new URL(url).port), '127.0.0.1')
+  socket.on('error', () => {})
+  await wait(50)
+  const since = runningTime()
+  await app.drain()
+  t.ok(runningTime() - since < 2_000)
+})
+
+test('asked twice, it shuts down once; closed without asking, it drains too', async (t) => {
+  const { app } = await listening(t, { delay: 50 })
+  t.equal(app.drain(), app.drain())
+  await app.drain()
+  const other = await listening(t, { delay: 50 })
+  await other.app.close()
+  t.equal(other.app.draining, true)
+})
+
+test('a keep-alive client under load loses no request', async (t) => {
+  // Long beyond the time that a busy machine takes for what was sent last.
+  const { app, url } = await listening(t, { delay: 2000 })
+  let stopped = false
+  let answered = 0
+  let refused = 0
+  const load = Array.from({ length: 8 }, async () => {
+    while (!stopped) {
+      const reply = await fetch(`${url}/1`)
+      await reply.text()
+      if (reply.status === 200) answered++
+      else refused++
+    }
+  })
+  while (answered < 50) await wait(5)
+  const drained = app.drain()
+  const before = answered
+  while (answered < before + 50) await wait(5)
+  // As who routes requests does, having seen readyz: nothing new is sent, what runs goes on.
+  stopped = true
+  await Promise.all(load)
+  await drained
+  t.equal(refused, 0, `${answered} answered, none lost`)
+})

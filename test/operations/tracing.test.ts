@@ -1,0 +1,263 @@
+/** Traces: what a collector gets to see of a request, what it must not, and that nobody waits for it. */
+import { once } from 'node:events'
+import { createServer } from 'node:http'
+import { type AddressInfo, createServer as createSocketServer } from 'node:net'
+import t from 'tap'
+import { ADMIN_KEY, type Json, testApp } from '../helpers/app.ts'
+import { type Owner, testDatabase } from '../helpers/database.ts'
+import { runningTime } from '../helpers/running-time.ts'
+
+const database = await testDatabase(t)
+const kept = { ...database, close: async () => {} }
+
+interface Span {
+  name: string
+  traceId: string
+  spanId: string
+  parentSpanId: string
+  kind: number
+  status: number
+  attributes: Record<string, unknown>
+}
+
+const attributesOf = (list: Json[]) =>
+  Object.fromEntries(list.map(({ key, value }) => [key, Object.values(value)[0]]))
+
+/** A collector of OTLP over HTTP, in JSON. */
+async function collector(owner: Owner) {
+  const spans: Span[] = []
+  const bodies: string[] = []
+  const asked: string[] = []
+  let resource: Record<string, unknown> = {}
+  const server = createServer(async (request, reply) => {
+    const text = Buffer.concat(await request.toArray()).toString()
+    bodies.push(text)
+    asked.push(`${request.method} ${request.url}`)
+    for (const group of JSON.parse(text).resourceSpans) {
+      resource = attributesOf(group.resource.attributes)
+      for (const span of group.scopeSpans.flatMap((scope: Json) => scope.spans)) {
+        const { code = 0 } = span.status ?? {}
+        spans.push({ ...span, status: code, attributes: attributesOf(span.attributes) })
+      }
+    }
+    reply.setHeader('content-type', 'application/json').end('{}')
+  })
+  server.listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  owner.teardown(() => {
+    server.closeAllConnections()
+    server.close()
+  })
+  const { port } = server.address() as AddressInfo
+  return { endpoint: `http://127.0.0.1:${port}`, spans, bodies, asked, resource: () => resource }
+}
+
+const SERVER_SPAN = 2
+const CLIENT_SPAN = 3
+
+t.test('a request is a span, and each statement in it is one below', async (t) => {
+  const { endpoint, spans, asked, resource } = await collector(t)
+  const { app, admin, anybody } = await testApp(
+    t,
+    { OTEL_EXPORTER_OTLP_ENDPOINT: endpoint },
+    { database: kept },
+  )
+  const made = await admin.post(
+    '/products',
+    { sku: 'TRACE-1', name: 'Traced', price_amount: 1 },
+    {
+      // Kept with its answer, and so in a transaction; without, it is one statement.
+      'idempotency-key': 'traced',
+    },
+  )
+  t.equal(made.status, 201)
+  await admin.get(`/v2/products/${made.body.data.id}?fields=name`)
+  await admin.get('/nothing')
+  await anybody.get('/livez')
+  await anybody.get('/readyz')
+  await app.close()
+  t.same([...new Set(asked)], ['POST /v1/traces'])
+  t.match(resource(), { 'service.name': 'resource-api', 'service.version': /^\d+\.\d+/ })
+
+  const requests = spans.filter(({ kind }) => kind === SERVER_SPAN)
+  t.same(requests.map(({ name }) => name).sort(), [
+    'GET',
+    'GET /api/v2/products/:id',
+    'POST /api/v1/products',
+  ])
+  const read = requests.find(({ name }) => name === 'GET /api/v2/products/:id')
+  t.match(read?.attributes, {
+    'http.request.method': 'GET',
+    'http.route': '/api/v2/products/:id',
+    'http.response.status_code': 200,
+    'url.scheme': 'http',
+    'url.path': `/v2/products/${made.body.data.id}`,
+    'network.protocol.version': '1.1',
+  })
+  t.equal(read?.parentSpanId, undefined)
+  const [statement] = spans.filter(({ parentSpanId }) => parentSpanId === read?.spanId)
+  t.match(statement, {
+    name: 'SELECT products',
+    kind: CLIENT_SPAN,
+    traceId: read?.traceId,
+    attributes: {
+      'db.system.name': 'postgresql',
+      'db.operation.name': 'SELECT',
+      'db.collection.name': 'products',
+    },
+  })
+
+  const write = requests.find(({ name }) => name === 'POST /api/v1/products')
+  const transaction = spans.find(({ name, traceId }) => name === 'transaction' && traceId === write?.traceId)
+  t.equal(transaction?.parentSpanId, write?.spanId, 'also after the body was read')
+  const insert = spans.find(({ name }) => name === 'INSERT products')
+  t.equal(insert?.parentSpanId, transaction?.spanId)
+  t.equal(requests.find(({ name }) => name === 'GET')?.attributes['http.response.status_code'], 404)
+})
+
+t.test('the trace of the caller is gone on with, and one that is no trace is not', async (t) => {
+  const { endpoint, spans } = await collector(t)
+  const { app, admin } = await testApp(t, { OTEL_EXPORTER_OTLP_ENDPOINT: endpoint }, { database: kept })
+  const traceId = '4bf92f3577b34da6a3ce929d0e0e4736'
+  await admin.get('/products', { traceparent: `00-${traceId}-00f067aa0ba902b7-01` })
+  await admin.get('/orders', { traceparent: `00-${traceId}-00f067aa0ba902b7-00` })
+  await admin.get('/users', { traceparent: 'nonsense' })
+  await app.close()
+  const requests = spans.filter(({ kind }) => kind === SERVER_SPAN)
+  t.match(requests[0], { name: 'GET /api/v1/products', traceId, parentSpanId: '00f067aa0ba902b7' })
+  t.equal(
+    requests.find(({ name }) => name.endsWith('orders')),
+    undefined,
+    'the caller did not want it sampled',
+  )
+  const own = requests.find(({ name }) => name.endsWith('users'))
+  t.match(own?.traceId, /^[0-9a-f]{32}$/)
+  t.not(own?.traceId, traceId)
+})
+
+t.test('no query, header, body, value or credential leaves with a span', async (t) => {
+  const { endpoint, bodies } = await collector(t)
+  const { app, admin, anybody } = await testApp(
+    t,
+    { OTEL_EXPORTER_OTLP_ENDPOINT: endpoint },
+    { database: kept },
+  )
+  const looksLikeKey = `rak_${'k'.repeat(30)}`
+  await admin.get('/products?search=canary-query')
+  await admin.get(`/users/${looksLikeKey}`, { 'user-agent': 'canary-agent', 'x-canary': 'canary-header' })
+  await admin.post('/products', { sku: 'CANARY-SKU', name: 'canary-body', price_amount: 1 })
+  await admin.post('/products', { sku: 'CANARY-SKU', name: 'canary-body', price_amount: 1 })
+  await anybody.post('/tokens', {
+    grant_type: 'password',
+    email: 'canary@example.com',
+    password: 'canary-password',
+  })
+  await app.close()
+  t.ok(bodies.length > 0)
+  t.notMatch(bodies.join(''), new RegExp(`canary|${ADMIN_KEY}|${looksLikeKey}`, 'i'))
+})
+
+t.test('a failure is marked: 5xx on the request, SQLSTATE on the statement', async (t) => {
+  const { endpoint, spans } = await collector(t)
+  const broken = {
+    ...kept,
+    run: async (text: string, params?: Parameters<typeof kept.run>[1]) => {
+      if (/from "?products/.test(text)) throw Object.assign(new Error('a row: secret'), { code: '22012' })
+      return kept.run(text, params)
+    },
+  }
+  const { app, admin } = await testApp(t, { OTEL_EXPORTER_OTLP_ENDPOINT: endpoint }, { database: broken })
+  t.equal((await admin.get('/products')).status, 500)
+  await app.close()
+  const request = spans.find(({ kind }) => kind === SERVER_SPAN)
+  t.match(request, { status: 2, attributes: { 'http.response.status_code': 500, 'error.type': '500' } })
+  const statement = spans.find(
+    ({ name, traceId }) => name === 'SELECT products' && traceId === request?.traceId,
+  )
+  t.match(statement, { status: 2, attributes: { 'db.response.status_code': '22012' } })
+  t.notMatch(JSON.stringify(spans), /secret/)
+})
+
+t.test('log lines of a request name its trace', async (t) => {
+  const { endpoint, spans } = await collector(t)
+  const lines: string[] = []
+  const settings = { OTEL_EXPORTER_OTLP_ENDPOINT: endpoint, LOG_LEVEL: 'info' }
+  const logs = { write: (line: string) => void lines.push(line) }
+  const { app, admin } = await testApp(t, settings, { database: kept, logs })
+  await admin.get('/products')
+  await app.close()
+  const answered = lines.map((line) => JSON.parse(line)).find(({ msg }) => msg === 'request answered')
+  t.match(answered.trace_id, /^[0-9a-f]{32}$/)
+  t.equal(answered.trace_id, spans.find(({ kind }) => kind === SERVER_SPAN)?.traceId)
+  t.ok(answered.request_id)
+})
+
+t.test(
+  'a collector that is away costs no request anything, one line, and two seconds at the end',
+  async (t) => {
+    // It takes connections and says nothing: worse than one that refuses them.
+    const silent = createSocketServer().listen(0, '127.0.0.1')
+    await once(silent, 'listening')
+    t.teardown(() => silent.close())
+    const { port } = silent.address() as AddressInfo
+    const lines: string[] = []
+    const logs = { write: (line: string) => void lines.push(line) }
+    const settings = { OTEL_EXPORTER_OTLP_ENDPOINT: `http://127.0.0.1:${port}`, LOG_LEVEL: 'warn' }
+    const { app, admin } = await testApp(t, settings, { database: kept, logs })
+    // More than a batch (512) and than the queue (2048) of spans.
+    for (let i = 0; i < 40; i += 1) {
+      const replies = await Promise.all(Array.from({ length: 25 }, () => admin.get('/products')))
+      for (const { status } of replies) if (status !== 200) t.equal(status, 200)
+    }
+    const since = runningTime()
+    await app.close()
+    t.ok(runningTime() - since < 3_500, `closed within ${Math.round(runningTime() - since)} ms`)
+    t.ok(lines.length <= 1, lines.join(''))
+  },
+)
+
+t.test('a collector that refuses is told of once, and so is its return', async (t) => {
+  const { endpoint, spans } = await collector(t)
+  const refusing = createServer((_request, reply) => reply.writeHead(400).end('{"message":"no"}'))
+  refusing.listen(0, '127.0.0.1')
+  await once(refusing, 'listening')
+  t.teardown(() => refusing.close())
+  const lines: string[] = []
+  const logs = { write: (line: string) => void lines.push(line) }
+  const { port } = refusing.address() as AddressInfo
+  let isRefusing = true
+  // One address, behind which the collector comes back.
+  const front = createServer(async (request, reply) => {
+    const to = isRefusing ? `http://127.0.0.1:${port}` : endpoint
+    const answer = await fetch(`${to}${request.url}`, {
+      method: 'POST',
+      body: Buffer.concat(await request.toArray()),
+    })
+    reply.writeHead(answer.status).end(await answer.text())
+  })
+  front.listen(0, '127.0.0.1')
+  await once(front, 'listening')
+  t.teardown(() => {
+    front.closeAllConnections()
+    front.close()
+  })
+  const settings = {
+    OTEL_EXPORTER_OTLP_ENDPOINT: `http://127.0.0.1:${(front.address() as AddressInfo).port}/`,
+    LOG_LEVEL: 'info',
+  }
+  const { app, admin } = await testApp(t, settings, { database: kept, logs })
+  const told = () => lines.map((line) => JSON.parse(line)).filter(({ msg }) => /^traces /.test(msg))
+  /** Enough spans for a batch, which is sent at once. */
+  const batch = async () => {
+    for (let i = 0; i < 30; i += 1)
+      await Promise.all(Array.from({ length: 20 }, () => admin.get('/products?limit=1')))
+  }
+  await batch()
+  await batch()
+  while (told().length === 0) await new Promise((resolve) => setTimeout(resolve, 20))
+  t.match(told(), [{ level: 'warn', msg: 'traces cannot be sent and are dropped' }])
+  isRefusing = false
+  await app.close()
+  t.match(told(), [{ level: 'warn' }, { level: 'info', msg: 'traces are sent again' }])
+  t.ok(spans.length > 0)
+})

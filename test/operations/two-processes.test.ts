@@ -1,0 +1,247 @@
+/** Two processes over one database, as replicas run: what one of them changes is in force on the other, and by when. */
+import { setTimeout } from 'node:timers/promises'
+import t from 'tap'
+import { openDatabase } from '../../drizzle/client/index.ts'
+import { ADMIN_KEY, type Client, createClient, type Json } from '../helpers/app.ts'
+import { SERVER } from '../helpers/database.ts'
+import { ownSettings, run, serve } from '../helpers/process.ts'
+
+const PASSWORD = 'correct horse battery'
+/** Makes the uses of a session's refresh tokens as old as the grace and a second more. */
+const AGE = `update sessions set rotations = array(select unnest(rotations) - interval '11 seconds') where id = $1`
+/** Milliseconds; what the contract allows until a change is in force everywhere. */
+const IN_FORCE = 5_000
+
+const skip = SERVER ? false : 'a folder of the embedded database has one process: set DATABASE_URL'
+
+const bearer = (base: string, token: string) => createClient(base, { authorization: `Bearer ${token}` })
+const withKey = (base: string, key: string) => createClient(base, { 'x-api-key': key })
+const refresh = (base: string, token: string) =>
+  createClient(base, {}).post('/tokens', { grant_type: 'refresh_token', refresh_token: token })
+const kids = async (base: string) =>
+  (await createClient(base, {}).get('/.well-known/jwks.json')).body.keys.map(({ kid }: Json) => kid)
+
+/** What two replicas must agree on. */
+interface Case {
+  name: string
+  /** The status of a request that tells on which side of the change its server is. */
+  ask(base: string): Promise<number>
+  before: number
+  after: number
+  change(): Promise<number>
+}
+
+t.test('two processes, one database', { skip, jobs: 2 }, async (t) => {
+  const settings: NodeJS.ProcessEnv = {
+    ...(await ownSettings(t)),
+    ADMIN_API_KEY: ADMIN_KEY,
+    LOG_LEVEL: 'warn',
+  }
+  const database = await openDatabase({ url: settings.DATABASE_URL })
+  t.teardown(() => database.close())
+  const [{ url: a }, { url: b }] = await Promise.all([serve(t, settings), serve(t, settings)])
+  const admin = withKey(a, ADMIN_KEY)
+
+  let count = 0
+  const signIn = (base: string, email: string) =>
+    createClient(base, {}).post('/tokens', { grant_type: 'password', email, password: PASSWORD })
+
+  /** A user who signed in at A. */
+  async function person(role = 'member') {
+    const email = `ada${count++}@example.com`
+    const made = await admin.post('/users', { name: 'Ada', email, password: PASSWORD, role })
+    if (made.status !== 201) throw new Error(`POST /users is ${made.status}: ${made.text}`)
+    const { data } = (await signIn(a, email)).body
+    return { id: made.body.data.id, email, token: data.access_token, data, at: bearer(a, data.access_token) }
+  }
+
+  async function key(at: Client, scopes: readonly string[] = ['*']): Promise<{ id: string; key: string }> {
+    return (await at.post('/api-keys', { name: 'k', scopes })).body.data
+  }
+
+  t.test('what A signs, B verifies: both derive the same key from APP_SECRET', async (t) => {
+    const ada = await person()
+    t.same(await kids(a), await kids(b))
+    t.equal((await bearer(b, ada.token).get('/users/me')).body.data.id, ada.id)
+    const atB = (await signIn(b, ada.email)).body.data.access_token
+    t.equal((await bearer(a, atB).get('/users/me')).body.data.id, ada.id, 'and the other way round')
+  })
+
+  t.test('20 refreshes of one token at once, spread over both, give one successor', async (t) => {
+    const { data } = await person()
+    const all = await Promise.all(
+      Array.from({ length: 20 }, (_, i) => refresh(i % 2 ? a : b, data.refresh_token)),
+    )
+    t.same([...new Set(all.map(({ status }) => status))], [201])
+    const successors = new Set(all.map(({ body }) => body.data.refresh_token))
+    t.equal(successors.size, 1)
+    const [next = ''] = successors
+    t.not(next, data.refresh_token)
+    t.equal((await refresh(b, next)).status, 201, 'which is good')
+    for (const [i, { body }] of all.entries()) {
+      t.equal((await bearer(i % 2 ? b : a, body.data.access_token).get('/users/me')).status, 200)
+    }
+  })
+
+  // This one and the next wait through the same seconds.
+  t.test(
+    'a revocation at A is in force there at once, and on B within 5 s',
+    { buffered: true },
+    async (t) => {
+      const [leaving, suspended, suspendedKey, promoted, demoted, keyless, narrowed] = await Promise.all([
+        person(),
+        person(),
+        person(),
+        person(),
+        person('manager'),
+        person(),
+        person(),
+      ])
+      const [ofSuspended, revoked, wide] = await Promise.all([
+        key(suspendedKey.at),
+        key(keyless.at),
+        key(narrowed.at),
+      ])
+      const status = async (reply: Promise<{ status: number }>) => (await reply).status
+      const me = (token: string) => (base: string) => status(bearer(base, token).get('/users/me'))
+      const users = (token: string) => (base: string) => status(bearer(base, token).get('/users'))
+      const products = (text: string) => (base: string) => status(withKey(base, text).get('/products'))
+      const set = (id: string, change: object) => () => status(admin.patch(`/users/${id}`, change))
+
+      const cases: Case[] = [
+        {
+          name: 'a session that was ended',
+          ask: me(leaving.token),
+          before: 200,
+          after: 401,
+          change: () => status(leaving.at.delete(`/sessions/${leaving.data.session_id}`)),
+        },
+        {
+          name: 'a suspended user, by token',
+          ask: me(suspended.token),
+          before: 200,
+          after: 401,
+          change: set(suspended.id, { status: 'suspended' }),
+        },
+        {
+          name: 'a suspended user, by key',
+          ask: products(ofSuspended.key),
+          before: 200,
+          after: 401,
+          change: set(suspendedKey.id, { status: 'suspended' }),
+        },
+        {
+          name: 'a member who became a manager',
+          ask: users(promoted.token),
+          before: 403,
+          after: 200,
+          change: set(promoted.id, { role: 'manager' }),
+        },
+        {
+          name: 'a manager who became a member',
+          ask: users(demoted.token),
+          before: 200,
+          after: 403,
+          change: set(demoted.id, { role: 'member' }),
+        },
+        {
+          name: 'a key that was deleted',
+          ask: products(revoked.key),
+          before: 200,
+          after: 401,
+          change: () => status(keyless.at.delete(`/api-keys/${revoked.id}`)),
+        },
+        {
+          name: 'a key whose scopes were narrowed',
+          ask: products(wide.key),
+          before: 200,
+          after: 403,
+          change: () => status(narrowed.at.patch(`/api-keys/${wide.id}`, { scopes: ['orders:read'] })),
+        },
+      ]
+
+      // B has each in its memory at its freshest: nothing asked it before.
+      await Promise.all(
+        cases.map(async ({ name, ask, before }) => {
+          t.same([await ask(a), await ask(b)], [before, before], `${name}: good on both`)
+        }),
+      )
+      await Promise.all(
+        cases.map(async ({ name, ask, after, change }) => {
+          const since = performance.now()
+          t.match(await change(), /^20[04]$/, name)
+          t.equal(await ask(a), after, `${name}: at once at A`)
+          while ((await ask(b)) !== after) {
+            if (performance.now() - since > 2 * IN_FORCE) break
+            await setTimeout(100)
+          }
+          const took = performance.now() - since
+          t.ok(took <= IN_FORCE, `${name}: on B after ${Math.round(took)} ms`)
+        }),
+      )
+    },
+  )
+
+  t.test(
+    'a refresh token used at A, and again at B after the grace, ends the family on both',
+    { buffered: true },
+    async (t) => {
+      const { data, token } = await person()
+      const next = (await refresh(a, data.refresh_token)).body.data
+      t.equal((await refresh(b, data.refresh_token)).body.data.refresh_token, next.refresh_token, 'grace')
+      await database.run(AGE, [data.session_id])
+      const tokens = [token, next.access_token]
+      const ask = () =>
+        Promise.all(
+          [a, b].flatMap((base) =>
+            tokens.map(async (text) => (await bearer(base, text).get('/users/me')).status),
+          ),
+        )
+      t.same(await ask(), [200, 200, 200, 200], 'until now it is good, and both know it')
+      const since = performance.now()
+      t.equal((await refresh(b, data.refresh_token)).status, 401)
+      t.same(
+        [(await refresh(a, next.refresh_token)).status, (await refresh(b, next.refresh_token)).status],
+        [401, 401],
+        'the successor is refused at once',
+      )
+      let seen = await ask()
+      while (seen.some((status) => status !== 401) && performance.now() - since < 2 * IN_FORCE) {
+        await setTimeout(100)
+        seen = await ask()
+      }
+      const took = performance.now() - since
+      t.same(seen, [401, 401, 401, 401])
+      t.ok(took <= IN_FORCE, `the access tokens after ${Math.round(took)} ms`)
+    },
+  )
+
+  t.test('signing keys rotate, one process after the other, and nobody is signed out', async (t) => {
+    const ada = await person()
+    const rotate = run(t, 'cli.ts', settings, ['signing-keys', 'rotate'])
+    t.equal((await rotate.ended).code, 0, rotate.said.err)
+    const [added, ...used] = JSON.parse(rotate.said.out)
+    const old = await kids(a)
+    // As docs/authentication.md tells it: first all verify with the new key, then one after another signs with it.
+    const [{ url: first }, { url: second }] = await Promise.all([
+      serve(t, { ...settings, JWT_PRIVATE_KEY: JSON.stringify([...used, added]) }),
+      serve(t, { ...settings, JWT_PRIVATE_KEY: JSON.stringify([added, ...used]) }),
+    ])
+    const kidOf = (token: string) =>
+      JSON.parse(Buffer.from(token.split('.', 1)[0] ?? '', 'base64url').toString()).kid
+    const byFirst = (await refresh(first, ada.data.refresh_token)).body.data
+    const bySecond = (await refresh(second, byFirst.refresh_token)).body.data
+    t.same([kidOf(ada.token), kidOf(byFirst.access_token)], [...old, ...old])
+    t.not(kidOf(bySecond.access_token), old[0], 'the second signs with the new key')
+    for (const [name, token] of Object.entries({
+      before: ada.token,
+      'by the first': byFirst.access_token,
+      'by the second': bySecond.access_token,
+    })) {
+      for (const base of [first, second]) {
+        t.equal((await bearer(base, token).get('/users/me')).body.data?.id, ada.id, `issued ${name}`)
+      }
+    }
+    t.same((await kids(first)).sort(), (await kids(second)).sort(), 'both publish both')
+  })
+})

@@ -1,0 +1,273 @@
+/** docs/adding-a-resource.md: its blocks are the files in test/coupons, and those keep the whole contract. */
+import { readFileSync } from 'node:fs'
+import { posix } from 'node:path'
+import t from 'tap'
+import { migration, testApp } from '../coupons/test/helpers/app.ts'
+import { createClient, type Json } from '../helpers/app.ts'
+
+const HOUSE = 'test/coupons'
+const file = (path: string) => readFileSync(new URL(`../../${path}`, import.meta.url), 'utf8')
+
+/** A module's lines with its imports, by where they lead from `path`, in alphabetical order. */
+function settled(text: string, path: string): string {
+  const lines = text.trim().split('\n')
+  const isImport = (line: string) => line.startsWith('import ')
+  const imports = lines.filter(isImport).map((line) =>
+    line.replace(/'(\.[^']+)'/, (_, to: string) => {
+      const target = posix.join(posix.dirname(path), to)
+      return target.startsWith(`${HOUSE}/`) ? target.slice(HOUSE.length + 1) : target
+    }),
+  )
+  return [...imports.sort(), ...lines.filter((line) => !isImport(line))].join('\n')
+}
+
+t.test('the document shows the files as they are', async (t) => {
+  const document = file('docs/adding-a-resource.md')
+  const under = (path: string, language: string) => {
+    const section = document.split('\n## ').find((part) => part.split('\n')[0]?.endsWith(`\`${path}\``)) ?? ''
+    return new RegExp(`\`\`\`${language}\n([\\s\\S]*?)\`\`\``).exec(section)?.[1] ?? ''
+  }
+  for (const path of ['schemas/coupons.ts', 'plugins/resources/coupons.ts', 'test/coupons.test.ts']) {
+    const house = `${HOUSE}/${path}`
+    t.equal(settled(under(path, 'ts'), path), settled(file(house), house), path)
+  }
+  const table = under('drizzle/tables.ts', 'ts').trim()
+  t.ok(table && file(`${HOUSE}/drizzle/tables.ts`).endsWith(`${table}\n`), 'drizzle/tables.ts')
+  const statements = under('drizzle/tables.ts', 'sql').trim().split('--> statement-breakpoint\n')
+  t.same(
+    statements.map((statement) => statement.trim()),
+    (await migration()).map((statement) => statement.trim()),
+    'the migration is what drizzle-kit writes',
+  )
+  const list = /^export const resources = [\s\S]*?(?=\n\])/m.exec(file('src/app.ts'))?.[0]
+  t.match(under('src/app.ts', 'ts'), `${list}\n  couponsResource,\n]\n`, 'the entry')
+})
+
+t.test('coupons keep the whole contract', async (t) => {
+  const { admin, anybody, base, person } = await testApp(t)
+  const { client: manager } = await person('manager')
+  const { client: member } = await person('member')
+  const { client: reader } = await person('admin', ['coupons:read'])
+
+  const codes = (reply: { body: Json }) =>
+    Object.fromEntries(
+      (reply.body.error.details ?? reply.body.error.errors).map(({ field, code }: Json) => [field, code]),
+    )
+  const share = {
+    code: 'SHARE-10',
+    kind: 'percent',
+    value: 10,
+    starts_on: '2026-12-01',
+    ends_on: '2027-02-28',
+  }
+  const sum = { code: 'SUM-500', kind: 'amount', value: 500, currency: 'EUR', description: '  Für Straße 7 ' }
+  const created = await manager.post('/api/v1/coupons', share)
+  const { id } = created.body.data
+  const address = `/api/v1/coupons/${id}`
+
+  t.test('create', async (t) => {
+    t.equal(created.status, 201)
+    t.equal(created.headers.get('location'), address)
+    t.equal(created.headers.get('api-version'), '1')
+    t.equal(created.headers.get('cache-control'), 'no-store')
+    t.same(created.body.data, {
+      id,
+      ...share,
+      description: null,
+      currency: null,
+      max_redemptions: null,
+      status: 'draft',
+      created_at: created.body.data.created_at,
+      updated_at: created.body.data.created_at,
+    })
+    const typed = { data: { type: 'coupons', attributes: sum } }
+    const second = await admin.post('/v2/coupons', typed)
+    t.equal(second.status, 201)
+    t.equal(second.headers.get('location'), `/v2/coupons/${second.body.data.id}`)
+    t.match(second.body.data, {
+      type: 'coupons',
+      attributes: { code: 'SUM-500', description: 'Für Straße 7' },
+    })
+  })
+
+  t.test('validation', async (t) => {
+    const bad = { code: 'NO', kind: 'gift', value: '5', ends_on: '2027-02-29', id, colour: 'red' }
+    const first = await admin.post('/coupons', bad)
+    t.equal(first.status, 422)
+    t.same(codes(first), {
+      id: 'READ_ONLY',
+      colour: 'UNKNOWN_FIELD',
+      code: 'TOO_SHORT',
+      kind: 'INVALID_VALUE',
+      value: 'INVALID_TYPE',
+      ends_on: 'INVALID_FORMAT',
+    })
+    t.same(codes(await admin.post('/coupons', {})), { code: 'REQUIRED', kind: 'REQUIRED', value: 'REQUIRED' })
+    const typed = { data: { type: 'coupons', attributes: { ...sum, code: 'SUM-1', value: 0 } } }
+    t.same(codes(await admin.post('/v2/coupons', typed)), { 'data.attributes.value': 'OUT_OF_RANGE' })
+    t.same(codes(await admin.post('/coupons', { ...share, code: 'OLD-1', starts_on: '0000-01-01' })), {
+      starts_on: 'INVALID_FORMAT',
+    })
+    t.same(codes(await admin.patch(address, { starts_on: '2027-03-01' })), { ends_on: 'INVALID_VALUE' })
+    t.same(
+      codes(
+        await admin.patch(`/v2/coupons/${id}`, { data: { type: 'coupons', attributes: { value: 101 } } }),
+      ),
+      {
+        'data.attributes.value': 'OUT_OF_RANGE',
+      },
+    )
+    t.same(codes(await admin.post('/coupons', share)), { code: 'ALREADY_EXISTS' })
+    t.equal((await admin.post('/coupons', '{')).status, 400)
+    t.equal((await admin.post('/coupons', 'code=1', { 'content-type': 'text/plain' })).status, 415)
+    t.equal((await admin.post('/v2/coupons', { data: { type: 'coupon', attributes: {} } })).status, 409)
+  })
+
+  t.test('read, in both versions and all forms of address', async (t) => {
+    const typed = { accept: 'application/vnd.api+json;version=2' }
+    for (const path of ['/coupons', '/api/coupons', '/v1/coupons', '/api/v1/coupons/']) {
+      t.equal((await admin.get(path)).headers.get('api-version'), '1', path)
+    }
+    t.match((await admin.get(`/coupons/${id}`, typed)).body.data, {
+      type: 'coupons',
+      attributes: { value: 10 },
+    })
+    t.same(Object.keys((await admin.get(`${address}?fields=code`)).body.data), ['id', 'code'])
+    t.same(codes(await admin.get(`${address}?fields=color&include=user`)), {
+      fields: 'INVALID_VALUE',
+      include: 'UNKNOWN_PARAMETER',
+    })
+    t.equal((await admin.get('/coupons/SHARE-10')).status, 404)
+    t.equal((await admin.call('HEAD', address)).status, 200)
+  })
+
+  t.test('update and replace', async (t) => {
+    const moved = await admin.patch(address, { status: 'active', max_redemptions: 500 })
+    t.match(moved.body.data, { status: 'active', max_redemptions: 500, ends_on: '2027-02-28' })
+    const same = await admin.patch(address, { starts_on: '2026-12-01' })
+    t.equal(same.headers.get('etag'), moved.headers.get('etag'), 'no change, no new revision')
+    t.same(codes(await admin.patch(address, { code: 'SHARE-10' })), { code: 'READ_ONLY' })
+    t.same(codes(await admin.patch(address, { value: null })), { value: 'INVALID_TYPE' })
+
+    const put = await admin.put(address, { ...moved.body.data, ends_on: undefined, status: undefined })
+    t.equal(put.status, 200)
+    t.match(put.body.data, { ends_on: null, status: 'active', code: 'SHARE-10' })
+    t.same(codes(await admin.put(address, { ...moved.body.data, code: 'SHARE-11' })), { code: 'READ_ONLY' })
+    const back = await admin.patch(address, { status: 'draft' })
+    t.equal(back.status, 409)
+    t.same(codes(back), { status: 'INVALID_TRANSITION' })
+  })
+
+  t.test('conditional requests', async (t) => {
+    const read = await admin.get(address)
+    const tag = read.headers.get('etag') ?? ''
+    const since = read.headers.get('last-modified') ?? ''
+    t.equal((await admin.get(address, { 'if-none-match': tag })).status, 304)
+    t.equal((await admin.get(address, { 'if-modified-since': since })).status, 304)
+    const list = (await admin.get('/coupons')).headers.get('etag') ?? ''
+    t.match(list, /^W\//)
+    t.equal((await admin.get('/coupons', { 'if-none-match': list })).status, 304)
+    t.equal((await admin.patch(address, { value: 20 }, { 'if-match': tag })).status, 200)
+    const late = await admin.patch(address, { value: 30 }, { 'if-match': tag })
+    t.equal(late.status, 412)
+    t.equal(late.headers.get('etag'), (await admin.get(address)).headers.get('etag'))
+    t.equal((await admin.get('/coupons', { 'if-none-match': list })).status, 200)
+  })
+
+  t.test('lists', async (t) => {
+    for (const n of [1, 2, 3])
+      await admin.post('/coupons', { ...share, code: `MORE-${n}`, ends_on: `2027-0${n}-01` })
+    const walk = async (query: string) => {
+      const found: string[] = []
+      let cursor = ''
+      do {
+        const { status, body } = await admin.get(`/coupons?${query}&limit=2&cursor=${cursor}`)
+        t.equal(status, 200)
+        found.push(...body.data.map(({ code }: Json) => code))
+        cursor = body.pagination.cursor ?? ''
+      } while (cursor !== '')
+      return found
+    }
+    t.same(await walk('sort=code'), ['MORE-1', 'MORE-2', 'MORE-3', 'SHARE-10', 'SUM-500'])
+    // Two have no end: they come last in both directions.
+    t.same((await walk('sort=ends_on')).slice(0, 3), ['MORE-1', 'MORE-2', 'MORE-3'])
+    t.same((await walk('sort=-ends_on')).slice(0, 3), ['MORE-3', 'MORE-2', 'MORE-1'])
+    t.equal(new Set(await walk('sort=-ends_on,code')).size, 5)
+    t.same(await walk('kind=amount'), ['SUM-500'])
+    t.same(await walk('status=active'), ['SHARE-10'])
+    t.same(await walk('search=STRASSE'), ['SUM-500'])
+    t.same(await walk('created_before=2020-01-01'), [])
+    const page = await admin.get('/coupons?page=2&limit=2&fields=code')
+    t.same(page.body.pagination, { page: 2, limit: 2, total: 5, total_pages: 3 })
+    t.match(page.headers.get('link'), /rel="prev".*rel="last"/)
+    t.same(codes(await admin.get('/coupons?sort=value&kind=gift&limit=0&foo=1&user_id=me')), {
+      sort: 'INVALID_VALUE',
+      kind: 'INVALID_VALUE',
+      limit: 'OUT_OF_RANGE',
+      foo: 'UNKNOWN_PARAMETER',
+      user_id: 'UNKNOWN_PARAMETER',
+    })
+    const { cursor } = (await admin.get('/coupons?limit=1')).body.pagination
+    const elsewhere = await admin.get(`/coupons?limit=1&sort=code&cursor=${cursor}`)
+    t.equal(elsewhere.body.error.code, 'INVALID_CURSOR')
+  })
+
+  t.test('access', async (t) => {
+    t.equal((await anybody.get(address)).status, 401)
+    t.equal((await member.get(address)).status, 200, 'an active one')
+    t.same(
+      (await member.get('/coupons')).body.data.map(({ code }: Json) => code),
+      ['SHARE-10'],
+    )
+    t.equal((await member.get('/coupons?page=1')).body.pagination.total, 1)
+    t.equal((await member.post('/coupons', share)).status, 403)
+    t.equal((await manager.delete(address)).status, 403)
+    t.equal((await reader.get(address)).status, 200)
+    const refused = await reader.patch(address, { value: 1 })
+    t.equal(refused.status, 403)
+    t.match(refused.body.error.message, 'coupons:write')
+  })
+
+  t.test('an API key can be created with a scope of coupons, and is limited to it', async (t) => {
+    const { bearer } = await person('admin')
+    const mint = (scope: string) => bearer.post('/api-keys', { name: 'Coupons', scopes: [scope] })
+    const minted = await mint('coupons:read')
+    t.equal(minted.status, 201)
+    const client = createClient(base, { 'x-api-key': minted.body.data.key })
+    t.equal((await client.get(address)).status, 200)
+    t.equal((await client.get('/products')).status, 403)
+    const refused = await client.patch(address, { value: 1 })
+    t.equal(refused.status, 403)
+    t.match(refused.body.error.message, 'coupons:write')
+    t.equal((await mint('coupons:write')).status, 201)
+    t.equal((await mint('vouchers:read')).status, 422)
+    t.equal((await mint('api-keys:read')).status, 422)
+  })
+
+  t.test('OpenAPI', async (t) => {
+    for (const version of [1, 2]) {
+      const { paths } = (await anybody.get(`/openapi/v${version}.json`)).body
+      const members = ['coupons', 'coupons/{id}'].map((path) => paths[`/api/v${version}/${path}`])
+      const operations: Json[] = members.flatMap((methods) => Object.values(methods))
+      t.same(operations.map(({ operationId }) => operationId).sort(), [
+        'createCoupon',
+        'deleteCoupon',
+        'getCoupon',
+        'listCoupons',
+        'replaceCoupon',
+        'updateCoupon',
+      ])
+      t.ok(operations.every(({ tags, security }) => tags.includes('coupons') && security.length > 0))
+    }
+  })
+
+  t.test('remove, and what is not there', async (t) => {
+    t.equal((await admin.call('POST', address)).status, 405)
+    const options = await anybody.call('OPTIONS', '/api/v1/coupons')
+    t.equal(options.status, 204)
+    t.equal(options.headers.get('allow'), 'GET, HEAD, OPTIONS, POST')
+    t.equal((await admin.delete(address)).status, 204)
+    t.equal((await admin.delete(address)).status, 404)
+    t.equal((await admin.get(address)).status, 404)
+  })
+})

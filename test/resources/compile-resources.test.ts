@@ -1,0 +1,34 @@
+/** Compiling resources at boot: names are resolved, and what names nothing stops the start. */
+import t from 'tap'
+import { compileResources } from '../../plugins/collection/compile.ts'
+import { postsResource } from '../../plugins/resources/posts.ts'
+import { productsResource } from '../../plugins/resources/products.ts'
+import { resources } from '../../src/app.ts'
+import { testApp } from '../helpers/app.ts'
+
+t.test('relations and parents refer to the compiled resources', async (t) => {
+  const compiled = compileResources(resources)
+  const get = (name: string) => compiled.find((resource) => resource.name === name)
+  t.same(
+    compiled.map(({ name }) => name),
+    resources.map(({ name }) => name),
+  )
+  t.equal(get('posts')?.parent?.to, get('users'))
+  t.equal(get('users')?.relations.orders?.to, get('orders'))
+  t.equal(get('orders')?.relations.user?.to, get('users'))
+})
+
+t.test('a relation to a resource that is not registered stops the start and is named', async (t) => {
+  const related = { to: 'reviews', local: 'id', foreign: 'product_id', many: true }
+  const reviewed = { ...productsResource, relations: { reviews: related } }
+  await t.rejects(testApp(t, {}, { resources: [reviewed] }), {
+    message: 'products: relation "reviews": there is no resource "reviews"',
+  })
+})
+
+t.test('a parent that is not registered stops the start and is named', async (t) => {
+  const orphans = { ...postsResource, relations: {} }
+  await t.rejects(testApp(t, {}, { resources: [orphans] }), {
+    message: 'posts: parent: there is no resource "users"',
+  })
+})

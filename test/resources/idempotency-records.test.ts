@@ -1,0 +1,262 @@
+import { subscribe, unsubscribe } from 'node:diagnostics_channel'
+import t from 'tap'
+import { v7 as uuid } from 'uuid'
+import {
+  type Connection,
+  type Database,
+  DatabaseUnavailable,
+  type Param,
+} from '../../drizzle/client/index.ts'
+import { startBackgroundTask } from '../../lib/background-task.ts'
+import { testApp } from '../helpers/app.ts'
+import { isReplayed, newKey, told } from '../helpers/keyed.ts'
+import { sharedDatabase } from '../helpers/shared.ts'
+
+const database = await sharedDatabase(t)
+const { app, admin, adminId, person } = await testApp(t, {}, { database })
+const post = { title: 'a', body: 'b' }
+const mine = '/users/me/posts'
+
+const count = async (where = 'true') =>
+  Number((await database.run(`select count(*) as count from idempotency_keys where ${where}`))[0]?.count)
+
+/** As if all that was kept so far had been kept then. */
+const age = (hours: string) =>
+  database.run(`update idempotency_keys set created_at = now() - interval '${hours}'`)
+
+/** Records by hand, so many, all of an age. */
+const insertOld = (many: number, hours: string) =>
+  database.run(
+    `insert into idempotency_keys (user_id, id, body_hash, status, etag, body, created_at)
+     select $1, 'old-' || gen_random_uuid(), 'x', 201, '""', '{}', now() - interval '${hours}'
+     from generate_series(1, ${many})`,
+    [adminId],
+  )
+
+t.test('no secret is stored: neither key nor password, nor the key of the request', async (t) => {
+  const { bearer } = await person('admin')
+  const [password, name] = ['canary-password-1234', 'canary-idempotency-key']
+  const header = { 'idempotency-key': name }
+  const user = { name: 'N', email: `${uuid()}@example.com`, password }
+  const made = await bearer.post('/users', user, header)
+  t.equal(made.status, 201)
+  const next = { password: `${password}-again` }
+  t.equal((await bearer.patch(`/users/${made.body.data.id}`, next, header)).status, 200)
+  const key = await bearer.post('/api-keys', { name: 'k', scopes: ['*'] }, header)
+  t.equal(key.status, 201)
+  t.ok(key.body.data.key)
+  const again = await bearer.post('/api-keys', { name: 'k', scopes: ['*'] }, header)
+  t.ok(isReplayed(again))
+  t.same(again.body.data, { ...key.body.data, key: null })
+  const v2 = await bearer.post('/v2/api-keys', { name: 'k', scopes: ['*'] }, header)
+  t.ok(v2.body.data.attributes.key)
+
+  const rows = JSON.stringify(await database.run('select * from idempotency_keys'))
+  t.equal(await count(), 4)
+  for (const secret of ['canary', key.body.data.key, v2.body.data.attributes.key]) {
+    t.notMatch(rows, secret)
+  }
+  t.match(rows, user.email, 'while what was answered is there')
+})
+
+t.test('bodies are hashed with a key derived from APP_SECRET: another one knows none of them', async (t) => {
+  const other = await testApp(t, { APP_SECRET: 'another-secret-another-secret-another' }, { database })
+  const header = newKey()
+  t.equal((await admin.post(mine, post, header)).status, 201)
+  const reply = await other.admin.post(mine, post, header)
+  t.equal(reply.body.error.code, 'IDEMPOTENCY_KEY_REUSED', 'refused, and not done a second time')
+})
+
+t.test('a reply is kept for 24 hours; then the same key is new, whether it was removed or not', async (t) => {
+  const header = newKey()
+  const first = await admin.post(mine, post, header)
+  await age('23 hours 59 minutes')
+  t.same(told(await admin.post(mine, post, header)), told(first))
+  await age('24 hours')
+  const second = await admin.post(mine, { ...post, title: 'c' }, header)
+  t.equal(second.status, 201, 'another body too')
+  t.notOk(isReplayed(second))
+  t.ok(isReplayed(await admin.post(mine, { ...post, title: 'c' }, header)), 'and is kept from then on')
+  const third = await admin.post(mine, post, header)
+  t.equal(third.body.error.code, 'IDEMPOTENCY_KEY_REUSED', 'in place of the former')
+})
+
+t.test('what is older than 24 hours is removed, batch after batch, and nothing else', async (t) => {
+  await app.idempotency.prune()
+  const left = await count()
+  await insertOld(1_234, '24 hours 1 second')
+  await insertOld(3, '23 hours 59 minutes')
+  t.equal(await app.idempotency.prune(), 1_234)
+  t.equal(await count(), left + 3)
+  t.equal(await app.idempotency.prune(), 0)
+})
+
+t.test(
+  'replicas remove in turns, and not what is being replaced',
+  { skip: database.kind !== 'server' && 'PGlite has one connection' },
+  async (t) => {
+    await insertOld(2_000, '25 hours')
+    const other = await testApp(t, {}, { database })
+    const counts = await Promise.all([app, other.app, app].map(({ idempotency }) => idempotency.prune()))
+    const rest = await app.idempotency.prune()
+    t.equal(
+      counts.reduce((sum, each) => sum + each, rest),
+      2_000,
+    )
+
+    await insertOld(2, '25 hours')
+    await database.transaction(async (tx) => {
+      await tx.run(
+        `select 1 from idempotency_keys where created_at < now() - interval '24 hours' limit 1 for update`,
+      )
+      t.equal(await app.idempotency.prune(), 1)
+    })
+    t.equal(await app.idempotency.prune(), 1)
+  },
+)
+
+t.test(
+  'among many records one is found, and the old ones are removed, by their indexes',
+  { skip: database.kind !== 'server' && 'plans are looked at on a server' },
+  async (t) => {
+    const asked: [text: string, params: readonly Param[]][] = []
+    const on = (connection: Connection): Connection => ({
+      run: (text, params = []) => {
+        if (/(?:from|on|into) idempotency_keys/.test(text)) asked.push([text, params])
+        return connection.run(text, params)
+      },
+    })
+    const watched: Database = {
+      ...database,
+      transaction: (work, limits) => database.transaction((tx) => work(on(tx)), limits),
+    }
+    const { app, admin } = await testApp(t, {}, { database: watched })
+    await insertOld(20_000, '1 hour')
+    await database.run('analyze idempotency_keys')
+    await admin.post(mine, post, newKey())
+    await app.idempotency.prune()
+    t.equal(asked.length, 3, 'looked for, kept, removed')
+    for (const [text, params] of asked) {
+      const plan = (await database.run(`explain ${text}`, params)).map((row) => row['QUERY PLAN']).join('\n')
+      t.notMatch(plan, /Seq Scan on idempotency_keys/, plan)
+    }
+    await database.run(`delete from idempotency_keys where id like 'old-%'`)
+  },
+)
+
+t.test('what failed on our side is done when it is asked for again', async (t) => {
+  let away = false
+  const failing: Database = {
+    ...database,
+    transaction: (work, limits) =>
+      database.transaction(async (tx) => {
+        const result = await work(tx)
+        if (away) throw new DatabaseUnavailable('The server closed the connection')
+        return result
+      }, limits),
+  }
+  const { admin } = await testApp(t, {}, { database: failing })
+  const before = await count()
+  const header = newKey()
+  away = true
+  const refused = await admin.post(mine, post, header)
+  t.equal(refused.status, 503)
+  t.ok(refused.headers.get('retry-after'))
+  t.equal(await count(), before)
+  away = false
+  const done = await admin.post(mine, post, header)
+  t.equal(done.status, 201)
+  t.notOk(isReplayed(done))
+  t.ok(isReplayed(await admin.post(mine, post, header)))
+})
+
+t.test('what happens is told on channels', async (t) => {
+  const heard: [string, unknown][] = []
+  const listen = (message: unknown, name: string | symbol) => heard.push([String(name), message])
+  const names = ['replayed', 'mismatch', 'pruned'].map((event) => `resource-api:idempotency:${event}`)
+  for (const name of names) subscribe(name, listen)
+  t.teardown(() => {
+    for (const name of names) unsubscribe(name, listen)
+  })
+  const header = newKey()
+  await admin.post(mine, post, header)
+  await admin.post(mine, post, header)
+  await admin.post(mine, { ...post, title: 'c' }, header)
+  await insertOld(2, '25 hours')
+  await app.idempotency.prune()
+  await app.idempotency.prune()
+  t.same(heard, [
+    ['resource-api:idempotency:replayed', {}],
+    ['resource-api:idempotency:mismatch', {}],
+    ['resource-api:idempotency:pruned', { count: 2 }],
+  ])
+})
+
+t.test('work in the background', async (t) => {
+  /** Work that tells how often it was begun, and that ends when it is told to. */
+  function createWork() {
+    const begun: ((end: (error?: Error) => void) => void)[] = []
+    const starts: Promise<(error?: Error) => void>[] = []
+    const expect = () => {
+      const start = new Promise<(error?: Error) => void>((resolve) => {
+        begun.push(resolve)
+      })
+      starts.push(start)
+      return start
+    }
+    let count = 0
+    return {
+      next: expect,
+      count: () => count,
+      work: () =>
+        new Promise<void>((resolve, reject) => {
+          count += 1
+          begun.shift()?.((error) => (error ? reject(error) : resolve()))
+        }),
+    }
+  }
+
+  t.test('is done again after each end, and says of failures in a row the first', async (t) => {
+    const failures: unknown[] = []
+    const { work, next } = createWork()
+    let start = next()
+    const stop = startBackgroundTask(work, {
+      firstDelay: 1,
+      interval: 1,
+      onFailure: (error) => failures.push(error),
+    })
+    for (const outcome of [undefined, 'one', 'two', undefined, 'three', undefined]) {
+      const end = await start
+      start = next()
+      end(outcome === undefined ? undefined : new Error(outcome))
+    }
+    const end = await start
+    t.same(failures.map(String), ['Error: one', 'Error: three'])
+    end()
+    await stop()
+  })
+
+  t.test('is waited for when it is stopped, and not begun again', async (t) => {
+    const { work, next, count } = createWork()
+    const start = next()
+    const stop = startBackgroundTask(work, { firstDelay: 1, interval: 1, onFailure: () => t.fail() })
+    const end = await start
+    let isOver = false
+    const over = stop().then(() => {
+      isOver = true
+    })
+    await new Promise((resolve) => setImmediate(resolve))
+    t.notOk(isOver)
+    end()
+    await over
+    t.equal(count(), 1)
+  })
+
+  t.test('that was never begun is not waited for', async () => {
+    await startBackgroundTask(() => Promise.reject(new Error('too early')), {
+      firstDelay: 3_600_000,
+      interval: 1,
+      onFailure: () => t.fail(),
+    })()
+  })
+})

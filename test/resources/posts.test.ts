@@ -1,0 +1,131 @@
+import t from 'tap'
+import { testApp } from '../helpers/app.ts'
+import { speak, unique, VERSIONS } from '../helpers/speak.ts'
+
+const NOBODY = '0193a5b0-7b1e-7c3a-9f00-3f2b8c1d4e5f'
+const STATES = ['draft', 'published', 'archived'] as const
+
+t.test('posts', async (t) => {
+  const { admin: client, adminId, person } = await testApp(t)
+  const author = await person('member')
+  const other = await person('member')
+
+  for (const version of VERSIONS) {
+    const admin = speak(client, version)
+    const own = speak(author.client, version)
+    const posts = `/users/${author.id}/posts`
+    const newPost = async (members: Record<string, unknown> = {}) =>
+      (await own.post(posts, { title: 'On tea', body: 'It is warm.', ...members })).data
+
+    t.test(`v${version}: a new one is a draft of the user in the path`, async (t) => {
+      const reply = await own.post(posts, { title: ' On tea ', body: '  It is warm.\n' })
+      t.equal(reply.status, 201)
+      const { id, created_at, updated_at, ...members } = reply.data
+      t.same(members, {
+        user_id: author.id,
+        title: 'On tea',
+        body: '  It is warm.\n',
+        status: 'draft',
+        published_at: null,
+      })
+      t.equal(reply.headers.get('location'), `/api/v${version}${posts}/${id}`)
+      t.same((await own.get(`${posts}/${id}`)).data, reply.data)
+      const mine = await own.post('/users/me/posts', { title: 'Mine', body: 'x' })
+      t.equal(mine.data.user_id, author.id)
+      t.equal(mine.headers.get('location'), `/api/v${version}${posts}/${mine.data.id}`)
+      t.equal((await own.get(`/users/me/posts/${mine.data.id}`)).status, 200)
+    })
+
+    t.test(
+      `v${version}: every state goes to each of the others, and to itself without a change`,
+      async (t) => {
+        for (const from of STATES) {
+          for (const to of STATES) {
+            const { id } = await newPost({ status: from })
+            const before = await own.get(`${posts}/${id}`)
+            const reply = await own.patch(`${posts}/${id}`, { status: to })
+            t.equal(reply.status, 200)
+            t.equal(reply.data.status, to)
+            t.equal(reply.etag === before.etag, from === to)
+          }
+        }
+      },
+    )
+
+    t.test(`v${version}: the first publication is remembered`, async (t) => {
+      const { id } = await newPost()
+      const path = `${posts}/${id}`
+      const published = (await own.patch(path, { status: 'published' })).data.published_at
+      t.match(published, /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/)
+      for (const status of ['archived', 'published', 'draft', 'published']) {
+        t.equal((await own.patch(path, { status })).data.published_at, published)
+      }
+      const replaced = await own.put(path, { title: 'New', body: 'New' })
+      t.match(replaced.data, { status: 'draft', published_at: published })
+      t.ok((await newPost({ status: 'published' })).published_at, 'also where it begins published')
+      t.equal((await newPost({ status: 'archived' })).published_at, null)
+    })
+
+    t.test(`v${version}: published_at and user_id are read-only`, async (t) => {
+      const now = new Date().toISOString()
+      const sent = { title: 'a', body: 'b', published_at: now, user_id: author.id }
+      const wrong = ['published_at READ_ONLY', 'user_id READ_ONLY']
+      t.same((await own.post(posts, sent)).wrong, wrong)
+      const { id } = await newPost()
+      const path = `${posts}/${id}`
+      t.same((await own.patch(path, { published_at: now, user_id: author.id })).wrong, wrong)
+      t.equal((await own.put(path, sent)).data.published_at, null, 'PUT ignores what it cannot write')
+      t.same((await own.put(path, { ...sent, user_id: other.id })).wrong, ['user_id READ_ONLY'])
+      t.equal((await own.put(path, { ...sent, user_id: author.id.toUpperCase() })).status, 200)
+    })
+
+    t.test(`v${version}: under another user, or an unknown one, it is not there`, async (t) => {
+      const { id } = await newPost({ status: 'published' })
+      const whole = { title: 'a', body: 'b' }
+      for (const user of [other.id, adminId, NOBODY, 'nobody', 'me']) {
+        const path = `/users/${user}/posts/${id}`
+        const statuses = [
+          (await admin.get(path)).status,
+          (await admin.put(path, whole)).status,
+          (await admin.patch(path, { title: 'a' })).status,
+          (await admin.delete(path)).status,
+        ]
+        t.same(statuses, [404, 404, 404, 404], user)
+      }
+      t.equal((await own.get(`${posts}/${id}`)).status, 200)
+    })
+
+    t.test(`v${version}: an unknown user has no list and takes no post`, async (t) => {
+      for (const by of [admin, own]) {
+        for (const user of [NOBODY, 'nobody']) {
+          t.equal((await by.get(`/users/${user}/posts`)).status, 404)
+          t.equal((await by.get(`/users/${user}/posts?page=1`)).status, 404)
+          const reply = await by.post(`/users/${user}/posts`, { title: 'a', body: 'b' })
+          t.equal(reply.status, 404)
+          t.equal(reply.code, 'RESOURCE_NOT_FOUND')
+        }
+      }
+      const empty = await person('member')
+      t.same((await admin.get(`/users/${empty.id}/posts`)).data, [])
+    })
+
+    t.test(`v${version}: what is deleted is gone`, async (t) => {
+      const { id } = await newPost()
+      t.equal((await own.delete(`${posts}/${id}`)).status, 204)
+      t.equal((await own.delete(`${posts}/${id}`)).status, 404)
+      t.equal((await own.get(`${posts}/${id}`)).status, 404)
+    })
+
+    t.test(`v${version}: search follows title and body`, async (t) => {
+      const [first, second] = [unique('Wörter'), unique('Слова')]
+      const { id } = await newPost({ body: first })
+      const found = async (search: string) =>
+        (await own.get(`${posts}?search=${encodeURIComponent(search)}`)).data.length
+      t.equal(await found(first.toUpperCase()), 1)
+      await own.patch(`${posts}/${id}`, { title: second })
+      t.same([await found(first), await found(second.toUpperCase())], [1, 1])
+      await own.put(`${posts}/${id}`, { title: 'a', body: 'b' })
+      t.same([await found(first), await found(second)], [0, 0])
+    })
+  }
+})

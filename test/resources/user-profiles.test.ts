@@ -1,0 +1,126 @@
+import t from 'tap'
+import { testApp } from '../helpers/app.ts'
+import { speak, unique, VERSIONS } from '../helpers/speak.ts'
+
+const NOBODY = '0193a5b0-7b1e-7c3a-9f00-3f2b8c1d4e5f'
+
+t.test('user-profiles', async (t) => {
+  const { admin: client, adminId, person } = await testApp(t)
+
+  for (const version of VERSIONS) {
+    const admin = speak(client, version)
+    const someone = async () => {
+      const { id, client } = await person('member')
+      return { id, own: speak(client, version) }
+    }
+
+    t.test(`v${version}: a new one is the caller's, and all else in it null`, async (t) => {
+      const { id, own } = await someone()
+      const reply = await own.post('/user-profiles', {})
+      t.equal(reply.status, 201)
+      const { id: made, created_at, updated_at, ...members } = reply.data
+      t.same(members, {
+        user_id: id,
+        display_name: null,
+        bio: null,
+        avatar_url: null,
+        website_url: null,
+        location: null,
+        time_zone: null,
+        locale: null,
+      })
+      t.equal(reply.headers.get('location'), `/api/v${version}/user-profiles/${made}`)
+      t.same((await own.get(`/user-profiles/${made}`)).data, reply.data)
+    })
+
+    t.test(`v${version}: every member is kept`, async (t) => {
+      const { id } = await someone()
+      const members = {
+        display_name: 'Ada',
+        bio: 'One line\n\tand another',
+        avatar_url: 'https://example.com/ada.png?size=1#top',
+        website_url: 'https://example.com',
+        location: 'London',
+        time_zone: 'Europe/London',
+        locale: 'en-GB',
+      }
+      const reply = await admin.post('/user-profiles', { user_id: id, ...members })
+      t.match(reply.data, { user_id: id, ...members })
+    })
+
+    t.test(`v${version}: there is one per user`, async (t) => {
+      const { id, own } = await someone()
+      t.equal((await own.post('/user-profiles', {})).status, 201)
+      for (const reply of [
+        await own.post('/user-profiles', { display_name: 'Again' }),
+        await admin.post('/user-profiles', { user_id: id }),
+      ]) {
+        t.equal(reply.status, 409)
+        t.same(reply.wrong, ['user_id ALREADY_EXISTS'])
+      }
+    })
+
+    t.test(`v${version}: one for a user who is unknown is refused`, async (t) => {
+      const reply = await admin.post('/user-profiles', { user_id: NOBODY })
+      t.equal(reply.status, 422)
+      t.same(reply.wrong, ['user_id NOT_FOUND'])
+    })
+
+    t.test(`v${version}: a member makes none for others, whether those exist or not`, async (t) => {
+      const { id, own } = await someone()
+      for (const user_id of [adminId, NOBODY]) {
+        const reply = await own.post('/user-profiles', { user_id })
+        t.equal(reply.status, 403)
+        t.equal(reply.code, 'FORBIDDEN')
+      }
+      t.equal((await own.post('/user-profiles', { user_id: id.toUpperCase() })).status, 201)
+    })
+
+    t.test(`v${version}: user_id never changes`, async (t) => {
+      const { id, own } = await someone()
+      const path = `/user-profiles/${(await own.post('/user-profiles', {})).data.id}`
+      for (const by of [own, admin]) {
+        t.same((await by.patch(path, { user_id: id })).wrong, ['user_id READ_ONLY'], 'not even unchanged')
+        t.same((await by.put(path, { user_id: adminId })).wrong, ['user_id READ_ONLY'])
+        t.same((await by.put(path, { user_id: null })).wrong, ['user_id INVALID_TYPE'])
+        t.equal((await by.put(path, { user_id: id.toUpperCase(), bio: 'x' })).data.user_id, id)
+        t.equal((await by.put(path, { bio: 'y' })).data.user_id, id, 'absent it is kept')
+      }
+    })
+
+    t.test(`v${version}: a locale is kept in its canonical form`, async (t) => {
+      const { own } = await someone()
+      const path = `/user-profiles/${(await own.post('/user-profiles', { locale: 'en-us' })).data.id}`
+      t.equal((await own.get(path)).data.locale, 'en-US')
+      const forms = { 'ZH-hant-tw': 'zh-Hant-TW', de: 'de', 'sr-latn': 'sr-Latn', 'iw-IL': 'he-IL' }
+      for (const [sent, kept] of Object.entries(forms)) {
+        t.equal((await own.patch(path, { locale: sent })).data.locale, kept)
+      }
+      const before = await own.get(path)
+      t.equal((await own.patch(path, { locale: 'HE-il' })).etag, before.etag, 'which is no change')
+    })
+
+    t.test(`v${version}: null clears, and a profile once deleted is gone`, async (t) => {
+      const { own } = await someone()
+      const { data } = await own.post('/user-profiles', { display_name: 'A', bio: 'B', locale: 'de' })
+      const path = `/user-profiles/${data.id}`
+      t.match((await own.patch(path, { bio: null, locale: null })).data, { display_name: 'A', bio: null })
+      t.equal((await own.delete(path)).status, 204)
+      t.equal((await own.delete(path)).status, 404)
+      t.equal((await own.post('/user-profiles', {})).status, 201, 'and room for another')
+    })
+
+    t.test(`v${version}: search follows display_name and bio`, async (t) => {
+      const { own } = await someone()
+      const [first, second] = [unique('Straße'), unique('Αθήνα')]
+      const path = `/user-profiles/${(await own.post('/user-profiles', { bio: first })).data.id}`
+      const found = async (search: string) =>
+        (await own.get(`/user-profiles?search=${encodeURIComponent(search)}`)).data.length
+      t.equal(await found(first.replace('ß', 'SS')), 1)
+      await own.patch(path, { display_name: second, bio: null })
+      t.same([await found(first), await found(second.toUpperCase())], [0, 1])
+      await own.put(path, {})
+      t.same([await found(first), await found(second)], [0, 0])
+    })
+  }
+})
