@@ -1,4 +1,5 @@
 /** Reserves the stock of products for orders, prices the items, and releases the stock again. */
+import { queryRows } from '../../../drizzle/client/query-rows.ts'
 import type { Connection } from '../../../drizzle/client/types.ts'
 import type { OrderItemRow } from '../../../drizzle/tables.ts'
 import type { Violation } from '../../../schemas/error.ts'
@@ -55,8 +56,7 @@ async function lockProducts(
   ids: readonly string[],
 ): Promise<Map<string, ProductRow>> {
   if (ids.length === 0) return new Map()
-  // The columns of LOCK_PRODUCTS; all are NOT NULL.
-  const rows = (await connection.run(LOCK_PRODUCTS, [toArrayLiteral(ids)])) as unknown as ProductRow[]
+  const rows = await queryRows<ProductRow>(connection, LOCK_PRODUCTS, [toArrayLiteral(ids)])
   return new Map(rows.map((row) => [row.id, row]))
 }
 
