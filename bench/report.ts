@@ -74,7 +74,7 @@ function verdict({ name, title, goal }: Workload, figures: Figures, own: string)
 
 /** What the columns of the goals say. */
 export const LEGEND =
-  "CPU share: the reference's CPU for a request, by ours; 1 is as much, more is better; median (least-most) of the rounds. Rate share: our requests a second by the reference's, where the server's core was full for both. Nearest peer: how many times our CPU it takes."
+  "CPU share: the CPU time of the reference per request, divided by ours; 1 is equal, more is better; median (minimum-maximum) of the rounds. Rate share: our requests per second, divided by those of the reference, if the server's core was fully used by both. Nearest peer: its CPU time, divided by ours."
 
 /** Ours beside the reference; nothing where that was not measured. */
 export function goals(results: Results): string {
@@ -138,7 +138,7 @@ export function machine(options: Options, postgres: string): string {
   ].join(' ')
   return `\`${command}\`
 
-${new Date().toISOString().slice(0, 16).replace('T', ' ')} UTC, commit ${git('rev-parse', '--short', 'HEAD')}${changed}. ${cpus().length} cores (${cpus()[0]?.model.trim()}), Linux ${release()}, Node.js ${node}, ${postgres}, ${generator}. ${connections} connections, a pool of ${poolSize}; ${rounds} rounds of ${seconds} s, after ${warmup} s. Median (least-most) of the rounds; CPU from /proc.
+${new Date().toISOString().slice(0, 16).replace('T', ' ')} UTC, commit ${git('rev-parse', '--short', 'HEAD')}${changed}. ${cpus().length} cores (${cpus()[0]?.model.trim()}), Linux ${release()}, Node.js ${node}, ${postgres}, ${generator}. ${connections} connections, a pool of ${poolSize}; ${rounds} rounds of ${seconds} s, after ${warmup} s. Median (minimum-maximum) of the rounds; CPU from /proc.
 `
 }
 
@@ -147,7 +147,7 @@ export function table(results: Results, facts: string): string {
   return [
     '# Results\n',
     facts,
-    '![CPU for a request](results.svg)\n',
+    '![CPU time of a request](results.svg)\n',
     ...(reached === '' ? [] : [`## Against the reference\n\n${LEGEND}\n\n${reached}\n`]),
     ...sections(results),
   ].join('\n')

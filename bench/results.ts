@@ -7,7 +7,7 @@ import { NOTES } from './notes.ts'
 import { plot } from './plot.ts'
 import { goals, LEGEND, sections } from './report.ts'
 
-const INTRODUCTION = `What this service costs for a request, with authentication, access, limits, validation, conditional headers and envelopes all on, beside bare hand-written code and beside others. [README.md](README.md) says how it is measured, what the workloads are and what each target does; the commands stand with the runs, which were made one after the other.`
+const INTRODUCTION = `The CPU time of a request to this service, with authentication, access rules, limits, validation, conditional headers and envelopes, compared with hand-written servers and with other projects. [README.md](README.md) explains the method, the workloads and the targets. The runs were made one after the other, each with the command shown.`
 
 const here = (name: string) => fileURLToPath(new URL(name, import.meta.url))
 
@@ -24,8 +24,8 @@ const page = [
   LEGEND,
   ...runs.flatMap(({ facts, results }, i) => [`## Run ${i + 1}`, facts.trim(), goals(results)]),
   NOTES,
-  '# Run 1 in full',
-  '![CPU for a request](results.svg)',
+  '# All figures of run 1',
+  '![CPU time of a request](results.svg)',
   ...sections(first.results).map((section) => section.trim()),
 ]
 writeFileSync(here('RESULTS.md'), `${page.join('\n\n')}\n`)

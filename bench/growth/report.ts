@@ -53,9 +53,9 @@ function tableOf(lines: readonly Line[], sizes: readonly string[]): string {
     ...sizes.map((size) => `Buffers, ${size}`),
     '×',
     ...sizes.map((size) => `ms, ${size}`),
-    'By way of',
+    'Plan nodes and indexes',
   ]
-  const rule = heads.map((head) => (head === 'Request' || head === 'By way of' ? '---' : '--:'))
+  const rule = heads.map((head) => (head === 'Request' || head === 'Plan nodes and indexes' ? '---' : '--:'))
   return [row(heads), row(rule), ...lines.map((line) => row(cellsOf(line)))].join('\n')
 }
 
@@ -69,7 +69,7 @@ function flatness(lines: readonly Line[], sizes: readonly string[]): string {
       const [small, large] = [line.at[from]?.buffers, line.at.at(-1)?.buffers]
       return `${line.of.actor}, ${line.of.collection}, ${line.of.label} (${small} → ${large})`
     })
-    return `- From ${size} to ${sizes.at(-1)} users: ${known.length - over.length} of ${known.length} within ${MOST}${
+    return `- From ${size} to ${sizes.at(-1)} users: ${known.length - over.length} of ${known.length} increase by a factor of at most ${MOST}${
       named.length > 0 ? `; beyond: ${named.join('; ')}` : ''
     }.`
   })
@@ -97,7 +97,7 @@ export function report(
   )
   return `# How cost grows
 
-Written by \`npm run bench:growth\`; [README.md](README.md) says how it is measured. ${about.version}, ${
+Written by \`npm run bench:growth\`; [README.md](README.md) explains the method. ${about.version}, ${
     cpus()[0]?.model ?? 'unknown CPU'
   } × ${cpus().length}, load ${about.load}.
 
@@ -105,7 +105,7 @@ Written by \`npm run bench:growth\`; [README.md](README.md) says how it is measu
 |--:|--:|--:|
 ${data.join('\n')}
 
-Buffers are the pages of tables and indexes that the statements of a request touch, from \`EXPLAIN (ANALYZE, BUFFERS)\`: exact, and the same on any machine. Milliseconds are the median of whole requests over HTTP on a machine that others use as well. × is the last size's buffers by the first's.
+Buffers are the pages of tables and indexes that the statements of a request touch, from \`EXPLAIN (ANALYZE, BUFFERS)\`: exact, and the same on any machine. Milliseconds are the median of whole requests over HTTP, on a machine with other work. × is the buffers of the last size, divided by those of the first.
 
 ## Cursor pages and reads by id
 

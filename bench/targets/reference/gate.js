@@ -1,4 +1,7 @@
-/** A bound on the queries in flight, and nothing else: without it postgres.js slows down under load (FACTS). */
+/**
+ * A semaphore that limits the queries in flight to the size of the pool. With more of them than connections, the busy queue of
+ * postgres.js 3.4.9 grows: with 32 on 10 connections a query took 25 µs at first, and 59 µs after 8 s.
+ */
 
 /** @param {number} size */
 export function createGate(size) {

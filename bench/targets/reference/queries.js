@@ -1,11 +1,11 @@
-/** The workloads as one who writes them by hand would: prepared SQL by postgres.js, rows as they go on the wire. */
+/** The workloads as hand-written, prepared SQL with postgres.js. */
 import postgres from 'postgres'
 import { v7 as uuid } from 'uuid'
 import { createGate } from './gate.js'
 
 const size = Number(process.env.POOL_SIZE)
 
-// Integers as numbers, and moments as text, which costs a third of what a Date does (FACTS).
+// Integers as numbers, and timestamps as text: 21 rows take 14 µs to serialize, with Date objects 41 µs.
 const sql = postgres(process.env.DATABASE_URL, {
   max: size,
   connection: { TimeZone: 'UTC' },
