@@ -94,7 +94,7 @@ export const countRequests = fp(
           app.concurrency.acquire(request, actor.userId, cost),
         )
       }
-      if (access === 'public') app.limits.deferTokenGrant(request)
+      if (access === 'public') request.limitPending = true
     }
     app.addHook('onRequest', (request, _reply, done) => settleHook(count(request), done))
   },
