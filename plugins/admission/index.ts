@@ -47,6 +47,10 @@ declare module 'fastify' {
     /** The number of consecutive windows, up to now, in which the event loop was late. */
     readonly lateWindows: number
   }
+  interface FastifyRequest {
+    /** Whether the request gave up its slot while its body arrived. */
+    hasReleasedSlot: boolean
+  }
 }
 
 /** Returns a function that publishes each refusal on the diagnostics channel, and logs a summary at intervals. */
@@ -69,17 +73,18 @@ function createRefusalReporter({ log }: FastifyInstance) {
  * while they read the response.
  */
 function releaseSlots(app: FastifyInstance, queue: AdmissionQueue, report: (reason: Reason) => void) {
-  const receiving = new WeakSet<IncomingMessage>()
+  app.decorateRequest('hasReleasedSlot', false)
   app.addHook('preParsing', (request, _reply, payload, done) => {
     const { raw } = request
     if (hasBody(request) && !raw.complete && queue.isActive(raw)) {
-      receiving.add(raw)
+      request.hasReleasedSlot = true
       queue.release(raw)
     }
     done(null, payload)
   })
-  app.addHook('preValidation', ({ raw }, reply, done) => {
-    if (!receiving.delete(raw)) return done()
+  app.addHook('preValidation', (request, reply, done) => {
+    if (!request.hasReleasedSlot) return done()
+    const { raw } = request
     const resume = () => {
       // If the timeout has responded in the meantime, `onSend` has run already and would not release this slot.
       if (reply.sent) queue.release(raw)
