@@ -56,7 +56,7 @@ export function measureStructure(text: string): Structure {
         const membersOfObject = (membersByDepth[depth] ?? 0) + 1
         membersByDepth[depth] = membersOfObject
         if (membersOfObject > MAX_MEMBERS_PER_OBJECT) {
-          return { members, excess: `An object of the body has more than ${MAX_MEMBERS_PER_OBJECT} members` }
+          return { members, excess: `An object of the body has more than ${MAX_MEMBERS_PER_OBJECT} fields` }
         }
       }
       i = next - 1
@@ -67,7 +67,7 @@ export function measureStructure(text: string): Structure {
       membersByDepth[depth] = 0
     } else if ((code === CLOSING_BRACE || code === CLOSING_BRACKET) && depth > 0) depth--
     if (nodes > MAX_NODES) {
-      return { members, excess: `The body has more than ${MAX_NODES} objects, arrays and members` }
+      return { members, excess: `The body has more than ${MAX_NODES} objects, arrays and fields` }
     }
   }
   return { members }

@@ -65,7 +65,7 @@ export const Pagination = Type.Partial(Type.Object({ ...cursor, ...offset }), {
 const Violation = Type.Object(
   {
     field: Type.String({
-      description: 'The path of a member from the root of the body, or the name of a query parameter',
+      description: 'The path of a field from the root of the body, or the name of a query parameter',
       examples: ['items.0.quantity'],
     }),
     message: Type.String({ description: 'A message for humans', examples: ['is required'] }),
@@ -86,7 +86,7 @@ export const ErrorEnvelope = (list: 'details' | 'errors') => {
     [list]: Type.Optional(
       Type.Array(Violation, {
         maxItems: MAX_VIOLATIONS,
-        description: 'The invalid members or parameters',
+        description: 'The invalid fields or parameters',
       }),
     ),
   }

@@ -19,7 +19,7 @@ export const fieldCodes = [
 
 export type FieldCode = (typeof fieldCodes)[number]
 
-/** An invalid member of the body or an invalid query parameter. */
+/** An invalid field of the body or an invalid query parameter. */
 export interface Violation {
   /** The member's path in the body as sent (`items.0.quantity`), or the parameter's name. */
   field: string

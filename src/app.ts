@@ -117,8 +117,8 @@ export async function buildApp(config: Config, overrides: AppOverrides = {}): Pr
   const provider = await createIdentityProvider(config, now)
   await createFirstAdmin(config, opened)
 
-  const app = Fastify({
-    ...getServerOptions(config),
+  const app: FastifyInstance = Fastify({
+    ...getServerOptions(config, (request, response, serve) => app.admit(request, response, serve)),
     ...(await createLoggingOptions({
       ...getLoggingOptions(config),
       ...(overrides.logs && { stream: overrides.logs }),

@@ -1,14 +1,17 @@
-/** The timeouts, size limits, TLS and proxy trust of the HTTP server, as options of `fastify()`. */
-import type { IncomingMessage, Server } from 'node:http'
-import type { ServerOptions } from 'node:https'
+/** Creates the HTTP server, with its timeouts, size limits, TLS and proxy trust, as options of `fastify()`. */
+import { createServer, type IncomingMessage, type Server } from 'node:http'
+import { createServer as createTlsServer, type ServerOptions } from 'node:https'
 import proxyAddress from '@fastify/proxy-addr'
-import type { FastifyHttpOptions } from 'fastify'
+import type { FastifyHttpOptions, FastifyInstance } from 'fastify'
+import type { Serve } from '../plugins/admission/index.ts'
 import { readPem } from './config/pem.ts'
 import type { Config } from './config.ts'
 
-/** Options of Node's HTTP parser. Without them a client may take 90 s (measured) to send its headers. */
-const PARSER_OPTIONS = {
+/** Options of Node's HTTP server. Without them a client may take 90 s (measured) to send its headers. */
+const SERVER_OPTIONS = {
   headersTimeout: 5_000,
+  requestTimeout: 10_000,
+  keepAliveTimeout: 5_000,
   connectionsCheckingInterval: 1_000,
   // 16 KiB of header fields plus a long URL: plugins/http/header-validation.ts and
   // plugins/versioning/response-headers.ts limit each of the two.
@@ -16,6 +19,9 @@ const PARSER_OPTIONS = {
   // Node's own 400 has no body; the one of plugins/http/header-validation.ts has.
   requireHostHeader: false,
 }
+
+/** Ends a socket that is idle in any state. plugins/http/timeouts.ts ends those that are slow. */
+const IDLE_TIMEOUT_MS = 30_000
 
 /** The TLS handshake. Node's default is two minutes, and the other limits do not see a socket before it is complete. */
 const HANDSHAKE_TIMEOUT_MS = 5_000
@@ -52,7 +58,7 @@ export const isBehindProxy = ({ NODE_ENV, TRUST_PROXY, INSECURE_HTTP }: Config):
 function getTlsOptions({ TLS_KEY, TLS_CERT }: Config): ServerOptions | undefined {
   if (TLS_KEY === undefined || TLS_CERT === undefined) return undefined
   return {
-    ...PARSER_OPTIONS,
+    ...SERVER_OPTIONS,
     key: readPem(TLS_KEY),
     cert: readPem(TLS_CERT),
     minVersion: 'TLSv1.2',
@@ -60,22 +66,25 @@ function getTlsOptions({ TLS_KEY, TLS_CERT }: Config): ServerOptions | undefined
   }
 }
 
-type HttpOptions = FastifyHttpOptions<Server> & { https?: ServerOptions }
-
 /** Returns the options of one server, with TLS if a key and a certificate are configured. */
-export function getServerOptions(config: Config): HttpOptions {
+export function getServerOptions(config: Config, admit: FastifyInstance['admit']) {
   const https = getTlsOptions(config)
+
+  const serverFactory = (serve: Serve): Server => {
+    const listener: Serve = (request, response) => admit(request, response, serve)
+    const server = https ? createTlsServer(https, listener) : createServer(SERVER_OPTIONS, listener)
+    server.timeout = IDLE_TIMEOUT_MS
+    return server
+  }
+
   return {
-    http: PARSER_OPTIONS,
+    serverFactory,
+    // Fastify itself uses only its presence, for the scheme of the server's address.
     ...(https && { https }),
     bodyLimit: config.BODY_LIMIT,
     trustProxy: parseTrustProxy(config.TRUST_PROXY),
-    requestTimeout: 10_000,
-    keepAliveTimeout: 5_000,
-    // Ends a socket that is idle in any state. plugins/http/timeouts.ts ends those that are slow.
-    connectionTimeout: 30_000,
     // A request that arrives during a shutdown is still answered: see plugins/operations/shutdown.ts.
     return503OnClosing: false,
     forceCloseConnections: 'idle',
-  }
+  } satisfies FastifyHttpOptions<Server> & { https?: ServerOptions }
 }

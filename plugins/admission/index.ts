@@ -33,11 +33,23 @@ const LOG_INTERVAL_MS = 10_000
 
 const refused = channel('resource-api:overload:refused')
 
+/** A listener of the server's requests. */
+export type Serve = (request: IncomingMessage, response: ServerResponse) => void
+
 declare module 'fastify' {
   interface FastifyInstance {
     admissionQueue: Readonly<Pick<AdmissionQueue, 'active' | 'waiting' | 'expectedWaitMs'>>
+    /**
+     * The server's request listener: passes a request to `serve`, Fastify's own, once it is admitted. A hook would not
+     * do: a refusal through Fastify takes three times as long, and a waiting request more memory (queue.ts).
+     */
+    admit(request: IncomingMessage, response: ServerResponse, serve: Serve): void
     /** The number of consecutive windows, up to now, in which the event loop was late. */
     readonly lateWindows: number
+  }
+  interface FastifyRequest {
+    /** Whether the request gave up its slot while its body arrived. */
+    hasReleasedSlot: boolean
   }
 }
 
@@ -61,17 +73,18 @@ function createRefusalReporter({ log }: FastifyInstance) {
  * while they read the response.
  */
 function releaseSlots(app: FastifyInstance, queue: AdmissionQueue, report: (reason: Reason) => void) {
-  const receiving = new WeakSet<IncomingMessage>()
+  app.decorateRequest('hasReleasedSlot', false)
   app.addHook('preParsing', (request, _reply, payload, done) => {
     const { raw } = request
     if (hasBody(request) && !raw.complete && queue.isActive(raw)) {
-      receiving.add(raw)
+      request.hasReleasedSlot = true
       queue.release(raw)
     }
     done(null, payload)
   })
-  app.addHook('preValidation', ({ raw }, reply, done) => {
-    if (!receiving.delete(raw)) return done()
+  app.addHook('preValidation', (request, reply, done) => {
+    if (!request.hasReleasedSlot) return done()
+    const { raw } = request
     const resume = () => {
       // If the timeout has responded in the meantime, `onSend` has run already and would not release this slot.
       if (reply.sent) queue.release(raw)
@@ -127,8 +140,7 @@ async function admission(app: FastifyInstance, options: AdmissionOptions) {
     if (getLateWindows() > 1 && queue.active > 0) return 'event-loop'
     return queue.isFull || queue.expectedWaitMs + app.database.estimateWait() > maxWaitMs ? 'line' : undefined
   }
-  const serve = app.routing
-  const admit = (request: IncomingMessage, response: ServerResponse) => {
+  app.decorate('admit', (request, response, serve) => {
     const address = app.addressing.getAddress(request)
     // Unversioned addresses (health checks, metrics, documents) are cheap to serve and needed by operators.
     if (!address.isVersioned) return serve(request, response)
@@ -148,12 +160,9 @@ async function admission(app: FastifyInstance, options: AdmissionOptions) {
       else serve(request, response)
     }
     queue.acquire(request, start, () => refuseRequest('line'))
-  }
+  })
   // Beyond MAX_CONNECTIONS, Node closes new connections without a response, which takes the least work.
   app.server.on('drop', () => report('connections'))
-  // Replaces Fastify's request listener, which is called for admitted requests only.
-  app.server.off('request', serve)
-  app.server.on('request', admit)
 }
 
 export default fp(admission, {

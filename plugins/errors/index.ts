@@ -45,7 +45,7 @@ const MAX_FIELD_LENGTH = 256
 
 /** Returns the error for a body with violations (422). */
 export const invalidBody = (violations: readonly Violation[]) =>
-  apiError('VALIDATION_ERROR', { message: 'The body has invalid members', violations })
+  apiError('VALIDATION_ERROR', { message: 'The body has invalid fields', violations })
 
 /** Returns the error for a query string with violations (400). */
 export const invalidQuery = (violations: readonly Violation[]) =>

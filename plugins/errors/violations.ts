@@ -32,7 +32,7 @@ function getMessage(error: ErrorObject): string {
     case 'required':
       return 'is required'
     case 'additionalProperties':
-      return 'is not a known member'
+      return 'is not a known field'
     case 'enum': {
       const allowed: unknown[] = error.params.allowedValues
       return `must be one of ${allowed.filter((value) => value !== null).join(', ')}`

@@ -88,8 +88,8 @@ function parse(body: Buffer): unknown {
   const value = parseJson(text)
   const names = readNames(value)
   if (names.hasForbidden)
-    throw malformedBody('The body must not contain a member named __proto__ or constructor')
-  if (names.members < structure.members) throw malformedBody('An object in the body has a duplicate member')
+    throw malformedBody('The body must not contain a field named __proto__ or constructor')
+  if (names.members < structure.members) throw malformedBody('An object in the body has a duplicate field')
   return value
 }
 

@@ -37,7 +37,7 @@ order, \`fields=name,stock\` selects members, and \`include=user\` adds related 
 ## Errors
 
 Every error has the form \`{"error": {"code", "message", "request_id"}}\`. Validation errors are reported together, each
-with its \`field\` and a \`code\`. Unknown parameters and members are rejected, not ignored. Include the \`request_id\`
+with its \`field\` and a \`code\`. Unknown parameters and fields are rejected, not ignored. Include the \`request_id\`
 when you ask for support.
 
 ## Limits

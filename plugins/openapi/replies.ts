@@ -172,10 +172,10 @@ const failureStatuses: Record<number, Status> = {
     examples: {
       members: {
         code: 'VALIDATION_ERROR',
-        message: 'The body has invalid members',
+        message: 'The body has invalid fields',
         violations: [
           { field: 'name', message: 'is required', code: 'REQUIRED' },
-          { field: 'price', message: 'is not a known member', code: 'UNKNOWN_FIELD' },
+          { field: 'price', message: 'is not a known field', code: 'UNKNOWN_FIELD' },
         ],
       },
       reused: { code: 'IDEMPOTENCY_KEY_REUSED' },

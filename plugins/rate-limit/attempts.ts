@@ -1,6 +1,6 @@
 /** Limits failed password attempts of an account. */
 import { createHmac } from 'node:crypto'
-import type { Count, Store, Window } from './types.ts'
+import { type Count, type Store, selectReported, type Window } from './types.ts'
 
 export const ATTEMPT_WINDOW_MS = 900_000
 /** The limit for all IP addresses together, as a multiple of the limit for one address. */
@@ -56,12 +56,6 @@ export function createAttemptLimiter(store: Store, { failures, secret }: Attempt
     return [addressWindow, { key: `${owner}:account_failures`, limit, durationMs }]
   }
 
-  /** @returns the full window that lasts longest; undefined if the attempt was counted */
-  const take = async (windows: readonly Window[]): Promise<Count | undefined> => {
-    const full = (await store.add(1, windows)).filter(({ isExceeded }) => isExceeded)
-    return full.sort((a, b) => b.resetMs - a.resetMs)[0]
-  }
-
   /** Verifies a password. Uncounts the attempt unless the password was wrong. */
   const verifyCounted = async <T>(windows: readonly Window[], verify: () => Promise<T>): Promise<T> => {
     let isWrong = false
@@ -90,10 +84,10 @@ export function createAttemptLimiter(store: Store, { failures, secret }: Attempt
     const [{ key }] = windows
     for (;;) {
       const runningBefore = running.list(key)
-      const full = await take(windows)
-      if (!full) return running.run(key, () => verifyCounted(windows, verify))
+      const count = selectReported(await store.add(1, windows))
+      if (!count.isExceeded) return running.run(key, () => verifyCounted(windows, verify))
       const others = [...runningBefore, ...running.list(key)]
-      if (others.length === 0) throw refuse(full)
+      if (others.length === 0) throw refuse(count)
       await Promise.race(others)
     }
   }

@@ -1,6 +1,7 @@
 /** Rate limits: counts each request and sends the X-RateLimit headers. */
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
+import { isObject } from '../../lib/is-object.ts'
 import { type MaybePromise, mapMaybe, settleHook } from '../../lib/maybe-promise.ts'
 import { getRouteConfig } from '../http/route-config.ts'
 import { type Concurrency, createConcurrency } from './concurrency.ts'
@@ -78,9 +79,6 @@ async function limits(app: FastifyInstance, options: LimitsOptions) {
 
 export default fp(limits, { name: 'limits', dependencies: ['errors', 'addressing', 'sign-in-addresses'] })
 
-/** Before validation, so any object. */
-const getQuery = (request: FastifyRequest) => request.query as Readonly<Record<string, unknown>>
-
 /** Counts the requests of a version's scope, after authentication. */
 export const countRequests = fp(
   async (app: FastifyInstance) => {
@@ -89,12 +87,12 @@ export const countRequests = fp(
       if (actor?.credential === 'none') return app.limits.countAnonymous(request)
       const { access, getCost } = getRouteConfig(request)
       if (actor) {
-        const cost = getCost ? getCost(getQuery(request)) : 1
+        const cost = getCost && isObject(request.query) ? getCost(request.query) : 1
         return mapMaybe(app.limits.countUser(request, actor, cost), () =>
           app.concurrency.acquire(request, actor.userId, cost),
         )
       }
-      if (access === 'public') app.limits.deferTokenGrant(request)
+      if (access === 'public') request.limitPending = true
     }
     app.addHook('onRequest', (request, _reply, done) => settleHook(count(request), done))
   },

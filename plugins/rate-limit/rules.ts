@@ -3,10 +3,17 @@ import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { type MaybePromise, mapMaybe } from '../../lib/maybe-promise.ts'
 import { apiError } from '../errors/index.ts'
 import { ATTEMPT_WINDOW_MS, type AttemptLimits, createAttemptLimiter } from './attempts.ts'
-import { createAddressCounters, createAddressWindow, getClientIp } from './by-address.ts'
-import { type Caller, createUserCounter, type UserLimits } from './by-user.ts'
+import { createAddressCounters } from './by-address.ts'
 import { refusedChannel } from './channels.ts'
-import { type Count, type Flag, getWindowName, type Store } from './types.ts'
+import { type Count, type Flag, getWindowName, type Store, selectReported } from './types.ts'
+import {
+  ADDRESS_WINDOW_MS,
+  type Caller,
+  createAddressKey,
+  createUserWindows,
+  getClientIp,
+  type UserLimits,
+} from './windows.ts'
 
 export interface Rules {
   users: UserLimits
@@ -44,10 +51,10 @@ const ANONYMOUS_WINDOW = 'anonymous'
 const MAX_PASSWORD_CHANGES = 10
 
 const toSeconds = (milliseconds: number) => Math.ceil(milliseconds / 1000)
+const getRetryAfter = ({ resetMs }: Count) => Math.max(1, toSeconds(resetMs))
 
 /** Creates the functions that count requests. Each sets `request.limit`, and throws ApiError 429 at its limit. */
 export async function createLimits(app: FastifyInstance, store: Store, rules: Rules) {
-  const userCounter = createUserCounter(store, rules.users, rules.getUserFlag)
   const limitAttempts = createAttemptLimiter(store, rules.attempts)
   const createCounter = await createAddressCounters(app, store)
   const countInAnonymous = createCounter(ANONYMOUS_WINDOW, rules.anonymous)
@@ -67,7 +74,7 @@ export async function createLimits(app: FastifyInstance, store: Store, rules: Ru
   const createRefusal = (request: FastifyRequest, full: Count) => {
     setWindow(request, full)
     if (refusedChannel.hasSubscribers) refusedChannel.publish({ window: getWindowName(full) })
-    return apiError('RATE_LIMIT_EXCEEDED', { retryAfter: Math.max(1, toSeconds(full.resetMs)) })
+    return apiError('RATE_LIMIT_EXCEEDED', { retryAfter: getRetryAfter(full) })
   }
 
   const admit = (request: FastifyRequest, count: Count) => {
@@ -75,13 +82,25 @@ export async function createLimits(app: FastifyInstance, store: Store, rules: Ru
     setWindow(request, count)
   }
 
+  const countInUser = (caller: Caller, cost: number): MaybePromise<Count> =>
+    mapMaybe(
+      store.add(cost, createUserWindows(caller, rules.users), rules.getUserFlag?.(caller.userId)),
+      selectReported,
+    )
+
   /** Counts a request with a valid credential. */
   const countUser = (request: FastifyRequest, caller: Caller, cost = 1): MaybePromise<void> =>
-    mapMaybe(userCounter.take(caller, cost), (count) => admit(request, count))
+    mapMaybe(countInUser(caller, cost), (count) => admit(request, count))
 
-  /** Adds to the cost of a request whose real cost is known only after its work. Never refuses it. */
-  const addCost = async (request: FastifyRequest, caller: Caller, cost: number): Promise<void> =>
-    setWindow(request, await userCounter.add(caller, cost))
+  /**
+   * Adds to the cost of a request whose real cost is known only after its work. Never refuses it: each window is counted
+   * by itself, so that a full one does not stop the others from counting.
+   */
+  const addCost = async (request: FastifyRequest, caller: Caller, cost: number): Promise<void> => {
+    const windows = createUserWindows(caller, rules.users)
+    const counts = await Promise.all(windows.map((window) => store.add(cost, [window])))
+    setWindow(request, selectReported(counts.flat()))
+  }
 
   /** Counts a request without credentials. */
   const countAnonymous = async (request: FastifyRequest) => admit(request, await countInAnonymous(request, 1))
@@ -123,21 +142,19 @@ export async function createLimits(app: FastifyInstance, store: Store, rules: Ru
   ): Promise<boolean> => {
     const key = `{user:${userId}}:password_changes`
     const windows = [{ key, limit: MAX_PASSWORD_CHANGES, durationMs: ATTEMPT_WINDOW_MS }]
-    const [before] = await store.add(0, windows)
-    if (before?.remaining === 0) throw createRefusal(request, before)
+    const before = selectReported(await store.add(0, windows))
+    if (before.remaining === 0) throw createRefusal(request, before)
     if (!(await attemptPassword(request, account, verify))) return false
     // Other requests may have been verified at the same time: this count decides which of them exceed the limit.
-    const [count] = await store.add(1, windows)
-    if (count?.isExceeded) throw createRefusal(request, count)
+    const count = selectReported(await store.add(1, windows))
+    if (count.isExceeded) throw createRefusal(request, count)
     return true
   }
 
-  /** Defers the count of `POST /tokens` until its body is read: the grant type selects the window. */
-  const deferTokenGrant = (request: FastifyRequest) => {
-    request.limitPending = true
-  }
-
-  /** Counts a deferred request whose grant type was never read, because it failed before, as an anonymous one. */
+  /**
+   * Counts a request whose grant type was never read as an anonymous one. The grant type selects the window of
+   * `POST /tokens`, so its count waits until the body is read.
+   */
   const countPendingGrant = async (request: FastifyRequest) => {
     if (!request.limitPending) return
     request.limitPending = false
@@ -175,21 +192,23 @@ export async function createLimits(app: FastifyInstance, store: Store, rules: Ru
   /** Sets a flag for the other processes; does nothing if the store is not shared. */
   const setFlag = async (key: string, durationMs: number): Promise<void> => store.setFlag?.(key, durationMs)
 
-  const takeFromAddress = (ip: string): MaybePromise<Count> =>
-    mapMaybe(store.add(1, [createAddressWindow(ip, ANONYMOUS_WINDOW, rules.anonymous)]), ([count]) => {
-      if (!count) throw new Error('The store returned no counts')
-      return count
-    })
-
   /**
    * Counts a request that is refused because of overload, before Fastify sees it: for its user if the credential is
    * cached, else for its address.
    */
-  const countRefused = (caller: Caller | undefined, ip: string): MaybePromise<RefusedCount> =>
-    mapMaybe(caller ? userCounter.take(caller, 1) : takeFromAddress(ip), (count) => ({
+  const countRefused = (caller: Caller | undefined, ip: string): MaybePromise<RefusedCount> => {
+    const key = createAddressKey({ ip }, ANONYMOUS_WINDOW)
+    const counted = caller
+      ? countInUser(caller, 1)
+      : mapMaybe(
+          store.add(1, [{ key, limit: rules.anonymous, durationMs: ADDRESS_WINDOW_MS }]),
+          selectReported,
+        )
+    return mapMaybe(counted, (count) => ({
       state: toWindowState(count),
-      retryAfter: count.isExceeded ? Math.max(1, toSeconds(count.resetMs)) : undefined,
+      retryAfter: count.isExceeded ? getRetryAfter(count) : undefined,
     }))
+  }
 
   return {
     addCost,
@@ -201,7 +220,6 @@ export async function createLimits(app: FastifyInstance, store: Store, rules: Ru
     countRefreshGrant,
     countRefused,
     countUser,
-    deferTokenGrant,
     readAnonymousWindow,
     setFlag,
   }

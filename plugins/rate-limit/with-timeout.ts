@@ -15,14 +15,5 @@ export const withTimeout = <T>(timeoutMs: number, work: Promise<T>): Promise<T> 
       clearInterval(timer)
       reject(new Error(`No response within ${timeoutMs} ms`))
     }, timeoutMs / STEPS)
-    work.then(
-      (value) => {
-        clearInterval(timer)
-        resolve(value)
-      },
-      (error: unknown) => {
-        clearInterval(timer)
-        reject(error)
-      },
-    )
+    work.finally(() => clearInterval(timer)).then(resolve, reject)
   })

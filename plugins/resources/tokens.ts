@@ -13,7 +13,7 @@ import { createNoQueryReader, getQuery } from '../collection/request/query-valid
 import { apiError, invalidBody } from '../errors/index.ts'
 import { buildExample, fixTimestamps, pickDeclared } from '../openapi/examples.ts'
 import { describeResponse } from '../openapi/replies.ts'
-import { getClientIp } from '../rate-limit/by-address.ts'
+import { getClientIp } from '../rate-limit/windows.ts'
 import { createAjv } from '../validation/formats.ts'
 import { readObject } from '../versioning/representation/body.ts'
 import type { Representation } from '../versioning/representation/types.ts'

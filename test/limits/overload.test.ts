@@ -1,8 +1,9 @@
 /** Promises under overload: who cannot be served hears so at once, and who can be is served. */
 import { subscribe, unsubscribe } from 'node:diagnostics_channel'
+import { createServer } from 'node:http'
 import { connect } from 'node:net'
 import { setImmediate as turn, setTimeout as wait } from 'node:timers/promises'
-import Fastify from 'fastify'
+import Fastify, { type FastifyInstance } from 'fastify'
 import t, { type Test } from 'tap'
 import type { Database } from '../../drizzle/client/index.ts'
 import admission, { type AdmissionOptions } from '../../plugins/admission/index.ts'
@@ -44,7 +45,11 @@ async function small(
   options: Partial<ShutdownOptions> & Omit<AdmissionOptions, 'countRefused'> & TimeoutOptions,
 ) {
   const addresses = createAddressing(versions, 1)
-  const app = Fastify({ return503OnClosing: false, rewriteUrl: (request) => addresses.rewriteUrl(request) })
+  const app: FastifyInstance = Fastify({
+    return503OnClosing: false,
+    rewriteUrl: (request) => addresses.rewriteUrl(request),
+    serverFactory: (serve) => createServer((request, response) => app.admit(request, response, serve)),
+  })
   const { opened, open } = latch()
   const { responseTimeoutMs, readTimeoutMs, delay = 0, ...limits } = options
   /** What who comes now may expect to wait for the database. */

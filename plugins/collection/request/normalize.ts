@@ -95,7 +95,7 @@ function normalizeFields(value: Record<string, unknown>, schema: TSchema, path: 
     if (!property) {
       findings.violations.push({
         field: join(path, name),
-        message: 'is not a known member',
+        message: 'is not a known field',
         code: 'UNKNOWN_FIELD',
       })
       continue

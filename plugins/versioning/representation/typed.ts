@@ -23,7 +23,7 @@ function checkEnvelope(data: Record<string, unknown>, isNew: boolean): Violation
       .map(
         (name): Violation => ({
           field: `data.${name}`,
-          message: 'is not a known member',
+          message: 'is not a known field',
           code: 'UNKNOWN_FIELD',
         }),
       ),
