@@ -1,7 +1,7 @@
 /** One member who does the most expensive things that the default limits allow, and what other users notice of it. */
 import { readFileSync } from 'node:fs'
 import { v7 as uuid } from 'uuid'
-import { startFlags } from '../../bench/flags.ts'
+import { startFlags } from '../../bench/start-flags.ts'
 import { openPostgres } from '../../drizzle/client/server/server.ts'
 import type { Database } from '../../drizzle/client/types.ts'
 import { getKeyPrefix, hashKey, makeKey } from '../../plugins/auth/key-format.ts'

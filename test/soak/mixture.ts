@@ -1,5 +1,5 @@
 /** What a load asks for: the workloads of `bench/`, each as often as any other, as ready bytes. */
-import { startFlags } from '../../bench/flags.ts'
+import { startFlags } from '../../bench/start-flags.ts'
 import { type Client, createClient } from '../helpers/app.ts'
 import type { Owner } from '../helpers/database.ts'
 import { type Running, run, serve } from '../helpers/process.ts'
