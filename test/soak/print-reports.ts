@@ -159,10 +159,10 @@ export function printReplicaPhase({ name, requests, writes, costs, reads, ...res
   )
 }
 
-export function printReplicas({ failed, overloaded, stale, naive }: ReplicasReport): void {
+export function printReplicas({ failed, overloaded, stale, standbyReads }: ReplicasReport): void {
   console.log(
     `  ${failed.length} failed, ${overloaded} refused because of overload; ${stale.length} reads lacked an own write` +
-      ` (on the standby itself, right after a write: ${naive.stale} of ${naive.asked})`,
+      ` (on the standby itself, right after a write: ${standbyReads.stale} of ${standbyReads.total})`,
   )
   printLines([...failed, ...stale], MAX_PRINTED_LINES, '    ')
   failIf(failed.length + stale.length > 0)

@@ -12,7 +12,7 @@ export interface LoadFindings {
   /** A line for each read that lacks an earlier write of the same user. */
   stale: string[]
   /** The same reads on the standby itself: their number, and how many lack the write. */
-  naive: { asked: number; stale: number }
+  standbyReads: { total: number; stale: number }
 }
 
 export interface ReplicaLoad {
@@ -81,8 +81,8 @@ async function readStandby({ findings, standby }: ReplicaLoad, { id }: User, nam
   try {
     const rows = await standby?.run('select name from users where id = $1', [id])
     if (!rows) return
-    findings.naive.asked += 1
-    if (rows[0]?.name !== name) findings.naive.stale += 1
+    findings.standbyReads.total += 1
+    if (rows[0]?.name !== name) findings.standbyReads.stale += 1
   } catch {
     // The standby is stopped.
   }

@@ -183,7 +183,7 @@ export async function standbySoak(t: Owner, options: ReplicasOptions): Promise<R
     failed: [],
     overloaded: 0,
     stale: [],
-    naive: { asked: 0, stale: 0 },
+    standbyReads: { total: 0, stale: 0 },
   }
   const phaseMs = options.phase * 1000
 
