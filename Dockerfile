@@ -1,4 +1,4 @@
-# The service in a container: an unprivileged user, a read-only root file system, production dependencies alone.
+# Builds the image of the service: an unprivileged user, production dependencies only, fit for a read-only root file system.
 
 FROM node:24-bookworm-slim AS build
 WORKDIR /app
@@ -10,19 +10,20 @@ RUN npm run build
 FROM node:24-bookworm-slim AS dependencies
 WORKDIR /app
 COPY package.json package-lock.json ./
-# No package that runs in production needs an install script: native ones bring their binaries.
+# No production dependency needs an install script: native packages contain their binaries.
 RUN npm ci --omit=dev --ignore-scripts --no-audit --no-fund
 
 FROM node:24-bookworm-slim
-# In production a start without APP_SECRET, or without TLS and its alternatives, is refused (README, settings).
+# With NODE_ENV=production, the service does not start without APP_SECRET or without TLS or its alternatives (README,
+# Settings).
 ENV NODE_ENV=production DATA_DIR=/data
 WORKDIR /app
-# Only what is written at run time belongs to the user that runs: the embedded database, where it is used.
+# The unprivileged user owns only the folder that is written at run time: that of the embedded database.
 RUN mkdir /data && chown node:node /data
 VOLUME /data
 COPY LICENSE ./
 COPY --from=dependencies /app/node_modules node_modules
-# package.json names the folders that `#imports` stand for; the migrations are applied at the start.
+# package.json maps the `#` imports to folders; the migrations are applied at the start.
 COPY package.json ./
 COPY drizzle/migrations drizzle/migrations
 COPY --from=build /app/dist dist
@@ -30,6 +31,6 @@ USER node
 EXPOSE 3000
 HEALTHCHECK --interval=10s --timeout=5s --start-period=60s --retries=3 \
   CMD ["node", "dist/src/healthcheck.js"]
-# Not through npm, which would stand between the signals and the server; as `npm start` does it, with room for young
-# objects, so that requests are over before the garbage collector looks at them a second time, and little for old ones.
+# Not through npm, which would receive the signals instead of the server. The flags are those of `npm start`: a large
+# young generation, so that the objects of a request are not promoted, and slow growth of the old generation.
 CMD ["node", "--max-semi-space-size=32", "--heap-growing-percent=50", "dist/src/server.js"]

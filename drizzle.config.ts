@@ -1,3 +1,4 @@
+/** Configures drizzle-kit, which generates migrations from the tables (`npm run migrations`). */
 import { defineConfig } from 'drizzle-kit'
 
 export default defineConfig({

@@ -1,38 +1,40 @@
-/** No measurement without this: every target answers every workload rightly, or nothing is measured. */
+/** Checks the responses of every target before a workload is measured. */
 import { isDeepStrictEqual } from 'node:util'
+import type { ExpectedRows } from './expected-rows.ts'
 import type { ProductRow } from './rows.ts'
 import type { Samples } from './samples.ts'
 import { type Api, type Call, type Resource, send } from './targets/target.ts'
-import { newProduct } from './targets/v1.ts'
-import type { Truth } from './truth.ts'
+import { newProduct } from './targets/version1-api.ts'
 
-export interface Asked {
+export interface CheckedTarget {
   api: Api
   base: string
   calls: readonly Call[]
 }
 
-const LOOKS = 10
-let looks = 0
+/** Requests checked for each workload. */
+const MAX_CHECKED_CALLS = 10
+let checkedWrites = 0
 
-/** Nine digits that no load uses: those begin with a one. */
-const nextNumber = () => String(++looks).padStart(9, '0')
+/** Returns nine digits that no load sends: the numbers of a load begin with 1. */
+const nextNumber = () => String(++checkedWrites).padStart(9, '0')
 
-const show = (value: unknown) => JSON.stringify(value)?.slice(0, 1_000)
+const formatValue = (value: unknown) => JSON.stringify(value)?.slice(0, 1_000)
 
-function same(found: unknown, wanted: unknown, what: string): void {
-  if (!isDeepStrictEqual(found, wanted)) {
-    throw new Error(`${what} is not as it should be\n  found:  ${show(found)}\n  wanted: ${show(wanted)}`)
+function assertEqual(actual: unknown, expected: unknown, subject: string): void {
+  if (!isDeepStrictEqual(actual, expected)) {
+    throw new Error(
+      `${subject} differs from the expected value\n  actual:   ${formatValue(actual)}\n  expected: ${formatValue(expected)}`,
+    )
   }
 }
 
-/** Of a new or changed product, what is not the server's to choose. */
-const without = (resource: Resource | undefined, ...names: string[]) =>
+const omitFields = (resource: Resource | undefined, ...names: string[]) =>
   Object.fromEntries(Object.entries(resource ?? {}).filter(([name]) => !names.includes(name)))
 
 const TIMESTAMP = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/
 
-/** What stands around the data in version 1. */
+/** Checks the fields of a version 1 envelope other than `data`. */
 function checkEnvelope({ data, meta, pagination }: Record<string, unknown>, path: string) {
   const timestamp = typeof meta === 'object' && meta !== null ? Reflect.get(meta, 'timestamp') : undefined
   if (!TIMESTAMP.test(String(timestamp))) throw new Error(`${path} has no meta.timestamp`)
@@ -41,75 +43,89 @@ function checkEnvelope({ data, meta, pagination }: Record<string, unknown>, path
   if (typeof cursor !== 'string' || has_more !== true) throw new Error(`${path} has no pagination`)
 }
 
-/** Asks, and reads the answer as this service would have given it. */
-async function ask({ api, base }: Asked, call: Call, number?: string): Promise<Resource[]> {
+/** Sends a call and returns the resources of its response in the form of version 1. */
+async function fetchResources(
+  { api, base }: CheckedTarget,
+  call: Call,
+  number?: string,
+): Promise<Resource[]> {
   const { status, text } = await send(base, call, number)
-  const what = `${call.method} ${call.path}`
-  if (status !== 200 && status !== 201) throw new Error(`${what} is ${status}: ${text}`)
-  if (api.exact) checkEnvelope(JSON.parse(text), what)
+  const subject = `${call.method} ${call.path}`
+  if (status !== 200 && status !== 201) throw new Error(`${subject} returned ${status}: ${text}`)
+  if (api.hasVersion1Envelope) checkEnvelope(JSON.parse(text), subject)
   return api.resources(text)
 }
 
-type Check = (asked: Asked, samples: Samples, truth: Truth) => Promise<void>
+type Check = (target: CheckedTarget, samples: Samples, expectedRows: ExpectedRows) => Promise<void>
 
-const read =
-  (wanted: (truth: Truth, samples: Samples, i: number) => Promise<Resource[]>): Check =>
-  async (asked, samples, truth) => {
-    for (const [i, call] of asked.calls.slice(0, LOOKS).entries()) {
-      same(await ask(asked, call), await wanted(truth, samples, i), call.path)
+const createReadCheck =
+  (readExpected: (expectedRows: ExpectedRows, samples: Samples, i: number) => Promise<Resource[]>): Check =>
+  async (target, samples, expectedRows) => {
+    for (const [i, call] of target.calls.slice(0, MAX_CHECKED_CALLS).entries()) {
+      assertEqual(await fetchResources(target, call), await readExpected(expectedRows, samples, i), call.path)
     }
   }
 
-/** The thing at an index that a sample surely has. */
-function at<T>(list: readonly T[], i: number): T {
-  const found = list[i]
-  if (found === undefined) throw new Error(`There are ${list.length} samples, and no ${i}`)
-  return found
+/** Returns the element at an index. @throws Error if the list is shorter */
+function getElement<T>(list: readonly T[], i: number): T {
+  const element = list[i]
+  if (element === undefined) throw new Error(`Element ${i} of a list of ${list.length} was requested`)
+  return element
 }
 
-const created: Check = async (asked, _samples, truth) => {
+const checkCreate: Check = async (target, _samples, expectedRows) => {
   const number = nextNumber()
-  const [told] = await ask(asked, at(asked.calls, 0), number)
-  const [row] = await truth.created(number)
-  const { search, ...wanted } = row ?? {}
-  same(told, wanted, 'The new product')
+  const [response] = await fetchResources(target, getElement(target.calls, 0), number)
+  const [row] = await expectedRows.createdProduct(number)
+  const { search, ...expected } = row ?? {}
+  assertEqual(response, expected, 'The response of the creation')
   const sent: Resource = { ...newProduct, sku: `BENCH-${number}` }
-  same(without(told, 'id', 'created_at', 'updated_at'), sent, 'The new product')
-  same(search, `${sent.sku}\n${sent.name}\n${sent.description}`.toLowerCase(), 'Its text for the search')
+  assertEqual(omitFields(response, 'id', 'created_at', 'updated_at'), sent, 'The new product')
+  assertEqual(search, `${sent.sku}\n${sent.name}\n${sent.description}`.toLowerCase(), 'The search column')
 }
 
-const changed: Check = async (asked, { products }, truth) => {
-  const { id }: ProductRow = at(products, 0)
+const checkUpdate: Check = async (target, { products }, expectedRows) => {
+  const { id }: ProductRow = getElement(products, 0)
   const number = `1${nextNumber().slice(1)}`
-  const before = await truth.product(id)
-  const [told] = await ask(asked, at(asked.calls, 0), number)
-  const [row] = await truth.product(id)
-  same(told, row, 'The changed product')
-  const unchanged = without(before[0], 'stock', 'updated_at')
-  same(without(row, 'updated_at'), { ...unchanged, stock: Number(number) }, 'The changed row')
-  if (row?.updated_at === before[0]?.updated_at) throw new Error('The change left updated_at as it was')
+  const [before] = await expectedRows.product(id)
+  const [response] = await fetchResources(target, getElement(target.calls, 0), number)
+  const [row] = await expectedRows.product(id)
+  assertEqual(response, row, 'The response of the update')
+  const unchanged = omitFields(before, 'stock', 'updated_at')
+  assertEqual(omitFields(row, 'updated_at'), { ...unchanged, stock: Number(number) }, 'The updated row')
+  if (row?.updated_at === before?.updated_at) throw new Error('The update did not change updated_at')
 }
 
-const notModified: Check = async ({ base, calls }) => {
-  for (const call of calls.slice(0, LOOKS)) {
+const checkNotModified: Check = async ({ base, calls }) => {
+  for (const call of calls.slice(0, MAX_CHECKED_CALLS)) {
     const { status, text } = await send(base, call)
-    if (status !== 304 || text !== '') throw new Error(`${call.path} with its tag is ${status}: ${text}`)
+    if (status !== 304 || text !== '') {
+      throw new Error(`${call.path} with If-None-Match returned ${status}: ${text}`)
+    }
   }
 }
 
 const checks: Readonly<Record<string, Check>> = {
-  W1: read((truth, { products }, i) => truth.product(at(products, i).id)),
-  W2: read((truth) => truth.newestProducts()),
-  W3: read((truth, { positions }, i) => truth.usersAfter(at(positions, i))),
-  W4: read((truth) => truth.newestOrdersWithUsers()),
-  W5: created,
-  W6: changed,
-  W7: notModified,
+  W1: createReadCheck((expected, { products }, i) => expected.product(getElement(products, i).id)),
+  W2: createReadCheck((expected) => expected.newestProducts()),
+  W3: createReadCheck((expected, { positions }, i) => expected.usersAfter(getElement(positions, i))),
+  W4: createReadCheck((expected) => expected.newestOrdersWithUsers()),
+  W5: checkCreate,
+  W6: checkUpdate,
+  W7: checkNotModified,
 }
 
-/** @throws Error that says which answer is wrong */
-export async function check(workload: string, asked: Asked, samples: Samples, truth: Truth): Promise<void> {
-  const found = checks[workload]
-  if (!found) throw new Error(`Nobody knows what a right answer to ${workload} is`)
-  await found(asked, samples, truth)
+/**
+ * Compares the responses of a target with the rows of the database.
+ * @throws Error that names the response that differs
+ */
+export async function checkResponses(
+  workload: string,
+  target: CheckedTarget,
+  samples: Samples,
+  expectedRows: ExpectedRows,
+): Promise<void> {
+  const check = checks[workload]
+  if (!check) throw new Error(`Workload ${workload} has no check`)
+  await check(target, samples, expectedRows)
 }

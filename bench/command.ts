@@ -1,48 +1,59 @@
-/** What a command of the bench does around its work: the database, the samples, the end, the exit code. */
+/** Runs a bench command: opens the database, draws the samples, closes everything and sets the exit code. */
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { openBench } from './database.ts'
+import { type BenchDatabase, openBenchDatabase } from './database.ts'
 import type { Options } from './options.ts'
-import { stopAll } from './processes.ts'
-import { drawSamples } from './samples.ts'
-import type { Run } from './started.ts'
+import { stopAllProcesses } from './processes.ts'
+import { drawSamples, type Samples } from './samples.ts'
 
-async function run(options: Options, work: (run: Run) => Promise<void>): Promise<void> {
-  const bench = await openBench(options.users)
-  const scratch = mkdtempSync(join(tmpdir(), 'resource-api-bench-'))
+export interface BenchContext {
+  database: BenchDatabase
+  options: Options
+  samples: Samples
+  /** A temporary folder, deleted at the end of the command. */
+  temporaryFolder: string
+}
+
+async function runWithDatabase(
+  options: Options,
+  work: (context: BenchContext) => Promise<void>,
+): Promise<void> {
+  const database = await openBenchDatabase(options.users)
+  const temporaryFolder = mkdtempSync(join(tmpdir(), 'resource-api-bench-'))
   try {
-    // A run that failed has left its products.
-    await bench.tidy()
-    const samples = await drawSamples(bench.sql)
-    await work({ bench, options, samples, scratch, say: console.log })
+    // A failed run leaves its products behind.
+    await database.deleteWrittenRows()
+    const samples = await drawSamples(database.sql)
+    await work({ database, options, samples, temporaryFolder })
   } finally {
-    await stopAll()
-    await bench.close()
-    rmSync(scratch, { recursive: true })
+    await stopAllProcesses()
+    await database.close()
+    rmSync(temporaryFolder, { recursive: true })
   }
 }
 
 /**
- * @param read yields nothing where help was all that was asked for
- * @param work throws where its figures stand for nothing
+ * Runs a command and sets exit code 1 if it fails.
+ * @param readCommandOptions returns undefined if `--help` was given
+ * @param work throws if its measurements are not valid
  */
-export async function command(
-  read: () => Options | undefined,
-  work: (run: Run) => Promise<void>,
+export async function runCommand(
+  readCommandOptions: () => Options | undefined,
+  work: (context: BenchContext) => Promise<void>,
 ): Promise<void> {
   try {
-    const options = read()
-    if (options) await run(options, work)
+    const options = readCommandOptions()
+    if (options) await runWithDatabase(options, work)
   } catch (error) {
     console.error(error instanceof Error ? error.message : error)
     process.exitCode = 1
   }
 }
 
-/** @throws Error where a request was not answered as it should be */
-export function trust(figures: readonly { refused: number; broken: number }[]): void {
-  if (figures.some(({ refused, broken }) => refused + broken > 0)) {
-    throw new Error('Some requests were not answered as they should be: those figures stand for nothing')
+/** @throws Error if a request failed or was rejected */
+export function assertNoFailures(measurements: readonly { refused: number; broken: number }[]): void {
+  if (measurements.some(({ refused, broken }) => refused + broken > 0)) {
+    throw new Error('Some requests failed: the measurements are not valid')
   }
 }

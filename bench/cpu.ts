@@ -1,21 +1,21 @@
-/** CPU time of processes, from /proc. */
+/** Reads the CPU time of processes from /proc. */
 import { readdirSync, readFileSync } from 'node:fs'
 
-/** Microseconds of a clock tick: /proc counts in USER_HZ, which is 100 on every Linux. */
-const TICK = 10_000
+/** Microseconds of a clock tick: /proc counts in USER_HZ, which is 100 on Linux. */
+const TICK_MICROSECONDS = 10_000
 
-interface Stat {
+interface ProcessStat {
   parent: number
-  /** Of all its threads, those that ended too. */
+  /** Microseconds of all threads of the process, ended ones included. */
   own: number
-  /** Of children that ended. */
-  children: number
+  /** Microseconds of ended child processes. */
+  endedChildren: number
 }
 
-function statOf(pid: number): Stat | undefined {
+function readStat(pid: number): ProcessStat | undefined {
   try {
     const text = readFileSync(`/proc/${pid}/stat`, 'latin1')
-    // The name before it may hold spaces and brackets.
+    // The process name in front of the last parenthesis may contain spaces and parentheses.
     const fields = text
       .slice(text.lastIndexOf(')') + 2)
       .split(' ')
@@ -23,20 +23,24 @@ function statOf(pid: number): Stat | undefined {
     const [parent = 0, user = 0, system = 0, childUser = 0, childSystem = 0] = [1, 11, 12, 13, 14].map(
       (i) => fields[i],
     )
-    return { parent, own: (user + system) * TICK, children: (childUser + childSystem) * TICK }
+    return {
+      parent,
+      own: (user + system) * TICK_MICROSECONDS,
+      endedChildren: (childUser + childSystem) * TICK_MICROSECONDS,
+    }
   } catch {
     return undefined
   }
 }
 
-/** Microseconds of CPU that a process has used. */
-export const cpuOf = (pid: number): number => statOf(pid)?.own ?? 0
+/** Returns the microseconds of CPU that a process has used. */
+export const readProcessCpu = (pid: number): number => readStat(pid)?.own ?? 0
 
-/** Microseconds of CPU that a process and its children have used, those that ended too. */
-export function cpuOfFamily(pid: number): number {
-  const all = readdirSync('/proc').filter((name) => /^\d+$/.test(name))
-  const children = all.map((name) => statOf(Number(name))).filter((stat) => stat?.parent === pid)
-  const head = statOf(pid)
-  const living = children.reduce((sum, stat) => sum + (stat?.own ?? 0), 0)
-  return (head?.own ?? 0) + (head?.children ?? 0) + living
+/** Returns the microseconds of CPU that a process and its children have used, ended children included. */
+export function readProcessTreeCpu(pid: number): number {
+  const pids = readdirSync('/proc').filter((name) => /^\d+$/.test(name))
+  const children = pids.map((name) => readStat(Number(name))).filter((stat) => stat?.parent === pid)
+  const parent = readStat(pid)
+  const running = children.reduce((sum, stat) => sum + (stat?.own ?? 0), 0)
+  return (parent?.own ?? 0) + (parent?.endedChildren ?? 0) + running
 }

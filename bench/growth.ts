@@ -1,31 +1,33 @@
-/** How cost grows with the data: every request at three sizes, for an admin and a member. */
+/** `npm run bench:growth`: measures how the cost of each request grows with the data, as an admin and as a member. */
 import { writeFileSync } from 'node:fs'
 import { loadavg } from 'node:os'
 import { parseArgs } from 'node:util'
 import postgres from 'postgres'
 import { resolveResources } from '../plugins/collection/resolve.ts'
 import { resources } from '../src/app.ts'
-import { filled, startServer, stopServer } from './database.ts'
-import { measureGrowth } from './growth/measure.ts'
+import { ensureSeeded, startServer, stopServer } from './database.ts'
+import { createGrowthReport, type SizeResult } from './growth/growth-report.ts'
+import { measureGrowth } from './growth/measure-growth.ts'
 import { NOTES } from './growth/notes.ts'
-import { type Grown, report } from './growth/report.ts'
+
+const DEFAULT_USER_COUNTS = '10000,100000,1000000'
 
 const HELP = `npm run bench:growth -- [options]
-  --users a,b,c   the sizes; a database each, filled where there is none (10000,100000,1000000)
-  --out file      bench/GROWTH.md`
+  --users a,b,c   numbers of users; one database for each, seeded if it is empty (${DEFAULT_USER_COUNTS})
+  --out file      the report (bench/GROWTH.md)`
 
 const TABLES = ['users', 'user_profiles', 'posts', 'products', 'orders', 'order_products']
 
-async function grow(server: string, users: number): Promise<Grown> {
-  const url = await filled(`${server}/growth_${users}`, users)
+async function measureSize(server: string, users: number): Promise<SizeResult> {
+  const url = await ensureSeeded(`${server}/growth_${users}`, users)
   const sql = postgres(url, { max: 1 })
   try {
-    // As autovacuum does, which is off here: counts are of indexes alone once it is known which pages all may see.
+    // Autovacuum is off here. Index-only scans need the visibility map that VACUUM writes.
     await sql`vacuum (analyze)`
-    const measured = await measureGrowth(url, resolveResources(resources))
+    const requests = await measureGrowth(url, resolveResources(resources))
     const counts = TABLES.map((table) => `(select count(*) from ${table})`).join(' + ')
     const [row] = await sql.unsafe(`select ${counts} as rows, pg_database_size(current_database()) as bytes`)
-    return { users, rows: Number(row?.rows), bytes: Number(row?.bytes), measured }
+    return { users, rows: Number(row?.rows), bytes: Number(row?.bytes), requests }
   } finally {
     await sql.end()
   }
@@ -35,14 +37,15 @@ async function main(): Promise<void> {
   const text = { type: 'string' } as const
   const { values } = parseArgs({ options: { users: text, out: text, help: { type: 'boolean' } } })
   if (values.help) return console.log(HELP)
-  const sizes = (values.users ?? '10000,100000,1000000').split(',').map(Number)
-  if (!sizes.every((size) => Number.isInteger(size) && size > 0)) throw new Error(HELP)
+  const userCounts = (values.users ?? DEFAULT_USER_COUNTS).split(',').map(Number)
+  if (!userCounts.every((count) => Number.isInteger(count) && count > 0)) throw new Error(HELP)
   const { server, version } = await startServer()
   try {
-    const grown: Grown[] = []
-    for (const users of sizes) grown.push(await grow(server, users))
+    const sizes: SizeResult[] = []
+    for (const users of userCounts) sizes.push(await measureSize(server, users))
     const load = loadavg()[1]?.toFixed(1) ?? '?'
-    writeFileSync(values.out ?? 'bench/GROWTH.md', report(grown, { version, load, notes: NOTES }))
+    const report = createGrowthReport(sizes, { version, load, notes: NOTES })
+    writeFileSync(values.out ?? 'bench/GROWTH.md', report)
   } finally {
     stopServer()
   }

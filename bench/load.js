@@ -1,34 +1,34 @@
-/** What autocannon sends where there is no wrk: the same requests, the same numbers, the same last line. */
+/** Sends with autocannon the requests that load.lua sends with wrk, and prints the same last line. */
 import { readFileSync } from 'node:fs'
 import autocannon from 'autocannon'
 
-const [url, connections, seconds, file, first] = process.argv.slice(2)
+const [url, connections, seconds, file, firstNumber] = process.argv.slice(2)
 
-const BLANK = '#########'
-let number = Number(first)
+const PLACEHOLDER = '#########'
+let number = Number(firstNumber)
 
 const requests = readFileSync(file, 'utf8')
   .split('\0')
   .map((text) => {
     const [head, body] = text.split('\r\n\r\n')
-    const [line, ...fields] = head.split('\r\n')
-    const [method, path] = line.split(' ')
+    const [requestLine, ...fields] = head.split('\r\n')
+    const [method, path] = requestLine.split(' ')
     const headers = Object.fromEntries(fields.map((field) => field.split(': ')))
     return { method, path, headers, ...(body && { body }) }
   })
 
-function next() {
-  const chosen = requests[Math.floor(Math.random() * requests.length)]
-  if (!chosen.body?.includes(BLANK)) return chosen
+function createRequest() {
+  const request = requests[Math.floor(Math.random() * requests.length)]
+  if (!request.body?.includes(PLACEHOLDER)) return request
   number += 1
-  return { ...chosen, body: chosen.body.replaceAll(BLANK, String(number)) }
+  return { ...request, body: request.body.replaceAll(PLACEHOLDER, String(number)) }
 }
 
 const result = await autocannon({
   url,
   connections: Number(connections),
   duration: Number(seconds),
-  requests: [{ setupRequest: next }],
+  requests: [{ setupRequest: createRequest }],
 })
 
 console.log(

@@ -1,11 +1,11 @@
--- What wrk sends: requests from a file (`load.ts` writes it), one at random each time. `#########` in a request
--- stands for a number that rises, so that no two are alike.
+-- The wrk script: sends random requests from a file that `load.ts` writes. `#########` in a request is replaced by
+-- an increasing number, so that no two requests are equal.
 local requests, number = {}, 0
 
 local function split(text)
-  local pieces = {}
-  for piece in (text .. '#########'):gmatch('(.-)#########') do pieces[#pieces + 1] = piece end
-  return #pieces > 1 and pieces or text
+  local parts = {}
+  for part in (text .. '#########'):gmatch('(.-)#########') do parts[#parts + 1] = part end
+  return #parts > 1 and parts or text
 end
 
 function init(args)
@@ -17,10 +17,10 @@ function init(args)
 end
 
 function request()
-  local chosen = requests[math.random(#requests)]
-  if type(chosen) == 'string' then return chosen end
+  local selected = requests[math.random(#requests)]
+  if type(selected) == 'string' then return selected end
   number = number + 1
-  return table.concat(chosen, string.format('%09d', number))
+  return table.concat(selected, string.format('%09d', number))
 end
 
 function done(summary, latency)

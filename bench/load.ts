@@ -1,15 +1,15 @@
-/** The load: wrk where there is one, else autocannon; requests from a file, at random, over kept connections. */
+/** Runs the load generator: wrk if it is installed, else autocannon; random requests over kept-alive connections. */
 import { writeFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
-import { finish, has, LOAD_CORE } from './processes.ts'
+import { isInstalled, LOAD_CORE, runProcess } from './processes.ts'
 import type { Call } from './targets/target.ts'
 
-export interface Load {
+export interface LoadResult {
   requests: number
   seconds: number
-  /** Replies of 400 and more. */
+  /** Responses with status 400 or higher. */
   refused: number
-  /** Requests without a reply. */
+  /** Requests without a response. */
   broken: number
   /** Milliseconds. */
   p50: number
@@ -18,17 +18,18 @@ export interface Load {
 
 export const generators: readonly string[] = ['wrk', 'autocannon']
 
-/** wrk leaves more of its core to PostgreSQL. */
-export const bestGenerator = has('wrk') ? 'wrk' : 'autocannon'
+/** wrk uses less CPU and leaves more of the core to PostgreSQL. */
+export const defaultGenerator = isInstalled('wrk') ? 'wrk' : 'autocannon'
 
-const here = (name: string) => fileURLToPath(new URL(name, import.meta.url))
+const toPath = (name: string) => fileURLToPath(new URL(name, import.meta.url))
 
-/** The number in a request is of nine digits, and of no two requests the same: each load has a million of its own. */
+/** Numbers reserved for one load; each request contains another number. */
+const NUMBERS_PER_LOAD = 1_000_000
 let nextNumber = 100_000_000
 
-/** A request as it stands on the wire. */
-function wire({ method, path, headers = {}, body }: Call, host: string): string {
-  const all = {
+/** Returns the text of an HTTP/1.1 request. */
+function formatRequest({ method, path, headers = {}, body }: Call, host: string): string {
+  const fields = {
     Host: host,
     ...headers,
     ...(body !== undefined && {
@@ -36,24 +37,35 @@ function wire({ method, path, headers = {}, body }: Call, host: string): string 
       'Content-Length': Buffer.byteLength(body),
     }),
   }
-  const fields = Object.entries(all).map(([name, value]) => `${name}: ${value}\r\n`)
-  return `${method} ${path} HTTP/1.1\r\n${fields.join('')}\r\n${body ?? ''}`
+  const lines = Object.entries(fields).map(([name, value]) => `${name}: ${value}\r\n`)
+  return `${method} ${path} HTTP/1.1\r\n${lines.join('')}\r\n${body ?? ''}`
 }
 
-/** @param file where the requests go on their way to the generator */
-export async function load(
+/** @param file the file in which the generator finds the requests */
+export async function runLoad(
   calls: readonly Call[],
   options: { port: number; seconds: number; connections: number; generator: string; file: string },
-): Promise<Load> {
+): Promise<LoadResult> {
   const { port, seconds, connections, generator, file } = options
   const host = `127.0.0.1:${port}`
-  writeFileSync(file, calls.map((call) => wire(call, host)).join('\0'))
-  const number = String(nextNumber)
-  nextNumber += 1_000_000
-  const [url, kept, time] = [`http://${host}`, String(connections), String(seconds)]
-  const wrk = ['wrk', '-t1', `-c${kept}`, `-d${time}s`, '-s', here('load.lua'), url, '--', file, number]
-  const autocannon = [process.execPath, here('load.js'), url, kept, time, file, number]
+  writeFileSync(file, calls.map((call) => formatRequest(call, host)).join('\0'))
+  const firstNumber = String(nextNumber)
+  nextNumber += NUMBERS_PER_LOAD
+  const url = `http://${host}`
+  const requests = [file, firstNumber]
+  const wrk = [
+    'wrk',
+    '-t1',
+    `-c${connections}`,
+    `-d${seconds}s`,
+    '-s',
+    toPath('load.lua'),
+    url,
+    '--',
+    ...requests,
+  ]
+  const autocannon = [process.execPath, toPath('load.js'), url, `${connections}`, `${seconds}`, ...requests]
   const args = generator === 'wrk' ? wrk : autocannon
-  const out = await finish({ core: LOAD_CORE, args })
-  return JSON.parse(out.trim().split('\n').at(-1) ?? '')
+  const output = await runProcess({ core: LOAD_CORE, args })
+  return JSON.parse(output.trim().split('\n').at(-1) ?? '')
 }

@@ -1,73 +1,77 @@
-/** One workload: the targets started, checked and warmed, then measured in rounds whose order rotates. */
+/** Measures one workload: starts, checks and warms up the targets, then measures them in rounds of rotating order. */
 import { join } from 'node:path'
-import { cpuOf, cpuOfFamily } from './cpu.ts'
-import { type Load, load } from './load.ts'
-import { callsTo, FIRST_PORT, type Run, type Started, startTarget } from './started.ts'
+import type { BenchContext } from './command.ts'
+import { readProcessCpu, readProcessTreeCpu } from './cpu.ts'
+import { type LoadResult, runLoad } from './load.ts'
+import { createCheckedCalls, FIRST_PORT, startTarget, type TargetProcess } from './target-process.ts'
 import type { Call, Target } from './targets/target.ts'
 import type { Workload } from './workloads.ts'
 
-/** What one target did in one round. */
-export interface Measured extends Load {
-  /** Microseconds of CPU for each request. */
+/** The result of one target in one round. */
+export interface Measurement extends LoadResult {
+  /** CPU of the server per request, in microseconds. */
   server: number
+  /** CPU of PostgreSQL per request, in microseconds. */
   postgres: number
-  /** The share of its core that the server used. */
+  /** The share of its core that the server used, from 0 to 1. */
   busy: number
 }
 
-/** What it did in so many seconds of these requests. */
-export async function measureOnce(
-  run: Run,
-  { pid, port }: Started,
+/** Loads a target for some seconds and reads the CPU time that the load cost. */
+export async function measureLoad(
+  { database, temporaryFolder, options }: BenchContext,
+  { pid, port }: TargetProcess,
   calls: readonly Call[],
   seconds: number,
-): Promise<Measured> {
-  const { bench, scratch } = run
-  const { connections, generator } = run.options
-  const [server, postgres] = [cpuOf(pid), cpuOfFamily(bench.pid)]
-  const file = join(scratch, 'requests')
-  const done = await load(calls, { port, seconds, connections, generator, file })
-  const [serverUsed, postgresUsed] = [cpuOf(pid) - server, cpuOfFamily(bench.pid) - postgres]
+): Promise<Measurement> {
+  const { connections, generator } = options
+  const [serverBefore, postgresBefore] = [readProcessCpu(pid), readProcessTreeCpu(database.pid)]
+  const file = join(temporaryFolder, 'requests')
+  const result = await runLoad(calls, { port, seconds, connections, generator, file })
+  const server = readProcessCpu(pid) - serverBefore
+  const postgres = readProcessTreeCpu(database.pid) - postgresBefore
   return {
-    ...done,
-    server: serverUsed / done.requests,
-    postgres: postgresUsed / done.requests,
-    busy: serverUsed / 1e6 / done.seconds,
+    ...result,
+    server: server / result.requests,
+    postgres: postgres / result.requests,
+    busy: server / 1e6 / result.seconds,
   }
 }
 
-/** What it did, in words. */
-export const told = ({ requests, seconds, server, postgres, busy, refused, broken }: Measured): string =>
-  `${Math.round(requests / seconds)} req/s,` +
-  ` server ${server.toFixed(1)} us (${Math.round(busy * 100)} % busy), PostgreSQL ${postgres.toFixed(1)} us` +
-  (refused + broken > 0 ? `, ${refused} refused, ${broken} broken` : '')
+export const formatMeasurement = (measurement: Measurement): string => {
+  const { requests, seconds, server, postgres, busy, refused, broken } = measurement
+  return (
+    `${Math.round(requests / seconds)} req/s,` +
+    ` server ${server.toFixed(1)} us (${Math.round(busy * 100)} % busy), PostgreSQL ${postgres.toFixed(1)} us` +
+    (refused + broken > 0 ? `, ${refused} refused, ${broken} broken` : '')
+  )
+}
 
-/** In each round another one begins. */
-const rotated = <T>(list: readonly T[], by: number): T[] => [
+const rotate = <T>(list: readonly T[], by: number): T[] => [
   ...list.slice(by % list.length),
   ...list.slice(0, by % list.length),
 ]
 
-/** What each target did, round by round. */
-export async function measure(run: Run, workload: Workload, targets: readonly Target[]) {
-  const { bench, options, say } = run
-  const results = new Map<string, Measured[]>(targets.map(({ name }) => [name, []]))
-  await bench.tidy()
-  const running: { started: Started; calls: readonly Call[] }[] = []
+/** Returns the measurements of each target, one for each round. */
+export async function measureWorkload(context: BenchContext, workload: Workload, targets: readonly Target[]) {
+  const { database, options } = context
+  const results = new Map<string, Measurement[]>(targets.map(({ name }) => [name, []]))
+  await database.deleteWrittenRows()
+  const running: { process: TargetProcess; calls: readonly Call[] }[] = []
   for (const [i, target] of targets.entries()) {
-    const started = await startTarget(run, target, FIRST_PORT + i, workload)
-    running.push({ started, calls: await callsTo(started, workload, run) })
+    const process = await startTarget(context, target, FIRST_PORT + i, workload)
+    running.push({ process, calls: await createCheckedCalls(process, workload, context) })
   }
-  for (const { started, calls } of running) await measureOnce(run, started, calls, options.warmup)
+  for (const { process, calls } of running) await measureLoad(context, process, calls, options.warmup)
   for (let round = 0; round < options.rounds; round++) {
-    for (const { started, calls } of rotated(running, round)) {
-      await bench.tidy()
-      const measured = await measureOnce(run, started, calls, options.seconds)
-      const { name } = started.target
-      results.get(name)?.push(measured)
-      say(`${workload.name} ${round + 1} ${name.padEnd(12)} ${told(measured)}`)
+    for (const { process, calls } of rotate(running, round)) {
+      await database.deleteWrittenRows()
+      const measurement = await measureLoad(context, process, calls, options.seconds)
+      const { name } = process.target
+      results.get(name)?.push(measurement)
+      console.log(`${workload.name} ${round + 1} ${name.padEnd(12)} ${formatMeasurement(measurement)}`)
     }
   }
-  await Promise.all(running.map(({ started }) => started.stop()))
+  await Promise.all(running.map(({ process }) => process.stop()))
   return results
 }

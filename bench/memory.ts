@@ -1,22 +1,24 @@
-/** What a process has in memory, from /proc. */
+/** Reads the resident memory of a process from /proc. */
 import { readFileSync } from 'node:fs'
 
-/** Megabytes resident. */
-export function memoryOf(pid: number): number {
+const SAMPLE_INTERVAL_MS = 1_000
+
+/** Returns the resident memory in megabytes. */
+export function readResidentMemory(pid: number): number {
   const kilobytes = /^VmRSS:\s+(\d+) kB$/m.exec(readFileSync(`/proc/${pid}/status`, 'latin1'))?.[1]
   return Number(kilobytes) / 1024
 }
 
-/** Looks every second. @returns what it saw since it was asked last, and its end */
-export function watchMemory(pid: number): { seen(): number[]; end(): void } {
-  let seen: number[] = []
-  const timer = setInterval(() => seen.push(memoryOf(pid)), 1_000)
+/** Samples the memory of a process every second. `take` returns the samples since the last call. */
+export function sampleMemory(pid: number): { take(): number[]; stop(): void } {
+  let samples: number[] = []
+  const timer = setInterval(() => samples.push(readResidentMemory(pid)), SAMPLE_INTERVAL_MS)
   return {
-    seen() {
-      const before = seen
-      seen = []
-      return before
+    take() {
+      const taken = samples
+      samples = []
+      return taken
     },
-    end: () => clearInterval(timer),
+    stop: () => clearInterval(timer),
   }
 }

@@ -1,16 +1,16 @@
-/** What a run does, from the command line. */
+/** Parses the command-line options of the bench commands. */
 import { parseArgs } from 'node:util'
-import { startFlags } from './flags.ts'
-import { bestGenerator, generators } from './load.ts'
+import { defaultGenerator, generators } from './load.ts'
+import { startFlags } from './start-flags.ts'
 import { targetNames } from './targets/index.ts'
 import { workloadNames } from './workloads.ts'
 
 export interface Options {
   targets: readonly string[]
   workloads: readonly string[]
-  /** Of one measurement. */
+  /** Seconds of one measurement. */
   seconds: number
-  /** Seconds before the first measurement, for the compiler of JavaScript. */
+  /** Seconds of load before the first measurement, for the JIT compiler. */
   warmup: number
   rounds: number
   minutes: number
@@ -19,93 +19,93 @@ export interface Options {
   poolSize: number
   generator: string
   users: number
-  /** The folder for the table, the plot and the figures. */
+  /** The folder for RESULTS.md, results.svg and results.json. */
   out: string
-  /** The Node.js that runs the servers, save Platformatic's, which needs a newer one. */
+  /** The Node.js that runs the servers, except Platformatic's, which needs a newer one. */
   node: string
-  /** What it is given before the script: what `npm start` and the image give, and so what every target gets. */
+  /** Node.js flags of every server; by default those of `npm start` and of the image. */
   flags: readonly string[]
-  /** A folder for CPU profiles of the servers; undefined: none. */
+  /** A folder for CPU profiles of the servers; undefined writes none. */
   profile: string | undefined
 }
 
-type Name = Exclude<keyof Options, 'poolSize'> | 'pool'
+type OptionName = Exclude<keyof Options, 'poolSize'> | 'pool'
 
-/** What stands behind the name, what it is, and what it is when nothing is said. */
-const TABLE: Readonly<Record<Name, readonly [value: string, help: string, usual: string]>> = {
+const OPTIONS: Readonly<Record<OptionName, readonly [value: string, help: string, defaultValue: string]>> = {
   targets: ['a,b', targetNames.join(', '), targetNames.join()],
   workloads: ['a,b', workloadNames.join(', '), workloadNames.join()],
-  seconds: ['n', 'of one measurement', '5'],
-  warmup: ['n', 'seconds before the first measurement', '4'],
-  rounds: ['n', 'in which every target is measured once', '5'],
-  minutes: ['n', 'of load', '10'],
-  starts: ['n', 'of each kind', '10'],
-  connections: ['n', 'kept alive', '32'],
+  seconds: ['n', 'seconds of one measurement', '5'],
+  warmup: ['n', 'seconds of load before the first measurement', '4'],
+  rounds: ['n', 'rounds; each measures every target once', '5'],
+  minutes: ['n', 'minutes of load', '10'],
+  starts: ['n', 'starts of each kind', '10'],
+  connections: ['n', 'kept-alive connections', '32'],
   pool: ['n', 'connections to the database', '10'],
-  generator: ['name', generators.join(', '), bestGenerator],
-  users: ['n', 'the size of the data, where it is made anew', '10000'],
+  generator: ['name', generators.join(', '), defaultGenerator],
+  users: ['n', 'number of users, if the database is seeded', '10000'],
   out: ['folder', 'for RESULTS.md, results.svg, results.json', 'bench/out'],
-  node: ['path', 'the Node.js of the servers', process.execPath],
-  flags: ['a,b', 'what it is given', startFlags.join()],
-  profile: ['folder', 'write a CPU profile of each server there', ''],
+  node: ['path', 'the Node.js that runs the servers', process.execPath],
+  flags: ['a,b', 'the Node.js flags of the servers', startFlags.join()],
+  profile: ['folder', 'write a CPU profile of each server to this folder', ''],
 }
 
-const helpOf = (command: string, names: readonly Name[]): string =>
+const formatHelp = (command: string, names: readonly OptionName[]): string =>
   [
     `npm run ${command} -- [--option=value]`,
     ...names.map((name) => {
-      const [value, help, usual] = TABLE[name]
-      return `  ${`--${name} ${value}`.padEnd(19)} ${help}${usual && ` (${usual})`}`
+      const [value, help, defaultValue] = OPTIONS[name]
+      return `  ${`--${name} ${value}`.padEnd(19)} ${help}${defaultValue && ` (${defaultValue})`}`
     }),
   ].join('\n')
 
-const known = (names: readonly string[], wanted: string): string[] =>
-  wanted.split(',').map((name) => {
-    if (names.includes(name)) return name
-    throw new Error(`There is no ${name}; there are ${names.join(', ')}`)
+const parseNames = (allowed: readonly string[], text: string): string[] =>
+  text.split(',').map((name) => {
+    if (allowed.includes(name)) return name
+    throw new Error(`Unknown name "${name}"; use ${allowed.join(', ')}`)
   })
 
-const positive = (text: string): number => {
+const parsePositiveInteger = (text: string): number => {
   const number = Number(text)
   if (Number.isInteger(number) && number > 0) return number
-  throw new Error(`${text} is no number from 1`)
+  throw new Error(`"${text}" is not a positive integer`)
 }
 
 /**
- * @param usual what the command does otherwise than the others when nothing is said
- * @returns undefined where help was asked for, and given
+ * Parses the options of a command.
+ * @param defaults the defaults that differ from those of the other commands
+ * @returns undefined if `--help` was given; the help is printed
  */
 export function readOptions(
   command: string,
-  names: readonly Name[],
+  names: readonly OptionName[],
   args: string[],
-  usual: Partial<Record<Name, string>> = {},
+  defaults: Partial<Record<OptionName, string>> = {},
 ): Options | undefined {
-  const taken = Object.fromEntries(names.map((name) => [name, { type: 'string' } as const]))
-  const { values } = parseArgs({ args, options: { ...taken, help: { type: 'boolean' } } })
+  const accepted = Object.fromEntries(names.map((name) => [name, { type: 'string' } as const]))
+  const { values } = parseArgs({ args, options: { ...accepted, help: { type: 'boolean' } } })
   if (values.help) {
-    console.log(helpOf(command, names))
+    console.log(formatHelp(command, names))
     return undefined
   }
-  const of = (name: Name): string => {
-    const given = Object.entries(values).find(([each]) => each === name)?.[1]
-    return typeof given === 'string' ? given : (usual[name] ?? TABLE[name][2])
+  const getValue = (name: OptionName): string => {
+    const value = Object.entries(values).find(([key]) => key === name)?.[1]
+    return typeof value === 'string' ? value : (defaults[name] ?? OPTIONS[name][2])
   }
   return {
-    targets: known(targetNames, of('targets')),
-    workloads: known(workloadNames, of('workloads')),
-    seconds: positive(of('seconds')),
-    warmup: positive(of('warmup')),
-    rounds: positive(of('rounds')),
-    minutes: positive(of('minutes')),
-    starts: positive(of('starts')),
-    connections: positive(of('connections')),
-    poolSize: positive(of('pool')),
-    generator: known(generators, of('generator'))[0] ?? bestGenerator,
-    users: positive(of('users')),
-    out: of('out'),
-    node: of('node'),
-    flags: of('flags').split(','),
-    profile: of('profile') || undefined,
+    targets: parseNames(targetNames, getValue('targets')),
+    workloads: parseNames(workloadNames, getValue('workloads')),
+    seconds: parsePositiveInteger(getValue('seconds')),
+    warmup: parsePositiveInteger(getValue('warmup')),
+    rounds: parsePositiveInteger(getValue('rounds')),
+    minutes: parsePositiveInteger(getValue('minutes')),
+    starts: parsePositiveInteger(getValue('starts')),
+    connections: parsePositiveInteger(getValue('connections')),
+    poolSize: parsePositiveInteger(getValue('pool')),
+    generator: parseNames(generators, getValue('generator'))[0] ?? defaultGenerator,
+    users: parsePositiveInteger(getValue('users')),
+    out: getValue('out'),
+    node: getValue('node'),
+    flags: getValue('flags').split(','),
+    profile: getValue('profile') || undefined,
   }
 }

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# A PostgreSQL of the bench's own, on a port and in a folder of its own, run by the `postgres` user on one core:
-#   bench/postgres.sh start   makes it where there is none, starts it, prints its address
-#   bench/postgres.sh stop    stops it; the rows stay for the next start
-#   bench/postgres.sh remove  stops it and deletes its data
-# BENCH_PGPORT, BENCH_PGFOLDER and BENCH_PGCORE say where.
+# Runs the PostgreSQL server of the bench as the `postgres` user, on one core, with its own port and folder:
+#   bench/postgres.sh start   creates the cluster if it does not exist, starts it and prints its URL
+#   bench/postgres.sh stop    stops the server and keeps its data
+#   bench/postgres.sh remove  stops the server and deletes its data
+# BENCH_PGPORT, BENCH_PGFOLDER and BENCH_PGCORE set the port, the folder and the core.
 set -euo pipefail
 
 port=${BENCH_PGPORT:-26432}
@@ -19,8 +19,8 @@ as_postgres() {
   if [[ $(id -u) -eq 0 ]]; then (cd / && runuser -u postgres -- "$@"); else "$@"; fi
 }
 
-# A bench measures CPU, not disks: a commit does not wait for the disk, and what a server does in the background
-# (vacuum, checkpoints) does not fall into somebody's round. Plans and statements are those of any PostgreSQL.
+# The bench measures CPU time, not disks: commits do not wait for the disk, and background work (autovacuum, timed
+# checkpoints) is off, so that it does not distort single rounds. Plans and statements are not affected.
 settings=(
   "port=$port" "listen_addresses=127.0.0.1" "unix_socket_directories=$folder"
   max_connections=200 shared_buffers=512MB synchronous_commit=off autovacuum=off

@@ -1,52 +1,52 @@
-/** `npx tsx bench/profile.ts FILE...`: where a CPU profile's time went, by function, alone and with all it calls. */
+/** `npx tsx bench/profile.ts FILE...`: ranks the functions of CPU profiles by their self time and total time. */
 import { readFileSync } from 'node:fs'
 import { relative } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { parseArgs } from 'node:util'
 
-interface Node {
+interface ProfileNode {
   id: number
   callFrame: { functionName: string; url: string; lineNumber: number }
   children?: number[]
 }
 
 interface Profile {
-  nodes: Node[]
+  nodes: ProfileNode[]
   samples: number[]
   timeDeltas: number[]
 }
 
 const root = fileURLToPath(new URL('..', import.meta.url))
 
-function nameOf({ callFrame: { functionName, url, lineNumber } }: Node): string {
+function formatName({ callFrame: { functionName, url, lineNumber } }: ProfileNode): string {
   const file = url.startsWith('file:') ? relative(root, fileURLToPath(url)) : url
   const name = functionName || '(anonymous)'
   return file === '' ? name : `${name} ${file.replace(/^.*node_modules\//, '')}:${lineNumber + 1}`
 }
 
-/** The process waited, or was not there yet. */
+/** Nodes of samples in which no JavaScript ran. */
 const IDLE = new Set(['(idle)', '(root)'])
 
-/** Who a sample is charged to, of the names on its stack, the innermost first. */
-function debtorOf(names: readonly string[]): string {
+/** Returns the function or the package to which a sample is attributed, from its stack, innermost frame first. */
+function findOwner(names: readonly string[]): string {
   const own = names.find((name) => / (dist|bench)\//.test(name))
   if (own !== undefined) return own
   const [leaf = ''] = names
   if (leaf.startsWith('(garbage') || leaf.startsWith('(program')) return leaf
-  const foreign = names.find((name) => / (?!node:)[@\w]/.test(name))
-  return foreign?.replace(/^.* ((?:@[^/]+\/)?[^/]+)\/.*$/, '$1') ?? 'Node.js'
+  const library = names.find((name) => / (?!node:)[@\w]/.test(name))
+  return library?.replace(/^.* ((?:@[^/]+\/)?[^/]+)\/.*$/, '$1') ?? 'Node.js'
 }
 
-/** Microseconds by function over the last share of the samples: before that the server started and warmed up. */
-function weigh({ nodes, samples, timeDeltas }: Profile, share: number) {
-  const byId = new Map(nodes.map((node) => [node.id, { name: nameOf(node), parent: 0 }]))
+/** Sums microseconds by function over the last share of the samples; before that, the server started and warmed up. */
+function sumTimes({ nodes, samples, timeDeltas }: Profile, share: number) {
+  const byId = new Map(nodes.map((node) => [node.id, { name: formatName(node), parent: 0 }]))
   for (const { id, children = [] } of nodes) {
     for (const child of children) {
-      const found = byId.get(child)
-      if (found) found.parent = id
+      const node = byId.get(child)
+      if (node) node.parent = id
     }
   }
-  const [self, inclusive, charged] = [
+  const [self, withCallees, byOwner] = [
     new Map<string, number>(),
     new Map<string, number>(),
     new Map<string, number>(),
@@ -59,22 +59,22 @@ function weigh({ nodes, samples, timeDeltas }: Profile, share: number) {
     if (!leaf || IDLE.has(leaf.name)) continue
     total += time
     add(self, leaf.name, time)
-    // A function that calls itself is counted once.
+    // Recursive functions are counted once.
     const names = new Set<string>()
     for (let node = byId.get(samples[i] ?? 0); node; node = byId.get(node.parent)) names.add(node.name)
-    for (const name of names) add(inclusive, name, time)
-    add(charged, debtorOf([...names]), time)
+    for (const name of names) add(withCallees, name, time)
+    add(byOwner, findOwner([...names]), time)
   }
-  return { self, inclusive, charged, total }
+  return { self, withCallees, byOwner, total }
 }
 
-function print(title: string, times: Map<string, number>, total: number, scale: number, most: number) {
+function print(title: string, times: Map<string, number>, total: number, cost: number, limit: number) {
   console.log(`\n${title}`)
-  const sorted = [...times].sort((a, b) => b[1] - a[1]).slice(0, most)
+  const sorted = [...times].sort((a, b) => b[1] - a[1]).slice(0, limit)
   for (const [name, time] of sorted) {
-    const part = time / total
+    const share = time / total
     console.log(
-      `${(part * 100).toFixed(1).padStart(6)} %${(part * scale).toFixed(1).padStart(7)} us  ${name}`,
+      `${(share * 100).toFixed(1).padStart(6)} %${(share * cost).toFixed(1).padStart(7)} us  ${name}`,
     )
   }
 }
@@ -89,15 +89,15 @@ const { values, positionals } = parseArgs({
 })
 for (const file of positionals) {
   const profile: Profile = JSON.parse(readFileSync(file, 'utf8'))
-  const { self, inclusive, charged, total } = weigh(profile, Number(values.share))
-  console.log(`${file}: us are of ${values.cost} for a request`)
-  print('alone', self, total, Number(values.cost), Number(values.most))
+  const { self, withCallees, byOwner, total } = sumTimes(profile, Number(values.share))
+  console.log(`${file}: us of ${values.cost} us per request`)
+  print('self time', self, total, Number(values.cost), Number(values.most))
   print(
-    'by the nearest function of our own, else by package',
-    charged,
+    'by the innermost function of this repository, else by package',
+    byOwner,
     total,
     Number(values.cost),
     Number(values.most),
   )
-  print('with all it calls', inclusive, total, Number(values.cost), Number(values.most))
+  print('total time, with callees', withCallees, total, Number(values.cost), Number(values.most))
 }

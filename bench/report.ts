@@ -1,118 +1,140 @@
-/** The figures as tables in Markdown. */
+/** Formats the results as tables in Markdown. */
 import { execFileSync } from 'node:child_process'
 import { cpus, release } from 'node:os'
-import type { Measured } from './measure.ts'
+import type { Measurement } from './measure.ts'
 import type { Options } from './options.ts'
-import { type Spread, spreadOf } from './statistics.ts'
-import { ours, peers, targets } from './targets/index.ts'
+import { computeSpread, type Spread } from './statistics.ts'
+import { peerTargets, serviceTargets, targets } from './targets/index.ts'
 import { type Workload, workloads } from './workloads.ts'
 
-/** By workload, then by target, a figure for each round. */
-export type Results = Map<string, Map<string, Measured[]>>
+/** The measurements of each round, by workload and then by target. */
+export type Results = Map<string, Map<string, Measurement[]>>
 
-type Figures = ReadonlyMap<string, readonly Measured[]>
+type TargetResults = ReadonlyMap<string, readonly Measurement[]>
 
 const REFERENCE = 'reference'
-/** From here on a server has no more of its core to take. */
-const FULL = 0.95
+/** The share of its core from which a server counts as limited by it. */
+const SATURATED_SHARE = 0.95
 
-const titleOf = (name: string) => targets.find((target) => target.name === name)?.title ?? name
+const getTitle = (name: string) => targets.find((target) => target.name === name)?.title ?? name
 
-const over = (rounds: readonly Measured[] | undefined, figure: (measured: Measured) => number): Spread =>
-  spreadOf((rounds ?? []).map(figure))
+const computeRoundSpread = (
+  rounds: readonly Measurement[] | undefined,
+  figure: (measurement: Measurement) => number,
+): Spread => computeSpread((rounds ?? []).map(figure))
 
-const digits = (number: number, places: number) =>
+const formatNumber = (number: number, places: number) =>
   number.toLocaleString('en', { minimumFractionDigits: places, maximumFractionDigits: places })
 
-const spread = ({ median, least, most }: Spread, places: number) =>
-  `${digits(median, places)} (${digits(least, places)}-${digits(most, places)})`
+const formatSpread = ({ median, min, max }: Spread, places: number) =>
+  `${formatNumber(median, places)} (${formatNumber(min, places)}-${formatNumber(max, places)})`
 
-const row = (cells: readonly string[]) => `| ${cells.join(' | ')} |`
+const formatRow = (cells: readonly string[]) => `| ${cells.join(' | ')} |`
 
-const grid = (head: readonly string[], rows: readonly string[][]) =>
-  [row(head), row(head.map((_, i) => (i === 0 ? '---' : '---:'))), ...rows.map(row)].join('\n')
+const formatTable = (heading: readonly string[], rows: readonly string[][]) =>
+  [
+    formatRow(heading),
+    formatRow(heading.map((_, i) => (i === 0 ? '---' : '---:'))),
+    ...rows.map(formatRow),
+  ].join('\n')
 
-/** The reference's figure as a share of another's, round by round: what shook both drops out. */
-function shares(
-  figures: Figures,
-  of: string,
-  figure: (reference: Measured, measured: Measured) => number,
+/** Compares a target with the reference round by round, which cancels disturbances that slow both. */
+function compareWithReference(
+  results: TargetResults,
+  name: string,
+  figure: (reference: Measurement, measurement: Measurement) => number,
 ): Spread {
-  const references = figures.get(REFERENCE) ?? []
-  const pairs = (figures.get(of) ?? []).flatMap((measured, i) => {
+  const references = results.get(REFERENCE) ?? []
+  const shares = (results.get(name) ?? []).flatMap((measurement, i) => {
     const reference = references[i]
-    return reference ? [figure(reference, measured)] : []
+    return reference ? [figure(reference, measurement)] : []
   })
-  return spreadOf(pairs)
+  return computeSpread(shares)
 }
 
-const rate = ({ requests, seconds }: Measured) => requests / seconds
+const getRate = ({ requests, seconds }: Measurement) => requests / seconds
 
-function throughput(figures: Figures, name: string): string {
-  const isFull = [REFERENCE, name].every((each) => over(figures.get(each), ({ busy }) => busy).median >= FULL)
-  return isFull ? digits(shares(figures, name, (a, b) => rate(b) / rate(a)).median, 2) : ''
+/** Returns the rate share, or an empty cell if one of the servers was not limited by its core. */
+function formatRateShare(results: TargetResults, name: string): string {
+  const areSaturated = [REFERENCE, name].every(
+    (each) => computeRoundSpread(results.get(each), ({ busy }) => busy).median >= SATURATED_SHARE,
+  )
+  if (!areSaturated) return ''
+  const share = compareWithReference(results, name, (a, b) => getRate(b) / getRate(a))
+  return formatNumber(share.median, 2)
 }
 
-const cpu = (figures: Figures, name: string) => over(figures.get(name), ({ server }) => server).median
+const getMedianCpu = (results: TargetResults, name: string) =>
+  computeRoundSpread(results.get(name), ({ server }) => server).median
 
-/** What there is to say of one of ours under one workload. */
-function verdict({ name, title, goal }: Workload, figures: Figures, own: string): string[] {
-  const share = shares(figures, own, (a, b) => a.server / b.server)
-  const best = peers.filter((peer) => figures.has(peer)).sort((a, b) => cpu(figures, a) - cpu(figures, b))[0]
-  const ahead =
-    best === undefined ? '' : `${digits(cpu(figures, best) / cpu(figures, own), 2)} ${titleOf(best)}`
+function formatNearestPeer(results: TargetResults, name: string): string {
+  const [nearest] = peerTargets
+    .filter((peer) => results.has(peer))
+    .sort((a, b) => getMedianCpu(results, a) - getMedianCpu(results, b))
+  if (nearest === undefined) return ''
+  const factor = getMedianCpu(results, nearest) / getMedianCpu(results, name)
+  return `${formatNumber(factor, 2)} ${getTitle(nearest)}`
+}
+
+function createGoalRow({ name, title, goal }: Workload, results: TargetResults, target: string): string[] {
+  const share = compareWithReference(results, target, (a, b) => a.server / b.server)
   return [
     `${name} ${title}`,
-    titleOf(own),
-    digits(goal, 2),
-    spread(share, 2),
+    getTitle(target),
+    formatNumber(goal, 2),
+    formatSpread(share, 2),
     share.median >= goal ? 'yes' : 'no',
-    throughput(figures, own),
-    ahead,
+    formatRateShare(results, target),
+    formatNearestPeer(results, target),
   ]
 }
 
-/** What the columns of the goals say. */
+/** Explains the columns of the goal table. */
 export const LEGEND =
-  "CPU share: the CPU time of the reference per request, divided by ours; 1 is equal, more is better; median (minimum-maximum) of the rounds. Rate share: our requests per second, divided by those of the reference, if the server's core was fully used by both. Nearest peer: its CPU time, divided by ours."
+  'Targets named `ours` are this service. CPU share: CPU time per request of the reference divided by that of the target; 1 means equal, more is better; median (minimum-maximum) of the rounds. Rate share: requests per second of the target divided by those of the reference, if both servers used their core fully. Nearest peer: the CPU time of the cheapest peer divided by that of the target.'
 
-/** Ours beside the reference; nothing where that was not measured. */
-export function goals(results: Results): string {
+/** Compares this service with the reference. Returns an empty string if the reference was not measured. */
+export function createGoalTable(results: Results): string {
   const rows = workloads.flatMap((workload) => {
-    const figures = results.get(workload.name)
-    if (!figures?.has(REFERENCE)) return []
-    return ours.filter((own) => figures.has(own)).map((own) => verdict(workload, figures, own))
+    const targetResults = results.get(workload.name)
+    if (!targetResults?.has(REFERENCE)) return []
+    return serviceTargets
+      .filter((target) => targetResults.has(target))
+      .map((target) => createGoalRow(workload, targetResults, target))
   })
   if (rows.length === 0) return ''
-  const head = ['Workload', 'Target', 'Goal', 'CPU share', 'Reached', 'Rate share', 'Nearest peer']
-  return grid(head, rows)
+  const heading = ['Workload', 'Target', 'Goal', 'CPU share', 'Reached', 'Rate share', 'Nearest peer']
+  return formatTable(heading, rows)
 }
 
-/** What every target did, workload by workload. */
-export const sections = (results: Results): string[] =>
+/** Returns a section for each workload with the results of all targets. */
+export const createSections = (results: Results): string[] =>
   workloads.flatMap((workload) => {
-    const figures = results.get(workload.name)
-    return figures ? [section(workload, figures)] : []
+    const targetResults = results.get(workload.name)
+    return targetResults ? [createSection(workload, targetResults)] : []
   })
 
-function section({ name, title }: Workload, figures: Figures): string {
-  const rows = [...figures].map(([target, rounds]) => [
-    titleOf(target),
-    spread(over(rounds, rate), 0),
-    spread(
-      over(rounds, ({ server }) => server),
-      1,
-    ),
-    spread(
-      over(rounds, ({ postgres }) => postgres),
-      1,
-    ),
-    `${digits(over(rounds, ({ busy }) => busy).median * 100, 0)} %`,
-    digits(over(rounds, ({ p50 }) => p50).median, 1),
-    digits(over(rounds, ({ p99 }) => p99).median, 1),
-    String(rounds.reduce((sum, { refused, broken }) => sum + refused + broken, 0)),
-  ])
-  const head = [
+function createSection({ name, title }: Workload, results: TargetResults): string {
+  const rows = [...results].map(([target, rounds]) => {
+    const getSpread = (figure: (measurement: Measurement) => number) => computeRoundSpread(rounds, figure)
+    return [
+      getTitle(target),
+      formatSpread(getSpread(getRate), 0),
+      formatSpread(
+        getSpread(({ server }) => server),
+        1,
+      ),
+      formatSpread(
+        getSpread(({ postgres }) => postgres),
+        1,
+      ),
+      `${formatNumber(getSpread(({ busy }) => busy).median * 100, 0)} %`,
+      formatNumber(getSpread(({ p50 }) => p50).median, 1),
+      formatNumber(getSpread(({ p99 }) => p99).median, 1),
+      String(rounds.reduce((sum, { refused, broken }) => sum + refused + broken, 0)),
+    ]
+  })
+  const heading = [
     'Target',
     'Requests/s',
     'Server, us',
@@ -122,33 +144,33 @@ function section({ name, title }: Workload, figures: Figures): string {
     'p99, ms',
     'Failed',
   ]
-  return `## ${name}: ${title}\n\n${grid(head, rows)}\n`
+  return `## ${name}: ${title}\n\n${formatTable(heading, rows)}\n`
 }
 
 const git = (...args: string[]) => execFileSync('git', args, { encoding: 'utf8' }).trim()
 
-/** Where and how it was measured. */
-export function machine(options: Options, postgres: string): string {
+/** Describes the command, the commit, the machine, the versions and the options of a run. */
+export function describeRun(options: Options, postgresVersion: string): string {
   const { generator, rounds, seconds, warmup, connections, poolSize } = options
   const node = execFileSync(options.node, ['--version'], { encoding: 'utf8' }).trim()
-  const changed = git('status', '--porcelain', '--untracked-files=no') === '' ? '' : ', with changes'
+  const isClean = git('status', '--porcelain', '--untracked-files=no') === ''
   const command = [
     'npm run bench',
     ...(process.argv.length > 2 ? ['--', ...process.argv.slice(2)] : []),
   ].join(' ')
   return `\`${command}\`
 
-${new Date().toISOString().slice(0, 16).replace('T', ' ')} UTC, commit ${git('rev-parse', '--short', 'HEAD')}${changed}. ${cpus().length} cores (${cpus()[0]?.model.trim()}), Linux ${release()}, Node.js ${node}, ${postgres}, ${generator}. ${connections} connections, a pool of ${poolSize}; ${rounds} rounds of ${seconds} s, after ${warmup} s. Median (minimum-maximum) of the rounds; CPU from /proc.
+${new Date().toISOString().slice(0, 16).replace('T', ' ')} UTC, commit ${git('rev-parse', '--short', 'HEAD')}${isClean ? '' : ', with changes'}. ${cpus().length} cores (${cpus()[0]?.model.trim()}), Linux ${release()}, Node.js ${node}, ${postgresVersion}, ${generator}. ${connections} connections, a pool of ${poolSize}; ${rounds} rounds of ${seconds} s after ${warmup} s of warm-up. Median (minimum-maximum) of the rounds; CPU time from /proc.
 `
 }
 
-export function table(results: Results, facts: string): string {
-  const reached = goals(results)
+export function createReport(results: Results, facts: string): string {
+  const goalTable = createGoalTable(results)
   return [
     '# Results\n',
     facts,
-    '![CPU time of a request](results.svg)\n',
-    ...(reached === '' ? [] : [`## Against the reference\n\n${LEGEND}\n\n${reached}\n`]),
-    ...sections(results),
+    '![CPU time per request](results.svg)\n',
+    ...(goalTable === '' ? [] : [`## Compared with the reference\n\n${LEGEND}\n\n${goalTable}\n`]),
+    ...createSections(results),
   ].join('\n')
 }

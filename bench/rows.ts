@@ -1,4 +1,4 @@
-/** The rows that the workloads ask for. */
+/** The rows that the workloads request. */
 
 export interface ProductRow {
   id: string
@@ -14,7 +14,7 @@ export interface ProductRow {
   revision: number
 }
 
-/** Where a page of active users ended; `created_at` is PostgreSQL's own text, to the microsecond. */
+/** The last user of a page of active users; `created_at` is PostgreSQL's text, with microseconds. */
 export interface Position {
   id: string
   created_at: string

@@ -1,35 +1,33 @@
-/** `npm run bench`: every target under every workload; a table, a plot, the figures. */
+/** `npm run bench`: measures every target under every workload, and writes the tables, the plot and results.json. */
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { command, trust } from './command.ts'
-import { toJson } from './finished.ts'
-import { type Measured, measure } from './measure.ts'
+import { assertNoFailures, type BenchContext, runCommand } from './command.ts'
+import { type Measurement, measureWorkload } from './measure.ts'
 import { readOptions } from './options.ts'
-import { plot } from './plot.ts'
-import { machine, type Results, table } from './report.ts'
-import type { Run } from './started.ts'
-
-import { targets as all } from './targets/index.ts'
+import { createPlot } from './plot.ts'
+import { createReport, describeRun, type Results } from './report.ts'
+import { serializeResults } from './results-json.ts'
+import { targets as allTargets } from './targets/index.ts'
 import { workloads } from './workloads.ts'
 
-async function compare(run: Run): Promise<void> {
-  const { options, bench } = run
-  const results: Results = new Map<string, Map<string, Measured[]>>()
-  const targets = all.filter(({ name }) => options.targets.includes(name))
+async function compareTargets(context: BenchContext): Promise<void> {
+  const { options, database } = context
+  const results: Results = new Map<string, Map<string, Measurement[]>>()
+  const targets = allTargets.filter(({ name }) => options.targets.includes(name))
   for (const workload of workloads.filter(({ name }) => options.workloads.includes(name))) {
-    results.set(workload.name, await measure(run, workload, targets))
+    results.set(workload.name, await measureWorkload(context, workload, targets))
   }
-  const facts = machine(options, bench.version)
+  const facts = describeRun(options, database.version)
   mkdirSync(options.out, { recursive: true })
-  const file = (name: string) => join(options.out, name)
-  writeFileSync(file('RESULTS.md'), table(results, facts))
-  writeFileSync(file('results.svg'), plot(results))
-  writeFileSync(file('results.json'), toJson({ facts, results }))
-  run.say(`Written to ${file('RESULTS.md')}`)
-  trust([...results.values()].flatMap((measured) => [...measured.values()].flat()))
+  const toPath = (name: string) => join(options.out, name)
+  writeFileSync(toPath('RESULTS.md'), createReport(results, facts))
+  writeFileSync(toPath('results.svg'), createPlot(results))
+  writeFileSync(toPath('results.json'), serializeResults({ facts, results }))
+  console.log(`Written to ${toPath('RESULTS.md')}`)
+  assertNoFailures([...results.values()].flatMap((rounds) => [...rounds.values()].flat()))
 }
 
-await command(
+await runCommand(
   () =>
     readOptions(
       'bench',
@@ -39,5 +37,5 @@ await command(
       ],
       process.argv.slice(2),
     ),
-  compare,
+  compareTargets,
 )

@@ -1,68 +1,80 @@
-/** `npm run bench:start`: how long a process takes to its first 200 of `/readyz`, and what it then has in memory. */
+/** `npm run bench:start`: measures the time from a start to the first 200 of `/readyz`, and the memory after it. */
 import { rmSync } from 'node:fs'
 import { cpus } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as wait } from 'node:timers/promises'
-import { command } from './command.ts'
-import { memoryOf } from './memory.ts'
+import { type BenchContext, runCommand } from './command.ts'
+import { readResidentMemory } from './memory.ts'
 import { type Options, readOptions } from './options.ts'
-import { start, stop } from './processes.ts'
-import { answers, FIRST_PORT, type Run } from './started.ts'
-import { spreadOf } from './statistics.ts'
-import { oursWithKey as ours } from './targets/ours.ts'
+import { startProcess, stopProcess } from './processes.ts'
+import { computeSpread } from './statistics.ts'
+import { FIRST_PORT, waitForResponse } from './target-process.ts'
+import { serviceWithKey } from './targets/resource-api.ts'
 
-/** Milliseconds until what only the start needed has been done with. */
-const SETTLING = 1_000
-/** Milliseconds between two looks. */
-const PAUSE = 5
+/** From readiness to the reading of the memory: time for garbage collection of what only the start needs. */
+const SETTLING_MS = 1_000
+const POLLING_INTERVAL_MS = 5
 
-interface Figures {
+interface StartMeasurement {
   /** Milliseconds to the first 200. */
   ready: number
   /** Megabytes. */
   memory: number
 }
 
-/** As it is started by people: on whichever core is free. */
-async function startOnce({ node, flags }: Options, where: Record<string, string>): Promise<Figures> {
-  const began = performance.now()
-  const child = start({
+/** Starts and stops one server, which may use all cores. */
+async function measureStart(
+  { node, flags }: Options,
+  settings: Record<string, string>,
+): Promise<StartMeasurement> {
+  const startedAt = performance.now()
+  const child = startProcess({
     core: `0-${cpus().length - 1}`,
-    args: [node, ...flags, ours.script],
-    cwd: ours.folder,
-    env: { NODE_ENV: 'production', PORT: String(FIRST_PORT), ...ours.env, ...where },
+    args: [node, ...flags, serviceWithKey.script],
+    cwd: serviceWithKey.folder,
+    env: { NODE_ENV: 'production', PORT: String(FIRST_PORT), ...serviceWithKey.env, ...settings },
   })
   const base = `http://127.0.0.1:${FIRST_PORT}`
-  await answers(child, { name: ours.name, base, path: '/readyz', status: 200, pause: PAUSE })
-  const ready = performance.now() - began
-  await wait(SETTLING)
-  const memory = memoryOf(child.pid ?? 0)
-  await stop(child)
+  await waitForResponse(child, {
+    name: serviceWithKey.name,
+    base,
+    path: '/readyz',
+    status: 200,
+    intervalMs: POLLING_INTERVAL_MS,
+  })
+  const ready = performance.now() - startedAt
+  await wait(SETTLING_MS)
+  const memory = readResidentMemory(child.pid ?? 0)
+  await stopProcess(child)
   return { ready, memory }
 }
 
-async function startOften(run: Run, title: string, where: Record<string, string>): Promise<void> {
-  // The first one migrates, or makes the folder.
-  await startOnce(run.options, where)
-  const figures: Figures[] = []
-  for (let i = 0; i < run.options.starts; i++) figures.push(await startOnce(run.options, where))
-  const ready = spreadOf(figures.map((each) => each.ready))
-  const memory = spreadOf(figures.map((each) => each.memory))
-  run.say(
-    `${title}: ready after ${ready.median.toFixed(0)} ms (${ready.least.toFixed(0)}-${ready.most.toFixed(0)}),` +
-      ` then ${memory.median.toFixed(0)} MB resident (${memory.least.toFixed(0)}-${memory.most.toFixed(0)}),` +
-      ` ${figures.length} starts`,
+async function measureStarts(
+  { options }: BenchContext,
+  title: string,
+  settings: Record<string, string>,
+): Promise<void> {
+  // The first start applies migrations or creates the folder; it is not counted.
+  await measureStart(options, settings)
+  const measurements: StartMeasurement[] = []
+  for (let i = 0; i < options.starts; i++) measurements.push(await measureStart(options, settings))
+  const ready = computeSpread(measurements.map((each) => each.ready))
+  const memory = computeSpread(measurements.map((each) => each.memory))
+  console.log(
+    `${title}: ready after ${ready.median.toFixed(0)} ms (${ready.min.toFixed(0)}-${ready.max.toFixed(0)}),` +
+      ` then ${memory.median.toFixed(0)} MB resident (${memory.min.toFixed(0)}-${memory.max.toFixed(0)}),` +
+      ` ${measurements.length} starts`,
   )
 }
 
-async function starts(run: Run): Promise<void> {
-  const folder = join(run.scratch, 'embedded')
-  await startOften(run, 'PostgreSQL, migrated', { DATABASE_URL: run.bench.url })
-  await startOften(run, 'embedded, existing', { DATA_DIR: folder })
+async function measureAllStarts(context: BenchContext): Promise<void> {
+  const folder = join(context.temporaryFolder, 'embedded')
+  await measureStarts(context, 'PostgreSQL, migrated', { DATABASE_URL: context.database.url })
+  await measureStarts(context, 'embedded, existing', { DATA_DIR: folder })
   rmSync(folder, { recursive: true })
 }
 
-await command(
+await runCommand(
   () => readOptions('bench:start', ['starts', 'users', 'node', 'flags'], process.argv.slice(2)),
-  starts,
+  measureAllStarts,
 )

@@ -1,17 +1,17 @@
-/** The middle of some numbers, and how far they spread. */
+/** Computes the median and the range of some numbers. */
 export interface Spread {
   median: number
-  least: number
-  most: number
+  min: number
+  max: number
 }
 
-export function spreadOf(numbers: readonly number[]): Spread {
+export function computeSpread(numbers: readonly number[]): Spread {
   const sorted = [...numbers].sort((a, b) => a - b)
-  const at = (place: number) => sorted[place] ?? Number.NaN
+  const getAt = (index: number) => sorted[index] ?? Number.NaN
   const middle = (sorted.length - 1) / 2
   return {
-    median: (at(Math.floor(middle)) + at(Math.ceil(middle))) / 2,
-    least: at(0),
-    most: at(sorted.length - 1),
+    median: (getAt(Math.floor(middle)) + getAt(Math.ceil(middle))) / 2,
+    min: getAt(0),
+    max: getAt(sorted.length - 1),
   }
 }

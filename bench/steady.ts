@@ -1,99 +1,107 @@
-/** `npm run bench:steady`: all workloads at once, minute after minute; whether it ends as fast and as small as it began. */
-import { command, trust } from './command.ts'
-import { type Measured, measureOnce, told } from './measure.ts'
-import { watchMemory } from './memory.ts'
+/** `npm run bench:steady`: loads all workloads together and compares the last minute with the first. */
+import { assertNoFailures, type BenchContext, runCommand } from './command.ts'
+import { formatMeasurement, type Measurement, measureLoad } from './measure.ts'
+import { sampleMemory } from './memory.ts'
 import { readOptions } from './options.ts'
 import type { Samples } from './samples.ts'
-import { callsTo, FIRST_PORT, type Run, type Started, startTarget } from './started.ts'
-import { spreadOf } from './statistics.ts'
-import { oursWithKey } from './targets/ours.ts'
+import { computeSpread } from './statistics.ts'
+import { createCheckedCalls, FIRST_PORT, startTarget, type TargetProcess } from './target-process.ts'
+import { serviceWithKey } from './targets/resource-api.ts'
 import type { Call } from './targets/target.ts'
 import { workloads } from './workloads.ts'
 
-const MINUTE = 60
-/** What the end may lack of the beginning, and have more of than it. */
-const SLACK = 0.05
-/** Megabytes. */
-const MOST = 200
+const MINUTE_SECONDS = 60
+/** The share by which the last minute may be slower, more expensive or larger than the first. */
+const MAX_CHANGE = 0.05
+const MAX_MEMORY_MB = 200
 
-interface Minute extends Measured {
-  /** Megabytes, second by second. */
+interface MinuteMeasurement extends Measurement {
+  /** Resident memory in megabytes, one sample per second. */
   memory: number[]
 }
 
-/** What is changed is another half of the products than what is asked for with its tag, which then stays good. */
-const halved = ({ products, ...others }: Samples, changed: boolean): Samples => ({
+/** Selects half of the products: updates use one half, so that the entity tags of the other half stay valid. */
+const selectHalf = ({ products, ...others }: Samples, isUpdate: boolean): Samples => ({
   ...others,
-  products: products.filter((_, i) => i % 2 === (changed ? 0 : 1)),
+  products: products.filter((_, i) => i % 2 === (isUpdate ? 0 : 1)),
 })
 
-/** The requests of all workloads, of each equally many. */
-async function mixture(run: Run, started: Started): Promise<Call[]> {
-  const each: (readonly Call[])[] = []
+/** Creates the requests of all workloads, with the same number for each workload. */
+async function createMixture(context: BenchContext, target: TargetProcess): Promise<Call[]> {
+  const callsByWorkload: (readonly Call[])[] = []
   for (const workload of workloads) {
-    const samples = halved(run.samples, workload.name === 'W6')
-    each.push(await callsTo(started, workload, { ...run, samples }))
+    const samples = selectHalf(context.samples, workload.name === 'W6')
+    callsByWorkload.push(await createCheckedCalls(target, workload, { ...context, samples }))
   }
-  const most = Math.max(...each.map(({ length }) => length))
-  return each.flatMap((calls) => Array.from({ length: most }, (_, i) => calls[i % calls.length] ?? []).flat())
+  const length = Math.max(...callsByWorkload.map((calls) => calls.length))
+  return callsByWorkload.flatMap((calls) =>
+    Array.from({ length }, (_, i) => calls[i % calls.length] ?? []).flat(),
+  )
 }
 
-const rate = ({ requests, seconds }: Measured) => requests / seconds
-const percent = (share: number) => `${share < 0 ? '' : '+'}${(share * 100).toFixed(1)} %`
-const megabytes = (memory: readonly number[]) => {
-  const { median, least, most } = spreadOf(memory)
-  return `${median.toFixed(0)} MB (${least.toFixed(0)}-${most.toFixed(0)})`
+const getRate = ({ requests, seconds }: Measurement) => requests / seconds
+const formatPercent = (share: number) => `${share < 0 ? '' : '+'}${(share * 100).toFixed(1)} %`
+const formatMegabytes = (memory: readonly number[]) => {
+  const { median, min, max } = computeSpread(memory)
+  return `${median.toFixed(0)} MB (${min.toFixed(0)}-${max.toFixed(0)})`
 }
 
-/** The last minute beside the first. */
-function judge(first: Minute, last: Minute, all: readonly Minute[]): string[] {
-  const change = (figure: (minute: Minute) => number) => figure(last) / figure(first) - 1
-  const line = (what: string, by: number, isRight: boolean) =>
-    `${what}: ${percent(by)}, ${isRight ? 'as it should be' : 'NOT as it should be'}`
-  const [faster, dearer, larger] = [
-    change(rate),
-    change(({ server }) => server),
-    change(({ memory }) => spreadOf(memory).median),
-  ]
-  const most = Math.max(...all.flatMap(({ memory }) => memory))
+/** Returns the changes from the first to the last minute, one line each. */
+function compareMinutes(
+  first: MinuteMeasurement,
+  last: MinuteMeasurement,
+  all: readonly MinuteMeasurement[],
+): string[] {
+  const getChange = (figure: (minute: MinuteMeasurement) => number) => figure(last) / figure(first) - 1
+  const formatLine = (name: string, change: number, isWithinLimit: boolean) =>
+    `${name}: ${formatPercent(change)}, ${isWithinLimit ? '' : 'NOT '}within ${MAX_CHANGE * 100} %`
+  const rate = getChange(getRate)
+  const cpu = getChange(({ server }) => server)
+  const memory = getChange((minute) => computeSpread(minute.memory).median)
+  const maxMemory = Math.max(...all.flatMap((minute) => minute.memory))
   return [
-    line('requests a second', faster, faster >= -SLACK),
-    line('CPU of the server for each', dearer, dearer <= SLACK),
-    line('resident memory', larger, larger <= SLACK),
-    `resident memory at most: ${most.toFixed(0)} MB, ${most < MOST ? '' : 'NOT '}under ${MOST}`,
+    formatLine('requests per second', rate, rate >= -MAX_CHANGE),
+    formatLine('CPU of the server per request', cpu, cpu <= MAX_CHANGE),
+    formatLine('resident memory', memory, memory <= MAX_CHANGE),
+    `maximum resident memory: ${maxMemory.toFixed(0)} MB, ${maxMemory < MAX_MEMORY_MB ? '' : 'NOT '}under ${MAX_MEMORY_MB}`,
   ]
 }
 
-async function steady(run: Run): Promise<void> {
-  const { options, say } = run
-  const started = await startTarget(run, oursWithKey, FIRST_PORT, { name: 'steady', etags: false })
-  const calls = await mixture(run, started)
-  const memory = watchMemory(started.pid)
-  const minutes: Minute[] = []
+async function measureMinutes(context: BenchContext): Promise<void> {
+  const { options } = context
+  const target = await startTarget(context, serviceWithKey, FIRST_PORT, { name: 'steady', etags: false })
+  const calls = await createMixture(context, target)
+  const memory = sampleMemory(target.pid)
+  const minutes: MinuteMeasurement[] = []
   try {
-    await measureOnce(run, started, calls, options.warmup)
-    for (let minute = 1; minute <= options.minutes; minute++) {
-      memory.seen()
-      const measured = { ...(await measureOnce(run, started, calls, MINUTE)), memory: memory.seen() }
-      minutes.push(measured)
-      say(`minute ${String(minute).padStart(2)}: ${told(measured)}, ${megabytes(measured.memory)} resident`)
+    await measureLoad(context, target, calls, options.warmup)
+    for (let i = 1; i <= options.minutes; i++) {
+      memory.take()
+      const measurement = await measureLoad(context, target, calls, MINUTE_SECONDS)
+      const minute = { ...measurement, memory: memory.take() }
+      minutes.push(minute)
+      const line = `${formatMeasurement(minute)}, ${formatMegabytes(minute.memory)} resident`
+      console.log(`minute ${String(i).padStart(2)}: ${line}`)
     }
   } finally {
-    memory.end()
+    memory.stop()
   }
   const [first, last] = [minutes[0], minutes.at(-1)]
-  if (first && last) say(['The last minute beside the first:', ...judge(first, last, minutes)].join('\n  '))
-  await started.stop()
-  trust(minutes)
+  if (first && last) {
+    const lines = compareMinutes(first, last, minutes)
+    console.log(['The last minute compared with the first:', ...lines].join('\n  '))
+  }
+  await target.stop()
+  assertNoFailures(minutes)
 }
 
-await command(
+await runCommand(
   () =>
     readOptions(
       'bench:steady',
       ['minutes', 'warmup', 'connections', 'pool', 'generator', 'users', 'node', 'flags'],
       process.argv.slice(2),
-      { warmup: String(MINUTE) },
+      { warmup: String(MINUTE_SECONDS) },
     ),
-  steady,
+  measureMinutes,
 )

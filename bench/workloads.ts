@@ -1,8 +1,8 @@
-/** The workloads: what is asked, of what it is the share that is wanted, and what a right answer is. */
+/** Defines the workloads: their requests and their goals. */
 import type { Samples } from './samples.ts'
 import { type Api, type Call, send } from './targets/target.ts'
 
-interface Running {
+interface RunningApi {
   api: Api
   base: string
   headers: Record<string, string>
@@ -11,19 +11,19 @@ interface Running {
 export interface Workload {
   name: string
   title: string
-  /** The reference's CPU per request as a share of ours: what must be reached. */
+  /** The CPU of the reference per request, divided by this service's: the value to reach. */
   goal: number
-  /** Whether peers need entity tags switched on. */
+  /** Whether entity tags are enabled in the peers. */
   etags: boolean
-  calls(samples: Samples, running: Running): Call[] | Promise<Call[]>
+  createCalls(samples: Samples, running: RunningApi): Call[] | Promise<Call[]>
 }
 
-const withHeaders = ({ headers }: Running, calls: Call[]): Call[] =>
+const addHeaders = ({ headers }: RunningApi, calls: Call[]): Call[] =>
   calls.map((call) => ({ ...call, headers: { ...headers, ...call.headers } }))
 
-/** The same thousand products as they are asked for with the tags that the server itself gave. */
-async function conditional({ products }: Samples, running: Running): Promise<Call[]> {
-  const calls = withHeaders(
+/** Creates the requests of W1 with If-None-Match and the entity tags that the server returned. */
+async function createConditionalCalls({ products }: Samples, running: RunningApi): Promise<Call[]> {
+  const calls = addHeaders(
     running,
     products.map(({ id }) => running.api.product(id)),
   )
@@ -36,10 +36,10 @@ async function conditional({ products }: Samples, running: Running): Promise<Cal
   return tagged
 }
 
-const plain =
-  (calls: (samples: Samples, api: Api) => Call[]): Workload['calls'] =>
+const withHeaders =
+  (createCalls: (samples: Samples, api: Api) => Call[]): Workload['createCalls'] =>
   (samples, running) =>
-    withHeaders(running, calls(samples, running.api))
+    addHeaders(running, createCalls(samples, running.api))
 
 export const workloads: readonly Workload[] = [
   {
@@ -47,49 +47,49 @@ export const workloads: readonly Workload[] = [
     title: 'one product by id',
     goal: 0.8,
     etags: false,
-    calls: plain(({ products }, api) => products.map(({ id }) => api.product(id))),
+    createCalls: withHeaders(({ products }, api) => products.map(({ id }) => api.product(id))),
   },
   {
     name: 'W2',
     title: '20 products, newest first',
     goal: 1,
     etags: false,
-    calls: plain((_, api) => [api.newestProducts()]),
+    createCalls: withHeaders((_, api) => [api.newestProducts()]),
   },
   {
     name: 'W3',
     title: '20 active users at a deep cursor',
     goal: 1,
     etags: false,
-    calls: plain(({ positions }, api) => positions.map((position) => api.usersAfter(position))),
+    createCalls: withHeaders(({ positions }, api) => positions.map((position) => api.usersAfter(position))),
   },
   {
     name: 'W4',
     title: '20 orders with their items and users',
     goal: 1,
     etags: false,
-    calls: plain((_, api) => [api.newestOrdersWithUsers()]),
+    createCalls: withHeaders((_, api) => [api.newestOrdersWithUsers()]),
   },
   {
     name: 'W5',
     title: 'a new product',
     goal: 0.9,
     etags: false,
-    calls: plain((_, api) => [api.createProduct()]),
+    createCalls: withHeaders((_, api) => [api.createProduct()]),
   },
   {
     name: 'W6',
     title: "a product's stock changed",
     goal: 0.9,
     etags: false,
-    calls: plain(({ products }, api) => products.map((product) => api.setStock(product))),
+    createCalls: withHeaders(({ products }, api) => products.map((product) => api.setStock(product))),
   },
   {
     name: 'W7',
     title: 'one product by id, 304',
     goal: 0.9,
     etags: true,
-    calls: conditional,
+    createCalls: createConditionalCalls,
   },
 ]
 

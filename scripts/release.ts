@@ -2,7 +2,7 @@
 import { execFileSync } from 'node:child_process'
 import { readFileSync, writeFileSync } from 'node:fs'
 
-/** A version of https://semver.org without build metadata. */
+/** A semantic version (https://semver.org) without build metadata. */
 const VERSION = /^(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(-[0-9A-Za-z.-]+)?$/
 const UNRELEASED = '## [Unreleased]'
 
@@ -33,11 +33,11 @@ function moveUnreleased(changelog: string, version: string, date: string): strin
   return older === '' ? released : `${released}\n${older}`
 }
 
-/** Replaces the first `count` versions of a package file; edits the text, so that its formatting stays. */
+/** Replaces the first `count` versions in a package file. Edits the text to keep its formatting. */
 function setVersion(file: string, version: string, count: number) {
-  let left = count
-  const text = readFileSync(file, 'utf8').replace(/"version": "[^"]*"/g, (found) =>
-    left-- > 0 ? `"version": "${version}"` : found,
+  let remaining = count
+  const text = readFileSync(file, 'utf8').replace(/"version": "[^"]*"/g, (match) =>
+    remaining-- > 0 ? `"version": "${version}"` : match,
   )
   writeFileSync(file, text)
 }
@@ -51,7 +51,7 @@ function release(version: string | undefined) {
   const date = new Date().toISOString().slice(0, 'YYYY-MM-DD'.length)
   writeFileSync('CHANGELOG.md', moveUnreleased(readFileSync('CHANGELOG.md', 'utf8'), version, date))
   setVersion('package.json', version, 1)
-  // The lock file has the version of the package twice, before those of its dependencies.
+  // The lock file has the version of the package twice, in front of those of the dependencies.
   setVersion('package-lock.json', version, 2)
   git('commit', '--quiet', '--all', '--message', `release: ${version}`)
   git('tag', '--annotate', tag, '--message', version)

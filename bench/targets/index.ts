@@ -1,16 +1,16 @@
-/** The targets by name, the reference first. */
+/** Lists the targets, the reference first. */
 import { feathers } from './feathers.ts'
-import { baselineWithKey, oursWithKey, oursWithToken } from './ours.ts'
 import { platformatic } from './platformatic.ts'
 import { nodeHttp, reference } from './reference.ts'
+import { baselineWithKey, serviceWithKey, serviceWithToken } from './resource-api.ts'
 import type { Target } from './target.ts'
 
 export const targets: readonly Target[] = [
   reference,
   nodeHttp,
-  oursWithKey,
-  oursWithToken,
-  // A second copy of this service says nothing unless it is another one.
+  serviceWithKey,
+  serviceWithToken,
+  // The baseline is useful only if it is another checkout.
   ...(process.env.BENCH_BASELINE ? [baselineWithKey] : []),
   platformatic,
   feathers,
@@ -18,6 +18,6 @@ export const targets: readonly Target[] = [
 
 export const targetNames = targets.map(({ name }) => name)
 
-/** Those that the goals are about. */
-export const ours: readonly string[] = [oursWithKey.name, oursWithToken.name]
-export const peers: readonly string[] = [platformatic.name, feathers.name]
+/** The names of the targets that have goals. */
+export const serviceTargets: readonly string[] = [serviceWithKey.name, serviceWithToken.name]
+export const peerTargets: readonly string[] = [platformatic.name, feathers.name]

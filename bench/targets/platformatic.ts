@@ -1,7 +1,7 @@
-/** Platformatic DB: REST, and GraphQL where only that can include a relation. */
+/** Platformatic DB 3: REST, and GraphQL for the workload that includes a relation. */
 import { fileURLToPath } from 'node:url'
 import type { Api, Resource, Target } from './target.ts'
-import { newProduct } from './v1.ts'
+import { newProduct } from './version1-api.ts'
 
 const folder = fileURLToPath(new URL('../peers/platformatic', import.meta.url))
 
@@ -11,35 +11,36 @@ const USER = 'user { id name email role status createdAt updatedAt }'
 const ORDER = 'id number items shippingAddress note status currency totalAmount createdAt updatedAt'
 const ORDERS = `{ orders(limit: 20, orderBy: [{field: createdAt, direction: DESC}, {field: id, direction: DESC}]) { ${ORDER} ${USER} } }`
 
-const camel = (name: string) => name.replace(/_(.)/g, (_, letter: string) => letter.toUpperCase())
-const snake = (name: string) => name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)
+const toCamelCase = (name: string) => name.replace(/_(.)/g, (_, letter: string) => letter.toUpperCase())
+const toSnakeCase = (name: string) => name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)
 
-const renamed = (resource: Resource, rename: (name: string) => string): Resource =>
+const renameFields = (resource: Resource, rename: (name: string) => string): Resource =>
   Object.fromEntries(Object.entries(resource).map(([name, value]) => [rename(name), value]))
 
-/** It tells integers of 64 bits as text. */
-const NUMBERS = ['price_amount', 'stock', 'total_amount']
+/** 64-bit integers, which Platformatic returns as strings. */
+const BIGINT_FIELDS = ['price_amount', 'stock', 'total_amount']
 
-function told(resource: Resource): Resource {
-  const { revision: _, user, ...members } = renamed(resource, snake)
-  for (const name of NUMBERS) if (name in members) members[name] = Number(members[name])
+/** Converts a resource of Platformatic to the fields of version 1. */
+function toVersion1Resource(resource: Resource): Resource {
+  const { revision: _, user, ...fields } = renameFields(resource, toSnakeCase)
+  for (const name of BIGINT_FIELDS) if (name in fields) fields[name] = Number(fields[name])
   return typeof user === 'object' && user !== null
-    ? { ...members, user: told({ ...user }), user_id: Reflect.get(user, 'id') }
-    : members
+    ? { ...fields, user: toVersion1Resource({ ...user }), user_id: Reflect.get(user, 'id') }
+    : fields
 }
 
-interface Orders {
+interface OrdersResponse {
   data: { orders: Resource[] }
 }
 
-const isOrders = (body: object): body is Orders => 'data' in body
+const isOrders = (body: object): body is OrdersResponse => 'data' in body
 
 const api: Api = {
   product: (id) => ({ method: 'GET', path: `/products/${id}` }),
   newestProducts: () => ({ method: 'GET', path: `/products/?${NEWEST}` }),
   usersAfter: ({ created_at, id }) => {
-    const at = JSON.stringify({ createdAt: new Date(created_at).toISOString(), id })
-    const cursor = encodeURIComponent(Buffer.from(at).toString('base64'))
+    const position = JSON.stringify({ createdAt: new Date(created_at).toISOString(), id })
+    const cursor = encodeURIComponent(Buffer.from(position).toString('base64'))
     return { method: 'GET', path: `/users/?${NEWEST}&where.status.eq=active&startAfter=${cursor}` }
   },
   newestOrdersWithUsers: () => ({
@@ -50,28 +51,28 @@ const api: Api = {
   createProduct: () => ({
     method: 'POST',
     path: '/products/',
-    // It makes no ids of its own, and fills in no defaults of a column.
+    // Platformatic generates no ids and applies no column defaults.
     body: JSON.stringify({
       id: '01950000-0000-7000-8000-000#########',
       revision: 1,
-      ...renamed(newProduct, camel),
+      ...renameFields(newProduct, toCamelCase),
     }),
   }),
-  // It has PUT alone, which takes a whole resource.
-  setStock: ({ id, created_at: _c, updated_at: _u, revision, ...members }) => ({
+  // Platformatic has no PATCH; PUT replaces the whole resource.
+  setStock: ({ id, created_at: _c, updated_at: _u, revision, ...fields }) => ({
     method: 'PUT',
     path: `/products/${id}`,
-    body: JSON.stringify({ ...renamed(members, camel), revision, stock: 0 }).replace(
+    body: JSON.stringify({ ...renameFields(fields, toCamelCase), revision, stock: 0 }).replace(
       '"stock":0',
       '"stock":#########',
     ),
   }),
   resources: (text) => {
-    const body: Resource | Resource[] | Orders = JSON.parse(text)
-    if (Array.isArray(body)) return body.map(told)
-    return isOrders(body) ? body.data.orders.map(told) : [told(body)]
+    const body: Resource | Resource[] | OrdersResponse = JSON.parse(text)
+    if (Array.isArray(body)) return body.map(toVersion1Resource)
+    return isOrders(body) ? body.data.orders.map(toVersion1Resource) : [toVersion1Resource(body)]
   },
-  exact: false,
+  hasVersion1Envelope: false,
 }
 
 export const platformatic: Target = {

@@ -1,11 +1,11 @@
-/** Hand-written SQL under bare Fastify, and under nothing but node:http. */
+/** The hand-written reference servers: one on Fastify, one on `node:http` alone. */
 import { fileURLToPath } from 'node:url'
 import type { Target } from './target.ts'
-import { version1 } from './v1.ts'
+import { createVersion1Api } from './version1-api.ts'
 
 const folder = fileURLToPath(new URL('reference', import.meta.url))
 
-const api = version1('', ({ created_at, id }) =>
+const api = createVersion1Api('', ({ created_at, id }) =>
   Buffer.from(JSON.stringify([created_at, id])).toString('base64url'),
 )
 

@@ -1,4 +1,4 @@
-/** What a target is: how it starts, how its API is spoken, what its replies come to. */
+/** Defines a target: how its server starts, how its API is called and how its responses are read. */
 import { Agent, request } from 'node:http'
 import type { Position, ProductRow } from '../rows.ts'
 
@@ -6,29 +6,29 @@ export interface Call {
   method: string
   path: string
   headers?: Record<string, string>
-  /** JSON; `#########` in it stands for a number of nine digits, another one in each request. */
+  /** JSON; the load generator replaces `#########` by nine digits that differ in each request. */
   body?: string
 }
 
-/** A resource as version 1 of this service has it. */
+/** A resource with the fields of version 1 of this service. */
 export type Resource = Record<string, unknown>
 
-/** How one API is asked for what the workloads are about. */
+/** Creates the requests of the workloads for one API. */
 export interface Api {
   product(id: string): Call
   newestProducts(): Call
-  /** Active users after a position in the list of the newest. */
+  /** The page of active users after a position, newest first. */
   usersAfter(position: Position): Call
   newestOrdersWithUsers(): Call
   createProduct(): Call
   setStock(product: ProductRow): Call
-  /** The resources in the text of a reply, as this service would tell them. */
+  /** Parses a response into resources with the fields of version 1. */
   resources(text: string): Resource[]
-  /** Whether its replies are to the byte what this service's are, envelope and all. */
-  exact: boolean
+  /** Whether responses have the envelope of version 1. */
+  hasVersion1Envelope: boolean
 }
 
-export interface Reply {
+export interface TargetResponse {
   status: number
   etag: string | undefined
   text: string
@@ -37,39 +37,46 @@ export interface Reply {
 export interface Target {
   name: string
   title: string
-  /** The script, from the folder it runs in. */
+  /** The working directory of the server. */
   folder: string
+  /** The path of the server's script in that folder. */
   script: string
-  /** The Node.js that it needs; undefined: that of the run. */
+  /** The path of a Node.js that the target requires; by default that of the `--node` option. */
   node?: string
   env: Record<string, string>
   api: Api
-  /** The headers of its requests, once it runs. */
-  headers?(base: string): Promise<Record<string, string>>
-  /** What else it must learn before it can be asked. */
+  /** Returns header fields for its requests, with credentials that it creates on the running server. */
+  createHeaders?(base: string): Promise<Record<string, string>>
+  /** Collects from the running server what its requests need, such as cursors. */
   prepare?(base: string, headers: Record<string, string>, positions: readonly Position[]): Promise<void>
 }
 
 const agent = new Agent({ keepAlive: true, maxSockets: 1 })
 
-/** One call, by hand: `fetch` would add a Cache-Control that takes the sense out of an If-None-Match. */
+/** Sends a call. Not with `fetch`, which adds `Cache-Control: no-cache` to a request with If-None-Match. */
 export function send(
   base: string,
   { method, path, headers, body }: Call,
   number = '000000001',
-): Promise<Reply> {
-  const sent = body?.replaceAll('#########', number)
-  const type = sent === undefined ? {} : { 'Content-Type': 'application/json' }
+): Promise<TargetResponse> {
+  const sentBody = body?.replaceAll('#########', number)
+  const contentType = sentBody === undefined ? {} : { 'Content-Type': 'application/json' }
   return new Promise((resolve, reject) => {
-    const call = request(`${base}${path}`, { method, headers: { ...headers, ...type }, agent }, (reply) => {
-      let text = ''
-      reply.setEncoding('utf8').on('data', (part: string) => {
-        text += part
-      })
-      reply.on('end', () => resolve({ status: reply.statusCode ?? 0, etag: reply.headers.etag, text }))
-      reply.on('error', reject)
-    })
-    call.on('error', reject)
-    call.end(sent)
+    const clientRequest = request(
+      `${base}${path}`,
+      { method, headers: { ...headers, ...contentType }, agent },
+      (response) => {
+        let text = ''
+        response.setEncoding('utf8').on('data', (chunk: string) => {
+          text += chunk
+        })
+        response.on('end', () =>
+          resolve({ status: response.statusCode ?? 0, etag: response.headers.etag, text }),
+        )
+        response.on('error', reject)
+      },
+    )
+    clientRequest.on('error', reject)
+    clientRequest.end(sentBody)
   })
 }

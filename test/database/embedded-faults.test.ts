@@ -5,7 +5,7 @@ import t, { type Test } from 'tap'
 import { type Reply, type TestApp, testApp } from '../helpers/app.ts'
 import { type Owner, testEmbedded, testFolder } from '../helpers/database.ts'
 import { isRefusal, read, write } from '../helpers/faults.ts'
-import { newest } from '../soak/ledger.ts'
+import { readNewestRows } from '../soak/write-log.ts'
 
 /** From now on, what Node writes into files fails as on such a disk; until `mend`. */
 function failWrites(t: Owner, code: string): () => void {
@@ -62,7 +62,7 @@ for (const [code, name, why] of [
       await app.app.close()
 
       const again = await testApp(t, {}, { database: await testEmbedded(t, dataDir) })
-      const known = new Set((await newest(again.admin, '/products', () => true)).map(({ id }) => id))
+      const known = new Set((await readNewestRows(again.admin, '/products', () => true)).map(({ id }) => id))
       t.ok(written.every(({ status, body }) => status === 201 && known.has(body.data.id)))
       t.ok(known.size <= 6, 'and at most the one in doubt beside them')
       t.equal((await write(again)).status, 201)

@@ -2,7 +2,7 @@
 import { test } from 'tap'
 import { ownSettings } from '../helpers/process.ts'
 import { killRounds } from '../soak/kill.ts'
-import { compare, createLedger } from '../soak/ledger.ts'
+import { createWriteLog, findLostWrites } from '../soak/write-log.ts'
 
 test('a server killed amid writes comes back with all that it acknowledged', async (t) => {
   const settings = await ownSettings(t)
@@ -35,24 +35,24 @@ test('a server that is asked to stop amid writes ends them, and loses none', asy
 })
 
 test('what is lost would be seen', async (t) => {
-  const ledger = createLedger()
-  ledger.products.push(
-    { id: 'kept', price: 1, gone: false },
-    { id: 'lost', price: 1, gone: false },
-    { id: 'old', price: 2, gone: false },
-    { id: 'back', price: 1, gone: true },
-    { id: 'either', price: 1, gone: false, doubt: { price: 2 } },
-    { id: 'perhaps', price: 1, gone: false, doubt: 'removal' },
+  const log = createWriteLog()
+  log.products.push(
+    { id: 'kept', price: 1, isDeleted: false },
+    { id: 'lost', price: 1, isDeleted: false },
+    { id: 'old', price: 2, isDeleted: false },
+    { id: 'back', price: 1, isDeleted: true },
+    { id: 'either', price: 1, isDeleted: false, pending: { price: 2 } },
+    { id: 'perhaps', price: 1, isDeleted: false, pending: 'deletion' },
   )
-  ledger.orders.set('order', 1)
+  log.orders.set('order', 1)
   const products = ['kept', 'old', 'back', 'either'].map((id) => ({
     id,
     price_amount: id === 'either' ? 2 : 1,
   }))
-  t.strictSame(compare(ledger, { products, orders: [] }), [
+  t.strictSame(findLostWrites(log, { products, orders: [] }), [
     'product lost is lost',
     'product old costs 1, not 2',
-    'product back is back',
+    'product back was deleted and still exists',
     'order order is lost',
   ])
 })

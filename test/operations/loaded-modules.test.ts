@@ -2,7 +2,7 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
-import { startFlags } from '../../bench/flags.ts'
+import { startFlags } from '../../bench/start-flags.ts'
 import { SERVER, testFolder } from '../helpers/database.ts'
 import { ownSettings, serve } from '../helpers/process.ts'
 

@@ -1,19 +1,19 @@
-/** The database is killed (-9) under keyed writes, again and again; each write is sent until it is acknowledged. */
+/** Kills PostgreSQL (-9) repeatedly while clients send writes with keys, each until it is acknowledged. */
 import { setTimeout as wait } from 'node:timers/promises'
 import { v7 as uuid } from 'uuid'
 import { openDatabase } from '../../drizzle/client/index.ts'
 import { type Client, createClient, type Reply } from '../helpers/app.ts'
 import type { Owner } from '../helpers/database.ts'
 import { serve } from '../helpers/process.ts'
-import { type PrivateServer, privateServer } from './postgres.ts'
+import { type PrivatePostgres, startPrivatePostgres } from './private-postgres.ts'
 
 export interface CrashOptions {
-  /** Beside `DATABASE_URL`. */
+  /** Settings of the server other than `DATABASE_URL`. */
   settings: NodeJS.ProcessEnv
   rounds: number
-  /** Clients that write at once. */
+  /** The number of concurrent writers. */
   clients: number
-  /** Milliseconds of writing before each kill, from and to. */
+  /** Minimum and maximum milliseconds of writing before each kill. */
   between: readonly [number, number]
   file: string
   onRound?: (line: string) => void
@@ -22,23 +22,23 @@ export interface CrashOptions {
 export interface CrashReport {
   version: string
   acknowledged: number
-  /** How many of them had been done by the time they were acknowledged: the answer of the first was lost. */
+  /** Acknowledged writes whose first response was lost: the server replayed the stored one. */
   replayed: number
-  /** Acknowledged and not there, or there and never acknowledged, a line each. */
+  /** A line for each write that was acknowledged and is missing, or exists and was never acknowledged. */
   lost: string[]
-  /** There twice, or twice out of stock. */
-  doubled: string[]
-  /** How often each answer came instead of a success; `error` where there was none. */
+  /** A line for each write that was executed twice. */
+  duplicated: string[]
+  /** The number of responses other than success, by status and code; `error` counts missing responses. */
   refused: Record<string, number>
-  /** Milliseconds from each kill to the first 200, the restart of PostgreSQL included. */
-  back: number[]
-  /** Milliseconds of it from when PostgreSQL answered again. */
-  after: number[]
+  /** Milliseconds from each kill to the first 200, including the restart of PostgreSQL. */
+  recoveryTimes: number[]
+  /** Milliseconds from the first response of PostgreSQL to the first 200. */
+  reconnectTimes: number[]
 }
 
 const KEY = 'soak-admin-key-soak-admin-key-soak-admin-key'
 const STOCK = 1_000_000_000
-const OPEN = {
+const SERVER_SETTINGS = {
   PORT: '0',
   ADMIN_API_KEY: KEY,
   LOG_LEVEL: 'silent',
@@ -46,18 +46,18 @@ const OPEN = {
   RATE_LIMIT_BURST: '1000000000',
 }
 
-interface Soak {
+interface CrashTest {
   client: Client
-  product: string
+  productId: string
   report: CrashReport
-  /** By its key, the id that an acknowledged post or order has. */
+  /** Ids of acknowledged posts and orders, by idempotency key. */
   posts: Map<string, string>
   orders: Map<string, string>
   isOver(): boolean
 }
 
-/** Sends until it is done; a client that keeps to `Retry-After` would wait longer. */
-async function insist({ report }: Soak, send: () => Promise<Reply>): Promise<Reply> {
+/** Repeats a write until it succeeds, without the wait of `Retry-After`. */
+async function retryUntilCreated({ report }: CrashTest, send: () => Promise<Reply>): Promise<Reply> {
   for (;;) {
     const reply = await send().catch(() => undefined)
     if (reply?.status === 201) return reply
@@ -67,53 +67,53 @@ async function insist({ report }: Soak, send: () => Promise<Reply>): Promise<Rep
   }
 }
 
-/** One client: a write after the other, each with a key of its own. */
-async function write(soak: Soak): Promise<void> {
-  const { client, product, posts, orders, report } = soak
-  while (!soak.isOver()) {
+/** Sends one write after the other, each with a new idempotency key. */
+async function runWriter(test: CrashTest): Promise<void> {
+  const { client, productId, posts, orders, report } = test
+  while (!test.isOver()) {
     const key = uuid()
     const header = { 'idempotency-key': key }
     const isOrder = Math.random() < 0.3
     const body = isOrder
-      ? { note: key, items: [{ product_id: product, quantity: 1 }] }
-      : { title: key, body: 'Written in haste' }
+      ? { note: key, items: [{ product_id: productId, quantity: 1 }] }
+      : { title: key, body: 'Soak post' }
     const path = isOrder ? '/orders' : '/users/me/posts'
-    const reply = await insist(soak, () => client.post(path, body, header))
+    const reply = await retryUntilCreated(test, () => client.post(path, body, header))
     report.acknowledged += 1
     if (reply.headers.get('idempotency-replayed')) report.replayed += 1
     ;(isOrder ? orders : posts).set(key, reply.body.data.id)
   }
 }
 
-/** Holds what is there against what was acknowledged: by now, all that was ever sent. */
-async function audit(url: string, { posts, orders, product, report }: Soak): Promise<void> {
+/** Compares the rows with the acknowledged writes; at the end every write has been acknowledged. */
+async function compareRows(url: string, { posts, orders, productId, report }: CrashTest): Promise<void> {
   const database = await openDatabase({ url, poolSize: 1, statementTimeout: 0 })
   try {
     for (const [acknowledged, query] of [
       [posts, 'select id, title as key from posts'],
       [orders, 'select id, note as key from orders'],
     ] as const) {
-      const found = new Map<string, string>()
+      const rowIds = new Map<string, string>()
       for (const { id, key } of await database.run(query)) {
-        if (found.has(String(key))) report.doubled.push(`${key} is there twice`)
-        found.set(String(key), String(id))
-        if (!acknowledged.has(String(key))) report.lost.push(`${key} is there, and was never acknowledged`)
+        if (rowIds.has(String(key))) report.duplicated.push(`${key} exists twice`)
+        rowIds.set(String(key), String(id))
+        if (!acknowledged.has(String(key))) report.lost.push(`${key} exists and was never acknowledged`)
       }
       for (const [key, id] of acknowledged) {
-        if (found.get(key) !== id)
-          report.lost.push(`${key} was acknowledged as ${id}, and is ${found.get(key)}`)
+        if (rowIds.get(key) !== id)
+          report.lost.push(`${key} was acknowledged with id ${id}; its row has ${rowIds.get(key)}`)
       }
     }
-    const [row] = await database.run('select stock from products where id = $1', [product])
+    const [row] = await database.run('select stock from products where id = $1', [productId])
     const taken = STOCK - Number(row?.stock)
-    if (taken !== orders.size) report.doubled.push(`${orders.size} orders took ${taken}`)
+    if (taken !== orders.size) report.duplicated.push(`${orders.size} orders decreased the stock by ${taken}`)
   } finally {
     await database.close()
   }
 }
 
-/** Asks until there is a 200 again. */
-async function isBack(client: Client): Promise<void> {
+/** Sends requests until one returns 200. */
+async function waitUntilServed(client: Client): Promise<void> {
   for (;;) {
     const reply = await client.get('/products?limit=1').catch(() => undefined)
     if (reply?.status === 200) return
@@ -121,56 +121,57 @@ async function isBack(client: Client): Promise<void> {
   }
 }
 
-async function crash(server: PrivateServer, { client, report }: Soak): Promise<string> {
-  const killed = performance.now()
-  await server.kill()
-  let started = 0
-  const starting = server.start().then(() => {
-    started = performance.now()
+/** Kills and restarts PostgreSQL. Returns a line with the times. */
+async function killAndRestart(postgres: PrivatePostgres, { client, report }: CrashTest): Promise<string> {
+  const killedAt = performance.now()
+  await postgres.kill()
+  let startedAt = 0
+  const starting = postgres.start().then(() => {
+    startedAt = performance.now()
   })
-  await Promise.all([starting, isBack(client)])
-  const now = performance.now()
-  report.back.push(now - killed)
-  report.after.push(now - started)
-  return `PostgreSQL in ${Math.round(started - killed)} ms, 200 after ${Math.round(now - killed)} ms`
+  await Promise.all([starting, waitUntilServed(client)])
+  const servedAt = performance.now()
+  report.recoveryTimes.push(servedAt - killedAt)
+  report.reconnectTimes.push(servedAt - startedAt)
+  return `PostgreSQL after ${Math.round(startedAt - killedAt)} ms, 200 after ${Math.round(servedAt - killedAt)} ms`
 }
 
-/** Undefined where no PostgreSQL is installed. */
+/** Runs the test. Returns undefined if PostgreSQL is not installed. */
 export async function crashRounds(t: Owner, options: CrashOptions): Promise<CrashReport | undefined> {
   const { settings, rounds, clients, between, file, onRound } = options
-  const server = await privateServer(t)
-  if (!server) return undefined
-  const { url } = await serve(t, { ...settings, ...OPEN, DATABASE_URL: server.url }, file)
+  const postgres = await startPrivatePostgres(t)
+  if (!postgres) return undefined
+  const { url } = await serve(t, { ...settings, ...SERVER_SETTINGS, DATABASE_URL: postgres.url }, file)
   const client = createClient(url, { 'x-api-key': KEY })
-  const shared = {
+  const product = {
     sku: 'SHARED',
-    name: 'What everybody orders',
+    name: 'Shared product',
     price_amount: 1,
     status: 'active',
     stock: STOCK,
   }
-  const { body } = await client.post('/products', shared)
+  const { body } = await client.post('/products', product)
   let isOver = false
-  const soak: Soak = {
+  const test: CrashTest = {
     client,
-    product: body.data.id,
+    productId: body.data.id,
     posts: new Map(),
     orders: new Map(),
     isOver: () => isOver,
     report: {
-      ...{ version: server.version, acknowledged: 0, replayed: 0 },
-      ...{ lost: [], doubled: [], refused: {}, back: [], after: [] },
+      ...{ version: postgres.version, acknowledged: 0, replayed: 0 },
+      ...{ lost: [], duplicated: [], refused: {}, recoveryTimes: [], reconnectTimes: [] },
     },
   }
-  const writers = Array.from({ length: clients }, () => write(soak))
+  const writers = Array.from({ length: clients }, () => runWriter(test))
   for (let round = 1; round <= rounds; round++) {
-    const before = soak.report.acknowledged
+    const acknowledgedBefore = test.report.acknowledged
     await wait(between[0] + Math.random() * (between[1] - between[0]))
-    const line = await crash(server, soak)
-    onRound?.(`round ${round}: ${soak.report.acknowledged - before} acknowledged; ${line}`)
+    const line = await killAndRestart(postgres, test)
+    onRound?.(`round ${round}: ${test.report.acknowledged - acknowledgedBefore} acknowledged; ${line}`)
   }
   isOver = true
   await Promise.all(writers)
-  await audit(server.url, soak)
-  return soak.report
+  await compareRows(postgres.url, test)
+  return test.report
 }

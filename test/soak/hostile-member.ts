@@ -1,29 +1,29 @@
-/** One member who does the most expensive things that the default limits allow, and what other users notice of it. */
+/** Sends the most expensive requests that one member may send within the default limits, and measures other users' delays. */
 import { readFileSync } from 'node:fs'
 import { v7 as uuid } from 'uuid'
-import { startFlags } from '../../bench/flags.ts'
+import { startFlags } from '../../bench/start-flags.ts'
 import { openPostgres } from '../../drizzle/client/server/server.ts'
 import type { Database } from '../../drizzle/client/types.ts'
 import { getKeyPrefix, hashKey, makeKey } from '../../plugins/auth/key-format.ts'
 import { createClient } from '../helpers/app.ts'
 import type { Owner } from '../helpers/database.ts'
 import { serve } from '../helpers/process.ts'
-import type { LoadReport, Outcome } from './load.ts'
-import type { Served } from './mixture.ts'
-import { runLoad } from './pinned.ts'
+import { runLoad } from './cpu-affinity.ts'
+import type { LoadReport, Outcome } from './load-generator.ts'
+import type { ServerOptions } from './seeded-server.ts'
 
-export interface HostileMemberOptions extends Served {
-  /** Of each attack, and of the quiet phase. */
+export interface HostileMemberOptions extends ServerOptions {
+  /** Seconds of each attack and of the quiet phase. */
   seconds: number
 }
 
-interface Attack {
+interface AttackResult {
   name: string
-  /** Answers to the other users. */
+  /** Responses to the other users. */
   others: Outcome
-  /** How many requests of the other users were refused with 503, 429 or without an answer. */
+  /** Requests of the other users with 503, 429 or without a response. */
   refused: number
-  /** Answers to the attacker, by status. */
+  /** The number of responses to the attacker, by status. */
   attacker: Record<string, number>
   /** The highest resident memory of the server so far, in MiB. */
   peakMemory: number
@@ -31,15 +31,15 @@ interface Attack {
 
 export interface HostileMemberReport {
   quiet: Outcome
-  attacks: Attack[]
+  attacks: AttackResult[]
 }
 
-const PRODUCTS = 200_000
-const OTHER_USERS = 10
+const PRODUCT_COUNT = 200_000
+const OTHER_USER_COUNT = 10
 /** Requests per second of all other users together, and of the attacker. */
 const OTHERS_RATE = 40
 const ATTACK_RATE = 50
-const POSTS = 100
+const POST_COUNT = 100
 const POST_LENGTH = 100_000
 const PASSWORD = 'twelve brass cogs, turning'
 const ADMIN_KEY = 'soak-admin-key-soak-admin-key-soak-admin-key'
@@ -50,11 +50,11 @@ interface Member {
   credential: string
 }
 
-const toRequest = (method: string, path: string, head: string, body = '') =>
-  `${method} /api/v1${path} HTTP/1.1\r\nHost: localhost\r\n${head}` +
+const formatRequest = (method: string, path: string, headers: string, body = '') =>
+  `${method} /api/v1${path} HTTP/1.1\r\nHost: localhost\r\n${headers}` +
   `${body && `Content-Type: application/json\r\nContent-Length: ${Buffer.byteLength(body)}\r\n`}\r\n${body}`
 
-const randomText = (length: number) =>
+const createRandomText = (length: number) =>
   Array.from({ length }, () => String.fromCharCode(97 + Math.floor(Math.random() * 26))).join('')
 
 async function addMember(database: Database, name: string): Promise<Member> {
@@ -69,7 +69,7 @@ async function addMember(database: Database, name: string): Promise<Member> {
 }
 
 async function addPosts(database: Database, { id }: Member, count: number): Promise<string> {
-  const body = randomText(POST_LENGTH)
+  const body = createRandomText(POST_LENGTH)
   await database.run(
     `insert into posts (id, user_id, title, body, search)
      select gen_random_uuid(), $1, 'Post ' || n, $2, $2 from generate_series(1, ${count}) n`,
@@ -79,24 +79,29 @@ async function addPosts(database: Database, { id }: Member, count: number): Prom
   return String(post?.id)
 }
 
-/** Returns the highest resident memory that a process has had, in MiB. */
+/** Returns the peak resident memory of a process in MiB. */
 function readPeakMemory(pid: number | undefined): number {
   const [, kibibytes] = /^VmHWM:\s+(\d+) kB/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8')) ?? []
   return Number(kibibytes) / 1024
 }
 
-/** What ordinary users do: they read single resources and first pages, and make a small change now and then. */
+/** Creates the requests of ordinary users: reads of single resources and first pages, and a few small changes. */
 async function createOrdinaryRequests(database: Database, members: readonly Member[]): Promise<string[]> {
   const products = await database.run(`select id from products where status = 'active' limit 50`)
   return members.flatMap(({ credential }) =>
     products
       .slice(0, 10)
       .flatMap(({ id }) => [
-        toRequest('GET', `/products/${id}`, credential),
-        toRequest('GET', '/products', credential),
-        toRequest('GET', '/users/me', credential),
-        toRequest('GET', '/orders?include=user', credential),
-        toRequest('PATCH', '/users/me', credential, JSON.stringify({ name: `Name ${randomText(8)}` })),
+        formatRequest('GET', `/products/${id}`, credential),
+        formatRequest('GET', '/products', credential),
+        formatRequest('GET', '/users/me', credential),
+        formatRequest('GET', '/orders?include=user', credential),
+        formatRequest(
+          'PATCH',
+          '/users/me',
+          credential,
+          JSON.stringify({ name: `Name ${createRandomText(8)}` }),
+        ),
       ]),
   )
 }
@@ -105,39 +110,51 @@ type CreateAttack = (database: Database, member: Member, base: string) => Promis
 
 const attacks: Readonly<Record<string, CreateAttack>> = {
   'search with a total, 200,000 products': async (_database, { credential }) => [
-    toRequest('GET', '/products?search=%E2%98%83&page=1', credential),
+    formatRequest('GET', '/products?search=%E2%98%83&page=1', credential),
   ],
   'title of a post of 100,000 characters': async (database, member) => {
     const id = await addPosts(database, member, 1)
     return Array.from({ length: 200 }, (_, i) =>
-      toRequest('PATCH', `/users/me/posts/${id}`, member.credential, JSON.stringify({ title: `Title ${i}` })),
+      formatRequest(
+        'PATCH',
+        `/users/me/posts/${id}`,
+        member.credential,
+        JSON.stringify({ title: `Title ${i}` }),
+      ),
     )
   },
   'PATCH {} with a new Idempotency-Key each': async (database, member) => {
     const id = await addPosts(database, member, 1)
     return Array.from({ length: 2_000 }, () =>
-      toRequest('PATCH', `/users/me/posts/${id}`, `${member.credential}Idempotency-Key: ${uuid()}\r\n`, '{}'),
+      formatRequest(
+        'PATCH',
+        `/users/me/posts/${id}`,
+        `${member.credential}Idempotency-Key: ${uuid()}\r\n`,
+        '{}',
+      ),
     )
   },
   'pages of 100 posts of 100,000 characters': async (database, member) => {
-    await addPosts(database, member, POSTS)
-    return [toRequest('GET', '/users/me/posts?limit=100', member.credential)]
+    await addPosts(database, member, POST_COUNT)
+    return [formatRequest('GET', '/users/me/posts?limit=100', member.credential)]
   },
-  'own password, again and again': async (_database, member, base) => {
+  'repeated change of the own password': async (_database, member, base) => {
     const admin = createClient(base, { 'x-api-key': ADMIN_KEY })
     await admin.patch(`/users/${member.id}`, { password: PASSWORD })
     const grant = { grant_type: 'password', email: member.email, password: PASSWORD }
     const { body, status } = await createClient(base, {}).post('/tokens', grant)
-    if (status !== 201) throw new Error(`POST /tokens is ${status}`)
+    if (status !== 201) throw new Error(`POST /tokens returned ${status}`)
     const change = JSON.stringify({ password: PASSWORD, current_password: PASSWORD })
-    return [toRequest('PATCH', '/users/me', `Authorization: Bearer ${body.data.access_token}\r\n`, change)]
+    return [
+      formatRequest('PATCH', '/users/me', `Authorization: Bearer ${body.data.access_token}\r\n`, change),
+    ]
   },
 }
 
 const countByStatus = ({ outcomes }: LoadReport) =>
   Object.fromEntries(Object.entries(outcomes).map(([status, { count }]) => [status, count]))
 
-/** Runs each attack with a member of its own, beside ten ordinary users. */
+/** Runs each attack with a new member, concurrently with ten ordinary users. */
 export async function attackAsMember(t: Owner, options: HostileMemberOptions): Promise<HostileMemberReport> {
   const { settings, file, seconds } = options
   const server = await serve(
@@ -151,18 +168,18 @@ export async function attackAsMember(t: Owner, options: HostileMemberOptions): P
   await database.run(
     `insert into products (id, sku, name, price_amount, status, search)
      select gen_random_uuid(), 'S-' || n, 'Product ' || n, n % 1000, 'active', 's-' || n || E'\\nproduct ' || n
-     from generate_series(1, ${PRODUCTS}) n`,
+     from generate_series(1, ${PRODUCT_COUNT}) n`,
   )
   await database.run('vacuum analyze')
   const members = await Promise.all(
-    Array.from({ length: OTHER_USERS }, (_, i) => addMember(database, `other.${i}`)),
+    Array.from({ length: OTHER_USER_COUNT }, (_, i) => addMember(database, `other.${i}`)),
   )
   const ordinary = await createOrdinaryRequests(database, members)
   const port = Number(new URL(server.url).port)
   const load = (requests: readonly string[], rate: number, forSeconds: number) =>
     runLoad({ port, requests, rate, seconds: forSeconds, connections: 20 }, false)
 
-  // The first requests of a process are slow for reasons of their own.
+  // Warm-up: code that is not yet compiled is slow.
   await load(ordinary, OTHERS_RATE, seconds / 2)
   const quiet = (await load(ordinary, OTHERS_RATE, seconds)).served
   const report: HostileMemberReport = { quiet, attacks: [] }

@@ -1,42 +1,42 @@
-/** Hostile requests: how long `/livez` waits while a server answers them, one at a time and 20 at once. */
+/** Sends hostile requests, one at a time and 20 concurrently, and measures how long `/livez` takes during them. */
 import { ADMIN_KEY } from '../helpers/app.ts'
 import type { Owner } from '../helpers/database.ts'
 import { type Attack, createAttacks, type Delays, send, watchLivez } from '../helpers/hostile.ts'
 import { serve } from '../helpers/process.ts'
 import { WITHOUT_LIMITS } from '../helpers/without-limits.ts'
 
-/** Requests of at most this many bytes are sent. */
-const MAX_BYTES = 1_050_000
-const AT_ONCE = 20
+/** Larger requests are not sent. */
+const MAX_REQUEST_BYTES = 1_050_000
+const CONCURRENCY = 20
 const APP_SECRET = 'soak-secret-soak-secret-soak-secret-soak'
 
 export interface HostileReport {
-  /** Delays of `/livez` without attacks, with one at a time, and with 20 at once. */
+  /** Delays of `/livez` without attacks, with one at a time, and with 20 concurrently. */
   quiet: Delays
   single: Delays
   together: Delays
-  /** Those with the longest delays, when each is sent alone: milliseconds, the least of the longest of three times. */
+  /** The attacks with the longest delays when sent alone, in milliseconds: the minimum over three runs of the maximum. */
   worst: { name: string; delay: number }[]
-  /** Attacks whose reply was another than expected. */
+  /** Attacks whose response differs from the expected one. */
   unexpected: string[]
 }
 
 export interface HostileOptions {
   settings: NodeJS.ProcessEnv
-  /** Of all phases together. */
+  /** Seconds of all phases together. */
   seconds: number
 }
 
-/** Sends the attacks of a list one after the other, as often as it takes for so many seconds. */
+/** Sends the attacks one after the other, repeatedly, for some seconds. */
 async function sendFor(
   seconds: number,
   attacks: readonly Attack[],
-  each: (attack: Attack) => Promise<unknown>,
+  sendAttack: (attack: Attack) => Promise<unknown>,
 ) {
-  const until = performance.now() + seconds * 1000
-  for (let i = 0; performance.now() < until; i++) {
+  const deadline = performance.now() + seconds * 1000
+  for (let i = 0; performance.now() < deadline; i++) {
     const attack = attacks[i % attacks.length]
-    if (attack) await each(attack)
+    if (attack) await sendAttack(attack)
   }
 }
 
@@ -48,24 +48,27 @@ export async function hostileRequests(
   const env = { PORT: '0', APP_SECRET, ...WITHOUT_LIMITS, ADMIN_API_KEY: ADMIN_KEY, ...settings }
   const { url } = await serve(t, env)
   const port = Number(new URL(url).port)
-  const attacks = createAttacks().filter(({ bytes }) => bytes.length <= MAX_BYTES)
-  const phase = seconds / 3
+  const attacks = createAttacks().filter(({ bytes }) => bytes.length <= MAX_REQUEST_BYTES)
+  const phaseSeconds = seconds / 3
   const unexpected = new Set<string>()
   const sendOne = async (attack: Attack) => {
     const status = await send(port, attack)
     if (status !== attack.status) unexpected.add(`${attack.name}: ${status}`)
   }
 
-  // Code that runs for the first time is slower than afterwards.
+  // Warm-up: code that is not yet compiled is slow.
   for (const attack of attacks) await sendOne(attack)
-  const quiet = await watchLivez(port, () => new Promise((resolve) => setTimeout(resolve, phase * 1000)))
-  const single = await watchLivez(port, () => sendFor(phase, attacks, sendOne))
+  const quiet = await watchLivez(
+    port,
+    () => new Promise((resolve) => setTimeout(resolve, phaseSeconds * 1000)),
+  )
+  const single = await watchLivez(port, () => sendFor(phaseSeconds, attacks, sendOne))
   const together = await watchLivez(port, () =>
     Promise.all(
-      Array.from({ length: AT_ONCE }, (_, i) =>
-        // Each begins at another attack, so that all kinds meet.
+      Array.from({ length: CONCURRENCY }, (_, i) =>
+        // Each client begins with another attack, so that different attacks run concurrently.
         sendFor(
-          phase,
+          phaseSeconds,
           attacks.map((_, j) => attacks[(j + i * 7) % attacks.length]).filter((each) => each !== undefined),
           sendOne,
         ),
@@ -75,9 +78,9 @@ export async function hostileRequests(
 
   const delays: HostileReport['worst'] = []
   for (const attack of attacks) {
-    const longest: number[] = []
-    for (let i = 0; i < 3; i++) longest.push((await watchLivez(port, () => send(port, attack))).max)
-    delays.push({ name: attack.name, delay: Math.min(...longest) })
+    const maxima: number[] = []
+    for (let i = 0; i < 3; i++) maxima.push((await watchLivez(port, () => send(port, attack))).max)
+    delays.push({ name: attack.name, delay: Math.min(...maxima) })
   }
   const worst = delays.sort((a, b) => b.delay - a.delay).slice(0, 10)
   return { quiet, single, together, worst, unexpected: [...unexpected] }

@@ -1,23 +1,23 @@
-/** A server that is killed (-9) in the middle of writes, again and again, and asked each time what it still knows. */
+/** Kills a server (-9) repeatedly while clients write, and checks after each restart that no acknowledged write is lost. */
 import { setTimeout as wait } from 'node:timers/promises'
 import { type Client, createClient, type Json } from '../helpers/app.ts'
 import type { Owner } from '../helpers/database.ts'
 import { type Ended, type Running, run, serve } from '../helpers/process.ts'
-import { compare, createLedger, type Ledger, newest } from './ledger.ts'
-import { write } from './writer.ts'
+import { createWriteLog, findLostWrites, readNewestRows, type WriteLog } from './write-log.ts'
+import { runWriter } from './writer.ts'
 
 export interface KillOptions {
-  /** Where the data stands: `DATA_DIR`, or `DATABASE_URL` as well. */
+  /** The location of the data: `DATA_DIR`, and `DATABASE_URL` for PostgreSQL. */
   settings: NodeJS.ProcessEnv
   rounds: number
   clients: number
-  /** Milliseconds of writing before each kill, from and to; but never before `clients` times ten were acknowledged. */
+  /** Minimum and maximum milliseconds of writing before each kill; a round has at least ten acknowledged writes per client. */
   between: readonly [number, number]
-  /** The module that is run: `server.ts`, or `server.js` for what was built. */
+  /** The module to run: `server.ts`, or `server.js` for the build. */
   file: string
-  /** How it is ended: killed, unless something else is said. */
+  /** The signal that ends the server; by default SIGKILL. */
   signal?: NodeJS.Signals
-  /** In these rounds, a second server on the same folder must be refused. */
+  /** Returns whether a second server is started on the same folder in a round; it must be refused. */
   intrude?: (round: number) => boolean
   onRound?: (line: string) => void
 }
@@ -26,21 +26,22 @@ export interface KillReport {
   acknowledged: number
   inDoubt: number
   refused: number
-  /** What was acknowledged and is not there, a line each. */
+  /** A line for each acknowledged write that is missing. */
   lost: string[]
-  /** Milliseconds from the start of the process to its first answer, after each kill. */
+  /** Milliseconds from the start of the process to its first response, after each kill. */
   restarts: number[]
-  /** How the processes ended. */
+  /** The exit code and signal of each ended process. */
   ends: Ended[]
-  /** Second processes that were refused by name. */
+  /** The number of second processes that were refused. */
   intruders: number
 }
 
 const KEY = 'soak-admin-key-soak-admin-key-soak-admin-key'
 const STOCK = 1_000_000_000
-/** Milliseconds after which a server that acknowledges too little is killed all the same. */
-const PATIENCE = 20_000
-const OPEN = {
+const MIN_WRITES_PER_CLIENT = 10
+/** A server that acknowledges too few writes is killed after this time. */
+const ROUND_TIMEOUT_MS = 20_000
+const SERVER_SETTINGS = {
   PORT: '0',
   ADMIN_API_KEY: KEY,
   LOG_LEVEL: 'silent',
@@ -50,117 +51,126 @@ const OPEN = {
 
 interface Server extends Running {
   client: Client
-  /** Milliseconds until it answered. */
-  took: number
+  /** Milliseconds from the start to the first response. */
+  startupTime: number
 }
 
-async function start(t: Owner, { settings, file }: KillOptions): Promise<Server> {
-  const began = performance.now()
-  const running = await serve(t, { ...settings, ...OPEN }, file)
+async function startServer(t: Owner, { settings, file }: KillOptions): Promise<Server> {
+  const startedAt = performance.now()
+  const running = await serve(t, { ...settings, ...SERVER_SETTINGS }, file)
   const client = createClient(running.url, { 'x-api-key': KEY })
   const { status } = await client.get('/readyz')
-  if (status !== 200) throw new Error(`readyz is ${status}`)
-  return { ...running, client, took: performance.now() - began }
+  if (status !== 200) throw new Error(`GET /readyz returned ${status}`)
+  return { ...running, client, startupTime: performance.now() - startedAt }
 }
 
-function kill({ child, ended }: Running, signal: NodeJS.Signals = 'SIGKILL'): Promise<Ended> {
+function killServer({ child, ended }: Running, signal: NodeJS.Signals = 'SIGKILL'): Promise<Ended> {
   child.kill(signal)
   return ended
 }
 
-/** What all orders together took must be missing from the stock, no more and no less. */
-async function balance(client: Client, shared: string, taken: number): Promise<string[]> {
-  const { body } = await client.get(`/products/${shared}`)
-  const missing = STOCK - body.data.stock
-  return missing === taken ? [] : [`the stock lacks ${missing}, the orders hold ${taken}`]
+/** Checks that the stock decreased by exactly the quantity of all orders. */
+async function checkStock(client: Client, sharedProductId: string, ordered: number): Promise<string[]> {
+  const { body } = await client.get(`/products/${sharedProductId}`)
+  const taken = STOCK - body.data.stock
+  return taken === ordered ? [] : [`the stock decreased by ${taken}, the orders contain ${ordered}`]
 }
 
-/** A second server on the folder of one that runs. */
-async function intrude(t: Owner, { settings, file }: KillOptions): Promise<string[]> {
-  const { said, ended } = run(t, file, { ...settings, ...OPEN })
+/** Starts a second server on the folder of a running one. Returns a line if it is not refused. */
+async function startIntruder(t: Owner, { settings, file }: KillOptions): Promise<string[]> {
+  const { said: output, ended } = run(t, file, { ...settings, ...SERVER_SETTINGS })
   const { code } = await ended
-  const named = said.err.includes(`${settings.DATA_DIR} is in use by another process`)
-  return code === 1 && named ? [] : [`a second process was let in: ${code} ${said.err}`]
+  const isExpected = output.err.includes(`${settings.DATA_DIR} is in use by another process`)
+  return code === 1 && isExpected ? [] : [`a second process was not refused: ${code} ${output.err}`]
 }
 
-const quantityOf = ({ items }: Json): number =>
+const sumQuantities = ({ items }: Json): number =>
   items.reduce((sum: number, { quantity }: Json) => sum + quantity, 0)
 
-/** Reads what is new since the last call, and remembers that it has. */
-function createReader(shared: string) {
-  const known = new Set([shared])
+/** Creates a function that reads the rows that are new since its last call. */
+function createNewRowsReader(sharedProductId: string) {
+  const knownIds = new Set([sharedProductId])
   return async (client: Client): Promise<{ products: Json[]; orders: Json[] }> => {
-    const isNew = ({ id }: Json) => !known.has(id)
+    const isNew = ({ id }: Json) => !knownIds.has(id)
     const rows = {
-      products: await newest(client, '/products', isNew),
-      orders: await newest(client, '/orders', isNew),
+      products: await readNewestRows(client, '/products', isNew),
+      orders: await readNewestRows(client, '/orders', isNew),
     }
-    for (const { id } of [...rows.products, ...rows.orders]) known.add(id)
+    for (const { id } of [...rows.products, ...rows.orders]) knownIds.add(id)
     return rows
   }
 }
 
-function add(report: KillReport, { acknowledged, inDoubt, refused }: Ledger): void {
+function addCounts(report: KillReport, { acknowledged, inDoubt, refused }: WriteLog): void {
   report.acknowledged += acknowledged
   report.inDoubt += inDoubt
   report.refused += refused
 }
 
-/** Kills a server `rounds` times while clients write, and says what became of what they were promised. */
+const createReport = (): KillReport => ({
+  acknowledged: 0,
+  inDoubt: 0,
+  refused: 0,
+  lost: [],
+  restarts: [],
+  ends: [],
+  intruders: 0,
+})
+
+/** Waits a random time, and until the clients have enough acknowledged writes. */
+async function waitForWrites({ clients, between: [min, max] }: KillOptions, log: WriteLog): Promise<void> {
+  await wait(min + Math.random() * (max - min))
+  const deadline = performance.now() + ROUND_TIMEOUT_MS
+  while (log.acknowledged < clients * MIN_WRITES_PER_CLIENT && performance.now() < deadline) await wait(5)
+}
+
+/** Kills a server `rounds` times while clients write, and reports lost writes and restart times. */
 export async function killRounds(t: Owner, options: KillOptions): Promise<KillReport> {
-  const { rounds, clients, between, onRound } = options
-  const report: KillReport = {
-    acknowledged: 0,
-    inDoubt: 0,
-    refused: 0,
-    lost: [],
-    restarts: [],
-    ends: [],
-    intruders: 0,
-  }
-  const ledgers: Ledger[] = []
-  let server = await start(t, options)
+  const { rounds, clients, onRound } = options
+  const report = createReport()
+  const logs: WriteLog[] = []
+  let server = await startServer(t, options)
   const { body } = await server.client.post('/products', {
-    ...{ sku: 'SHARED', name: 'What everybody orders', price_amount: 1, status: 'active', stock: STOCK },
+    ...{ sku: 'SHARED', name: 'Shared product', price_amount: 1, status: 'active', stock: STOCK },
   })
-  const shared: string = body.data.id
-  const read = createReader(shared)
-  let taken = 0
+  const sharedProductId: string = body.data.id
+  const readNewRows = createNewRowsReader(sharedProductId)
+  let ordered = 0
 
   for (let round = 1; round <= rounds; round++) {
-    const ledger = createLedger()
+    const log = createWriteLog()
     const { client } = server
-    const writers = Array.from({ length: clients }, () => write(client, ledger, shared))
+    const writers = Array.from({ length: clients }, () => runWriter(client, log, sharedProductId))
     if (options.intrude?.(round)) {
-      report.lost.push(...(await intrude(t, options)))
+      report.lost.push(...(await startIntruder(t, options)))
       report.intruders++
     }
-    const [least, most] = between
-    await wait(least + Math.random() * (most - least))
-    const deadline = performance.now() + PATIENCE
-    while (ledger.acknowledged < clients * 10 && performance.now() < deadline) await wait(5)
-    report.ends.push(await kill(server, options.signal))
+    await waitForWrites(options, log)
+    report.ends.push(await killServer(server, options.signal))
     await Promise.all(writers)
-    server = await start(t, options)
-    const rows = await read(server.client)
-    taken += rows.orders.reduce((sum, row) => sum + quantityOf(row), 0)
-    const lost = [...compare(ledger, rows), ...(await balance(server.client, shared, taken))]
+    server = await startServer(t, options)
+    const rows = await readNewRows(server.client)
+    ordered += rows.orders.reduce((sum, row) => sum + sumQuantities(row), 0)
+    const lost = [
+      ...findLostWrites(log, rows),
+      ...(await checkStock(server.client, sharedProductId, ordered)),
+    ]
     report.lost.push(...lost)
-    report.restarts.push(server.took)
-    add(report, ledger)
-    ledgers.push(ledger)
+    report.restarts.push(server.startupTime)
+    addCounts(report, log)
+    logs.push(log)
     onRound?.(
-      `round ${round}: ${ledger.acknowledged} acknowledged, ${ledger.inDoubt} in doubt, ${lost.length} lost,` +
-        ` back in ${Math.round(server.took)} ms`,
+      `round ${round}: ${log.acknowledged} acknowledged, ${log.inDoubt} in doubt, ${lost.length} lost,` +
+        ` restarted in ${Math.round(server.startupTime)} ms`,
     )
   }
 
-  // Once more, all of it: what one kill has spared, a later one might have taken.
-  const all = {
-    products: await newest(server.client, '/products', () => true),
-    orders: await newest(server.client, '/orders', () => true),
+  // Check all rounds again: a later kill could have lost writes of an earlier round.
+  const rows = {
+    products: await readNewestRows(server.client, '/products', () => true),
+    orders: await readNewestRows(server.client, '/orders', () => true),
   }
-  for (const ledger of ledgers) report.lost.push(...compare(ledger, all))
-  await kill(server)
+  for (const log of logs) report.lost.push(...findLostWrites(log, rows))
+  await killServer(server)
   return report
 }

@@ -1,58 +1,66 @@
-/** Twice as many requests as can be served: how many are served all the same, and how soon the others hear of it. */
+/** Sends several times as many requests as a server can serve, and measures how many it serves and refuses. */
 import type { Owner } from '../helpers/database.ts'
-import type { LoadOptions, LoadReport, Outcome } from './load.ts'
-import { loaded, type Served } from './mixture.ts'
-import { PROCESSORS, pin, processorTime, runLoad } from './pinned.ts'
+import { bindToProcessor, PROCESSORS, readCpuSeconds, runLoad } from './cpu-affinity.ts'
+import type { LoadOptions, LoadReport, Outcome } from './load-generator.ts'
+import { type ServerOptions, startSeededServer } from './seeded-server.ts'
 
-export interface OverloadOptions extends Served {
-  /** How many times the capacity is asked for. */
+export interface OverloadOptions extends ServerOptions {
+  /** The request rate of the overload, as a multiple of the capacity. */
   times: number
-  /** Of the overload. */
+  /** Seconds of the overload. */
   seconds: number
 }
 
 export interface OverloadReport {
-  /** Requests a second, one after the other on 128 connections. */
+  /** Requests per second in a closed loop on 128 connections. */
   capacity: number
-  /** At a tenth of it. */
+  /** Responses at a tenth of the capacity. */
   quiet: Outcome
   overload: LoadReport
-  /** Served in the overload, of the capacity. */
+  /** The rate of served requests in the overload, divided by the capacity. */
   share: number
-  /** The same, of each second of processor time that the server got: what others on the machine took is left out. */
+  /** The same per CPU second of the server, which excludes the CPU time that other processes take. */
   shareOfTime: number
-  /** At a tenth again: in the five seconds after the overload, and in the five after those. */
+  /** Responses at a tenth of the capacity: 0-5 s and 5-10 s after the overload. */
   after: Outcome[]
 }
 
-const CLOSED_LOOP = 128
-const WARM_UP = 5
-const MEASURED = 10
-/** Kept ones, as a proxy has them: more than are let in at once, since Node accepts one in each turn of its loop. */
-const KEPT = 1_500
+const CLOSED_LOOP_CONNECTIONS = 128
+const WARM_UP_SECONDS = 5
+const CAPACITY_SECONDS = 10
+const CALM_SECONDS = 5
+/** Kept-alive connections, as a proxy has them; more than the server admits at the same time. */
+const OVERLOAD_CONNECTIONS = 1_500
 
-/** Measures one server: its capacity, and what is left of it under several times as much. */
-export async function overloaded(t: Owner, options: OverloadOptions): Promise<OverloadReport> {
+/** Measures the capacity of a server, and how much of it remains under overload. */
+export async function measureOverload(t: Owner, options: OverloadOptions): Promise<OverloadReport> {
   const { times, seconds } = options
-  const { server, port, requests } = await loaded(t, options)
-  if (!pin(server.child.pid, PROCESSORS.server))
-    console.log('  (not pinned: server and load share processors)')
-  const common = { port, requests, connections: CLOSED_LOOP }
+  const { server, port, requests } = await startSeededServer(t, options)
+  const { pid } = server.child
+  if (!bindToProcessor(pid, PROCESSORS.server)) {
+    console.log('  (no CPU affinity: the server and the load generator share processors)')
+  }
+  const common = { port, requests, connections: CLOSED_LOOP_CONNECTIONS }
 
-  /** Also by the processor time that the server took. */
-  const measure = async (options: Partial<LoadOptions> & { seconds: number }) => {
-    const before = processorTime(server.child.pid)
-    const report = await runLoad({ ...common, ...options })
-    return { report, perTime: report.served.count / (processorTime(server.child.pid) - before) }
+  /** Returns also the served requests per CPU second of the server. */
+  const measure = async (loadOptions: Partial<LoadOptions> & { seconds: number }) => {
+    const cpuBefore = readCpuSeconds(pid)
+    const report = await runLoad({ ...common, ...loadOptions })
+    return { report, servedPerCpuSecond: report.served.count / (readCpuSeconds(pid) - cpuBefore) }
   }
 
-  await runLoad({ ...common, seconds: WARM_UP })
-  const full = await measure({ seconds: MEASURED })
+  await runLoad({ ...common, seconds: WARM_UP_SECONDS })
+  const full = await measure({ seconds: CAPACITY_SECONDS })
   const capacity = full.report.served.count / full.report.seconds
-  const calm = () => runLoad({ ...common, rate: capacity / 10, seconds: 5 }).then(({ served }) => served)
-  const quiet = await calm()
-  const { report: overload, perTime } = await measure({ rate: capacity * times, seconds, connections: KEPT })
+  const measureCalm = async () =>
+    (await runLoad({ ...common, rate: capacity / 10, seconds: CALM_SECONDS })).served
+  const quiet = await measureCalm()
+  const { report: overload, servedPerCpuSecond } = await measure({
+    rate: capacity * times,
+    seconds,
+    connections: OVERLOAD_CONNECTIONS,
+  })
   const share = overload.served.count / overload.seconds / capacity
-  const shareOfTime = perTime / full.perTime
-  return { capacity, quiet, overload, share, shareOfTime, after: [await calm(), await calm()] }
+  const shareOfTime = servedPerCpuSecond / full.servedPerCpuSecond
+  return { capacity, quiet, overload, share, shareOfTime, after: [await measureCalm(), await measureCalm()] }
 }

@@ -1,4 +1,4 @@
-/** A thousand wrong passwords at once: how late the event loop of the server is, and what a healthy client notices. */
+/** Sends a thousand wrong passwords concurrently, and measures the event loop delay and the times of another client. */
 import { setTimeout as wait } from 'node:timers/promises'
 import { type Client, createClient } from '../helpers/app.ts'
 import type { Owner } from '../helpers/database.ts'
@@ -6,150 +6,155 @@ import { type Running, serve } from '../helpers/process.ts'
 
 export interface PasswordsOptions {
   settings: NodeJS.ProcessEnv
-  /** How many wrong passwords, and how many of them at once. */
+  /** The number of wrong passwords. */
   attempts: number
+  /** The number of concurrent attackers. */
   clients: number
-  /** How many of each kind are timed one after the other. */
+  /** The number of sequential attempts of each kind (unknown address, wrong password) that are timed. */
   pairs: number
-  /** The module that is run: `server.ts`, or `server.js` for what was built. */
+  /** The module to run: `server.ts`, or `server.js` for the build. */
   file: string
-  /** Milliseconds for which the server is measured at rest, and with the healthy client alone. */
+  /** Milliseconds of the phases without attack. */
   rest: number
 }
 
 /** Milliseconds. */
-export interface Spread {
+export interface Times {
   mean: number
   p50: number
   p99: number
   max: number
 }
 
-/** How late the event loop was, and how long the healthy client waited, if there was one. */
-export interface Phase {
-  loop: Spread
-  client?: Spread
+export interface PasswordPhase {
+  /** The event loop delay of the server. */
+  loop: Times
+  /** The response times of the other client, if there was one. */
+  client?: Times
 }
 
 export interface PasswordsReport {
-  idle: Phase
-  alone: Phase
-  attacked: Phase
+  idle: PasswordPhase
+  alone: PasswordPhase
+  attacked: PasswordPhase
   /** Wrong passwords per second. */
   rate: number
-  /** Answers to wrong passwords, by their status. */
+  /** The number of responses to wrong passwords, by status. */
   statuses: Record<number, number>
-  /** Milliseconds of one at a time, in turn. */
-  unknown: Spread
-  wrong: Spread
+  /** Sequential attempts with an unknown address, and with a wrong password. */
+  unknown: Times
+  wrong: Times
 }
 
 const KEY = 'soak-admin-key-soak-admin-key-soak-admin-key'
-const KNOWN = 20
+const KNOWN_USERS = 20
 const PASSWORD = 'correct horse battery'
-const WITHOUT_LIMIT = '1000000000'
-const OPEN = {
+const WRONG_PASSWORD = 'wrong horse battery'
+const HIGH_LIMIT = '1000000000'
+const SERVER_SETTINGS = {
   PORT: '0',
   ADMIN_API_KEY: KEY,
   LOG_LEVEL: 'silent',
-  RATE_LIMIT: WITHOUT_LIMIT,
-  RATE_LIMIT_BURST: WITHOUT_LIMIT,
-  RATE_LIMIT_ANONYMOUS: WITHOUT_LIMIT,
-  RATE_LIMIT_TOKENS: WITHOUT_LIMIT,
-  RATE_LIMIT_AUTH_FAILURES: WITHOUT_LIMIT,
-  LOGIN_FAILURES: WITHOUT_LIMIT,
-  NODE_OPTIONS: '--import=tsx --import=./test/soak/loop.ts',
+  RATE_LIMIT: HIGH_LIMIT,
+  RATE_LIMIT_BURST: HIGH_LIMIT,
+  RATE_LIMIT_ANONYMOUS: HIGH_LIMIT,
+  RATE_LIMIT_TOKENS: HIGH_LIMIT,
+  RATE_LIMIT_AUTH_FAILURES: HIGH_LIMIT,
+  LOGIN_FAILURES: HIGH_LIMIT,
+  NODE_OPTIONS: '--import=tsx --import=./test/soak/event-loop-delay.ts',
 }
 
-function spread(times: readonly number[]): Spread {
+function summarize(times: readonly number[]): Times {
   const sorted = [...times].sort((a, b) => a - b)
-  const at = (share: number) => sorted[Math.floor((sorted.length - 1) * share)] ?? Number.NaN
+  const getQuantile = (share: number) => sorted[Math.floor((sorted.length - 1) * share)] ?? Number.NaN
   const mean = sorted.reduce((sum, time) => sum + time, 0) / sorted.length
-  return { mean, p50: at(0.5), p99: at(0.99), max: at(1) }
+  return { mean, p50: getQuantile(0.5), p99: getQuantile(0.99), max: getQuantile(1) }
 }
 
-const timed = async (work: () => Promise<unknown>): Promise<number> => {
-  const began = performance.now()
+const measureTime = async (work: () => Promise<unknown>): Promise<number> => {
+  const startedAt = performance.now()
   await work()
-  return performance.now() - began
+  return performance.now() - startedAt
 }
 
-/** What the server's loop was like since it was last asked. */
-async function loopOf({ child, said }: Running): Promise<Spread> {
-  const from = said.out.length
+/** Reads the event loop delay of the server since the last call (event-loop-delay.ts prints it). */
+async function readLoopDelay({ child, said: output }: Running): Promise<Times> {
+  const from = output.out.length
   child.kill('SIGUSR2')
   for (;;) {
-    const line = /^\{"loop":.*\}$/m.exec(said.out.slice(from))
+    const line = /^\{"loop":.*\}$/m.exec(output.out.slice(from))
     if (line) return JSON.parse(line[0]).loop
     await wait(10)
   }
 }
 
-/** A client that reads a list again and again, until `work` is done. */
-async function beside(admin: Client, work: Promise<unknown>): Promise<Spread> {
-  const state = { over: false }
+/** Reads a list repeatedly until `work` is done. Returns the response times. */
+async function readUntilDone(admin: Client, work: Promise<unknown>): Promise<Times> {
+  const state = { isOver: false }
   const done = work.finally(() => {
-    state.over = true
+    state.isOver = true
   })
   const times: number[] = []
-  while (!state.over) {
-    times.push(
-      await timed(async () => {
-        const { status } = await admin.get('/users?limit=20')
-        if (status !== 200) throw new Error(`GET /users is ${status}`)
-      }),
-    )
+  const readList = async () => {
+    const { status } = await admin.get('/users?limit=20')
+    if (status !== 200) throw new Error(`GET /users returned ${status}`)
+  }
+  while (!state.isOver) {
+    times.push(await measureTime(readList))
     await wait(5)
   }
   await done
-  return spread(times)
+  return summarize(times)
 }
 
-const known = (i: number) => `known.${i % KNOWN}@example.com`
-const unknown = (i: number) => `unknown.${i}@example.com`
+const getKnownEmail = (i: number) => `known.${i % KNOWN_USERS}@example.com`
+const getUnknownEmail = (i: number) => `unknown.${i}@example.com`
 
-/** Measures one server: at rest, with a healthy client, and with that client amid wrong passwords. */
+/** Measures a server in three phases: idle, with another client, and with that client during wrong passwords. */
 export async function wrongPasswords(t: Owner, options: PasswordsOptions): Promise<PasswordsReport> {
   const { settings, attempts, clients, pairs, file, rest } = options
-  const server = await serve(t, { ...settings, ...OPEN }, file)
+  const server = await serve(t, { ...settings, ...SERVER_SETTINGS }, file)
   const admin = createClient(server.url, { 'x-api-key': KEY })
-  const anybody = createClient(server.url, {})
+  const anonymous = createClient(server.url, {})
   const statuses: Record<number, number> = {}
-  const fail = async (email: string) => {
-    const body = { grant_type: 'password', email, password: 'wrong horse battery' }
-    const { status } = await anybody.post('/tokens', body)
+  const sendWrongPassword = async (email: string) => {
+    const body = { grant_type: 'password', email, password: WRONG_PASSWORD }
+    const { status } = await anonymous.post('/tokens', body)
     statuses[status] = (statuses[status] ?? 0) + 1
   }
   const attack = async () => {
     let next = 0
-    const attacker = async () => {
+    const runAttacker = async () => {
       while (next < attempts) {
         const i = next++
-        await fail(i % 2 === 0 ? known(i) : unknown(i))
+        await sendWrongPassword(i % 2 === 0 ? getKnownEmail(i) : getUnknownEmail(i))
       }
     }
-    await Promise.all(Array.from({ length: clients }, attacker))
+    await Promise.all(Array.from({ length: clients }, runAttacker))
   }
 
-  for (let i = 0; i < KNOWN; i++) {
-    await admin.post('/users', { name: `Known ${i}`, email: known(i), password: PASSWORD })
+  for (let i = 0; i < KNOWN_USERS; i++) {
+    await admin.post('/users', { name: `Known ${i}`, email: getKnownEmail(i), password: PASSWORD })
   }
-  // What runs for the first time is slow for reasons of its own.
-  for (let i = 0; i < 50; i++) await Promise.all([fail(unknown(i)), admin.get('/users?limit=20')])
+  // Warm-up: code that is not yet compiled is slow.
+  for (let i = 0; i < 50; i++) {
+    await Promise.all([sendWrongPassword(getUnknownEmail(i)), admin.get('/users?limit=20')])
+  }
   delete statuses[401]
 
-  await loopOf(server)
+  await readLoopDelay(server)
   await wait(rest)
-  const idle = { loop: await loopOf(server) }
-  const alone = { client: await beside(admin, wait(rest)), loop: await loopOf(server) }
-  const work = timed(attack)
-  const attacked = { client: await beside(admin, work), loop: await loopOf(server) }
-  const rate = attempts / ((await work) / 1000)
+  const idle = { loop: await readLoopDelay(server) }
+  const alone = { client: await readUntilDone(admin, wait(rest)), loop: await readLoopDelay(server) }
+  const attackTime = measureTime(attack)
+  const attacked = { client: await readUntilDone(admin, attackTime), loop: await readLoopDelay(server) }
+  const rate = attempts / ((await attackTime) / 1000)
 
-  const times = { unknown: [] as number[], wrong: [] as number[] }
+  const unknown: number[] = []
+  const wrong: number[] = []
   for (let i = 0; i < pairs; i++) {
-    times.unknown.push(await timed(() => fail(unknown(i))))
-    times.wrong.push(await timed(() => fail(known(i))))
+    unknown.push(await measureTime(() => sendWrongPassword(getUnknownEmail(i))))
+    wrong.push(await measureTime(() => sendWrongPassword(getKnownEmail(i))))
   }
-  return { idle, alone, attacked, rate, statuses, unknown: spread(times.unknown), wrong: spread(times.wrong) }
+  return { idle, alone, attacked, rate, statuses, unknown: summarize(unknown), wrong: summarize(wrong) }
 }

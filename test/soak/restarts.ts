@@ -1,47 +1,48 @@
-/** Two replicas behind a balancer, restarted one after the other, again and again, while clients read and write. */
+/** Restarts two servers behind a load balancer in turn while clients read and write. */
 import { setTimeout as wait } from 'node:timers/promises'
 import { createClient, type Reply } from '../helpers/app.ts'
 import { startBalancer } from '../helpers/balancer.ts'
 import type { Owner } from '../helpers/database.ts'
 import { type Running, serve } from '../helpers/process.ts'
-import { newest } from './ledger.ts'
+import { readNewestRows } from './write-log.ts'
 
 export interface RestartOptions {
-  /** Where the data stands: a PostgreSQL, since both replicas write to it. */
+  /** The settings of both servers, with the `DATABASE_URL` of a shared PostgreSQL. */
   settings: NodeJS.ProcessEnv
-  /** So many restarts in all, in turn. */
+  /** The total number of restarts. */
   restarts: number
   clients: number
-  /** Milliseconds for which each client rests between two requests. */
+  /** Average milliseconds between two requests of a client. */
   pause: number
-  /** Milliseconds between `readyz` 503 and the end of listening. */
+  /** SHUTDOWN_DELAY in milliseconds: from the 503 of `/readyz` to the end of listening. */
   delay: number
-  /** The module that is run: `server.ts`, or `server.js` for what was built. */
+  /** The module to run: `server.ts`, or `server.js` for the build. */
   file: string
 }
 
 export interface RestartReport {
   answered: number
-  /** Requests that got no answer, or not the one of a service that is up. */
+  /** A line for each request without a response or with an unexpected status. */
   failed: string[]
-  /** Writes that were acknowledged, and those among them that are not there. */
+  /** The number of acknowledged writes, and how many of them are missing. */
   written: number
   lost: number
-  /** Milliseconds, of all requests. */
+  /** Milliseconds of each request. */
   times: number[]
-  /** Milliseconds from SIGTERM to the end of the process, and its exit codes. */
+  /** Milliseconds from SIGTERM to the end of each process, and the exit codes. */
   ends: number[]
   codes: (number | null)[]
 }
 
 const KEY = 'soak-admin-key-soak-admin-key-soak-admin-key'
-const WITHOUT_LIMIT = '1000000000'
+const HIGH_LIMIT = '1000000000'
 
+/** Runs the load and restarts the servers one after the other. */
 export async function rollingRestarts(t: Owner, options: RestartOptions): Promise<RestartReport> {
   const { settings, restarts, clients, pause, delay, file } = options
-  const all = {
+  const serverSettings = {
     ...{ ...settings, PORT: '0', ADMIN_API_KEY: KEY, LOG_LEVEL: 'silent', SHUTDOWN_DELAY: String(delay) },
-    ...{ RATE_LIMIT: WITHOUT_LIMIT, RATE_LIMIT_BURST: WITHOUT_LIMIT },
+    ...{ RATE_LIMIT: HIGH_LIMIT, RATE_LIMIT_BURST: HIGH_LIMIT },
     APP_SECRET: 'soak-secret-soak-secret-soak-secret-soak',
   }
   const report: RestartReport = {
@@ -54,58 +55,58 @@ export async function rollingRestarts(t: Owner, options: RestartOptions): Promis
     codes: [],
   }
   const balancer = await startBalancer(t)
-  const start = async (): Promise<Running & { url: string }> => {
-    const server = await serve(t, all, file)
+  const startServer = async (): Promise<Running & { url: string }> => {
+    const server = await serve(t, serverSettings, file)
     await balancer.add(server.url)
     return server
   }
-  const replicas = await Promise.all([start(), start()])
+  const servers = await Promise.all([startServer(), startServer()])
 
   const client = createClient(balancer.url, { 'x-api-key': KEY })
   const ids: string[] = []
-  const state = { over: false }
-  const ask = async (what: string, expected: number, send: () => Promise<Reply>) => {
+  const state = { isOver: false }
+  const sendRequest = async (name: string, expected: number, send: () => Promise<Reply>) => {
     if (pause > 0) await wait(pause * Math.random() * 2)
-    const began = performance.now()
+    const startedAt = performance.now()
     try {
       const reply = await send()
-      report.times.push(performance.now() - began)
+      report.times.push(performance.now() - startedAt)
       report.answered += 1
-      if (reply.status !== expected) report.failed.push(`${what} is ${reply.status}: ${reply.text}`)
+      if (reply.status !== expected) report.failed.push(`${name} returned ${reply.status}: ${reply.text}`)
       return reply
     } catch (error) {
-      report.failed.push(`${what}: ${error}`)
+      report.failed.push(`${name}: ${error}`)
       return undefined
     }
   }
-  const load = async (_: unknown, own: number) => {
-    for (let i = 0; !state.over; i += 1) {
-      const body = { sku: `ROLL-${own}-${i}`, name: 'Written amid restarts', price_amount: 1 }
-      const made = await ask('POST', 201, () => client.post('/products', body))
-      if (made?.status === 201) ids.push(made.body.data.id)
-      await ask('GET', 200, () => client.get('/products?limit=5'))
+  const runClient = async (_: unknown, clientIndex: number) => {
+    for (let i = 0; !state.isOver; i += 1) {
+      const body = { sku: `ROLL-${clientIndex}-${i}`, name: 'Restart test product', price_amount: 1 }
+      const created = await sendRequest('POST', 201, () => client.post('/products', body))
+      if (created?.status === 201) ids.push(created.body.data.id)
+      await sendRequest('GET', 200, () => client.get('/products?limit=5'))
       const id = ids[Math.floor(Math.random() * ids.length)]
-      if (id) await ask('GET one', 200, () => client.get(`/products/${id}`))
+      if (id) await sendRequest('GET one', 200, () => client.get(`/products/${id}`))
     }
   }
-  const loads = Array.from({ length: clients }, load)
+  const runningClients = Array.from({ length: clients }, runClient)
 
   for (let i = 0; i < restarts; i += 1) {
-    const old = replicas.shift()
+    const old = servers.shift()
     if (!old) break
-    const began = performance.now()
+    const startedAt = performance.now()
     old.child.kill('SIGTERM')
     report.codes.push((await old.ended).code)
-    report.ends.push(performance.now() - began)
+    report.ends.push(performance.now() - startedAt)
     balancer.remove(old.url)
-    replicas.push(await start())
+    servers.push(await startServer())
   }
-  state.over = true
-  await Promise.all(loads)
+  state.isOver = true
+  await Promise.all(runningClients)
 
   report.written = ids.length
-  const there = await newest(client, '/products', () => true)
-  const known = new Set(there.map(({ id }) => id))
-  report.lost = ids.filter((id) => !known.has(id)).length
+  const rows = await readNewestRows(client, '/products', () => true)
+  const storedIds = new Set(rows.map(({ id }) => id))
+  report.lost = ids.filter((id) => !storedIds.has(id)).length
   return report
 }

@@ -1,44 +1,52 @@
-/** A thousand slow sockets: when each is closed, and what a healthy client notices meanwhile. */
+/** Opens a thousand slow sockets, and measures when the server closes them and how a normal client is affected. */
 import { once } from 'node:events'
 import { readdirSync, readlinkSync } from 'node:fs'
 import { connect, type Socket } from 'node:net'
 import { setTimeout as wait } from 'node:timers/promises'
 import type { Owner } from '../helpers/database.ts'
-import type { Outcome } from './load.ts'
-import { loaded, type Served } from './mixture.ts'
-import { PROCESSORS, pin, runLoad } from './pinned.ts'
+import { bindToProcessor, PROCESSORS, runLoad } from './cpu-affinity.ts'
+import type { Outcome } from './load-generator.ts'
+import { type ServerOptions, startSeededServer } from './seeded-server.ts'
 
-export interface SlowOptions extends Served {
+export interface SlowOptions extends ServerOptions {
   /** Sockets of each kind. */
   each: number
 }
 
-export interface SlowReport {
-  /** The healthy client: alone, and beside the slow ones. */
-  quiet: Outcome
-  beside: Outcome
-  /** Sockets of each kind whose end was heard of, and seconds until the first and the last. */
-  closed: Record<'heads' | 'bodies', { count: number; first: number; last: number }>
-  /**
-   * What the server has: sockets before, at most, and seconds after the last slow one came until as few as before.
-   * Readers do not hear of their end: it stands behind all that they have not read.
-   */
-  sockets: { before: number; most: number; gone: number | undefined }
+interface CloseTimes {
+  /** Sockets that received the end of the connection. */
+  count: number
+  /** Seconds until the first and the last socket was closed. */
+  first: number
+  last: number
 }
 
-/** Requests a second of the healthy client. */
-const RATE = 100
-const SECONDS = 20
-/** Milliseconds after which a socket is there for ever. */
-const PATIENCE = 60_000
-/** Milliseconds between two bytes, or two sips. */
-const DRIP = 500
-/** Posts of a page, and characters of each: more than the buffers of two kernels take. */
-const POSTS = 40
-const CHARACTERS = 100_000
+export interface SlowReport {
+  /** Responses to the normal client, without and with slow sockets. */
+  quiet: Outcome
+  loaded: Outcome
+  closed: Record<'heads' | 'bodies', CloseTimes>
+  /**
+   * Open sockets of the server: before, at most, and seconds until there are as few as before. Slow readers do not
+   * receive the end of the connection, since it follows the data that they have not read.
+   */
+  sockets: { before: number; max: number; closedAfter: number | undefined }
+}
 
-/** Linux tells. */
-function socketsOf(pid: number | undefined): number {
+/** Requests per second of the normal client. */
+const NORMAL_RATE = 100
+const PHASE_SECONDS = 20
+/** The wait until all slow sockets are closed. */
+const CLOSE_TIMEOUT_MS = 60_000
+/** Milliseconds between two bytes sent or two small reads. */
+const SLOW_INTERVAL_MS = 500
+const SLOW_READ_BYTES = 1_000
+/** The page that slow readers request: larger than the socket buffers of both sides. */
+const POST_COUNT = 40
+const POST_LENGTH = 100_000
+
+/** Counts the open sockets of a process (Linux). */
+function countSockets(pid: number | undefined): number {
   const folder = `/proc/${pid}/fd`
   return readdirSync(folder).filter((fd) => {
     try {
@@ -49,78 +57,89 @@ function socketsOf(pid: number | undefined): number {
   }).length
 }
 
-interface Slow {
+interface SlowSocket {
   socket: Socket
   /** Seconds until it was closed. */
-  closed?: number
+  closedAfter?: number
 }
 
-/** Sends `first` at once and then byte after byte; what comes back is read, or sipped. */
-function open(port: number, first: string, isReader: boolean): Slow {
+/** Sends the beginning of a request, then a byte per interval, or reads the response slowly. */
+function openSlowSocket(port: number, beginning: string, isReader: boolean): SlowSocket {
   const socket = connect(port, '127.0.0.1').on('error', () => undefined)
-  const slow: Slow = { socket }
-  const began = performance.now()
-  socket.write(first)
+  const slow: SlowSocket = { socket }
+  const openedAt = performance.now()
+  socket.write(beginning)
   if (isReader) socket.read(0)
-  const timer = setInterval(() => (isReader ? socket.read(1_000) : socket.write('a')), DRIP)
+  const step = () => (isReader ? socket.read(SLOW_READ_BYTES) : socket.write('a'))
+  const timer = setInterval(step, SLOW_INTERVAL_MS)
   if (!isReader) socket.resume()
   socket.on('close', () => {
     clearInterval(timer)
-    slow.closed = (performance.now() - began) / 1000
+    slow.closedAfter = (performance.now() - openedAt) / 1000
   })
   return slow
 }
 
-function summary(all: readonly Slow[]) {
-  const times = all.flatMap(({ closed }) => closed ?? []).sort((a, b) => a - b)
+function summarizeCloseTimes(sockets: readonly SlowSocket[]): CloseTimes {
+  const times = sockets.flatMap(({ closedAfter }) => closedAfter ?? []).sort((a, b) => a - b)
   return { count: times.length, first: times[0] ?? Number.NaN, last: times.at(-1) ?? Number.NaN }
 }
 
-export async function slowSockets(t: Owner, options: SlowOptions): Promise<SlowReport> {
-  const { server, port, admin, credential, requests } = await loaded(t, options)
-  const { each } = options
-  pin(server.child.pid, PROCESSORS.server)
-  for (let i = 0; i < POSTS; i++) {
-    const { status } = await admin.post('/users/me/posts', { title: `${i}`, body: 'y'.repeat(CHARACTERS) })
-    if (status !== 201) throw new Error(`POST is ${status}`)
+/** Waits until the process has as few sockets as before. */
+async function waitUntilClosed(pid: number | undefined, before: number): Promise<SlowReport['sockets']> {
+  const startedAt = performance.now()
+  let max = 0
+  while (performance.now() - startedAt < CLOSE_TIMEOUT_MS) {
+    const count = countSockets(pid)
+    max = Math.max(max, count)
+    if (count <= before) return { before, max, closedAfter: (performance.now() - startedAt) / 1000 }
+    await wait(500)
   }
-  const healthy = () =>
-    runLoad({ port, requests, connections: 8, rate: RATE, seconds: SECONDS }).then(({ served }) => served)
-  // What runs for the first time is slow for reasons of its own.
-  await runLoad({ port, requests, connections: 32, seconds: 5 })
-  const quiet = await healthy()
+  return { before, max, closedAfter: undefined }
+}
 
-  const head = `Host: a\r\n${credential}`
-  const first = {
-    heads: 'GET /api/v1/products HTTP/1.1\r\nHost: ',
-    bodies: `POST /api/v1/products HTTP/1.1\r\n${head}Content-Type: application/json\r\nContent-Length: 500\r\n\r\n`,
-    readers: `GET /api/v1/users/me/posts?limit=100 HTTP/1.1\r\n${head}\r\n`,
+export async function measureSlowSockets(t: Owner, options: SlowOptions): Promise<SlowReport> {
+  const { server, port, admin, credential, requests } = await startSeededServer(t, options)
+  const { each } = options
+  const { pid } = server.child
+  bindToProcessor(pid, PROCESSORS.server)
+  for (let i = 0; i < POST_COUNT; i++) {
+    const { status } = await admin.post('/users/me/posts', { title: `${i}`, body: 'y'.repeat(POST_LENGTH) })
+    if (status !== 201) throw new Error(`POST /users/me/posts returned ${status}`)
   }
-  const before = socketsOf(server.child.pid)
-  const slow = { heads: [] as Slow[], bodies: [] as Slow[], readers: [] as Slow[] }
-  // First those whose pages are work to make, a few at a time: what is measured is that they are slow.
+  const runNormalClient = async () =>
+    (await runLoad({ port, requests, connections: 8, rate: NORMAL_RATE, seconds: PHASE_SECONDS })).served
+  // Warm-up: code that is not yet compiled is slow.
+  await runLoad({ port, requests, connections: 32, seconds: 5 })
+  const quiet = await runNormalClient()
+
+  const headers = `Host: a\r\n${credential}`
+  const beginnings = {
+    heads: 'GET /api/v1/products HTTP/1.1\r\nHost: ',
+    bodies: `POST /api/v1/products HTTP/1.1\r\n${headers}Content-Type: application/json\r\nContent-Length: 500\r\n\r\n`,
+    readers: `GET /api/v1/users/me/posts?limit=100 HTTP/1.1\r\n${headers}\r\n`,
+  }
+  const before = countSockets(pid)
+  const slow: Record<keyof typeof beginnings, SlowSocket[]> = { heads: [], bodies: [], readers: [] }
+  t.teardown(() => {
+    for (const { socket } of Object.values(slow).flat()) socket.destroy()
+  })
+  // Readers first and one at a time: the cost of creating their pages is not part of the measurement.
   for (let i = 0; i < each; i++) {
-    const reader = open(port, first.readers, true)
+    const reader = openSlowSocket(port, beginnings.readers, true)
     slow.readers.push(reader)
     await once(reader.socket, 'connect')
     while (reader.socket.bytesRead === 0) await wait(5)
   }
-  const running = healthy()
+  const normalClient = runNormalClient()
   for (let i = 0; i < each; i++) {
-    slow.heads.push(open(port, first.heads, false))
-    slow.bodies.push(open(port, first.bodies, false))
-    // As fast as they come through; all at once they would be a flood, and another matter.
+    slow.heads.push(openSlowSocket(port, beginnings.heads, false))
+    slow.bodies.push(openSlowSocket(port, beginnings.bodies, false))
+    // Opened gradually: a burst of connections would be another test.
     await wait(5)
   }
-  t.teardown(() => Object.values(slow).map((sockets) => sockets.map(({ socket }) => socket.destroy())))
-  const began = performance.now()
-  const sockets: SlowReport['sockets'] = { before, most: 0, gone: undefined }
-  while (performance.now() - began < PATIENCE && sockets.gone === undefined) {
-    const count = socketsOf(server.child.pid)
-    sockets.most = Math.max(sockets.most, count)
-    if (count <= before) sockets.gone = (performance.now() - began) / 1000
-    await wait(500)
-  }
-  const beside = await running
-  return { quiet, beside, closed: { heads: summary(slow.heads), bodies: summary(slow.bodies) }, sockets }
+  const sockets = await waitUntilClosed(pid, before)
+  const loaded = await normalClient
+  const closed = { heads: summarizeCloseTimes(slow.heads), bodies: summarizeCloseTimes(slow.bodies) }
+  return { quiet, loaded, closed, sockets }
 }

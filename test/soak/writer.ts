@@ -1,81 +1,90 @@
-/** A client that writes without pause, one request after the other, and notes each answer, until the server is gone. */
+/** A client that sends one write after the other and records each response, until the server is gone. */
 import type { Client, Reply } from '../helpers/app.ts'
-import type { Entry, Ledger } from './ledger.ts'
+import type { ProductEntry, WriteLog } from './write-log.ts'
 
-let skus = 0
+let skuCount = 0
 
-/** A busy machine may stop a server for longer than its loop may be late; that is no refusal of its own. */
+/** A busy machine can delay the event loop until the server refuses requests; such refusals are not counted. */
 const isOverload = ({ status, body }: Reply) =>
   status === 503 && body?.error?.message === 'The service is overloaded'
 
-/** The answer, or undefined where the connection broke first. */
-async function answer(ledger: Ledger, sent: Promise<Reply>, success: number): Promise<Reply | undefined> {
+/** Returns the response, or undefined if the connection broke. */
+async function recordResponse(
+  log: WriteLog,
+  response: Promise<Reply>,
+  successStatus: number,
+): Promise<Reply | undefined> {
   try {
-    const reply = await sent
-    if (reply.status === success) ledger.acknowledged++
-    else if (!isOverload(reply)) ledger.refused++
+    const reply = await response
+    if (reply.status === successStatus) log.acknowledged++
+    else if (!isOverload(reply)) log.refused++
     return reply
   } catch {
-    ledger.inDoubt++
+    log.inDoubt++
     return undefined
   }
 }
 
-/** @returns whether the server is still there */
-type Act = (client: Client, ledger: Ledger, shared: string, own: Entry[]) => Promise<boolean>
+/** Sends one write. Returns whether the server responded. */
+type Write = (client: Client, log: WriteLog, sharedProductId: string, own: ProductEntry[]) => Promise<boolean>
 
-const create: Act = async (client, ledger, _shared, own) => {
+const createProduct: Write = async (client, log, _sharedProductId, own) => {
   const price = Math.floor(Math.random() * 1_000)
-  const body = { sku: `SOAK-${process.pid}-${skus++}`, name: 'Written in haste', price_amount: price }
-  const reply = await answer(ledger, client.post('/products', body), 201)
+  const body = { sku: `SOAK-${process.pid}-${skuCount++}`, name: 'Soak product', price_amount: price }
+  const reply = await recordResponse(log, client.post('/products', body), 201)
   if (reply?.status === 201) {
-    const entry: Entry = { id: reply.body.data.id, price, gone: false }
+    const entry: ProductEntry = { id: reply.body.data.id, price, isDeleted: false }
     own.push(entry)
-    ledger.products.push(entry)
+    log.products.push(entry)
   }
   return reply !== undefined
 }
 
-const update: Act = async (client, ledger, _shared, own) => {
+const updatePrice: Write = async (client, log, _sharedProductId, own) => {
   const entry = own[Math.floor(Math.random() * own.length)]
   if (!entry) return true
   const price = entry.price + 1
-  entry.doubt = { price }
-  const reply = await answer(ledger, client.patch(`/products/${entry.id}`, { price_amount: price }), 200)
+  entry.pending = { price }
+  const response = client.patch(`/products/${entry.id}`, { price_amount: price })
+  const reply = await recordResponse(log, response, 200)
   if (reply?.status === 200) {
     entry.price = price
-    delete entry.doubt
+    delete entry.pending
   }
   return reply !== undefined
 }
 
-const remove: Act = async (client, ledger, _shared, own) => {
+const deleteProduct: Write = async (client, log, _sharedProductId, own) => {
   const entry = own.pop()
   if (!entry) return true
-  entry.doubt = 'removal'
-  const reply = await answer(ledger, client.delete(`/products/${entry.id}`), 204)
+  entry.pending = 'deletion'
+  const reply = await recordResponse(log, client.delete(`/products/${entry.id}`), 204)
   if (reply?.status === 204) {
-    entry.gone = true
-    delete entry.doubt
+    entry.isDeleted = true
+    delete entry.pending
   }
   return reply !== undefined
 }
 
-const order: Act = async (client, ledger, shared) => {
+const createOrder: Write = async (client, log, sharedProductId) => {
   const quantity = 1 + Math.floor(Math.random() * 3)
-  const body = { items: [{ product_id: shared, quantity }] }
-  const reply = await answer(ledger, client.post('/orders', body), 201)
-  if (reply?.status === 201) ledger.orders.set(reply.body.data.id, quantity)
+  const body = { items: [{ product_id: sharedProductId, quantity }] }
+  const reply = await recordResponse(log, client.post('/orders', body), 201)
+  if (reply?.status === 201) log.orders.set(reply.body.data.id, quantity)
   return reply !== undefined
 }
 
-const ACTS = [create, create, create, update, update, order, order, order, remove]
+/** Each write is repeated in proportion to its frequency. */
+const WRITES = [
+  ...[createProduct, createProduct, createProduct, updatePrice, updatePrice],
+  ...[createOrder, createOrder, createOrder, deleteProduct],
+]
 
-/** Writes until the server does not answer; all writers order the `shared` product. */
-export async function write(client: Client, ledger: Ledger, shared: string): Promise<void> {
-  const own: Entry[] = []
-  for (let there = true; there; ) {
-    const act = ACTS[Math.floor(Math.random() * ACTS.length)] ?? create
-    there = await act(client, ledger, shared, own)
+/** Writes until the server does not respond. All writers order the product `sharedProductId`. */
+export async function runWriter(client: Client, log: WriteLog, sharedProductId: string): Promise<void> {
+  const own: ProductEntry[] = []
+  for (let isUp = true; isUp; ) {
+    const write = WRITES[Math.floor(Math.random() * WRITES.length)] ?? createProduct
+    isUp = await write(client, log, sharedProductId, own)
   }
 }

@@ -1,4 +1,4 @@
-/** Feathers 5 as its generator sets it up (Koa, REST, Knex), without what costs and is not asked for here. */
+/** Starts Feathers 5 as its generator sets it up (Koa, REST, Knex), without features that the workloads do not use. */
 import { feathers } from '@feathersjs/feathers'
 import { KnexService } from '@feathersjs/knex'
 import { bodyParser, errorHandler, koa, rest } from '@feathersjs/koa'
@@ -8,14 +8,14 @@ import conditionalGet from 'koa-conditional-get'
 import pg from 'pg'
 import { v7 as uuid } from 'uuid'
 
-// Integers as numbers: none goes beyond 2^53.
+// Integers are parsed as numbers: no value exceeds 2^53.
 pg.types.setTypeParser(20, Number)
 
-const size = Number(process.env.POOL_SIZE)
+const poolSize = Number(process.env.POOL_SIZE)
 const Model = knex({
   client: 'pg',
   connection: process.env.DATABASE_URL,
-  pool: { min: size, max: size },
+  pool: { min: poolSize, max: poolSize },
 })
 
 const COLUMNS = {
@@ -47,7 +47,7 @@ const COLUMNS = {
   ],
 }
 
-const searchText = ({ sku, name, description }) =>
+const createSearchText = ({ sku, name, description }) =>
   [sku, name, description].filter(Boolean).join('\n').toLowerCase()
 
 const app = koa(feathers())
@@ -60,7 +60,7 @@ app.use(bodyParser())
 app.configure(rest())
 
 for (const [name, columns] of Object.entries(COLUMNS)) {
-  // Without `paginate`, which would count the rows for every list.
+  // Without `paginate`, which would count the rows of every list.
   app.use(name, new KnexService({ Model, name, operators: ['$lt'] }))
   app.service(name).hooks({
     before: {
@@ -79,7 +79,7 @@ app.service('products').hooks({
   before: {
     create: [
       (context) => {
-        context.data = { ...context.data, id: uuid(), search: searchText(context.data) }
+        context.data = { ...context.data, id: uuid(), search: createSearchText(context.data) }
       },
     ],
     patch: [
@@ -97,7 +97,7 @@ app.service('products').hooks({
 app.service('orders').hooks({
   after: {
     find: [
-      // One query for all, not one for each as its resolvers have it.
+      // One query for all users; the resolvers of Feathers would run one per order.
       async ({ result, params }) => {
         if (params.include !== 'user') return
         const ids = [...new Set(result.map(({ user_id }) => user_id))]

@@ -1,56 +1,56 @@
-/** The reference: bare Fastify, hand-written SQL, response schemas; no credentials, limits, headers or checks. */
+/** The reference server: Fastify, hand-written SQL and response schemas, without authentication, limits and validation. */
 import Fastify from 'fastify'
 import {
+  createMeta,
   createProduct,
   listOrdersWithUsers,
   listProducts,
   listUsers,
-  meta,
   readProduct,
   setStock,
 } from './queries.js'
-import { params, replies } from './schemas.js'
+import { params, responses } from './schemas.js'
 
 const app = Fastify()
 
-const missing = (reply) => reply.code(404).send({ error: 'There is no such product' })
+const sendNotFound = (reply) => reply.code(404).send({ error: 'Product not found' })
 
-app.get('/products', { schema: { response: replies.products } }, async () => ({
+app.get('/products', { schema: { response: responses.products } }, async () => ({
   ...(await listProducts()),
-  meta: meta(),
+  meta: createMeta(),
 }))
 
-app.get('/products/:id', { schema: { params, response: replies.product } }, async (request, reply) => {
+app.get('/products/:id', { schema: { params, response: responses.product } }, async (request, reply) => {
   const row = await readProduct(request.params.id)
-  if (!row) return missing(reply)
-  const tag = `"${row.revision}"`
-  reply.header('etag', tag)
-  if (request.headers['if-none-match'] === tag) return reply.code(304).send()
-  return { data: row, meta: meta() }
+  if (!row) return sendNotFound(reply)
+  const etag = `"${row.revision}"`
+  reply.header('etag', etag)
+  if (request.headers['if-none-match'] === etag) return reply.code(304).send()
+  return { data: row, meta: createMeta() }
 })
 
-app.post('/products', { schema: { response: replies.product } }, async (request, reply) => {
+app.post('/products', { schema: { response: responses.product } }, async (request, reply) => {
   const row = await createProduct(request.body)
   reply.code(201).header('location', `/products/${row.id}`)
-  return { data: row, meta: meta() }
+  return { data: row, meta: createMeta() }
 })
 
-app.patch('/products/:id', { schema: { params, response: replies.product } }, async (request, reply) => {
+app.patch('/products/:id', { schema: { params, response: responses.product } }, async (request, reply) => {
   const row = await setStock(request.params.id, request.body.stock)
-  return row ? { data: row, meta: meta() } : missing(reply)
+  return row ? { data: row, meta: createMeta() } : sendNotFound(reply)
 })
 
-app.get('/users', { schema: { response: replies.users } }, async ({ query: { status, cursor } }) => ({
+app.get('/users', { schema: { response: responses.users } }, async ({ query: { status, cursor } }) => ({
   ...(await listUsers(status, cursor)),
-  meta: meta(),
+  meta: createMeta(),
 }))
 
-app.get('/orders', { schema: { response: replies.orders } }, async () => ({
+app.get('/orders', { schema: { response: responses.orders } }, async () => ({
   ...(await listOrdersWithUsers()),
-  meta: meta(),
+  meta: createMeta(),
 }))
 
 await app.listen({ port: Number(process.env.PORT), host: '127.0.0.1' })
 
-// So that a profile is written.
+// Node.js writes a CPU profile only on a regular exit.
 process.once('SIGTERM', () => process.exit())

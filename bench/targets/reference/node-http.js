@@ -1,18 +1,18 @@
-/** The same queries under bare `node:http`: what Fastify itself costs, and gives. */
+/** The reference server without Fastify: the same queries on `node:http`. */
 import { createServer } from 'node:http'
 import {
+  createMeta,
   createProduct,
   listOrdersWithUsers,
   listProducts,
   listUsers,
-  meta,
   readProduct,
   setStock,
 } from './queries.js'
 
-const send = (reply, status, body, headers = {}) => {
+const send = (response, status, body, headers = {}) => {
   const text = JSON.stringify(body)
-  reply
+  response
     .writeHead(status, {
       'content-type': 'application/json; charset=utf-8',
       'content-length': Buffer.byteLength(text),
@@ -21,59 +21,59 @@ const send = (reply, status, body, headers = {}) => {
     .end(text)
 }
 
-const bodyOf = (request) =>
+const readBody = (request) =>
   new Promise((resolve, reject) => {
     let text = ''
     request.setEncoding('utf8')
-    request.on('data', (part) => {
-      text += part
+    request.on('data', (chunk) => {
+      text += chunk
     })
     request.on('end', () => resolve(JSON.parse(text)))
     request.on('error', reject)
   })
 
-const one = ({ revision: _, ...data }) => ({ data, meta: meta() })
-const many = (found) => ({ ...found, meta: meta() })
-const missing = (reply) => send(reply, 404, { error: 'There is no such thing' })
+const toEnvelope = ({ revision: _, ...data }) => ({ data, meta: createMeta() })
+const toListEnvelope = (page) => ({ ...page, meta: createMeta() })
+const sendNotFound = (response) => send(response, 404, { error: 'Not found' })
 
-async function member(request, reply, id) {
+async function handleProduct(request, response, id) {
   if (request.method === 'PATCH') {
-    const row = await setStock(id, (await bodyOf(request)).stock)
-    return row ? send(reply, 200, one(row)) : missing(reply)
+    const row = await setStock(id, (await readBody(request)).stock)
+    return row ? send(response, 200, toEnvelope(row)) : sendNotFound(response)
   }
   const row = await readProduct(id)
-  if (!row) return missing(reply)
+  if (!row) return sendNotFound(response)
   const etag = `"${row.revision}"`
-  if (request.headers['if-none-match'] === etag) return reply.writeHead(304, { etag }).end()
-  return send(reply, 200, one(row), { etag })
+  if (request.headers['if-none-match'] === etag) return response.writeHead(304, { etag }).end()
+  return send(response, 200, toEnvelope(row), { etag })
 }
 
-async function collection(request, reply, path, query) {
+async function handleCollection(request, response, path, query) {
   if (request.method === 'POST') {
-    const row = await createProduct(await bodyOf(request))
-    return send(reply, 201, one(row), { location: `/products/${row.id}` })
+    const row = await createProduct(await readBody(request))
+    return send(response, 201, toEnvelope(row), { location: `/products/${row.id}` })
   }
-  if (path === '/products') return send(reply, 200, many(await listProducts()))
-  if (path === '/orders') return send(reply, 200, many(await listOrdersWithUsers()))
-  if (path !== '/users') return missing(reply)
+  if (path === '/products') return send(response, 200, toListEnvelope(await listProducts()))
+  if (path === '/orders') return send(response, 200, toListEnvelope(await listOrdersWithUsers()))
+  if (path !== '/users') return sendNotFound(response)
   const parameters = new URLSearchParams(query)
   const cursor = parameters.get('cursor') ?? undefined
-  return send(reply, 200, many(await listUsers(parameters.get('status'), cursor)))
+  return send(response, 200, toListEnvelope(await listUsers(parameters.get('status'), cursor)))
 }
 
-const answer = (request, reply) => {
+const handleRequest = (request, response) => {
   const [path, query] = request.url.split('?')
   return path.startsWith('/products/')
-    ? member(request, reply, path.slice('/products/'.length))
-    : collection(request, reply, path, query)
+    ? handleProduct(request, response, path.slice('/products/'.length))
+    : handleCollection(request, response, path, query)
 }
 
-createServer((request, reply) => {
-  answer(request, reply).catch((error) => {
+createServer((request, response) => {
+  handleRequest(request, response).catch((error) => {
     console.error(error)
-    if (!reply.headersSent) send(reply, 500, { error: 'Something went wrong' })
+    if (!response.headersSent) send(response, 500, { error: 'Internal server error' })
   })
 }).listen(Number(process.env.PORT), '127.0.0.1')
 
-// So that a profile is written.
+// Node.js writes a CPU profile only on a regular exit.
 process.once('SIGTERM', () => process.exit())

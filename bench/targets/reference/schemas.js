@@ -1,25 +1,25 @@
-/** The replies' schemas, which fast-json-stringify writes by. */
+/** The response schemas, from which fast-json-stringify compiles serializers. */
 const text = { type: 'string' }
 const integer = { type: 'integer' }
-const orNull = (type) => ({ type: [type, 'null'] })
+const nullable = (type) => ({ type: [type, 'null'] })
 const object = (properties) => ({ type: 'object', properties })
 const list = (items) => ({ type: 'array', items })
 
-const dates = { created_at: text, updated_at: text }
+const timestamps = { created_at: text, updated_at: text }
 
 const product = object({
   id: text,
   sku: text,
   name: text,
-  description: orNull('string'),
+  description: nullable('string'),
   price_amount: integer,
   currency: text,
   stock: integer,
   status: text,
-  ...dates,
+  ...timestamps,
 })
 
-const user = object({ id: text, name: text, email: text, role: text, status: text, ...dates })
+const user = object({ id: text, name: text, email: text, role: text, status: text, ...timestamps })
 
 const item = object({
   product_id: text,
@@ -33,9 +33,9 @@ const item = object({
 const address = object({
   name: text,
   line1: text,
-  line2: orNull('string'),
+  line2: nullable('string'),
   city: text,
-  region: orNull('string'),
+  region: nullable('string'),
   postal_code: text,
   country: text,
 })
@@ -46,24 +46,24 @@ const order = object({
   user_id: text,
   items: list(item),
   shipping_address: { ...address, type: ['object', 'null'] },
-  note: orNull('string'),
+  note: nullable('string'),
   status: text,
   currency: text,
   total_amount: integer,
-  ...dates,
+  ...timestamps,
   user,
 })
 
 const meta = object({ timestamp: text })
-const pagination = object({ cursor: orNull('string'), has_more: { type: 'boolean' } })
-const one = (resource) => object({ data: resource, meta })
-const many = (resource) => object({ data: list(resource), pagination, meta })
+const pagination = object({ cursor: nullable('string'), has_more: { type: 'boolean' } })
+const toEnvelope = (resource) => object({ data: resource, meta })
+const toListEnvelope = (resource) => object({ data: list(resource), pagination, meta })
 
-export const replies = {
-  product: { 200: one(product), 201: one(product) },
-  products: { 200: many(product) },
-  users: { 200: many(user) },
-  orders: { 200: many(order) },
+export const responses = {
+  product: { 200: toEnvelope(product), 201: toEnvelope(product) },
+  products: { 200: toListEnvelope(product) },
+  users: { 200: toListEnvelope(user) },
+  orders: { 200: toListEnvelope(order) },
 }
 
 export const params = { ...object({ id: { type: 'string', format: 'uuid' } }), required: ['id'] }

@@ -1,8 +1,8 @@
-/** The API of version 1, which the reference speaks too; only prefix and cursors differ. */
+/** Creates the requests of version 1 of this API, which the reference servers implement as well. */
 import type { Position } from '../rows.ts'
 import type { Api, Resource } from './target.ts'
 
-const NEW = {
+const NEW_PRODUCT = {
   sku: 'BENCH-#########',
   name: 'Practical Cotton Bench',
   description: 'Featuring unparalleled standard performance, with a seat for two',
@@ -12,23 +12,24 @@ const NEW = {
   status: 'active',
 }
 
-/** What a created product is, by the members of version 1. */
-export const newProduct: Resource = NEW
+/** The body of a creation; `sku` has a placeholder. */
+export const newProduct: Resource = NEW_PRODUCT
 
 interface Envelope {
   data: Resource | Resource[]
 }
 
-export function version1(prefix: string, cursorOf: (position: Position) => string): Api {
+/** @param getCursor returns the cursor of the page after a position */
+export function createVersion1Api(prefix: string, getCursor: (position: Position) => string): Api {
   return {
     product: (id) => ({ method: 'GET', path: `${prefix}/products/${id}` }),
     newestProducts: () => ({ method: 'GET', path: `${prefix}/products` }),
     usersAfter: (position) => ({
       method: 'GET',
-      path: `${prefix}/users?status=active&cursor=${cursorOf(position)}`,
+      path: `${prefix}/users?status=active&cursor=${getCursor(position)}`,
     }),
     newestOrdersWithUsers: () => ({ method: 'GET', path: `${prefix}/orders?include=user` }),
-    createProduct: () => ({ method: 'POST', path: `${prefix}/products`, body: JSON.stringify(NEW) }),
+    createProduct: () => ({ method: 'POST', path: `${prefix}/products`, body: JSON.stringify(NEW_PRODUCT) }),
     setStock: ({ id }) => ({
       method: 'PATCH',
       path: `${prefix}/products/${id}`,
@@ -38,6 +39,6 @@ export function version1(prefix: string, cursorOf: (position: Position) => strin
       const { data }: Envelope = JSON.parse(text)
       return Array.isArray(data) ? data : [data]
     },
-    exact: true,
+    hasVersion1Envelope: true,
   }
 }

@@ -1,4 +1,4 @@
-/** What `npm start` gives Node.js before the script: whoever measures the service starts it alike. */
+/** Reads the Node.js flags of `npm start`, so that measured servers start with the same ones. */
 import { readFileSync } from 'node:fs'
 
 const manifest: { scripts: { start: string } } = JSON.parse(

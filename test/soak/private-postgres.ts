@@ -1,0 +1,143 @@
+/** Starts a separate PostgreSQL on a free port, whose processes a test may kill and restart. */
+import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { chownSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
+import { createServer } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { setTimeout as wait } from 'node:timers/promises'
+import { openDatabase } from '../../drizzle/client/index.ts'
+import type { Owner } from '../helpers/database.ts'
+import { readCpuSeconds } from './cpu-affinity.ts'
+
+const INSTALLATIONS_FOLDER = '/usr/lib/postgresql'
+const START_TIMEOUT_MS = 60_000
+
+/** Returns the programs' folder of the newest installed version, or undefined. */
+function findBinFolder(): string | undefined {
+  try {
+    const newest = readdirSync(INSTALLATIONS_FOLDER)
+      .map(Number)
+      .sort((a, b) => b - a)[0]
+    return newest ? join(INSTALLATIONS_FOLDER, String(newest), 'bin') : undefined
+  } catch {
+    return undefined
+  }
+}
+
+/** Returns the ids of the user `postgres` if this process runs as root, which PostgreSQL refuses. */
+function getUserIds(): { uid?: number; gid?: number } {
+  if (process.getuid?.() !== 0) return {}
+  const readId = (flag: string) => Number(execFileSync('id', [flag, 'postgres'], { encoding: 'utf8' }))
+  return { uid: readId('-u'), gid: readId('-g') }
+}
+
+export async function findFreePort(): Promise<number> {
+  const server = createServer().listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const address = server.address()
+  server.close()
+  await once(server, 'close')
+  return typeof address === 'object' && address ? address.port : 0
+}
+
+const readChildPids = (pid: number | undefined): number[] =>
+  readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').trim().split(/\s+/).filter(Boolean).map(Number)
+
+/** Kills a process if it still exists. */
+function killProcess(pid: number): void {
+  try {
+    process.kill(pid, 'SIGKILL')
+  } catch {
+    return
+  }
+}
+
+const isRunning = (child: ChildProcess) => child.exitCode === null && child.signalCode === null
+
+async function acceptsConnections(url: string): Promise<boolean> {
+  try {
+    const database = await openDatabase({ url, poolSize: 1 })
+    await database.close()
+    return true
+  } catch {
+    return false
+  }
+}
+
+export interface PrivatePostgres {
+  url: string
+  version: string
+  /** Returns the CPU seconds of all its processes since the start; 0 if it is not running. */
+  readCpuSeconds(): number
+  /** Kills all of its processes together, as a power failure would. */
+  kill(): Promise<void>
+  /** Resolves when PostgreSQL has recovered and accepts connections. */
+  start(): Promise<void>
+}
+
+export interface PrivatePostgresOptions {
+  /** The URL of the primary, for a streaming standby created with `pg_basebackup`. */
+  standbyOf?: string
+  /** Settings for `postgres -c`. */
+  settings?: Readonly<Record<string, string>>
+}
+
+/** Creates and starts a PostgreSQL. Returns undefined if PostgreSQL is not installed. */
+export async function startPrivatePostgres(
+  t: Owner,
+  { standbyOf, settings = {} }: PrivatePostgresOptions = {},
+): Promise<PrivatePostgres | undefined> {
+  const bin = findBinFolder()
+  if (bin === undefined) return undefined
+  const user = getUserIds()
+  const folder = mkdtempSync(join(tmpdir(), 'resource-api-pg-'))
+  t.teardown(() => rmSync(folder, { recursive: true, force: true }))
+  if (user.uid !== undefined && user.gid !== undefined) chownSync(folder, user.uid, user.gid)
+  const data = join(folder, 'data')
+  const spawnOptions = { ...user, cwd: folder, stdio: 'ignore' as const }
+  if (standbyOf === undefined) {
+    execFileSync(join(bin, 'initdb'), ['-D', data, '-A', 'trust', '-U', 'soak', '-E', 'UTF8'], spawnOptions)
+  } else {
+    execFileSync(join(bin, 'pg_basebackup'), ['-d', standbyOf, '-D', data, '-R', '-c', 'fast'], spawnOptions)
+  }
+  const port = await findFreePort()
+  const url = `postgres://soak@127.0.0.1:${port}/postgres`
+  let postmaster: ChildProcess | undefined
+
+  const kill = async () => {
+    if (!postmaster || !isRunning(postmaster)) return
+    const exited = once(postmaster, 'exit')
+    const children = readChildPids(postmaster.pid)
+    postmaster.kill('SIGKILL')
+    for (const child of children) killProcess(child)
+    await exited
+  }
+
+  const start = async () => {
+    const args = ['-D', data, '-p', String(port), '-k', folder, '-c', 'listen_addresses=127.0.0.1']
+    args.push(...Object.entries(settings).flatMap(([name, value]) => ['-c', `${name}=${value}`]))
+    for (
+      const deadline = performance.now() + START_TIMEOUT_MS;
+      performance.now() < deadline;
+      await wait(20)
+    ) {
+      // A start fails until the last of the killed processes has released the shared memory.
+      if (!postmaster || !isRunning(postmaster)) {
+        postmaster = spawn(join(bin, 'postgres'), args, spawnOptions)
+      }
+      if (await acceptsConnections(url)) return
+    }
+    throw new Error('PostgreSQL did not start')
+  }
+
+  t.teardown(kill)
+  await start()
+  const version = execFileSync(join(bin, 'postgres'), ['--version'], { encoding: 'utf8' }).trim()
+  const readTotalCpuSeconds = () => {
+    if (!postmaster || !isRunning(postmaster)) return 0
+    const children = readChildPids(postmaster.pid).map((child) => readCpuSeconds(child))
+    return readCpuSeconds(postmaster.pid, true) + children.reduce((sum, time) => sum + (time || 0), 0)
+  }
+  return { url, version, kill, start, readCpuSeconds: readTotalCpuSeconds }
+}
