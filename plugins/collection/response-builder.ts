@@ -6,7 +6,7 @@ import type { Resource } from './compile.ts'
 import type { Row } from './definition.ts'
 import { buildResourceShape } from './openapi/operations.ts'
 import { type Included, NOTHING_INCLUDED, toFields } from './read/include.ts'
-import { buildStrongTag, buildWeakTag } from './request/preconditions.ts'
+import { buildStrongTag, buildWeakTag, hash } from './request/preconditions.ts'
 
 /** Returns the serializer of a route's responses with a status. */
 export function getSerializer(reply: FastifyReply, status: 200 | 201) {
@@ -21,28 +21,28 @@ export function createResponseBuilder(resource: Resource, representation: Repres
     JSON.stringify(representation.schemas.one(buildResourceShape(resource, true))),
   )
 
-  const toShape = (isVendor: boolean, fields: readonly string[] | undefined, includedTag: string) =>
-    [schemaTag, representation.version, isVendor, fields?.join() ?? '*', includedTag].join('|')
+  const hashShape = (isVendor: boolean, fields: readonly string[] | undefined, includedTag: string) =>
+    hash([schemaTag, representation.version, isVendor, fields?.join() ?? '*', includedTag].join('|'))
 
   // Most requests ask for all fields and no relations.
-  const wholeShapes = { json: toShape(false, undefined, ''), vendor: toShape(true, undefined, '') }
+  const wholeShapes = { json: hashShape(false, undefined, ''), vendor: hashShape(true, undefined, '') }
 
-  /** Returns the text that describes everything but the row that a representation depends on. */
-  const getShape = (
+  /** Returns the hash of everything but the row that a representation depends on. */
+  const getShapeHash = (
     request: FastifyRequest,
     fields?: readonly string[],
     included: Included = NOTHING_INCLUDED,
   ): string => {
     const { vendor } = request.server.addressing.getAddress(request.raw)
     if (fields === undefined && included.tag === '') return vendor ? wholeShapes.vendor : wholeShapes.json
-    return toShape(vendor, fields, included.tag)
+    return hashShape(vendor, fields, included.tag)
   }
 
   return {
-    getShape,
+    getShapeHash,
 
     /** Returns the entity tag of a row with all fields and no relations, as the response to a write has it. */
-    getTag: (request: FastifyRequest, row: Row) => buildStrongTag(row.revision, getShape(request)),
+    getTag: (request: FastifyRequest, row: Row) => buildStrongTag(row.revision, getShapeHash(request)),
 
     toEntity(row: Row, actor: Actor, fields?: readonly string[], included?: Included): Entity {
       const members = toFields(resource, row, actor, fields)

@@ -134,8 +134,8 @@ export function createReadHandlers(
 
     const pagination = buildPagination(query, page, total, identity)
     const revisions = rows.map(({ id, revision }) => `${id}/${revision}`).join()
-    const shape = builder.getShape(request, query.fields, included)
-    const tag = buildWeakTag([shape, revisions, JSON.stringify(pagination)].join('|'))
+    const shapeHash = builder.getShapeHash(request, query.fields, included)
+    const tag = buildWeakTag([shapeHash, revisions, JSON.stringify(pagination)].join('|'))
     // Before the headers: a 412 has none of those of a page.
     const isUnchanged = isNotModified(request, tag)
     reply.header('etag', tag).header('cache-control', CACHE_CONTROL)
@@ -178,7 +178,7 @@ export function createReadHandlers(
     const costing = countReplyBytes(request, actor, rowBytes + included.bytes)
     if (costing) await costing
 
-    const tag = buildStrongTag(row.revision, builder.getShape(request, fields, included))
+    const tag = buildStrongTag(row.revision, builder.getShapeHash(request, fields, included))
     const updatedAt = names.length === 0 ? toTimestamp(String(row.updated_at)) : undefined
     reply.header('etag', tag).header('cache-control', CACHE_CONTROL)
     if (updatedAt !== undefined) reply.header('last-modified', toLastModified(updatedAt))

@@ -3,31 +3,17 @@ import { hash as digest } from 'node:crypto'
 import etag from '@fastify/etag'
 import type { FastifyInstance, FastifyReply, FastifyRequest, onSendHookHandler } from 'fastify'
 import fp from 'fastify-plugin'
-import { parseHttpDate, toHttpDay } from '../../../lib/http-date.ts'
+import { parseHttpDate } from '../../../lib/http-date.ts'
 import { apiError } from '../../errors/index.ts'
 
-const hash = (text: string) => digest('sha1', text, 'base64url').slice(0, 12)
-
-/** Hashes of shapes that are kept: clients repeat few. A shape with included rows is long and rarely repeated. */
-const MAX_KEPT_SHAPES = 500
-const MAX_KEPT_SHAPE_LENGTH = 200
-const shapeHashes = new Map<string, string>()
-
-function hashShape(shape: string): string {
-  const known = shapeHashes.get(shape)
-  if (known !== undefined) return known
-  const hashed = hash(shape)
-  if (shape.length > MAX_KEPT_SHAPE_LENGTH) return hashed
-  if (shapeHashes.size >= MAX_KEPT_SHAPES) shapeHashes.clear()
-  shapeHashes.set(shape, hashed)
-  return hashed
-}
+/** Returns the part of a tag that stands for a text. */
+export const hash = (text: string) => digest('sha1', text, 'base64url').slice(0, 12)
 
 /**
- * Builds the strong tag of one resource: its revision, and a hash.
- * @param shape describes everything but the row that the representation depends on
+ * Builds the strong tag of one resource.
+ * @param shapeHash the hash of everything but the row that the representation depends on
  */
-export const buildStrongTag = (revision: number, shape: string) => `"${revision}-${hashShape(shape)}"`
+export const buildStrongTag = (revision: number, shapeHash: string) => `"${revision}-${shapeHash}"`
 
 const hashText = (text: string | Buffer) => digest('sha1', text, 'base64url')
 
@@ -59,8 +45,7 @@ const parseDate = (header: string | undefined) => (header === undefined ? undefi
 const toSeconds = (updatedAt: string) => Math.floor(Date.parse(updatedAt) / 1000)
 
 /** Converts an RFC 3339 timestamp to a Last-Modified header, which has whole seconds. */
-export const toLastModified = (updatedAt: string) =>
-  `${toHttpDay(updatedAt.slice(0, 10))} ${updatedAt.slice(11, 19)} GMT`
+export const toLastModified = (updatedAt: string) => new Date(updatedAt).toUTCString()
 
 /** Returns whether a read has a precondition that needs the current row, which a lagging replica may not have. */
 export const needsPrimary = ({ headers }: FastifyRequest): boolean =>
