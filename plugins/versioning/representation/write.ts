@@ -1,23 +1,7 @@
 /** Builds the parts of a response that both versions share: `meta` and the included relations. */
 import type { Entity, Meta, Representation } from './types.ts'
 
-const MILLISECONDS_LENGTH = '.000Z'.length
-/** The current second as text, and its start in milliseconds since the epoch. */
-let secondText = ''
-let secondStart = 0
-
-/** Returns the current time as RFC 3339. The part up to the second is formatted once per second. */
-function formatNow(): string {
-  const now = Date.now()
-  const millisecond = now % 1000
-  if (secondText === '' || now - millisecond !== secondStart) {
-    secondStart = now - millisecond
-    secondText = new Date(secondStart).toISOString().slice(0, -MILLISECONDS_LENGTH)
-  }
-  return `${secondText}.${String(millisecond).padStart(3, '0')}Z`
-}
-
-const buildMeta = (values: Meta) => ({ timestamp: formatNow(), ...values })
+const buildMeta = (values: Meta) => ({ timestamp: new Date().toISOString(), ...values })
 
 const isMany = (related: readonly Entity[] | Entity): related is readonly Entity[] => Array.isArray(related)
 
