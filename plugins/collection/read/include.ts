@@ -16,8 +16,7 @@ export function toFields(
   actor: Actor,
   fields: readonly string[] | undefined,
 ): Entity['members'] {
-  const values = computed ? { ...row, ...computed(row, actor) } : row
-  return fields ? mapper.some(values, fields) : mapper.all(values)
+  return mapper(computed ? { ...row, ...computed(row, actor) } : row, fields)
 }
 
 /** The included relations of some rows. */
