@@ -1,6 +1,6 @@
 /** What is asked at each size: every list in every way that its resource offers. */
 import type { ResolvedResource } from '../../plugins/collection/resolve.ts'
-import { getSortTerms, readPosition } from '../../plugins/collection/sql/keyset.ts'
+import { createSortTerms, readPosition } from '../../plugins/collection/sql/keyset.ts'
 import type { CollectionSample, Sample } from './samples.ts'
 
 /** One request: the values differ, the statements do not. */
@@ -31,7 +31,7 @@ function sorted(
     name: name.replace('-', ''),
     descending: name.startsWith('-'),
   }))
-  const terms = getSortTerms(resource, sorts)
+  const terms = createSortTerms(resource)(sorts)
   return {
     label: `sort=${sort}, deep`,
     isFlat: sorts.length === 1,

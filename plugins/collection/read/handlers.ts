@@ -75,17 +75,6 @@ export function createReadHandlers(
   const readListQuery = createListReader(ajv, resource)
   const readSelection = createSelectionReader(ajv, resource)
 
-  /** Without a parent, the identity depends only on the query, and parsed queries are kept. */
-  const identities = new WeakMap<ListQuery, string>()
-  const getIdentity = (query: ListQuery, parentId: string | undefined): string => {
-    if (parentId !== undefined) return getListIdentity(resource, query, parentId)
-    const known = identities.get(query)
-    if (known !== undefined) return known
-    const identity = getListIdentity(resource, query, undefined)
-    identities.set(query, identity)
-    return identity
-  }
-
   const buildPagination = (
     query: ListQuery,
     page: { rows: readonly Row[]; hasMore: boolean },
@@ -113,7 +102,7 @@ export function createReadHandlers(
 
   const listPage = async (request: FastifyRequest, reply: FastifyReply, actor: Actor, query: ListQuery) => {
     const { parent: parentId } = addresses.read(request, actor)
-    const identity = getIdentity(query, parentId)
+    const identity = getListIdentity(resource, query, parentId)
     const position = query.cursor === undefined ? undefined : cursors.read(query.cursor, identity)
     requireIncludeScopes(resource, query.include, actor)
     addresses.ensureUuids(parentId)
