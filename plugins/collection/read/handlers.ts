@@ -19,7 +19,6 @@ import {
   sendNotModified,
   toLastModified,
 } from '../request/preconditions.ts'
-import { getQuery } from '../request/query-validation.ts'
 import { createResourceAddresses } from '../request/resource-address.ts'
 import { createResponseBuilder, getSerializer } from '../response-builder.ts'
 import { toTimestamp } from '../sql/row-mapper.ts'
@@ -139,7 +138,7 @@ export function createReadHandlers(
 
   const list = async (request: FastifyRequest, reply: FastifyReply) => {
     const actor = getActor(request)
-    const query = readListQuery(getQuery(request), request.originalUrl)
+    const query = readListQuery(request)
     const isSmall = query.limit < select.getChunkSize(query.fields)
     if (isSmall) return listPage(request, reply, actor, query)
     return largePages.run(actor.userId || request.ip, () => listPage(request, reply, actor, query))
@@ -148,7 +147,7 @@ export function createReadHandlers(
   const read = async (request: FastifyRequest, reply: FastifyReply) => {
     const actor = getActor(request)
     const { id, parent: parentId } = addresses.read(request, actor)
-    const { fields, include: names } = readSelection(getQuery(request), request.originalUrl)
+    const { fields, include: names } = readSelection(request)
     requireIncludeScopes(resource, names, actor)
     addresses.ensureUuids(id, parentId)
 

@@ -18,7 +18,7 @@ import { countReplyBytes } from '../read/large-replies.ts'
 import { getActor } from '../request/actor.ts'
 import { type BodyReader, createBodyReader, type Mode } from '../request/body.ts'
 import { readPrecondition } from '../request/preconditions.ts'
-import { createNoQueryReader, getQuery } from '../request/query-validation.ts'
+import { createNoQueryReader } from '../request/query-validation.ts'
 import { createResourceAddresses, type ResourceAddress } from '../request/resource-address.ts'
 import { createResponseBuilder } from '../response-builder.ts'
 import { createBuildResponse, sendResponse } from './response.ts'
@@ -167,7 +167,7 @@ export function createWriteHandlers(
     const { parent } = addresses.read(request, actor)
     const sent = readObject(request.body)
     const keyedWrite = readKeyedWrite(request, actor, { parent }, sent)
-    readNoQuery(getQuery(request), request.originalUrl)
+    readNoQuery(request)
     const body = representation.body(sent, resource.name, undefined)
     const fields = readFields(readers.create, refuseWithheld(resource, actor, body))
     addresses.ensureUuids(parent)
@@ -187,7 +187,7 @@ export function createWriteHandlers(
       const sent = readObject(request.body)
       // PUT needs no key: sent twice, it has the same effect.
       const keyedWrite = mode === 'update' ? readKeyedWrite(request, actor, address, sent) : undefined
-      readNoQuery(getQuery(request), request.originalUrl)
+      readNoQuery(request)
       const body = representation.body(sent, resource.name, address.id)
       const known = resource.parent
         ? { id: address.id, [resource.parent.member]: address.parent }
@@ -208,7 +208,7 @@ export function createWriteHandlers(
   const remove: Handler = async (request, reply) => {
     const actor = getActor(request)
     const address = addresses.read(request, actor)
-    readNoQuery(getQuery(request), request.originalUrl)
+    readNoQuery(request)
     addresses.ensureUuids(address.id, address.parent)
     const respond = () => {
       throw new Error('A removal has no response body')
