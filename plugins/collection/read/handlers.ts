@@ -167,7 +167,7 @@ export function createReadHandlers(
     if (costing) await costing
 
     const tag = buildStrongTag(row.revision, builder.getShapeHash(request, fields, included))
-    const updatedAt = names.length === 0 ? toTimestamp(String(row.updated_at)) : undefined
+    const updatedAt = names.length === 0 ? toTimestamp(row.updated_at) : undefined
     reply.header('etag', tag).header('cache-control', CACHE_CONTROL)
     if (updatedAt !== undefined) reply.header('last-modified', toLastModified(updatedAt))
     if (isNotModified(request, tag, updatedAt)) return sendNotModified(reply)

@@ -189,10 +189,15 @@ export function createSelect(resource: ResolvedResource) {
           .from(resource.table)
           .where(and(...buildListConditions(resource, query, scope))),
       )
-      const [row] = await runStatement(connection, found, getConditionValues(query, scope), {
-        customPlan: isSearch(query),
-      })
-      return Number(row?.count ?? 0)
+      const [row] = await runStatement<{ count: number }>(
+        connection,
+        found,
+        getConditionValues(query, scope),
+        {
+          customPlan: isSearch(query),
+        },
+      )
+      return row?.count ?? 0
     },
 
     /** Returns the position of a row in a sort, for a cursor. */

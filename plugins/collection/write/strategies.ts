@@ -71,9 +71,11 @@ export function createRunWrite(database: Database, columns: ReadonlySet<string>)
 
   /** The part of a response that can be stored: without fields that have no column, such as the text of a new key. */
   const toStored = <Found>({ respond }: WriteSteps<Found>, row: Row, response: StoredResponse) => {
-    if (Object.keys(row).every((name) => columns.has(name))) return response
-    const stored = Object.entries(row).filter(([name]) => columns.has(name))
-    return respond({ ...Object.fromEntries(stored), id: row.id, revision: row.revision })
+    const computed = Object.keys(row).filter((name) => !columns.has(name))
+    if (computed.length === 0) return response
+    const stored: Row = { ...row }
+    for (const name of computed) delete stored[name]
+    return respond(stored)
   }
 
   /** Writes, and stores the response under the key, in one transaction; or returns the response stored earlier. */
