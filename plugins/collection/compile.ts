@@ -35,7 +35,7 @@ export function compileResources(definitions: readonly ResourceDefinition[]): Re
       relations: {},
       select: createSelect(resource),
       stores: createStores(resource),
-      mapper: createRowMapper(resource.schemas.read),
+      mapper: createRowMapper(resource),
     }
     // Before the relations: resources refer to each other.
     compiled.set(resource, made)

@@ -1,11 +1,12 @@
 /** Builds the representation of rows in one version, and their entity tags. */
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { Actor } from '../access/index.ts'
+import type { StoredResponse } from '../idempotency/record.ts'
 import type { Entity, Representation } from '../versioning/representation/types.ts'
 import type { Resource } from './compile.ts'
 import type { Row } from './definition.ts'
 import { buildResourceShape } from './openapi/operations.ts'
-import { type Included, NOTHING_INCLUDED, toFields } from './read/include.ts'
+import { type Included, NOTHING_INCLUDED } from './read/include.ts'
 import { buildStrongTag, buildWeakTag, hash } from './request/preconditions.ts'
 
 /** Returns the serializer of a route's responses with a status. */
@@ -13,6 +14,13 @@ export function getSerializer(reply: FastifyReply, status: 200 | 201) {
   const serialize = reply.getSerializationFunction(String(status), 'application/json')
   if (!serialize) throw new Error(`The route has no schema for ${status}`)
   return serialize
+}
+
+interface WrittenRow {
+  status: 200 | 201
+  row: Row
+  actor: Actor
+  location: string | null
 }
 
 export function createResponseBuilder(resource: Resource, representation: Representation) {
@@ -38,18 +46,26 @@ export function createResponseBuilder(resource: Resource, representation: Repres
     return hashShape(vendor, fields, included.tag)
   }
 
-  return {
-    getShapeHash,
+  /** Returns the entity tag of a row with all fields and no relations, as the response to a write has it. */
+  const getTag = (request: FastifyRequest, row: Row) => buildStrongTag(row.revision, getShapeHash(request))
 
-    /** Returns the entity tag of a row with all fields and no relations, as the response to a write has it. */
-    getTag: (request: FastifyRequest, row: Row) => buildStrongTag(row.revision, getShapeHash(request)),
-
-    toEntity(row: Row, actor: Actor, fields?: readonly string[], included?: Included): Entity {
-      const members = toFields(resource, row, actor, fields)
-      const relations = included?.getRelations(row)
-      return relations ? { type: resource.name, members, relations } : { type: resource.name, members }
-    },
+  const toEntity = (row: Row, actor: Actor, fields?: readonly string[], included?: Included): Entity => {
+    const members = resource.mapper(row, actor, fields)
+    const relations = included?.getRelations(row)
+    return relations ? { type: resource.name, members, relations } : { type: resource.name, members }
   }
-}
 
-export type ResponseBuilder = ReturnType<typeof createResponseBuilder>
+  /** Builds the response for a written row, in the transaction that may store it. */
+  const buildResponse = (
+    request: FastifyRequest,
+    reply: FastifyReply,
+    { status, row, actor, location }: WrittenRow,
+  ): StoredResponse => ({
+    status,
+    location,
+    etag: getTag(request, row),
+    body: getSerializer(reply, status)(representation.one(toEntity(row, actor), {})),
+  })
+
+  return { getShapeHash, getTag, toEntity, buildResponse }
+}

@@ -10,16 +10,6 @@ import type { RelatedRow } from '../sql/related.ts'
 /** Rows of a to-many relation that are included for each row, the newest first. */
 const MAX_RELATED_ROWS = 20
 
-/** Returns the fields of a row as the API has them. */
-export function toFields(
-  { computed, mapper }: Resource,
-  row: Row,
-  actor: Actor,
-  fields: readonly string[] | undefined,
-): Entity['members'] {
-  return mapper(computed ? { ...row, ...computed(row, actor) } : row, fields)
-}
-
 /** The included relations of some rows. */
 export interface Included {
   getRelations(row: Row): Entity['relations']
@@ -60,7 +50,7 @@ async function includeRelation(name: string, relation: CompiledRelation, options
   const groups = groupByParent(found)
   const getRelated = (row: Row) => groups.get(getText(row, local)) ?? []
   const maxRows = all ? Number.POSITIVE_INFINITY : MAX_RELATED_ROWS
-  const toEntity = (row: Row): Entity => ({ type: to.name, members: toFields(to, row, actor, undefined) })
+  const toEntity = (row: Row): Entity => ({ type: to.name, members: to.mapper(row, actor) })
   const truncated = many
     ? rows.filter((row) => getRelated(row).length > maxRows || getRelated(row).some(({ is_cut }) => is_cut))
     : []

@@ -39,9 +39,6 @@ const hasRevision = (tags: '*' | string[], revision: number) =>
 
 const preconditionFailed = (tag: string) => apiError('PRECONDITION_FAILED', { headers: { ETag: tag } })
 
-/** Parses a date header to seconds since the epoch. An invalid date is ignored (sections 13.1.3 and 13.1.4). */
-const parseDate = (header: string | undefined) => (header === undefined ? undefined : parseHttpDate(header))
-
 const toSeconds = (updatedAt: string) => Math.floor(Date.parse(updatedAt) / 1000)
 
 /** Converts an RFC 3339 timestamp to a Last-Modified header, which has whole seconds. */
@@ -65,7 +62,7 @@ export function isNotModified(request: FastifyRequest, tag: string, updatedAt?: 
     const tags = parseTags(match)
     if (tags !== '*' && (tag.startsWith('W/') || !tags.includes(tag))) throw preconditionFailed(tag)
   } else if (headers['if-unmodified-since'] !== undefined) {
-    const since = parseDate(headers['if-unmodified-since'])
+    const since = parseHttpDate(headers['if-unmodified-since'])
     if (since !== undefined && updatedAt !== undefined && toSeconds(updatedAt) > since) {
       throw preconditionFailed(tag)
     }
@@ -76,8 +73,9 @@ export function isNotModified(request: FastifyRequest, tag: string, updatedAt?: 
     const tags = parseTags(noneMatch)
     return tags === '*' || tags.some((each) => toOpaque(each) === toOpaque(tag))
   }
-  const since = parseDate(headers['if-modified-since'])
-  return since !== undefined && updatedAt !== undefined && toSeconds(updatedAt) <= since
+  if (headers['if-modified-since'] === undefined || updatedAt === undefined) return false
+  const since = parseHttpDate(headers['if-modified-since'])
+  return since !== undefined && toSeconds(updatedAt) <= since
 }
 
 /** The preconditions of a write on the current row. */
@@ -93,9 +91,10 @@ const NO_PRECONDITION: Precondition = { isNone: true, check() {} }
 /** Reads the preconditions of a write (13.1.1, 13.1.2, 13.1.4). */
 export function readPrecondition(request: FastifyRequest, required: boolean): Precondition {
   const { 'if-match': match, 'if-none-match': noneMatch, 'if-unmodified-since': unmodified } = request.headers
-  const since = match === undefined ? parseDate(unmodified) : undefined
-  if (!required && match === undefined && noneMatch === undefined && since === undefined)
-    return NO_PRECONDITION
+  const isNone = match === undefined && noneMatch === undefined && unmodified === undefined
+  if (isNone && !required) return NO_PRECONDITION
+  // An invalid date is ignored (sections 13.1.3 and 13.1.4).
+  const since = match === undefined && unmodified !== undefined ? parseHttpDate(unmodified) : undefined
   const isMet = (revision: number, updatedAt: string) =>
     (match === undefined || hasRevision(parseTags(match), revision)) &&
     (since === undefined || toSeconds(updatedAt) <= since) &&

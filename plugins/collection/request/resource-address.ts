@@ -39,7 +39,7 @@ export function createResourceAddresses({ name, me, parent }: Resource) {
      * @throws ApiError 404
      */
     ensureUuids(...ids: readonly (string | undefined)[]) {
-      if (ids.some((id) => id !== undefined && !isUuid(id))) throw apiError('RESOURCE_NOT_FOUND')
+      for (const id of ids) if (id !== undefined && !isUuid(id)) throw apiError('RESOURCE_NOT_FOUND')
     },
 
     /** @throws ApiError 404 if the parent does not exist */

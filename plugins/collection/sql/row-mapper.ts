@@ -1,11 +1,11 @@
 /** Maps rows to the fields of their resource. */
-import type { TObject } from '@sinclair/typebox'
-import type { Row } from '../definition.ts'
+import type { Actor } from '../../access/index.ts'
+import type { ResourceDefinition, Row } from '../definition.ts'
 
 type Fields = { id: string } & Record<string, unknown>
 
-/** Returns the id and the named fields of a row, or all fields. */
-export type RowMapper = (row: Row, names?: readonly string[]) => Fields
+/** Returns the id and the named fields of a row, or all fields, as the caller sees them. */
+export type RowMapper = (row: Row, actor: Actor, names?: readonly string[]) => Fields
 
 const MICROSECOND_LENGTH = '2026-11-21 09:30:00.123456+00'.length
 const ZONE_LENGTH = '+00'.length
@@ -19,13 +19,18 @@ export function toTimestamp(text: string): string {
   return `${day}T${text.slice(11, 19)}.${fraction}Z`
 }
 
-export function createRowMapper({ properties }: TObject): RowMapper {
+export function createRowMapper({
+  schemas,
+  computed,
+}: Pick<ResourceDefinition, 'schemas' | 'computed'>): RowMapper {
+  const { properties } = schemas.read
   const allNames = Object.keys(properties)
   const timestamps = new Set(allNames.filter((name) => properties[name]?.format === 'date-time'))
-  return (row, names = allNames) => {
+  return (row, actor, names = allNames) => {
+    const values = computed ? { ...row, ...computed(row, actor) } : row
     const fields: Fields = { id: row.id }
     for (const name of names) {
-      const value = row[name]
+      const value = values[name]
       fields[name] = typeof value === 'string' && timestamps.has(name) ? toTimestamp(value) : value
     }
     return fields

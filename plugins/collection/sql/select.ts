@@ -136,7 +136,7 @@ export function createSelect(resource: ResolvedResource) {
         : getChunkSize(getMaxBytes(Type.Pick(resource.schemas.read, [...fields]))),
 
     /** Reads one row by its id. `also` names columns beyond the fields. */
-    one(
+    async one(
       connection: Connection,
       id: string,
       options: { fields?: readonly string[] | undefined; also?: readonly string[]; lock?: Lock | undefined },
@@ -150,7 +150,8 @@ export function createSelect(resource: ResolvedResource) {
           .where(eq(resource.table.id, param('id')))
         return lock ? query.for(lock) : query
       })
-      return runStatement(connection, found, { id }, { canPipeline: true }).then((rows) => rows[0])
+      const [row] = await runStatement(connection, found, { id }, { canPipeline: true })
+      return row
     },
 
     /** Returns the columns that a rule and includes need in addition to the requested fields. */

@@ -71,12 +71,12 @@ export function runStatement<R extends object = Row>(
   values: Values,
   options?: RunOptions,
 ): Promise<R[]> {
-  const bound = params.map(({ name, encoder, fixed }) => {
-    if (name === undefined) return fixed
-    const value = values[name]
+  const bound: Param[] = []
+  for (const { name, encoder, fixed } of params) {
+    const value = name === undefined ? fixed : values[name]
     // The encoder of a JSON column would turn NULL into JSON's null.
-    return toParam(value === null || !encoder ? value : encoder.mapToDriverValue(value))
-  })
+    bound.push(toParam(value === null || !encoder ? value : encoder.mapToDriverValue(value)))
+  }
   return queryRows(connection, text, bound, options)
 }
 

@@ -1,7 +1,5 @@
 /** Builds the parts of a response that both versions share: `meta` and the included relations. */
-import type { Entity, Meta, Representation } from './types.ts'
-
-const buildMeta = (values: Meta) => ({ timestamp: new Date().toISOString(), ...values })
+import type { Entity, Representation } from './types.ts'
 
 const isMany = (related: readonly Entity[] | Entity): related is readonly Entity[] => Array.isArray(related)
 
@@ -9,11 +7,14 @@ const isMany = (related: readonly Entity[] | Entity): related is readonly Entity
 export const createWriters = (
   writeResource: (entity: Entity) => object,
 ): Pick<Representation, 'one' | 'many'> => ({
-  one: (entity, values) => ({ data: writeResource(entity), meta: buildMeta(values) }),
+  one: (entity, values) => ({
+    data: writeResource(entity),
+    meta: { timestamp: new Date().toISOString(), ...values },
+  }),
   many: (entities, pagination, values) => ({
     data: entities.map(writeResource),
     pagination,
-    meta: buildMeta(values),
+    meta: { timestamp: new Date().toISOString(), ...values },
   }),
 })
 
