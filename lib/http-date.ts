@@ -1,5 +1,5 @@
 /**
- * Reads and writes dates of HTTP headers (RFC 9110, section 5.6.7). `Date.parse` accepts many other formats, and reads
+ * Reads dates of HTTP headers (RFC 9110, section 5.6.7). `Date.parse` accepts many other formats, and reads
  * one of the three formats of HTTP as local time.
  */
 
@@ -35,19 +35,4 @@ export function parseHttpDate(text: string): number | undefined {
   if (!isReal || Number(hours) > 23 || Number(minutes) > 59 || Number(seconds) > 60) return undefined
   time.setUTCHours(Number(hours), Number(minutes), Number(seconds))
   return time.getTime() / 1000
-}
-
-/** Rows are of few different days. A full cache is cleared. */
-const MAX_CACHED_DAYS = 1_000
-const MIDNIGHT = ' 00:00:00 GMT'
-const cachedDays = new Map<string, string>()
-
-/** Returns a day such as `1994-11-06` as an HTTP date begins: `Sun, 06 Nov 1994`. */
-export function toHttpDay(day: string): string {
-  const cached = cachedDays.get(day)
-  if (cached !== undefined) return cached
-  const formatted = new Date(`${day}T00:00:00Z`).toUTCString().slice(0, -MIDNIGHT.length)
-  if (cachedDays.size >= MAX_CACHED_DAYS) cachedDays.clear()
-  cachedDays.set(day, formatted)
-  return formatted
 }

@@ -1,6 +1,6 @@
 /** Creates the requests to measure: every sort, filter, search and include that a collection offers. */
 import type { ResolvedResource } from '../../plugins/collection/resolve.ts'
-import { getSortTerms, readPosition } from '../../plugins/collection/sql/keyset.ts'
+import { createSortTerms, readPosition } from '../../plugins/collection/sql/keyset.ts'
 import type { CollectionValues, SampleValues } from './sample-values.ts'
 
 /** One request of a kind: the values differ, the statements are the same. */
@@ -31,7 +31,7 @@ function createSortedKind(
     name: name.replace('-', ''),
     descending: name.startsWith('-'),
   }))
-  const terms = getSortTerms(resource, sorts)
+  const terms = createSortTerms(resource)(sorts)
   return {
     label: `sort=${sort}, deep`,
     hasConstantCost: sorts.length === 1,

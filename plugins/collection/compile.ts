@@ -1,7 +1,7 @@
 /** Compiles definitions to resources, once at boot: relations, statements and row mappers. */
 import type { ResourceDefinition } from './definition.ts'
 import { type ResolvedResource, resolveResources } from './resolve.ts'
-import { createRowMapper, type RowMapper, toTimestamp } from './sql/row-mapper.ts'
+import { createRowMapper, type RowMapper } from './sql/row-mapper.ts'
 import { createSelect, type Select } from './sql/select.ts'
 import { createStores, type Stores } from './sql/write.ts'
 
@@ -35,7 +35,7 @@ export function compileResources(definitions: readonly ResourceDefinition[]): Re
       relations: {},
       select: createSelect(resource),
       stores: createStores(resource),
-      mapper: createRowMapper(resource.schemas.read, toTimestamp),
+      mapper: createRowMapper(resource),
     }
     // Before the relations: resources refer to each other.
     compiled.set(resource, made)

@@ -7,8 +7,18 @@ import type { Violation } from '../../schemas/error.ts'
 import type { Access, Actor, Verb } from '../access/index.ts'
 import type { Mode } from './request/body.ts'
 
-/** A row as the engine handles it: the columns of its table by their names. */
-export type Row = { id: string; revision: number } & Record<string, unknown>
+/** A row as the engine handles it: the columns of its table by their names. Timestamps are PostgreSQL's text. */
+export type Row = { id: string; revision: number; updated_at: string } & Record<string, unknown>
+
+/**
+ * Returns the value of a text or uuid column.
+ * @throws Error if the row has no such value
+ */
+export function getText(row: Readonly<Record<string, unknown>>, name: string): string {
+  const value = row[name]
+  if (typeof value !== 'string') throw new Error(`The column ${name} has no text`)
+  return value
+}
 
 /** A table that a resource can be stored in. */
 export type ResourceTable = PgTable & {

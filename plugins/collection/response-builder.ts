@@ -1,12 +1,13 @@
 /** Builds the representation of rows in one version, and their entity tags. */
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { Actor } from '../access/index.ts'
+import type { StoredResponse } from '../idempotency/record.ts'
 import type { Entity, Representation } from '../versioning/representation/types.ts'
 import type { Resource } from './compile.ts'
 import type { Row } from './definition.ts'
 import { buildResourceShape } from './openapi/operations.ts'
-import { type Included, NOTHING_INCLUDED, toFields } from './read/include.ts'
-import { buildStrongTag, buildWeakTag } from './request/preconditions.ts'
+import { type Included, NOTHING_INCLUDED } from './read/include.ts'
+import { buildStrongTag, buildWeakTag, hash } from './request/preconditions.ts'
 
 /** Returns the serializer of a route's responses with a status. */
 export function getSerializer(reply: FastifyReply, status: 200 | 201) {
@@ -15,41 +16,56 @@ export function getSerializer(reply: FastifyReply, status: 200 | 201) {
   return serialize
 }
 
+interface WrittenRow {
+  status: 200 | 201
+  row: Row
+  actor: Actor
+  location: string | null
+}
+
 export function createResponseBuilder(resource: Resource, representation: Representation) {
   // A new release with another schema changes every tag.
   const schemaTag = buildWeakTag(
     JSON.stringify(representation.schemas.one(buildResourceShape(resource, true))),
   )
 
-  const toShape = (isVendor: boolean, fields: readonly string[] | undefined, includedTag: string) =>
-    [schemaTag, representation.version, isVendor, fields?.join() ?? '*', includedTag].join('|')
+  const hashShape = (isVendor: boolean, fields: readonly string[] | undefined, includedTag: string) =>
+    hash([schemaTag, representation.version, isVendor, fields?.join() ?? '*', includedTag].join('|'))
 
   // Most requests ask for all fields and no relations.
-  const wholeShapes = { json: toShape(false, undefined, ''), vendor: toShape(true, undefined, '') }
+  const wholeShapes = { json: hashShape(false, undefined, ''), vendor: hashShape(true, undefined, '') }
 
-  /** Returns the text that describes everything but the row that a representation depends on. */
-  const getShape = (
+  /** Returns the hash of everything but the row that a representation depends on. */
+  const getShapeHash = (
     request: FastifyRequest,
     fields?: readonly string[],
     included: Included = NOTHING_INCLUDED,
   ): string => {
     const { vendor } = request.server.addressing.getAddress(request.raw)
     if (fields === undefined && included.tag === '') return vendor ? wholeShapes.vendor : wholeShapes.json
-    return toShape(vendor, fields, included.tag)
+    return hashShape(vendor, fields, included.tag)
   }
 
-  return {
-    getShape,
+  /** Returns the entity tag of a row with all fields and no relations, as the response to a write has it. */
+  const getTag = (request: FastifyRequest, row: Row) => buildStrongTag(row.revision, getShapeHash(request))
 
-    /** Returns the entity tag of a row with all fields and no relations, as the response to a write has it. */
-    getTag: (request: FastifyRequest, row: Row) => buildStrongTag(row.revision, getShape(request)),
-
-    toEntity(row: Row, actor: Actor, fields?: readonly string[], included?: Included): Entity {
-      const members = toFields(resource, row, actor, fields)
-      const relations = included?.getRelations(row)
-      return relations ? { type: resource.name, members, relations } : { type: resource.name, members }
-    },
+  const toEntity = (row: Row, actor: Actor, fields?: readonly string[], included?: Included): Entity => {
+    const members = resource.mapper(row, actor, fields)
+    const relations = included?.getRelations(row)
+    return relations ? { type: resource.name, members, relations } : { type: resource.name, members }
   }
+
+  /** Builds the response for a written row, in the transaction that may store it. */
+  const buildResponse = (
+    request: FastifyRequest,
+    reply: FastifyReply,
+    { status, row, actor, location }: WrittenRow,
+  ): StoredResponse => ({
+    status,
+    location,
+    etag: getTag(request, row),
+    body: getSerializer(reply, status)(representation.one(toEntity(row, actor), {})),
+  })
+
+  return { getShapeHash, getTag, toEntity, buildResponse }
 }
-
-export type ResponseBuilder = ReturnType<typeof createResponseBuilder>

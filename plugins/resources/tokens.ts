@@ -8,7 +8,7 @@ import { PasswordGrant, RefreshGrant, Token } from '../../schemas/tokens.ts'
 import { type SessionGrant, UserChangedError } from '../auth/tokens/sessions.ts'
 import { signIn } from '../auth/tokens/sign-in.ts'
 import { createBodyReader } from '../collection/request/body.ts'
-import { createNoQueryReader, getQuery } from '../collection/request/query-validation.ts'
+import { createNoQueryReader } from '../collection/request/query-validation.ts'
 
 import { apiError, invalidBody } from '../errors/index.ts'
 import { buildExample, fixTimestamps, pickDeclared } from '../openapi/examples.ts'
@@ -135,7 +135,7 @@ export async function tokens(app: FastifyInstance, { representation }: { represe
 
   const create = async (request: FastifyRequest, reply: FastifyReply) => {
     const body = readObject(request.body)
-    readNoQuery(getQuery(request), request.originalUrl)
+    readNoQuery(request)
     const { members, prefix, violations } = representation.body(body, TYPE, undefined)
     if (violations.length > 0) throw invalidBody(violations)
     const type = readGrantType(members, prefix)

@@ -19,7 +19,6 @@ import {
   sendNotModified,
   toLastModified,
 } from '../request/preconditions.ts'
-import { getQuery } from '../request/query-validation.ts'
 import { createResourceAddresses } from '../request/resource-address.ts'
 import { createResponseBuilder, getSerializer } from '../response-builder.ts'
 import { toTimestamp } from '../sql/row-mapper.ts'
@@ -75,17 +74,6 @@ export function createReadHandlers(
   const readListQuery = createListReader(ajv, resource)
   const readSelection = createSelectionReader(ajv, resource)
 
-  /** Without a parent, the identity depends only on the query, and parsed queries are kept. */
-  const identities = new WeakMap<ListQuery, string>()
-  const getIdentity = (query: ListQuery, parentId: string | undefined): string => {
-    if (parentId !== undefined) return getListIdentity(resource, query, parentId)
-    const known = identities.get(query)
-    if (known !== undefined) return known
-    const identity = getListIdentity(resource, query, undefined)
-    identities.set(query, identity)
-    return identity
-  }
-
   const buildPagination = (
     query: ListQuery,
     page: { rows: readonly Row[]; hasMore: boolean },
@@ -113,7 +101,7 @@ export function createReadHandlers(
 
   const listPage = async (request: FastifyRequest, reply: FastifyReply, actor: Actor, query: ListQuery) => {
     const { parent: parentId } = addresses.read(request, actor)
-    const identity = getIdentity(query, parentId)
+    const identity = getListIdentity(resource, query, parentId)
     const position = query.cursor === undefined ? undefined : cursors.read(query.cursor, identity)
     requireIncludeScopes(resource, query.include, actor)
     addresses.ensureUuids(parentId)
@@ -134,8 +122,8 @@ export function createReadHandlers(
 
     const pagination = buildPagination(query, page, total, identity)
     const revisions = rows.map(({ id, revision }) => `${id}/${revision}`).join()
-    const shape = builder.getShape(request, query.fields, included)
-    const tag = buildWeakTag([shape, revisions, JSON.stringify(pagination)].join('|'))
+    const shapeHash = builder.getShapeHash(request, query.fields, included)
+    const tag = buildWeakTag([shapeHash, revisions, JSON.stringify(pagination)].join('|'))
     // Before the headers: a 412 has none of those of a page.
     const isUnchanged = isNotModified(request, tag)
     reply.header('etag', tag).header('cache-control', CACHE_CONTROL)
@@ -150,7 +138,7 @@ export function createReadHandlers(
 
   const list = async (request: FastifyRequest, reply: FastifyReply) => {
     const actor = getActor(request)
-    const query = readListQuery(getQuery(request), request.originalUrl)
+    const query = readListQuery(request)
     const isSmall = query.limit < select.getChunkSize(query.fields)
     if (isSmall) return listPage(request, reply, actor, query)
     return largePages.run(actor.userId || request.ip, () => listPage(request, reply, actor, query))
@@ -159,7 +147,7 @@ export function createReadHandlers(
   const read = async (request: FastifyRequest, reply: FastifyReply) => {
     const actor = getActor(request)
     const { id, parent: parentId } = addresses.read(request, actor)
-    const { fields, include: names } = readSelection(getQuery(request), request.originalUrl)
+    const { fields, include: names } = readSelection(request)
     requireIncludeScopes(resource, names, actor)
     addresses.ensureUuids(id, parentId)
 
@@ -178,8 +166,8 @@ export function createReadHandlers(
     const costing = countReplyBytes(request, actor, rowBytes + included.bytes)
     if (costing) await costing
 
-    const tag = buildStrongTag(row.revision, builder.getShape(request, fields, included))
-    const updatedAt = names.length === 0 ? toTimestamp(String(row.updated_at)) : undefined
+    const tag = buildStrongTag(row.revision, builder.getShapeHash(request, fields, included))
+    const updatedAt = names.length === 0 ? toTimestamp(row.updated_at) : undefined
     reply.header('etag', tag).header('cache-control', CACHE_CONTROL)
     if (updatedAt !== undefined) reply.header('last-modified', toLastModified(updatedAt))
     if (isNotModified(request, tag, updatedAt)) return sendNotModified(reply)

@@ -3,22 +3,12 @@ import type { Connection } from '../../../drizzle/client/types.ts'
 import { type Actor, getRule, getScope, requireScope } from '../../access/index.ts'
 import type { Entity, Meta } from '../../versioning/representation/types.ts'
 import type { CompiledRelation, Resource } from '../compile.ts'
-import type { Row } from '../definition.ts'
+import { getText, type Row } from '../definition.ts'
 import { MAX_INCLUDED_BYTES } from '../reply-size.ts'
+import type { RelatedRow } from '../sql/related.ts'
 
 /** Rows of a to-many relation that are included for each row, the newest first. */
 const MAX_RELATED_ROWS = 20
-
-/** Returns the fields of a row as the API has them. */
-export function toFields(
-  { computed, mapper }: Resource,
-  row: Row,
-  actor: Actor,
-  fields: readonly string[] | undefined,
-): Entity['members'] {
-  const values = computed ? { ...row, ...computed(row, actor) } : row
-  return fields ? mapper.some(values, fields) : mapper.all(values)
-}
 
 /** The included relations of some rows. */
 export interface Included {
@@ -39,16 +29,12 @@ interface IncludeOptions {
   maxBytes: number
 }
 
-/** A row whose long fields were left out, because the included rows before it fill the response. */
-const isCut = (row: Row) => row.is_cut === true
-
-function groupByParent(found: readonly Row[]): Map<string, Row[]> {
-  const groups = new Map<string, Row[]>()
+function groupByParent(found: readonly RelatedRow[]): Map<string, RelatedRow[]> {
+  const groups = new Map<string, RelatedRow[]>()
   for (const row of found) {
-    const key = String(row.parent_key)
-    const group = groups.get(key)
+    const group = groups.get(row.parent_key)
     if (group) group.push(row)
-    else groups.set(key, [row])
+    else groups.set(row.parent_key, [row])
   }
   return groups
 }
@@ -57,16 +43,16 @@ async function includeRelation(name: string, relation: CompiledRelation, options
   const { connection, rows, actor, maxBytes } = options
   const { to, local, many, all } = relation
   const rule = getRule(to.access, 'read', actor)
-  const keys = [...new Set(rows.map((row) => String(row[local])))]
+  const keys = [...new Set(rows.map((row) => getText(row, local)))]
   // One row more than is included: its presence means that there are more.
   const limit = many ? MAX_RELATED_ROWS + 1 : 1
   const found = await to.select.related(connection, relation, keys, { rule, actor, limit, maxBytes })
   const groups = groupByParent(found)
-  const getRelated = (row: Row) => groups.get(String(row[local])) ?? []
+  const getRelated = (row: Row) => groups.get(getText(row, local)) ?? []
   const maxRows = all ? Number.POSITIVE_INFINITY : MAX_RELATED_ROWS
-  const toEntity = (row: Row): Entity => ({ type: to.name, members: toFields(to, row, actor, undefined) })
+  const toEntity = (row: Row): Entity => ({ type: to.name, members: to.mapper(row, actor) })
   const truncated = many
-    ? rows.filter((row) => getRelated(row).length > maxRows || getRelated(row).some(isCut))
+    ? rows.filter((row) => getRelated(row).length > maxRows || getRelated(row).some(({ is_cut }) => is_cut))
     : []
   return {
     name,
@@ -77,11 +63,11 @@ async function includeRelation(name: string, relation: CompiledRelation, options
       if (!many) return first ? toEntity(first) : null
       return related
         .slice(0, maxRows)
-        .filter((each) => !isCut(each))
+        .filter(({ is_cut }) => !is_cut)
         .map(toEntity)
     },
     meta: { has_more: truncated.length > 0, truncated: truncated.map(({ id }) => id) },
-    bytes: found.reduce((sum, row) => sum + (isCut(row) ? 0 : to.select.estimateRowBytes(row)), 0),
+    bytes: found.reduce((sum, row) => sum + (row.is_cut ? 0 : to.select.estimateRowBytes(row)), 0),
     tag: `${name}:${found.map((row) => `${row.parent_key}/${row.id}/${row.revision}`).join()}`,
   }
 }

@@ -11,34 +11,15 @@ export const getAddress = (request: FastifyRequest, publicUrl: string | undefine
   return `${publicUrl ?? ''}${form}${path}`
 }
 
-/** Lists whose queries are kept; beyond, all are dropped. */
-const MAX_KEPT_QUERIES = 1_000
-const queriesWithoutPage = new Map<string, string>()
-
-/** The usual spelling of the position; others are removed as parameters. */
-const POSITION = /[?&](?:cursor|page)=[^&]*/g
-
-/** Returns a query without the parameters that select a page. */
-function removePage(query: string): string {
-  const list = query.replace(POSITION, '')
-  const known = queriesWithoutPage.get(list)
-  if (known !== undefined) return known
-  const parameters = new URLSearchParams(list)
+/** Returns the links of a page: `next` and `first`; with `page` also `prev` and `last`, up to the deepest page allowed. */
+export function buildLinks(address: string, query: string, pagination: Pagination, limit: number): string {
+  const parameters = new URLSearchParams(query)
   parameters.delete('cursor')
   parameters.delete('page')
   const rest = parameters.toString()
-  if (queriesWithoutPage.size >= MAX_KEPT_QUERIES) queriesWithoutPage.clear()
-  queriesWithoutPage.set(list, rest)
-  return rest
-}
-
-/** Returns the links of a page: `next` and `first`; with `page` also `prev` and `last`, up to the deepest page allowed. */
-export function buildLinks(address: string, query: string, pagination: Pagination, limit: number): string {
-  const rest = removePage(query)
-  // Numbers and cursors need no percent-encoding.
   const link = (rel: string, name: 'cursor' | 'page', value: string | undefined) => {
-    const page = value === undefined ? '' : `${rest === '' ? '' : '&'}${name}=${value}`
-    const text = `${rest}${page}`
+    // Numbers and cursors need no percent-encoding.
+    const text = [rest, value === undefined ? '' : `${name}=${value}`].filter(Boolean).join('&')
     return `<${address}${text === '' ? '' : `?${text}`}>; rel="${rel}"`
   }
   if (!('page' in pagination)) {

@@ -35,10 +35,7 @@ function toBodyProperty(property: TSchema, mode: Mode): TSchema {
   const kept = mode === 'update' || defaultValue === undefined ? rest : property
   if (isObjectSchema(property)) return { ...kept, ...toBodySchema(property, mode), type: property.type }
   // PATCH, too, replaces an array as a whole.
-  if (isObject(property.items)) {
-    return { ...kept, items: toBodyProperty(property.items as TSchema, 'create') }
-  }
-  return kept as TSchema
+  return property.items ? { ...kept, items: toBodyProperty(property.items, 'create') } : kept
 }
 
 /** Returns a schema with fields that PUT may repeat from the resource as it was read. */
@@ -94,20 +91,31 @@ export function mergePatch(target: unknown, patch: unknown): unknown {
   return merged
 }
 
-/** Returns a value without the fields that can be read but not written, which PUT ignores. */
-function removeReadOnly(value: unknown, read: TSchema | undefined, input: TSchema | undefined): unknown {
-  if (Array.isArray(value)) {
-    // Too long, so it is refused anyway: do not spend time on its items.
-    if (value.length > (input?.maxItems ?? DEFAULT_MAX_ITEMS)) return value
-    return value.map((item) => removeReadOnly(item, read?.items, input?.items))
-  }
-  if (!isObject(value) || !read?.properties || !input?.properties) return value
-  const kept = Object.entries(value).filter(
+/** Returns an object without the fields that can be read but not written, which PUT ignores. */
+function removeReadOnly(fields: Readonly<Fields>, read: TSchema, input: TSchema): Fields {
+  const kept = Object.entries(fields).filter(
     ([name]) => Object.hasOwn(input.properties, name) || !Object.hasOwn(read.properties, name),
   )
   return Object.fromEntries(
-    kept.map(([name, field]) => [name, removeReadOnly(field, read.properties[name], input.properties[name])]),
+    kept.map(([name, field]) => [
+      name,
+      removeReadOnlyInside(field, read.properties[name], input.properties[name]),
+    ]),
   )
+}
+
+function removeReadOnlyInside(
+  value: unknown,
+  read: TSchema | undefined,
+  input: TSchema | undefined,
+): unknown {
+  if (Array.isArray(value)) {
+    // Too long, so it is refused anyway: do not spend time on its items.
+    if (value.length > (input?.maxItems ?? DEFAULT_MAX_ITEMS)) return value
+    return value.map((item) => removeReadOnlyInside(item, read?.items, input?.items))
+  }
+  const isNested = isObject(value) && read?.properties && input?.properties
+  return isNested ? removeReadOnly(value, read, input) : value
 }
 
 /** Segments of a path that are looked up. No schema is that deep, but a client may send a name with many dots. */
@@ -218,7 +226,7 @@ export function createBodyReader({ ajv, read, input, mode, check, kept = [], ide
     },
 
     /** Returns the fields of a row that a client can write. */
-    toWritable: (row: Fields) => removeReadOnly(row, read, input) as Fields,
+    toWritable: (row: Fields) => removeReadOnly(row, read, input),
   }
 }
 

@@ -1,15 +1,14 @@
 /** Parses the query strings of lists and of single reads. All violations are reported together. */
 import type { Ajv } from 'ajv'
+import type { FastifyRequest } from 'fastify'
 import { type FieldCode, MAX_VIOLATIONS, type Violation } from '../../../schemas/error.ts'
 import { invalidQuery } from '../../errors/index.ts'
 import type { ResolvedResource } from '../resolve.ts'
 import { buildListParameters, buildSelectionParameters, DEFAULT_LIMIT } from './parameters.ts'
 import {
-  cacheByQuery,
   createQueryReader,
   createViolation,
   type QueryValues,
-  type RawQuery,
   type ValidatedQuery,
 } from './query-validation.ts'
 
@@ -17,7 +16,7 @@ const MAX_OFFSET = 10_000
 const MAX_SORTS = 5
 const MAX_WORDS = 8
 const MAX_INCLUDES = 3
-const DEFAULT_SORT: Sort = { name: 'created_at', descending: true }
+const DEFAULT_SORTS: readonly Sort[] = [{ name: 'created_at', descending: true }]
 
 export interface Sort {
   name: string
@@ -66,24 +65,28 @@ function checkNames(
   }
 }
 
-/** Returns names in the order of the resource, so that equal requests share a statement and an entity tag. */
-const sortNames = (known: readonly string[], names: readonly string[]) =>
-  known.filter((name) => names.includes(name))
+/** Creates a function that reads `fields` and `include`. */
+function createSelection({ schemas, relations }: ResolvedResource) {
+  const knownFields = Object.keys(schemas.read.properties)
+  const knownRelations = Object.keys(relations)
 
-function readSelection(resource: ResolvedResource, values: QueryValues, violations: Violation[]): Selection {
-  const knownFields = Object.keys(resource.schemas.read.properties)
-  const relations = Object.keys(resource.relations)
-  const fields = split(values.fields)
-  const include = split(values.include)
-  checkNames('fields', fields, knownFields, violations)
-  checkNames('include', include, relations, violations)
-  if (new Set(include).size > MAX_INCLUDES) {
-    const message = `must not have more than ${MAX_INCLUDES} relations`
-    violations.push(createViolation('include', message, 'INVALID_VALUE'))
-  }
-  return {
-    fields: values.fields === undefined ? undefined : sortNames(knownFields, ['id', ...fields]),
-    include: sortNames(relations, include),
+  return (values: QueryValues, violations: Violation[]): Selection => {
+    const fields = split(values.fields)
+    const include = split(values.include)
+    checkNames('fields', fields, knownFields, violations)
+    checkNames('include', include, knownRelations, violations)
+    if (new Set(include).size > MAX_INCLUDES) {
+      const message = `must not have more than ${MAX_INCLUDES} relations`
+      violations.push(createViolation('include', message, 'INVALID_VALUE'))
+    }
+    // In the order of the resource, so that equal requests share a statement and an entity tag.
+    return {
+      fields:
+        values.fields === undefined
+          ? undefined
+          : knownFields.filter((name) => name === 'id' || fields.includes(name)),
+      include: knownRelations.filter((name) => include.includes(name)),
+    }
   }
 }
 
@@ -92,7 +95,11 @@ function parseSort(term: string): Sort {
   return { name: descending ? term.slice(1) : term, descending }
 }
 
-function readSorts(resource: ResolvedResource, { values, invalid, violations }: ValidatedQuery): Sort[] {
+function readSorts(
+  resource: ResolvedResource,
+  { values, invalid, violations }: ValidatedQuery,
+): readonly Sort[] {
+  if (values.sort === undefined && values.order === undefined) return DEFAULT_SORTS
   const refuse = (parameter: string, message: string, code: FieldCode) =>
     violations.push(createViolation(parameter, message, code))
 
@@ -102,7 +109,7 @@ function readSorts(resource: ResolvedResource, { values, invalid, violations }: 
   if (sent.length > MAX_SORTS) refuse('sort', `must not have more than ${MAX_SORTS} fields`, 'INVALID_VALUE')
   if (new Set(names).size < names.length) refuse('sort', 'must not repeat a field', 'INVALID_VALUE')
 
-  const sorts = values.sort === undefined ? [DEFAULT_SORT] : sent
+  const sorts = values.sort === undefined ? DEFAULT_SORTS : sent
   const orders = split(values.order)
   if (orders.some((order) => order !== 'asc' && order !== 'desc')) {
     refuse('order', 'must be asc or desc for each field', 'INVALID_VALUE')
@@ -171,28 +178,33 @@ const readFilters = (resource: ResolvedResource, values: QueryValues): Record<st
     }),
   )
 
+const EVERYTHING: Selection = { fields: undefined, include: [] }
+
 /** Creates a function that parses the query string of a single read. It throws ApiError 400. */
 export function createSelectionReader(ajv: Ajv, resource: ResolvedResource) {
   const read = createQueryReader(ajv, buildSelectionParameters(resource))
-  return cacheByQuery((query: RawQuery, url: string): Selection => {
-    const { values, violations } = read(query, url)
-    const selection = readSelection(resource, values, violations)
+  const readSelection = createSelection(resource)
+  return (request: FastifyRequest): Selection => {
+    if (!request.originalUrl.includes('?')) return EVERYTHING
+    const { values, violations } = read(request)
+    const selection = readSelection(values, violations)
     if (violations.length > 0) throw invalidQuery(violations)
     return selection
-  })
+  }
 }
 
 /** Creates a function that parses the query string of a list. It throws ApiError 400. */
 export function createListReader(ajv: Ajv, resource: ResolvedResource) {
   const read = createQueryReader(ajv, buildListParameters(resource))
-  return cacheByQuery((query: RawQuery, url: string): ListQuery => {
-    const validated = read(query, url)
+  const readSelection = createSelection(resource)
+  return (request: FastifyRequest): ListQuery => {
+    const validated = read(request)
     const { values, violations } = validated
     const createdAfter = toText(values.created_after)
     const createdBefore = toText(values.created_before)
     checkDates(createdAfter, createdBefore, violations)
     const listQuery = {
-      ...readSelection(resource, values, violations),
+      ...readSelection(values, violations),
       ...readPage(validated),
       sorts: readSorts(resource, validated),
       filters: readFilters(resource, values),
@@ -202,5 +214,5 @@ export function createListReader(ajv: Ajv, resource: ResolvedResource) {
     }
     if (violations.length > 0) throw invalidQuery(violations)
     return listQuery
-  })
+  }
 }

@@ -38,12 +38,9 @@ export const buildSelectionParameters = (resource: ResolvedResource): TObject =>
 export function buildListParameters(resource: ResolvedResource): TObject {
   const sorts = Object.keys(resource.sorts)
   const filters = Object.fromEntries(
-    resource.filters.map((name) => {
-      const { default: _, ...property } = resource.schemas.read.properties[name] as TSchema
-      return [
-        name,
-        Type.Optional({ ...property, description: `Only resources with this ${name}` } as TSchema),
-      ]
+    resource.filters.map((name): [string, TSchema] => {
+      const { default: _, ...property }: TSchema = resource.schemas.read.properties[name] ?? Type.Never()
+      return [name, Type.Optional({ ...property, description: `Only resources with this ${name}` })]
     }),
   )
   const buildDate = (description: string) =>

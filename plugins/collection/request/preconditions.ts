@@ -3,31 +3,17 @@ import { hash as digest } from 'node:crypto'
 import etag from '@fastify/etag'
 import type { FastifyInstance, FastifyReply, FastifyRequest, onSendHookHandler } from 'fastify'
 import fp from 'fastify-plugin'
-import { parseHttpDate, toHttpDay } from '../../../lib/http-date.ts'
+import { parseHttpDate } from '../../../lib/http-date.ts'
 import { apiError } from '../../errors/index.ts'
 
-const hash = (text: string) => digest('sha1', text, 'base64url').slice(0, 12)
-
-/** Hashes of shapes that are kept: clients repeat few. A shape with included rows is long and rarely repeated. */
-const MAX_KEPT_SHAPES = 500
-const MAX_KEPT_SHAPE_LENGTH = 200
-const shapeHashes = new Map<string, string>()
-
-function hashShape(shape: string): string {
-  const known = shapeHashes.get(shape)
-  if (known !== undefined) return known
-  const hashed = hash(shape)
-  if (shape.length > MAX_KEPT_SHAPE_LENGTH) return hashed
-  if (shapeHashes.size >= MAX_KEPT_SHAPES) shapeHashes.clear()
-  shapeHashes.set(shape, hashed)
-  return hashed
-}
+/** Returns the part of a tag that stands for a text. */
+export const hash = (text: string) => digest('sha1', text, 'base64url').slice(0, 12)
 
 /**
- * Builds the strong tag of one resource: its revision, and a hash.
- * @param shape describes everything but the row that the representation depends on
+ * Builds the strong tag of one resource.
+ * @param shapeHash the hash of everything but the row that the representation depends on
  */
-export const buildStrongTag = (revision: number, shape: string) => `"${revision}-${hashShape(shape)}"`
+export const buildStrongTag = (revision: number, shapeHash: string) => `"${revision}-${shapeHash}"`
 
 const hashText = (text: string | Buffer) => digest('sha1', text, 'base64url')
 
@@ -53,14 +39,10 @@ const hasRevision = (tags: '*' | string[], revision: number) =>
 
 const preconditionFailed = (tag: string) => apiError('PRECONDITION_FAILED', { headers: { ETag: tag } })
 
-/** Parses a date header to seconds since the epoch. An invalid date is ignored (sections 13.1.3 and 13.1.4). */
-const parseDate = (header: string | undefined) => (header === undefined ? undefined : parseHttpDate(header))
-
 const toSeconds = (updatedAt: string) => Math.floor(Date.parse(updatedAt) / 1000)
 
 /** Converts an RFC 3339 timestamp to a Last-Modified header, which has whole seconds. */
-export const toLastModified = (updatedAt: string) =>
-  `${toHttpDay(updatedAt.slice(0, 10))} ${updatedAt.slice(11, 19)} GMT`
+export const toLastModified = (updatedAt: string) => new Date(updatedAt).toUTCString()
 
 /** Returns whether a read has a precondition that needs the current row, which a lagging replica may not have. */
 export const needsPrimary = ({ headers }: FastifyRequest): boolean =>
@@ -80,7 +62,7 @@ export function isNotModified(request: FastifyRequest, tag: string, updatedAt?: 
     const tags = parseTags(match)
     if (tags !== '*' && (tag.startsWith('W/') || !tags.includes(tag))) throw preconditionFailed(tag)
   } else if (headers['if-unmodified-since'] !== undefined) {
-    const since = parseDate(headers['if-unmodified-since'])
+    const since = parseHttpDate(headers['if-unmodified-since'])
     if (since !== undefined && updatedAt !== undefined && toSeconds(updatedAt) > since) {
       throw preconditionFailed(tag)
     }
@@ -91,8 +73,9 @@ export function isNotModified(request: FastifyRequest, tag: string, updatedAt?: 
     const tags = parseTags(noneMatch)
     return tags === '*' || tags.some((each) => toOpaque(each) === toOpaque(tag))
   }
-  const since = parseDate(headers['if-modified-since'])
-  return since !== undefined && updatedAt !== undefined && toSeconds(updatedAt) <= since
+  if (headers['if-modified-since'] === undefined || updatedAt === undefined) return false
+  const since = parseHttpDate(headers['if-modified-since'])
+  return since !== undefined && toSeconds(updatedAt) <= since
 }
 
 /** The preconditions of a write on the current row. */
@@ -108,9 +91,10 @@ const NO_PRECONDITION: Precondition = { isNone: true, check() {} }
 /** Reads the preconditions of a write (13.1.1, 13.1.2, 13.1.4). */
 export function readPrecondition(request: FastifyRequest, required: boolean): Precondition {
   const { 'if-match': match, 'if-none-match': noneMatch, 'if-unmodified-since': unmodified } = request.headers
-  const since = match === undefined ? parseDate(unmodified) : undefined
-  if (!required && match === undefined && noneMatch === undefined && since === undefined)
-    return NO_PRECONDITION
+  const isNone = match === undefined && noneMatch === undefined && unmodified === undefined
+  if (isNone && !required) return NO_PRECONDITION
+  // An invalid date is ignored (sections 13.1.3 and 13.1.4).
+  const since = match === undefined && unmodified !== undefined ? parseHttpDate(unmodified) : undefined
   const isMet = (revision: number, updatedAt: string) =>
     (match === undefined || hasRevision(parseTags(match), revision)) &&
     (since === undefined || toSeconds(updatedAt) <= since) &&

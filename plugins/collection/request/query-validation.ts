@@ -2,20 +2,15 @@
 import { type TObject, type TSchema, Type } from '@sinclair/typebox'
 import type { Ajv } from 'ajv'
 import type { FastifyRequest } from 'fastify'
-import { LRUCache } from 'lru-cache'
+import { isObject } from '../../../lib/is-object.ts'
 import { type FieldCode, MAX_VIOLATIONS, type Violation } from '../../../schemas/error.ts'
 import { apiError, invalidQuery } from '../../errors/index.ts'
 import { toViolations } from '../../errors/violations.ts'
 import { compileSchema } from '../../validation/formats.ts'
 import { getMaxUnits, hasLongMarkRun, LONG_MARK_RUN } from './text-limits.ts'
 
-/** The parameters of a query string, parsed by Fastify but not validated. */
-export type RawQuery = Readonly<Record<string, unknown>>
-
-/** The values of valid parameters. */
-export type QueryValues = Readonly<Record<string, string | number | undefined>>
-
-export const getQuery = ({ query }: FastifyRequest) => query as RawQuery
+/** The values of valid parameters, whose schemas allow only strings and integers. */
+export type QueryValues = Readonly<Record<string, string | number>>
 
 export interface ValidatedQuery {
   values: QueryValues
@@ -57,8 +52,7 @@ function readText(
 }
 
 /** Converts a value to the type of its parameter. Returns undefined after a violation. */
-function readValue(parameter: TSchema, name: string, value: unknown, violations: Violation[]): unknown {
-  if (typeof value !== 'string') return value
+function readValue(parameter: TSchema, name: string, value: string, violations: Violation[]) {
   if (parameter.type === 'integer') return toInteger(value)
   return parameter['x-trim'] ? readText(name, value, parameter.maxLength, violations) : value
 }
@@ -83,45 +77,28 @@ function checkEncoding(url: string) {
 /** Creates a function that validates the query strings of one operation. */
 export function createQueryReader(ajv: Ajv, schema: TObject) {
   const validate = compileSchema(ajv, schema)
+  const parameters = new Map(Object.entries(schema.properties))
 
-  return (query: RawQuery, url: string): ValidatedQuery => {
-    checkEncoding(url)
+  return ({ query, originalUrl }: FastifyRequest): ValidatedQuery => {
+    checkEncoding(originalUrl)
     const violations: Violation[] = []
-    const values: Record<string, unknown> = {}
-    for (const [name, value] of Object.entries(query)) {
+    const values: Record<string, string | number> = {}
+    for (const [name, sent] of Object.entries(isObject(query) ? query : {})) {
       if (violations.length >= MAX_VIOLATIONS) throw invalidQuery(violations)
-      const parameter: TSchema | undefined = Object.hasOwn(schema.properties, name)
-        ? schema.properties[name]
-        : undefined
+      const parameter = parameters.get(name)
       if (!parameter) {
         violations.push(createViolation(name, 'is not a known parameter', 'UNKNOWN_PARAMETER'))
-      } else if (Array.isArray(value)) {
+      } else if (typeof sent !== 'string') {
         violations.push(createViolation(name, 'must not be repeated', 'CONFLICTING_PARAMETERS'))
-      } else values[name] = readValue(parameter, name, value, violations)
+      } else {
+        const value = readValue(parameter, name, sent, violations)
+        if (value !== undefined) values[name] = value
+      }
     }
     if (!validate(values)) violations.push(...toViolations(validate.errors ?? []))
     const invalid = new Set(violations.map(({ field }) => field))
-    const valid = Object.entries(values).filter(([name]) => !invalid.has(name))
-    // The schemas of parameters allow only strings and integers.
-    return { values: Object.fromEntries(valid) as QueryValues, invalid, violations }
-  }
-}
-
-/** Query strings that are kept for each list of each version. */
-const MAX_KEPT_QUERIES = 2_000
-const MAX_KEPT_QUERY_LENGTH = 512
-
-/** Keeps the results of a function by query string: they do not depend on the caller, and clients repeat few queries. */
-export function cacheByQuery<T extends object>(read: (query: RawQuery, url: string) => T): typeof read {
-  const results = new LRUCache<string, T>({ max: MAX_KEPT_QUERIES })
-  return (query, url) => {
-    const queryIndex = url.indexOf('?')
-    const queryString = queryIndex === -1 ? '' : url.slice(queryIndex)
-    const known = results.get(queryString)
-    if (known) return known
-    const result = read(query, url)
-    if (queryString.length <= MAX_KEPT_QUERY_LENGTH) results.set(queryString, result)
-    return result
+    for (const name of invalid) delete values[name]
+    return { values, invalid, violations }
   }
 }
 
@@ -131,9 +108,9 @@ export function cacheByQuery<T extends object>(read: (query: RawQuery, url: stri
  */
 export const createNoQueryReader = (ajv: Ajv) => {
   const read = createQueryReader(ajv, Type.Object({}, { additionalProperties: false }))
-  return (query: RawQuery, url: string) => {
-    if (!url.includes('?')) return
-    const { violations } = read(query, url)
+  return (request: FastifyRequest) => {
+    if (!request.originalUrl.includes('?')) return
+    const { violations } = read(request)
     if (violations.length > 0) throw invalidQuery(violations)
   }
 }

@@ -2,6 +2,7 @@
 import type { FastifyRequest } from 'fastify'
 import { validate as isUuid } from 'uuid'
 import type { Connection } from '../../../drizzle/client/types.ts'
+import { isObject } from '../../../lib/is-object.ts'
 import type { Actor } from '../../access/index.ts'
 import { apiError } from '../../errors/index.ts'
 import type { Resource } from '../compile.ts'
@@ -14,13 +15,15 @@ export interface ResourceAddress {
 
 /** Creates the functions that read and write the addresses of one resource. */
 export function createResourceAddresses({ name, me, parent }: Resource) {
-  const toId = (segment: string | undefined, hasMe: boolean | undefined, actor: Actor) =>
-    hasMe && segment === 'me' ? actor.userId : (segment ?? '').toLowerCase()
+  const toId = (segment: unknown, hasMe: boolean | undefined, actor: Actor): string => {
+    if (typeof segment !== 'string') return ''
+    return hasMe && segment === 'me' ? actor.userId : segment.toLowerCase()
+  }
 
   return {
     /** Reads the ids of a path; `me` is the id of the caller. */
     read({ params }: FastifyRequest, actor: Actor): ResourceAddress {
-      const segments = params as Readonly<Record<string, string | undefined>>
+      const segments = isObject(params) ? params : {}
       return {
         id: toId(segments.id, me, actor),
         parent: parent && toId(segments[parent.member], parent.to.me, actor),
@@ -36,7 +39,7 @@ export function createResourceAddresses({ name, me, parent }: Resource) {
      * @throws ApiError 404
      */
     ensureUuids(...ids: readonly (string | undefined)[]) {
-      if (ids.some((id) => id !== undefined && !isUuid(id))) throw apiError('RESOURCE_NOT_FOUND')
+      for (const id of ids) if (id !== undefined && !isUuid(id)) throw apiError('RESOURCE_NOT_FOUND')
     },
 
     /** @throws ApiError 404 if the parent does not exist */

@@ -24,9 +24,7 @@ export interface SortTerm {
   type: string
 }
 
-function toSortTerm(resource: ResolvedResource, { name, descending }: Sort): SortTerm {
-  const key = resource.sorts[name]
-  if (!key) throw new Error(`${resource.name} cannot be sorted by ${name}`)
+function toSortTerm(name: string, key: SortKey, descending: boolean): SortTerm {
   if (isColumn(key)) {
     return { name, expression: key, descending, nullText: '', prefix: '', type: getColumnType(key) }
   }
@@ -41,19 +39,33 @@ function toSortTerm(resource: ResolvedResource, { name, descending }: Sort): Sor
   }
 }
 
-function isUniqueSort(resource: ResolvedResource, { name }: Sort): boolean {
-  const key = resource.sorts[name]
-  return key !== undefined && isColumn(key) && resource.uniqueColumns.has(key.name)
-}
+/** Creates a function that returns the terms of a total order: they end with a unique column, or else with the id. */
+export function createSortTerms({ name: resource, sorts: keys, table, uniqueColumns }: ResolvedResource) {
+  const known = new Map(
+    Object.entries(keys).map(([name, key]) => [
+      name,
+      {
+        ascending: toSortTerm(name, key, false),
+        descending: toSortTerm(name, key, true),
+        isUnique: isColumn(key) && uniqueColumns.has(key.name),
+      },
+    ]),
+  )
+  const idTerms = {
+    ascending: toSortTerm('id', table.id, false),
+    descending: toSortTerm('id', table.id, true),
+  }
 
-/** Returns the terms of a total order: they end with a unique column, or else with the id. */
-export function getSortTerms(resource: ResolvedResource, sorts: readonly Sort[]): SortTerm[] {
-  const terms = sorts.map((sort) => toSortTerm(resource, sort))
-  const uniqueIndex = sorts.findIndex((sort) => isUniqueSort(resource, sort))
-  if (uniqueIndex >= 0) return terms.slice(0, uniqueIndex + 1)
-  const descending = terms.at(-1)?.descending ?? true
-  const { id } = resource.table
-  return [...terms, { name: 'id', expression: id, descending, nullText: '', prefix: '', type: 'uuid' }]
+  return (sorts: readonly Sort[]): SortTerm[] => {
+    const terms: SortTerm[] = []
+    for (const { name, descending } of sorts) {
+      const found = known.get(name)
+      if (!found) throw new Error(`${resource} cannot be sorted by ${name}`)
+      terms.push(descending ? found.descending : found.ascending)
+      if (found.isUnique) return terms
+    }
+    return [...terms, terms.at(-1)?.descending === false ? idTerms.ascending : idTerms.descending]
+  }
 }
 
 /** The parameter of a term's value in the position, cast to the term's type. */

@@ -34,6 +34,13 @@ function cutBeyondBytes(columns: Record<string, PgColumn>, parents: SQL, maxByte
   return sql`select t.parent_key, t.is_cut, ${sql.join(selected, sql`, `)} from (${measured}) as t order by ${orderBy(sql`t.parent_place`)}`
 }
 
+/** A related row, with the key of its parent. */
+export type RelatedRow = Row & {
+  parent_key: string
+  /** Whether its long fields were left out, because the included rows before it fill the response. */
+  is_cut?: boolean
+}
+
 interface RelatedOptions {
   statement: StatementCache
   /** The columns to read. */
@@ -77,12 +84,12 @@ export function createRelatedReader(
     relation: Omit<Relation, 'to'>,
     keys: readonly string[],
     { rule, actor, limit, maxBytes }: RelatedScope,
-  ): Promise<Row[]> => {
+  ): Promise<RelatedRow[]> => {
     if (keys.length === 0) return []
     const { foreign, through, many, all = false } = relation
     const key = `related|${foreign}|${through ? getTableName(through.table) : ''}|${actor.role}|${all}`
     const found = statement(key, () => ({ toSQL: () => dialect.sqlToQuery(buildQuery(relation, rule)) }))
     const values = { keys: `{${keys.join()}}`, caller: actor.userId, limit, maxBytes }
-    return runStatement(connection, found, values, { canPipeline: !many })
+    return runStatement<RelatedRow>(connection, found, values, { canPipeline: !many })
   }
 }

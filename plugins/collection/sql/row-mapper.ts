@@ -1,15 +1,11 @@
-/** Maps rows to the fields of their resource, by a function that is generated once for each schema. */
-import type { TObject } from '@sinclair/typebox'
-import type { Row } from '../definition.ts'
+/** Maps rows to the fields of their resource. */
+import type { Actor } from '../../access/index.ts'
+import type { ResourceDefinition, Row } from '../definition.ts'
 
 type Fields = { id: string } & Record<string, unknown>
 
-export interface RowMapper {
-  /** Returns all fields of a row. */
-  all(row: Row): Fields
-  /** Returns the id and the named fields of a row. */
-  some(row: Row, names: readonly string[]): Fields
-}
+/** Returns the id and the named fields of a row, or all fields, as the caller sees them. */
+export type RowMapper = (row: Row, actor: Actor, names?: readonly string[]) => Fields
 
 const MICROSECOND_LENGTH = '2026-11-21 09:30:00.123456+00'.length
 const ZONE_LENGTH = '+00'.length
@@ -23,27 +19,20 @@ export function toTimestamp(text: string): string {
   return `${day}T${text.slice(11, 19)}.${fraction}Z`
 }
 
-/** @param convert converts a timestamp from the text of the database to the text of a response */
-export function createRowMapper(schema: TObject, convert: (text: string) => string): RowMapper {
-  const timestamps = new Set(
-    Object.entries(schema.properties)
-      .filter(([, property]) => property.format === 'date-time')
-      .map(([name]) => name),
-  )
-  const toValue = (name: string, value: unknown) =>
-    timestamps.has(name) && typeof value === 'string' ? convert(value) : value
-  // One object literal: V8 gives it its final hidden class, instead of a new one for each property that is added.
-  const properties = Object.keys(schema.properties).map((name) => {
-    const [key, value] = [JSON.stringify(name), `row[${JSON.stringify(name)}]`]
-    return `${key}: ${timestamps.has(name) ? `typeof ${value} === 'string' ? convert(${value}) : ${value}` : value}`
-  })
-  const generate = new Function('convert', `return (row) => ({ id: row.id, ${properties.join(', ')} })`)
-  return {
-    all: generate(convert),
-    some(row, names) {
-      const fields: Fields = { id: row.id }
-      for (const name of names) fields[name] = toValue(name, row[name])
-      return fields
-    },
+export function createRowMapper({
+  schemas,
+  computed,
+}: Pick<ResourceDefinition, 'schemas' | 'computed'>): RowMapper {
+  const { properties } = schemas.read
+  const allNames = Object.keys(properties)
+  const timestamps = new Set(allNames.filter((name) => properties[name]?.format === 'date-time'))
+  return (row, actor, names = allNames) => {
+    const values = computed ? { ...row, ...computed(row, actor) } : row
+    const fields: Fields = { id: row.id }
+    for (const name of names) {
+      const value = values[name]
+      fields[name] = typeof value === 'string' && timestamps.has(name) ? toTimestamp(value) : value
+    }
+    return fields
   }
 }

@@ -11,7 +11,13 @@ import type { ListQuery, Sort } from '../request/list-query.ts'
 import { DEFAULT_LIMIT } from '../request/parameters.ts'
 import type { ResolvedResource } from '../resolve.ts'
 import { getColumn } from './conditions.ts'
-import { buildAfterCondition, getSortTerms, readPosition, toPositionValues } from './keyset.ts'
+import {
+  buildAfterCondition,
+  createSortTerms,
+  readPosition,
+  type SortTerm,
+  toPositionValues,
+} from './keyset.ts'
 import { equalsAnyOf, findLeadingColumn } from './leading-column.ts'
 import {
   buildListConditions,
@@ -53,6 +59,7 @@ export function createSelect(resource: ResolvedResource) {
   const maxRowBytes = getMaxBytes(resource.schemas.read)
   const chunkSize = getChunkSize(maxRowBytes)
   const { columns } = resource
+  const getSortTerms = createSortTerms(resource)
   const members = Object.keys(resource.schemas.read.properties).filter((name) => name in columns)
 
   /** Returns the columns to read: the requested fields, and those that the engine needs. */
@@ -66,10 +73,9 @@ export function createSelect(resource: ResolvedResource) {
   const getLocalColumns = (include: readonly string[]) =>
     include.flatMap((name) => resource.relations[name]?.local ?? [])
 
-  /** Returns the statement for a page, and the number of values in its position. */
-  const buildPage = (query: ListQuery, scope: Scope) => {
+  /** Returns the statement for a page. */
+  const getPageStatement = (query: ListQuery, scope: Scope, terms: readonly SortTerm[]) => {
     const { rule, parent, position, size } = scope
-    const terms = getSortTerms(resource, query.sorts)
     // A literal limit: PostgreSQL plans a statement with a parameter as limit again for each execution.
     const isDefaultSize = size === DEFAULT_LIMIT + 1
     const hasOffset = query.page !== undefined && !position
@@ -77,14 +83,14 @@ export function createSelect(resource: ResolvedResource) {
       'page',
       getRuleKey(scope),
       getFilterShape(query),
-      terms.map(({ name, descending }) => `${descending ? '-' : ''}${name}`).join(),
+      query.sorts.map(({ name, descending }) => `${descending ? '-' : ''}${name}`).join(),
       query.fields?.join() ?? '*',
       query.include.join(),
       position ? 'c' : '',
       hasOffset ? 'p' : '',
       isDefaultSize ? 'u' : '',
     ].join('|')
-    const found = statement(key, () => {
+    return statement(key, () => {
       // Under a parent, each index begins with the parent's column.
       const leadingColumn =
         parent === undefined
@@ -113,20 +119,6 @@ export function createSelect(resource: ResolvedResource) {
       const offset = hasOffset ? sql` offset ${param('offset')}` : sql``
       return { toSQL: () => dialect.sqlToQuery(sql`${ordered.getSQL()} limit ${limit}${offset}`) }
     })
-    return { found, termCount: terms.length }
-  }
-
-  /** Parsed queries are kept, so their statements are kept with them. */
-  const pages = new WeakMap<ListQuery, Map<string, ReturnType<typeof buildPage>>>()
-
-  const getPage = (query: ListQuery, scope: Scope) => {
-    const known = pages.get(query) ?? new Map<string, ReturnType<typeof buildPage>>()
-    if (known.size === 0) pages.set(query, known)
-    const style = scope.position ? '|c' : ''
-    const key = `${getRuleKey(scope)}${style}${scope.size === DEFAULT_LIMIT + 1 ? '' : '|l'}`
-    const found = known.get(key) ?? buildPage(query, scope)
-    known.set(key, found)
-    return found
   }
 
   return {
@@ -144,7 +136,7 @@ export function createSelect(resource: ResolvedResource) {
         : getChunkSize(getMaxBytes(Type.Pick(resource.schemas.read, [...fields]))),
 
     /** Reads one row by its id. `also` names columns beyond the fields. */
-    one(
+    async one(
       connection: Connection,
       id: string,
       options: { fields?: readonly string[] | undefined; also?: readonly string[]; lock?: Lock | undefined },
@@ -158,7 +150,8 @@ export function createSelect(resource: ResolvedResource) {
           .where(eq(resource.table.id, param('id')))
         return lock ? query.for(lock) : query
       })
-      return runStatement(connection, found, { id }, { canPipeline: true }).then((rows) => rows[0])
+      const [row] = await runStatement(connection, found, { id }, { canPipeline: true })
+      return row
     },
 
     /** Returns the columns that a rule and includes need in addition to the requested fields. */
@@ -174,8 +167,9 @@ export function createSelect(resource: ResolvedResource) {
      */
     async page(connection: Connection, query: ListQuery, scope: Scope): Promise<Row[]> {
       const { position, size } = scope
-      const { found, termCount } = getPage(query, scope)
-      if (position && position.length < termCount) throw invalidCursor()
+      const terms = getSortTerms(query.sorts)
+      if (position && position.length < terms.length) throw invalidCursor()
+      const found = getPageStatement(query, scope, terms)
       const values = {
         ...getConditionValues(query, scope),
         ...toPositionValues(position),
@@ -196,15 +190,19 @@ export function createSelect(resource: ResolvedResource) {
           .from(resource.table)
           .where(and(...buildListConditions(resource, query, scope))),
       )
-      const [row] = await runStatement(connection, found, getConditionValues(query, scope), {
-        customPlan: isSearch(query),
-      })
-      return Number(row?.count ?? 0)
+      const [row] = await runStatement<{ count: number }>(
+        connection,
+        found,
+        getConditionValues(query, scope),
+        {
+          customPlan: isSearch(query),
+        },
+      )
+      return row?.count ?? 0
     },
 
     /** Returns the position of a row in a sort, for a cursor. */
-    getPosition: (row: Row, sorts: readonly Sort[]): string[] =>
-      readPosition(row, getSortTerms(resource, sorts)),
+    getPosition: (row: Row, sorts: readonly Sort[]): string[] => readPosition(row, getSortTerms(sorts)),
 
     related: createRelatedReader(resource, { statement, fields: selectColumns(undefined, []) }),
   }

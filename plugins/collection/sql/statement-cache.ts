@@ -1,5 +1,6 @@
 /** Builds each SQL statement once for its shape, and runs it with the values of a request. */
-import { is, Placeholder, Param as SqlParam, sql } from 'drizzle-orm'
+import { type DriverValueEncoder, is, Placeholder, Param as SqlParam, sql } from 'drizzle-orm'
+import { queryRows } from '../../../drizzle/client/query-rows.ts'
 import type { Connection, Param, RunOptions } from '../../../drizzle/client/types.ts'
 import type { Row } from '../definition.ts'
 
@@ -11,24 +12,37 @@ interface Query {
   toSQL(): { sql: string; params: unknown[] }
 }
 
-interface Statement {
-  text: string
-  /** Return each parameter from the values of a request. */
-  params: readonly ((values: Values) => unknown)[]
+/** A parameter of a statement: a value of the request by its name, encoded by its column, or else a fixed value. */
+interface StatementParam {
+  name?: string
+  encoder?: DriverValueEncoder<unknown, unknown>
+  fixed: Param
 }
 
-/** Like Drizzle's `fillPlaceholders`, but keeps NULL: the encoder of a JSON column would turn it into JSON's null. */
-function toParamReader(template: unknown): (values: Values) => unknown {
-  if (is(template, Placeholder)) {
-    const { name } = template
-    return (values) => values[name]
+interface Statement {
+  text: string
+  params: readonly StatementParam[]
+}
+
+/** @throws TypeError for a value that no column has encoded */
+function toParam(value: unknown): Param {
+  if (
+    value === null ||
+    typeof value === 'string' ||
+    typeof value === 'number' ||
+    typeof value === 'boolean'
+  ) {
+    return value
   }
+  throw new TypeError(`A parameter cannot be of the type ${typeof value}`)
+}
+
+function toStatementParam(template: unknown): StatementParam {
+  if (is(template, Placeholder)) return { name: template.name, fixed: null }
   if (is(template, SqlParam) && is(template.value, Placeholder)) {
-    const { value, encoder } = template
-    const { name } = value
-    return (values) => (values[name] === null ? null : encoder.mapToDriverValue(values[name]))
+    return { name: template.value.name, encoder: template.encoder, fixed: null }
   }
-  return () => template
+  return { fixed: toParam(template) }
 }
 
 /** Clients choose the shapes, so their number has to be limited. */
@@ -41,7 +55,7 @@ export function createStatementCache() {
     const known = statements.get(key)
     if (known) return known
     const { sql: text, params } = build().toSQL()
-    const statement = { text, params: params.map(toParamReader) }
+    const statement = { text, params: params.map(toStatementParam) }
     if (statements.size >= MAX_STATEMENTS) statements.delete(statements.keys().next().value ?? '')
     statements.set(key, statement)
     return statement
@@ -50,13 +64,21 @@ export function createStatementCache() {
 
 export type StatementCache = ReturnType<typeof createStatementCache>
 
-export const runStatement = (
+/** Runs a statement with the values of a request. */
+export function runStatement<R extends object = Row>(
   connection: Connection,
   { text, params }: Statement,
   values: Values,
   options?: RunOptions,
-): Promise<Row[]> =>
-  connection.run(text, params.map((read) => read(values)) as Param[], options) as Promise<Row[]>
+): Promise<R[]> {
+  const bound: Param[] = []
+  for (const { name, encoder, fixed } of params) {
+    const value = name === undefined ? fixed : values[name]
+    // The encoder of a JSON column would turn NULL into JSON's null.
+    bound.push(toParam(value === null || !encoder ? value : encoder.mapToDriverValue(value)))
+  }
+  return queryRows(connection, text, bound, options)
+}
 
 /** Marks the place of a named value in a statement. */
 export const param = (name: string) => sql.placeholder(name)

@@ -1,6 +1,7 @@
 /** Writes rows: inserts, updates that increment the revision, and deletes. */
 import { and, eq, getTableColumns, or, type SQL, sql } from 'drizzle-orm'
-import { type PgColumn, PgDialect, PgInsertBuilder, PgUpdateBuilder } from 'drizzle-orm/pg-core'
+import { type PgColumn, PgDialect } from 'drizzle-orm/pg-core'
+import { drizzle } from 'drizzle-orm/pg-proxy'
 import type { Connection } from '../../../drizzle/client/types.ts'
 import type { Actor, Rule } from '../../access/index.ts'
 import { ApiError } from '../../errors/index.ts'
@@ -29,8 +30,10 @@ export class StaleRowError extends ApiError {
 const CURRENT = { id: 'current_id', revision: 'current_revision', parent: 'current_parent' }
 
 const dialect = new PgDialect()
-/** The builders need a session only to run a query, not to build one. */
-const session = undefined as never
+/** Builds statements; `runStatement` runs them. */
+const build = drizzle(async () => {
+  throw new Error('Statements are only built here')
+})
 
 /** Compares timestamps by the millisecond: a row has microseconds, which a client never sees. */
 const isSameTimestamp = (a: unknown, b: unknown) =>
@@ -63,18 +66,19 @@ export function createStores(resource: StoredResource) {
   const statement = createStatementCache()
 
   /** Runs a statement of one row. Resolves to the row, or to undefined if there is none. */
-  const runForRow = (
+  const runForRow = async (
     connection: Connection,
     key: string,
     values: Values,
-    build: () => { toSQL(): { sql: string; params: unknown[] } },
-  ): Promise<Row | undefined> =>
-    runStatement(connection, statement(key, build), values, { canPipeline: true }).then(
-      ([row]) => row,
-      (error) => {
-        throw toApiError(error)
-      },
-    )
+    buildQuery: () => { toSQL(): { sql: string; params: unknown[] } },
+  ): Promise<Row | undefined> => {
+    try {
+      const [row] = await runStatement(connection, statement(key, buildQuery), values, { canPipeline: true })
+      return row
+    } catch (error) {
+      throw toApiError(error)
+    }
+  }
 
   const getSearchColumn = (row: Values) =>
     'search' in columns ? { search: buildSearchText(row, search) } : undefined
@@ -99,7 +103,8 @@ export function createStores(resource: StoredResource) {
   const toCurrentValues = ({ id, revision }: Row) => ({ [CURRENT.id]: id, [CURRENT.revision]: revision })
 
   const buildUpdate = (names: readonly string[], where: SQL | undefined) =>
-    new PgUpdateBuilder(table, session, dialect)
+    build
+      .update(table)
       .set({
         ...toParams(names),
         revision: sql`${table.revision} + 1`,
@@ -126,7 +131,10 @@ export function createStores(resource: StoredResource) {
     async insert(fields) {
       const values: Values = { ...fields, ...getSearchColumn(fields) }
       const row = await runForRow(connection, `insert|${getColumnSet(values)}`, values, () =>
-        new PgInsertBuilder(table, session, dialect).values(toParams(getNames(values))).returning(returning),
+        build
+          .insert(table)
+          .values(toParams(getNames(values)))
+          .returning(returning),
       )
       if (!row) throw new Error('An insert returned no row')
       return row

@@ -18,10 +18,10 @@ import { countReplyBytes } from '../read/large-replies.ts'
 import { getActor } from '../request/actor.ts'
 import { type BodyReader, createBodyReader, type Mode } from '../request/body.ts'
 import { readPrecondition } from '../request/preconditions.ts'
-import { createNoQueryReader, getQuery } from '../request/query-validation.ts'
+import { createNoQueryReader } from '../request/query-validation.ts'
 import { createResourceAddresses, type ResourceAddress } from '../request/resource-address.ts'
 import { createResponseBuilder } from '../response-builder.ts'
-import { createBuildResponse, sendResponse } from './response.ts'
+import { sendResponse } from './response.ts'
 import { createWriteSteps } from './steps.ts'
 import { createRunWrite, type WriteSteps } from './strategies.ts'
 import type { Write } from './types.ts'
@@ -92,7 +92,6 @@ export function createWriteHandlers(
   const runWrite = createRunWrite(database, new Set(Object.keys(resource.columns)))
   const addresses = createResourceAddresses(resource)
   const builder = createResponseBuilder(resource, representation)
-  const buildResponse = createBuildResponse(builder, representation)
   const readNoQuery = createNoQueryReader(ajv)
   const createReader = (mode: Mode) =>
     createBodyReader({
@@ -149,12 +148,13 @@ export function createWriteHandlers(
   const run = async <Found>(
     request: FastifyRequest,
     reply: FastifyReply,
+    actor: Actor,
     { prefix }: ReadBody,
     getSteps: () => MaybePromise<WriteSteps<Found>>,
   ): Promise<string> => {
     try {
       const response = await runWrite(await getSteps())
-      const counting = countReplyBytes(request, getActor(request), response.body.length)
+      const counting = countReplyBytes(request, actor, response.body.length)
       if (counting) await counting
       return sendResponse(reply, response)
     } catch (error) {
@@ -167,16 +167,17 @@ export function createWriteHandlers(
     const { parent } = addresses.read(request, actor)
     const sent = readObject(request.body)
     const keyedWrite = readKeyedWrite(request, actor, { parent }, sent)
-    readNoQuery(getQuery(request), request.originalUrl)
+    readNoQuery(request)
     const body = representation.body(sent, resource.name, undefined)
     const fields = readFields(readers.create, refuseWithheld(resource, actor, body))
     addresses.ensureUuids(parent)
     const { form } = addressing.getAddress(request.raw)
     const getLocation = (row: Row) => `${publicUrl ?? ''}${form}${addresses.getPath(parent)}/${row.id}`
-    const respond = (row: Row) => buildResponse(request, reply, 201, row, getLocation(row))
+    const respond = (row: Row) =>
+      builder.buildResponse(request, reply, { status: 201, row, actor, location: getLocation(row) })
     const address = { id: newId(), parent }
     const write = createWrite(request, reply, address, { actor, keyedWrite, respond, requiresIfMatch: false })
-    return run(request, reply, body, () => steps.create(write, fields))
+    return run(request, reply, actor, body, () => steps.create(write, fields))
   }
 
   const createChange =
@@ -187,7 +188,7 @@ export function createWriteHandlers(
       const sent = readObject(request.body)
       // PUT needs no key: sent twice, it has the same effect.
       const keyedWrite = mode === 'update' ? readKeyedWrite(request, actor, address, sent) : undefined
-      readNoQuery(getQuery(request), request.originalUrl)
+      readNoQuery(request)
       const body = representation.body(sent, resource.name, address.id)
       const known = resource.parent
         ? { id: address.id, [resource.parent.member]: address.parent }
@@ -195,20 +196,21 @@ export function createWriteHandlers(
       const reader = readers[mode]
       const fields = readFields(reader, body, known)
       addresses.ensureUuids(address.id, address.parent)
-      const respond = (row: Row) => buildResponse(request, reply, 200, row, null)
+      const respond = (row: Row) =>
+        builder.buildResponse(request, reply, { status: 200, row, actor, location: null })
       const write = createWrite(request, reply, address, {
         actor,
         keyedWrite,
         respond,
         requiresIfMatch: options.requireIfMatch,
       })
-      return run(request, reply, body, () => steps.change(write, { mode, reader, fields }))
+      return run(request, reply, actor, body, () => steps.change(write, { mode, reader, fields }))
     }
 
   const remove: Handler = async (request, reply) => {
     const actor = getActor(request)
     const address = addresses.read(request, actor)
-    readNoQuery(getQuery(request), request.originalUrl)
+    readNoQuery(request)
     addresses.ensureUuids(address.id, address.parent)
     const respond = () => {
       throw new Error('A removal has no response body')

@@ -3,7 +3,7 @@ import { isObject } from '../../../lib/is-object.ts'
 import type { Violation } from '../../../schemas/error.ts'
 import { apiError, invalidBody } from '../../errors/index.ts'
 import type { Resource } from '../compile.ts'
-import type { Change, Row } from '../definition.ts'
+import { type Change, getText, type Row } from '../definition.ts'
 import { createDefaults, mergePatch } from '../request/body.ts'
 import { isSame } from '../sql/write.ts'
 import type { ChangeBody, Write } from './types.ts'
@@ -42,7 +42,7 @@ function checkImmutable({ immutable = [] }: Resource, current: Row, next: Row): 
 /** @throws ApiError 409 */
 function checkTransitions({ transitions = {} }: Resource, current: Row, next: Row): void {
   for (const [field, states] of Object.entries(transitions)) {
-    const [from, to] = [String(current[field]), String(next[field])]
+    const [from, to] = [getText(current, field), getText(next, field)]
     const allowed = states[from] ?? []
     if (from === to || allowed.includes(to)) continue
     const message = `cannot change from "${from}" to "${to}"; allowed: ${allowed.join(', ') || 'none'}`
@@ -55,7 +55,7 @@ function checkTransitions({ transitions = {} }: Resource, current: Row, next: Ro
 
 /** @throws ApiError 412, 428 */
 export const checkPrecondition = (row: Row, { precondition, getTag }: Write): void =>
-  precondition.check({ revision: row.revision, updated_at: String(row.updated_at) }, getTag(row))
+  precondition.check(row, getTag(row))
 
 /**
  * Creates a function that returns the change that a body makes to the current row. It throws ApiError 403, 409, 412, 422

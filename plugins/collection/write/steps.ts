@@ -34,7 +34,7 @@ export function createWriteSteps(resource: Resource, database: Database, refusal
   }
 
   /** @throws ApiError 403; 404 if the parent does not exist */
-  const admitNew = async (values: Row, { actor, parent: parentId }: Write): Promise<void> => {
+  const admitNew = async (values: Partial<Row>, { actor, parent: parentId }: Write): Promise<void> => {
     if (allows(getRule(access, 'create', actor), values, actor)) return
     if (!parent || parentId === undefined) throw apiError('FORBIDDEN')
     const found = await parent.to.select.one(database, parentId, { fields: ['id'] })
@@ -43,7 +43,7 @@ export function createWriteSteps(resource: Resource, database: Database, refusal
 
   const create = async (write: Write, fields: Record<string, unknown>): Promise<WriteSteps<undefined>> => {
     const { id, actor, keyedWrite, respond } = write
-    const values: Row = { ...resource.defaults?.(actor), ...fields, id, revision: 1 }
+    const values: Partial<Row> = { ...resource.defaults?.(actor), ...fields, id, revision: 1 }
     if (parent) values[parent.member] = write.parent
     await admitNew(values, write)
     const { prepare, create: action } = actions

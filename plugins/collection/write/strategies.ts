@@ -1,4 +1,4 @@
-/** Runs a write in the database with one of four strategies, each with the condition that chooses it. */
+/** Runs a write in the database in one of four ways: keyed, as an update without a read, unlocked, or locked. */
 import type { Connection, Database } from '../../../drizzle/client/types.ts'
 import type { MaybePromise } from '../../../lib/maybe-promise.ts'
 import { apiError } from '../../errors/index.ts'
@@ -31,11 +31,6 @@ export interface WriteSteps<Found> {
   respond(row: Row): StoredResponse
 }
 
-interface Strategy {
-  isChosen(steps: Pick<WriteSteps<unknown>, 'keyedWrite' | 'updateUnread' | 'isOneStatement'>): boolean
-  run<Found>(steps: WriteSteps<Found>): Promise<StoredResponse>
-}
-
 /** A concurrent request stored its response under the same key in spite of the lock, so this write is rolled back. */
 class IdempotencyConflictError extends Error {}
 
@@ -52,9 +47,6 @@ const stillRunning = () => {
  * @param columns the columns of its table
  */
 export function createRunWrite(database: Database, columns: ReadonlySet<string>) {
-  const prepare = async <Found>(steps: WriteSteps<Found>) =>
-    steps.prepare?.(await steps.admit(database, false))
-
   /** Locks the row in a transaction, then writes it. */
   const writeLocked = <Found>(steps: WriteSteps<Found>, prepared: Prepared<Row, Row> | undefined) =>
     database.transaction(async (tx) => steps.act(tx, await steps.admit(tx, true), prepared))
@@ -71,9 +63,11 @@ export function createRunWrite(database: Database, columns: ReadonlySet<string>)
 
   /** The part of a response that can be stored: without fields that have no column, such as the text of a new key. */
   const toStored = <Found>({ respond }: WriteSteps<Found>, row: Row, response: StoredResponse) => {
-    if (Object.keys(row).every((name) => columns.has(name))) return response
-    const stored = Object.entries(row).filter(([name]) => columns.has(name))
-    return respond({ ...Object.fromEntries(stored), id: row.id, revision: row.revision })
+    const computed = Object.keys(row).filter((name) => !columns.has(name))
+    if (computed.length === 0) return response
+    const stored: Row = { ...row }
+    for (const name of computed) delete stored[name]
+    return respond(stored)
   }
 
   /** Writes, and stores the response under the key, in one transaction; or returns the response stored earlier. */
@@ -100,7 +94,7 @@ export function createRunWrite(database: Database, columns: ReadonlySet<string>)
     })
 
   /** Prepares, unless the key has a stored response already, and writes. */
-  const writeKeyed = async <Found>(
+  const prepareAndStore = async <Found>(
     keyedWrite: KeyedWrite,
     steps: WriteSteps<Found>,
   ): Promise<StoredResponse> => {
@@ -121,53 +115,32 @@ export function createRunWrite(database: Database, columns: ReadonlySet<string>)
   }
 
   /** With an Idempotency-Key: at most once, and with the same response each time. */
-  const withKey: Strategy = {
-    isChosen: ({ keyedWrite }) => keyedWrite !== undefined,
-    async run(steps) {
-      const { keyedWrite } = steps
-      if (!keyedWrite) throw new Error('The write has no Idempotency-Key')
-      const release = keyedWrite.begin()
-      if (!release) {
-        await steps.admit(database, false)
-        throw stillRunning()
-      }
-      try {
-        const response = await writeKeyed(keyedWrite, steps)
-        if (response.replayed) publish('replayed')
-        return response
-      } finally {
-        release()
-      }
-    },
+  const writeKeyed = async <Found>(
+    keyedWrite: KeyedWrite,
+    steps: WriteSteps<Found>,
+  ): Promise<StoredResponse> => {
+    const release = keyedWrite.begin()
+    if (!release) {
+      await steps.admit(database, false)
+      throw stillRunning()
+    }
+    try {
+      const response = await prepareAndStore(keyedWrite, steps)
+      if (response.replayed) publish('replayed')
+      return response
+    } finally {
+      release()
+    }
   }
 
-  /** A change that SQL alone can check: one UPDATE. If it changes no row, the row is read to find out why. */
-  const unreadUpdate: Strategy = {
-    isChosen: ({ updateUnread }) => updateUnread !== undefined,
-    async run(steps) {
-      const row = await steps.updateUnread?.()
-      if (row) return steps.respond(row)
-      return (steps.isOneStatement ? optimistic : locked).run(steps)
-    },
-  }
-
-  /** An insert, or an update of a row that was read: one statement without a transaction. */
-  const optimistic: Strategy = {
-    isChosen: ({ isOneStatement }) => isOneStatement,
-    run: async (steps) => steps.respond(await writeUnlocked(steps, await prepare(steps))),
-  }
-
-  /** Several statements: a transaction in which the row is locked. */
-  const locked: Strategy = {
-    isChosen: () => true,
-    run: async (steps) => steps.respond(await writeLocked(steps, await prepare(steps))),
-  }
-
-  /** The first strategy whose condition holds runs the write. */
-  const strategies = [withKey, unreadUpdate, optimistic, locked]
-
-  return <Found>(steps: WriteSteps<Found>): Promise<StoredResponse> => {
-    const strategy = strategies.find(({ isChosen }) => isChosen(steps)) ?? locked
-    return strategy.run(steps)
+  return async <Found>(steps: WriteSteps<Found>): Promise<StoredResponse> => {
+    const { keyedWrite, updateUnread, isOneStatement } = steps
+    if (keyedWrite) return writeKeyed(keyedWrite, steps)
+    // If it changes no row, the row is read to find out why.
+    const updated = updateUnread && (await updateUnread())
+    if (updated) return steps.respond(updated)
+    const prepared = steps.prepare && (await steps.prepare(await steps.admit(database, false)))
+    const row = await (isOneStatement ? writeUnlocked(steps, prepared) : writeLocked(steps, prepared))
+    return steps.respond(row)
   }
 }

@@ -1,23 +1,5 @@
 /** Builds the parts of a response that both versions share: `meta` and the included relations. */
-import type { Entity, Meta, Representation } from './types.ts'
-
-const MILLISECONDS_LENGTH = '.000Z'.length
-/** The current second as text, and its start in milliseconds since the epoch. */
-let secondText = ''
-let secondStart = 0
-
-/** Returns the current time as RFC 3339. The part up to the second is formatted once per second. */
-function formatNow(): string {
-  const now = Date.now()
-  const millisecond = now % 1000
-  if (secondText === '' || now - millisecond !== secondStart) {
-    secondStart = now - millisecond
-    secondText = new Date(secondStart).toISOString().slice(0, -MILLISECONDS_LENGTH)
-  }
-  return `${secondText}.${String(millisecond).padStart(3, '0')}Z`
-}
-
-const buildMeta = (values: Meta) => ({ timestamp: formatNow(), ...values })
+import type { Entity, Representation } from './types.ts'
 
 const isMany = (related: readonly Entity[] | Entity): related is readonly Entity[] => Array.isArray(related)
 
@@ -25,11 +7,14 @@ const isMany = (related: readonly Entity[] | Entity): related is readonly Entity
 export const createWriters = (
   writeResource: (entity: Entity) => object,
 ): Pick<Representation, 'one' | 'many'> => ({
-  one: (entity, values) => ({ data: writeResource(entity), meta: buildMeta(values) }),
+  one: (entity, values) => ({
+    data: writeResource(entity),
+    meta: { timestamp: new Date().toISOString(), ...values },
+  }),
   many: (entities, pagination, values) => ({
     data: entities.map(writeResource),
     pagination,
-    meta: buildMeta(values),
+    meta: { timestamp: new Date().toISOString(), ...values },
   }),
 })
 
