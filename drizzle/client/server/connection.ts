@@ -18,7 +18,7 @@ import { CurrentClient } from './current-client.ts'
 import { Dispatcher } from './dispatch.ts'
 import type { Client } from './driver.ts'
 import { afterPendingReads } from './ping.ts'
-import { type PendingStatement, type PipelineResult, runPipeline } from './pipeline.ts'
+import { type PendingStatement, runPipeline } from './pipeline.ts'
 
 export interface ServerConnectionOptions {
   address: Address
@@ -54,7 +54,7 @@ const PING_TIMEOUT_MS = 1000
 const CHECK_CLIENT_SQL = `select set_config('client_connection_check_interval', '1000', true) where version() ~ 'linux'`
 
 /** Only reads may be sent twice: if the connection is lost, it is unknown whether a statement was carried out. */
-export const isRead = (text: string): boolean => /^\s*select\b/i.test(text)
+const isRead = (text: string): boolean => /^\s*select\b/i.test(text)
 
 export class ServerConnection {
   readonly #current: CurrentClient
@@ -92,22 +92,12 @@ export class ServerConnection {
   async readAll(statements: readonly PendingStatement[]): Promise<void> {
     let unanswered = statements
     await this.#retryIfIdle(async (client) => {
-      const { lost, error } = await this.#pipeline(client, unanswered)
+      const { lost, error } = await runPipeline(unanswered, (statement) =>
+        this.#dispatcher.send(client, statement, this.#statementTimeout, { canRepeat: true }),
+      )
       unanswered = lost
       if (error) throw error
     })
-  }
-
-  /**
-   * Pipelines writes in one packet, each a transaction of its own. Calls the callbacks of each, except of those that
-   * the connection was lost for.
-   * @returns milliseconds from the first answer to the last
-   * @throws DatabaseUnavailable if the connection was lost
-   */
-  async writeAll(statements: readonly PendingStatement[]): Promise<number> {
-    const { error, elapsed } = await this.#pipeline(await this.#getWriteClient(), statements)
-    if (error) throw error
-    return elapsed
   }
 
   async transaction<T>(work: (tx: Connection) => Promise<T>, options: TransactionOptions = {}): Promise<T> {
@@ -163,12 +153,6 @@ export class ServerConnection {
       if (timeout === 0) await this.#dispatcher.run(client, CHECK_CLIENT_SQL, [], this.#statementTimeout)
       return client
     })
-  }
-
-  #pipeline(client: Client, statements: readonly PendingStatement[]): Promise<PipelineResult> {
-    return runPipeline(statements, (statement) =>
-      this.#dispatcher.send(client, statement, this.#statementTimeout, { canRepeat: true }),
-    )
   }
 
   /** Runs `work`, and once more if the connection was idle before and turns out to be lost. */

@@ -11,13 +11,11 @@ export interface PendingStatement {
   reject(error: unknown): void
 }
 
-export interface PipelineResult {
+interface PipelineResult {
   /** The statements without an answer, because the connection was lost. Their callbacks were not called. */
   lost: PendingStatement[]
   /** The error with which the connection was lost. */
   error?: unknown
-  /** Milliseconds from the first answer to the last. */
-  elapsed: number
 }
 
 /** Sends all statements by `send`, and resolves when each has an answer or is lost. */
@@ -29,11 +27,9 @@ export function runPipeline(
     const lost: PendingStatement[] = []
     let lossError: unknown
     let unanswered = statements.length
-    let firstAnswer = 0
     const countAnswer = () => {
-      if (unanswered === statements.length) firstAnswer = performance.now()
       unanswered -= 1
-      if (unanswered === 0) done({ lost, error: lossError, elapsed: performance.now() - firstAnswer })
+      if (unanswered === 0) done({ lost, error: lossError })
     }
     for (const statement of statements) {
       const resolve = (rows: Row[]) => {

@@ -69,7 +69,7 @@ export function createStores(resource: StoredResource) {
     values: Values,
     build: () => { toSQL(): { sql: string; params: unknown[] } },
   ): Promise<Row | undefined> =>
-    runStatement(connection, statement(key, build), values, { canPipeline: true }).then(
+    runStatement(connection, statement(key, build), values).then(
       ([row]) => row,
       (error) => {
         throw toApiError(error)
