@@ -4,18 +4,16 @@
  */
 import type { Semaphore } from '../../../lib/semaphore.ts'
 import type { Param, Row } from '../types.ts'
-import { toTextValues } from '../values.ts'
-import type { ServerConnection } from './connection.ts'
-import type { PendingStatement } from './pipeline.ts'
+import type { PendingRead, ServerConnection } from './connection.ts'
 
 /** Statements pipelined on one connection. A slow network or a lost connection affects no more than these. */
 const MAX_BATCH_SIZE = 8
 
 /** Returns a `run` that sends the reads of one event loop iteration in batches of `MAX_BATCH_SIZE`, one packet each. */
 export function createReadBatching(connections: Semaphore<ServerConnection>) {
-  let queue: PendingStatement[] = []
+  let queue: PendingRead[] = []
 
-  const send = (batch: readonly PendingStatement[]) => {
+  const send = (batch: readonly PendingRead[]) => {
     connections
       .run((connection) => connection.readAll(batch))
       .catch((error: unknown) => {
@@ -32,8 +30,7 @@ export function createReadBatching(connections: Semaphore<ServerConnection>) {
   /** @throws as `ServerConnection.run` does */
   return (text: string, params: readonly Param[] = []): Promise<Row[]> =>
     new Promise((resolve, reject) => {
-      const values = toTextValues(params)
       if (queue.length === 0) setImmediate(flush)
-      queue.push({ text, values, resolve, reject })
+      queue.push({ text, params, resolve, reject })
     })
 }
