@@ -36,8 +36,6 @@ const DEFAULTS = {
   grace: 1000,
   /** A connection is pinged before its use if its last answer is older, in milliseconds. */
   pingAfterIdleMs: 1000,
-  /** Whether a read is sent again if the connection was idle and turns out to be lost. */
-  retryIdleReads: true,
 }
 
 /** Time since the last answer in which the end of the connection cannot have arrived unread. */
@@ -148,7 +146,7 @@ export class ServerConnection implements Connection {
       return await work(client)
     } catch (error) {
       const wasIdle = !isNew && performance.now() - start <= PING_TIMEOUT_MS
-      if (!this.#options.retryIdleReads || !wasIdle || !isConnectionLoss(error)) throw error
+      if (!wasIdle || !isConnectionLoss(error)) throw error
       publishRenewal('lost')
       return work(await this.#getClient())
     }
