@@ -18,7 +18,7 @@ export interface RunOptions {
    * Whether the statement is a read that an index answers quickly, such as one by a key. Such reads share connections:
    * several are sent together, and each is executed behind the one before.
    */
-  isShortRead?: boolean
+  isQuickRead?: boolean
   /**
    * Whether PostgreSQL plans the statement for its values each time (a custom plan). Without, it uses one generic plan
    * after a few executions, and the best plan for a rare search word is a slow one for a common word.

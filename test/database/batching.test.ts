@@ -1,11 +1,11 @@
-/** Short reads share a connection and a packet; each statement, read or write, has its own answer or error. */
+/** Quick reads share a connection and a packet; each statement, read or write, has its own answer or error. */
 import t, { type Test } from 'tap'
 import { openDatabase } from '../../drizzle/client/index.ts'
 import { SERVER, testDatabaseUrl } from '../helpers/database.ts'
 import { startWire } from '../helpers/wire.ts'
 
 const skip = SERVER ? false : 'set DATABASE_URL to a PostgreSQL server to run these'
-const QUICK = { isShortRead: true }
+const QUICK = { isQuickRead: true }
 
 async function opened(t: Test, options: { poolSize?: number } = {}) {
   const { url = '' } = await testDatabaseUrl(t)

@@ -1,5 +1,5 @@
 /**
- * Statement batching: short reads of concurrent requests share a connection and a network packet. For a statement that
+ * Statement batching: quick reads of concurrent requests share a connection and a network packet. For a statement that
  * finds its row by a key, the packet costs client and server more than the work.
  */
 import type { Semaphore } from '../../../lib/semaphore.ts'

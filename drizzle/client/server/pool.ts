@@ -24,7 +24,7 @@ export function createPool({ size, connection: options, limits }: PoolOptions) {
   const readInBatch = createReadBatching(semaphore)
 
   const run: Connection['run'] = (text, params, runOptions = {}) => {
-    if (runOptions.isShortRead) return readInBatch(text, params)
+    if (runOptions.isQuickRead) return readInBatch(text, params)
     return semaphore.run((connection) => connection.run(text, params, runOptions))
   }
   const transaction: Database['transaction'] = (work, transactionOptions) =>

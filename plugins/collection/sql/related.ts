@@ -83,6 +83,6 @@ export function createRelatedReader(
     const key = `related|${foreign}|${through ? getTableName(through.table) : ''}|${actor.role}|${all}`
     const found = statement(key, () => ({ toSQL: () => dialect.sqlToQuery(buildQuery(relation, rule)) }))
     const values = { keys: `{${keys.join()}}`, caller: actor.userId, limit, maxBytes }
-    return runStatement(connection, found, values, { isShortRead: !many })
+    return runStatement(connection, found, values, { isQuickRead: !many })
   }
 }

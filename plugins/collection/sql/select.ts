@@ -158,7 +158,7 @@ export function createSelect(resource: ResolvedResource) {
           .where(eq(resource.table.id, param('id')))
         return lock ? query.for(lock) : query
       })
-      return runStatement(connection, found, { id }, { isShortRead: true }).then((rows) => rows[0])
+      return runStatement(connection, found, { id }, { isQuickRead: true }).then((rows) => rows[0])
     },
 
     /** Returns the columns that a rule and includes need in addition to the requested fields. */
@@ -183,7 +183,7 @@ export function createSelect(resource: ResolvedResource) {
         offset: query.page === undefined ? 0 : (query.page - 1) * query.limit,
       }
       return runStatement(connection, found, values, {
-        isShortRead: isQuick(query, scope),
+        isQuickRead: isQuick(query, scope),
         customPlan: isSearch(query),
       })
     },
