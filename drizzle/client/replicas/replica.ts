@@ -69,10 +69,11 @@ export function createReplica({ address, size, maxLag, lifetime, onChange }: Rep
   let queriedAt: number | undefined
   let isClosing = false
 
+  const common = { address, lifetime, retryIdleReads: false }
   const pool = createPool({
     size,
     connection: {
-      ...{ address, lifetime, statementTimeout: STATEMENT_TIMEOUT_MS, connectTimeout: CONNECT_TIMEOUT_MS },
+      ...{ ...common, statementTimeout: STATEMENT_TIMEOUT_MS, connectTimeout: CONNECT_TIMEOUT_MS },
       // A standby that was restarted may show an earlier state, and the address may now lead to another server than
       // the one that was measured.
       onConnect: async (connection) => {
@@ -85,7 +86,7 @@ export function createReplica({ address, size, maxLag, lifetime, onChange }: Rep
     },
     limits: { acquireTimeout: ACQUIRE_TIMEOUT_MS, maxWaiting: size },
   })
-  const statusConnection = new ServerConnection({ address, lifetime, ...PING_OPTIONS })
+  const statusConnection = new ServerConnection({ ...common, ...PING_OPTIONS })
 
   const setStanding = (next: Standing, reason = '') => {
     if (standing === next) return

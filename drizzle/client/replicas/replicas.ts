@@ -54,7 +54,10 @@ export function withReplicas(database: Database, options: ReplicasOptions): Data
     }),
   )
 
-  const primaryConnection = new ServerConnection({ address: primary, lifetime, ...PING_OPTIONS })
+  const primaryConnection = new ServerConnection({
+    ...{ address: primary, lifetime, retryIdleReads: false },
+    ...PING_OPTIONS,
+  })
   let identity: string | undefined
   let isQuerying = false
   const updatePosition = async () => {

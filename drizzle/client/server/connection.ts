@@ -36,6 +36,11 @@ const DEFAULTS = {
   grace: 1000,
   /** A connection is pinged before its use if its last answer is older, in milliseconds. */
   pingAfterIdleMs: 1000,
+  /**
+   * Whether a read is sent again if the connection was idle and turns out to be lost. Not for replicas: connecting to
+   * one that is away takes up to a second, in which the primary has answered.
+   */
+  retryIdleReads: true,
 }
 
 /** Time since the last answer in which the end of the connection cannot have arrived unread. */
@@ -146,7 +151,7 @@ export class ServerConnection implements Connection {
       return await work(client)
     } catch (error) {
       const wasIdle = !isNew && performance.now() - start <= PING_TIMEOUT_MS
-      if (!wasIdle || !isConnectionLoss(error)) throw error
+      if (!this.#options.retryIdleReads || !wasIdle || !isConnectionLoss(error)) throw error
       publishRenewal('lost')
       return work(await this.#getClient())
     }
