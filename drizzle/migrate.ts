@@ -3,15 +3,8 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { readMigrationFiles } from 'drizzle-orm/migrator'
-
-/** The part of a database connection that migrations need, so that this file does not depend on the client. */
-export interface Runner {
-  run(text: string, params?: readonly (string | number)[]): Promise<Record<string, unknown>[]>
-}
-
-export interface Migratable extends Runner {
-  transaction<T>(work: (tx: Runner) => Promise<T>, limits?: { statementTimeout?: number }): Promise<T>
-}
+import { queryRows } from './client/query-rows.ts'
+import type { Connection, Database } from './client/types.ts'
 
 interface MigrateOptions {
   /** A folder of drizzle-kit; by default the one of this package. */
@@ -40,7 +33,10 @@ const NO_TIMEOUT = { statementTimeout: 0 }
  * @returns the names of the migrations that this call applied
  * @throws Error with the name of the migration that failed. It is rolled back; those before it stay applied.
  */
-export async function migrate(database: Migratable, options: MigrateOptions = {}): Promise<string[]> {
+export async function migrate(
+  database: Pick<Database, 'run' | 'transaction'>,
+  options: MigrateOptions = {},
+): Promise<string[]> {
   const applied: string[] = []
   // If none is missing, nothing is changed: the server may run as a role that owns no table.
   if ((await countPendingMigrations(database, options)) === 0) return applied
@@ -70,19 +66,25 @@ export async function migrate(database: Migratable, options: MigrateOptions = {}
  * during a rollout the old release runs on the newer tables, and migrations are written so that it can.
  */
 export async function countPendingMigrations(
-  database: Runner,
+  database: Connection,
   options: MigrateOptions = {},
 ): Promise<number> {
   const migrations = loadMigrations(options)
-  const [table] = await database.run(`select to_regclass('${MIGRATIONS_TABLE}') is not null as "exists"`)
+  const [table] = await queryRows<{ exists: boolean }>(
+    database,
+    `select to_regclass('${MIGRATIONS_TABLE}') is not null as "exists"`,
+  )
   if (!table?.exists) return migrations.length
-  const rows = await database.run(`select created_at from ${MIGRATIONS_TABLE}`)
-  const applied = new Set(rows.map((row) => Number(row.created_at)))
+  const rows = await queryRows<{ created_at: number }>(database, `select created_at from ${MIGRATIONS_TABLE}`)
+  const applied = new Set(rows.map((row) => row.created_at))
   return migrations.filter(({ createdAt }) => !applied.has(createdAt)).length
 }
 
 /** Runs `work` in a transaction that holds the lock of all processes that migrate this database. */
-function lockMigrations<T>(database: Migratable, work: (tx: Runner) => Promise<T>): Promise<T> {
+function lockMigrations<T>(
+  database: Pick<Database, 'transaction'>,
+  work: (tx: Connection) => Promise<T>,
+): Promise<T> {
   return database.transaction(async (tx) => {
     await tx.run('select pg_advisory_xact_lock($1)', [ADVISORY_LOCK_KEY])
     return work(tx)
@@ -90,7 +92,7 @@ function lockMigrations<T>(database: Migratable, work: (tx: Runner) => Promise<T
 }
 
 /** @returns whether it was applied now; false if another process has applied it */
-async function apply(tx: Runner, { createdAt, hash, statements }: Migration): Promise<boolean> {
+async function apply(tx: Connection, { createdAt, hash, statements }: Migration): Promise<boolean> {
   const applied = await tx.run(`select id from ${MIGRATIONS_TABLE} where created_at = $1`, [createdAt])
   if (applied.length > 0) return false
   for (const statement of statements) await tx.run(statement)

@@ -18,7 +18,7 @@ export function withRetries<T>(work: () => Promise<T>, attempt = 1): Promise<T> 
   return work().catch(async (error) => {
     const code = error instanceof DatabaseUnavailable ? error.code : undefined
     if (attempt > MAX_RETRIES || code === undefined || !RETRYABLE_CODES.has(code)) throw error
-    publishRetry({ code, attempt })
+    publishRetry(code, attempt)
     await sleep(Math.random() * FIRST_PAUSE_MS * 2 ** (attempt - 1))
     return withRetries(work, attempt + 1)
   })

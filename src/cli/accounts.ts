@@ -1,5 +1,6 @@
 /** `users create`, `api-keys create`, `api-keys revoke`: manage accounts and keys directly in the database. */
 import type { Database } from '../../drizzle/client/index.ts'
+import { queryRows } from '../../drizzle/client/query-rows.ts'
 import { toEmailAddress } from '../../lib/email-address.ts'
 import { newId } from '../../lib/ids.ts'
 import { getKeyPrefix, hashKey, makeKey } from '../../plugins/auth/key-format.ts'
@@ -43,7 +44,7 @@ async function createUser(values: Values): Promise<void> {
   const [email, name, role] = ['email', 'name', 'role'].map((option) => getRequired(values, option))
   const password = await askSecret('Password (12 characters or more; empty for none): ')
   const body = readMembers(usersResource, { email, name, role, ...(password === '' ? {} : { password }) })
-  const hash = password === '' ? null : await hashPassword(String(body.password))
+  const hash = typeof body.password === 'string' ? await hashPassword(body.password) : null
   await withDatabase(readConfig(), (database) =>
     database.transaction(async (tx) => {
       const user = await createStores(usersResource)
@@ -61,9 +62,9 @@ export async function findUser(
 ): Promise<{ id: string; email: string }> {
   const email = toEmailAddress(text ?? '')
   if (email === undefined) throw new UsageError('An e-mail address consists of visible ASCII characters')
-  const [user] = await database.run('select id from users where email = $1', [email])
+  const [user] = await queryRows<{ id: string }>(database, 'select id from users where email = $1', [email])
   if (!user) throw new Error(`No user has the e-mail address ${email}`)
-  return { id: String(user.id), email }
+  return { id: user.id, email }
 }
 
 async function createKey(values: Values): Promise<void> {
@@ -80,7 +81,7 @@ async function createKey(values: Values): Promise<void> {
   await withDatabase(readConfig(), async (database) => {
     const owner = await findUser(database, email)
     await database.transaction(async (tx) => {
-      await reserveKey(tx, String(owner.id))
+      await reserveKey(tx, owner.id)
       await createStores(apiKeysResource)
         .store(tx)
         .insert({
@@ -99,7 +100,11 @@ async function createKey(values: Values): Promise<void> {
 async function revokeKey(values: Values): Promise<void> {
   const prefix = getRequired(values, 'prefix')
   await withDatabase(readConfig(), async (database) => {
-    const revoked = await database.run('delete from api_keys where prefix = $1 returning name', [prefix])
+    const revoked = await queryRows<{ name: string }>(
+      database,
+      'delete from api_keys where prefix = $1 returning name',
+      [prefix],
+    )
     if (revoked.length === 0) throw new Error(`No API key has the prefix ${prefix}`)
     for (const { name } of revoked) console.log(`Revoked '${name}'; running servers reject it within 5 s`)
   })

@@ -490,7 +490,7 @@ t.test('server', { skip }, async (t) => {
 
 t.test('a connection that is given up before it begins does not begin after all', async (t) => {
   const address = parseAddress(await nobody(t))
-  const connection = new ServerConnection({ address, statementTimeout: 1_000 })
+  const connection = new ServerConnection({ address, statementTimeout: 1_000, lifetime: 60_000 })
   const asked = connection.run('select 1')
   // The socket is there, and is to connect in the next turn: what it then said, nobody would hear.
   for (let i = 0; i < 100; i++) await undefined

@@ -20,8 +20,8 @@ import { fileURLToPath } from 'node:url'
 import { PGlite, type Transaction } from '@electric-sql/pglite'
 import { pg_trgm } from '@electric-sql/pglite/contrib/pg_trgm'
 import { openEmbedded } from '../../drizzle/client/embedded/embedded.ts'
-import { type Database, openDatabase } from '../../drizzle/client/index.ts'
-import { migrate, type Runner } from '../../drizzle/migrate.ts'
+import { type Connection, type Database, openDatabase } from '../../drizzle/client/index.ts'
+import { migrate } from '../../drizzle/migrate.ts'
 
 /** What is needed of tap's `t`. */
 export interface Owner {
@@ -143,7 +143,7 @@ async function dump(): Promise<File> {
 
 async function makeDump(): Promise<Blob> {
   const pg = await PGlite.create({ extensions: { pg_trgm } })
-  const runner = (on: PGlite | Transaction): Runner => ({
+  const runner = (on: PGlite | Transaction): Connection => ({
     run: async (text, params = []) => (await on.query<Record<string, unknown>>(text, [...params])).rows,
   })
   await migrate({ ...runner(pg), transaction: (work) => pg.transaction((tx) => work(runner(tx))) })

@@ -77,7 +77,6 @@ export function createRecentWriters(lifetime: number, maxWriters = MAX_WRITERS):
     pause(isPaused) {
       if (lifetime > 0) allUntil = isPaused ? Number.POSITIVE_INFINITY : performance.now() + lifetime
     },
-    /** Returns whether the user wrote recently, or may have. */
     mustReadPrimary(userId) {
       const now = performance.now()
       return allUntil > now || (expiries.get(userId) ?? 0) > now

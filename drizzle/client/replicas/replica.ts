@@ -1,12 +1,13 @@
 /** One replica: its connection pool, its lag, and whether it may be read from now. */
 
 import { DatabaseUnavailable, SqlError } from '../errors.ts'
+import { queryRows } from '../query-rows.ts'
 import type { Address } from '../server/address.ts'
 import { ServerConnection } from '../server/connection.ts'
-import { afterPendingReads, PING_OPTIONS } from '../server/ping.ts'
+import { PING_OPTIONS } from '../server/ping.ts'
 import { createPool } from '../server/pool.ts'
-import type { WalPosition } from '../server/wal-position.ts'
-import type { Connection, Row, Standing } from '../types.ts'
+import type { Standing } from '../types.ts'
+import type { WalPosition } from './wal-position.ts'
 
 interface ReplicaOptions {
   address: Address
@@ -14,7 +15,7 @@ interface ReplicaOptions {
   size: number
   /** Milliseconds the replica may be behind. */
   maxLag: number
-  lifetime: number | undefined
+  lifetime: number
   onChange: (standing: Standing, reason: string) => void
 }
 
@@ -24,6 +25,13 @@ interface Primary {
   identity: string | undefined
   /** Returns the latest position of the primary that a replica has reached which has replayed up to `replayed`. */
   findReached(replayed: number): WalPosition | undefined
+}
+
+interface Status {
+  standby: boolean
+  /** Bytes of WAL; null if the server has replayed none. */
+  replayed: number | null
+  identity: string
 }
 
 /** A standby has the system identifier of its primary. */
@@ -68,10 +76,12 @@ export function createReplica({ address, size, maxLag, lifetime, onChange }: Rep
       ...{ ...common, statementTimeout: STATEMENT_TIMEOUT_MS, connectTimeout: CONNECT_TIMEOUT_MS },
       // A standby that was restarted may show an earlier state, and the address may now lead to another server than
       // the one that was measured.
-      onConnect: async (run) => {
+      onConnect: async (connection) => {
         const isKnown = Number.isFinite(reached.position)
-        const [row] = isKnown ? await run(IS_CAUGHT_UP_SQL, [reached.position]) : []
-        if (row?.holds !== true) throw new DatabaseUnavailable('The replica is further behind than before')
+        const [row] = isKnown
+          ? await queryRows<{ holds: boolean }>(connection, IS_CAUGHT_UP_SQL, [reached.position])
+          : []
+        if (!row?.holds) throw new DatabaseUnavailable('The replica is further behind than before')
       },
     },
     limits: { acquireTimeout: ACQUIRE_TIMEOUT_MS, maxWaiting: size },
@@ -93,13 +103,12 @@ export function createReplica({ address, size, maxLag, lifetime, onChange }: Rep
 
   const getLag = () => performance.now() - reached.time
 
-  const evaluateStatus = (row: Row | undefined, primary: Primary) => {
+  const evaluateStatus = (status: Status | undefined, primary: Primary) => {
     if (primary.identity === undefined) return
-    if (row?.standby !== true) return takeOutOfUse('foreign', 'it is not a standby')
-    if (row.identity !== primary.identity) {
+    if (!status?.standby) return takeOutOfUse('foreign', 'it is not a standby')
+    if (status.identity !== primary.identity)
       return takeOutOfUse('foreign', 'it is a standby of another database')
-    }
-    reached = primary.findReached(Number(row.replayed)) ?? reached
+    reached = primary.findReached(status.replayed ?? 0) ?? reached
     if (getLag() > maxLag) setStanding('behind', `more than ${maxLag / 1000} s`)
     // Hysteresis: a replica that was behind must catch up to half of the limit before it is read from again.
     else if (standing === 'up' || getLag() <= maxLag / 2) setStanding('up')
@@ -113,7 +122,7 @@ export function createReplica({ address, size, maxLag, lifetime, onChange }: Rep
     getLoad: pool.getLoad,
     isUsable: () => standing === 'up' && getLag() <= maxLag,
     isFull: () => pool.getLoad().waiting >= size,
-    run: ((text, params, options) => pool.run(text, params, options)) satisfies Connection['run'],
+    run: pool.run,
 
     /** Queries the status, unless a query has no answer yet. */
     async updateStatus(primary: Primary) {
@@ -121,8 +130,8 @@ export function createReplica({ address, size, maxLag, lifetime, onChange }: Rep
       const start = performance.now()
       queriedAt = start
       try {
-        const [row] = await statusConnection.run(STATUS_SQL)
-        if (queriedAt === start) evaluateStatus(row, primary)
+        const [status] = await queryRows<Status>(statusConnection, STATUS_SQL)
+        if (queriedAt === start) evaluateStatus(status, primary)
       } catch (error) {
         if (queriedAt === start) takeOutOfUse('away', getFailureReason(error))
       } finally {
@@ -133,14 +142,10 @@ export function createReplica({ address, size, maxLag, lifetime, onChange }: Rep
     /** Closes connections whose server has not answered in time. To be called several times a second. */
     closeSilent() {
       pool.closeSilent()
-      const start = queriedAt
-      if (start === undefined || performance.now() - start < STATUS_TIMEOUT_MS) return
-      afterPendingReads(() => {
-        if (queriedAt !== start) return
-        queriedAt = undefined
-        statusConnection.destroy()
-        takeOutOfUse('away', 'no answer')
-      })
+      if (queriedAt === undefined || performance.now() - queriedAt < STATUS_TIMEOUT_MS) return
+      queriedAt = undefined
+      statusConnection.destroy()
+      takeOutOfUse('away', 'no answer')
     },
 
     async close() {

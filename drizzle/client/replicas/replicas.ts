@@ -7,13 +7,14 @@
  * than it may be behind. Statements that fail on a replica run on the primary.
  */
 
+import { queryRows } from '../query-rows.ts'
 import type { Address } from '../server/address.ts'
 import { ServerConnection } from '../server/connection.ts'
-import { PING_OPTIONS } from '../server/ping.ts'
-import { createWalHistory } from '../server/wal-position.ts'
+import { afterPendingReads, PING_OPTIONS } from '../server/ping.ts'
 import type { Connection, Database, ReadCounts, Replicas, Standing } from '../types.ts'
 import { createRecentWriters } from './recent-writers.ts'
 import { createReplica, IDENTITY_SQL } from './replica.ts'
+import { createWalHistory } from './wal-position.ts'
 
 interface ReplicasOptions {
   primary: Address
@@ -22,7 +23,7 @@ interface ReplicasOptions {
   lag: number
   /** Connections to each replica. */
   size: number
-  lifetime: number | undefined
+  lifetime: number
 }
 
 const STATUS_INTERVAL_MS = 250
@@ -64,10 +65,11 @@ export function withReplicas(database: Database, options: ReplicasOptions): Data
     isQuerying = true
     const time = performance.now()
     try {
-      const [row] = await primaryConnection.run(POSITION_SQL)
-      if (row?.identity !== identity) history.clear()
-      identity = String(row?.identity)
-      history.add({ time, position: Number(row?.position) })
+      const [row] = await queryRows<{ position: number; identity: string }>(primaryConnection, POSITION_SQL)
+      if (!row) return
+      if (row.identity !== identity) history.clear()
+      identity = row.identity
+      history.add({ time, position: row.position })
     } catch {
       // The primary is unavailable. Statements on it fail with that error, and the measured lag of the replicas grows.
     } finally {
@@ -83,7 +85,7 @@ export function withReplicas(database: Database, options: ReplicasOptions): Data
     await updatePosition()
     for (const replica of all) void replica.updateStatus({ identity, findReached: history.findReached })
   }
-  const timer = setInterval(update, STATUS_INTERVAL_MS).unref()
+  const timer = setInterval(() => afterPendingReads(update), STATUS_INTERVAL_MS).unref()
   void update()
 
   /** Returns the user's own replica, or the next one if that is unusable or full. */

@@ -6,7 +6,7 @@ import { DatabaseUnavailable } from '../errors.ts'
 import { PARSERS, PRESERIALIZED_TYPES } from '../values.ts'
 import type { Address } from './address.ts'
 
-export interface ClientOptions {
+export interface DriverOptions {
   address: Address
   /** Milliseconds a statement may take; 0 for no limit. */
   statementTimeout: number
@@ -17,7 +17,7 @@ export interface ClientOptions {
   onEnd: () => void
 }
 
-export interface Client {
+export interface Driver {
   sql: postgres.Sql
   /** Ends the connection after its running statements, and destroys it if that takes more than a second. */
   end(): Promise<void>
@@ -63,7 +63,7 @@ const TYPES = Object.fromEntries(
   }),
 )
 
-export function createClient(options: ClientOptions): Client {
+export function createDriver(options: DriverOptions): Driver {
   const { address, statementTimeout, connectTimeout, onNotice, onEnd } = options
   let socket: Socket | undefined
   // postgres.js has this option, but its types lack it.

@@ -18,24 +18,29 @@ export const PING_OPTIONS = {
  */
 export const afterPendingReads = (work: () => void): void => void setImmediate(work)
 
+/** @throws DatabaseUnavailable if there is no answer within `timeout` milliseconds */
+export async function withTimeout(answer: Promise<unknown>, timeout: number): Promise<void> {
+  let timer: NodeJS.Timeout | undefined
+  const timedOut = new Promise<never>((_, reject) => {
+    const error = new DatabaseUnavailable(`The database did not answer within ${timeout} ms`)
+    timer = setTimeout(() => afterPendingReads(() => reject(error)), timeout)
+  })
+  try {
+    await Promise.race([answer, timedOut])
+  } finally {
+    clearTimeout(timer)
+  }
+}
+
 /**
  * Returns a function that calls `query` and rejects after a timeout in milliseconds. Calls while a query runs share it.
  */
 export function createPing(query: () => Promise<unknown>): (timeout: number) => Promise<void> {
   let running: Promise<unknown> | undefined
-  return async (timeout) => {
+  return (timeout) => {
     running ??= query().finally(() => {
       running = undefined
     })
-    let timer: NodeJS.Timeout | undefined
-    const timedOut = new Promise<never>((_, reject) => {
-      const error = new DatabaseUnavailable(`The database did not answer within ${timeout} ms`)
-      timer = setTimeout(() => afterPendingReads(() => reject(error)), timeout)
-    })
-    try {
-      await Promise.race([running, timedOut])
-    } finally {
-      clearTimeout(timer)
-    }
+    return withTimeout(running, timeout)
   }
 }

@@ -2,12 +2,13 @@
 
 import type { SemaphoreOptions } from '../../../lib/semaphore.ts'
 import { publishWait } from '../channels.ts'
+import { queryRows } from '../query-rows.ts'
 import { withReplicas } from '../replicas/replicas.ts'
 import { withRetries } from '../retry.ts'
 import type { Connection, Database } from '../types.ts'
 import { parseAddress } from './address.ts'
 import { ServerConnection } from './connection.ts'
-import { createPing, PING_OPTIONS } from './ping.ts'
+import { afterPendingReads, createPing, PING_OPTIONS } from './ping.ts'
 import { createPool } from './pool.ts'
 
 export interface PostgresOptions extends SemaphoreOptions {
@@ -30,6 +31,7 @@ export interface PostgresOptions extends SemaphoreOptions {
 const MIN_VERSION = 15
 /** How often connections are checked for a server that does not answer. */
 const CHECK_INTERVAL_MS = 250
+const LIFETIME_MS = 30 * 60_000
 
 /**
  * Opens a pool on a server.
@@ -37,11 +39,11 @@ const CHECK_INTERVAL_MS = 250
  * invalid
  */
 export async function openPostgres(options: PostgresOptions): Promise<Database> {
-  const { url, poolSize = 10, statementTimeout = 5000, onNotice, lifetime, ...others } = options
+  const { url, poolSize = 10, statementTimeout = 5000, lifetime = LIFETIME_MS, onNotice, ...others } = options
   const { replicaUrls = [], replicaLag = 5000, ...limits } = others
   const address = parseAddress(url)
   const replicas = replicaUrls.map(parseAddress)
-  const common = { address, onNotice, lifetime }
+  const common = { address, lifetime, onNotice }
   const pool = createPool({
     size: poolSize,
     connection: { ...common, statementTimeout },
@@ -49,10 +51,11 @@ export async function openPostgres(options: PostgresOptions): Promise<Database> 
   })
   // With short timeouts of its own: a server that is gone must not delay the next ping.
   const pingConnection = new ServerConnection({ ...common, ...PING_OPTIONS })
-  const checkTimer = setInterval(() => {
+  const closeSilent = () => {
     pool.closeSilent()
     pingConnection.closeIfSilent()
-  }, CHECK_INTERVAL_MS).unref()
+  }
+  const checkTimer = setInterval(() => afterPendingReads(closeSilent), CHECK_INTERVAL_MS).unref()
 
   const database: Database = {
     kind: 'server',
@@ -80,10 +83,11 @@ export async function openPostgres(options: PostgresOptions): Promise<Database> 
 
 /** @throws Error if the server's version or the database's encoding is not supported */
 async function checkServer(connection: Connection, label: string): Promise<void> {
-  const [row] = await connection.run(
+  const [row] = await queryRows<{ version: number; encoding: string }>(
+    connection,
     "select current_setting('server_version_num')::int4 as version, current_setting('server_encoding') as encoding",
   )
-  const major = Math.floor(Number(row?.version) / 10_000)
+  const major = Math.floor((row?.version ?? 0) / 10_000)
   if (major < MIN_VERSION)
     throw new Error(
       `The server at ${label} is PostgreSQL ${major}; version ${MIN_VERSION} or newer is required`,

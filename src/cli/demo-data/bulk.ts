@@ -4,7 +4,8 @@
  */
 import { getTableName } from 'drizzle-orm'
 import type { PgTable } from 'drizzle-orm/pg-core'
-import type { Runner } from '../../../drizzle/migrate.ts'
+import type { Connection } from '../../../drizzle/client/index.ts'
+import { queryRows } from '../../../drizzle/client/query-rows.ts'
 
 /** For sorting, within the transaction only; one index is created at a time. */
 const MAINTENANCE_WORK_MEM = '512MB'
@@ -20,7 +21,7 @@ interface SchemaObject {
 const joinNames = (tables: readonly PgTable[]) => tables.map((table) => `"${getTableName(table)}"`).join(', ')
 
 /** Locks the tables against all other access until the end of the transaction. */
-export async function lockTables(tx: Runner, tables: readonly PgTable[]): Promise<void> {
+export async function lockTables(tx: Connection, tables: readonly PgTable[]): Promise<void> {
   await tx.run("select set_config('lock_timeout', $1, true)", [LOCK_TIMEOUT])
   await tx.run(`lock table ${joinNames(tables)} in access exclusive mode`)
   await tx.run("select set_config('maintenance_work_mem', $1, true)", [MAINTENANCE_WORK_MEM])
@@ -32,7 +33,7 @@ export async function lockTables(tx: Runner, tables: readonly PgTable[]): Promis
  * Drops indexes and foreign keys, except primary keys and unique indexes.
  * @returns the statements that create them again
  */
-export async function dropIndexes(tx: Runner, tables: readonly PgTable[]): Promise<string[]> {
+export async function dropIndexes(tx: Connection, tables: readonly PgTable[]): Promise<string[]> {
   const objects = [...(await readForeignKeys(tx, tables)), ...(await readIndexes(tx, tables))]
   for (const { drop } of objects) await tx.run(drop)
   // In reverse, so that the checks of foreign keys can use the indexes.
@@ -40,12 +41,10 @@ export async function dropIndexes(tx: Runner, tables: readonly PgTable[]): Promi
 }
 
 /** Reads the definitions from the catalog, so that objects which an operator has added are created again as well. */
-async function readObjects(tx: Runner, tables: readonly PgTable[], text: string): Promise<SchemaObject[]> {
-  const rows = await tx.run(text, [`{${joinNames(tables)}}`])
-  return rows.map((row) => ({ drop: String(row.drop), create: String(row.create) }))
-}
+const readObjects = (tx: Connection, tables: readonly PgTable[], text: string) =>
+  queryRows<SchemaObject>(tx, text, [`{${joinNames(tables)}}`])
 
-const readForeignKeys = (tx: Runner, tables: readonly PgTable[]) =>
+const readForeignKeys = (tx: Connection, tables: readonly PgTable[]) =>
   readObjects(
     tx,
     tables,
@@ -54,7 +53,7 @@ const readForeignKeys = (tx: Runner, tables: readonly PgTable[]) =>
      from pg_constraint where contype = 'f' and conrelid = any($1::regclass[]) order by conrelid, conname`,
   )
 
-const readIndexes = (tx: Runner, tables: readonly PgTable[]) =>
+const readIndexes = (tx: Connection, tables: readonly PgTable[]) =>
   readObjects(
     tx,
     tables,

@@ -1,7 +1,8 @@
 /** Writes realistic demo data, the same for the same seed, in concurrent batches. */
 import { getTableName } from 'drizzle-orm'
 import type { PgTable } from 'drizzle-orm/pg-core'
-import type { Migratable, Runner } from '../../../drizzle/migrate.ts'
+import type { Connection, Database } from '../../../drizzle/client/index.ts'
+import { queryRows } from '../../../drizzle/client/query-rows.ts'
 import { orderProducts, orders, posts, products, userProfiles, users } from '../../../drizzle/tables.ts'
 import { dropIndexes, lockTables } from './bulk.ts'
 import { insertRows } from './insert.ts'
@@ -60,7 +61,7 @@ export function countRows(userCount: number): number {
   return Object.values(others).reduce((sum, count) => sum + count, orderCount * (1 + AVERAGE_ITEMS))
 }
 
-type Batch = (tx: Runner) => Promise<number>
+type Batch = (tx: Connection) => Promise<number>
 
 /** Returns a batch for every thousand indices. @param build returns the rows of one index */
 function createBatches<T extends PgTable>(
@@ -99,14 +100,15 @@ function createOrderBatches(
 }
 
 /** Reserves numbers for `count` orders; a running server may take numbers at the same time. @returns the first one */
-function reserveOrderNumbers(database: Migratable, count: number): Promise<number> {
+function reserveOrderNumbers(database: Database, count: number): Promise<number> {
   return database.transaction(async (tx) => {
     // Changes nothing, but locks the sequence until the end of the transaction.
     await tx.run('alter sequence order_numbers increment by 1')
-    const [row] = await tx.run(
+    const [row] = await queryRows<{ first: number }>(
+      tx,
       'select last_value + case when is_called then 1 else 0 end as first from order_numbers',
     )
-    const first = Number(row?.first)
+    const first = row?.first ?? 1
     await tx.run("select setval('order_numbers', $1)", [first + count - 1])
     return first
   })
@@ -134,7 +136,7 @@ function createStages(
 
 /** Writes each batch in its own transaction. Servers can use the database at the same time. */
 async function writeConcurrently(
-  database: Migratable,
+  database: Database,
   stages: readonly Batch[][],
   { concurrency, onProgress }: SeedOptions,
 ): Promise<void> {
@@ -160,7 +162,7 @@ async function writeConcurrently(
 const MAX_EXISTING_USERS = 1_000
 
 /** Returns whether the tables have so few rows that creating their indexes again costs nothing. */
-async function isEmpty(tx: Runner): Promise<boolean> {
+async function isEmpty(tx: Connection): Promise<boolean> {
   const [user] = await tx.run(`select 1 from users offset ${MAX_EXISTING_USERS} limit 1`)
   const [other] = await tx.run('select 1 from products union all select 1 from orders limit 1')
   return !user && !other
@@ -171,7 +173,7 @@ async function isEmpty(tx: Runner): Promise<boolean> {
  * @returns false if the tables are not empty, and then nothing is written
  */
 function writeInBulk(
-  database: Migratable,
+  database: Database,
   stages: readonly Batch[][],
   { onProgress, onIndexCreated }: SeedOptions,
 ): Promise<boolean> {
@@ -205,7 +207,7 @@ function writeInBulk(
  * Adds demo data to a migrated database.
  * @throws AlreadySeededError if the database contains data of this seed, complete or not
  */
-export async function seedDatabase(database: Migratable & Runner, options: SeedOptions): Promise<SeedResult> {
+export async function seedDatabase(database: Database, options: SeedOptions): Promise<SeedResult> {
   const counts = getCounts(options.users)
   const timeline = createTimeline(options.until)
   const pools = await createPools(options.seed)

@@ -1,11 +1,11 @@
 /** Inserts many rows with one statement: sends them as one JSON text, which PostgreSQL converts to the column types. */
 import { getTableColumns, getTableName } from 'drizzle-orm'
 import type { PgTable } from 'drizzle-orm/pg-core'
-import type { Runner } from '../../../drizzle/migrate.ts'
+import type { Connection } from '../../../drizzle/client/index.ts'
 
 /** @param rows with a value for every column; defaults are not applied */
 export async function insertRows<T extends PgTable>(
-  runner: Runner,
+  connection: Connection,
   table: T,
   rows: readonly T['$inferSelect'][],
 ): Promise<void> {
@@ -14,7 +14,7 @@ export async function insertRows<T extends PgTable>(
   const columns = Object.values(getTableColumns(table))
     .map((column) => `"${column.name}"`)
     .join(', ')
-  await runner.run(
+  await connection.run(
     `insert into "${name}" (${columns}) select ${columns} from json_populate_recordset(null::"${name}", $1::json)`,
     [JSON.stringify(rows)],
   )
