@@ -22,7 +22,6 @@ export default fp(
     })
     scope.addHook('onRoute', (route) => {
       route.config = { ...route.config, access: 'public' }
-      route.schema = { ...route.schema, hide: true }
     })
   },
   { name: 'static-cache' },

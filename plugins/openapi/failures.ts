@@ -1,65 +1,10 @@
-/** Describes responses for OpenAPI: the meaning, headers and examples of each status. */
-import type { TSchema } from '@sinclair/typebox'
+/** Describes error responses for OpenAPI: the meaning, the headers and examples of each status. */
 import { UnversionedError } from '../../schemas/envelope.ts'
 import { type FailureCode, failures, type Violation } from '../../schemas/error.ts'
 import { exampleId } from '../../schemas/types.ts'
-import { securityHeaders } from '../http/security-headers.ts'
 import type { Representation } from '../versioning/representation/types.ts'
-import type { HeaderName } from './headers.ts'
-
-/** The headers of every response. */
-const COMMON_HEADERS = [
-  'X-Request-Id',
-  'Cache-Control',
-  ...(Object.keys(securityHeaders) as (keyof typeof securityHeaders)[]),
-]
-const VERSION_HEADERS: HeaderName[] = [
-  'API-Version',
-  'Vary',
-  'X-RateLimit-Limit',
-  'X-RateLimit-Remaining',
-  'X-RateLimit-Reset',
-]
-
-/** Marks a header that may be absent, for `finish.ts`. */
-export const OPTIONAL = 'x-optional'
-
-export interface Example {
-  summary: string
-  value: unknown
-}
-
-export interface ResponseOptions {
-  description: string
-  headers?: readonly HeaderName[]
-  schema?: TSchema
-  examples?: Record<string, Example>
-  /** Headers that some responses with this status lack. */
-  optional?: readonly HeaderName[]
-  /** A response outside all versions, without `API-Version` and content negotiation. */
-  unversioned?: boolean
-}
-
-/** Describes a response for @fastify/swagger; `finish.ts` adds the descriptions of the headers. */
-export function describeResponse({
-  description,
-  headers = [],
-  optional = [],
-  schema,
-  examples,
-  unversioned = false,
-}: ResponseOptions) {
-  const isOptional = (name: string) => optional.some((each) => each === name)
-  const names = [...COMMON_HEADERS, ...(unversioned ? [] : VERSION_HEADERS), ...headers]
-  const media = { schema, ...(examples ? { examples } : {}) }
-  return {
-    description,
-    headers: Object.fromEntries(
-      names.map((name) => [name, { type: 'string', [OPTIONAL]: isOptional(name) }]),
-    ),
-    ...(schema ? { content: { 'application/json': media } } : { type: 'null' }),
-  }
-}
+import { type HeaderName, VERSION_HEADERS } from './headers.ts'
+import type { OperationResponse } from './operation.ts'
 
 interface FailureExample {
   code: FailureCode
@@ -221,22 +166,20 @@ const unversionedEnvelope: Envelope = {
 }
 
 /** Describes the error response of a status, in a version's envelope or the unversioned one. */
-export function describeFailure(status: number, envelope: Envelope = unversionedEnvelope) {
+export function describeFailure(status: number, envelope: Envelope = unversionedEnvelope): OperationResponse {
   const failure = failureStatuses[status]
-  if (!failure) throw new Error(`The status ${status} is not described in replies.ts`)
+  if (!failure) throw new Error(`The status ${status} is not described in failures.ts`)
   const examples = Object.entries(failure.examples).map(([name, { code, message, violations = [] }]) => {
-    const text = message ?? failures[code].message
-    const value = envelope.error({ code, message: text, request_id: exampleId, violations })
-    return [name, { summary: text, value }]
+    const summary = message ?? failures[code].message
+    const value = envelope.error({ code, message: summary, request_id: exampleId, violations })
+    return [name, { summary, value }]
   })
-  return describeResponse({
+  return {
     description: failure.description,
     headers: failure.headers ?? [],
-    schema: envelope.schemas.error,
-    examples: Object.fromEntries(examples),
-    optional: failure.byParser ? VERSION_HEADERS : [],
-    unversioned: envelope === unversionedEnvelope,
-  })
+    optionalHeaders: failure.byParser ? VERSION_HEADERS : [],
+    content: { schema: envelope.schemas.error, examples: Object.fromEntries(examples) },
+  }
 }
 
 /** The error statuses of every operation of a version. */
