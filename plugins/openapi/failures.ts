@@ -113,14 +113,14 @@ const failureStatuses: Record<number, Status> = {
     examples: { type: { code: 'UNSUPPORTED_MEDIA_TYPE' } },
   },
   422: {
-    description: 'Members of the body are invalid; all of them are listed, up to 50',
+    description: 'Fields of the body are invalid; all of them are listed, up to 50',
     examples: {
-      members: {
+      fields: {
         code: 'VALIDATION_ERROR',
-        message: 'The body has invalid members',
+        message: 'The body has invalid fields',
         violations: [
           { field: 'name', message: 'is required', code: 'REQUIRED' },
-          { field: 'price', message: 'is not a known member', code: 'UNKNOWN_FIELD' },
+          { field: 'price', message: 'is not a known field', code: 'UNKNOWN_FIELD' },
         ],
       },
       reused: { code: 'IDEMPOTENCY_KEY_REUSED' },

@@ -32,7 +32,8 @@ async function docs(app: FastifyInstance, { versions, early, ...settings }: Docs
         addTag(JSON.stringify(buildDocument(routes, version, settings))),
       )
       if (early) app.addHook('onReady', async () => void (await getDocument()))
-      scope.get(`/openapi/v${version.representation.version}.json`, async (_request, reply) =>
+      const url = `/openapi/v${version.representation.version}.json`
+      scope.get(url, { config: { access: 'public' } }, async (_request, reply) =>
         sendTagged(reply, 'application/json; charset=utf-8', await getDocument()),
       )
     }

@@ -112,7 +112,7 @@ export default async function page(app: FastifyInstance, { versions, publicUrl }
   })
   await app.register(staticCache)
   const files = cachePromise(() => renderScalar(versions))
-  app.get('/docs/', async (request, reply) => {
+  app.get('/docs/', { config: { access: 'public' } }, async (request, reply) => {
     const { pathname } = new URL(request.url, 'http://localhost')
     // The URLs in the page are relative, and need the trailing slash.
     if (!pathname.endsWith('/')) return reply.redirect(`${pathname}/`, 301)
@@ -121,7 +121,7 @@ export default async function page(app: FastifyInstance, { versions, publicUrl }
     await reply.helmet(getPolicy(scripts, servers))
     return sendTagged(reply, 'text/html; charset=utf-8', html)
   })
-  app.get('/docs/js/scalar.js', async (_request, reply) => {
+  app.get('/docs/js/scalar.js', { config: { access: 'public' } }, async (_request, reply) => {
     const { script } = await files()
     return sendTagged(reply, 'application/javascript; charset=utf-8', script)
   })

@@ -1,5 +1,5 @@
 /** Builds the schemas of parameters and bodies for OpenAPI, with titles that generated clients can use as type names. */
-import { type TObject, type TSchema, Type } from '@sinclair/typebox'
+import { type ArrayOptions, type TObject, type TSchema, Type } from '@sinclair/typebox'
 import { exampleId, OneOf } from '../../../schemas/types.ts'
 import type { Verb } from '../../access/index.ts'
 import { addRepeatableFields, type Mode, toBodySchema } from '../request/body.ts'
@@ -72,31 +72,24 @@ export function buildBody(resource: ResolvedResource, mode: Mode): TObject {
   return { ...named, title }
 }
 
-const buildList = (names: readonly string[], { description = '' }: TSchema, options: object) =>
-  Type.Array(OneOf(names), { minItems: 1, description, ...options })
-
 /** Documents comma-separated parameters as arrays of enums. */
 function documentLists(resource: ResolvedResource, query: Properties): Properties {
   const sorts = Object.keys(resource.sorts)
-  const names = Object.keys(resource.schemas.read.properties)
+  const fields = Object.keys(resource.schemas.read.properties)
   const relations = Object.keys(resource.relations)
-  const { fields, include, sort, order } = query
-  return {
-    ...query,
-    ...(sort
-      ? {
-          sort: buildList([...sorts, ...sorts.map((name) => `-${name}`)], sort, {
-            maxItems: 5,
-            examples: [['-created_at']],
-          }),
-        }
-      : {}),
-    ...(order ? { order: buildList(['asc', 'desc'], order, { maxItems: 5, examples: [['desc']] }) } : {}),
-    ...(fields ? { fields: buildList(names, fields, { examples: [names.slice(0, 3)] }) } : {}),
-    ...(include
-      ? { include: buildList(relations, include, { maxItems: 3, examples: [relations.slice(0, 1)] }) }
-      : {}),
+  const sortOptions = { maxItems: 5, examples: [['-created_at']] }
+  const lists: Record<string, { values: readonly string[]; options: ArrayOptions }> = {
+    sort: { values: [...sorts, ...sorts.map((name) => `-${name}`)], options: sortOptions },
+    order: { values: ['asc', 'desc'], options: { maxItems: 5, examples: [['desc']] } },
+    fields: { values: fields, options: { examples: [fields.slice(0, 3)] } },
+    include: { values: relations, options: { maxItems: 3, examples: [relations.slice(0, 1)] } },
   }
+  return mapProperties(query, (property, name) => {
+    const list = lists[name]
+    if (!list) return property
+    const { description = '' } = property
+    return Type.Array(OneOf(list.values), { minItems: 1, description, ...list.options })
+  })
 }
 
 /** Builds the query parameters of an operation. */
