@@ -1,6 +1,5 @@
 /** Builds the OpenAPI document of a version from the operations of the routes. */
 import { STATUS_CODES } from 'node:http'
-import type { TProperties } from '@sinclair/typebox'
 import type { Version } from '../versioning/index.ts'
 import { type Components, createComponents, type Json } from './components.ts'
 import { describeFailure } from './failures.ts'
@@ -109,30 +108,26 @@ function buildOperation(
     ...(body && { requestBody: { required: true, content: buildContent(body, body.types, context) } }),
     responses: {
       ...Object.fromEntries(
-        Object.entries(responses).map(([status, response]) => [status, buildSuccess(response, context)]),
+        Object.entries(responses).map(([status, response]) => [status, buildResponse(response, context)]),
       ),
       ...Object.fromEntries(errors.map((status) => [status, buildFailure(status, context)])),
     },
   }
 }
 
-const buildParameters = ({ path, query, header }: NonNullable<Operation['parameters']>, context: Context) => [
-  ...buildLocation('path', path, context),
-  ...buildLocation('query', query, context),
-  ...buildLocation('header', header, context),
-]
-
-const buildLocation = (location: string, parameters: TProperties = {}, { components }: Context): Json[] =>
-  Object.entries(parameters).map(([name, { description, examples, ...schema }]) => ({
-    in: location,
-    name,
-    required: location === 'path',
-    description,
-    ...buildParameterExample(location, examples?.[0] ?? schema.default ?? schema.enum?.[0]),
-    // Lists are sent as `name=a,b`; the default of OpenAPI is `name=a&name=b`.
-    ...(schema.type === 'array' && { style: 'form', explode: false }),
-    schema: components.extractSchemas(schema),
-  }))
+const buildParameters = (parameters: NonNullable<Operation['parameters']>, { components }: Context) =>
+  Object.entries(parameters).flatMap(([location, schemas]) =>
+    Object.entries(schemas).map(([name, { description, examples, ...schema }]) => ({
+      in: location,
+      name,
+      required: location === 'path',
+      description,
+      ...buildParameterExample(location, examples?.[0] ?? schema.default ?? schema.enum?.[0]),
+      // Lists are sent as `name=a,b`; the default of OpenAPI is `name=a&name=b`.
+      ...(schema.type === 'array' && { style: 'form', explode: false }),
+      schema: components.extractSchemas(schema),
+    })),
+  )
 
 function buildParameterExample(location: string, value: unknown): Json {
   if (value === undefined) return {}
@@ -157,26 +152,23 @@ function getMediaTypes({ version }: Context): string[] {
   return ['application/json', ...vendorTypes]
 }
 
-const buildSuccess = (response: OperationResponse, context: Context): Json =>
-  buildResponse(response, getMediaTypes(context), context)
-
 /** Returns the reference to an error response: the operations of a version share them. */
 function buildFailure(status: number, context: Context): Json {
   const name = `${STATUS_CODES[status]}`.replaceAll(/[^A-Za-z]/g, '')
   return context.components.addResponse(context.version ? name : `${name}Unversioned`, () => {
     const failure = describeFailure(status, context.version?.representation)
-    // A 406 is always application/json, since no media type in Accept can be served.
-    const types = status === 406 ? ['application/json'] : getMediaTypes(context)
     // A request may be rejected before the deprecation headers are set.
     const optionalHeaders = [...(failure.optionalHeaders ?? []), ...DEPRECATION_HEADERS]
-    return buildResponse({ ...failure, optionalHeaders }, types, context)
+    // A 406 is always application/json, since no media type in Accept can be served.
+    const types = status === 406 ? ['application/json'] : getMediaTypes(context)
+    return buildResponse({ ...failure, optionalHeaders }, context, types)
   })
 }
 
 function buildResponse(
   { description, headers: own = [], optionalHeaders = [], content }: OperationResponse,
-  types: readonly string[],
   context: Context,
+  types = getMediaTypes(context),
 ): Json {
   const { components, version } = context
   const names = new Set([

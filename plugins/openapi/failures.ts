@@ -8,7 +8,6 @@ import type { OperationResponse } from './operation.ts'
 
 interface FailureExample {
   code: FailureCode
-  status?: number
   message?: string
   violations?: readonly Violation[]
 }
@@ -82,10 +81,7 @@ const failureStatuses: Record<number, Status> = {
         violations: [{ field: 'sku', message: 'is taken', code: 'ALREADY_EXISTS' }],
       },
       referred: { code: 'RESOURCE_CONFLICT', message: 'Other resources still refer to this one' },
-      running: {
-        code: 'RESOURCE_CONFLICT',
-        message: 'A request with this Idempotency-Key is still running',
-      },
+      running: { code: 'RESOURCE_CONFLICT', message: 'A request with this Idempotency-Key is still running' },
     },
   },
   410: {
@@ -140,10 +136,7 @@ const failureStatuses: Record<number, Status> = {
     byParser: true,
     examples: { large: { code: 'HEADERS_TOO_LARGE' } },
   },
-  500: {
-    description: 'Internal error',
-    examples: { bug: { code: 'INTERNAL_SERVER_ERROR' } },
-  },
+  500: { description: 'Internal error', examples: { bug: { code: 'INTERNAL_SERVER_ERROR' } } },
   502: {
     description: 'The identity provider returned an invalid response',
     examples: {

@@ -34,7 +34,7 @@ export interface Operation {
   security?: readonly Record<string, readonly string[]>[]
   'x-required-scopes'?: readonly string[]
   /** The schemas of the parameters by location and name. Those of the path are required, all others optional. */
-  parameters?: { path?: TProperties; query?: TProperties; header?: TProperties }
+  parameters?: Record<'path' | 'query' | 'header', TProperties>
   /** The request body and its media types. */
   body?: Content & { types: readonly string[] }
   /** The successful responses by status. */

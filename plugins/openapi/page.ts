@@ -39,12 +39,9 @@ const hashInlineScripts = (html: string) =>
   html
     .split('<script')
     .slice(1)
-    .map((rest) => {
-      const end = rest.indexOf('>')
-      return { attributes: rest.slice(0, end), script: rest.slice(end + 1, rest.indexOf('</script>')) }
-    })
-    .filter(({ attributes }) => !/ src=/.test(attributes))
-    .map(({ script }) => hashScript(script))
+    .map((element) => [element.split('>', 1)[0] ?? '', element.split('</script>', 1)[0] ?? ''] as const)
+    .filter(([attributes]) => !attributes.includes(' src='))
+    .map(([attributes, element]) => hashScript(element.slice(attributes.length + 1)))
 
 /** Inline favicon: browsers would otherwise request /favicon.ico, which does not exist. */
 const icon = `data:image/svg+xml,${encodeURIComponent(
