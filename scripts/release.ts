@@ -5,6 +5,8 @@ import { readFileSync, writeFileSync } from 'node:fs'
 /** A semantic version (https://semver.org) without build metadata. */
 const VERSION = /^(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(-[0-9A-Za-z.-]+)?$/
 const UNRELEASED = '## [Unreleased]'
+/** The OpenAPI documents, whose first version is that of the release. */
+const DOCUMENTS = ['docs/openapi/v1.json', 'docs/openapi/v2.json']
 
 class ReleaseError extends Error {}
 
@@ -33,7 +35,7 @@ function moveUnreleased(changelog: string, version: string, date: string): strin
   return older === '' ? released : `${released}\n${older}`
 }
 
-/** Replaces the first `count` versions in a package file. Edits the text to keep its formatting. */
+/** Replaces the first `count` versions of a JSON file; edits the text, so that its formatting stays. */
 function setVersion(file: string, version: string, count: number) {
   let remaining = count
   const text = readFileSync(file, 'utf8').replace(/"version": "[^"]*"/g, (match) =>
@@ -53,6 +55,7 @@ function release(version: string | undefined) {
   setVersion('package.json', version, 1)
   // The lock file has the version of the package twice, in front of those of the dependencies.
   setVersion('package-lock.json', version, 2)
+  for (const file of DOCUMENTS) setVersion(file, version, 1)
   git('commit', '--quiet', '--all', '--message', `release: ${version}`)
   git('tag', '--annotate', tag, '--message', version)
   console.log(`Committed and tagged ${tag}. To publish it: git push --follow-tags`)

@@ -29,7 +29,7 @@ import idempotency from '../plugins/idempotency/index.ts'
 import { createLoggingOptions } from '../plugins/observability/logging/index.ts'
 import metrics, { requestMetrics } from '../plugins/observability/metrics/index.ts'
 import tracing, { openTracing } from '../plugins/observability/tracing/index.ts'
-import docs, { document } from '../plugins/openapi/index.ts'
+import docs from '../plugins/openapi/index.ts'
 import health from '../plugins/operations/health.ts'
 import shutdown from '../plugins/operations/shutdown.ts'
 import limits, { countRequests } from '../plugins/rate-limit/index.ts'
@@ -176,7 +176,7 @@ export async function buildApp(config: Config, overrides: AppOverrides = {}): Pr
   })
   opened.replicas?.recentWriters.shareBy(app.limits.setFlag)
   await app.register(credentials, { ...pluginOptions.credentials, provider })
-  await app.register(docs, { versions: all, publicUrl: config.PUBLIC_URL })
+  await app.register(docs, { ...pluginOptions.docs, versions: all, tags: [...served, tokensTag] })
   await app.register(health)
   await app.register(metrics, pluginOptions.metrics)
 
@@ -189,11 +189,6 @@ export async function buildApp(config: Config, overrides: AppOverrides = {}): Pr
         await scope.register(auth)
         await scope.register(countRequests)
         await scope.register(authorize)
-        await scope.register(document, {
-          ...pluginOptions.document,
-          version,
-          tags: [...served, tokensTag],
-        })
         for (const resource of served)
           await scope.register(createCollection(resource), { ...options, representation })
         await scope.register(tokenRoutes, { representation })

@@ -93,7 +93,7 @@ export function getPluginOptions(config: Config, secret: string, connections: nu
     rateLimits: getRateLimitOptions(config, secret),
     credentials: { adminKey: config.ADMIN_API_KEY, adminEmail: config.ADMIN_EMAIL },
     metrics: { port: config.METRICS_PORT, host: config.HOST, token: config.METRICS_TOKEN },
-    document: {
+    docs: {
       release,
       publicUrl: config.PUBLIC_URL,
       // A production build has been tested, and few of its servers are asked for the document: it is built on request.

@@ -145,13 +145,6 @@ const createRefusal = (hideForbidden: boolean) => () =>
     ? apiError('RESOURCE_NOT_FOUND')
     : apiError('FORBIDDEN', { message: 'Access to this resource is not allowed' })
 
-/** Returns the security requirements of an operation for OpenAPI, where `{}` stands for no credentials. */
-const describeSecurity = ({ bearerOnly, scope }: Guard, isOpen: boolean) => ({
-  security: [...(bearerOnly ? [] : [{ apiKey: [] }]), { bearer: [] }, ...(isOpen ? [{}] : [])],
-  // OpenAPI 3.1 permits scopes in the array of any scheme, but tools expect them for OAuth only.
-  ...(scope === undefined ? {} : { 'x-required-scopes': [scope] }),
-})
-
 interface AccessOptions {
   hideForbidden: boolean
   /** Whether users may sign up: enables the rules for `anonymous`. */
@@ -169,12 +162,7 @@ async function accessPlugin(app: FastifyInstance, options: AccessOptions) {
   app.decorate('guards', guards)
   app.decorate('isOpen', isOpen)
   app.decorate('refusal', createRefusal(options.hideForbidden))
-  app.addHook('onRoute', (route) => {
-    routes.push(route)
-    const routeAccess = route.config?.access
-    const guard = routeAccess && guards.get(routeAccess)
-    if (guard) route.schema = { ...route.schema, ...describeSecurity(guard, isOpen(routeAccess)) }
-  })
+  app.addHook('onRoute', (route) => void routes.push(route))
   app.addHook('onReady', async () => {
     const unguarded = routes.filter(({ config }) => {
       const routeAccess = config?.access

@@ -1,6 +1,7 @@
 /** Registers the routes of one resource in the scope of one version: list, read, create, replace, update, remove. */
 import type { FastifyInstance } from 'fastify'
 import { type RouteAccess, registerGuards, verbs } from '../access/index.ts'
+import { getRouteSchema } from '../openapi/operation.ts'
 import { createAjv } from '../validation/formats.ts'
 import type { Resource } from './compile.ts'
 import { describeOperation } from './openapi/operations.ts'
@@ -29,23 +30,21 @@ export const createCollection =
       remove: { method: 'DELETE', url: itemUrl, handler: remove },
     } as const
 
-    // The handlers validate queries and bodies, in the order of the API reference. Fastify would validate the body first.
-    app.setValidatorCompiler(() => () => true)
     const { access, bearerOnly = false } = resource
     const getCost = createCost(resource)
     registerGuards(app, resource.name, { access, bearerOnly })
     for (const verb of resource.verbs ?? verbs) {
       const { method, url, handler } = operations[verb]
       const routeAccess: RouteAccess = `${resource.name}:${verb}`
+      const { representation } = options
+      const operation = describeOperation(resource, verb, { representation, isOpen: app.isOpen(routeAccess) })
+      const config = { access: routeAccess, operation }
       app.route({
         method,
         url,
         handler: app.concurrency.holdDuring(handler),
-        config: method === 'GET' ? { access: routeAccess, getCost } : { access: routeAccess },
-        schema: describeOperation(resource, verb, {
-          representation: options.representation,
-          isOpen: app.isOpen(routeAccess),
-        }),
+        config: method === 'GET' ? { ...config, getCost } : config,
+        schema: getRouteSchema(operation),
       })
     }
   }

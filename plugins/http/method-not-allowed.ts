@@ -76,7 +76,6 @@ async function methodNotAllowed(app: FastifyInstance) {
         method: HTTP_METHODS.filter((method) => !methods.has(method) || method === 'OPTIONS'),
         url: url.slice(scope.prefix.length),
         config: { allow, access: 'public' },
-        schema: { hide: true },
         // For routes outside the versions. In a version's scope, the first hook (plugins/versioning/index.ts) responds
         // before this one, so that 405 takes precedence over the checks of the other hooks.
         onRequest: async (request, reply) => answerOtherMethod(reply, request.method, allow),

@@ -1,16 +1,20 @@
-/** Builds examples of schemas from the examples of their members. */
+/** Builds examples of schemas from the examples of their fields. */
 import type { TSchema } from '@sinclair/typebox'
 import { isObject } from '../../lib/is-object.ts'
 import { exampleId } from '../../schemas/types.ts'
 
+type Properties = Record<string, TSchema>
+
+const EXAMPLE_TIME = '2026-11-21T09:30:00.000Z'
+
 const examplesByFormat: Record<string, unknown> = {
   uuid: exampleId,
-  'date-time': '2026-11-21T09:30:00.000Z',
+  'date-time': EXAMPLE_TIME,
   date: '2026-11-21',
   email: 'ada@example.com',
 }
 
-/** Returns a valid value for a member without an example. */
+/** Returns a valid value for a field without an example. */
 const guessValue = ({ type, format, minimum, minLength }: TSchema): unknown => {
   const [first] = [type].flat()
   if (first === 'integer' || first === 'number') return minimum ?? 0
@@ -18,36 +22,34 @@ const guessValue = ({ type, format, minimum, minLength }: TSchema): unknown => {
   return examplesByFormat[format] ?? 'text'.padEnd(minLength ?? 0, '.')
 }
 
-/** Returns the example of a schema, or builds one from its members. Members that PUT ignores (readOnly) are left out. */
+/** Returns the example of a schema, or builds one from its fields. */
 export function buildExample(schema: TSchema): unknown {
-  if (Array.isArray(schema.examples)) return schema.examples[0]
+  if (schema.examples) return schema.examples[0]
   if (schema.const !== undefined) return schema.const
-  if (isObject(schema.properties)) {
-    const members = Object.entries(schema.properties as Record<string, TSchema>)
-    return Object.fromEntries(
-      members.filter(([, { readOnly }]) => !readOnly).map(([name, member]) => [name, buildExample(member)]),
-    )
-  }
-  if (isObject(schema.items)) return [buildExample(schema.items as TSchema)]
+  if (schema.properties) return buildFieldExamples(schema.properties)
+  if (schema.items) return [buildExample(schema.items)]
   if (schema.default !== undefined) return schema.default
-  return Array.isArray(schema.enum) ? schema.enum[0] : guessValue(schema)
+  return schema.enum?.[0] ?? guessValue(schema)
 }
 
-/** Returns a response as the serializer would send it: only the members that the schema declares. */
-export function pickDeclared(value: unknown, schema: TSchema): unknown {
-  if (Array.isArray(value)) return value.map((item) => pickDeclared(item, schema.items))
-  if (!isObject(value) || !isObject(schema.properties)) return value
-  const members = schema.properties as Record<string, TSchema>
+/** Returns the examples of fields, without those that PUT ignores (readOnly). */
+export const buildFieldExamples = (properties: Properties): Record<string, unknown> =>
+  Object.fromEntries(
+    Object.entries(properties)
+      .filter(([, { readOnly }]) => !readOnly)
+      .map(([name, property]) => [name, buildExample(property)]),
+  )
+
+/** Returns a response as the serializer would send it: only the fields that the schema declares, at a constant time. */
+export function buildResponseExample(value: unknown, schema: TSchema): unknown {
+  if (Array.isArray(value)) return value.map((item) => buildResponseExample(item, schema.items))
+  if (!isObject(value) || !schema.properties) return value
+  const properties: Properties = schema.properties
   return Object.fromEntries(
-    Object.entries(value).flatMap(([name, each]) => {
-      const member = members[name]
-      return member ? [[name, pickDeclared(each, member)]] : []
+    Object.entries(value).flatMap(([name, field]) => {
+      const property = properties[name]
+      if (!property) return []
+      return [[name, name === 'timestamp' ? EXAMPLE_TIME : buildResponseExample(field, property)]]
     }),
   )
 }
-
-/** Replaces timestamps with a constant, so that the documents do not change between builds. */
-export const fixTimestamps = (example: unknown): unknown =>
-  JSON.parse(JSON.stringify(example), (name, value: unknown) =>
-    name === 'timestamp' ? '2026-11-21T09:30:00.000Z' : value,
-  )

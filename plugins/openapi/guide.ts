@@ -4,7 +4,7 @@
 export const getGuide = (version: number, about: string) =>
   `
 A JSON API for users, their profiles and posts, products and orders. All collections work the same way: their names are
-plural nouns, and their members are read (GET), replaced (PUT), partially updated (PATCH, RFC 7396) and deleted by id.
+plural nouns, and their resources are read (GET), replaced (PUT), partially updated (PATCH, RFC 7396) and deleted by id.
 
 ## Authentication
 
@@ -32,7 +32,7 @@ Every response names its version in \`API-Version\`.
 Lists use cursor pagination by default: pass \`pagination.cursor\` to the next request until \`has_more\` is false, or follow
 \`Link: rel="next"\`. Each row that exists during the whole traversal is returned exactly once, even if other rows are added
 or deleted. With \`page\`, the list has a total, but pages end at 10,000 rows. \`sort=-price_amount,name\` sets the
-order, \`fields=name,stock\` selects members, and \`include=user\` adds related resources. \`search\` and filters select rows.
+order, \`fields=name,stock\` selects fields, and \`include=user\` adds related resources. \`search\` and filters select rows.
 
 ## Errors
 

@@ -107,3 +107,26 @@ export const headers = {
 } as const satisfies Record<string, Header>
 
 export type HeaderName = keyof typeof headers
+
+/** The headers of every response. */
+export const COMMON_HEADERS: readonly HeaderName[] = [
+  'X-Request-Id',
+  'Cache-Control',
+  'Content-Security-Policy',
+  'Cross-Origin-Resource-Policy',
+  'Referrer-Policy',
+  'X-Content-Type-Options',
+  'X-Frame-Options',
+]
+
+/** The headers of every response of a version. */
+export const VERSION_HEADERS: readonly HeaderName[] = [
+  'API-Version',
+  'Vary',
+  'X-RateLimit-Limit',
+  'X-RateLimit-Remaining',
+  'X-RateLimit-Reset',
+]
+
+/** The headers of every response of a deprecated version. */
+export const DEPRECATION_HEADERS: readonly HeaderName[] = ['Deprecation', 'Sunset', 'Link']

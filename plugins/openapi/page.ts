@@ -39,12 +39,9 @@ const hashInlineScripts = (html: string) =>
   html
     .split('<script')
     .slice(1)
-    .map((rest) => {
-      const end = rest.indexOf('>')
-      return { attributes: rest.slice(0, end), script: rest.slice(end + 1, rest.indexOf('</script>')) }
-    })
-    .filter(({ attributes }) => !/ src=/.test(attributes))
-    .map(({ script }) => hashScript(script))
+    .map((element) => [element.split('>', 1)[0] ?? '', element.split('</script>', 1)[0] ?? ''] as const)
+    .filter(([attributes]) => !attributes.includes(' src='))
+    .map(([attributes, element]) => hashScript(element.slice(attributes.length + 1)))
 
 /** Inline favicon: browsers would otherwise request /favicon.ico, which does not exist. */
 const icon = `data:image/svg+xml,${encodeURIComponent(
@@ -112,7 +109,7 @@ export default async function page(app: FastifyInstance, { versions, publicUrl }
   })
   await app.register(staticCache)
   const files = cachePromise(() => renderScalar(versions))
-  app.get('/docs/', async (request, reply) => {
+  app.get('/docs/', { config: { access: 'public' } }, async (request, reply) => {
     const { pathname } = new URL(request.url, 'http://localhost')
     // The URLs in the page are relative, and need the trailing slash.
     if (!pathname.endsWith('/')) return reply.redirect(`${pathname}/`, 301)
@@ -121,7 +118,7 @@ export default async function page(app: FastifyInstance, { versions, publicUrl }
     await reply.helmet(getPolicy(scripts, servers))
     return sendTagged(reply, 'text/html; charset=utf-8', html)
   })
-  app.get('/docs/js/scalar.js', async (_request, reply) => {
+  app.get('/docs/js/scalar.js', { config: { access: 'public' } }, async (_request, reply) => {
     const { script } = await files()
     return sendTagged(reply, 'application/javascript; charset=utf-8', script)
   })

@@ -20,10 +20,6 @@ export default fp(
     scope.addHook('onRequest', async (_request, reply) => {
       reply.header('Cache-Control', 'public, no-cache')
     })
-    scope.addHook('onRoute', (route) => {
-      route.config = { ...route.config, access: 'public' }
-      route.schema = { ...route.schema, hide: true }
-    })
   },
   { name: 'static-cache' },
 )

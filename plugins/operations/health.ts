@@ -3,34 +3,44 @@ import { Type } from '@sinclair/typebox'
 import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
 import { apiError } from '../errors/index.ts'
-import { describeResponse } from '../openapi/replies.ts'
+import { getRouteSchema, type Operation } from '../openapi/operation.ts'
 
 const PING_TIMEOUT_MS = 1_000
 
-const okResponse = {
-  200: describeResponse({
-    description: 'The check succeeded',
-    schema: Type.Object({ status: Type.Literal('ok') }, { title: 'Health' }),
-    examples: { ok: { summary: 'The check succeeded', value: { status: 'ok' } } },
-    unversioned: true,
-  }),
-}
 const ok = { status: 'ok' } as const
+
+const responses: Operation['responses'] = {
+  200: {
+    description: 'The check succeeded',
+    content: {
+      schema: Type.Object({ status: Type.Literal('ok') }, { title: 'Health' }),
+      examples: { ok: { summary: 'The check succeeded', value: ok } },
+    },
+  },
+}
+
+const liveness: Operation = {
+  operationId: 'getLiveness',
+  summary: 'Check whether the process runs',
+  tags: ['health'],
+  description: 'Does not depend on the database. If there is no response, restart the process.',
+  responses,
+  failures: [408, 431],
+}
+
+const readiness: Operation = {
+  operationId: 'getReadiness',
+  summary: 'Check whether requests can be served',
+  tags: ['health'],
+  description: 'Fails with 503 if the database does not answer or a shutdown has begun.',
+  responses,
+  failures: [408, 431, 503],
+}
 
 async function health(app: FastifyInstance) {
   app.get(
     '/livez',
-    {
-      config: { access: 'public' },
-      schema: {
-        tags: ['health'],
-        operationId: 'getLiveness',
-        summary: 'Check whether the process runs',
-        description: 'Does not depend on the database. If there is no response, restart the process.',
-        response: okResponse,
-        failures: [408, 431],
-      },
-    },
+    { config: { access: 'public', operation: liveness }, schema: getRouteSchema(liveness) },
     async (_request, reply) => {
       reply.header('Cache-Control', 'no-store')
       return ok
@@ -39,17 +49,7 @@ async function health(app: FastifyInstance) {
 
   app.get(
     '/readyz',
-    {
-      config: { access: 'public' },
-      schema: {
-        tags: ['health'],
-        operationId: 'getReadiness',
-        summary: 'Check whether requests can be served',
-        description: 'Fails with 503 if the database does not answer or a shutdown has begun.',
-        response: okResponse,
-        failures: [408, 431, 503],
-      },
-    },
+    { config: { access: 'public', operation: readiness }, schema: getRouteSchema(readiness) },
     async (_request, reply) => {
       if (app.draining) {
         throw apiError('SERVICE_UNAVAILABLE', { retryAfter: 1, message: 'The service is shutting down' })

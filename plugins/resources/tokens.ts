@@ -5,14 +5,15 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { isAwaited } from '../../lib/is-awaited.ts'
 import { isObject } from '../../lib/is-object.ts'
 import { PasswordGrant, RefreshGrant, Token } from '../../schemas/tokens.ts'
+import { exampleId } from '../../schemas/types.ts'
 import { type SessionGrant, UserChangedError } from '../auth/tokens/sessions.ts'
 import { signIn } from '../auth/tokens/sign-in.ts'
 import { createBodyReader } from '../collection/request/body.ts'
 import { createNoQueryReader } from '../collection/request/query-validation.ts'
 
 import { apiError, invalidBody } from '../errors/index.ts'
-import { buildExample, fixTimestamps, pickDeclared } from '../openapi/examples.ts'
-import { describeResponse } from '../openapi/replies.ts'
+import { buildExample, buildFieldExamples, buildResponseExample } from '../openapi/examples.ts'
+import { getRouteSchema, type Operation } from '../openapi/operation.ts'
 import { getClientIp } from '../rate-limit/windows.ts'
 import { createAjv } from '../validation/formats.ts'
 import { readObject } from '../versioning/representation/body.ts'
@@ -68,37 +69,26 @@ export const tokensTag = { name: TYPE, description: 'Signing in and refreshing a
 
 const resultShape = { type: TYPE, members: Token, selectable: false }
 
-/** Returns the OpenAPI description of the operation. */
-function describeOperation({ one, schemas }: Representation) {
+function describeOperation({ one, schemas }: Representation): Operation {
   const grants = Type.Union([PasswordGrant, RefreshGrant], { title: 'Grant' })
   const schema = schemas.one(resultShape)
   const examples = {
     password: { summary: 'Signing in', value: buildExample(PasswordGrant) },
     refresh: { summary: 'Staying signed in', value: buildExample(RefreshGrant) },
   }
-  const example = { type: TYPE, members: { ...(buildExample(Token) as { id: string }) } }
+  const example = one({ type: TYPE, members: { ...buildFieldExamples(Token.properties), id: exampleId } }, {})
+  const token = { summary: 'A pair of tokens', value: buildResponseExample(example, schema) }
   return {
-    tags: [TYPE],
     operationId: 'createToken',
     summary: 'Sign in or refresh a session',
+    tags: [TYPE],
     description:
       'Requires no credentials. Sign in with `grant_type` `password`, send `access_token` as `Authorization: Bearer`, ' +
       'and get the next pair with `grant_type` `refresh_token` before `expires_in` seconds have passed.\n\n' +
       'The response is the same, and takes the same time, for an unknown e-mail address and for a wrong password. A ' +
       'refresh token can be used once: a second use within 10 s returns the same successor, a later one ends the session.',
-    body: { content: { 'application/json': { schema: { ...grants, 'x-examples': examples } } } },
-    response: {
-      201: describeResponse({
-        description: 'Signed in',
-        schema,
-        examples: {
-          token: {
-            summary: 'A pair of tokens',
-            value: pickDeclared(fixTimestamps(one(example, {})), schema),
-          },
-        },
-      }),
-    },
+    body: { schema: grants, examples, types: ['application/json'] },
+    responses: { 201: { description: 'Signed in', content: { schema, examples: { token } } } },
     failures: [400, 401, 406, 408, 413, 414, 415, 422, 429, 431, 500, 503],
   }
 }
@@ -157,13 +147,12 @@ export async function tokens(app: FastifyInstance, { representation }: { represe
     return representation.one({ type: TYPE, members: token }, {})
   }
 
-  // The body readers validate, since the grant type selects the schema.
-  app.setValidatorCompiler(() => () => true)
+  const operation = describeOperation(representation)
   app.route({
     method: 'POST',
     url: '/tokens',
-    config: { access: 'public' },
-    schema: describeOperation(representation),
+    config: { access: 'public', operation },
+    schema: getRouteSchema(operation),
     handler: create,
     // A request that failed before its grant type was read is counted here, which may replace the error with a 429.
     errorHandler: async (error, request) => {

@@ -1,4 +1,4 @@
-/** Compiles response serializers once per schema, since many routes share the same schemas, such as that of a 304. */
+/** Compiles response serializers once per schema, since many routes share the same schemas. */
 import selector from '@fastify/fast-json-stringify-compiler'
 
 const createCompiler = selector()

@@ -45,9 +45,8 @@ export const openapi: Command = {
     const { buildApp } = await import('../app.ts')
     const app = await buildApp(config, { database: stubDatabase })
     try {
-      await app.ready()
-      const document = await app.documents.get(version)?.()
-      console.log(JSON.stringify(JSON.parse(document ?? 'null'), null, 2))
+      const { payload } = await app.inject(`/openapi/v${version}.json`)
+      console.log(JSON.stringify(JSON.parse(payload), null, 2))
     } finally {
       await app.close()
     }

@@ -31,7 +31,7 @@ const has = (packages: ReadonlySet<string>, name: string) =>
   packages.has(name) || [...packages].some((each) => each.startsWith(`${name}/`))
 
 const [engine, otherEngine] = SERVER ? ['postgres', '@electric-sql'] : ['@electric-sql', 'postgres']
-const ASKED_FOR = ['@opentelemetry', 'ioredis', 'prom-client', '@fastify/swagger', 'yaml', '@scalar']
+const ASKED_FOR = ['@opentelemetry', 'ioredis', 'prom-client', '@scalar']
 
 t.test('a server loads nothing that its settings do not ask for', async (t) => {
   const packages = await loaded(t, {}, async (url) => {

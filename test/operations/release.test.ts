@@ -1,6 +1,6 @@
 /** Runs the release script in temporary git repositories. */
 import { execFileSync, spawnSync } from 'node:child_process'
-import { readFileSync, writeFileSync } from 'node:fs'
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import t, { type Test } from 'tap'
@@ -17,6 +17,8 @@ const env = {
   GIT_COMMITTER_NAME: 'Ada',
   GIT_COMMITTER_EMAIL: 'ada@example.com',
 }
+
+const documents = ['docs/openapi/v1.json', 'docs/openapi/v2.json']
 
 const CHANGELOG = `# Changelog
 
@@ -45,6 +47,9 @@ function createRepository(t: Test, changelog = CHANGELOG) {
   git('init', '--quiet', '--bare', '.git/remote')
   git('remote', 'add', 'origin', '.git/remote')
   write('CHANGELOG.md', changelog)
+  mkdirSync(join(folder, 'docs/openapi'), { recursive: true })
+  for (const name of documents)
+    write(name, '{ "info": { "version": "0.1.0" }, "x": { "version": "0.1.0" } }\n')
   write('package.json', '{\n  "name": "api",\n  "version": "0.1.0",\n  "files": ["a", "b"]\n}\n')
   const dependency = '"node_modules/a": { "version": "0.1.0" }'
   write(
@@ -70,6 +75,9 @@ t.test('a release moves the changelog, sets the version, commits and tags', asyn
   t.equal(lock.version, '0.2.0')
   t.equal(lock.packages[''].version, '0.2.0')
   t.equal(lock.packages['node_modules/a'].version, '0.1.0', 'a dependency keeps its version')
+  for (const name of documents) {
+    t.same(JSON.parse(read(name)), { info: { version: '0.2.0' }, x: { version: '0.1.0' } }, name)
+  }
   t.equal(git('status', '--porcelain'), '')
   t.equal(git('log', '-1', '--format=%s'), 'release: 0.2.0')
   t.equal(git('rev-parse', 'v0.2.0^{commit}'), git('rev-parse', 'HEAD'))

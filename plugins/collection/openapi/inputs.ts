@@ -1,6 +1,6 @@
 /** Builds the schemas of parameters and bodies for OpenAPI, with titles that generated clients can use as type names. */
-import { type TObject, type TSchema, Type } from '@sinclair/typebox'
-import { exampleId } from '../../../schemas/types.ts'
+import { type ArrayOptions, type TObject, type TSchema, Type } from '@sinclair/typebox'
+import { exampleId, OneOf } from '../../../schemas/types.ts'
 import type { Verb } from '../../access/index.ts'
 import { addRepeatableFields, type Mode, toBodySchema } from '../request/body.ts'
 import { buildListParameters, buildSelectionParameters } from '../request/parameters.ts'
@@ -54,7 +54,7 @@ const describeKept = (schema: TObject, names: readonly string[]): TObject => ({
   properties: mapProperties(schema.properties, (property, name) => {
     if (!names.includes(name)) return property
     const { default: _, description = '', ...kept } = property
-    return { ...kept, description: `${description}. Kept if absent` } as TSchema
+    return { ...kept, description: `${description}. Kept if absent` }
   }),
 })
 
@@ -72,43 +72,30 @@ export function buildBody(resource: ResolvedResource, mode: Mode): TObject {
   return { ...named, title }
 }
 
-const buildList = (names: readonly string[], { description = '' }: TSchema, options: object) =>
-  Type.Optional(
-    Type.Array(Type.Unsafe<string>({ type: 'string', enum: names }), {
-      minItems: 1,
-      description,
-      ...options,
-    }),
-  )
-
-/** Documents comma-separated parameters as arrays of enums, for which `finish.ts` sets the form of the query string. */
-function documentLists(resource: ResolvedResource, query: TObject): TObject {
+/** Documents comma-separated parameters as arrays of enums. */
+function documentLists(resource: ResolvedResource, query: Properties): Properties {
   const sorts = Object.keys(resource.sorts)
-  const names = Object.keys(resource.schemas.read.properties)
+  const fields = Object.keys(resource.schemas.read.properties)
   const relations = Object.keys(resource.relations)
-  const { fields, include, sort, order } = query.properties
-  return Type.Object({
-    ...query.properties,
-    ...(sort
-      ? {
-          sort: buildList([...sorts, ...sorts.map((name) => `-${name}`)], sort, {
-            maxItems: 5,
-            examples: [['-created_at']],
-          }),
-        }
-      : {}),
-    ...(order ? { order: buildList(['asc', 'desc'], order, { maxItems: 5, examples: [['desc']] }) } : {}),
-    ...(fields ? { fields: buildList(names, fields, { examples: [names.slice(0, 3)] }) } : {}),
-    ...(include
-      ? { include: buildList(relations, include, { maxItems: 3, examples: [relations.slice(0, 1)] }) }
-      : {}),
+  const sortOptions = { maxItems: 5, examples: [['-created_at']] }
+  const lists: Record<string, { values: readonly string[]; options: ArrayOptions }> = {
+    sort: { values: [...sorts, ...sorts.map((name) => `-${name}`)], options: sortOptions },
+    order: { values: ['asc', 'desc'], options: { maxItems: 5, examples: [['desc']] } },
+    fields: { values: fields, options: { examples: [fields.slice(0, 3)] } },
+    include: { values: relations, options: { maxItems: 3, examples: [relations.slice(0, 1)] } },
+  }
+  return mapProperties(query, (property, name) => {
+    const list = lists[name]
+    if (!list) return property
+    const { description = '' } = property
+    return Type.Array(OneOf(list.values), { minItems: 1, description, ...list.options })
   })
 }
 
-/** Builds the query parameters of an operation; undefined if it has none. */
-export function buildQuery(resource: ResolvedResource, verb: Verb): TObject | undefined {
-  if (verb === 'list') return documentLists(resource, buildListParameters(resource))
-  return verb === 'read' ? documentLists(resource, buildSelectionParameters(resource)) : undefined
+/** Builds the query parameters of an operation. */
+export function buildQuery(resource: ResolvedResource, verb: Verb): Properties {
+  if (verb === 'list') return documentLists(resource, buildListParameters(resource).properties)
+  return verb === 'read' ? documentLists(resource, buildSelectionParameters(resource).properties) : {}
 }
 
 const buildPathId = (description: string, hasMe: boolean | undefined) =>
@@ -118,14 +105,13 @@ const buildPathId = (description: string, hasMe: boolean | undefined) =>
     examples: [hasMe ? 'me' : exampleId],
   })
 
-/** Builds the path parameters of an operation; undefined if it has none. */
-export function buildPath(resource: ResolvedResource, verb: Verb): TObject | undefined {
+/** Builds the path parameters of an operation. */
+export function buildPath(resource: ResolvedResource, verb: Verb): Properties {
   const parent = resource.parent?.to
-  const names = {
+  return {
     ...(resource.parent && parent
       ? { [resource.parent.member]: buildPathId('Id of the parent', parent.me) }
       : {}),
     ...(verb === 'list' || verb === 'create' ? {} : { id: buildPathId('Id of the resource', resource.me) }),
   }
-  return Object.keys(names).length > 0 ? Type.Object(names) : undefined
 }

@@ -41,7 +41,7 @@ export const getOperationId = (resource: ResolvedResource, verb: Verb) =>
 
 const describeCondition = (condition: Condition) =>
   Object.entries(condition)
-    .map(([member, value]) => (value === CALLER ? "the caller's own" : `with \`${member}\` ${value}`))
+    .map(([field, value]) => (value === CALLER ? "the caller's own" : `with \`${field}\` ${value}`))
     .join(' ')
 
 const describeRule = (rule: Rule | undefined) => {

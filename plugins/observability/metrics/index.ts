@@ -95,7 +95,6 @@ async function metrics(app: FastifyInstance, { port, host, token }: MetricsOptio
       method: 'GET',
       url: '/metrics',
       config: { access: 'public' },
-      schema: { hide: true },
       onRequest: async (request) => {
         if (!isAllowed(request)) throw createUnauthorizedError()
       },

@@ -1,69 +1,13 @@
-/** Describes responses for OpenAPI: the meaning, headers and examples of each status. */
-import type { TSchema } from '@sinclair/typebox'
+/** Describes error responses for OpenAPI: the meaning, the headers and examples of each status. */
 import { UnversionedError } from '../../schemas/envelope.ts'
 import { type FailureCode, failures, type Violation } from '../../schemas/error.ts'
 import { exampleId } from '../../schemas/types.ts'
-import { securityHeaders } from '../http/security-headers.ts'
 import type { Representation } from '../versioning/representation/types.ts'
-import type { HeaderName } from './headers.ts'
-
-/** The headers of every response. */
-const COMMON_HEADERS = [
-  'X-Request-Id',
-  'Cache-Control',
-  ...(Object.keys(securityHeaders) as (keyof typeof securityHeaders)[]),
-]
-const VERSION_HEADERS: HeaderName[] = [
-  'API-Version',
-  'Vary',
-  'X-RateLimit-Limit',
-  'X-RateLimit-Remaining',
-  'X-RateLimit-Reset',
-]
-
-/** Marks a header that may be absent, for `finish.ts`. */
-export const OPTIONAL = 'x-optional'
-
-export interface Example {
-  summary: string
-  value: unknown
-}
-
-export interface ResponseOptions {
-  description: string
-  headers?: readonly HeaderName[]
-  schema?: TSchema
-  examples?: Record<string, Example>
-  /** Headers that some responses with this status lack. */
-  optional?: readonly HeaderName[]
-  /** A response outside all versions, without `API-Version` and content negotiation. */
-  unversioned?: boolean
-}
-
-/** Describes a response for @fastify/swagger; `finish.ts` adds the descriptions of the headers. */
-export function describeResponse({
-  description,
-  headers = [],
-  optional = [],
-  schema,
-  examples,
-  unversioned = false,
-}: ResponseOptions) {
-  const isOptional = (name: string) => optional.some((each) => each === name)
-  const names = [...COMMON_HEADERS, ...(unversioned ? [] : VERSION_HEADERS), ...headers]
-  const media = { schema, ...(examples ? { examples } : {}) }
-  return {
-    description,
-    headers: Object.fromEntries(
-      names.map((name) => [name, { type: 'string', [OPTIONAL]: isOptional(name) }]),
-    ),
-    ...(schema ? { content: { 'application/json': media } } : { type: 'null' }),
-  }
-}
+import { type HeaderName, VERSION_HEADERS } from './headers.ts'
+import type { OperationResponse } from './operation.ts'
 
 interface FailureExample {
   code: FailureCode
-  status?: number
   message?: string
   violations?: readonly Violation[]
 }
@@ -137,10 +81,7 @@ const failureStatuses: Record<number, Status> = {
         violations: [{ field: 'sku', message: 'is taken', code: 'ALREADY_EXISTS' }],
       },
       referred: { code: 'RESOURCE_CONFLICT', message: 'Other resources still refer to this one' },
-      running: {
-        code: 'RESOURCE_CONFLICT',
-        message: 'A request with this Idempotency-Key is still running',
-      },
+      running: { code: 'RESOURCE_CONFLICT', message: 'A request with this Idempotency-Key is still running' },
     },
   },
   410: {
@@ -168,9 +109,9 @@ const failureStatuses: Record<number, Status> = {
     examples: { type: { code: 'UNSUPPORTED_MEDIA_TYPE' } },
   },
   422: {
-    description: 'Members of the body are invalid; all of them are listed, up to 50',
+    description: 'Fields of the body are invalid; all of them are listed, up to 50',
     examples: {
-      members: {
+      fields: {
         code: 'VALIDATION_ERROR',
         message: 'The body has invalid fields',
         violations: [
@@ -195,10 +136,7 @@ const failureStatuses: Record<number, Status> = {
     byParser: true,
     examples: { large: { code: 'HEADERS_TOO_LARGE' } },
   },
-  500: {
-    description: 'Internal error',
-    examples: { bug: { code: 'INTERNAL_SERVER_ERROR' } },
-  },
+  500: { description: 'Internal error', examples: { bug: { code: 'INTERNAL_SERVER_ERROR' } } },
   502: {
     description: 'The identity provider returned an invalid response',
     examples: {
@@ -221,22 +159,20 @@ const unversionedEnvelope: Envelope = {
 }
 
 /** Describes the error response of a status, in a version's envelope or the unversioned one. */
-export function describeFailure(status: number, envelope: Envelope = unversionedEnvelope) {
+export function describeFailure(status: number, envelope: Envelope = unversionedEnvelope): OperationResponse {
   const failure = failureStatuses[status]
-  if (!failure) throw new Error(`The status ${status} is not described in replies.ts`)
+  if (!failure) throw new Error(`The status ${status} is not described in failures.ts`)
   const examples = Object.entries(failure.examples).map(([name, { code, message, violations = [] }]) => {
-    const text = message ?? failures[code].message
-    const value = envelope.error({ code, message: text, request_id: exampleId, violations })
-    return [name, { summary: text, value }]
+    const summary = message ?? failures[code].message
+    const value = envelope.error({ code, message: summary, request_id: exampleId, violations })
+    return [name, { summary, value }]
   })
-  return describeResponse({
+  return {
     description: failure.description,
     headers: failure.headers ?? [],
-    schema: envelope.schemas.error,
-    examples: Object.fromEntries(examples),
-    optional: failure.byParser ? VERSION_HEADERS : [],
-    unversioned: envelope === unversionedEnvelope,
-  })
+    optionalHeaders: failure.byParser ? VERSION_HEADERS : [],
+    content: { schema: envelope.schemas.error, examples: Object.fromEntries(examples) },
+  }
 }
 
 /** The error statuses of every operation of a version. */
