@@ -1,4 +1,5 @@
 /** Defines API keys: credentials for machines, with the role of the user who created them. */
+import { queryRows } from '../../drizzle/client/query-rows.ts'
 import type { Connection } from '../../drizzle/client/types.ts'
 import { apiKeys } from '../../drizzle/credential-tables.ts'
 import { createApiKeySchemas } from '../../schemas/api-keys.ts'
@@ -16,6 +17,8 @@ const MAX_LIFETIME_DAYS = 365
 const MAX_KEYS_PER_USER = 100
 
 const LOCK_USER = 'select 1 from users where id = $1 for no key update'
+
+const SELECT_IS_FULL = `select count(*) >= ${MAX_KEYS_PER_USER} as is_full from api_keys where user_id = $1`
 
 const FIND_ACTIVE_CALLER = `select 1 from users where id = $1 and status = 'active'
   and ($2::uuid is null or exists (select 1 from sessions where id = $2::uuid and expires_at > now()))`
@@ -40,8 +43,8 @@ function checkExpiry({ expires_at }: { expires_at?: string }): Violation[] {
  */
 export async function reserveKey(tx: Connection, userId: string): Promise<void> {
   await tx.run(LOCK_USER, [userId])
-  const [keys] = await tx.run('select count(*) as count from api_keys where user_id = $1', [userId])
-  if (Number(keys?.count) < MAX_KEYS_PER_USER) return
+  const [keys] = await queryRows<{ is_full: boolean }>(tx, SELECT_IS_FULL, [userId])
+  if (!keys?.is_full) return
   throw apiError('RESOURCE_CONFLICT', {
     message: `A user can have at most ${MAX_KEYS_PER_USER} API keys, expired ones included; delete one first`,
   })

@@ -1,6 +1,6 @@
 /** Builds the responses to writes, in the transaction that may store them, and sends them unchanged. */
 import type { FastifyReply, FastifyRequest } from 'fastify'
-import type { StoredResponse } from '../../idempotency/record.ts'
+import type { StoredResponse } from '../../idempotency/keyed-write.ts'
 import type { Representation } from '../../versioning/representation/types.ts'
 import type { Row } from '../definition.ts'
 import { getActor } from '../request/actor.ts'

@@ -1,6 +1,7 @@
 /** Writes realistic demo data, the same for the same seed, in concurrent batches. */
 import { getTableName } from 'drizzle-orm'
 import type { PgTable } from 'drizzle-orm/pg-core'
+import { queryRows } from '../../../drizzle/client/query-rows.ts'
 import type { Migratable, Runner } from '../../../drizzle/migrate.ts'
 import { orderProducts, orders, posts, products, userProfiles, users } from '../../../drizzle/tables.ts'
 import { dropIndexes, lockTables } from './bulk.ts'
@@ -103,10 +104,10 @@ function reserveOrderNumbers(database: Migratable, count: number): Promise<numbe
   return database.transaction(async (tx) => {
     // Changes nothing, but locks the sequence until the end of the transaction.
     await tx.run('alter sequence order_numbers increment by 1')
-    const [row] = await tx.run(
+    const [{ first } = { first: 1 }] = await queryRows<{ first: number }>(
+      tx,
       'select last_value + case when is_called then 1 else 0 end as first from order_numbers',
     )
-    const first = Number(row?.first)
     await tx.run("select setval('order_numbers', $1)", [first + count - 1])
     return first
   })
