@@ -4,6 +4,7 @@ import { configure } from 'safe-stable-stringify'
 import { SqlError } from '../../drizzle/client/errors.ts'
 import { queryRows } from '../../drizzle/client/query-rows.ts'
 import type { Connection } from '../../drizzle/client/types.ts'
+import { createChallenge } from '../auth/challenge.ts'
 import { apiError } from '../errors/index.ts'
 import { publish } from './channels.ts'
 import { joinTimestamp, splitTimestamp } from './unchanged-reply.ts'
@@ -66,10 +67,6 @@ const FOREIGN_KEY_VIOLATION = '23503'
 
 /** Serializes equal JSON to equal text, whatever the order of the fields. */
 const stringifyCanonically = configure({ deterministic: true, bigint: false })
-
-/** The error for a user who was deleted during the write, which is rolled back. */
-const createUserDeletedError = (cause: unknown) =>
-  apiError('UNAUTHORIZED', { headers: { 'WWW-Authenticate': 'Bearer realm="resource-api"' }, cause })
 
 export class KeyedWrite {
   readonly #userId: string
@@ -165,9 +162,9 @@ export class KeyedWrite {
         : await tx.run(STORE, [...common, body, null, null])
       return rows.length > 0
     } catch (error) {
-      throw error instanceof SqlError && error.code === FOREIGN_KEY_VIOLATION
-        ? createUserDeletedError(error)
-        : error
+      // The user was deleted during the write, which is rolled back.
+      const isUserDeleted = error instanceof SqlError && error.code === FOREIGN_KEY_VIOLATION
+      throw isUserDeleted ? createChallenge({ cause: error }) : error
     }
   }
 }

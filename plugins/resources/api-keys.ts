@@ -5,6 +5,7 @@ import { apiKeys } from '../../drizzle/credential-tables.ts'
 import { createApiKeySchemas } from '../../schemas/api-keys.ts'
 import type { Violation } from '../../schemas/error.ts'
 import { type Actor, CALLER, listScopes } from '../access/index.ts'
+import { createChallenge } from '../auth/challenge.ts'
 import { getKeyPrefix, hashKey, makeKey } from '../auth/key-format.ts'
 import { defineResource, type ResourceDefinition } from '../collection/definition.ts'
 import { apiError } from '../errors/index.ts'
@@ -58,10 +59,7 @@ export async function reserveKey(tx: Connection, userId: string): Promise<void> 
 async function ensureActiveCaller(tx: Connection, { userId, sessionId }: Actor): Promise<void> {
   const [caller] = await tx.run(FIND_ACTIVE_CALLER, [userId, sessionId ?? null])
   if (caller) return
-  throw apiError('UNAUTHORIZED', {
-    message: 'Invalid or expired token',
-    headers: { 'WWW-Authenticate': 'Bearer realm="resource-api", error="invalid_token"' },
-  })
+  throw createChallenge({ message: 'Invalid or expired token', error: 'invalid_token' })
 }
 
 /** @param collections the resources whose scopes a key can have */
