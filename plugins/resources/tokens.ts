@@ -38,8 +38,8 @@ const isGrantType = (value: unknown): value is GrantType => grantTypes.some((typ
  * Returns the grant type of a body, which selects the schema.
  * @throws ApiError 422
  */
-function readGrantType(members: unknown, prefix: string): GrantType {
-  const value = isObject(members) ? members.grant_type : undefined
+function readGrantType(fields: unknown, prefix: string): GrantType {
+  const value = isObject(fields) ? fields.grant_type : undefined
   if (isGrantType(value)) return value
   const field = `${prefix}grant_type`
   throw invalidBody([

@@ -46,25 +46,25 @@ async function recordFailure<T>(span: Span | undefined, work: Promise<T>): Promi
 }
 
 export function traceDatabase(database: Database, runInSpan: RunInSpan): Database {
-  const traceRun = (connection: Connection): Connection['run'] => {
-    return (text, params, options) => {
+  const traceConnection = (connection: Connection): Connection => ({
+    run(text, params, options) {
       const { name, attributes } = describeStatement(text)
       return runInSpan(name, { kind: SpanKind.CLIENT, attributes }, (span) =>
         recordFailure(span, connection.run(text, params, options)),
       )
-    }
-  }
+    },
+  })
   const { replicas } = database
   const transactionSpan = { kind: SpanKind.INTERNAL, attributes: DB_SYSTEM }
   return {
     ...database,
-    run: traceRun(database),
+    ...traceConnection(database),
     ...(replicas && {
       replicas: {
         ...replicas,
         getReader(userId: string) {
           const replica = replicas.getReader(userId)
-          return replica && { run: traceRun(replica) }
+          return replica && traceConnection(replica)
         },
       },
     }),
@@ -72,7 +72,7 @@ export function traceDatabase(database: Database, runInSpan: RunInSpan): Databas
       runInSpan('transaction', transactionSpan, (span) =>
         recordFailure(
           span,
-          database.transaction((tx) => work({ ...tx, run: traceRun(tx) }), limits),
+          database.transaction((tx) => work(traceConnection(tx)), limits),
         ),
       ),
   }
