@@ -1,6 +1,7 @@
 /** Wraps the database so that each statement of a request has a span with its operation and table, but without values. */
 import { type Attributes, type Span, SpanKind, SpanStatusCode } from '@opentelemetry/api'
 import type { Connection, Database } from '../../../drizzle/client/index.ts'
+import { getErrorCode } from '../../../lib/error-code.ts'
 
 /** Runs `work` within a span of the current request; without a request it runs `work` without a span. */
 export type RunInSpan = <T>(
@@ -31,7 +32,7 @@ function describeStatement(text: string) {
 function recordError(span: Span | undefined, error: unknown): void {
   if (!(error instanceof Error) || span === undefined) return
   span.setStatus({ code: SpanStatusCode.ERROR })
-  const code = 'code' in error && typeof error.code === 'string' ? error.code : undefined
+  const code = getErrorCode(error)
   span.setAttribute('error.type', code ?? error.name)
   if (code !== undefined) span.setAttribute('db.response.status_code', code)
 }
