@@ -66,35 +66,41 @@ const getBearerToken = (authorization: string): string | undefined =>
 const getApiKey = ({ 'x-api-key': key }: IncomingHttpHeaders): string | undefined =>
   typeof key === 'string' && key !== '' ? key : undefined
 
+function getCredentialKind(headers: IncomingHttpHeaders): keyof typeof CHALLENGES {
+  if (getApiKey(headers) !== undefined) return 'key'
+  return /^bearer\b/i.test(headers.authorization ?? '') ? 'token' : 'none'
+}
+
 async function auth(app: FastifyInstance) {
   const { limits } = app
   const { keys, tokens } = app.credentials
 
-  /** Rejects a request with 401, or with 429 if its address has sent too many such requests. */
-  const refuse = async (request: FastifyRequest, kind: keyof typeof CHALLENGES): Promise<never> => {
-    await (kind === 'none' ? limits.countAnonymous(request) : limits.countFailure(request))
-    throw refuseCredential(kind, CHALLENGES[kind])
-  }
-
-  const authenticate = (request: FastifyRequest, access: RouteAccess): MaybePromise<Actor> => {
-    const { authorization } = request.headers
-    const key = getApiKey(request.headers)
+  /** Returns the actor of the credential; undefined if it is missing or invalid. */
+  const findActor = (headers: IncomingHttpHeaders, access: RouteAccess): MaybePromise<Actor | undefined> => {
+    const { authorization } = headers
+    const key = getApiKey(headers)
     if (authorization !== undefined && key !== undefined) {
       throw apiError('INVALID_REQUEST', { message: 'Send either Authorization or X-API-Key, not both' })
     }
-    if (key !== undefined) return mapMaybe(keys.read(key), (actor) => actor ?? refuse(request, 'key'))
-    if (authorization === undefined && app.isOpen(access)) return ANONYMOUS_ACTOR
-    if (authorization === undefined || !/^bearer\b/i.test(authorization)) return refuse(request, 'none')
+    if (key !== undefined) return keys.read(key)
+    if (authorization === undefined) return app.isOpen(access) ? ANONYMOUS_ACTOR : undefined
     const token = getBearerToken(authorization)
-    const found = token === undefined ? undefined : tokens.read(token)
-    return mapMaybe(found, (actor) => actor ?? refuse(request, 'token'))
+    return token === undefined ? undefined : tokens.read(token)
+  }
+
+  /** Rejects a request with 401, or with 429 if its address has sent too many such requests. */
+  const refuse = async (request: FastifyRequest): Promise<never> => {
+    const kind = getCredentialKind(request.headers)
+    await (kind === 'none' ? limits.countAnonymous(request) : limits.countFailure(request))
+    throw refuseCredential(kind, CHALLENGES[kind])
   }
 
   app.decorateRequest('actor', null)
   app.addHook('onRequest', (request, _reply, done) => {
     const { access } = getRouteConfig(request)
     if (access === undefined || access === 'public') return done()
-    const authenticated = mapMaybe(authenticate(request, access), (actor) => {
+    const authenticated = mapMaybe(findActor(request.headers, access), (actor) => {
+      if (!actor) return refuse(request)
       request.actor = actor
     })
     settleHook(authenticated, done)
