@@ -12,7 +12,7 @@ const expiry = Timestamp('The expiry: by default after 90 days, after at most 36
 
 /** @param scopes the scopes that a key can have; a request also needs the permission of its owner's role */
 export function createApiKeySchemas(scopes: readonly string[]) {
-  const members = {
+  const fields = {
     name: Text({ minLength: 1, maxLength: 100, examples: ['Nightly export'] }),
     scopes: Type.Array(OneOf(scopes), {
       minItems: 1,
@@ -23,14 +23,14 @@ export function createApiKeySchemas(scopes: readonly string[]) {
     }),
     rate_limit: rateLimit,
   }
-  const input = { ...members, expires_at: Type.Optional(expiry) }
+  const input = { ...fields, expires_at: Type.Optional(expiry) }
 
   return {
     read: Type.Object(
       {
         id: Id(),
         user_id: Id('The owner, as whom the key authenticates'),
-        ...members,
+        ...fields,
         expires_at: expiry,
         prefix: Type.String({ description: 'The first characters, to identify the key' }),
         last_used_at: Type.Unsafe<string | null>({

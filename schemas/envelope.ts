@@ -55,7 +55,7 @@ const OffsetPagination = Type.Object(offset, {
 })
 
 /**
- * Either pagination. The serializer gets one object with the members of both: for a union, it would validate each value
+ * Either pagination. The serializer gets one object with the fields of both: for a union, it would validate each value
  * to choose a type.
  */
 export const Pagination = Type.Partial(Type.Object({ ...cursor, ...offset }), {
@@ -80,7 +80,7 @@ const failed = {
   request_id: Type.String({ description: 'The value of the X-Request-Id header', examples: [exampleId] }),
 }
 
-/** @param list the member that holds the violations: `details` in v1, `errors` in v2 */
+/** @param list the field that holds the violations: `details` in v1, `errors` in v2 */
 export const ErrorEnvelope = (list: 'details' | 'errors') => {
   const violations: TProperties = {
     [list]: Type.Optional(

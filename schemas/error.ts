@@ -1,4 +1,4 @@
-/** The error codes: of whole requests with their status and message, and of single members and parameters. */
+/** The error codes: of whole requests with their status and message, and of single fields and parameters. */
 export const fieldCodes = [
   'REQUIRED',
   'INVALID_TYPE',
@@ -21,7 +21,7 @@ export type FieldCode = (typeof fieldCodes)[number]
 
 /** An invalid field of the body or an invalid query parameter. */
 export interface Violation {
-  /** The member's path in the body as sent (`items.0.quantity`), or the parameter's name. */
+  /** The field's path in the body as sent (`items.0.quantity`), or the parameter's name. */
   field: string
   message: string
   code: FieldCode

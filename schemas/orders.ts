@@ -37,7 +37,7 @@ const Address = Type.Object(
   { title: 'Address' },
 )
 
-const members = {
+const fields = {
   items: Type.Array(OrderItemInput, {
     minItems: 1,
     maxItems: MAX_ITEMS,
@@ -60,7 +60,7 @@ export const Order = Type.Object(
     id: Id(),
     number: Type.String({ description: 'Unique and increasing', examples: ['ORD-0000000042'] }),
     user_id: owner,
-    ...members,
+    ...fields,
     items: Type.Array(OrderItem, { maxItems: MAX_ITEMS }),
     currency: Currency('The currency of the items'),
     total_amount: Amount(MAX_INTEGER, 'The sum of the items, in minor units of `currency`', 3998),
@@ -70,8 +70,8 @@ export const Order = Type.Object(
 )
 
 export const OrderCreate = Type.Object(
-  { user_id: Type.Optional({ ...owner, description: 'The customer; by default the caller' }), ...members },
+  { user_id: Type.Optional({ ...owner, description: 'The customer; by default the caller' }), ...fields },
   { title: 'OrderCreate' },
 )
 
-export const OrderChange = Type.Object(members, { title: 'OrderChange' })
+export const OrderChange = Type.Object(fields, { title: 'OrderChange' })

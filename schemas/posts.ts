@@ -4,7 +4,7 @@ import { common, Id, Nullable, OneOf, Text, Timestamp } from './types.ts'
 
 const postStatuses = ['draft', 'published', 'archived'] as const
 
-const members = {
+const fields = {
   title: Text({ minLength: 1, maxLength: 200, examples: ['On the engine'] }),
   body: Text({
     minLength: 1,
@@ -23,11 +23,11 @@ export const Post = Type.Object(
   {
     id: Id(),
     user_id: Id('The author, from the path'),
-    ...members,
+    ...fields,
     published_at: Nullable(Timestamp('The time of the first publication')),
     ...common,
   },
   { title: 'Post' },
 )
 
-export const PostInput = Type.Object(members, { title: 'PostInput' })
+export const PostInput = Type.Object(fields, { title: 'PostInput' })

@@ -7,7 +7,7 @@ const productStatuses = ['draft', 'active', 'archived'] as const
 /** The maximum stock of a product, also after the cancellation of an order has returned its items. */
 export const MAX_STOCK = 1_000_000_000
 
-const members = {
+const fields = {
   sku: Text({
     minLength: 1,
     maxLength: 64,
@@ -23,6 +23,6 @@ const members = {
   status: OneOf(productStatuses, { default: 'draft', description: 'Only active products can be ordered' }),
 }
 
-export const Product = Type.Object({ id: Id(), ...members, ...common }, { title: 'Product' })
+export const Product = Type.Object({ id: Id(), ...fields, ...common }, { title: 'Product' })
 
-export const ProductInput = Type.Object(members, { title: 'ProductInput' })
+export const ProductInput = Type.Object(fields, { title: 'ProductInput' })

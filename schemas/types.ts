@@ -6,7 +6,7 @@ import { type Static, type TSchema, type TUnsafe, Type } from '@sinclair/typebox
  * - `x-trim: false`: leading and trailing white space is kept
  * - `x-multiline: true`: newlines and tabs are allowed
  * Custom keyword of arrays:
- * - `x-unique-by: 'product_id'`: no two items may have the same value of that member
+ * - `x-unique-by: 'product_id'`: no two items may have the same value of that field
  */
 interface TextOptions {
   minLength?: number
@@ -71,11 +71,11 @@ export const HttpsUri = (description: string) =>
 /** `Number.MAX_SAFE_INTEGER`: the largest integer that all JSON parsers represent exactly. */
 export const MAX_INTEGER = 9_007_199_254_740_991
 
-/** The read-only members of every resource, set by the server. */
+/** The read-only fields of every resource, set by the server. */
 export const common = {
   created_at: Timestamp('The time of creation'),
   updated_at: Timestamp('The time of the last change'),
 }
 
-/** The input schema of resources whose members clients cannot set. */
+/** The input schema of resources whose fields clients cannot set. */
 export const Nothing = Type.Object({})

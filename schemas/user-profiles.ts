@@ -4,7 +4,7 @@ import { common, HttpsUri, Id, Nullable, Text } from './types.ts'
 
 const owner = Id('The user; cannot be changed')
 
-const members = {
+const fields = {
   display_name: Nullable(Text({ minLength: 1, maxLength: 100, examples: ['Ada'] })),
   bio: Nullable(Text({ maxLength: 1000, 'x-multiline': true, examples: ['Notes on the engine.'] })),
   avatar_url: Nullable(HttpsUri('The URL of a picture')),
@@ -24,13 +24,13 @@ const members = {
 }
 
 export const UserProfile = Type.Object(
-  { id: Id(), user_id: owner, ...members, ...common },
+  { id: Id(), user_id: owner, ...fields, ...common },
   { title: 'UserProfile' },
 )
 
 export const UserProfileCreate = Type.Object(
-  { user_id: Type.Optional({ ...owner, description: 'The user; by default the caller' }), ...members },
+  { user_id: Type.Optional({ ...owner, description: 'The user; by default the caller' }), ...fields },
   { title: 'UserProfileCreate' },
 )
 
-export const UserProfileChange = Type.Object(members, { title: 'UserProfileChange' })
+export const UserProfileChange = Type.Object(fields, { title: 'UserProfileChange' })

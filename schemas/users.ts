@@ -5,7 +5,7 @@ import { common, Id, OneOf, Text } from './types.ts'
 const roles = ['member', 'manager', 'admin'] as const
 const userStatuses = ['active', 'inactive', 'suspended'] as const
 
-const members = {
+const fields = {
   name: Text({ minLength: 1, maxLength: 200, description: 'The display name', examples: ['Ada Lovelace'] }),
   email: Text({
     format: 'email',
@@ -37,13 +37,13 @@ const secrets = {
   password: Type.Optional(Password('Never returned. Must not be the email address or the name')),
 }
 
-export const User = Type.Object({ id: Id(), ...members, ...common }, { title: 'User' })
+export const User = Type.Object({ id: Id(), ...fields, ...common }, { title: 'User' })
 
-export const UserCreate = Type.Object({ ...members, ...secrets }, { title: 'UserCreate' })
+export const UserCreate = Type.Object({ ...fields, ...secrets }, { title: 'UserCreate' })
 
 export const UserChange = Type.Object(
   {
-    ...members,
+    ...fields,
     ...secrets,
     current_password: Type.Optional(
       Text({

@@ -1,9 +1,49 @@
-/** Creates and announces the first admin, before sign-up or demo data creates any other user. */
+/** Creates the first admin, and shows generated credentials once: on the terminal or, without one, in a file. */
+import { mkdir, writeFile } from 'node:fs/promises'
+import { join, resolve } from 'node:path'
 import type { Database } from '../drizzle/client/index.ts'
-import { bootstrap } from '../plugins/auth/bootstrap.ts'
-import { announceCredentials } from './announce.ts'
+import { getErrorCode } from '../lib/error-code.ts'
+import { bootstrap, type FirstCredentials } from '../plugins/auth/bootstrap.ts'
 import type { Config } from './config.ts'
 
+const formatCredentials = ({
+  email,
+  password,
+  key,
+}: FirstCredentials) => `The first admin: ${email}, password ${password}
+An API key of this admin, shown only this once. Paste this line to use it:
+  export KEY=${key}
+`
+
+/**
+ * Creates a file that only its owner can read. `wx` (O_EXCL) does not overwrite an existing file, which would keep its
+ * mode, and does not follow a symbolic link, not even a dangling one.
+ * @throws Error if the name is taken
+ */
+async function createFile(file: string, text: string): Promise<void> {
+  try {
+    await writeFile(file, text, { mode: 0o600, flag: 'wx' })
+  } catch (error) {
+    if (getErrorCode(error) !== 'EEXIST') throw error
+    throw new Error(
+      `Cannot write the first credentials: ${file} already exists. No user was created; move or delete that file and start again`,
+    )
+  }
+}
+
+/** @throws Error if the credentials file already exists */
+async function announceCredentials(dataDir: string, credentials: FirstCredentials): Promise<void> {
+  if (process.stdout.isTTY) {
+    console.log(formatCredentials(credentials))
+    return
+  }
+  await mkdir(dataDir, { recursive: true, mode: 0o700 })
+  const file = resolve(join(dataDir, 'first-credentials'))
+  await createFile(file, formatCredentials(credentials))
+  console.log(`Created the first admin and an API key; the credentials are in ${file}`)
+}
+
+/** Creates the first admin if the database has no users, before sign-up or demo data creates any other user. */
 export async function createFirstAdmin(config: Config, database: Database): Promise<void> {
   const options = {
     email: config.ADMIN_EMAIL,
@@ -11,5 +51,5 @@ export async function createFirstAdmin(config: Config, database: Database): Prom
     hasKey: config.ADMIN_API_KEY !== undefined,
     canGenerate: config.NODE_ENV !== 'production',
   }
-  await bootstrap(database, options, (credentials) => announceCredentials(config, credentials))
+  await bootstrap(database, options, (credentials) => announceCredentials(config.DATA_DIR, credentials))
 }

@@ -1,5 +1,6 @@
 /** Opens the ports, and explains in one sentence why a port cannot be opened. */
 import type { FastifyInstance } from 'fastify'
+import { getErrorCode } from '../lib/error-code.ts'
 import type { Config } from './config.ts'
 
 function explainListenError(
@@ -8,8 +9,7 @@ function explainListenError(
   setting: 'PORT' | 'METRICS_PORT',
   port = 0,
 ): string | undefined {
-  if (!(error instanceof Error) || !('code' in error)) return undefined
-  switch (error.code) {
+  switch (getErrorCode(error)) {
     case 'EADDRINUSE':
       return `Port ${port} on ${host} is in use by another process. Stop that process, or set ${setting}.`
     case 'EACCES':

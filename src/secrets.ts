@@ -2,11 +2,8 @@
 import { hkdfSync, randomBytes } from 'node:crypto'
 import { link, mkdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import { getErrorCode } from '../lib/error-code.ts'
 import type { Config } from './config.ts'
-
-function hasCode(error: unknown, code: string): boolean {
-  return error instanceof Error && 'code' in error && error.code === code
-}
 
 /** @returns undefined if the file does not exist */
 async function readSecret(file: string): Promise<string | undefined> {
@@ -18,7 +15,7 @@ async function readSecret(file: string): Promise<string | undefined> {
       )
     return secret
   } catch (error) {
-    if (hasCode(error, 'ENOENT')) return undefined
+    if (getErrorCode(error) === 'ENOENT') return undefined
     throw error
   }
 }
@@ -37,7 +34,7 @@ async function createSecret(file: string): Promise<void> {
   try {
     await link(temporary, file)
   } catch (error) {
-    if (!hasCode(error, 'EEXIST')) throw error
+    if (getErrorCode(error) !== 'EEXIST') throw error
   } finally {
     await rm(temporary)
   }

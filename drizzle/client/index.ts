@@ -26,4 +26,4 @@ export async function openDatabase({ url, dataDir, ...options }: DatabaseOptions
 
 export { FolderInUse } from './embedded/folder-lock.ts'
 export { DatabaseUnavailable, SqlError } from './errors.ts'
-export type { Connection, Database, Param, Row } from './types.ts'
+export type { Connection, Database, Param } from './types.ts'

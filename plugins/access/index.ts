@@ -9,10 +9,6 @@ export type Role = 'member' | 'manager' | 'admin'
 /** `anonymous` is the role of a request without credentials, on the few routes whose rules include it. */
 type CallerRole = Role | 'anonymous'
 
-/** Returns whether a value is the role of a user. */
-export const isRole = (value: unknown): value is Role =>
-  value === 'admin' || value === 'manager' || value === 'member'
-
 export const verbs = ['list', 'read', 'create', 'replace', 'update', 'remove'] as const
 export type Verb = (typeof verbs)[number]
 

@@ -1,8 +1,9 @@
 /** Finds the caller that an API key belongs to. */
 import { timingSafeEqual } from 'node:crypto'
 import type { Database } from '../../drizzle/client/index.ts'
+import { queryRows } from '../../drizzle/client/query-rows.ts'
 import { type MaybePromise, mapMaybe } from '../../lib/maybe-promise.ts'
-import { type Actor, isRole } from '../access/index.ts'
+import type { Actor, Role } from '../access/index.ts'
 import { createLookUpCache } from './cache.ts'
 import { hashKey, isKey } from './key-format.ts'
 
@@ -30,6 +31,21 @@ const SELECT_OWNER = `select u.id, u.role, k.id as key_id, k.scopes, k.rate_limi
 const UPDATE_LAST_USED = `update api_keys set last_used_at = now()
   where id = $1 and (last_used_at is null or last_used_at < now() - interval '1 minute')`
 
+interface AdminRow {
+  id: string
+  status: string
+}
+
+interface OwnerRow {
+  id: string
+  role: Role
+  key_id: string
+  scopes: string[]
+  rate_limit: number | null
+  /** Seconds since the epoch. */
+  expires: number
+}
+
 interface KeyOwner {
   actor: Actor
   /** Milliseconds since the epoch. */
@@ -40,25 +56,24 @@ export function createKeyReader(database: Database, { adminKey, adminEmail }: Ke
   const adminHash = adminKey === undefined ? undefined : Buffer.from(hashKey(adminKey))
 
   const findAdmin = async (): Promise<KeyOwner | undefined> => {
-    const [admin] = await database.run(SELECT_ADMIN, [adminEmail.toLowerCase()])
+    const [admin] = await queryRows<AdminRow>(database, SELECT_ADMIN, [adminEmail.toLowerCase()])
     if (admin?.status !== 'active') return undefined
-    const userId = String(admin.id)
-    const actor: Actor = { userId, role: 'admin', scopes: ALL_SCOPES, credential: 'bootstrap_key' }
+    const actor: Actor = { userId: admin.id, role: 'admin', scopes: ALL_SCOPES, credential: 'bootstrap_key' }
     return { actor, expiresAt: Number.POSITIVE_INFINITY }
   }
 
   const findOwner = async (hash: string): Promise<KeyOwner | undefined> => {
-    const [row] = await database.run(SELECT_OWNER, [hash])
-    if (!row || !isRole(row.role) || !Array.isArray(row.scopes)) return undefined
-    await database.run(UPDATE_LAST_USED, [String(row.key_id)])
+    const [row] = await queryRows<OwnerRow>(database, SELECT_OWNER, [hash])
+    if (!row) return undefined
+    await database.run(UPDATE_LAST_USED, [row.key_id])
     const actor: Actor = {
-      userId: String(row.id),
+      userId: row.id,
       role: row.role,
-      scopes: new Set(row.scopes.map(String)),
+      scopes: new Set(row.scopes),
       credential: 'api_key',
-      key: { id: String(row.key_id), rateLimit: row.rate_limit === null ? null : Number(row.rate_limit) },
+      key: { id: row.key_id, rateLimit: row.rate_limit },
     }
-    return { actor, expiresAt: Number(row.expires) * 1000 }
+    return { actor, expiresAt: row.expires * 1000 }
   }
 
   const lookUp = async (key: string): Promise<KeyOwner | undefined> => {

@@ -3,8 +3,9 @@ import type { FastifyBaseLogger } from 'fastify'
 import { decodeJwt } from 'jose/jwt/decode'
 import { LRUCache } from 'lru-cache'
 import type { Database } from '../../drizzle/client/index.ts'
+import { queryRows } from '../../drizzle/client/query-rows.ts'
 import type { MaybePromise } from '../../lib/maybe-promise.ts'
-import { type Actor, isRole } from '../access/index.ts'
+import type { Actor, Role } from '../access/index.ts'
 import { createLookUpCache } from './cache.ts'
 import { createIdentityFinder } from './identities.ts'
 import type { AccessTokens, Claims } from './tokens/access-token.ts'
@@ -17,7 +18,7 @@ const MAX_CACHED_TOKENS = 10_000
 const MAX_TOKEN_LENGTH = 8_192
 
 // Reads the user's current role: that of the token may be outdated.
-const SELECT_SESSION = `select s.id, s.user_id, u.role from sessions s join users u on u.id = s.user_id
+const SELECT_SESSION = `select s.user_id, u.role from sessions s join users u on u.id = s.user_id
   where s.id = $1 and s.expires_at > now() and u.status = 'active'`
 
 // Does not increment the revision: the use of a session does not modify the resource.
@@ -52,8 +53,7 @@ function createProviderReader(database: Database, provider: Provider, log: Beare
   const actors = createLookUpCache(async (key): Promise<Actor | undefined> => {
     const [subject = '', email] = key.split('\n')
     const user = await findUser({ subject, email })
-    if (!user || !isRole(user.role)) return undefined
-    return { userId: String(user.id), role: user.role, scopes: ALL_SCOPES, credential: 'token' }
+    return user && { userId: user.id, role: user.role, scopes: ALL_SCOPES, credential: 'token' }
   })
 
   return {
@@ -80,16 +80,10 @@ export function createBearerReader({ database, tokens, provider, log }: BearerOp
   }
 
   const sessions = createLookUpCache(async (id): Promise<Actor | undefined> => {
-    const [row] = await database.run(SELECT_SESSION, [id])
-    if (!row || !isRole(row.role)) return undefined
+    const [row] = await queryRows<{ user_id: string; role: Role }>(database, SELECT_SESSION, [id])
+    if (!row) return undefined
     await database.run(UPDATE_LAST_USED, [id])
-    return {
-      userId: String(row.user_id),
-      role: row.role,
-      scopes: ALL_SCOPES,
-      credential: 'token',
-      sessionId: id,
-    }
+    return { userId: row.user_id, role: row.role, scopes: ALL_SCOPES, credential: 'token', sessionId: id }
   })
 
   const providerReader = provider && createProviderReader(database, provider, log)

@@ -1,6 +1,8 @@
 /** Finds the user of an identity provider's subject, and links them at the first sign-in (docs/authentication.md). */
 import type { FastifyBaseLogger } from 'fastify'
-import type { Database, Row } from '../../drizzle/client/index.ts'
+import type { Database } from '../../drizzle/client/index.ts'
+import { queryRows } from '../../drizzle/client/query-rows.ts'
+import type { Role } from '../access/index.ts'
 
 const SELECT_LINKED = `select u.id, u.role, u.status from user_identities i join users u on u.id = i.user_id
   where i.issuer = $1 and i.subject = $2`
@@ -14,6 +16,19 @@ const INSERT_LINK = `insert into user_identities (user_id, issuer, subject)
 const SELECT_UNLINKED = `select u.id, u.status, u.email_is_confirmed,
     exists (select 1 from user_identities i where i.user_id = u.id and i.issuer = $2) as is_linked
   from users u where u.email = $1`
+
+interface LinkedUser {
+  id: string
+  role: Role
+  status: string
+}
+
+interface UnlinkedUser {
+  id: string
+  status: string
+  email_is_confirmed: boolean
+  is_linked: boolean
+}
 
 interface Subject {
   subject: string
@@ -29,19 +44,19 @@ export function createIdentityFinder(
   database: Database,
   issuer: string,
   log: Pick<FastifyBaseLogger, 'warn'>,
-): (subject: Subject) => Promise<Row | undefined> {
-  const reject = (subject: string, reason: string, userId?: unknown): undefined => {
+): (subject: Subject) => Promise<LinkedUser | undefined> {
+  const reject = (subject: string, reason: string, userId?: string): undefined => {
     log.warn({ issuer, subject, reason, user_id: userId }, 'a token of the identity provider was refused')
     return undefined
   }
 
-  const findLinked = async (subject: string): Promise<Row | undefined> => {
-    const [user] = await database.run(SELECT_LINKED, [issuer, subject])
+  const findLinked = async (subject: string): Promise<LinkedUser | undefined> => {
+    const [user] = await queryRows<LinkedUser>(database, SELECT_LINKED, [issuer, subject])
     return user
   }
 
   const rejectUnlinked = async (subject: string, email: string): Promise<undefined> => {
-    const [user] = await database.run(SELECT_UNLINKED, [email, issuer])
+    const [user] = await queryRows<UnlinkedUser>(database, SELECT_UNLINKED, [email, issuer])
     if (!user) return reject(subject, 'no user has the e-mail address of the token')
     if (user.is_linked) return reject(subject, 'the user is linked to another subject', user.id)
     if (!user.email_is_confirmed) return reject(subject, 'the e-mail address is not confirmed', user.id)
@@ -50,14 +65,14 @@ export function createIdentityFinder(
 
   return async ({ subject, email }) => {
     let user = await findLinked(subject)
-    if (!user && email === undefined) {
-      return reject(subject, 'the subject is not linked, and the token has no verified e-mail address')
-    }
-    if (!user && email !== undefined) {
+    if (!user) {
+      if (email === undefined) {
+        return reject(subject, 'the subject is not linked, and the token has no verified e-mail address')
+      }
       await database.run(INSERT_LINK, [email, issuer, subject])
       user = await findLinked(subject)
       if (!user) return rejectUnlinked(subject, email)
     }
-    return user?.status === 'active' ? user : reject(subject, 'the user is not active', user?.id)
+    return user.status === 'active' ? user : reject(subject, 'the user is not active', user.id)
   }
 }

@@ -1,14 +1,14 @@
 /** Authenticates each request: sets `request.actor`, or replies with 401, or with 429 after too many failures. */
-import { channel } from 'node:diagnostics_channel'
 import type { IncomingHttpHeaders } from 'node:http'
-import type { FastifyInstance, FastifyRequest } from 'fastify'
+import type { FastifyInstance, FastifyRequest, onSendHookHandler } from 'fastify'
 import fp from 'fastify-plugin'
 import { type MaybePromise, mapMaybe, settleHook } from '../../lib/maybe-promise.ts'
-import { type Actor, ANONYMOUS_ACTOR } from '../access/index.ts'
+import { type Actor, ANONYMOUS_ACTOR, type RouteAccess } from '../access/index.ts'
 import { apiError } from '../errors/index.ts'
 import { getRouteConfig } from '../http/route-config.ts'
 import { createKeyReader, type KeyOptions } from './api-keys.ts'
 import { createBearerReader } from './bearer.ts'
+import { refuseCredential } from './challenge.ts'
 import type { Provider } from './tokens/identity-provider.ts'
 
 interface CredentialOptions extends KeyOptions {
@@ -51,24 +51,12 @@ export const credentials = fp(
 /** Writes that may change the permissions of a credential. */
 const CREDENTIAL_CHANGES = /^(users|sessions|api-keys):(replace|update|remove)$/
 
-const refusedChannel = channel('resource-api:auth:refused')
-
-/**
- * Creates a 401.
- * @param kind of the rejected credential, for metrics
- * @param error code of RFC 6750, section 3.1
- */
-function createChallenge(kind: 'none' | 'token' | 'key', message: string, error?: string) {
-  if (refusedChannel.hasSubscribers) refusedChannel.publish({ kind })
-  return apiError('UNAUTHORIZED', {
-    message,
-    headers: { 'WWW-Authenticate': `Bearer realm="resource-api"${error ? `, error="${error}"` : ''}` },
-  })
-}
-
-const createMissing = () => createChallenge('none', 'Authentication required')
-const createInvalidToken = () => createChallenge('token', 'Invalid or expired token', 'invalid_token')
-const createInvalidKey = () => createChallenge('key', 'Invalid or expired API key')
+/** The 401 of each kind of credential. */
+const CHALLENGES = {
+  none: { message: 'Authentication required' },
+  token: { message: 'Invalid or expired token', error: 'invalid_token' },
+  key: { message: 'Invalid or expired API key' },
+} as const
 
 /** Returns the token of the Bearer scheme (RFC 6750, section 2.1); undefined for another scheme. */
 const getBearerToken = (authorization: string): string | undefined =>
@@ -78,62 +66,58 @@ const getBearerToken = (authorization: string): string | undefined =>
 const getApiKey = ({ 'x-api-key': key }: IncomingHttpHeaders): string | undefined =>
   typeof key === 'string' && key !== '' ? key : undefined
 
+function getCredentialKind(headers: IncomingHttpHeaders): keyof typeof CHALLENGES {
+  if (getApiKey(headers) !== undefined) return 'key'
+  return /^bearer\b/i.test(headers.authorization ?? '') ? 'token' : 'none'
+}
+
 async function auth(app: FastifyInstance) {
   const { limits } = app
   const { keys, tokens } = app.credentials
 
-  /** Counts a request with an invalid credential and rejects it. */
-  const refuse = async (request: FastifyRequest, createError: () => Error): Promise<never> => {
-    await limits.countFailure(request)
-    throw createError()
-  }
-
-  const refuseAnonymous = async (request: FastifyRequest): Promise<never> => {
-    await limits.countAnonymous(request)
-    throw createMissing()
-  }
-
-  const authenticate = (request: FastifyRequest): MaybePromise<Actor> => {
-    const { authorization } = request.headers
-    const key = getApiKey(request.headers)
+  /** Returns the actor of the credential; undefined if it is missing or invalid. */
+  const findActor = (headers: IncomingHttpHeaders, access: RouteAccess): MaybePromise<Actor | undefined> => {
+    const { authorization } = headers
+    const key = getApiKey(headers)
     if (authorization !== undefined && key !== undefined) {
       throw apiError('INVALID_REQUEST', { message: 'Send either Authorization or X-API-Key, not both' })
     }
-    if (key !== undefined)
-      return mapMaybe(keys.read(key), (actor) => actor ?? refuse(request, createInvalidKey))
-    if (authorization === undefined || !/^bearer\b/i.test(authorization)) return refuseAnonymous(request)
+    if (key !== undefined) return keys.read(key)
+    if (authorization === undefined) return app.isOpen(access) ? ANONYMOUS_ACTOR : undefined
     const token = getBearerToken(authorization)
-    if (token === undefined) return refuse(request, createInvalidToken)
-    return mapMaybe(tokens.read(token), (actor) => actor ?? refuse(request, createInvalidToken))
+    return token === undefined ? undefined : tokens.read(token)
   }
 
-  const hasCredential = ({ headers }: FastifyRequest): boolean =>
-    headers.authorization !== undefined || getApiKey(headers) !== undefined
+  /** Rejects a request with 401, or with 429 if its address has sent too many such requests. */
+  const refuse = async (request: FastifyRequest): Promise<never> => {
+    const kind = getCredentialKind(request.headers)
+    await (kind === 'none' ? limits.countAnonymous(request) : limits.countFailure(request))
+    throw refuseCredential(kind, CHALLENGES[kind])
+  }
 
   app.decorateRequest('actor', null)
   app.addHook('onRequest', (request, _reply, done) => {
     const { access } = getRouteConfig(request)
     if (access === undefined || access === 'public') return done()
-    const isAnonymous = !hasCredential(request) && app.isOpen(access)
-    const authenticated = mapMaybe(isAnonymous ? ANONYMOUS_ACTOR : authenticate(request), (actor) => {
+    const authenticated = mapMaybe(findActor(request.headers, access), (actor) => {
+      if (!actor) return refuse(request)
       request.actor = actor
     })
     settleHook(authenticated, done)
   })
 
   // A change takes effect immediately in this process, and on other replicas when their caches expire.
-  app.addHook('onSend', (request, reply, payload, done) => {
-    const { access } = getRouteConfig(request)
-    if (
-      request.method !== 'GET' &&
-      access !== undefined &&
-      CREDENTIAL_CHANGES.test(access) &&
-      reply.statusCode < 300
-    ) {
+  const clearCaches: onSendHookHandler = (_request, reply, payload, done) => {
+    if (reply.statusCode < 300) {
       keys.clearCache()
       tokens.clearCache()
     }
     done(null, payload)
+  }
+  app.addHook('onRoute', (route) => {
+    if (CREDENTIAL_CHANGES.test(route.config?.access ?? '')) {
+      route.onSend = [route.onSend ?? [], clearCaches].flat()
+    }
   })
 }
 

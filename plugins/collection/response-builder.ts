@@ -1,7 +1,7 @@
 /** Builds the representation of rows in one version, and their entity tags. */
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { Actor } from '../access/index.ts'
-import type { StoredResponse } from '../idempotency/record.ts'
+import type { StoredResponse } from '../idempotency/keyed-write.ts'
 import type { Entity, Representation } from '../versioning/representation/types.ts'
 import type { Resource } from './compile.ts'
 import type { Row } from './definition.ts'

@@ -4,21 +4,12 @@ import fp from 'fastify-plugin'
 import { startBackgroundTask } from '../../lib/background-task.ts'
 import type { Actor } from '../access/index.ts'
 import { readKey } from './key.ts'
+import { KeyedWrite } from './keyed-write.ts'
 import { prune } from './prune.ts'
-import { createRecord, type IdempotencyRecord } from './record.ts'
 
 interface IdempotencyOptions {
   /** Key of the HMAC of request bodies; the same on every replica. */
   secret: Buffer
-}
-
-/** A write with an `Idempotency-Key`. */
-export interface KeyedWrite extends Pick<IdempotencyRecord, 'lock' | 'find' | 'keep'> {
-  /**
-   * Reserves the key in this process, before the write waits for a connection or hashes a password.
-   * @returns a function that releases the key; undefined if a write with the same key is running
-   */
-  begin(): (() => void) | undefined
 }
 
 const MINUTE_MS = 60_000
@@ -32,14 +23,6 @@ function createIdempotency(app: FastifyInstance, { secret }: IdempotencyOptions)
     interval: 10 * MINUTE_MS,
     onFailure: (err) => app.log.warn({ err }, 'expired idempotency records could not be deleted'),
   })
-
-  const begin = (id: string) => {
-    if (running.has(id)) return undefined
-    running.add(id)
-    return () => {
-      running.delete(id)
-    }
-  }
 
   return {
     /**
@@ -55,12 +38,8 @@ function createIdempotency(app: FastifyInstance, { secret }: IdempotencyOptions)
     ): KeyedWrite | undefined {
       const header = headers['idempotency-key']
       if (typeof header !== 'string' || actor.credential === 'none') return undefined
-      const { id, ...record } = createRecord(
-        secret,
-        { userId: actor.userId, method, path, key: readKey(header) },
-        body,
-      )
-      return { ...record, begin: () => begin(id) }
+      const identity = { userId: actor.userId, method, path, key: readKey(header) }
+      return new KeyedWrite(identity, body, { secret, running })
     },
 
     /** Deletes expired records immediately. */

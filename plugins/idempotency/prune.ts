@@ -1,10 +1,13 @@
 /** Deletes expired idempotency records in small batches, on one replica at a time. */
 import type { Database } from '../../drizzle/client/index.ts'
+import { queryRows } from '../../drizzle/client/query-rows.ts'
 import { publish } from './channels.ts'
 
 /** Arbitrary; unique among the advisory locks of this service. */
 const PRUNE_LOCK_ID = 1_936_024_691
 const BATCH_SIZE = 500
+
+const LOCK = 'select pg_try_advisory_xact_lock($1) as is_locked'
 
 // Skips records that a concurrent write is replacing.
 const DELETE_RECORDS = `with old as (
@@ -23,11 +26,11 @@ const DELETE_REPLIES = `with old as (
 /** @returns the number of deleted records; 0 while another replica is deleting */
 const deleteBatch = (database: Database): Promise<number> =>
   database.transaction(async (tx) => {
-    const [lock] = await tx.run('select pg_try_advisory_xact_lock($1) as is_locked', [PRUNE_LOCK_ID])
-    if (lock?.is_locked !== true) return 0
-    const [row] = await tx.run(DELETE_RECORDS)
+    const [lock] = await queryRows<{ is_locked: boolean }>(tx, LOCK, [PRUNE_LOCK_ID])
+    if (!lock?.is_locked) return 0
+    const [row] = await queryRows<{ count: number }>(tx, DELETE_RECORDS)
     await tx.run(DELETE_REPLIES)
-    return Number(row?.count)
+    return row?.count ?? 0
   })
 
 /**

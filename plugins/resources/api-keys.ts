@@ -1,9 +1,11 @@
 /** Defines API keys: credentials for machines, with the role of the user who created them. */
+import { queryRows } from '../../drizzle/client/query-rows.ts'
 import type { Connection } from '../../drizzle/client/types.ts'
 import { apiKeys } from '../../drizzle/credential-tables.ts'
 import { createApiKeySchemas } from '../../schemas/api-keys.ts'
 import type { Violation } from '../../schemas/error.ts'
 import { type Actor, CALLER, listScopes } from '../access/index.ts'
+import { createChallenge } from '../auth/challenge.ts'
 import { getKeyPrefix, hashKey, makeKey } from '../auth/key-format.ts'
 import { defineResource, type ResourceDefinition } from '../collection/definition.ts'
 import { apiError } from '../errors/index.ts'
@@ -16,6 +18,8 @@ const MAX_LIFETIME_DAYS = 365
 const MAX_KEYS_PER_USER = 100
 
 const LOCK_USER = 'select 1 from users where id = $1 for no key update'
+
+const SELECT_IS_FULL = `select count(*) >= ${MAX_KEYS_PER_USER} as is_full from api_keys where user_id = $1`
 
 const FIND_ACTIVE_CALLER = `select 1 from users where id = $1 and status = 'active'
   and ($2::uuid is null or exists (select 1 from sessions where id = $2::uuid and expires_at > now()))`
@@ -40,8 +44,8 @@ function checkExpiry({ expires_at }: { expires_at?: string }): Violation[] {
  */
 export async function reserveKey(tx: Connection, userId: string): Promise<void> {
   await tx.run(LOCK_USER, [userId])
-  const [keys] = await tx.run('select count(*) as count from api_keys where user_id = $1', [userId])
-  if (Number(keys?.count) < MAX_KEYS_PER_USER) return
+  const [keys] = await queryRows<{ is_full: boolean }>(tx, SELECT_IS_FULL, [userId])
+  if (!keys?.is_full) return
   throw apiError('RESOURCE_CONFLICT', {
     message: `A user can have at most ${MAX_KEYS_PER_USER} API keys, expired ones included; delete one first`,
   })
@@ -55,10 +59,7 @@ export async function reserveKey(tx: Connection, userId: string): Promise<void> 
 async function ensureActiveCaller(tx: Connection, { userId, sessionId }: Actor): Promise<void> {
   const [caller] = await tx.run(FIND_ACTIVE_CALLER, [userId, sessionId ?? null])
   if (caller) return
-  throw apiError('UNAUTHORIZED', {
-    message: 'Invalid or expired token',
-    headers: { 'WWW-Authenticate': 'Bearer realm="resource-api", error="invalid_token"' },
-  })
+  throw createChallenge({ message: 'Invalid or expired token', error: 'invalid_token' })
 }
 
 /** @param collections the resources whose scopes a key can have */

@@ -1,5 +1,5 @@
 /** Defines orders. A write prices the items and changes the stock of their products in its own transaction. */
-import type { Connection } from '../../drizzle/client/types.ts'
+import { queryRows } from '../../drizzle/client/query-rows.ts'
 import { orderProducts, orders } from '../../drizzle/tables.ts'
 import type { Violation } from '../../schemas/error.ts'
 import { Order, OrderChange, OrderCreate } from '../../schemas/orders.ts'
@@ -24,12 +24,7 @@ const checkFirstStatus = ({ status }: { status?: Status }, mode: Mode): Violatio
     ? [{ field: 'status', message: 'must be "pending" in a new order', code: 'INVALID_VALUE' }]
     : []
 
-async function getNextNumber(connection: Connection): Promise<string> {
-  const [row] = await connection.run(
-    `select 'ORD-' || lpad(nextval('order_numbers')::text, 10, '0') as number`,
-  )
-  return String(row?.number)
-}
+const SELECT_NEXT_NUMBER = `select 'ORD-' || lpad(nextval('order_numbers')::text, 10, '0') as number`
 
 /**
  * Lets members change or cancel their own orders only while these are pending.
@@ -95,9 +90,9 @@ export const ordersResource: ResourceDefinition = defineResource({
   actions: {
     async create(store, id, { items, user_id = '', ...fields }) {
       // Before products are locked, so that they are locked for a shorter time.
-      const number = await getNextNumber(store.connection)
+      const [next] = await queryRows<{ number: string }>(store.connection, SELECT_NEXT_NUMBER)
       const reservation = await reserveStock(store.connection, [], items, undefined)
-      const order = await store.insert({ ...fields, ...reservation, number, id, user_id })
+      const order = await store.insert({ ...fields, ...reservation, ...next, id, user_id })
       await linkProducts(store.connection, id, [], reservation.items)
       return order
     },

@@ -1,17 +1,16 @@
 /** Serves `POST /tokens`, which signs a user in or refreshes a session. */
-import { channel } from 'node:diagnostics_channel'
-import { type TObject, Type } from '@sinclair/typebox'
+import { type Static, type TObject, Type } from '@sinclair/typebox'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { isAwaited } from '../../lib/is-awaited.ts'
 import { isObject } from '../../lib/is-object.ts'
 import { PasswordGrant, RefreshGrant, Token } from '../../schemas/tokens.ts'
 import { exampleId } from '../../schemas/types.ts'
+import { refuseCredential } from '../auth/challenge.ts'
 import { type SessionGrant, UserChangedError } from '../auth/tokens/sessions.ts'
 import { signIn } from '../auth/tokens/sign-in.ts'
 import { createBodyReader } from '../collection/request/body.ts'
 import { createNoQueryReader } from '../collection/request/query-validation.ts'
-
-import { apiError, invalidBody } from '../errors/index.ts'
+import { invalidBody } from '../errors/index.ts'
 import { buildExample, buildFieldExamples, buildResponseExample } from '../openapi/examples.ts'
 import { getRouteSchema, type Operation } from '../openapi/operation.ts'
 import { getClientIp } from '../rate-limit/windows.ts'
@@ -26,11 +25,13 @@ type GrantType = (typeof grantTypes)[number]
 const ajv = createAjv()
 /** A grant is never read back, so it has no read-only fields. */
 const emptySchema: TObject = Type.Object({})
-const createReader = (input: TObject) => createBodyReader({ ajv, read: emptySchema, input, mode: 'create' })
-const readers: Record<GrantType, ReturnType<typeof createReader>> = {
-  password: createReader(PasswordGrant),
-  refresh_token: createReader(RefreshGrant),
+const createReader = <T extends TObject>(input: T) => {
+  const { read } = createBodyReader({ ajv, read: emptySchema, input, mode: 'create' })
+  // `read` throws unless the fields fit the schema.
+  return (sent: unknown, prefix: string) => read(sent, prefix) as Static<T>
 }
+const readPasswordGrant = createReader(PasswordGrant)
+const readRefreshGrant = createReader(RefreshGrant)
 
 const isGrantType = (value: unknown): value is GrantType => grantTypes.some((type) => type === value)
 
@@ -38,8 +39,8 @@ const isGrantType = (value: unknown): value is GrantType => grantTypes.some((typ
  * Returns the grant type of a body, which selects the schema.
  * @throws ApiError 422
  */
-function readGrantType(members: unknown, prefix: string): GrantType {
-  const value = isObject(members) ? members.grant_type : undefined
+function readGrantType(fields: unknown, prefix: string): GrantType {
+  const value = isObject(fields) ? fields.grant_type : undefined
   if (isGrantType(value)) return value
   const field = `${prefix}grant_type`
   throw invalidBody([
@@ -51,18 +52,10 @@ function readGrantType(members: unknown, prefix: string): GrantType {
   ])
 }
 
-const INVALID_PASSWORD = 'Invalid e-mail address or password'
+const refusePassword = () => refuseCredential('password', { message: 'Invalid e-mail address or password' })
 
-const refusedChannel = channel('resource-api:auth:refused')
-
-/**
- * Creates a 401.
- * @param kind of the rejected credential, for metrics
- */
-function createRefusal(kind: GrantType, message: string) {
-  if (refusedChannel.hasSubscribers) refusedChannel.publish({ kind })
-  return apiError('UNAUTHORIZED', { message, headers: { 'WWW-Authenticate': 'Bearer realm="resource-api"' } })
-}
+const refuseRefreshToken = () =>
+  refuseCredential('refresh_token', { message: 'Invalid or expired refresh token' })
 
 /** The tag that groups the operation in OpenAPI. */
 export const tokensTag = { name: TYPE, description: 'Signing in and refreshing a session' }
@@ -100,26 +93,28 @@ export async function tokens(app: FastifyInstance, { representation }: { represe
   const signInWithPassword = async (
     request: FastifyRequest,
     reply: FastifyReply,
-    { email, password }: Record<string, unknown>,
+    { email, password }: Static<typeof PasswordGrant>,
   ): Promise<SessionGrant> => {
     const getPasswords = (account: string) => passwords.for(account, () => isAwaited(reply))
-    const user = await limits.countPasswordGrant(request, String(email), () =>
-      signIn(database, getPasswords, String(email), String(password)),
+    const user = await limits.countPasswordGrant(request, email, () =>
+      signIn(database, getPasswords, email, password),
     )
-    if (!user) throw createRefusal('password', INVALID_PASSWORD)
+    if (!user) throw refusePassword()
     const origin = { ip: request.ip, userAgent: request.headers['user-agent'] }
     const grant = await sessions.create(user, origin).catch((error) => {
-      throw error instanceof UserChangedError ? createRefusal('password', INVALID_PASSWORD) : error
+      throw error instanceof UserChangedError ? refusePassword() : error
     })
-    await signInAddresses.record(user.id, { account: String(email), address: getClientIp(request) })
+    await signInAddresses.record(user.id, { account: email, address: getClientIp(request) })
     return grant
   }
 
-  const refresh = async (request: FastifyRequest, body: Record<string, unknown>): Promise<SessionGrant> => {
-    const text = String(body.refresh_token)
-    const userId = await sessions.findOwner(text)
-    const grant = await limits.countRefreshGrant(request, userId, () => sessions.refresh(text))
-    if (!grant) throw createRefusal('refresh_token', 'Invalid or expired refresh token')
+  const refresh = async (
+    request: FastifyRequest,
+    { refresh_token }: Static<typeof RefreshGrant>,
+  ): Promise<SessionGrant> => {
+    const userId = await sessions.findOwner(refresh_token)
+    const grant = await limits.countRefreshGrant(request, userId, () => sessions.refresh(refresh_token))
+    if (!grant) throw refuseRefreshToken()
     return grant
   }
 
@@ -128,10 +123,10 @@ export async function tokens(app: FastifyInstance, { representation }: { represe
     readNoQuery(request)
     const { members, prefix, violations } = representation.body(body, TYPE, undefined)
     if (violations.length > 0) throw invalidBody(violations)
-    const type = readGrantType(members, prefix)
-    const input = readers[type].read(members, prefix)
     const grant =
-      type === 'password' ? await signInWithPassword(request, reply, input) : await refresh(request, input)
+      readGrantType(members, prefix) === 'password'
+        ? await signInWithPassword(request, reply, readPasswordGrant(members, prefix))
+        : await refresh(request, readRefreshGrant(members, prefix))
     const accessToken = accessTokens.issue(grant)
     reply.code(201).header('Cache-Control', 'no-store')
     const token = {

@@ -18,22 +18,21 @@ import { withDatabase } from './open.ts'
 
 const DAY_MS = 24 * 3600 * 1000
 
-const createMembersReader = (resource: typeof usersResource) =>
-  createBodyReader({
-    ajv: createAjv(),
-    read: resource.schemas.read,
-    input: resource.schemas.create,
-    mode: 'create',
-    check: resource.check,
-  })
-
-/** Validates and normalizes members as the API does. @throws UsageError with all violations */
-function readMembers(
+/** Validates and normalizes fields as the API does. @throws UsageError with all violations */
+function readFields(
   resource: typeof usersResource,
-  members: Record<string, unknown>,
+  fields: Record<string, unknown>,
 ): Record<string, unknown> {
+  const { check, schemas } = resource
+  const reader = createBodyReader({
+    ajv: createAjv(),
+    read: schemas.read,
+    input: schemas.create,
+    mode: 'create',
+    check,
+  })
   try {
-    return createMembersReader(resource).read(members, '')
+    return reader.read(fields, '')
   } catch (error) {
     if (!(error instanceof ApiError)) throw error
     throw new UsageError(error.violations.map(({ field, message }) => `${field} ${message}`).join('; '))
@@ -43,7 +42,7 @@ function readMembers(
 async function createUser(values: Values): Promise<void> {
   const [email, name, role] = ['email', 'name', 'role'].map((option) => getRequired(values, option))
   const password = await askSecret('Password (12 characters or more; empty for none): ')
-  const body = readMembers(usersResource, { email, name, role, ...(password === '' ? {} : { password }) })
+  const body = readFields(usersResource, { email, name, role, ...(password === '' ? {} : { password }) })
   const hash = typeof body.password === 'string' ? await hashPassword(body.password) : null
   await withDatabase(readConfig(), (database) =>
     database.transaction(async (tx) => {
@@ -72,7 +71,7 @@ async function createKey(values: Values): Promise<void> {
   const days = getWholeNumber(values, 'days', 1, 365)
   const { resources } = await import('../app.ts')
   const apiKeysResource = createApiKeysResource(resources.map(({ name }) => name))
-  const body = readMembers(apiKeysResource, {
+  const body = readFields(apiKeysResource, {
     name: getRequired(values, 'name'),
     scopes: getRequired(values, 'scopes').split(','),
     expires_at: new Date(Date.now() + days * DAY_MS).toISOString(),

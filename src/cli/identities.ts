@@ -1,6 +1,7 @@
 /** `users link` and `users confirm-email`: assign the tokens of an identity provider to an account. */
 import { SqlError } from '../../drizzle/client/errors.ts'
 import type { Connection } from '../../drizzle/client/index.ts'
+import { queryRows } from '../../drizzle/client/query-rows.ts'
 import { isSubject } from '../../plugins/auth/tokens/identity-provider.ts'
 import { readConfig } from '../config.ts'
 import { findUser } from './accounts.ts'
@@ -23,8 +24,8 @@ interface Link {
 }
 
 /** Links the user to the subject. @returns the subject that the user was linked to before */
-async function replaceLink(tx: Connection, { userId, issuer, subject }: Link): Promise<unknown> {
-  const [former] = await tx.run(SELECT_SUBJECT, [userId, issuer])
+async function replaceLink(tx: Connection, { userId, issuer, subject }: Link): Promise<string | undefined> {
+  const [former] = await queryRows<{ subject: string }>(tx, SELECT_SUBJECT, [userId, issuer])
   try {
     await tx.run(UPSERT_SUBJECT, [userId, issuer, subject])
   } catch (error) {

@@ -1,5 +1,6 @@
 /** Reads the keys of `JWT_PRIVATE_KEY`: concatenated PEM blocks, a JWK, an array of JWKs, or a JWK set. */
 import { createPrivateKey, type JsonWebKey, type KeyObject } from 'node:crypto'
+import { isObject } from '../../lib/is-object.ts'
 
 const PEM_BEGIN = '-----BEGIN '
 
@@ -10,17 +11,13 @@ const splitPem = (text: string): string[] =>
     .slice(1)
     .map((block) => PEM_BEGIN + block)
 
-function isRecord(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
-}
-
 function isJwk(value: unknown): value is JsonWebKey {
-  return isRecord(value) && typeof value.kty === 'string'
+  return isObject(value) && typeof value.kty === 'string'
 }
 
 function parseJwks(text: string): KeyObject[] {
   const parsed: unknown = JSON.parse(text)
-  const keys: unknown = isRecord(parsed) && 'keys' in parsed ? parsed.keys : parsed
+  const keys: unknown = isObject(parsed) && 'keys' in parsed ? parsed.keys : parsed
   return [keys].flat().map((key) => {
     if (!isJwk(key)) throw new TypeError('not a JWK')
     return createPrivateKey({ key, format: 'jwk' })

@@ -1,4 +1,4 @@
-/** What settings demand of one another, and what production demands of them all. */
+/** The rules that concern several settings, and those of production. */
 import { createPrivateKey, X509Certificate } from 'node:crypto'
 import { createSecureContext } from 'node:tls'
 import { readPem } from './pem.ts'

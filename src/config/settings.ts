@@ -22,17 +22,21 @@ const oneOf = <const T extends string>(description: string, value: T, values: re
   Type.Unsafe<T>(Type.String({ description, default: value, enum: values }))
 
 export const Settings = Type.Object({
-  NODE_ENV: oneOf('`production` requires secrets and TLS.', 'development', [
+  NODE_ENV: oneOf('The environment. `production` requires `APP_SECRET`, and TLS or a proxy.', 'development', [
     'development',
     'test',
     'production',
   ]),
-  PORT: number('The port to listen on; 0 for any free port.', 3000, 0, 65_535),
-  HOST: text('The address to listen on.', { format: 'host', default: '127.0.0.1', production: '0.0.0.0' }),
-  PUBLIC_URL: optional('The public address of the service; makes `Location` and `Link` absolute.', {
+  PORT: number('The port that the server listens on; 0 chooses a free port.', 3000, 0, 65_535),
+  HOST: text('The address that the server listens on.', {
+    format: 'host',
+    default: '127.0.0.1',
+    production: '0.0.0.0',
+  }),
+  PUBLIC_URL: optional('The public URL of the service. If set, `Location` and `Link` have absolute URLs.', {
     format: 'base-url',
   }),
-  LOG_LEVEL: oneOf('The lowest level that is logged.', 'info', [
+  LOG_LEVEL: oneOf('The lowest severity of log lines.', 'info', [
     'fatal',
     'error',
     'warn',
@@ -42,27 +46,30 @@ export const Settings = Type.Object({
     'silent',
   ]),
 
-  DATABASE_URL: optional('The PostgreSQL database; if not set, an embedded database in `DATA_DIR`.', {
+  DATABASE_URL: optional(
+    'The URL of the PostgreSQL database. If not set, an embedded database in `DATA_DIR` is used.',
+    {
+      format: 'postgres-url',
+      secret: true,
+    },
+  ),
+  DATABASE_REPLICA_URLS: list('The URLs of read replicas of `DATABASE_URL`.', {
     format: 'postgres-url',
     secret: true,
   }),
-  DATABASE_REPLICA_URLS: list('Comma-separated read replicas of that database.', {
-    format: 'postgres-url',
-    secret: true,
-  }),
-  DATA_DIR: text('The folder of the embedded database and of generated secrets.', {
+  DATA_DIR: text('The directory of the embedded database and of generated secrets.', {
     default: './data',
     minLength: 1,
   }),
-  POOL_SIZE: number('Connections to each database server.', 10, 1, 1_000),
+  POOL_SIZE: number('The number of connections to each database server.', 10, 1, 1_000),
   REPLICA_LAG: number(
-    "Seconds after a write for which a user's reads go to the primary; a replica that lags further behind gets no reads.",
+    "For this many seconds after a write, a user's reads go to the primary. A replica that lags further behind gets no reads.",
     5,
     0,
     3_600,
   ),
   REDIS_URL: optional(
-    'A store that all processes share, for rate limits and recent writers; if not set, each process uses its memory.',
+    'The URL of a Redis server, in which all processes count rate limits and record recent writes. If not set, each process uses its own memory.',
     {
       format: 'redis-url',
       secret: true,
@@ -70,87 +77,107 @@ export const Settings = Type.Object({
   ),
 
   APP_SECRET: optional(
-    'Signs cursors and derives keys; the same for every server. Required in production; otherwise generated once, in `DATA_DIR`.',
+    'The secret from which all keys are derived; the same on every server. Required in production; otherwise generated in `DATA_DIR` at the first start.',
     { secret: true, minLength: 32, maxLength: 1_024 },
   ),
-  ADMIN_EMAIL: text('The first admin, created in an empty database.', {
+  ADMIN_EMAIL: text('The e-mail address of the first admin, who is created if the database has no users.', {
     format: 'email',
     maxLength: 254,
     default: 'admin@example.com',
   }),
-  ADMIN_PASSWORD: optional("The first admin's password.", { secret: true, minLength: 12, maxLength: 128 }),
-  ADMIN_API_KEY: optional('An API key of that admin with every permission, valid while this is set.', {
+  ADMIN_PASSWORD: optional('The password of the first admin.', {
+    secret: true,
+    minLength: 12,
+    maxLength: 128,
+  }),
+  ADMIN_API_KEY: optional('An API key of the first admin with the scope `*`, valid as long as this is set.', {
     secret: true,
     format: 'header',
     minLength: 32,
     maxLength: 256,
   }),
   JWT_PRIVATE_KEY: optional(
-    'Ed25519 keys for access tokens, as PEM or JWK; the first one signs, all verify. If not set, derived from `APP_SECRET`.',
+    'One or more Ed25519 private keys for access tokens, as PEM or JWK. The first key signs, all keys verify. If not set, the key is derived from `APP_SECRET`.',
     { secret: true },
   ),
-  JWT_ISSUER: text('`iss` of access tokens.', { default: 'resource-api', minLength: 1 }),
-  JWT_AUDIENCE: text('`aud` of access tokens.', { default: 'resource-api', minLength: 1 }),
-  ACCESS_TOKEN_TTL: number('Seconds for which an access token is valid.', 900, 1, 86_400),
+  JWT_ISSUER: text('The `iss` claim of access tokens.', { default: 'resource-api', minLength: 1 }),
+  JWT_AUDIENCE: text('The `aud` claim of access tokens.', { default: 'resource-api', minLength: 1 }),
+  ACCESS_TOKEN_TTL: number('The lifetime of access tokens, in seconds.', 900, 1, 86_400),
   AUTH_JWKS_URL: optional(
-    'The keys of an external identity provider whose tokens are accepted; must be https in production.',
+    'The URL of the JSON Web Key Set of an identity provider whose tokens are accepted; https in production.',
     {
       format: 'http-url',
     },
   ),
-  AUTH_ISSUER: optional('`iss` of its tokens.', { minLength: 1 }),
-  AUTH_AUDIENCE: optional('`aud` of its tokens.', { minLength: 1 }),
-  ALLOW_SIGNUP: flag('Whether `POST /users` needs no credentials.'),
+  AUTH_ISSUER: optional('The `iss` claim of its tokens.', { minLength: 1 }),
+  AUTH_AUDIENCE: optional('The `aud` claim of its tokens.', { minLength: 1 }),
+  ALLOW_SIGNUP: flag('Allows `POST /users` without credentials (sign-up).'),
   PASSWORD_HASHES: number(
-    "Passwords hashed concurrently; each takes 19 MiB and one of libuv's threads (`UV_THREADPOOL_SIZE`, default 4).",
+    'The number of passwords hashed concurrently. Each takes 19 MiB of memory and one thread of libuv (`UV_THREADPOOL_SIZE`, default 4).',
     2,
     1,
     64,
   ),
 
-  DEFAULT_API_VERSION: number('The version for requests that name none.', 1, 1, 2),
-  REQUIRE_IF_MATCH: flag('Whether PUT, PATCH and DELETE require `If-Match` (else 428).'),
-  HIDE_FORBIDDEN: flag('Whether a resource that the caller may not see is 404 instead of 403.'),
-  CORS_ORIGINS: list('Comma-separated origins whose pages may call the service.', {
+  DEFAULT_API_VERSION: number('The API version of requests that do not specify one.', 1, 1, 2),
+  REQUIRE_IF_MATCH: flag('Rejects PUT, PATCH and DELETE without `If-Match` with 428.'),
+  HIDE_FORBIDDEN: flag('Responds with 404 instead of 403 if the caller may not access a resource.'),
+  CORS_ORIGINS: list('The origins whose web pages may call the API (CORS); `*` for all.', {
     format: 'origin',
   }),
 
-  RATE_LIMIT: limit('Requests per user and window.', 600),
-  RATE_LIMIT_WINDOW: number('Length of that window in seconds.', 60, 1, 3_600),
-  RATE_LIMIT_BURST: limit('Requests per user and second.', 50),
-  USER_CONCURRENCY: limit('Concurrent requests per user and process.', 20),
-  RATE_LIMIT_ANONYMOUS: limit('Requests without credentials per address and minute.', 60),
-  RATE_LIMIT_TOKENS: limit('Sign-ins per address and minute.', 10),
-  RATE_LIMIT_AUTH_FAILURES: limit('Failed authentications per address and minute.', 20),
-  LOGIN_FAILURES: limit('Failed sign-ins per account, address and 15 minutes.', 5),
+  RATE_LIMIT: limit('The maximum number of requests per user and window.', 600),
+  RATE_LIMIT_WINDOW: number('The length of the window of `RATE_LIMIT`, in seconds.', 60, 1, 3_600),
+  RATE_LIMIT_BURST: limit('The maximum number of requests per user and second.', 50),
+  USER_CONCURRENCY: limit('The maximum number of concurrent requests per user and process.', 20),
+  RATE_LIMIT_ANONYMOUS: limit(
+    'The maximum number of requests without credentials per IP address and minute.',
+    60,
+  ),
+  RATE_LIMIT_TOKENS: limit('The maximum number of sign-ins per IP address and minute.', 10),
+  RATE_LIMIT_AUTH_FAILURES: limit(
+    'The maximum number of requests with invalid credentials per IP address and minute.',
+    20,
+  ),
+  LOGIN_FAILURES: limit(
+    'The maximum number of failed sign-ins per account and IP address in 15 minutes; ten times as many per account.',
+    5,
+  ),
   BODY_LIMIT: number('The maximum size of a request body, in bytes.', 1_048_576, 1_024, 104_857_600),
   MAX_CONNECTIONS: number('The maximum number of open client connections.', 10_000, 1, 1_000_000),
 
-  TLS_KEY: optional('The private key for HTTPS, as PEM or the path of a file.', { secret: true }),
-  TLS_CERT: optional('Its certificate with the chain, as PEM or the path of a file.'),
+  TLS_KEY: optional('The private key for HTTPS: PEM, or the path of a PEM file.', { secret: true }),
+  TLS_CERT: optional('The certificate for HTTPS, with its chain: PEM, or the path of a PEM file.'),
   TRUST_PROXY: optional(
-    'The proxies whose `X-Forwarded-*` headers are trusted; in production, plain HTTP is then refused.',
+    'The proxies whose `X-Forwarded-*` headers are trusted. In production, requests that reached the proxy over plain HTTP are then rejected.',
     {
       format: 'trusted-proxies',
     },
   ),
-  INSECURE_HTTP: flag(
-    'Allows plain HTTP without a proxy in production (for a trial, which may use the secrets of `compose.yaml`).',
+  INSECURE_HTTP: flag('Allows plain HTTP in production, for a trial on one machine.'),
+  SHUTDOWN_DELAY: number(
+    'The time between 503 on `/readyz` and the closing of the port, in milliseconds.',
+    0,
+    0,
+    600_000,
+    5_000,
   ),
-  SHUTDOWN_DELAY: number('Milliseconds between 503 on `/readyz` and closing the port.', 0, 0, 600_000, 5_000),
   METRICS_PORT: Type.Optional(
     Type.Integer({
-      description: 'A separate port for `/metrics`, on `HOST`, without authentication.',
+      description: 'The port of `/metrics` without authentication, on `HOST`; 0 chooses a free port.',
       minimum: 0,
       maximum: 65_535,
     }),
   ),
-  METRICS_TOKEN: optional('The Bearer token for `/metrics` on the main port.', {
+  METRICS_TOKEN: optional('The Bearer token for `/metrics` on `PORT`.', {
     secret: true,
     format: 'header',
     minLength: 16,
   }),
-  OTEL_EXPORTER_OTLP_ENDPOINT: optional('The collector for traces; enables tracing.', { format: 'http-url' }),
+  OTEL_EXPORTER_OTLP_ENDPOINT: optional(
+    'The URL of an OpenTelemetry collector. If set, traces are sent to it.',
+    { format: 'http-url' },
+  ),
 })
 
 /** The validated settings. */

@@ -14,11 +14,9 @@ interface AccessTokenOptions {
   ttl: number
 }
 
-/** The claims of a verified token. */
+/** The claims of a verified token that are used: the user and the role are those of the session. */
 export interface Claims {
-  userId: string
   sessionId: string
-  role: string
   /** Seconds since the epoch. */
   expiresAt: number
 }
@@ -28,7 +26,6 @@ const ALGORITHM = 'EdDSA'
 const REQUIRED_CLAIMS = ['iss', 'aud', 'sub', 'sid', 'role', 'iat', 'exp', 'jti']
 
 const isUuid = (value: unknown): value is string => validate(value)
-const isText = (value: unknown): value is string => typeof value === 'string'
 
 export async function createAccessTokens(app: FastifyInstance, options: AccessTokenOptions) {
   const { keys, issuer, audience, ttl } = options
@@ -69,17 +66,16 @@ export async function createAccessTokens(app: FastifyInstance, options: AccessTo
       try {
         const decoded = app.jwt.decode<{ header: { kid?: unknown } }>(text, { complete: true })
         const kid = decoded?.header.kid
-        const key = isText(kid) ? keysById.get(kid) : undefined
+        const key = typeof kid === 'string' ? keysById.get(kid) : undefined
         if (!key) return undefined
-        const claims = app.jwt.verify<Record<string, unknown>>(text, {
+        const { sid, exp } = app.jwt.verify<{ sid: unknown; exp: unknown }>(text, {
           ...app.jwt.options.verify,
           key: key.publicPem,
         })
-        const { sub, sid, role, exp } = claims
-        if (!isText(sub) || !isUuid(sid) || !isText(role) || typeof exp !== 'number') return undefined
+        if (!isUuid(sid) || typeof exp !== 'number') return undefined
         // A token expires at `exp` (RFC 7519, section 4.1.4), while the library accepts it for another second.
         if (Date.now() >= exp * 1000) return undefined
-        return { userId: sub, sessionId: sid, role, expiresAt: exp }
+        return { sessionId: sid, expiresAt: exp }
       } catch {
         return undefined
       }

@@ -1,5 +1,6 @@
 /** Creates sessions at sign-in and rotates their refresh tokens. The reuse of an old token ends its session. */
 import type { Connection, Database } from '../../../drizzle/client/index.ts'
+import { queryRows } from '../../../drizzle/client/query-rows.ts'
 import { newId } from '../../../lib/ids.ts'
 import type { RefreshToken, RefreshTokens } from './refresh-token.ts'
 
@@ -24,7 +25,7 @@ export interface AuthenticatedUser {
   id: string
   role: string
   /** The stored hash that the password was verified with. */
-  passwordHash?: string | undefined
+  passwordHash?: string | null
 }
 
 /** The user was deleted, suspended or given another password while the password was being verified. */
@@ -40,6 +41,21 @@ export interface SessionGrant {
   refreshToken: string
   /** Seconds until the refresh token expires if it is not used. */
   refreshExpiresIn: number
+}
+
+interface GrantRow {
+  user_id: string
+  role: string
+  /** Until the session expires if it is not used. */
+  seconds: number
+}
+
+interface SessionRow extends GrantRow {
+  generation: number
+  refresh_hash: string
+  status: string
+  /** Whether the given generation was rotated within the grace period; null if its rotation is no longer stored. */
+  in_grace: boolean | null
 }
 
 const NEW_EXPIRY = `least(now() + make_interval(secs => ${IDLE_LIFETIME_SECONDS}), ends_at)`
@@ -76,21 +92,16 @@ const SELECT_OWNER = `select user_id from sessions where id = $1 and expires_at 
 const DELETE_SESSION = `delete from sessions where id = $1`
 
 export function createSessions(database: Database, tokens: RefreshTokens) {
-  const toGrant = (
-    token: RefreshToken,
-    userId: unknown,
-    role: unknown,
-    secondsLeft: unknown,
-  ): SessionGrant => ({
+  const toGrant = (token: RefreshToken, { user_id, role, seconds }: GrantRow): SessionGrant => ({
     sessionId: token.sessionId,
-    userId: String(userId),
-    role: String(role),
+    userId: user_id,
+    role,
     refreshToken: tokens.write(token),
-    refreshExpiresIn: Number(secondsLeft),
+    refreshExpiresIn: seconds,
   })
 
   /** Returns whether a token becomes the stored one after this many rotations. Costs one HMAC per rotation. */
-  const isAncestor = (token: RefreshToken, rotations: number, hash: unknown): boolean => {
+  const isAncestor = (token: RefreshToken, rotations: number, hash: string): boolean => {
     let latest = token
     for (let i = 0; i < rotations; i++) latest = tokens.getSuccessor(latest)
     return tokens.hash(latest) === hash
@@ -101,18 +112,21 @@ export function createSessions(database: Database, tokens: RefreshTokens) {
     connection: Connection,
     token: RefreshToken,
   ): Promise<SessionGrant | undefined> => {
-    const [session] = await connection.run(SELECT_SESSION, [token.sessionId, token.generation])
+    const [session] = await queryRows<SessionRow>(connection, SELECT_SESSION, [
+      token.sessionId,
+      token.generation,
+    ])
     if (session?.status !== 'active') return undefined
-    const rotations = Number(session.generation) - token.generation
+    const rotations = session.generation - token.generation
     // The token is newer than the stored one, as after a restore from a backup. It is no replay, so the session stays.
     if (rotations < 0) return undefined
     // A token older than the stored rotations is always a replay; the limit also bounds the number of HMACs.
     if (
       rotations <= MAX_STORED_ROTATIONS &&
-      session.in_grace === true &&
+      session.in_grace &&
       isAncestor(token, rotations, session.refresh_hash)
     )
-      return toGrant(tokens.getSuccessor(token), session.user_id, session.role, session.seconds)
+      return toGrant(tokens.getSuccessor(token), session)
     await connection.run(DELETE_SESSION, [token.sessionId])
     return undefined
   }
@@ -124,27 +138,28 @@ export function createSessions(database: Database, tokens: RefreshTokens) {
      */
     async create(user: AuthenticatedUser, { ip, userAgent }: Origin): Promise<SessionGrant> {
       const token = tokens.createFirst(newId())
-      const [row] = await database.transaction(async (tx) => {
+      return database.transaction(async (tx) => {
         const [locked] = await tx.run(LOCK_USER, [user.id, user.passwordHash ?? null])
         if (!locked) throw new UserChangedError()
         await tx.run(DELETE_EXCESS, [user.id])
-        return tx.run(INSERT_SESSION, [
+        const [row] = await queryRows<Pick<GrantRow, 'seconds'>>(tx, INSERT_SESSION, [
           token.sessionId,
           user.id,
           tokens.hash(token),
           ip,
           userAgent?.slice(0, 500) ?? null,
         ])
+        if (!row) throw new Error('The session was not inserted')
+        return toGrant(token, { user_id: user.id, role: user.role, seconds: row.seconds })
       })
-      return toGrant(token, user.id, user.role, row?.seconds)
     },
 
     /** Returns the user of a token's session, even if the token itself is outdated; undefined without a session. */
     async findOwner(text: string): Promise<string | undefined> {
       const token = tokens.read(text)
       if (!token) return undefined
-      const [row] = await database.run(SELECT_OWNER, [token.sessionId])
-      return row && String(row.user_id)
+      const [row] = await queryRows<{ user_id: string }>(database, SELECT_OWNER, [token.sessionId])
+      return row?.user_id
     },
 
     /** Rotates a token. Returns undefined if it is invalid; one that was used before ends its session. */
@@ -152,13 +167,13 @@ export function createSessions(database: Database, tokens: RefreshTokens) {
       const token = tokens.read(text)
       if (!token) return undefined
       const successor = tokens.getSuccessor(token)
-      const [row] = await database.run(ROTATE, [
+      const [row] = await queryRows<GrantRow>(database, ROTATE, [
         token.sessionId,
         token.generation,
         tokens.hash(successor),
         tokens.hash(token),
       ])
-      return row ? toGrant(successor, row.user_id, row.role, row.seconds) : handleReuse(database, token)
+      return row ? toGrant(successor, row) : handleReuse(database, token)
     },
   }
 }

@@ -1,9 +1,17 @@
 /** Checks an e-mail address and a password, with the same result and duration whichever of them is wrong. */
 import type { Database } from '../../../drizzle/client/index.ts'
+import { queryRows } from '../../../drizzle/client/query-rows.ts'
 import type { Passwords } from '../passwords.ts'
 import type { AuthenticatedUser } from './sessions.ts'
 
 const SELECT_USER = `select id, role, status, password_hash from users where email = $1`
+
+interface UserRow {
+  id: string
+  role: string
+  status: string
+  password_hash: string | null
+}
 
 /**
  * Finds the active user with these credentials.
@@ -16,10 +24,10 @@ export async function signIn(
   email: string,
   password: string,
 ): Promise<AuthenticatedUser | undefined> {
-  const [user] = await database.run(SELECT_USER, [email])
-  const hash = typeof user?.password_hash === 'string' ? user.password_hash : null
-  const isRight = await getPasswords(String(user?.id ?? email)).verify(hash, password)
-  return isRight && user && user.status === 'active'
-    ? { id: String(user.id), role: String(user.role), passwordHash: hash ?? undefined }
+  const [user] = await queryRows<UserRow>(database, SELECT_USER, [email])
+  const hash = user?.password_hash ?? null
+  const isRight = await getPasswords(user?.id ?? email).verify(hash, password)
+  return isRight && user?.status === 'active'
+    ? { id: user.id, role: user.role, passwordHash: hash }
     : undefined
 }

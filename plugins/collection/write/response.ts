@@ -1,6 +1,6 @@
 /** Sends the responses to writes. */
 import type { FastifyReply } from 'fastify'
-import type { StoredResponse } from '../../idempotency/record.ts'
+import type { StoredResponse } from '../../idempotency/keyed-write.ts'
 
 /** Sets the headers of a response and returns its body. */
 export function sendResponse(reply: FastifyReply, response: StoredResponse): string {

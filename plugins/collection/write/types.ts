@@ -1,7 +1,6 @@
 /** The parts of a request that a write depends on. */
 import type { Actor } from '../../access/index.ts'
-import type { KeyedWrite } from '../../idempotency/index.ts'
-import type { StoredResponse } from '../../idempotency/record.ts'
+import type { KeyedWrite, StoredResponse } from '../../idempotency/keyed-write.ts'
 import type { Row, Tools } from '../definition.ts'
 import type { BodyReader } from '../request/body.ts'
 import type { Precondition } from '../request/preconditions.ts'

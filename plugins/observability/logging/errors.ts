@@ -13,7 +13,7 @@ export interface LoggedError {
   stack: string
   cause?: LoggedError
   errors?: LoggedError[]
-  [member: string]: unknown
+  [field: string]: unknown
 }
 
 /** Errors whose messages contain neither SQL nor values (drizzle/client/errors.ts). */

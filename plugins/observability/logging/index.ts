@@ -6,7 +6,7 @@ import { serializeError } from './errors.ts'
 import { redact } from './redact.ts'
 import { RequestLogController, serializeReply, serializeRequest } from './requests.ts'
 
-/** Returns the error of a log call, passed alone or as the member `err`. */
+/** Returns the error of a log call, passed alone or as the field `err`. */
 function getError(first: unknown): Error | undefined {
   if (first instanceof Error) return first
   if (typeof first !== 'object' || first === null || !('err' in first)) return undefined

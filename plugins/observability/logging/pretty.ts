@@ -1,9 +1,6 @@
 /** Formats log lines for a terminal: one line per request, with its id at the end. */
 import { build, type PrettyOptions } from 'pino-pretty'
-
-function isRecord(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null
-}
+import { isObject } from '../../../lib/is-object.ts'
 
 const options: PrettyOptions = {
   sync: true,
@@ -12,8 +9,8 @@ const options: PrettyOptions = {
   ignore: 'req,res,duration_ms',
   messageFormat: (line, key) => {
     const { req, res, duration_ms } = line
-    if (!isRecord(req)) return String(line[key])
-    const outcome = isRecord(res) ? `${res.status} in ${duration_ms} ms` : line[key]
+    if (!isObject(req)) return String(line[key])
+    const outcome = isObject(res) ? `${res.status} in ${duration_ms} ms` : line[key]
     return `${req.method} ${req.path} ${outcome}`
   },
 }

@@ -4,15 +4,15 @@
  */
 
 /**
- * Matches every line that contains a credential: the name of such a header, body member or setting, or the prefix of a
+ * Matches every line that contains a credential: the name of such a header, body field or setting, or the prefix of a
  * credential within a text.
  */
 const CREDENTIAL_HINT =
   /"(?:authorization|proxy-authorization|cookie|set-cookie|x-api-key|api_key|key|secret|password|current_password|password_hash|token|access_token|refresh_token|id_token|admin_api_key|admin_password|app_secret|jwt_private_key|tls_key|metrics_token|database_url|database_replica_urls|redis_url)":|bearer|basic|:\/\/|rak_|rrt_|eyJ/i
 
 function isSecretName(name: string): boolean {
-  const member = `"${name}":`
-  return CREDENTIAL_HINT.exec(member)?.[0] === member
+  const text = `"${name}":`
+  return CREDENTIAL_HINT.exec(text)?.[0] === text
 }
 
 // Credentials within a text. Three expressions, since test/http/linear-patterns.test.ts cannot prove a combined one linear.

@@ -6,6 +6,8 @@ const PARAMETER = /^[a-z][a-z0-9_.[\]-]{0,39}$/i
 /** Routes that orchestrators and monitoring request every few seconds. */
 const PROBES = new Set(['/livez', '/readyz', '/metrics'])
 
+export const isProbe = ({ routeOptions }: FastifyRequest): boolean => PROBES.has(routeOptions.url ?? '')
+
 /** Returns the parameter names of a query string. Values may be secrets, and so may names of an unusual form. */
 function getParameterNames(query: string): string[] {
   const names = query.split('&', MAX_PARAMETER_NAMES).map((pair) => pair.split('=', 1)[0] ?? '')
@@ -51,7 +53,7 @@ export class RequestLogController extends LogController {
   ): void {
     const line = { req: request, res: reply, duration_ms: Math.round(reply.elapsedTime * 1000) / 1000 }
     if (error) request.log.warn({ ...line, err: error }, 'response could not be sent')
-    else if (PROBES.has(request.routeOptions.url ?? '')) request.log.debug(line, 'request answered')
+    else if (isProbe(request)) request.log.debug(line, 'request answered')
     else request.log.info(line, 'request answered')
   }
 

@@ -9,11 +9,11 @@ const WAIT_BUCKETS_SECONDS = [0.001, 0.005, 0.01, 0.05, 0.1, 0.25, 0.5, 1, 2]
 
 /** @returns the subscriber of each channel, by `{area}:{event}` */
 function createSubscribers(registers: Registry[]): Record<string, Subscriber> {
-  /** Counts messages by one of their members. */
-  const countBy = (member: string, name: string, help: string): Subscriber => {
-    const counter = new Counter({ name, help, labelNames: [member], registers })
-    const getLabel = createLabelReader(member)
-    return (message) => counter.inc({ [member]: getLabel(message) })
+  /** Counts messages by one of their fields. */
+  const countBy = (field: string, name: string, help: string): Subscriber => {
+    const counter = new Counter({ name, help, labelNames: [field], registers })
+    const getLabel = createLabelReader(field)
+    return (message) => counter.inc({ [field]: getLabel(message) })
   }
   const outcomes = new Counter({
     name: 'idempotency_requests_total',
@@ -85,11 +85,9 @@ function createSubscribers(registers: Registry[]): Record<string, Subscriber> {
 
 /** Subscribes to the channels. @returns a function that unsubscribes */
 export function subscribeToChannels(registry: Registry): () => void {
-  const subscriptions = Object.entries(createSubscribers([registry])).map(
-    ([event, count]) => [`resource-api:${event}`, (message: unknown) => count(message)] as const,
-  )
-  for (const [channel, subscriber] of subscriptions) subscribe(channel, subscriber)
+  const subscribers = Object.entries(createSubscribers([registry]))
+  for (const [event, subscriber] of subscribers) subscribe(`resource-api:${event}`, subscriber)
   return () => {
-    for (const [channel, subscriber] of subscriptions) unsubscribe(channel, subscriber)
+    for (const [event, subscriber] of subscribers) unsubscribe(`resource-api:${event}`, subscriber)
   }
 }

@@ -2,11 +2,11 @@
 
 const LABEL_VALUE = /^[\w.-]{1,40}$/
 
-/** Returns a function that reads a member of a message: the first `maxValues` values, and `other` for all later ones. */
-export function createLabelReader(member: string, maxValues = 20): (message: unknown) => string {
+/** Returns a function that reads a field of a message: the first `maxValues` values, and `other` for all later ones. */
+export function createLabelReader(field: string, maxValues = 20): (message: unknown) => string {
   const known = new Set<string>()
   return (message) => {
-    const value = message instanceof Object ? String(Reflect.get(message, member)) : ''
+    const value = message instanceof Object ? String(Reflect.get(message, field)) : ''
     if (known.has(value)) return value
     if (!LABEL_VALUE.test(value) || known.size >= maxValues) return 'other'
     known.add(value)
@@ -14,9 +14,9 @@ export function createLabelReader(member: string, maxValues = 20): (message: unk
   }
 }
 
-/** Returns a number in a message; 0 if the member is not a positive number. */
-export function readNumber(message: unknown, member: string): number {
-  const value: unknown = message instanceof Object ? Reflect.get(message, member) : undefined
+/** Returns a number in a message; 0 if the field is not a positive number. */
+export function readNumber(message: unknown, field: string): number {
+  const value: unknown = message instanceof Object ? Reflect.get(message, field) : undefined
   return typeof value === 'number' && Number.isFinite(value) && value > 0 ? value : 0
 }
 

@@ -32,17 +32,9 @@ export function countRequests(app: FastifyInstance, registry: Registry): void {
     },
   })
 
-  /** The labels by route template. */
-  const routeLabels = new Map<string | undefined, ReturnType<typeof toRouteLabels>>()
-  const getLabels = (request: FastifyRequest) => {
-    const { url } = request.routeOptions
-    const labels = routeLabels.get(url) ?? toRouteLabels(url)
-    routeLabels.set(url, labels)
-    return { method: toMethodLabel(request.method), ...labels }
-  }
   const count = (request: FastifyRequest, reply: FastifyReply, startedAt: number) => {
     inFlight -= 1
-    const labels = getLabels(request)
+    const labels = { method: toMethodLabel(request.method), ...toRouteLabels(request.routeOptions.url) }
     const status = reply.raw.writableFinished ? String(reply.statusCode) : 'aborted'
     duration.observe(labels, (performance.now() - startedAt) / 1000)
     total.inc({ ...labels, status })

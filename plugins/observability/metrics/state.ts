@@ -25,13 +25,13 @@ function addSocketMetrics({ server }: FastifyInstance, registers: Registry[]): v
 }
 
 function addDatabaseMetrics({ database }: FastifyInstance, registers: Registry[]): void {
-  const addPoolGauge = (name: string, help: string, member: 'size' | 'used' | 'waiting') =>
+  const addPoolGauge = (name: string, help: string, field: 'size' | 'used' | 'waiting') =>
     new Gauge({
       name,
       help,
       registers,
       collect() {
-        this.set(database.getLoad()[member])
+        this.set(database.getLoad()[field])
       },
     })
   addPoolGauge('database_pool_size', 'Size of the connection pool (POOL_SIZE).', 'size')

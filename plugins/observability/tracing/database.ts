@@ -1,6 +1,7 @@
 /** Wraps the database so that each statement of a request has a span with its operation and table, but without values. */
 import { type Attributes, type Span, SpanKind, SpanStatusCode } from '@opentelemetry/api'
 import type { Connection, Database } from '../../../drizzle/client/index.ts'
+import { getErrorCode } from '../../../lib/error-code.ts'
 
 /** Runs `work` within a span of the current request; without a request it runs `work` without a span. */
 export type RunInSpan = <T>(
@@ -31,7 +32,7 @@ function describeStatement(text: string) {
 function recordError(span: Span | undefined, error: unknown): void {
   if (!(error instanceof Error) || span === undefined) return
   span.setStatus({ code: SpanStatusCode.ERROR })
-  const code = 'code' in error && typeof error.code === 'string' ? error.code : undefined
+  const code = getErrorCode(error)
   span.setAttribute('error.type', code ?? error.name)
   if (code !== undefined) span.setAttribute('db.response.status_code', code)
 }
@@ -46,25 +47,25 @@ async function recordFailure<T>(span: Span | undefined, work: Promise<T>): Promi
 }
 
 export function traceDatabase(database: Database, runInSpan: RunInSpan): Database {
-  const traceRun = (connection: Connection): Connection['run'] => {
-    return (text, params, options) => {
+  const traceConnection = (connection: Connection): Connection => ({
+    run(text, params, options) {
       const { name, attributes } = describeStatement(text)
       return runInSpan(name, { kind: SpanKind.CLIENT, attributes }, (span) =>
         recordFailure(span, connection.run(text, params, options)),
       )
-    }
-  }
+    },
+  })
   const { replicas } = database
   const transactionSpan = { kind: SpanKind.INTERNAL, attributes: DB_SYSTEM }
   return {
     ...database,
-    run: traceRun(database),
+    ...traceConnection(database),
     ...(replicas && {
       replicas: {
         ...replicas,
         getReader(userId: string) {
           const replica = replicas.getReader(userId)
-          return replica && { run: traceRun(replica) }
+          return replica && traceConnection(replica)
         },
       },
     }),
@@ -72,7 +73,7 @@ export function traceDatabase(database: Database, runInSpan: RunInSpan): Databas
       runInSpan('transaction', transactionSpan, (span) =>
         recordFailure(
           span,
-          database.transaction((tx) => work({ ...tx, run: traceRun(tx) }), limits),
+          database.transaction((tx) => work(traceConnection(tx)), limits),
         ),
       ),
   }

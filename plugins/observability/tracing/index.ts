@@ -5,11 +5,8 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
 import type { Database } from '../../../drizzle/client/index.ts'
 import { censorText } from '../logging/redact.ts'
-import { getLoggableUrl } from '../logging/requests.ts'
+import { getLoggableUrl, isProbe } from '../logging/requests.ts'
 import type { SdkOptions } from './sdk.ts'
-
-/** Routes that are requested every few seconds and are not worth a trace. */
-const UNTRACED_ROUTES = new Set(['/livez', '/readyz', '/metrics'])
 
 /** Attributes by OpenTelemetry's stable conventions for HTTP servers, without query, headers and client address. */
 const getAttributes = (request: FastifyRequest) => ({
@@ -90,7 +87,7 @@ async function tracing(app: FastifyInstance, { tracer }: TracingOptions) {
   const contexts = new WeakMap<FastifyRequest, Context>()
 
   app.addHook('onRequest', (request, reply, done) => {
-    if (UNTRACED_ROUTES.has(request.routeOptions.url ?? '')) return done()
+    if (isProbe(request)) return done()
     const context = tracer.begin(request, reply)
     contexts.set(request, context)
     tracer.enter(context, done)

@@ -2,6 +2,7 @@
  * Sets up OpenTelemetry's SDK for one app, without globals; loaded only if traces are sent. Version 2 of the SDK is the
  * last that runs on Node.js 20.
  */
+import { setTimeout as sleep } from 'node:timers/promises'
 import type { Tracer } from '@opentelemetry/api'
 import { OTLPTraceExporter } from '@opentelemetry/exporter-trace-otlp-http'
 import { detectResources, envDetector, resourceFromAttributes } from '@opentelemetry/resources'
@@ -59,12 +60,8 @@ export function startSdk({ endpoint, release, log }: SdkOptions): { tracer: Trac
   return {
     tracer: provider.getTracer('resource-api', release),
     async close() {
-      let timer: NodeJS.Timeout | undefined
-      const timeout = new Promise<void>((resolve) => {
-        timer = setTimeout(resolve, SHUTDOWN_TIMEOUT_MS)
-      })
+      const timeout = sleep(SHUTDOWN_TIMEOUT_MS, undefined, { ref: false })
       await Promise.race([provider.shutdown().catch(() => undefined), timeout])
-      clearTimeout(timer)
     },
   }
 }

@@ -107,7 +107,7 @@ export function buildOrder(
   const status = random.share(getStatusShares(timeline.until - created))
   const steps = STEPS[status]
   const updated = Math.min(created + steps * random.integer(DAY_MS / 24, 2 * DAY_MS), timeline.until)
-  const members = {
+  const fields = {
     number: `ORD-${String(number).padStart(10, '0')}`,
     note: random.chance(0.15) ? random.pick(NOTES) : null,
   }
@@ -117,7 +117,7 @@ export function buildOrder(
     created_at: toIsoString(created),
     updated_at: toIsoString(updated),
     revision: 1 + steps,
-    ...members,
+    ...fields,
     user_id: buyer.id,
     items,
     currency: offers[0]?.currency ?? buyer.market.currency,
@@ -126,7 +126,7 @@ export function buildOrder(
       ? { name: buyer.name, ...address, line2: null, country: buyer.market.country }
       : null,
     status,
-    search: context.searchTextBuilders.orders(members),
+    search: context.searchTextBuilders.orders(fields),
   }
   return { order, links: items.map(({ product_id }) => ({ order_id: id, product_id })) }
 }

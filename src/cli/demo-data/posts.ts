@@ -24,7 +24,7 @@ export function buildPost(context: SeedContext, index: number): PostRow {
   const updated = status === 'archived' ? random.integer(lastChange, timeline.until) : lastChange
   const paragraph = () =>
     Array.from({ length: random.integer(1, 3) }, () => random.pick(pools.sentences)).join(' ')
-  const members = {
+  const fields = {
     title: random.pick(pools.titles),
     body: Array.from({ length: random.integer(1, 3) }, paragraph).join('\n\n'),
   }
@@ -34,9 +34,9 @@ export function buildPost(context: SeedContext, index: number): PostRow {
     updated_at: toIsoString(updated),
     revision: 1 + Number(published !== undefined) + Number(status === 'archived'),
     user_id: author.id,
-    ...members,
+    ...fields,
     status,
     published_at: published === undefined ? null : toIsoString(published),
-    search: context.searchTextBuilders.posts(members),
+    search: context.searchTextBuilders.posts(fields),
   }
 }

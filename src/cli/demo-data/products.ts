@@ -31,7 +31,7 @@ export function drawOffer({ seed, counts, timeline }: SeedContext, index: number
   return { index, created, status, currency, availableUntil, random }
 }
 
-/** Draws the members that an order item copies. Call it once per offer: it continues the offer's stream. */
+/** Draws the fields that an order item copies. Call it once per offer: it continues the offer's stream. */
 export function drawGoods({ seed, pools: { goods } }: SeedContext, { index, created, random }: Offer) {
   const id = createUuid(created, random)
   const words = [goods.adjectives, goods.materials, goods.things].map((pool) => random.pick(pool))

@@ -57,19 +57,19 @@ export function getFirstEmail(context: SeedContext): string {
 
 export function buildUser(context: SeedContext, index: number): UserRow {
   const { random, person, first, last, status, changed, updated } = drawUser(context, index)
-  const members = { name: person.name, email: formatEmail(context, index, first, last) }
+  const fields = { name: person.name, email: formatEmail(context, index, first, last) }
   return {
     id: person.id,
     created_at: toIsoString(person.created),
     updated_at: toIsoString(updated),
     revision: changed ? 2 : 1,
-    ...members,
+    ...fields,
     email_is_confirmed: false,
     // Sign-in is impossible until a password is set.
     password_hash: null,
     role: random.share(ROLES),
     status,
-    search: context.searchTextBuilders.users(members),
+    search: context.searchTextBuilders.users(fields),
   }
 }
 
@@ -79,7 +79,7 @@ export function buildProfiles(context: SeedContext, index: number): ProfileRow[]
   const random = new Random(context.seed, 'profile', index)
   const created = random.integer(person.created, Math.min(person.created + DAY_MS, person.activeUntil))
   const { market } = person
-  const members = {
+  const fields = {
     display_name: random.chance(0.9) ? first : null,
     bio: random.chance(0.7) ? random.pick(context.pools.bios) : null,
   }
@@ -90,13 +90,13 @@ export function buildProfiles(context: SeedContext, index: number): ProfileRow[]
       updated_at: toIsoString(created),
       revision: 1,
       user_id: person.id,
-      ...members,
+      ...fields,
       avatar_url: random.chance(0.5) ? `https://example.com/avatars/${person.id}.png` : null,
       website_url: random.chance(0.3) ? `https://${slug(person.name)}.example.com` : null,
       location: random.chance(0.8) ? random.pick(market.places).city : null,
       time_zone: random.chance(0.8) ? random.pick(market.zones) : null,
       locale: random.chance(0.9) ? market.locale : null,
-      search: context.searchTextBuilders.profiles(members),
+      search: context.searchTextBuilders.profiles(fields),
     },
   ]
 }

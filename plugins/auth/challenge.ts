@@ -1,0 +1,27 @@
+/** Creates the 401 of a missing or invalid credential, and publishes it for the metrics. */
+import { channel } from 'node:diagnostics_channel'
+import { apiError } from '../errors/index.ts'
+
+type CredentialKind = 'none' | 'token' | 'key' | 'password' | 'refresh_token'
+
+interface ChallengeOptions {
+  message?: string
+  /** The error code of RFC 6750, section 3.1. */
+  error?: 'invalid_token'
+  cause?: unknown
+}
+
+const refusedChannel = channel('resource-api:auth:refused')
+
+/** Creates a 401 with the header that it requires (RFC 9110, section 15.5.2). */
+export const createChallenge = ({ error, ...options }: ChallengeOptions) =>
+  apiError('UNAUTHORIZED', {
+    ...options,
+    headers: { 'WWW-Authenticate': `Bearer realm="resource-api"${error ? `, error="${error}"` : ''}` },
+  })
+
+/** Creates the 401 of a credential that a client sent, or of none. */
+export function refuseCredential(kind: CredentialKind, options: ChallengeOptions) {
+  if (refusedChannel.hasSubscribers) refusedChannel.publish({ kind })
+  return createChallenge(options)
+}
