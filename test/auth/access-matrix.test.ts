@@ -3,10 +3,10 @@ import t from 'tap'
 import { v7 as uuid } from 'uuid'
 import { getIncludingScope, getScope, type Role, type Verb } from '../../plugins/access/index.ts'
 import { hashKey } from '../../plugins/auth/key-format.ts'
+import { allowsRow, type Cell, matrix, roles } from '../helpers/access-matrix.ts'
 import { type Client, type Person, type TestApp, testApp } from '../helpers/app.ts'
-import { type Belongings, belongings, type Kind } from '../helpers/belongings.ts'
-import { type Cell, lets, matrix, roles } from '../helpers/matrix.ts'
-import { VERSIONS } from '../helpers/speak.ts'
+import { createOwnedRows, type OwnedRows, type RowKind } from '../helpers/owned-rows.ts'
+import { VERSIONS } from '../helpers/versioned-client.ts'
 
 const methodsOf: Record<Verb, string[]> = {
   list: ['GET', 'HEAD'],
@@ -25,7 +25,7 @@ const OWN = { own: true }
 const FOREIGN = { own: false }
 
 /** The kinds of rows that a rule may tell apart. */
-function kindsOf(collection: string, verb: Verb): Record<string, Kind> {
+function kindsOf(collection: string, verb: Verb): Record<string, RowKind> {
   if (collection === 'products' && verb !== 'create' && verb !== 'list')
     return { draft: { own: false, status: 'draft' }, active: { own: false, status: 'active' } }
   // Nobody owns a product, nor a user who is not there yet; a key is made for oneself.
@@ -49,7 +49,7 @@ const operations: Operation[] = Object.entries(matrix).flatMap(([collection, cel
   ),
 )
 
-async function bodyOf(goods: Belongings, { collection, verb }: Operation, owner: string) {
+async function bodyOf(goods: OwnedRows, { collection, verb }: Operation, owner: string) {
   if (verb === 'create') return goods.creation(collection, owner)
   if (verb === 'replace') return goods.replacement(collection, owner)
   return verb === 'update' ? goods.change(collection) : undefined
@@ -64,7 +64,7 @@ interface Place {
 }
 
 /** Calls an operation; the status, and whether HEAD had a body. */
-async function send(goods: Belongings, by: Client, { collection, verb, method }: Operation, place: Place) {
+async function send(goods: OwnedRows, by: Client, { collection, verb, method }: Operation, place: Place) {
   const { version, owner, id = uuid(), body } = place
   const isOne = verb !== 'list' && verb !== 'create'
   const list = goods.listOf(collection, place.id === undefined && !isOne ? uuid() : owner)
@@ -74,7 +74,7 @@ async function send(goods: Belongings, by: Client, { collection, verb, method }:
 
 /** Calls an operation on a new row of somebody's, or on none. */
 async function call(
-  goods: Belongings,
+  goods: OwnedRows,
   by: Client,
   operation: Operation,
   {
@@ -91,7 +91,7 @@ async function call(
 }
 
 /** Calls an operation that changes nothing since it is refused: on a row of one's own, on one of another's, on none. */
-function createRefusedCalls(goods: Belongings, stranger: string) {
+function createRefusedCalls(goods: OwnedRows, stranger: string) {
   const rows = new Map<string, string>()
   const rowOf = async (collection: string, owner: string) => {
     const name = `${collection} ${owner}`
@@ -126,7 +126,7 @@ function createRefusedCalls(goods: Belongings, stranger: string) {
 /** What the cell promises, by the kind of row. A list is there for whom it is not empty by rule. */
 function expectedOf({ collection, verb }: Operation, cell: Cell): Record<string, number> {
   const found = Object.entries(kindsOf(collection, verb)).map(([name, kind]) => {
-    const open = verb === 'list' ? cell !== 'none' : lets(cell, kind)
+    const open = verb === 'list' ? cell !== 'none' : allowsRow(cell, kind)
     return [name, open ? success[verb] : 403]
   })
   const hasMissing = (verb !== 'list' && verb !== 'create') || collection === 'posts'
@@ -135,7 +135,7 @@ function expectedOf({ collection, verb }: Operation, cell: Cell): Record<string,
 
 t.test('every route, every caller, every kind of row', async (t) => {
   const app = await testApp(t)
-  const goods = belongings(app.database)
+  const goods = createOwnedRows(app.database)
   const scopes = Object.keys(matrix)
     .filter((collection) => !BEARER_ONLY.includes(collection))
     .flatMap((collection) => [`${collection}:read`, `${collection}:write`])

@@ -5,8 +5,8 @@ import type { AddressInfo } from 'node:net'
 import { exportJWK, exportSPKI, SignJWT } from 'jose'
 import t, { type Test } from 'tap'
 import { createClient, type TestApp, testApp } from '../helpers/app.ts'
-import { problemsOf } from '../helpers/lists.ts'
-import { sharedDatabase } from '../helpers/shared.ts'
+import { getViolations } from '../helpers/lists.ts'
+import { createSharedDatabase } from '../helpers/shared-database.ts'
 
 t.test("a key's end is a moment of RFC 3339, and nothing that JavaScript makes of other texts", async (t) => {
   const { person } = await testApp(t)
@@ -28,7 +28,7 @@ t.test("a key's end is a moment of RFC 3339, and nothing that JavaScript makes o
   ]) {
     const reply = await bearer.post('/api-keys', { name: 'k', scopes: ['*'], expires_at: bad })
     t.equal(reply.status, 422, `${bad} ${reply.text}`)
-    t.same(problemsOf(reply), ['expires_at INVALID_FORMAT'], bad)
+    t.same(getViolations(reply), ['expires_at INVALID_FORMAT'], bad)
   }
   const soon = Date.now() + 3 * 86_400_000
   const text = new Date(soon).toISOString()
@@ -84,7 +84,7 @@ const answering =
     void response.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify({ keys }))
 
 t.test('a provider', async (t) => {
-  const database = await sharedDatabase(t)
+  const database = await createSharedDatabase(t)
   const ed = generateKeyPairSync('ed25519')
   const rsa = generateKeyPairSync('rsa', { modulusLength: 2048 })
   const me = ({ base }: TestApp, token: string) =>

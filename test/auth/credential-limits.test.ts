@@ -3,11 +3,11 @@ import { EventEmitter, once } from 'node:events'
 import t from 'tap'
 import { argon2, type PasswordHasher } from '../../plugins/auth/passwords.ts'
 import { createClient, type Json, type Person, type TestApp, testApp } from '../helpers/app.ts'
-import { sharedDatabase } from '../helpers/shared.ts'
-import { VERSIONS } from '../helpers/speak.ts'
+import { createSharedDatabase } from '../helpers/shared-database.ts'
+import { VERSIONS } from '../helpers/versioned-client.ts'
 
 const PASSWORD = 'correct horse battery'
-const database = await sharedDatabase(t)
+const database = await createSharedDatabase(t)
 const app = await testApp(t, {}, { database })
 let count = 0
 

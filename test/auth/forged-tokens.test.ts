@@ -3,7 +3,7 @@ import { createHmac, createPublicKey, generateKeyPairSync, type KeyObject, sign 
 import t from 'tap'
 import { v7 as uuid } from 'uuid'
 import { createClient, testApp } from '../helpers/app.ts'
-import { sharedDatabase } from '../helpers/shared.ts'
+import { createSharedDatabase } from '../helpers/shared-database.ts'
 
 const PRIVATE = generateKeyPairSync('ed25519').privateKey
 const PEM = PRIVATE.export({ format: 'pem', type: 'pkcs8' }).toString()
@@ -183,7 +183,7 @@ t.test('forged tokens', async (t) => {
 
 t.test('keys rotate without a sign-out', async (t) => {
   const next = generateKeyPairSync('ed25519').privateKey.export({ format: 'pem', type: 'pkcs8' }).toString()
-  const database = await sharedDatabase(t)
+  const database = await createSharedDatabase(t)
   const before = await testApp(t, { JWT_PRIVATE_KEY: PEM }, { database })
   const ada = await before.person('member')
   const after = await testApp(t, { JWT_PRIVATE_KEY: `${next}\n${PEM}` }, { database })

@@ -5,7 +5,7 @@ import { commands } from '../../src/cli/commands.ts'
 import { main } from '../../src/cli/main.ts'
 import { createClient, testApp } from '../helpers/app.ts'
 import { testDatabaseUrl } from '../helpers/database.ts'
-import { ISSUER, signFor, startProvider } from '../helpers/identity-provider.ts'
+import { ISSUER, signUserToken, startProvider } from '../helpers/identity-provider.ts'
 
 const { url, dataDir } = await testDatabaseUrl(t)
 const place = { ...(url && { DATABASE_URL: url }), ...(dataDir && { DATA_DIR: dataDir }) }
@@ -135,8 +135,8 @@ t.test('the server accepts the tokens of those who were linked or confirmed', as
     const reply = await createClient(base, { authorization: `Bearer ${token}` }).get('/users/me')
     return reply.body.data?.name ?? reply.status
   }
-  t.equal(await nameOf(await signFor('countess')), 'ada')
-  t.equal(await nameOf(await signFor('ada')), 'grace')
-  t.equal(await nameOf(await signFor('karl', 'karl@example.com')), 'karl')
-  t.equal(await nameOf(await signFor('karl')), 'karl')
+  t.equal(await nameOf(await signUserToken('countess')), 'ada')
+  t.equal(await nameOf(await signUserToken('ada')), 'grace')
+  t.equal(await nameOf(await signUserToken('karl', 'karl@example.com')), 'karl')
+  t.equal(await nameOf(await signUserToken('karl')), 'karl')
 })

@@ -8,7 +8,7 @@ import t from 'tap'
 import type { Database } from '../../drizzle/client/index.ts'
 import { argon2, createPasswords, type PasswordHasher } from '../../plugins/auth/passwords.ts'
 import { createClient, type Reply, type TestApp, testApp } from '../helpers/app.ts'
-import { sharedDatabase } from '../helpers/shared.ts'
+import { createSharedDatabase } from '../helpers/shared-database.ts'
 
 const RIGHT = 'correct horse battery'
 const WRONG = 'wrong horse battery'
@@ -344,7 +344,7 @@ function watchingSignIns(database: Database) {
 
 t.test('requests of one user wait for each other', async (t) => {
   const { begun, work, release, reached } = held()
-  const { asked, watched } = watchingSignIns(await sharedDatabase(t))
+  const { asked, watched } = watchingSignIns(await createSharedDatabase(t))
   const app = await testApp(t, { PASSWORD_HASHES: '1' }, { passwordHasher: work, database: watched })
   const emails = { ada: 'ada@example.com', bob: 'bob@example.com' }
   for (const email of Object.values(emails)) {

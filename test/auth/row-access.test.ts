@@ -1,14 +1,19 @@
 /** Lists, counts, searches, includes and cursors show the rows that docs/access-matrix.json lets through, and no other. */
 import t from 'tap'
 import type { Role } from '../../plugins/access/index.ts'
+import { allowsRow, type Cell, matrix, roles } from '../helpers/access-matrix.ts'
 import { type Client, type Json, type Person, testApp } from '../helpers/app.ts'
-import { belongings } from '../helpers/belongings.ts'
-import { type Cell, lets, matrix, roles } from '../helpers/matrix.ts'
+import { createOwnedRows } from '../helpers/owned-rows.ts'
 import { insertRows, type Values } from '../helpers/rows.ts'
-import { activeProduct, speak, unique, VERSIONS } from '../helpers/speak.ts'
+import {
+  createActiveProduct,
+  createUniqueName,
+  createVersionedClient,
+  VERSIONS,
+} from '../helpers/versioned-client.ts'
 
 const { admin, adminId, database, person } = await testApp(t)
-const goods = belongings(database)
+const goods = createOwnedRows(database)
 const people: Record<Role, Person> = {
   member: await person('member'),
   manager: await person('manager'),
@@ -98,7 +103,7 @@ for (const version of VERSIONS) {
           for (const parent of collection === 'posts' ? [id, stranger.id] : [id]) {
             const path = `/api/v${version}${goods.listOf(collection, parent)}`
             const rows = await rowsOf(collection, id, parent)
-            const seen = rows.filter((row) => lets(cell, row)).map((row) => row.id)
+            const seen = rows.filter((row) => allowsRow(cell, row)).map((row) => row.id)
             t.ok(
               seen.length > 0 && (cell === 'all' || parent === id || seen.length < rows.length),
               'a case at all',
@@ -144,10 +149,10 @@ for (const version of VERSIONS) {
   })
 
   t.test(`v${version}: include leaves out what may not be read`, async (t) => {
-    const all = speak(admin, version)
+    const all = createVersionedClient(admin, version)
     const someone = await person('member')
-    const own = speak(someone.client, version)
-    const [shown, hidden] = [await activeProduct(all), await activeProduct(all)]
+    const own = createVersionedClient(someone.client, version)
+    const [shown, hidden] = [await createActiveProduct(all), await createActiveProduct(all)]
     const items = [shown, hidden].map(({ id }) => ({ product_id: id, quantity: 1 }))
     const order = (await own.post('/orders', { items })).data
     await all.patch(`/products/${hidden.id}`, { status: 'archived' })
@@ -173,8 +178,8 @@ for (const version of VERSIONS) {
   })
 
   t.test(`v${version}: me is a path to one's own rows alone`, async (t) => {
-    const own = speak((await person('member')).client, version)
-    const made = await own.post('/users/me/posts', { title: unique('t'), body: 'b' })
+    const own = createVersionedClient((await person('member')).client, version)
+    const made = await own.post('/users/me/posts', { title: createUniqueName('t'), body: 'b' })
     t.equal(made.status, 201)
     t.same((await own.get('/users/me/posts')).data, [made.data])
     t.equal((await own.get(`/users/${adminId}/posts/${made.data.id}`)).status, 404)

@@ -1,6 +1,11 @@
 import t from 'tap'
 import { type Client, testApp } from '../helpers/app.ts'
-import { activeProduct, speak, unique, VERSIONS } from '../helpers/speak.ts'
+import {
+  createActiveProduct,
+  createUniqueName,
+  createVersionedClient,
+  VERSIONS,
+} from '../helpers/versioned-client.ts'
 
 const SOMEBODY = '0193a5b0-7b1e-7c3a-9f00-3f2b8c1d4e5f'
 
@@ -9,9 +14,9 @@ const { admin, person } = await testApp(t)
 t.test('scopes narrow what a role may do', async (t) => {
   const verbs = async (by: Client, path: string) => [
     (await by.get(path)).status,
-    (await by.patch(path, { name: unique('n') })).status,
+    (await by.patch(path, { name: createUniqueName('n') })).status,
   ]
-  const { id } = await activeProduct(speak(admin, 1))
+  const { id } = await createActiveProduct(createVersionedClient(admin, 1))
   const path = `/products/${id}`
   t.same(await verbs((await person('manager', ['products:read'])).client, path), [200, 403])
   t.same(
@@ -43,7 +48,7 @@ t.test('an API key cannot be created with a scope of a collection that the app d
 
 t.test("an include needs the relation's own read scope", async (t) => {
   const { id, client } = await person('member', ['orders:read', 'orders:write', 'users:read'])
-  const product = await activeProduct(speak(admin, 1))
+  const product = await createActiveProduct(createVersionedClient(admin, 1))
   const made = await client.post('/orders', { items: [{ product_id: product.id, quantity: 1 }] })
   const path = `/orders/${made.body.data.id}`
   t.equal((await client.get(`${path}?include=user`)).body.data.user.id, id)
@@ -61,7 +66,7 @@ t.test("an include needs the relation's own read scope", async (t) => {
 
 t.test('a key with the write scope of a collection alone reads it, and nothing else', async (t) => {
   const { id: userId, client: owner } = await person('member')
-  const product = await activeProduct(speak(admin, 1))
+  const product = await createActiveProduct(createVersionedClient(admin, 1))
   const order = (await owner.post('/orders', { items: [{ product_id: product.id, quantity: 1 }] })).body.data
   const post = (await owner.post('/users/me/posts', { title: 'A', body: 'B' })).body.data
   const profile = (await owner.post('/user-profiles', { display_name: 'A' })).body.data

@@ -3,8 +3,8 @@ import t from 'tap'
 import { readConfig } from '../../src/config.ts'
 import { createClient, testApp } from '../helpers/app.ts'
 import { testDatabase } from '../helpers/database.ts'
-import { run } from '../helpers/process.ts'
-import { keptOpen } from '../helpers/shared.ts'
+import { startModule } from '../helpers/process.ts'
+import { keepOpen } from '../helpers/shared-database.ts'
 
 t.test('canaries stay out of every log line and every reply', async (t) => {
   const lines: string[] = []
@@ -91,7 +91,7 @@ t.test('canaries stay out of every log line and every reply', async (t) => {
 t.test('canaries stay out of what a mistake or a failure of ours puts them into', async (t) => {
   const lines: string[] = []
   const logs = { write: (line: string) => void lines.push(line) }
-  const real = keptOpen(await testDatabase(t))
+  const real = keepOpen(await testDatabase(t))
   let broken = false
   /** A driver's error as the worst of them are: the statement, its values and its secrets in every member. */
   const failure = (params: readonly unknown[] = []) =>
@@ -178,10 +178,10 @@ t.test('a setting that is wrong is named, and not said again', async (t) => {
     REDIS_URL: 'http://user:canary-redis@127.0.0.1',
     TLS_KEY: 'canary-tls-key',
   }
-  const { said, ended } = run(t, 'server.ts', { ...wrong, LOG_LEVEL: 'trace' })
+  const { output, ended } = startModule(t, 'server.ts', { ...wrong, LOG_LEVEL: 'trace' })
   t.equal((await ended).code, 1)
-  for (const name of Object.keys(wrong)) t.match(said.err, name)
-  t.notMatch(said.out + said.err, /canary-/)
+  for (const name of Object.keys(wrong)) t.match(output.err, name)
+  t.notMatch(output.out + output.err, /canary-/)
   for (const key of [
     '{"kty":"OKP","crv":"Ed25519","d":"canary-jwk"}',
     '[{"d": "canary-json"',

@@ -8,7 +8,7 @@ import t, { type Test } from 'tap'
 import { openDatabase } from '../../drizzle/client/index.ts'
 import { ADMIN_KEY, createClient, type Json, type Reply, testApp } from '../helpers/app.ts'
 import { SERVER, testDatabaseUrl } from '../helpers/database.ts'
-import { ownSettings, run, serve } from '../helpers/process.ts'
+import { createServerSettings, startModule, startServer } from '../helpers/process.ts'
 
 const root = fileURLToPath(new URL('../..', import.meta.url))
 const PASSWORD = 'canary-typed-password'
@@ -39,7 +39,7 @@ function shownOf(pid: number | string): string {
 
 /** The settings, with a password in DATABASE_URL where there is one; trust asks for none, and takes any. */
 async function settingsOf(t: Test): Promise<NodeJS.ProcessEnv> {
-  const settings: NodeJS.ProcessEnv = { ...(await ownSettings(t)), ...SECRETS }
+  const settings: NodeJS.ProcessEnv = { ...(await createServerSettings(t)), ...SECRETS }
   if (settings.DATABASE_URL === undefined) return settings
   const url = new URL(settings.DATABASE_URL)
   url.password ||= 'canary-database-password'
@@ -77,14 +77,14 @@ t.test('the list of processes holds no credential', linux, async (t) => {
   const user = (email: string) => ['users', 'create', '--email', email, '--name', 'Ada']
 
   await t.test('of a command that a password is piped to', async (t) => {
-    const { child, said, ended } = run(t, 'cli.ts', settings, user('ada@example.com'))
+    const { child, output, ended } = startModule(t, 'cli.ts', settings, user('ada@example.com'))
     child.stdin?.write(PASSWORD)
     const watching = watch(child.pid ?? 0, ended)
     child.stdin?.end('\n')
     const shown = await watching
-    t.equal((await ended).code, 0, said.err)
+    t.equal((await ended).code, 0, output.err)
     clean(t, 'users create', shown)
-    t.notMatch(said.out + said.err, /canary-/)
+    t.notMatch(output.out + output.err, /canary-/)
   })
 
   const script = spawnSync('script', ['--version']).status === 0 ? false : 'there is no script(1)'
@@ -130,30 +130,36 @@ t.test('the list of processes holds no credential', linux, async (t) => {
       ['api-keys', 'create', '--email', 'ada@example.com', '--name', 'k'],
       ['signing-keys', 'rotate'],
     ]) {
-      const { child, said, ended } = run(t, 'cli.ts', settings, args)
+      const { child, output, ended } = startModule(t, 'cli.ts', settings, args)
       const shown = await watch(child.pid ?? 0, ended)
-      t.equal((await ended).code, 0, said.err)
+      t.equal((await ended).code, 0, output.err)
       clean(t, args.join(' '), shown)
-      t.notMatch(said.err, /canary-|rak_[\w-]{20}|"d"/, 'and says it on standard output alone')
+      t.notMatch(output.err, /canary-|rak_[\w-]{20}|"d"/, 'and says it on standard output alone')
     }
   })
 
   await t.test('of the server', async (t) => {
-    const { child, url, said } = await serve(t, { ...settings, LOG_LEVEL: 'trace' })
+    const { child, url, output } = await startServer(t, { ...settings, LOG_LEVEL: 'trace' })
     const grant = { grant_type: 'password', email: 'ada@example.com', password: PASSWORD }
     const signedIn = await createClient(url, {}).post('/tokens', grant)
     t.equal(signedIn.status, 201, signedIn.text)
     clean(t, 'the server', [shownOf(child.pid ?? 0)])
-    t.notMatch(said.out + said.err, /canary-/)
+    t.notMatch(output.out + output.err, /canary-/)
   })
 })
 
 t.test('no command takes a password as an argument, and each says what to do', async (t) => {
   for (const args of [['--password', PASSWORD], [`--password=${PASSWORD}`], ['--password']]) {
-    const { said, ended } = run(t, 'cli.ts', {}, ['users', 'create', '--email', 'a@example.com', ...args])
+    const { output, ended } = startModule(t, 'cli.ts', {}, [
+      'users',
+      'create',
+      '--email',
+      'a@example.com',
+      ...args,
+    ])
     t.equal((await ended).code, 2)
-    t.match(said.err, /^Do not pass a password as an argument, .*standard input/)
-    t.notMatch(said.out + said.err, /canary-/)
+    t.match(output.err, /^Do not pass a password as an argument, .*standard input/)
+    t.notMatch(output.out + output.err, /canary-/)
   }
 })
 

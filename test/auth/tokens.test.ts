@@ -8,9 +8,9 @@ import t from 'tap'
 import { createRefreshTokens } from '../../plugins/auth/tokens/refresh-token.ts'
 import { deriveKey } from '../../src/secrets.ts'
 import { APP_SECRET, type Client, createClient, type TestApp, testApp } from '../helpers/app.ts'
-import { toldBy } from '../helpers/limits.ts'
-import { problemsOf } from '../helpers/lists.ts'
-import { sharedDatabase } from '../helpers/shared.ts'
+import { getViolations } from '../helpers/lists.ts'
+import { readWindow } from '../helpers/rate-limits.ts'
+import { createSharedDatabase } from '../helpers/shared-database.ts'
 
 /** The same refresh tokens as those of the app, which derives their key from the secret of `testApp`. */
 const refreshTokens = createRefreshTokens(deriveKey(APP_SECRET, 'refresh tokens'))
@@ -32,7 +32,7 @@ const bearer = (base: string, token: string): Client =>
   createClient(base, { authorization: `Bearer ${token}` })
 
 t.test('tokens', async (t) => {
-  const database = await sharedDatabase(t)
+  const database = await createSharedDatabase(t)
   const app = await testApp(t, {}, { database })
   const other = await testApp(t, {}, { database })
   const { anybody, base } = app
@@ -89,7 +89,7 @@ t.test('tokens', async (t) => {
     const problems = async (body: unknown) => {
       const reply = await anybody.post('/tokens', body)
       t.equal(reply.status, 422, reply.text)
-      return problemsOf(reply)
+      return getViolations(reply)
     }
     t.same(await problems({}), ['grant_type REQUIRED'])
     t.same(await problems({ grant_type: 'client_credentials' }), ['grant_type INVALID_VALUE'])
@@ -102,7 +102,7 @@ t.test('tokens', async (t) => {
     const typed = await anybody.post('/v2/tokens', {
       data: { type: 'tokens', attributes: { grant_type: 'password' } },
     })
-    t.same(problemsOf(typed), ['data.attributes.email REQUIRED', 'data.attributes.password REQUIRED'])
+    t.same(getViolations(typed), ['data.attributes.email REQUIRED', 'data.attributes.password REQUIRED'])
     t.equal((await anybody.post('/tokens?x=1', { grant_type: 'password' })).status, 400)
     t.equal((await anybody.get('/tokens')).status, 405)
   })
@@ -229,7 +229,7 @@ t.test('tokens', async (t) => {
     const ada = await withPassword(app)
     const [here, there] = await Promise.all([ada.signIn(), ada.signIn()])
     const me = bearer(base, here.body.data.access_token)
-    t.same(problemsOf(await me.patch('/users/me', { password: 'another good secret' })), [
+    t.same(getViolations(await me.patch('/users/me', { password: 'another good secret' })), [
       'current_password REQUIRED',
     ])
     t.equal(
@@ -265,7 +265,7 @@ t.test('signing up', async (t) => {
   const body = { name: 'New', email: 'new@example.com', password: PASSWORD }
   t.equal((await closed.anybody.post('/users', body)).status, 401)
   const { anybody, admin, person } = await testApp(t, { ALLOW_SIGNUP: 'true' })
-  t.same(problemsOf(await anybody.post('/users', { ...body, role: 'admin', status: 'active' })), [
+  t.same(getViolations(await anybody.post('/users', { ...body, role: 'admin', status: 'active' })), [
     'role READ_ONLY',
     'status READ_ONLY',
   ])
@@ -299,7 +299,7 @@ t.test('an identity provider', async (t) => {
   t.teardown(() => provider.close())
   const url = `http://127.0.0.1:${(provider.address() as AddressInfo).port}/jwks`
   const settings = { AUTH_JWKS_URL: url, AUTH_ISSUER: 'https://idp.example.com', AUTH_AUDIENCE: 'shop' }
-  const database = await sharedDatabase(t)
+  const database = await createSharedDatabase(t)
   const start = () => testApp(t, settings, { database })
 
   const keys = [
@@ -342,8 +342,8 @@ t.test('an identity provider', async (t) => {
   const own = await me(app, app.app.accessTokens.issue(grant).text)
   const theirs = await me(app, await token())
   t.equal(
-    toldBy(own).remaining,
-    (toldBy(theirs).remaining ?? 0) + 1,
+    readWindow(own).remaining,
+    (readWindow(theirs).remaining ?? 0) + 1,
     "its tokens and ours have the user's one window",
   )
 

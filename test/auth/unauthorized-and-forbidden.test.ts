@@ -1,18 +1,18 @@
 /** 401 and 403 that ask for nothing else: how they are worded, and that nothing is looked at before. */
 import t from 'tap'
 import { testApp } from '../helpers/app.ts'
-import { belongings } from '../helpers/belongings.ts'
-import { speak, VERSIONS } from '../helpers/speak.ts'
+import { createOwnedRows } from '../helpers/owned-rows.ts'
+import { createVersionedClient, VERSIONS } from '../helpers/versioned-client.ts'
 
 const SOMEBODY = '0193a5b0-7b1e-7c3a-9f00-3f2b8c1d4e5f'
 
 const { anybody, base, database, person } = await testApp(t)
-const goods = belongings(database)
+const goods = createOwnedRows(database)
 const member = await person('member')
 
 for (const version of VERSIONS) {
   t.test(`v${version}: without credentials 401, whatever is asked`, async (t) => {
-    const nobody = speak(anybody, version)
+    const nobody = createVersionedClient(anybody, version)
     const order = `/orders/${await goods.make('orders', member.id)}`
     for (const path of [
       '/users',
@@ -33,7 +33,7 @@ for (const version of VERSIONS) {
   })
 
   t.test(`v${version}: what the role never has is 403 before any look at body, query or row`, async (t) => {
-    const own = speak(member.client, version)
+    const own = createVersionedClient(member.client, version)
     for (const reply of [
       await own.get('/users?nonsense=1'),
       await own.post('/users', []),

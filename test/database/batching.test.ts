@@ -2,14 +2,14 @@
 import t, { type Test } from 'tap'
 import { openDatabase } from '../../drizzle/client/index.ts'
 import { SERVER, testDatabaseUrl } from '../helpers/database.ts'
-import { startWire } from '../helpers/wire.ts'
+import { startStatementRecorder } from '../helpers/statement-recorder.ts'
 
 const skip = SERVER ? false : 'set DATABASE_URL to a PostgreSQL server to run these'
 const QUICK = { canPipeline: true }
 
 async function opened(t: Test, options: { poolSize?: number } = {}) {
   const { url = '' } = await testDatabaseUrl(t)
-  const wire = await startWire(t, url)
+  const wire = await startStatementRecorder(t, url)
   const database = await openDatabase({ url: wire.url, ...options })
   t.teardown(() => database.close())
   const answer = (n: number) => database.run('select $1::int as n', [n], QUICK)

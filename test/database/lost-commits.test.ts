@@ -2,8 +2,8 @@ import t from 'tap'
 import { openDatabase } from '../../drizzle/client/index.ts'
 import { type Reply, testApp } from '../helpers/app.ts'
 import { testDatabaseUrl } from '../helpers/database.ts'
-import { isReplayed, newKey } from '../helpers/keyed.ts'
-import { type Loss, startLossy } from '../helpers/lost-commit.ts'
+import { createKeyHeader, isReplayed } from '../helpers/idempotency.ts'
+import { type Loss, startLossyProxy } from '../helpers/lossy-proxy.ts'
 
 const { url } = await testDatabaseUrl(t)
 
@@ -18,11 +18,11 @@ async function each<T>(items: readonly T[], work: (item: T) => Promise<void>) {
 
 t.test('a commit whose answer is lost', { skip: url === undefined && 'needs a server' }, async (t) => {
   let loss: () => Loss = () => 'none'
-  const proxy = await startLossy(t, url ?? '', () => loss())
+  const proxy = await startLossyProxy(t, url ?? '', () => loss())
   const { admin, adminId } = await testApp(t, {}, { database: await openDatabase({ url: proxy.url }) })
   const direct = await openDatabase({ url: url ?? '', poolSize: 1 })
   t.teardown(() => direct.close())
-  const headers = (many: number) => Array.from({ length: many }, newKey)
+  const headers = (many: number) => Array.from({ length: many }, createKeyHeader)
 
   /** Sends until it is done; what comes before must be worth another try. */
   const insist = async (send: () => Promise<Reply>) => {

@@ -8,9 +8,9 @@ import { createWalHistory } from '../../drizzle/client/server/wal-position.ts'
 import { getKeyPrefix, hashKey, makeKey } from '../../plugins/auth/key-format.ts'
 import { type Client, createClient, testApp } from '../helpers/app.ts'
 import { type Owner, SERVER, testDatabaseUrl } from '../helpers/database.ts'
-import { parseExposition, sumOf } from '../helpers/exposition.ts'
+import { parseExposition, sumSamples } from '../helpers/exposition.ts'
+import { createFakeStandby } from '../helpers/fake-standby.ts'
 import { startProxy } from '../helpers/proxy.ts'
-import { fakeStandby } from '../helpers/standby.ts'
 
 const skip = SERVER ? false : 'needs a PostgreSQL: set DATABASE_URL'
 const REDIS = process.env.REDIS_URL || undefined
@@ -33,7 +33,7 @@ async function until(holds: () => boolean | Promise<boolean>): Promise<void> {
 /** An app with one replica, by way of a proxy, that holds the same product under another name. */
 async function replicated(t: Owner, settings: Record<string, string> = {}) {
   const { url = '' } = await testDatabaseUrl(t)
-  const standby = await fakeStandby(t, url)
+  const standby = await createFakeStandby(t, url)
   const proxy = await startProxy(t, standby.url)
   const open = () => openDatabase({ url, poolSize: 4, replicaUrls: [proxy.url], replicaLag: LAG })
   const database = await open()
@@ -408,12 +408,13 @@ t.test('no fault of a replica is a client’s', { skip }, async (t) => {
     const before = await families()
     await where(reader.client)
     const after = await families()
-    const count = (name: string, labels = {}) => sumOf(after, name, labels) - sumOf(before, name, labels)
+    const count = (name: string, labels = {}) =>
+      sumSamples(after, name, labels) - sumSamples(before, name, labels)
     t.equal(count('database_reads_total', { from: 'replica' }), 1)
-    t.equal(sumOf(after, 'database_replica_up', { replica: '1' }), 1)
-    t.ok(sumOf(after, 'database_replica_lag_seconds', { replica: '1' }) < LAG / 1000)
-    t.ok(sumOf(after, 'database_replica_fallbacks_total', {}) > 0)
-    t.ok(sumOf(after, 'database_reads_total', { from: 'primary_no_replica' }) > 0)
+    t.equal(sumSamples(after, 'database_replica_up', { replica: '1' }), 1)
+    t.ok(sumSamples(after, 'database_replica_lag_seconds', { replica: '1' }) < LAG / 1000)
+    t.ok(sumSamples(after, 'database_replica_fallbacks_total', {}) > 0)
+    t.ok(sumSamples(after, 'database_reads_total', { from: 'primary_no_replica' }) > 0)
   })
 })
 
@@ -425,7 +426,7 @@ async function openedUrl({ database }: Replicated) {
 
 t.test('a replica that is away at the start takes reads when it comes', { skip }, async (t) => {
   const { url = '' } = await testDatabaseUrl(t)
-  const standby = await fakeStandby(t, url)
+  const standby = await createFakeStandby(t, url)
   const proxy = await startProxy(t, standby.url)
   await proxy.set('refuse')
   const database = await openDatabase({ url, replicaUrls: [proxy.url], replicaLag: LAG })
@@ -449,7 +450,7 @@ t.test(
   { skip },
   async (t) => {
     const { url = '' } = await testDatabaseUrl(t)
-    const standbys = [await fakeStandby(t, url), await fakeStandby(t, url)]
+    const standbys = [await createFakeStandby(t, url), await createFakeStandby(t, url)]
     const proxies = await Promise.all(standbys.map((each) => startProxy(t, each.url)))
     const replicaUrls = proxies.map((each) => each.url)
     const database = await openDatabase({ url, replicaUrls, replicaLag: LAG, poolSize: 40 })

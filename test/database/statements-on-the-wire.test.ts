@@ -4,7 +4,7 @@ import { type Connection, type Database, openDatabase } from '../../drizzle/clie
 import { type Client, type Reply, testApp } from '../helpers/app.ts'
 import { SERVER, testDatabase, testDatabaseUrl } from '../helpers/database.ts'
 import { insertRows } from '../helpers/rows.ts'
-import { type Sent, startWire } from '../helpers/wire.ts'
+import { type RecordedTraffic, startStatementRecorder } from '../helpers/statement-recorder.ts'
 
 /** What the wire of an embedded database would carry: it has none, and its statements are counted on their way to it. */
 function overheard(database: Database) {
@@ -22,7 +22,7 @@ function overheard(database: Database) {
     statements.push('commit')
     return result
   }
-  const take = (): Sent => {
+  const take = (): RecordedTraffic => {
     const taken = statements
     statements = []
     return { packets: taken.length, statements: taken, roundTrips: taken.length, prepared: 0 }
@@ -30,10 +30,10 @@ function overheard(database: Database) {
   return { database: { ...on(database), transaction }, take }
 }
 
-async function listened(): Promise<{ database: Database; take(): Sent }> {
+async function listened(): Promise<{ database: Database; take(): RecordedTraffic }> {
   if (!SERVER) return overheard(await testDatabase(t))
   const { url = '' } = await testDatabaseUrl(t)
-  const wire = await startWire(t, url)
+  const wire = await startStatementRecorder(t, url)
   const database = await openDatabase({ url: wire.url })
   t.teardown(() => database.close())
   return { database, take: wire.take }
@@ -104,7 +104,10 @@ const workloads: Workload[] = [
 const PAUSE = 900
 
 /** Asked twice before: by then the credential is known, and what it takes is prepared. */
-async function heard({ ask, status }: Pick<Workload, 'ask' | 'status'>, by: Client): Promise<Sent> {
+async function heard(
+  { ask, status }: Pick<Workload, 'ask' | 'status'>,
+  by: Client,
+): Promise<RecordedTraffic> {
   const first = await ask(by, undefined)
   await ask(by, first)
   const began = performance.now()

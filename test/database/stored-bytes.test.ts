@@ -1,11 +1,11 @@
 /** How much a small request makes the database store or log. */
 import t from 'tap'
 import { type Json, testApp } from '../helpers/app.ts'
-import { isReplayed, newKey, told } from '../helpers/keyed.ts'
-import { sharedDatabase } from '../helpers/shared.ts'
+import { createKeyHeader, isReplayed, pickReplayedParts } from '../helpers/idempotency.ts'
+import { createSharedDatabase } from '../helpers/shared-database.ts'
 
 const LENGTH = 100_000
-const database = await sharedDatabase(t)
+const database = await createSharedDatabase(t)
 const { person } = await testApp(t, {}, { database })
 
 const randomText = () =>
@@ -25,7 +25,7 @@ t.test('replies to keyed writes without effect are stored once, and replayed as 
   const before = await storedBytes()
   const sent = []
   for (let i = 0; i < 20; i++) {
-    const header = newKey()
+    const header = createKeyHeader()
     const version = i % 2 === 0 ? path : path.replace('v1', 'v2')
     sent.push({ header, version, reply: await client.patch(version, {}, header) })
   }
@@ -37,7 +37,7 @@ t.test('replies to keyed writes without effect are stored once, and replayed as 
   for (const { header, version, reply } of sent) {
     const again = await client.patch(version, {}, header)
     t.ok(isReplayed(again))
-    t.same(told(again), told(reply))
+    t.same(pickReplayedParts(again), pickReplayedParts(reply))
   }
   const [first] = sent
   t.equal((await client.patch(path, { title: 'c' }, first?.header)).body.error.code, 'IDEMPOTENCY_KEY_REUSED')
@@ -45,26 +45,26 @@ t.test('replies to keyed writes without effect are stored once, and replayed as 
 
 t.test('a keyed write with an effect is replayed as it was', async (t) => {
   const { client } = await person('member')
-  const header = newKey()
+  const header = createKeyHeader()
   const post = await client.post(
     '/api/v1/users/me/posts',
     { title: '"timestamp":"', body: '"timestamp":"2026' },
     header,
   )
   const path = `/api/v1/users/me/posts/${post.body.data.id}`
-  const unchanged = newKey()
+  const unchanged = createKeyHeader()
   const reply = await client.patch(path, {}, unchanged)
   await client.patch(path, { title: 'b' })
-  t.same(told(await client.patch(path, {}, unchanged)), told(reply))
+  t.same(pickReplayedParts(await client.patch(path, {}, unchanged)), pickReplayedParts(reply))
   t.same(
-    told(
+    pickReplayedParts(
       await client.post(
         '/api/v1/users/me/posts',
         { title: '"timestamp":"', body: '"timestamp":"2026' },
         header,
       ),
     ),
-    told(post),
+    pickReplayedParts(post),
   )
 })
 
@@ -72,11 +72,11 @@ t.test('two keyed writes without effect at the same time are both stored', async
   const { client } = await person('member')
   const post = await client.post('/api/v1/users/me/posts', { title: 'a', body: 'b' })
   const path = `/api/v1/users/me/posts/${post.body.data.id}`
-  const headers = Array.from({ length: 10 }, newKey)
+  const headers = Array.from({ length: 10 }, createKeyHeader)
   const replies = await Promise.all(headers.map((header) => client.patch(path, {}, header)))
   for (const [i, reply] of replies.entries()) {
     t.equal(reply.status, 200)
-    t.same(told(await client.patch(path, {}, headers[i])), told(reply))
+    t.same(pickReplayedParts(await client.patch(path, {}, headers[i])), pickReplayedParts(reply))
   }
 })
 

@@ -1,7 +1,7 @@
 import type { Page } from 'playwright-core'
 import t from 'tap'
 import { ADMIN_KEY, testApp } from '../helpers/app.ts'
-import { openBrowser, watchedPage, withoutBrowser } from '../helpers/browser.ts'
+import { getSkipReason, openBrowser, openWatchedPage } from '../helpers/browser.ts'
 
 const PASSWORD = 'nine brass cogs, turning'
 
@@ -14,7 +14,7 @@ async function openClient(page: Page, group: string, name: string, operation: Re
   return page.getByRole('dialog', { name: 'API Client' })
 }
 
-t.test('the page of the documents, in a real browser', { skip: withoutBrowser() }, async (t) => {
+t.test('the page of the documents, in a real browser', { skip: getSkipReason() }, async (t) => {
   const { admin, base } = await testApp(t)
   const { body: ada } = await admin.post('/api/v1/users', {
     name: 'Ada',
@@ -23,7 +23,7 @@ t.test('the page of the documents, in a real browser', { skip: withoutBrowser() 
   })
   await admin.post('/api/v1/products', { sku: 'TEA-BROWSER', name: 'Tea', price_amount: 1999 })
   const browser = await openBrowser(t)
-  const { page, requests, complaints } = await watchedPage(browser, base)
+  const { page, requests, complaints } = await openWatchedPage(browser, base)
 
   await t.test('shows both versions, and switches between them', async (t) => {
     await page.goto(`${base}/docs`)

@@ -2,9 +2,9 @@
 import t from 'tap'
 import { v7 as uuid } from 'uuid'
 import { getIncludingScope, getScope, type Verb } from '../../plugins/access/index.ts'
+import { type Cell, matrix } from '../helpers/access-matrix.ts'
 import { type Client, type Json, type TestApp, testApp } from '../helpers/app.ts'
-import { type Cell, matrix } from '../helpers/matrix.ts'
-import { createJudge, type Operation } from '../helpers/openapi.ts'
+import { createReplyChecker, type Operation } from '../helpers/reply-checker.ts'
 
 const ROLES = ['admin', 'manager', 'member'] as const
 
@@ -29,7 +29,7 @@ const isOpen = (operation: Operation) => securityOf(operation).some((each) => Ob
 const scopesOf = ({ declared }: Operation): string[] => declared['x-required-scopes'] ?? []
 
 async function operationsOf({ anybody }: TestApp, version: number): Promise<Operation[]> {
-  return createJudge((await anybody.get(`/openapi/v${version}.json`)).body).operations
+  return createReplyChecker((await anybody.get(`/openapi/v${version}.json`)).body).operations
 }
 
 /** Asks for what is not there, without a body: who may call at all is told 400, 404 or 415. */

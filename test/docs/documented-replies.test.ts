@@ -4,8 +4,8 @@ import { DatabaseUnavailable } from '../../drizzle/client/errors.ts'
 import type { Database } from '../../drizzle/client/index.ts'
 import { ADMIN_KEY, type Client, type Json, testApp } from '../helpers/app.ts'
 import { testDatabase } from '../helpers/database.ts'
-import { type Answer, createJudge, type Operation } from '../helpers/openapi.ts'
-import { raw } from '../helpers/raw.ts'
+import { sendRaw } from '../helpers/raw-requests.ts'
+import { type Answer, createReplyChecker, type Operation } from '../helpers/reply-checker.ts'
 
 const NOBODY = '0193a5b0-7b1e-7c3a-9f00-3f2b8c1d4e5f'
 
@@ -175,18 +175,18 @@ t.test('every reply of every operation is what its document declares', async (t)
   const resources = createResources(admin)
   await admin.post('/v1/products', { sku: 'TAKEN', name: 'Tea', price_amount: 1 })
   await admin.post('/v1/users/me/posts', { title: 'A', body: 'B' })
-  const slow = raw(
+  const slow = sendRaw(
     port,
     `POST /v1/products HTTP/1.1\r\nHost: a\r\nX-API-Key: ${ADMIN_KEY}\r\nContent-Type: application/json\r\nContent-Length: 9\r\n\r\n{`,
     {
-      patience: 15_000,
+      timeoutMs: 15_000,
     },
   )
 
   for (const version of [1, 2]) {
     const api = `/api/v${version}`
     const { body: document } = await app.anybody.get(`/openapi/v${version}.json`)
-    const { operations, judge, faults } = createJudge(document)
+    const { operations, judge, faults } = createReplyChecker(document)
 
     for (const operation of operations.filter(({ path }) => path.startsWith('/api/'))) {
       const verb = verbOf(operation)
@@ -412,7 +412,7 @@ t.test('every reply of every operation is what its document declares', async (t)
       for (const accept of ['application/json', `application/vnd.api+json;version=${version}`]) {
         for (const [sentence, status, bytes] of refused) {
           const sent = bytes.replace('Host: a', `Host: a\r\nAccept: ${accept}\r\nConnection: close`)
-          const [reply] = (await raw(port, sent)).replies
+          const [reply] = (await sendRaw(port, sent)).replies
           t.equal(reply?.status, status, sentence)
           t.same(reply && judge(create, reply), [], sentence)
         }

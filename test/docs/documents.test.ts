@@ -12,7 +12,7 @@ import { versions } from '../../plugins/versioning/index.ts'
 import { Product } from '../../schemas/products.ts'
 import { type Json, testApp } from '../helpers/app.ts'
 import { testFolder } from '../helpers/database.ts'
-import { createJudge } from '../helpers/openapi.ts'
+import { createReplyChecker } from '../helpers/reply-checker.ts'
 
 const root = fileURLToPath(new URL('../..', import.meta.url))
 const run = promisify(execFile)
@@ -51,7 +51,7 @@ t.test('the documents', async (t) => {
     await t.test(`of version ${version}`, async (t) => {
       const reply = await anybody.get(`/openapi/v${version}.json`)
       const document = reply.body
-      const { operations, faults, resolve } = createJudge(document)
+      const { operations, faults, resolve } = createReplyChecker(document)
       const file = join(folder, `v${version}.json`)
       writeFileSync(file, reply.text)
 
@@ -179,7 +179,7 @@ t.test('a version that is deprecated says so of each operation', async (t) => {
   const deprecated = { since: new Date(), sunset: new Date('2099-01-01'), successor: 2 }
   const { anybody, admin } = await testApp(t, {}, { versions: [{ ...v1, deprecated }, v2] })
   const { body } = await anybody.get('/openapi/v1.json')
-  const { operations, judge } = createJudge(body)
+  const { operations, judge } = createReplyChecker(body)
   const own = operations.filter(({ path }) => path.startsWith('/api/'))
   t.ok(own.every(({ declared }) => declared.deprecated === true && declared.responses[410]))
   const list = operations.find(({ operationId }) => operationId === 'listProducts')

@@ -6,7 +6,7 @@ import type { Owner } from './database.ts'
 const CHROMIUM = '/usr/bin/chromium'
 
 /** Why a browser test cannot run here, or false; a CI without a browser is broken, not excused. */
-export const withoutBrowser = (): string | false =>
+export const getSkipReason = (): string | false =>
   existsSync(CHROMIUM) || process.env.CI ? false : `there is no ${CHROMIUM} (apt-get install chromium)`
 
 export async function openBrowser(t: Owner): Promise<Browser> {
@@ -26,7 +26,7 @@ export async function openBrowser(t: Owner): Promise<Browser> {
   return browser
 }
 
-export interface Watched {
+export interface WatchedPage {
   page: Page
   /** Every address that the page asked for. */
   requests: string[]
@@ -35,7 +35,7 @@ export interface Watched {
 }
 
 /** A page that reaches no other host than `base`'s, and is watched. */
-export async function watchedPage(browser: Browser, base: string): Promise<Watched> {
+export async function openWatchedPage(browser: Browser, base: string): Promise<WatchedPage> {
   const page = await browser.newPage({ viewport: { width: 1400, height: 900 } })
   const requests: string[] = []
   const complaints: string[] = []

@@ -38,25 +38,25 @@ const LOCK = 1_952_805_748
 
 /** A migrated database, closed and gone after the test. */
 export async function testDatabase(t: Owner): Promise<Database> {
-  const url = SERVER && (await cloned(t, SERVER))
-  const database = url ? await openDatabase({ url }) : await openEmbedded({ loadFrom: await dump() })
+  const url = SERVER && (await cloneTemplate(t, SERVER))
+  const database = url ? await openDatabase({ url }) : await openEmbedded({ loadFrom: await readDump() })
   t.teardown(() => database.close())
   return database
 }
 
 /** The same, embedded whatever the tests run on; with a folder, in that folder. */
 export async function testEmbedded(t: Owner, dataDir?: string): Promise<Database> {
-  if (dataDir) await prepare(dataDir)
-  const database = await openEmbedded(dataDir ? { dataDir } : { loadFrom: await dump() })
+  if (dataDir) await prepareFolder(dataDir)
+  const database = await openEmbedded(dataDir ? { dataDir } : { loadFrom: await readDump() })
   t.teardown(() => database.close())
   return database
 }
 
 /** Where a server process of the test's own finds a migrated database: as its DATABASE_URL, or its DATA_DIR. */
 export async function testDatabaseUrl(t: Owner): Promise<{ url?: string; dataDir?: string }> {
-  if (SERVER) return { url: await cloned(t, SERVER) }
+  if (SERVER) return { url: await cloneTemplate(t, SERVER) }
   const dataDir = testFolder(t)
-  await prepare(dataDir)
+  await prepareFolder(dataDir)
   return { dataDir }
 }
 
@@ -72,12 +72,12 @@ export async function createDatabase(t: Owner, server: string, template = 'templ
   const name = `test_${process.pid}_${randomBytes(4).toString('hex')}`
   await onServer(server, (admin) => admin.run(`create database ${name} template ${template} encoding 'UTF8'`))
   t.teardown(() => onServer(server, (admin) => admin.run(`drop database if exists ${name} with (force)`)))
-  return addressOf(server, name)
+  return getAddress(server, name)
 }
 
-async function cloned(t: Owner, server: string): Promise<string> {
+async function cloneTemplate(t: Owner, server: string): Promise<string> {
   // Kept from run to run: a few megabytes per set of migrations. `is_template false`, then drop, rids you of one.
-  const name = `template_${fingerprint()}`
+  const name = `template_${getFingerprint()}`
   await onServer(server, async (admin) => {
     const isMade = async () =>
       (await admin.run('select 1 from pg_database where datname = $1 and datistemplate', [name])).length > 0
@@ -86,7 +86,7 @@ async function cloned(t: Owner, server: string): Promise<string> {
     if (await isMade()) return
     await admin.run(`drop database if exists ${name} with (force)`)
     await admin.run(`create database ${name} template template0 encoding 'UTF8'`)
-    await onServer(addressOf(server, name), migrate)
+    await onServer(getAddress(server, name), migrate)
     // Whoever could connect to it would stand in the way of those who copy it.
     await admin.run(`alter database ${name} with is_template true allow_connections false`)
   })
@@ -103,18 +103,18 @@ async function onServer<T>(url: string, work: (admin: Database) => Promise<T>): 
   }
 }
 
-function addressOf(server: string, name: string): string {
+function getAddress(server: string, name: string): string {
   const url = new URL(server)
   url.pathname = name
   return url.href
 }
 
 /** Puts a migrated database into a folder, unless there is one: a copy of one that was started and closed once. */
-async function prepare(dataDir: string): Promise<void> {
-  const kept = join(CACHE, `folder-${fingerprint()}`)
+async function prepareFolder(dataDir: string): Promise<void> {
+  const kept = join(CACHE, `folder-${getFingerprint()}`)
   if (!existsSync(kept)) {
     const draft = `${kept}.${process.pid}`
-    const database = await openEmbedded({ dataDir: draft, loadFrom: await dump() })
+    const database = await openEmbedded({ dataDir: draft, loadFrom: await readDump() })
     await database.close()
     try {
       renameSync(draft, kept)
@@ -126,8 +126,8 @@ async function prepare(dataDir: string): Promise<void> {
   if (!existsSync(join(dataDir, 'postgres'))) cpSync(kept, dataDir, { recursive: true })
 }
 
-async function dump(): Promise<File> {
-  const file = join(CACHE, `pglite-${fingerprint()}.tar`)
+async function readDump(): Promise<File> {
+  const file = join(CACHE, `pglite-${getFingerprint()}.tar`)
   try {
     return new File([readFileSync(file)], 'dump.tar')
   } catch {
@@ -161,7 +161,7 @@ async function makeDump(): Promise<Blob> {
 let known: string | undefined
 
 /** Of all that goes into a migrated database: the migrations, and the PGlite that the dump is for. */
-function fingerprint(): string {
+function getFingerprint(): string {
   if (known) return known
   const folder = join(root, 'drizzle/migrations')
   const hash = createHash('sha256')

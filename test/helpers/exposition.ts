@@ -59,7 +59,7 @@ export function parseExposition(text: string): Map<string, Family> {
 }
 
 /** The sum of a family's samples that have these labels. */
-export function sumOf(
+export function sumSamples(
   families: Map<string, Family>,
   name: string,
   labels: Record<string, string> = {},

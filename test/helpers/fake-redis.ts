@@ -24,7 +24,7 @@ function counted(keys: number) {
   return `*${1 + 2 * keys}\r\n:0\r\n${each}`
 }
 
-export async function fakeRedis(t: Owner) {
+export async function startFakeRedis(t: Owner) {
   const state = {
     /** What scripts are answered with, such as `READONLY You cannot write`. */
     error: '',

@@ -17,7 +17,7 @@ export const signToken = (claims: Record<string, unknown>, kid = 'current'): Pro
     .sign(privateKey)
 
 /** Signs a token of a subject with an e-mail address that the provider has verified. */
-export const signFor = (subject: string, email?: string): Promise<string> =>
+export const signUserToken = (subject: string, email?: string): Promise<string> =>
   signToken({ sub: subject, ...(email !== undefined && { email, email_verified: true }) })
 
 export async function startProvider(t: Owner) {

@@ -23,7 +23,7 @@ setInterval(() => {
  * A clock for upper bounds, in milliseconds, in place of `performance.now()`: it stands still while this process is
  * paused, so that a busy machine does not make a deadline look missed. Waiting counts, computing in one turn does not.
  */
-export function runningTime(): number {
+export function getRunningTime(): number {
   const now = performance.now()
   return now - paused - pauseUntil(now)
 }

@@ -3,10 +3,10 @@ import { createAddressing } from '../../plugins/versioning/addresses.ts'
 import { v1 } from '../../plugins/versioning/representation/v1.ts'
 import { v2 } from '../../plugins/versioning/representation/v2.ts'
 import { ADMIN_KEY, type Reply, testApp } from '../helpers/app.ts'
-import { raw } from '../helpers/raw.ts'
-import { sharedDatabase } from '../helpers/shared.ts'
+import { sendRaw } from '../helpers/raw-requests.ts'
+import { createSharedDatabase } from '../helpers/shared-database.ts'
 
-const database = await sharedDatabase(t)
+const database = await createSharedDatabase(t)
 const { app, admin, adminId, port } = await testApp(t, {}, { database })
 const published = await testApp(t, { PUBLIC_URL: 'https://api.example.com' }, { database })
 
@@ -166,7 +166,7 @@ t.test('an encoded unreserved character is the character', async (t) => {
 
 t.test('a target in absolute form is its path', async (t) => {
   const ask = (target: string) =>
-    raw(port, `GET ${target} HTTP/1.1\r\nHost: a\r\nX-API-Key: ${ADMIN_KEY}\r\nConnection: close\r\n\r\n`)
+    sendRaw(port, `GET ${target} HTTP/1.1\r\nHost: a\r\nX-API-Key: ${ADMIN_KEY}\r\nConnection: close\r\n\r\n`)
   for (const [form] of forms) {
     const { replies } = await ask(`http://proxied.example:8080${form}/products?limit=1`)
     t.equal(replies[0]?.status, 200)

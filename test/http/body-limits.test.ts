@@ -3,8 +3,8 @@ import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
 import t from 'tap'
 import { ADMIN_KEY, testApp } from '../helpers/app.ts'
-import { raw } from '../helpers/raw.ts'
-import { unique } from '../helpers/speak.ts'
+import { sendRaw } from '../helpers/raw-requests.ts'
+import { createUniqueName } from '../helpers/versioned-client.ts'
 
 const { app, admin, anybody, port, person, adminId } = await testApp(t, { ALLOW_SIGNUP: 'true' })
 /** Node.js reads a socket in pieces of this size. */
@@ -19,12 +19,12 @@ interface Violation {
 }
 
 const product = (members: Record<string, unknown> = {}) => ({
-  sku: unique('LIMIT'),
+  sku: createUniqueName('LIMIT'),
   name: 'a',
   price_amount: 1,
   ...members,
 })
-const signUp = (name: string) => ({ name, email: `${unique('limit')}@example.com` })
+const signUp = (name: string) => ({ name, email: `${createUniqueName('limit')}@example.com` })
 const wrong = (details: readonly Violation[]) => details.map(({ field, code }) => `${field} ${code}`).sort()
 const objectOf = (count: number) => Object.fromEntries(Array.from({ length: count }, (_, i) => [`x${i}`, 1]))
 
@@ -47,7 +47,7 @@ t.test('16 KiB is the limit of a body without credentials', async (t) => {
     t.equal(status, 413, path)
     t.equal(reply.error.code, 'PAYLOAD_TOO_LARGE')
     t.equal(headers.get('connection'), 'close')
-    const { replies } = await raw(port, chunked(path, padded(body, 16_385)))
+    const { replies } = await sendRaw(port, chunked(path, padded(body, 16_385)))
     t.equal(replies[0]?.status, 413, `${path} in chunks`)
   }
   // Credentials that POST /tokens does not look at change nothing.
@@ -58,7 +58,7 @@ t.test('the refusal comes before the body where its length is declared', async (
   const head = (path: string) =>
     `POST ${path} HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: 16385\r\n\r\n`
   for (const path of ['/api/v1/tokens', '/api/v1/users']) {
-    const { replies } = await raw(port, head(path))
+    const { replies } = await sendRaw(port, head(path))
     t.equal(replies[0]?.status, 413, path)
   }
 })
@@ -81,10 +81,10 @@ t.test('a smaller BODY_LIMIT holds without credentials too', async (t) => {
 t.test('an address that is over its limit gets 429 for a sign-up before its body is read', async (t) => {
   const { port } = await testApp(t, { ALLOW_SIGNUP: 'true', RATE_LIMIT_ANONYMOUS: '1' })
   const head = `POST /api/v1/users HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\n`
-  const first = await raw(port, `${head}Connection: close\r\nContent-Length: 2\r\n\r\n{}`)
+  const first = await sendRaw(port, `${head}Connection: close\r\nContent-Length: 2\r\n\r\n{}`)
   t.equal(first.replies[0]?.status, 422)
   // Of the body that is announced, nothing is sent.
-  const { replies } = await raw(port, `${head}Content-Length: 100\r\n\r\n`, { patience: 2_000 })
+  const { replies } = await sendRaw(port, `${head}Content-Length: 100\r\n\r\n`, { timeoutMs: 2_000 })
   t.equal(replies[0]?.status, 429)
 })
 
@@ -96,7 +96,7 @@ t.test('a body that is sent in too many small chunks is 400', async (t) => {
       .map((start) => body.slice(start, start + size))
       .map((chunk) => `${chunk.length.toString(16)}\r\n${chunk}\r\n`)
       .join('')
-    const { replies } = await raw(
+    const { replies } = await sendRaw(
       port,
       `POST ${PRODUCTS} HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Type: application/json\r\n` +
         `X-API-Key: ${ADMIN_KEY}\r\nTransfer-Encoding: chunked\r\n\r\n${chunks}0\r\n\r\n`,

@@ -1,7 +1,7 @@
 import { gzipSync } from 'node:zlib'
 import t from 'tap'
 import { ADMIN_KEY, testApp } from '../helpers/app.ts'
-import { raw } from '../helpers/raw.ts'
+import { sendRaw } from '../helpers/raw-requests.ts'
 
 const { admin, base, port } = await testApp(t)
 const JSON_TYPES = ['application/json', 'application/vnd.api+json']
@@ -173,7 +173,7 @@ t.test('DELETE: no body, whatever is said of its type; 400 with one', async (t) 
   }
   t.equal((await admin.get(path)).status, 200, 'and nothing was removed')
   const chunked = `DELETE /products/${made.id} HTTP/1.1\r\nHost: a\r\nX-API-Key: ${ADMIN_KEY}\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n`
-  t.equal((await raw(port, chunked)).replies[0]?.status, 204, 'chunks of nothing are no body')
+  t.equal((await sendRaw(port, chunked)).replies[0]?.status, 204, 'chunks of nothing are no body')
 })
 
 t.test('GET: a type without a body says nothing; 400 with a body', async (t) => {
@@ -181,7 +181,7 @@ t.test('GET: a type without a body says nothing; 400 with a body', async (t) => 
   t.equal((await admin.get('/products', { 'content-encoding': 'gzip' })).status, 200)
   for (const method of ['GET', 'HEAD']) {
     const request = `${method} /products HTTP/1.1\r\nHost: a\r\nX-API-Key: ${ADMIN_KEY}\r\nConnection: close\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}`
-    t.equal((await raw(port, request)).replies[0]?.status, 400, method)
+    t.equal((await sendRaw(port, request)).replies[0]?.status, 400, method)
   }
 })
 
@@ -194,5 +194,5 @@ t.test('413: a body beyond the limit, however it is sent', async (t) => {
   t.equal(body.error.code, 'PAYLOAD_TOO_LARGE')
   const chunk = `10000\r\n${'a'.repeat(65_536)}\r\n`
   const endless = `POST /products HTTP/1.1\r\nHost: a\r\nX-API-Key: ${ADMIN_KEY}\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n${chunk.repeat(17)}`
-  t.equal((await raw(port, endless)).replies[0]?.status, 413, 'in chunks')
+  t.equal((await sendRaw(port, endless)).replies[0]?.status, 413, 'in chunks')
 })

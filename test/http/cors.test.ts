@@ -2,9 +2,9 @@
 import { createServer } from 'node:http'
 import t, { type Test } from 'tap'
 import { ADMIN_KEY, type Reply, testApp } from '../helpers/app.ts'
-import { openBrowser, withoutBrowser } from '../helpers/browser.ts'
+import { getSkipReason, openBrowser } from '../helpers/browser.ts'
 import { type Owner, testDatabase } from '../helpers/database.ts'
-import { raw } from '../helpers/raw.ts'
+import { sendRaw } from '../helpers/raw-requests.ts'
 
 const database = await testDatabase(t)
 const PAGE = 'https://app.example.com'
@@ -158,12 +158,12 @@ t.test('an OPTIONS that is no preflight is answered as ever', async (t) => {
     const posted = await listed.anybody.call('POST', '/nothing', { headers })
     t.equal(posted.status, 404, 'and no other method has come to be')
   }
-  const { replies } = await raw(listed.port, 'OPTIONS * HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n')
+  const { replies } = await sendRaw(listed.port, 'OPTIONS * HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n')
   t.match(replies, [{ status: 204 }])
 })
 
 t.test('what the parser itself refuses has seen no Origin, and says nothing', async (t) => {
-  const { replies } = await raw(
+  const { replies } = await sendRaw(
     listed.port,
     `GET / HTTP/1.1\r\nHost: a\r\nOrigin: ${PAGE}\r\nbad header\r\n\r\n`,
   )
@@ -201,7 +201,7 @@ async function site(owner: Owner): Promise<string> {
   return `http://127.0.0.1:${typeof address === 'object' ? address?.port : ''}`
 }
 
-t.test('in a real browser', { skip: withoutBrowser() }, async (t) => {
+t.test('in a real browser', { skip: getSkipReason() }, async (t) => {
   const [friend, stranger] = [await site(t), await site(t)]
   const { base } = await start(t, friend)
   const browser = await openBrowser(t)

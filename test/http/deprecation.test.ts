@@ -3,9 +3,9 @@ import { type Version, versions } from '../../plugins/versioning/index.ts'
 import { v1 } from '../../plugins/versioning/representation/v1.ts'
 import { v2 } from '../../plugins/versioning/representation/v2.ts'
 import { type Json, testApp } from '../helpers/app.ts'
-import { sharedDatabase } from '../helpers/shared.ts'
+import { createSharedDatabase } from '../helpers/shared-database.ts'
 
-const database = await sharedDatabase(t)
+const database = await createSharedDatabase(t)
 const DAY = 86_400_000
 const since = new Date('2026-01-01T00:00:00Z')
 const deprecated = (sunset: Date): readonly Version[] => [

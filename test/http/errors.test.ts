@@ -7,10 +7,10 @@ import { v1 } from '../../plugins/versioning/representation/v1.ts'
 import { v2 } from '../../plugins/versioning/representation/v2.ts'
 import { resources } from '../../src/app.ts'
 import { ADMIN_KEY, type Json, type Reply, testApp } from '../helpers/app.ts'
-import { raw } from '../helpers/raw.ts'
-import { sharedDatabase } from '../helpers/shared.ts'
+import { sendRaw } from '../helpers/raw-requests.ts'
+import { createSharedDatabase } from '../helpers/shared-database.ts'
 
-const database = await sharedDatabase(t)
+const database = await createSharedDatabase(t)
 const SQL = 'select * from users where password_hash = $1'
 
 /** Fails in as many ways as there are, by the name of the product. */
@@ -206,7 +206,7 @@ t.test('408 for a request that does not arrive', async (t) => {
   app.server.headersTimeout = 200
   app.server.requestTimeout = 400
   const head = `POST /products HTTP/1.1\r\nHost: a\r\nX-API-Key: ${ADMIN_KEY}\r\nContent-Type: application/json\r\nContent-Length: 9\r\n\r\n{`
-  const [slow, slower] = await Promise.all([raw(port, head), raw(port, 'GET / HTTP/1.1\r\n')])
+  const [slow, slower] = await Promise.all([sendRaw(port, head), sendRaw(port, 'GET / HTTP/1.1\r\n')])
   for (const { replies, closed } of [slow, slower]) {
     t.equal(replies.length, 1)
     t.equal(replies[0]?.status, 408)

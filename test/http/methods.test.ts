@@ -2,7 +2,7 @@ import { METHODS } from 'node:http'
 import t from 'tap'
 import { v7 as uuid } from 'uuid'
 import { ADMIN_KEY, testApp } from '../helpers/app.ts'
-import { raw } from '../helpers/raw.ts'
+import { sendRaw } from '../helpers/raw-requests.ts'
 
 const { admin, anybody, port } = await testApp(t)
 
@@ -35,7 +35,7 @@ t.test(
       for (const method of DEFINED) {
         if (method === 'CONNECT') continue
         const request = `${method} ${path} HTTP/1.1\r\nHost: a\r\nX-API-Key: ${ADMIN_KEY}\r\nConnection: close\r\nContent-Length: 0\r\n\r\n`
-        const [reply] = (await raw(port, request)).replies
+        const [reply] = (await sendRaw(port, request)).replies
         if (methods.includes(method)) {
           t.not(reply?.status, 405, `${method} ${path}`)
           continue
@@ -56,7 +56,7 @@ t.test('501 on every path for a method that HTTP does not define', async (t) => 
   t.ok(UNDEFINED.includes('PROPFIND') && UNDEFINED.length > 20, 'the parser knows many')
   for (const method of [...UNDEFINED, 'FOO', 'BREW', 'get', 'Get', 'X-1', 'G']) {
     for (const path of [...paths.map(([path]) => path), ...names]) {
-      const { replies } = await raw(port, request(method, path, 'Content-Length: 0\r\n'))
+      const { replies } = await sendRaw(port, request(method, path, 'Content-Length: 0\r\n'))
       const [reply] = replies
       if (!reply) return t.fail(`no reply to ${method} ${path}`)
       const { status, headers, text } = reply
@@ -67,7 +67,7 @@ t.test('501 on every path for a method that HTTP does not define', async (t) => 
       t.equal(headers['cache-control'], 'no-store')
     }
   }
-  const [known] = (await raw(port, request('PROPFIND', '/v2/products'))).replies
+  const [known] = (await sendRaw(port, request('PROPFIND', '/v2/products'))).replies
   t.match(known?.headers, { 'api-version': '2', vary: /^Accept/, 'x-ratelimit-limit': /\d/ })
 })
 
@@ -89,7 +89,7 @@ t.test('501 for an unknown method wherever the parser finds it; garbage is 400',
     [' FOO / HTTP/1.1\r\n\r\n', [400]],
   ]
   for (const [bytes, statuses] of cases) {
-    const { replies, closed } = await raw(port, bytes)
+    const { replies, closed } = await sendRaw(port, bytes)
     t.same(
       replies.map(({ status }) => status),
       statuses,
@@ -117,7 +117,7 @@ t.test('OPTIONS: 204 with Allow, without credentials', async (t) => {
 })
 
 t.test('OPTIONS *: 204 with all that the server knows', async (t) => {
-  const { replies } = await raw(port, 'OPTIONS * HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n')
+  const { replies } = await sendRaw(port, 'OPTIONS * HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n')
   t.equal(replies[0]?.status, 204)
   t.equal(replies[0]?.headers.allow, 'DELETE, GET, HEAD, OPTIONS, PATCH, POST, PUT')
 })

@@ -3,9 +3,9 @@ import { v7 as uuid } from 'uuid'
 import { v1 } from '../../plugins/versioning/representation/v1.ts'
 import { v2 } from '../../plugins/versioning/representation/v2.ts'
 import { ADMIN_KEY, type CallOptions, type Client, type Reply, testApp } from '../helpers/app.ts'
-import { sharedDatabase } from '../helpers/shared.ts'
+import { createSharedDatabase } from '../helpers/shared-database.ts'
 
-const database = await sharedDatabase(t)
+const database = await createSharedDatabase(t)
 // v1 has ended, so that 410 can be asked for; all but a few requests go to v2.
 const ended = { since: new Date(0), sunset: new Date(1), successor: 2 }
 const versions = [{ representation: v1, deprecated: ended }, { representation: v2 }]

@@ -2,10 +2,10 @@ import t, { type Test } from 'tap'
 import { v7 as uuid } from 'uuid'
 import { parseHttpDate } from '../../lib/http-date.ts'
 import { ADMIN_KEY, type Reply, testApp } from '../helpers/app.ts'
-import { raw } from '../helpers/raw.ts'
-import { sharedDatabase } from '../helpers/shared.ts'
+import { sendRaw } from '../helpers/raw-requests.ts'
+import { createSharedDatabase } from '../helpers/shared-database.ts'
 
-const database = await sharedDatabase(t)
+const database = await createSharedDatabase(t)
 const { admin, adminId, port } = await testApp(t, {}, { database })
 const strict = (await testApp(t, { REQUIRE_IF_MATCH: 'true' }, { database })).admin
 
@@ -233,7 +233,7 @@ t.test('no 304 has a Content-Length', async (t) => {
   for (const where of [path, '/products?limit=1', ...STATIC]) {
     for (const method of ['GET', 'HEAD']) {
       const request = `${method} ${where} HTTP/1.1\r\nHost: a\r\nX-API-Key: ${ADMIN_KEY}\r\nIf-None-Match: *\r\nConnection: close\r\n\r\n`
-      const { replies, bytes } = await raw(port, request)
+      const { replies, bytes } = await sendRaw(port, request)
       t.equal(replies[0]?.status, 304, `${method} ${where}`)
       t.equal(replies[0]?.headers['content-length'], undefined, `${method} ${where}`)
       t.match(replies[0]?.headers.etag, /^(W\/)?"[\w-]+"$/)

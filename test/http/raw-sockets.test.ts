@@ -1,6 +1,6 @@
 import t, { type Test } from 'tap'
 import { ADMIN_KEY, testApp } from '../helpers/app.ts'
-import { type RawOptions, type RawReply, raw } from '../helpers/raw.ts'
+import { type RawOptions, type RawReply, sendRaw } from '../helpers/raw-requests.ts'
 
 const { app, port, admin } = await testApp(t)
 // Ten and five seconds in earnest (see "time", below): here, so that the parser's patience costs no time.
@@ -226,7 +226,7 @@ t.test('garbage gets the envelope', async (t) => {
   t.ok(cases.length >= 120, `${cases.length} cases`)
   // A few at a time: the last ones wait for the parser to lose its patience.
   const waiting = cases.map(([sentence, bytes, expected, options]) => async () => {
-    const { replies } = await raw(port, bytes, options)
+    const { replies } = await sendRaw(port, bytes, options)
     const [reply] = replies
     t.test(sentence, async (t) => {
       if (!reply) return t.fail('no reply')
@@ -272,12 +272,12 @@ t.test(
     ]
     for (const [sentence, status, fields] of heads) {
       for (const [path, accept, version, type] of forms) {
-        const { replies } = await raw(port, get(path, `${fields}Accept: ${accept}\r\n`))
+        const { replies } = await sendRaw(port, get(path, `${fields}Accept: ${accept}\r\n`))
         const [reply] = replies
         if (!reply) return t.fail('no reply')
         t.same(knownOf(reply), { status, version, vary: VARY, type, hasLimit: ALL }, `${sentence}, ${path}`)
       }
-      const [free] = (await raw(port, get('/livez', fields))).replies
+      const [free] = (await sendRaw(port, get('/livez', fields))).replies
       t.match(free, { status, headers: { 'api-version': undefined, 'x-ratelimit-limit': undefined } })
     }
   },
@@ -315,7 +315,7 @@ t.test('what the parser refuses says what it has read until then', async (t) => 
     ],
   ]
   for (const [sentence, bytes, expected] of cases) {
-    const reply = (await raw(port, bytes)).replies.at(-1)
+    const reply = (await sendRaw(port, bytes)).replies.at(-1)
     if (!reply) return t.fail('no reply')
     const vary = expected.version === undefined ? undefined : VARY
     t.same(knownOf(reply), { version: undefined, vary, hasLimit: NONE, ...expected }, sentence)
@@ -327,7 +327,7 @@ t.test('what the parser refuses says what it has read until then', async (t) => 
 
 t.test('an id of any length is 404, with all that a 404 has', async (t) => {
   for (const length of [8_192, 16_384, 16_385, 24_576]) {
-    const [reply] = (await raw(port, get(`/api/v2/products/${'a'.repeat(length)}`))).replies
+    const [reply] = (await sendRaw(port, get(`/api/v2/products/${'a'.repeat(length)}`))).replies
     if (!reply) return t.fail('no reply')
     t.same(knownOf(reply), { status: 404, version: '2', vary: VARY, type: JSON_TYPE, hasLimit: ALL })
   }
@@ -343,7 +343,7 @@ t.test('the next request on a new connection still works', async (t) => {
 
 t.test('pipelined requests are answered in their order', async (t) => {
   const both = get(`${PRODUCTS}?limit=1`, HEAD) + get('/nothing', HEAD) + get('/livez')
-  const { replies } = await raw(port, both)
+  const { replies } = await sendRaw(port, both)
   t.same(
     replies.map(({ status }) => status),
     [200, 404, 200],
@@ -351,7 +351,10 @@ t.test('pipelined requests are answered in their order', async (t) => {
 })
 
 t.test('a broken request after whole ones is answered last', async (t) => {
-  const { replies, closed } = await raw(port, `${get(PRODUCTS, HEAD)}${get('/nothing', HEAD)}garbage\r\n\r\n`)
+  const { replies, closed } = await sendRaw(
+    port,
+    `${get(PRODUCTS, HEAD)}${get('/nothing', HEAD)}garbage\r\n\r\n`,
+  )
   t.same(
     replies.map(({ status }) => status),
     [200, 404, 400],
@@ -360,7 +363,7 @@ t.test('a broken request after whole ones is answered last', async (t) => {
 })
 
 t.test('a broken body after a whole request is answered last', async (t) => {
-  const { replies, closed } = await raw(port, get(PRODUCTS, HEAD) + chunked('zz\r\n'))
+  const { replies, closed } = await sendRaw(port, get(PRODUCTS, HEAD) + chunked('zz\r\n'))
   t.same(
     replies.map(({ status }) => status),
     [200, 400],
@@ -372,7 +375,7 @@ t.test(
   'a body that breaks after its head was answered ends the connection without a second answer',
   async (t) => {
     const unauthorized = `POST ${PRODUCTS} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n`
-    const { replies, closed } = await raw(port, unauthorized, { followedBy: 'zz\r\n' })
+    const { replies, closed } = await sendRaw(port, unauthorized, { followedBy: 'zz\r\n' })
     t.same(
       replies.map(({ status }) => status),
       [401],
@@ -383,9 +386,9 @@ t.test(
 
 t.test('a broken request after one whose body came behind its answer is answered too', async (t) => {
   const unauthorized = `POST ${PRODUCTS} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n`
-  const { replies, closed } = await raw(port, unauthorized, {
+  const { replies, closed } = await sendRaw(port, unauthorized, {
     followedBy: '{}garbage\r\n\r\n',
-    patience: 3_000,
+    timeoutMs: 3_000,
   })
   t.same(
     replies.map(({ status }) => status),
@@ -396,8 +399,8 @@ t.test('a broken request after one whose body came behind its answer is answered
 
 t.test('a client that hangs up in the middle of its body does no harm', async (t) => {
   const half = `POST ${PRODUCTS} HTTP/1.1\r\n${HEAD}Content-Type: application/json\r\nContent-Length: 100\r\n\r\n{`
-  await raw(port, half, { patience: 100 })
-  await raw(port, half, { end: true })
+  await sendRaw(port, half, { timeoutMs: 100 })
+  await sendRaw(port, half, { end: true })
   t.equal((await admin.get(PRODUCTS)).status, 200)
 })
 

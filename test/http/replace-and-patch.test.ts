@@ -1,20 +1,26 @@
 import { verify } from '@node-rs/argon2'
 import t from 'tap'
 import { testApp } from '../helpers/app.ts'
-import { activeProduct, speak, unique, VERSIONS, withoutId } from '../helpers/speak.ts'
+import {
+  createActiveProduct,
+  createUniqueName,
+  createVersionedClient,
+  omitId,
+  VERSIONS,
+} from '../helpers/versioned-client.ts'
 
 const SOMEBODY = '0193a5b0-7b1e-7c3a-9f00-3f2b8c1d4e5f'
-const address = () => `${unique('put')}@example.com`
+const address = () => `${createUniqueName('put')}@example.com`
 
 t.test('PUT and PATCH', async (t) => {
   const { admin: client, database, person } = await testApp(t)
 
   for (const version of VERSIONS) {
-    const admin = speak(client, version)
+    const admin = createVersionedClient(client, version)
 
     /** One of each: its path, and what must be in a PUT of it. */
     const oneOfEach = async () => {
-      const product = await activeProduct(admin, { description: 'Warm', stock: 20 })
+      const product = await createActiveProduct(admin, { description: 'Warm', stock: 20 })
       const { id: userId } = (await admin.post('/users', { name: 'Ada', email: address(), role: 'manager' }))
         .data
       const profile = (await admin.post('/user-profiles', { user_id: userId, bio: 'One\ntwo', locale: 'de' }))
@@ -42,9 +48,9 @@ t.test('PUT and PATCH', async (t) => {
     t.test(`v${version}: what was read can be put back, and nothing has changed`, async (t) => {
       for (const path of await oneOfEach()) {
         const read = await admin.get(path)
-        for (const body of [read.data, withoutId(read.data)]) {
+        for (const body of [read.data, omitId(read.data)]) {
           // In v2 the id stands beside the attributes; flat it may stand among them in both.
-          const put = await admin.put(path, version === 2 ? withoutId(body) : body)
+          const put = await admin.put(path, version === 2 ? omitId(body) : body)
           t.equal(put.status, 200, path)
           t.same(put.data, read.data)
           t.equal(put.etag, read.etag)
@@ -62,8 +68,10 @@ t.test('PUT and PATCH', async (t) => {
       for (const path of await oneOfEach()) {
         const { data, etag } = await admin.get(path)
         const late = { created_at: '2000-01-01T00:00:00.000Z', updated_at: 5 }
-        t.equal((await admin.put(path, { ...withoutId(data), ...late })).etag, etag)
-        t.same((await admin.put(path, { ...withoutId(data), revision: 1 })).wrong, ['revision UNKNOWN_FIELD'])
+        t.equal((await admin.put(path, { ...omitId(data), ...late })).etag, etag)
+        t.same((await admin.put(path, { ...omitId(data), revision: 1 })).violations, [
+          'revision UNKNOWN_FIELD',
+        ])
       }
     })
 
@@ -78,10 +86,10 @@ t.test('PUT and PATCH', async (t) => {
         }
         t.equal((await flat(data.id.toUpperCase())).status, 200)
         if ('user_id' in data) {
-          t.same((await admin.put(path, { ...withoutId(data), user_id: SOMEBODY })).wrong, [
+          t.same((await admin.put(path, { ...omitId(data), user_id: SOMEBODY })).violations, [
             'user_id READ_ONLY',
           ])
-          const { user_id, ...rest } = withoutId(data)
+          const { user_id, ...rest } = omitId(data)
           t.equal((await admin.put(path, rest)).data.user_id, user_id)
         }
       }
@@ -89,7 +97,7 @@ t.test('PUT and PATCH', async (t) => {
 
     t.test(`v${version}: PUT fills what is absent with defaults`, async (t) => {
       const [product = '', user = '', profile = '', post = '', order = ''] = await oneOfEach()
-      const sku = unique('PUT')
+      const sku = createUniqueName('PUT')
       t.match((await admin.put(product, { sku, name: 'New', price_amount: 7 })).data, {
         sku,
         name: 'New',
@@ -143,7 +151,7 @@ t.test('PUT and PATCH', async (t) => {
     t.test(`v${version}: PUT of what is not there makes nothing`, async (t) => {
       const user = (await person('member')).id
       const bodies: [string, object][] = [
-        ['/products', { sku: unique('X'), name: 'a', price_amount: 1 }],
+        ['/products', { sku: createUniqueName('X'), name: 'a', price_amount: 1 }],
         ['/users', { name: 'a', email: address() }],
         ['/user-profiles', {}],
         [`/users/${user}/posts`, { title: 'a', body: 'b' }],
@@ -197,7 +205,7 @@ t.test('PUT and PATCH', async (t) => {
         const names = readOnly.filter((name) => name in data)
         const reply = await admin.patch(path, Object.fromEntries(names.map((name) => [name, data[name]])))
         t.equal(reply.status, 422)
-        t.same(reply.wrong, names.map((name) => `${name} READ_ONLY`).sort())
+        t.same(reply.violations, names.map((name) => `${name} READ_ONLY`).sort())
         t.equal((await admin.get(path)).etag, etag)
       }
     })
@@ -224,7 +232,7 @@ t.test('PUT and PATCH', async (t) => {
         for (const name of required[i] ?? []) {
           const reply = await admin.patch(path, { [name]: null })
           t.equal(reply.status, 422)
-          t.same(reply.wrong, [`${name} INVALID_TYPE`])
+          t.same(reply.violations, [`${name} INVALID_TYPE`])
         }
       }
     })
@@ -251,7 +259,7 @@ t.test('PUT and PATCH', async (t) => {
     t.test(
       `v${version}: of changes side by side each counts, whether it needs a look at the row or not`,
       async (t) => {
-        const product = await activeProduct(admin, { stock: 0 })
+        const product = await createActiveProduct(admin, { stock: 0 })
         const path = `/products/${product.id}`
         const { revision } =
           (await database.run('select revision from products where id = $1', [product.id]))[0] ?? {}

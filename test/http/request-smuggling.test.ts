@@ -5,7 +5,7 @@
  */
 import t from 'tap'
 import { ADMIN_KEY, testApp } from '../helpers/app.ts'
-import { raw } from '../helpers/raw.ts'
+import { sendRaw } from '../helpers/raw-requests.ts'
 
 const { app, port, admin } = await testApp(t)
 // What waits for bytes that never come is given up soon.
@@ -230,7 +230,7 @@ const cases: Case[] = [
 t.test('where a request ends is never in doubt', async (t) => {
   t.ok(cases.length >= 100, `${cases.length} cases`)
   const answers = await Promise.all(
-    cases.map(async ([, bytes]) => raw(port, Buffer.from(bytes + good, 'latin1'))),
+    cases.map(async ([, bytes]) => sendRaw(port, Buffer.from(bytes + good, 'latin1'))),
   )
   for (const [i, [sentence, , outcome]] of cases.entries()) {
     t.test(`${sentence}: ${outcome}`, async (t) => {
@@ -267,7 +267,7 @@ t.test('what is behind the last reply is not answered, however close it comes', 
   const bytes = post(TE, `${empty}${hidden}`).replace('HTTP/1.1', 'HTTP/1.0')
   const counts = new Set<number>()
   for (let i = 0; i < 20; i++) {
-    const all = await Promise.all(Array.from({ length: 50 }, () => raw(port, bytes)))
+    const all = await Promise.all(Array.from({ length: 50 }, () => sendRaw(port, bytes)))
     for (const { replies } of all) counts.add(replies.length)
   }
   t.strictSame([...counts], [1])

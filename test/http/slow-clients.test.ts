@@ -6,8 +6,8 @@ import t from 'tap'
 import { readConfig } from '../../src/config.ts'
 import { getServerOptions } from '../../src/http-options.ts'
 import { ADMIN_KEY, testApp } from '../helpers/app.ts'
-import { ownSettings, serve } from '../helpers/process.ts'
-import { parseReplies, raw } from '../helpers/raw.ts'
+import { createServerSettings, startServer } from '../helpers/process.ts'
+import { parseReplies, sendRaw } from '../helpers/raw-requests.ts'
 
 const HEAD = `Host: localhost\r\nX-API-Key: ${ADMIN_KEY}\r\n`
 const GET = `GET /api/v1/products HTTP/1.1\r\n${HEAD}\r\n`
@@ -123,10 +123,10 @@ t.test('sixty slow clients are each sent away, while others are served', async (
 })
 
 t.test('a connection that says nothing, or nothing more, is closed', async (t) => {
-  const silent = await raw(port, '')
+  const silent = await sendRaw(port, '')
   t.ok(silent.closed)
   t.equal(silent.replies[0]?.status, 408)
-  const kept = await raw(port, GET)
+  const kept = await sendRaw(port, GET)
   t.ok(kept.closed, 'kept alive for the next request, and not for ever')
   t.same(
     kept.replies.map(({ status }) => status),
@@ -137,7 +137,7 @@ t.test('a connection that says nothing, or nothing more, is closed', async (t) =
 
 t.test('half-open connections are closed, answered or not', async (t) => {
   const all = Array.from({ length: 20 }, (_, i) =>
-    raw(port, i % 2 === 0 ? GET : GET.slice(0, 20), { end: true }),
+    sendRaw(port, i % 2 === 0 ? GET : GET.slice(0, 20), { end: true }),
   )
   for (const { closed } of await Promise.all(all)) t.ok(closed)
   await noneLeft()
@@ -147,7 +147,7 @@ t.test('half-open connections are closed, answered or not', async (t) => {
 t.test('a hundred pipelined requests in one packet are answered in their order', async (t) => {
   const paths = Array.from({ length: 100 }, (_, i) => (i % 3 === 0 ? '/livez' : '/api/v1/products'))
   const packet = paths.map((path) => `GET ${path} HTTP/1.1\r\n${HEAD}X-Request-Id: pipelined-`)
-  const { replies } = await raw(port, packet.map((text, i) => `${text}${i}\r\n\r\n`).join(''))
+  const { replies } = await sendRaw(port, packet.map((text, i) => `${text}${i}\r\n\r\n`).join(''))
   t.same(
     replies.map(({ status, headers }) => [status, headers['x-request-id']]),
     paths.map((_, i) => [200, `pipelined-${i}`]),
@@ -179,7 +179,11 @@ t.test(
 )
 
 t.test('beyond MAX_CONNECTIONS one is hung up on, and the log says so once', async (t) => {
-  const { url, said } = await serve(t, { ...(await ownSettings(t)), MAX_CONNECTIONS: '5', LOG_LEVEL: 'warn' })
+  const { url, output } = await startServer(t, {
+    ...(await createServerSettings(t)),
+    MAX_CONNECTIONS: '5',
+    LOG_LEVEL: 'warn',
+  })
   const port = Number(new URL(url).port)
   const open = () =>
     new Promise<Socket>((resolve, reject) => {
@@ -190,10 +194,10 @@ t.test('beyond MAX_CONNECTIONS one is hung up on, and the log says so once', asy
   for (const socket of kept) socket.write(`GET /livez HTTP/1.1\r\nHost: a\r\n\r\n`)
   await Promise.all(kept.map((socket) => new Promise((resolve) => socket.once('data', resolve))))
   for (let i = 0; i < 50; i++) {
-    const { closed, bytes } = await raw(port, '')
+    const { closed, bytes } = await sendRaw(port, '')
     t.ok(closed && bytes.length === 0)
   }
-  const lines = said.out.split('\n').filter((line) => line.includes('overloaded'))
+  const lines = output.out.split('\n').filter((line) => line.includes('overloaded'))
   t.equal(lines.length, 1)
   t.match(lines[0], /connections/)
   kept[0]?.destroy()

@@ -1,6 +1,11 @@
 import t from 'tap'
 import { type Json, testApp } from '../helpers/app.ts'
-import { activeProduct, speak, unique, VERSIONS } from '../helpers/speak.ts'
+import {
+  createActiveProduct,
+  createUniqueName,
+  createVersionedClient,
+  VERSIONS,
+} from '../helpers/versioned-client.ts'
 
 const SOMEBODY = '0193a5b0-7b1e-7c3a-9f00-3f2b8c1d4e5f'
 const WIDE = '\u{1F9E1}' // one code point, two UTF-16 units, four bytes
@@ -238,13 +243,15 @@ const locales: Bounds = {
 t.test('bodies', async (t) => {
   const { admin: client, anybody, person, base } = await testApp(t)
   const member = await person('member')
-  const first = speak(client, 1)
-  const product = await activeProduct(first, { stock: 1_000_000 })
-  const user = (await first.post('/users', { name: 'Ada', email: `${unique('v')}@example.com` })).data
+  const first = createVersionedClient(client, 1)
+  const product = await createActiveProduct(first, { stock: 1_000_000 })
+  const user = (await first.post('/users', { name: 'Ada', email: `${createUniqueName('v')}@example.com` }))
+    .data
   const profile = (await first.post('/user-profiles', { user_id: user.id })).data
   const post = (await first.post(`/users/${user.id}/posts`, { title: 'a', body: 'b' })).data
   const order = (await first.post('/orders', { items: [{ product_id: product.id, quantity: 1 }] })).data
-  const spare = (await first.post('/products', { sku: unique('V'), name: 'a', price_amount: 1 })).data
+  const spare = (await first.post('/products', { sku: createUniqueName('V'), name: 'a', price_amount: 1 }))
+    .data
 
   /** For each collection: the resource to change, and the bounds of every member that can be written. */
   const resources: { path: string; members: Record<string, Bounds> }[] = [
@@ -337,7 +344,7 @@ t.test('bodies', async (t) => {
 
   for (const { path, members } of resources) {
     for (const version of VERSIONS) {
-      const admin = speak(client, version)
+      const admin = createVersionedClient(client, version)
       t.test(`v${version}: ${path.split('/').at(-2)}: every member at its bounds and beyond`, async (t) => {
         for (const [name, bounds] of Object.entries(members)) {
           const { good, bad } = asked(bounds, version)
@@ -348,7 +355,7 @@ t.test('bodies', async (t) => {
           for (const [value, code] of bad) {
             const reply = await admin.patch(path, { [name]: value })
             t.equal(reply.status, 422)
-            t.same(reply.wrong, [`${name} ${code}`], `${name}: ${JSON.stringify(value)?.slice(0, 40)}`)
+            t.same(reply.violations, [`${name} ${code}`], `${name}: ${JSON.stringify(value)?.slice(0, 40)}`)
           }
         }
       })
@@ -356,7 +363,7 @@ t.test('bodies', async (t) => {
   }
 
   for (const version of VERSIONS) {
-    const admin = speak(client, version)
+    const admin = createVersionedClient(client, version)
 
     t.test(`v${version}: the members of an address, and of items`, async (t) => {
       const line = required(200)
@@ -379,37 +386,38 @@ t.test('bodies', async (t) => {
         }
         for (const [value, code] of bad) {
           const reply = await admin.patch(path, { shipping_address: { [name]: value } })
-          t.same(reply.wrong, [`shipping_address.${name} ${code}`], `${name}: ${JSON.stringify(value)}`)
+          t.same(reply.violations, [`shipping_address.${name} ${code}`], `${name}: ${JSON.stringify(value)}`)
         }
       }
       const items = (value: unknown) => admin.patch(path, { items: [value] })
       for (const quantity of [1, 1000])
         t.equal((await items({ product_id: product.id, quantity })).status, 200)
       for (const [quantity, code] of integer(1, 1000).bad) {
-        t.same((await items({ product_id: product.id, quantity })).wrong, [`items.0.quantity ${code}`])
+        t.same((await items({ product_id: product.id, quantity })).violations, [`items.0.quantity ${code}`])
       }
       for (const [product_id, code] of uuid.bad) {
-        t.same((await items({ product_id, quantity: 1 })).wrong, [`items.0.product_id ${code}`])
+        t.same((await items({ product_id, quantity: 1 })).violations, [`items.0.product_id ${code}`])
       }
-      t.same((await items({})).wrong, ['items.0.product_id REQUIRED', 'items.0.quantity REQUIRED'])
-      for (const value of ['a', 5, null, []]) t.same((await items(value)).wrong, ['items.0 INVALID_TYPE'])
+      t.same((await items({})).violations, ['items.0.product_id REQUIRED', 'items.0.quantity REQUIRED'])
+      for (const value of ['a', 5, null, []])
+        t.same((await items(value)).violations, ['items.0 INVALID_TYPE'])
     })
 
     t.test(`v${version}: 100 items, and no more`, async (t) => {
       const many = []
       for (let i = 0; i < 101; i++)
         many.push({ product_id: SOMEBODY.slice(0, -3) + String(100 + i), quantity: 1 })
-      t.same((await admin.post('/orders', { items: many })).wrong, ['items TOO_LONG'])
+      t.same((await admin.post('/orders', { items: many })).violations, ['items TOO_LONG'])
       const unknown = await admin.post('/orders', { items: many.slice(1) })
       t.equal(unknown.status, 422)
-      t.equal(unknown.wrong.length, 50, 'each is unknown, and 50 are told')
+      t.equal(unknown.violations.length, 50, 'each is unknown, and 50 are told')
     })
 
     t.test(`v${version}: user_id of a new profile and of a new order`, async (t) => {
       const items = [{ product_id: product.id, quantity: 1 }]
       for (const [user_id, code] of uuid.bad) {
-        t.same((await admin.post('/user-profiles', { user_id })).wrong, [`user_id ${code}`])
-        t.same((await admin.post('/orders', { items, user_id })).wrong, [`user_id ${code}`])
+        t.same((await admin.post('/user-profiles', { user_id })).violations, [`user_id ${code}`])
+        t.same((await admin.post('/orders', { items, user_id })).violations, [`user_id ${code}`])
       }
     })
 
@@ -422,11 +430,11 @@ t.test('bodies', async (t) => {
       ]
       for (const [path, id, names] of lacking) {
         const wrong = names.map((name) => `${name} REQUIRED`)
-        t.same((await admin.post(path, {})).wrong, wrong)
-        t.same((await admin.put(`${path}/${id}`, {})).wrong, wrong)
+        t.same((await admin.post(path, {})).violations, wrong)
+        t.same((await admin.put(`${path}/${id}`, {})).violations, wrong)
         const all = await admin.patch(`${path}/${id}`, Object.fromEntries(names.map((name) => [name, null])))
         t.same(
-          all.wrong,
+          all.violations,
           names.map((name) => `${name} INVALID_TYPE`),
           'null on what is required',
         )
@@ -447,7 +455,7 @@ t.test('bodies', async (t) => {
       })
       t.equal(reply.status, 422)
       t.equal(reply.code, 'VALIDATION_ERROR')
-      t.same(reply.wrong, [
+      t.same(reply.violations, [
         'colour UNKNOWN_FIELD',
         'created_at READ_ONLY',
         'email INVALID_FORMAT',
@@ -462,7 +470,7 @@ t.test('bodies', async (t) => {
         shipping_address: { name: '', country: 'gb', planet: 'Mars' },
         note: 'a\u0000',
       })
-      t.same(nested.wrong, [
+      t.same(nested.violations, [
         'items.0.product_id INVALID_FORMAT',
         'items.0.quantity OUT_OF_RANGE',
         'items.0.sku READ_ONLY',
@@ -476,7 +484,7 @@ t.test('bodies', async (t) => {
         'shipping_address.postal_code REQUIRED',
       ])
       const many = Object.fromEntries(Array.from({ length: 80 }, (_, i) => [`x${i}`, 1]))
-      t.equal((await admin.post('/products', many)).wrong.length, 50, 'but no more than 50')
+      t.equal((await admin.post('/products', many)).violations.length, 50, 'but no more than 50')
     })
 
     t.test(`v${version}: names that every object has are unknown members all the same`, async (t) => {
@@ -499,10 +507,15 @@ t.test('bodies', async (t) => {
             price_amount: 1,
             [name]: {},
           }),
-          await admin.post('/products', { sku: unique('U'), name: 'a', price_amount: 1, [name]: 'x' }),
+          await admin.post('/products', {
+            sku: createUniqueName('U'),
+            name: 'a',
+            price_amount: 1,
+            [name]: 'x',
+          }),
         ]) {
           t.equal(reply.status, 422)
-          t.same(reply.wrong, [`${name} UNKNOWN_FIELD`])
+          t.same(reply.violations, [`${name} UNKNOWN_FIELD`])
         }
       }
     })
@@ -678,7 +691,9 @@ t.test('bodies', async (t) => {
     for (const { path, members } of resources) {
       for (const name of [...Object.keys(members), 'user_id', 'id', 'published_at']) {
         const told = await Promise.all(
-          odd.map((value, i) => speak(client, VERSIONS[i % 2] ?? 1).patch(path, { [name]: value })),
+          odd.map((value, i) =>
+            createVersionedClient(client, VERSIONS[i % 2] ?? 1).patch(path, { [name]: value }),
+          ),
         )
         calls += told.length
         for (const { status, text } of told) {

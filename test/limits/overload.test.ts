@@ -14,7 +14,7 @@ import shutdown, { type ShutdownOptions } from '../../plugins/operations/shutdow
 import { createAddressing, versions } from '../../plugins/versioning/index.ts'
 import { ADMIN_KEY, testApp } from '../helpers/app.ts'
 import { testDatabase } from '../helpers/database.ts'
-import { parseReplies, raw } from '../helpers/raw.ts'
+import { parseReplies, sendRaw } from '../helpers/raw-requests.ts'
 
 /** The reasons of what is refused while the test runs. */
 function refusals(t: Test): string[] {
@@ -182,10 +182,10 @@ t.test('clients that hang up leave no trace in the count', async (t) => {
     readTimeoutMs: 1,
   })
   const get = (path: string) => `GET /api/v1/${path} HTTP/1.1\r\nHost: a\r\n\r\n`
-  await raw(port, get('held'), { patience: 50 })
-  await raw(port, get('quiet'), { patience: 50 })
+  await sendRaw(port, get('held'), { timeoutMs: 50 })
+  await sendRaw(port, get('quiet'), { timeoutMs: 50 })
   // Behind the first, these have no socket of their own yet: of its end they hear nothing.
-  await raw(port, get('held') + get('quiet').repeat(20), { patience: 50 })
+  await sendRaw(port, get('held') + get('quiet').repeat(20), { timeoutMs: 50 })
   release()
   await until(() => app.admissionQueue.active === 0)
   t.pass('though some of their handlers never sent anything')
@@ -315,7 +315,7 @@ t.test('a thousand wait for the database beside those that have it; more are ref
   slow.on = true
   const request = `GET /products?limit=1 HTTP/1.1\r\nHost: a\r\nX-API-Key: ${ADMIN_KEY}\r\n`
   const packet = `${`${request}\r\n`.repeat(101)}${request}Connection: close\r\n\r\n`
-  const all = Array.from({ length: 10 }, () => raw(port, packet, { patience: 60_000 }))
+  const all = Array.from({ length: 10 }, () => sendRaw(port, packet, { timeoutMs: 60_000 }))
   await until(() => app.admissionQueue.active + app.admissionQueue.waiting + reasons.length === 1_020)
   t.equal(app.admissionQueue.active + app.admissionQueue.waiting, most)
   t.equal(logs.length, 1, 'one line in the log tells of them all')

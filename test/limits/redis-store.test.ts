@@ -12,17 +12,17 @@ import { openRedisStore } from '../../plugins/rate-limit/redis-store.ts'
 import { createSharedStore } from '../../plugins/rate-limit/shared-store.ts'
 import { createClient, testApp } from '../helpers/app.ts'
 import type { Owner } from '../helpers/database.ts'
-import { fakeRedis } from '../helpers/fake-redis.ts'
-import { briefly, from, times, toldBy } from '../helpers/limits.ts'
+import { startFakeRedis } from '../helpers/fake-redis.ts'
 import { startProxy } from '../helpers/proxy.ts'
-import { runningTime } from '../helpers/running-time.ts'
-import { sharedDatabase } from '../helpers/shared.ts'
+import { createClientFrom, formatWindow, readWindow, sendInSequence } from '../helpers/rate-limits.ts'
+import { getRunningTime } from '../helpers/running-time.ts'
+import { createSharedDatabase } from '../helpers/shared-database.ts'
 
 const REDIS = process.env.REDIS_URL || undefined
 const skip = REDIS ? false : 'needs a Redis: set REDIS_URL'
 const url = REDIS ?? ''
 const PREFIX = 'resource-api:limits:'
-const database = await sharedDatabase(t)
+const database = await createSharedDatabase(t)
 const random = () => randomBytes(4).toString('hex')
 /** Of no other test's. */
 const anAddress = () => `2001:db8:${random().slice(4)}:${random().slice(4)}::1`
@@ -58,7 +58,7 @@ function listener(t: Owner) {
   return { logs: { write: (line: string) => void lines.push(line) }, lines: own, states, all: lines }
 }
 
-type Fake = Awaited<ReturnType<typeof fakeRedis>>
+type Fake = Awaited<ReturnType<typeof startFakeRedis>>
 const set = (state: Fake['state'], change: Partial<Fake['state']>) => Object.assign(state, change)
 
 const until = async (holds: () => boolean | Promise<boolean>, patience = 5_000) => {
@@ -80,24 +80,29 @@ t.test('Redis', { skip }, async (t) => {
         await ada.client.get('/products'),
         await there.get('/products'),
         await ada.bearer.get('/products'),
-      ].map(briefly),
+      ].map(formatWindow),
       ['200 5 4', '200 5 3', '200 5 2'],
     )
-    const [here, same] = [await ada.client.get('/products'), await there.get('/products')].map(toldBy)
+    const [here, same] = [await ada.client.get('/products'), await there.get('/products')].map(readWindow)
     t.ok(Math.abs((here?.reset ?? 0) - (same?.reset ?? 0)) <= 1, 'the same window ends at the same time')
     t.ok(Math.abs((here?.reset ?? 0) - Date.now() / 1000 - 60) < 5)
     const refused = await there.get('/products')
-    t.equal(briefly(refused), '429 5 0')
-    t.equal(briefly(await ada.client.get('/products')), '429 5 0')
+    t.equal(formatWindow(refused), '429 5 0')
+    t.equal(formatWindow(await ada.client.get('/products')), '429 5 0')
 
     const [address, email] = [anAddress(), `ada.${random()}@example.com`]
     const grant = { grant_type: 'password', email, password: 'wrong horse battery' }
-    const tries = await times(3, (i) => from(i % 2 ? one.base : other.base, address).post('/tokens', grant))
+    const tries = await sendInSequence(3, (i) =>
+      createClientFrom(i % 2 ? one.base : other.base, address).post('/tokens', grant),
+    )
     t.same(
       tries.map(({ status }) => status),
       [401, 401, 429],
     )
-    t.equal((await from(other.base, address, { 'x-api-key': 'bad' }).get('/products')).status, 401)
+    t.equal(
+      (await createClientFrom(other.base, address, { 'x-api-key': 'bad' }).get('/products')).status,
+      401,
+    )
 
     const redis = client(t)
     const keys = await redis.keys(`${PREFIX}*`)
@@ -117,7 +122,7 @@ t.test('Redis', { skip }, async (t) => {
       lines
         .filter((line) => line.includes(ada.id) && !line.includes(' lua]'))
         .map((line) => line.split('"')[1])
-    await times(10, () => capped.get('/products'))
+    await sendInSequence(10, () => capped.get('/products'))
     await until(() => commands().length >= 10)
     t.same(commands(), Array(10).fill('evalsha'))
   })
@@ -184,19 +189,19 @@ t.test('Redis', { skip }, async (t) => {
       { database, logs },
     )
     const { client } = await app.person('member')
-    t.equal(briefly(await client.get('/products')), '200 20 19')
+    t.equal(formatWindow(await client.get('/products')), '200 20 19')
     for (const mode of ['refuse', 'silent'] as const) {
-      const before = toldBy(await client.get('/products')).remaining
+      const before = readWindow(await client.get('/products')).remaining
       await proxy.set(mode)
       // Whether it knows yet or finds out by this one, it counts for itself.
-      const meanwhile = await times(4, () => client.get('/products'))
+      const meanwhile = await sendInSequence(4, () => client.get('/products'))
       t.ok(meanwhile.every(({ status }) => status === 200))
       await until(() => lines().length % 2 === 1)
       await proxy.set('pass')
       const began = Date.now()
       await until(() => lines().length % 2 === 0)
       t.ok(Date.now() - began < 2_500, `${Date.now() - began} ms`)
-      const after = toldBy(await client.get('/products')).remaining ?? 0
+      const after = readWindow(await client.get('/products')).remaining ?? 0
       t.ok(after < (before ?? 0) && after >= (before ?? 0) - 5, `${before} ${after}`)
     }
     t.same(
@@ -220,7 +225,7 @@ const faults: [name: string, spoil: (redis: Fake) => unknown, heal: (redis: Fake
 
 for (const [name, spoil, heal] of faults) {
   t.test(`Redis ${name}: requests pass, each process counts for itself, and it is found again`, async (t) => {
-    const redis = await fakeRedis(t)
+    const redis = await startFakeRedis(t)
     const { logs, lines, states, all } = listener(t)
     const parts = { database, logs }
     const app = await testApp(
@@ -229,21 +234,23 @@ for (const [name, spoil, heal] of faults) {
       parts,
     )
     const { client } = await app.person('member')
-    t.equal(briefly(await client.get('/products')), '200 4 3')
+    t.equal(formatWindow(await client.get('/products')), '200 4 3')
     t.equal(redis.state.scripts, 2, 'one when it began, and one for the request')
 
     await spoil(redis)
-    const began = runningTime()
+    const began = getRunningTime()
     const first = await client.get('/products')
-    const took = runningTime() - began
-    t.equal(briefly(first), '200 4 3', 'the first in this process')
+    const took = getRunningTime() - began
+    t.equal(formatWindow(first), '200 4 3', 'the first in this process')
     t.ok(took < 400, `${Math.round(took)} ms, of which it waits 200 at most`)
-    const again = runningTime()
-    const rest = await times(4, () => client.get('/products'))
-    t.same(rest.map(briefly), ['200 4 2', '200 4 1', '200 4 0', '429 4 0'])
-    t.ok(runningTime() - again < 400, 'the others do not wait at all')
+    const again = getRunningTime()
+    const rest = await sendInSequence(4, () => client.get('/products'))
+    t.same(rest.map(formatWindow), ['200 4 2', '200 4 1', '200 4 0', '429 4 0'])
+    t.ok(getRunningTime() - again < 400, 'the others do not wait at all')
     const grant = { grant_type: 'password', email: 'nobody@example.com', password: 'wrong horse battery' }
-    const signIns = await times(2, () => from(app.base, '203.0.113.1').post('/tokens', grant))
+    const signIns = await sendInSequence(2, () =>
+      createClientFrom(app.base, '203.0.113.1').post('/tokens', grant),
+    )
     t.same(
       signIns.map(({ status }) => status),
       [401, 429],
@@ -253,10 +260,10 @@ for (const [name, spoil, heal] of faults) {
     t.equal(lines().length, 1)
 
     await heal(redis)
-    const healed = runningTime()
+    const healed = getRunningTime()
     await until(() => states.length === 2, 4_000)
-    t.ok(runningTime() - healed < 2_500, `${runningTime() - healed} ms`)
-    t.equal(briefly(await client.get('/products')), '200 4 3', 'what Redis says')
+    t.ok(getRunningTime() - healed < 2_500, `${getRunningTime() - healed} ms`)
+    t.equal(formatWindow(await client.get('/products')), '200 4 3', 'what Redis says')
     t.same(states, [{ state: 'own' }, { state: 'shared' }])
     t.equal(lines().length, 2)
     t.notOk(all.some((line) => line.includes('pass-word')))
@@ -278,7 +285,7 @@ t.test(
     const window = { key: '{a}:b', limit: 2, durationMs: 60_000 }
     await Promise.all(
       errors.map(async (error) => {
-        const redis = await fakeRedis(t)
+        const redis = await startFakeRedis(t)
         const said: unknown[] = []
         const log = { warn: (line: unknown) => void said.push(line), info: () => void said.push('back') }
         const own = createMemoryStore({ now: Date.now })
@@ -309,7 +316,7 @@ const atStart: [name: string, spoil: (redis: Fake) => unknown][] = [
 
 for (const [name, spoil] of atStart) {
   t.test(`the service starts with Redis ${name}`, async (t) => {
-    const redis = await fakeRedis(t)
+    const redis = await startFakeRedis(t)
     const { logs, lines, states, all } = listener(t)
     spoil(redis)
     const app = await testApp(
@@ -318,7 +325,11 @@ for (const [name, spoil] of atStart) {
       { database, logs },
     )
     const { client } = await app.person('member')
-    t.same((await times(3, () => client.get('/products'))).map(briefly), ['200 2 1', '200 2 0', '429 2 0'])
+    t.same((await sendInSequence(3, () => client.get('/products'))).map(formatWindow), [
+      '200 2 1',
+      '200 2 0',
+      '429 2 0',
+    ])
     t.same(states, [{ state: 'own' }])
     t.equal(lines().length, 1, 'said once, however often it is tried')
     t.notOk(all.some((line) => line.includes('pass-word')))
@@ -326,7 +337,7 @@ for (const [name, spoil] of atStart) {
 }
 
 t.test('with the last app the connection ends', async (t) => {
-  const redis = await fakeRedis(t)
+  const redis = await startFakeRedis(t)
   const app = await testApp(t, { REDIS_URL: redis.url }, { database })
   t.equal((await app.anybody.get('/products')).status, 401)
   const { packets } = redis.state

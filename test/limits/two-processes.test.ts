@@ -3,8 +3,8 @@ import { randomBytes } from 'node:crypto'
 import t, { type Test } from 'tap'
 import { ADMIN_KEY, createClient, type Reply } from '../helpers/app.ts'
 import { SERVER } from '../helpers/database.ts'
-import { from, toldBy } from '../helpers/limits.ts'
-import { ownSettings, serve } from '../helpers/process.ts'
+import { createServerSettings, startServer } from '../helpers/process.ts'
+import { createClientFrom, readWindow } from '../helpers/rate-limits.ts'
 
 const url = process.env.REDIS_URL
 const skip = url ? false : 'needs a Redis: set REDIS_URL'
@@ -35,20 +35,20 @@ const common = {
 /** Two new servers on one Redis, and what they reply to a thousand requests of one address and of one user. */
 async function tryTwoServers(t: Test) {
   // An embedded database has one process: there each has its own, and they share the Redis alone.
-  const first = await ownSettings(t)
-  const second = SERVER ? first : await ownSettings(t)
-  const servers = await Promise.all([first, second].map((own) => serve(t, { ...own, ...common })))
+  const first = await createServerSettings(t)
+  const second = SERVER ? first : await createServerSettings(t)
+  const servers = await Promise.all([first, second].map((own) => startServer(t, { ...own, ...common })))
   const base = (i: number) => servers[i % 2]?.url ?? ''
   // Of no other test's.
   const address = `2001:db8:${randomBytes(2).toString('hex')}:${randomBytes(2).toString('hex')}::1`
-  const anonymous = await thousand((i) => from(base(i), address).get('/products'))
+  const anonymous = await thousand((i) => createClientFrom(base(i), address).get('/products'))
   const ofUser = SERVER
     ? await thousand((i) => createClient(base(i), { 'x-api-key': ADMIN_KEY }).get('/products?limit=1'))
     : []
   // A machine that is busy enough has requests refused as overload, or Redis left because it is slow.
   const isDisturbed =
     [...anonymous, ...ofUser].some(({ status }) => status === 503) ||
-    servers.some(({ said }) => said.out.includes('the store of the rate limits is unavailable'))
+    servers.some(({ output }) => output.out.includes('the store of the rate limits is unavailable'))
   return { anonymous, ofUser, isDisturbed }
 }
 
@@ -58,7 +58,7 @@ t.test('two processes on one Redis let exactly the limit through', { skip }, asy
   const passed = tried.anonymous.filter(({ status }) => status === 401)
   t.equal(passed.length, 100)
   t.equal(tried.anonymous.filter(({ status }) => status === 429).length, 900)
-  t.equal(new Set(passed.map((reply) => toldBy(reply).remaining)).size, 100)
+  t.equal(new Set(passed.map((reply) => readWindow(reply).remaining)).size, 100)
   if (!SERVER) return
   t.equal(tried.ofUser.filter(({ status }) => status === 200).length, 100, 'of one user too')
 })

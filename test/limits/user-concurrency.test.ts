@@ -5,7 +5,7 @@ import t, { type Test } from 'tap'
 import type { Database } from '../../drizzle/client/index.ts'
 import { type Client, type Reply, testApp } from '../helpers/app.ts'
 import { testDatabase } from '../helpers/database.ts'
-import { clock } from '../helpers/limits.ts'
+import { createClock } from '../helpers/rate-limits.ts'
 
 /** A database whose statements on products wait until they are released. */
 async function createHeldDatabase(t: Test) {
@@ -187,7 +187,7 @@ t.test('a cost that does not fit into the window any more is admitted once, then
 })
 
 t.test('a large reply counts by its size, also while the burst window is full', async (t) => {
-  const time = clock()
+  const time = createClock()
   const settings = { RATE_LIMIT: '1000', RATE_LIMIT_BURST: '3' }
   const { person, database } = await testApp(t, settings, { now: time.now })
   const { id, client } = await person('member')

@@ -3,16 +3,16 @@ import fc from 'fast-check'
 import t from 'tap'
 import type { Database } from '../../drizzle/client/index.ts'
 import { testApp } from '../helpers/app.ts'
-import { idsOf, walk } from '../helpers/lists.ts'
-import { type Collection, collectionsOf } from '../helpers/relations.ts'
+import { collectIds, getIds } from '../helpers/lists.ts'
 import { insertRows } from '../helpers/rows.ts'
+import { type Collection, createCollections } from '../helpers/sortable-collections.ts'
 
 const LASTING = 25
 const PASSING = 15
 
 const { admin, database, person } = await testApp(t)
 const { id: owner } = await person('member')
-const collections = await collectionsOf(database, owner)
+const collections = await createCollections(database, owner)
 
 /** Rows that come, change and go for as long as `isOver` says no. */
 async function churn(on: Database, { table, row }: Collection, seed: number, isOver: () => boolean) {
@@ -50,7 +50,7 @@ async function walkAmid(collection: Collection, query: string, seed: number, las
   let isOver = false
   const churning = churn(database, collection, seed, () => isOver)
   try {
-    const seen = await walk(admin, `${collection.path}?${query}`)
+    const seen = await collectIds(admin, `${collection.path}?${query}`)
     return seen.filter((id) => lasting.has(id))
   } finally {
     isOver = true
@@ -71,7 +71,7 @@ for (const collection of collections) {
     const lasting = new Set(all.map(({ id }) => String(id)))
 
     for (const sort of sorts.flatMap((name) => [name, `-${name}`])) {
-      const still = idsOf(await admin.get(`${path}?limit=100&sort=${sort}`))
+      const still = getIds(await admin.get(`${path}?limit=100&sort=${sort}`))
       t.equal(still.length, lasting.size)
       t.same(await walkAmid(collection, `sort=${sort}&limit=7`, sort.length, lasting), still, sort)
     }
@@ -82,7 +82,7 @@ for (const collection of collections) {
     await fc.assert(
       fc.asyncProperty(several, fc.integer({ min: 3, max: 12 }), fc.nat(100), async (terms, limit, seed) => {
         const sort = terms.join()
-        const still = idsOf(await admin.get(`${path}?limit=100&sort=${sort}`))
+        const still = getIds(await admin.get(`${path}?limit=100&sort=${sort}`))
         const seen = await walkAmid(collection, `sort=${sort}&limit=${limit}`, seed, lasting)
         t.same(seen, still, `${sort} by ${limit}`)
       }),

@@ -2,7 +2,7 @@ import t from 'tap'
 import { createCursors } from '../../plugins/collection/request/cursor.ts'
 import { deriveKey } from '../../src/secrets.ts'
 import { type Reply, testApp } from '../helpers/app.ts'
-import { idsOf } from '../helpers/lists.ts'
+import { getIds } from '../helpers/lists.ts'
 import { insertRows } from '../helpers/rows.ts'
 
 const SECRET = 'secret-of-the-cursors-secret-of-the-cursors'
@@ -125,7 +125,7 @@ t.test('a cursor is bound to collection, parent, sort, filters and search', asyn
 
 t.test('limit, fields, include, version, form of address and spelling may change', async (t) => {
   const cursor = await cursorOf('/api/v1/products?limit=3')
-  const rest = idsOf(await admin.get(`/api/v1/products?limit=3&cursor=${cursor}`))
+  const rest = getIds(await admin.get(`/api/v1/products?limit=3&cursor=${cursor}`))
   t.equal(rest.length, 3)
   for (const path of [
     '/api/v2/products?limit=3',
@@ -136,7 +136,7 @@ t.test('limit, fields, include, version, form of address and spelling may change
   ]) {
     const reply = await admin.get(`${path}&cursor=${cursor}`)
     t.equal(reply.status, 200, path)
-    t.same(idsOf(reply).slice(0, 3), rest, path)
+    t.same(getIds(reply).slice(0, 3), rest, path)
   }
   const orders = await cursorOf('/orders?limit=1')
   t.equal((await admin.get(`/orders?include=user,products&limit=9&cursor=${orders}`)).status, 200)
@@ -154,9 +154,9 @@ t.test('a cursor names a place, not a row: it outlives it', async (t) => {
   const path = '/products?sort=sku&limit=4'
   const first = await admin.get(path)
   const next = `${path}&cursor=${first.body.pagination.cursor}`
-  const before = idsOf(await admin.get(next))
-  await database.run('delete from products where id = $1', [idsOf(first)[3] ?? ''])
-  t.same(idsOf(await admin.get(next)), before)
+  const before = getIds(await admin.get(next))
+  await database.run('delete from products where id = $1', [getIds(first)[3] ?? ''])
+  t.same(getIds(await admin.get(next)), before)
 })
 
 t.test('each field of a sort that has the longest value still makes a cursor that can be sent', async (t) => {
@@ -217,8 +217,8 @@ t.test('a cursor that ends with an id still leads on where the sort needs none a
     )
     const before = await admin.get(`${path}&cursor=${cursors.write([...places, last.id], binding)}`)
     t.equal(before.status, 200, `${path}: ${before.text}`)
-    t.ok(idsOf(before).length > 0)
-    t.same(idsOf(before), idsOf(await admin.get(`${path}&cursor=${now}`)), path)
+    t.ok(getIds(before).length > 0)
+    t.same(getIds(before), getIds(await admin.get(`${path}&cursor=${now}`)), path)
   }
 })
 

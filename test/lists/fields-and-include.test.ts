@@ -1,6 +1,6 @@
 import t from 'tap'
 import { type Json, type Reply, testApp } from '../helpers/app.ts'
-import { idsOf, problemsOf } from '../helpers/lists.ts'
+import { getIds, getViolations } from '../helpers/lists.ts'
 import { insertRows } from '../helpers/rows.ts'
 
 const { admin, database, person } = await testApp(t)
@@ -120,16 +120,20 @@ t.test(
       for (const path of ['/users', `/v2/users/${ada.id}`]) {
         const reply = await admin.get(`${path}?${query}`)
         t.equal(reply.status, 400, query)
-        t.same(problemsOf(reply), [problem], query)
+        t.same(getViolations(reply), [problem], query)
       }
     }
     t.same(
-      problemsOf(await admin.get('/products?include=user')),
+      getViolations(await admin.get('/products?include=user')),
       ['include UNKNOWN_PARAMETER'],
       'none to include',
     )
     const four = await admin.get('/users?include=orders,posts,profile,user')
-    t.same(problemsOf(four), ['include INVALID_VALUE', 'include INVALID_VALUE'], 'unknown, and more than 3')
+    t.same(
+      getViolations(four),
+      ['include INVALID_VALUE', 'include INVALID_VALUE'],
+      'unknown, and more than 3',
+    )
     t.equal((await admin.get('/users?include=orders,posts,profile,orders&fields=id,id')).status, 200, 'a set')
   },
 )
@@ -263,5 +267,5 @@ t.test('tags cover the rows that were included', async (t) => {
     (await client.get('/users?include=posts', { 'if-none-match': list.headers.get('etag') ?? '' })).status,
     304,
   )
-  t.ok(idsOf(list).includes(ada.id))
+  t.ok(getIds(list).includes(ada.id))
 })

@@ -1,6 +1,6 @@
 import t from 'tap'
 import { testApp } from '../helpers/app.ts'
-import { idsOf, problemsOf } from '../helpers/lists.ts'
+import { getIds, getViolations } from '../helpers/lists.ts'
 import { insertRows } from '../helpers/rows.ts'
 
 const { admin, database, person, adminId } = await testApp(t)
@@ -10,10 +10,10 @@ const LIST = ['/users', '/user-profiles', `/users/${ada.id}/posts`, '/products',
 
 t.test('status, role and user_id are equalities, and narrow together', async (t) => {
   const [gone = ''] = await insertRows(database, 'users', [{ status: 'suspended', role: 'manager' }])
-  t.same(idsOf(await admin.get('/users?status=suspended')), [gone])
-  t.same(idsOf(await admin.get('/users?role=manager')).sort(), [bob.id, gone].sort())
-  t.same(idsOf(await admin.get('/users?role=manager&status=active')), [bob.id])
-  t.same(idsOf(await admin.get('/users?role=admin')), [adminId])
+  t.same(getIds(await admin.get('/users?status=suspended')), [gone])
+  t.same(getIds(await admin.get('/users?role=manager')).sort(), [bob.id, gone].sort())
+  t.same(getIds(await admin.get('/users?role=manager&status=active')), [bob.id])
+  t.same(getIds(await admin.get('/users?role=admin')), [adminId])
 
   const states = ['draft', 'active', 'archived']
   const products = await insertRows(
@@ -22,28 +22,28 @@ t.test('status, role and user_id are equalities, and narrow together', async (t)
     states.map((status) => ({ status })),
   )
   for (const [i, status] of states.entries()) {
-    t.same(idsOf(await admin.get(`/products?status=${status}`)), [products[i]])
+    t.same(getIds(await admin.get(`/products?status=${status}`)), [products[i]])
   }
   const posts = await insertRows(database, 'posts', [
     { user_id: ada.id, status: 'draft' },
     { user_id: ada.id, status: 'published' },
     { user_id: bob.id, status: 'published' },
   ])
-  t.same(idsOf(await admin.get(`/users/${ada.id}/posts?status=published`)), [posts[1]])
+  t.same(getIds(await admin.get(`/users/${ada.id}/posts?status=published`)), [posts[1]])
 
   const orders = await insertRows(database, 'orders', [
     { user_id: ada.id, status: 'paid' },
     { user_id: ada.id, status: 'pending' },
     { user_id: bob.id, status: 'paid' },
   ])
-  t.same(idsOf(await admin.get(`/orders?user_id=${ada.id}&status=paid`)), [orders[0]])
+  t.same(getIds(await admin.get(`/orders?user_id=${ada.id}&status=paid`)), [orders[0]])
   t.same(
-    idsOf(await admin.get(`/orders?user_id=${ada.id.toUpperCase()}`)).sort(),
+    getIds(await admin.get(`/orders?user_id=${ada.id.toUpperCase()}`)).sort(),
     [orders[0], orders[1]].sort(),
   )
-  t.same(idsOf(await ada.client.get(`/orders?user_id=${bob.id}`)), [], 'what one may not read is absent')
+  t.same(getIds(await ada.client.get(`/orders?user_id=${bob.id}`)), [], 'what one may not read is absent')
   const [profile] = await insertRows(database, 'user_profiles', [{ user_id: ada.id }, { user_id: bob.id }])
-  t.same(idsOf(await admin.get(`/user-profiles?user_id=${ada.id}`)), [profile])
+  t.same(getIds(await admin.get(`/user-profiles?user_id=${ada.id}`)), [profile])
 })
 
 t.test('a value outside the enum, and what is no UUID, is refused', async (t) => {
@@ -67,7 +67,7 @@ t.test('a value outside the enum, and what is no UUID, is refused', async (t) =>
   for (const [path, problems] of Object.entries(refused)) {
     const reply = await admin.get(path)
     t.equal(reply.status, 400, path)
-    t.same(problemsOf(reply), problems, path)
+    t.same(getViolations(reply), problems, path)
   }
 })
 
@@ -76,7 +76,7 @@ t.test('a filter that the collection lacks is an unknown parameter', async (t) =
   for (const [i, path] of LIST.entries()) {
     for (const name of ['status', 'role', 'user_id', 'email', 'id', 'revision']) {
       if (offered[i]?.includes(name)) continue
-      t.same(problemsOf(await admin.get(`${path}?${name}=active`)), [`${name} UNKNOWN_PARAMETER`], path)
+      t.same(getViolations(await admin.get(`${path}?${name}=active`)), [`${name} UNKNOWN_PARAMETER`], path)
     }
   }
 })
@@ -95,7 +95,7 @@ t.test('created_after and created_before: whole days in UTC, half-open', async (
   )
   const found = async (query: string) => {
     const reply = await admin.get(`/products?search=dated&sort=created_at&${query}`)
-    return idsOf(reply).map((id) => ids.indexOf(id))
+    return getIds(reply).map((id) => ids.indexOf(id))
   }
   t.same(await found('created_after=2026-02-28'), [1, 2, 3])
   t.same(await found('created_before=2026-02-28'), [0])
@@ -133,12 +133,12 @@ t.test('a date must be a real one', async (t) => {
     for (const name of ['created_after', 'created_before']) {
       const reply = await admin.get(`/products?${name}=${date}`)
       t.equal(reply.status, 400, date)
-      t.same(problemsOf(reply), [`${name} INVALID_FORMAT`], date)
+      t.same(getViolations(reply), [`${name} INVALID_FORMAT`], date)
     }
   }
   t.equal((await admin.get('/products?created_after=2024-02-29')).status, 200)
   const crossed = await admin.get('/products?created_after=2026-03-02&created_before=2026-03-01')
-  t.same(problemsOf(crossed), ['created_after CONFLICTING_PARAMETERS'])
+  t.same(getViolations(crossed), ['created_after CONFLICTING_PARAMETERS'])
 })
 
 t.test('unknown, repeated and inherited names are refused, on lists and on single reads', async (t) => {
@@ -158,10 +158,10 @@ t.test('unknown, repeated and inherited names are refused, on lists and on singl
     for (const path of [...LIST, `/users/${adminId}`]) {
       const reply = await admin.get(`${path}?${name}=1`)
       t.equal(reply.status, 400, `${path} ${name}`)
-      t.same(problemsOf(reply), [`${field(name)} UNKNOWN_PARAMETER`], `${path} ${name}`)
+      t.same(getViolations(reply), [`${field(name)} UNKNOWN_PARAMETER`], `${path} ${name}`)
     }
     const twice = await admin.get(`/products?${name}=1&${name}=2`)
-    t.same(problemsOf(twice), [`${field(name)} UNKNOWN_PARAMETER`], `${name} twice`)
+    t.same(getViolations(twice), [`${field(name)} UNKNOWN_PARAMETER`], `${name} twice`)
   }
   for (const name of ['limit', 'page', 'sort', 'search', 'cursor', 'filter', 'include']) {
     const reply = await admin.get(`/users/${adminId}?${name}=1`)
@@ -205,8 +205,8 @@ t.test('all that is wrong is said at once, in either envelope, and at most 50 of
   ]
   const [first, second] = [await admin.get(`/v1/products?${wrong}`), await admin.get(`/v2/products?${wrong}`)]
   t.equal(first.body.error.code, 'VALIDATION_ERROR')
-  t.same(problemsOf(first), problems)
-  t.same(problemsOf(second), problems)
+  t.same(getViolations(first), problems)
+  t.same(getViolations(second), problems)
   t.ok(first.body.error.details && second.body.error.errors)
   for (const { message } of first.body.error.details) t.ok(message)
   const many = await admin.get(`/products?${Array.from({ length: 80 }, (_, i) => `x${i}=1`).join('&')}`)

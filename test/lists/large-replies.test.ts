@@ -3,14 +3,14 @@ import t from 'tap'
 import { v7 as uuid } from 'uuid'
 import type { Database } from '../../drizzle/client/index.ts'
 import { type Client, type Json, testApp } from '../helpers/app.ts'
-import { sharedDatabase } from '../helpers/shared.ts'
+import { createSharedDatabase } from '../helpers/shared-database.ts'
 
 const MEBIBYTE = 1_048_576
 const POSTS = 60
 /** 50,000 emoji and as many quotation marks: 300,000 bytes in JSON. */
 const LARGE = `repeat('😀"', 50000)`
 
-const database = await sharedDatabase(t)
+const database = await createSharedDatabase(t)
 const statements: string[] = []
 /** Statements on posts that run at this moment, and the most that ever ran at once. */
 const running = { now: 0, most: 0 }

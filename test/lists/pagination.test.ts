@@ -1,6 +1,6 @@
 import t from 'tap'
 import { testApp } from '../helpers/app.ts'
-import { idsOf, linksOf, problemsOf, walk } from '../helpers/lists.ts'
+import { collectIds, getIds, getLinks, getViolations } from '../helpers/lists.ts'
 import { insertRows } from '../helpers/rows.ts'
 
 const PATH = '/api/v1/products'
@@ -15,13 +15,17 @@ const made = (
 
 t.test('the cursor style is the default: 20 a page, newest first, and never a count', async (t) => {
   const first = await admin.get(PATH)
-  t.same(idsOf(first), made.slice(0, 20))
+  t.same(getIds(first), made.slice(0, 20))
   t.same(Object.keys(first.body.pagination), ['cursor', 'has_more'])
   t.equal(first.body.pagination.has_more, true)
   t.type(first.body.pagination.cursor, 'string')
-  t.same(await walk(admin, PATH), made)
-  t.same(await walk(admin, `${PATH}?limit=45`), made, 'a page that is exactly full has nothing after it')
-  t.same(await walk(admin, `${PATH}?limit=1`), made)
+  t.same(await collectIds(admin, PATH), made)
+  t.same(
+    await collectIds(admin, `${PATH}?limit=45`),
+    made,
+    'a page that is exactly full has nothing after it',
+  )
+  t.same(await collectIds(admin, `${PATH}?limit=1`), made)
 })
 
 t.test('the last page says so: cursor null and has_more false', async (t) => {
@@ -33,16 +37,16 @@ t.test('the last page says so: cursor null and has_more false', async (t) => {
 
 t.test('an empty cursor is the first page', async (t) => {
   const reply = await admin.get(`${PATH}?cursor=&limit=5`)
-  t.same(idsOf(reply), made.slice(0, 5))
+  t.same(getIds(reply), made.slice(0, 5))
   t.equal((await admin.get(`${PATH}?cursor`)).status, 200)
 })
 
 t.test('a page number chooses the offset style, with exact totals', async (t) => {
   const page = await admin.get(`${PATH}?page=2`)
-  t.same(idsOf(page), made.slice(20, 40))
+  t.same(getIds(page), made.slice(20, 40))
   t.same(page.body.pagination, { page: 2, limit: 20, total: 45, total_pages: 3 })
   const last = await admin.get(`${PATH}?page=3`)
-  t.same(idsOf(last), made.slice(40))
+  t.same(getIds(last), made.slice(40))
   t.same(last.body.pagination, { page: 3, limit: 20, total: 45, total_pages: 3 })
   const exact = await admin.get(`${PATH}?page=5&limit=9`)
   t.same(exact.body.pagination, { page: 5, limit: 9, total: 45, total_pages: 5 })
@@ -53,11 +57,11 @@ t.test('a page past the end is 200 with an empty list', async (t) => {
   t.equal(past.status, 200)
   t.same(past.body.data, [])
   t.same(past.body.pagination, { page: 9, limit: 20, total: 45, total_pages: 3 })
-  t.match(linksOf(past), { prev: `${PATH}?page=3`, last: `${PATH}?page=3`, first: `${PATH}?page=1` })
-  t.notOk('next' in linksOf(past))
+  t.match(getLinks(past), { prev: `${PATH}?page=3`, last: `${PATH}?page=3`, first: `${PATH}?page=1` })
+  t.notOk('next' in getLinks(past))
   const none = await admin.get(`${PATH}?page=1&search=nothing`)
   t.same(none.body.pagination, { page: 1, limit: 20, total: 0, total_pages: 0 })
-  t.same(Object.keys(linksOf(none)), ['first'])
+  t.same(Object.keys(getLinks(none)), ['first'])
 })
 
 t.test('totals are counted after filters and access', async (t) => {
@@ -111,7 +115,7 @@ t.test('limit and page are integers as JSON writes them, within their bounds', a
     const reply = await admin.get(`${PATH}?${query}`)
     t.equal(reply.status, 400, query.slice(0, 40))
     t.equal(reply.body.error.code, 'VALIDATION_ERROR')
-    t.same(problemsOf(reply), problems, query.slice(0, 40))
+    t.same(getViolations(reply), problems, query.slice(0, 40))
   }
   t.equal((await admin.get(`${PATH}?limit=1`)).status, 200)
   t.equal((await admin.get(`${PATH}?limit=100`)).status, 200)
@@ -128,7 +132,7 @@ t.test('pages end where 10,000 rows have been passed', async (t) => {
     t.equal(last.status, 200, `page ${page} of ${limit}`)
     const beyond = await admin.get(`${PATH}?page=${Number(page) + 1}&limit=${limit}`)
     t.equal(beyond.status, 400, `page ${Number(page) + 1} of ${limit}`)
-    t.same(problemsOf(beyond), ['page OUT_OF_RANGE'])
+    t.same(getViolations(beyond), ['page OUT_OF_RANGE'])
   }
 })
 
@@ -137,7 +141,7 @@ t.test('page and cursor together are refused, an empty cursor too', async (t) =>
   for (const value of [cursor, '', 'x']) {
     const reply = await admin.get(`${PATH}?page=1&cursor=${value}`)
     t.equal(reply.status, 400)
-    t.same(problemsOf(reply), ['page CONFLICTING_PARAMETERS'])
+    t.same(getViolations(reply), ['page CONFLICTING_PARAMETERS'])
   }
 })
 
@@ -145,7 +149,7 @@ t.test('Link repeats the form of address, and every parameter', async (t) => {
   for (const form of ['/api/v1', '/api/v2', '/v1', '/v2', '/api', '']) {
     const path = `${form}/products`
     const query = 'limit=10&status=active&search=product&sort=name,-price_amount&fields=id,name'
-    const first = linksOf(await admin.get(`${path}?${query}`))
+    const first = getLinks(await admin.get(`${path}?${query}`))
     t.same(Object.keys(first).sort(), ['first', 'next'], path)
     const next = new URL(first.next ?? '', 'http://here')
     t.equal(next.pathname, path)
@@ -159,24 +163,24 @@ t.test('Link repeats the form of address, and every parameter', async (t) => {
     while (at !== undefined) {
       const reply = await admin.get(at)
       t.equal(reply.status, 200)
-      followed.push(...idsOf(reply))
-      at = linksOf(reply).next
+      followed.push(...getIds(reply))
+      at = getLinks(reply).next
     }
     t.equal(new Set(followed).size, 45, 'next leads through all of them, to an end')
   }
-  const slash = linksOf(await admin.get('/v2/products/?limit=1'))
+  const slash = getLinks(await admin.get('/v2/products/?limit=1'))
   t.equal(slash.first, '/v2/products?limit=1')
 })
 
 t.test('Link of the offset style: next, first, prev, last, none beyond the 10,000', async (t) => {
-  t.same(linksOf(await admin.get(`${PATH}?page=2&search=product`)), {
+  t.same(getLinks(await admin.get(`${PATH}?page=2&search=product`)), {
     next: `${PATH}?search=product&page=3`,
     first: `${PATH}?search=product&page=1`,
     prev: `${PATH}?search=product&page=1`,
     last: `${PATH}?search=product&page=3`,
   })
-  t.same(Object.keys(linksOf(await admin.get(`${PATH}?page=1&search=product`))), ['next', 'first', 'last'])
-  t.same(Object.keys(linksOf(await admin.get(`${PATH}?page=3&search=product`))), ['first', 'prev', 'last'])
+  t.same(Object.keys(getLinks(await admin.get(`${PATH}?page=1&search=product`))), ['next', 'first', 'last'])
+  t.same(Object.keys(getLinks(await admin.get(`${PATH}?page=3&search=product`))), ['first', 'prev', 'last'])
 })
 
 t.test('no link names a page that would be refused; with PUBLIC_URL links are absolute', async (t) => {
@@ -185,7 +189,7 @@ t.test('no link names a page that would be refused; with PUBLIC_URL links are ab
     select gen_random_uuid(), 'N-' || n, 'n', 1, '' from generate_series(1, 10150) n`)
   const deepest = await admin.get('/v1/products?page=101&limit=100&fields=id')
   t.equal(deepest.body.pagination.total_pages, 102)
-  t.same(linksOf(deepest), {
+  t.same(getLinks(deepest), {
     first: 'https://api.example.com/v1/products?limit=100&fields=id&page=1',
     prev: 'https://api.example.com/v1/products?limit=100&fields=id&page=100',
     last: 'https://api.example.com/v1/products?limit=100&fields=id&page=101',
@@ -194,9 +198,9 @@ t.test('no link names a page that would be refused; with PUBLIC_URL links are ab
 
 t.test('Link and nested lists: me stays me', async (t) => {
   await insertRows(database, 'posts', [{ user_id: adminId }, { user_id: adminId }])
-  const mine = linksOf(await admin.get('/users/me/posts?limit=1'))
+  const mine = getLinks(await admin.get('/users/me/posts?limit=1'))
   t.match(mine.next, /^\/users\/me\/posts\?limit=1&cursor=/)
-  const named = linksOf(await admin.get(`/v2/users/${adminId}/posts?limit=1`))
+  const named = getLinks(await admin.get(`/v2/users/${adminId}/posts?limit=1`))
   t.equal(named.first, `/v2/users/${adminId}/posts?limit=1`)
 })
 

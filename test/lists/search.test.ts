@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs'
 import t from 'tap'
 import { foldCase } from '../../plugins/collection/sql/case-folding.ts'
 import { testApp } from '../helpers/app.ts'
-import { idsOf, problemsOf, walk } from '../helpers/lists.ts'
+import { collectIds, getIds, getViolations } from '../helpers/lists.ts'
 import { insertRows } from '../helpers/rows.ts'
 
 const { admin, database, person } = await testApp(t)
@@ -19,7 +19,7 @@ const create = async (name: string, description: string | null = null) => {
 const search = async (words: string) => {
   const reply = await admin.get(`/products?limit=100&search=${encodeURIComponent(words)}`)
   if (reply.status !== 200) throw new Error(reply.text)
-  return idsOf(reply)
+  return getIds(reply)
 }
 
 t.test('folding is what Unicode calls the full one, for every character there is', async (t) => {
@@ -114,7 +114,7 @@ t.test('each word must occur in some member, none across two', async (t) => {
   t.same(await search('LeavesFrom'), [], 'and so are lines')
   const later = await create('Black tea', 'tea')
   t.same(await search('tea'), [later, id], "the order stays sort's")
-  t.same(idsOf(await admin.get('/products?search=tea&sort=created_at')), [id, later])
+  t.same(getIds(await admin.get('/products?search=tea&sort=created_at')), [id, later])
   t.equal((await admin.get('/products?search=tea&page=1')).body.pagination.total, 2)
 })
 
@@ -162,9 +162,10 @@ t.test('each collection is searched in its own members alone', async (t) => {
     ['/users', ['namenswort', 'MAILWORT@example'], ['member'], made.body.data.id],
   ]
   for (const [path, hits, misses, id] of found) {
-    for (const word of hits) t.same(idsOf(await admin.get(`${path}?search=${word}`)), [id], `${path} ${word}`)
+    for (const word of hits)
+      t.same(getIds(await admin.get(`${path}?search=${word}`)), [id], `${path} ${word}`)
     for (const word of misses)
-      t.notOk(idsOf(await admin.get(`${path}?search=${word}`)).includes(id), `${path} ${word}`)
+      t.notOk(getIds(await admin.get(`${path}?search=${word}`)).includes(id), `${path} ${word}`)
   }
 })
 
@@ -187,7 +188,7 @@ t.test('1 to 100 characters, at most 8 words, no control characters', async (t) 
   for (const [value, problems] of Object.entries(refused)) {
     const reply = await admin.get(`/products?search=${value}`)
     t.equal(reply.status, 400, value)
-    t.same(problemsOf(reply), problems, value)
+    t.same(getViolations(reply), problems, value)
   }
   for (const value of [
     'a',
@@ -208,7 +209,7 @@ t.test('rare or common, one letter or many, a word finds all of its rows', async
   const ids = await insertRows(database, 'products', rows)
   t.same(await search('quokka'), [ids[150]])
   t.same(await search('qu'), [ids[150]])
-  const all = await walk(admin, '/products?search=mon&limit=70')
+  const all = await collectIds(admin, '/products?search=mon&limit=70')
   t.equal(all.length, 299)
   t.equal(new Set(all).size, 299)
 })

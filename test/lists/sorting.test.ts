@@ -1,12 +1,12 @@
 import t from 'tap'
 import { type Json, testApp } from '../helpers/app.ts'
-import { idsOf, problemsOf } from '../helpers/lists.ts'
-import { collectionsOf } from '../helpers/relations.ts'
+import { getIds, getViolations } from '../helpers/lists.ts'
 import { insertRows } from '../helpers/rows.ts'
+import { createCollections } from '../helpers/sortable-collections.ts'
 
 const { admin, database, person } = await testApp(t)
 const { id: owner } = await person('member')
-const collections = await collectionsOf(database, owner)
+const collections = await createCollections(database, owner)
 for (const { table, row } of collections) {
   if (table !== 'users')
     await insertRows(
@@ -53,11 +53,11 @@ for (const { path, table, sorts } of collections) {
       sorts.map((name, i) => (i % 2 ? name : `-${name}`)).join(),
     ]
     for (const sort of [...sorts, ...sorts.map((name) => `-${name}`), ...several]) {
-      const found = idsOf(await admin.get(`${path}?limit=100&fields=id&sort=${sort}`))
+      const found = getIds(await admin.get(`${path}?limit=100&fields=id&sort=${sort}`))
       t.same(found, expected(rows, sort), sort)
     }
-    t.same(idsOf(await admin.get(`${path}?limit=100`)), expected(rows, '-created_at'), 'the default')
-    t.same(idsOf(await admin.get(`${path}?limit=100&page=1&sort=${third}`)), expected(rows, third))
+    t.same(getIds(await admin.get(`${path}?limit=100`)), expected(rows, '-created_at'), 'the default')
+    t.same(getIds(await admin.get(`${path}?limit=100&page=1&sort=${third}`)), expected(rows, third))
   })
 }
 
@@ -71,7 +71,11 @@ t.test('what the table has and the contract does not offer cannot be sorted by',
   }
   for (const [path, names] of Object.entries(refused)) {
     for (const name of names) {
-      t.same(problemsOf(await admin.get(`${path}?sort=${name}`)), ['sort INVALID_VALUE'], `${path} ${name}`)
+      t.same(
+        getViolations(await admin.get(`${path}?sort=${name}`)),
+        ['sort INVALID_VALUE'],
+        `${path} ${name}`,
+      )
     }
   }
 })
@@ -105,7 +109,7 @@ t.test('sort: what is no list of sortable fields is refused', async (t) => {
   for (const [query, problems] of Object.entries(refused)) {
     const reply = await admin.get(`/products?${query}`)
     t.equal(reply.status, 400, query)
-    t.same(problemsOf(reply), problems, query)
+    t.same(getViolations(reply), problems, query)
   }
 })
 
@@ -121,7 +125,7 @@ t.test('order: directions by position, against no sign that the client wrote', a
     'order=desc': '-created_at',
   }
   for (const [query, sort] of Object.entries(same)) {
-    t.same(idsOf(await admin.get(`/products?limit=100&${query}`)), expected(rows, sort), query)
+    t.same(getIds(await admin.get(`/products?limit=100&${query}`)), expected(rows, sort), query)
   }
   const refused: Record<string, string[]> = {
     'sort=-name&order=asc': ['order CONFLICTING_PARAMETERS'],
@@ -138,6 +142,6 @@ t.test('order: directions by position, against no sign that the client wrote', a
   for (const [query, problems] of Object.entries(refused)) {
     const reply = await admin.get(`/products?${query}`)
     t.equal(reply.status, 400, query)
-    t.same(problemsOf(reply), problems, query)
+    t.same(getViolations(reply), problems, query)
   }
 })

@@ -3,15 +3,15 @@ import { type Test, test } from 'tap'
 import { openDatabase } from '../../drizzle/client/index.ts'
 import { createClient, testApp } from '../helpers/app.ts'
 import { testDatabaseUrl } from '../helpers/database.ts'
-import { run } from '../helpers/process.ts'
+import { startModule } from '../helpers/process.ts'
 
 const SECRET = 'test-secret-test-secret-test-secret-test'
 
 async function type(t: Test, settings: NodeJS.ProcessEnv, args: string[], input = '') {
-  const { child, said, ended } = run(t, 'cli.ts', settings, args)
+  const { child, output, ended } = startModule(t, 'cli.ts', settings, args)
   child.stdin?.end(input)
   const { code } = await ended
-  return { code, ...said }
+  return { code, ...output }
 }
 
 test('accounts and keys by command', async (t) => {

@@ -4,7 +4,7 @@ import { commands } from '../../src/cli/commands.ts'
 import { main } from '../../src/cli/main.ts'
 import { testApp } from '../helpers/app.ts'
 import { createDatabase, SERVER, testFolder } from '../helpers/database.ts'
-import { ownSettings, run, serve } from '../helpers/process.ts'
+import { createServerSettings, startModule, startServer } from '../helpers/process.ts'
 
 const KEY = 'test-admin-key-test-admin-key-test-admin-key'
 const SECRET = 'test-secret-test-secret-test-secret-test'
@@ -64,9 +64,9 @@ test('what is not understood is refused with a hint, and exit code 2', async (t)
 })
 
 test('the program itself does what is typed', async (t) => {
-  const { said, ended } = run(t, 'cli.ts', {}, ['seed', '--usres', '5'])
+  const { output, ended } = startModule(t, 'cli.ts', {}, ['seed', '--usres', '5'])
   t.equal((await ended).code, 2)
-  t.equal(said.err, "Unknown option '--usres'.\nTry 'resource-api seed --help'.\n")
+  t.equal(output.err, "Unknown option '--usres'.\nTry 'resource-api seed --help'.\n")
 })
 
 test('what fails says why, with exit code 1', async (t) => {
@@ -113,13 +113,13 @@ test('from nothing: migrate, seed, serve', async (t) => {
   t.equal(again.code, 1)
   t.match(again.err, /^seed failed: The database already contains data of seed 3/)
 
-  const { child, said, ended } = run(t, 'cli.ts', settings, ['serve'])
+  const { child, output, ended } = startModule(t, 'cli.ts', settings, ['serve'])
   const url = await new Promise<string>((resolve, reject) => {
     child.stdout?.on('data', () => {
-      const found = /Ready at (\S+),/.exec(said.out)?.[1]
+      const found = /Ready at (\S+),/.exec(output.out)?.[1]
       if (found) resolve(found)
     })
-    void ended.then(() => reject(new Error(said.err)))
+    void ended.then(() => reject(new Error(output.err)))
   })
   const reply = await fetch(`${url}/users?page=1`, { headers: { 'x-api-key': KEY } })
   t.match(await reply.json(), { pagination: { total: 11 } })
@@ -128,7 +128,7 @@ test('from nothing: migrate, seed, serve', async (t) => {
 })
 
 test('where no admin could follow, no data is added', async (t) => {
-  const settings = { ...(await ownSettings(t)), APP_SECRET: SECRET }
+  const settings = { ...(await createServerSettings(t)), APP_SECRET: SECRET }
   const production = { NODE_ENV: 'production', INSECURE_HTTP: 'true' }
   const { code, err } = await type(t, 'seed --users 1', { ...settings, ...production })
   t.equal(code, 1)
@@ -137,8 +137,8 @@ test('where no admin could follow, no data is added', async (t) => {
 
 const embedded = { skip: SERVER === undefined ? false : 'there is no folder' }
 test('a folder that a server holds is named, and left alone', embedded, async (t) => {
-  const settings = await ownSettings(t)
-  const { child } = await serve(t, { ...settings, LOG_LEVEL: 'silent' })
+  const settings = await createServerSettings(t)
+  const { child } = await startServer(t, { ...settings, LOG_LEVEL: 'silent' })
   const { code, err } = await type(t, 'seed --users 1', settings)
   t.equal(code, 1)
   t.match(

@@ -10,7 +10,7 @@ import { readConfig } from '../../src/config.ts'
 import { createFirstAdmin } from '../../src/first-admin.ts'
 import { ADMIN_KEY, createClient, testApp } from '../helpers/app.ts'
 import { SERVER, testDatabase, testDatabaseUrl, testFolder } from '../helpers/database.ts'
-import { speak } from '../helpers/speak.ts'
+import { createVersionedClient } from '../helpers/versioned-client.ts'
 
 const PASSWORD = 'correct horse battery'
 const nothingNamed = { email: 'Root@Example.com', password: undefined, hasKey: false, canGenerate: true }
@@ -180,7 +180,7 @@ t.test('ADMIN_API_KEY', async (t) => {
   } = await testApp(t, {
     ADMIN_EMAIL: 'Root@Example.com',
   })
-  const admin = speak(client, 1)
+  const admin = createVersionedClient(client, 1)
 
   t.test('is a key of the admin, with every scope', async (t) => {
     t.match((await admin.get('/users/me')).data, { id: adminId, role: 'admin', email: 'root@example.com' })
@@ -198,7 +198,7 @@ t.test('ADMIN_API_KEY', async (t) => {
 
   t.test('stays with that admin, whoever else is one, and ends with their being active', async (t) => {
     const other = await person('admin')
-    const theirs = speak(other.client, 1)
+    const theirs = createVersionedClient(other.client, 1)
     t.equal((await admin.get('/users/me')).data.id, adminId)
     await theirs.patch(`/users/${adminId}`, { email: 'moved@example.com' })
     t.equal((await admin.get('/users/me')).data.id, adminId, 'also under a new address')

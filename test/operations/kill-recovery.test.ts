@@ -1,11 +1,11 @@
 /** What was acknowledged outlives a kill -9, and a new start needs no hand; `npm run soak` does it forty times. */
 import { test } from 'tap'
-import { ownSettings } from '../helpers/process.ts'
+import { createServerSettings } from '../helpers/process.ts'
 import { killRounds } from '../soak/kill.ts'
 import { compare, createLedger } from '../soak/ledger.ts'
 
 test('a server killed amid writes comes back with all that it acknowledged', async (t) => {
-  const settings = await ownSettings(t)
+  const settings = await createServerSettings(t)
   const report = await killRounds(t, {
     settings,
     rounds: 1,
@@ -19,7 +19,7 @@ test('a server killed amid writes comes back with all that it acknowledged', asy
 })
 
 test('a server that is asked to stop amid writes ends them, and loses none', async (t) => {
-  const settings = await ownSettings(t)
+  const settings = await createServerSettings(t)
   const report = await killRounds(t, {
     settings,
     rounds: 1,

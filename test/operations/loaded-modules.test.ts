@@ -4,10 +4,10 @@ import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { startFlags } from '../../bench/flags.ts'
 import { SERVER, testFolder } from '../helpers/database.ts'
-import { ownSettings, serve } from '../helpers/process.ts'
+import { createServerSettings, startServer } from '../helpers/process.ts'
 
 const settings = {
-  ...(await ownSettings(t)),
+  ...(await createServerSettings(t)),
   ...{ NODE_ENV: 'production', INSECURE_HTTP: 'true', HOST: '127.0.0.1', SHUTDOWN_DELAY: '0' },
   ADMIN_API_KEY: 'test-admin-key-test-admin-key-test-admin-key',
 }
@@ -17,7 +17,7 @@ const PACKAGE = /.*\/node_modules\/((?:@[^/]+\/)?[^/]+)\//
 /** The packages of which a server has loaded something by its end, as V8 lists them for coverage. */
 async function loaded(t: Test, more: NodeJS.ProcessEnv = {}, use = async (_url: string) => {}) {
   const folder = testFolder(t)
-  const { child, ended, url } = await serve(t, { ...settings, ...more, NODE_V8_COVERAGE: folder })
+  const { child, ended, url } = await startServer(t, { ...settings, ...more, NODE_V8_COVERAGE: folder })
   await use(url)
   child.kill('SIGTERM')
   t.equal((await ended).code, 0)

@@ -9,8 +9,8 @@ import { readConfig } from '../../src/config.ts'
 import { listen } from '../../src/listen.ts'
 import { testApp } from '../helpers/app.ts'
 import { type Owner, testDatabase } from '../helpers/database.ts'
-import { parseExposition, sumOf } from '../helpers/exposition.ts'
-import { raw } from '../helpers/raw.ts'
+import { parseExposition, sumSamples } from '../helpers/exposition.ts'
+import { sendRaw } from '../helpers/raw-requests.ts'
 
 const TOKEN = 'metrics-token-metrics-token'
 const bearer = { authorization: `Bearer ${TOKEN}` }
@@ -90,7 +90,7 @@ t.test('their own port answers for all else in the envelope', async (t) => {
     t.match(await reply.json(), { error: { code, request_id: reply.headers.get('x-request-id') } })
     t.equal(reply.headers.get('x-content-type-options'), 'nosniff')
   }
-  const { replies, closed } = await raw(port, 'garbage\r\n\r\n')
+  const { replies, closed } = await sendRaw(port, 'garbage\r\n\r\n')
   t.match(replies, [{ status: 400, headers: { 'content-type': /json/ } }])
   t.ok(closed)
 })
@@ -185,10 +185,10 @@ t.test('requests are counted by route, never by path', async (t) => {
   await admin.get('/api/v1/nothing/at/all')
   await admin.delete('/api/v1/products')
   await admin.get(`/products?search=${'a'.repeat(9_000)}`)
-  await raw(port, 'garbage\r\n\r\n')
-  await raw(port, 'GET /%zz HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n')
+  await sendRaw(port, 'garbage\r\n\r\n')
+  await sendRaw(port, 'GET /%zz HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n')
   const families = await read()
-  const count = (labels: Record<string, string>) => sumOf(families, 'http_requests_total', labels)
+  const count = (labels: Record<string, string>) => sumSamples(families, 'http_requests_total', labels)
   t.equal(count({ method: 'POST', route: '/products', version: '1', status: '201' }), 1)
   t.equal(count({ method: 'GET', route: '/products/:id', version: '1', status: '200' }), 1)
   t.equal(count({ method: 'GET', route: '/products/:id', version: '2', status: '200' }), 1)
@@ -196,12 +196,12 @@ t.test('requests are counted by route, never by path', async (t) => {
   t.equal(count({ route: 'none', version: 'none', status: '404' }), 1)
   t.equal(count({ method: 'DELETE', route: '/products', status: '405' }), 1)
   t.equal(count({ route: '/products', status: '414' }), 1)
-  t.equal(sumOf(families, 'http_malformed_requests_total', { status: '400' }), 2)
+  t.equal(sumSamples(families, 'http_malformed_requests_total', { status: '400' }), 2)
   const duration = { method: 'GET', route: '/products/:id', version: '1' }
-  t.equal(sumOf(families, 'http_request_duration_seconds_count', duration), 1)
-  t.ok(sumOf(families, 'http_request_duration_seconds_sum', duration) > 0)
-  t.equal(sumOf(families, 'http_requests_in_flight'), 1, 'this one')
-  t.ok(sumOf(families, 'http_connections') >= 1)
+  t.equal(sumSamples(families, 'http_request_duration_seconds_count', duration), 1)
+  t.ok(sumSamples(families, 'http_request_duration_seconds_sum', duration) > 0)
+  t.equal(sumSamples(families, 'http_requests_in_flight'), 1, 'this one')
+  t.ok(sumSamples(families, 'http_connections') >= 1)
 })
 
 t.test('a client that leaves is counted as such, and does not stay in flight', async (t) => {
@@ -213,11 +213,11 @@ t.test('a client that leaves is counted as such, and does not stay in flight', a
       ? 'x-api-key: test-admin-key-test-admin-key-test-admin-key'
       : ''
   socket.write(`${head}${key}\r\nContent-Length: 100\r\n\r\n{`)
-  const inFlight = async () => sumOf(await read(), 'http_requests_in_flight')
+  const inFlight = async () => sumSamples(await read(), 'http_requests_in_flight')
   while ((await inFlight()) < 2) t.ok(socket.writable)
   socket.destroy()
   while ((await inFlight()) > 1);
-  t.equal(sumOf(await read(), 'http_requests_total', { method: 'POST', status: 'aborted' }), 1)
+  t.equal(sumSamples(await read(), 'http_requests_total', { method: 'POST', status: 'aborted' }), 1)
 })
 
 t.test('500 random paths, methods and ids make no new series', async (t) => {
@@ -254,7 +254,7 @@ t.test('500 random paths, methods and ids make no new series', async (t) => {
         `/users/${a}/posts/${b}`,
       ]
       const bytes = `${methods[i % 10]} ${paths[(i >> 1) % 5]}?${a}=${b} HTTP/1.1\r\nHost: ${a}.example\r\nX-Request-Id: ${a}${b}\r\nX-API-Key: ${b}\r\nConnection: close\r\n\r\n`
-      await raw(port, bytes)
+      await sendRaw(port, bytes)
     }
   }
   await some(0, 100)
@@ -289,18 +289,18 @@ t.test('what other plugins publish is counted, with few labels', async (t) => {
   publish('overload:refused', { reason: 'event-loop' })
   publish('overload:untaken', { reason: 'time' })
   const families = await read()
-  t.equal(sumOf(families, 'rate_limit_refused_total', { window: 'sustained' }), 2)
-  t.equal(sumOf(families, 'rate_limit_refused_total'), 203)
+  t.equal(sumSamples(families, 'rate_limit_refused_total', { window: 'sustained' }), 2)
+  t.equal(sumSamples(families, 'rate_limit_refused_total'), 203)
   t.ok((families.get('rate_limit_refused_total')?.samples.length ?? 99) <= 21)
-  t.equal(sumOf(families, 'rate_limit_store_up'), 0)
+  t.equal(sumSamples(families, 'rate_limit_store_up'), 0)
   for (const outcome of ['replayed', 'mismatch', 'in_progress'])
-    t.equal(sumOf(families, 'idempotency_requests_total', { outcome }), 1)
-  t.equal(sumOf(families, 'idempotency_keys_pruned_total'), 7)
-  t.equal(sumOf(families, 'database_retries_total', { code: '40001' }), 1)
-  t.equal(sumOf(families, 'overload_refused_total', { reason: 'event-loop' }), 1)
-  t.equal(sumOf(families, 'overload_untaken_answers_total', { reason: 'time' }), 1)
+    t.equal(sumSamples(families, 'idempotency_requests_total', { outcome }), 1)
+  t.equal(sumSamples(families, 'idempotency_keys_pruned_total'), 7)
+  t.equal(sumSamples(families, 'database_retries_total', { code: '40001' }), 1)
+  t.equal(sumSamples(families, 'overload_refused_total', { reason: 'event-loop' }), 1)
+  t.equal(sumSamples(families, 'overload_untaken_answers_total', { reason: 'time' }), 1)
   publish('limits:store', { state: 'shared' })
-  t.equal(sumOf(await read(), 'rate_limit_store_up'), 1)
+  t.equal(sumSamples(await read(), 'rate_limit_store_up'), 1)
 })
 
 t.test('429s, replays and mismatches of real requests are counted', async (t) => {
@@ -313,9 +313,9 @@ t.test('429s, replays and mismatches of real requests are counted', async (t) =>
   t.equal((await admin.get('/products')).status, 200)
   t.equal((await admin.get('/products')).status, 429)
   const families = await read()
-  t.equal(sumOf(families, 'rate_limit_refused_total', { window: 'sustained' }), 1)
-  t.equal(sumOf(families, 'idempotency_requests_total', { outcome: 'replayed' }), 1)
-  t.equal(sumOf(families, 'idempotency_requests_total', { outcome: 'mismatch' }), 1)
+  t.equal(sumSamples(families, 'rate_limit_refused_total', { window: 'sustained' }), 1)
+  t.equal(sumSamples(families, 'idempotency_requests_total', { outcome: 'replayed' }), 1)
+  t.equal(sumSamples(families, 'idempotency_requests_total', { outcome: 'mismatch' }), 1)
 })
 
 t.test('refused credentials are counted by kind', async (t) => {
@@ -331,14 +331,14 @@ t.test('refused credentials are counted by kind', async (t) => {
   await anybody.post('/tokens', { grant_type: 'refresh_token', refresh_token: 'wrong' })
   const families = await read()
   for (const kind of ['none', 'key', 'token', 'password', 'refresh_token'])
-    t.equal(sumOf(families, 'authentication_failures_total', { kind }), 1, kind)
+    t.equal(sumSamples(families, 'authentication_failures_total', { kind }), 1, kind)
 })
 
 t.test('the pool is shown: its size, who has a connection, who waits and for how long', async (t) => {
   const { read, app } = await watched(t)
   const before = await read()
-  const size = sumOf(before, 'database_pool_size')
-  const waits = sumOf(before, 'database_pool_wait_seconds_count')
+  const size = sumSamples(before, 'database_pool_size')
+  const waits = sumSamples(before, 'database_pool_wait_seconds_count')
   t.ok(size >= 1)
   let release = () => {}
   const held = new Promise<void>((resolve) => {
@@ -350,15 +350,15 @@ t.test('the pool is shown: its size, who has a connection, who waits and for how
   const holding = Array.from({ length: size }, () => app.database.transaction(() => held))
   const waiting = app.database.run('select 1')
   const busy = await read()
-  t.equal(sumOf(busy, 'database_pool_in_use'), size)
-  t.equal(sumOf(busy, 'database_pool_waiting'), 1)
-  t.equal(sumOf(busy, 'database_pool_wait_seconds_count'), waits)
+  t.equal(sumSamples(busy, 'database_pool_in_use'), size)
+  t.equal(sumSamples(busy, 'database_pool_waiting'), 1)
+  t.equal(sumSamples(busy, 'database_pool_wait_seconds_count'), waits)
   release()
   await Promise.all([...holding, waiting])
   const idle = await read()
-  t.equal(sumOf(idle, 'database_pool_in_use'), 0)
-  t.equal(sumOf(idle, 'database_pool_waiting'), 0)
-  t.equal(sumOf(idle, 'database_pool_wait_seconds_count'), waits + 1)
+  t.equal(sumSamples(idle, 'database_pool_in_use'), 0)
+  t.equal(sumSamples(idle, 'database_pool_waiting'), 0)
+  t.equal(sumSamples(idle, 'database_pool_wait_seconds_count'), waits + 1)
 })
 
 t.test('whether the database answers is asked when it is read', async (t) => {
@@ -367,16 +367,16 @@ t.test('whether the database answers is asked when it is read', async (t) => {
     if (!isUp) throw new DatabaseUnavailable('away')
   }
   const { read } = await watched(t, METRICS, { database: { ...kept, ping } })
-  t.equal(sumOf(await read(), 'database_up'), 1)
+  t.equal(sumSamples(await read(), 'database_up'), 1)
   isUp = false
-  t.equal(sumOf(await read(), 'database_up'), 0)
+  t.equal(sumSamples(await read(), 'database_up'), 0)
 })
 
 t.test('apps in one process do not count each other’s requests', async (t) => {
   const [one, other] = [await watched(t), await watched(t)]
   await one.admin.get('/products')
-  t.equal(sumOf(await one.read(), 'http_requests_total', { route: '/products' }), 1)
-  t.equal(sumOf(await other.read(), 'http_requests_total', { route: '/products' }), 0)
+  t.equal(sumSamples(await one.read(), 'http_requests_total', { route: '/products' }), 1)
+  t.equal(sumSamples(await other.read(), 'http_requests_total', { route: '/products' }), 0)
 })
 
 t.test('an app that is closed listens to nobody any more', async (t) => {

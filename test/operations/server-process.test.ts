@@ -8,26 +8,26 @@ import { join } from 'node:path'
 import { setTimeout as wait } from 'node:timers/promises'
 import t from 'tap'
 import { SERVER, testFolder } from '../helpers/database.ts'
-import { ownSettings, run, serve } from '../helpers/process.ts'
+import { createServerSettings, startModule, startServer } from '../helpers/process.ts'
 
 const KEY = 'test-admin-key-test-admin-key-test-admin-key'
 /** One database for all, one server at a time. */
-const settings = await ownSettings(t)
+const settings = await createServerSettings(t)
 const production = { NODE_ENV: 'production', INSECURE_HTTP: 'true', SHUTDOWN_DELAY: '0', HOST: '127.0.0.1' }
 
 t.test('wrong settings are all said at once, and the exit code is 1', async (t) => {
-  const { said, ended } = run(t, 'server.ts', {
+  const { output, ended } = startModule(t, 'server.ts', {
     NODE_ENV: 'production',
     PORT: 'x',
     ADMIN_PASSWORD: 'hunter2',
   })
   t.same(await ended, { code: 1, signal: null })
-  t.equal(said.out, '')
+  t.equal(output.out, '')
   t.match(
-    said.err,
+    output.err,
     /^Invalid settings:\n {2}PORT .*\n {2}ADMIN_PASSWORD .*\n {2}APP_SECRET .*\n {2}TLS_KEY .*\n$/,
   )
-  t.notMatch(said.err, /hunter2/)
+  t.notMatch(output.err, /hunter2/)
 })
 
 t.test('a port in use is named, and the exit code is 1', async (t) => {
@@ -35,9 +35,9 @@ t.test('a port in use is named, and the exit code is 1', async (t) => {
   t.teardown(() => other.close())
   await once(other, 'listening')
   const { port } = Object(other.address())
-  const { said, ended } = run(t, 'server.ts', { ...settings, PORT: String(port) })
+  const { output, ended } = startModule(t, 'server.ts', { ...settings, PORT: String(port) })
   t.equal((await ended).code, 1)
-  t.match(said.err, new RegExp(`^The service cannot start: Port ${port} on 127\\.0\\.0\\.1 is in use.*\n$`))
+  t.match(output.err, new RegExp(`^The service cannot start: Port ${port} on 127\\.0\\.0\\.1 is in use.*\n$`))
 })
 
 t.test(
@@ -46,21 +46,21 @@ t.test(
     skip: SERVER !== undefined,
   },
   async (t) => {
-    await serve(t, settings)
-    const { said, ended } = run(t, 'server.ts', settings)
+    await startServer(t, settings)
+    const { output, ended } = startModule(t, 'server.ts', settings)
     t.equal((await ended).code, 1)
-    t.match(said.err, new RegExp(`^The service cannot start: .*${settings.DATA_DIR}.*\n$`))
+    t.match(output.err, new RegExp(`^The service cannot start: .*${settings.DATA_DIR}.*\n$`))
   },
 )
 
 t.test('one line says where it listens and where the documentation is', async (t) => {
-  const { url, said } = await serve(t, { ...settings, LOG_LEVEL: 'silent' })
-  t.match(said.out, new RegExp(`^Ready at ${url}, documentation at ${url}/docs$`, 'm'))
+  const { url, output } = await startServer(t, { ...settings, LOG_LEVEL: 'silent' })
+  t.match(output.out, new RegExp(`^Ready at ${url}, documentation at ${url}/docs$`, 'm'))
   t.equal((await fetch(`${url}/docs`)).status, 200)
 })
 
 t.test('in production standard output holds JSON lines alone', async (t) => {
-  const { url, said, child, ended } = await serve(t, {
+  const { url, output, child, ended } = await startServer(t, {
     ...settings,
     ...production,
     ADMIN_API_KEY: KEY,
@@ -68,15 +68,19 @@ t.test('in production standard output holds JSON lines alone', async (t) => {
   await fetch(`${url}/api/v1/products?search=hunter2`, { headers: { 'x-api-key': KEY } })
   child.kill('SIGTERM')
   await ended
-  const lines = said.out.trim().split('\n')
+  const lines = output.out.trim().split('\n')
   t.ok(lines.length >= 4)
   for (const line of lines) t.doesNotThrow(() => JSON.parse(line), line)
-  t.notMatch(said.out, new RegExp(`hunter2|${KEY}`))
-  t.equal(said.err, '')
+  t.notMatch(output.out, new RegExp(`hunter2|${KEY}`))
+  t.equal(output.err, '')
 })
 
 t.test('SIGTERM: readyz says so, what runs is finished, and the exit code is 0', async (t) => {
-  const { url, child, ended } = await serve(t, { ...settings, ADMIN_API_KEY: KEY, SHUTDOWN_DELAY: '800' })
+  const { url, child, ended } = await startServer(t, {
+    ...settings,
+    ADMIN_API_KEY: KEY,
+    SHUTDOWN_DELAY: '800',
+  })
   t.equal((await fetch(`${url}/readyz`)).status, 200)
   const body = JSON.stringify({ sku: 'SLOW-1', name: 'Half sent', price_amount: 1 })
   const headers = { 'x-api-key': KEY, 'content-type': 'application/json', 'content-length': body.length }
@@ -101,13 +105,13 @@ t.test('SIGTERM: readyz says so, what runs is finished, and the exit code is 0',
 })
 
 t.test('a second signal ends it at once; the echo of the first does not', async (t) => {
-  const patient = await serve(t, { ...settings, LOG_LEVEL: 'silent', SHUTDOWN_DELAY: '60000' })
+  const patient = await startServer(t, { ...settings, LOG_LEVEL: 'silent', SHUTDOWN_DELAY: '60000' })
   patient.child.kill('SIGINT')
   await wait(500)
   t.equal(patient.child.exitCode, null)
   patient.child.kill('SIGTERM')
   t.same(await patient.ended, { code: 143, signal: null })
-  const brief = await serve(t, { ...settings, LOG_LEVEL: 'silent', SHUTDOWN_DELAY: '600' })
+  const brief = await startServer(t, { ...settings, LOG_LEVEL: 'silent', SHUTDOWN_DELAY: '600' })
   brief.child.kill('SIGINT')
   brief.child.kill('SIGINT')
   t.same(await brief.ended, { code: 0, signal: null })
@@ -122,9 +126,9 @@ t.test('the health check asks the server as it is set up, and fails when it is g
     stdio: 'ignore',
   })
   for (const extra of [{}, { ...tls, NODE_ENV: 'production', HOST: '127.0.0.1', SHUTDOWN_DELAY: '0' }]) {
-    const server = await serve(t, { ...settings, ...extra })
+    const server = await startServer(t, { ...settings, ...extra })
     const own = { ...settings, ...extra, PORT: new URL(server.url).port }
-    t.equal((await run(t, 'healthcheck.ts', own).ended).code, 0, server.url)
+    t.equal((await startModule(t, 'healthcheck.ts', own).ended).code, 0, server.url)
     if ('TLS_KEY' in extra) {
       const [reply] = await once(
         get(`${server.url}/readyz`, { rejectUnauthorized: false, agent: false }),
@@ -135,6 +139,6 @@ t.test('the health check asks the server as it is set up, and fails when it is g
     }
     server.child.kill('SIGTERM')
     t.equal((await server.ended).code, 0)
-    t.equal((await run(t, 'healthcheck.ts', own).ended).code, 1)
+    t.equal((await startModule(t, 'healthcheck.ts', own).ended).code, 1)
   }
 })

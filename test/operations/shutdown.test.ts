@@ -4,7 +4,7 @@ import { setTimeout as wait } from 'node:timers/promises'
 import { type FastifyInstance, fastify } from 'fastify'
 import { type Test, test } from 'tap'
 import shutdown, { type ShutdownOptions } from '../../plugins/operations/shutdown.ts'
-import { runningTime } from '../helpers/running-time.ts'
+import { getRunningTime } from '../helpers/running-time.ts'
 
 /** An app that listens, with a route that takes as long as it is told to. */
 async function listening(t: Test, options: ShutdownOptions): Promise<{ app: FastifyInstance; url: string }> {
@@ -47,10 +47,10 @@ test('a request that never ends is cut off after the grace', async (t) => {
   const { app, url } = await listening(t, { delay: 0, grace: 200 })
   const running = t.rejects(fetch(`${url}/9000`))
   await wait(100)
-  const since = runningTime()
+  const since = getRunningTime()
   await app.drain()
   await running
-  t.ok(runningTime() - since < 2_000)
+  t.ok(getRunningTime() - since < 2_000)
 })
 
 test('a socket that says nothing holds nothing up', async (t) => {
@@ -58,9 +58,9 @@ test('a socket that says nothing holds nothing up', async (t) => {
   const socket = connect(Number(new URL(url).port), '127.0.0.1')
   socket.on('error', () => {})
   await wait(50)
-  const since = runningTime()
+  const since = getRunningTime()
   await app.drain()
-  t.ok(runningTime() - since < 2_000)
+  t.ok(getRunningTime() - since < 2_000)
 })
 
 test('asked twice, it shuts down once; closed without asking, it drains too', async (t) => {

@@ -4,7 +4,7 @@ import t from 'tap'
 import { openDatabase } from '../../drizzle/client/index.ts'
 import { ADMIN_KEY, type Client, createClient, type Json } from '../helpers/app.ts'
 import { SERVER } from '../helpers/database.ts'
-import { ownSettings, run, serve } from '../helpers/process.ts'
+import { createServerSettings, startModule, startServer } from '../helpers/process.ts'
 
 const PASSWORD = 'correct horse battery'
 /** Makes the uses of a session's refresh tokens as old as the grace and a second more. */
@@ -33,13 +33,13 @@ interface Case {
 
 t.test('two processes, one database', { skip, jobs: 2 }, async (t) => {
   const settings: NodeJS.ProcessEnv = {
-    ...(await ownSettings(t)),
+    ...(await createServerSettings(t)),
     ADMIN_API_KEY: ADMIN_KEY,
     LOG_LEVEL: 'warn',
   }
   const database = await openDatabase({ url: settings.DATABASE_URL })
   t.teardown(() => database.close())
-  const [{ url: a }, { url: b }] = await Promise.all([serve(t, settings), serve(t, settings)])
+  const [{ url: a }, { url: b }] = await Promise.all([startServer(t, settings), startServer(t, settings)])
   const admin = withKey(a, ADMIN_KEY)
 
   let count = 0
@@ -218,14 +218,14 @@ t.test('two processes, one database', { skip, jobs: 2 }, async (t) => {
 
   t.test('signing keys rotate, one process after the other, and nobody is signed out', async (t) => {
     const ada = await person()
-    const rotate = run(t, 'cli.ts', settings, ['signing-keys', 'rotate'])
-    t.equal((await rotate.ended).code, 0, rotate.said.err)
-    const [added, ...used] = JSON.parse(rotate.said.out)
+    const rotate = startModule(t, 'cli.ts', settings, ['signing-keys', 'rotate'])
+    t.equal((await rotate.ended).code, 0, rotate.output.err)
+    const [added, ...used] = JSON.parse(rotate.output.out)
     const old = await kids(a)
     // As docs/authentication.md tells it: first all verify with the new key, then one after another signs with it.
     const [{ url: first }, { url: second }] = await Promise.all([
-      serve(t, { ...settings, JWT_PRIVATE_KEY: JSON.stringify([...used, added]) }),
-      serve(t, { ...settings, JWT_PRIVATE_KEY: JSON.stringify([added, ...used]) }),
+      startServer(t, { ...settings, JWT_PRIVATE_KEY: JSON.stringify([...used, added]) }),
+      startServer(t, { ...settings, JWT_PRIVATE_KEY: JSON.stringify([added, ...used]) }),
     ])
     const kidOf = (token: string) =>
       JSON.parse(Buffer.from(token.split('.', 1)[0] ?? '', 'base64url').toString()).kid

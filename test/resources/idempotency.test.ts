@@ -1,15 +1,15 @@
 import t from 'tap'
 import { v7 as uuid } from 'uuid'
 import { ADMIN_KEY, type Client, type Json, type Reply, testApp } from '../helpers/app.ts'
-import { belongings } from '../helpers/belongings.ts'
-import { isReplayed, newKey, told } from '../helpers/keyed.ts'
-import { raw } from '../helpers/raw.ts'
-import { sharedDatabase } from '../helpers/shared.ts'
+import { createKeyHeader, isReplayed, pickReplayedParts } from '../helpers/idempotency.ts'
+import { createOwnedRows } from '../helpers/owned-rows.ts'
+import { sendRaw } from '../helpers/raw-requests.ts'
+import { createSharedDatabase } from '../helpers/shared-database.ts'
 
-const database = await sharedDatabase(t)
+const database = await createSharedDatabase(t)
 const { port, admin, adminId, anybody, person } = await testApp(t, {}, { database })
 const boss = await person('admin')
-const { listOf, make, creation, change } = belongings(database)
+const { listOf, make, creation, change } = createOwnedRows(database)
 
 const COLLECTIONS = ['users', 'user-profiles', 'posts', 'products', 'orders', 'api-keys']
 const product = (sku: string = uuid()) => ({ sku, name: 'Tea', price_amount: 1 })
@@ -30,7 +30,7 @@ for (const version of [1, 2]) {
       const table = collection.replace('-', '_')
       const body = await creation(collection, boss.id)
       const before = await count(table)
-      const header = newKey()
+      const header = createKeyHeader()
       const first = await boss.bearer.post(list, body, header)
       t.equal(first.status, 201, first.text)
       t.equal(first.headers.get('idempotency-replayed'), null)
@@ -42,7 +42,7 @@ for (const version of [1, 2]) {
       const secret = keyIn(first)
       // Told anew without the secret, and so at another time.
       const comparable = (reply: Reply) => {
-        const { text, ...rest } = told(reply)
+        const { text, ...rest } = pickReplayedParts(reply)
         const bare = text.replace(JSON.stringify(secret), 'null').replace(/"timestamp":"[^"]*"/, '')
         return { ...rest, text: secret ? bare : text }
       }
@@ -54,7 +54,7 @@ for (const version of [1, 2]) {
     t.test(`v${version}: PATCH ${collection} again is done once and answered alike`, async (t) => {
       const id = await make(collection, boss.id)
       const one = `${base}${listOf(collection, boss.id)}/${id}`
-      const header = newKey()
+      const header = createKeyHeader()
       const body = change(collection)
       const first = await boss.bearer.patch(one, body, header)
       t.equal(first.status, 200, first.text)
@@ -62,7 +62,7 @@ for (const version of [1, 2]) {
       const other = await boss.bearer.patch(one, change(collection))
       t.equal(other.status, 200)
       const again = await boss.bearer.patch(one, body, header)
-      t.same(told(again), told(first), 'whatever has become of the row since')
+      t.same(pickReplayedParts(again), pickReplayedParts(first), 'whatever has become of the row since')
       t.ok(isReplayed(again))
       const now = await boss.bearer.get(one)
       t.equal(
@@ -77,11 +77,12 @@ for (const version of [1, 2]) {
 t.test('an order takes its stock once, and a change of its items too', async (t) => {
   const product_id = await make('products', adminId)
   const body = { items: [{ product_id, quantity: 3 }] }
-  const header = newKey()
+  const header = createKeyHeader()
   const first = await admin.post('/orders', body, header)
   t.equal(first.status, 201)
   t.equal(await stockOf(product_id), 997)
-  for (let i = 0; i < 3; i++) t.same(told(await admin.post('/orders', body, header)), told(first))
+  for (let i = 0; i < 3; i++)
+    t.same(pickReplayedParts(await admin.post('/orders', body, header)), pickReplayedParts(first))
   t.equal(await stockOf(product_id), 997)
   const path = `/orders/${first.body.data.id}`
   const more = { items: [{ product_id, quantity: 10 }] }
@@ -94,21 +95,21 @@ t.test('an order takes its stock once, and a change of its items too', async (t)
 })
 
 t.test('a POST is answered alike when its row was changed, and when it is gone', async (t) => {
-  const header = newKey()
+  const header = createKeyHeader()
   const body = product()
   const first = await admin.post('/products', body, header)
   const path = `/products/${first.body.data.id}`
   await admin.patch(path, { name: 'Another' })
-  t.same(told(await admin.post('/products', body, header)), told(first))
+  t.same(pickReplayedParts(await admin.post('/products', body, header)), pickReplayedParts(first))
   t.equal((await admin.delete(path)).status, 204)
-  t.same(told(await admin.post('/products', body, header)), told(first))
+  t.same(pickReplayedParts(await admin.post('/products', body, header)), pickReplayedParts(first))
   t.equal((await admin.get(path)).status, 404)
 })
 
 t.test(
   'a PATCH of what is gone is 404, of what may no longer be touched 403: they come before',
   async (t) => {
-    const header = newKey()
+    const header = createKeyHeader()
     const id = await make('products', adminId)
     t.equal((await admin.patch(`/products/${id}`, { name: 'A' }, header)).status, 200)
     await admin.delete(`/products/${id}`)
@@ -126,26 +127,29 @@ t.test(
 t.test('what the row would forbid by now does not stand against a reply that was kept', async (t) => {
   const member = await person('member')
   const order = `/orders/${await make('orders', member.id)}`
-  const header = newKey()
+  const header = createKeyHeader()
   const first = await member.client.patch(order, { note: 'Ring twice' }, header)
   t.equal(first.status, 200)
   t.equal((await admin.patch(order, { status: 'paid' })).status, 200)
   t.equal((await member.client.patch(order, { note: 'Ring once' })).status, 403)
-  t.same(told(await member.client.patch(order, { note: 'Ring twice' }, header)), told(first))
+  t.same(
+    pickReplayedParts(await member.client.patch(order, { note: 'Ring twice' }, header)),
+    pickReplayedParts(first),
+  )
 })
 
 t.test('a PATCH that changes nothing is kept like any other', async (t) => {
   const id = await make('products', adminId)
-  const header = newKey()
+  const header = createKeyHeader()
   const body = { stock: 1000 }
   const first = await admin.patch(`/products/${id}`, body, header)
   await admin.patch(`/products/${id}`, { stock: 5 })
-  t.same(told(await admin.patch(`/products/${id}`, body, header)), told(first))
+  t.same(pickReplayedParts(await admin.patch(`/products/${id}`, body, header)), pickReplayedParts(first))
   t.equal(await stockOf(id), 5)
 })
 
 t.test('another body with the same key is 422, and writes nothing', async (t) => {
-  const header = newKey()
+  const header = createKeyHeader()
   const body = product()
   const first = await admin.post('/products', body, header)
   const before = await count('products')
@@ -159,11 +163,15 @@ t.test('another body with the same key is 422, and writes nothing', async (t) =>
     t.equal(reply.body.error.code, 'IDEMPOTENCY_KEY_REUSED')
   }
   t.equal(await count('products'), before)
-  t.same(told(await admin.post('/products', body, header)), told(first), 'the first one stands')
+  t.same(
+    pickReplayedParts(await admin.post('/products', body, header)),
+    pickReplayedParts(first),
+    'the first one stands',
+  )
 })
 
 t.test('bodies are compared as JSON: neither order nor spelling matters', async (t) => {
-  const header = newKey()
+  const header = createKeyHeader()
   const first = await admin.post('/products', '{"sku": "ORDER-1", "name": "Té", "price_amount": 100}', header)
   t.equal(first.status, 201)
   for (const same of [
@@ -171,20 +179,23 @@ t.test('bodies are compared as JSON: neither order nor spelling matters', async 
     '{"price_amount":1e2,"name":"T\\u00e9","sku":"ORDER-1"}\n',
     '{"price_amount":100.0,"sku":"ORDER-1","name":"Té"}',
   ]) {
-    t.same(told(await admin.post('/products', same, header)), told(first), same)
+    t.same(pickReplayedParts(await admin.post('/products', same, header)), pickReplayedParts(first), same)
   }
   const nested = { items: [{ product_id: await make('products', adminId), quantity: 1 }] }
   const address = { name: 'A', line1: 'B', city: 'C', postal_code: 'D', country: 'SE' }
   const order = await admin.post('/orders', { ...nested, shipping_address: address }, header)
   const reversed = Object.fromEntries(Object.entries(address).reverse())
   const again = await admin.post('/orders', { shipping_address: reversed, ...nested }, header)
-  t.same(told(again), told(order))
+  t.same(pickReplayedParts(again), pickReplayedParts(order))
   const vendor = { ...header, 'content-type': 'application/vnd.api+json' }
-  t.same(told(await admin.post('/orders', { ...nested, shipping_address: address }, vendor)), told(order))
+  t.same(
+    pickReplayedParts(await admin.post('/orders', { ...nested, shipping_address: address }, vendor)),
+    pickReplayedParts(order),
+  )
 })
 
 t.test('in v2 a flat body and a typed one are two bodies', async (t) => {
-  const header = newKey()
+  const header = createKeyHeader()
   const attributes = product()
   t.equal((await admin.post('/v2/products', attributes, header)).status, 201)
   const typed = { data: { type: 'products', attributes } }
@@ -192,7 +203,7 @@ t.test('in v2 a flat body and a typed one are two bodies', async (t) => {
 })
 
 t.test('another user, method, path or version is another write', async (t) => {
-  const header = newKey()
+  const header = createKeyHeader()
   const [one, two] = [await person('manager'), await person('manager')]
   const names = async (client: Client, path: string, body: Json) => {
     const reply = await client.post(path, body, header)
@@ -215,7 +226,7 @@ t.test('another user, method, path or version is another write', async (t) => {
 })
 
 t.test('the form of the address does not matter, nor the letter case of ids, nor me', async (t) => {
-  const header = newKey()
+  const header = createKeyHeader()
   const body = { title: 'a', body: 'b' }
   const first = await admin.post('/users/me/posts', body, header)
   t.equal(first.status, 201)
@@ -231,7 +242,7 @@ t.test('the form of the address does not matter, nor the letter case of ids, nor
   ] as const) {
     const again = await admin.post(path, body, { ...header, ...more })
     t.ok(isReplayed(again), path)
-    t.same(told(again), told(first), path)
+    t.same(pickReplayedParts(again), pickReplayedParts(first), path)
   }
   const vendor = await admin.post('/users/me/posts', body, { ...header, ...typed })
   t.equal(vendor.headers.get('content-type'), 'application/vnd.api+json;version=1')
@@ -291,7 +302,7 @@ t.test('as bytes: UTF-8, control characters and a second one are 400', async (t)
       'Connection: close',
       ...fields,
     ]
-    const { replies } = await raw(port, `${head.join('\r\n')}\r\n\r\n${body}`)
+    const { replies } = await sendRaw(port, `${head.join('\r\n')}\r\n\r\n${body}`)
     return replies[0]?.status
   }
   t.equal(await send('Idempotency-Key: sound'), 200)
@@ -346,7 +357,7 @@ t.test('signing in and signing up without credentials ignore it', async (t) => {
 t.test(
   'only what was committed is kept: what was refused can be tried again with the same key',
   async (t) => {
-    const header = newKey()
+    const header = createKeyHeader()
     const sku = uuid()
     const { id } = (await admin.post('/products', product(sku))).body.data
     t.equal((await admin.post('/products', product(sku), header)).status, 409)
@@ -381,13 +392,21 @@ t.test('it comes after the body is read, before the query, and long before preco
   t.match((await admin.patch(`${path}?x=1`, { stock: -1 }, bad)).body.error.message, /Idempotency-Key/)
   t.equal((await anybody.patch(path, {}, bad)).status, 401)
 
-  const header = newKey()
+  const header = createKeyHeader()
   t.equal((await admin.patch(path, { stock: 1 }, header)).status, 428)
   const first = await admin.patch(path, { stock: 1 }, { ...header, 'if-match': '*' })
   t.equal(first.status, 200)
-  t.same(told(await admin.patch(path, { stock: 1 }, header)), told(first), 'before 428')
+  t.same(
+    pickReplayedParts(await admin.patch(path, { stock: 1 }, header)),
+    pickReplayedParts(first),
+    'before 428',
+  )
   const stale = { ...header, 'if-match': '"9-abcdefghijkl"' }
-  t.same(told(await admin.patch(path, { stock: 1 }, stale)), told(first), 'before 412')
+  t.same(
+    pickReplayedParts(await admin.patch(path, { stock: 1 }, stale)),
+    pickReplayedParts(first),
+    'before 412',
+  )
   t.equal((await admin.patch(path, { stock: 2 }, stale)).body.error.code, 'IDEMPOTENCY_KEY_REUSED')
   t.equal((await admin.patch(path, { stock: -1 }, stale)).body.error.code, 'VALIDATION_ERROR')
   const next = { 'if-match': first.headers.get('etag') ?? '' }
@@ -398,7 +417,7 @@ t.test('with HIDE_FORBIDDEN a row that may no longer be touched is as if it were
   const { person } = await testApp(t, { HIDE_FORBIDDEN: 'true' }, { database })
   const { client, id } = await person('member')
   const order = await make('orders', id)
-  const header = newKey()
+  const header = createKeyHeader()
   t.equal((await client.patch(`/orders/${order}`, { note: 'A' }, header)).status, 200)
   await database.run('update orders set user_id = $1 where id = $2', [adminId, order])
   t.equal((await client.patch(`/orders/${order}`, { note: 'A' }, header)).status, 404)
@@ -406,7 +425,7 @@ t.test('with HIDE_FORBIDDEN a row that may no longer be touched is as if it were
 
 t.test('a role that may no longer write gets no reply that it got before', async (t) => {
   const manager = await person('manager')
-  const header = newKey()
+  const header = createKeyHeader()
   const body = product()
   t.equal((await manager.client.post('/products', body, header)).status, 201)
   await admin.patch(`/users/${manager.id}`, { role: 'member' })
@@ -415,7 +434,7 @@ t.test('a role that may no longer write gets no reply that it got before', async
 
 t.test('with a user the records go too', async (t) => {
   const other = await person('manager')
-  t.equal((await other.client.post('/products', product(), newKey())).status, 201)
+  t.equal((await other.client.post('/products', product(), createKeyHeader())).status, 201)
   const records = () => database.run('select 1 from idempotency_keys where user_id = $1', [other.id])
   t.equal((await records()).length, 1)
   t.equal((await admin.delete(`/users/${other.id}`)).status, 204)

@@ -2,7 +2,7 @@ import { setTimeout } from 'node:timers/promises'
 import t, { type Test } from 'tap'
 import { type Client, type Reply, testApp } from '../helpers/app.ts'
 import { SERVER } from '../helpers/database.ts'
-import { activeProduct, speak, stockOf } from '../helpers/speak.ts'
+import { createActiveProduct, createVersionedClient, readStock } from '../helpers/versioned-client.ts'
 
 const count = (replies: readonly Reply[], status: number) =>
   replies.filter((reply) => reply.status === status).length
@@ -34,16 +34,16 @@ const skip = SERVER ? false : 'the embedded database runs one transaction at a t
 t.test('orders that run at once, on PostgreSQL', { skip }, async (t) => {
   const { admin: impatient, database } = await testApp(t)
   const client = patient(impatient)
-  const admin = speak(client, 1)
+  const admin = createVersionedClient(client, 1)
   const order = (by: Client, items: unknown[]) => by.post('/orders', { items })
   const none = (t: Test, replies: readonly Reply[]) =>
     t.equal(replies.filter(({ status }) => status >= 500).length, 0)
 
   t.test('100 parallel orders for 25 units sell exactly 25', async (t) => {
-    const { id } = await activeProduct(admin, { stock: 25 })
+    const { id } = await createActiveProduct(admin, { stock: 25 })
     const replies = await all(100, () => order(client, [{ product_id: id, quantity: 1 }]))
     t.same([count(replies, 201), count(replies, 409)], [25, 75])
-    t.equal(await stockOf(admin, id), 0)
+    t.equal(await readStock(admin, id), 0)
     const sold = new Set(replies.filter(({ status }) => status === 201).map(({ body }) => body.data.number))
     t.equal(sold.size, 25, 'each under a number of its own')
   })
@@ -52,7 +52,7 @@ t.test('orders that run at once, on PostgreSQL', { skip }, async (t) => {
     'orders for the same products in crossed sequence never wait for each other in a ring',
     async (t) => {
       const products = []
-      for (let i = 0; i < 6; i++) products.push(await activeProduct(admin, { stock: 1000 }))
+      for (let i = 0; i < 6; i++) products.push(await createActiveProduct(admin, { stock: 1000 }))
       const items = products.map(({ id }) => ({ product_id: id, quantity: 1 }))
       const shuffled = (i: number) => {
         const turned = [...items.slice(i % 6), ...items.slice(0, i % 6)]
@@ -72,26 +72,26 @@ t.test('orders that run at once, on PostgreSQL', { skip }, async (t) => {
       none(t, mixed)
       t.equal(mixed.filter(({ status }) => status >= 400).length, 0)
       // Of 60 orders 15 keep half, 15 are cancelled, 15 deleted, 15 untouched, and 15 are new.
-      const left = await Promise.all(products.map(({ id }) => stockOf(admin, id)))
+      const left = await Promise.all(products.map(({ id }) => readStock(admin, id)))
       const held = 6000 - left.reduce((sum, stock) => sum + stock, 0)
       t.equal(held, 15 * 3 + 15 * 6 + 15 * 6)
     },
   )
 
   t.test('products that are edited meanwhile neither lose stock nor fail an order', async (t) => {
-    const { id } = await activeProduct(admin, { stock: 60 })
+    const { id } = await createActiveProduct(admin, { stock: 60 })
     const replies = await all(90, (i) =>
       i % 3 === 0
         ? client.patch(`/products/${id}`, { name: `Name ${i}` })
         : order(client, [{ product_id: id, quantity: 1 }]),
     )
     t.same([count(replies, 200), count(replies, 201)], [30, 60])
-    t.equal(await stockOf(admin, id), 0)
+    t.equal(await readStock(admin, id), 0)
   })
 
   t.test('cancel, change and delete of one order at once give its stock back once', async (t) => {
     for (let round = 0; round < 5; round++) {
-      const { id: product_id } = await activeProduct(admin, { stock: 100 })
+      const { id: product_id } = await createActiveProduct(admin, { stock: 100 })
       const { id } = (await order(client, [{ product_id, quantity: 10 }])).body.data
       const replies = await all(24, (i) => {
         if (i % 4 === 0) return client.patch(`/orders/${id}`, { status: 'cancelled' })
@@ -103,12 +103,12 @@ t.test('orders that run at once, on PostgreSQL', { skip }, async (t) => {
       const left = await client.get(`/orders/${id}`)
       const { status, items } = left.status === 200 ? left.body.data : { status: 'gone', items: [] }
       const held = ['gone', 'cancelled'].includes(status) ? 0 : items[0].quantity
-      t.equal(await stockOf(admin, product_id), 100 - held, status)
+      t.equal(await readStock(admin, product_id), 100 - held, status)
     }
   })
 
   t.test('concurrent changes without If-Match lose nothing', async (t) => {
-    const { id } = await activeProduct(admin)
+    const { id } = await createActiveProduct(admin)
     const { etag } = await admin.get(`/products/${id}`)
     const members = ['name', 'description', 'price_amount', 'stock', 'status', 'currency']
     const values = ['N', 'D', 7, 77, 'archived', 'EUR']
@@ -126,7 +126,7 @@ t.test('orders that run at once, on PostgreSQL', { skip }, async (t) => {
   })
 
   t.test('of concurrent changes with the same If-Match exactly one wins', async (t) => {
-    const { id } = await activeProduct(admin)
+    const { id } = await createActiveProduct(admin)
     const { etag } = await admin.get(`/products/${id}`)
     const headers = { 'if-match': etag }
     const replies = await all(20, (i) =>
@@ -141,7 +141,7 @@ t.test('orders that run at once, on PostgreSQL', { skip }, async (t) => {
 
   t.test('of concurrent deletions with an order exactly one side wins', async (t) => {
     for (let round = 0; round < 10; round++) {
-      const { id } = await activeProduct(admin)
+      const { id } = await createActiveProduct(admin)
       const [made, removed] = await Promise.all([
         order(client, [{ product_id: id, quantity: 1 }]),
         client.delete(`/products/${id}`),

@@ -1,6 +1,6 @@
 import t from 'tap'
 import { testApp } from '../helpers/app.ts'
-import { speak, unique, VERSIONS } from '../helpers/speak.ts'
+import { createUniqueName, createVersionedClient, VERSIONS } from '../helpers/versioned-client.ts'
 
 const NOBODY = '0193a5b0-7b1e-7c3a-9f00-3f2b8c1d4e5f'
 const STATES = ['draft', 'published', 'archived'] as const
@@ -11,8 +11,8 @@ t.test('posts', async (t) => {
   const other = await person('member')
 
   for (const version of VERSIONS) {
-    const admin = speak(client, version)
-    const own = speak(author.client, version)
+    const admin = createVersionedClient(client, version)
+    const own = createVersionedClient(author.client, version)
     const posts = `/users/${author.id}/posts`
     const newPost = async (members: Record<string, unknown> = {}) =>
       (await own.post(posts, { title: 'On tea', body: 'It is warm.', ...members })).data
@@ -70,12 +70,12 @@ t.test('posts', async (t) => {
       const now = new Date().toISOString()
       const sent = { title: 'a', body: 'b', published_at: now, user_id: author.id }
       const wrong = ['published_at READ_ONLY', 'user_id READ_ONLY']
-      t.same((await own.post(posts, sent)).wrong, wrong)
+      t.same((await own.post(posts, sent)).violations, wrong)
       const { id } = await newPost()
       const path = `${posts}/${id}`
-      t.same((await own.patch(path, { published_at: now, user_id: author.id })).wrong, wrong)
+      t.same((await own.patch(path, { published_at: now, user_id: author.id })).violations, wrong)
       t.equal((await own.put(path, sent)).data.published_at, null, 'PUT ignores what it cannot write')
-      t.same((await own.put(path, { ...sent, user_id: other.id })).wrong, ['user_id READ_ONLY'])
+      t.same((await own.put(path, { ...sent, user_id: other.id })).violations, ['user_id READ_ONLY'])
       t.equal((await own.put(path, { ...sent, user_id: author.id.toUpperCase() })).status, 200)
     })
 
@@ -117,7 +117,7 @@ t.test('posts', async (t) => {
     })
 
     t.test(`v${version}: search follows title and body`, async (t) => {
-      const [first, second] = [unique('Wörter'), unique('Слова')]
+      const [first, second] = [createUniqueName('Wörter'), createUniqueName('Слова')]
       const { id } = await newPost({ body: first })
       const found = async (search: string) =>
         (await own.get(`${posts}?search=${encodeURIComponent(search)}`)).data.length

@@ -1,6 +1,6 @@
 import t from 'tap'
 import { testApp } from '../helpers/app.ts'
-import { speak, unique, VERSIONS } from '../helpers/speak.ts'
+import { createUniqueName, createVersionedClient, VERSIONS } from '../helpers/versioned-client.ts'
 
 const NOBODY = '0193a5b0-7b1e-7c3a-9f00-3f2b8c1d4e5f'
 
@@ -8,10 +8,10 @@ t.test('user-profiles', async (t) => {
   const { admin: client, adminId, person } = await testApp(t)
 
   for (const version of VERSIONS) {
-    const admin = speak(client, version)
+    const admin = createVersionedClient(client, version)
     const someone = async () => {
       const { id, client } = await person('member')
-      return { id, own: speak(client, version) }
+      return { id, own: createVersionedClient(client, version) }
     }
 
     t.test(`v${version}: a new one is the caller's, and all else in it null`, async (t) => {
@@ -56,14 +56,14 @@ t.test('user-profiles', async (t) => {
         await admin.post('/user-profiles', { user_id: id }),
       ]) {
         t.equal(reply.status, 409)
-        t.same(reply.wrong, ['user_id ALREADY_EXISTS'])
+        t.same(reply.violations, ['user_id ALREADY_EXISTS'])
       }
     })
 
     t.test(`v${version}: one for a user who is unknown is refused`, async (t) => {
       const reply = await admin.post('/user-profiles', { user_id: NOBODY })
       t.equal(reply.status, 422)
-      t.same(reply.wrong, ['user_id NOT_FOUND'])
+      t.same(reply.violations, ['user_id NOT_FOUND'])
     })
 
     t.test(`v${version}: a member makes none for others, whether those exist or not`, async (t) => {
@@ -80,9 +80,13 @@ t.test('user-profiles', async (t) => {
       const { id, own } = await someone()
       const path = `/user-profiles/${(await own.post('/user-profiles', {})).data.id}`
       for (const by of [own, admin]) {
-        t.same((await by.patch(path, { user_id: id })).wrong, ['user_id READ_ONLY'], 'not even unchanged')
-        t.same((await by.put(path, { user_id: adminId })).wrong, ['user_id READ_ONLY'])
-        t.same((await by.put(path, { user_id: null })).wrong, ['user_id INVALID_TYPE'])
+        t.same(
+          (await by.patch(path, { user_id: id })).violations,
+          ['user_id READ_ONLY'],
+          'not even unchanged',
+        )
+        t.same((await by.put(path, { user_id: adminId })).violations, ['user_id READ_ONLY'])
+        t.same((await by.put(path, { user_id: null })).violations, ['user_id INVALID_TYPE'])
         t.equal((await by.put(path, { user_id: id.toUpperCase(), bio: 'x' })).data.user_id, id)
         t.equal((await by.put(path, { bio: 'y' })).data.user_id, id, 'absent it is kept')
       }
@@ -112,7 +116,7 @@ t.test('user-profiles', async (t) => {
 
     t.test(`v${version}: search follows display_name and bio`, async (t) => {
       const { own } = await someone()
-      const [first, second] = [unique('Straße'), unique('Αθήνα')]
+      const [first, second] = [createUniqueName('Straße'), createUniqueName('Αθήνα')]
       const path = `/user-profiles/${(await own.post('/user-profiles', { bio: first })).data.id}`
       const found = async (search: string) =>
         (await own.get(`/user-profiles?search=${encodeURIComponent(search)}`)).data.length

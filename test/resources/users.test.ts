@@ -11,9 +11,14 @@ import { usersResource } from '../../plugins/resources/users.ts'
 import { createAjv } from '../../plugins/validation/formats.ts'
 import { resources } from '../../src/app.ts'
 import { testApp } from '../helpers/app.ts'
-import { activeProduct, speak, unique, VERSIONS } from '../helpers/speak.ts'
+import {
+  createActiveProduct,
+  createUniqueName,
+  createVersionedClient,
+  VERSIONS,
+} from '../helpers/versioned-client.ts'
 
-const address = () => `${unique('ada')}@example.com`
+const address = () => `${createUniqueName('ada')}@example.com`
 const PASSWORD = 'correct horse battery'
 
 t.test('users', async (t) => {
@@ -22,7 +27,7 @@ t.test('users', async (t) => {
     (await database.run('select password_hash from users where id = $1', [id]))[0]?.password_hash
 
   for (const version of VERSIONS) {
-    const admin = speak(client, version)
+    const admin = createVersionedClient(client, version)
     const newUser = async (members: Record<string, unknown> = {}) =>
       (await admin.post('/users', { name: 'Ada', email: address(), ...members })).data
 
@@ -76,13 +81,13 @@ t.test('users', async (t) => {
       const name = 'Augusta Ada King'
       const wrong = ['password INVALID_VALUE']
       const all = { name, email }
-      t.same((await admin.post('/users', { ...all, password: email.toUpperCase() })).wrong, wrong)
-      t.same((await admin.post('/users', { ...all, password: name })).wrong, wrong)
+      t.same((await admin.post('/users', { ...all, password: email.toUpperCase() })).violations, wrong)
+      t.same((await admin.post('/users', { ...all, password: name })).violations, wrong)
       const { id } = await newUser(all)
-      t.same((await admin.patch(`/users/${id}`, { password: name.toLowerCase() })).wrong, wrong)
-      t.same((await admin.patch(`/users/${id}`, { password: email })).wrong, wrong)
+      t.same((await admin.patch(`/users/${id}`, { password: name.toLowerCase() })).violations, wrong)
+      t.same((await admin.patch(`/users/${id}`, { password: email })).violations, wrong)
       const other = 'Another Name Of Hers'
-      t.same((await admin.patch(`/users/${id}`, { password: other, name: other })).wrong, wrong)
+      t.same((await admin.patch(`/users/${id}`, { password: other, name: other })).violations, wrong)
       t.equal((await admin.patch(`/users/${id}`, { password: 'Augusta Ada King!' })).status, 200)
     })
 
@@ -94,7 +99,7 @@ t.test('users', async (t) => {
         await admin.put(`/users/${two.id}`, { name: 'Ada', email: one.email.toUpperCase() }),
       ]) {
         t.equal(reply.status, 409)
-        t.same(reply.wrong, ['email ALREADY_EXISTS'])
+        t.same(reply.violations, ['email ALREADY_EXISTS'])
         t.notMatch(reply.text, /users_email|unique|constraint/i)
       }
       const before = await admin.get(`/users/${one.id}`)
@@ -105,7 +110,7 @@ t.test('users', async (t) => {
     t.test(`v${version}: me is the caller`, async (t) => {
       t.equal((await admin.get('/users/me')).data.id, adminId)
       const { id, client } = await person('member')
-      const own = speak(client, version)
+      const own = createVersionedClient(client, version)
       t.equal((await own.get('/users/me')).data.id, id)
       t.equal((await own.patch('/users/me', { name: 'Me' })).data.name, 'Me')
       t.equal((await own.get('/users/me/posts')).status, 200)
@@ -115,7 +120,7 @@ t.test('users', async (t) => {
 
     t.test(`v${version}: a user goes with profile, posts and keys`, async (t) => {
       const { id, client } = await person('member')
-      const own = speak(client, version)
+      const own = createVersionedClient(client, version)
       t.equal((await own.post('/user-profiles', { display_name: 'A' })).status, 201)
       t.equal((await own.post(`/users/${id}/posts`, { title: 'A', body: 'B' })).status, 201)
       t.equal((await admin.delete(`/users/${id}`)).status, 204)
@@ -134,8 +139,8 @@ t.test('users', async (t) => {
 
     t.test(`v${version}: a user who has orders stays`, async (t) => {
       const { id, client } = await person('member')
-      const product = await activeProduct(admin)
-      const order = await speak(client, version).post('/orders', {
+      const product = await createActiveProduct(admin)
+      const order = await createVersionedClient(client, version).post('/orders', {
         items: [{ product_id: product.id, quantity: 1 }],
       })
       const refused = await admin.delete(`/users/${id}`)
@@ -159,7 +164,7 @@ t.test('users', async (t) => {
       t.same(await refused(), [409, 409, 409, 409, 409], 'one who is suspended does not count')
       await admin.patch(`/users/${id}`, { status: 'active' })
       const other = await person('admin')
-      const theirs = speak(other.client, version)
+      const theirs = createVersionedClient(other.client, version)
       t.equal((await theirs.patch(`/users/${adminId}`, { role: 'manager' })).status, 200)
       t.equal((await theirs.patch(`/users/${adminId}`, { role: 'admin' })).status, 200)
       t.equal((await admin.delete(`/users/${id}`)).status, 204)
@@ -170,7 +175,7 @@ t.test('users', async (t) => {
     t.test(`v${version}: who is not active cannot authenticate`, async (t) => {
       for (const status of ['inactive', 'suspended']) {
         const { id, client } = await person('manager')
-        const own = speak(client, version)
+        const own = createVersionedClient(client, version)
         t.equal((await own.get('/users/me')).status, 200)
         t.equal((await admin.patch(`/users/${id}`, { status })).status, 200)
         t.equal((await own.get('/users/me')).status, 401)
@@ -182,7 +187,7 @@ t.test('users', async (t) => {
     t.test(`v${version}: role and status are an admin's to change`, async (t) => {
       for (const role of ['member', 'manager'] as const) {
         const { id, client } = await person(role)
-        const own = speak(client, version)
+        const own = createVersionedClient(client, version)
         const { data } = await own.get('/users/me')
         const whole = { name: data.name, email: data.email }
         t.equal((await own.patch('/users/me', { role: 'admin' })).status, 403)
@@ -205,7 +210,7 @@ t.test('users', async (t) => {
 
     t.test(`v${version}: an API key does not change its owner's password or address`, async (t) => {
       const { client } = await person('member')
-      const own = speak(client, version)
+      const own = createVersionedClient(client, version)
       const { data } = await own.get('/users/me')
       for (const reply of [
         await own.patch('/users/me', { password: PASSWORD, current_password: 'whatever it was' }),
@@ -223,11 +228,11 @@ t.test('users', async (t) => {
 
     t.test(`v${version}: current_password is no member of a new user, nor ever shown`, async (t) => {
       const body = { name: 'A', email: address(), current_password: PASSWORD }
-      t.same((await admin.post('/users', body)).wrong, ['current_password UNKNOWN_FIELD'])
+      t.same((await admin.post('/users', body)).violations, ['current_password UNKNOWN_FIELD'])
     })
 
     t.test(`v${version}: search follows name and address`, async (t) => {
-      const [first, second] = [unique('Éloïse'), unique('Zoë')]
+      const [first, second] = [createUniqueName('Éloïse'), createUniqueName('Zoë')]
       const { id } = await newUser({ name: first })
       const found = async (search: string) =>
         (await admin.get(`/users?search=${encodeURIComponent(search)}`)).data.length
@@ -241,7 +246,7 @@ t.test('users', async (t) => {
   }
 
   t.test("one's own password and address, with a token", async (t) => {
-    const admin = speak(client, 1)
+    const admin = createVersionedClient(client, 1)
     const compiled = compileResources(resources).find(({ name }) => name === 'users')
     if (!compiled) throw new Error('There is no resource "users"')
     const steps = createWriteSteps(compiled, database, () => new Error('refused'))

@@ -4,7 +4,7 @@ import { v7 as uuid } from 'uuid'
 import { openDatabase } from '../../drizzle/client/index.ts'
 import { type Client, createClient, type Reply } from '../helpers/app.ts'
 import type { Owner } from '../helpers/database.ts'
-import { serve } from '../helpers/process.ts'
+import { startServer } from '../helpers/process.ts'
 import { type PrivateServer, privateServer } from './postgres.ts'
 
 export interface CrashOptions {
@@ -140,7 +140,7 @@ export async function crashRounds(t: Owner, options: CrashOptions): Promise<Cras
   const { settings, rounds, clients, between, file, onRound } = options
   const server = await privateServer(t)
   if (!server) return undefined
-  const { url } = await serve(t, { ...settings, ...OPEN, DATABASE_URL: server.url }, file)
+  const { url } = await startServer(t, { ...settings, ...OPEN, DATABASE_URL: server.url }, file)
   const client = createClient(url, { 'x-api-key': KEY })
   const shared = {
     sku: 'SHARED',

@@ -7,7 +7,7 @@ import type { Database } from '../../drizzle/client/types.ts'
 import { getKeyPrefix, hashKey, makeKey } from '../../plugins/auth/key-format.ts'
 import { createClient } from '../helpers/app.ts'
 import type { Owner } from '../helpers/database.ts'
-import { serve } from '../helpers/process.ts'
+import { startServer } from '../helpers/process.ts'
 import type { LoadReport, Outcome } from './load.ts'
 import type { Served } from './mixture.ts'
 import { runLoad } from './pinned.ts'
@@ -140,7 +140,7 @@ const countByStatus = ({ outcomes }: LoadReport) =>
 /** Runs each attack with a member of its own, beside ten ordinary users. */
 export async function attackAsMember(t: Owner, options: HostileMemberOptions): Promise<HostileMemberReport> {
   const { settings, file, seconds } = options
-  const server = await serve(
+  const server = await startServer(
     t,
     { ...settings, PORT: '0', LOG_LEVEL: 'warn', ADMIN_API_KEY: ADMIN_KEY },
     file,

@@ -2,7 +2,7 @@
 import { setTimeout as wait } from 'node:timers/promises'
 import { type Client, createClient, type Json } from '../helpers/app.ts'
 import type { Owner } from '../helpers/database.ts'
-import { type Ended, type Running, run, serve } from '../helpers/process.ts'
+import { type ProcessExit, type RunningProcess, startModule, startServer } from '../helpers/process.ts'
 import { compare, createLedger, type Ledger, newest } from './ledger.ts'
 import { write } from './writer.ts'
 
@@ -31,7 +31,7 @@ export interface KillReport {
   /** Milliseconds from the start of the process to its first answer, after each kill. */
   restarts: number[]
   /** How the processes ended. */
-  ends: Ended[]
+  ends: ProcessExit[]
   /** Second processes that were refused by name. */
   intruders: number
 }
@@ -48,7 +48,7 @@ const OPEN = {
   RATE_LIMIT_BURST: '1000000000',
 }
 
-interface Server extends Running {
+interface Server extends RunningProcess {
   client: Client
   /** Milliseconds until it answered. */
   took: number
@@ -56,14 +56,14 @@ interface Server extends Running {
 
 async function start(t: Owner, { settings, file }: KillOptions): Promise<Server> {
   const began = performance.now()
-  const running = await serve(t, { ...settings, ...OPEN }, file)
+  const running = await startServer(t, { ...settings, ...OPEN }, file)
   const client = createClient(running.url, { 'x-api-key': KEY })
   const { status } = await client.get('/readyz')
   if (status !== 200) throw new Error(`readyz is ${status}`)
   return { ...running, client, took: performance.now() - began }
 }
 
-function kill({ child, ended }: Running, signal: NodeJS.Signals = 'SIGKILL'): Promise<Ended> {
+function kill({ child, ended }: RunningProcess, signal: NodeJS.Signals = 'SIGKILL'): Promise<ProcessExit> {
   child.kill(signal)
   return ended
 }
@@ -77,10 +77,10 @@ async function balance(client: Client, shared: string, taken: number): Promise<s
 
 /** A second server on the folder of one that runs. */
 async function intrude(t: Owner, { settings, file }: KillOptions): Promise<string[]> {
-  const { said, ended } = run(t, file, { ...settings, ...OPEN })
+  const { output, ended } = startModule(t, file, { ...settings, ...OPEN })
   const { code } = await ended
-  const named = said.err.includes(`${settings.DATA_DIR} is in use by another process`)
-  return code === 1 && named ? [] : [`a second process was let in: ${code} ${said.err}`]
+  const named = output.err.includes(`${settings.DATA_DIR} is in use by another process`)
+  return code === 1 && named ? [] : [`a second process was let in: ${code} ${output.err}`]
 }
 
 const quantityOf = ({ items }: Json): number =>

@@ -1,7 +1,8 @@
 /** `npm run soak`: what takes minutes and is no part of `npm test`; it prints its figures, and fails where a promise does not hold. */
+
+import type { Delays } from '../helpers/attacks.ts'
 import { createDatabase, type Owner, testFolder } from '../helpers/database.ts'
-import type { Delays } from '../helpers/hostile.ts'
-import { run } from '../helpers/process.ts'
+import { startModule } from '../helpers/process.ts'
 import { type CrashReport, crashRounds } from './crash.ts'
 import { type HostileReport, hostileRequests } from './hostile.ts'
 import { attackAsMember, type HostileMemberReport } from './hostile-member.ts'
@@ -114,9 +115,9 @@ async function crash(): Promise<void> {
 async function seed(): Promise<void> {
   console.log(`npm run seed -- --users ${SEEDED}, on PostgreSQL`)
   await onServer(async (t, settings) => {
-    const { ended, said } = run(t, 'cli.js', settings, ['seed', '--users', SEEDED])
+    const { ended, output } = startModule(t, 'cli.js', settings, ['seed', '--users', SEEDED])
     const { code } = await ended
-    console.log(code === 0 ? said.out.trim().split('\n').at(-1) : said.err)
+    console.log(code === 0 ? output.out.trim().split('\n').at(-1) : output.err)
     if (code !== 0) process.exitCode = 1
   })
 }

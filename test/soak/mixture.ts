@@ -2,7 +2,7 @@
 import { startFlags } from '../../bench/flags.ts'
 import { type Client, createClient } from '../helpers/app.ts'
 import type { Owner } from '../helpers/database.ts'
-import { type Running, run, serve } from '../helpers/process.ts'
+import { type RunningProcess, startModule, startServer } from '../helpers/process.ts'
 
 const KEY = 'soak-admin-key-soak-admin-key-soak-admin-key'
 const WITHOUT_LIMIT = '1000000000'
@@ -19,7 +19,7 @@ const USERS = '1000'
 const DIFFERENT = 100
 
 export interface Loaded {
-  server: Running
+  server: RunningProcess
   port: number
   admin: Client
   /** The head line that requests of the admin carry. */
@@ -82,10 +82,10 @@ async function mixture(admin: Client): Promise<string[]> {
 
 /** A server on a seeded database, without limits, and what it can be asked for. */
 export async function loaded(t: Owner, { settings, file }: Served): Promise<Loaded> {
-  const { ended, said } = run(t, 'cli.js', settings, ['seed', '--users', USERS])
+  const { ended, output } = startModule(t, 'cli.js', settings, ['seed', '--users', USERS])
   const { code } = await ended
-  if (code !== 0) throw new Error(`seed: ${said.err}`)
-  const server = await serve(t, { ...settings, ...OPEN }, file, startFlags)
+  if (code !== 0) throw new Error(`seed: ${output.err}`)
+  const server = await startServer(t, { ...settings, ...OPEN }, file, startFlags)
   const admin = createClient(server.url, { 'x-api-key': KEY })
   return { server, port: Number(new URL(server.url).port), admin, credential, requests: await mixture(admin) }
 }

@@ -6,7 +6,7 @@ import { join } from 'node:path'
 import { setTimeout as wait } from 'node:timers/promises'
 import { createClient, type Reply } from '../helpers/app.ts'
 import { type Owner, testFolder } from '../helpers/database.ts'
-import { serve } from '../helpers/process.ts'
+import { startServer } from '../helpers/process.ts'
 import { newest } from './ledger.ts'
 
 export interface Outage {
@@ -72,7 +72,7 @@ async function ownPostgres(t: Owner) {
 
 export async function outages(t: Owner, { file, clients, onOutage }: OutageOptions): Promise<void> {
   const server = await ownPostgres(t)
-  const { url } = await serve(
+  const { url } = await startServer(
     t,
     {
       ...{ DATABASE_URL: server.url, DATA_DIR: testFolder(t), PORT: '0', LOG_LEVEL: 'silent' },

@@ -2,7 +2,7 @@
 import { setTimeout as wait } from 'node:timers/promises'
 import { type Client, createClient } from '../helpers/app.ts'
 import type { Owner } from '../helpers/database.ts'
-import { type Running, serve } from '../helpers/process.ts'
+import { type RunningProcess, startServer } from '../helpers/process.ts'
 
 export interface PasswordsOptions {
   settings: NodeJS.ProcessEnv
@@ -75,11 +75,11 @@ const timed = async (work: () => Promise<unknown>): Promise<number> => {
 }
 
 /** What the server's loop was like since it was last asked. */
-async function loopOf({ child, said }: Running): Promise<Spread> {
-  const from = said.out.length
+async function loopOf({ child, output }: RunningProcess): Promise<Spread> {
+  const from = output.out.length
   child.kill('SIGUSR2')
   for (;;) {
-    const line = /^\{"loop":.*\}$/m.exec(said.out.slice(from))
+    const line = /^\{"loop":.*\}$/m.exec(output.out.slice(from))
     if (line) return JSON.parse(line[0]).loop
     await wait(10)
   }
@@ -111,7 +111,7 @@ const unknown = (i: number) => `unknown.${i}@example.com`
 /** Measures one server: at rest, with a healthy client, and with that client amid wrong passwords. */
 export async function wrongPasswords(t: Owner, options: PasswordsOptions): Promise<PasswordsReport> {
   const { settings, attempts, clients, pairs, file, rest } = options
-  const server = await serve(t, { ...settings, ...OPEN }, file)
+  const server = await startServer(t, { ...settings, ...OPEN }, file)
   const admin = createClient(server.url, { 'x-api-key': KEY })
   const anybody = createClient(server.url, {})
   const statuses: Record<number, number> = {}

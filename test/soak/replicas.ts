@@ -12,8 +12,8 @@ import { type Database, openDatabase } from '../../drizzle/client/index.ts'
 import { getKeyPrefix, hashKey, makeKey } from '../../plugins/auth/key-format.ts'
 import { type Client, createClient, type Reply } from '../helpers/app.ts'
 import { type Owner, testFolder } from '../helpers/database.ts'
-import { parseExposition, sumOf } from '../helpers/exposition.ts'
-import { type Running, run, serve } from '../helpers/process.ts'
+import { parseExposition, sumSamples } from '../helpers/exposition.ts'
+import { type RunningProcess, startModule, startServer } from '../helpers/process.ts'
 import { WITHOUT_LIMITS } from '../helpers/without-limits.ts'
 import { processorTime } from './pinned.ts'
 import { freePort, type PrivateServer, privateServer } from './postgres.ts'
@@ -214,9 +214,9 @@ async function writing(load: Load, person: Person) {
   }
 }
 
-async function countsOf(servers: readonly Running[], urls: readonly string[]) {
+async function countsOf(servers: readonly RunningProcess[], urls: readonly string[]) {
   const dead = servers.find(({ child }) => child.exitCode !== null || child.signalCode !== null)
-  if (dead) throw new Error(`a server has ended: ${dead.said.err}${dead.said.out.slice(-2_000)}`)
+  if (dead) throw new Error(`a server has ended: ${dead.output.err}${dead.output.out.slice(-2_000)}`)
   const all = await Promise.all(
     urls.map(async (url) => {
       const client = createClient(url, { authorization: `Bearer ${TOKEN}` })
@@ -224,7 +224,7 @@ async function countsOf(servers: readonly Running[], urls: readonly string[]) {
     }),
   )
   const sum = (name: string, labels = {}) =>
-    all.reduce((total, families) => total + (families.has(name) ? sumOf(families, name, labels) : 0), 0)
+    all.reduce((total, families) => total + (families.has(name) ? sumSamples(families, name, labels) : 0), 0)
   const from = (from: string) => sum('database_reads_total', { from })
   return {
     reads: {
@@ -247,7 +247,7 @@ interface House {
 async function open(t: Owner, house: House, options: ReplicasOptions, settings: NodeJS.ProcessEnv) {
   const { primary, standby, redis } = house
   const all = { ...SETTINGS, DATABASE_URL: primary.url, REDIS_URL: redis.url, ...settings }
-  const servers = [await serve(t, all, options.file), await serve(t, all, options.file)]
+  const servers = [await startServer(t, all, options.file), await startServer(t, all, options.file)]
   const urls = servers.map(({ url }) => url)
   const balancer = await startBalancer(t, urls)
   const database = await openDatabase({ url: primary.url, poolSize: 2 })
@@ -318,9 +318,9 @@ async function open(t: Owner, house: House, options: ReplicasOptions, settings: 
 export async function standbySoak(t: Owner, options: ReplicasOptions): Promise<ReplicasReport | undefined> {
   const primary = await privateServer(t)
   if (!primary) return undefined
-  const seeded = run(t, 'cli.js', { DATABASE_URL: primary.url }, ['seed', '--users', '1000'])
+  const seeded = startModule(t, 'cli.js', { DATABASE_URL: primary.url }, ['seed', '--users', '1000'])
   const { code } = await seeded.ended
-  if (code !== 0) throw new Error(`seed: ${seeded.said.err}`)
+  if (code !== 0) throw new Error(`seed: ${seeded.output.err}`)
   const standby = await privateServer(t, {
     standbyOf: primary.url,
     settings: { recovery_min_apply_delay: `${BEHIND}ms` },

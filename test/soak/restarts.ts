@@ -3,7 +3,7 @@ import { setTimeout as wait } from 'node:timers/promises'
 import { createClient, type Reply } from '../helpers/app.ts'
 import { startBalancer } from '../helpers/balancer.ts'
 import type { Owner } from '../helpers/database.ts'
-import { type Running, serve } from '../helpers/process.ts'
+import { type RunningProcess, startServer } from '../helpers/process.ts'
 import { newest } from './ledger.ts'
 
 export interface RestartOptions {
@@ -54,8 +54,8 @@ export async function rollingRestarts(t: Owner, options: RestartOptions): Promis
     codes: [],
   }
   const balancer = await startBalancer(t)
-  const start = async (): Promise<Running & { url: string }> => {
-    const server = await serve(t, all, file)
+  const start = async (): Promise<RunningProcess & { url: string }> => {
+    const server = await startServer(t, all, file)
     await balancer.add(server.url)
     return server
   }

@@ -30,7 +30,7 @@ export interface Standby {
   set(change: string): Promise<void>
 }
 
-export async function fakeStandby(t: Owner, primary: string): Promise<Standby> {
+export async function createFakeStandby(t: Owner, primary: string): Promise<Standby> {
   const { url = '' } = await testDatabaseUrl(t)
   const database = await openDatabase({ url, poolSize: 2 })
   t.teardown(() => database.close())

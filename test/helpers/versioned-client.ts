@@ -10,11 +10,11 @@ interface Answer extends Reply {
   code: string | undefined
   message: string
   /** What is wrong, as `field CODE`, in v2 without what the typed envelope puts before the field. */
-  wrong: string[]
+  violations: string[]
   etag: string
 }
 
-export interface Speaker {
+export interface VersionedClient {
   version: VersionNumber
   get(path: string, headers?: Record<string, string>): Promise<Answer>
   post(path: string, members: unknown, headers?: Record<string, string>): Promise<Answer>
@@ -51,13 +51,13 @@ const answer = (reply: Reply): Answer => {
     data: flat(reply.body?.data),
     code: error?.code,
     message: error?.message ?? '',
-    wrong: violations.map(({ field, code }) => `${field.replace(PREFIX, '')} ${code}`).sort(),
+    violations: violations.map(({ field, code }) => `${field.replace(PREFIX, '')} ${code}`).sort(),
     etag: reply.headers.get('etag') ?? '',
   }
 }
 
 /** In v2 the members of a body are sent typed. */
-export function speak(client: Client, version: VersionNumber): Speaker {
+export function createVersionedClient(client: Client, version: VersionNumber): VersionedClient {
   const at = (path: string) => `/api/v${version}${path}`
   const body = (path: string, members: unknown) =>
     version === 2 && isObject(members) ? { data: { type: typeOf(path), attributes: members } } : members
@@ -73,16 +73,19 @@ export function speak(client: Client, version: VersionNumber): Speaker {
 }
 
 /** What was read, without the id that a body does not repeat. */
-export const withoutId = ({ id: _, ...members }: Json): Json => members
+export const omitId = ({ id: _, ...members }: Json): Json => members
 
 let made = 0
 
 /** A sku, an address, a name that nothing else in this test has. */
-export const unique = (prefix: string) => `${prefix}-${process.pid}-${++made}`
+export const createUniqueName = (prefix: string) => `${prefix}-${process.pid}-${++made}`
 
 /** A product that can be ordered. */
-export const activeProduct = async (by: Speaker, members: Record<string, unknown> = {}): Promise<Json> => {
-  const sku = unique('SKU')
+export const createActiveProduct = async (
+  by: VersionedClient,
+  members: Record<string, unknown> = {},
+): Promise<Json> => {
+  const sku = createUniqueName('SKU')
   const reply = await by.post('/products', {
     sku,
     name: sku,
@@ -95,5 +98,5 @@ export const activeProduct = async (by: Speaker, members: Record<string, unknown
   return reply.data
 }
 
-export const stockOf = async (by: Speaker, id: string): Promise<number> =>
+export const readStock = async (by: VersionedClient, id: string): Promise<number> =>
   (await by.get(`/products/${id}`)).data.stock

@@ -33,7 +33,7 @@ const TRANSPORT = new Set([
 /** A media type without the spaces around its parameters, and without the charset that JSON always has. */
 const mediaType = (type: string) => type.replaceAll(/\s/g, '').replace(/;charset=utf-8$/i, '')
 
-export function createJudge(document: Json) {
+export function createReplyChecker(document: Json) {
   const ajv = new Ajv2020({ strict: false, allErrors: true, formats: serializerOptions.ajv.formats })
   addFormats.default(ajv, { mode: 'full', formats: ['email', 'uuid', 'date', 'date-time'] })
   const known = new Map<unknown, ValidateFunction>()

@@ -7,7 +7,7 @@ const number = (reply: Reply, name: string) => {
 }
 
 /** What a reply says of its window. */
-export const toldBy = (reply: Reply) => ({
+export const readWindow = (reply: Reply) => ({
   limit: number(reply, 'x-ratelimit-limit'),
   remaining: number(reply, 'x-ratelimit-remaining'),
   reset: number(reply, 'x-ratelimit-reset'),
@@ -15,24 +15,27 @@ export const toldBy = (reply: Reply) => ({
 })
 
 /** The status with the window's limit and what is left of it: `200 600 599`. */
-export const briefly = (reply: Reply): string => {
-  const { limit, remaining } = toldBy(reply)
+export const formatWindow = (reply: Reply): string => {
+  const { limit, remaining } = readWindow(reply)
   return `${reply.status} ${limit} ${remaining}`
 }
 
 /** One after the other. */
-export async function times(count: number, ask: (i: number) => Promise<Reply>): Promise<Reply[]> {
+export async function sendInSequence(count: number, ask: (i: number) => Promise<Reply>): Promise<Reply[]> {
   const replies: Reply[] = []
   for (let i = 0; i < count; i++) replies.push(await ask(i))
   return replies
 }
 
 /** Without credentials, from an address, where a proxy in front is believed. */
-export const from = (base: string, address: string, headers: Record<string, string> = {}): Client =>
-  createClient(base, { 'x-forwarded-for': address, ...headers })
+export const createClientFrom = (
+  base: string,
+  address: string,
+  headers: Record<string, string> = {},
+): Client => createClient(base, { 'x-forwarded-for': address, ...headers })
 
 /** A clock that stands until it is moved; it starts at a whole second. */
-export function clock() {
+export function createClock() {
   let time = Math.ceil(Date.now() / 1000) * 1000
   return {
     now: () => time,

@@ -13,7 +13,7 @@ const file = new URL('../../docs/access-matrix.json', import.meta.url)
 export const matrix: Matrix = JSON.parse(readFileSync(file, 'utf8'))
 
 /** Whether a cell lets a row through. */
-export function lets(cell: Cell, { own, status }: { own: boolean; status?: unknown }): boolean {
+export function allowsRow(cell: Cell, { own, status }: { own: boolean; status?: unknown }): boolean {
   if (cell === 'active') return status === 'active'
   return cell === 'all' || (own && cell !== 'none') || (cell === 'own or published' && status === 'published')
 }
@@ -21,7 +21,7 @@ export function lets(cell: Cell, { own, status }: { own: boolean; status?: unkno
 const row = (cells: readonly string[]) => `| ${cells.join(' | ')} |`
 
 /** A table for each collection: its verbs by the roles. */
-export function matrixTables(): string {
+export function formatMatrixTables(): string {
   const head = [row(['', ...roles]), row(['', ...roles].map(() => '---'))]
   return Object.entries(matrix)
     .map(([collection, verbs]) => {

@@ -13,7 +13,7 @@ export interface RawOptions {
   /** Sent after the first reply has begun, on the same connection. */
   followedBy?: string | Buffer
   /** Milliseconds after which what came until then is the answer. */
-  patience?: number
+  timeoutMs?: number
 }
 
 /** The replies in what a server sent: by Content-Length, by chunks, or until it closed. */
@@ -41,10 +41,10 @@ export function parseReplies(sent: Buffer): RawReply[] {
 }
 
 /** Sends bytes on a new connection, and gives all that came back until the server closed it or patience ended. */
-export function raw(
+export function sendRaw(
   port: number,
   bytes: string | Buffer,
-  { end = false, followedBy, patience = 20_000 }: RawOptions = {},
+  { end = false, followedBy, timeoutMs = 20_000 }: RawOptions = {},
 ): Promise<{ replies: RawReply[]; closed: boolean; bytes: Buffer }> {
   return new Promise((resolve, reject) => {
     const chunks: Buffer[] = []
@@ -61,7 +61,7 @@ export function raw(
         reject(error)
       }
     }
-    const timer = setTimeout(finish, patience)
+    const timer = setTimeout(finish, timeoutMs)
     socket.on('connect', () => (end ? socket.end(bytes) : socket.write(bytes)))
     socket.on('data', (chunk) => {
       if (chunks.length === 0 && followedBy !== undefined) socket.write(followedBy)

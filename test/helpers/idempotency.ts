@@ -3,10 +3,10 @@ import { v7 as uuid } from 'uuid'
 import type { Reply } from './app.ts'
 
 /** A header that nobody has sent before. */
-export const newKey = (): { 'idempotency-key': string } => ({ 'idempotency-key': uuid() })
+export const createKeyHeader = (): { 'idempotency-key': string } => ({ 'idempotency-key': uuid() })
 
 /** What a client sees of a reply that may be told again. */
-export const told = ({ status, headers, text }: Reply) => ({
+export const pickReplayedParts = ({ status, headers, text }: Reply) => ({
   status,
   text,
   location: headers.get('location'),

@@ -16,7 +16,7 @@ const text = (n: number) =>
   ['b', 'B', 'a"\\', 'é', '\u{10ffff}z', '\u{1f600}', '\uffee', '\u{10ffff}'][n % 8] ?? ''
 
 /** All five. `owner` has the posts; profiles need a user each. */
-export async function collectionsOf(database: Database, owner: string): Promise<Collection[]> {
+export async function createCollections(database: Database, owner: string): Promise<Collection[]> {
   const users = await insertRows(
     database,
     'users',

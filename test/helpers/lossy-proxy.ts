@@ -1,14 +1,14 @@
 /** A way to PostgreSQL on which commits arrive and their answers do not. */
 import { createConnection, createServer, type Socket } from 'node:net'
 import type { Owner } from './database.ts'
-import { createReader, createStatementReader } from './frontend.ts'
+import { createMessageReader, createStatementReader } from './postgres-messages.ts'
 
 /** `answered`: the server has said that it committed; `sent`: it may be at it still. */
 export type Loss = 'none' | 'answered' | 'sent'
 
 /** Tells from a client's bytes when it commits. */
 function createWatch() {
-  const read = createReader()
+  const read = createMessageReader()
   const statementOf = createStatementReader()
   return (data: Buffer): boolean =>
     // All of it is read, whatever comes first: what is prepared here is named later.
@@ -18,7 +18,7 @@ function createWatch() {
 }
 
 /** Listens on a port of its own before `target`, and cuts connections after their commits as `lose` says. */
-export async function startLossy(t: Owner, target: string, lose: () => Loss) {
+export async function startLossyProxy(t: Owner, target: string, lose: () => Loss) {
   const to = new URL(target)
   const sockets = new Set<Socket>()
   let lost = 0

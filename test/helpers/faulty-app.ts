@@ -7,11 +7,11 @@ import { bootstrap } from '../../plugins/auth/bootstrap.ts'
 import { type Reply, type TestApp, testApp } from './app.ts'
 import { type Owner, testDatabaseUrl } from './database.ts'
 import { startProxy } from './proxy.ts'
-import { runningTime } from './running-time.ts'
+import { getRunningTime } from './running-time.ts'
 
-export const POOL = 4
+export const POOL_SIZE = 4
 /** Milliseconds: shorter than the service's own, so that the tests are as well. */
-export const STATEMENT = 700
+export const STATEMENT_TIMEOUT_MS = 700
 
 /** A password that no log may show; the servers of tests trust everybody. */
 const PASSWORD = 'hunter2-of-the-database'
@@ -19,7 +19,7 @@ const INTERNAL =
   /hunter2|postgres(ql)?:|insert into|select |ECONN|127\.0\.0\.1|\bat .*\.ts|SQL|57P|40P|530|250/i
 const SECRETS = /hunter2|insert into|\bselect\b.*\bfrom\b|Written amid faults/i
 
-export interface Faulty extends TestApp {
+export interface FaultyApp extends TestApp {
   proxy: Awaited<ReturnType<typeof startProxy>>
   /** Past the proxy. */
   direct: Database
@@ -27,7 +27,7 @@ export interface Faulty extends TestApp {
 }
 
 /** The app over a database behind a proxy. Only where there is a server. */
-export async function faultyApp(t: Owner): Promise<Faulty> {
+export async function createFaultyApp(t: Owner): Promise<FaultyApp> {
   const { url = '' } = await testDatabaseUrl(t)
   const direct = await openDatabase({ url, poolSize: 2, statementTimeout: 0 })
   t.teardown(() => direct.close())
@@ -41,7 +41,11 @@ export async function faultyApp(t: Owner): Promise<Faulty> {
   const proxy = await startProxy(t, url)
   const address = new URL(proxy.url)
   address.password = PASSWORD
-  const database = await openDatabase({ url: address.href, poolSize: POOL, statementTimeout: STATEMENT })
+  const database = await openDatabase({
+    url: address.href,
+    poolSize: POOL_SIZE,
+    statementTimeout: STATEMENT_TIMEOUT_MS,
+  })
   const logs: string[] = []
   const app = await testApp(
     t,
@@ -54,16 +58,16 @@ export async function faultyApp(t: Owner): Promise<Faulty> {
 let count = 0
 const product = () => ({ sku: `FAULT-${count++}`, name: 'Written amid faults', price_amount: 1 })
 
-export const read = ({ admin }: TestApp): Promise<Reply> => admin.get('/products')
-export const write = ({ admin }: TestApp): Promise<Reply> => admin.post('/products', product())
+export const listProducts = ({ admin }: TestApp): Promise<Reply> => admin.get('/products')
+export const createProduct = ({ admin }: TestApp): Promise<Reply> => admin.post('/products', product())
 
 /** Writes before there is a fault: on a busy machine the first may take longer than the short limit. */
-export async function served(app: TestApp): Promise<void> {
-  while ((await write(app)).status !== 201) await wait(25)
+export async function waitUntilServed(app: TestApp): Promise<void> {
+  while ((await createProduct(app)).status !== 201) await wait(25)
 }
 
 /** A 503 in the envelope that tells nothing of what is behind it. */
-export function isRefusal(t: Test, { status, headers, body, text }: Reply): void {
+export function assertUnavailable(t: Test, { status, headers, body, text }: Reply): void {
   const said = {
     status,
     code: body?.error?.code,
@@ -89,17 +93,19 @@ export interface Expected {
 }
 
 /** More requests than there are connections, all refused in time; it lives, and says that it is not ready. */
-export async function refusesAll(t: Test, app: Faulty, expected: Expected): Promise<void> {
-  const { within, ready = false, requests = [read, write] } = expected
+export async function assertAllRefused(t: Test, app: FaultyApp, expected: Expected): Promise<void> {
+  const { within, ready = false, requests = [listProducts, createProduct] } = expected
   const timed = async (request: Promise<Reply>) => {
-    const began = runningTime()
-    return { reply: await request, took: runningTime() - began }
+    const began = getRunningTime()
+    return { reply: await request, took: getRunningTime() - began }
   }
-  const asked = Array.from({ length: POOL + 2 }).flatMap(() => requests.map((request) => timed(request(app))))
+  const asked = Array.from({ length: POOL_SIZE + 2 }).flatMap(() =>
+    requests.map((request) => timed(request(app))),
+  )
   const readyz = timed(app.anybody.get('/readyz'))
   t.equal((await app.anybody.get('/livez')).status, 200, 'livez is 200')
   const answers = await Promise.all(asked)
-  for (const { reply } of answers) isRefusal(t, reply)
+  for (const { reply } of answers) assertUnavailable(t, reply)
   const longest = Math.max(...answers.map(({ took }) => took))
   t.ok(
     longest < within,
@@ -107,13 +113,13 @@ export async function refusesAll(t: Test, app: Faulty, expected: Expected): Prom
   )
   const { reply, took } = await readyz
   if (ready) t.equal(reply.status, 200, 'readyz is 200')
-  else isRefusal(t, reply)
+  else assertUnavailable(t, reply)
   t.ok(took < 2_500, `readyz took ${took.toFixed()} ms`)
 }
 
 /** Asks again and again, as many clients do, until one that reads, one that writes and readyz are served. */
-export async function comesBack(t: Test, app: Faulty, within = 2_000): Promise<void> {
-  const began = runningTime()
+export async function assertRecovery(t: Test, app: FaultyApp, within = 2_000): Promise<void> {
+  const began = getRunningTime()
   const state = { over: false }
   const first = async (ask: () => Promise<Reply>) => {
     while (!state.over) {
@@ -124,17 +130,17 @@ export async function comesBack(t: Test, app: Faulty, within = 2_000): Promise<v
   // Several of each: who waits for a connection that is being given up must not hide that others are served.
   const several = (ask: () => Promise<Reply>) => Promise.race([first(ask), first(ask), first(ask)])
   await Promise.all([
-    several(() => read(app)),
-    several(() => write(app)),
+    several(() => listProducts(app)),
+    several(() => createProduct(app)),
     several(() => app.anybody.get('/readyz')),
   ])
   state.over = true
-  const took = runningTime() - began
+  const took = getRunningTime() - began
   t.ok(took < within, `back after ${took.toFixed()} ms`)
 }
 
 /** Has every connection of the pool at once; so many could be had. */
-export async function holdAll({ database }: TestApp): Promise<number> {
+export async function holdAllConnections({ database }: TestApp): Promise<number> {
   let inside = 0
   let open: () => void = () => undefined
   const all = new Promise<void>((resolve) => {
@@ -144,17 +150,17 @@ export async function holdAll({ database }: TestApp): Promise<number> {
     database.transaction(async (tx) => {
       await tx.run('select 1')
       inside += 1
-      if (inside === POOL) open()
+      if (inside === POOL_SIZE) open()
       await all
     })
-  await Promise.all(Array.from({ length: POOL }, hold))
+  await Promise.all(Array.from({ length: POOL_SIZE }, hold))
   return inside
 }
 
 /** Nothing was lost on the way: every connection can be had at once, the server has no other, the log no secret. */
-export async function isWhole(t: Test, app: Faulty): Promise<void> {
+export async function assertNothingLost(t: Test, app: FaultyApp): Promise<void> {
   const { direct, logs } = app
-  t.equal(await holdAll(app), POOL, 'every connection of the pool can be had')
+  t.equal(await holdAllConnections(app), POOL_SIZE, 'every connection of the pool can be had')
   const seen = async () => {
     const [row] = await direct.run(
       `select count(*) as all, count(*) filter (where state like '%transaction%') as inside from pg_stat_activity
@@ -163,16 +169,19 @@ export async function isWhole(t: Test, app: Faulty): Promise<void> {
     return { all: Number(row?.all), inside: Number(row?.inside) }
   }
   // A server takes a moment to see that a client has left.
-  const until = runningTime() + 3_000
-  while ((await seen()).all > POOL + 2 && runningTime() < until) await wait(20)
+  const until = getRunningTime() + 3_000
+  while ((await seen()).all > POOL_SIZE + 2 && getRunningTime() < until) await wait(20)
   const { all: connections, inside: open_ } = await seen()
-  t.ok(connections <= POOL + 2, `${connections} connections: the pool, the one for pings and the test's own`)
+  t.ok(
+    connections <= POOL_SIZE + 2,
+    `${connections} connections: the pool, the one for pings and the test's own`,
+  )
   t.equal(open_, 0, 'none of them in a transaction')
   t.notMatch(logs.join(''), SECRETS)
 }
 
 /** A server that lets nobody in, and says why as PostgreSQL does. */
-export async function startRefusing(t: Owner, code: string, message: string): Promise<string> {
+export async function startRefusingServer(t: Owner, code: string, message: string): Promise<string> {
   const words = Buffer.from(`SFATAL\0VFATAL\0C${code}\0M${message}\0\0`)
   const head = Buffer.alloc(5, 'E')
   head.writeInt32BE(words.length + 4, 1)

@@ -6,7 +6,7 @@ import type { Json } from './app.ts'
 import { insertRows, type Values } from './rows.ts'
 
 /** What of a row matters to access: whose it is, and its status. */
-export interface Kind {
+export interface RowKind {
   own: boolean
   status?: string
   /** Of whom it belongs to. */
@@ -16,7 +16,7 @@ export interface Kind {
 const tomorrow = () => new Date(Date.now() + 86_400_000).toISOString()
 const short = () => uuid().slice(-12)
 
-export function belongings(database: Database) {
+export function createOwnedRows(database: Database) {
   const one = async (table: string, values: Values): Promise<string> =>
     (await insertRows(database, table, [values]))[0] ?? ''
   const product = (status = 'active') => one('products', { stock: 1_000, status })
@@ -103,4 +103,4 @@ export function belongings(database: Database) {
   }
 }
 
-export type Belongings = ReturnType<typeof belongings>
+export type OwnedRows = ReturnType<typeof createOwnedRows>

@@ -2,7 +2,7 @@
 import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
 import { ADMIN_KEY } from './app.ts'
-import { raw } from './raw.ts'
+import { sendRaw } from './raw-requests.ts'
 
 export interface Attack {
   name: string
@@ -317,7 +317,7 @@ export async function watchLivez(port: number, work: () => Promise<unknown>): Pr
 }
 
 /** Sends an attack on a connection of its own, and waits for its reply. */
-export async function send(port: number, { bytes }: Attack): Promise<number | undefined> {
-  const { replies } = await raw(port, bytes, { patience: 120_000 })
+export async function sendAttack(port: number, { bytes }: Attack): Promise<number | undefined> {
+  const { replies } = await sendRaw(port, bytes, { timeoutMs: 120_000 })
   return replies[0]?.status
 }

@@ -8,7 +8,7 @@ export interface Message {
 }
 
 /** @returns what takes the next bytes, and gives the messages that are whole with them */
-export function createReader(): (data: Buffer) => Message[] {
+export function createMessageReader(): (data: Buffer) => Message[] {
   let rest = Buffer.alloc(0)
   let isStarted = false
 

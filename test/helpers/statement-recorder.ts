@@ -1,9 +1,9 @@
 /** A way to PostgreSQL that tells what a client sends over it. */
 import { connect, createServer } from 'node:net'
 import type { Owner } from './database.ts'
-import { createReader, createStatementReader } from './frontend.ts'
+import { createMessageReader, createStatementReader } from './postgres-messages.ts'
 
-export interface Sent {
+export interface RecordedTraffic {
   /** Pieces of data: what is sent together in one. */
   packets: number
   /** The texts of what was carried out, in their order. */
@@ -14,15 +14,15 @@ export interface Sent {
   prepared: number
 }
 
-const nothing = (): Sent => ({ packets: 0, statements: [], roundTrips: 0, prepared: 0 })
+const nothing = (): RecordedTraffic => ({ packets: 0, statements: [], roundTrips: 0, prepared: 0 })
 
 /** Listens on a port of its own before `target`. */
-export async function startWire(t: Owner, target: string) {
+export async function startStatementRecorder(t: Owner, target: string) {
   const to = new URL(target)
   let sent = nothing()
   const server = createServer({ noDelay: true }, (near) => {
     const far = connect({ port: Number(to.port || 5432), host: to.hostname, noDelay: true })
-    const read = createReader()
+    const read = createMessageReader()
     const statementOf = createStatementReader()
     near.on('error', () => far.destroy())
     far.on('error', () => near.destroy())
@@ -46,7 +46,7 @@ export async function startWire(t: Owner, target: string) {
   return {
     url: url.href,
     /** What was sent since the last time. */
-    take(): Sent {
+    take(): RecordedTraffic {
       const taken = sent
       sent = nothing()
       return taken
