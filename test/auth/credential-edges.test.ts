@@ -1,10 +1,10 @@
 /** Credentials at their edges: moments that are none, headers that hold nothing, providers that answer nonsense. */
 import { createHmac, generateKeyPairSync, type KeyObject } from 'node:crypto'
 import { createServer, type RequestListener } from 'node:http'
-import type { AddressInfo } from 'node:net'
 import { exportJWK, exportSPKI, SignJWT } from 'jose'
 import t, { type Test } from 'tap'
 import { createClient, type TestApp, testApp } from '../helpers/app.ts'
+import { listen } from '../helpers/listen.ts'
 import { getViolations } from '../helpers/lists.ts'
 import { createSharedDatabase } from '../helpers/shared-database.ts'
 
@@ -61,12 +61,11 @@ const AUDIENCE = 'shop'
 /** An identity provider that answers as it is told to. */
 async function provider(t: Test, listener: RequestListener): Promise<Record<string, string>> {
   const server = createServer(listener)
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  const port = await listen(server)
   t.teardown(() => {
     server.closeAllConnections()
     server.close()
   })
-  const { port } = server.address() as AddressInfo
   return { AUTH_JWKS_URL: `http://127.0.0.1:${port}/jwks`, AUTH_ISSUER: ISSUER, AUTH_AUDIENCE: AUDIENCE }
 }
 

@@ -1,4 +1,5 @@
 /** Tokens of an identity provider reach the account that is linked to their subject, and no other. */
+import { setTimeout as wait } from 'node:timers/promises'
 import t, { type Test } from 'tap'
 import { createClient, type Reply, type TestApp, testApp } from '../helpers/app.ts'
 import { ISSUER, signToken, signUserToken, startProvider } from '../helpers/identity-provider.ts'
@@ -196,7 +197,7 @@ t.test('what changes in one process is in force for tokens of the provider in an
   const listUsers = async () => (await bearer(other, token).get('/users')).status
   /** Asks again and again, until what was found before is no longer remembered. */
   const becomes = async (status: number) => {
-    while ((await listUsers()) !== status) await new Promise((resolve) => setTimeout(resolve, 50))
+    while ((await listUsers()) !== status) await wait(50)
   }
   t.equal(await listUsers(), 200)
   await app.admin.patch(`/users/${id}`, { role: 'member' })

@@ -8,6 +8,7 @@ import t from 'tap'
 import type { Database } from '../../drizzle/client/index.ts'
 import { argon2, createPasswords, type PasswordHasher } from '../../plugins/auth/passwords.ts'
 import { createClient, type Reply, type TestApp, testApp } from '../helpers/app.ts'
+import { createDeferred } from '../helpers/deferred.ts'
 import { createSharedDatabase } from '../helpers/shared-database.ts'
 
 const RIGHT = 'correct horse battery'
@@ -206,10 +207,7 @@ t.test('what is stored, and what is sent', async (t) => {
 
 t.test('100 accounts wait, more are 503 at once; who left the line is not verified', async (t) => {
   const verified: number[] = []
-  let release = () => {}
-  const held = new Promise<void>((resolve) => {
-    release = resolve
-  })
+  const { promise: held, resolve: release } = createDeferred()
   const work: PasswordHasher = {
     ...argon2,
     async verify(_, password) {

@@ -1,8 +1,9 @@
 /** The keys of an identity provider are fetched when needed, and not once per request when it fails. */
 import t, { type Test } from 'tap'
 import { createClient, type Reply, testApp } from '../helpers/app.ts'
+import { createClock } from '../helpers/clock.ts'
 import { signToken, signUserToken, startProvider } from '../helpers/identity-provider.ts'
-import { createClock, formatWindow } from '../helpers/rate-limits.ts'
+import { formatWindow } from '../helpers/rate-limits.ts'
 import { createSharedDatabase } from '../helpers/shared-database.ts'
 
 const database = await createSharedDatabase(t)

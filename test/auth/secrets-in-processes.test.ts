@@ -3,6 +3,7 @@
 import { spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
 import { readdirSync, readFileSync } from 'node:fs'
+import { setTimeout as wait } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import t, { type Test } from 'tap'
 import { openDatabase } from '../../drizzle/client/index.ts'
@@ -59,7 +60,7 @@ async function watch(pid: number, ended: Promise<unknown>): Promise<string[]> {
     } catch {
       // It ended while it was looked at.
     }
-    await new Promise((resolve) => setTimeout(resolve, 10))
+    await wait(10)
   }
   return [...seen]
 }
@@ -184,7 +185,7 @@ t.test('the activity of the database holds no credential', server, async (t) => 
     const calling = await other.transaction(async (tx) => {
       await tx.run(`lock table ${table}`)
       const begun = call()
-      while (!(await look())) await new Promise((resolve) => setTimeout(resolve, 5))
+      while (!(await look())) await wait(5)
       // Within an array: a promise alone would be waited for here.
       return [begun]
     })

@@ -2,12 +2,12 @@
 
 import { generateKeyPairSync } from 'node:crypto'
 import { createServer } from 'node:http'
-import type { AddressInfo } from 'node:net'
 import { exportJWK, SignJWT } from 'jose'
 import t from 'tap'
 import { createRefreshTokens } from '../../plugins/auth/tokens/refresh-token.ts'
 import { deriveKey } from '../../src/secrets.ts'
 import { APP_SECRET, type Client, createClient, type TestApp, testApp } from '../helpers/app.ts'
+import { listen } from '../helpers/listen.ts'
 import { getViolations } from '../helpers/lists.ts'
 import { readWindow } from '../helpers/rate-limits.ts'
 import { createSharedDatabase } from '../helpers/shared-database.ts'
@@ -295,9 +295,8 @@ t.test('an identity provider', async (t) => {
     const { status, body } = answer()
     response.writeHead(status, { 'content-type': 'application/json' }).end(body)
   })
-  await new Promise<void>((resolve) => provider.listen(0, '127.0.0.1', resolve))
   t.teardown(() => provider.close())
-  const url = `http://127.0.0.1:${(provider.address() as AddressInfo).port}/jwks`
+  const url = `http://127.0.0.1:${await listen(provider)}/jwks`
   const settings = { AUTH_JWKS_URL: url, AUTH_ISSUER: 'https://idp.example.com', AUTH_AUDIENCE: 'shop' }
   const database = await createSharedDatabase(t)
   const start = () => testApp(t, settings, { database })

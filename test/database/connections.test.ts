@@ -1,4 +1,5 @@
 /** Promises of the database room, on both engines; the server's where DATABASE_URL names one. */
+import { setTimeout as wait } from 'node:timers/promises'
 import t from 'tap'
 import { type Database, DatabaseUnavailable, openDatabase, SqlError } from '../../drizzle/client/index.ts'
 import { parseAddress } from '../../drizzle/client/server/address.ts'
@@ -16,8 +17,6 @@ async function nobody(t: Test): Promise<string> {
   await proxy.set('refuse')
   return proxy.url
 }
-
-const sleep = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms))
 
 /** The error of `work` and how long it took, in milliseconds. */
 async function failing(work: () => Promise<unknown>): Promise<{ error: unknown; took: number }> {
@@ -229,10 +228,10 @@ function behaves(t: Test, open: (t: Test) => Promise<Database>) {
     await Promise.all([db.ping(1000), db.ping(1000)])
     const running = db.transaction(async (tx) => {
       await tx.run('select 1')
-      await sleep(100)
+      await wait(100)
       return (await tx.run('select 2 as two'))[0]?.two
     })
-    await sleep(10)
+    await wait(10)
     const closing = db.close()
     await t.rejects(db.run('select 1'), DatabaseUnavailable, 'what comes later is refused')
     t.equal(await running, 2)
@@ -283,7 +282,7 @@ t.test('server', { skip }, async (t) => {
       most = Math.max(most, Number(seen?.active))
       t.ok(Number(seen?.all) <= 4, 'three and the one for pings')
       t.equal(seen?.named, true)
-      await sleep(10)
+      await wait(10)
     }
     await work
     t.equal(most, 3)
@@ -332,7 +331,7 @@ t.test('server', { skip }, async (t) => {
     const before = await pid()
     const running = db.run('with slow as (select pg_sleep(0.05)) select 1 as one from slow')
     const asked = db.ping(1000)
-    await sleep(10)
+    await wait(10)
     // Where Node looks at its timers next, and at sockets only then.
     await new Promise<void>((resolve) => {
       setImmediate(() => {
@@ -359,7 +358,7 @@ t.test('server', { skip }, async (t) => {
     const same = await db.transaction(async (tx) => {
       const pid = async () => (await tx.run('select pg_backend_pid() as pid'))[0]?.pid
       const first = await pid()
-      await sleep(60)
+      await wait(60)
       return first === (await pid())
     })
     t.ok(same, 'a transaction keeps its own')
@@ -388,7 +387,7 @@ t.test('server', { skip }, async (t) => {
 
     const pid = await pidOf()
     const running = failing(() => db.run('with slow as (select pg_sleep(4)) select from slow'))
-    await sleep(50)
+    await wait(50)
     await terminate(pid)
     const { error, took } = await running
     t.ok(error instanceof DatabaseUnavailable)
@@ -400,7 +399,7 @@ t.test('server', { skip }, async (t) => {
         db.transaction(async (tx) => {
           const [row] = await tx.run('insert into cut values (1) returning pg_backend_pid() as pid')
           await terminate(row?.pid)
-          await sleep(pause)
+          await wait(pause)
           await tx.run('insert into cut values (2)').catch(() => undefined)
           await tx.run('insert into cut values (3)').catch(() => undefined)
         }),
@@ -422,7 +421,7 @@ t.test('server', { skip }, async (t) => {
     t.strictSame(await db.run('select count(*) from cut'), [{ count: 0 }])
 
     await terminate(await pidOf())
-    await sleep(50)
+    await wait(50)
     t.ok(await pidOf(), 'cut while idle, nobody notices')
   })
 
@@ -458,7 +457,7 @@ t.test('server', { skip }, async (t) => {
     t.ok(held.took < 6000, `a server that fell silent: ${held.took} ms`)
     await proxy.set('pass')
     const start = getRunningTime()
-    while ((await failing(() => db.run('select 1'))).error) await sleep(20)
+    while ((await failing(() => db.run('select 1'))).error) await wait(20)
     t.ok(getRunningTime() - start < 2000, `back after ${getRunningTime() - start} ms`)
     t.ok(proxy.connections() < 200, `${proxy.connections()} connections tried in all`)
   })
@@ -496,6 +495,6 @@ t.test('a connection that is given up before it begins does not begin after all'
   for (let i = 0; i < 100; i++) await undefined
   connection.destroy()
   await t.rejects(asked, DatabaseUnavailable)
-  await sleep(100)
+  await wait(100)
   await connection.close()
 })

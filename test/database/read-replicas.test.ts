@@ -11,24 +11,16 @@ import { type Owner, SERVER, testDatabaseUrl } from '../helpers/database.ts'
 import { parseExposition, sumSamples } from '../helpers/exposition.ts'
 import { createFakeStandby } from '../helpers/fake-standby.ts'
 import { startProxy } from '../helpers/proxy.ts'
+import { waitUntil } from '../helpers/wait-until.ts'
 
 const skip = SERVER ? false : 'needs a PostgreSQL: set DATABASE_URL'
 const REDIS = process.env.REDIS_URL || undefined
 /** Milliseconds. */
 const LAG = 1_500
-const PATIENCE = 10_000
 
 /** The same product in both, by name: who is read tells which of them was asked. */
 const INSERT = `insert into products (id, sku, name, price_amount, status, search) values ($1, $2, $3, 1, $4, $3)`
 const TOKEN = 'metrics-token-metrics-token'
-
-async function until(holds: () => boolean | Promise<boolean>): Promise<void> {
-  const end = performance.now() + PATIENCE
-  while (!(await holds())) {
-    if (performance.now() > end) throw new Error('it never came to that')
-    await wait(10)
-  }
-}
 
 /** An app with one replica, by way of a proxy, that holds the same product under another name. */
 async function replicated(t: Owner, settings: Record<string, string> = {}) {
@@ -51,7 +43,7 @@ async function replicated(t: Owner, settings: Record<string, string> = {}) {
   const told = () =>
     lines.filter((line) => /replica (not )?in use/.test(line)).map((line) => JSON.parse(line))
   const reader = await app.person('member')
-  await until(async () => (await where(reader.client)) === 'replica')
+  await waitUntil(async () => (await where(reader.client)) === 'replica')
   return { ...app, open, standby, proxy, id, where, told, reader }
 }
 
@@ -59,7 +51,7 @@ type Replicated = Awaited<ReturnType<typeof replicated>>
 
 /** All that is asked of it is served, until it is asked of the replica again. */
 async function returns(t: Test, { where, reader }: Replicated) {
-  await until(async () => (await where(reader.client)) === 'replica')
+  await waitUntil(async () => (await where(reader.client)) === 'replica')
   t.pass('and is read from again')
 }
 
@@ -195,7 +187,7 @@ t.test('a writer sees what they wrote', { skip, jobs: 4 }, async (t) => {
       if (isUnknown) return
       t.equal(await where(writer.bearer), 'primary', 'with every credential')
       t.equal(await where(reader.client), 'replica', 'others are not concerned')
-      await until(async () => (await where(writer.client)) === 'replica')
+      await waitUntil(async () => (await where(writer.client)) === 'replica')
       const took = performance.now() - began
       t.ok(took >= LAG, `after ${took.toFixed()} ms they may read from a replica again`)
     })
@@ -207,7 +199,7 @@ t.test('a writer sees what they wrote', { skip, jobs: 4 }, async (t) => {
     const other = await testApp(t, {}, { database })
     const there = createClient(other.base, { 'x-api-key': reader.key })
     t.equal(await where(there), 'primary')
-    await until(async () => (await where(there)) === 'replica')
+    await waitUntil(async () => (await where(there)) === 'replica')
     t.ok(performance.now() - began > LAG * 0.9)
   })
 
@@ -224,22 +216,22 @@ t.test('a writer sees what they wrote', { skip, jobs: 4 }, async (t) => {
       )
       const [one, other] = pair
       if (!one || !other) throw new Error('there are two')
-      for (const { at } of pair) await until(async () => (await where(at(reader.key))) === 'replica')
+      for (const { at } of pair) await waitUntil(async () => (await where(at(reader.key))) === 'replica')
       const writer = await all.person('member')
       t.equal(await where(other.at(writer.key)), 'replica')
       const began = performance.now()
       t.equal((await one.at(writer.key).post('/users/me/posts', { title: 'A', body: 'b' })).status, 201)
       t.equal(await where(other.at(writer.key)), 'primary')
       t.equal(await where(other.at(reader.key)), 'replica')
-      await until(async () => (await where(other.at(writer.key))) === 'replica')
+      await waitUntil(async () => (await where(other.at(writer.key))) === 'replica')
       t.ok(performance.now() - began >= LAG * 0.99)
 
       await redis.set('refuse')
-      await until(async () => (await where(one.at(reader.key))) === 'primary')
+      await waitUntil(async () => (await where(one.at(reader.key))) === 'primary')
       t.equal(await where(other.at(reader.key)), 'replica', 'who has lost it reads from the primary')
       await redis.set('pass')
       const back = performance.now()
-      await until(async () => (await where(one.at(reader.key))) === 'replica')
+      await waitUntil(async () => (await where(one.at(reader.key))) === 'replica')
       t.ok(performance.now() - back > LAG * 0.9, 'and for as long again as a write is followed')
     },
   )
@@ -281,7 +273,7 @@ t.test('no fault of a replica is a client’s', { skip }, async (t) => {
       const { longest, last, count } = await reading(async () => {
         await wait(200)
         await proxy.set(mode)
-        await until(() => told().length > before)
+        await waitUntil(() => told().length > before)
         t.equal((await all.anybody.get('/readyz')).status, 200, 'readyz is the primary’s')
         t.equal((await admin.post('/products', { sku: mode, name: 'x', price_amount: 1 })).status, 201)
       })
@@ -319,7 +311,7 @@ t.test('no fault of a replica is a client’s', { skip }, async (t) => {
     t.teardown(async () => {
       await database.run('drop view products')
       await database.run('alter table kept rename to products')
-      await until(async () => (await where(reader.client)) === 'replica')
+      await waitUntil(async () => (await where(reader.client)) === 'replica')
     })
   }
 
@@ -361,10 +353,10 @@ t.test('no fault of a replica is a client’s', { skip }, async (t) => {
     await standby.freeze()
     await all.database.run('select pg_logical_emit_message(false, $1, $2)', ['test', 'x'])
     const began = performance.now()
-    await until(async () => (await where(reader.client)) === 'primary')
+    await waitUntil(async () => (await where(reader.client)) === 'primary')
     const took = performance.now() - began
     t.ok(took > LAG - 600 && took < LAG + 1_000, `it is left after ${took.toFixed()} ms`)
-    await until(() => told().length > before)
+    await waitUntil(() => told().length > before)
     await standby.thaw()
     await returns(t, all)
     t.match(told().slice(before), [{ level: 'warn', standing: 'behind' }, { level: 'info' }])
@@ -374,8 +366,8 @@ t.test('no fault of a replica is a client’s', { skip }, async (t) => {
     for (const change of ['standby = false', `identity = 'another'`]) {
       const before = told().length
       await standby.set(change)
-      await until(async () => (await where(reader.client)) === 'primary')
-      await until(() => told().length > before)
+      await waitUntil(async () => (await where(reader.client)) === 'primary')
+      await waitUntil(() => told().length > before)
       t.match(told().slice(before), [{ level: 'warn', standing: 'foreign' }], change)
       await standby.set(
         `standby = true, identity = '${new URL((await openedUrl(all)) ?? '').pathname.slice(1)}'`,
@@ -434,10 +426,10 @@ t.test('a replica that is away at the start takes reads when it comes', { skip }
   t.ok(replicas)
   const changes: string[] = []
   replicas?.onChange((_label, standing) => changes.push(standing))
-  await until(() => changes.length > 0)
+  await waitUntil(() => changes.length > 0)
   t.same(changes, ['away'])
   await proxy.set('pass')
-  await until(() => replicas?.getReader(uuid()) !== undefined)
+  await waitUntil(() => replicas?.getReader(uuid()) !== undefined)
   t.same(changes, ['away', 'up'])
   const heard: string[] = []
   replicas?.onChange((_label, standing) => heard.push(standing))
@@ -462,15 +454,15 @@ t.test(
       return `/${row?.name}`
     }
     const states = () => replicas?.getStates().map(({ standing }) => standing)
-    await until(() => states()?.join() === 'up,up')
+    await waitUntil(() => states()?.join() === 'up,up')
     const users = Array.from({ length: 40 }, () => uuid())
-    await until(async () => (await nameOf(users[0] ?? '')) !== '/undefined')
+    await waitUntil(async () => (await nameOf(users[0] ?? '')) !== '/undefined')
     const ofEach = () => Promise.all(users.map(nameOf))
     const first = await ofEach()
     t.same(new Set(first), new Set(standbys.map((each) => new URL(each.url).pathname)), 'all are in use')
     t.same(await ofEach(), first)
     await proxies[0]?.set('refuse')
-    await until(() => states()?.join() === 'away,up')
+    await waitUntil(() => states()?.join() === 'away,up')
     t.same(new Set(await ofEach()), new Set([new URL(standbys[1]?.url ?? '').pathname]))
   },
 )

@@ -1,7 +1,6 @@
 /** What clients see while the database fails, fault by fault: 503 in time, nothing else, and service again when it is back. */
-import { subscribe, unsubscribe } from 'node:diagnostics_channel'
 import { setTimeout as wait } from 'node:timers/promises'
-import t, { type Test } from 'tap'
+import t from 'tap'
 import { openDatabase } from '../../drizzle/client/index.ts'
 import { SERVER } from '../helpers/database.ts'
 import {
@@ -20,18 +19,10 @@ import {
   waitUntilServed,
 } from '../helpers/faulty-app.ts'
 import { type Mode, startProxy } from '../helpers/proxy.ts'
+import { recordMessages } from '../helpers/record-messages.ts'
 import { getRunningTime } from '../helpers/running-time.ts'
 
 const skip = SERVER ? false : 'set DATABASE_URL to a PostgreSQL server to run these'
-
-/** What is published on a channel while the test runs. */
-function listen(t: Test, name: string): unknown[] {
-  const seen: unknown[] = []
-  const note = (message: unknown) => seen.push(message)
-  subscribe(name, note)
-  t.teardown(() => unsubscribe(name, note))
-  return seen
-}
 
 /** A trigger on products that raises this SQLSTATE, so many times. */
 async function raising({ direct }: FaultyApp, code: string, times = 1_000_000): Promise<() => Promise<void>> {
@@ -85,10 +76,10 @@ t.test('the way to the database', { skip }, async (t) => {
   })
 
   t.test('was black only while nobody asked: the first who asks is served', async (t) => {
-    const stale = listen(t, 'resource-api:database:renewed')
+    const stale = recordMessages(t, 'resource-api:database:renewed')
     await Promise.all(Array.from({ length: POOL_SIZE }, () => app.database.run('select pg_sleep(0.05)')))
     // What has stood idle for a second is asked first, and these lead nowhere: new connections pass.
-    await new Promise((resolve) => setTimeout(resolve, 1_100))
+    await wait(1_100)
     proxy.strand()
     const began = getRunningTime()
     t.equal((await listProducts(app)).status, 200)
@@ -210,7 +201,7 @@ t.test('the database', { skip }, async (t) => {
 
   for (const code of ['40001', '40P01']) {
     t.test(`asks for another try (${code}): it gets three, then the client is told`, async (t) => {
-      const tries = listen(t, 'resource-api:database:retry')
+      const tries = recordMessages(t, 'resource-api:database:retry')
       const enough = await raising(app, code, 3)
       t.equal((await createProduct(app)).status, 201, 'the fourth try is the one')
       t.strictSame(
@@ -231,7 +222,7 @@ t.test('the database', { skip }, async (t) => {
   t.test('a real deadlock ends with both done', async (t) => {
     await direct.run('create table pair (id int primary key, n int default 0)')
     await direct.run('insert into pair values (1), (2)')
-    const tries = listen(t, 'resource-api:database:retry')
+    const tries = recordMessages(t, 'resource-api:database:retry')
     const patient = await openDatabase({ url: proxy.url, poolSize: 2 })
     t.teardown(() => patient.close())
     const begun: (() => void)[] = []

@@ -1,6 +1,8 @@
 /** Requests that are made to cost the server much, and how long `/livez` waits while it answers them. */
+
 import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
+import { setTimeout as wait } from 'node:timers/promises'
 import { ADMIN_KEY } from './app.ts'
 import { sendRaw } from './raw-requests.ts'
 
@@ -307,7 +309,7 @@ export async function watchLivez(port: number, work: () => Promise<unknown>): Pr
     )
     delays.push(performance.now() - began)
     if (!isAnswered) socket = await openProbe(port)
-    await new Promise((resolve) => setTimeout(resolve, PAUSE))
+    await wait(PAUSE)
   }
   socket.destroy()
   await working

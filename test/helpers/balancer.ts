@@ -1,6 +1,7 @@
 /** A balancer as they stand before replicas: asks each for `/readyz`, sends to those that are ready, repeats nothing. */
 import { Agent, createServer, get, type IncomingMessage, request, type ServerResponse } from 'node:http'
 import type { Owner } from './database.ts'
+import { listen } from './listen.ts'
 
 /** Milliseconds between two questions to one replica. */
 const INTERVAL = 100
@@ -62,8 +63,7 @@ export async function startBalancer(t: Owner) {
   }
 
   const server = createServer(forward)
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
-  const address = server.address()
+  const port = await listen(server)
   const remove = (url: string) => {
     clearInterval(replicas.get(url)?.asking)
     replicas.get(url)?.agent.destroy()
@@ -75,7 +75,7 @@ export async function startBalancer(t: Owner) {
     server.close()
   })
   return {
-    url: `http://127.0.0.1:${typeof address === 'object' && address ? address.port : 0}`,
+    url: `http://127.0.0.1:${port}`,
     failures,
     /** Begins to ask a replica; resolves when it is ready. */
     add: (url: string) =>

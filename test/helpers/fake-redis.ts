@@ -1,6 +1,7 @@
 /** A server that speaks as much Redis as the rate limits ask of it, and fails in the ways in which a real one does. */
 import { createServer, type Server, type Socket } from 'node:net'
 import type { Owner } from './database.ts'
+import { listen } from './listen.ts'
 
 /** The commands in what arrived, and what is left of it: `*2\r\n$4\r\nINFO\r\n...`. */
 function parse(text: string): { commands: string[][]; rest: string } {
@@ -74,19 +75,15 @@ export async function startFakeRedis(t: Owner) {
   }
 
   let server: Server | undefined
-  const listen = (port: number) =>
-    new Promise<number>((resolve) => {
-      const made = createServer(accept).listen(port, '127.0.0.1', () => {
-        const address = made.address()
-        resolve(typeof address === 'object' && address ? address.port : 0)
-      })
-      server = made
-    })
+  const start = (port?: number) => {
+    server = createServer(accept)
+    return listen(server, port)
+  }
   const stop = () => {
     server?.close()
     for (const socket of sockets) socket.destroy()
   }
-  const port = await listen(0)
+  const port = await start()
   t.teardown(stop)
-  return { url: `redis://user:pass-word@127.0.0.1:${port}`, state, stop, start: () => listen(port) }
+  return { url: `redis://user:pass-word@127.0.0.1:${port}`, state, stop, start: () => start(port) }
 }

@@ -6,6 +6,8 @@ import { type Database, openDatabase } from '../../drizzle/client/index.ts'
 import { bootstrap } from '../../plugins/auth/bootstrap.ts'
 import { type Reply, type TestApp, testApp } from './app.ts'
 import { type Owner, testDatabaseUrl } from './database.ts'
+import { createDeferred } from './deferred.ts'
+import { listen } from './listen.ts'
 import { startProxy } from './proxy.ts'
 import { getRunningTime } from './running-time.ts'
 
@@ -142,16 +144,13 @@ export async function assertRecovery(t: Test, app: FaultyApp, within = 2_000): P
 /** Has every connection of the pool at once; so many could be had. */
 export async function holdAllConnections({ database }: TestApp): Promise<number> {
   let inside = 0
-  let open: () => void = () => undefined
-  const all = new Promise<void>((resolve) => {
-    open = resolve
-  })
+  const all = createDeferred()
   const hold = () =>
     database.transaction(async (tx) => {
       await tx.run('select 1')
       inside += 1
-      if (inside === POOL_SIZE) open()
-      await all
+      if (inside === POOL_SIZE) all.resolve()
+      await all.promise
     })
   await Promise.all(Array.from({ length: POOL_SIZE }, hold))
   return inside
@@ -189,8 +188,6 @@ export async function startRefusingServer(t: Owner, code: string, message: strin
     socket.on('error', () => undefined)
     socket.once('data', () => socket.end(Buffer.concat([head, words])))
   })
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
   t.teardown(() => server.close())
-  const address = server.address()
-  return `postgres://127.0.0.1:${typeof address === 'object' && address ? address.port : 0}/`
+  return `postgres://127.0.0.1:${await listen(server)}/`
 }

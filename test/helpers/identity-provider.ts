@@ -1,9 +1,9 @@
 /** An identity provider on this machine: it publishes keys, signs tokens, and answers as a test wants. */
 import { generateKeyPairSync } from 'node:crypto'
 import { createServer, type ServerResponse } from 'node:http'
-import type { AddressInfo } from 'node:net'
 import { exportJWK, SignJWT } from 'jose'
 import type { Owner } from './database.ts'
+import { listen } from './listen.ts'
 
 export const ISSUER = 'https://idp.example.com'
 const AUDIENCE = 'shop'
@@ -34,12 +34,11 @@ export async function startProvider(t: Owner) {
     provider.requests++
     provider.answer(response)
   })
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  const port = await listen(server)
   t.teardown(() => {
     server.closeAllConnections()
     server.close()
   })
-  const { port } = server.address() as AddressInfo
   provider.settings = {
     AUTH_JWKS_URL: `http://127.0.0.1:${port}/jwks`,
     AUTH_ISSUER: ISSUER,

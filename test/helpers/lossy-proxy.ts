@@ -1,6 +1,7 @@
 /** A way to PostgreSQL on which commits arrive and their answers do not. */
 import { createConnection, createServer, type Socket } from 'node:net'
 import type { Owner } from './database.ts'
+import { listen } from './listen.ts'
 import { createMessageReader, createStatementReader } from './postgres-messages.ts'
 
 /** `answered`: the server has said that it committed; `sent`: it may be at it still. */
@@ -47,12 +48,7 @@ export async function startLossyProxy(t: Owner, target: string, lose: () => Loss
   }
 
   const server = createServer({ noDelay: true }, accept)
-  const port = await new Promise<number>((resolve) => {
-    server.listen(0, '127.0.0.1', () => {
-      const address = server.address()
-      resolve(typeof address === 'object' && address ? address.port : 0)
-    })
-  })
+  const port = await listen(server)
   t.teardown(() => {
     for (const socket of sockets) socket.destroy()
     server.close()

@@ -1,6 +1,8 @@
 /** The service as a process of its own, as people start it: what it says, what it answers, how it ends. */
+
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
+import { setTimeout as wait } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { type Owner, testDatabaseUrl, testFolder } from './database.ts'
 import { WITHOUT_LIMITS } from './without-limits.ts'
@@ -76,6 +78,6 @@ export async function startServer(
     const url = found?.[1] ?? found?.[2]
     if (url) return { ...running, url }
     if (over) throw new Error(`the server ended: ${running.output.err}${running.output.out}`)
-    await new Promise((resolve) => setTimeout(resolve, 20))
+    await wait(20)
   }
 }

@@ -1,6 +1,7 @@
 /** A way to a server (PostgreSQL, Redis) that can be cut, slowed, led elsewhere or made to lie, for tests of what happens then. */
 import { createConnection, createServer, type Server, type Socket } from 'node:net'
 import type { Owner } from './database.ts'
+import { listen } from './listen.ts'
 
 /**
  * - `pass`: as if it were not there
@@ -80,13 +81,10 @@ export async function startProxy(t: Owner, target: string) {
     near.on('close', () => is('silent', 'deaf') || far.destroy())
     far.on('close', () => is('silent', 'mute') || near.destroy())
   }
-  const listen = (port: number) =>
-    new Promise<number>((resolve) => {
-      server = createServer(accept).listen(port, '127.0.0.1', () => {
-        const address = server?.address()
-        resolve(typeof address === 'object' && address ? address.port : 0)
-      })
-    })
+  const start = (port?: number) => {
+    server = createServer(accept)
+    return listen(server, port)
+  }
   const cut = (how: 'destroy' | 'resetAndDestroy') => {
     for (const socket of sockets) socket[how]()
     sockets.clear()
@@ -96,7 +94,7 @@ export async function startProxy(t: Owner, target: string) {
     server?.close()
     server = undefined
   }
-  url.port = String(await listen(0))
+  url.port = String(await start())
   url.hostname = '127.0.0.1'
   t.teardown(stop)
   return {
@@ -112,7 +110,7 @@ export async function startProxy(t: Owner, target: string) {
       if (QUIET.has(next)) return
       if (next === 'reset') cut('resetAndDestroy')
       stop()
-      if (next !== 'refuse') await listen(Number(url.port))
+      if (next !== 'refuse') await start(Number(url.port))
     },
     /** How slow it is from now on, for connections that there are as well. */
     slow(next: Slowness) {

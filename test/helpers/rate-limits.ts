@@ -33,16 +33,3 @@ export const createClientFrom = (
   address: string,
   headers: Record<string, string> = {},
 ): Client => createClient(base, { 'x-forwarded-for': address, ...headers })
-
-/** A clock that stands until it is moved; it starts at a whole second. */
-export function createClock() {
-  let time = Math.ceil(Date.now() / 1000) * 1000
-  return {
-    now: () => time,
-    /** Epoch seconds. */
-    seconds: () => time / 1000,
-    pass(milliseconds: number) {
-      time += milliseconds
-    },
-  }
-}

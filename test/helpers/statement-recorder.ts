@@ -1,6 +1,7 @@
 /** A way to PostgreSQL that tells what a client sends over it. */
 import { connect, createServer } from 'node:net'
 import type { Owner } from './database.ts'
+import { listen } from './listen.ts'
 import { createMessageReader, createStatementReader } from './postgres-messages.ts'
 
 export interface RecordedTraffic {
@@ -37,12 +38,10 @@ export async function startStatementRecorder(t: Owner, target: string) {
     })
     near.pipe(far).pipe(near)
   })
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
   t.teardown(() => server.close())
-  const address = server.address()
   const url = new URL(target)
   url.hostname = '127.0.0.1'
-  url.port = String(typeof address === 'object' && address ? address.port : 0)
+  url.port = String(await listen(server))
   return {
     url: url.href,
     /** What was sent since the last time. */

@@ -3,6 +3,8 @@ import t, { type Test } from 'tap'
 import { openDatabase } from '../../drizzle/client/index.ts'
 import { type Reply, testApp } from '../helpers/app.ts'
 import { SERVER, testDatabase, testDatabaseUrl } from '../helpers/database.ts'
+import { createDeferred } from '../helpers/deferred.ts'
+import { waitUntil } from '../helpers/wait-until.ts'
 
 const LIST = '/api/v1/products'
 
@@ -22,10 +24,7 @@ t.test('who gets no connection to the database within two seconds is answered 50
   const database = await testDatabase(t)
   const { admin } = await testApp(t, {}, { database })
   t.equal((await admin.get(LIST)).status, 200)
-  let release = () => {}
-  const released = new Promise<void>((resolve) => {
-    release = resolve
-  })
+  const { promise: released, resolve: release } = createDeferred()
   const holders = Array.from({ length: database.kind === 'server' ? 10 : 1 }, () =>
     database.transaction(() => released),
   )
@@ -76,7 +75,7 @@ t.test('beyond the longest line one is 503 at once', { skip }, async (t) => {
   })
   await locked(async () => {
     const inLine = [admin.get(LIST), admin.get(LIST)]
-    while (app.admissionQueue.active < 2) await new Promise((resolve) => setTimeout(resolve, 5))
+    await waitUntil(() => app.admissionQueue.active === 2)
     const [reply, took] = await timed(() => admin.get(LIST))
     isUnavailable(t, reply)
     t.ok(took < 2_500, `${took} ms`)

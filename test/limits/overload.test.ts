@@ -1,5 +1,4 @@
 /** Promises under overload: who cannot be served hears so at once, and who can be is served. */
-import { subscribe, unsubscribe } from 'node:diagnostics_channel'
 import { connect } from 'node:net'
 import { setImmediate as turn, setTimeout as wait } from 'node:timers/promises'
 import Fastify from 'fastify'
@@ -14,28 +13,15 @@ import shutdown, { type ShutdownOptions } from '../../plugins/operations/shutdow
 import { createAddressing, versions } from '../../plugins/versioning/index.ts'
 import { ADMIN_KEY, testApp } from '../helpers/app.ts'
 import { testDatabase } from '../helpers/database.ts'
+import { createDeferred } from '../helpers/deferred.ts'
 import { parseReplies, sendRaw } from '../helpers/raw-requests.ts'
+import { recordMessages } from '../helpers/record-messages.ts'
+import { waitUntil } from '../helpers/wait-until.ts'
 
-/** The reasons of what is refused while the test runs. */
-function refusals(t: Test): string[] {
-  const reasons: string[] = []
-  const note = (message: unknown) => reasons.push(String(Object(message).reason))
-  subscribe('resource-api:overload:refused', note)
-  t.teardown(() => unsubscribe('resource-api:overload:refused', note))
-  return reasons
-}
-
-/** A door that is opened once. */
-function latch() {
-  let open = () => {}
-  const opened = new Promise<void>((resolve) => {
-    open = resolve
-  })
-  return { opened, open: () => open() }
-}
-
-const until = async (holds: () => boolean) => {
-  while (!holds()) await wait(5)
+/** Records refusals; `reasons` lists why each happened. */
+function recordRefusals(t: Test) {
+  const messages = recordMessages(t, 'resource-api:overload:refused')
+  return { messages, reasons: () => messages.map((message) => String(Object(message).reason)) }
 }
 
 /** A small service: `held` and `quiet` answer when they are released, `quick` at once, `large` with 20 MB. */
@@ -45,7 +31,7 @@ async function small(
 ) {
   const addresses = createAddressing(versions, 1)
   const app = Fastify({ return503OnClosing: false, rewriteUrl: (request) => addresses.rewriteUrl(request) })
-  const { opened, open } = latch()
+  const { promise: opened, resolve: open } = createDeferred()
   const { responseTimeoutMs, readTimeoutMs, delay = 0, ...limits } = options
   /** What who comes now may expect to wait for the database. */
   const state = { delay: 0 }
@@ -94,10 +80,10 @@ async function small(
 }
 
 t.test('beyond what can be worked on at once: 503 with Retry-After, in the envelope', async (t) => {
-  const reasons = refusals(t)
+  const { reasons } = recordRefusals(t)
   const { app, base, release } = await small(t, { maxActive: 2, maxWaiting: 1 })
   const held = Array.from({ length: 3 }, () => fetch(`${base}/api/v1/held`))
-  await until(() => app.admissionQueue.active + app.admissionQueue.waiting === 3)
+  await waitUntil(() => app.admissionQueue.active + app.admissionQueue.waiting === 3)
 
   const headers = { 'x-request-id': 'mine-12345678', origin: 'https://shop.example' }
   const refused = await fetch(`${base}/api/v1/quick`, { headers })
@@ -130,7 +116,7 @@ t.test('beyond what can be worked on at once: 503 with Retry-After, in the envel
   t.equal(head.status, 503)
   t.equal(await head.text(), '')
   t.equal((await fetch(`${base}/livez`)).status, 200, 'livez is asked by who would end the process')
-  t.same(reasons, ['line', 'line', 'line', 'line'])
+  t.same(reasons(), ['line', 'line', 'line', 'line'])
 
   release()
   t.same(
@@ -138,19 +124,19 @@ t.test('beyond what can be worked on at once: 503 with Retry-After, in the envel
     [200, 200, 200],
     'who was let in is served',
   )
-  await until(() => app.admissionQueue.active === 0)
+  await waitUntil(() => app.admissionQueue.active === 0)
   t.equal((await fetch(`${base}/api/v1/quick`)).status, 200, 'and so are those who come after')
 })
 
 t.test('a line at the database in which nobody would have a turn in time is closed', async (t) => {
-  const reasons = refusals(t)
+  const { reasons } = recordRefusals(t)
   const { base, state } = await small(t, { maxActive: 100, maxWaiting: 0, maxWaitMs: 1_000 })
   state.delay = 1_001
   t.equal((await fetch(`${base}/quick`)).status, 503)
   t.equal((await fetch(`${base}/livez`)).status, 200)
   state.delay = 1_000
   t.equal((await fetch(`${base}/quick`)).status, 200)
-  t.same(reasons, ['line'])
+  t.same(reasons(), ['line'])
 })
 
 t.test('slow clients are no work: bodies on their way and answers not taken keep nobody out', async (t) => {
@@ -168,7 +154,7 @@ t.test('slow clients are no work: bodies on their way and answers not taken keep
     return socket.pause()
   })
   t.teardown(() => sockets.map((socket) => socket.destroy()))
-  await until(() => heads === 5)
+  await waitUntil(() => heads === 5)
   t.equal((await fetch(`${base}/quick`)).status, 200)
   t.equal(app.admissionQueue.active, 0)
 })
@@ -187,14 +173,14 @@ t.test('clients that hang up leave no trace in the count', async (t) => {
   // Behind the first, these have no socket of their own yet: of its end they hear nothing.
   await sendRaw(port, get('held') + get('quiet').repeat(20), { timeoutMs: 50 })
   release()
-  await until(() => app.admissionQueue.active === 0)
+  await waitUntil(() => app.admissionQueue.active === 0)
   t.pass('though some of their handlers never sent anything')
 })
 
 t.test('while the server shuts down, a refusal ends its connection', async (t) => {
   const { app, base, release } = await small(t, { maxActive: 1, maxWaiting: 0, delay: 300 })
   const held = fetch(`${base}/held`)
-  await until(() => app.admissionQueue.active === 1)
+  await waitUntil(() => app.admissionQueue.active === 1)
   const drained = app.drain()
   const refused = await fetch(`${base}/quick`)
   t.equal(refused.status, 503)
@@ -205,9 +191,9 @@ t.test('while the server shuts down, a refusal ends its connection', async (t) =
 })
 
 t.test('a loop that is late: 503 while it is, 200 as soon as it is not', async (t) => {
-  const reasons = refusals(t)
+  const { messages, reasons } = recordRefusals(t)
   const real = await testDatabase(t)
-  const { opened, open } = latch()
+  const { promise: opened, resolve: open } = createDeferred()
   const slow = { on: false }
   const parts = {
     maxLoopDelayMs: 250,
@@ -223,7 +209,7 @@ t.test('a loop that is late: 503 while it is, 200 as soon as it is not', async (
   t.equal((await admin.get('/products')).status, 200)
   slow.on = true
   const atWork = admin.get('/products')
-  await until(() => app.admissionQueue.active === 1)
+  await waitUntil(() => app.admissionQueue.active === 1)
   slow.on = false
 
   const pause = (milliseconds: number) => {
@@ -249,7 +235,7 @@ t.test('a loop that is late: 503 while it is, 200 as soon as it is not', async (
   const pausedOnce = async (before: number) => {
     for (;;) {
       while (app.lateWindows > 0) await wait(5)
-      reasons.length = 0
+      messages.length = 0
       await wait(before)
       pause(600)
       const [{ late, longest }, { status }] = await Promise.all([watch(250), askWhenLate()])
@@ -259,7 +245,7 @@ t.test('a loop that is late: 503 while it is, 200 as soon as it is not', async (
   for (const before of [0, 20, 40, 60, 80]) {
     const paused = { late: 1, status: 200 }
     t.same(await pausedOnce(before), paused, 'a pause is one window, wherever it falls, and no overload')
-    t.same(reasons, [])
+    t.same(reasons(), [])
   }
 
   while (app.lateWindows > 0) await wait(5)
@@ -286,7 +272,7 @@ t.test('a loop that is late: 503 while it is, 200 as soon as it is not', async (
   t.equal(refused.headers.get('retry-after'), '2')
   t.equal(refused.body.error.code, 'SERVICE_UNAVAILABLE')
   t.equal(livez.status, 200)
-  t.same(reasons, ['event-loop'])
+  t.same(reasons(), ['event-loop'])
   while (app.lateWindows > 0) await wait(5)
   t.equal((await admin.get('/products')).status, 200)
   open()
@@ -294,10 +280,10 @@ t.test('a loop that is late: 503 while it is, 200 as soon as it is not', async (
 })
 
 t.test('a thousand wait for the database beside those that have it; more are refused', async (t) => {
-  const reasons = refusals(t)
+  const { reasons } = recordRefusals(t)
   const real = await testDatabase(t)
   const most = real.kind === 'embedded' ? 1_001 : 1_010
-  const { opened, open } = latch()
+  const { promise: opened, resolve: open } = createDeferred()
   const slow = { on: false }
   const run: typeof real.run = async (...args) => {
     if (slow.on) await opened
@@ -316,7 +302,7 @@ t.test('a thousand wait for the database beside those that have it; more are ref
   const request = `GET /products?limit=1 HTTP/1.1\r\nHost: a\r\nX-API-Key: ${ADMIN_KEY}\r\n`
   const packet = `${`${request}\r\n`.repeat(101)}${request}Connection: close\r\n\r\n`
   const all = Array.from({ length: 10 }, () => sendRaw(port, packet, { timeoutMs: 60_000 }))
-  await until(() => app.admissionQueue.active + app.admissionQueue.waiting + reasons.length === 1_020)
+  await waitUntil(() => app.admissionQueue.active + app.admissionQueue.waiting + reasons.length === 1_020)
   t.equal(app.admissionQueue.active + app.admissionQueue.waiting, most)
   t.equal(logs.length, 1, 'one line in the log tells of them all')
   t.match(JSON.parse(logs[0] ?? ''), { level: 'warn', reason: 'line', refused: 1 })

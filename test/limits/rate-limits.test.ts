@@ -1,15 +1,10 @@
 /** Rate limits in one process: whose requests count where, what replies tell, and when a window ends. */
-import { subscribe, unsubscribe } from 'node:diagnostics_channel'
 import t from 'tap'
 import { createMemoryStore } from '../../plugins/rate-limit/memory-store.ts'
 import { ADMIN_KEY, createClient, type Person, type TestApp, testApp } from '../helpers/app.ts'
-import {
-  createClientFrom,
-  createClock,
-  formatWindow,
-  readWindow,
-  sendInSequence,
-} from '../helpers/rate-limits.ts'
+import { createClock } from '../helpers/clock.ts'
+import { createClientFrom, formatWindow, readWindow, sendInSequence } from '../helpers/rate-limits.ts'
+import { recordMessages } from '../helpers/record-messages.ts'
 import { createSharedDatabase } from '../helpers/shared-database.ts'
 
 const database = await createSharedDatabase(t)
@@ -278,10 +273,7 @@ t.test('who watches is told which window was full', async (t) => {
     { RATE_LIMIT: '2', RATE_LIMIT_BURST: '1', RATE_LIMIT_ANONYMOUS: '1' },
     { database, now: createClock().now },
   )
-  const seen: unknown[] = []
-  const note = (message: unknown) => seen.push(message)
-  subscribe('resource-api:limits:refused', note)
-  t.teardown(() => unsubscribe('resource-api:limits:refused', note))
+  const seen = recordMessages(t, 'resource-api:limits:refused')
   const { client } = await app.person('member')
   await sendInSequence(2, () => client.get('/products'))
   await sendInSequence(2, () => app.anybody.get('/products'))

@@ -1,6 +1,5 @@
 /** The store of the rate limits in Redis: one for all replicas, asked once a request, and no fault of its is a client's. */
 import { randomBytes } from 'node:crypto'
-import { subscribe, unsubscribe } from 'node:diagnostics_channel'
 import { once } from 'node:events'
 import { connect } from 'node:net'
 import { createInterface } from 'node:readline'
@@ -15,8 +14,10 @@ import type { Owner } from '../helpers/database.ts'
 import { startFakeRedis } from '../helpers/fake-redis.ts'
 import { startProxy } from '../helpers/proxy.ts'
 import { createClientFrom, formatWindow, readWindow, sendInSequence } from '../helpers/rate-limits.ts'
+import { recordMessages } from '../helpers/record-messages.ts'
 import { getRunningTime } from '../helpers/running-time.ts'
 import { createSharedDatabase } from '../helpers/shared-database.ts'
+import { waitUntil } from '../helpers/wait-until.ts'
 
 const REDIS = process.env.REDIS_URL || undefined
 const skip = REDIS ? false : 'needs a Redis: set REDIS_URL'
@@ -50,24 +51,13 @@ async function monitor(t: Owner): Promise<string[]> {
 /** What is said of the store, in log lines and on its channel. */
 function listener(t: Owner) {
   const lines: string[] = []
-  const states: unknown[] = []
-  const note = (message: unknown) => states.push(message)
-  subscribe('resource-api:limits:store', note)
-  t.teardown(() => unsubscribe('resource-api:limits:store', note))
+  const states = recordMessages(t, 'resource-api:limits:store')
   const own = () => lines.filter((line) => line.includes('the store of the rate limits'))
   return { logs: { write: (line: string) => void lines.push(line) }, lines: own, states, all: lines }
 }
 
 type Fake = Awaited<ReturnType<typeof startFakeRedis>>
 const set = (state: Fake['state'], change: Partial<Fake['state']>) => Object.assign(state, change)
-
-const until = async (holds: () => boolean | Promise<boolean>, patience = 5_000) => {
-  const end = Date.now() + patience
-  while (!(await holds())) {
-    if (Date.now() > end) throw new Error('it never came to that')
-    await wait(20)
-  }
-}
 
 t.test('Redis', { skip }, async (t) => {
   t.test('two apps share windows; all keys have an end, and none an e-mail address', async (t) => {
@@ -123,7 +113,7 @@ t.test('Redis', { skip }, async (t) => {
         .filter((line) => line.includes(ada.id) && !line.includes(' lua]'))
         .map((line) => line.split('"')[1])
     await sendInSequence(10, () => capped.get('/products'))
-    await until(() => commands().length >= 10)
+    await waitUntil(() => commands().length >= 10)
     t.same(commands(), Array(10).fill('evalsha'))
   })
 
@@ -176,7 +166,7 @@ t.test('Redis', { skip }, async (t) => {
       ],
     )
     await left(1)
-    await until(async () => (await left(0))[1] === 1)
+    await waitUntil(async () => (await left(0))[1] === 1)
     t.same(await left(0), [9, 1], 'each ends in its own time')
   })
 
@@ -196,10 +186,10 @@ t.test('Redis', { skip }, async (t) => {
       // Whether it knows yet or finds out by this one, it counts for itself.
       const meanwhile = await sendInSequence(4, () => client.get('/products'))
       t.ok(meanwhile.every(({ status }) => status === 200))
-      await until(() => lines().length % 2 === 1)
+      await waitUntil(() => lines().length % 2 === 1)
       await proxy.set('pass')
       const began = Date.now()
-      await until(() => lines().length % 2 === 0)
+      await waitUntil(() => lines().length % 2 === 0)
       t.ok(Date.now() - began < 2_500, `${Date.now() - began} ms`)
       const after = readWindow(await client.get('/products')).remaining ?? 0
       t.ok(after < (before ?? 0) && after >= (before ?? 0) - 5, `${before} ${after}`)
@@ -261,7 +251,7 @@ for (const [name, spoil, heal] of faults) {
 
     await heal(redis)
     const healed = getRunningTime()
-    await until(() => states.length === 2, 4_000)
+    await waitUntil(() => states.length === 2, 4_000)
     t.ok(getRunningTime() - healed < 2_500, `${getRunningTime() - healed} ms`)
     t.equal(formatWindow(await client.get('/products')), '200 4 3', 'what Redis says')
     t.same(states, [{ state: 'own' }, { state: 'shared' }])
@@ -300,7 +290,7 @@ t.test(
         )
         t.same(said, [{ reason: error.split(' ')[0] }])
         redis.state.error = ''
-        await until(() => said.length === 2)
+        await waitUntil(() => said.length === 2)
         t.equal(said[1], 'back')
         t.equal((await store.add(1, [window]))[0]?.remaining, 1, 'what Redis says')
       }),

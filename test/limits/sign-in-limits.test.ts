@@ -2,14 +2,9 @@
 import t from 'tap'
 import { argon2, type PasswordHasher } from '../../plugins/auth/passwords.ts'
 import { createClient, type TestApp, testApp } from '../helpers/app.ts'
+import { createClock } from '../helpers/clock.ts'
 import type { Owner } from '../helpers/database.ts'
-import {
-  createClientFrom,
-  createClock,
-  formatWindow,
-  readWindow,
-  sendInSequence,
-} from '../helpers/rate-limits.ts'
+import { createClientFrom, formatWindow, readWindow, sendInSequence } from '../helpers/rate-limits.ts'
 import { createSharedDatabase } from '../helpers/shared-database.ts'
 
 const database = await createSharedDatabase(t)

@@ -4,8 +4,9 @@ import { connect } from 'node:net'
 import t, { type Test } from 'tap'
 import type { Database } from '../../drizzle/client/index.ts'
 import { type Client, type Reply, testApp } from '../helpers/app.ts'
+import { createClock } from '../helpers/clock.ts'
 import { testDatabase } from '../helpers/database.ts'
-import { createClock } from '../helpers/rate-limits.ts'
+import { waitUntil } from '../helpers/wait-until.ts'
 
 /** A database whose statements on products wait until they are released. */
 async function createHeldDatabase(t: Test) {
@@ -32,10 +33,6 @@ async function createHeldDatabase(t: Test) {
   }
 }
 
-const until = async (holds: () => boolean) => {
-  while (!holds()) await new Promise((resolve) => setTimeout(resolve, 2))
-}
-
 const products = '/api/v1/products'
 
 t.test(
@@ -45,7 +42,7 @@ t.test(
     const { person } = await testApp(t, { USER_CONCURRENCY: '3' }, { database })
     const [one, other] = [await person('member'), await person('member')]
     const held = [one.client.get(products), one.bearer.get(products), one.client.get(products)]
-    await until(() => waiting.length === 3)
+    await waitUntil(() => waiting.length === 3)
     for (const client of [one.client, one.bearer]) {
       const refused = await client.get('/api/v1/users/me')
       t.equal(refused.status, 429)
@@ -58,7 +55,7 @@ t.test(
     for (const reply of await Promise.all(held)) t.equal(reply.status, 200)
     hold()
     const again = [one.client.get(products), one.client.get(products), one.client.get(products)]
-    await until(() => waiting.length === 3)
+    await waitUntil(() => waiting.length === 3)
     release()
     for (const reply of await Promise.all(again)) t.equal(reply.status, 200, 'the slots are free again')
   },
@@ -70,7 +67,7 @@ t.test('a request whose client has left holds its slot until its work is done', 
   const { key, client } = await person('member')
   const leaving = new AbortController()
   const left = fetch(`${base}${products}`, { headers: { 'x-api-key': key }, signal: leaving.signal })
-  await until(() => waiting.length === 1)
+  await waitUntil(() => waiting.length === 1)
   leaving.abort()
   await t.rejects(left)
   t.equal((await client.get('/api/v1/users/me')).status, 429)
@@ -168,7 +165,7 @@ t.test('a request that costs more than the concurrency is admitted while it is t
   const { person } = await testApp(t, { USER_CONCURRENCY: '3' }, { database })
   const { client } = await person('member')
   const search = client.get('/api/v1/products?search=tea')
-  await until(() => waiting.length === 1)
+  await waitUntil(() => waiting.length === 1)
   t.equal((await client.get('/api/v1/users/me')).status, 429)
   release()
   t.equal((await search).status, 200)

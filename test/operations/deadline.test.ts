@@ -1,4 +1,3 @@
-import { subscribe, unsubscribe } from 'node:diagnostics_channel'
 import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
 import { setTimeout as wait } from 'node:timers/promises'
@@ -9,6 +8,7 @@ import errors from '../../plugins/errors/index.ts'
 import timeouts from '../../plugins/http/timeouts.ts'
 import unreadResponses from '../../plugins/http/unread-responses.ts'
 import { v1 } from '../../plugins/versioning/representation/v1.ts'
+import { recordMessages } from '../helpers/record-messages.ts'
 
 t.test('an answer that takes too long is 503 with Retry-After; one in time is itself', async (t) => {
   const app = Fastify({ genReqId: () => 'the-request' })
@@ -48,10 +48,7 @@ t.test('answers that nobody reads end their connection, also those behind others
   app.post('/slow', async () => 'done')
   t.teardown(() => app.close())
   const base = await app.listen({ port: 0, host: '127.0.0.1' })
-  const seen: unknown[] = []
-  const note = (message: unknown) => seen.push(message)
-  subscribe('resource-api:overload:untaken', note)
-  t.teardown(() => unsubscribe('resource-api:overload:untaken', note))
+  const seen = recordMessages(t, 'resource-api:overload:untaken')
   const open = () => {
     const socket = connect(Number(new URL(base).port), '127.0.0.1').on('error', () => {})
     t.teardown(() => socket.destroy())

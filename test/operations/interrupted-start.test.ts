@@ -1,19 +1,15 @@
 /** A stop in the middle of the first start: nothing is half done, nothing stays locked, and the next start goes on. */
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
-import { setTimeout as wait } from 'node:timers/promises'
 import t from 'tap'
 import { type Database, openDatabase } from '../../drizzle/client/index.ts'
 import { countPendingMigrations } from '../../drizzle/migrate.ts'
 import { createDatabase, SERVER, testFolder } from '../helpers/database.ts'
 import { startModule, startServer } from '../helpers/process.ts'
 import { getRunningTime } from '../helpers/running-time.ts'
+import { waitUntil } from '../helpers/wait-until.ts'
 
 const SECRET = { APP_SECRET: 'test-secret-test-secret-test-secret-test', LOG_LEVEL: 'silent' }
-
-async function until(what: () => Promise<boolean> | boolean): Promise<void> {
-  while (!(await what())) await wait(10)
-}
 
 const skip = SERVER ? false : 'set DATABASE_URL to a PostgreSQL server to run this'
 
@@ -41,13 +37,13 @@ t.test('SIGTERM amid a migration on PostgreSQL', { skip }, async (t) => {
     DATABASE_URL: url,
     DATA_DIR: testFolder(t),
   })
-  await until(async () => (await others()).asleep === 1)
+  await waitUntil(async () => (await others()).asleep === 1)
   const left = await countPendingMigrations(direct)
   const began = getRunningTime()
   child.kill('SIGTERM')
   t.same(await ended, { code: 143, signal: null })
   t.ok(getRunningTime() - began < 2_000, 'it ends at once')
-  await until(async () => (await others()).all <= idle)
+  await waitUntil(async () => (await others()).all <= idle)
   t.ok(getRunningTime() - began < 5_000, `the server let go after ${getRunningTime() - began} ms`)
   t.strictSame(
     await direct.run("select to_regclass('users') is null and to_regclass('posts') is null as none"),
@@ -71,7 +67,7 @@ t.test('SIGTERM amid the first start on a folder', async (t) => {
   ]
   for (const moment of moments) {
     const { child, ended, output } = startModule(t, 'server.ts', settings)
-    await until(moment)
+    await waitUntil(moment)
     child.kill('SIGTERM')
     // By its own hand, or by the system's where it came before the hand was there.
     const { code, signal } = await ended

@@ -1,6 +1,5 @@
 /** What monitoring reads: where, by whom, and that its series stay few. */
 import { channel } from 'node:diagnostics_channel'
-import { once } from 'node:events'
 import { connect, createServer } from 'node:net'
 import { setImmediate as turn } from 'node:timers/promises'
 import t, { type Test } from 'tap'
@@ -9,7 +8,9 @@ import { readConfig } from '../../src/config.ts'
 import { listen } from '../../src/listen.ts'
 import { testApp } from '../helpers/app.ts'
 import { type Owner, testDatabase } from '../helpers/database.ts'
+import { createDeferred } from '../helpers/deferred.ts'
 import { parseExposition, sumSamples } from '../helpers/exposition.ts'
+import { listen as listenOnFreePort } from '../helpers/listen.ts'
 import { sendRaw } from '../helpers/raw-requests.ts'
 
 const TOKEN = 'metrics-token-metrics-token'
@@ -103,10 +104,9 @@ t.test('their own port is closed with the service', async (t) => {
 })
 
 t.test('a port in use is named, with its setting', async (t) => {
-  const other = createServer().listen(0, '127.0.0.1')
+  const other = createServer()
   t.teardown(() => other.close())
-  await once(other, 'listening')
-  const { port } = Object(other.address())
+  const port = await listenOnFreePort(other)
   const config = readConfig({ NODE_ENV: 'test', PORT: '0', METRICS_PORT: String(port), LOG_LEVEL: 'silent' })
   const { app } = await testApp(t, { METRICS_PORT: String(port) }, { database: kept })
   await t.rejects(listen(app, config), {
@@ -340,10 +340,7 @@ t.test('the pool is shown: its size, who has a connection, who waits and for how
   const size = sumSamples(before, 'database_pool_size')
   const waits = sumSamples(before, 'database_pool_wait_seconds_count')
   t.ok(size >= 1)
-  let release = () => {}
-  const held = new Promise<void>((resolve) => {
-    release = resolve
-  })
+  const { promise: held, resolve: release } = createDeferred()
   // The embedded database lends its one connection for a part of each turn of the loop: a new one begins.
   await turn()
   await turn()

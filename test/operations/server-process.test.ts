@@ -1,13 +1,12 @@
-/** The process: it says in plain words why it does not start, and ends without losing a request. */
-import { execFileSync } from 'node:child_process'
 import { once } from 'node:events'
 import { request as httpRequest } from 'node:http'
 import { get } from 'node:https'
 import { createServer } from 'node:net'
-import { join } from 'node:path'
 import { setTimeout as wait } from 'node:timers/promises'
 import t from 'tap'
+import { createCertificate } from '../helpers/certificate.ts'
 import { SERVER, testFolder } from '../helpers/database.ts'
+import { listen } from '../helpers/listen.ts'
 import { createServerSettings, startModule, startServer } from '../helpers/process.ts'
 
 const KEY = 'test-admin-key-test-admin-key-test-admin-key'
@@ -31,10 +30,9 @@ t.test('wrong settings are all said at once, and the exit code is 1', async (t) 
 })
 
 t.test('a port in use is named, and the exit code is 1', async (t) => {
-  const other = createServer().listen(0, '127.0.0.1')
+  const other = createServer()
   t.teardown(() => other.close())
-  await once(other, 'listening')
-  const { port } = Object(other.address())
+  const port = await listen(other)
   const { output, ended } = startModule(t, 'server.ts', { ...settings, PORT: String(port) })
   t.equal((await ended).code, 1)
   t.match(output.err, new RegExp(`^The service cannot start: Port ${port} on 127\\.0\\.0\\.1 is in use.*\n$`))
@@ -118,13 +116,7 @@ t.test('a second signal ends it at once; the echo of the first does not', async 
 })
 
 t.test('the health check asks the server as it is set up, and fails when it is gone', async (t) => {
-  const folder = testFolder(t)
-  const tls = { TLS_KEY: join(folder, 'key.pem'), TLS_CERT: join(folder, 'cert.pem') }
-  const ec = ['-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:P-256']
-  const files = ['-keyout', tls.TLS_KEY, '-out', tls.TLS_CERT]
-  execFileSync('openssl', ['req', '-x509', ...ec, '-nodes', '-subj', '/CN=test', ...files], {
-    stdio: 'ignore',
-  })
+  const tls = createCertificate(testFolder(t))
   for (const extra of [{}, { ...tls, NODE_ENV: 'production', HOST: '127.0.0.1', SHUTDOWN_DELAY: '0' }]) {
     const server = await startServer(t, { ...settings, ...extra })
     const own = { ...settings, ...extra, PORT: new URL(server.url).port }

@@ -1,11 +1,9 @@
-/** The settings: what is taken, what is refused, and that all that is wrong is said at once. */
-import { execFileSync } from 'node:child_process'
 import { generateKeyPairSync } from 'node:crypto'
 import { existsSync, readFileSync } from 'node:fs'
-import { join } from 'node:path'
 import { test } from 'tap'
 import { parsePrivateKeys } from '../../src/config/private-keys.ts'
 import { ConfigError, readConfig, Settings, settingsTable } from '../../src/config.ts'
+import { createCertificate } from '../helpers/certificate.ts'
 import { testFolder } from '../helpers/database.ts'
 
 const SECRET = 'a secret of more than thirty-two characters'
@@ -201,20 +199,7 @@ test('what belongs together is set together', async (t) => {
 })
 
 test('a key and a certificate are read from PEM or files, and must fit each other', async (t) => {
-  const folder = testFolder(t)
-  const [TLS_KEY, TLS_CERT] = [join(folder, 'key.pem'), join(folder, 'cert.pem')]
-  const request = [
-    'req',
-    '-x509',
-    '-newkey',
-    'ec',
-    '-pkeyopt',
-    'ec_paramgen_curve:P-256',
-    '-nodes',
-    '-subj',
-    '/CN=t',
-  ]
-  execFileSync('openssl', [...request, '-keyout', TLS_KEY, '-out', TLS_CERT], { stdio: 'ignore' })
+  const { TLS_KEY, TLS_CERT } = createCertificate(testFolder(t))
   const pem = (file: string) => readFileSync(file, 'utf8').replaceAll('\n', '\\n')
   t.same(problems({ TLS_KEY, TLS_CERT }), [])
   t.same(problems({ TLS_KEY: pem(TLS_KEY), TLS_CERT: pem(TLS_CERT) }), [], 'with its newlines written out')

@@ -1,11 +1,11 @@
-/** Traces: what a collector gets to see of a request, what it must not, and that nobody waits for it. */
-import { once } from 'node:events'
 import { createServer } from 'node:http'
-import { type AddressInfo, createServer as createSocketServer } from 'node:net'
+import { createServer as createSocketServer } from 'node:net'
 import t from 'tap'
 import { ADMIN_KEY, type Json, testApp } from '../helpers/app.ts'
 import { type Owner, testDatabase } from '../helpers/database.ts'
+import { listen } from '../helpers/listen.ts'
 import { getRunningTime } from '../helpers/running-time.ts'
+import { waitUntil } from '../helpers/wait-until.ts'
 
 const database = await testDatabase(t)
 const kept = { ...database, close: async () => {} }
@@ -42,13 +42,11 @@ async function collector(owner: Owner) {
     }
     reply.setHeader('content-type', 'application/json').end('{}')
   })
-  server.listen(0, '127.0.0.1')
-  await once(server, 'listening')
+  const port = await listen(server)
   owner.teardown(() => {
     server.closeAllConnections()
     server.close()
   })
-  const { port } = server.address() as AddressInfo
   return { endpoint: `http://127.0.0.1:${port}`, spans, bodies, asked, resource: () => resource }
 }
 
@@ -196,10 +194,9 @@ t.test(
   'a collector that is away costs no request anything, one line, and two seconds at the end',
   async (t) => {
     // It takes connections and says nothing: worse than one that refuses them.
-    const silent = createSocketServer().listen(0, '127.0.0.1')
-    await once(silent, 'listening')
+    const silent = createSocketServer()
     t.teardown(() => silent.close())
-    const { port } = silent.address() as AddressInfo
+    const port = await listen(silent)
     const lines: string[] = []
     const logs = { write: (line: string) => void lines.push(line) }
     const settings = { OTEL_EXPORTER_OTLP_ENDPOINT: `http://127.0.0.1:${port}`, LOG_LEVEL: 'warn' }
@@ -219,12 +216,10 @@ t.test(
 t.test('a collector that refuses is told of once, and so is its return', async (t) => {
   const { endpoint, spans } = await collector(t)
   const refusing = createServer((_request, reply) => reply.writeHead(400).end('{"message":"no"}'))
-  refusing.listen(0, '127.0.0.1')
-  await once(refusing, 'listening')
   t.teardown(() => refusing.close())
   const lines: string[] = []
   const logs = { write: (line: string) => void lines.push(line) }
-  const { port } = refusing.address() as AddressInfo
+  const port = await listen(refusing)
   let isRefusing = true
   // One address, behind which the collector comes back.
   const front = createServer(async (request, reply) => {
@@ -235,14 +230,13 @@ t.test('a collector that refuses is told of once, and so is its return', async (
     })
     reply.writeHead(answer.status).end(await answer.text())
   })
-  front.listen(0, '127.0.0.1')
-  await once(front, 'listening')
+  const frontPort = await listen(front)
   t.teardown(() => {
     front.closeAllConnections()
     front.close()
   })
   const settings = {
-    OTEL_EXPORTER_OTLP_ENDPOINT: `http://127.0.0.1:${(front.address() as AddressInfo).port}/`,
+    OTEL_EXPORTER_OTLP_ENDPOINT: `http://127.0.0.1:${frontPort}/`,
     LOG_LEVEL: 'info',
   }
   const { app, admin } = await testApp(t, settings, { database: kept, logs })
@@ -254,7 +248,7 @@ t.test('a collector that refuses is told of once, and so is its return', async (
   }
   await batch()
   await batch()
-  while (told().length === 0) await new Promise((resolve) => setTimeout(resolve, 20))
+  await waitUntil(() => told().length > 0)
   t.match(told(), [{ level: 'warn', msg: 'traces cannot be sent and are dropped' }])
   isRefusing = false
   await app.close()

@@ -1,11 +1,12 @@
-import { subscribe, unsubscribe } from 'node:diagnostics_channel'
 import t, { type Test } from 'tap'
 import { v7 as uuid } from 'uuid'
 import { type Connection, type Database, SqlError } from '../../drizzle/client/index.ts'
 import { argon2, type PasswordHasher } from '../../plugins/auth/passwords.ts'
 import { type Client, type Reply, testApp } from '../helpers/app.ts'
+import { createDeferred } from '../helpers/deferred.ts'
 import { createKeyHeader, isReplayed, pickReplayedParts } from '../helpers/idempotency.ts'
 import { createOwnedRows } from '../helpers/owned-rows.ts'
+import { recordMessages } from '../helpers/record-messages.ts'
 import { createSharedDatabase } from '../helpers/shared-database.ts'
 
 const database = await createSharedDatabase(t)
@@ -77,14 +78,8 @@ t.test('who is told to wait gets the answer when it is there', async (t) => {
 
 /** A database whose transactions stop before a statement like `pattern`, until they are released. */
 function holding(pattern: RegExp, to: Database = database) {
-  let release = () => {}
-  let reach = () => {}
-  const released = new Promise<void>((resolve) => {
-    release = resolve
-  })
-  const reached = new Promise<void>((resolve) => {
-    reach = resolve
-  })
+  const { promise: released, resolve: release } = createDeferred()
+  const { promise: reached, resolve: reach } = createDeferred()
   const on = (connection: Connection): Connection => ({
     async run(text, params) {
       if (pattern.test(text)) {
@@ -218,19 +213,13 @@ t.test('where two things run at once', { skip: !isServer && 'PGlite has one conn
 
 t.test('a password is hashed once: not for a second request meanwhile, and not for a replay', async (t) => {
   let hashed = 0
-  let begun = () => {}
-  let finish = () => {}
-  const started = new Promise<void>((resolve) => {
-    begun = resolve
-  })
-  const finished = new Promise<void>((resolve) => {
-    finish = resolve
-  })
+  const { promise: started, resolve: begin } = createDeferred()
+  const { promise: finished, resolve: finish } = createDeferred()
   const passwordHasher: PasswordHasher = {
     ...argon2,
     async hash(password) {
       hashed += 1
-      begun()
+      begin()
       await finished
       return argon2.hash(password)
     },
@@ -240,12 +229,9 @@ t.test('a password is hashed once: not for a second request meanwhile, and not f
   const header = createKeyHeader()
   const first = admin.post('/users', body, header)
   await started
-  const heard: unknown[] = []
-  const listen = (message: unknown) => heard.push(message)
-  subscribe('resource-api:idempotency:in-progress', listen)
-  t.teardown(() => unsubscribe('resource-api:idempotency:in-progress', listen))
+  const messages = recordMessages(t, 'resource-api:idempotency:in-progress')
   const second = await admin.post('/users', body, header)
-  t.same(heard, [{}], 'and who counts such things hears of it')
+  t.same(messages, [{}], 'the refusal is published on a channel')
   t.equal(second.status, 409)
   t.equal(second.headers.get('retry-after'), '1')
   finish()

@@ -1,4 +1,3 @@
-import { subscribe, unsubscribe } from 'node:diagnostics_channel'
 import t from 'tap'
 import { v7 as uuid } from 'uuid'
 import {
@@ -10,6 +9,7 @@ import {
 import { startBackgroundTask } from '../../lib/background-task.ts'
 import { testApp } from '../helpers/app.ts'
 import { createKeyHeader, isReplayed, pickReplayedParts } from '../helpers/idempotency.ts'
+import { recordMessages } from '../helpers/record-messages.ts'
 import { createSharedDatabase } from '../helpers/shared-database.ts'
 
 const database = await createSharedDatabase(t)
@@ -171,13 +171,8 @@ t.test('what failed on our side is done when it is asked for again', async (t) =
 })
 
 t.test('what happens is told on channels', async (t) => {
-  const heard: [string, unknown][] = []
-  const listen = (message: unknown, name: string | symbol) => heard.push([String(name), message])
-  const names = ['replayed', 'mismatch', 'pruned'].map((event) => `resource-api:idempotency:${event}`)
-  for (const name of names) subscribe(name, listen)
-  t.teardown(() => {
-    for (const name of names) unsubscribe(name, listen)
-  })
+  const record = (event: string) => recordMessages(t, `resource-api:idempotency:${event}`)
+  const [replayed, mismatch, pruned] = [record('replayed'), record('mismatch'), record('pruned')]
   const header = createKeyHeader()
   await admin.post(mine, post, header)
   await admin.post(mine, post, header)
@@ -185,11 +180,7 @@ t.test('what happens is told on channels', async (t) => {
   await insertOld(2, '25 hours')
   await app.idempotency.prune()
   await app.idempotency.prune()
-  t.same(heard, [
-    ['resource-api:idempotency:replayed', {}],
-    ['resource-api:idempotency:mismatch', {}],
-    ['resource-api:idempotency:pruned', { count: 2 }],
-  ])
+  t.same({ replayed, mismatch, pruned }, { replayed: [{}], mismatch: [{}], pruned: [{ count: 2 }] })
 })
 
 t.test('work in the background', async (t) => {

@@ -1,4 +1,5 @@
 /** Hostile requests: how long `/livez` waits while a server answers them, one at a time and 20 at once. */
+import { setTimeout as wait } from 'node:timers/promises'
 import { ADMIN_KEY } from '../helpers/app.ts'
 import { type Attack, createAttacks, type Delays, sendAttack, watchLivez } from '../helpers/attacks.ts'
 import type { Owner } from '../helpers/database.ts'
@@ -58,7 +59,7 @@ export async function hostileRequests(
 
   // Code that runs for the first time is slower than afterwards.
   for (const attack of attacks) await sendOne(attack)
-  const quiet = await watchLivez(port, () => new Promise((resolve) => setTimeout(resolve, phase * 1000)))
+  const quiet = await watchLivez(port, () => wait(phase * 1000))
   const single = await watchLivez(port, () => sendFor(phase, attacks, sendOne))
   const together = await watchLivez(port, () =>
     Promise.all(

@@ -2,8 +2,10 @@
  * Load from a process of its own: requests as ready bytes on kept connections, at a rate of its own (open loop: who is
  * late is sent all the same, and waits) or one after the other on each connection (closed loop). It prints what came back.
  */
+
 import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
+import { setTimeout as wait } from 'node:timers/promises'
 
 export interface LoadOptions {
   port: number
@@ -151,11 +153,11 @@ export async function load(options: LoadOptions): Promise<LoadReport> {
   const until = began + seconds * 1000
   if (rate === undefined) {
     for (const connection of idle.splice(0)) send(connection, performance.now())
-    await new Promise((resolve) => setTimeout(resolve, seconds * 1000))
+    await wait(seconds * 1000)
   } else {
     const between = () => (-Math.log(1 - Math.random()) / rate) * 1000
     for (let due = began + between(); due < until; ) {
-      await new Promise((resolve) => setTimeout(resolve, 1))
+      await wait(1)
       for (const now = performance.now(); due <= now && due < until; due += between()) {
         late.push(now - due)
         const connection = free()
@@ -168,8 +170,7 @@ export async function load(options: LoadOptions): Promise<LoadReport> {
   const took = (performance.now() - began) / 1000
   const answered = sum(times.values())
   const patience = performance.now() + AFTERMATH
-  while (state.underWay > 0 && performance.now() < patience)
-    await new Promise((resolve) => setTimeout(resolve, 10))
+  while (state.underWay > 0 && performance.now() < patience) await wait(10)
   for (const { socket } of idle) socket.destroy()
   const outcomes = Object.fromEntries([...times].map(([status, each]) => [status, summarize(each)]))
   const served = [...times].flatMap(([status, each]) => (SERVED.has(status) ? [each] : [])).flat()

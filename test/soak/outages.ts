@@ -1,11 +1,11 @@
 /** A PostgreSQL of the soak's own: ended in each way that there is, amid load, and what clients saw of it. */
 import { execFileSync } from 'node:child_process'
 import { chownSync, readFileSync } from 'node:fs'
-import { createServer } from 'node:net'
 import { join } from 'node:path'
 import { setTimeout as wait } from 'node:timers/promises'
 import { createClient, type Reply } from '../helpers/app.ts'
 import { type Owner, testFolder } from '../helpers/database.ts'
+import { findFreePort } from '../helpers/listen.ts'
 import { startServer } from '../helpers/process.ts'
 import { newest } from './ledger.ts'
 
@@ -35,14 +35,6 @@ const WITHOUT_LIMIT = '1000000000'
 const BEFORE = 2_000
 const AWAY = 4_000
 
-async function freePort(): Promise<number> {
-  const server = createServer()
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
-  const address = server.address()
-  await new Promise((resolve) => server.close(resolve))
-  return typeof address === 'object' && address ? address.port : 0
-}
-
 /** A server in a folder, with its tools from `pg_config`; as root by the hand of the user `postgres`. */
 async function ownPostgres(t: Owner) {
   const folder = testFolder(t)
@@ -52,7 +44,7 @@ async function ownPostgres(t: Owner) {
   const [uid, gid] = isRoot ? [idOf('-u'), idOf('-g')] : [undefined, undefined]
   if (uid !== undefined && gid !== undefined) chownSync(folder, uid, gid)
   const data = join(folder, 'data')
-  const port = await freePort()
+  const port = await findFreePort()
   const tool = (name: string, ...args: string[]) =>
     execFileSync(join(bin, name), args, { stdio: 'ignore', cwd: folder, ...(isRoot && { uid, gid }) })
   tool('initdb', '-D', data, '-A', 'trust', '-U', 'postgres', '-E', 'UTF8', '--no-sync')

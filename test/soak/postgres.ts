@@ -2,12 +2,12 @@
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { chownSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
-import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as wait } from 'node:timers/promises'
 import { openDatabase } from '../../drizzle/client/index.ts'
 import type { Owner } from '../helpers/database.ts'
+import { findFreePort } from '../helpers/listen.ts'
 import { processorTime as processorTimeOf } from './pinned.ts'
 
 const INSTALLED = '/usr/lib/postgresql'
@@ -31,15 +31,6 @@ function owner(): { uid?: number; gid?: number } {
   if (process.getuid?.() !== 0) return {}
   const id = (flag: string) => Number(execFileSync('id', [flag, 'postgres'], { encoding: 'utf8' }))
   return { uid: id('-u'), gid: id('-g') }
-}
-
-export async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  const address = server.address()
-  server.close()
-  await once(server, 'close')
-  return typeof address === 'object' && address ? address.port : 0
 }
 
 const childrenOf = (pid: number | undefined): number[] =>
@@ -90,7 +81,7 @@ export async function privateServer(
   } else {
     execFileSync(join(bin, 'pg_basebackup'), ['-d', standbyOf, '-D', data, '-R', '-c', 'fast'], quiet)
   }
-  const port = await freePort()
+  const port = await findFreePort()
   const url = `postgres://soak@127.0.0.1:${port}/postgres`
   let postmaster: ChildProcess | undefined
 

@@ -13,10 +13,11 @@ import { getKeyPrefix, hashKey, makeKey } from '../../plugins/auth/key-format.ts
 import { type Client, createClient, type Reply } from '../helpers/app.ts'
 import { type Owner, testFolder } from '../helpers/database.ts'
 import { parseExposition, sumSamples } from '../helpers/exposition.ts'
+import { findFreePort } from '../helpers/listen.ts'
 import { type RunningProcess, startModule, startServer } from '../helpers/process.ts'
 import { WITHOUT_LIMITS } from '../helpers/without-limits.ts'
 import { processorTime } from './pinned.ts'
-import { freePort, type PrivateServer, privateServer } from './postgres.ts'
+import { type PrivateServer, privateServer } from './postgres.ts'
 
 export interface ReplicasOptions {
   file: string
@@ -92,7 +93,7 @@ function start(t: Owner, command: string, args: string[]): ChildProcess {
 }
 
 async function startBalancer(t: Owner, servers: readonly string[]) {
-  const port = await freePort()
+  const port = await findFreePort()
   const file = join(testFolder(t), 'haproxy.cfg')
   const lines = servers.map((url, i) => `  server s${i} ${new URL(url).host} check inter 500ms`)
   writeFileSync(
@@ -326,7 +327,7 @@ export async function standbySoak(t: Owner, options: ReplicasOptions): Promise<R
     settings: { recovery_min_apply_delay: `${BEHIND}ms` },
   })
   if (!standby) return undefined
-  const port = await freePort()
+  const port = await findFreePort()
   const { pid } = start(t, 'redis-server', ['--port', String(port), '--bind', '127.0.0.1', '--save', ''])
   const house = { primary, standby, redis: { url: `redis://127.0.0.1:${port}`, pid } }
   const report: ReplicasReport = {
