@@ -1,4 +1,7 @@
-/** The table of docs/access-matrix.json, walked: every route, every caller, rows of one's own, of others, and none. */
+/**
+ * Every route answers every role as docs/access-matrix.json says, for rows of the caller, of others, and
+ * unknown ones.
+ */
 import t from 'tap'
 import { v7 as uuid } from 'uuid'
 import { getIncludingScope, getScope, type Role, type Verb } from '../../plugins/access/index.ts'
@@ -133,7 +136,7 @@ function expectedOf({ collection, verb }: Operation, cell: Cell): Record<string,
   return Object.fromEntries([...found, ...(hasMissing ? [['missing', cell === 'none' ? 403 : 404]] : [])])
 }
 
-t.test('every route, every caller, every kind of row', async (t) => {
+t.test('every route answers every caller as the matrix says, for every kind of row', async (t) => {
   const app = await testApp(t)
   const goods = createOwnedRows(app.database)
   const scopes = Object.keys(matrix)

@@ -1,4 +1,4 @@
-/** Credentials at their edges: moments that are none, headers that hold nothing, providers that answer nonsense. */
+/** Malformed credentials, expiry times and key sets of identity providers are rejected. */
 import { createHmac, generateKeyPairSync, type KeyObject } from 'node:crypto'
 import { createServer, type RequestListener } from 'node:http'
 import { exportJWK, exportSPKI, SignJWT } from 'jose'
@@ -8,7 +8,7 @@ import { listen } from '../helpers/listen.ts'
 import { getViolations } from '../helpers/lists.ts'
 import { createSharedDatabase } from '../helpers/shared-database.ts'
 
-t.test("a key's end is a moment of RFC 3339, and nothing that JavaScript makes of other texts", async (t) => {
+t.test('expires_at of an API key accepts RFC 3339 date-times only', async (t) => {
   const { person } = await testApp(t)
   const { bearer } = await person('member')
   const next = new Date().getUTCFullYear() + 1
@@ -43,7 +43,7 @@ t.test("a key's end is a moment of RFC 3339, and nothing that JavaScript makes o
   }
 })
 
-t.test('an empty X-API-Key is none: beside a token, and where none is needed', async (t) => {
+t.test('an empty X-API-Key counts as absent, with and without a token', async (t) => {
   const { base, person } = await testApp(t, { ALLOW_SIGNUP: 'true' })
   const { token, id } = await person('member')
   const empty = createClient(base, { 'x-api-key': '' })
@@ -82,7 +82,7 @@ const answering =
   (_request, response) =>
     void response.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify({ keys }))
 
-t.test('a provider', async (t) => {
+t.test('keys and replies of an identity provider', async (t) => {
   const database = await createSharedDatabase(t)
   const ed = generateKeyPairSync('ed25519')
   const rsa = generateKeyPairSync('rsa', { modulusLength: 2048 })

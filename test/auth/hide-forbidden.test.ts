@@ -1,10 +1,11 @@
+/** With HIDE_FORBIDDEN a row that the caller may not access is a 404. */
 import t from 'tap'
 import { testApp } from '../helpers/app.ts'
 import { createActiveProduct, createVersionedClient } from '../helpers/versioned-client.ts'
 
 const SOMEBODY = '0193a5b0-7b1e-7c3a-9f00-3f2b8c1d4e5f'
 
-t.test('with HIDE_FORBIDDEN what is refused is as if it were not there', async (t) => {
+t.test('with HIDE_FORBIDDEN a forbidden row is indistinguishable from a missing one', async (t) => {
   const { admin, person } = await testApp(t, { HIDE_FORBIDDEN: 'true' })
   const { client, id } = await person('member')
   const other = await person('member')

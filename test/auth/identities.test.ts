@@ -1,4 +1,4 @@
-/** Tokens of an identity provider reach the account that is linked to their subject, and no other. */
+/** A token of an identity provider authenticates the account that is linked to its subject, and no other. */
 import { setTimeout as wait } from 'node:timers/promises'
 import t, { type Test } from 'tap'
 import { createClient, type Reply, type TestApp, testApp } from '../helpers/app.ts'
@@ -47,7 +47,7 @@ function isRefused(test: Test, reply: Reply, lines: readonly string[], reason: R
 }
 
 t.test(
-  'the first token links the account whose address an admin set, and then needs no address',
+  'the first token links the account whose email an admin set, and later tokens need no email',
   async (t) => {
     const app = await start(t)
     const email = newEmail()
@@ -72,41 +72,47 @@ t.test(
   },
 )
 
-t.test('whoever signs up with the address of another is not met by its owner', async (t) => {
-  const app = await start(t, { ALLOW_SIGNUP: 'true' })
-  const email = newEmail()
-  const made = await app.anybody.post('/users', { name: 'Mallory', email, password: PASSWORD })
-  t.equal(made.status, 201)
-  const token = await signUserToken(`subject of ${email}`, email)
-  isRefused(t, await readMe(app, token), app.lines, /the e-mail address is not confirmed/)
-  t.match(app.lines.at(-1), made.body.data.id, 'the log names the user')
-  t.equal(await countLinks(made.body.data.id), 0)
-})
+t.test(
+  'an account that signed up with the email of another person is not linked to that person',
+  async (t) => {
+    const app = await start(t, { ALLOW_SIGNUP: 'true' })
+    const email = newEmail()
+    const made = await app.anybody.post('/users', { name: 'Mallory', email, password: PASSWORD })
+    t.equal(made.status, 201)
+    const token = await signUserToken(`subject of ${email}`, email)
+    isRefused(t, await readMe(app, token), app.lines, /the e-mail address is not confirmed/)
+    t.match(app.lines.at(-1), made.body.data.id, 'the log names the user')
+    t.equal(await countLinks(made.body.data.id), 0)
+  },
+)
 
-t.test('whoever changes their address to that of another is not met by its owner', async (t) => {
-  const app = await start(t)
-  const [former, email] = [newEmail(), newEmail()]
-  const id = await createUser(app, former, { password: PASSWORD })
-  const grant = { grant_type: 'password', email: former, password: PASSWORD }
-  const own = bearer(app, (await app.anybody.post('/tokens', grant)).body.data.access_token)
-  t.equal((await own.patch('/users/me', { email, current_password: PASSWORD })).status, 200)
-  isRefused(
-    t,
-    await readMe(app, await signUserToken(`subject of ${email}`, email)),
-    app.lines,
-    /not confirmed/,
-  )
-  t.equal(
-    (await own.put('/users/me', { name: 'Ada', email: former, current_password: PASSWORD })).status,
-    200,
-  )
-  isRefused(t, await readMe(app, await signUserToken('former', former)), app.lines, /not confirmed/)
-  t.equal((await app.admin.patch(`/users/${id}`, { email })).status, 200)
-  const linked = await readMe(app, await signUserToken(`subject of ${email}`, email))
-  t.equal(linked.body.data?.id, id, 'until an admin sets the address')
-})
+t.test(
+  'an account that changed its email to that of another person is not linked to that person',
+  async (t) => {
+    const app = await start(t)
+    const [former, email] = [newEmail(), newEmail()]
+    const id = await createUser(app, former, { password: PASSWORD })
+    const grant = { grant_type: 'password', email: former, password: PASSWORD }
+    const own = bearer(app, (await app.anybody.post('/tokens', grant)).body.data.access_token)
+    t.equal((await own.patch('/users/me', { email, current_password: PASSWORD })).status, 200)
+    isRefused(
+      t,
+      await readMe(app, await signUserToken(`subject of ${email}`, email)),
+      app.lines,
+      /not confirmed/,
+    )
+    t.equal(
+      (await own.put('/users/me', { name: 'Ada', email: former, current_password: PASSWORD })).status,
+      200,
+    )
+    isRefused(t, await readMe(app, await signUserToken('former', former)), app.lines, /not confirmed/)
+    t.equal((await app.admin.patch(`/users/${id}`, { email })).status, 200)
+    const linked = await readMe(app, await signUserToken(`subject of ${email}`, email))
+    t.equal(linked.body.data?.id, id, 'until an admin sets the address')
+  },
+)
 
-t.test("an admin's own change of address confirms nothing", async (t) => {
+t.test("an admin's change of the own email does not confirm it", async (t) => {
   const app = await start(t)
   const [former, email] = [newEmail(), newEmail()]
   await createUser(app, former, { role: 'admin', password: PASSWORD })
@@ -116,7 +122,7 @@ t.test("an admin's own change of address confirms nothing", async (t) => {
   isRefused(t, await readMe(app, await signUserToken('admin', email)), app.lines, /not confirmed/)
 })
 
-t.test('a user whom nobody confirmed, such as one older than the rule, is not linked', async (t) => {
+t.test('an account with an unconfirmed email is not linked', async (t) => {
   const app = await start(t)
   const { id } = await app.person('member')
   const { email } = (await app.admin.get(`/users/${id}`)).body.data
@@ -129,7 +135,7 @@ t.test('the first admin is linked by ADMIN_EMAIL', async (t) => {
   t.equal(linked.body.data?.id, app.adminId, linked.text)
 })
 
-t.test('a token that leads to no account is refused, and the log says why', async (t) => {
+t.test('a token without an account is rejected, and the log says why', async (t) => {
   const app = await start(t)
   const email = newEmail()
   const id = await createUser(app, email)
@@ -152,7 +158,7 @@ t.test('a token that leads to no account is refused, and the log says why', asyn
   t.equal(await countLinks(id), 1)
 })
 
-t.test('a subject that no provider can have is 401', async (t) => {
+t.test('an invalid subject is rejected with 401', async (t) => {
   const app = await start(t)
   const email = newEmail()
   await createUser(app, email)
@@ -163,7 +169,7 @@ t.test('a subject that no provider can have is 401', async (t) => {
   t.equal((await readMe(app, await signUserToken('x'.repeat(255), email))).status, 200)
 })
 
-t.test('a linked user who is not active cannot call, whoever has the address by then', async (t) => {
+t.test('an inactive linked user is rejected, even if another account has the email', async (t) => {
   const app = await start(t)
   const email = newEmail()
   const id = await createUser(app, email)
@@ -175,7 +181,7 @@ t.test('a linked user who is not active cannot call, whoever has the address by 
   t.equal(await countLinks(other), 0)
 })
 
-t.test('the link is deleted with its user; the next account of the address gets a new one', async (t) => {
+t.test('deleting a user deletes the link, and the next account with the email gets a new one', async (t) => {
   const app = await start(t)
   const email = newEmail()
   const id = await createUser(app, email)
@@ -189,7 +195,7 @@ t.test('the link is deleted with its user; the next account of the address gets 
   t.equal(await countLinks(next), 1)
 })
 
-t.test('what changes in one process is in force for tokens of the provider in another', async (t) => {
+t.test('a change in one process applies to provider tokens in another process', async (t) => {
   const [app, other] = [await start(t), await start(t)]
   const email = newEmail()
   const id = await createUser(app, email, { role: 'manager' })
@@ -206,7 +212,7 @@ t.test('what changes in one process is in force for tokens of the provider in an
   await becomes(401)
 })
 
-t.test('tokens that arrive at once make one link', async (t) => {
+t.test('concurrent first tokens create one link', async (t) => {
   const apps = await Promise.all([start(t), start(t), start(t)])
   const [app] = apps
   for (let round = 0; round < 10; round++) {
@@ -247,7 +253,7 @@ t.test('tokens that arrive at once make one link', async (t) => {
   }
 })
 
-t.test('whether an address is confirmed is in no reply, and no request sets it', async (t) => {
+t.test('no reply shows whether an email is confirmed, and no request sets it', async (t) => {
   const app = await start(t, { ALLOW_SIGNUP: 'true' })
   const email = newEmail()
   const id = await createUser(app, email)
@@ -263,7 +269,7 @@ t.test('whether an address is confirmed is in no reply, and no request sets it',
   t.equal((await app.admin.get('/users?email_is_confirmed=true')).status, 400)
 })
 
-t.test('an e-mail address that is not ASCII is refused before it is folded into another', async (t) => {
+t.test('an email that is not ASCII is rejected before case folding', async (t) => {
   const app = await start(t, { ALLOW_SIGNUP: 'true' })
   const email = `k${newEmail()}`
   const id = await createUser(app, email, { password: PASSWORD })

@@ -1,4 +1,7 @@
-/** The keys of an identity provider are fetched when needed, and not once per request when it fails. */
+/**
+ * The key set of an identity provider is fetched on demand, and not once per request when the provider
+ * fails.
+ */
 import t, { type Test } from 'tap'
 import { createClient, type Reply, testApp } from '../helpers/app.ts'
 import { createClock } from '../helpers/clock.ts'
@@ -25,7 +28,7 @@ const signMany = (kid: string) =>
 
 const statuses = (replies: Reply[]) => [...new Set(replies.map(({ status }) => status))]
 
-t.test('a failure of the provider is the answer for a few seconds, without another fetch', async (t) => {
+t.test('a failed fetch is answered from memory for a few seconds', async (t) => {
   const { provider, time, send } = await start(t)
   provider.answer = provider.fail
   for (const token of await signMany('current')) t.equal((await send(token)).status, 502)
@@ -49,7 +52,7 @@ t.test('a failure of the provider is the answer for a few seconds, without anoth
   t.equal(provider.requests, 3)
 })
 
-t.test('requests that arrive during a fetch share it', async (t) => {
+t.test('concurrent requests share one fetch', async (t) => {
   const { provider, send } = await start(t)
   provider.answer = (response) => void setImmediate(() => provider.fail(response))
   t.same(statuses(await Promise.all((await signMany('current')).map(send))), [502])
@@ -76,20 +79,23 @@ t.test('tokens with an unknown kid fetch at most once a minute, also when the fe
   t.equal(provider.requests, 3)
 })
 
-t.test('a bad token of the provider is a failed authentication, also while the provider fails', async (t) => {
-  const { provider, send } = await start(t, { RATE_LIMIT_AUTH_FAILURES: '5' })
-  provider.answer = provider.fail
-  const bad = [
-    await signToken({ sub: 's', exp: 1 }),
-    await signToken({ sub: 's', exp: undefined }),
-    await signToken({ sub: 's', aud: 'another' }),
-    await signToken({ aud: 'shop' }),
-    `${Buffer.from('{"alg":"none"}').toString('base64url')}.${(await signToken({ sub: 's' })).split('.')[1]}.`,
-  ]
-  for (const token of bad) t.equal((await send(token)).status, 401)
-  t.equal(formatWindow(await send(bad[0] ?? '')), '429 5 0')
-  t.equal(provider.requests, 0, 'none of them is worth a fetch')
-})
+t.test(
+  'an invalid token of the provider is a failed authentication, also while the provider fails',
+  async (t) => {
+    const { provider, send } = await start(t, { RATE_LIMIT_AUTH_FAILURES: '5' })
+    provider.answer = provider.fail
+    const bad = [
+      await signToken({ sub: 's', exp: 1 }),
+      await signToken({ sub: 's', exp: undefined }),
+      await signToken({ sub: 's', aud: 'another' }),
+      await signToken({ aud: 'shop' }),
+      `${Buffer.from('{"alg":"none"}').toString('base64url')}.${(await signToken({ sub: 's' })).split('.')[1]}.`,
+    ]
+    for (const token of bad) t.equal((await send(token)).status, 401)
+    t.equal(formatWindow(await send(bad[0] ?? '')), '429 5 0')
+    t.equal(provider.requests, 0, 'none of them is worth a fetch')
+  },
+)
 
 t.test('tokens with an unknown kid or a wrong signature count as failed authentications', async (t) => {
   const { send } = await start(t, { RATE_LIMIT_AUTH_FAILURES: '5' })

@@ -1,4 +1,4 @@
-/** `revoke_api_keys`: a new password or e-mail address that also deletes the API keys of the user. */
+/** revoke_api_keys deletes the API keys of a user together with a change of password or email. */
 import t from 'tap'
 import { createClient, type Json, testApp } from '../helpers/app.ts'
 import { createSharedDatabase } from '../helpers/shared-database.ts'
@@ -83,7 +83,7 @@ for (const version of VERSIONS) {
     })
   }
 
-  t.test(`v${version}: revoke_api_keys without a new password or email is 422`, async (t) => {
+  t.test(`v${version}: revoke_api_keys without a new password or email is rejected with 422`, async (t) => {
     const ada = await account(version)
     const { name, email } = (await ada.me.get('/users/me')).data
     for (const reply of [
@@ -106,20 +106,23 @@ for (const version of VERSIONS) {
     )
   })
 
-  t.test(`v${version}: revoke_api_keys is a boolean, no member of a new user, and never shown`, async (t) => {
-    const ada = await account(version)
-    for (const value of ['true', 1, null, []]) {
-      const reply = await admin.patch(`/users/${ada.id}`, { password: NEXT, revoke_api_keys: value })
-      t.same(reply.violations, ['revoke_api_keys INVALID_TYPE'], JSON.stringify(value))
-    }
-    const email = `${createUniqueName('new')}@example.com`
-    const made = await admin.post('/users', { name: 'A', email, password: NEXT, revoke_api_keys: true })
-    t.same(made.violations, ['revoke_api_keys UNKNOWN_FIELD'])
-    t.equal((await admin.get(`/users/${ada.id}?fields=revoke_api_keys`)).status, 400)
-    t.same(await ada.keys(), GOOD)
-  })
+  t.test(
+    `v${version}: revoke_api_keys is a boolean, no field of a new user, and never returned`,
+    async (t) => {
+      const ada = await account(version)
+      for (const value of ['true', 1, null, []]) {
+        const reply = await admin.patch(`/users/${ada.id}`, { password: NEXT, revoke_api_keys: value })
+        t.same(reply.violations, ['revoke_api_keys INVALID_TYPE'], JSON.stringify(value))
+      }
+      const email = `${createUniqueName('new')}@example.com`
+      const made = await admin.post('/users', { name: 'A', email, password: NEXT, revoke_api_keys: true })
+      t.same(made.violations, ['revoke_api_keys UNKNOWN_FIELD'])
+      t.equal((await admin.get(`/users/${ada.id}?fields=revoke_api_keys`)).status, 400)
+      t.same(await ada.keys(), GOOD)
+    },
+  )
 
-  t.test(`v${version}: a change that is refused deletes no key`, async (t) => {
+  t.test(`v${version}: a rejected change deletes no key`, async (t) => {
     const ada = await account(version)
     const { email: taken } = await account(version)
     const revoke = { revoke_api_keys: true }
@@ -134,7 +137,7 @@ for (const version of VERSIONS) {
     t.same(await ada.keys(), GOOD)
   })
 
-  t.test(`v${version}: a repetition with the same Idempotency-Key deletes no new key`, async (t) => {
+  t.test(`v${version}: a replay with the same Idempotency-Key deletes no new key`, async (t) => {
     const ada = await account(version)
     const headers = { 'idempotency-key': createUniqueName('revoke') }
     const body = { password: NEXT, revoke_api_keys: true }
@@ -162,7 +165,7 @@ for (const version of VERSIONS) {
   })
 }
 
-t.test('another process refuses the keys within 5 s', async (t) => {
+t.test('another process rejects the deleted keys within 5 s', async (t) => {
   const ada = await account(1)
   const [key = ''] = ada.texts
   t.equal((await withKey(other.base, key)).status, 200)
@@ -175,7 +178,7 @@ t.test('another process refuses the keys within 5 s', async (t) => {
   t.ok(sent - revoked < 5_000, `passed ${Math.round(sent - revoked)} ms after the change`)
 })
 
-t.test('the documents declare revoke_api_keys for changes of a user alone', async (t) => {
+t.test('the documents declare revoke_api_keys for changes of a user only', async (t) => {
   for (const version of VERSIONS) {
     const { schemas } = (await app.anybody.get(`/openapi/v${version}.json`)).body.components
     const naming = Object.keys(schemas).filter((name) =>

@@ -1,4 +1,4 @@
-/** Lists, counts, searches, includes and cursors show the rows that docs/access-matrix.json lets through, and no other. */
+/** Lists, counts, searches, includes and cursors show only rows that docs/access-matrix.json allows. */
 import t from 'tap'
 import type { Role } from '../../plugins/access/index.ts'
 import { allowsRow, type Cell, matrix, roles } from '../helpers/access-matrix.ts'
@@ -94,7 +94,7 @@ const SEARCHED = ['users', 'user-profiles', 'posts', 'products', 'orders']
 for (const version of VERSIONS) {
   for (const [collection, verbs] of Object.entries(matrix)) {
     t.test(
-      `v${version} ${collection}: what may not be read is neither listed, counted, walked nor found`,
+      `v${version} ${collection}: rows that may not be read are not listed, counted, paged or found`,
       async (t) => {
         for (const role of roles) {
           const cell: Cell = verbs.list?.[role] ?? 'none'
@@ -133,7 +133,7 @@ for (const version of VERSIONS) {
     )
   }
 
-  t.test(`v${version}: a filter does not bring out what may not be read`, async (t) => {
+  t.test(`v${version}: a filter does not reveal rows that may not be read`, async (t) => {
     const { bearer } = people.member
     for (const [path, less] of [
       [`/orders?user_id=${stranger.id}`, 0],
@@ -148,7 +148,7 @@ for (const version of VERSIONS) {
     }
   })
 
-  t.test(`v${version}: include leaves out what may not be read`, async (t) => {
+  t.test(`v${version}: include omits rows that may not be read`, async (t) => {
     const all = createVersionedClient(admin, version)
     const someone = await person('member')
     const own = createVersionedClient(someone.client, version)
@@ -177,7 +177,7 @@ for (const version of VERSIONS) {
     await all.delete(`/users/${stranger.id}/posts/${post.id}`)
   })
 
-  t.test(`v${version}: me is a path to one's own rows alone`, async (t) => {
+  t.test(`v${version}: me is the path to the caller's own rows only`, async (t) => {
     const own = createVersionedClient((await person('member')).client, version)
     const made = await own.post('/users/me/posts', { title: createUniqueName('t'), body: 'b' })
     t.equal(made.status, 201)

@@ -1,4 +1,4 @@
-/** No credential in any log at any level, or in any error: canaries sent everywhere, then looked for. */
+/** No credential appears in a log line at any level, or in any error. */
 import t from 'tap'
 import { readConfig } from '../../src/config.ts'
 import { createClient, testApp } from '../helpers/app.ts'
@@ -6,7 +6,7 @@ import { testDatabase } from '../helpers/database.ts'
 import { startModule } from '../helpers/process.ts'
 import { keepOpen } from '../helpers/shared-database.ts'
 
-t.test('canaries stay out of every log line and every reply', async (t) => {
+t.test('credentials are in no log line and no error reply', async (t) => {
   const lines: string[] = []
   const logs = { write: (line: string) => void lines.push(line) }
   const password = 'canary-password-0123456789'
@@ -88,7 +88,7 @@ t.test('canaries stay out of every log line and every reply', async (t) => {
   }
 })
 
-t.test('canaries stay out of what a mistake or a failure of ours puts them into', async (t) => {
+t.test('credentials stay out of logs when an internal error contains them', async (t) => {
   const lines: string[] = []
   const logs = { write: (line: string) => void lines.push(line) }
   const real = keepOpen(await testDatabase(t))
@@ -167,7 +167,7 @@ t.test('canaries stay out of what a mistake or a failure of ours puts them into'
   }
 })
 
-t.test('a setting that is wrong is named, and not said again', async (t) => {
+t.test('an invalid setting is named without its value', async (t) => {
   const wrong = {
     JWT_PRIVATE_KEY: '-----BEGIN PRIVATE KEY-----\ncanary-jwt\n-----END PRIVATE KEY-----',
     APP_SECRET: 'canary-short',

@@ -1,4 +1,4 @@
-/** What others on the same machine and in the same database can see of the service holds no credential. */
+/** The process list and pg_stat_activity show no credential of the service or its commands. */
 
 import { spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
@@ -73,11 +73,11 @@ function clean(t: Test, name: string, shown: readonly string[]) {
 
 const linux = { skip: process.platform === 'linux' ? false : 'there is no /proc' }
 
-t.test('the list of processes holds no credential', linux, async (t) => {
+t.test('the process list contains no credential', linux, async (t) => {
   const settings = await settingsOf(t)
   const user = (email: string) => ['users', 'create', '--email', email, '--name', 'Ada']
 
-  await t.test('of a command that a password is piped to', async (t) => {
+  await t.test('of a command that reads a password from a pipe', async (t) => {
     const { child, output, ended } = startModule(t, 'cli.ts', settings, user('ada@example.com'))
     child.stdin?.write(PASSWORD)
     const watching = watch(child.pid ?? 0, ended)
@@ -108,7 +108,7 @@ t.test('the list of processes holds no credential', linux, async (t) => {
   }
 
   await t.test(
-    'of a command that asks on a terminal, which does not echo it',
+    'of a command that asks for a password on a terminal, without echo',
     { skip: script },
     async (t) => {
       const { code, said, shown } = await onTerminal(t, 'bob@example.com', `${PASSWORD}\r`)
@@ -119,14 +119,14 @@ t.test('the list of processes holds no credential', linux, async (t) => {
     },
   )
 
-  await t.test('Ctrl+C at that question makes nobody', { skip: script }, async (t) => {
+  await t.test('Ctrl+C at the password prompt creates no user', { skip: script }, async (t) => {
     const { code, said } = await onTerminal(t, 'eve@example.com', 'canary-half\u0003')
     t.equal(code, 1)
     t.match(said, 'users create failed: Interrupted; nothing was created')
     t.notMatch(said, /Made|canary-/)
   })
 
-  await t.test('of the commands that make secrets', async (t) => {
+  await t.test('of the commands that create credentials', async (t) => {
     for (const args of [
       ['api-keys', 'create', '--email', 'ada@example.com', '--name', 'k'],
       ['signing-keys', 'rotate'],
@@ -149,7 +149,7 @@ t.test('the list of processes holds no credential', linux, async (t) => {
   })
 })
 
-t.test('no command takes a password as an argument, and each says what to do', async (t) => {
+t.test('no command accepts a password as an argument, and the error says how to pass it', async (t) => {
   for (const args of [['--password', PASSWORD], [`--password=${PASSWORD}`], ['--password']]) {
     const { output, ended } = startModule(t, 'cli.ts', {}, [
       'users',
@@ -166,7 +166,7 @@ t.test('no command takes a password as an argument, and each says what to do', a
 
 const server = { skip: SERVER ? false : 'the embedded database has no other sessions: set DATABASE_URL' }
 
-t.test('the activity of the database holds no credential', server, async (t) => {
+t.test('pg_stat_activity contains no credential', server, async (t) => {
   const { url } = await testDatabaseUrl(t)
   const { admin, anybody, base } = await testApp(t, {}, { database: await openDatabase({ url }) })
   const other = await openDatabase({ url, poolSize: 2 })

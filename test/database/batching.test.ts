@@ -1,4 +1,7 @@
-/** Quick statements that share a connection: together in one packet, each with an answer or an error of its own. */
+/**
+ * Statement batching: short concurrent statements share a connection and a packet, each with its own result
+ * or error.
+ */
 import t, { type Test } from 'tap'
 import { openDatabase } from '../../drizzle/client/index.ts'
 import { SERVER, testDatabaseUrl } from '../helpers/database.ts'
@@ -18,24 +21,28 @@ async function opened(t: Test, options: { poolSize?: number } = {}) {
   return { database, answer, wire }
 }
 
-t.test('eight of one turn are one packet, and each gets its own answer', { skip }, async (t) => {
-  const { answer, wire } = await opened(t, { poolSize: 1 })
-  wire.take()
-  const rows = await Promise.all(Array.from({ length: 8 }, (_, n) => answer(n)))
-  t.same(
-    rows,
-    Array.from({ length: 8 }, (_, n) => [{ n }]),
-  )
-  t.equal(wire.take().packets, 1)
-  wire.take()
-  t.same(
-    await Promise.all(Array.from({ length: 40 }, (_, n) => answer(n))),
-    Array.from({ length: 40 }, (_, n) => [{ n }]),
-  )
-  t.equal(wire.take().packets, 5)
-})
+t.test(
+  'eight statements of one event loop turn are one packet, and each gets its own result',
+  { skip },
+  async (t) => {
+    const { answer, wire } = await opened(t, { poolSize: 1 })
+    wire.take()
+    const rows = await Promise.all(Array.from({ length: 8 }, (_, n) => answer(n)))
+    t.same(
+      rows,
+      Array.from({ length: 8 }, (_, n) => [{ n }]),
+    )
+    t.equal(wire.take().packets, 1)
+    wire.take()
+    t.same(
+      await Promise.all(Array.from({ length: 40 }, (_, n) => answer(n))),
+      Array.from({ length: 40 }, (_, n) => [{ n }]),
+    )
+    t.equal(wire.take().packets, 5)
+  },
+)
 
-t.test('more than eight are spread over the connections that are free', { skip }, async (t) => {
+t.test('more than eight statements are distributed over free connections', { skip }, async (t) => {
   const { answer, database } = await opened(t, { poolSize: 4 })
   const most = { used: 0 }
   const all = Promise.all(Array.from({ length: 24 }, (_, n) => answer(n)))
@@ -45,7 +52,7 @@ t.test('more than eight are spread over the connections that are free', { skip }
   t.equal(most.used, 3)
 })
 
-t.test('one that fails takes no other with it', { skip }, async (t) => {
+t.test('a failing statement does not fail the others of its batch', { skip }, async (t) => {
   const { answer, database } = await opened(t)
   const [before, bad, after] = await Promise.allSettled([
     answer(1),
@@ -57,7 +64,7 @@ t.test('one that fails takes no other with it', { skip }, async (t) => {
   t.match(after, { status: 'fulfilled', value: [{ n: 2 }] })
 })
 
-t.test('on a connection that was ended meanwhile they are sent once more', { skip }, async (t) => {
+t.test('reads on a connection that was closed are sent again', { skip }, async (t) => {
   const { answer, database } = await opened(t, { poolSize: 1 })
   const other = await openDatabase({ url: (await testDatabaseUrlOf(database)) ?? '' })
   t.teardown(() => other.close())
@@ -72,7 +79,7 @@ t.test('on a connection that was ended meanwhile they are sent once more', { ski
   )
 })
 
-t.test('a closed database refuses them as it refuses all', { skip }, async (t) => {
+t.test('a closed database refuses batched statements', { skip }, async (t) => {
   const { answer, database } = await opened(t)
   await database.close()
   const all = await Promise.allSettled([answer(1), answer(2)])
@@ -106,7 +113,7 @@ async function settled({ database, write }: Awaited<ReturnType<typeof writing>>,
   return false
 }
 
-t.test('quick writes of one turn share a connection', { skip }, async (t) => {
+t.test('fast writes of one turn share a connection', { skip }, async (t) => {
   const open = await writing(t, { poolSize: 3 })
   t.ok(await settled(open, 1))
   // A busy machine makes one slow now and then, after which they are spread until they are quick again.
@@ -123,7 +130,7 @@ t.test('quick writes of one turn share a connection', { skip }, async (t) => {
   t.equal(packets, 1)
 })
 
-t.test('where each waits, as for a disk, they are spread over the connections', { skip }, async (t) => {
+t.test('slow writes are distributed over the connections', { skip }, async (t) => {
   const open = await writing(t, { poolSize: 3 })
   t.ok(await settled(open, 1))
   await open.database.run(
@@ -137,7 +144,7 @@ t.test('where each waits, as for a disk, they are spread over the connections', 
   t.ok(await settled(open, 1), 'until they are quick again')
 })
 
-t.test('those that wait share the connections that come free, fairly', { skip }, async (t) => {
+t.test('waiting writes share the connections that become free', { skip }, async (t) => {
   const { database, write, wire } = await writing(t, { poolSize: 2 })
   const held = [database.run('select pg_sleep(0.2)'), database.run('select pg_sleep(0.2)')]
   const all = Promise.all(Array.from({ length: 8 }, (_, n) => write(n)))
@@ -154,7 +161,7 @@ t.test('those that wait share the connections that come free, fairly', { skip },
   t.same(await database.run('select count(*) from written'), [{ count: 9 }])
 })
 
-t.test('a write that is refused takes no other with it', { skip }, async (t) => {
+t.test('a rejected write does not fail the others of its batch', { skip }, async (t) => {
   const { database, write } = await writing(t, { poolSize: 1 })
   const held = database.run('select pg_sleep(0.1)')
   const all = await Promise.allSettled([write(1), write(1), write(2)])
@@ -163,7 +170,7 @@ t.test('a write that is refused takes no other with it', { skip }, async (t) => 
   t.same(await database.run('select n from written where n > 0 order by n'), [{ n: 1 }, { n: 2 }])
 })
 
-t.test('on a connection that ends amid them none is sent twice', { skip }, async (t) => {
+t.test('no write is sent twice when its connection closes', { skip }, async (t) => {
   const { database, write } = await writing(t, { poolSize: 1 })
   const other = await openDatabase({ url: (await testDatabaseUrlOf(database)) ?? '' })
   t.teardown(() => other.close())
@@ -188,7 +195,7 @@ t.test('on a connection that ends amid them none is sent twice', { skip }, async
   t.same(await write(4), [{ n: 4 }], 'and the next is served')
 })
 
-t.test('who waits too long is refused, and not written later', { skip }, async (t) => {
+t.test('a write that waits too long is refused and not executed later', { skip }, async (t) => {
   const { url = '' } = await testDatabaseUrl(t)
   const database = await openDatabase({ url, poolSize: 1, acquireTimeout: 100 })
   t.teardown(() => database.close())

@@ -1,4 +1,7 @@
-/** Promises of the database room, on both engines; the server's where DATABASE_URL names one. */
+/**
+ * The database client works alike on PostgreSQL and PGlite: values, errors, transactions, limits and lost
+ * connections.
+ */
 import { setTimeout as wait } from 'node:timers/promises'
 import t from 'tap'
 import { type Database, DatabaseUnavailable, openDatabase, SqlError } from '../../drizzle/client/index.ts'
@@ -29,7 +32,7 @@ async function failing(work: () => Promise<unknown>): Promise<{ error: unknown; 
 }
 
 function behaves(t: Test, open: (t: Test) => Promise<Database>) {
-  t.test('values come out as the interface says', async (t) => {
+  t.test('values are returned as the interface documents', async (t) => {
     const db = await open(t)
     const [row] =
       await db.run(`select 9007199254740991::int8 as int8, 7::int4 as int4, 1.5::numeric as numeric,
@@ -62,7 +65,7 @@ function behaves(t: Test, open: (t: Test) => Promise<Database>) {
     t.strictSame(count, { count: 1 }, 'count(*) is a number')
   })
 
-  t.test('values go in as text, and arrive as what they are', async (t) => {
+  t.test('parameters are sent as text and keep their values', async (t) => {
     const db = await open(t)
     await db.run(`create table v (id int8, b bool, j jsonb, at timestamptz, day date, n numeric, a text[], raw bytea,
       f float8)`)
@@ -106,7 +109,7 @@ function behaves(t: Test, open: (t: Test) => Promise<Database>) {
     t.strictSame(await db.run('update v set b = $1 where id = $2', [false, 1]), [], 'no rows, an empty list')
   })
 
-  t.test('an error says what and where, but neither SQL nor values', async (t) => {
+  t.test('an error has code and table, but neither SQL nor values', async (t) => {
     const db = await open(t)
     await db.run(
       'create table u (email text constraint u_email_key unique, age int constraint u_age check (age > 0))',
@@ -145,7 +148,7 @@ function behaves(t: Test, open: (t: Test) => Promise<Database>) {
     await t.rejects(db.run('select $1', [...new Array(1)]), TypeError, 'undefined is a mistake of ours')
   })
 
-  t.test('a transaction is kept whole or not at all', async (t) => {
+  t.test('a transaction is committed completely or not at all', async (t) => {
     const db = await open(t)
     await db.run('create table n (i int primary key deferrable initially deferred)')
     const count = async () => (await db.run('select count(*) from n'))[0]?.count
@@ -194,7 +197,7 @@ function behaves(t: Test, open: (t: Test) => Promise<Database>) {
     ])
   })
 
-  t.test('a statement lives through a change of its table, and through many others', async (t) => {
+  t.test('a prepared statement survives a change of its table and many other statements', async (t) => {
     const db = await open(t)
     await db.run('create table changing (a int)')
     await db.run('insert into changing values (1)')
@@ -208,7 +211,7 @@ function behaves(t: Test, open: (t: Test) => Promise<Database>) {
     t.strictSame(await db.run('-- nothing'), [])
   })
 
-  t.test('many at once all get their own answer', async (t) => {
+  t.test('concurrent statements each get their own result', async (t) => {
     const db = await open(t)
     const answers = await Promise.all(
       Array.from({ length: 300 }, async (_, i) =>
@@ -223,7 +226,7 @@ function behaves(t: Test, open: (t: Test) => Promise<Database>) {
     )
   })
 
-  t.test('ping answers, and close waits for what runs', async (t) => {
+  t.test('ping succeeds, and close waits for running statements', async (t) => {
     const db = await open(t)
     await Promise.all([db.ping(1000), db.ping(1000)])
     const running = db.transaction(async (tx) => {
@@ -266,7 +269,7 @@ t.test('server', { skip }, async (t) => {
   }
   behaves(t, async (t) => (await open(t)).db)
 
-  t.test('never more connections than the pool has, and those are ours', async (t) => {
+  t.test("the pool opens at most its size, with the application's name", async (t) => {
     const { db, url } = await open(t, { poolSize: 3 })
     const other = await openDatabase({ url, poolSize: 1 })
     t.teardown(() => other.close())
@@ -288,7 +291,7 @@ t.test('server', { skip }, async (t) => {
     t.equal(most, 3)
   })
 
-  t.test('who waits too long, or in too long a line, is refused', async (t) => {
+  t.test('a statement that waits too long or in too long a queue is refused', async (t) => {
     const { db } = await open(t, { poolSize: 1, acquireTimeout: 150, maxWaiting: 2 })
     const long = db.run('select pg_sleep(2)')
     const line = [failing(() => db.run('select 1')), failing(() => db.run('select 1'))]
@@ -303,7 +306,7 @@ t.test('server', { skip }, async (t) => {
     await db.run('select 1')
   })
 
-  t.test('a statement that takes too long is ended by the server', async (t) => {
+  t.test('a statement that exceeds its timeout is canceled by the server', async (t) => {
     const { db } = await open(t, { poolSize: 1, statementTimeout: 100 })
     const { error, took } = await failing(() => db.run('select pg_sleep(5)'))
     t.ok(error instanceof DatabaseUnavailable)
@@ -323,7 +326,7 @@ t.test('server', { skip }, async (t) => {
     )
   })
 
-  t.test("a process that stalls does not take its own silence for the server's", async (t) => {
+  t.test('a stalled process does not mistake its own delay for a silent server', async (t) => {
     const { db } = await open(t, { poolSize: 1, statementTimeout: 300 })
     await db.run('select 1')
     await db.ping(1000)
@@ -345,7 +348,7 @@ t.test('server', { skip }, async (t) => {
     t.equal(await pid(), before, 'and the connection is kept')
   })
 
-  t.test('a connection does not live for ever, and its end is not noticed', async (t) => {
+  t.test('a connection is replaced after its lifetime without an error', async (t) => {
     const { db } = await open(t, { poolSize: 2, lifetime: 20 })
     const pids = new Set<unknown>()
     for (let i = 0; i < 10; i++) {
@@ -364,20 +367,17 @@ t.test('server', { skip }, async (t) => {
     t.ok(same, 'a transaction keeps its own')
   })
 
-  t.test(
-    'what the server remembers of a connection is bounded, whatever shapes clients ask for',
-    async (t) => {
-      const url = await createDatabase(t, server)
-      const db = await openDatabase({ url, poolSize: 1 })
-      t.teardown(() => db.close())
-      for (let i = 0; i < 1200; i++) await db.run(`select ${i} as i`)
-      const [row] = await db.run('select count(*) as known from pg_prepared_statements')
-      t.ok(Number(row?.known) < 1001, `${row?.known} statements are prepared`)
-      t.same(await db.run('select 1 as one'), [{ one: 1 }])
-    },
-  )
+  t.test('the number of prepared statements per connection is limited', async (t) => {
+    const url = await createDatabase(t, server)
+    const db = await openDatabase({ url, poolSize: 1 })
+    t.teardown(() => db.close())
+    for (let i = 0; i < 1200; i++) await db.run(`select ${i} as i`)
+    const [row] = await db.run('select count(*) as known from pg_prepared_statements')
+    t.ok(Number(row?.known) < 1001, `${row?.known} statements are prepared`)
+    t.same(await db.run('select 1 as one'), [{ one: 1 }])
+  })
 
-  t.test('a connection that is cut fails what runs on it, and nothing after', async (t) => {
+  t.test('a closed connection fails its running statements, and no later ones', async (t) => {
     const { db, url } = await open(t, { poolSize: 1 })
     const other = await openDatabase({ url, poolSize: 1 })
     t.teardown(() => other.close())
@@ -425,7 +425,7 @@ t.test('server', { skip }, async (t) => {
     t.ok(await pidOf(), 'cut while idle, nobody notices')
   })
 
-  t.test('a server that is away is said to be, and soon', async (t) => {
+  t.test('an unreachable server is reported promptly', async (t) => {
     const { url } = await open(t)
     const proxy = await startProxy(t, url)
     const db = await openDatabase({ url: proxy.url, poolSize: 2, statementTimeout: 500 })
@@ -462,7 +462,7 @@ t.test('server', { skip }, async (t) => {
     t.ok(proxy.connections() < 200, `${proxy.connections()} connections tried in all`)
   })
 
-  t.test('what cannot be opened is refused with a reason', async (t) => {
+  t.test('an invalid database address is refused with a reason', async (t) => {
     const closed = await startProxy(t, server)
     await closed.set('refuse')
     const { error, took } = await failing(() => openDatabase({ url: closed.url }))
@@ -487,7 +487,7 @@ t.test('server', { skip }, async (t) => {
   })
 })
 
-t.test('a connection that is given up before it begins does not begin after all', async (t) => {
+t.test('a connection that is abandoned during its start is closed', async (t) => {
   const address = parseAddress(await nobody(t))
   const connection = new ServerConnection({ address, statementTimeout: 1_000 })
   const asked = connection.run('select 1')

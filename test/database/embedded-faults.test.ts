@@ -1,4 +1,7 @@
-/** What clients see when the embedded database cannot go on: 503 and no wrong answer, until a new start finds all there. */
+/**
+ * After a fault of the embedded database requests get 503 until a restart, which finds every acknowledged
+ * write.
+ */
 import fs from 'node:fs'
 import { setTimeout as wait } from 'node:timers/promises'
 import t, { type Test } from 'tap'
@@ -43,46 +46,46 @@ for (const [code, name, why] of [
   ['ENOSPC', 'a disk that is full', /PANIC: .*No space left on device/],
   ['EROFS', 'a disk that has become read-only', /PANIC: .*Read-only file system/],
 ] as const) {
-  t.test(
-    `${name} stops the embedded database; what was acknowledged is there again after a restart`,
-    async (t) => {
-      const dataDir = testFolder(t)
-      const logs: string[] = []
-      const parts = { logs: { write: (line: string) => logs.push(line) } }
-      const app = await testApp(
-        t,
-        { LOG_LEVEL: 'error' },
-        { ...parts, database: await testEmbedded(t, dataDir) },
-      )
-      const written: Reply[] = []
-      for (let i = 0; i < 5; i += 1) written.push(await createProduct(app))
-      const mend = failWrites(t, code)
-      assertUnavailable(t, await createProduct(app))
-      mend()
-      await isStopped(t, app, logs, why)
-      await app.app.close()
+  t.test(`${name} stops the embedded database, and acknowledged writes exist after a restart`, async (t) => {
+    const dataDir = testFolder(t)
+    const logs: string[] = []
+    const parts = { logs: { write: (line: string) => logs.push(line) } }
+    const app = await testApp(
+      t,
+      { LOG_LEVEL: 'error' },
+      { ...parts, database: await testEmbedded(t, dataDir) },
+    )
+    const written: Reply[] = []
+    for (let i = 0; i < 5; i += 1) written.push(await createProduct(app))
+    const mend = failWrites(t, code)
+    assertUnavailable(t, await createProduct(app))
+    mend()
+    await isStopped(t, app, logs, why)
+    await app.app.close()
 
-      const again = await testApp(t, {}, { database: await testEmbedded(t, dataDir) })
-      const known = new Set((await newest(again.admin, '/products', () => true)).map(({ id }) => id))
-      t.ok(written.every(({ status, body }) => status === 201 && known.has(body.data.id)))
-      t.ok(known.size <= 6, 'and at most the one in doubt beside them')
-      t.equal((await createProduct(again)).status, 201)
-    },
-  )
+    const again = await testApp(t, {}, { database: await testEmbedded(t, dataDir) })
+    const known = new Set((await newest(again.admin, '/products', () => true)).map(({ id }) => id))
+    t.ok(written.every(({ status, body }) => status === 201 && known.has(body.data.id)))
+    t.ok(known.size <= 6, 'and at most the one in doubt beside them')
+    t.equal((await createProduct(again)).status, 201)
+  })
 }
 
-t.test('a trap of the engine stops it: who waited and who comes later gets 503', async (t) => {
-  looseTimers(t)
-  const database = await testEmbedded(t)
-  const logs: string[] = []
-  const parts = { database, logs: { write: (line: string) => logs.push(line) } }
-  const app = await testApp(t, { LOG_LEVEL: 'error' }, parts)
-  t.equal((await listProducts(app)).status, 200)
-  // Deeper than its stack: PGlite does not see the end of that coming, as a server does.
-  const trap = database.run(`select ${Array.from({ length: 5_000 }, () => '1').join('+')}`)
-  const beside = [listProducts(app), createProduct(app), app.anybody.get('/readyz')]
-  await t.rejects(trap, { name: 'DatabaseUnavailable' })
-  await wait(0)
-  for (const reply of await Promise.all(beside)) assertUnavailable(t, reply)
-  await isStopped(t, app, logs, /RangeError|RuntimeError/)
-})
+t.test(
+  'a WebAssembly trap stops the embedded database, and waiting and later requests get 503',
+  async (t) => {
+    looseTimers(t)
+    const database = await testEmbedded(t)
+    const logs: string[] = []
+    const parts = { database, logs: { write: (line: string) => logs.push(line) } }
+    const app = await testApp(t, { LOG_LEVEL: 'error' }, parts)
+    t.equal((await listProducts(app)).status, 200)
+    // Deeper than its stack: PGlite does not see the end of that coming, as a server does.
+    const trap = database.run(`select ${Array.from({ length: 5_000 }, () => '1').join('+')}`)
+    const beside = [listProducts(app), createProduct(app), app.anybody.get('/readyz')]
+    await t.rejects(trap, { name: 'DatabaseUnavailable' })
+    await wait(0)
+    for (const reply of await Promise.all(beside)) assertUnavailable(t, reply)
+    await isStopped(t, app, logs, /RangeError|RuntimeError/)
+  },
+)

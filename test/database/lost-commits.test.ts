@@ -1,3 +1,4 @@
+/** A commit whose reply is lost is a 503, and a repetition with the same Idempotency-Key has one effect. */
 import t from 'tap'
 import { openDatabase } from '../../drizzle/client/index.ts'
 import { type Reply, testApp } from '../helpers/app.ts'
@@ -16,7 +17,7 @@ async function each<T>(items: readonly T[], work: (item: T) => Promise<void>) {
   await Promise.all(Array.from({ length: 8 }, lane))
 }
 
-t.test('a commit whose answer is lost', { skip: url === undefined && 'needs a server' }, async (t) => {
+t.test('a commit whose reply is lost', { skip: url === undefined && 'needs a server' }, async (t) => {
   let loss: () => Loss = () => 'none'
   const proxy = await startLossyProxy(t, url ?? '', () => loss())
   const { admin, adminId } = await testApp(t, {}, { database: await openDatabase({ url: proxy.url }) })
@@ -36,7 +37,7 @@ t.test('a commit whose answer is lost', { skip: url === undefined && 'needs a se
     }
   }
 
-  t.test('is 503, and the same again the answer: 200 writes, 200 rows', async (t) => {
+  t.test('is a 503, and its repetition succeeds: 200 writes, 200 rows', async (t) => {
     const keys = headers(200)
     const send = (header: Record<string, string>) =>
       admin.post('/users/me/posts', { title: header['idempotency-key'], body: 'b' }, header)
@@ -58,7 +59,7 @@ t.test('a commit whose answer is lost', { skip: url === undefined && 'needs a se
     t.same(new Set(rows.map(({ title }) => title)), new Set(keys.map((header) => header['idempotency-key'])))
   })
 
-  t.test('costs no stock twice, however often it happens to the same order', async (t) => {
+  t.test('takes stock once, even if it happens repeatedly to the same order', async (t) => {
     const body = { sku: 'LOST', name: 'n', price_amount: 1, status: 'active', stock: 1_000 }
     const product_id = (await admin.post('/products', body)).body.data.id
     const before = proxy.lost()

@@ -1,4 +1,7 @@
-/** Reads from replicas: what goes there and what never does, nobody misses their own writes, and no fault is a client's. */
+/**
+ * Reads go to replicas where that is safe, writers see their own writes, and no replica fault reaches a
+ * client.
+ */
 import { setTimeout as wait } from 'node:timers/promises'
 import t, { type Test } from 'tap'
 import { v7 as uuid } from 'uuid'
@@ -59,7 +62,7 @@ t.test('reads', { skip }, async (t) => {
   const all = await replicated(t)
   const { admin, database, standby, where, id, reader } = all
 
-  t.test('rows and lists come from the replica, in both versions', async (t) => {
+  t.test('rows and lists are read from the replica, in both versions', async (t) => {
     const name = ({ body }: Awaited<ReturnType<Client['get']>>) => body.data[0].name
     t.equal(name(await reader.client.get('/products')), 'replica')
     t.equal(name(await reader.client.get('/products?search=replica')), 'replica')
@@ -72,7 +75,7 @@ t.test('reads', { skip }, async (t) => {
     t.equal(head.headers.get('etag'), (await reader.client.get(`/products/${id}`)).headers.get('etag'))
   })
 
-  t.test('what is included comes from where its rows came from', async (t) => {
+  t.test('included rows are read where their parents were read', async (t) => {
     const order = uuid()
     const item = { product_id: id, quantity: 1, sku: 'WHERE', name: 'then', unit_amount: 1, total_amount: 1 }
     for (const each of [database, standby.database]) {
@@ -94,7 +97,7 @@ t.test('reads', { skip }, async (t) => {
     t.equal(many.body.data[0].products[0].name, 'replica')
   })
 
-  t.test('credentials are the primary’s', async (t) => {
+  t.test('credentials are read from the primary', async (t) => {
     const key = makeKey()
     await standby.database.run(
       `insert into users (id, name, email, search) values ($1, 'x', 'x@example.com', 'x') on conflict do nothing`,
@@ -113,7 +116,7 @@ t.test('reads', { skip }, async (t) => {
     t.equal(await where(reader.client), 'replica')
   })
 
-  t.test('what the replica lacks, or would refuse, is as the primary says', async (t) => {
+  t.test('a row that the replica lacks or rejects is read from the primary', async (t) => {
     const fresh = uuid()
     await database.run(INSERT, [fresh, 'FRESH', 'just made', 'active'])
     t.equal((await reader.client.get(`/products/${fresh}`)).body.data.name, 'just made')
@@ -127,7 +130,7 @@ t.test('reads', { skip }, async (t) => {
     t.equal((await reader.client.get(`/users/${uuid()}/posts`)).status, 404)
   })
 
-  t.test('a read on a condition that a replica may judge wrongly is the primary’s', async (t) => {
+  t.test('a read with If-Match or If-Unmodified-Since goes to the primary', async (t) => {
     const changed = uuid()
     const path = `/products/${changed}`
     await database.run(INSERT, [changed, 'CHANGED', 'primary', 'active'])
@@ -149,7 +152,7 @@ t.test('reads', { skip }, async (t) => {
     t.equal(await where(reader.client), 'replica', 'and nothing else is')
   })
 
-  t.test('a tag of the replica’s row is not good for a write', async (t) => {
+  t.test('an outdated tag from the replica fails a conditional write', async (t) => {
     await standby.database.run('update products set revision = 9 where id = $1', [id])
     const editor = await all.person('manager')
     const tag = (await editor.client.get(`/products/${id}`)).headers.get('etag') ?? ''
@@ -160,7 +163,7 @@ t.test('reads', { skip }, async (t) => {
   })
 })
 
-t.test('a writer sees what they wrote', { skip, jobs: 4 }, async (t) => {
+t.test('a writer reads the own writes', { skip, jobs: 4 }, async (t) => {
   const all = await replicated(t)
   const { where, reader, id } = all
 
@@ -193,7 +196,7 @@ t.test('a writer sees what they wrote', { skip, jobs: 4 }, async (t) => {
     })
   }
 
-  t.test('a process that has just begun does not know who wrote, and reads from the primary', async (t) => {
+  t.test('a new process reads from the primary, because it does not know recent writers', async (t) => {
     const database = await all.open()
     const began = performance.now()
     const other = await testApp(t, {}, { database })
@@ -204,7 +207,7 @@ t.test('a writer sees what they wrote', { skip, jobs: 4 }, async (t) => {
   })
 
   t.test(
-    'with Redis, whatever process took the write',
+    'with Redis a writer reads the own writes from every process',
     { skip: REDIS ? false : 'set REDIS_URL' },
     async (t) => {
       const redis = await startProxy(t, REDIS ?? '')
@@ -237,7 +240,7 @@ t.test('a writer sees what they wrote', { skip, jobs: 4 }, async (t) => {
   )
 })
 
-t.test('no fault of a replica is a client’s', { skip }, async (t) => {
+t.test('a replica fault does not reach clients', { skip }, async (t) => {
   const all = await replicated(t)
   const { where, proxy, standby, reader, admin, told } = all
   const readers = await Promise.all(Array.from({ length: 8 }, () => all.person('member')))
@@ -268,7 +271,7 @@ t.test('no fault of a replica is a client’s', { skip }, async (t) => {
     ['mute', 3_000],
     ['deaf', 3_000],
   ] as const) {
-    t.test(`it is away: ${mode}`, async (t) => {
+    t.test(`unreachable replica: ${mode}`, async (t) => {
       const before = told().length
       const { longest, last, count } = await reading(async () => {
         await wait(200)
@@ -289,7 +292,7 @@ t.test('no fault of a replica is a client’s', { skip }, async (t) => {
     })
   }
 
-  t.test('its connections are ended, by whomever', async (t) => {
+  t.test('terminated connections', async (t) => {
     const name = new URL(standby.url).pathname.slice(1)
     await reading(async () => {
       for (let i = 0; i < 5; i++) {
@@ -315,7 +318,7 @@ t.test('no fault of a replica is a client’s', { skip }, async (t) => {
     })
   }
 
-  t.test('it refuses a statement, as where it is in conflict with recovery', async (t) => {
+  t.test('a statement canceled by a recovery conflict', async (t) => {
     const { database } = standby
     await database.run('create function refuse() returns bool return true')
     await veiled(t, 'refuse()')
@@ -336,7 +339,7 @@ t.test('no fault of a replica is a client’s', { skip }, async (t) => {
     }
   })
 
-  t.test('it is slow', async (t) => {
+  t.test('a slow replica', async (t) => {
     await standby.database.run(
       `create function stall() returns bool language plpgsql as 'begin perform pg_sleep(20); return true; end'`,
     )
@@ -348,7 +351,7 @@ t.test('no fault of a replica is a client’s', { skip }, async (t) => {
     t.ok(took > 3_900 && took < 6_000, `${took.toFixed()} ms`)
   })
 
-  t.test('it is too far behind', async (t) => {
+  t.test('a replica that lags too far', async (t) => {
     const before = told().length
     await standby.freeze()
     await all.database.run('select pg_logical_emit_message(false, $1, $2)', ['test', 'x'])
@@ -362,7 +365,7 @@ t.test('no fault of a replica is a client’s', { skip }, async (t) => {
     t.match(told().slice(before), [{ level: 'warn', standing: 'behind' }, { level: 'info' }])
   })
 
-  t.test('it is no standby, or one of another database', async (t) => {
+  t.test('a server that is not a standby, or of another database', async (t) => {
     for (const change of ['standby = false', `identity = 'another'`]) {
       const before = told().length
       await standby.set(change)
@@ -376,7 +379,7 @@ t.test('no fault of a replica is a client’s', { skip }, async (t) => {
     }
   })
 
-  t.test('started again, it shows what was before: a new connection must be as far', async (t) => {
+  t.test('a restarted replica must have replayed as much as before', async (t) => {
     const name = new URL(standby.url).pathname.slice(1)
     for (let i = 0; i < 5; i++) {
       t.equal(await where(reader.client), 'replica')
@@ -394,7 +397,7 @@ t.test('no fault of a replica is a client’s', { skip }, async (t) => {
     }
   })
 
-  t.test('metrics say how it is, and where reads went', async (t) => {
+  t.test('metrics show the state of the replica and where reads went', async (t) => {
     const families = async () =>
       parseExposition((await all.anybody.get('/metrics', { authorization: `Bearer ${TOKEN}` })).text)
     const before = await families()
@@ -416,7 +419,7 @@ async function openedUrl({ database }: Replicated) {
   return `postgres://localhost/${row?.name}`
 }
 
-t.test('a replica that is away at the start takes reads when it comes', { skip }, async (t) => {
+t.test('a replica that is unreachable at the start serves reads later', { skip }, async (t) => {
   const { url = '' } = await testDatabaseUrl(t)
   const standby = await createFakeStandby(t, url)
   const proxy = await startProxy(t, standby.url)
@@ -438,7 +441,7 @@ t.test('a replica that is away at the start takes reads when it comes', { skip }
 })
 
 t.test(
-  'each user begins with the same of several; where that is away, with the next',
+  'each user reads from the same of several replicas, or from the next if it is unavailable',
   { skip },
   async (t) => {
     const { url = '' } = await testDatabaseUrl(t)
@@ -467,7 +470,7 @@ t.test(
   },
 )
 
-t.test('writers: beyond as many as can be remembered, everybody follows', async (t) => {
+t.test('recent writers: when the list is full, all users read from the primary', async (t) => {
   const writers = createRecentWriters(300, 2)
   t.ok(writers.mustReadPrimary('a'), 'as in the beginning')
   await wait(310)
@@ -490,7 +493,7 @@ t.test('writers: beyond as many as can be remembered, everybody follows', async 
   t.notOk(createRecentWriters(0).mustReadPrimary('a'), 'without a time, nobody follows')
 })
 
-t.test('positions: how old is who has replayed so much', async (t) => {
+t.test('the age of a WAL position follows from recorded positions', async (t) => {
   const history = createWalHistory(1_000)
   t.equal(history.findReached(1), undefined)
   history.add({ time: 100, position: 10 })

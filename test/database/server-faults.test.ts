@@ -1,4 +1,7 @@
-/** What clients see while the database fails, fault by fault: 503 in time, nothing else, and service again when it is back. */
+/**
+ * When PostgreSQL or the network to it fails, requests get 503 in time, and service resumes when the fault
+ * ends.
+ */
 import { setTimeout as wait } from 'node:timers/promises'
 import t from 'tap'
 import { openDatabase } from '../../drizzle/client/index.ts'
@@ -39,7 +42,7 @@ async function raising({ direct }: FaultyApp, code: string, times = 1_000_000): 
   }
 }
 
-t.test('the way to the database', { skip }, async (t) => {
+t.test('the network to the database', { skip }, async (t) => {
   const app = await createFaultyApp(t)
   const { proxy, direct } = app
   await waitUntilServed(app)
@@ -60,7 +63,7 @@ t.test('the way to the database', { skip }, async (t) => {
     })
   }
 
-  t.test('is slow, but not too slow: everything is served', async (t) => {
+  t.test('a slow network within the timeouts serves every request', async (t) => {
     proxy.slow({ latency: 15, jitter: 15 })
     const replies = await Promise.all([
       listProducts(app),
@@ -75,7 +78,7 @@ t.test('the way to the database', { skip }, async (t) => {
     proxy.slow({ latency: 0 })
   })
 
-  t.test('was black only while nobody asked: the first who asks is served', async (t) => {
+  t.test('an outage without requests does not fail the next request', async (t) => {
     const stale = recordMessages(t, 'resource-api:database:renewed')
     await Promise.all(Array.from({ length: POOL_SIZE }, () => app.database.run('select pg_sleep(0.05)')))
     // What has stood idle for a second is asked first, and these lead nowhere: new connections pass.
@@ -91,7 +94,7 @@ t.test('the way to the database', { skip }, async (t) => {
     await assertNothingLost(t, app)
   })
 
-  t.test('breaks in the middle of a reply', async (t) => {
+  t.test('the connection breaks in the middle of a reply', async (t) => {
     for (const bytes of [0, 1, 30, 90]) {
       proxy.resetAfter(bytes)
       const replies = await Promise.all([listProducts(app), createProduct(app)])
@@ -102,7 +105,7 @@ t.test('the way to the database', { skip }, async (t) => {
     await assertNothingLost(t, app)
   })
 
-  t.test('leads elsewhere after a failover', async (t) => {
+  t.test('a failover leads to another server', async (t) => {
     const elsewhere = await startProxy(t, proxy.target)
     await proxy.set('refuse')
     await assertAllRefused(t, app, { within: 1_500 })
@@ -121,7 +124,7 @@ t.test('the way to the database', { skip }, async (t) => {
     ['3D000', 'database "hunter2" does not exist'],
   ] as const
   for (const [code, message] of refusals) {
-    t.test(`leads to a server that lets nobody in: ${code}`, async (t) => {
+    t.test(`a server that refuses connections: ${code}`, async (t) => {
       proxy.lead(await startRefusingServer(t, code, message))
       await assertAllRefused(t, app, { within: 1_500 })
       t.match(app.logs.join(''), new RegExp(code), 'the log says why')
@@ -151,7 +154,7 @@ t.test('the way to the database', { skip }, async (t) => {
 })
 
 // These wait for what does not come: side by side.
-t.test('the way to the database, without a word,', { skip, jobs: 4 }, (t) => {
+t.test('a silent network to the database', { skip, jobs: 4 }, (t) => {
   const quiet: readonly (readonly [string, (proxy: FaultyApp['proxy']) => unknown])[] = [
     ['is a black hole', (proxy) => proxy.set('silent')],
     ['swallows what is sent', (proxy) => proxy.set('deaf')],
@@ -189,7 +192,7 @@ t.test('the database', { skip }, async (t) => {
     ['58030', 'whose disk fails'],
   ] as const
   for (const [code, name] of refusals) {
-    t.test(`${name} (${code}) refuses what needs it, and goes on with the rest`, async (t) => {
+    t.test(`${name} (${code}) fails the affected requests only`, async (t) => {
       const mend = await raising(app, code)
       await assertAllRefused(t, app, { ...writes, within: 1_500 })
       t.equal((await listProducts(app)).status, 200)
@@ -200,7 +203,7 @@ t.test('the database', { skip }, async (t) => {
   }
 
   for (const code of ['40001', '40P01']) {
-    t.test(`asks for another try (${code}): it gets three, then the client is told`, async (t) => {
+    t.test(`a retryable error (${code}) is retried three times, then the client gets 503`, async (t) => {
       const tries = recordMessages(t, 'resource-api:database:retry')
       const enough = await raising(app, code, 3)
       t.equal((await createProduct(app)).status, 201, 'the fourth try is the one')
@@ -219,7 +222,7 @@ t.test('the database', { skip }, async (t) => {
     })
   }
 
-  t.test('a real deadlock ends with both done', async (t) => {
+  t.test('after a real deadlock both transactions succeed', async (t) => {
     await direct.run('create table pair (id int primary key, n int default 0)')
     await direct.run('insert into pair values (1), (2)')
     const tries = recordMessages(t, 'resource-api:database:retry')
@@ -243,35 +246,35 @@ t.test('the database', { skip }, async (t) => {
     t.match(tries, [{ code: '40P01' }])
   })
 
+  t.test('a statement that exceeds its timeout (57014), or waits for a lock, is canceled', async (t) => {
+    const held = direct.transaction(async (tx) => {
+      await tx.run('lock table products in access exclusive mode')
+      await assertAllRefused(t, app, { within: 2 * STATEMENT_TIMEOUT_MS + 3_000, ready: true })
+    })
+    await held
+    await assertRecovery(t, app)
+    await assertNothingLost(t, app)
+  })
+
   t.test(
-    'a statement that takes too long is ended (57014), and so is one that waits for a lock',
+    'a read-only server (25006) rejects writes, reads continue, and the client reconnects',
     async (t) => {
-      const held = direct.transaction(async (tx) => {
-        await tx.run('lock table products in access exclusive mode')
-        await assertAllRefused(t, app, { within: 2 * STATEMENT_TIMEOUT_MS + 3_000, ready: true })
-      })
-      await held
+      const name = new URL(proxy.target).pathname.slice(1)
+      const end = `select pg_terminate_backend(pid) from pg_stat_activity
+      where datname = current_database() and application_name = 'resource-api' and pid <> pg_backend_pid()`
+      await direct.run(`alter database ${name} set default_transaction_read_only = on`)
+      await direct.run(end)
+      await holdAllConnections(app)
+      await assertAllRefused(t, app, { ...writes, within: 1_500 })
+      t.equal((await listProducts(app)).status, 200)
+      // Nobody ends the connections: what was learned is that they lead to a server that takes no writes.
+      await openAndClose(proxy.target, `alter database ${name} reset default_transaction_read_only`)
       await assertRecovery(t, app)
       await assertNothingLost(t, app)
     },
   )
 
-  t.test('read-only (25006) refuses writes, is left for another, and reads go on', async (t) => {
-    const name = new URL(proxy.target).pathname.slice(1)
-    const end = `select pg_terminate_backend(pid) from pg_stat_activity
-      where datname = current_database() and application_name = 'resource-api' and pid <> pg_backend_pid()`
-    await direct.run(`alter database ${name} set default_transaction_read_only = on`)
-    await direct.run(end)
-    await holdAllConnections(app)
-    await assertAllRefused(t, app, { ...writes, within: 1_500 })
-    t.equal((await listProducts(app)).status, 200)
-    // Nobody ends the connections: what was learned is that they lead to a server that takes no writes.
-    await openAndClose(proxy.target, `alter database ${name} reset default_transaction_read_only`)
-    await assertRecovery(t, app)
-    await assertNothingLost(t, app)
-  })
-
-  t.test('gone by name (3D000) is 503 until it is there again', async (t) => {
+  t.test('a missing database (3D000) is a 503 until it exists again', async (t) => {
     const name = new URL(proxy.target).pathname.slice(1)
     const other = new URL(proxy.target)
     other.pathname = 'postgres'

@@ -1,4 +1,4 @@
-/** What the bench's workloads ask of the database: the statements of each, and what of them goes over the wire. */
+/** The benchmark's workloads run a known set of statements and packets on the wire. */
 import t from 'tap'
 import { type Connection, type Database, openDatabase } from '../../drizzle/client/index.ts'
 import { type Client, type Reply, testApp } from '../helpers/app.ts'
@@ -122,7 +122,7 @@ async function heard(
 for (const [credential, by] of Object.entries(CLIENTS)) {
   for (const workload of workloads) {
     const { name, statements } = workload
-    t.test(`${name} with ${credential}: so many statements, and nothing else`, async (t) => {
+    t.test(`${name} with ${credential}: exactly the expected statements`, async (t) => {
       const sent = await heard(workload, by)
       t.match(sent.statements, statements)
       t.equal(sent.statements.length, statements.length, sent.statements.join('; '))
@@ -132,7 +132,7 @@ for (const [credential, by] of Object.entries(CLIENTS)) {
   }
 }
 
-t.test('a credential that is not known yet is looked up, and noted as used', async (t) => {
+t.test('an uncached credential is looked up and its last use recorded', async (t) => {
   const { client, bearer } = await app.person('admin')
   for (const [by, credential] of [
     [client, 'api_keys'],
@@ -148,7 +148,7 @@ t.test('a credential that is not known yet is looked up, and noted as used', asy
   }
 })
 
-t.test('with an Idempotency-Key a write and its record are one transaction', async (t) => {
+t.test('a write with an Idempotency-Key and its record are one transaction', async (t) => {
   const headers = () => ({ 'idempotency-key': `wire-${++count}` })
   const writes: [count: number, Pick<Workload, 'ask' | 'status'>][] = [
     [6, { status: 201, ask: (by) => by.post('/products', newProduct(), headers()) }],

@@ -1,4 +1,4 @@
-/** How much a small request makes the database store or log. */
+/** A small request makes the database store and log few bytes. */
 import t from 'tap'
 import { type Json, testApp } from '../helpers/app.ts'
 import { createKeyHeader, isReplayed, pickReplayedParts } from '../helpers/idempotency.ts'
@@ -17,7 +17,7 @@ const storedBytes = () =>
   readNumber(`select coalesce((select sum(octet_length(body)) from idempotency_keys), 0)
     + coalesce((select sum(octet_length(body)) from idempotency_replies), 0)`)
 
-t.test('replies to keyed writes without effect are stored once, and replayed as they were', async (t) => {
+t.test('stored replies to writes without effect are deduplicated and replayed unchanged', async (t) => {
   const { client } = await person('member')
   const text = randomText()
   const post = await client.post('/api/v1/users/me/posts', { title: 'a', body: text })
@@ -43,7 +43,7 @@ t.test('replies to keyed writes without effect are stored once, and replayed as 
   t.equal((await client.patch(path, { title: 'c' }, first?.header)).body.error.code, 'IDEMPOTENCY_KEY_REUSED')
 })
 
-t.test('a keyed write with an effect is replayed as it was', async (t) => {
+t.test('a write with an effect is replayed unchanged', async (t) => {
   const { client } = await person('member')
   const header = createKeyHeader()
   const post = await client.post(
@@ -68,7 +68,7 @@ t.test('a keyed write with an effect is replayed as it was', async (t) => {
   )
 })
 
-t.test('two keyed writes without effect at the same time are both stored', async (t) => {
+t.test('two concurrent writes without effect are both stored', async (t) => {
   const { client } = await person('member')
   const post = await client.post('/api/v1/users/me/posts', { title: 'a', body: 'b' })
   const path = `/api/v1/users/me/posts/${post.body.data.id}`
@@ -80,7 +80,7 @@ t.test('two keyed writes without effect at the same time are both stored', async
   }
 })
 
-t.test('stored replies are removed with the records that use them', async (t) => {
+t.test('stored replies are removed with their records', async (t) => {
   const { app } = await testApp(t, {}, { database })
   await database.run(`update idempotency_keys set created_at = now() - interval '25 hours'`)
   await app.idempotency.prune()
@@ -93,7 +93,7 @@ t.test('stored replies are removed with the records that use them', async (t) =>
   t.equal(await readNumber('select count(*) from idempotency_replies'), 0)
 })
 
-t.test('a change of a long post logs little more than what changed', async (t) => {
+t.test('a change of a long post writes little more WAL than the change', async (t) => {
   const { client } = await person('member')
   const post = await client.post('/api/v1/users/me/posts', { title: 'a', body: randomText() })
   /** Bytes of write-ahead log of one update; other tests on the same server do not count. */

@@ -1,3 +1,4 @@
+/** Every reply has the status, headers and body that its OpenAPI document declares. */
 import { request } from 'node:http'
 import t from 'tap'
 import { DatabaseUnavailable } from '../../drizzle/client/errors.ts'
@@ -162,7 +163,7 @@ const verbOf = ({ method, path }: Operation) =>
     DELETE: 'remove',
   })[method] ?? ''
 
-t.test('every reply of every operation is what its document declares', async (t) => {
+t.test('every reply of every operation conforms to its document', async (t) => {
   const { guarded, state } = fragile(await testDatabase(t))
   const app = await testApp(t, {}, { database: guarded })
   const strict = await testApp(t, { REQUIRE_IF_MATCH: 'true' }, { database: guarded })
@@ -299,7 +300,7 @@ t.test('every reply of every operation is what its document declares', async (t)
       })
 
       if (verb !== 'list' && verb !== 'read') continue
-      await t.test(`${operation.operationId} of version ${version}, narrowed and widened`, async (t) => {
+      await t.test(`${operation.operationId} of version ${version}, with fields and include`, async (t) => {
         const { path } = await fine()
         const items = new Map<string, string[]>(
           operation.declared.parameters.map(({ name, schema }: Json) => [name, schema.items?.enum ?? []]),
@@ -325,7 +326,7 @@ t.test('every reply of every operation is what its document declares', async (t)
       })
     }
 
-    await t.test(`credentials, as version ${version} tells them`, async (t) => {
+    await t.test(`credentials in version ${version}`, async (t) => {
       const ada = await app.person('member')
       const headers = { authorization: `Bearer ${ada.token}` }
       const members = ({ body }: { body: Json }) => ({
@@ -377,7 +378,7 @@ t.test('every reply of every operation is what its document declares', async (t)
       }
     })
 
-    await t.test(`health, as version ${version} tells it`, async (t) => {
+    await t.test(`health in version ${version}`, async (t) => {
       for (const operation of operations.filter(({ path }) => !path.startsWith('/api/'))) {
         for (const status of Object.keys(operation.declared.responses).map(Number)) {
           if (status === 408) continue
@@ -391,7 +392,7 @@ t.test('every reply of every operation is what its document declares', async (t)
       }
     })
 
-    await t.test(`what is refused before all is known of it, as version ${version} tells it`, async (t) => {
+    await t.test(`requests rejected by the parser in version ${version}`, async (t) => {
       const create = operations.find(({ operationId }) => operationId === 'createProduct')
       if (!create) throw new Error('Products can be created')
       const line = `POST ${api}/products`
@@ -425,7 +426,7 @@ t.test('every reply of every operation is what its document declares', async (t)
       }
     })
 
-    await t.test(`a request that is too slow, as version ${version} tells it`, async (t) => {
+    await t.test(`a request that is too slow in version ${version}`, async (t) => {
       const [reply] = (await slow).replies
       const create = operations.find(({ operationId }) => operationId === 'createProduct')
       t.equal(reply?.status, 408)

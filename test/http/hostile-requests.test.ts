@@ -1,4 +1,4 @@
-/** No request of at most 1 MiB holds up others, with or without credentials. */
+/** No request of at most 1 MiB delays the replies to other requests, with or without credentials. */
 import t from 'tap'
 import { ADMIN_KEY } from '../helpers/app.ts'
 import { createAttacks, sendAttack, watchLivez } from '../helpers/attacks.ts'
@@ -38,7 +38,7 @@ t.test('no request of at most 1 MiB delays /livez', async (t) => {
     })
   }
 
-  t.test('20 of them at once', async (t) => {
+  t.test('20 such requests together do not delay /livez', async (t) => {
     const large = attacks.filter(({ bytes }) => bytes.length > 500_000)
     const delay = await measure(port, async () => {
       for (let i = 0; i < large.length; i += 20) {

@@ -1,3 +1,4 @@
+/** A request that breaks two rules gets the error of the check that comes first. */
 import t from 'tap'
 import { v7 as uuid } from 'uuid'
 import { v1 } from '../../plugins/versioning/representation/v1.ts'
@@ -212,7 +213,7 @@ const cases: [sentence: string, status: number, code: string, ...ask: Ask][] = [
   ['and a taken value', 409, 'RESOURCE_CONFLICT', 'PATCH', one, { headers: current, body: { sku: 'B' } }],
 ]
 
-t.test('of two rules that are broken the earlier is told', async (t) => {
+t.test('a request that breaks two rules gets the error of the earlier check', async (t) => {
   await admin.post(PRODUCTS, { sku: 'B', name: 'B', price_amount: 1 })
   for (const [sentence, status, code, method, path, options, client = admin] of cases) {
     const reply: Reply = await client.call(method, path, options)
@@ -221,7 +222,7 @@ t.test('of two rules that are broken the earlier is told', async (t) => {
   }
 })
 
-t.test('OPTIONS asks for nothing but a path', async (t) => {
+t.test('OPTIONS checks nothing but the path', async (t) => {
   for (const [path, headers] of [
     [PRODUCTS, {}],
     [one, html],

@@ -1,3 +1,4 @@
+/** Bodies are validated against the documented limits of each field, and all violations are reported. */
 import t from 'tap'
 import { type Json, testApp } from '../helpers/app.ts'
 import {
@@ -345,7 +346,7 @@ t.test('bodies', async (t) => {
   for (const { path, members } of resources) {
     for (const version of VERSIONS) {
       const admin = createVersionedClient(client, version)
-      t.test(`v${version}: ${path.split('/').at(-2)}: every member at its bounds and beyond`, async (t) => {
+      t.test(`v${version}: ${path.split('/').at(-2)}: every field at and beyond its bounds`, async (t) => {
         for (const [name, bounds] of Object.entries(members)) {
           const { good, bad } = asked(bounds, version)
           for (const value of good) {
@@ -365,7 +366,7 @@ t.test('bodies', async (t) => {
   for (const version of VERSIONS) {
     const admin = createVersionedClient(client, version)
 
-    t.test(`v${version}: the members of an address, and of items`, async (t) => {
+    t.test(`v${version}: the fields of an address and of items`, async (t) => {
       const line = required(200)
       const inner: Record<string, Bounds> = {
         name: line,
@@ -403,7 +404,7 @@ t.test('bodies', async (t) => {
         t.same((await items(value)).violations, ['items.0 INVALID_TYPE'])
     })
 
-    t.test(`v${version}: 100 items, and no more`, async (t) => {
+    t.test(`v${version}: an order has at most 100 items`, async (t) => {
       const many = []
       for (let i = 0; i < 101; i++)
         many.push({ product_id: SOMEBODY.slice(0, -3) + String(100 + i), quantity: 1 })
@@ -421,7 +422,7 @@ t.test('bodies', async (t) => {
       }
     })
 
-    t.test(`v${version}: what is required is told where it lacks, by POST and PUT`, async (t) => {
+    t.test(`v${version}: a missing required field is reported by POST and PUT`, async (t) => {
       const lacking: [string, string, string[]][] = [
         ['/users', user.id, ['email', 'name']],
         ['/products', spare.id, ['name', 'price_amount', 'sku']],
@@ -442,7 +443,7 @@ t.test('bodies', async (t) => {
       }
     })
 
-    t.test(`v${version}: all that is wrong is told at once`, async (t) => {
+    t.test(`v${version}: all violations are reported together`, async (t) => {
       const reply = await admin.post('/users', {
         name: '',
         email: 'nobody',
@@ -487,7 +488,7 @@ t.test('bodies', async (t) => {
       t.equal((await admin.post('/products', many)).violations.length, 50, 'but no more than 50')
     })
 
-    t.test(`v${version}: names that every object has are unknown members all the same`, async (t) => {
+    t.test(`v${version}: names of Object.prototype are unknown fields`, async (t) => {
       for (const name of [
         'toString',
         'hasOwnProperty',
@@ -520,7 +521,7 @@ t.test('bodies', async (t) => {
       }
     })
 
-    t.test(`v${version}: text is NFC, its lines end with LF, and its ends are trimmed`, async (t) => {
+    t.test(`v${version}: strings are normalized to NFC and LF, and trimmed`, async (t) => {
       const path = `/products/${spare.id}`
       t.equal((await admin.patch(path, { name: '  Cafe\u0301 \u00a0\n' })).data.name, 'Caf\u00e9')
       t.equal((await admin.patch(path, { description: '\r\na\r\nb\r\n' })).data.description, 'a\nb')
@@ -544,7 +545,7 @@ t.test('bodies', async (t) => {
       (each: Json) => `${each.field} ${each.code}`,
     )
 
-  t.test('numbers as JSON writes them', async (t) => {
+  t.test('numbers are accepted in every notation of JSON', async (t) => {
     const price = async (text: string) => {
       const reply = await raw('PATCH', `/products/${spare.id}`, `{"price_amount": ${text}}`)
       return reply.status === 200 ? reply.body.data.price_amount : codes(reply).join()
@@ -564,7 +565,7 @@ t.test('bodies', async (t) => {
     t.match((await client.get(`/products/${spare.id}`)).text, /"price_amount":1000000000000,/)
   })
 
-  t.test('what is no object, and keys that no object should have, are 400', async (t) => {
+  t.test('a body that is not an object and forbidden keys are rejected with 400', async (t) => {
     const bodies = [
       '[]',
       '"text"',
@@ -601,7 +602,7 @@ t.test('bodies', async (t) => {
     t.equal(({} as Json).x, undefined, 'and no object was changed by them')
   })
 
-  t.test('v2: a typed body names its members from its root', async (t) => {
+  t.test('v2: violations of a typed body name fields from its root', async (t) => {
     const typed = (attributes: unknown, rest = {}) => ({ data: { type: 'users', attributes, ...rest } })
     const reply = await client.post('/v2/users', typed({ name: '', email: 'a', colour: 1 }))
     t.equal(reply.status, 422)
@@ -640,12 +641,12 @@ t.test('bodies', async (t) => {
     t.equal((await client.patch(`/v2/users/${user.id}`, typed({}, { id: SOMEBODY }))).status, 409)
   })
 
-  t.test('v1: takes no typed body', async (t) => {
+  t.test('v1: a typed body is rejected', async (t) => {
     const reply = await client.post('/v1/users', { data: { type: 'users', attributes: {} } })
     t.same(codes(reply).sort(), ['data UNKNOWN_FIELD', 'email REQUIRED', 'name REQUIRED'])
   })
 
-  t.test('checks come in the order of the contract', async (t) => {
+  t.test('the checks of a body run in the documented order', async (t) => {
     const status = async (call: Promise<Json>) => (await call).status
     const nobody = `/api/v1/products/${SOMEBODY}`
     t.equal(await status(anybody.post('/api/v1/nothing', 'x')), 404, 'path')
@@ -670,7 +671,7 @@ t.test('bodies', async (t) => {
     t.equal(await status(client.patch(foreign, { status: 'completed' })), 409, 'state')
   })
 
-  t.test('nothing that is sent ends in a 500, or is told in words of SQL', async (t) => {
+  t.test('no body leads to a 500 or to a message with SQL', async (t) => {
     const odd = [
       null,
       1e300,

@@ -1,4 +1,4 @@
-/** Promises under overload: who cannot be served hears so at once, and who can be is served. */
+/** Under overload a request is served, queued, or refused immediately with 503. */
 import { connect } from 'node:net'
 import { setImmediate as turn, setTimeout as wait } from 'node:timers/promises'
 import Fastify from 'fastify'
@@ -79,56 +79,59 @@ async function small(
   return { app, base, port: Number(new URL(base).port), release: open, state }
 }
 
-t.test('beyond what can be worked on at once: 503 with Retry-After, in the envelope', async (t) => {
-  const { reasons } = recordRefusals(t)
-  const { app, base, release } = await small(t, { maxActive: 2, maxWaiting: 1 })
-  const held = Array.from({ length: 3 }, () => fetch(`${base}/api/v1/held`))
-  await waitUntil(() => app.admissionQueue.active + app.admissionQueue.waiting === 3)
+t.test(
+  'a request above the concurrency and queue limits gets 503 with Retry-After in the envelope',
+  async (t) => {
+    const { reasons } = recordRefusals(t)
+    const { app, base, release } = await small(t, { maxActive: 2, maxWaiting: 1 })
+    const held = Array.from({ length: 3 }, () => fetch(`${base}/api/v1/held`))
+    await waitUntil(() => app.admissionQueue.active + app.admissionQueue.waiting === 3)
 
-  const headers = { 'x-request-id': 'mine-12345678', origin: 'https://shop.example' }
-  const refused = await fetch(`${base}/api/v1/quick`, { headers })
-  t.equal(refused.status, 503)
-  t.match(Object.fromEntries(refused.headers), {
-    'retry-after': '2',
-    'x-request-id': 'mine-12345678',
-    'api-version': '1',
-    vary: 'Accept, Authorization, X-API-Key, Origin',
-    'access-control-allow-origin': 'https://shop.example',
-    'cache-control': 'no-store',
-    'content-type': 'application/json; charset=utf-8',
-    'x-content-type-options': 'nosniff',
-    connection: 'keep-alive',
-  })
-  t.same(await refused.json(), {
-    error: {
-      code: 'SERVICE_UNAVAILABLE',
-      message: 'The service is overloaded',
-      request_id: 'mine-12345678',
-    },
-  })
-  const accept = 'application/vnd.api+json;version=2'
-  const typed = await fetch(`${base}/quick`, { headers: { accept } })
-  t.equal(typed.headers.get('api-version'), '2')
-  t.equal(typed.headers.get('content-type'), accept)
-  const posted = await fetch(`${base}/held`, { method: 'POST', body: '{"a":1}' })
-  t.equal(posted.status, 503)
-  const head = await fetch(`${base}/quick`, { method: 'HEAD' })
-  t.equal(head.status, 503)
-  t.equal(await head.text(), '')
-  t.equal((await fetch(`${base}/livez`)).status, 200, 'livez is asked by who would end the process')
-  t.same(reasons(), ['line', 'line', 'line', 'line'])
+    const headers = { 'x-request-id': 'mine-12345678', origin: 'https://shop.example' }
+    const refused = await fetch(`${base}/api/v1/quick`, { headers })
+    t.equal(refused.status, 503)
+    t.match(Object.fromEntries(refused.headers), {
+      'retry-after': '2',
+      'x-request-id': 'mine-12345678',
+      'api-version': '1',
+      vary: 'Accept, Authorization, X-API-Key, Origin',
+      'access-control-allow-origin': 'https://shop.example',
+      'cache-control': 'no-store',
+      'content-type': 'application/json; charset=utf-8',
+      'x-content-type-options': 'nosniff',
+      connection: 'keep-alive',
+    })
+    t.same(await refused.json(), {
+      error: {
+        code: 'SERVICE_UNAVAILABLE',
+        message: 'The service is overloaded',
+        request_id: 'mine-12345678',
+      },
+    })
+    const accept = 'application/vnd.api+json;version=2'
+    const typed = await fetch(`${base}/quick`, { headers: { accept } })
+    t.equal(typed.headers.get('api-version'), '2')
+    t.equal(typed.headers.get('content-type'), accept)
+    const posted = await fetch(`${base}/held`, { method: 'POST', body: '{"a":1}' })
+    t.equal(posted.status, 503)
+    const head = await fetch(`${base}/quick`, { method: 'HEAD' })
+    t.equal(head.status, 503)
+    t.equal(await head.text(), '')
+    t.equal((await fetch(`${base}/livez`)).status, 200, 'livez is asked by who would end the process')
+    t.same(reasons(), ['line', 'line', 'line', 'line'])
 
-  release()
-  t.same(
-    (await Promise.all(held)).map(({ status }) => status),
-    [200, 200, 200],
-    'who was let in is served',
-  )
-  await waitUntil(() => app.admissionQueue.active === 0)
-  t.equal((await fetch(`${base}/api/v1/quick`)).status, 200, 'and so are those who come after')
-})
+    release()
+    t.same(
+      (await Promise.all(held)).map(({ status }) => status),
+      [200, 200, 200],
+      'who was let in is served',
+    )
+    await waitUntil(() => app.admissionQueue.active === 0)
+    t.equal((await fetch(`${base}/api/v1/quick`)).status, 200, 'and so are those who come after')
+  },
+)
 
-t.test('a line at the database in which nobody would have a turn in time is closed', async (t) => {
+t.test('a request that would wait too long for the database is refused with 503', async (t) => {
   const { reasons } = recordRefusals(t)
   const { base, state } = await small(t, { maxActive: 100, maxWaiting: 0, maxWaitMs: 1_000 })
   state.delay = 1_001
@@ -139,7 +142,7 @@ t.test('a line at the database in which nobody would have a turn in time is clos
   t.same(reasons(), ['line'])
 })
 
-t.test('slow clients are no work: bodies on their way and answers not taken keep nobody out', async (t) => {
+t.test('slow uploads and unread replies do not count as active requests', async (t) => {
   const { app, base, port } = await small(t, { maxActive: 1, maxWaiting: 0 })
   let heads = 0
   app.server.on('request', () => {
@@ -159,7 +162,7 @@ t.test('slow clients are no work: bodies on their way and answers not taken keep
   t.equal(app.admissionQueue.active, 0)
 })
 
-t.test('clients that hang up leave no trace in the count', async (t) => {
+t.test('requests of disconnected clients leave the count of active requests', async (t) => {
   // The deadlines of answers whose connection is gone are all that is left of them: they should not hold up the end.
   const { app, port, release } = await small(t, {
     maxActive: 50,
@@ -177,7 +180,7 @@ t.test('clients that hang up leave no trace in the count', async (t) => {
   t.pass('though some of their handlers never sent anything')
 })
 
-t.test('while the server shuts down, a refusal ends its connection', async (t) => {
+t.test('during shutdown a refusal closes its connection', async (t) => {
   const { app, base, release } = await small(t, { maxActive: 1, maxWaiting: 0, delay: 300 })
   const held = fetch(`${base}/held`)
   await waitUntil(() => app.admissionQueue.active === 1)
@@ -190,7 +193,7 @@ t.test('while the server shuts down, a refusal ends its connection', async (t) =
   await drained
 })
 
-t.test('a loop that is late: 503 while it is, 200 as soon as it is not', async (t) => {
+t.test('requests get 503 while the event loop is late, and 200 afterwards', async (t) => {
   const { messages, reasons } = recordRefusals(t)
   const real = await testDatabase(t)
   const { promise: opened, resolve: open } = createDeferred()
@@ -279,7 +282,7 @@ t.test('a loop that is late: 503 while it is, 200 as soon as it is not', async (
   t.equal((await atWork).status, 200, 'what was at work is finished')
 })
 
-t.test('a thousand wait for the database beside those that have it; more are refused', async (t) => {
+t.test('1,000 requests wait for the database, more are refused', async (t) => {
   const { reasons } = recordRefusals(t)
   const real = await testDatabase(t)
   const most = real.kind === 'embedded' ? 1_001 : 1_010

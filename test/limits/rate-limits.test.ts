@@ -1,4 +1,7 @@
-/** Rate limits in one process: whose requests count where, what replies tell, and when a window ends. */
+/**
+ * Rate limits within one process: what counts in which window, which headers report it, and when a window
+ * ends.
+ */
 import t from 'tap'
 import { createMemoryStore } from '../../plugins/rate-limit/memory-store.ts'
 import { ADMIN_KEY, createClient, type Person, type TestApp, testApp } from '../helpers/app.ts'
@@ -17,7 +20,7 @@ async function keyOf({ base }: TestApp, { bearer }: Person, rate_limit: number |
 }
 
 for (const version of [1, 2]) {
-  t.test(`v${version}: a user has one window, whatever the credential`, async (t) => {
+  t.test(`v${version}: all credentials of a user share one window`, async (t) => {
     const time = createClock()
     const app = await testApp(t, { RATE_LIMIT: '4' }, { database, now: time.now })
     const ada = await app.person('member')
@@ -52,7 +55,7 @@ for (const version of [1, 2]) {
   })
 }
 
-t.test('RATE_LIMIT_WINDOW is how long it lasts', async (t) => {
+t.test('RATE_LIMIT_WINDOW is the duration of a window', async (t) => {
   const time = createClock()
   const app = await testApp(t, { RATE_LIMIT: '1', RATE_LIMIT_WINDOW: '5' }, { database, now: time.now })
   const { client } = await app.person('member')
@@ -62,7 +65,7 @@ t.test('RATE_LIMIT_WINDOW is how long it lasts', async (t) => {
   t.equal((await client.get('/products')).status, 200)
 })
 
-t.test('a burst of a second: the rest of the window is not used up by what it refuses', async (t) => {
+t.test('requests refused by the burst window do not count in the sustained window', async (t) => {
   const time = createClock()
   const app = await testApp(t, { RATE_LIMIT: '10', RATE_LIMIT_BURST: '3' }, { database, now: time.now })
   const { client } = await app.person('member')
@@ -75,7 +78,7 @@ t.test('a burst of a second: the rest of the window is not used up by what it re
   t.same((await sendInSequence(3, () => client.get('/products'))).map(formatWindow), ok(6, 10).slice(3))
 })
 
-t.test("a key's own cap: lower than its owner's limit, and beside it", async (t) => {
+t.test("the rate limit of a key applies in addition to its owner's limit", async (t) => {
   const app = await testApp(t, { RATE_LIMIT: '8' }, { database })
   const ada = await app.person('member')
   const capped = await keyOf(app, ada, 2)
@@ -95,7 +98,7 @@ t.test("a key's own cap: lower than its owner's limit, and beside it", async (t)
   t.equal(formatWindow(await capped.client.get('/products')), '429 8 0', "the owner's, whatever the key's")
 })
 
-t.test('the bootstrap key is its admin', async (t) => {
+t.test('the bootstrap key counts for its admin', async (t) => {
   const app = await testApp(t, { RATE_LIMIT: '3' }, { database })
   const grant = await app.app.sessions.create(
     { id: app.adminId, role: 'admin' },
@@ -110,25 +113,28 @@ t.test('the bootstrap key is its admin', async (t) => {
   t.equal(formatWindow(await bearer.get('/products')), '429 3 0')
 })
 
-t.test('who shows no credentials: 401 until the window of the address is full, then 429', async (t) => {
-  const time = createClock()
-  const settings = { RATE_LIMIT_ANONYMOUS: '3', RATE_LIMIT_WINDOW: '5', ALLOW_SIGNUP: 'true' }
-  const { anybody, admin } = await testApp(t, settings, { database, now: time.now })
-  t.equal(formatWindow(await anybody.get('/products')), '401 3 2')
-  t.equal(formatWindow(await anybody.call('HEAD', '/v2/orders')), '401 3 1')
-  const signUp = { name: 'Ada', email: `ada${Math.random()}@example.com` }
-  t.equal(formatWindow(await anybody.post('/users', signUp)), '201 3 0', 'signing up is one of them')
-  const refused = await anybody.get('/products')
-  t.equal(formatWindow(refused), '429 3 0')
-  t.equal(readWindow(refused).retryAfter, 60, 'a minute, whatever RATE_LIMIT_WINDOW')
-  t.equal(refused.headers.get('www-authenticate'), null)
-  t.equal(formatWindow(await anybody.post('/users', signUp)), '429 3 0')
-  t.equal((await admin.get('/products')).status, 200, 'who has one is not concerned')
-  time.pass(60_000)
-  t.equal(formatWindow(await anybody.get('/products')), '401 3 2')
-})
+t.test(
+  'requests without credentials get 401 until the window of the IP address is full, then 429',
+  async (t) => {
+    const time = createClock()
+    const settings = { RATE_LIMIT_ANONYMOUS: '3', RATE_LIMIT_WINDOW: '5', ALLOW_SIGNUP: 'true' }
+    const { anybody, admin } = await testApp(t, settings, { database, now: time.now })
+    t.equal(formatWindow(await anybody.get('/products')), '401 3 2')
+    t.equal(formatWindow(await anybody.call('HEAD', '/v2/orders')), '401 3 1')
+    const signUp = { name: 'Ada', email: `ada${Math.random()}@example.com` }
+    t.equal(formatWindow(await anybody.post('/users', signUp)), '201 3 0', 'signing up is one of them')
+    const refused = await anybody.get('/products')
+    t.equal(formatWindow(refused), '429 3 0')
+    t.equal(readWindow(refused).retryAfter, 60, 'a minute, whatever RATE_LIMIT_WINDOW')
+    t.equal(refused.headers.get('www-authenticate'), null)
+    t.equal(formatWindow(await anybody.post('/users', signUp)), '429 3 0')
+    t.equal((await admin.get('/products')).status, 200, 'who has one is not concerned')
+    time.pass(60_000)
+    t.equal(formatWindow(await anybody.get('/products')), '401 3 2')
+  },
+)
 
-t.test('what is answered before anybody asks who calls counts nowhere', async (t) => {
+t.test('requests answered before authentication do not count', async (t) => {
   const { anybody, admin } = await testApp(t, { RATE_LIMIT_ANONYMOUS: '3', RATE_LIMIT: '9' }, { database })
   await anybody.get('/products')
   const both = { 'x-api-key': ADMIN_KEY, authorization: 'Bearer x' }
@@ -147,7 +153,7 @@ t.test('what is answered before anybody asks who calls counts nowhere', async (t
   t.equal(formatWindow(await admin.call('DELETE', '/products')), '405 3 2', 'be it by whom')
 })
 
-t.test('every reply of a resource tells, whatever its status; what else there is does not', async (t) => {
+t.test('every reply of a resource has rate-limit headers, and no other reply', async (t) => {
   const { anybody, admin, base } = await testApp(t, { RATE_LIMIT: '100' }, { database })
   const made = await admin.post('/products', { sku: `T-${Date.now()}`, name: 'Tea', price_amount: 1 })
   const path = `/v2/products/${made.body.data.id}`
@@ -187,7 +193,7 @@ t.test('every reply of a resource tells, whatever its status; what else there is
   t.equal(formatWindow(await anybody.get('/products')), '401 1000000000 999999999', 'none of them counted')
 })
 
-t.test('limits come after credentials, and before role and scope', async (t) => {
+t.test('rate limits are checked after credentials, and before role and scope', async (t) => {
   const app = await testApp(t, { RATE_LIMIT: '1' }, { database })
   const reader = await app.person('member', ['products:read'])
   t.equal((await reader.client.post('/products', {})).status, 403, 'the first is refused for what it is')
@@ -199,7 +205,7 @@ t.test('limits come after credentials, and before role and scope', async (t) => 
 })
 
 t.test(
-  'failed authentications: 401 until their window is full, then 429; a credential that holds passes',
+  'failed authentications get 401 until their window is full, then 429, and valid credentials pass',
   async (t) => {
     const time = createClock()
     const settings = { RATE_LIMIT_AUTH_FAILURES: '4', RATE_LIMIT_ANONYMOUS: '7', RATE_LIMIT: '50' }
@@ -228,7 +234,7 @@ t.test(
   },
 )
 
-t.test('addresses: those that a trusted proxy names, and none that anybody claims', async (t) => {
+t.test('the IP address is taken from trusted proxies only', async (t) => {
   const settings = { RATE_LIMIT_ANONYMOUS: '2' }
   const behind = await testApp(t, { ...settings, TRUST_PROXY: '127.0.0.1' }, { database })
   const ask = async (address: string, app = behind) =>
@@ -257,7 +263,7 @@ t.test('addresses: those that a trusted proxy names, and none that anybody claim
   )
 })
 
-t.test('at once: of 200 requests on a limit of 50, 50 pass', async (t) => {
+t.test('of 200 concurrent requests with a limit of 50, 50 pass', async (t) => {
   const app = await testApp(t, { RATE_LIMIT: '50' }, { database })
   const { client } = await app.person('member')
   const replies = await Promise.all(Array.from({ length: 200 }, () => client.get('/products?limit=1')))
@@ -267,7 +273,7 @@ t.test('at once: of 200 requests on a limit of 50, 50 pass', async (t) => {
   t.ok(replies.every(({ status }) => status === 200 || status === 429))
 })
 
-t.test('who watches is told which window was full', async (t) => {
+t.test('a refusal publishes the name of the exceeded window', async (t) => {
   const app = await testApp(
     t,
     { RATE_LIMIT: '2', RATE_LIMIT_BURST: '1', RATE_LIMIT_ANONYMOUS: '1' },
@@ -280,27 +286,30 @@ t.test('who watches is told which window was full', async (t) => {
   t.same(seen, [{ window: 'burst' }, { window: 'anonymous' }])
 })
 
-t.test('memory holds so many windows of each kind and no more, and forgets the longest unused', async (t) => {
-  const time = createClock()
-  const memory = createMemoryStore({ now: time.now, maxWindows: 100 })
-  const window = (owner: string, name = 'anonymous') => ({
-    key: `{${owner}}:${name}`,
-    limit: 1,
-    durationMs: 60_000,
-  })
-  const isFull = async (owner: string, name?: string) =>
-    (await memory.add(1, [window(owner, name)]))[0]?.isExceeded
-  await memory.add(1, [window('a user', 'sustained')])
-  for (let i = 0; i < 1_000; i++) await memory.add(1, [window(String(i))])
-  t.equal(memory.size(), 101)
-  t.ok(await isFull('999'))
-  t.notOk(await isFull('0'), 'forgotten')
-  t.ok(await isFull('a user', 'sustained'), 'a flood of strangers pushes out no user')
-  await memory.add(0, [window('only looked at')])
-  t.equal(memory.size(), 101, 'a look keeps nothing')
-})
+t.test(
+  'the memory store has a maximum number of windows of each kind and evicts the least recently used',
+  async (t) => {
+    const time = createClock()
+    const memory = createMemoryStore({ now: time.now, maxWindows: 100 })
+    const window = (owner: string, name = 'anonymous') => ({
+      key: `{${owner}}:${name}`,
+      limit: 1,
+      durationMs: 60_000,
+    })
+    const isFull = async (owner: string, name?: string) =>
+      (await memory.add(1, [window(owner, name)]))[0]?.isExceeded
+    await memory.add(1, [window('a user', 'sustained')])
+    for (let i = 0; i < 1_000; i++) await memory.add(1, [window(String(i))])
+    t.equal(memory.size(), 101)
+    t.ok(await isFull('999'))
+    t.notOk(await isFull('0'), 'forgotten')
+    t.ok(await isFull('a user', 'sustained'), 'a flood of strangers pushes out no user')
+    await memory.add(0, [window('only looked at')])
+    t.equal(memory.size(), 101, 'a look keeps nothing')
+  },
+)
 
-t.test('what is given back is free again, and never more than was taken', async (t) => {
+t.test('returned cost is available again, and never more than was taken', async (t) => {
   const memory = createMemoryStore({ now: createClock().now })
   const windows = [{ key: '{a}:b', limit: 2, durationMs: 1_000 }]
   const left = async (amount: -1 | 0 | 1) => (await memory.add(amount, windows))[0]?.remaining

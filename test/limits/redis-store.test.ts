@@ -1,4 +1,7 @@
-/** The store of the rate limits in Redis: one for all replicas, asked once a request, and no fault of its is a client's. */
+/**
+ * The Redis store shares rate limits between replicas in one round trip, and no failure of Redis fails a
+ * request.
+ */
 import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
 import { connect } from 'node:net'
@@ -60,7 +63,7 @@ type Fake = Awaited<ReturnType<typeof startFakeRedis>>
 const set = (state: Fake['state'], change: Partial<Fake['state']>) => Object.assign(state, change)
 
 t.test('Redis', { skip }, async (t) => {
-  t.test('two apps share windows; all keys have an end, and none an e-mail address', async (t) => {
+  t.test('two apps share windows, all keys expire, and no key contains an email', async (t) => {
     const all = { ...settings, RATE_LIMIT: '5', LOGIN_FAILURES: '2', REDIS_URL: url }
     const [one, other] = [await testApp(t, all, { database }), await testApp(t, all, { database })]
     const ada = await one.person('member')
@@ -102,7 +105,7 @@ t.test('Redis', { skip }, async (t) => {
     t.notOk(ends.includes(-1), 'each key ends by itself')
   })
 
-  t.test('one round trip, whatever the number of windows', async (t) => {
+  t.test('a request needs one round trip for any number of windows', async (t) => {
     const app = await testApp(t, { REDIS_URL: url, RATE_LIMIT: '50' }, { database })
     const ada = await app.person('member')
     const made = await ada.bearer.post('/api-keys', { name: 'k', scopes: ['*'], rate_limit: 20 })
@@ -117,7 +120,7 @@ t.test('Redis', { skip }, async (t) => {
     t.same(commands(), Array(10).fill('evalsha'))
   })
 
-  t.test('what else stands under a key counts as nothing', async (t) => {
+  t.test('a value of another type under a key counts as zero', async (t) => {
     const redis = client(t)
     const store = await openRedisStore(url)
     t.teardown(() => store.close())
@@ -135,7 +138,7 @@ t.test('Redis', { skip }, async (t) => {
     }
   })
 
-  t.test('a window is full in all or in none; what is given back is free', async (t) => {
+  t.test('a request counts in all windows or in none, and returned cost is available again', async (t) => {
     const store = await openRedisStore(url)
     t.teardown(() => store.close())
     const owner = `{test:${random()}}`
@@ -170,7 +173,7 @@ t.test('Redis', { skip }, async (t) => {
     t.same(await left(0), [9, 1], 'each ends in its own time')
   })
 
-  t.test('gone in the middle, and back: no request fails, and the counts are those of before', async (t) => {
+  t.test('when Redis goes away and returns no request fails, and the counts continue', async (t) => {
     const proxy = await startProxy(t, url)
     const { logs, lines, states } = listener(t)
     const app = await testApp(
@@ -214,89 +217,89 @@ const faults: [name: string, spoil: (redis: Fake) => unknown, heal: (redis: Fake
 ]
 
 for (const [name, spoil, heal] of faults) {
-  t.test(`Redis ${name}: requests pass, each process counts for itself, and it is found again`, async (t) => {
-    const redis = await startFakeRedis(t)
-    const { logs, lines, states, all } = listener(t)
-    const parts = { database, logs }
-    const app = await testApp(
-      t,
-      { ...settings, RATE_LIMIT: '4', LOGIN_FAILURES: '1', REDIS_URL: redis.url, LOG_LEVEL: 'info' },
-      parts,
-    )
-    const { client } = await app.person('member')
-    t.equal(formatWindow(await client.get('/products')), '200 4 3')
-    t.equal(redis.state.scripts, 2, 'one when it began, and one for the request')
+  t.test(
+    `Redis ${name}: requests pass, each process counts alone, and the connection is restored`,
+    async (t) => {
+      const redis = await startFakeRedis(t)
+      const { logs, lines, states, all } = listener(t)
+      const parts = { database, logs }
+      const app = await testApp(
+        t,
+        { ...settings, RATE_LIMIT: '4', LOGIN_FAILURES: '1', REDIS_URL: redis.url, LOG_LEVEL: 'info' },
+        parts,
+      )
+      const { client } = await app.person('member')
+      t.equal(formatWindow(await client.get('/products')), '200 4 3')
+      t.equal(redis.state.scripts, 2, 'one when it began, and one for the request')
 
-    await spoil(redis)
-    const began = getRunningTime()
-    const first = await client.get('/products')
-    const took = getRunningTime() - began
-    t.equal(formatWindow(first), '200 4 3', 'the first in this process')
-    t.ok(took < 400, `${Math.round(took)} ms, of which it waits 200 at most`)
-    const again = getRunningTime()
-    const rest = await sendInSequence(4, () => client.get('/products'))
-    t.same(rest.map(formatWindow), ['200 4 2', '200 4 1', '200 4 0', '429 4 0'])
-    t.ok(getRunningTime() - again < 400, 'the others do not wait at all')
-    const grant = { grant_type: 'password', email: 'nobody@example.com', password: 'wrong horse battery' }
-    const signIns = await sendInSequence(2, () =>
-      createClientFrom(app.base, '203.0.113.1').post('/tokens', grant),
-    )
-    t.same(
-      signIns.map(({ status }) => status),
-      [401, 429],
-      'sign-ins are counted meanwhile',
-    )
-    t.same(states, [{ state: 'own' }])
-    t.equal(lines().length, 1)
+      await spoil(redis)
+      const began = getRunningTime()
+      const first = await client.get('/products')
+      const took = getRunningTime() - began
+      t.equal(formatWindow(first), '200 4 3', 'the first in this process')
+      t.ok(took < 400, `${Math.round(took)} ms, of which it waits 200 at most`)
+      const again = getRunningTime()
+      const rest = await sendInSequence(4, () => client.get('/products'))
+      t.same(rest.map(formatWindow), ['200 4 2', '200 4 1', '200 4 0', '429 4 0'])
+      t.ok(getRunningTime() - again < 400, 'the others do not wait at all')
+      const grant = { grant_type: 'password', email: 'nobody@example.com', password: 'wrong horse battery' }
+      const signIns = await sendInSequence(2, () =>
+        createClientFrom(app.base, '203.0.113.1').post('/tokens', grant),
+      )
+      t.same(
+        signIns.map(({ status }) => status),
+        [401, 429],
+        'sign-ins are counted meanwhile',
+      )
+      t.same(states, [{ state: 'own' }])
+      t.equal(lines().length, 1)
 
-    await heal(redis)
-    const healed = getRunningTime()
-    await waitUntil(() => states.length === 2, 4_000)
-    t.ok(getRunningTime() - healed < 2_500, `${getRunningTime() - healed} ms`)
-    t.equal(formatWindow(await client.get('/products')), '200 4 3', 'what Redis says')
-    t.same(states, [{ state: 'own' }, { state: 'shared' }])
-    t.equal(lines().length, 2)
-    t.notOk(all.some((line) => line.includes('pass-word')))
-  })
+      await heal(redis)
+      const healed = getRunningTime()
+      await waitUntil(() => states.length === 2, 4_000)
+      t.ok(getRunningTime() - healed < 2_500, `${getRunningTime() - healed} ms`)
+      t.equal(formatWindow(await client.get('/products')), '200 4 3', 'what Redis says')
+      t.same(states, [{ state: 'own' }, { state: 'shared' }])
+      t.equal(lines().length, 2)
+      t.notOk(all.some((line) => line.includes('pass-word')))
+    },
+  )
 }
 
-t.test(
-  'whatever it answers in place of counts, counting goes on, and only the first word is logged',
-  async (t) => {
-    const errors = [
-      'OOM command not allowed when used memory > maxmemory',
-      'LOADING Redis is loading the dataset in memory',
-      'NOAUTH Authentication required.',
-      'NOSCRIPT No matching script.',
-      'WRONGTYPE Operation against a key holding the wrong kind of value',
-      'NOPERM this user has no permissions',
-      'ERR unknown command, with args beginning with: pass-word',
-    ]
-    const window = { key: '{a}:b', limit: 2, durationMs: 60_000 }
-    await Promise.all(
-      errors.map(async (error) => {
-        const redis = await startFakeRedis(t)
-        const said: unknown[] = []
-        const log = { warn: (line: unknown) => void said.push(line), info: () => void said.push('back') }
-        const own = createMemoryStore({ now: Date.now })
-        const store = await createSharedStore({ open: () => openRedisStore(redis.url), fallback: own, log })
-        t.teardown(() => store.close())
-        redis.state.error = error
-        const counts = [1, 2, 3].map(() => store.add(1, [window]))
-        t.same(
-          (await Promise.all(counts)).map(([count]) => count?.remaining),
-          [1, 0, 0],
-          error,
-        )
-        t.same(said, [{ reason: error.split(' ')[0] }])
-        redis.state.error = ''
-        await waitUntil(() => said.length === 2)
-        t.equal(said[1], 'back')
-        t.equal((await store.add(1, [window]))[0]?.remaining, 1, 'what Redis says')
-      }),
-    )
-  },
-)
+t.test('an unexpected reply is logged by its first word only, and counting continues', async (t) => {
+  const errors = [
+    'OOM command not allowed when used memory > maxmemory',
+    'LOADING Redis is loading the dataset in memory',
+    'NOAUTH Authentication required.',
+    'NOSCRIPT No matching script.',
+    'WRONGTYPE Operation against a key holding the wrong kind of value',
+    'NOPERM this user has no permissions',
+    'ERR unknown command, with args beginning with: pass-word',
+  ]
+  const window = { key: '{a}:b', limit: 2, durationMs: 60_000 }
+  await Promise.all(
+    errors.map(async (error) => {
+      const redis = await startFakeRedis(t)
+      const said: unknown[] = []
+      const log = { warn: (line: unknown) => void said.push(line), info: () => void said.push('back') }
+      const own = createMemoryStore({ now: Date.now })
+      const store = await createSharedStore({ open: () => openRedisStore(redis.url), fallback: own, log })
+      t.teardown(() => store.close())
+      redis.state.error = error
+      const counts = [1, 2, 3].map(() => store.add(1, [window]))
+      t.same(
+        (await Promise.all(counts)).map(([count]) => count?.remaining),
+        [1, 0, 0],
+        error,
+      )
+      t.same(said, [{ reason: error.split(' ')[0] }])
+      redis.state.error = ''
+      await waitUntil(() => said.length === 2)
+      t.equal(said[1], 'back')
+      t.equal((await store.add(1, [window]))[0]?.remaining, 1, 'what Redis says')
+    }),
+  )
+})
 
 const atStart: [name: string, spoil: (redis: Fake) => unknown][] = [
   ['away', ({ stop }) => stop()],
@@ -326,7 +329,7 @@ for (const [name, spoil] of atStart) {
   })
 }
 
-t.test('with the last app the connection ends', async (t) => {
+t.test('closing the last app closes the connection', async (t) => {
   const redis = await startFakeRedis(t)
   const app = await testApp(t, { REDIS_URL: redis.url }, { database })
   t.equal((await app.anybody.get('/products')).status, 401)

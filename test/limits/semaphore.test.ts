@@ -1,4 +1,4 @@
-/** Promises of the gate: so many at once, the others in line, nobody for long. */
+/** The semaphore runs a limited number of tasks, queues the others in order, and limits their wait. */
 import { setTimeout as wait } from 'node:timers/promises'
 import t from 'tap'
 import { DatabaseUnavailable } from '../../drizzle/client/errors.ts'
@@ -12,7 +12,7 @@ const createGate = ({ size, ...limits }: SemaphoreOptions & { size: number }) =>
     { createError: (reason) => new DatabaseUnavailable(reason), ...limits },
   )
 
-t.test('at most its size runs, first come, first served', async (t) => {
+t.test('at most `size` tasks run, in the order of their arrival', async (t) => {
   const gate = createGate({ size: 3 })
   const order: number[] = []
   let running = 0
@@ -35,7 +35,7 @@ t.test('at most its size runs, first come, first served', async (t) => {
   )
 })
 
-t.test('who comes while others wait does not overtake them', async (t) => {
+t.test('a new task does not overtake waiting ones', async (t) => {
   const gate = createGate({ size: 1 })
   const order: string[] = []
   const enter = (name: string) => gate.run(async () => void order.push(name))
@@ -45,7 +45,7 @@ t.test('who comes while others wait does not overtake them', async (t) => {
   t.strictSame(order, ['waited first', 'came later'])
 })
 
-t.test('each has a member for itself, and gives it back also when it fails', async (t) => {
+t.test('each task has a member exclusively and returns it even when it fails', async (t) => {
   const gate = new Semaphore([{ used: false }, { used: false }])
   const results = await Promise.allSettled(
     Array.from({ length: 30 }, (_, i) =>
@@ -66,7 +66,7 @@ t.test('each has a member for itself, and gives it back also when it fails', asy
   await gate.run(async () => t.pass('and it still opens'))
 })
 
-t.test('a line has an end, and a wait too', async (t) => {
+t.test('the length of the queue and the wait are limited', async (t) => {
   const gate = createGate({ size: 1, acquireTimeout: 400, maxWaiting: 3 })
   const start = performance.now()
   const long = gate.run(() => wait(2000))
@@ -87,7 +87,7 @@ t.test('a line has an end, and a wait too', async (t) => {
   t.equal(await gate.run(async () => 'open'), 'open', 'who gave up takes nothing away')
 })
 
-t.test('it holds no timer when nobody waits', async (t) => {
+t.test('an empty queue has no timer', async (t) => {
   const timers = () => process.getActiveResourcesInfo().filter((name) => name === 'Timeout').length
   const before = timers()
   const gate = createGate({ size: 1, acquireTimeout: 60_000 })
@@ -98,7 +98,7 @@ t.test('it holds no timer when nobody waits', async (t) => {
   t.equal(timers(), before)
 })
 
-t.test('closing lets out who is in or in line, and nobody in', async (t) => {
+t.test('closing finishes running and waiting tasks and admits no new ones', async (t) => {
   const gate = createGate({ size: 1 })
   let done = 0
   const work = async () => {
@@ -114,7 +114,7 @@ t.test('closing lets out who is in or in line, and nobody in', async (t) => {
   await gate.close()
 })
 
-t.test('work on this thread leaves the loop its turns', async (t) => {
+t.test('synchronous tasks yield to the event loop', async (t) => {
   const gate = createGate({ size: 1, timeSlice: 5 })
   const work = async () => {
     for (const end = performance.now() + 2; performance.now() < end; );
@@ -136,7 +136,7 @@ t.test('work on this thread leaves the loop its turns', async (t) => {
   await Promise.all(closing)
 })
 
-t.test('it knows how long the line takes, from how it has moved', async (t) => {
+t.test('estimateWait follows from the recent rate of the queue', async (t) => {
   const gate = createGate({ size: 1 })
   t.equal(gate.estimateWait(), 0)
   const steps = Array.from({ length: 60 }, createDeferred)
@@ -159,7 +159,7 @@ t.test('it knows how long the line takes, from how it has moved', async (t) => {
   t.equal(gate.estimateWait(), 0, 'no wait is expected while the queue is empty')
 })
 
-t.test('a line that was slow says nothing of one that begins a second later', async (t) => {
+t.test('the rate of an earlier queue does not affect an estimate a second later', async (t) => {
   const gate = createGate({ size: 1 })
   const line = (milliseconds: number) => Array.from({ length: 12 }, () => gate.run(() => wait(milliseconds)))
   await Promise.all(line(40))
@@ -173,7 +173,7 @@ t.test('a line that was slow says nothing of one that begins a second later', as
   await Promise.all(later)
 })
 
-t.test('of those who came at once, the first to be done is no measure of the line', async (t) => {
+t.test('the first completion of a burst does not determine the estimate', async (t) => {
   const gate = createGate({ size: 40 })
   const seen: number[] = []
   const turn = async () => {

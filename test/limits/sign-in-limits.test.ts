@@ -1,4 +1,4 @@
-/** Rate limits of signing in: how many passwords may be tried, by whom, and what refreshing counts as. */
+/** Rate limits of signing in: how many passwords may be tried, by whom, and what a refresh counts as. */
 import t from 'tap'
 import { argon2, type PasswordHasher } from '../../plugins/auth/passwords.ts'
 import { createClient, type TestApp, testApp } from '../helpers/app.ts'
@@ -40,23 +40,26 @@ const signIn = ({ base }: TestApp, email: string, password = RIGHT, address = '2
 
 const statuses = (replies: { status: number }[]) => replies.map(({ status }) => status)
 
-t.test('so many password grants a minute from an address, and no more are looked at', async (t) => {
-  const { app, time, seen } = await counting(t, { RATE_LIMIT_TOKENS: '3' })
-  const { email } = await account(app)
-  t.equal(formatWindow(await signIn(app, email)), '201 3 2')
-  t.equal(formatWindow(await signIn(app, email, WRONG)), '401 1000000000 1000000000', 'as any 401')
-  t.equal(formatWindow(await signIn(app, 'nobody@example.com')), '401 1000000000 1000000000')
-  const refused = await signIn(app, email)
-  t.equal(formatWindow(refused), '429 3 0')
-  t.same([readWindow(refused).retryAfter, readWindow(refused).reset], [60, time.seconds() + 60])
-  t.match(refused.body.error, { code: 'RATE_LIMIT_EXCEEDED' })
-  t.equal(seen.verified, 3)
-  t.equal((await signIn(app, email, RIGHT, '203.0.113.2')).status, 201, 'another address has its own')
-  time.pass(60_000)
-  t.equal(formatWindow(await signIn(app, email)), '201 3 2')
-})
+t.test(
+  'password grants of an IP address are limited per minute, and further ones are not verified',
+  async (t) => {
+    const { app, time, seen } = await counting(t, { RATE_LIMIT_TOKENS: '3' })
+    const { email } = await account(app)
+    t.equal(formatWindow(await signIn(app, email)), '201 3 2')
+    t.equal(formatWindow(await signIn(app, email, WRONG)), '401 1000000000 1000000000', 'as any 401')
+    t.equal(formatWindow(await signIn(app, 'nobody@example.com')), '401 1000000000 1000000000')
+    const refused = await signIn(app, email)
+    t.equal(formatWindow(refused), '429 3 0')
+    t.same([readWindow(refused).retryAfter, readWindow(refused).reset], [60, time.seconds() + 60])
+    t.match(refused.body.error, { code: 'RATE_LIMIT_EXCEEDED' })
+    t.equal(seen.verified, 3)
+    t.equal((await signIn(app, email, RIGHT, '203.0.113.2')).status, 201, 'another address has its own')
+    time.pass(60_000)
+    t.equal(formatWindow(await signIn(app, email)), '201 3 2')
+  },
+)
 
-t.test('100 wrong passwords at once: as many are verified as may fail', async (t) => {
+t.test('of 100 concurrent wrong passwords only as many are verified as may fail', async (t) => {
   const { app, time, seen } = await counting(t, { LOGIN_FAILURES: '5' })
   const { email } = await account(app)
   const replies = await Promise.all(Array.from({ length: 100 }, () => signIn(app, email, WRONG)))
@@ -75,7 +78,7 @@ t.test('100 wrong passwords at once: as many are verified as may fail', async (t
   t.equal((await signIn(app, email)).status, 201)
 })
 
-t.test('an account that does not exist is refused like one that does', async (t) => {
+t.test('an unknown account is refused like an existing one', async (t) => {
   const { app } = await counting(t, { LOGIN_FAILURES: '2' })
   const { email } = await account(app)
   const told = async (email: string) =>
@@ -87,7 +90,7 @@ t.test('an account that does not exist is refused like one that does', async (t)
   t.same(await told(email), await told('nobody.at.all@example.com'))
 })
 
-t.test('from all addresses together, ten times as many may fail', async (t) => {
+t.test('ten times as many sign-ins may fail from all IP addresses together', async (t) => {
   const { app, time, seen } = await counting(t, { LOGIN_FAILURES: '1' })
   const { email } = await account(app)
   const replies = await sendInSequence(10, (i) => signIn(app, email, WRONG, `198.51.100.${i}`))
@@ -98,7 +101,7 @@ t.test('from all addresses together, ten times as many may fail', async (t) => {
   t.equal(seen.verified, 10)
 })
 
-t.test('right passwords take no places: neither one by one, nor all at once', async (t) => {
+t.test('successful sign-ins do not count as failures, in sequence or concurrently', async (t) => {
   const { app } = await counting(t, { LOGIN_FAILURES: '1' })
   const { email } = await account(app)
   t.same(statuses(await sendInSequence(3, () => signIn(app, email))), [201, 201, 201])
@@ -108,7 +111,7 @@ t.test('right passwords take no places: neither one by one, nor all at once', as
   t.equal((await signIn(app, email)).status, 429)
 })
 
-t.test('what could not be verified is no failure', async (t) => {
+t.test('a sign-in that could not be verified is not a failure', async (t) => {
   const { app, seen } = await counting(t, { LOGIN_FAILURES: '1' })
   const { email } = await account(app)
   seen.fails = true
@@ -139,7 +142,7 @@ t.test('a wrong current_password is a failed sign-in', async (t) => {
   t.equal((await ada.patch('/users/me', { name: 'Countess' })).status, 200, 'what needs no password goes on')
 })
 
-t.test('10 changes of the own password or e-mail address in 15 minutes, then 429', async (t) => {
+t.test('a user changes the own password or email at most 10 times in 15 minutes', async (t) => {
   const { app, time, seen } = await counting(t, {})
   const bob = await account(app)
   const { id, email } = await account(app)
@@ -182,7 +185,7 @@ t.test('10 changes of the own password or e-mail address in 15 minutes, then 429
   t.equal((await back.patch('/users/me', change)).status, 200)
 })
 
-t.test("refreshing counts as the session's user", async (t) => {
+t.test("a refresh counts for the session's user", async (t) => {
   const { app } = await counting(t, { RATE_LIMIT: '3', RATE_LIMIT_TOKENS: '5', RATE_LIMIT_ANONYMOUS: '9' })
   const { email } = await account(app)
   const first = (await signIn(app, email)).body.data
@@ -198,19 +201,16 @@ t.test("refreshing counts as the session's user", async (t) => {
   t.equal(formatWindow(await ada.get('/products')), '429 3 0')
 })
 
-t.test(
-  'strangers who have used up the window of an address keep nobody there from staying signed in',
-  async (t) => {
-    const { app } = await counting(t, { RATE_LIMIT_ANONYMOUS: '2' })
-    const { email } = await account(app)
-    const { refresh_token } = (await signIn(app, email)).body.data
-    const send = (body: unknown) => createClientFrom(app.base, '203.0.113.1').post('/tokens', body)
-    t.same((await sendInSequence(3, () => send({}))).map(formatWindow), ['422 2 1', '422 2 0', '429 2 0'])
-    t.equal((await send({ grant_type: 'refresh_token', refresh_token })).status, 201)
-  },
-)
+t.test('a full window of an IP address does not prevent a refresh', async (t) => {
+  const { app } = await counting(t, { RATE_LIMIT_ANONYMOUS: '2' })
+  const { email } = await account(app)
+  const { refresh_token } = (await signIn(app, email)).body.data
+  const send = (body: unknown) => createClientFrom(app.base, '203.0.113.1').post('/tokens', body)
+  t.same((await sendInSequence(3, () => send({}))).map(formatWindow), ['422 2 1', '422 2 0', '429 2 0'])
+  t.equal((await send({ grant_type: 'refresh_token', refresh_token })).status, 201)
+})
 
-t.test('a refresh token that nobody has is a failed authentication', async (t) => {
+t.test('an unknown refresh token is a failed authentication', async (t) => {
   const { app, time } = await counting(t, { RATE_LIMIT_AUTH_FAILURES: '2', RATE_LIMIT_ANONYMOUS: '9' })
   const { email } = await account(app)
   const { refresh_token } = (await signIn(app, email)).body.data
@@ -226,7 +226,7 @@ t.test('a refresh token that nobody has is a failed authentication', async (t) =
   t.equal((await refresh('rrt_bad')).status, 401)
 })
 
-t.test('a grant that cannot be read counts as a request without credentials', async (t) => {
+t.test('an invalid grant counts as a request without credentials', async (t) => {
   const { app } = await counting(t, { RATE_LIMIT_ANONYMOUS: '3' })
   const { email } = await account(app)
   const send = (body: unknown, headers = {}) =>
@@ -251,7 +251,7 @@ async function attack(app: TestApp, email: string) {
 
 const HOME = '192.0.2.1'
 
-t.test('strangers cannot lock the owner out at an address where the account signed in before', async (t) => {
+t.test('failures elsewhere do not lock an account out at a known IP address', async (t) => {
   const { app, time } = await counting(t, { LOGIN_FAILURES: '1' })
   const { email } = await account(app)
   t.equal((await signIn(app, email, RIGHT, HOME)).status, 201)
@@ -266,7 +266,7 @@ t.test('strangers cannot lock the owner out at an address where the account sign
   t.equal((await signIn(app, email, RIGHT, HOME)).status, 201)
 })
 
-t.test('failures at a known address take no place of the account', async (t) => {
+t.test('failures at a known IP address do not count for the account', async (t) => {
   const { app } = await counting(t, { LOGIN_FAILURES: '2' })
   const { email } = await account(app)
   t.equal((await signIn(app, email, RIGHT, HOME)).status, 201)
@@ -276,7 +276,7 @@ t.test('failures at a known address take no place of the account', async (t) => 
   t.equal((await signIn(app, email, WRONG, '198.51.100.99')).status, 429)
 })
 
-t.test('a wrong current_password at a known address is refused by its own window alone', async (t) => {
+t.test('a wrong current_password at a known IP address counts in its own window only', async (t) => {
   const { app } = await counting(t, { LOGIN_FAILURES: '1' })
   const { email } = await account(app)
   const { access_token } = (await signIn(app, email, RIGHT, HOME)).body.data
@@ -290,7 +290,7 @@ t.test('a wrong current_password at a known address is refused by its own window
   t.equal((await change(HOME, 'quite another password')).status, 200)
 })
 
-t.test('an address is known for 30 days after the last sign-in, to its account alone', async (t) => {
+t.test('an IP address is known for 30 days after the last sign-in, for its account only', async (t) => {
   const { app } = await counting(t, { LOGIN_FAILURES: '1' })
   const [{ id, email }, other] = [await account(app), await account(app)]
   t.equal((await signIn(app, email, RIGHT, HOME)).status, 201)
@@ -322,7 +322,7 @@ t.test('an address is known for 30 days after the last sign-in, to its account a
   )
 })
 
-t.test('a known address is written once a day, and not in the clear', async (t) => {
+t.test('a known IP address is stored once a day, hashed', async (t) => {
   const { app } = await counting(t, {})
   const [ada, grace] = [await account(app), await account(app)]
   const rowsOf = ({ id }: { id: string }) =>
@@ -342,7 +342,7 @@ t.test('a known address is written once a day, and not in the clear', async (t) 
   t.match(hers?.address_hash, /^[\w-]{43}$/)
 })
 
-t.test('a user has at most 100 known addresses: the latest', async (t) => {
+t.test('a user has at most 100 known IP addresses, the latest ones', async (t) => {
   const { app } = await counting(t, {})
   const { id, email } = await account(app)
   await signIn(app, email, RIGHT, HOME)
@@ -366,20 +366,17 @@ t.test('a user has at most 100 known addresses: the latest', async (t) => {
   )
 })
 
-t.test(
-  'after a change of the e-mail address, its next owner does not inherit the known addresses',
-  async (t) => {
-    const { app } = await counting(t, { LOGIN_FAILURES: '1' })
-    const { id, email } = await account(app)
-    t.equal((await signIn(app, email, RIGHT, HOME)).status, 201)
-    t.equal((await app.admin.patch(`/users/${id}`, { email: `moved-${email}` })).status, 200)
-    await app.admin.post('/users', { name: 'Grace', email, password: RIGHT })
-    await attack(app, email)
-    t.equal((await signIn(app, email, RIGHT, HOME)).status, 429)
-  },
-)
+t.test('the next owner of an email does not inherit the known IP addresses', async (t) => {
+  const { app } = await counting(t, { LOGIN_FAILURES: '1' })
+  const { id, email } = await account(app)
+  t.equal((await signIn(app, email, RIGHT, HOME)).status, 201)
+  t.equal((await app.admin.patch(`/users/${id}`, { email: `moved-${email}` })).status, 200)
+  await app.admin.post('/users', { name: 'Grace', email, password: RIGHT })
+  await attack(app, email)
+  t.equal((await signIn(app, email, RIGHT, HOME)).status, 429)
+})
 
-t.test('a wrong password asks the database the same, whether the account exists or not', async (t) => {
+t.test('a wrong password runs the same statements for an unknown account', async (t) => {
   const texts: string[] = []
   const spied: typeof database = {
     ...database,

@@ -1,4 +1,4 @@
-/** Rate limits of two processes, as replicas run: together they let through what one would. */
+/** Rate limits of two processes on one Redis together let the configured number of requests through. */
 import { randomBytes } from 'node:crypto'
 import t, { type Test } from 'tap'
 import { ADMIN_KEY, createClient, type Reply } from '../helpers/app.ts'
@@ -52,7 +52,7 @@ async function tryTwoServers(t: Test) {
   return { anonymous, ofUser, isDisturbed }
 }
 
-t.test('two processes on one Redis let exactly the limit through', { skip }, async (t) => {
+t.test('two processes on one Redis together admit exactly the limit', { skip }, async (t) => {
   let tried = await tryTwoServers(t)
   for (let again = 0; tried.isDisturbed && again < 5; again += 1) tried = await tryTwoServers(t)
   const passed = tried.anonymous.filter(({ status }) => status === 401)

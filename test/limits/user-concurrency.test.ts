@@ -1,4 +1,4 @@
-/** Limits on the concurrent requests of one user, and the cost of expensive requests. */
+/** The concurrent requests of one user are limited, and expensive requests cost more. */
 import { once } from 'node:events'
 import { connect } from 'node:net'
 import t, { type Test } from 'tap'
@@ -36,7 +36,7 @@ async function createHeldDatabase(t: Test) {
 const products = '/api/v1/products'
 
 t.test(
-  'a user has at most USER_CONCURRENCY requests at work, and other users are not affected',
+  'a user has at most USER_CONCURRENCY concurrent requests, and other users are not affected',
   async (t) => {
     const { database, waiting, release, hold } = await createHeldDatabase(t)
     const { person } = await testApp(t, { USER_CONCURRENCY: '3' }, { database })
@@ -61,7 +61,7 @@ t.test(
   },
 )
 
-t.test('a request whose client has left holds its slot until its work is done', async (t) => {
+t.test('a request whose client disconnected holds its slot until it is done', async (t) => {
   const { database, waiting, release } = await createHeldDatabase(t)
   const { person, base } = await testApp(t, { USER_CONCURRENCY: '1' }, { database })
   const { key, client } = await person('member')
@@ -78,7 +78,7 @@ t.test('a request whose client has left holds its slot until its work is done', 
   t.equal(reply.status, 200)
 })
 
-t.test('a request that is refused before its handler runs leaves no slot taken', async (t) => {
+t.test('a request refused before its handler leaves no slot taken', async (t) => {
   const { person, port } = await testApp(t, { USER_CONCURRENCY: '1' })
   const { client, key } = await person('member')
   const json = { 'content-type': 'application/json' }
@@ -127,7 +127,7 @@ t.test('a request that is refused before its handler runs leaves no slot taken',
   t.equal(reply.status, 200)
 })
 
-t.test('an expensive request counts as several, in the rate limit and in the concurrency', async (t) => {
+t.test('an expensive request counts as several in the rate limit and the concurrency', async (t) => {
   const { database, waiting, release } = await createHeldDatabase(t)
   const { person } = await testApp(t, { RATE_LIMIT: '1000', USER_CONCURRENCY: '9' }, { database })
   const admin = await person('admin')
@@ -160,7 +160,7 @@ t.test('an expensive request counts as several, in the rate limit and in the con
   t.equal(before - (await remaining(client, '/api/v1/products?search=a&page=1')), 9)
 })
 
-t.test('a request that costs more than the concurrency is admitted while it is the only one', async (t) => {
+t.test('a request that costs more than the concurrency is admitted alone', async (t) => {
   const { database, waiting, release } = await createHeldDatabase(t)
   const { person } = await testApp(t, { USER_CONCURRENCY: '3' }, { database })
   const { client } = await person('member')
@@ -171,7 +171,7 @@ t.test('a request that costs more than the concurrency is admitted while it is t
   t.equal((await search).status, 200)
 })
 
-t.test('a cost that does not fit into the window any more is admitted once, then nothing is', async (t) => {
+t.test('the first cost that exceeds the window is admitted, then no request is', async (t) => {
   const { person } = await testApp(t, { RATE_LIMIT: '6' })
   const { client } = await person('member')
   const statuses = async (path: string) => {

@@ -1,3 +1,4 @@
+/** Filters select rows by equality and by date, and invalid query parameters are rejected. */
 import t from 'tap'
 import { testApp } from '../helpers/app.ts'
 import { getIds, getViolations } from '../helpers/lists.ts'
@@ -8,7 +9,7 @@ const ada = await person('member')
 const bob = await person('manager')
 const LIST = ['/users', '/user-profiles', `/users/${ada.id}/posts`, '/products', '/orders']
 
-t.test('status, role and user_id are equalities, and narrow together', async (t) => {
+t.test('status, role and user_id filter by equality and combine', async (t) => {
   const [gone = ''] = await insertRows(database, 'users', [{ status: 'suspended', role: 'manager' }])
   t.same(getIds(await admin.get('/users?status=suspended')), [gone])
   t.same(getIds(await admin.get('/users?role=manager')).sort(), [bob.id, gone].sort())
@@ -46,7 +47,7 @@ t.test('status, role and user_id are equalities, and narrow together', async (t)
   t.same(getIds(await admin.get(`/user-profiles?user_id=${ada.id}`)), [profile])
 })
 
-t.test('a value outside the enum, and what is no UUID, is refused', async (t) => {
+t.test('a value outside the enum and a malformed UUID are rejected', async (t) => {
   const refused: Record<string, string[]> = {
     '/users?status=archived': ['status INVALID_VALUE'],
     '/users?status=ACTIVE': ['status INVALID_VALUE'],
@@ -71,7 +72,7 @@ t.test('a value outside the enum, and what is no UUID, is refused', async (t) =>
   }
 })
 
-t.test('a filter that the collection lacks is an unknown parameter', async (t) => {
+t.test('a filter of another collection is an unknown parameter', async (t) => {
   const offered = [['status', 'role'], ['user_id'], ['status'], ['status'], ['status', 'user_id']]
   for (const [i, path] of LIST.entries()) {
     for (const name of ['status', 'role', 'user_id', 'email', 'id', 'revision']) {
@@ -81,7 +82,7 @@ t.test('a filter that the collection lacks is an unknown parameter', async (t) =
   }
 })
 
-t.test('created_after and created_before: whole days in UTC, half-open', async (t) => {
+t.test('created_after and created_before are whole days in UTC, half-open', async (t) => {
   const days = [
     '2026-02-27T23:59:59.999999Z',
     '2026-02-28T00:00:00Z',
@@ -109,7 +110,7 @@ t.test('created_after and created_before: whole days in UTC, half-open', async (
   }
 })
 
-t.test('a date must be a real one', async (t) => {
+t.test('a date that does not exist is rejected', async (t) => {
   const dates = [
     '2026-02-29',
     '2026-02-30',
@@ -141,37 +142,40 @@ t.test('a date must be a real one', async (t) => {
   t.same(getViolations(crossed), ['created_after CONFLICTING_PARAMETERS'])
 })
 
-t.test('unknown, repeated and inherited names are refused, on lists and on single reads', async (t) => {
-  const names = [
-    'foo',
-    'Limit',
-    'limit%20',
-    '__proto__',
-    'constructor',
-    'toString',
-    'hasOwnProperty',
-    'valueOf',
-  ]
-  const more = ['limit[]', 'page[number]', 'filter[status]', 'offset', '%00', '%F0%9F%98%80']
-  const field = (name: string) => decodeURIComponent(name)
-  for (const name of [...names, ...more]) {
-    for (const path of [...LIST, `/users/${adminId}`]) {
-      const reply = await admin.get(`${path}?${name}=1`)
-      t.equal(reply.status, 400, `${path} ${name}`)
-      t.same(getViolations(reply), [`${field(name)} UNKNOWN_PARAMETER`], `${path} ${name}`)
+t.test(
+  'unknown, repeated and Object.prototype names are rejected, on lists and on single reads',
+  async (t) => {
+    const names = [
+      'foo',
+      'Limit',
+      'limit%20',
+      '__proto__',
+      'constructor',
+      'toString',
+      'hasOwnProperty',
+      'valueOf',
+    ]
+    const more = ['limit[]', 'page[number]', 'filter[status]', 'offset', '%00', '%F0%9F%98%80']
+    const field = (name: string) => decodeURIComponent(name)
+    for (const name of [...names, ...more]) {
+      for (const path of [...LIST, `/users/${adminId}`]) {
+        const reply = await admin.get(`${path}?${name}=1`)
+        t.equal(reply.status, 400, `${path} ${name}`)
+        t.same(getViolations(reply), [`${field(name)} UNKNOWN_PARAMETER`], `${path} ${name}`)
+      }
+      const twice = await admin.get(`/products?${name}=1&${name}=2`)
+      t.same(getViolations(twice), [`${field(name)} UNKNOWN_PARAMETER`], `${name} twice`)
     }
-    const twice = await admin.get(`/products?${name}=1&${name}=2`)
-    t.same(getViolations(twice), [`${field(name)} UNKNOWN_PARAMETER`], `${name} twice`)
-  }
-  for (const name of ['limit', 'page', 'sort', 'search', 'cursor', 'filter', 'include']) {
-    const reply = await admin.get(`/users/${adminId}?${name}=1`)
-    t.equal(reply.status, 400, `${name} on a single read`)
-  }
-  t.equal((await admin.get('/products?')).status, 200)
-  t.equal((await admin.get('/products?&&')).status, 200)
-})
+    for (const name of ['limit', 'page', 'sort', 'search', 'cursor', 'filter', 'include']) {
+      const reply = await admin.get(`/users/${adminId}?${name}=1`)
+      t.equal(reply.status, 400, `${name} on a single read`)
+    }
+    t.equal((await admin.get('/products?')).status, 200)
+    t.equal((await admin.get('/products?&&')).status, 200)
+  },
+)
 
-t.test('a query string that is no percent-encoded UTF-8 is refused', async (t) => {
+t.test('a query string that is not percent-encoded UTF-8 is rejected', async (t) => {
   for (const query of [
     'limit=%',
     'limit=%2',
@@ -187,7 +191,7 @@ t.test('a query string that is no percent-encoded UTF-8 is refused', async (t) =
   }
 })
 
-t.test('all that is wrong is said at once, in either envelope, and at most 50 of it', async (t) => {
+t.test('all violations are reported together, in both envelopes, at most 50', async (t) => {
   const wrong =
     'limit=0&page=x&status=no&created_after=x&created_before=0000-01-01&sort=no,-name&order=asc,asc&fields=id,no&foo=1&search=&include=no'
   const problems = [

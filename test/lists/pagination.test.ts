@@ -1,3 +1,4 @@
+/** Lists are paginated by cursor or by page number, with links to the neighboring pages. */
 import t from 'tap'
 import { testApp } from '../helpers/app.ts'
 import { collectIds, getIds, getLinks, getViolations } from '../helpers/lists.ts'
@@ -13,7 +14,7 @@ const made = (
   )
 ).reverse()
 
-t.test('the cursor style is the default: 20 a page, newest first, and never a count', async (t) => {
+t.test('the default is cursor pagination: 20 rows, newest first, without a count', async (t) => {
   const first = await admin.get(PATH)
   t.same(getIds(first), made.slice(0, 20))
   t.same(Object.keys(first.body.pagination), ['cursor', 'has_more'])
@@ -28,7 +29,7 @@ t.test('the cursor style is the default: 20 a page, newest first, and never a co
   t.same(await collectIds(admin, `${PATH}?limit=1`), made)
 })
 
-t.test('the last page says so: cursor null and has_more false', async (t) => {
+t.test('the last page has cursor null and has_more false', async (t) => {
   for (const path of [`${PATH}?limit=45`, `${PATH}?limit=100`, `${PATH}?search=nothing`]) {
     const { body } = await admin.get(path)
     t.same(body.pagination, { cursor: null, has_more: false }, path)
@@ -41,7 +42,7 @@ t.test('an empty cursor is the first page', async (t) => {
   t.equal((await admin.get(`${PATH}?cursor`)).status, 200)
 })
 
-t.test('a page number chooses the offset style, with exact totals', async (t) => {
+t.test('a page number selects offset pagination, with exact totals', async (t) => {
   const page = await admin.get(`${PATH}?page=2`)
   t.same(getIds(page), made.slice(20, 40))
   t.same(page.body.pagination, { page: 2, limit: 20, total: 45, total_pages: 3 })
@@ -121,7 +122,7 @@ t.test('limit and page are integers as JSON writes them, within their bounds', a
   t.equal((await admin.get(`${PATH}?limit=100`)).status, 200)
 })
 
-t.test('pages end where 10,000 rows have been passed', async (t) => {
+t.test('pages beyond 10,000 rows are rejected', async (t) => {
   for (const [page, limit] of [
     [101, 100],
     [501, 20],
@@ -136,7 +137,7 @@ t.test('pages end where 10,000 rows have been passed', async (t) => {
   }
 })
 
-t.test('page and cursor together are refused, an empty cursor too', async (t) => {
+t.test('page together with cursor is rejected, also with an empty cursor', async (t) => {
   const { cursor } = (await admin.get(PATH)).body.pagination
   for (const value of [cursor, '', 'x']) {
     const reply = await admin.get(`${PATH}?page=1&cursor=${value}`)
@@ -145,7 +146,7 @@ t.test('page and cursor together are refused, an empty cursor too', async (t) =>
   }
 })
 
-t.test('Link repeats the form of address, and every parameter', async (t) => {
+t.test('Link repeats the path form and every parameter', async (t) => {
   for (const form of ['/api/v1', '/api/v2', '/v1', '/v2', '/api', '']) {
     const path = `${form}/products`
     const query = 'limit=10&status=active&search=product&sort=name,-price_amount&fields=id,name'
@@ -172,7 +173,7 @@ t.test('Link repeats the form of address, and every parameter', async (t) => {
   t.equal(slash.first, '/v2/products?limit=1')
 })
 
-t.test('Link of the offset style: next, first, prev, last, none beyond the 10,000', async (t) => {
+t.test('Link of offset pagination has next, first, prev and last, none beyond 10,000 rows', async (t) => {
   t.same(getLinks(await admin.get(`${PATH}?page=2&search=product`)), {
     next: `${PATH}?search=product&page=3`,
     first: `${PATH}?search=product&page=1`,
@@ -183,7 +184,7 @@ t.test('Link of the offset style: next, first, prev, last, none beyond the 10,00
   t.same(Object.keys(getLinks(await admin.get(`${PATH}?page=3&search=product`))), ['first', 'prev', 'last'])
 })
 
-t.test('no link names a page that would be refused; with PUBLIC_URL links are absolute', async (t) => {
+t.test('no link names a page that would be rejected, and links are absolute with PUBLIC_URL', async (t) => {
   const { admin, database } = await testApp(t, { PUBLIC_URL: 'https://api.example.com' })
   await database.run(`insert into products (id, sku, name, price_amount, search)
     select gen_random_uuid(), 'N-' || n, 'n', 1, '' from generate_series(1, 10150) n`)
@@ -196,7 +197,7 @@ t.test('no link names a page that would be refused; with PUBLIC_URL links are ab
   })
 })
 
-t.test('Link and nested lists: me stays me', async (t) => {
+t.test('Link keeps me in the path of a nested list', async (t) => {
   await insertRows(database, 'posts', [{ user_id: adminId }, { user_id: adminId }])
   const mine = getLinks(await admin.get('/users/me/posts?limit=1'))
   t.match(mine.next, /^\/users\/me\/posts\?limit=1&cursor=/)
@@ -204,7 +205,7 @@ t.test('Link and nested lists: me stays me', async (t) => {
   t.equal(named.first, `/v2/users/${adminId}/posts?limit=1`)
 })
 
-t.test('an unknown parent is 404, an empty one is 200', async (t) => {
+t.test('an unknown parent is a 404, a parent without rows a 200', async (t) => {
   const nobody = '0193a5b0-7b1e-7c3a-9f00-3f2b8c1d4e5f'
   const { id } = await person('member')
   t.equal((await admin.get(`/users/${nobody}/posts`)).status, 404)
@@ -216,7 +217,7 @@ t.test('an unknown parent is 404, an empty one is 200', async (t) => {
   t.equal((await admin.get(`/users/${id}/posts?page=2`)).status, 200)
 })
 
-t.test('HEAD of a list has the headers of GET, and no body', async (t) => {
+t.test('HEAD of a list has the headers of GET and no body', async (t) => {
   for (const query of ['', '?page=2', '?fields=id&limit=3']) {
     const [get, head] = [await admin.get(PATH + query), await admin.call('HEAD', PATH + query)]
     t.equal(head.status, 200)

@@ -1,3 +1,4 @@
+/** Lists are sorted by the documented fields, in either direction, with stable order of equal rows. */
 import t from 'tap'
 import { type Json, testApp } from '../helpers/app.ts'
 import { getIds, getViolations } from '../helpers/lists.ts'
@@ -41,7 +42,7 @@ function expected(rows: Json[], sort: string): string[] {
 }
 
 for (const { path, table, sorts } of collections) {
-  t.test(`${table}: every sortable field both ways, and fields together`, async (t) => {
+  t.test(`${table}: every sortable field sorts in both directions, alone and combined`, async (t) => {
     const rows = await database.run(`select * from ${table}`)
     const [first = '', second = '', third = ''] = sorts
     const several = [
@@ -61,7 +62,7 @@ for (const { path, table, sorts } of collections) {
   })
 }
 
-t.test('what the table has and the contract does not offer cannot be sorted by', async (t) => {
+t.test('a column that is not a documented sort is rejected', async (t) => {
   const refused: Record<string, string[]> = {
     '/users': ['role', 'status', 'password_hash', 'id', 'search', 'revision'],
     '/user-profiles': ['bio', 'user_id'],
@@ -80,7 +81,7 @@ t.test('what the table has and the contract does not offer cannot be sorted by',
   }
 })
 
-t.test('sort: what is no list of sortable fields is refused', async (t) => {
+t.test('a sort that is not a list of sortable fields is rejected', async (t) => {
   const one = ['sort INVALID_VALUE']
   const two = [...one, ...one]
   const refused: Record<string, string[]> = {
@@ -113,7 +114,7 @@ t.test('sort: what is no list of sortable fields is refused', async (t) => {
   }
 })
 
-t.test('order: directions by position, against no sign that the client wrote', async (t) => {
+t.test('order gives the directions by position and cannot contradict a sign in sort', async (t) => {
   const rows = await database.run('select * from products')
   const same: Record<string, string> = {
     'sort=price_amount,name&order=desc,asc': '-price_amount,name',

@@ -1,4 +1,4 @@
-/** `users create`, `api-keys create|revoke`, `signing-keys rotate`, over a database that a server then serves. */
+/** The commands for users, API keys and signing keys change a database that a server then serves. */
 import { type Test, test } from 'tap'
 import { openDatabase } from '../../drizzle/client/index.ts'
 import { createClient, testApp } from '../helpers/app.ts'
@@ -14,7 +14,7 @@ async function type(t: Test, settings: NodeJS.ProcessEnv, args: string[], input 
   return { code, ...output }
 }
 
-test('accounts and keys by command', async (t) => {
+test('commands create users and API keys and rotate signing keys', async (t) => {
   const { url, dataDir } = await testDatabaseUrl(t)
   const place = { ...(url && { DATABASE_URL: url }), ...(dataDir && { DATA_DIR: dataDir }) }
   const settings = { ...place, APP_SECRET: SECRET }

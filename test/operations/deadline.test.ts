@@ -1,3 +1,4 @@
+/** Replies that take too long get 503, and connections that do not read their replies are closed. */
 import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
 import { setTimeout as wait } from 'node:timers/promises'
@@ -10,7 +11,7 @@ import unreadResponses from '../../plugins/http/unread-responses.ts'
 import { v1 } from '../../plugins/versioning/representation/v1.ts'
 import { recordMessages } from '../helpers/record-messages.ts'
 
-t.test('an answer that takes too long is 503 with Retry-After; one in time is itself', async (t) => {
+t.test('a reply that takes too long becomes a 503 with Retry-After', async (t) => {
   const app = Fastify({ genReqId: () => 'the-request' })
   await app.register(errors, { getErrorEnvelope: () => v1.error })
   await app.register(timeouts, { responseTimeoutMs: 50 })
@@ -40,7 +41,7 @@ t.test('an answer that takes too long is 503 with Retry-After; one in time is it
   t.equal((await fetch(`${base}/fast`)).status, 200, 'and what came too late did no harm')
 })
 
-t.test('answers that nobody reads end their connection, also those behind others', async (t) => {
+t.test('unread replies close their connection, also pipelined ones', async (t) => {
   const app = Fastify()
   await app.register(errors, { getErrorEnvelope: () => v1.error })
   await app.register(timeouts, { responseTimeoutMs: 50, readTimeoutMs: 1_500 })
@@ -72,7 +73,7 @@ t.test('answers that nobody reads end their connection, also those behind others
   t.equal(seen.length, before)
 })
 
-t.test('answers not taken hold so much memory together, then the oldest is cut off', async (t) => {
+t.test('unread replies are limited in total memory, and the oldest is closed first', async (t) => {
   const app = Fastify()
   await app.register(unreadResponses, { maxUnreadLength: 45_000_000 })
   app.get('/large', async () => 'x'.repeat(20_000_000))

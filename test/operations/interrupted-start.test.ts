@@ -1,4 +1,4 @@
-/** A stop in the middle of the first start: nothing is half done, nothing stays locked, and the next start goes on. */
+/** A first start that is interrupted leaves no partial state and no lock, and the next start completes. */
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
@@ -13,7 +13,7 @@ const SECRET = { APP_SECRET: 'test-secret-test-secret-test-secret-test', LOG_LEV
 
 const skip = SERVER ? false : 'set DATABASE_URL to a PostgreSQL server to run this'
 
-t.test('SIGTERM amid a migration on PostgreSQL', { skip }, async (t) => {
+t.test('SIGTERM during a migration on PostgreSQL', { skip }, async (t) => {
   const url = await createDatabase(t, SERVER ?? '')
   const direct: Database = await openDatabase({ url, poolSize: 2 })
   t.teardown(() => direct.close())
@@ -58,7 +58,7 @@ t.test('SIGTERM amid a migration on PostgreSQL', { skip }, async (t) => {
   t.equal(await countPendingMigrations(direct), 0, 'the next start goes on')
 })
 
-t.test('SIGTERM amid the first start on a folder', async (t) => {
+t.test('SIGTERM during the first start of an embedded database', async (t) => {
   const DATA_DIR = testFolder(t)
   const settings = { ...SECRET, PORT: '0', DATA_DIR }
   const moments = [

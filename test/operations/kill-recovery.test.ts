@@ -1,10 +1,10 @@
-/** What was acknowledged outlives a kill -9, and a new start needs no hand; `npm run soak` does it forty times. */
+/** Acknowledged writes survive kill -9 and SIGTERM; `npm run soak` repeats this forty times. */
 import { test } from 'tap'
 import { createServerSettings } from '../helpers/process.ts'
 import { killRounds } from '../soak/kill.ts'
 import { compare, createLedger } from '../soak/ledger.ts'
 
-test('a server killed amid writes comes back with all that it acknowledged', async (t) => {
+test('a server killed during writes restarts with every acknowledged write', async (t) => {
   const settings = await createServerSettings(t)
   const report = await killRounds(t, {
     settings,
@@ -18,7 +18,7 @@ test('a server killed amid writes comes back with all that it acknowledged', asy
   t.comment(`back after ${report.restarts.map(Math.round)} ms`)
 })
 
-test('a server that is asked to stop amid writes ends them, and loses none', async (t) => {
+test('a server stopped during writes completes them and loses none', async (t) => {
   const settings = await createServerSettings(t)
   const report = await killRounds(t, {
     settings,
@@ -34,7 +34,7 @@ test('a server that is asked to stop amid writes ends them, and loses none', asy
   t.strictSame(report.ends, [{ code: 0, signal: null }])
 })
 
-test('what is lost would be seen', async (t) => {
+test('a lost write is detected by the check', async (t) => {
   const ledger = createLedger()
   ledger.products.push(
     { id: 'kept', price: 1, gone: false },

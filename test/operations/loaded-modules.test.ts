@@ -1,4 +1,4 @@
-/** What a start loads: what its settings ask for, and nothing else. */
+/** A start loads only the modules that its settings need. */
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
@@ -42,7 +42,7 @@ t.test('a server loads nothing that its settings do not ask for', async (t) => {
   for (const name of [otherEngine, ...ASKED_FOR]) t.notOk(has(packages, name), name)
 })
 
-t.test('what is asked for is loaded', async (t) => {
+t.test('a server loads the modules of its settings', async (t) => {
   const asking = {
     OTEL_EXPORTER_OTLP_ENDPOINT: 'http://127.0.0.1:9',
     REDIS_URL: 'redis://127.0.0.1:9',
@@ -58,7 +58,7 @@ t.test('what is asked for is loaded', async (t) => {
   for (const name of ASKED_FOR) t.ok(has(packages, name), name)
 })
 
-t.test('the image starts it as `npm start` does', async (t) => {
+t.test('the image starts the server as `npm start` does', async (t) => {
   const dockerfile = readFileSync(new URL('../../Dockerfile', import.meta.url), 'utf8')
   const command = /^CMD (\["node".*\])$/m.exec(dockerfile)?.[1] ?? '[]'
   t.same(JSON.parse(command), ['node', ...startFlags, 'dist/src/server.js'])

@@ -1,4 +1,4 @@
-/** What monitoring reads: where, by whom, and that its series stay few. */
+/** Metrics are served only as configured, and their number of series is limited. */
 import { channel } from 'node:diagnostics_channel'
 import { connect, createServer } from 'node:net'
 import { setImmediate as turn } from 'node:timers/promises'
@@ -38,7 +38,7 @@ async function watched(
 
 const shared = await watched(t)
 
-t.test('without a port and a token there are none', async (t) => {
+t.test('without METRICS_PORT and METRICS_TOKEN there are no metrics', async (t) => {
   const { anybody, own } = await watched(t, {})
   t.equal(own, '')
   const { status, body, headers } = await anybody.get('/metrics')
@@ -47,7 +47,7 @@ t.test('without a port and a token there are none', async (t) => {
   t.equal(headers.get('api-version'), null)
 })
 
-t.test('on the main port they need the token', async (t) => {
+t.test('on the main port metrics need the token', async (t) => {
   const { anybody, admin } = await watched(t, { METRICS_TOKEN: TOKEN })
   for (const authorization of ['', `Bearer ${TOKEN}x`, `Bearer ${TOKEN.slice(1)}`, `Basic ${TOKEN}`, TOKEN]) {
     const { status, body, headers } = await anybody.get('/metrics', authorization ? { authorization } : {})
@@ -70,15 +70,18 @@ t.test('on the main port they need the token', async (t) => {
   t.notMatch((await anybody.get('/openapi/v1.json')).text, '/metrics"')
 })
 
-t.test('with a port alone they are there, for all who reach it, and not on the main one', async (t) => {
-  const { anybody, own } = await watched(t, { METRICS_PORT: '0' })
-  t.equal((await anybody.get('/metrics', bearer)).status, 404)
-  const reply = await fetch(`${own}/metrics`)
-  t.equal(reply.status, 200)
-  t.ok(parseExposition(await reply.text()).has('http_requests_total'))
-})
+t.test(
+  'with METRICS_PORT only, metrics are served there without a token, and not on the main port',
+  async (t) => {
+    const { anybody, own } = await watched(t, { METRICS_PORT: '0' })
+    t.equal((await anybody.get('/metrics', bearer)).status, 404)
+    const reply = await fetch(`${own}/metrics`)
+    t.equal(reply.status, 200)
+    t.ok(parseExposition(await reply.text()).has('http_requests_total'))
+  },
+)
 
-t.test('their own port answers for all else in the envelope', async (t) => {
+t.test('other paths on the metrics port get an error in the envelope', async (t) => {
   const { own } = shared
   const port = Number(new URL(own).port)
   for (const [method, path, status, code] of [
@@ -96,14 +99,14 @@ t.test('their own port answers for all else in the envelope', async (t) => {
   t.ok(closed)
 })
 
-t.test('their own port is closed with the service', async (t) => {
+t.test('the metrics port is closed with the service', async (t) => {
   const { app, own } = await watched(t)
   await fetch(`${own}/metrics`)
   await app.close()
   await t.rejects(fetch(`${own}/metrics`))
 })
 
-t.test('a port in use is named, with its setting', async (t) => {
+t.test('a metrics port in use is named with its setting', async (t) => {
   const other = createServer()
   t.teardown(() => other.close())
   const port = await listenOnFreePort(other)
@@ -117,7 +120,7 @@ t.test('a port in use is named, with its setting', async (t) => {
 /** Base units and suffixes by Prometheus' rules for names: https://prometheus.io/docs/practices/naming/ */
 const UNITS = /_(?:milliseconds|ms|minutes|hours|kilobytes|kb|mb|percent)(?:_|$)/
 
-t.test('each has a name by the rules, a help, a type and its samples', async (t) => {
+t.test('each metric has a valid name, help, type and samples', async (t) => {
   const { admin, read } = shared
   await admin.get('/products')
   const families = await read()
@@ -163,7 +166,7 @@ t.test('each has a name by the rules, a help, a type and its samples', async (t)
     t.ok(families.has(name), name)
 })
 
-t.test('OpenMetrics is what who prefers it gets', async (t) => {
+t.test('OpenMetrics is served to clients that prefer it', async (t) => {
   const { anybody, read } = shared
   await anybody.get('/livez')
   const accept = 'application/openmetrics-text;version=1.0.0;q=0.5,text/plain;version=0.0.4;q=0.3,*/*;q=0.2'
@@ -176,7 +179,7 @@ t.test('OpenMetrics is what who prefers it gets', async (t) => {
   t.ok((await read()).has('http_requests_total'), 'and the other format is as before')
 })
 
-t.test('requests are counted by route, never by path', async (t) => {
+t.test('requests are counted by route, not by path', async (t) => {
   const { admin, anybody, port, read } = await watched(t)
   const { body } = await admin.post('/api/v1/products', { sku: `M-${port}`, name: 'Metric', price_amount: 1 })
   await admin.get(`/products/${body.data.id}`)
@@ -204,7 +207,7 @@ t.test('requests are counted by route, never by path', async (t) => {
   t.ok(sumSamples(families, 'http_connections') >= 1)
 })
 
-t.test('a client that leaves is counted as such, and does not stay in flight', async (t) => {
+t.test('a request of a disconnected client is counted as such and is no longer in flight', async (t) => {
   const { port, read, admin } = await watched(t)
   const socket = connect(port, '127.0.0.1')
   const head = 'POST /api/v1/products HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\n'
@@ -220,7 +223,7 @@ t.test('a client that leaves is counted as such, and does not stay in flight', a
   t.equal(sumSamples(await read(), 'http_requests_total', { method: 'POST', status: 'aborted' }), 1)
 })
 
-t.test('500 random paths, methods and ids make no new series', async (t) => {
+t.test('500 random paths, methods and ids create no new series', async (t) => {
   const { admin, anybody, port, read } = shared
   const random = () => Math.random().toString(36).slice(2)
   const methods = [
@@ -273,7 +276,7 @@ t.test('500 random paths, methods and ids make no new series', async (t) => {
   t.ok(before.length < 2_000, `${before.length} series`)
 })
 
-t.test('what other plugins publish is counted, with few labels', async (t) => {
+t.test('messages of other plugins are counted with few labels', async (t) => {
   const { read } = await watched(t)
   const publish = (event: string, message: object = {}) => channel(`resource-api:${event}`).publish(message)
   publish('limits:refused', { window: 'sustained' })
@@ -303,7 +306,7 @@ t.test('what other plugins publish is counted, with few labels', async (t) => {
   t.equal(sumSamples(await read(), 'rate_limit_store_up'), 1)
 })
 
-t.test('429s, replays and mismatches of real requests are counted', async (t) => {
+t.test('429 replies, replays and mismatches of real requests are counted', async (t) => {
   const { admin, read } = await watched(t, { ...METRICS, RATE_LIMIT: '4' })
   const key = { 'idempotency-key': 'metrics-test' }
   const tea = { sku: 'METRICS-1', name: 'Tea', price_amount: 1 }
@@ -334,31 +337,34 @@ t.test('refused credentials are counted by kind', async (t) => {
     t.equal(sumSamples(families, 'authentication_failures_total', { kind }), 1, kind)
 })
 
-t.test('the pool is shown: its size, who has a connection, who waits and for how long', async (t) => {
-  const { read, app } = await watched(t)
-  const before = await read()
-  const size = sumSamples(before, 'database_pool_size')
-  const waits = sumSamples(before, 'database_pool_wait_seconds_count')
-  t.ok(size >= 1)
-  const { promise: held, resolve: release } = createDeferred()
-  // The embedded database lends its one connection for a part of each turn of the loop: a new one begins.
-  await turn()
-  await turn()
-  const holding = Array.from({ length: size }, () => app.database.transaction(() => held))
-  const waiting = app.database.run('select 1')
-  const busy = await read()
-  t.equal(sumSamples(busy, 'database_pool_in_use'), size)
-  t.equal(sumSamples(busy, 'database_pool_waiting'), 1)
-  t.equal(sumSamples(busy, 'database_pool_wait_seconds_count'), waits)
-  release()
-  await Promise.all([...holding, waiting])
-  const idle = await read()
-  t.equal(sumSamples(idle, 'database_pool_in_use'), 0)
-  t.equal(sumSamples(idle, 'database_pool_waiting'), 0)
-  t.equal(sumSamples(idle, 'database_pool_wait_seconds_count'), waits + 1)
-})
+t.test(
+  'the connection pool is shown: size, connections in use, waiting requests and wait time',
+  async (t) => {
+    const { read, app } = await watched(t)
+    const before = await read()
+    const size = sumSamples(before, 'database_pool_size')
+    const waits = sumSamples(before, 'database_pool_wait_seconds_count')
+    t.ok(size >= 1)
+    const { promise: held, resolve: release } = createDeferred()
+    // The embedded database lends its one connection for a part of each turn of the loop: a new one begins.
+    await turn()
+    await turn()
+    const holding = Array.from({ length: size }, () => app.database.transaction(() => held))
+    const waiting = app.database.run('select 1')
+    const busy = await read()
+    t.equal(sumSamples(busy, 'database_pool_in_use'), size)
+    t.equal(sumSamples(busy, 'database_pool_waiting'), 1)
+    t.equal(sumSamples(busy, 'database_pool_wait_seconds_count'), waits)
+    release()
+    await Promise.all([...holding, waiting])
+    const idle = await read()
+    t.equal(sumSamples(idle, 'database_pool_in_use'), 0)
+    t.equal(sumSamples(idle, 'database_pool_waiting'), 0)
+    t.equal(sumSamples(idle, 'database_pool_wait_seconds_count'), waits + 1)
+  },
+)
 
-t.test('whether the database answers is asked when it is read', async (t) => {
+t.test('database_up is measured when metrics are read', async (t) => {
   let isUp = true
   const ping = async () => {
     if (!isUp) throw new DatabaseUnavailable('away')
@@ -376,7 +382,7 @@ t.test('apps in one process do not count each other’s requests', async (t) => 
   t.equal(sumSamples(await other.read(), 'http_requests_total', { route: '/products' }), 0)
 })
 
-t.test('an app that is closed listens to nobody any more', async (t) => {
+t.test('a closed app has no channel subscriptions', async (t) => {
   await shared.app.close()
   t.equal(channel('resource-api:limits:refused').hasSubscribers, false)
   t.equal(channel('resource-api:database:wait').hasSubscribers, false)

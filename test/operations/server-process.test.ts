@@ -1,3 +1,4 @@
+/** The server process explains why it does not start, and stops without losing a request. */
 import { once } from 'node:events'
 import { request as httpRequest } from 'node:http'
 import { get } from 'node:https'
@@ -14,7 +15,7 @@ const KEY = 'test-admin-key-test-admin-key-test-admin-key'
 const settings = await createServerSettings(t)
 const production = { NODE_ENV: 'production', INSECURE_HTTP: 'true', SHUTDOWN_DELAY: '0', HOST: '127.0.0.1' }
 
-t.test('wrong settings are all said at once, and the exit code is 1', async (t) => {
+t.test('all invalid settings are reported together, with exit code 1', async (t) => {
   const { output, ended } = startModule(t, 'server.ts', {
     NODE_ENV: 'production',
     PORT: 'x',
@@ -29,7 +30,7 @@ t.test('wrong settings are all said at once, and the exit code is 1', async (t) 
   t.notMatch(output.err, /hunter2/)
 })
 
-t.test('a port in use is named, and the exit code is 1', async (t) => {
+t.test('a port in use is named, with exit code 1', async (t) => {
   const other = createServer()
   t.teardown(() => other.close())
   const port = await listen(other)
@@ -39,7 +40,7 @@ t.test('a port in use is named, and the exit code is 1', async (t) => {
 })
 
 t.test(
-  'a second process on one data folder is refused by name',
+  'a second process on a data folder is refused with its path',
   {
     skip: SERVER !== undefined,
   },
@@ -51,13 +52,13 @@ t.test(
   },
 )
 
-t.test('one line says where it listens and where the documentation is', async (t) => {
+t.test('one line shows the address of the server and of its documentation', async (t) => {
   const { url, output } = await startServer(t, { ...settings, LOG_LEVEL: 'silent' })
   t.match(output.out, new RegExp(`^Ready at ${url}, documentation at ${url}/docs$`, 'm'))
   t.equal((await fetch(`${url}/docs`)).status, 200)
 })
 
-t.test('in production standard output holds JSON lines alone', async (t) => {
+t.test('in production standard output contains JSON lines only', async (t) => {
   const { url, output, child, ended } = await startServer(t, {
     ...settings,
     ...production,
@@ -73,7 +74,7 @@ t.test('in production standard output holds JSON lines alone', async (t) => {
   t.equal(output.err, '')
 })
 
-t.test('SIGTERM: readyz says so, what runs is finished, and the exit code is 0', async (t) => {
+t.test('on SIGTERM readyz is 503, running requests complete, and the exit code is 0', async (t) => {
   const { url, child, ended } = await startServer(t, {
     ...settings,
     ADMIN_API_KEY: KEY,
@@ -102,7 +103,7 @@ t.test('SIGTERM: readyz says so, what runs is finished, and the exit code is 0',
   t.same(await ended, { code: 0, signal: null })
 })
 
-t.test('a second signal ends it at once; the echo of the first does not', async (t) => {
+t.test('a second signal ends the process immediately, a duplicate of the first does not', async (t) => {
   const patient = await startServer(t, { ...settings, LOG_LEVEL: 'silent', SHUTDOWN_DELAY: '60000' })
   patient.child.kill('SIGINT')
   await wait(500)
@@ -115,7 +116,7 @@ t.test('a second signal ends it at once; the echo of the first does not', async 
   t.same(await brief.ended, { code: 0, signal: null })
 })
 
-t.test('the health check asks the server as it is set up, and fails when it is gone', async (t) => {
+t.test("the health check uses the server's settings and fails without a server", async (t) => {
   const tls = createCertificate(testFolder(t))
   for (const extra of [{}, { ...tls, NODE_ENV: 'production', HOST: '127.0.0.1', SHUTDOWN_DELAY: '0' }]) {
     const server = await startServer(t, { ...settings, ...extra })

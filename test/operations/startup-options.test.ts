@@ -1,7 +1,8 @@
+/** The app works with the Node.js options of `npm start`. */
 import t from 'tap'
 import { testApp } from '../helpers/app.ts'
 
-t.test('a product is created, read, changed and removed', async (t) => {
+t.test('a product is created, read, changed and deleted', async (t) => {
   const { admin } = await testApp(t)
   const created = await admin.post('/api/v1/products', { sku: 'TEA-1', name: 'Tea', price_amount: 1999 })
   t.equal(created.status, 201)

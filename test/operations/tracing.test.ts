@@ -1,3 +1,4 @@
+/** Traces show requests and statements to a collector, contain no values, and never delay a request. */
 import { createServer } from 'node:http'
 import { createServer as createSocketServer } from 'node:net'
 import t from 'tap'
@@ -53,7 +54,7 @@ async function collector(owner: Owner) {
 const SERVER_SPAN = 2
 const CLIENT_SPAN = 3
 
-t.test('a request is a span, and each statement in it is one below', async (t) => {
+t.test('a request is a span, and each of its statements is a child span', async (t) => {
   const { endpoint, spans, asked, resource } = await collector(t)
   const { app, admin, anybody } = await testApp(
     t,
@@ -113,7 +114,7 @@ t.test('a request is a span, and each statement in it is one below', async (t) =
   t.equal(requests.find(({ name }) => name === 'GET')?.attributes['http.response.status_code'], 404)
 })
 
-t.test('the trace of the caller is gone on with, and one that is no trace is not', async (t) => {
+t.test('a valid traceparent is continued, an invalid one is ignored', async (t) => {
   const { endpoint, spans } = await collector(t)
   const { app, admin } = await testApp(t, { OTEL_EXPORTER_OTLP_ENDPOINT: endpoint }, { database: kept })
   const traceId = '4bf92f3577b34da6a3ce929d0e0e4736'
@@ -133,7 +134,7 @@ t.test('the trace of the caller is gone on with, and one that is no trace is not
   t.not(own?.traceId, traceId)
 })
 
-t.test('no query, header, body, value or credential leaves with a span', async (t) => {
+t.test('spans contain no query, header, body, value or credential', async (t) => {
   const { endpoint, bodies } = await collector(t)
   const { app, admin, anybody } = await testApp(
     t,
@@ -155,7 +156,7 @@ t.test('no query, header, body, value or credential leaves with a span', async (
   t.notMatch(bodies.join(''), new RegExp(`canary|${ADMIN_KEY}|${looksLikeKey}`, 'i'))
 })
 
-t.test('a failure is marked: 5xx on the request, SQLSTATE on the statement', async (t) => {
+t.test('a failure is recorded: the 5xx on the request, the SQLSTATE on the statement', async (t) => {
   const { endpoint, spans } = await collector(t)
   const broken = {
     ...kept,
@@ -176,7 +177,7 @@ t.test('a failure is marked: 5xx on the request, SQLSTATE on the statement', asy
   t.notMatch(JSON.stringify(spans), /secret/)
 })
 
-t.test('log lines of a request name its trace', async (t) => {
+t.test('log lines of a request have its trace id', async (t) => {
   const { endpoint, spans } = await collector(t)
   const lines: string[] = []
   const settings = { OTEL_EXPORTER_OTLP_ENDPOINT: endpoint, LOG_LEVEL: 'info' }
@@ -190,30 +191,27 @@ t.test('log lines of a request name its trace', async (t) => {
   t.ok(answered.request_id)
 })
 
-t.test(
-  'a collector that is away costs no request anything, one line, and two seconds at the end',
-  async (t) => {
-    // It takes connections and says nothing: worse than one that refuses them.
-    const silent = createSocketServer()
-    t.teardown(() => silent.close())
-    const port = await listen(silent)
-    const lines: string[] = []
-    const logs = { write: (line: string) => void lines.push(line) }
-    const settings = { OTEL_EXPORTER_OTLP_ENDPOINT: `http://127.0.0.1:${port}`, LOG_LEVEL: 'warn' }
-    const { app, admin } = await testApp(t, settings, { database: kept, logs })
-    // More than a batch (512) and than the queue (2048) of spans.
-    for (let i = 0; i < 40; i += 1) {
-      const replies = await Promise.all(Array.from({ length: 25 }, () => admin.get('/products')))
-      for (const { status } of replies) if (status !== 200) t.equal(status, 200)
-    }
-    const since = getRunningTime()
-    await app.close()
-    t.ok(getRunningTime() - since < 3_500, `closed within ${Math.round(getRunningTime() - since)} ms`)
-    t.ok(lines.length <= 1, lines.join(''))
-  },
-)
+t.test('an unreachable collector delays no request and costs one log line and 2 s at shutdown', async (t) => {
+  // It takes connections and says nothing: worse than one that refuses them.
+  const silent = createSocketServer()
+  t.teardown(() => silent.close())
+  const port = await listen(silent)
+  const lines: string[] = []
+  const logs = { write: (line: string) => void lines.push(line) }
+  const settings = { OTEL_EXPORTER_OTLP_ENDPOINT: `http://127.0.0.1:${port}`, LOG_LEVEL: 'warn' }
+  const { app, admin } = await testApp(t, settings, { database: kept, logs })
+  // More than a batch (512) and than the queue (2048) of spans.
+  for (let i = 0; i < 40; i += 1) {
+    const replies = await Promise.all(Array.from({ length: 25 }, () => admin.get('/products')))
+    for (const { status } of replies) if (status !== 200) t.equal(status, 200)
+  }
+  const since = getRunningTime()
+  await app.close()
+  t.ok(getRunningTime() - since < 3_500, `closed within ${Math.round(getRunningTime() - since)} ms`)
+  t.ok(lines.length <= 1, lines.join(''))
+})
 
-t.test('a collector that refuses is told of once, and so is its return', async (t) => {
+t.test('a failing collector is logged once, and so is its recovery', async (t) => {
   const { endpoint, spans } = await collector(t)
   const refusing = createServer((_request, reply) => reply.writeHead(400).end('{"message":"no"}'))
   t.teardown(() => refusing.close())

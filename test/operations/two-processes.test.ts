@@ -1,4 +1,4 @@
-/** Two processes over one database, as replicas run: what one of them changes is in force on the other, and by when. */
+/** Two processes on one database: a change in one takes effect in the other within the documented time. */
 import { setTimeout } from 'node:timers/promises'
 import t from 'tap'
 import { openDatabase } from '../../drizzle/client/index.ts'
@@ -31,7 +31,7 @@ interface Case {
   change(): Promise<number>
 }
 
-t.test('two processes, one database', { skip, jobs: 2 }, async (t) => {
+t.test('two processes on one database', { skip, jobs: 2 }, async (t) => {
   const settings: NodeJS.ProcessEnv = {
     ...(await createServerSettings(t)),
     ADMIN_API_KEY: ADMIN_KEY,
@@ -59,7 +59,7 @@ t.test('two processes, one database', { skip, jobs: 2 }, async (t) => {
     return (await at.post('/api-keys', { name: 'k', scopes })).body.data
   }
 
-  t.test('what A signs, B verifies: both derive the same key from APP_SECRET', async (t) => {
+  t.test('both processes derive the same signing key from APP_SECRET', async (t) => {
     const ada = await person()
     t.same(await kids(a), await kids(b))
     t.equal((await bearer(b, ada.token).get('/users/me')).body.data.id, ada.id)
@@ -67,7 +67,7 @@ t.test('two processes, one database', { skip, jobs: 2 }, async (t) => {
     t.equal((await bearer(a, atB).get('/users/me')).body.data.id, ada.id, 'and the other way round')
   })
 
-  t.test('20 refreshes of one token at once, spread over both, give one successor', async (t) => {
+  t.test('20 concurrent refreshes of one token in both processes give one successor', async (t) => {
     const { data } = await person()
     const all = await Promise.all(
       Array.from({ length: 20 }, (_, i) => refresh(i % 2 ? a : b, data.refresh_token)),
@@ -85,7 +85,7 @@ t.test('two processes, one database', { skip, jobs: 2 }, async (t) => {
 
   // This one and the next wait through the same seconds.
   t.test(
-    'a revocation at A is in force there at once, and on B within 5 s',
+    'a revocation takes effect immediately in one process and within 5 s in the other',
     { buffered: true },
     async (t) => {
       const [leaving, suspended, suspendedKey, promoted, demoted, keyless, narrowed] = await Promise.all([
@@ -183,7 +183,7 @@ t.test('two processes, one database', { skip, jobs: 2 }, async (t) => {
   )
 
   t.test(
-    'a refresh token used at A, and again at B after the grace, ends the family on both',
+    'a refresh token reused in the other process after the grace period ends the session in both',
     { buffered: true },
     async (t) => {
       const { data, token } = await person()
@@ -216,7 +216,7 @@ t.test('two processes, one database', { skip, jobs: 2 }, async (t) => {
     },
   )
 
-  t.test('signing keys rotate, one process after the other, and nobody is signed out', async (t) => {
+  t.test('rotating signing keys process by process keeps every session', async (t) => {
     const ada = await person()
     const rotate = startModule(t, 'cli.ts', settings, ['signing-keys', 'rotate'])
     t.equal((await rotate.ended).code, 0, rotate.output.err)

@@ -1,3 +1,4 @@
+/** Concurrent requests with the same Idempotency-Key have one effect, in one process and in several. */
 import t, { type Test } from 'tap'
 import { v7 as uuid } from 'uuid'
 import { type Connection, type Database, SqlError } from '../../drizzle/client/index.ts'
@@ -39,7 +40,7 @@ async function insist(send: () => Promise<Reply>): Promise<Reply> {
   }
 }
 
-t.test('of twenty at once one is done', async (t) => {
+t.test('of 20 concurrent requests with one key one is executed', async (t) => {
   for (let round = 0; round < 5; round++) {
     const product_id = await make('products', adminId)
     const body = { items: [{ product_id, quantity: 1 }] }
@@ -50,7 +51,7 @@ t.test('of twenty at once one is done', async (t) => {
   }
 })
 
-t.test('over two processes too', async (t) => {
+t.test('of concurrent requests in two processes one is executed', async (t) => {
   const clients: Client[] = [admin, other.admin]
   for (let round = 0; round < 5; round++) {
     const product_id = await make('products', adminId)
@@ -65,7 +66,7 @@ t.test('over two processes too', async (t) => {
   }
 })
 
-t.test('who is told to wait gets the answer when it is there', async (t) => {
+t.test('a request that got 409 gets the stored reply later', async (t) => {
   const body = { title: 'a', body: 'b' }
   const header = createKeyHeader()
   const clients: Client[] = [admin, other.admin]
@@ -111,107 +112,117 @@ const KEEPING = /insert into idempotency_keys/
 const LOCKING = / for (?:no key )?update$/
 const post = { title: 'a', body: 'b' }
 
-t.test('where two things run at once', { skip: !isServer && 'PGlite has one connection' }, async (t) => {
-  t.test('while the first runs it is 409 on every replica, and other keys pass', async (t) => {
-    const { held, reached, release } = holding(KEEPING)
-    const slow = (await testApp(t, {}, { database: held })).admin
-    const header = createKeyHeader()
-    const first = slow.post('/users/me/posts', post, header)
-    await reached
-    for (const client of [slow, admin]) {
-      const second = await client.post('/users/me/posts', post, header)
-      t.equal(second.status, 409)
-      t.equal(second.body.error.code, 'RESOURCE_CONFLICT')
-      t.equal(second.headers.get('retry-after'), '1')
-      const third = await client.post('/users/me/posts', { ...post, title: 'c' }, header)
-      t.equal(third.status, 409, 'whatever the body: there is nothing yet to compare it with')
-    }
-    t.equal((await admin.post('/users/me/posts', post, createKeyHeader())).status, 201)
-    release()
-    t.equal((await first).status, 201)
-    t.same(
-      pickReplayedParts(await admin.post('/users/me/posts', post, header)),
-      pickReplayedParts(await first),
+t.test(
+  'concurrent transactions on PostgreSQL',
+  { skip: !isServer && 'PGlite has one connection' },
+  async (t) => {
+    t.test(
+      'the key is a 409 on every replica while the first request runs, and other keys pass',
+      async (t) => {
+        const { held, reached, release } = holding(KEEPING)
+        const slow = (await testApp(t, {}, { database: held })).admin
+        const header = createKeyHeader()
+        const first = slow.post('/users/me/posts', post, header)
+        await reached
+        for (const client of [slow, admin]) {
+          const second = await client.post('/users/me/posts', post, header)
+          t.equal(second.status, 409)
+          t.equal(second.body.error.code, 'RESOURCE_CONFLICT')
+          t.equal(second.headers.get('retry-after'), '1')
+          const third = await client.post('/users/me/posts', { ...post, title: 'c' }, header)
+          t.equal(third.status, 409, 'whatever the body: there is nothing yet to compare it with')
+        }
+        t.equal((await admin.post('/users/me/posts', post, createKeyHeader())).status, 201)
+        release()
+        t.equal((await first).status, 201)
+        t.same(
+          pickReplayedParts(await admin.post('/users/me/posts', post, header)),
+          pickReplayedParts(await first),
+        )
+      },
     )
-  })
 
-  t.test('what may not be touched is 403, and what is gone 404, also while the first runs', async (t) => {
-    const { held, reached, release } = holding(LOCKING)
-    const slow = await testApp(t, {}, { database: held })
-    const member = await person('member')
-    const path = `/orders/${await make('orders', member.id)}`
-    const header = { ...createKeyHeader(), 'x-api-key': member.key }
-    const send = (client: Client) => client.patch(path, { note: 'a' }, header)
-    const first = send(slow.anybody)
-    await reached
-    const clients = [slow.anybody, member.client]
-    for (const client of clients) t.equal((await send(client)).status, 409)
-    await database.run('update orders set user_id = $1 where id = $2', [adminId, path.slice(8)])
-    for (const client of clients) t.equal((await send(client)).status, 403)
-    await database.run('delete from orders where id = $1', [path.slice(8)])
-    for (const client of clients) t.equal((await send(client)).status, 404)
-    release()
-    t.equal((await first).status, 404)
-  })
+    t.test(
+      'a forbidden row is a 403 and a missing one a 404, also while the first request runs',
+      async (t) => {
+        const { held, reached, release } = holding(LOCKING)
+        const slow = await testApp(t, {}, { database: held })
+        const member = await person('member')
+        const path = `/orders/${await make('orders', member.id)}`
+        const header = { ...createKeyHeader(), 'x-api-key': member.key }
+        const send = (client: Client) => client.patch(path, { note: 'a' }, header)
+        const first = send(slow.anybody)
+        await reached
+        const clients = [slow.anybody, member.client]
+        for (const client of clients) t.equal((await send(client)).status, 409)
+        await database.run('update orders set user_id = $1 where id = $2', [adminId, path.slice(8)])
+        for (const client of clients) t.equal((await send(client)).status, 403)
+        await database.run('delete from orders where id = $1', [path.slice(8)])
+        for (const client of clients) t.equal((await send(client)).status, 404)
+        release()
+        t.equal((await first).status, 404)
+      },
+    )
 
-  t.test('a record that somebody else has kept in spite of the lock undoes the write', async (t) => {
-    const { held, reached, release } = holding(KEEPING, blind(database))
-    const [slow, fast] = [
-      await testApp(t, {}, { database: held }),
-      await testApp(t, {}, { database: blind(database) }),
-    ]
-    const { id, key } = await person('manager')
-    const header = { ...createKeyHeader(), 'x-api-key': key }
-    const path = `/users/${id}/posts`
-    const late = slow.anybody.post(path, post, header)
-    await reached
-    const first = await fast.anybody.post(path, post, header)
-    t.equal(first.status, 201)
-    t.notOk(isReplayed(first))
-    release()
-    t.ok(isReplayed(await late))
-    t.same(pickReplayedParts(await late), pickReplayedParts(first))
-    t.equal((await database.run('select 1 from posts where user_id = $1', [id])).length, 1)
-  })
-
-  t.test('who is deleted while they write has written nothing', async (t) => {
-    const { held, reached, release } = holding(KEEPING)
-    const slow = await testApp(t, {}, { database: held })
-    const { id, key } = await person('manager')
-    const sku = uuid()
-    const header = { ...createKeyHeader(), 'x-api-key': key }
-    const late = slow.anybody.post('/products', { sku, name: 'Tea', price_amount: 1 }, header)
-    await reached
-    t.equal((await admin.delete(`/users/${id}`)).status, 204)
-    release()
-    t.equal((await late).status, 401)
-    t.ok((await late).headers.get('www-authenticate'))
-    t.equal((await database.run('select 1 from products where sku = $1', [sku])).length, 0)
-  })
-
-  t.test('users who change each other do not wait for each other in a ring', async (t) => {
-    let deadlocks = 0
-    const watched: Database = {
-      ...database,
-      transaction: (work, limits) =>
-        database.transaction(work, limits).catch((error: unknown) => {
-          if (error instanceof SqlError && error.code === '40P01') deadlocks += 1
-          throw error
-        }),
-    }
-    const { anybody } = await testApp(t, {}, { database: watched })
-    const [one, two] = [await person('admin'), await person('admin')]
-    const replies = await all(80, (i) => {
-      const [by, whom] = i % 2 === 0 ? [one, two] : [two, one]
-      const header = { ...createKeyHeader(), 'x-api-key': by.key }
-      return anybody.patch(`/users/${whom.id}`, { name: `Name ${i}` }, header)
+    t.test('a record that another process stored despite the lock rolls the write back', async (t) => {
+      const { held, reached, release } = holding(KEEPING, blind(database))
+      const [slow, fast] = [
+        await testApp(t, {}, { database: held }),
+        await testApp(t, {}, { database: blind(database) }),
+      ]
+      const { id, key } = await person('manager')
+      const header = { ...createKeyHeader(), 'x-api-key': key }
+      const path = `/users/${id}/posts`
+      const late = slow.anybody.post(path, post, header)
+      await reached
+      const first = await fast.anybody.post(path, post, header)
+      t.equal(first.status, 201)
+      t.notOk(isReplayed(first))
+      release()
+      t.ok(isReplayed(await late))
+      t.same(pickReplayedParts(await late), pickReplayedParts(first))
+      t.equal((await database.run('select 1 from posts where user_id = $1', [id])).length, 1)
     })
-    t.ok(replies.every(({ status }) => status === 200))
-    t.equal(deadlocks, 0)
-  })
-})
 
-t.test('a password is hashed once: not for a second request meanwhile, and not for a replay', async (t) => {
+    t.test('a write of a user who is deleted meanwhile is rolled back', async (t) => {
+      const { held, reached, release } = holding(KEEPING)
+      const slow = await testApp(t, {}, { database: held })
+      const { id, key } = await person('manager')
+      const sku = uuid()
+      const header = { ...createKeyHeader(), 'x-api-key': key }
+      const late = slow.anybody.post('/products', { sku, name: 'Tea', price_amount: 1 }, header)
+      await reached
+      t.equal((await admin.delete(`/users/${id}`)).status, 204)
+      release()
+      t.equal((await late).status, 401)
+      t.ok((await late).headers.get('www-authenticate'))
+      t.equal((await database.run('select 1 from products where sku = $1', [sku])).length, 0)
+    })
+
+    t.test('users who change each other do not deadlock', async (t) => {
+      let deadlocks = 0
+      const watched: Database = {
+        ...database,
+        transaction: (work, limits) =>
+          database.transaction(work, limits).catch((error: unknown) => {
+            if (error instanceof SqlError && error.code === '40P01') deadlocks += 1
+            throw error
+          }),
+      }
+      const { anybody } = await testApp(t, {}, { database: watched })
+      const [one, two] = [await person('admin'), await person('admin')]
+      const replies = await all(80, (i) => {
+        const [by, whom] = i % 2 === 0 ? [one, two] : [two, one]
+        const header = { ...createKeyHeader(), 'x-api-key': by.key }
+        return anybody.patch(`/users/${whom.id}`, { name: `Name ${i}` }, header)
+      })
+      t.ok(replies.every(({ status }) => status === 200))
+      t.equal(deadlocks, 0)
+    })
+  },
+)
+
+t.test('a password is hashed once, not for a concurrent request or a replay', async (t) => {
   let hashed = 0
   const { promise: started, resolve: begin } = createDeferred()
   const { promise: finished, resolve: finish } = createDeferred()
@@ -247,7 +258,7 @@ t.test('a password is hashed once: not for a second request meanwhile, and not f
   t.equal(hashed, 2)
 })
 
-t.test("one's own new password is set once, though the old one is wrong by then", async (t) => {
+t.test('a change of the own password is replayed, although current_password is wrong by then', async (t) => {
   const body = { name: 'N', email: `${uuid()}@example.com`, password: PASSWORD }
   const { id } = (await admin.post('/users', body)).body.data
   const grant = { grant_type: 'password', email: body.email, password: PASSWORD }

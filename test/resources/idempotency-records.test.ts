@@ -1,3 +1,4 @@
+/** Idempotency records store no secret, expire after 24 hours, and are removed in batches. */
 import t from 'tap'
 import { v7 as uuid } from 'uuid'
 import {
@@ -33,7 +34,7 @@ const insertOld = (many: number, hours: string) =>
     [adminId],
   )
 
-t.test('no secret is stored: neither key nor password, nor the key of the request', async (t) => {
+t.test('no API key, password or Idempotency-Key is stored', async (t) => {
   const { bearer } = await person('admin')
   const [password, name] = ['canary-password-1234', 'canary-idempotency-key']
   const header = { 'idempotency-key': name }
@@ -59,7 +60,7 @@ t.test('no secret is stored: neither key nor password, nor the key of the reques
   t.match(rows, user.email, 'while what was answered is there')
 })
 
-t.test('bodies are hashed with a key derived from APP_SECRET: another one knows none of them', async (t) => {
+t.test('bodies are hashed with a key derived from APP_SECRET', async (t) => {
   const other = await testApp(t, { APP_SECRET: 'another-secret-another-secret-another' }, { database })
   const header = createKeyHeader()
   t.equal((await admin.post(mine, post, header)).status, 201)
@@ -67,7 +68,7 @@ t.test('bodies are hashed with a key derived from APP_SECRET: another one knows 
   t.equal(reply.body.error.code, 'IDEMPOTENCY_KEY_REUSED', 'refused, and not done a second time')
 })
 
-t.test('a reply is kept for 24 hours; then the same key is new, whether it was removed or not', async (t) => {
+t.test('a reply is stored for 24 hours, and then the key is new', async (t) => {
   const header = createKeyHeader()
   const first = await admin.post(mine, post, header)
   await age('23 hours 59 minutes')
@@ -81,7 +82,7 @@ t.test('a reply is kept for 24 hours; then the same key is new, whether it was r
   t.equal(third.body.error.code, 'IDEMPOTENCY_KEY_REUSED', 'in place of the former')
 })
 
-t.test('what is older than 24 hours is removed, batch after batch, and nothing else', async (t) => {
+t.test('only records older than 24 hours are removed, in batches', async (t) => {
   await app.idempotency.prune()
   const left = await count()
   await insertOld(1_234, '24 hours 1 second')
@@ -92,7 +93,7 @@ t.test('what is older than 24 hours is removed, batch after batch, and nothing e
 })
 
 t.test(
-  'replicas remove in turns, and not what is being replaced',
+  'replicas remove records in turn, and skip locked ones',
   { skip: database.kind !== 'server' && 'PGlite has one connection' },
   async (t) => {
     await insertOld(2_000, '25 hours')
@@ -116,7 +117,7 @@ t.test(
 )
 
 t.test(
-  'among many records one is found, and the old ones are removed, by their indexes',
+  'records are found and removed by index',
   { skip: database.kind !== 'server' && 'plans are looked at on a server' },
   async (t) => {
     const asked: [text: string, params: readonly Param[]][] = []
@@ -144,7 +145,7 @@ t.test(
   },
 )
 
-t.test('what failed on our side is done when it is asked for again', async (t) => {
+t.test('a request that failed with a 5xx is executed again', async (t) => {
   let away = false
   const failing: Database = {
     ...database,
@@ -170,7 +171,7 @@ t.test('what failed on our side is done when it is asked for again', async (t) =
   t.ok(isReplayed(await admin.post(mine, post, header)))
 })
 
-t.test('what happens is told on channels', async (t) => {
+t.test('replays, mismatches and removals are published on channels', async (t) => {
   const record = (event: string) => recordMessages(t, `resource-api:idempotency:${event}`)
   const [replayed, mismatch, pruned] = [record('replayed'), record('mismatch'), record('pruned')]
   const header = createKeyHeader()
@@ -183,7 +184,7 @@ t.test('what happens is told on channels', async (t) => {
   t.same({ replayed, mismatch, pruned }, { replayed: [{}], mismatch: [{}], pruned: [{ count: 2 }] })
 })
 
-t.test('work in the background', async (t) => {
+t.test('the background task', async (t) => {
   /** Work that tells how often it was begun, and that ends when it is told to. */
   function createWork() {
     const begun: ((end: (error?: Error) => void) => void)[] = []
@@ -207,7 +208,7 @@ t.test('work in the background', async (t) => {
     }
   }
 
-  t.test('is done again after each end, and says of failures in a row the first', async (t) => {
+  t.test('repeats after each run, and logs the first of consecutive failures', async (t) => {
     const failures: unknown[] = []
     const { work, next } = createWork()
     let start = next()
@@ -227,7 +228,7 @@ t.test('work in the background', async (t) => {
     await stop()
   })
 
-  t.test('is waited for when it is stopped, and not begun again', async (t) => {
+  t.test('is awaited when it is stopped, and does not start again', async (t) => {
     const { work, next, count } = createWork()
     const start = next()
     const stop = startBackgroundTask(work, { firstDelay: 1, interval: 1, onFailure: () => t.fail() })
@@ -243,7 +244,7 @@ t.test('work in the background', async (t) => {
     t.equal(count(), 1)
   })
 
-  t.test('that was never begun is not waited for', async () => {
+  t.test('that was never started is not awaited', async () => {
     await startBackgroundTask(() => Promise.reject(new Error('too early')), {
       firstDelay: 3_600_000,
       interval: 1,

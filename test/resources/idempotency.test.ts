@@ -1,3 +1,4 @@
+/** A POST or PATCH with an Idempotency-Key is executed once, and repeated requests get the stored reply. */
 import t from 'tap'
 import { v7 as uuid } from 'uuid'
 import { ADMIN_KEY, type Client, type Json, type Reply, testApp } from '../helpers/app.ts'
@@ -25,56 +26,62 @@ for (const version of [1, 2]) {
   const base = `/api/v${version}`
 
   for (const collection of COLLECTIONS) {
-    t.test(`v${version}: POST ${collection} again is done once and answered alike`, async (t) => {
-      const list = base + listOf(collection, boss.id)
-      const table = collection.replace('-', '_')
-      const body = await creation(collection, boss.id)
-      const before = await count(table)
-      const header = createKeyHeader()
-      const first = await boss.bearer.post(list, body, header)
-      t.equal(first.status, 201, first.text)
-      t.equal(first.headers.get('idempotency-replayed'), null)
-      const again = await boss.bearer.post(list, body, header)
-      t.ok(isReplayed(again))
-      t.equal(again.headers.get('cache-control'), 'no-store')
-      t.equal(again.headers.get('api-version'), String(version))
-      t.equal(again.headers.get('content-type'), first.headers.get('content-type'))
-      const secret = keyIn(first)
-      // Told anew without the secret, and so at another time.
-      const comparable = (reply: Reply) => {
-        const { text, ...rest } = pickReplayedParts(reply)
-        const bare = text.replace(JSON.stringify(secret), 'null').replace(/"timestamp":"[^"]*"/, '')
-        return { ...rest, text: secret ? bare : text }
-      }
-      t.same(comparable(again), comparable(first))
-      t.equal(keyIn(again) ?? null, null, 'a secret is told once')
-      t.equal(await count(table), before + 1)
-    })
+    t.test(
+      `v${version}: a repeated POST ${collection} is executed once and gets the same reply`,
+      async (t) => {
+        const list = base + listOf(collection, boss.id)
+        const table = collection.replace('-', '_')
+        const body = await creation(collection, boss.id)
+        const before = await count(table)
+        const header = createKeyHeader()
+        const first = await boss.bearer.post(list, body, header)
+        t.equal(first.status, 201, first.text)
+        t.equal(first.headers.get('idempotency-replayed'), null)
+        const again = await boss.bearer.post(list, body, header)
+        t.ok(isReplayed(again))
+        t.equal(again.headers.get('cache-control'), 'no-store')
+        t.equal(again.headers.get('api-version'), String(version))
+        t.equal(again.headers.get('content-type'), first.headers.get('content-type'))
+        const secret = keyIn(first)
+        // Told anew without the secret, and so at another time.
+        const comparable = (reply: Reply) => {
+          const { text, ...rest } = pickReplayedParts(reply)
+          const bare = text.replace(JSON.stringify(secret), 'null').replace(/"timestamp":"[^"]*"/, '')
+          return { ...rest, text: secret ? bare : text }
+        }
+        t.same(comparable(again), comparable(first))
+        t.equal(keyIn(again) ?? null, null, 'a secret is told once')
+        t.equal(await count(table), before + 1)
+      },
+    )
 
-    t.test(`v${version}: PATCH ${collection} again is done once and answered alike`, async (t) => {
-      const id = await make(collection, boss.id)
-      const one = `${base}${listOf(collection, boss.id)}/${id}`
-      const header = createKeyHeader()
-      const body = change(collection)
-      const first = await boss.bearer.patch(one, body, header)
-      t.equal(first.status, 200, first.text)
-      t.notOk(isReplayed(first))
-      const other = await boss.bearer.patch(one, change(collection))
-      t.equal(other.status, 200)
-      const again = await boss.bearer.patch(one, body, header)
-      t.same(pickReplayedParts(again), pickReplayedParts(first), 'whatever has become of the row since')
-      t.ok(isReplayed(again))
-      const now = await boss.bearer.get(one)
-      t.equal(
-        now.headers.get('etag')?.slice(0, 2),
-        other.headers.get('etag')?.slice(0, 2),
-        'nothing was written',
-      )
-    })
+    t.test(
+      `v${version}: a repeated PATCH ${collection} is executed once and gets the same reply`,
+      async (t) => {
+        const id = await make(collection, boss.id)
+        const one = `${base}${listOf(collection, boss.id)}/${id}`
+        const header = createKeyHeader()
+        const body = change(collection)
+        const first = await boss.bearer.patch(one, body, header)
+        t.equal(first.status, 200, first.text)
+        t.notOk(isReplayed(first))
+        const other = await boss.bearer.patch(one, change(collection))
+        t.equal(other.status, 200)
+        const again = await boss.bearer.patch(one, body, header)
+        t.same(pickReplayedParts(again), pickReplayedParts(first), 'whatever has become of the row since')
+        t.ok(isReplayed(again))
+        const now = await boss.bearer.get(one)
+        t.equal(
+          now.headers.get('etag')?.slice(0, 2),
+          other.headers.get('etag')?.slice(0, 2),
+          'nothing was written',
+        )
+      },
+    )
   }
 }
 
-t.test('an order takes its stock once, and a change of its items too', async (t) => {
+t.test('a repeated order or change of items takes stock once', async (t) => {
   const product_id = await make('products', adminId)
   const body = { items: [{ product_id, quantity: 3 }] }
   const header = createKeyHeader()
@@ -94,7 +101,7 @@ t.test('an order takes its stock once, and a change of its items too', async (t)
   t.equal(await stockOf(product_id), 1000, 'and gives it back once')
 })
 
-t.test('a POST is answered alike when its row was changed, and when it is gone', async (t) => {
+t.test('a repeated POST gets the stored reply after its row was changed or deleted', async (t) => {
   const header = createKeyHeader()
   const body = product()
   const first = await admin.post('/products', body, header)
@@ -106,25 +113,22 @@ t.test('a POST is answered alike when its row was changed, and when it is gone',
   t.equal((await admin.get(path)).status, 404)
 })
 
-t.test(
-  'a PATCH of what is gone is 404, of what may no longer be touched 403: they come before',
-  async (t) => {
-    const header = createKeyHeader()
-    const id = await make('products', adminId)
-    t.equal((await admin.patch(`/products/${id}`, { name: 'A' }, header)).status, 200)
-    await admin.delete(`/products/${id}`)
-    t.equal((await admin.patch(`/products/${id}`, { name: 'A' }, header)).status, 404)
+t.test('a repeated PATCH of a deleted row is a 404, of a forbidden row a 403', async (t) => {
+  const header = createKeyHeader()
+  const id = await make('products', adminId)
+  t.equal((await admin.patch(`/products/${id}`, { name: 'A' }, header)).status, 200)
+  await admin.delete(`/products/${id}`)
+  t.equal((await admin.patch(`/products/${id}`, { name: 'A' }, header)).status, 404)
 
-    const member = await person('member')
-    const order = await make('orders', member.id)
-    t.equal((await member.client.patch(`/orders/${order}`, { note: 'A' }, header)).status, 200)
-    await database.run('update orders set user_id = $1 where id = $2', [adminId, order])
-    t.equal((await member.client.patch(`/orders/${order}`, { note: 'A' }, header)).status, 403)
-    t.equal((await member.client.patch(`/orders/${order}`, { note: 'B' }, header)).status, 403)
-  },
-)
+  const member = await person('member')
+  const order = await make('orders', member.id)
+  t.equal((await member.client.patch(`/orders/${order}`, { note: 'A' }, header)).status, 200)
+  await database.run('update orders set user_id = $1 where id = $2', [adminId, order])
+  t.equal((await member.client.patch(`/orders/${order}`, { note: 'A' }, header)).status, 403)
+  t.equal((await member.client.patch(`/orders/${order}`, { note: 'B' }, header)).status, 403)
+})
 
-t.test('what the row would forbid by now does not stand against a reply that was kept', async (t) => {
+t.test('a stored reply is returned although the state of the row now forbids the change', async (t) => {
   const member = await person('member')
   const order = `/orders/${await make('orders', member.id)}`
   const header = createKeyHeader()
@@ -138,7 +142,7 @@ t.test('what the row would forbid by now does not stand against a reply that was
   )
 })
 
-t.test('a PATCH that changes nothing is kept like any other', async (t) => {
+t.test('a PATCH without effect is stored', async (t) => {
   const id = await make('products', adminId)
   const header = createKeyHeader()
   const body = { stock: 1000 }
@@ -148,7 +152,7 @@ t.test('a PATCH that changes nothing is kept like any other', async (t) => {
   t.equal(await stockOf(id), 5)
 })
 
-t.test('another body with the same key is 422, and writes nothing', async (t) => {
+t.test('another body with the same key is rejected with 422 and writes nothing', async (t) => {
   const header = createKeyHeader()
   const body = product()
   const first = await admin.post('/products', body, header)
@@ -170,7 +174,7 @@ t.test('another body with the same key is 422, and writes nothing', async (t) =>
   )
 })
 
-t.test('bodies are compared as JSON: neither order nor spelling matters', async (t) => {
+t.test('bodies are compared as JSON, regardless of field order and escaping', async (t) => {
   const header = createKeyHeader()
   const first = await admin.post('/products', '{"sku": "ORDER-1", "name": "Té", "price_amount": 100}', header)
   t.equal(first.status, 201)
@@ -194,7 +198,7 @@ t.test('bodies are compared as JSON: neither order nor spelling matters', async 
   )
 })
 
-t.test('in v2 a flat body and a typed one are two bodies', async (t) => {
+t.test('in v2 a flat body and a typed body are different', async (t) => {
   const header = createKeyHeader()
   const attributes = product()
   t.equal((await admin.post('/v2/products', attributes, header)).status, 201)
@@ -202,7 +206,7 @@ t.test('in v2 a flat body and a typed one are two bodies', async (t) => {
   t.equal((await admin.post('/v2/products', typed, header)).body.error.code, 'IDEMPOTENCY_KEY_REUSED')
 })
 
-t.test('another user, method, path or version is another write', async (t) => {
+t.test('a key is separate for each user, method, path and version', async (t) => {
   const header = createKeyHeader()
   const [one, two] = [await person('manager'), await person('manager')]
   const names = async (client: Client, path: string, body: Json) => {
@@ -225,7 +229,7 @@ t.test('another user, method, path or version is another write', async (t) => {
   t.ok(isReplayed(again), 'but another credential of the same user is the same')
 })
 
-t.test('the form of the address does not matter, nor the letter case of ids, nor me', async (t) => {
+t.test('path form, letter case of ids and me do not matter', async (t) => {
   const header = createKeyHeader()
   const body = { title: 'a', body: 'b' }
   const first = await admin.post('/users/me/posts', body, header)
@@ -248,7 +252,7 @@ t.test('the form of the address does not matter, nor the letter case of ids, nor
   t.equal(vendor.headers.get('content-type'), 'application/vnd.api+json;version=1')
 })
 
-t.test('a key is 1-255 visible ASCII characters, bare or quoted', async (t) => {
+t.test('a key is 1-255 visible ASCII characters, quoted or not', async (t) => {
   const id = await make('products', adminId)
   const ask = (key: string) => admin.patch(`/products/${id}`, { stock: 7 }, { 'idempotency-key': key })
   const visible = Array.from({ length: 94 }, (_, i) => String.fromCharCode(0x21 + i)).join('')
@@ -289,7 +293,7 @@ t.test('a key is 1-255 visible ASCII characters, bare or quoted', async (t) => {
   }
 })
 
-t.test('as bytes: UTF-8, control characters and a second one are 400', async (t) => {
+t.test('UTF-8, control characters and a second header are rejected with 400', async (t) => {
   const id = await make('products', adminId)
   const body = '{"stock":8}'
   const send = async (...fields: string[]) => {
@@ -313,7 +317,7 @@ t.test('as bytes: UTF-8, control characters and a second one are 400', async (t)
   t.equal(await send('Idempotency-Key: a', 'idempotency-key: a'), 400)
 })
 
-t.test('GET, PUT and DELETE ignore it, sound or not', async (t) => {
+t.test('GET, PUT and DELETE ignore the header, valid or not', async (t) => {
   const id = await make('products', adminId)
   const path = `/products/${id}`
   for (const key of ['same', 'not sound']) {
@@ -331,7 +335,7 @@ t.test('GET, PUT and DELETE ignore it, sound or not', async (t) => {
   t.equal((await admin.delete(path, header)).status, 404)
 })
 
-t.test('signing in and signing up without credentials ignore it', async (t) => {
+t.test('signing in and signing up ignore the header', async (t) => {
   const { anybody } = await testApp(t, { ALLOW_SIGNUP: 'true' }, { database })
   const before = await count('idempotency_keys')
   for (const key of ['same', 'not sound']) {
@@ -355,7 +359,7 @@ t.test('signing in and signing up without credentials ignore it', async (t) => {
 })
 
 t.test(
-  'only what was committed is kept: what was refused can be tried again with the same key',
+  'only successful writes are stored, and a rejected one can be repeated with the same key',
   async (t) => {
     const header = createKeyHeader()
     const sku = uuid()
@@ -381,39 +385,42 @@ t.test(
   },
 )
 
-t.test('it comes after the body is read, before the query, and long before preconditions', async (t) => {
-  const { admin } = await testApp(t, { REQUIRE_IF_MATCH: 'true' }, { database })
-  const bad = { 'idempotency-key': 'not sound' }
-  const id = await make('products', adminId)
-  const path = `/products/${id}`
-  const text = { ...bad, 'content-type': 'text/plain' }
-  t.equal((await admin.call('PATCH', path, { headers: text, body: 'x' })).status, 415)
-  t.match((await admin.patch(path, '{"broken', bad)).body.error.message, /JSON/)
-  t.match((await admin.patch(`${path}?x=1`, { stock: -1 }, bad)).body.error.message, /Idempotency-Key/)
-  t.equal((await anybody.patch(path, {}, bad)).status, 401)
+t.test(
+  'the header is checked after the body is parsed, before the query and the preconditions',
+  async (t) => {
+    const { admin } = await testApp(t, { REQUIRE_IF_MATCH: 'true' }, { database })
+    const bad = { 'idempotency-key': 'not sound' }
+    const id = await make('products', adminId)
+    const path = `/products/${id}`
+    const text = { ...bad, 'content-type': 'text/plain' }
+    t.equal((await admin.call('PATCH', path, { headers: text, body: 'x' })).status, 415)
+    t.match((await admin.patch(path, '{"broken', bad)).body.error.message, /JSON/)
+    t.match((await admin.patch(`${path}?x=1`, { stock: -1 }, bad)).body.error.message, /Idempotency-Key/)
+    t.equal((await anybody.patch(path, {}, bad)).status, 401)
 
-  const header = createKeyHeader()
-  t.equal((await admin.patch(path, { stock: 1 }, header)).status, 428)
-  const first = await admin.patch(path, { stock: 1 }, { ...header, 'if-match': '*' })
-  t.equal(first.status, 200)
-  t.same(
-    pickReplayedParts(await admin.patch(path, { stock: 1 }, header)),
-    pickReplayedParts(first),
-    'before 428',
-  )
-  const stale = { ...header, 'if-match': '"9-abcdefghijkl"' }
-  t.same(
-    pickReplayedParts(await admin.patch(path, { stock: 1 }, stale)),
-    pickReplayedParts(first),
-    'before 412',
-  )
-  t.equal((await admin.patch(path, { stock: 2 }, stale)).body.error.code, 'IDEMPOTENCY_KEY_REUSED')
-  t.equal((await admin.patch(path, { stock: -1 }, stale)).body.error.code, 'VALIDATION_ERROR')
-  const next = { 'if-match': first.headers.get('etag') ?? '' }
-  t.equal((await admin.patch(path, { stock: 3 }, next)).status, 200, 'a tag that was told again is good')
-})
+    const header = createKeyHeader()
+    t.equal((await admin.patch(path, { stock: 1 }, header)).status, 428)
+    const first = await admin.patch(path, { stock: 1 }, { ...header, 'if-match': '*' })
+    t.equal(first.status, 200)
+    t.same(
+      pickReplayedParts(await admin.patch(path, { stock: 1 }, header)),
+      pickReplayedParts(first),
+      'before 428',
+    )
+    const stale = { ...header, 'if-match': '"9-abcdefghijkl"' }
+    t.same(
+      pickReplayedParts(await admin.patch(path, { stock: 1 }, stale)),
+      pickReplayedParts(first),
+      'before 412',
+    )
+    t.equal((await admin.patch(path, { stock: 2 }, stale)).body.error.code, 'IDEMPOTENCY_KEY_REUSED')
+    t.equal((await admin.patch(path, { stock: -1 }, stale)).body.error.code, 'VALIDATION_ERROR')
+    const next = { 'if-match': first.headers.get('etag') ?? '' }
+    t.equal((await admin.patch(path, { stock: 3 }, next)).status, 200, 'a tag that was told again is good')
+  },
+)
 
-t.test('with HIDE_FORBIDDEN a row that may no longer be touched is as if it were gone', async (t) => {
+t.test('with HIDE_FORBIDDEN a forbidden row is a 404 on a repeated PATCH', async (t) => {
   const { person } = await testApp(t, { HIDE_FORBIDDEN: 'true' }, { database })
   const { client, id } = await person('member')
   const order = await make('orders', id)
@@ -423,7 +430,7 @@ t.test('with HIDE_FORBIDDEN a row that may no longer be touched is as if it were
   t.equal((await client.patch(`/orders/${order}`, { note: 'A' }, header)).status, 404)
 })
 
-t.test('a role that may no longer write gets no reply that it got before', async (t) => {
+t.test('a user whose role may no longer write gets no stored reply', async (t) => {
   const manager = await person('manager')
   const header = createKeyHeader()
   const body = product()
@@ -432,7 +439,7 @@ t.test('a role that may no longer write gets no reply that it got before', async
   t.equal((await manager.client.post('/products', body, header)).status, 403)
 })
 
-t.test('with a user the records go too', async (t) => {
+t.test('deleting a user deletes the records', async (t) => {
   const other = await person('manager')
   t.equal((await other.client.post('/products', product(), createKeyHeader())).status, 201)
   const records = () => database.run('select 1 from idempotency_keys where user_id = $1', [other.id])

@@ -1,3 +1,4 @@
+/** Orders are priced by the server, reserve stock, and follow the documented status transitions. */
 import t from 'tap'
 import { testApp } from '../helpers/app.ts'
 import {
@@ -63,7 +64,7 @@ t.test('orders', async (t) => {
     const own = createVersionedClient(customer.client, version)
     const staff = createVersionedClient(clerk.client, version)
 
-    t.test(`v${version}: a new one is priced by the server and takes its stock`, async (t) => {
+    t.test(`v${version}: a new order is priced by the server and takes stock`, async (t) => {
       const [tea, cup] = [
         await createActiveProduct(admin, { price_amount: 350, stock: 5 }),
         await createActiveProduct(admin, { price_amount: 1200, stock: 2 }),
@@ -97,7 +98,7 @@ t.test('orders', async (t) => {
       )
     })
 
-    t.test(`v${version}: numbers rise`, async (t) => {
+    t.test(`v${version}: order numbers increase`, async (t) => {
       const tea = await createActiveProduct(admin)
       const numbers = []
       for (let i = 0; i < 3; i++) numbers.push((await newOrder(own, [item(tea)])).number)
@@ -105,7 +106,7 @@ t.test('orders', async (t) => {
       t.equal(new Set(numbers).size, 3)
     })
 
-    t.test(`v${version}: an item stays as it was when ordered`, async (t) => {
+    t.test(`v${version}: an item keeps the product data of the time of the order`, async (t) => {
       const tea = await createActiveProduct(admin, { price_amount: 100 })
       const order = await newOrder(own, [item(tea, 2)])
       await admin.patch(`/products/${tea.id}`, {
@@ -116,7 +117,7 @@ t.test('orders', async (t) => {
       t.same((await own.get(`/orders/${order.id}`)).data, order)
     })
 
-    t.test(`v${version}: too little stock is told per item, and nothing is taken`, async (t) => {
+    t.test(`v${version}: insufficient stock is reported per item, and no stock is taken`, async (t) => {
       const [tea, cup, jug] = [
         await createActiveProduct(admin, { stock: 1 }),
         await createActiveProduct(admin, { stock: 9 }),
@@ -132,7 +133,7 @@ t.test('orders', async (t) => {
     })
 
     t.test(
-      `v${version}: products that are unknown, not active, or of another currency are refused`,
+      `v${version}: products that are unknown, inactive or of another currency are rejected`,
       async (t) => {
         const dollars = await createActiveProduct(admin)
         const euros = await createActiveProduct(admin, { currency: 'EUR' })
@@ -159,7 +160,7 @@ t.test('orders', async (t) => {
       },
     )
 
-    t.test(`v${version}: no product twice, in whatever letter case`, async (t) => {
+    t.test(`v${version}: a duplicate product is rejected, in any letter case of its id`, async (t) => {
       const tea = await createActiveProduct(admin)
       const again = { product_id: tea.id.toUpperCase(), quantity: 1 }
       t.same((await own.post('/orders', { items: [item(tea), again, item(tea, 0)] })).violations, [
@@ -174,7 +175,7 @@ t.test('orders', async (t) => {
       ])
     })
 
-    t.test(`v${version}: a total above 2^53 - 1 is refused`, async (t) => {
+    t.test(`v${version}: a total above 2^53 - 1 is rejected`, async (t) => {
       const dear = []
       for (let i = 0; i < 10; i++) {
         dear.push(await createActiveProduct(admin, { price_amount: 1_000_000_000_000, stock: 1000 }))
@@ -193,7 +194,7 @@ t.test('orders', async (t) => {
       t.equal(most.data.total_amount, 9_007_000_000_000_000)
     })
 
-    t.test(`v${version}: it begins pending`, async (t) => {
+    t.test(`v${version}: a new order is pending`, async (t) => {
       const tea = await createActiveProduct(admin)
       for (const status of ['paid', 'shipped', 'completed', 'cancelled', 'refunded']) {
         const reply = await admin.post('/orders', { items: [item(tea)], status, note: 5 })
@@ -203,7 +204,7 @@ t.test('orders', async (t) => {
       t.equal(await readStock(admin, tea.id), 9)
     })
 
-    t.test(`v${version}: for another user only by staff, and for a known one`, async (t) => {
+    t.test(`v${version}: only managers and admins order for another user, who must exist`, async (t) => {
       const tea = await createActiveProduct(admin)
       const items = [item(tea)]
       for (const user_id of [adminId, NOBODY]) {
@@ -221,7 +222,7 @@ t.test('orders', async (t) => {
       t.same((await own.post('/orders', { items, user_id: 'me' })).violations, ['user_id INVALID_FORMAT'])
     })
 
-    t.test(`v${version}: each move that is not legal names those that are`, async (t) => {
+    t.test(`v${version}: an invalid status transition is rejected with the valid ones`, async (t) => {
       const tea = await createActiveProduct(admin, { stock: 100 })
       for (const [from, legal] of Object.entries(LEGAL)) {
         const { id } = await newOrder(admin, [item(tea)])
@@ -241,23 +242,26 @@ t.test('orders', async (t) => {
       }
     })
 
-    t.test(`v${version}: each legal move is made, and stock returns where it should`, async (t) => {
-      for (const [from, legal] of Object.entries(LEGAL)) {
-        for (const to of legal) {
-          const tea = await createActiveProduct(admin)
-          const { id } = await newOrder(admin, [item(tea, 4)])
-          await bring(admin, id, from)
-          t.equal(await readStock(admin, tea.id), 6, `${from} holds`)
-          t.equal((await staff.patch(`/orders/${id}`, { status: to })).data.status, to)
-          const returned = to === 'cancelled' || (from === 'paid' && to === 'refunded')
-          t.equal(await readStock(admin, tea.id), returned ? 10 : 6, `${from} -> ${to}`)
-          await staff.patch(`/orders/${id}`, { status: to })
-          t.equal(await readStock(admin, tea.id), returned ? 10 : 6, 'once')
+    t.test(
+      `v${version}: each valid status transition succeeds, and a cancellation returns stock`,
+      async (t) => {
+        for (const [from, legal] of Object.entries(LEGAL)) {
+          for (const to of legal) {
+            const tea = await createActiveProduct(admin)
+            const { id } = await newOrder(admin, [item(tea, 4)])
+            await bring(admin, id, from)
+            t.equal(await readStock(admin, tea.id), 6, `${from} holds`)
+            t.equal((await staff.patch(`/orders/${id}`, { status: to })).data.status, to)
+            const returned = to === 'cancelled' || (from === 'paid' && to === 'refunded')
+            t.equal(await readStock(admin, tea.id), returned ? 10 : 6, `${from} -> ${to}`)
+            await staff.patch(`/orders/${id}`, { status: to })
+            t.equal(await readStock(admin, tea.id), returned ? 10 : 6, 'once')
+          }
         }
-      }
-    })
+      },
+    )
 
-    t.test(`v${version}: a change of items reserves anew, and prices only what is new`, async (t) => {
+    t.test(`v${version}: a change of items adjusts the stock and prices only new items`, async (t) => {
       const [tea, cup, jug] = [
         await createActiveProduct(admin, { price_amount: 100 }),
         await createActiveProduct(admin, { price_amount: 200 }),
@@ -286,7 +290,7 @@ t.test('orders', async (t) => {
       t.equal((await admin.delete(`/products/${jug.id}`)).status, 409)
     })
 
-    t.test(`v${version}: an item that stays is not checked anew, one that changes is`, async (t) => {
+    t.test(`v${version}: only changed items are checked against their products`, async (t) => {
       const [tea, cup] = [await createActiveProduct(admin, { stock: 3 }), await createActiveProduct(admin)]
       const { id } = await newOrder(own, [item(tea, 3)])
       await admin.patch(`/products/${tea.id}`, { status: 'archived', currency: 'EUR', price_amount: 1 })
@@ -305,7 +309,7 @@ t.test('orders', async (t) => {
       t.same([await readStock(admin, tea.id), await readStock(admin, cup.id)], [0, 9])
     })
 
-    t.test(`v${version}: the same items in another sequence cost nothing`, async (t) => {
+    t.test(`v${version}: the same items in another sequence change no stock`, async (t) => {
       const [tea, cup] = [await createActiveProduct(admin), await createActiveProduct(admin)]
       const order = await newOrder(own, [item(tea, 2), item(cup, 3)])
       await admin.patch(`/products/${tea.id}`, { price_amount: 1 })
@@ -315,7 +319,7 @@ t.test('orders', async (t) => {
       t.same([await readStock(admin, tea.id), await readStock(admin, cup.id)], [8, 7])
     })
 
-    t.test(`v${version}: items change only while pending`, async (t) => {
+    t.test(`v${version}: items can be changed only while the order is pending`, async (t) => {
       const [tea, cup] = [await createActiveProduct(admin, { stock: 100 }), await createActiveProduct(admin)]
       for (const state of Object.keys(WAYS).filter((state) => state !== 'pending')) {
         const { id } = await newOrder(admin, [item(tea, 2)])
@@ -333,7 +337,7 @@ t.test('orders', async (t) => {
       t.equal(await readStock(admin, cup.id), 10)
     })
 
-    t.test(`v${version}: items and status change at once`, async (t) => {
+    t.test(`v${version}: items and status can change together`, async (t) => {
       const [tea, cup] = [await createActiveProduct(admin), await createActiveProduct(admin)]
       const one = await newOrder(own, [item(tea, 2)])
       const paid = await admin.patch(`/orders/${one.id}`, { items: [item(tea, 5)], status: 'paid' })
@@ -348,7 +352,7 @@ t.test('orders', async (t) => {
       t.equal(await readStock(admin, tea.id), 5)
     })
 
-    t.test(`v${version}: what the server adds to an item is read-only`, async (t) => {
+    t.test(`v${version}: the fields that the server adds to an item are read-only`, async (t) => {
       const tea = await createActiveProduct(admin)
       const order = await newOrder(own, [item(tea)])
       const wrong = ['name', 'sku', 'total_amount', 'unit_amount'].map((name) => `items.0.${name} READ_ONLY`)
@@ -389,7 +393,7 @@ t.test('orders', async (t) => {
       ])
     })
 
-    t.test(`v${version}: a member changes their own while it is pending, and then cancels it`, async (t) => {
+    t.test(`v${version}: a member changes and cancels an own pending order`, async (t) => {
       const tea = await createActiveProduct(admin, { stock: 100 })
       const { id } = await newOrder(own, [item(tea)])
       t.equal((await own.patch(`/orders/${id}`, { note: 'Ring', items: [item(tea, 2)] })).status, 200)
@@ -421,7 +425,7 @@ t.test('orders', async (t) => {
     })
 
     t.test(
-      `v${version}: only what is pending or cancelled is deleted, and what it holds returns`,
+      `v${version}: only a pending or cancelled order can be deleted, which returns its stock`,
       async (t) => {
         const tea = await createActiveProduct(admin, { stock: 100 })
         for (const state of Object.keys(WAYS)) {
@@ -439,7 +443,7 @@ t.test('orders', async (t) => {
     )
 
     t.test(
-      `v${version}: an order that would raise a product's stock above its maximum is refused`,
+      `v${version}: a change that would raise a product's stock above its maximum is rejected`,
       async (t) => {
         const maximum = 1_000_000_000
         const tea = await createActiveProduct(admin, { stock: 3 })
@@ -485,7 +489,7 @@ t.test('orders', async (t) => {
       },
     )
 
-    t.test(`v${version}: the address merges, and is whole or absent`, async (t) => {
+    t.test(`v${version}: PATCH merges the address, which is complete or absent`, async (t) => {
       const tea = await createActiveProduct(admin)
       const { line2: _, region: __, ...required } = ADDRESS
       const order = await newOrder(own, [item(tea)], { shipping_address: required })
@@ -516,7 +520,7 @@ t.test('orders', async (t) => {
       t.equal((await own.put(path, { items: [item(tea)] })).data.shipping_address, null)
     })
 
-    t.test(`v${version}: search follows number and note`, async (t) => {
+    t.test(`v${version}: search covers number and note`, async (t) => {
       const tea = await createActiveProduct(admin)
       const note = createUniqueName('Überraschung')
       const { id, number } = await newOrder(own, [item(tea)], { note })

@@ -1,3 +1,4 @@
+/** Posts belong to the user in their path and remember their first publication. */
 import t from 'tap'
 import { testApp } from '../helpers/app.ts'
 import { createUniqueName, createVersionedClient, VERSIONS } from '../helpers/versioned-client.ts'
@@ -17,7 +18,7 @@ t.test('posts', async (t) => {
     const newPost = async (members: Record<string, unknown> = {}) =>
       (await own.post(posts, { title: 'On tea', body: 'It is warm.', ...members })).data
 
-    t.test(`v${version}: a new one is a draft of the user in the path`, async (t) => {
+    t.test(`v${version}: a new post is a draft of the user in the path`, async (t) => {
       const reply = await own.post(posts, { title: ' On tea ', body: '  It is warm.\n' })
       t.equal(reply.status, 201)
       const { id, created_at, updated_at, ...members } = reply.data
@@ -37,7 +38,7 @@ t.test('posts', async (t) => {
     })
 
     t.test(
-      `v${version}: every state goes to each of the others, and to itself without a change`,
+      `v${version}: every status can change to each of the others, and to itself without effect`,
       async (t) => {
         for (const from of STATES) {
           for (const to of STATES) {
@@ -52,7 +53,7 @@ t.test('posts', async (t) => {
       },
     )
 
-    t.test(`v${version}: the first publication is remembered`, async (t) => {
+    t.test(`v${version}: published_at is the time of the first publication`, async (t) => {
       const { id } = await newPost()
       const path = `${posts}/${id}`
       const published = (await own.patch(path, { status: 'published' })).data.published_at
@@ -79,7 +80,7 @@ t.test('posts', async (t) => {
       t.equal((await own.put(path, { ...sent, user_id: author.id.toUpperCase() })).status, 200)
     })
 
-    t.test(`v${version}: under another user, or an unknown one, it is not there`, async (t) => {
+    t.test(`v${version}: a post under another or an unknown user is a 404`, async (t) => {
       const { id } = await newPost({ status: 'published' })
       const whole = { title: 'a', body: 'b' }
       for (const user of [other.id, adminId, NOBODY, 'nobody', 'me']) {
@@ -95,7 +96,7 @@ t.test('posts', async (t) => {
       t.equal((await own.get(`${posts}/${id}`)).status, 200)
     })
 
-    t.test(`v${version}: an unknown user has no list and takes no post`, async (t) => {
+    t.test(`v${version}: list and create under an unknown user are a 404`, async (t) => {
       for (const by of [admin, own]) {
         for (const user of [NOBODY, 'nobody']) {
           t.equal((await by.get(`/users/${user}/posts`)).status, 404)
@@ -109,14 +110,14 @@ t.test('posts', async (t) => {
       t.same((await admin.get(`/users/${empty.id}/posts`)).data, [])
     })
 
-    t.test(`v${version}: what is deleted is gone`, async (t) => {
+    t.test(`v${version}: a deleted post is a 404`, async (t) => {
       const { id } = await newPost()
       t.equal((await own.delete(`${posts}/${id}`)).status, 204)
       t.equal((await own.delete(`${posts}/${id}`)).status, 404)
       t.equal((await own.get(`${posts}/${id}`)).status, 404)
     })
 
-    t.test(`v${version}: search follows title and body`, async (t) => {
+    t.test(`v${version}: search covers title and body`, async (t) => {
       const [first, second] = [createUniqueName('Wörter'), createUniqueName('Слова')]
       const { id } = await newPost({ body: first })
       const found = async (search: string) =>

@@ -1,3 +1,4 @@
+/** Products have unique SKUs, and one that was ordered cannot be deleted. */
 import t from 'tap'
 import { testApp } from '../helpers/app.ts'
 import {
@@ -17,7 +18,7 @@ t.test('products', async (t) => {
   for (const version of VERSIONS) {
     const admin = createVersionedClient(client, version)
 
-    t.test(`v${version}: a new one has every member, defaults and what the server makes`, async (t) => {
+    t.test(`v${version}: a new product has every field, with defaults`, async (t) => {
       const sku = createUniqueName('TEA')
       const reply = await admin.post('/products', { sku, name: 'Tea', price_amount: 1999 })
       t.equal(reply.status, 201)
@@ -41,7 +42,7 @@ t.test('products', async (t) => {
       t.equal(read.etag, reply.etag)
     })
 
-    t.test(`v${version}: a sku is unique, at creation and in any change`, async (t) => {
+    t.test(`v${version}: a sku is unique, at creation and in every change`, async (t) => {
       const [one, two] = [await createActiveProduct(admin), await createActiveProduct(admin)]
       const body = { sku: one.sku, name: 'Another', price_amount: 1 }
       for (const reply of [
@@ -61,7 +62,7 @@ t.test('products', async (t) => {
       t.equal((await admin.post('/products', { ...body, sku: one.sku.toLowerCase() })).status, 201)
     })
 
-    t.test(`v${version}: the status makes any move`, async (t) => {
+    t.test(`v${version}: the status can change to any other`, async (t) => {
       const { id } = await createActiveProduct(admin)
       const walk = ['draft', 'archived', 'active', 'archived', 'draft', 'active', 'active']
       for (const status of walk) {
@@ -69,7 +70,7 @@ t.test('products', async (t) => {
       }
     })
 
-    t.test(`v${version}: what is deleted is gone, also a second time`, async (t) => {
+    t.test(`v${version}: a deleted product is a 404, also for a second DELETE`, async (t) => {
       const { id } = await createActiveProduct(admin)
       const removed = await admin.delete(`/products/${id}`)
       t.equal(removed.status, 204)
@@ -85,7 +86,7 @@ t.test('products', async (t) => {
       }
     })
 
-    t.test(`v${version}: an id that is unknown, or no UUID at all, is 404 for every method`, async (t) => {
+    t.test(`v${version}: an unknown or malformed id is a 404 for every method`, async (t) => {
       const whole = { sku: createUniqueName('S'), name: 'n', price_amount: 1 }
       for (const id of [NOBODY, 'nothing', '1', `${NOBODY}0`, '%00', 'me', `urn:uuid:${NOBODY}`]) {
         const statuses = [
@@ -98,12 +99,12 @@ t.test('products', async (t) => {
       }
     })
 
-    t.test(`v${version}: an id is the same in any letter case`, async (t) => {
+    t.test(`v${version}: an id is accepted in any letter case`, async (t) => {
       const { id } = await createActiveProduct(admin)
       t.equal((await admin.get(`/products/${id.toUpperCase()}`)).data.id, id)
     })
 
-    t.test(`v${version}: a product that was ordered stays`, async (t) => {
+    t.test(`v${version}: a product that was ordered cannot be deleted`, async (t) => {
       const { id } = await createActiveProduct(admin)
       const order = await admin.post('/orders', { items: [{ product_id: id, quantity: 1 }] })
       t.equal(order.status, 201)
@@ -114,7 +115,7 @@ t.test('products', async (t) => {
       t.equal((await admin.delete(`/products/${id}`)).status, 204, 'until the last such order is gone')
     })
 
-    t.test(`v${version}: it is found by what it says now, not by what it said`, async (t) => {
+    t.test(`v${version}: search covers the current text only`, async (t) => {
       const [first, second] = [createUniqueName('Zürich'), createUniqueName('Genève')]
       const { id } = await createActiveProduct(admin, { name: first, description: null })
       const found = async (search: string) =>
@@ -131,7 +132,7 @@ t.test('products', async (t) => {
     })
   }
 
-  t.test('Location repeats the form of the address', async (t) => {
+  t.test('Location repeats the form of the path', async (t) => {
     for (const form of ['/api/v1', '/v1', '/api', '']) {
       const reply = await client.post(`${form}/products/`, {
         sku: createUniqueName('F'),
