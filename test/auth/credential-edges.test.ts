@@ -58,7 +58,7 @@ t.test('an empty X-API-Key counts as absent, with and without a token', async (t
 const ISSUER = 'https://idp.example.com'
 const AUDIENCE = 'shop'
 
-/** An identity provider that answers as it is told to. */
+/** Starts an identity provider with a given listener and returns its settings. */
 async function provider(t: Test, listener: RequestListener): Promise<Record<string, string>> {
   const server = createServer(listener)
   const port = await listen(server)

@@ -149,8 +149,8 @@ t.test('sessions', async (t) => {
     for (const { token } of [first, third, ...grants.slice(98)]) {
       t.equal((await bearer(other.base, token).get('/users/me')).status, 200, 'the others go on')
     }
-    const mine = bearer(app.base, signedIn.body.data.access_token)
-    t.equal((await mine.get('/users/me')).status, 200)
+    const signedInClient = bearer(app.base, signedIn.body.data.access_token)
+    t.equal((await signedInClient.get('/users/me')).status, 200)
   })
 
   t.test('a cached token of the ended session is rejected within 5 s', async (t) => {

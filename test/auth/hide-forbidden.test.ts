@@ -1,9 +1,7 @@
 /** With HIDE_FORBIDDEN a row that the caller may not access is a 404. */
 import t from 'tap'
-import { testApp } from '../helpers/app.ts'
+import { testApp, UNKNOWN_ID } from '../helpers/app.ts'
 import { createActiveProduct, createVersionedClient } from '../helpers/versioned-client.ts'
-
-const SOMEBODY = '0193a5b0-7b1e-7c3a-9f00-3f2b8c1d4e5f'
 
 t.test('with HIDE_FORBIDDEN a forbidden row is indistinguishable from a missing one', async (t) => {
   const { admin, person } = await testApp(t, { HIDE_FORBIDDEN: 'true' })
@@ -12,7 +10,7 @@ t.test('with HIDE_FORBIDDEN a forbidden row is indistinguishable from a missing 
   const product = await createActiveProduct(createVersionedClient(admin, 1))
   const body = { items: [{ product_id: product.id, quantity: 1 }] }
   const foreign = (await admin.post('/orders', body)).body.data.id
-  const missing = await client.get(`/orders/${SOMEBODY}`)
+  const missing = await client.get(`/orders/${UNKNOWN_ID}`)
   for (const reply of [
     await client.get(`/orders/${foreign}`),
     await client.patch(`/orders/${foreign}`, { note: 'x' }),

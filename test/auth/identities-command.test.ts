@@ -50,7 +50,7 @@ await withDatabase(async (database) => {
   }
 })
 
-t.test('users link sets and removes the subject of an account', async (t) => {
+t.test('users link sets the subject of an account', async (t) => {
   t.match(await link('Ada@Example.com', 'ada'), {
     code: 0,
     out: `Linked ada@example.com to the subject ada of ${ISSUER}`,

@@ -42,7 +42,7 @@ for (const { what, path, table, id, by } of [
   t.test(`the use of ${what} is written at most once a minute`, async (t) => {
     const { used } = await stored()
     for (let i = 0; i < 3; i++) await use(by)
-    t.equal((await stored()).used, used, 'not again at once')
+    t.equal((await stored()).used, used, 'not again immediately')
     await past('50 seconds')
     const early = (await stored()).used
     await use(by)

@@ -24,7 +24,7 @@ const person = (email: string, members: Record<string, unknown> = {}) => ({ name
 
 const upTo = (count: number) => Array.from({ length: count }, (_, i) => i)
 
-/** The real work, counted: what it is asked, and how much of it goes on at once. */
+/** The real hasher, which records its calls and its concurrency. */
 function counted() {
   const seen = { hashes: 0, verified: [] as string[], now: 0, most: 0 }
   const count = async <T>(work: Promise<T>): Promise<T> => {
@@ -122,7 +122,7 @@ t.test('the event loop keeps turning while a password is hashed', async (t) => {
     signIn(app, 'slow@example.com', RIGHT),
   ])
   t.equal(login.status, 201, 'a hash of other parameters still holds')
-  t.ok(turns >= 10, `timers came ${turns} times meanwhile`)
+  t.ok(turns >= 10, `timers fired ${turns} times`)
 })
 
 t.test('stored hashes and replies', async (t) => {
@@ -162,7 +162,7 @@ t.test('stored hashes and replies', async (t) => {
       ['suspended@example.com', WRONG],
       ['inactive@example.com', RIGHT],
     ] as const
-    const told = (reply: Reply) => {
+    const pickParts = (reply: Reply) => {
       const { request_id: _, ...error } = reply.body.error
       return [reply.status, reply.headers.get('www-authenticate'), error]
     }
@@ -173,7 +173,7 @@ t.test('stored hashes and replies', async (t) => {
     ]
     Object.assign(seen, { hashes: 0, verified: [] })
     for (const [i, [email, password]] of attempts.entries()) {
-      t.strictSame(told(await signIn(app, email, password)), refusal, email)
+      t.strictSame(pickParts(await signIn(app, email, password)), refusal, email)
       t.equal(seen.verified.length, i + 1, 'one verification')
     }
     t.equal(seen.hashes, 0)

@@ -69,7 +69,7 @@ t.test('tokens with an unknown kid fetch at most once a minute, also when the fe
   provider.answer = provider.fail
   time.pass(60_000)
   const [first, ...others] = unknown
-  t.equal((await send(first ?? '')).status, 502, 'nobody knows whether the key is a new one')
+  t.equal((await send(first ?? '')).status, 502, 'the key may be a new one')
   for (const token of others) t.equal((await send(token)).status, 401)
   t.equal(provider.requests, 2)
   t.equal((await send(await signUserToken('first'))).status, 200, 'the keys known before still verify')

@@ -74,7 +74,7 @@ for (const version of VERSIONS) {
       }
       const reply = await change(admin, kept, { revoke_api_keys: true })
       t.equal(reply.status, 200, reply.text)
-      t.same(await kept.keys(), REVOKED, 'refused at once, though they were remembered')
+      t.same(await kept.keys(), REVOKED, 'rejected immediately, although they were cached')
       t.same(await database.run('select id from api_keys where user_id = $1', [kept.id]), [])
       t.same(await bystander.keys(), GOOD, "other users' keys stay")
       for (const text of [reply.text, (await admin.get(`/users/${kept.id}`)).text]) {

@@ -13,7 +13,7 @@ import {
 } from '../helpers/versioned-client.ts'
 
 const { admin, adminId, database, person } = await testApp(t)
-const goods = createOwnedRows(database)
+const ownedRows = createOwnedRows(database)
 const people: Record<Role, Person> = {
   member: await person('member'),
   manager: await person('manager'),
@@ -45,8 +45,8 @@ for (const { id } of everybody) {
   await insertRows(database, 'user_profiles', [{ user_id: id, bio: WORD }])
   await insertRows(database, 'posts', statuses('title', ['draft', 'published', 'archived'], { user_id: id }))
   await insertRows(database, 'orders', statuses('note', ['pending', 'paid'], { user_id: id }))
-  await goods.make('sessions', id)
-  await goods.make('api-keys', id)
+  await ownedRows.make('sessions', id)
+  await ownedRows.make('api-keys', id)
 }
 
 interface Listed {
@@ -101,7 +101,7 @@ for (const version of VERSIONS) {
           if (cell === 'none') continue
           const { id, bearer } = people[role]
           for (const parent of collection === 'posts' ? [id, stranger.id] : [id]) {
-            const path = `/api/v${version}${goods.listOf(collection, parent)}`
+            const path = `/api/v${version}${ownedRows.listOf(collection, parent)}`
             const rows = await rowsOf(collection, id, parent)
             const seen = rows.filter((row) => allowsRow(cell, row)).map((row) => row.id)
             t.ok(

@@ -1,14 +1,12 @@
 /** The scopes of an API key narrow what the role of its owner allows. */
 import t from 'tap'
-import { type Client, testApp } from '../helpers/app.ts'
+import { type Client, testApp, UNKNOWN_ID } from '../helpers/app.ts'
 import {
   createActiveProduct,
   createUniqueName,
   createVersionedClient,
   VERSIONS,
 } from '../helpers/versioned-client.ts'
-
-const SOMEBODY = '0193a5b0-7b1e-7c3a-9f00-3f2b8c1d4e5f'
 
 const { admin, person } = await testApp(t)
 
@@ -37,7 +35,7 @@ t.test("a scope limits a key to some operations of its owner's role", async (t) 
   t.equal((await reader.get('/orders')).status, 403)
   t.match((await reader.get('/orders')).body.error.message, /orders:read/)
   t.equal((await reader.get('/users/me')).status, 403)
-  t.equal((await reader.delete(`/products/${SOMEBODY}`)).status, 403)
+  t.equal((await reader.delete(`/products/${UNKNOWN_ID}`)).status, 403)
 })
 
 t.test('a scope of an unknown collection is rejected for a new API key', async (t) => {
@@ -56,8 +54,8 @@ t.test('an include needs the read scope of the relation', async (t) => {
   for (const path of [
     `/orders/${made.body.data.id}`,
     '/orders',
-    `/orders?user_id=${SOMEBODY}`,
-    `/orders/${SOMEBODY}`,
+    `/orders?user_id=${UNKNOWN_ID}`,
+    `/orders/${UNKNOWN_ID}`,
   ]) {
     const refused = await client.get(`${path}${path.includes('?') ? '&' : '?'}include=products,user`)
     t.equal(refused.status, 403, path)

@@ -73,7 +73,7 @@ t.test('credentials are in no log line and no error reply', async (t) => {
   for (const secret of secrets) {
     t.notOk(logged.includes(secret), `${String(secret).slice(0, 12)}... is in no line`)
   }
-  const told = replies.join('')
+  const replyText = replies.join('')
   for (const secret of [
     password,
     access,
@@ -84,7 +84,7 @@ t.test('credentials are in no log line and no error reply', async (t) => {
     'canary-b',
     'canary-new',
   ]) {
-    t.notOk(told.includes(secret), `${String(secret).slice(0, 16)}... is in no reply`)
+    t.notOk(replyText.includes(secret), `${String(secret).slice(0, 16)}... is in no reply`)
   }
 })
 
@@ -119,7 +119,7 @@ t.test('credentials stay out of logs when an internal error contains them', asyn
     replies.push(reply.text, JSON.stringify([...reply.headers]))
   }
 
-  // A name is told as the `field` that it is, to whoever sent it; a path is, in `Link`. No log holds either.
+  // A reply repeats a field name in `field` and a path in `Link` to its client. No log contains either.
   for (const secret of secrets) {
     t.equal((await admin.get(`/products?${secret}=1`)).status, 400)
     t.equal((await admin.post('/products', { [secret]: 1 })).status, 422)

@@ -1,35 +1,33 @@
 /** Missing credentials are a 401 and a missing role a 403, before anything else of the request is checked. */
 import t from 'tap'
-import { testApp } from '../helpers/app.ts'
+import { testApp, UNKNOWN_ID } from '../helpers/app.ts'
 import { createOwnedRows } from '../helpers/owned-rows.ts'
 import { createVersionedClient, VERSIONS } from '../helpers/versioned-client.ts'
 
-const SOMEBODY = '0193a5b0-7b1e-7c3a-9f00-3f2b8c1d4e5f'
-
 const { anybody, base, database, person } = await testApp(t)
-const goods = createOwnedRows(database)
+const ownedRows = createOwnedRows(database)
 const member = await person('member')
 
 for (const version of VERSIONS) {
   t.test(`v${version}: every request without credentials is a 401`, async (t) => {
-    const nobody = createVersionedClient(anybody, version)
-    const order = `/orders/${await goods.make('orders', member.id)}`
+    const anonymous = createVersionedClient(anybody, version)
+    const order = `/orders/${await ownedRows.make('orders', member.id)}`
     for (const path of [
       '/users',
       '/users/me',
       order,
-      `/orders/${SOMEBODY}`,
+      `/orders/${UNKNOWN_ID}`,
       '/products',
       '/user-profiles/x',
     ]) {
-      const reply = await nobody.get(path)
+      const reply = await anonymous.get(path)
       t.equal(reply.status, 401, path)
       t.equal(reply.code, 'UNAUTHORIZED')
       t.equal(reply.message, 'Authentication required')
       t.match(reply.headers.get('www-authenticate'), /^Bearer/)
     }
-    t.equal((await nobody.post('/users', {})).status, 401)
-    t.equal((await nobody.delete(order)).status, 401)
+    t.equal((await anonymous.post('/users', {})).status, 401)
+    t.equal((await anonymous.delete(order)).status, 401)
   })
 
   t.test(
@@ -40,7 +38,7 @@ for (const version of VERSIONS) {
         await own.get('/users?nonsense=1'),
         await own.post('/users', []),
         await own.post('/products', { colour: 1 }),
-        await own.delete(`/orders/${SOMEBODY}`),
+        await own.delete(`/orders/${UNKNOWN_ID}`),
         await own.delete('/orders/nothing'),
         await own.patch('/products/nothing', {}),
       ]) {
@@ -69,7 +67,7 @@ t.test('an unknown, mistyped or expired key is a 401', async (t) => {
 })
 
 t.test('OPTIONS and routes without a version need no credentials', async (t) => {
-  for (const path of ['/api/v1/users', '/v2/orders', `/products/${SOMEBODY}`]) {
+  for (const path of ['/api/v1/users', '/v2/orders', `/products/${UNKNOWN_ID}`]) {
     const reply = await fetch(`${base}${path}`, { method: 'OPTIONS' })
     t.equal(reply.status, 204)
   }

@@ -101,7 +101,7 @@ async function writing(t: Test, options: { poolSize?: number } = {}) {
 /** When what was asked in this turn of the event loop is on its way. */
 const sent = () => new Promise((resolve) => setImmediate(() => setImmediate(resolve)))
 
-/** Writes six at once, again and again, until so many connections are enough for them. */
+/** Repeats six concurrent writes until they need at most a number of connections. */
 async function settled({ database, write }: Awaited<ReturnType<typeof writing>>, connections: number) {
   for (let round = 0; round < 100; round++) {
     const all = Promise.all(Array.from({ length: 6 }, (_, n) => write(6 * round + n)))
@@ -207,7 +207,7 @@ t.test('a write that waits too long is refused and not executed later', { skip }
   t.same(await database.run('select n from written'), [])
 })
 
-/** The same database by the address that the server itself tells. */
+/** Opens the same database by the address that the server reports. */
 async function testDatabaseUrlOf(database: Awaited<ReturnType<typeof openDatabase>>) {
   const [row] = await database.run('select current_database() as name')
   const url = new URL(SERVER ?? '')

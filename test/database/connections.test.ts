@@ -14,8 +14,8 @@ import { getRunningTime } from '../helpers/running-time.ts'
 /** tap's type of the `t` of a test. */
 type Test = Parameters<Parameters<typeof t.test>[0]>[0]
 
-/** An address at which nobody listens. */
-async function nobody(t: Test): Promise<string> {
+/** Returns an address that refuses connections. */
+async function getClosedAddress(t: Test): Promise<string> {
   const proxy = await startProxy(t, 'postgres://127.0.0.1:1/postgres')
   await proxy.set('refuse')
   return proxy.url
@@ -161,14 +161,14 @@ function behaves(t: Test, open: (t: Test) => Promise<Database>) {
     )
     t.equal(await count(), 1)
 
-    const mine = new Error('mine')
+    const ownError = new Error('mine')
     const { error } = await failing(() =>
       db.transaction(async (tx) => {
         await tx.run(insert, [2])
-        throw mine
+        throw ownError
       }),
     )
-    t.equal(error, mine, 'the error of the work comes out as it is')
+    t.equal(error, ownError, 'the error of the work comes out as it is')
     t.equal(await count(), 1)
 
     const { error: swallowed } = await failing(() =>
@@ -297,7 +297,7 @@ t.test('server', { skip }, async (t) => {
     const line = [failing(() => db.run('select 1')), failing(() => db.run('select 1'))]
     const beyond = await failing(() => db.run('select 1'))
     t.ok(beyond.error instanceof DatabaseUnavailable && beyond.error.retryAfter === 2)
-    t.ok(beyond.took < 140, `at once (${beyond.took} ms)`)
+    t.ok(beyond.took < 140, `immediately (${beyond.took} ms)`)
     for (const { error, took } of await Promise.all(line)) {
       t.ok(error instanceof DatabaseUnavailable)
       t.ok(took >= 149 && took < 1500, `after 150 ms (${took})`)
@@ -422,7 +422,7 @@ t.test('server', { skip }, async (t) => {
 
     await terminate(await pidOf())
     await wait(50)
-    t.ok(await pidOf(), 'cut while idle, nobody notices')
+    t.ok(await pidOf(), 'a connection closed while idle has no effect')
   })
 
   t.test('an unreachable server is reported promptly', async (t) => {
@@ -488,10 +488,10 @@ t.test('server', { skip }, async (t) => {
 })
 
 t.test('a connection that is abandoned during its start is closed', async (t) => {
-  const address = parseAddress(await nobody(t))
+  const address = parseAddress(await getClosedAddress(t))
   const connection = new ServerConnection({ address, statementTimeout: 1_000 })
   const asked = connection.run('select 1')
-  // The socket is there, and is to connect in the next turn: what it then said, nobody would hear.
+  // The socket exists and connects in the next turn of the event loop, when it has no listener any more.
   for (let i = 0; i < 100; i++) await undefined
   connection.destroy()
   await t.rejects(asked, DatabaseUnavailable)

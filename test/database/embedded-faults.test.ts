@@ -66,7 +66,7 @@ for (const [code, name, why] of [
     const again = await testApp(t, {}, { database: await testEmbedded(t, dataDir) })
     const known = new Set((await newest(again.admin, '/products', () => true)).map(({ id }) => id))
     t.ok(written.every(({ status, body }) => status === 201 && known.has(body.data.id)))
-    t.ok(known.size <= 6, 'and at most the one in doubt beside them')
+    t.ok(known.size <= 6, 'and at most the uncertain one')
     t.equal((await createProduct(again)).status, 201)
   })
 }
@@ -82,10 +82,10 @@ t.test(
     t.equal((await listProducts(app)).status, 200)
     // Deeper than its stack: PGlite does not see the end of that coming, as a server does.
     const trap = database.run(`select ${Array.from({ length: 5_000 }, () => '1').join('+')}`)
-    const beside = [listProducts(app), createProduct(app), app.anybody.get('/readyz')]
+    const pending = [listProducts(app), createProduct(app), app.anybody.get('/readyz')]
     await t.rejects(trap, { name: 'DatabaseUnavailable' })
     await wait(0)
-    for (const reply of await Promise.all(beside)) assertUnavailable(t, reply)
+    for (const reply of await Promise.all(pending)) assertUnavailable(t, reply)
     await isStopped(t, app, logs, /RangeError|RuntimeError/)
   },
 )

@@ -137,7 +137,7 @@ t.test('only the selected columns are read', async (t) => {
   t.notMatch((await statementsOf('/users')).found[0], /password_hash|"search"/)
 })
 
-/** The statements of a write, each without what it names beside its tables. */
+/** Returns the statements of a write, reduced to their tables. */
 async function writeOf(method: string, path: string, body: unknown, headers: Record<string, string>) {
   texts.length = 0
   const reply = await admin.call(method, path, { headers, body })
@@ -186,7 +186,7 @@ t.test(
     const cases: [method: string, path: string, body: unknown, statements: RegExp[]][] = [
       ['POST', '/products', { sku, name: 'One', price_amount: 1 }, [/^insert into "products"/]],
       ['PATCH', `/products/${first}`, { stock: 77 }, [/^update "products"/]],
-      // Nothing changes: that it is so, a look at the row tells.
+      // A change without effect is detected by reading the row.
       ['PATCH', `/products/${first}`, { stock: 77 }, [/^update "products"/, /^select/]],
       ['PATCH', `/products/${first}`, { name: 'Found by it' }, [/^select/, /^update "products"/]],
       ['POST', '/users/me/posts', { title: 'a', body: 'b' }, [/^insert into "posts"/]],

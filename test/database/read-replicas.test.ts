@@ -21,7 +21,7 @@ const REDIS = process.env.REDIS_URL || undefined
 /** Milliseconds. */
 const LAG = 1_500
 
-/** The same product in both, by name: who is read tells which of them was asked. */
+/** The same product in both databases, with different names that show which one was read. */
 const INSERT = `insert into products (id, sku, name, price_amount, status, search) values ($1, $2, $3, 1, $4, $3)`
 const TOKEN = 'metrics-token-metrics-token'
 
@@ -43,11 +43,11 @@ async function replicated(t: Owner, settings: Record<string, string> = {}) {
     if (status !== 200) throw new Error(`GET is ${status}`)
     return body.data.name
   }
-  const told = () =>
+  const getLogEntries = () =>
     lines.filter((line) => /replica (not )?in use/.test(line)).map((line) => JSON.parse(line))
   const reader = await app.person('member')
   await waitUntil(async () => (await where(reader.client)) === 'replica')
-  return { ...app, open, standby, proxy, id, where, told, reader }
+  return { ...app, open, standby, proxy, id, where, getLogEntries, reader }
 }
 
 type Replicated = Awaited<ReturnType<typeof replicated>>
@@ -242,7 +242,7 @@ t.test('a writer reads the own writes', { skip, jobs: 4 }, async (t) => {
 
 t.test('a replica fault does not reach clients', { skip }, async (t) => {
   const all = await replicated(t)
-  const { where, proxy, standby, reader, admin, told } = all
+  const { where, proxy, standby, reader, admin, getLogEntries } = all
   const readers = await Promise.all(Array.from({ length: 8 }, () => all.person('member')))
 
   /** Everybody reads without a pause until `over`. */
@@ -272,11 +272,11 @@ t.test('a replica fault does not reach clients', { skip }, async (t) => {
     ['deaf', 3_000],
   ] as const) {
     t.test(`unreachable replica: ${mode}`, async (t) => {
-      const before = told().length
+      const before = getLogEntries().length
       const { longest, last, count } = await reading(async () => {
         await wait(200)
         await proxy.set(mode)
-        await waitUntil(() => told().length > before)
+        await waitUntil(() => getLogEntries().length > before)
         t.equal((await all.anybody.get('/readyz')).status, 200, 'readyz is the primary’s')
         t.equal((await admin.post('/products', { sku: mode, name: 'x', price_amount: 1 })).status, 201)
       })
@@ -284,11 +284,11 @@ t.test('a replica fault does not reach clients', { skip }, async (t) => {
       t.ok(longest < within, `the slowest took ${longest.toFixed()} ms`)
       await proxy.set('pass')
       await returns(t, all)
-      t.match(told().slice(before), [
+      t.match(getLogEntries().slice(before), [
         { level: 'warn', standing: 'away', replica: /^127\.0\.0\.1:\d+\/test_/ },
         { level: 'info', replica: /^127/ },
       ])
-      t.equal(told().length, before + 2, 'one line when it goes, one when it is back')
+      t.equal(getLogEntries().length, before + 2, 'one line when it goes, one when it is back')
     })
   }
 
@@ -352,26 +352,26 @@ t.test('a replica fault does not reach clients', { skip }, async (t) => {
   })
 
   t.test('a replica that lags too far', async (t) => {
-    const before = told().length
+    const before = getLogEntries().length
     await standby.freeze()
     await all.database.run('select pg_logical_emit_message(false, $1, $2)', ['test', 'x'])
     const began = performance.now()
     await waitUntil(async () => (await where(reader.client)) === 'primary')
     const took = performance.now() - began
     t.ok(took > LAG - 600 && took < LAG + 1_000, `it is left after ${took.toFixed()} ms`)
-    await waitUntil(() => told().length > before)
+    await waitUntil(() => getLogEntries().length > before)
     await standby.thaw()
     await returns(t, all)
-    t.match(told().slice(before), [{ level: 'warn', standing: 'behind' }, { level: 'info' }])
+    t.match(getLogEntries().slice(before), [{ level: 'warn', standing: 'behind' }, { level: 'info' }])
   })
 
   t.test('a server that is not a standby, or of another database', async (t) => {
     for (const change of ['standby = false', `identity = 'another'`]) {
-      const before = told().length
+      const before = getLogEntries().length
       await standby.set(change)
       await waitUntil(async () => (await where(reader.client)) === 'primary')
-      await waitUntil(() => told().length > before)
-      t.match(told().slice(before), [{ level: 'warn', standing: 'foreign' }], change)
+      await waitUntil(() => getLogEntries().length > before)
+      t.match(getLogEntries().slice(before), [{ level: 'warn', standing: 'foreign' }], change)
       await standby.set(
         `standby = true, identity = '${new URL((await openedUrl(all)) ?? '').pathname.slice(1)}'`,
       )
@@ -413,7 +413,7 @@ t.test('a replica fault does not reach clients', { skip }, async (t) => {
   })
 })
 
-/** The primary's own address, from who can tell. */
+/** Returns the address of the primary. */
 async function openedUrl({ database }: Replicated) {
   const [row] = await database.run('select current_database() as name')
   return `postgres://localhost/${row?.name}`
@@ -436,7 +436,7 @@ t.test('a replica that is unreachable at the start serves reads later', { skip }
   t.same(changes, ['away', 'up'])
   const heard: string[] = []
   replicas?.onChange((_label, standing) => heard.push(standing))
-  t.same(heard, ['up'], 'who comes later is told as well')
+  t.same(heard, ['up'], 'a later listener is notified as well')
   await database.close()
 })
 
@@ -480,7 +480,7 @@ t.test('recent writers: when the list is full, all users read from the primary',
   t.notOk(writers.mustReadPrimary('c'))
   writers.add('c')
   t.ok(writers.mustReadPrimary('a'))
-  t.ok(writers.mustReadPrimary('d'), 'since nobody knows who is forgotten')
+  t.ok(writers.mustReadPrimary('d'), 'because evicted writers are unknown')
   await wait(310)
   t.notOk(writers.mustReadPrimary('a'))
   writers.pause(true)
@@ -490,7 +490,7 @@ t.test('recent writers: when the list is full, all users read from the primary',
   t.ok(writers.mustReadPrimary('a'))
   await wait(310)
   t.notOk(writers.mustReadPrimary('a'))
-  t.notOk(createRecentWriters(0).mustReadPrimary('a'), 'without a time, nobody follows')
+  t.notOk(createRecentWriters(0).mustReadPrimary('a'), 'without a time every read may use a replica')
 })
 
 t.test('the age of a WAL position follows from recorded positions', async (t) => {

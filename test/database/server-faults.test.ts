@@ -48,7 +48,7 @@ t.test('the network to the database', { skip }, async (t) => {
   await waitUntilServed(app)
 
   const away: readonly (readonly [string, Mode])[] = [
-    ['is closed: nobody listens', 'refuse'],
+    ['refuses connections', 'refuse'],
     ['ends each connection', 'hangUp'],
     ['resets each connection', 'reset'],
   ]
@@ -81,13 +81,13 @@ t.test('the network to the database', { skip }, async (t) => {
   t.test('an outage without requests does not fail the next request', async (t) => {
     const stale = recordMessages(t, 'resource-api:database:renewed')
     await Promise.all(Array.from({ length: POOL_SIZE }, () => app.database.run('select pg_sleep(0.05)')))
-    // What has stood idle for a second is asked first, and these lead nowhere: new connections pass.
+    // Idle connections are pinged before use, and these do not respond: new connections pass.
     await wait(1_100)
     proxy.strand()
     const began = getRunningTime()
     t.equal((await listProducts(app)).status, 200)
     await waitUntilServed(app)
-    t.ok(getRunningTime() - began < 3_500, 'after a second of asking')
+    t.ok(getRunningTime() - began < 3_500, 'after a second of pings')
     t.match(stale, [{ why: 'stale' }])
     await proxy.set('pass')
     await assertRecovery(t, app)
@@ -147,7 +147,7 @@ t.test('the network to the database', { skip }, async (t) => {
     t.strictSame(
       replies.map(({ status }) => status),
       Array.from({ length: POOL_SIZE }, () => [200, 201]).flat(),
-      'nobody notices',
+      'no client notices',
     )
     await assertNothingLost(t, app)
   })
@@ -206,7 +206,7 @@ t.test('the database', { skip }, async (t) => {
     t.test(`a retryable error (${code}) is retried three times, then the client gets 503`, async (t) => {
       const tries = recordMessages(t, 'resource-api:database:retry')
       const enough = await raising(app, code, 3)
-      t.equal((await createProduct(app)).status, 201, 'the fourth try is the one')
+      t.equal((await createProduct(app)).status, 201, 'the fourth try succeeds')
       t.strictSame(
         tries,
         [1, 2, 3].map((attempt) => ({ code, attempt })),
@@ -267,7 +267,7 @@ t.test('the database', { skip }, async (t) => {
       await holdAllConnections(app)
       await assertAllRefused(t, app, { ...writes, within: 1_500 })
       t.equal((await listProducts(app)).status, 200)
-      // Nobody ends the connections: what was learned is that they lead to a server that takes no writes.
+      // The server closes no connection: the client replaces connections to a server that rejects writes.
       await openAndClose(proxy.target, `alter database ${name} reset default_transaction_read_only`)
       await assertRecovery(t, app)
       await assertNothingLost(t, app)

@@ -82,7 +82,7 @@ const workloads: Workload[] = [
     name: 'W4',
     status: 200,
     ask: (by) => by.get('/orders?include=user'),
-    // Whose orders they are, only the orders tell.
+    // The users are known only after the orders are read.
     statements: [/^select .* from "orders"/, /^select .* from unnest.* from "users"/],
   },
   {

@@ -40,7 +40,7 @@ t.test('the documentation page in a real browser', { skip: getSkipReason() }, as
   })
 
   await t.test('sends an operation with an API key and shows the reply', async (t) => {
-    // The key's field is there at once: its scheme is the one that is selected.
+    // The input of the key is visible, because its scheme is selected by default.
     await page
       .getByRole('textbox', { name: 'Value' })
       .or(page.locator('input[autocomplete=off]'))
@@ -99,13 +99,13 @@ t.test('the documentation page in a real browser', { skip: getSkipReason() }, as
     const sent = await answer.request().allHeaders()
     t.equal(answer.status(), 200)
     t.equal(sent.authorization, `Bearer ${token}`)
-    t.notOk('x-api-key' in sent, 'and no key beside it')
+    t.notOk('x-api-key' in sent, 'and no API key')
     t.equal((await answer.json()).data.id, ada.data.id)
     await read.getByText('200 OK').waitFor()
     await read.getByText('ada@example.com').first().waitFor()
   })
 
-  await t.test("reloads from the browser's cache", async () => {
+  await t.test('opens again after a reload', async () => {
     await page.reload()
     await page.getByRole('heading', { name: 'resource-api' }).first().waitFor()
   })

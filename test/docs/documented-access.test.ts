@@ -32,7 +32,7 @@ async function operationsOf({ anybody }: TestApp, version: number): Promise<Oper
   return createReplyChecker((await anybody.get(`/openapi/v${version}.json`)).body).operations
 }
 
-/** Asks for what is not there, without a body: who may call at all is told 400, 404 or 415. */
+/** Requests an unknown row without a body: a caller with access gets 400, 404 or 415. */
 const knock = (by: Client, { method, path }: Operation) => by.call(method, path.replace(/\{\w+\}/g, uuid()))
 
 for (const signup of [false, true]) {
@@ -130,7 +130,7 @@ t.test("an empty API key from the page's form counts as absent", async (t) => {
   const account = { name: 'Grace', email: 'grace@example.com', password: 'nine brass cogs, turning' }
   t.equal((await anybody.post('/users', account, empty)).status, 201, 'not one that bars from signing up')
   const { bearer, id } = await person('member')
-  t.equal((await bearer.get('/users/me', empty)).body.data.id, id, 'nor one beside a token')
+  t.equal((await bearer.get('/users/me', empty)).body.data.id, id, 'an empty key with a token is ignored')
   const none = await anybody.get('/users/me', empty)
   t.same([none.status, none.body.error.message], [401, 'Authentication required'])
 })

@@ -3,12 +3,10 @@ import { request } from 'node:http'
 import t from 'tap'
 import { DatabaseUnavailable } from '../../drizzle/client/errors.ts'
 import type { Database } from '../../drizzle/client/index.ts'
-import { ADMIN_KEY, type Client, type Json, testApp } from '../helpers/app.ts'
+import { ADMIN_KEY, type Client, type Json, testApp, UNKNOWN_ID } from '../helpers/app.ts'
 import { testDatabase } from '../helpers/database.ts'
 import { sendRaw } from '../helpers/raw-requests.ts'
 import { type Answer, createReplyChecker, type Operation } from '../helpers/reply-checker.ts'
-
-const NOBODY = '0193a5b0-7b1e-7c3a-9f00-3f2b8c1d4e5f'
 
 interface Sent {
   path: string
@@ -38,7 +36,7 @@ function send(port: number, method: string, { path, headers = {}, body }: Sent):
   })
 }
 
-/** A database that fails while it is told to. */
+/** A database that fails on demand. */
 function fragile(database: Database) {
   const state: { fault: Error | undefined; delay: number } = { fault: undefined, delay: 0 }
   const unless = <A extends unknown[], R>(work: (...args: A) => Promise<R>) => {
@@ -223,9 +221,9 @@ t.test('every reply of every operation conforms to its document', async (t) => {
 
       const nowhere = async (sent: Required<Sent>): Promise<Sent> => {
         if (verb === 'list' || verb === 'create')
-          return { ...sent, path: sent.path.replace('/me/', `/${NOBODY}/`) }
+          return { ...sent, path: sent.path.replace('/me/', `/${UNKNOWN_ID}/`) }
         const body = { replace: typed(await resource.body()), update: typed(resource.change) }[verb]
-        return { ...sent, path: sent.path.replace(/[^/]+$/, NOBODY), body }
+        return { ...sent, path: sent.path.replace(/[^/]+$/, UNKNOWN_ID), body }
       }
 
       /** What makes the operation answer with a status; undefined where nothing can. */
@@ -282,7 +280,7 @@ t.test('every reply of every operation conforms to its document', async (t) => {
           state.fault = undefined
           t.equal(answer.status, status, `${status}: ${answer.text.slice(0, 300)}`)
           t.same(judge(operation, answer), [], `${status}`)
-          // The failures of all collections are told by the same few lines: one collection stands for them.
+          // The same code reports the failures of all collections, so one of them is enough.
           if (status === 304 || status === 406 || status >= 500 || (status >= 400 && tag !== 'products'))
             continue
           const again = await provoke(status, await fine())

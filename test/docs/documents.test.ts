@@ -35,7 +35,7 @@ async function stoplight(document: Json) {
     rules: {
       // Nobody is the contact of every installation.
       'info-contact': 'off',
-      // OpenAPI 3.1 forbids a `url` beside the `identifier`.
+      // OpenAPI 3.1 forbids a `url` next to the `identifier`.
       'license-url': 'off',
       // The order is that of a reader: users first, who own what follows.
       'openapi-tags-alphabetical': 'off',

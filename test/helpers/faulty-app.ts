@@ -1,4 +1,4 @@
-/** An app whose database can be made to fail, and what clients must see of that: the same for every fault. */
+/** An app whose database can be made to fail, and assertions about what clients then see. */
 import { createServer } from 'node:net'
 import { setTimeout as wait } from 'node:timers/promises'
 import type { Test } from 'tap'
@@ -12,10 +12,10 @@ import { startProxy } from './proxy.ts'
 import { getRunningTime } from './running-time.ts'
 
 export const POOL_SIZE = 4
-/** Milliseconds: shorter than the service's own, so that the tests are as well. */
+/** Shorter than the default, to keep the tests short. */
 export const STATEMENT_TIMEOUT_MS = 700
 
-/** A password that no log may show; the servers of tests trust everybody. */
+/** A password that no log may contain; the test servers accept any. */
 const PASSWORD = 'hunter2-of-the-database'
 const INTERNAL =
   /hunter2|postgres(ql)?:|insert into|select |ECONN|127\.0\.0\.1|\bat .*\.ts|SQL|57P|40P|530|250/i
@@ -23,17 +23,17 @@ const SECRETS = /hunter2|insert into|\bselect\b.*\bfrom\b|Written amid faults/i
 
 export interface FaultyApp extends TestApp {
   proxy: Awaited<ReturnType<typeof startProxy>>
-  /** Past the proxy. */
+  /** A connection that bypasses the proxy. */
   direct: Database
   logs: string[]
 }
 
-/** The app over a database behind a proxy. Only where there is a server. */
+/** Starts the app with a database behind a proxy. Needs a PostgreSQL server. */
 export async function createFaultyApp(t: Owner): Promise<FaultyApp> {
   const { url = '' } = await testDatabaseUrl(t)
   const direct = await openDatabase({ url, poolSize: 2, statementTimeout: 0 })
   t.teardown(() => direct.close())
-  // By a way without short limits: what a busy machine makes late here is no fault that is tried.
+  // Without the short timeouts, so that a busy machine does not fail the start.
   await bootstrap(direct, {
     email: 'admin@example.com',
     password: undefined,
@@ -63,20 +63,20 @@ const product = () => ({ sku: `FAULT-${count++}`, name: 'Written amid faults', p
 export const listProducts = ({ admin }: TestApp): Promise<Reply> => admin.get('/products')
 export const createProduct = ({ admin }: TestApp): Promise<Reply> => admin.post('/products', product())
 
-/** Writes before there is a fault: on a busy machine the first may take longer than the short limit. */
+/** Writes until one succeeds: on a busy machine the first may exceed the short timeout. */
 export async function waitUntilServed(app: TestApp): Promise<void> {
   while ((await createProduct(app)).status !== 201) await wait(25)
 }
 
-/** A 503 in the envelope that tells nothing of what is behind it. */
+/** Asserts a 503 in the envelope that reveals nothing of the cause. */
 export function assertUnavailable(t: Test, { status, headers, body, text }: Reply): void {
-  const said = {
+  const actual = {
     status,
     code: body?.error?.code,
     id: body?.error?.request_id,
     after: headers.get('retry-after'),
   }
-  t.match(said, {
+  t.match(actual, {
     status: 503,
     code: 'SERVICE_UNAVAILABLE',
     id: headers.get('x-request-id'),
@@ -86,15 +86,15 @@ export function assertUnavailable(t: Test, { status, headers, body, text }: Repl
 }
 
 export interface Expected {
-  /** Milliseconds within which every request is answered. */
+  /** Milliseconds in which every request must be answered. */
   within: number
-  /** Whether readyz says so too; a fault of single statements leaves it 200. Default: it does. */
+  /** Whether readyz stays 200, as for faults of single statements. Default: false. */
   ready?: boolean
-  /** What fails. Default: reads and writes. */
+  /** The requests that fail. Default: reads and writes. */
   requests?: readonly ((app: TestApp) => Promise<Reply>)[]
 }
 
-/** More requests than there are connections, all refused in time; it lives, and says that it is not ready. */
+/** Asserts that more requests than connections all get a 503 in time, livez a 200, and readyz a 503. */
 export async function assertAllRefused(t: Test, app: FaultyApp, expected: Expected): Promise<void> {
   const { within, ready = false, requests = [listProducts, createProduct] } = expected
   const timed = async (request: Promise<Reply>) => {
@@ -119,7 +119,7 @@ export async function assertAllRefused(t: Test, app: FaultyApp, expected: Expect
   t.ok(took < 2_500, `readyz took ${took.toFixed()} ms`)
 }
 
-/** Asks again and again, as many clients do, until one that reads, one that writes and readyz are served. */
+/** Asserts that a read, a write and readyz succeed again within a time. */
 export async function assertRecovery(t: Test, app: FaultyApp, within = 2_000): Promise<void> {
   const began = getRunningTime()
   const state = { over: false }
@@ -129,7 +129,7 @@ export async function assertRecovery(t: Test, app: FaultyApp, within = 2_000): P
       await wait(25)
     }
   }
-  // Several of each: who waits for a connection that is being given up must not hide that others are served.
+  // Several of each, because one may wait for a connection that is being closed.
   const several = (ask: () => Promise<Reply>) => Promise.race([first(ask), first(ask), first(ask)])
   await Promise.all([
     several(() => listProducts(app)),
@@ -141,7 +141,7 @@ export async function assertRecovery(t: Test, app: FaultyApp, within = 2_000): P
   t.ok(took < within, `back after ${took.toFixed()} ms`)
 }
 
-/** Has every connection of the pool at once; so many could be had. */
+/** Acquires every connection of the pool at the same time and returns their number. */
 export async function holdAllConnections({ database }: TestApp): Promise<number> {
   let inside = 0
   const all = createDeferred()
@@ -156,10 +156,10 @@ export async function holdAllConnections({ database }: TestApp): Promise<number>
   return inside
 }
 
-/** Nothing was lost on the way: every connection can be had at once, the server has no other, the log no secret. */
+/** Asserts that no connection is lost or left over, and that the log contains no secret. */
 export async function assertNothingLost(t: Test, app: FaultyApp): Promise<void> {
   const { direct, logs } = app
-  t.equal(await holdAllConnections(app), POOL_SIZE, 'every connection of the pool can be had')
+  t.equal(await holdAllConnections(app), POOL_SIZE, 'every connection of the pool can be acquired')
   const seen = async () => {
     const [row] = await direct.run(
       `select count(*) as all, count(*) filter (where state like '%transaction%') as inside from pg_stat_activity
@@ -167,7 +167,7 @@ export async function assertNothingLost(t: Test, app: FaultyApp): Promise<void> 
     )
     return { all: Number(row?.all), inside: Number(row?.inside) }
   }
-  // A server takes a moment to see that a client has left.
+  // The server needs a moment to notice a closed connection.
   const until = getRunningTime() + 3_000
   while ((await seen()).all > POOL_SIZE + 2 && getRunningTime() < until) await wait(20)
   const { all: connections, inside: open_ } = await seen()
@@ -179,14 +179,14 @@ export async function assertNothingLost(t: Test, app: FaultyApp): Promise<void> 
   t.notMatch(logs.join(''), SECRETS)
 }
 
-/** A server that lets nobody in, and says why as PostgreSQL does. */
+/** Starts a server that refuses every connection with an error of PostgreSQL, and returns its address. */
 export async function startRefusingServer(t: Owner, code: string, message: string): Promise<string> {
-  const words = Buffer.from(`SFATAL\0VFATAL\0C${code}\0M${message}\0\0`)
+  const fields = Buffer.from(`SFATAL\0VFATAL\0C${code}\0M${message}\0\0`)
   const head = Buffer.alloc(5, 'E')
-  head.writeInt32BE(words.length + 4, 1)
+  head.writeInt32BE(fields.length + 4, 1)
   const server = createServer((socket) => {
     socket.on('error', () => undefined)
-    socket.once('data', () => socket.end(Buffer.concat([head, words])))
+    socket.once('data', () => socket.end(Buffer.concat([head, fields])))
   })
   t.teardown(() => server.close())
   return `postgres://127.0.0.1:${await listen(server)}/`

@@ -1,11 +1,11 @@
-/** Writes with an Idempotency-Key, and what must be the same about their replies. */
+/** Requests with an Idempotency-Key and comparison of their replies. */
 import { v7 as uuid } from 'uuid'
 import type { Reply } from './app.ts'
 
-/** A header that nobody has sent before. */
+/** Returns an Idempotency-Key header with a new key. */
 export const createKeyHeader = (): { 'idempotency-key': string } => ({ 'idempotency-key': uuid() })
 
-/** What a client sees of a reply that may be told again. */
+/** Returns the parts of a reply that a replay repeats. */
 export const pickReplayedParts = ({ status, headers, text }: Reply) => ({
   status,
   text,

@@ -1,15 +1,15 @@
-/** What tests of lists read in replies. */
+/** Reads replies of lists. */
 import type { Client, Json, Reply } from './app.ts'
 
 export const getIds = ({ body }: Reply): string[] => body.data.map((each: Json) => each.id)
 
-/** What an error says is wrong, as `limit OUT_OF_RANGE`, sorted; in either version's envelope. */
+/** Returns the violations of an error as `limit OUT_OF_RANGE`, sorted, from either version's envelope. */
 export const getViolations = ({ body }: Reply): string[] =>
   (body.error.details ?? body.error.errors ?? [])
     .map(({ field, code }: { field: string; code: string }) => `${field} ${code}`)
     .sort()
 
-/** The Link header as relation -> address. */
+/** Returns the links of the Link header by relation. */
 export function getLinks({ headers }: Reply): Record<string, string> {
   const links = (headers.get('link') ?? '').matchAll(/<([^>]*)>; rel="([^"]*)"/g)
   return Object.fromEntries([...links].map(([, address, rel]) => [rel, address]))
@@ -18,7 +18,7 @@ export function getLinks({ headers }: Reply): Record<string, string> {
 const withParameter = (path: string, name: string, value: string | number) =>
   `${path}${path.includes('?') ? '&' : '?'}${name}=${encodeURIComponent(value)}`
 
-/** Every page of a list by its cursors, as replies; `between` runs after each. */
+/** Yields every page of a list by following its cursors; `between` runs after each page. */
 async function* readPages(
   client: Client,
   path: string,
@@ -37,7 +37,7 @@ async function* readPages(
   }
 }
 
-/** Every id of a list, in order. */
+/** Returns every id of a list in order, by following its cursors. */
 export async function collectIds(
   client: Client,
   path: string,

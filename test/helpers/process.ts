@@ -1,4 +1,4 @@
-/** The service as a process of its own, as people start it: what it says, what it answers, how it ends. */
+/** Starts the service or a command as a separate process. */
 
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -16,14 +16,14 @@ export interface ProcessExit {
 
 export interface RunningProcess {
   child: ChildProcess
-  /** What came on standard output and on standard error so far. */
+  /** Standard output and standard error so far. */
   output: { out: string; err: string }
   ended: Promise<ProcessExit>
 }
 
 /**
- * Runs a module of `src` as `npm start` does, built (`npm test` builds first), with these settings and none of this
- * process's; killed after the test if it still runs.
+ * Runs a built module of `src` as `npm start` does (`npm test` builds first), with only these environment variables.
+ * It is killed after the test.
  */
 export function startModule(
   t: Owner,
@@ -34,7 +34,7 @@ export function startModule(
 ): RunningProcess {
   const env = { PATH: process.env.PATH, ...settings }
   const module = `dist/src/${file.replace(/\.ts$/, '.js')}`
-  // As in the tests' own processes (`typescript.js`).
+  // The same option as in the processes of tests, see `typescript.js`.
   const child = spawn(process.execPath, ['--liftoff-only', ...flags, module, ...args], { cwd: root, env })
   const output = { out: '', err: '' }
   child.stdout.setEncoding('utf8').on('data', (text: string) => {
@@ -52,7 +52,7 @@ export function startModule(
   return { child, output, ended }
 }
 
-/** The settings of a server on a free port over a migrated database of its own, without limits. */
+/** Returns settings of a server on a free port with a migrated database and without rate limits. */
 export async function createServerSettings(t: Owner): Promise<NodeJS.ProcessEnv> {
   const { url, dataDir = testFolder(t) } = await testDatabaseUrl(t)
   const secret = { APP_SECRET: 'test-secret-test-secret-test-secret-test' }

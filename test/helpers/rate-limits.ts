@@ -1,4 +1,4 @@
-/** Helpers of the rate-limit tests: read a reply's window, send many requests. */
+/** Reads rate-limit headers and sends series of requests. */
 import { type Client, createClient, type Reply } from './app.ts'
 
 const number = (reply: Reply, name: string) => {
@@ -6,7 +6,7 @@ const number = (reply: Reply, name: string) => {
   return text === null ? null : Number(text)
 }
 
-/** What a reply says of its window. */
+/** Returns the rate-limit headers of a reply as numbers. */
 export const readWindow = (reply: Reply) => ({
   limit: number(reply, 'x-ratelimit-limit'),
   remaining: number(reply, 'x-ratelimit-remaining'),
@@ -14,20 +14,20 @@ export const readWindow = (reply: Reply) => ({
   retryAfter: number(reply, 'retry-after'),
 })
 
-/** The status with the window's limit and what is left of it: `200 600 599`. */
+/** Returns status, limit and remaining requests: `200 600 599`. */
 export const formatWindow = (reply: Reply): string => {
   const { limit, remaining } = readWindow(reply)
   return `${reply.status} ${limit} ${remaining}`
 }
 
-/** One after the other. */
+/** Sends requests one after the other. */
 export async function sendInSequence(count: number, ask: (i: number) => Promise<Reply>): Promise<Reply[]> {
   const replies: Reply[] = []
   for (let i = 0; i < count; i++) replies.push(await ask(i))
   return replies
 }
 
-/** Without credentials, from an address, where a proxy in front is believed. */
+/** Creates a client without credentials whose IP address is the given one if the app trusts the proxy. */
 export const createClientFrom = (
   base: string,
   address: string,

@@ -7,7 +7,7 @@ const TICK = 10
 let last = performance.now()
 let paused = 0
 
-/** How much later than planned the next tick is, in milliseconds; a short delay is ordinary. */
+/** Returns the delay of the next tick in milliseconds; a short delay is ignored. */
 function pauseUntil(now: number): number {
   const gap = now - last
   return gap > 2 * TICK ? gap - TICK : 0

@@ -1,8 +1,8 @@
-/** One database for several apps of a test file: what takes the time is made once. */
+/** A database that several apps of a test file share. */
 import type { Database } from '../../drizzle/client/index.ts'
 import { type Owner, testDatabase } from './database.ts'
 
-/** A database that outlives the apps over it, since closing an app closes what it was handed. */
+/** Returns a database whose close does nothing, because closing an app closes its database. */
 export const keepOpen = (database: Database): Database => ({ ...database, close: async () => {} })
 
 export const createSharedDatabase = async (t: Owner): Promise<Database> => keepOpen(await testDatabase(t))

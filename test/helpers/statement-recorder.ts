@@ -1,23 +1,23 @@
-/** A way to PostgreSQL that tells what a client sends over it. */
+/** A proxy before PostgreSQL that records the statements and packets of a client. */
 import { connect, createServer } from 'node:net'
 import type { Owner } from './database.ts'
 import { listen } from './listen.ts'
 import { createMessageReader, createStatementReader } from './postgres-messages.ts'
 
 export interface RecordedTraffic {
-  /** Pieces of data: what is sent together in one. */
+  /** Chunks of data that the client sent. */
   packets: number
-  /** The texts of what was carried out, in their order. */
+  /** The executed statements, in order. */
   statements: string[]
-  /** How often the client had to wait for the server: a Sync, or a simple Query. */
+  /** Sync and simple Query messages, each of which waits for the server. */
   roundTrips: number
-  /** Statements that the server had not seen on that connection. */
+  /** Statements that were prepared on the connection. */
   prepared: number
 }
 
 const nothing = (): RecordedTraffic => ({ packets: 0, statements: [], roundTrips: 0, prepared: 0 })
 
-/** Listens on a port of its own before `target`. */
+/** Starts a recording proxy on a free port that forwards to `target`. */
 export async function startStatementRecorder(t: Owner, target: string) {
   const to = new URL(target)
   let sent = nothing()
@@ -44,7 +44,7 @@ export async function startStatementRecorder(t: Owner, target: string) {
   url.port = String(await listen(server))
   return {
     url: url.href,
-    /** What was sent since the last time. */
+    /** Returns the traffic since the last call. */
     take(): RecordedTraffic {
       const taken = sent
       sent = nothing()

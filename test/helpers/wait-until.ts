@@ -10,7 +10,7 @@ const INTERVAL = 5
  */
 export async function waitUntil(
   condition: () => boolean | Promise<boolean>,
-  timeoutMs = 30_000,
+  timeoutMs = 60_000,
 ): Promise<void> {
   const deadline = performance.now() + timeoutMs
   while (!(await condition())) {

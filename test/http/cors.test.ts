@@ -3,11 +3,12 @@ import { createServer } from 'node:http'
 import t, { type Test } from 'tap'
 import { ADMIN_KEY, type Reply, testApp } from '../helpers/app.ts'
 import { getSkipReason, openBrowser } from '../helpers/browser.ts'
-import { type Owner, testDatabase } from '../helpers/database.ts'
+import type { Owner } from '../helpers/database.ts'
 import { listen } from '../helpers/listen.ts'
 import { sendRaw } from '../helpers/raw-requests.ts'
+import { createSharedDatabase } from '../helpers/shared-database.ts'
 
-const database = await testDatabase(t)
+const database = await createSharedDatabase(t)
 const PAGE = 'https://app.example.com'
 const OTHER = 'https://admin.example.com:8443'
 const VARY = 'Accept, Authorization, X-API-Key'
@@ -209,7 +210,7 @@ t.test('a real browser applies the same rules', { skip: getSkipReason() }, async
     const page = await browser.newPage()
     await page.goto(origin)
     // No function in it has a name: tsx would mark it with a helper that the page does not have.
-    const tell = (
+    const callFromPage = (
       method: string,
       path: string,
       headers: Record<string, string>,
@@ -229,14 +230,14 @@ t.test('a real browser applies the same rules', { skip: getSkipReason() }, async
       )
     const key = { 'X-API-Key': ADMIN_KEY, 'Content-Type': 'application/json' }
     const product = JSON.stringify({ sku: `CORS-${new URL(origin).port}`, name: 'Cross', price_amount: 1 })
-    const made = await tell('POST', '/api/v1/products', key, product)
+    const made = await callFromPage('POST', '/api/v1/products', key, product)
     const where = typeof made === 'string' ? '/api/v1/products' : String(made.headers.location)
     return {
       made,
-      read: await tell('GET', where, key),
-      changed: await tell('PATCH', where, { ...key, 'If-Match': '"9-x"' }, '{"name":"New"}'),
-      refused: await tell('GET', '/api/v1/products', {}),
-      missing: await tell('DELETE', '/api/v1/nothing', key),
+      read: await callFromPage('GET', where, key),
+      changed: await callFromPage('PATCH', where, { ...key, 'If-Match': '"9-x"' }, '{"name":"New"}'),
+      refused: await callFromPage('GET', '/api/v1/products', {}),
+      missing: await callFromPage('DELETE', '/api/v1/nothing', key),
     }
   }
   const seen = await visit(friend)

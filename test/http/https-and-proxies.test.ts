@@ -12,9 +12,10 @@ import t from 'tap'
 import { ADMIN_KEY, type TestApp, testApp } from '../helpers/app.ts'
 import { createCertificate } from '../helpers/certificate.ts'
 import { testDatabase, testFolder } from '../helpers/database.ts'
+import { keepOpen } from '../helpers/shared-database.ts'
 
 const database = await testDatabase(t)
-const kept = { database: { ...database, close: async () => {} } }
+const kept = { database: keepOpen(database) }
 
 const folder = testFolder(t)
 const TLS = createCertificate(folder)

@@ -3,7 +3,7 @@ import t from 'tap'
 import { validate, version } from 'uuid'
 import { newId } from '../../lib/ids.ts'
 
-/** More than are drawn at once. */
+/** More than the size of the pool of random bytes. */
 const MANY = 1_000
 /** Hexadecimal digits of the millisecond, with the dash among them. */
 const MOMENT = 13

@@ -19,13 +19,13 @@ const product = (
 ).body.data
 const items = [{ product_id: product.id, quantity: 1 }]
 const order = `/v2/orders/${(await admin.post('/v2/orders', { items })).body.data.id}`
-const mine = (await admin.post('/v2/users/me/posts', { title: 'A', body: 'B', status: 'published' })).body
+const ownPost = (await admin.post('/v2/users/me/posts', { title: 'A', body: 'B', status: 'published' })).body
   .data
 
 const PRODUCTS = '/v2/products'
 const one = `${PRODUCTS}/${product.id}`
 const unknown = `${PRODUCTS}/${uuid()}`
-const post = `/v2/users/${mine.attributes.user_id}/posts/${mine.id}`
+const post = `/v2/users/${ownPost.attributes.user_id}/posts/${ownPost.id}`
 const html = { accept: 'text/html' }
 const two = { authorization: 'Bearer x', 'x-api-key': ADMIN_KEY }
 const bad = { 'x-api-key': 'bad' }
@@ -37,7 +37,7 @@ const broken = '{"broken'
 
 type Ask = [method: string, path: string, options?: CallOptions, client?: Client]
 
-/** Each breaks the rule of its line and of the next ones that it can break with it; the earlier one is told. */
+/** Each request breaks the rule of its line and as many later ones as possible; the earliest is reported. */
 const cases: [sentence: string, status: number, code: string, ...ask: Ask][] = [
   ['path before method', 404, 'RESOURCE_NOT_FOUND', 'DELETE', '/v2/nothing'],
   ['path before Accept', 404, 'RESOURCE_NOT_FOUND', 'GET', '/v2/nothing', { headers: html }],

@@ -359,7 +359,7 @@ t.test(
     }
     const earlier = 'Thu, 01 Jan 1970 00:00:00 GMT'
     const including = await admin.get('/users/me?include=posts', { 'if-unmodified-since': earlier })
-    t.equal(including.status, 200, 'beside include there is no date')
+    t.equal(including.status, 200, 'no date with include')
   },
 )
 
@@ -568,7 +568,7 @@ t.test(
     }
     const { path, tag } = await product()
     const both = { 'if-unmodified-since': 'Thu, 01 Jan 1970 00:00:00 GMT', 'if-match': tag }
-    t.equal((await admin.patch(path, { stock: 1 }, both)).status, 200, 'beside If-Match it does not count')
+    t.equal((await admin.patch(path, { stock: 1 }, both)).status, 200, 'ignored with If-Match')
   },
 )
 
@@ -588,7 +588,7 @@ t.test('with REQUIRE_IF_MATCH a write without If-Match is rejected with 428', as
     'POST needs none',
   )
   t.equal((await strict.get('/products')).status, 200)
-  t.equal((await strict.delete(`/products/${uuid()}`)).status, 404, 'what is not there is told first')
+  t.equal((await strict.delete(`/products/${uuid()}`)).status, 404, 'an unknown id is reported first')
 })
 
 t.test('Cache-Control is private, no-cache on reads and no-store on writes and errors', async (t) => {

@@ -1,7 +1,7 @@
 /** PUT replaces a resource, PATCH merges into it, and both keep read-only fields. */
 import { verify } from '@node-rs/argon2'
 import t from 'tap'
-import { testApp } from '../helpers/app.ts'
+import { testApp, UNKNOWN_ID } from '../helpers/app.ts'
 import {
   createActiveProduct,
   createUniqueName,
@@ -10,7 +10,6 @@ import {
   VERSIONS,
 } from '../helpers/versioned-client.ts'
 
-const SOMEBODY = '0193a5b0-7b1e-7c3a-9f00-3f2b8c1d4e5f'
 const address = () => `${createUniqueName('put')}@example.com`
 
 t.test('PUT and PATCH', async (t) => {
@@ -50,7 +49,7 @@ t.test('PUT and PATCH', async (t) => {
       for (const path of await oneOfEach()) {
         const read = await admin.get(path)
         for (const body of [read.data, omitId(read.data)]) {
-          // In v2 the id stands beside the attributes; flat it may stand among them in both.
+          // In v2 the id is next to the attributes; a flat body may contain it in both versions.
           const put = await admin.put(path, version === 2 ? omitId(body) : body)
           t.equal(put.status, 200, path)
           t.same(put.data, read.data)
@@ -80,14 +79,14 @@ t.test('PUT and PATCH', async (t) => {
       for (const path of await oneOfEach()) {
         const { data } = await admin.get(path)
         const flat = (id: unknown) => client.put(`/api/v${version}${path}`, { ...data, id })
-        for (const id of [SOMEBODY, null, 5, '']) {
+        for (const id of [UNKNOWN_ID, null, 5, '']) {
           const reply = await flat(id)
           t.equal(reply.status, 422)
           t.match(JSON.stringify(reply.body.error), /"field":"id","message":"[^"]*","code":"READ_ONLY"/)
         }
         t.equal((await flat(data.id.toUpperCase())).status, 200)
         if ('user_id' in data) {
-          t.same((await admin.put(path, { ...omitId(data), user_id: SOMEBODY })).violations, [
+          t.same((await admin.put(path, { ...omitId(data), user_id: UNKNOWN_ID })).violations, [
             'user_id READ_ONLY',
           ])
           const { user_id, ...rest } = omitId(data)
@@ -156,11 +155,11 @@ t.test('PUT and PATCH', async (t) => {
         ['/users', { name: 'a', email: address() }],
         ['/user-profiles', {}],
         [`/users/${user}/posts`, { title: 'a', body: 'b' }],
-        ['/orders', { items: [{ product_id: SOMEBODY, quantity: 1 }] }],
+        ['/orders', { items: [{ product_id: UNKNOWN_ID, quantity: 1 }] }],
       ]
       for (const [path, body] of bodies) {
-        t.equal((await admin.put(`${path}/${SOMEBODY}`, body)).status, 404)
-        t.equal((await admin.get(`${path}/${SOMEBODY}`)).status, 404)
+        t.equal((await admin.put(`${path}/${UNKNOWN_ID}`, body)).status, 404)
+        t.equal((await admin.get(`${path}/${UNKNOWN_ID}`)).status, 404)
       }
     })
 
@@ -257,7 +256,7 @@ t.test('PUT and PATCH', async (t) => {
       }
     })
 
-    t.test(`v${version}: concurrent changes of different fields are all kept`, async (t) => {
+    t.test(`v${version}: each concurrent change has its own revision and ETag`, async (t) => {
       const product = await createActiveProduct(admin, { stock: 0 })
       const path = `/products/${product.id}`
       const { revision } =

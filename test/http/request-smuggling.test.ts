@@ -50,7 +50,7 @@ const cases: Case[] = [
   ['two lengths in one field', post('Content-Length: 2, 2\r\n', '{}'), 'ends'],
   ['two lengths in one field that differ', post(`Content-Length: 0, ${hidden.length}\r\n`, hidden), 'ends'],
   [
-    'a length in other letters beside one',
+    'a second length with another letter case',
     post(`Content-Length: 0\r\ncontent-length: ${hidden.length}\r\n`, hidden),
     'ends',
   ],

@@ -117,7 +117,7 @@ t.test('60 slow clients are disconnected while others are served', async (t) => 
   t.equal(unread.length, readers.length)
 })
 
-t.test('a connection without a request is closed, also after an earlier request', async (t) => {
+t.test('a connection without a request, or without a next one, is closed', async (t) => {
   const silent = await sendRaw(port, '')
   t.ok(silent.closed)
   t.equal(silent.replies[0]?.status, 408)

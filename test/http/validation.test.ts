@@ -1,6 +1,6 @@
 /** Bodies are validated against the documented limits of each field, and all violations are reported. */
 import t from 'tap'
-import { type Json, testApp } from '../helpers/app.ts'
+import { type Json, testApp, UNKNOWN_ID } from '../helpers/app.ts'
 import {
   createActiveProduct,
   createUniqueName,
@@ -8,7 +8,6 @@ import {
   VERSIONS,
 } from '../helpers/versioned-client.ts'
 
-const SOMEBODY = '0193a5b0-7b1e-7c3a-9f00-3f2b8c1d4e5f'
 const WIDE = '\u{1F9E1}' // one code point, two UTF-16 units, four bytes
 const times = (text: string, count: number) => text.repeat(count)
 const email = (length: number) => {
@@ -98,10 +97,10 @@ const uuid: Bounds = {
     ['', 'INVALID_FORMAT'],
     ['1', 'INVALID_FORMAT'],
     ['me', 'INVALID_FORMAT'],
-    [`urn:uuid:${SOMEBODY}`, 'INVALID_FORMAT'],
-    [`{${SOMEBODY}}`, 'INVALID_FORMAT'],
-    [SOMEBODY.replaceAll('-', ''), 'INVALID_FORMAT'],
-    [`${SOMEBODY}0`, 'INVALID_FORMAT'],
+    [`urn:uuid:${UNKNOWN_ID}`, 'INVALID_FORMAT'],
+    [`{${UNKNOWN_ID}}`, 'INVALID_FORMAT'],
+    [UNKNOWN_ID.replaceAll('-', ''), 'INVALID_FORMAT'],
+    [`${UNKNOWN_ID}0`, 'INVALID_FORMAT'],
     [null, 'INVALID_TYPE'],
     ...notText,
   ],
@@ -407,11 +406,11 @@ t.test('bodies', async (t) => {
     t.test(`v${version}: an order has at most 100 items`, async (t) => {
       const many = []
       for (let i = 0; i < 101; i++)
-        many.push({ product_id: SOMEBODY.slice(0, -3) + String(100 + i), quantity: 1 })
+        many.push({ product_id: UNKNOWN_ID.slice(0, -3) + String(100 + i), quantity: 1 })
       t.same((await admin.post('/orders', { items: many })).violations, ['items TOO_LONG'])
       const unknown = await admin.post('/orders', { items: many.slice(1) })
       t.equal(unknown.status, 422)
-      t.equal(unknown.violations.length, 50, 'each is unknown, and 50 are told')
+      t.equal(unknown.violations.length, 50, 'each is unknown, and 50 are reported')
     })
 
     t.test(`v${version}: user_id of a new profile and of a new order`, async (t) => {
@@ -450,7 +449,7 @@ t.test('bodies', async (t) => {
         password: 'short',
         role: 'king',
         status: 5,
-        id: SOMEBODY,
+        id: UNKNOWN_ID,
         created_at: 'x',
         colour: 'red',
       })
@@ -634,11 +633,11 @@ t.test('bodies', async (t) => {
       'data.attributes.shipping_address.country REQUIRED',
       'data.attributes.shipping_address.postal_code REQUIRED',
     ])
-    t.same(codes(await client.post('/v2/users', typed({ name: 'A', email: 'a@b.co' }, { id: SOMEBODY }))), [
+    t.same(codes(await client.post('/v2/users', typed({ name: 'A', email: 'a@b.co' }, { id: UNKNOWN_ID }))), [
       'data.id READ_ONLY',
     ])
     t.equal((await client.post('/v2/users', { data: { type: 'products', attributes: {} } })).status, 409)
-    t.equal((await client.patch(`/v2/users/${user.id}`, typed({}, { id: SOMEBODY }))).status, 409)
+    t.equal((await client.patch(`/v2/users/${user.id}`, typed({}, { id: UNKNOWN_ID }))).status, 409)
   })
 
   t.test('v1: a typed body is rejected', async (t) => {
@@ -648,9 +647,9 @@ t.test('bodies', async (t) => {
 
   t.test('the checks of a body run in the documented order', async (t) => {
     const status = async (call: Promise<Json>) => (await call).status
-    const nobody = `/api/v1/products/${SOMEBODY}`
+    const unknown = `/api/v1/products/${UNKNOWN_ID}`
     t.equal(await status(anybody.post('/api/v1/nothing', 'x')), 404, 'path')
-    t.equal(await status(anybody.call('POST', nobody)), 405, 'method')
+    t.equal(await status(anybody.call('POST', unknown)), 405, 'method')
     t.equal(await status(anybody.get('/api/v1/products', { accept: 'text/html' })), 406, 'Accept')
     t.equal(await status(client.get('/products', { authorization: 'Bearer x' })), 400, 'two credentials')
     t.equal(await status(anybody.post('/products', '{')), 401, 'credentials')
@@ -659,8 +658,8 @@ t.test('bodies', async (t) => {
     t.equal(await status(raw('POST', '/products?x=1', '{')), 400, 'syntax')
     const query = await client.post('/products?x=1', { colour: 1 })
     t.same([query.status, query.body.error.code], [400, 'VALIDATION_ERROR'], 'query')
-    t.equal(await status(client.patch(nobody, { colour: 1 })), 422, 'members')
-    t.equal(await status(client.patch(nobody, { stock: 1 }, { 'if-match': '"9-x"' })), 404, 'row')
+    t.equal(await status(client.patch(unknown, { colour: 1 })), 422, 'members')
+    t.equal(await status(client.patch(unknown, { stock: 1 }, { 'if-match': '"9-x"' })), 404, 'row')
     const foreign = `/orders/${order.id}`
     t.equal(await status(member.client.patch(foreign, { note: 'a' }, { 'if-match': '"9-x"' })), 403, 'access')
     t.equal(
@@ -686,18 +685,18 @@ t.test('bodies', async (t) => {
       { a: {} },
       { length: 5 },
       'infinity',
-      SOMEBODY,
+      UNKNOWN_ID,
     ]
     let calls = 0
     for (const { path, members } of resources) {
       for (const name of [...Object.keys(members), 'user_id', 'id', 'published_at']) {
-        const told = await Promise.all(
+        const replies = await Promise.all(
           odd.map((value, i) =>
             createVersionedClient(client, VERSIONS[i % 2] ?? 1).patch(path, { [name]: value }),
           ),
         )
-        calls += told.length
-        for (const { status, text } of told) {
+        calls += replies.length
+        for (const { status, text } of replies) {
           if (status >= 500 || /select |insert |update |\$1|violates|syntax/i.test(text)) {
             t.fail(`${path} ${name}: ${text.slice(0, 200)}`)
           }

@@ -10,7 +10,7 @@ const vendor = (version: number) => `${VENDOR};version=${version}`
 const { id } = (await admin.post('/products', { sku: 'A', name: 'A', price_amount: 1 })).body.data
 
 /** What a reply is: its version and type, or the status of its refusal. */
-const told = ({ status, headers }: Reply) =>
+const describe = ({ status, headers }: Reply) =>
   status === 200 ? `v${headers.get('api-version')} ${headers.get('content-type')}` : `${status}`
 const v1Json = `v1 ${JSON_TYPE}`
 const v1Vendor = `v1 ${vendor(1)}`
@@ -113,8 +113,8 @@ t.test('without a version in the path, Accept chooses version and media type', a
   for (const [accept, expected] of cases) {
     // Twice: the second time from what is kept.
     for (const _ of [1, 2])
-      t.equal(told(await admin.get(`/products/${id}`, { accept })), expected, accept || 'empty')
-    t.equal(told(await admin.get('/api/products', { accept })), expected)
+      t.equal(describe(await admin.get(`/products/${id}`, { accept })), expected, accept || 'empty')
+    t.equal(describe(await admin.get('/api/products', { accept })), expected)
   }
 })
 
@@ -133,8 +133,12 @@ t.test('with a version in the path, Accept chooses the media type only', async (
   ]
   for (const [accept, expected] of cases) {
     for (const n of [1, 2]) {
-      t.equal(told(await admin.get(`/api/v${n}/products/${id}`, { accept })), expected(n), `v${n}, ${accept}`)
-      t.equal(told(await admin.get(`/v${n}/products`, { accept })), expected(n))
+      t.equal(
+        describe(await admin.get(`/api/v${n}/products/${id}`, { accept })),
+        expected(n),
+        `v${n}, ${accept}`,
+      )
+      t.equal(describe(await admin.get(`/v${n}/products`, { accept })), expected(n))
     }
   }
 })
@@ -150,7 +154,7 @@ t.test('two Accept headers are one list', async (t) => {
     ['accept', 'text/html'],
     ['accept', vendor(2)],
   ])
-  t.equal(told(await admin.get('/products', Object.fromEntries(headers))), v2Vendor)
+  t.equal(describe(await admin.get('/products', Object.fromEntries(headers))), v2Vendor)
 })
 
 t.test('a 406 has the envelope of the version in the URL, else of the default version', async (t) => {

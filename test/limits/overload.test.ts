@@ -24,7 +24,7 @@ function recordRefusals(t: Test) {
   return { messages, reasons: () => messages.map((message) => String(Object(message).reason)) }
 }
 
-/** A small service: `held` and `quiet` answer when they are released, `quick` at once, `large` with 20 MB. */
+/** Starts an app whose `held` and `quiet` answer when they are released, `quick` immediately, `large` with 20 MB. */
 async function small(
   t: Test,
   options: Partial<ShutdownOptions> & Omit<AdmissionOptions, 'countRefused'> & TimeoutOptions,
@@ -305,15 +305,15 @@ t.test('1,000 requests wait for the database, more are refused', async (t) => {
   const request = `GET /products?limit=1 HTTP/1.1\r\nHost: a\r\nX-API-Key: ${ADMIN_KEY}\r\n`
   const packet = `${`${request}\r\n`.repeat(101)}${request}Connection: close\r\n\r\n`
   const all = Array.from({ length: 10 }, () => sendRaw(port, packet, { timeoutMs: 60_000 }))
-  await waitUntil(() => app.admissionQueue.active + app.admissionQueue.waiting + reasons.length === 1_020)
+  await waitUntil(() => app.admissionQueue.active + app.admissionQueue.waiting + reasons().length === 1_020)
   t.equal(app.admissionQueue.active + app.admissionQueue.waiting, most)
-  t.equal(logs.length, 1, 'one line in the log tells of them all')
+  t.equal(logs.length, 1, 'one log line for all of them')
   t.match(JSON.parse(logs[0] ?? ''), { level: 'warn', reason: 'line', refused: 1 })
   slow.on = false
   open()
   const replies = (await Promise.all(all)).flatMap(({ bytes }) => parseReplies(bytes))
   const count = (status: number) => replies.filter((reply) => reply.status === status).length
   // Who waits for the database has two seconds, which a busy machine may need for fewer than all.
-  t.equal(count(200) + count(503), 1_020, 'pipelined a hundred and two at once, each is answered')
+  t.equal(count(200) + count(503), 1_020, '102 pipelined requests at a time are all answered')
   t.ok(count(200) > 0 && count(503) >= 1_020 - most)
 })

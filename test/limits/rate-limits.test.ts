@@ -72,7 +72,7 @@ t.test('requests refused by the burst window do not count in the sustained windo
   t.same((await sendInSequence(3, () => client.get('/products'))).map(formatWindow), ok(3, 10))
   const refused = await sendInSequence(20, () => client.get('/products'))
   const [first] = refused.map(readWindow)
-  t.same([...new Set(refused.map(formatWindow))], ['429 3 0'], 'told of the window that was exceeded')
+  t.same([...new Set(refused.map(formatWindow))], ['429 3 0'], 'with the headers of the exceeded window')
   t.same([first?.retryAfter, first?.reset], [1, time.seconds() + 1])
   time.pass(1_000)
   t.same((await sendInSequence(3, () => client.get('/products'))).map(formatWindow), ok(6, 10).slice(3))
@@ -94,7 +94,7 @@ t.test("the rate limit of a key applies in addition to its owner's limit", async
   )
   t.equal(formatWindow(await ada.client.get('/products')), '200 8 2')
   await ada.bearer.patch(`/api-keys/${capped.id}`, { rate_limit: 30 })
-  t.equal(formatWindow(await capped.client.get('/products')), '200 8 0', 'a cap that is raised holds at once')
+  t.equal(formatWindow(await capped.client.get('/products')), '200 8 0', 'a raised limit applies immediately')
   t.equal(formatWindow(await capped.client.get('/products')), '429 8 0', "the owner's, whatever the key's")
 })
 
@@ -217,7 +217,7 @@ t.test(
     t.same(
       replies.map(formatWindow),
       Array(4).fill('401 7 7'),
-      'told of the anonymous window, in which they do not count',
+      'with the headers of the anonymous window, in which they do not count',
     )
     for (const client of [badKey, badToken]) {
       const refused = await client.get('/v2/products')
@@ -269,7 +269,11 @@ t.test('of 200 concurrent requests with a limit of 50, 50 pass', async (t) => {
   const replies = await Promise.all(Array.from({ length: 200 }, () => client.get('/products?limit=1')))
   const passed = replies.filter(({ status }) => status === 200)
   t.equal(passed.length, 50)
-  t.same(new Set(passed.map((reply) => readWindow(reply).remaining)).size, 50, 'each was told another number')
+  t.same(
+    new Set(passed.map((reply) => readWindow(reply).remaining)).size,
+    50,
+    'each has a different remaining number',
+  )
   t.ok(replies.every(({ status }) => status === 200 || status === 429))
 })
 

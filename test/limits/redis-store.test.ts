@@ -120,7 +120,7 @@ t.test('Redis', { skip }, async (t) => {
     t.same(commands(), Array(10).fill('evalsha'))
   })
 
-  t.test('a value of another type under a key counts as zero', async (t) => {
+  t.test('an unexpected value under a key counts as zero', async (t) => {
     const redis = client(t)
     const store = await openRedisStore(url)
     t.teardown(() => store.close())
@@ -187,8 +187,8 @@ t.test('Redis', { skip }, async (t) => {
       const before = readWindow(await client.get('/products')).remaining
       await proxy.set(mode)
       // Whether it knows yet or finds out by this one, it counts for itself.
-      const meanwhile = await sendInSequence(4, () => client.get('/products'))
-      t.ok(meanwhile.every(({ status }) => status === 200))
+      const duringOutage = await sendInSequence(4, () => client.get('/products'))
+      t.ok(duringOutage.every(({ status }) => status === 200))
       await waitUntil(() => lines().length % 2 === 1)
       await proxy.set('pass')
       const began = Date.now()
@@ -249,7 +249,7 @@ for (const [name, spoil, heal] of faults) {
       t.same(
         signIns.map(({ status }) => status),
         [401, 429],
-        'sign-ins are counted meanwhile',
+        'sign-ins are still counted',
       )
       t.same(states, [{ state: 'own' }])
       t.equal(lines().length, 1)

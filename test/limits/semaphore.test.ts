@@ -5,7 +5,7 @@ import { DatabaseUnavailable } from '../../drizzle/client/errors.ts'
 import { Semaphore, type SemaphoreOptions } from '../../lib/semaphore.ts'
 import { createDeferred } from '../helpers/deferred.ts'
 
-/** Lends nothing but the right to run, to so many at once. */
+/** Creates a semaphore whose members are empty objects. */
 const createGate = ({ size, ...limits }: SemaphoreOptions & { size: number }) =>
   new Semaphore(
     Array.from({ length: size }, () => ({})),
@@ -78,7 +78,7 @@ t.test('the length of the queue and the wait are limited', async (t) => {
   await wait(50)
   const late = [took(() => wait(0)), took(() => wait(0))]
   const beyond = await took(() => wait(0))
-  t.ok(beyond < 395, `the fourth in line is refused at once: ${beyond}`)
+  t.ok(beyond < 395, `the fourth in line is refused immediately: ${beyond}`)
   const first = await early
   t.ok(first >= 399 && first < 1800, `the first after 400 ms: ${first}`)
   for (const each of await Promise.all(late))
@@ -130,7 +130,7 @@ t.test('synchronous tasks yield to the event loop', async (t) => {
   counting.over = true
   t.ok(turns >= 15, `${turns} turns in 120 ms of work`)
   for (let i = 0; i < 20; i++) await gate.run(work)
-  t.pass('nor does one that comes alone each time wait for nobody')
+  t.pass('a task without competitors never waits')
   const closing = [gate.run(work), gate.run(work), gate.run(work), gate.run(work)]
   await gate.close()
   await Promise.all(closing)
@@ -164,7 +164,7 @@ t.test('the rate of an earlier queue does not affect an estimate a second later'
   const line = (milliseconds: number) => Array.from({ length: 12 }, () => gate.run(() => wait(milliseconds)))
   await Promise.all(line(40))
   const soon = line(1)
-  t.ok(gate.estimateWait() >= 300, `at once it does: ${gate.estimateWait()}`)
+  t.ok(gate.estimateWait() >= 300, `immediately it does: ${gate.estimateWait()}`)
   await Promise.all(soon)
   await wait(1100)
   const later = line(1)

@@ -81,13 +81,13 @@ t.test('of 100 concurrent wrong passwords only as many are verified as may fail'
 t.test('an unknown account is refused like an existing one', async (t) => {
   const { app } = await counting(t, { LOGIN_FAILURES: '2' })
   const { email } = await account(app)
-  const told = async (email: string) =>
+  const describeRefusals = async (email: string) =>
     (await sendInSequence(4, () => signIn(app, email, WRONG))).map((reply) => [
       formatWindow(reply),
       reply.body.error.message,
       readWindow(reply).retryAfter,
     ])
-  t.same(await told(email), await told('nobody.at.all@example.com'))
+  t.same(await describeRefusals(email), await describeRefusals('nobody.at.all@example.com'))
 })
 
 t.test('ten times as many sign-ins may fail from all IP addresses together', async (t) => {

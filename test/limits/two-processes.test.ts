@@ -11,7 +11,7 @@ const skip = url ? false : 'needs a Redis: set REDIS_URL'
 
 const AT_ONCE = 50
 
-/** A thousand requests, so many at once. */
+/** Sends 1,000 requests with limited concurrency. */
 async function thousand(ask: (i: number) => Promise<Reply>): Promise<Reply[]> {
   const replies: Reply[] = []
   let next = 0

@@ -151,7 +151,10 @@ t.test(
 t.test("a cursor of /users/me/posts is valid with the user's id", async (t) => {
   const cursor = await cursorOf('/users/me/posts?limit=1')
   t.equal((await admin.get(`/users/${adminId}/posts?cursor=${cursor}`)).status, 200)
-  t.ok(isRefused(await member.get(`/users/me/posts?cursor=${cursor}`)), 'of somebody else, me is another')
+  t.ok(
+    isRefused(await member.get(`/users/me/posts?cursor=${cursor}`)),
+    'me of another user is another parent',
+  )
 })
 
 t.test('a cursor stays valid after its row is deleted', async (t) => {

@@ -12,7 +12,7 @@ const LARGE = `repeat('😀"', 50000)`
 
 const database = await createSharedDatabase(t)
 const statements: string[] = []
-/** Statements on posts that run at this moment, and the most that ever ran at once. */
+/** Statements on posts that run now, and the maximum that ran concurrently. */
 const running = { now: 0, most: 0 }
 const counted: Database = {
   ...database,

@@ -88,7 +88,7 @@ test('openapi prints the document of a server, independent of the environment', 
   t.strictSame(
     JSON.parse(newest.out),
     (await anybody.get('/openapi/v2.json')).body,
-    'the newest, unless told',
+    'the newest version by default',
   )
 })
 
@@ -127,7 +127,7 @@ test('migrate, seed and serve work on an empty database', async (t) => {
   t.same(await ended, { code: 0, signal: null }, 'and serve ends as the server does')
 })
 
-test('seed adds nothing where it would prevent the creation of the first admin', async (t) => {
+test('seed in production fails while no admin exists or can be created', async (t) => {
   const settings = { ...(await createServerSettings(t)), APP_SECRET: SECRET }
   const production = { NODE_ENV: 'production', INSECURE_HTTP: 'true' }
   const { code, err } = await type(t, 'seed --users 1', { ...settings, ...production })

@@ -113,7 +113,7 @@ t.test(
       folders.map((folder) => readFile(join(folder, 'first-credentials'), 'utf8')),
     )
     const written = files.flatMap((file) => (file.status === 'fulfilled' ? [file.value] : []))
-    t.equal(written.length, 1, 'one of them tells the key')
+    t.equal(written.length, 1, 'one of them shows the key')
     const key = /export KEY=(\S+)/.exec(written[0] ?? '')?.[1] ?? ''
     for (const client of clients) {
       const list = await client(key).get('/users?page=1')

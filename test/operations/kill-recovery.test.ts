@@ -29,7 +29,7 @@ test('a server stopped during writes completes them and loses none', async (t) =
     signal: 'SIGTERM',
   })
   t.strictSame(report.lost, [])
-  t.equal(report.refused, 0, 'nobody was told that it is going')
+  t.equal(report.refused, 0, 'no reply announced the stop')
   t.ok(report.acknowledged >= 40, `${report.acknowledged} writes acknowledged`)
   t.strictSame(report.ends, [{ code: 0, signal: null }])
 })

@@ -12,13 +12,14 @@ import { createDeferred } from '../helpers/deferred.ts'
 import { parseExposition, sumSamples } from '../helpers/exposition.ts'
 import { listen as listenOnFreePort } from '../helpers/listen.ts'
 import { sendRaw } from '../helpers/raw-requests.ts'
+import { keepOpen } from '../helpers/shared-database.ts'
 
 const TOKEN = 'metrics-token-metrics-token'
 const bearer = { authorization: `Bearer ${TOKEN}` }
 const METRICS = { METRICS_TOKEN: TOKEN, METRICS_PORT: '0' }
 
 const database = await testDatabase(t)
-const kept = { ...database, close: async () => {} }
+const kept = keepOpen(database)
 
 /** An app whose metrics can be read on both ports. */
 async function watched(

@@ -76,7 +76,7 @@ test('every added row conforms to the API', async (t) => {
   const orders = await all(admin, '/orders?sort=number')
   const posts = (await Promise.all(users.map(({ id }) => all(admin, `/users/${id}/posts`)))).flat()
   const people = new Map(users.map((user) => [user.id, user]))
-  const goods = new Map(products.map((product) => [product.id, product]))
+  const productsById = new Map(products.map((product) => [product.id, product]))
 
   t.match(seeded, { users: 60, profiles: 42, posts: 60, products: 120, orders: 300 })
   t.strictSame(
@@ -106,7 +106,7 @@ test('every added row conforms to the API', async (t) => {
     t.equal(items.length, seeded.items)
     t.ok(items.length > 2.5 * orders.length && items.length < 3.5 * orders.length, 'three items on average')
     const strange = items.filter(({ order, item }) => {
-      const product = goods.get(item.product_id)
+      const product = productsById.get(item.product_id)
       return (
         item.sku !== product?.sku ||
         item.name !== product.name ||
@@ -148,7 +148,7 @@ test('every added row conforms to the API', async (t) => {
     const secrets = await database.run('select 1 from users where password_hash is not null and id <> $1', [
       adminId,
     ])
-    t.equal(secrets.length, 0, 'nobody has a password')
+    t.equal(secrets.length, 0, 'no user has a password')
   })
 
   await t.test('the search columns match those of the server', async (t) => {

@@ -181,7 +181,7 @@ test('production rejects the secrets of compose.yaml, except in the trial of com
     APP_SECRET: 'TRIAL-secret-that-everybody-knows',
     ADMIN_API_KEY: 'TRIAL-key-that-everybody-knows-too',
   }
-  t.match(problems({ ...served, ...all }), [/^APP_SECRET /, /^ADMIN_API_KEY /], 'all at once')
+  t.match(problems({ ...served, ...all }), [/^APP_SECRET /, /^ADMIN_API_KEY /], 'all together')
 })
 
 test('the email of the first admin is ASCII', async (t) => {

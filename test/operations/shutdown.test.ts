@@ -6,7 +6,7 @@ import { type Test, test } from 'tap'
 import shutdown, { type ShutdownOptions } from '../../plugins/operations/shutdown.ts'
 import { getRunningTime } from '../helpers/running-time.ts'
 
-/** An app that listens, with a route that takes as long as it is told to. */
+/** Starts an app with a route whose duration is in its path. */
 async function listening(t: Test, options: ShutdownOptions): Promise<{ app: FastifyInstance; url: string }> {
   const app = fastify({ return503OnClosing: false, forceCloseConnections: 'idle' })
   await app.register(shutdown, options)
@@ -29,7 +29,7 @@ test('during the delay requests are answered, on connections that close', async 
   t.equal(during.status, 200)
   t.equal(during.headers.get('connection'), 'close')
   await drained
-  await t.rejects(fetch(`${url}/0`), 'afterwards nobody listens')
+  await t.rejects(fetch(`${url}/0`), 'afterwards the port is closed')
 })
 
 test('a running request completes', async (t) => {

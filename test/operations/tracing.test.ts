@@ -6,10 +6,11 @@ import { ADMIN_KEY, type Json, testApp } from '../helpers/app.ts'
 import { type Owner, testDatabase } from '../helpers/database.ts'
 import { listen } from '../helpers/listen.ts'
 import { getRunningTime } from '../helpers/running-time.ts'
+import { keepOpen } from '../helpers/shared-database.ts'
 import { waitUntil } from '../helpers/wait-until.ts'
 
 const database = await testDatabase(t)
-const kept = { ...database, close: async () => {} }
+const kept = keepOpen(database)
 
 interface Span {
   name: string
@@ -238,18 +239,18 @@ t.test('a failing collector is logged once, and so is its recovery', async (t) =
     LOG_LEVEL: 'info',
   }
   const { app, admin } = await testApp(t, settings, { database: kept, logs })
-  const told = () => lines.map((line) => JSON.parse(line)).filter(({ msg }) => /^traces /.test(msg))
-  /** Enough spans for a batch, which is sent at once. */
+  const getTraceLines = () => lines.map((line) => JSON.parse(line)).filter(({ msg }) => /^traces /.test(msg))
+  /** Creates enough spans for a batch, which is sent immediately. */
   const batch = async () => {
     for (let i = 0; i < 30; i += 1)
       await Promise.all(Array.from({ length: 20 }, () => admin.get('/products?limit=1')))
   }
   await batch()
   await batch()
-  await waitUntil(() => told().length > 0)
-  t.match(told(), [{ level: 'warn', msg: 'traces cannot be sent and are dropped' }])
+  await waitUntil(() => getTraceLines().length > 0)
+  t.match(getTraceLines(), [{ level: 'warn', msg: 'traces cannot be sent and are dropped' }])
   isRefusing = false
   await app.close()
-  t.match(told(), [{ level: 'warn' }, { level: 'info', msg: 'traces are sent again' }])
+  t.match(getTraceLines(), [{ level: 'warn' }, { level: 'info', msg: 'traces are sent again' }])
   t.ok(spans.length > 0)
 })

@@ -24,7 +24,7 @@ const kids = async (base: string) =>
 /** What two replicas must agree on. */
 interface Case {
   name: string
-  /** The status of a request that tells on which side of the change its server is. */
+  /** Returns the status of a request that shows whether the server has seen the change. */
   ask(base: string): Promise<number>
   before: number
   after: number
@@ -170,7 +170,7 @@ t.test('two processes on one database', { skip, jobs: 2 }, async (t) => {
         cases.map(async ({ name, ask, after, change }) => {
           const since = performance.now()
           t.match(await change(), /^20[04]$/, name)
-          t.equal(await ask(a), after, `${name}: at once at A`)
+          t.equal(await ask(a), after, `${name}: immediately in A`)
           while ((await ask(b)) !== after) {
             if (performance.now() - since > 2 * IN_FORCE) break
             await setTimeout(100)
@@ -203,7 +203,7 @@ t.test('two processes on one database', { skip, jobs: 2 }, async (t) => {
       t.same(
         [(await refresh(a, next.refresh_token)).status, (await refresh(b, next.refresh_token)).status],
         [401, 401],
-        'the successor is refused at once',
+        'the successor is rejected immediately',
       )
       let seen = await ask()
       while (seen.some((status) => status !== 401) && performance.now() - since < 2 * IN_FORCE) {
@@ -222,7 +222,7 @@ t.test('two processes on one database', { skip, jobs: 2 }, async (t) => {
     t.equal((await rotate.ended).code, 0, rotate.output.err)
     const [added, ...used] = JSON.parse(rotate.output.out)
     const old = await kids(a)
-    // As docs/authentication.md tells it: first all verify with the new key, then one after another signs with it.
+    // As in docs/authentication.md: first all processes verify with the new key, then they sign with it one by one.
     const [{ url: first }, { url: second }] = await Promise.all([
       startServer(t, { ...settings, JWT_PRIVATE_KEY: JSON.stringify([...used, added]) }),
       startServer(t, { ...settings, JWT_PRIVATE_KEY: JSON.stringify([added, ...used]) }),

@@ -8,7 +8,7 @@ import t from 'tap'
 import { migration, testApp } from '../coupons/test/helpers/app.ts'
 import { createClient, type Json } from '../helpers/app.ts'
 
-const HOUSE = 'test/coupons'
+const RESOURCE_FOLDER = 'test/coupons'
 const file = (path: string) => readFileSync(new URL(`../../${path}`, import.meta.url), 'utf8')
 
 /** A module's lines with its imports, by where they lead from `path`, in alphabetical order. */
@@ -18,7 +18,7 @@ function settled(text: string, path: string): string {
   const imports = lines.filter(isImport).map((line) =>
     line.replace(/'(\.[^']+)'/, (_, to: string) => {
       const target = posix.join(posix.dirname(path), to)
-      return target.startsWith(`${HOUSE}/`) ? target.slice(HOUSE.length + 1) : target
+      return target.startsWith(`${RESOURCE_FOLDER}/`) ? target.slice(RESOURCE_FOLDER.length + 1) : target
     }),
   )
   return [...imports.sort(), ...lines.filter((line) => !isImport(line))].join('\n')
@@ -31,11 +31,11 @@ t.test('the document shows the files unchanged', async (t) => {
     return new RegExp(`\`\`\`${language}\n([\\s\\S]*?)\`\`\``).exec(section)?.[1] ?? ''
   }
   for (const path of ['schemas/coupons.ts', 'plugins/resources/coupons.ts', 'test/coupons.test.ts']) {
-    const house = `${HOUSE}/${path}`
-    t.equal(settled(under(path, 'ts'), path), settled(file(house), house), path)
+    const filePath = `${RESOURCE_FOLDER}/${path}`
+    t.equal(settled(under(path, 'ts'), path), settled(file(filePath), filePath), path)
   }
   const table = under('drizzle/tables.ts', 'ts').trim()
-  t.ok(table && file(`${HOUSE}/drizzle/tables.ts`).endsWith(`${table}\n`), 'drizzle/tables.ts')
+  t.ok(table && file(`${RESOURCE_FOLDER}/drizzle/tables.ts`).endsWith(`${table}\n`), 'drizzle/tables.ts')
   const statements = under('drizzle/tables.ts', 'sql').trim().split('--> statement-breakpoint\n')
   t.same(
     statements.map((statement) => statement.trim()),

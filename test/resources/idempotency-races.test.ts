@@ -20,7 +20,7 @@ const PASSWORD = 'long enough for it'
 const all = (n: number, work: (i: number) => Promise<Reply>) =>
   Promise.all(Array.from({ length: n }, (_, i) => work(i)))
 
-/** Of replies to the same write, sent at once: one was done, and every other one was told so, or to wait. */
+/** Asserts that one of concurrent identical writes was executed, and every other one replayed or rejected with 409. */
 function once(t: Test, replies: readonly Reply[]) {
   const done = replies.filter((reply) => reply.status < 300 && !isReplayed(reply))
   t.equal(done.length, 1, 'one was done')
@@ -32,7 +32,7 @@ function once(t: Test, replies: readonly Reply[]) {
   }
 }
 
-/** Sent again, as told, until there is an answer. */
+/** Repeats a request after Retry-After until it gets a final reply. */
 async function insist(send: () => Promise<Reply>): Promise<Reply> {
   for (;;) {
     const reply = await send()
@@ -184,7 +184,7 @@ t.test(
       t.equal((await database.run('select 1 from posts where user_id = $1', [id])).length, 1)
     })
 
-    t.test('a write of a user who is deleted meanwhile is rolled back', async (t) => {
+    t.test('a write of a user who is deleted concurrently is rolled back', async (t) => {
       const { held, reached, release } = holding(KEEPING)
       const slow = await testApp(t, {}, { database: held })
       const { id, key } = await person('manager')

@@ -16,7 +16,7 @@ import { createSharedDatabase } from '../helpers/shared-database.ts'
 const database = await createSharedDatabase(t)
 const { app, admin, adminId, person } = await testApp(t, {}, { database })
 const post = { title: 'a', body: 'b' }
-const mine = '/users/me/posts'
+const OWN_POSTS = '/users/me/posts'
 
 const count = async (where = 'true') =>
   Number((await database.run(`select count(*) as count from idempotency_keys where ${where}`))[0]?.count)
@@ -63,22 +63,22 @@ t.test('no API key, password or Idempotency-Key is stored', async (t) => {
 t.test('bodies are hashed with a key derived from APP_SECRET', async (t) => {
   const other = await testApp(t, { APP_SECRET: 'another-secret-another-secret-another' }, { database })
   const header = createKeyHeader()
-  t.equal((await admin.post(mine, post, header)).status, 201)
-  const reply = await other.admin.post(mine, post, header)
+  t.equal((await admin.post(OWN_POSTS, post, header)).status, 201)
+  const reply = await other.admin.post(OWN_POSTS, post, header)
   t.equal(reply.body.error.code, 'IDEMPOTENCY_KEY_REUSED', 'refused, and not done a second time')
 })
 
 t.test('a reply is stored for 24 hours, and then the key is new', async (t) => {
   const header = createKeyHeader()
-  const first = await admin.post(mine, post, header)
+  const first = await admin.post(OWN_POSTS, post, header)
   await age('23 hours 59 minutes')
-  t.same(pickReplayedParts(await admin.post(mine, post, header)), pickReplayedParts(first))
+  t.same(pickReplayedParts(await admin.post(OWN_POSTS, post, header)), pickReplayedParts(first))
   await age('24 hours')
-  const second = await admin.post(mine, { ...post, title: 'c' }, header)
+  const second = await admin.post(OWN_POSTS, { ...post, title: 'c' }, header)
   t.equal(second.status, 201, 'another body too')
   t.notOk(isReplayed(second))
-  t.ok(isReplayed(await admin.post(mine, { ...post, title: 'c' }, header)), 'and is kept from then on')
-  const third = await admin.post(mine, post, header)
+  t.ok(isReplayed(await admin.post(OWN_POSTS, { ...post, title: 'c' }, header)), 'and is kept from then on')
+  const third = await admin.post(OWN_POSTS, post, header)
   t.equal(third.body.error.code, 'IDEMPOTENCY_KEY_REUSED', 'in place of the former')
 })
 
@@ -134,7 +134,7 @@ t.test(
     const { app, admin } = await testApp(t, {}, { database: watched })
     await insertOld(20_000, '1 hour')
     await database.run('analyze idempotency_keys')
-    await admin.post(mine, post, createKeyHeader())
+    await admin.post(OWN_POSTS, post, createKeyHeader())
     await app.idempotency.prune()
     t.equal(asked.length, 3, 'looked for, kept, removed')
     for (const [text, params] of asked) {
@@ -160,24 +160,24 @@ t.test('a request that failed with a 5xx is executed again', async (t) => {
   const before = await count()
   const header = createKeyHeader()
   away = true
-  const refused = await admin.post(mine, post, header)
+  const refused = await admin.post(OWN_POSTS, post, header)
   t.equal(refused.status, 503)
   t.ok(refused.headers.get('retry-after'))
   t.equal(await count(), before)
   away = false
-  const done = await admin.post(mine, post, header)
+  const done = await admin.post(OWN_POSTS, post, header)
   t.equal(done.status, 201)
   t.notOk(isReplayed(done))
-  t.ok(isReplayed(await admin.post(mine, post, header)))
+  t.ok(isReplayed(await admin.post(OWN_POSTS, post, header)))
 })
 
 t.test('replays, mismatches and removals are published on channels', async (t) => {
   const record = (event: string) => recordMessages(t, `resource-api:idempotency:${event}`)
   const [replayed, mismatch, pruned] = [record('replayed'), record('mismatch'), record('pruned')]
   const header = createKeyHeader()
-  await admin.post(mine, post, header)
-  await admin.post(mine, post, header)
-  await admin.post(mine, { ...post, title: 'c' }, header)
+  await admin.post(OWN_POSTS, post, header)
+  await admin.post(OWN_POSTS, post, header)
+  await admin.post(OWN_POSTS, { ...post, title: 'c' }, header)
   await insertOld(2, '25 hours')
   await app.idempotency.prune()
   await app.idempotency.prune()
@@ -185,7 +185,7 @@ t.test('replays, mismatches and removals are published on channels', async (t) =
 })
 
 t.test('the background task', async (t) => {
-  /** Work that tells how often it was begun, and that ends when it is told to. */
+  /** A task that counts its runs and ends on demand. */
   function createWork() {
     const begun: ((end: (error?: Error) => void) => void)[] = []
     const starts: Promise<(error?: Error) => void>[] = []

@@ -43,14 +43,14 @@ for (const version of [1, 2]) {
         t.equal(again.headers.get('api-version'), String(version))
         t.equal(again.headers.get('content-type'), first.headers.get('content-type'))
         const secret = keyIn(first)
-        // Told anew without the secret, and so at another time.
+        // The replay is built without the secret, at another time.
         const comparable = (reply: Reply) => {
           const { text, ...rest } = pickReplayedParts(reply)
           const bare = text.replace(JSON.stringify(secret), 'null').replace(/"timestamp":"[^"]*"/, '')
           return { ...rest, text: secret ? bare : text }
         }
         t.same(comparable(again), comparable(first))
-        t.equal(keyIn(again) ?? null, null, 'a secret is told once')
+        t.equal(keyIn(again) ?? null, null, 'a secret is returned once')
         t.equal(await count(table), before + 1)
       },
     )
@@ -416,7 +416,11 @@ t.test(
     t.equal((await admin.patch(path, { stock: 2 }, stale)).body.error.code, 'IDEMPOTENCY_KEY_REUSED')
     t.equal((await admin.patch(path, { stock: -1 }, stale)).body.error.code, 'VALIDATION_ERROR')
     const next = { 'if-match': first.headers.get('etag') ?? '' }
-    t.equal((await admin.patch(path, { stock: 3 }, next)).status, 200, 'a tag that was told again is good')
+    t.equal(
+      (await admin.patch(path, { stock: 3 }, next)).status,
+      200,
+      'the ETag of a replayed reply is valid',
+    )
   },
 )
 

@@ -11,7 +11,7 @@ const count = (replies: readonly Reply[], status: number) =>
 const all = <T>(times: number, work: (i: number) => Promise<T>): Promise<T[]> =>
   Promise.all(Array.from({ length: times }, (_, i) => work(i)))
 
-/** Who is told that the service is busy comes again, as any client should: a hundred at once may wait too long. */
+/** Repeats a request that gets 503, as every client should, because 100 concurrent ones may wait too long. */
 const patient = (client: Client): Client => {
   const call: Client['call'] = async (...args) => {
     for (;;) {
@@ -158,7 +158,7 @@ t.test('concurrent orders on PostgreSQL', { skip }, async (t) => {
   })
 
   t.test('the server detected no deadlock in these tests', async (t) => {
-    await setTimeout(1500) // until the sessions have told their statistics
+    await setTimeout(1500) // until the connections have reported their statistics
     const [row] = await database.run(
       'select deadlocks from pg_stat_database where datname = current_database()',
     )

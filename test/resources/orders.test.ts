@@ -1,6 +1,6 @@
 /** Orders are priced by the server, reserve stock, and follow the documented status transitions. */
 import t from 'tap'
-import { testApp } from '../helpers/app.ts'
+import { testApp, UNKNOWN_ID } from '../helpers/app.ts'
 import {
   createActiveProduct,
   createUniqueName,
@@ -10,8 +10,6 @@ import {
   VERSIONS,
   type VersionedClient,
 } from '../helpers/versioned-client.ts'
-
-const NOBODY = '0193a5b0-7b1e-7c3a-9f00-3f2b8c1d4e5f'
 
 const ADDRESS = {
   name: 'Ada',
@@ -140,7 +138,7 @@ t.test('orders', async (t) => {
         const draft = await createActiveProduct(admin, { status: 'draft' })
         const archived = await createActiveProduct(admin, { status: 'archived' })
         const reply = await admin.post('/orders', {
-          items: [item({ id: NOBODY }), item(draft), item(dollars), item(euros), item(archived)],
+          items: [item({ id: UNKNOWN_ID }), item(draft), item(dollars), item(euros), item(archived)],
         })
         t.equal(reply.status, 422)
         t.equal(reply.code, 'VALIDATION_ERROR')
@@ -156,7 +154,7 @@ t.test('orders', async (t) => {
         const mixed = await own.patch(`/orders/${order.id}`, { items: [item(euros), item(dollars)] })
         t.same(mixed.violations, ['items.1.product_id INVALID_VALUE'])
         const changed = await own.patch(`/orders/${order.id}`, { items: [item(dollars)] })
-        t.equal(changed.data.currency, 'USD', 'all of them at once may change the currency')
+        t.equal(changed.data.currency, 'USD', 'replacing all items may change the currency')
       },
     )
 
@@ -198,7 +196,11 @@ t.test('orders', async (t) => {
       const tea = await createActiveProduct(admin)
       for (const status of ['paid', 'shipped', 'completed', 'cancelled', 'refunded']) {
         const reply = await admin.post('/orders', { items: [item(tea)], status, note: 5 })
-        t.same(reply.violations, ['note INVALID_TYPE', 'status INVALID_VALUE'], 'told with all else')
+        t.same(
+          reply.violations,
+          ['note INVALID_TYPE', 'status INVALID_VALUE'],
+          'reported with the other violations',
+        )
       }
       t.equal((await own.post('/orders', { items: [item(tea)], status: 'pending' })).status, 201)
       t.equal(await readStock(admin, tea.id), 9)
@@ -207,13 +209,13 @@ t.test('orders', async (t) => {
     t.test(`v${version}: only managers and admins order for another user, who must exist`, async (t) => {
       const tea = await createActiveProduct(admin)
       const items = [item(tea)]
-      for (const user_id of [adminId, NOBODY]) {
+      for (const user_id of [adminId, UNKNOWN_ID]) {
         t.equal((await own.post('/orders', { items, user_id })).status, 403)
       }
       t.equal((await own.post('/orders', { items, user_id: customer.id.toUpperCase() })).status, 201)
       for (const by of [staff, admin]) {
         t.equal((await by.post('/orders', { items, user_id: customer.id })).data.user_id, customer.id)
-        const unknown = await by.post('/orders', { items, user_id: NOBODY })
+        const unknown = await by.post('/orders', { items, user_id: UNKNOWN_ID })
         t.equal(unknown.status, 422)
         t.same(unknown.violations, ['user_id NOT_FOUND'])
       }
@@ -301,7 +303,11 @@ t.test('orders', async (t) => {
       t.same(fewer.violations, ['items.0.product_id NOT_FOUND'])
       await admin.patch(`/products/${tea.id}`, { status: 'active' })
       const mixed = await own.patch(`/orders/${id}`, { items: [item(tea, 2), item(cup, 1)] })
-      t.same(mixed.violations, ['items.1.product_id INVALID_VALUE'], 'anew it is sold in euros')
+      t.same(
+        mixed.violations,
+        ['items.1.product_id INVALID_VALUE'],
+        'a new item has the currency of its product',
+      )
       const more = await own.patch(`/orders/${id}`, { items: [item(tea, 4)] })
       t.same(more.violations, ['items.0.quantity INSUFFICIENT_STOCK'])
       t.match(more.text, /only 3 in stock/, 'includes the quantity that the order has reserved')
@@ -399,7 +405,11 @@ t.test('orders', async (t) => {
       t.equal((await own.patch(`/orders/${id}`, { note: 'Ring', items: [item(tea, 2)] })).status, 200)
       for (const status of ['paid', 'shipped', 'completed', 'refunded']) {
         const refused = await own.patch(`/orders/${id}`, { status })
-        t.equal(refused.status, 403, `${status}: what they may not is told before what cannot be`)
+        t.equal(
+          refused.status,
+          403,
+          `${status}: a missing permission is reported before an invalid transition`,
+        )
       }
       await admin.patch(`/orders/${id}`, { status: 'paid' })
       for (const change of [

@@ -1,9 +1,8 @@
 /** Posts belong to the user in their path and remember their first publication. */
 import t from 'tap'
-import { testApp } from '../helpers/app.ts'
+import { testApp, UNKNOWN_ID } from '../helpers/app.ts'
 import { createUniqueName, createVersionedClient, VERSIONS } from '../helpers/versioned-client.ts'
 
-const NOBODY = '0193a5b0-7b1e-7c3a-9f00-3f2b8c1d4e5f'
 const STATES = ['draft', 'published', 'archived'] as const
 
 t.test('posts', async (t) => {
@@ -31,10 +30,10 @@ t.test('posts', async (t) => {
       })
       t.equal(reply.headers.get('location'), `/api/v${version}${posts}/${id}`)
       t.same((await own.get(`${posts}/${id}`)).data, reply.data)
-      const mine = await own.post('/users/me/posts', { title: 'Mine', body: 'x' })
-      t.equal(mine.data.user_id, author.id)
-      t.equal(mine.headers.get('location'), `/api/v${version}${posts}/${mine.data.id}`)
-      t.equal((await own.get(`/users/me/posts/${mine.data.id}`)).status, 200)
+      const ownPost = await own.post('/users/me/posts', { title: 'Mine', body: 'x' })
+      t.equal(ownPost.data.user_id, author.id)
+      t.equal(ownPost.headers.get('location'), `/api/v${version}${posts}/${ownPost.data.id}`)
+      t.equal((await own.get(`/users/me/posts/${ownPost.data.id}`)).status, 200)
     })
 
     t.test(
@@ -83,7 +82,7 @@ t.test('posts', async (t) => {
     t.test(`v${version}: a post under another or an unknown user is a 404`, async (t) => {
       const { id } = await newPost({ status: 'published' })
       const whole = { title: 'a', body: 'b' }
-      for (const user of [other.id, adminId, NOBODY, 'nobody', 'me']) {
+      for (const user of [other.id, adminId, UNKNOWN_ID, 'nobody', 'me']) {
         const path = `/users/${user}/posts/${id}`
         const statuses = [
           (await admin.get(path)).status,
@@ -98,7 +97,7 @@ t.test('posts', async (t) => {
 
     t.test(`v${version}: list and create under an unknown user are a 404`, async (t) => {
       for (const by of [admin, own]) {
-        for (const user of [NOBODY, 'nobody']) {
+        for (const user of [UNKNOWN_ID, 'nobody']) {
           t.equal((await by.get(`/users/${user}/posts`)).status, 404)
           t.equal((await by.get(`/users/${user}/posts?page=1`)).status, 404)
           const reply = await by.post(`/users/${user}/posts`, { title: 'a', body: 'b' })

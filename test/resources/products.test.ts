@@ -1,6 +1,6 @@
 /** Products have unique SKUs, and one that was ordered cannot be deleted. */
 import t from 'tap'
-import { testApp } from '../helpers/app.ts'
+import { testApp, UNKNOWN_ID } from '../helpers/app.ts'
 import {
   createActiveProduct,
   createUniqueName,
@@ -10,7 +10,6 @@ import {
 
 const ISO = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/
 const UUID_V7 = /^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/
-const NOBODY = '0193a5b0-7b1e-7c3a-9f00-3f2b8c1d4e5f'
 
 t.test('products', async (t) => {
   const { admin: client } = await testApp(t)
@@ -88,7 +87,15 @@ t.test('products', async (t) => {
 
     t.test(`v${version}: an unknown or malformed id is a 404 for every method`, async (t) => {
       const whole = { sku: createUniqueName('S'), name: 'n', price_amount: 1 }
-      for (const id of [NOBODY, 'nothing', '1', `${NOBODY}0`, '%00', 'me', `urn:uuid:${NOBODY}`]) {
+      for (const id of [
+        UNKNOWN_ID,
+        'nothing',
+        '1',
+        `${UNKNOWN_ID}0`,
+        '%00',
+        'me',
+        `urn:uuid:${UNKNOWN_ID}`,
+      ]) {
         const statuses = [
           (await admin.get(`/products/${id}`)).status,
           (await admin.put(`/products/${id}`, whole)).status,

@@ -1,9 +1,7 @@
 /** A user has at most one profile, which only the user and admins change. */
 import t from 'tap'
-import { testApp } from '../helpers/app.ts'
+import { testApp, UNKNOWN_ID } from '../helpers/app.ts'
 import { createUniqueName, createVersionedClient, VERSIONS } from '../helpers/versioned-client.ts'
-
-const NOBODY = '0193a5b0-7b1e-7c3a-9f00-3f2b8c1d4e5f'
 
 t.test('user-profiles', async (t) => {
   const { admin: client, adminId, person } = await testApp(t)
@@ -62,14 +60,14 @@ t.test('user-profiles', async (t) => {
     })
 
     t.test(`v${version}: a profile for an unknown user is rejected`, async (t) => {
-      const reply = await admin.post('/user-profiles', { user_id: NOBODY })
+      const reply = await admin.post('/user-profiles', { user_id: UNKNOWN_ID })
       t.equal(reply.status, 422)
       t.same(reply.violations, ['user_id NOT_FOUND'])
     })
 
     t.test(`v${version}: a member cannot create a profile for another user, existing or not`, async (t) => {
       const { id, own } = await someone()
-      for (const user_id of [adminId, NOBODY]) {
+      for (const user_id of [adminId, UNKNOWN_ID]) {
         const reply = await own.post('/user-profiles', { user_id })
         t.equal(reply.status, 403)
         t.equal(reply.code, 'FORBIDDEN')

@@ -71,7 +71,7 @@ t.test('users', async (t) => {
       t.ok(await verify(String(await hashOf(id)), '   spaces   '))
     })
 
-    t.test(`v${version}: a new password changes revision and updated_at`, async (t) => {
+    t.test(`v${version}: a new password changes the ETag`, async (t) => {
       const { id } = await newUser({ password: PASSWORD })
       const before = (await admin.get(`/users/${id}`)).etag
       t.not((await admin.patch(`/users/${id}`, { password: PASSWORD })).etag, before)
@@ -295,9 +295,9 @@ t.test('users', async (t) => {
     t.equal(await change({ email: address(), current_password: PASSWORD }), '403', 'the old one is over')
     t.equal(await change({ email: address(), current_password: next }), 200)
     const rivals = ['one of two passwords', 'two of two passwords']
-    const told = await Promise.all(rivals.map((password) => change({ password, current_password: next })))
+    const outcomes = await Promise.all(rivals.map((password) => change({ password, current_password: next })))
     // Both were right when they were asked; by its turn the other's no longer was, or was asked only then.
-    t.equal(told.filter((each) => each === 200).length, 1, told.join())
-    t.ok(told.every((each) => each === 200 || each === '409' || each === '403'))
+    t.equal(outcomes.filter((each) => each === 200).length, 1, outcomes.join())
+    t.ok(outcomes.every((each) => each === 200 || each === '409' || each === '403'))
   })
 })
