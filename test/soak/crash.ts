@@ -1,4 +1,7 @@
-/** The database is killed (-9) under keyed writes, again and again; each write is sent until it is acknowledged. */
+/**
+ * Kills the database (kill -9) repeatedly during writes with an Idempotency-Key; each write is repeated until it is
+ * acknowledged.
+ */
 import { setTimeout as wait } from 'node:timers/promises'
 import { v7 as uuid } from 'uuid'
 import { openDatabase } from '../../drizzle/client/index.ts'
@@ -11,7 +14,7 @@ export interface CrashOptions {
   /** Beside `DATABASE_URL`. */
   settings: NodeJS.ProcessEnv
   rounds: number
-  /** Clients that write at once. */
+  /** Number of concurrent clients. */
   clients: number
   /** Milliseconds of writing before each kill, from and to. */
   between: readonly [number, number]

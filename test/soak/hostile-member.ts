@@ -1,4 +1,6 @@
-/** One member who does the most expensive things that the default limits allow, and what other users notice of it. */
+/**
+ * Runs the most expensive requests that the default limits allow one member, and measures the latency of other users.
+ */
 import { readFileSync } from 'node:fs'
 import { v7 as uuid } from 'uuid'
 import { startFlags } from '../../bench/flags.ts'
@@ -137,7 +139,7 @@ const attacks: Readonly<Record<string, CreateAttack>> = {
 const countByStatus = ({ outcomes }: LoadReport) =>
   Object.fromEntries(Object.entries(outcomes).map(([status, { count }]) => [status, count]))
 
-/** Runs each attack with a member of its own, beside ten ordinary users. */
+/** Runs each attack with a separate member, while ten ordinary users send requests. */
 export async function attackAsMember(t: Owner, options: HostileMemberOptions): Promise<HostileMemberReport> {
   const { settings, file, seconds } = options
   const server = await startServer(

@@ -1,4 +1,4 @@
-/** Hostile requests: how long `/livez` waits while a server answers them, one at a time and 20 at once. */
+/** Measures the delay of `/livez` while a server answers hostile requests, one at a time and 20 together. */
 import { setTimeout as wait } from 'node:timers/promises'
 import { ADMIN_KEY } from '../helpers/app.ts'
 import { type Attack, createAttacks, type Delays, sendAttack, watchLivez } from '../helpers/attacks.ts'
@@ -12,7 +12,7 @@ const AT_ONCE = 20
 const APP_SECRET = 'soak-secret-soak-secret-soak-secret-soak'
 
 export interface HostileReport {
-  /** Delays of `/livez` without attacks, with one at a time, and with 20 at once. */
+  /** Delays of `/livez` without attacks, with one at a time, and with 20 together. */
   quiet: Delays
   single: Delays
   together: Delays

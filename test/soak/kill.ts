@@ -1,4 +1,7 @@
-/** A server that is killed (-9) in the middle of writes, again and again, and asked each time what it still knows. */
+/**
+ * Kills a server (kill -9) repeatedly during writes, and checks after each restart that no acknowledged write is
+ * lost.
+ */
 import { setTimeout as wait } from 'node:timers/promises'
 import { type Client, createClient, type Json } from '../helpers/app.ts'
 import type { Owner } from '../helpers/database.ts'

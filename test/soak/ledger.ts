@@ -1,4 +1,4 @@
-/** What the clients of a server were told, kept outside of it: the measure of what it must not lose. */
+/** Records what a server acknowledged to its clients, outside of the server, to detect lost writes. */
 import type { Client, Json } from '../helpers/app.ts'
 
 /** A product that a client made; what is in doubt may have happened or not, since no answer came. */

@@ -183,7 +183,7 @@ export async function load(options: LoadOptions): Promise<LoadReport> {
   }
 }
 
-// As a child of overload.ts or slow.ts: told what to do, it does so, says what came of it, and ends.
+// As a child process of overload.ts or slow.ts: takes the options, sends the report, and exits.
 if (process.send) {
   process.once('message', async (options: LoadOptions) => {
     process.send?.(await load(options))

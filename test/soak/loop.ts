@@ -1,4 +1,4 @@
-/** Loaded into a server before its own modules: how late its event loop is, printed on SIGUSR2 and counted anew. */
+/** Loaded into a server before its modules: prints the event loop delay on SIGUSR2 and resets it. */
 import { monitorEventLoopDelay } from 'node:perf_hooks'
 
 /** Milliseconds between the turns that are timed: what comes sooner is not late. */

@@ -1,4 +1,7 @@
-/** `npm run soak`: what takes minutes and is no part of `npm test`; it prints its figures, and fails where a promise does not hold. */
+/**
+ * `npm run soak`: checks that take minutes and are not part of `npm test`; prints figures, and fails where a promise
+ * is broken.
+ */
 
 import type { Delays } from '../helpers/attacks.ts'
 import { createDatabase, type Owner, testFolder } from '../helpers/database.ts'
@@ -88,7 +91,7 @@ function printCrashes({ version, lost, doubled, ...report }: CrashReport): void 
     `${version}: ${report.back.length} kills; ${report.acknowledged} writes acknowledged, ${report.replayed} of them` +
       ` by a replay; ${lost.length} lost, ${doubled.length} doubled`,
   )
-  console.log(`  answers meanwhile: ${JSON.stringify(report.refused)}`)
+  console.log(`  replies during the stop: ${JSON.stringify(report.refused)}`)
   console.log(
     `  200 again ${spread(report.back)} ms after the kill (least, median, most),` +
       ` ${spread(report.after)} ms after PostgreSQL answered`,
@@ -133,7 +136,7 @@ function printPasswords(report: PasswordsReport): void {
     )
   row('at rest', idle)
   row('a healthy client alone', alone)
-  row('beside wrong passwords', attacked)
+  row('with wrong passwords', attacked)
   console.log(`  ${rate.toFixed(0)} wrong passwords a second; answers ${JSON.stringify(statuses)}`)
   console.log(`  one at a time: unknown address ${milliseconds(unknown)}; wrong ${milliseconds(wrong)}`)
   if (Object.keys(statuses).join() !== '401') process.exitCode = 1
@@ -141,7 +144,7 @@ function printPasswords(report: PasswordsReport): void {
 
 async function passwords(): Promise<void> {
   const common = { attempts: ATTEMPTS, clients: CLIENTS, pairs: 300, file: 'server.js', rest: 5_000 }
-  const title = `${ATTEMPTS} wrong passwords, ${CLIENTS} at once`
+  const title = `${ATTEMPTS} wrong passwords, ${CLIENTS} concurrent`
   console.log(`${title}, on PostgreSQL; ms: mean / p50 / p99 / max`)
   await onServer(async (t, settings) => printPasswords(await wrongPasswords(t, { ...common, settings })))
   console.log(`${title}, on the embedded database`)
@@ -214,7 +217,7 @@ async function overload(): Promise<void> {
   )
 }
 
-function printSlow({ quiet, beside, closed, sockets }: SlowReport): void {
+function printSlow({ quiet, attacked, closed, sockets }: SlowReport): void {
   for (const [kind, { count, first, last }] of Object.entries(closed)) {
     console.log(
       `  ${kind}: ${count} of ${SLOW} heard of their end, ${first.toFixed(1)} to ${last.toFixed(1)} s after they came`,
@@ -224,10 +227,10 @@ function printSlow({ quiet, beside, closed, sockets }: SlowReport): void {
   console.log(
     `  sockets: ${before} before, ${most} at most; as few again after ${gone?.toFixed(1) ?? 'more than 60'} s`,
   )
-  console.log(`  a healthy client alone: ${spreadOf(quiet)}; beside them: ${spreadOf(beside)}`)
+  console.log(`  another client alone: ${spreadOf(quiet)}; with them: ${spreadOf(attacked)}`)
   const isHeard = Object.values(closed).every(({ count }) => count === SLOW)
   const isGone = gone !== undefined && gone < MOST_PATIENCE
-  if (!isHeard || !isGone || beside.p99 > MOST_SLOWED * quiet.p99) process.exitCode = 1
+  if (!isHeard || !isGone || attacked.p99 > MOST_SLOWED * quiet.p99) process.exitCode = 1
 }
 
 async function slow(): Promise<void> {
@@ -292,7 +295,7 @@ function printHostile({ quiet, single, together, worst, unexpected }: HostileRep
   console.log('  | `/livez` | requests | p50 | p99 | max |\n  |---|---|---|---|---|')
   row('quiet', quiet)
   row('one hostile request at a time', single)
-  row('20 at once', together)
+  row('20 together', together)
   for (const { name, delay } of worst) console.log(`  ${delay.toFixed(1)} ms: ${name}`)
   for (const line of unexpected) console.log(`  another reply than expected: ${line}`)
   if (single.max > MAX_DELAY_SINGLE || together.max > MAX_DELAY_TOGETHER || unexpected.length > 0)
@@ -320,7 +323,7 @@ function printHostileMember({ quiet, attacks }: HostileMemberReport): void {
 async function hostile(): Promise<void> {
   console.log('requests of at most 1 MiB that are made to be expensive, for a minute, on PostgreSQL; ms')
   await onServer(async (t, settings) => printHostile(await hostileRequests(t, { settings, seconds: 60 })))
-  console.log('one member within the default limits, for a minute each, beside ten other users; ms')
+  console.log('one member within the default limits, for a minute each, with ten other users; ms')
   await onServer(async (t, settings) =>
     printHostileMember(await attackAsMember(t, { settings, file: 'server.js', seconds: 60 })),
   )

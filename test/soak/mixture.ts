@@ -1,4 +1,4 @@
-/** What a load asks for: the workloads of `bench/`, each as often as any other, as ready bytes. */
+/** The mix of requests of a load: the workloads of `bench/`, with equal shares. */
 import { startFlags } from '../../bench/flags.ts'
 import { type Client, createClient } from '../helpers/app.ts'
 import type { Owner } from '../helpers/database.ts'

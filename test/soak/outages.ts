@@ -1,4 +1,4 @@
-/** A PostgreSQL of the soak's own: ended in each way that there is, amid load, and what clients saw of it. */
+/** Stops a private PostgreSQL server in every way during load, and counts what clients see. */
 import { execFileSync } from 'node:child_process'
 import { chownSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -11,7 +11,7 @@ import { newest } from './ledger.ts'
 
 export interface Outage {
   name: string
-  /** Requests by how they ended: as they should, by a 503, or in another way, which is told. */
+  /** Requests by outcome: success, 503, or any other, with its description. */
   answered: number
   refused: number
   broken: string[]

@@ -1,4 +1,4 @@
-/** Twice as many requests as can be served: how many are served all the same, and how soon the others hear of it. */
+/** Sends twice as many requests as the server can answer, and measures how many succeed and how soon others get 503. */
 import type { Owner } from '../helpers/database.ts'
 import type { LoadOptions, LoadReport, Outcome } from './load.ts'
 import { loaded, type Served } from './mixture.ts'
@@ -28,7 +28,7 @@ export interface OverloadReport {
 const CLOSED_LOOP = 128
 const WARM_UP = 5
 const MEASURED = 10
-/** Kept ones, as a proxy has them: more than are let in at once, since Node accepts one in each turn of its loop. */
+/** Keep-alive connections, as a proxy has them: opened in advance, because Node.js accepts one in each turn of its loop. */
 const KEPT = 1_500
 
 /** Measures one server: its capacity, and what is left of it under several times as much. */

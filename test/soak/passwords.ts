@@ -1,4 +1,7 @@
-/** A thousand wrong passwords at once: how late the event loop of the server is, and what a healthy client notices. */
+/**
+ * Sends 1,000 concurrent wrong passwords, and measures the event loop delay of the server and the latency of another
+ * client.
+ */
 import { setTimeout as wait } from 'node:timers/promises'
 import { type Client, createClient } from '../helpers/app.ts'
 import type { Owner } from '../helpers/database.ts'
@@ -6,7 +9,7 @@ import { type RunningProcess, startServer } from '../helpers/process.ts'
 
 export interface PasswordsOptions {
   settings: NodeJS.ProcessEnv
-  /** How many wrong passwords, and how many of them at once. */
+  /** The number of wrong passwords, and of concurrent ones. */
   attempts: number
   clients: number
   /** How many of each kind are timed one after the other. */
@@ -86,7 +89,7 @@ async function loopOf({ child, output }: RunningProcess): Promise<Spread> {
 }
 
 /** A client that reads a list again and again, until `work` is done. */
-async function beside(admin: Client, work: Promise<unknown>): Promise<Spread> {
+async function measureDuring(admin: Client, work: Promise<unknown>): Promise<Spread> {
   const state = { over: false }
   const done = work.finally(() => {
     state.over = true
@@ -141,9 +144,9 @@ export async function wrongPasswords(t: Owner, options: PasswordsOptions): Promi
   await loopOf(server)
   await wait(rest)
   const idle = { loop: await loopOf(server) }
-  const alone = { client: await beside(admin, wait(rest)), loop: await loopOf(server) }
+  const alone = { client: await measureDuring(admin, wait(rest)), loop: await loopOf(server) }
   const work = timed(attack)
-  const attacked = { client: await beside(admin, work), loop: await loopOf(server) }
+  const attacked = { client: await measureDuring(admin, work), loop: await loopOf(server) }
   const rate = attempts / ((await work) / 1000)
 
   const times = { unknown: [] as number[], wrong: [] as number[] }

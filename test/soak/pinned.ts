@@ -1,4 +1,4 @@
-/** Processes on a processor each, so that who makes the load takes nothing from who bears it. */
+/** Runs processes on separate CPUs, so that the load generator takes no CPU time from the server. */
 import { execFileSync, fork } from 'node:child_process'
 import { once } from 'node:events'
 import { readFileSync } from 'node:fs'

@@ -1,4 +1,4 @@
-/** A PostgreSQL of one's own on a free port, to be killed: its processes, none of which is asked first, and its return. */
+/** A private PostgreSQL server on a free port, which a test can kill and restart. */
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { chownSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
@@ -50,7 +50,7 @@ export interface PrivateServer {
   /** Seconds of processor time that all its processes have had since it was started; 0 while it is not. */
   processorTime(): number
   version: string
-  /** All of its processes at once, as when the machine goes. */
+  /** Kills all of its processes together, as a power failure does. */
   kill(): Promise<void>
   /** Resolves when it answers, after it has recovered. */
   start(): Promise<void>

@@ -238,15 +238,20 @@ async function countsOf(servers: readonly RunningProcess[], urls: readonly strin
   }
 }
 
-interface House {
+interface Backends {
   primary: PrivateServer
   standby: PrivateServer
   redis: { url: string; pid: number | undefined }
 }
 
 /** Two servers behind a balancer of their own, and a load that begins with the first phase. */
-async function open(t: Owner, house: House, options: ReplicasOptions, settings: NodeJS.ProcessEnv) {
-  const { primary, standby, redis } = house
+async function openReplicas(
+  t: Owner,
+  backends: Backends,
+  options: ReplicasOptions,
+  settings: NodeJS.ProcessEnv,
+) {
+  const { primary, standby, redis } = backends
   const all = { ...SETTINGS, DATABASE_URL: primary.url, REDIS_URL: redis.url, ...settings }
   const servers = [await startServer(t, all, options.file), await startServer(t, all, options.file)]
   const urls = servers.map(({ url }) => url)
@@ -271,7 +276,7 @@ async function open(t: Owner, house: House, options: ReplicasOptions, settings: 
   })
 
   return {
-    /** Runs the load while `work` lasts, and tells of it. */
+    /** Runs the load while `work` lasts, and returns its report. */
     async phase(
       name: string,
       report: ReplicasReport,
@@ -288,7 +293,7 @@ async function open(t: Owner, house: House, options: ReplicasOptions, settings: 
       const requests = load.times.length
       const sorted = Float64Array.from(load.times).sort()
       const at = (share: number) => sorted[Math.floor((sorted.length - 1) * share)] ?? Number.NaN
-      // What was started anew meanwhile began at 0.
+      // The counters of a restarted process began at 0.
       const cost = (part: Part) =>
         ((after[part] < before[part] ? after[part] : after[part] - before[part]) * 1e6) / requests
       const reads = (from: keyof Phase['reads']) => after.reads[from] - before.reads[from]
@@ -329,7 +334,7 @@ export async function standbySoak(t: Owner, options: ReplicasOptions): Promise<R
   if (!standby) return undefined
   const port = await findFreePort()
   const { pid } = start(t, 'redis-server', ['--port', String(port), '--bind', '127.0.0.1', '--save', ''])
-  const house = { primary, standby, redis: { url: `redis://127.0.0.1:${port}`, pid } }
+  const backends = { primary, standby, redis: { url: `redis://127.0.0.1:${port}`, pid } }
   const report: ReplicasReport = {
     version: primary.version,
     failed: [],
@@ -339,11 +344,11 @@ export async function standbySoak(t: Owner, options: ReplicasOptions): Promise<R
   }
   const time = options.phase * 1000
 
-  const alone = await open(t, house, options, {})
+  const alone = await openReplicas(t, backends, options, {})
   await alone.phase('to warm up', report, undefined, () => wait(3_000))
   await alone.phase('without replicas', report, undefined, () => wait(time))
 
-  const both = await open(t, house, options, {
+  const both = await openReplicas(t, backends, options, {
     DATABASE_REPLICA_URLS: standby.url,
     REPLICA_LAG: String(LAG),
   })

@@ -1,4 +1,4 @@
-/** Two replicas behind a balancer, restarted one after the other, again and again, while clients read and write. */
+/** Restarts two replicas behind a load balancer in turn, repeatedly, while clients read and write. */
 import { setTimeout as wait } from 'node:timers/promises'
 import { createClient, type Reply } from '../helpers/app.ts'
 import { startBalancer } from '../helpers/balancer.ts'

@@ -1,4 +1,4 @@
-/** A thousand slow sockets: when each is closed, and what a healthy client notices meanwhile. */
+/** Opens 1,000 slow sockets, and measures when each is closed and the latency of another client. */
 import { once } from 'node:events'
 import { readdirSync, readlinkSync } from 'node:fs'
 import { connect, type Socket } from 'node:net'
@@ -14,9 +14,9 @@ export interface SlowOptions extends Served {
 }
 
 export interface SlowReport {
-  /** The healthy client: alone, and beside the slow ones. */
+  /** The latency of another client: alone, and with the slow sockets. */
   quiet: Outcome
-  beside: Outcome
+  attacked: Outcome
   /** Sockets of each kind whose end was heard of, and seconds until the first and the last. */
   closed: Record<'heads' | 'bodies', { count: number; first: number; last: number }>
   /**
@@ -37,7 +37,7 @@ const DRIP = 500
 const POSTS = 40
 const CHARACTERS = 100_000
 
-/** Linux tells. */
+/** Reads /proc, on Linux. */
 function socketsOf(pid: number | undefined): number {
   const folder = `/proc/${pid}/fd`
   return readdirSync(folder).filter((fd) => {
@@ -55,7 +55,7 @@ interface Slow {
   closed?: number
 }
 
-/** Sends `first` at once and then byte after byte; what comes back is read, or sipped. */
+/** Sends `first` and then byte by byte; the reply is read completely or slowly. */
 function open(port: number, first: string, isReader: boolean): Slow {
   const socket = connect(port, '127.0.0.1').on('error', () => undefined)
   const slow: Slow = { socket }
@@ -109,7 +109,7 @@ export async function slowSockets(t: Owner, options: SlowOptions): Promise<SlowR
   for (let i = 0; i < each; i++) {
     slow.heads.push(open(port, first.heads, false))
     slow.bodies.push(open(port, first.bodies, false))
-    // As fast as they come through; all at once they would be a flood, and another matter.
+    // Opened as fast as they are accepted, because all together would be another test.
     await wait(5)
   }
   t.teardown(() => Object.values(slow).map((sockets) => sockets.map(({ socket }) => socket.destroy())))
@@ -121,6 +121,6 @@ export async function slowSockets(t: Owner, options: SlowOptions): Promise<SlowR
     if (count <= before) sockets.gone = (performance.now() - began) / 1000
     await wait(500)
   }
-  const beside = await running
-  return { quiet, beside, closed: { heads: summary(slow.heads), bodies: summary(slow.bodies) }, sockets }
+  const attacked = await running
+  return { quiet, attacked, closed: { heads: summary(slow.heads), bodies: summary(slow.bodies) }, sockets }
 }

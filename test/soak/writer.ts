@@ -1,4 +1,4 @@
-/** A client that writes without pause, one request after the other, and notes each answer, until the server is gone. */
+/** A client that writes continuously and records each reply until the server is gone. */
 import type { Client, Reply } from '../helpers/app.ts'
 import type { Entry, Ledger } from './ledger.ts'
 
