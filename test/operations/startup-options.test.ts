@@ -1,4 +1,4 @@
-/** The app works with the Node.js options of `npm start`. */
+/** A resource can be created, read, changed and deleted in an app with the default settings. */
 import t from 'tap'
 import { testApp } from '../helpers/app.ts'
 
