@@ -1,12 +1,15 @@
-/** The table of docs/access-matrix.json, walked: every route, every caller, rows of one's own, of others, and none. */
+/**
+ * Every route answers every role as docs/access-matrix.json says, for rows of the caller, of others, and
+ * unknown ones.
+ */
 import t from 'tap'
 import { v7 as uuid } from 'uuid'
 import { getIncludingScope, getScope, type Role, type Verb } from '../../plugins/access/index.ts'
 import { hashKey } from '../../plugins/auth/key-format.ts'
+import { allowsRow, type Cell, matrix, roles } from '../helpers/access-matrix.ts'
 import { type Client, type Person, type TestApp, testApp } from '../helpers/app.ts'
-import { type Belongings, belongings, type Kind } from '../helpers/belongings.ts'
-import { type Cell, lets, matrix, roles } from '../helpers/matrix.ts'
-import { VERSIONS } from '../helpers/speak.ts'
+import { createOwnedRows, type OwnedRows, type RowKind } from '../helpers/owned-rows.ts'
+import { VERSIONS } from '../helpers/versioned-client.ts'
 
 const methodsOf: Record<Verb, string[]> = {
   list: ['GET', 'HEAD'],
@@ -24,8 +27,8 @@ const BEARER_ONLY = ['sessions', 'api-keys']
 const OWN = { own: true }
 const FOREIGN = { own: false }
 
-/** The kinds of rows that a rule may tell apart. */
-function kindsOf(collection: string, verb: Verb): Record<string, Kind> {
+/** The kinds of rows that an access rule may distinguish. */
+function kindsOf(collection: string, verb: Verb): Record<string, RowKind> {
   if (collection === 'products' && verb !== 'create' && verb !== 'list')
     return { draft: { own: false, status: 'draft' }, active: { own: false, status: 'active' } }
   // Nobody owns a product, nor a user who is not there yet; a key is made for oneself.
@@ -49,10 +52,10 @@ const operations: Operation[] = Object.entries(matrix).flatMap(([collection, cel
   ),
 )
 
-async function bodyOf(goods: Belongings, { collection, verb }: Operation, owner: string) {
-  if (verb === 'create') return goods.creation(collection, owner)
-  if (verb === 'replace') return goods.replacement(collection, owner)
-  return verb === 'update' ? goods.change(collection) : undefined
+async function bodyOf(ownedRows: OwnedRows, { collection, verb }: Operation, owner: string) {
+  if (verb === 'create') return ownedRows.creation(collection, owner)
+  if (verb === 'replace') return ownedRows.replacement(collection, owner)
+  return verb === 'update' ? ownedRows.change(collection) : undefined
 }
 
 interface Place {
@@ -64,17 +67,17 @@ interface Place {
 }
 
 /** Calls an operation; the status, and whether HEAD had a body. */
-async function send(goods: Belongings, by: Client, { collection, verb, method }: Operation, place: Place) {
+async function send(ownedRows: OwnedRows, by: Client, { collection, verb, method }: Operation, place: Place) {
   const { version, owner, id = uuid(), body } = place
   const isOne = verb !== 'list' && verb !== 'create'
-  const list = goods.listOf(collection, place.id === undefined && !isOne ? uuid() : owner)
+  const list = ownedRows.listOf(collection, place.id === undefined && !isOne ? uuid() : owner)
   const reply = await by.call(method, `/api/v${version}${list}${isOne ? `/${id}` : ''}`, { body })
   return method === 'HEAD' && reply.text !== '' ? `${reply.status} with a body` : reply.status
 }
 
-/** Calls an operation on a new row of somebody's, or on none. */
+/** Calls an operation on a new row of an owner, or on an unknown id. */
 async function call(
-  goods: Belongings,
+  ownedRows: OwnedRows,
   by: Client,
   operation: Operation,
   {
@@ -86,16 +89,21 @@ async function call(
 ) {
   const { collection, verb } = operation
   const isNew = !missing && verb !== 'list' && verb !== 'create'
-  const id = isNew ? await goods.make(collection, owner, status) : missing ? undefined : ''
-  return send(goods, by, operation, { version, owner, id, body: await bodyOf(goods, operation, owner) })
+  const id = isNew ? await ownedRows.make(collection, owner, status) : missing ? undefined : ''
+  return send(ownedRows, by, operation, {
+    version,
+    owner,
+    id,
+    body: await bodyOf(ownedRows, operation, owner),
+  })
 }
 
 /** Calls an operation that changes nothing since it is refused: on a row of one's own, on one of another's, on none. */
-function createRefusedCalls(goods: Belongings, stranger: string) {
+function createRefusedCalls(ownedRows: OwnedRows, stranger: string) {
   const rows = new Map<string, string>()
   const rowOf = async (collection: string, owner: string) => {
     const name = `${collection} ${owner}`
-    const id = rows.get(name) ?? (await goods.make(collection, owner))
+    const id = rows.get(name) ?? (await ownedRows.make(collection, owner))
     rows.set(name, id)
     return id
   }
@@ -105,18 +113,18 @@ function createRefusedCalls(goods: Belongings, stranger: string) {
     callers: ReadonlyMap<string, { id: string; by: Client }>,
   ) => {
     const { collection } = operation
-    const body = await bodyOf(goods, operation, stranger)
+    const body = await bodyOf(ownedRows, operation, stranger)
     // A body that creates their profile has taken the one they had.
     if (operation.verb === 'create') rows.delete(`${collection} ${stranger}`)
     const theirs = await rowOf(collection, stranger)
     const found: Record<string, unknown> = {}
     for (const [name, { id: owner, by }] of callers) {
       const own = await rowOf(collection, owner)
-      const mine = body?.user_id === undefined ? body : { ...body, user_id: owner }
+      const ownBody = body?.user_id === undefined ? body : { ...body, user_id: owner }
       found[name] = await Promise.all([
-        send(goods, by, operation, { version, owner, id: own, body: mine }),
-        send(goods, by, operation, { version, owner: stranger, id: theirs, body }),
-        send(goods, by, operation, { version, owner, id: undefined, body }),
+        send(ownedRows, by, operation, { version, owner, id: own, body: ownBody }),
+        send(ownedRows, by, operation, { version, owner: stranger, id: theirs, body }),
+        send(ownedRows, by, operation, { version, owner, id: undefined, body }),
       ])
     }
     return found
@@ -126,16 +134,16 @@ function createRefusedCalls(goods: Belongings, stranger: string) {
 /** What the cell promises, by the kind of row. A list is there for whom it is not empty by rule. */
 function expectedOf({ collection, verb }: Operation, cell: Cell): Record<string, number> {
   const found = Object.entries(kindsOf(collection, verb)).map(([name, kind]) => {
-    const open = verb === 'list' ? cell !== 'none' : lets(cell, kind)
+    const open = verb === 'list' ? cell !== 'none' : allowsRow(cell, kind)
     return [name, open ? success[verb] : 403]
   })
   const hasMissing = (verb !== 'list' && verb !== 'create') || collection === 'posts'
   return Object.fromEntries([...found, ...(hasMissing ? [['missing', cell === 'none' ? 403 : 404]] : [])])
 }
 
-t.test('every route, every caller, every kind of row', async (t) => {
+t.test('every route answers every caller as the matrix says, for every kind of row', async (t) => {
   const app = await testApp(t)
-  const goods = belongings(app.database)
+  const ownedRows = createOwnedRows(app.database)
   const scopes = Object.keys(matrix)
     .filter((collection) => !BEARER_ONLY.includes(collection))
     .flatMap((collection) => [`${collection}:read`, `${collection}:write`])
@@ -153,17 +161,17 @@ t.test('every route, every caller, every kind of row', async (t) => {
     const { collection, verb } = operation
     const statuses: Record<string, number | string> = {}
     if ('missing' in expectedOf(operation, 'all'))
-      statuses.missing = await call(goods, by, operation, { version, owner: person.id, missing: true })
-    // One's own last: who removes themselves is nobody afterwards.
+      statuses.missing = await call(ownedRows, by, operation, { version, owner: person.id, missing: true })
+    // The caller's own row last: a deleted caller cannot authenticate afterwards.
     for (const [name, { own, status, role }] of Object.entries(kindsOf(collection, verb)).reverse()) {
-      const owner = own ? person.id : await goods.user(role)
+      const owner = own ? person.id : await ownedRows.user(role)
       const place = { version, owner, ...(status === undefined ? {} : { status }) }
-      statuses[name] = await call(goods, by, operation, place)
+      statuses[name] = await call(ownedRows, by, operation, place)
     }
     return statuses
   }
 
-  const refusals = createRefusedCalls(goods, await goods.user())
+  const refusals = createRefusedCalls(ownedRows, await ownedRows.user())
   const each = (callers: ReadonlyMap<string, unknown>, status: number) =>
     Object.fromEntries([...callers.keys()].map((name) => [name, [status, status, status]]))
   const all = (status: number, operation: Operation) =>
@@ -174,7 +182,7 @@ t.test('every route, every caller, every kind of row', async (t) => {
       const { collection, verb, method } = operation
       const title = `v${version} ${method} ${verb} ${collection}`
       const isKeyless = BEARER_ONLY.includes(collection)
-      /** Who is deleted by the call is nobody to go on with. */
+      /** A user who is deleted by the call cannot be used again. */
       const fresh = (role: Role) =>
         collection === 'users' && verb === 'remove' ? app.person(role) : people[role]
 
@@ -210,19 +218,19 @@ t.test('every route, every caller, every kind of row', async (t) => {
         each(unfit, 403),
         `${title}: admins' keys with other scopes`,
       )
-      t.same(await refusals(version, operation, refused), each(refused, 401), `${title}: who is nobody`)
+      t.same(await refusals(version, operation, refused), each(refused, 401), `${title}: without a user`)
     }
   }
 })
 
-/** Who is nobody, and who is nobody any more. */
+/** Callers without an account, and with a deleted one. */
 async function callersRefused({ person, database, anybody }: TestApp) {
   const [revoked, ended, suspended] = [await person('admin'), await person('admin'), await person('admin')]
   await database.run('delete from api_keys where key_hash = $1', [hashKey(revoked.key)])
   await database.run('delete from sessions where id = $1', [ended.sessionId])
   await database.run(`update users set status = 'suspended' where id = $1`, [suspended.id])
   return new Map<string, { id: string; by: Client }>([
-    ['nobody', { id: revoked.id, by: anybody }],
+    ['anonymous', { id: revoked.id, by: anybody }],
     ['a revoked key', { id: revoked.id, by: revoked.client }],
     ['an ended session', { id: ended.id, by: ended.bearer }],
     ['a suspended user', { id: suspended.id, by: suspended.bearer }],

@@ -1,17 +1,17 @@
-/** The secret: taken from the settings, or made once, however many processes ask for it together. */
+/** The application secret comes from the settings, or is generated once per data folder. */
 import { readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'tap'
 import { deriveKey, loadAppSecret } from '../../src/secrets.ts'
 import { testFolder } from '../helpers/database.ts'
 
-test('a secret that is set is taken, and nothing is kept', async (t) => {
+test('a configured secret is used, and no file is written', async (t) => {
   const DATA_DIR = testFolder(t)
   t.equal(await loadAppSecret({ APP_SECRET: 'x'.repeat(32), DATA_DIR }), 'x'.repeat(32))
   t.same(readdirSync(DATA_DIR), [])
 })
 
-test('else one is made and kept for its owner alone', async (t) => {
+test('a missing secret is generated into a file that only its owner can read', async (t) => {
   const DATA_DIR = join(testFolder(t), 'new', 'folder')
   const secret = await loadAppSecret({ DATA_DIR })
   t.ok(secret.length >= 32)
@@ -19,7 +19,7 @@ test('else one is made and kept for its owner alone', async (t) => {
   t.equal(await loadAppSecret({ DATA_DIR }), secret)
 })
 
-test('twenty that ask at once get the same, and no draft stays behind', async (t) => {
+test('20 concurrent calls get the same secret and leave no temporary file', async (t) => {
   const DATA_DIR = testFolder(t)
   const secrets = await Promise.all(Array.from({ length: 20 }, () => loadAppSecret({ DATA_DIR })))
   t.equal(new Set(secrets).size, 1)
@@ -27,13 +27,13 @@ test('twenty that ask at once get the same, and no draft stays behind', async (t
   t.equal(readFileSync(join(DATA_DIR, 'app-secret'), 'utf8').trim(), secrets[0])
 })
 
-test('a file that was cut short is named and not used', async (t) => {
+test('a truncated file is rejected with its path', async (t) => {
   const DATA_DIR = testFolder(t)
   writeFileSync(join(DATA_DIR, 'app-secret'), '')
   await t.rejects(loadAppSecret({ DATA_DIR }), /app-secret must hold a secret of 32 characters or more/)
 })
 
-test('each purpose has its own key, the same whenever it is derived', async (t) => {
+test('each purpose has its own derived key, the same in every derivation', async (t) => {
   const key = deriveKey('secret', 'cursors')
   t.equal(key.length, 32)
   t.ok(key.equals(deriveKey('secret', 'cursors')))

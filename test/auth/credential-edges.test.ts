@@ -1,14 +1,14 @@
-/** Credentials at their edges: moments that are none, headers that hold nothing, providers that answer nonsense. */
+/** Malformed credentials, expiry times and key sets of identity providers are rejected. */
 import { createHmac, generateKeyPairSync, type KeyObject } from 'node:crypto'
 import { createServer, type RequestListener } from 'node:http'
-import type { AddressInfo } from 'node:net'
 import { exportJWK, exportSPKI, SignJWT } from 'jose'
 import t, { type Test } from 'tap'
 import { createClient, type TestApp, testApp } from '../helpers/app.ts'
-import { problemsOf } from '../helpers/lists.ts'
-import { sharedDatabase } from '../helpers/shared.ts'
+import { listen } from '../helpers/listen.ts'
+import { getViolations } from '../helpers/lists.ts'
+import { createSharedDatabase } from '../helpers/shared-database.ts'
 
-t.test("a key's end is a moment of RFC 3339, and nothing that JavaScript makes of other texts", async (t) => {
+t.test('expires_at of an API key accepts RFC 3339 date-times only', async (t) => {
   const { person } = await testApp(t)
   const { bearer } = await person('member')
   const next = new Date().getUTCFullYear() + 1
@@ -28,7 +28,7 @@ t.test("a key's end is a moment of RFC 3339, and nothing that JavaScript makes o
   ]) {
     const reply = await bearer.post('/api-keys', { name: 'k', scopes: ['*'], expires_at: bad })
     t.equal(reply.status, 422, `${bad} ${reply.text}`)
-    t.same(problemsOf(reply), ['expires_at INVALID_FORMAT'], bad)
+    t.same(getViolations(reply), ['expires_at INVALID_FORMAT'], bad)
   }
   const soon = Date.now() + 3 * 86_400_000
   const text = new Date(soon).toISOString()
@@ -43,7 +43,7 @@ t.test("a key's end is a moment of RFC 3339, and nothing that JavaScript makes o
   }
 })
 
-t.test('an empty X-API-Key is none: beside a token, and where none is needed', async (t) => {
+t.test('an empty X-API-Key counts as absent, with and without a token', async (t) => {
   const { base, person } = await testApp(t, { ALLOW_SIGNUP: 'true' })
   const { token, id } = await person('member')
   const empty = createClient(base, { 'x-api-key': '' })
@@ -58,15 +58,14 @@ t.test('an empty X-API-Key is none: beside a token, and where none is needed', a
 const ISSUER = 'https://idp.example.com'
 const AUDIENCE = 'shop'
 
-/** An identity provider that answers as it is told to. */
+/** Starts an identity provider with a given listener and returns its settings. */
 async function provider(t: Test, listener: RequestListener): Promise<Record<string, string>> {
   const server = createServer(listener)
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  const port = await listen(server)
   t.teardown(() => {
     server.closeAllConnections()
     server.close()
   })
-  const { port } = server.address() as AddressInfo
   return { AUTH_JWKS_URL: `http://127.0.0.1:${port}/jwks`, AUTH_ISSUER: ISSUER, AUTH_AUDIENCE: AUDIENCE }
 }
 
@@ -83,8 +82,8 @@ const answering =
   (_request, response) =>
     void response.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify({ keys }))
 
-t.test('a provider', async (t) => {
-  const database = await sharedDatabase(t)
+t.test('keys and replies of an identity provider', async (t) => {
+  const database = await createSharedDatabase(t)
   const ed = generateKeyPairSync('ed25519')
   const rsa = generateKeyPairSync('rsa', { modulusLength: 2048 })
   const me = ({ base }: TestApp, token: string) =>

@@ -1,13 +1,16 @@
-/** How many credentials a user may have: 100 API keys, and 100 sessions of which the least recently used one gives way. */
+/**
+ * A user has at most 100 API keys, and at most 100 sessions, of which the least recently used one ends
+ * first.
+ */
 import { EventEmitter, once } from 'node:events'
 import t from 'tap'
 import { argon2, type PasswordHasher } from '../../plugins/auth/passwords.ts'
 import { createClient, type Json, type Person, type TestApp, testApp } from '../helpers/app.ts'
-import { sharedDatabase } from '../helpers/shared.ts'
-import { VERSIONS } from '../helpers/speak.ts'
+import { createSharedDatabase } from '../helpers/shared-database.ts'
+import { VERSIONS } from '../helpers/versioned-client.ts'
 
 const PASSWORD = 'correct horse battery'
-const database = await sharedDatabase(t)
+const database = await createSharedDatabase(t)
 const app = await testApp(t, {}, { database })
 let count = 0
 
@@ -74,14 +77,14 @@ t.test('API keys', async (t) => {
     t.equal((await ada.bearer.post('/api-keys', newKey)).status, 201)
   })
 
-  t.test('the bootstrap key creates at most 100 keys as well', async (t) => {
+  t.test('the bootstrap key creates at most 100 keys', async (t) => {
     await fillKeys({ id: app.adminId }, 100)
     t.equal((await app.admin.post('/api-keys', newKey)).status, 409)
     await database.run('delete from api_keys where user_id = $1', [app.adminId])
     t.equal((await app.admin.post('/api-keys', newKey)).status, 201)
   })
 
-  t.test('of 20 requests at once for the 100th key, one gets it', async (t) => {
+  t.test('of 20 concurrent requests for the 100th key one succeeds', async (t) => {
     for (let round = 0; round < 3; round++) {
       const ada = await app.person('member')
       await fillKeys(ada, 99)
@@ -93,7 +96,7 @@ t.test('API keys', async (t) => {
     }
   })
 
-  t.test('a session that has ended creates no key, though its token is still remembered', async (t) => {
+  t.test('an ended session creates no key, even while its token is cached', async (t) => {
     const ended = async (ada: Person) => database.run('delete from sessions where id = $1', [ada.sessionId])
     const suspended = async (ada: Person) =>
       database.run(`update users set status = 'suspended' where id = $1`, [ada.id])
@@ -128,7 +131,7 @@ t.test('sessions', async (t) => {
     return grants
   }
 
-  t.test('a sign-in beyond 100 sessions ends the one that was used least recently', async (t) => {
+  t.test('a sign-in beyond 100 sessions ends the least recently used one', async (t) => {
     const ada = await withPassword(app)
     const grants = await fillSessions(ada.id)
     const [first, second, third] = grants
@@ -146,11 +149,11 @@ t.test('sessions', async (t) => {
     for (const { token } of [first, third, ...grants.slice(98)]) {
       t.equal((await bearer(other.base, token).get('/users/me')).status, 200, 'the others go on')
     }
-    const mine = bearer(app.base, signedIn.body.data.access_token)
-    t.equal((await mine.get('/users/me')).status, 200)
+    const signedInClient = bearer(app.base, signedIn.body.data.access_token)
+    t.equal((await signedInClient.get('/users/me')).status, 200)
   })
 
-  t.test('a token of the ended session is refused within 5 s where it is remembered', async (t) => {
+  t.test('a cached token of the ended session is rejected within 5 s', async (t) => {
     const ada = await withPassword(app)
     const [first] = await fillSessions(ada.id)
     if (!first) throw new Error('there are no sessions')
@@ -168,7 +171,7 @@ t.test('sessions', async (t) => {
     t.ok(sent - ended < 5_000, `passed ${Math.round(sent - ended)} ms after the end`)
   })
 
-  t.test('20 sign-ins at once leave 100 sessions', async (t) => {
+  t.test('20 concurrent sign-ins leave 100 sessions', async (t) => {
     const ada = await withPassword(app)
     await fillSessions(ada.id)
     const replies = await Promise.all(
@@ -185,7 +188,7 @@ t.test('sessions', async (t) => {
     )
   })
 
-  t.test('a password that is replaced while it is verified begins no session', async (t) => {
+  t.test('a password that is replaced during its verification creates no session', async (t) => {
     const gate = new EventEmitter()
     const passwordHasher: PasswordHasher = {
       ...argon2,

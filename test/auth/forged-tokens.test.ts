@@ -1,9 +1,9 @@
-/** Tokens that were not made here, or not for this: each is refused, by one and the same answer. */
+/** Tokens with another signature, algorithm, purpose or claims are all rejected with the same 401. */
 import { createHmac, createPublicKey, generateKeyPairSync, type KeyObject, sign } from 'node:crypto'
 import t from 'tap'
 import { v7 as uuid } from 'uuid'
 import { createClient, testApp } from '../helpers/app.ts'
-import { sharedDatabase } from '../helpers/shared.ts'
+import { createSharedDatabase } from '../helpers/shared-database.ts'
 
 const PRIVATE = generateKeyPairSync('ed25519').privateKey
 const PEM = PRIVATE.export({ format: 'pem', type: 'pkcs8' }).toString()
@@ -167,13 +167,13 @@ t.test('forged tokens', async (t) => {
   await refused('the signature of another key size', `${head}.${body}.${'A'.repeat(20)}`)
   await refused('padding', `${ada.token}==`)
 
-  t.test('two credentials at once', async (t) => {
+  t.test('a request with two credentials is rejected', async (t) => {
     const both = createClient(base, { authorization: `Bearer ${ada.token}`, 'x-api-key': ada.key })
     const reply = await both.get('/users/me')
     t.equal(reply.status, 400)
     t.equal(reply.body.error.code, 'INVALID_REQUEST')
   })
-  t.test('the key set verifies what is signed, and holds nothing private', async (t) => {
+  t.test('the key set verifies issued tokens and contains no private key', async (t) => {
     const { body, headers } = await createClient(base, {}).get('/.well-known/jwks.json')
     t.match(body.keys, [{ kid: header.kid, kty: 'OKP', crv: 'Ed25519', alg: 'EdDSA', use: 'sig', x: jwk.x }])
     t.notOk('d' in body.keys[0])
@@ -181,9 +181,9 @@ t.test('forged tokens', async (t) => {
   })
 })
 
-t.test('keys rotate without a sign-out', async (t) => {
+t.test('rotating signing keys keeps sessions signed in', async (t) => {
   const next = generateKeyPairSync('ed25519').privateKey.export({ format: 'pem', type: 'pkcs8' }).toString()
-  const database = await sharedDatabase(t)
+  const database = await createSharedDatabase(t)
   const before = await testApp(t, { JWT_PRIVATE_KEY: PEM }, { database })
   const ada = await before.person('member')
   const after = await testApp(t, { JWT_PRIVATE_KEY: `${next}\n${PEM}` }, { database })

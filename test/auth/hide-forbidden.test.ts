@@ -1,17 +1,16 @@
+/** With HIDE_FORBIDDEN a row that the caller may not access is a 404. */
 import t from 'tap'
-import { testApp } from '../helpers/app.ts'
-import { activeProduct, speak } from '../helpers/speak.ts'
+import { testApp, UNKNOWN_ID } from '../helpers/app.ts'
+import { createActiveProduct, createVersionedClient } from '../helpers/versioned-client.ts'
 
-const SOMEBODY = '0193a5b0-7b1e-7c3a-9f00-3f2b8c1d4e5f'
-
-t.test('with HIDE_FORBIDDEN what is refused is as if it were not there', async (t) => {
+t.test('with HIDE_FORBIDDEN a forbidden row is indistinguishable from a missing one', async (t) => {
   const { admin, person } = await testApp(t, { HIDE_FORBIDDEN: 'true' })
   const { client, id } = await person('member')
   const other = await person('member')
-  const product = await activeProduct(speak(admin, 1))
+  const product = await createActiveProduct(createVersionedClient(admin, 1))
   const body = { items: [{ product_id: product.id, quantity: 1 }] }
   const foreign = (await admin.post('/orders', body)).body.data.id
-  const missing = await client.get(`/orders/${SOMEBODY}`)
+  const missing = await client.get(`/orders/${UNKNOWN_ID}`)
   for (const reply of [
     await client.get(`/orders/${foreign}`),
     await client.patch(`/orders/${foreign}`, { note: 'x' }),

@@ -1,11 +1,13 @@
-/** `users link` and `users confirm-email`: the link between an account and an identity provider, set by hand. */
+/**
+ * The commands `users link` and `users confirm-email` link an account to a subject of an identity provider.
+ */
 import t from 'tap'
 import { openDatabase } from '../../drizzle/client/index.ts'
 import { commands } from '../../src/cli/commands.ts'
 import { main } from '../../src/cli/main.ts'
 import { createClient, testApp } from '../helpers/app.ts'
 import { testDatabaseUrl } from '../helpers/database.ts'
-import { ISSUER, signFor, startProvider } from '../helpers/identity-provider.ts'
+import { ISSUER, signUserToken, startProvider } from '../helpers/identity-provider.ts'
 
 const { url, dataDir } = await testDatabaseUrl(t)
 const place = { ...(url && { DATABASE_URL: url }), ...(dataDir && { DATA_DIR: dataDir }) }
@@ -48,7 +50,7 @@ await withDatabase(async (database) => {
   }
 })
 
-t.test('users link', async (t) => {
+t.test('users link sets the subject of an account', async (t) => {
   t.match(await link('Ada@Example.com', 'ada'), {
     code: 0,
     out: `Linked ada@example.com to the subject ada of ${ISSUER}`,
@@ -79,7 +81,7 @@ t.test('users link', async (t) => {
   t.match(noted, { code: 0, err: `Warning: AUTH_ISSUER is ${ISSUER}/; tokens of other issuers are rejected` })
 })
 
-t.test('what is not understood changes nothing, with exit code 2', async (t) => {
+t.test('invalid arguments change nothing, with exit code 2', async (t) => {
   const cases: [string[], RegExp][] = [
     [['users', 'link'], /^<email> is required\.\nTry 'resource-api users link --help'/],
     [['users', 'link', 'ada@example.com'], /^--issuer is required/],
@@ -109,7 +111,7 @@ t.test('what is not understood changes nothing, with exit code 2', async (t) => 
   }
 })
 
-t.test('--help names the argument', async (t) => {
+t.test('--help names the arguments', async (t) => {
   const { out } = await type({}, 'users', 'link', '--help')
   t.match(out, /^Usage: resource-api users link <email> \[options\]$/m)
   t.match(out, /^Arguments:\n {2}<email> {2}The e-mail address of the user$/m)
@@ -119,7 +121,7 @@ t.test('--help names the argument', async (t) => {
   )
 })
 
-t.test('the server accepts the tokens of those who were linked or confirmed', async (t) => {
+t.test('the server accepts tokens of linked and of confirmed accounts', async (t) => {
   t.match(await type({}, 'users', 'confirm-email', 'KARL@example.com'), {
     code: 0,
     out: /^Confirmed the e-mail address karl@example.com of user [0-9a-f-]{36}$/,
@@ -135,8 +137,8 @@ t.test('the server accepts the tokens of those who were linked or confirmed', as
     const reply = await createClient(base, { authorization: `Bearer ${token}` }).get('/users/me')
     return reply.body.data?.name ?? reply.status
   }
-  t.equal(await nameOf(await signFor('countess')), 'ada')
-  t.equal(await nameOf(await signFor('ada')), 'grace')
-  t.equal(await nameOf(await signFor('karl', 'karl@example.com')), 'karl')
-  t.equal(await nameOf(await signFor('karl')), 'karl')
+  t.equal(await nameOf(await signUserToken('countess')), 'ada')
+  t.equal(await nameOf(await signUserToken('ada')), 'grace')
+  t.equal(await nameOf(await signUserToken('karl', 'karl@example.com')), 'karl')
+  t.equal(await nameOf(await signUserToken('karl')), 'karl')
 })

@@ -1,12 +1,13 @@
-/** Tokens of an identity provider reach the account that is linked to their subject, and no other. */
+/** A token of an identity provider authenticates the account that is linked to its subject, and no other. */
+import { setTimeout as wait } from 'node:timers/promises'
 import t, { type Test } from 'tap'
 import { createClient, type Reply, type TestApp, testApp } from '../helpers/app.ts'
-import { ISSUER, signFor, signToken, startProvider } from '../helpers/identity-provider.ts'
-import { problemsOf } from '../helpers/lists.ts'
-import { sharedDatabase } from '../helpers/shared.ts'
+import { ISSUER, signToken, signUserToken, startProvider } from '../helpers/identity-provider.ts'
+import { getViolations } from '../helpers/lists.ts'
+import { createSharedDatabase } from '../helpers/shared-database.ts'
 
 const provider = await startProvider(t)
-const database = await sharedDatabase(t)
+const database = await createSharedDatabase(t)
 const PASSWORD = 'correct horse battery'
 const KELVIN = '\u212a'
 let count = 0
@@ -46,24 +47,24 @@ function isRefused(test: Test, reply: Reply, lines: readonly string[], reason: R
 }
 
 t.test(
-  'the first token links the account whose address an admin set, and then needs no address',
+  'the first token links the account whose email an admin set, and later tokens need no email',
   async (t) => {
     const app = await start(t)
     const email = newEmail()
     const id = await createUser(app, email)
     const subject = `subject of ${email}`
-    t.equal((await readMe(app, await signFor(subject, email.toUpperCase()))).body.data?.id, id)
-    t.equal((await readMe(app, await signFor(subject))).body.data?.id, id, 'a token without an address')
+    t.equal((await readMe(app, await signUserToken(subject, email.toUpperCase()))).body.data?.id, id)
+    t.equal((await readMe(app, await signUserToken(subject))).body.data?.id, id, 'a token without an address')
     t.equal((await app.admin.patch(`/users/${id}`, { email: newEmail() })).status, 200)
     t.equal(
-      (await readMe(app, await signFor(subject, email))).body.data?.id,
+      (await readMe(app, await signUserToken(subject, email))).body.data?.id,
       id,
       'after a change of the address',
     )
     const other = await createUser(app, newEmail())
     const { email: otherEmail } = (await app.admin.get(`/users/${other}`)).body.data
     t.equal(
-      (await readMe(app, await signFor(subject, otherEmail))).body.data?.id,
+      (await readMe(app, await signUserToken(subject, otherEmail))).body.data?.id,
       id,
       "with another's address",
     )
@@ -71,59 +72,70 @@ t.test(
   },
 )
 
-t.test('whoever signs up with the address of another is not met by its owner', async (t) => {
-  const app = await start(t, { ALLOW_SIGNUP: 'true' })
-  const email = newEmail()
-  const made = await app.anybody.post('/users', { name: 'Mallory', email, password: PASSWORD })
-  t.equal(made.status, 201)
-  const token = await signFor(`subject of ${email}`, email)
-  isRefused(t, await readMe(app, token), app.lines, /the e-mail address is not confirmed/)
-  t.match(app.lines.at(-1), made.body.data.id, 'the log names the user')
-  t.equal(await countLinks(made.body.data.id), 0)
-})
+t.test(
+  'an account that signed up with the email of another person is not linked to that person',
+  async (t) => {
+    const app = await start(t, { ALLOW_SIGNUP: 'true' })
+    const email = newEmail()
+    const made = await app.anybody.post('/users', { name: 'Mallory', email, password: PASSWORD })
+    t.equal(made.status, 201)
+    const token = await signUserToken(`subject of ${email}`, email)
+    isRefused(t, await readMe(app, token), app.lines, /the e-mail address is not confirmed/)
+    t.match(app.lines.at(-1), made.body.data.id, 'the log names the user')
+    t.equal(await countLinks(made.body.data.id), 0)
+  },
+)
 
-t.test('whoever changes their address to that of another is not met by its owner', async (t) => {
-  const app = await start(t)
-  const [former, email] = [newEmail(), newEmail()]
-  const id = await createUser(app, former, { password: PASSWORD })
-  const grant = { grant_type: 'password', email: former, password: PASSWORD }
-  const own = bearer(app, (await app.anybody.post('/tokens', grant)).body.data.access_token)
-  t.equal((await own.patch('/users/me', { email, current_password: PASSWORD })).status, 200)
-  isRefused(t, await readMe(app, await signFor(`subject of ${email}`, email)), app.lines, /not confirmed/)
-  t.equal(
-    (await own.put('/users/me', { name: 'Ada', email: former, current_password: PASSWORD })).status,
-    200,
-  )
-  isRefused(t, await readMe(app, await signFor('former', former)), app.lines, /not confirmed/)
-  t.equal((await app.admin.patch(`/users/${id}`, { email })).status, 200)
-  const linked = await readMe(app, await signFor(`subject of ${email}`, email))
-  t.equal(linked.body.data?.id, id, 'until an admin sets the address')
-})
+t.test(
+  'an account that changed its email to that of another person is not linked to that person',
+  async (t) => {
+    const app = await start(t)
+    const [former, email] = [newEmail(), newEmail()]
+    const id = await createUser(app, former, { password: PASSWORD })
+    const grant = { grant_type: 'password', email: former, password: PASSWORD }
+    const own = bearer(app, (await app.anybody.post('/tokens', grant)).body.data.access_token)
+    t.equal((await own.patch('/users/me', { email, current_password: PASSWORD })).status, 200)
+    isRefused(
+      t,
+      await readMe(app, await signUserToken(`subject of ${email}`, email)),
+      app.lines,
+      /not confirmed/,
+    )
+    t.equal(
+      (await own.put('/users/me', { name: 'Ada', email: former, current_password: PASSWORD })).status,
+      200,
+    )
+    isRefused(t, await readMe(app, await signUserToken('former', former)), app.lines, /not confirmed/)
+    t.equal((await app.admin.patch(`/users/${id}`, { email })).status, 200)
+    const linked = await readMe(app, await signUserToken(`subject of ${email}`, email))
+    t.equal(linked.body.data?.id, id, 'until an admin sets the address')
+  },
+)
 
-t.test("an admin's own change of address confirms nothing", async (t) => {
+t.test("an admin's change of the own email does not confirm it", async (t) => {
   const app = await start(t)
   const [former, email] = [newEmail(), newEmail()]
   await createUser(app, former, { role: 'admin', password: PASSWORD })
   const grant = { grant_type: 'password', email: former, password: PASSWORD }
   const own = bearer(app, (await app.anybody.post('/tokens', grant)).body.data.access_token)
   t.equal((await own.patch('/users/me', { email, current_password: PASSWORD })).status, 200)
-  isRefused(t, await readMe(app, await signFor('admin', email)), app.lines, /not confirmed/)
+  isRefused(t, await readMe(app, await signUserToken('admin', email)), app.lines, /not confirmed/)
 })
 
-t.test('a user whom nobody confirmed, such as one older than the rule, is not linked', async (t) => {
+t.test('an account with an unconfirmed email is not linked', async (t) => {
   const app = await start(t)
   const { id } = await app.person('member')
   const { email } = (await app.admin.get(`/users/${id}`)).body.data
-  isRefused(t, await readMe(app, await signFor('older', email)), app.lines, /not confirmed/)
+  isRefused(t, await readMe(app, await signUserToken('older', email)), app.lines, /not confirmed/)
 })
 
 t.test('the first admin is linked by ADMIN_EMAIL', async (t) => {
   const app = await start(t)
-  const linked = await readMe(app, await signFor('first admin', 'admin@example.com'))
+  const linked = await readMe(app, await signUserToken('first admin', 'admin@example.com'))
   t.equal(linked.body.data?.id, app.adminId, linked.text)
 })
 
-t.test('a token that leads to no account is refused, and the log says why', async (t) => {
+t.test('a token without an account is rejected, and the log says why', async (t) => {
   const app = await start(t)
   const email = newEmail()
   const id = await createUser(app, email)
@@ -141,12 +153,12 @@ t.test('a token that leads to no account is refused, and the log says why', asyn
   await app.admin.patch(`/users/${id}`, { status: 'suspended' })
   await refuse({ sub: 'f', email, email_verified: true }, /the user is not active/)
   await app.admin.patch(`/users/${id}`, { status: 'active' })
-  t.equal((await readMe(app, await signFor('g', email))).status, 200)
+  t.equal((await readMe(app, await signUserToken('g', email))).status, 200)
   await refuse({ sub: 'h', email, email_verified: true }, /the user is linked to another subject/)
   t.equal(await countLinks(id), 1)
 })
 
-t.test('a subject that no provider can have is 401', async (t) => {
+t.test('an invalid subject is rejected with 401', async (t) => {
   const app = await start(t)
   const email = newEmail()
   await createUser(app, email)
@@ -154,14 +166,14 @@ t.test('a subject that no provider can have is 401', async (t) => {
     const reply = await readMe(app, await signToken({ sub, email, email_verified: true }))
     t.equal(reply.status, 401, `${JSON.stringify(sub)}: ${reply.text}`)
   }
-  t.equal((await readMe(app, await signFor('x'.repeat(255), email))).status, 200)
+  t.equal((await readMe(app, await signUserToken('x'.repeat(255), email))).status, 200)
 })
 
-t.test('a linked user who is not active cannot call, whoever has the address by then', async (t) => {
+t.test('an inactive linked user is rejected, even if another account has the email', async (t) => {
   const app = await start(t)
   const email = newEmail()
   const id = await createUser(app, email)
-  const token = await signFor(`subject of ${email}`, email)
+  const token = await signUserToken(`subject of ${email}`, email)
   t.equal((await readMe(app, token)).status, 200)
   await app.admin.patch(`/users/${id}`, { status: 'inactive', email: newEmail() })
   const other = await createUser(app, email)
@@ -169,29 +181,29 @@ t.test('a linked user who is not active cannot call, whoever has the address by 
   t.equal(await countLinks(other), 0)
 })
 
-t.test('the link is deleted with its user; the next account of the address gets a new one', async (t) => {
+t.test('deleting a user deletes the link, and the next account with the email gets a new one', async (t) => {
   const app = await start(t)
   const email = newEmail()
   const id = await createUser(app, email)
-  const token = await signFor(`subject of ${email}`, email)
+  const token = await signUserToken(`subject of ${email}`, email)
   t.equal((await readMe(app, token)).body.data?.id, id)
   t.equal((await app.admin.delete(`/users/${id}`)).status, 204)
-  t.equal((await readMe(app, await signFor(`subject of ${email}`))).status, 401)
+  t.equal((await readMe(app, await signUserToken(`subject of ${email}`))).status, 401)
   const next = await createUser(app, email)
-  t.equal((await readMe(app, await signFor(`subject of ${email}`, newEmail()))).status, 401)
+  t.equal((await readMe(app, await signUserToken(`subject of ${email}`, newEmail()))).status, 401)
   t.equal((await readMe(app, token)).status, 200)
   t.equal(await countLinks(next), 1)
 })
 
-t.test('what changes in one process is in force for tokens of the provider in another', async (t) => {
+t.test('a change in one process applies to provider tokens in another process', async (t) => {
   const [app, other] = [await start(t), await start(t)]
   const email = newEmail()
   const id = await createUser(app, email, { role: 'manager' })
-  const token = await signFor(`subject of ${email}`, email)
+  const token = await signUserToken(`subject of ${email}`, email)
   const listUsers = async () => (await bearer(other, token).get('/users')).status
   /** Asks again and again, until what was found before is no longer remembered. */
   const becomes = async (status: number) => {
-    while ((await listUsers()) !== status) await new Promise((resolve) => setTimeout(resolve, 50))
+    while ((await listUsers()) !== status) await wait(50)
   }
   t.equal(await listUsers(), 200)
   await app.admin.patch(`/users/${id}`, { role: 'member' })
@@ -200,13 +212,13 @@ t.test('what changes in one process is in force for tokens of the provider in an
   await becomes(401)
 })
 
-t.test('tokens that arrive at once make one link', async (t) => {
+t.test('concurrent first tokens create one link', async (t) => {
   const apps = await Promise.all([start(t), start(t), start(t)])
   const [app] = apps
   for (let round = 0; round < 10; round++) {
     const email = newEmail()
     const id = await createUser(app, email)
-    const tokens = await Promise.all([1, 2, 3].map((i) => signFor(`${email} ${i}`, email)))
+    const tokens = await Promise.all([1, 2, 3].map((i) => signUserToken(`${email} ${i}`, email)))
     const replies = await Promise.all(apps.flatMap((each) => tokens.map((token) => readMe(each, token))))
     const accepted = replies.filter(({ status }) => status === 200)
     t.ok(accepted.length >= 1, 'one subject is accepted')
@@ -222,7 +234,7 @@ t.test('tokens that arrive at once make one link', async (t) => {
     )
     const subject = `one of three, ${round}`
     const all = await Promise.all(
-      users.map(async ({ address }, i) => readMe(apps[i] ?? app, await signFor(subject, address))),
+      users.map(async ({ address }, i) => readMe(apps[i] ?? app, await signUserToken(subject, address))),
     )
     t.same(
       all.map(({ status }) => status),
@@ -241,7 +253,7 @@ t.test('tokens that arrive at once make one link', async (t) => {
   }
 })
 
-t.test('whether an address is confirmed is in no reply, and no request sets it', async (t) => {
+t.test('no reply shows whether an email is confirmed, and no request sets it', async (t) => {
   const app = await start(t, { ALLOW_SIGNUP: 'true' })
   const email = newEmail()
   const id = await createUser(app, email)
@@ -250,14 +262,14 @@ t.test('whether an address is confirmed is in no reply, and no request sets it',
   }
   const sent = { name: 'Ada', email: newEmail(), email_is_confirmed: true }
   for (const client of [app.admin, app.anybody]) {
-    t.same(problemsOf(await client.post('/users', sent)), ['email_is_confirmed UNKNOWN_FIELD'])
+    t.same(getViolations(await client.post('/users', sent)), ['email_is_confirmed UNKNOWN_FIELD'])
   }
   t.equal((await app.admin.get('/users?sort=email_is_confirmed')).status, 400)
   t.equal((await app.admin.get('/users?fields=email_is_confirmed')).status, 400)
   t.equal((await app.admin.get('/users?email_is_confirmed=true')).status, 400)
 })
 
-t.test('an e-mail address that is not ASCII is refused before it is folded into another', async (t) => {
+t.test('an email that is not ASCII is rejected before case folding', async (t) => {
   const app = await start(t, { ALLOW_SIGNUP: 'true' })
   const email = `k${newEmail()}`
   const id = await createUser(app, email, { password: PASSWORD })
@@ -275,7 +287,7 @@ t.test('an e-mail address that is not ASCII is refused before it is folded into 
   ]
   for (const [name, reply] of bodies) {
     t.equal((await reply).status, 422, name)
-    t.same(problemsOf(await reply), ['email INVALID_FORMAT'], name)
+    t.same(getViolations(await reply), ['email INVALID_FORMAT'], name)
   }
   const spaced = await app.anybody.post('/tokens', {
     grant_type: 'password',
@@ -283,6 +295,11 @@ t.test('an e-mail address that is not ASCII is refused before it is folded into 
     password: PASSWORD,
   })
   t.equal(spaced.status, 201, 'white space is still trimmed')
-  isRefused(t, await readMe(app, await signFor('kelvin', lookalike)), app.lines, /no verified e-mail address/)
+  isRefused(
+    t,
+    await readMe(app, await signUserToken('kelvin', lookalike)),
+    app.lines,
+    /no verified e-mail address/,
+  )
   t.equal(await countLinks(id), 0)
 })

@@ -1,4 +1,4 @@
-/** `last_used_at` of keys and sessions: exact to the minute, and no change of what it stands in. */
+/** last_used_at of API keys and sessions is accurate to the minute and changes nothing else of the row. */
 import t from 'tap'
 import { type Client, createClient, testApp } from '../helpers/app.ts'
 
@@ -31,7 +31,7 @@ for (const { what, path, table, id, by } of [
   const past = (interval: string) =>
     database.run(`update ${table} set last_used_at = now() - $2::interval where id = $1`, [id, interval])
 
-  t.test(`the use of ${what} is told`, async (t) => {
+  t.test(`the use of ${what} is shown in last_used_at`, async (t) => {
     await past('1 day')
     const before = Date.now()
     await use(by)
@@ -39,10 +39,10 @@ for (const { what, path, table, id, by } of [
     t.ok(Date.parse(used) >= before - 1 && Date.parse(used) <= Date.now(), used)
   })
 
-  t.test(`the use of ${what} is written once a minute at most`, async (t) => {
+  t.test(`the use of ${what} is written at most once a minute`, async (t) => {
     const { used } = await stored()
     for (let i = 0; i < 3; i++) await use(by)
-    t.equal((await stored()).used, used, 'not again at once')
+    t.equal((await stored()).used, used, 'not again immediately')
     await past('50 seconds')
     const early = (await stored()).used
     await use(by)
@@ -53,7 +53,7 @@ for (const { what, path, table, id, by } of [
     t.not((await stored()).used, late, 'but after it')
   })
 
-  t.test(`the use of ${what} changes no revision, no tag and no date`, async (t) => {
+  t.test(`the use of ${what} changes no revision, ETag or updated_at`, async (t) => {
     await past('1 day')
     const before = { row: await stored(), reply: await observer.get(address) }
     await use(by)
@@ -70,7 +70,7 @@ for (const { what, path, table, id, by } of [
   })
 }
 
-t.test('a key that nobody has used yet says so', async (t) => {
+t.test('last_used_at of an unused key is null', async (t) => {
   const { bearer } = await person('member')
   const { body } = await bearer.post('/api-keys', { name: 'k', scopes: ['*'] })
   t.equal(body.data.last_used_at, null)

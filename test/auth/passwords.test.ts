@@ -1,4 +1,7 @@
-/** Passwords: never more hashed at once than the setting says, never on the event loop, alike for known and unknown. */
+/**
+ * Passwords are hashed off the event loop, with limited concurrency, and a sign-in does not reveal which
+ * accounts exist.
+ */
 import { EventEmitter, once } from 'node:events'
 import { readdirSync, readFileSync } from 'node:fs'
 import { request } from 'node:http'
@@ -8,7 +11,8 @@ import t from 'tap'
 import type { Database } from '../../drizzle/client/index.ts'
 import { argon2, createPasswords, type PasswordHasher } from '../../plugins/auth/passwords.ts'
 import { createClient, type Reply, type TestApp, testApp } from '../helpers/app.ts'
-import { sharedDatabase } from '../helpers/shared.ts'
+import { createDeferred } from '../helpers/deferred.ts'
+import { createSharedDatabase } from '../helpers/shared-database.ts'
 
 const RIGHT = 'correct horse battery'
 const WRONG = 'wrong horse battery'
@@ -20,7 +24,7 @@ const person = (email: string, members: Record<string, unknown> = {}) => ({ name
 
 const upTo = (count: number) => Array.from({ length: count }, (_, i) => i)
 
-/** The real work, counted: what it is asked, and how much of it goes on at once. */
+/** The real hasher, which records its calls and its concurrency. */
 function counted() {
   const seen = { hashes: 0, verified: [] as string[], now: 0, most: 0 }
   const count = async <T>(work: Promise<T>): Promise<T> => {
@@ -45,42 +49,37 @@ function counted() {
 }
 
 for (const atOnce of [1, 2, 3]) {
-  t.test(
-    `PASSWORD_HASHES=${atOnce}: of 30 requests that come at once, ${atOnce} have theirs hashed`,
-    async (t) => {
-      const { seen, work } = counted()
-      const settings = { PASSWORD_HASHES: String(atOnce), ALLOW_SIGNUP: 'true' }
-      const app = await testApp(t, settings, { passwordHasher: work })
-      const owners = await Promise.all(
-        upTo(10).map(async (i) => {
-          const email = `owner.${i}@example.com`
-          await app.admin.post('/users', person(email, { password: RIGHT }))
-          const { body } = await signIn(app, email, RIGHT)
-          return createClient(app.base, { authorization: `Bearer ${body.data.access_token}` })
-        }),
-      )
-      Object.assign(seen, { hashes: 0, verified: [], most: 0 })
-      const change = { password: 'quite another password', current_password: RIGHT }
-      const replies = await Promise.all([
-        ...upTo(5).map((i) => signIn(app, `owner.${i}@example.com`, WRONG)),
-        ...upTo(5).map((i) => signIn(app, `nobody.${i}@example.com`, WRONG)),
-        ...upTo(10).map((i) =>
-          app.anybody.post('/users', person(`new.${i}@example.com`, { password: RIGHT })),
-        ),
-        ...owners.map((owner) => owner.patch('/users/me', change)),
-      ])
-      t.strictSame(
-        replies.map(({ status }) => status),
-        [...upTo(10).map(() => 401), ...upTo(10).map(() => 201), ...upTo(10).map(() => 200)],
-      )
-      t.equal(seen.verified.length, 20, 'a sign-in is one verification, and so is a change of password')
-      t.equal(seen.hashes, 20, 'a sign-up is one hash, and so is a change of password')
-      t.equal(seen.most, atOnce)
-    },
-  )
+  t.test(`PASSWORD_HASHES=${atOnce}: of 30 concurrent requests ${atOnce} are hashed at a time`, async (t) => {
+    const { seen, work } = counted()
+    const settings = { PASSWORD_HASHES: String(atOnce), ALLOW_SIGNUP: 'true' }
+    const app = await testApp(t, settings, { passwordHasher: work })
+    const owners = await Promise.all(
+      upTo(10).map(async (i) => {
+        const email = `owner.${i}@example.com`
+        await app.admin.post('/users', person(email, { password: RIGHT }))
+        const { body } = await signIn(app, email, RIGHT)
+        return createClient(app.base, { authorization: `Bearer ${body.data.access_token}` })
+      }),
+    )
+    Object.assign(seen, { hashes: 0, verified: [], most: 0 })
+    const change = { password: 'quite another password', current_password: RIGHT }
+    const replies = await Promise.all([
+      ...upTo(5).map((i) => signIn(app, `owner.${i}@example.com`, WRONG)),
+      ...upTo(5).map((i) => signIn(app, `nobody.${i}@example.com`, WRONG)),
+      ...upTo(10).map((i) => app.anybody.post('/users', person(`new.${i}@example.com`, { password: RIGHT }))),
+      ...owners.map((owner) => owner.patch('/users/me', change)),
+    ])
+    t.strictSame(
+      replies.map(({ status }) => status),
+      [...upTo(10).map(() => 401), ...upTo(10).map(() => 201), ...upTo(10).map(() => 200)],
+    )
+    t.equal(seen.verified.length, 20, 'a sign-in is one verification, and so is a change of password')
+    t.equal(seen.hashes, 20, 'a sign-up is one hash, and so is a change of password')
+    t.equal(seen.most, atOnce)
+  })
 }
 
-t.test('each app has a bound of its own, and hashes nothing to start', async (t) => {
+t.test('each app has its own limit, and hashes nothing at its start', async (t) => {
   const [one, other] = [counted(), counted()]
   const settings = { PASSWORD_HASHES: '1' }
   const apps = [
@@ -92,7 +91,7 @@ t.test('each app has a bound of its own, and hashes nothing to start', async (t)
   t.strictSame([one.seen.most, other.seen.most], [1, 1])
 })
 
-t.test('while a password is hashed, the event loop turns and others are answered', async (t) => {
+t.test('the event loop keeps turning while a password is hashed', async (t) => {
   // So many passes take seconds, of which a reply takes milliseconds.
   const slow = await hash(RIGHT, { memoryCost: 19_456, timeCost: 150, parallelism: 1 })
   const began = new EventEmitter()
@@ -123,14 +122,14 @@ t.test('while a password is hashed, the event loop turns and others are answered
     signIn(app, 'slow@example.com', RIGHT),
   ])
   t.equal(login.status, 201, 'a hash of other parameters still holds')
-  t.ok(turns >= 10, `timers came ${turns} times meanwhile`)
+  t.ok(turns >= 10, `timers fired ${turns} times`)
 })
 
-t.test('what is stored, and what is sent', async (t) => {
+t.test('stored hashes and replies', async (t) => {
   const { seen, work } = counted()
   const app = await testApp(t, {}, { passwordHasher: work })
 
-  t.test('a hash that was made with other parameters holds, and a wrong password does not', async (t) => {
+  t.test('a hash with other parameters is verified, and a wrong password is rejected', async (t) => {
     const former = [
       { memoryCost: 4_096, timeCost: 3, parallelism: 1 },
       { memoryCost: 12_288, timeCost: 3, parallelism: 2 },
@@ -148,7 +147,7 @@ t.test('what is stored, and what is sent', async (t) => {
     }
   })
 
-  t.test('whatever is wrong with a sign-in, it costs one verification and is one answer', async (t) => {
+  t.test('every failed sign-in costs one verification and gets the same reply', async (t) => {
     const make = (email: string, members: Record<string, unknown>) =>
       app.admin.post('/users', person(email, members))
     await make('known@example.com', { password: RIGHT })
@@ -163,7 +162,7 @@ t.test('what is stored, and what is sent', async (t) => {
       ['suspended@example.com', WRONG],
       ['inactive@example.com', RIGHT],
     ] as const
-    const told = (reply: Reply) => {
+    const pickParts = (reply: Reply) => {
       const { request_id: _, ...error } = reply.body.error
       return [reply.status, reply.headers.get('www-authenticate'), error]
     }
@@ -174,7 +173,7 @@ t.test('what is stored, and what is sent', async (t) => {
     ]
     Object.assign(seen, { hashes: 0, verified: [] })
     for (const [i, [email, password]] of attempts.entries()) {
-      t.strictSame(told(await signIn(app, email, password)), refusal, email)
+      t.strictSame(pickParts(await signIn(app, email, password)), refusal, email)
       t.equal(seen.verified.length, i + 1, 'one verification')
     }
     t.equal(seen.hashes, 0)
@@ -195,7 +194,7 @@ t.test('what is stored, and what is sent', async (t) => {
     t.equal((await signIn(app, 'known@example.com', RIGHT)).status, 201)
   })
 
-  t.test('a user without a password cannot prove to have one', async (t) => {
+  t.test('current_password of a user without a password is always wrong', async (t) => {
     Object.assign(seen, { hashes: 0, verified: [] })
     const { bearer } = await app.person('member')
     const reply = await bearer.patch('/users/me', { password: RIGHT, current_password: WRONG })
@@ -204,90 +203,90 @@ t.test('what is stored, and what is sent', async (t) => {
   })
 })
 
-t.test('100 accounts wait, more are 503 at once; who left the line is not verified', async (t) => {
-  const verified: number[] = []
-  let release = () => {}
-  const held = new Promise<void>((resolve) => {
-    release = resolve
-  })
-  const work: PasswordHasher = {
-    ...argon2,
-    async verify(_, password) {
-      verified.push(Number(password.split(' ').at(-1)))
-      await held
-      return false
-    },
-  }
-  const { app, port } = await testApp(t, { PASSWORD_HASHES: '1' }, { passwordHasher: work })
-  t.teardown(release)
-  /** When the server has noticed that a client is gone, by the client's port. */
-  const closed = new Map<number | undefined, Promise<unknown>>()
-  app.server.on('connection', (socket: Socket) => closed.set(socket.remotePort, once(socket, 'close')))
-
-  const replies: { status: number | undefined; retryAfter: string | undefined; text: string }[] = []
-  const answered = new EventEmitter()
-  const clients = upTo(130).map((i) => {
-    const body = JSON.stringify({
-      grant_type: 'password',
-      email: `a${i}@example.com`,
-      password: `${WRONG} ${i}`,
-    })
-    const client = {
-      waits: true,
-      request: request({
-        port,
-        path: '/tokens',
-        method: 'POST',
-        agent: false,
-        headers: { 'content-type': 'application/json' },
-      }),
+t.test(
+  '100 accounts wait, more get 503 immediately, and a disconnected client is not verified',
+  async (t) => {
+    const verified: number[] = []
+    const { promise: held, resolve: release } = createDeferred()
+    const work: PasswordHasher = {
+      ...argon2,
+      async verify(_, password) {
+        verified.push(Number(password.split(' ').at(-1)))
+        await held
+        return false
+      },
     }
-    client.request.on('error', () => {})
-    client.request.on('response', async (reply) => {
-      client.waits = false
-      const text = (await reply.setEncoding('utf8').toArray()).join('')
-      replies.push({ status: reply.statusCode, retryAfter: reply.headers['retry-after'], text })
-      answered.emit(String(replies.length))
-    })
-    client.request.end(body)
-    return client
-  })
-  await once(answered, '29')
-  for (const { status, retryAfter, text } of replies) {
-    t.strictSame([status, retryAfter], [503, '2'])
-    t.match(JSON.parse(text), {
-      error: { code: 'SERVICE_UNAVAILABLE', message: 'Too many requests are waiting for password hashing' },
-    })
-  }
-  t.equal(verified.length, 1, 'one is being verified')
+    const { app, port } = await testApp(t, { PASSWORD_HASHES: '1' }, { passwordHasher: work })
+    t.teardown(release)
+    /** When the server has noticed that a client is gone, by the client's port. */
+    const closed = new Map<number | undefined, Promise<unknown>>()
+    app.server.on('connection', (socket: Socket) => closed.set(socket.remotePort, once(socket, 'close')))
 
-  const line = upTo(130).filter((i) => clients[i]?.waits && !verified.includes(i))
-  t.equal(line.length, 100)
-  const leaving = line.slice(0, 50)
-  await Promise.all(
-    leaving.map((i) => {
-      const socket = clients[i]?.request.socket
-      const gone = closed.get(socket?.localPort)
-      socket?.destroy()
-      return gone
-    }),
-  )
-  const all = once(answered, String(29 + 51))
-  release()
-  await all
-  t.strictSame(
-    replies.slice(29).map(({ status }) => status),
-    upTo(51).map(() => 401),
-  )
-  t.equal(verified.length, 51)
-  t.strictSame(
-    verified.filter((i) => leaving.includes(i)),
-    [],
-    'none of those who left',
-  )
-})
+    const replies: { status: number | undefined; retryAfter: string | undefined; text: string }[] = []
+    const answered = new EventEmitter()
+    const clients = upTo(130).map((i) => {
+      const body = JSON.stringify({
+        grant_type: 'password',
+        email: `a${i}@example.com`,
+        password: `${WRONG} ${i}`,
+      })
+      const client = {
+        waits: true,
+        request: request({
+          port,
+          path: '/tokens',
+          method: 'POST',
+          agent: false,
+          headers: { 'content-type': 'application/json' },
+        }),
+      }
+      client.request.on('error', () => {})
+      client.request.on('response', async (reply) => {
+        client.waits = false
+        const text = (await reply.setEncoding('utf8').toArray()).join('')
+        replies.push({ status: reply.statusCode, retryAfter: reply.headers['retry-after'], text })
+        answered.emit(String(replies.length))
+      })
+      client.request.end(body)
+      return client
+    })
+    await once(answered, '29')
+    for (const { status, retryAfter, text } of replies) {
+      t.strictSame([status, retryAfter], [503, '2'])
+      t.match(JSON.parse(text), {
+        error: { code: 'SERVICE_UNAVAILABLE', message: 'Too many requests are waiting for password hashing' },
+      })
+    }
+    t.equal(verified.length, 1, 'one is being verified')
 
-t.test('a place in the line is free again after a failure', async (t) => {
+    const line = upTo(130).filter((i) => clients[i]?.waits && !verified.includes(i))
+    t.equal(line.length, 100)
+    const leaving = line.slice(0, 50)
+    await Promise.all(
+      leaving.map((i) => {
+        const socket = clients[i]?.request.socket
+        const gone = closed.get(socket?.localPort)
+        socket?.destroy()
+        return gone
+      }),
+    )
+    const all = once(answered, String(29 + 51))
+    release()
+    await all
+    t.strictSame(
+      replies.slice(29).map(({ status }) => status),
+      upTo(51).map(() => 401),
+    )
+    t.equal(verified.length, 51)
+    t.strictSame(
+      verified.filter((i) => leaving.includes(i)),
+      [],
+      'none of those who left',
+    )
+  },
+)
+
+t.test('a failed verification frees its place in the queue', async (t) => {
   const failing: PasswordHasher = { ...argon2, verify: () => Promise.reject(new Error('out of memory')) }
   const passwords = createPasswords({ concurrency: 1, hasher: failing }).for('ada', () => true)
   for (const _ of upTo(3)) await t.rejects(passwords.verify('a hash', WRONG), { message: 'out of memory' })
@@ -342,9 +341,9 @@ function watchingSignIns(database: Database) {
   return { asked, watched }
 }
 
-t.test('requests of one user wait for each other', async (t) => {
+t.test('password hashing of one user is serialized', async (t) => {
   const { begun, work, release, reached } = held()
-  const { asked, watched } = watchingSignIns(await sharedDatabase(t))
+  const { asked, watched } = watchingSignIns(await createSharedDatabase(t))
   const app = await testApp(t, { PASSWORD_HASHES: '1' }, { passwordHasher: work, database: watched })
   const emails = { ada: 'ada@example.com', bob: 'bob@example.com' }
   for (const email of Object.values(emails)) {
@@ -370,7 +369,7 @@ t.test('requests of one user wait for each other', async (t) => {
   const change = (i: number) =>
     ada.patch('/users/me', { password: `new password of ${i}`, current_password: `tried by ${i}` })
 
-  t.test('while one changes their password in a loop, the sign-in of another is next', async (t) => {
+  t.test('a user who changes the password in a loop does not delay the sign-in of another', async (t) => {
     begun.length = 0
     const changes = upTo(10).map((i) => change(i))
     await reached(1)
@@ -388,7 +387,7 @@ t.test('requests of one user wait for each other', async (t) => {
     t.equal(begun.length, 11)
   })
 
-  t.test('a user has one password hashed at a time, whatever PASSWORD_HASHES says', async (t) => {
+  t.test('a user has one password hashed at a time, for any PASSWORD_HASHES', async (t) => {
     const several = held()
     const wide = await testApp(
       t,
@@ -423,36 +422,39 @@ t.test('requests of one user wait for each other', async (t) => {
     )
   })
 
-  t.test('10 requests of a user wait, more are 429 at once; others are not refused', async (t) => {
-    begun.length = 0
-    const refusals: Reply[] = []
-    const answered = new EventEmitter()
-    const changes = upTo(15).map(async (i) => {
-      const reply = await change(i)
-      if (reply.status === 429) refusals.push(reply)
-      answered.emit('reply')
-      return reply
-    })
-    while (refusals.length < 4) await once(answered, 'reply')
-    for (const reply of refusals) {
-      t.equal(reply.headers.get('retry-after'), '1')
-      t.match(reply.body.error, {
-        code: 'RATE_LIMIT_EXCEEDED',
-        message: 'Too many requests of this user are waiting for password hashing',
+  t.test(
+    '10 requests of a user wait, more get 429 immediately, and other users are not affected',
+    async (t) => {
+      begun.length = 0
+      const refusals: Reply[] = []
+      const answered = new EventEmitter()
+      const changes = upTo(15).map(async (i) => {
+        const reply = await change(i)
+        if (reply.status === 429) refusals.push(reply)
+        answered.emit('reply')
+        return reply
       })
-    }
-    t.equal(begun.length, 1)
-    const replies = await releaseAll(Promise.all([signIn(app, emails.bob, RIGHT), ...changes]))
-    t.same(
-      replies.map(({ status }) => status).sort(),
-      [201, ...upTo(11).map(() => 403), ...upTo(4).map(() => 429)].sort(),
-    )
-    t.equal(begun.length, 12)
-    t.equal((await releaseAll(change(0))).status, 403, 'and afterwards there is room again')
-  })
+      while (refusals.length < 4) await once(answered, 'reply')
+      for (const reply of refusals) {
+        t.equal(reply.headers.get('retry-after'), '1')
+        t.match(reply.body.error, {
+          code: 'RATE_LIMIT_EXCEEDED',
+          message: 'Too many requests of this user are waiting for password hashing',
+        })
+      }
+      t.equal(begun.length, 1)
+      const replies = await releaseAll(Promise.all([signIn(app, emails.bob, RIGHT), ...changes]))
+      t.same(
+        replies.map(({ status }) => status).sort(),
+        [201, ...upTo(11).map(() => 403), ...upTo(4).map(() => 429)].sort(),
+      )
+      t.equal(begun.length, 12)
+      t.equal((await releaseAll(change(0))).status, 403, 'and afterwards there is room again')
+    },
+  )
 })
 
-t.test('one module alone hashes passwords, and it knows no way that blocks', async (t) => {
+t.test('one module hashes passwords, with asynchronous functions only', async (t) => {
   const root = new URL('../../', import.meta.url)
   const files = ['src', 'plugins', 'schemas', 'drizzle', 'lib'].flatMap((room) =>
     readdirSync(new URL(room, root), { recursive: true, encoding: 'utf8' }).map((name) => `${room}/${name}`),

@@ -1,18 +1,22 @@
-/** The keys of an identity provider are fetched when needed, and not once per request when it fails. */
+/**
+ * The key set of an identity provider is fetched on demand, and not once per request when the provider
+ * fails.
+ */
 import t, { type Test } from 'tap'
 import { createClient, type Reply, testApp } from '../helpers/app.ts'
-import { signFor, signToken, startProvider } from '../helpers/identity-provider.ts'
-import { briefly, clock } from '../helpers/limits.ts'
-import { sharedDatabase } from '../helpers/shared.ts'
+import { createClock } from '../helpers/clock.ts'
+import { signToken, signUserToken, startProvider } from '../helpers/identity-provider.ts'
+import { formatWindow } from '../helpers/rate-limits.ts'
+import { createSharedDatabase } from '../helpers/shared-database.ts'
 
-const database = await sharedDatabase(t)
+const database = await createSharedDatabase(t)
 const EMAIL = 'admin@example.com'
 const COUNT = 20
 
 /** Starts a provider and an app with a clock that stands. */
 async function start(test: Test, settings: Record<string, string> = {}) {
   const provider = await startProvider(test)
-  const time = clock()
+  const time = createClock()
   const { base } = await testApp(test, { ...provider.settings, ...settings }, { database, now: time.now })
   const send = (token: string): Promise<Reply> =>
     createClient(base, { authorization: `Bearer ${token}` }).get('/users/me')
@@ -24,7 +28,7 @@ const signMany = (kid: string) =>
 
 const statuses = (replies: Reply[]) => [...new Set(replies.map(({ status }) => status))]
 
-t.test('a failure of the provider is the answer for a few seconds, without another fetch', async (t) => {
+t.test('a failed fetch is answered from memory for a few seconds', async (t) => {
   const { provider, time, send } = await start(t)
   provider.answer = provider.fail
   for (const token of await signMany('current')) t.equal((await send(token)).status, 502)
@@ -40,11 +44,15 @@ t.test('a failure of the provider is the answer for a few seconds, without anoth
   t.equal(provider.requests, 2)
   provider.answer = provider.publish
   time.pass(5_000)
-  t.equal((await send(await signFor('first', EMAIL))).status, 200, 'and over as soon as the provider answers')
+  t.equal(
+    (await send(await signUserToken('first', EMAIL))).status,
+    200,
+    'and over as soon as the provider answers',
+  )
   t.equal(provider.requests, 3)
 })
 
-t.test('requests that arrive during a fetch share it', async (t) => {
+t.test('concurrent requests share one fetch', async (t) => {
   const { provider, send } = await start(t)
   provider.answer = (response) => void setImmediate(() => provider.fail(response))
   t.same(statuses(await Promise.all((await signMany('current')).map(send))), [502])
@@ -53,7 +61,7 @@ t.test('requests that arrive during a fetch share it', async (t) => {
 
 t.test('tokens with an unknown kid fetch at most once a minute, also when the fetch fails', async (t) => {
   const { provider, time, send } = await start(t)
-  const good = await signFor('first', EMAIL)
+  const good = await signUserToken('first', EMAIL)
   t.equal((await send(good)).status, 200)
   const unknown = await signMany('unknown')
   for (const token of unknown) t.equal((await send(token)).status, 401)
@@ -61,37 +69,40 @@ t.test('tokens with an unknown kid fetch at most once a minute, also when the fe
   provider.answer = provider.fail
   time.pass(60_000)
   const [first, ...others] = unknown
-  t.equal((await send(first ?? '')).status, 502, 'nobody knows whether the key is a new one')
+  t.equal((await send(first ?? '')).status, 502, 'the key may be a new one')
   for (const token of others) t.equal((await send(token)).status, 401)
   t.equal(provider.requests, 2)
-  t.equal((await send(await signFor('first'))).status, 200, 'the keys known before still verify')
+  t.equal((await send(await signUserToken('first'))).status, 200, 'the keys known before still verify')
   provider.answer = provider.publish
   time.pass(60_000)
   for (const token of unknown) t.equal((await send(token)).status, 401)
   t.equal(provider.requests, 3)
 })
 
-t.test('a bad token of the provider is a failed authentication, also while the provider fails', async (t) => {
-  const { provider, send } = await start(t, { RATE_LIMIT_AUTH_FAILURES: '5' })
-  provider.answer = provider.fail
-  const bad = [
-    await signToken({ sub: 's', exp: 1 }),
-    await signToken({ sub: 's', exp: undefined }),
-    await signToken({ sub: 's', aud: 'another' }),
-    await signToken({ aud: 'shop' }),
-    `${Buffer.from('{"alg":"none"}').toString('base64url')}.${(await signToken({ sub: 's' })).split('.')[1]}.`,
-  ]
-  for (const token of bad) t.equal((await send(token)).status, 401)
-  t.equal(briefly(await send(bad[0] ?? '')), '429 5 0')
-  t.equal(provider.requests, 0, 'none of them is worth a fetch')
-})
+t.test(
+  'an invalid token of the provider is a failed authentication, also while the provider fails',
+  async (t) => {
+    const { provider, send } = await start(t, { RATE_LIMIT_AUTH_FAILURES: '5' })
+    provider.answer = provider.fail
+    const bad = [
+      await signToken({ sub: 's', exp: 1 }),
+      await signToken({ sub: 's', exp: undefined }),
+      await signToken({ sub: 's', aud: 'another' }),
+      await signToken({ aud: 'shop' }),
+      `${Buffer.from('{"alg":"none"}').toString('base64url')}.${(await signToken({ sub: 's' })).split('.')[1]}.`,
+    ]
+    for (const token of bad) t.equal((await send(token)).status, 401)
+    t.equal(formatWindow(await send(bad[0] ?? '')), '429 5 0')
+    t.equal(provider.requests, 0, 'none of them is worth a fetch')
+  },
+)
 
 t.test('tokens with an unknown kid or a wrong signature count as failed authentications', async (t) => {
   const { send } = await start(t, { RATE_LIMIT_AUTH_FAILURES: '5' })
-  const good = await signFor('first', EMAIL)
+  const good = await signUserToken('first', EMAIL)
   const [head, body] = good.split('.')
   t.equal((await send(`${head}.${body}.${'A'.repeat(342)}`)).status, 401)
   for (const token of (await signMany('unknown')).slice(0, 4)) t.equal((await send(token)).status, 401)
-  t.equal(briefly(await send(await signToken({ sub: 's' }, 'unknown'))), '429 5 0')
+  t.equal(formatWindow(await send(await signToken({ sub: 's' }, 'unknown'))), '429 5 0')
   t.equal((await send(good)).status, 200, 'one that holds passes all the same')
 })

@@ -1,18 +1,24 @@
-/** `revoke_api_keys`: a new password or e-mail address that also deletes the API keys of the user. */
+/** revoke_api_keys deletes the API keys of a user together with a change of password or email. */
 import t from 'tap'
 import { createClient, type Json, testApp } from '../helpers/app.ts'
-import { sharedDatabase } from '../helpers/shared.ts'
-import { type Speaker, speak, unique, VERSIONS, type VersionNumber } from '../helpers/speak.ts'
+import { createSharedDatabase } from '../helpers/shared-database.ts'
+import {
+  createUniqueName,
+  createVersionedClient,
+  VERSIONS,
+  type VersionedClient,
+  type VersionNumber,
+} from '../helpers/versioned-client.ts'
 
 const PASSWORD = 'correct horse battery'
 const NEXT = 'quite another password'
-const database = await sharedDatabase(t)
+const database = await createSharedDatabase(t)
 const app = await testApp(t, {}, { database })
 const other = await testApp(t, {}, { database })
 
 /** A user who signed in with a password, with two API keys of their own that the app remembers. */
 async function account(version: VersionNumber) {
-  const email = `${unique('ada')}@example.com`
+  const email = `${createUniqueName('ada')}@example.com`
   const { body } = await app.admin.post('/users', { name: 'Ada', email, password: PASSWORD })
   const id = String(body.data.id)
   const login = await app.anybody.post('/tokens', { grant_type: 'password', email, password: PASSWORD })
@@ -23,7 +29,7 @@ async function account(version: VersionNumber) {
   }
   const keys = () => Promise.all(texts.map(async (key) => (await withKey(app.base, key)).status))
   await keys()
-  return { id, email, bearer, me: speak(bearer, version), texts, keys }
+  return { id, email, bearer, me: createVersionedClient(bearer, version), texts, keys }
 }
 
 const withKey = (base: string, key: string) => createClient(base, { 'x-api-key': key }).get('/users/me')
@@ -34,12 +40,12 @@ const REVOKED = [401, 401]
 type Account = Awaited<ReturnType<typeof account>>
 
 /** The changes with which keys can be revoked. */
-const changes: Record<string, (admin: Speaker, ada: Account, revoke: object) => Promise<Json>> = {
+const changes: Record<string, (admin: VersionedClient, ada: Account, revoke: object) => Promise<Json>> = {
   "PATCH of one's own password": (_, { me }, revoke) =>
     me.patch('/users/me', { password: NEXT, current_password: PASSWORD, ...revoke }),
   "PATCH of one's own e-mail address": (_, { me }, revoke) =>
     me.patch('/users/me', {
-      email: `${unique('new')}@example.com`,
+      email: `${createUniqueName('new')}@example.com`,
       current_password: PASSWORD,
       ...revoke,
     }),
@@ -50,11 +56,11 @@ const changes: Record<string, (admin: Speaker, ada: Account, revoke: object) => 
   'PUT of a password by an admin': (admin, { id, email }, revoke) =>
     admin.put(`/users/${id}`, { name: 'Ada', email, password: NEXT, ...revoke }),
   'PUT of an e-mail address by an admin': (admin, { id }, revoke) =>
-    admin.put(`/users/${id}`, { name: 'Ada', email: `${unique('new')}@example.com`, ...revoke }),
+    admin.put(`/users/${id}`, { name: 'Ada', email: `${createUniqueName('new')}@example.com`, ...revoke }),
 }
 
 for (const version of VERSIONS) {
-  const admin = speak(app.admin, version)
+  const admin = createVersionedClient(app.admin, version)
 
   for (const [name, change] of Object.entries(changes)) {
     t.test(`v${version}: ${name} deletes the API keys only with revoke_api_keys true`, async (t) => {
@@ -68,7 +74,7 @@ for (const version of VERSIONS) {
       }
       const reply = await change(admin, kept, { revoke_api_keys: true })
       t.equal(reply.status, 200, reply.text)
-      t.same(await kept.keys(), REVOKED, 'refused at once, though they were remembered')
+      t.same(await kept.keys(), REVOKED, 'rejected immediately, although they were cached')
       t.same(await database.run('select id from api_keys where user_id = $1', [kept.id]), [])
       t.same(await bystander.keys(), GOOD, "other users' keys stay")
       for (const text of [reply.text, (await admin.get(`/users/${kept.id}`)).text]) {
@@ -77,7 +83,7 @@ for (const version of VERSIONS) {
     })
   }
 
-  t.test(`v${version}: revoke_api_keys without a new password or email is 422`, async (t) => {
+  t.test(`v${version}: revoke_api_keys without a new password or email is rejected with 422`, async (t) => {
     const ada = await account(version)
     const { name, email } = (await ada.me.get('/users/me')).data
     for (const reply of [
@@ -89,7 +95,7 @@ for (const version of VERSIONS) {
       await admin.put(`/users/${ada.id}`, { name: 'Countess', email, revoke_api_keys: true }),
     ]) {
       t.equal(reply.status, 422, reply.text)
-      t.same(reply.wrong, ['revoke_api_keys INVALID_VALUE'])
+      t.same(reply.violations, ['revoke_api_keys INVALID_VALUE'])
     }
     t.same(await ada.keys(), GOOD)
     t.equal((await ada.me.get('/users/me')).data.name, 'Ada', 'nothing was changed')
@@ -100,20 +106,23 @@ for (const version of VERSIONS) {
     )
   })
 
-  t.test(`v${version}: revoke_api_keys is a boolean, no member of a new user, and never shown`, async (t) => {
-    const ada = await account(version)
-    for (const value of ['true', 1, null, []]) {
-      const reply = await admin.patch(`/users/${ada.id}`, { password: NEXT, revoke_api_keys: value })
-      t.same(reply.wrong, ['revoke_api_keys INVALID_TYPE'], JSON.stringify(value))
-    }
-    const email = `${unique('new')}@example.com`
-    const made = await admin.post('/users', { name: 'A', email, password: NEXT, revoke_api_keys: true })
-    t.same(made.wrong, ['revoke_api_keys UNKNOWN_FIELD'])
-    t.equal((await admin.get(`/users/${ada.id}?fields=revoke_api_keys`)).status, 400)
-    t.same(await ada.keys(), GOOD)
-  })
+  t.test(
+    `v${version}: revoke_api_keys is a boolean, no field of a new user, and never returned`,
+    async (t) => {
+      const ada = await account(version)
+      for (const value of ['true', 1, null, []]) {
+        const reply = await admin.patch(`/users/${ada.id}`, { password: NEXT, revoke_api_keys: value })
+        t.same(reply.violations, ['revoke_api_keys INVALID_TYPE'], JSON.stringify(value))
+      }
+      const email = `${createUniqueName('new')}@example.com`
+      const made = await admin.post('/users', { name: 'A', email, password: NEXT, revoke_api_keys: true })
+      t.same(made.violations, ['revoke_api_keys UNKNOWN_FIELD'])
+      t.equal((await admin.get(`/users/${ada.id}?fields=revoke_api_keys`)).status, 400)
+      t.same(await ada.keys(), GOOD)
+    },
+  )
 
-  t.test(`v${version}: a change that is refused deletes no key`, async (t) => {
+  t.test(`v${version}: a rejected change deletes no key`, async (t) => {
     const ada = await account(version)
     const { email: taken } = await account(version)
     const revoke = { revoke_api_keys: true }
@@ -128,9 +137,9 @@ for (const version of VERSIONS) {
     t.same(await ada.keys(), GOOD)
   })
 
-  t.test(`v${version}: a repetition with the same Idempotency-Key deletes no new key`, async (t) => {
+  t.test(`v${version}: a replay with the same Idempotency-Key deletes no new key`, async (t) => {
     const ada = await account(version)
-    const headers = { 'idempotency-key': unique('revoke') }
+    const headers = { 'idempotency-key': createUniqueName('revoke') }
     const body = { password: NEXT, revoke_api_keys: true }
     const first = await admin.patch(`/users/${ada.id}`, body, headers)
     t.equal(first.status, 200, first.text)
@@ -156,7 +165,7 @@ for (const version of VERSIONS) {
   })
 }
 
-t.test('another process refuses the keys within 5 s', async (t) => {
+t.test('another process rejects the deleted keys within 5 s', async (t) => {
   const ada = await account(1)
   const [key = ''] = ada.texts
   t.equal((await withKey(other.base, key)).status, 200)
@@ -169,7 +178,7 @@ t.test('another process refuses the keys within 5 s', async (t) => {
   t.ok(sent - revoked < 5_000, `passed ${Math.round(sent - revoked)} ms after the change`)
 })
 
-t.test('the documents declare revoke_api_keys for changes of a user alone', async (t) => {
+t.test('the documents declare revoke_api_keys for changes of a user only', async (t) => {
   for (const version of VERSIONS) {
     const { schemas } = (await app.anybody.get(`/openapi/v${version}.json`)).body.components
     const naming = Object.keys(schemas).filter((name) =>

@@ -1,14 +1,19 @@
-/** Lists, counts, searches, includes and cursors show the rows that docs/access-matrix.json lets through, and no other. */
+/** Lists, counts, searches, includes and cursors show only rows that docs/access-matrix.json allows. */
 import t from 'tap'
 import type { Role } from '../../plugins/access/index.ts'
+import { allowsRow, type Cell, matrix, roles } from '../helpers/access-matrix.ts'
 import { type Client, type Json, type Person, testApp } from '../helpers/app.ts'
-import { belongings } from '../helpers/belongings.ts'
-import { type Cell, lets, matrix, roles } from '../helpers/matrix.ts'
+import { createOwnedRows } from '../helpers/owned-rows.ts'
 import { insertRows, type Values } from '../helpers/rows.ts'
-import { activeProduct, speak, unique, VERSIONS } from '../helpers/speak.ts'
+import {
+  createActiveProduct,
+  createUniqueName,
+  createVersionedClient,
+  VERSIONS,
+} from '../helpers/versioned-client.ts'
 
 const { admin, adminId, database, person } = await testApp(t)
-const goods = belongings(database)
+const ownedRows = createOwnedRows(database)
 const people: Record<Role, Person> = {
   member: await person('member'),
   manager: await person('manager'),
@@ -40,8 +45,8 @@ for (const { id } of everybody) {
   await insertRows(database, 'user_profiles', [{ user_id: id, bio: WORD }])
   await insertRows(database, 'posts', statuses('title', ['draft', 'published', 'archived'], { user_id: id }))
   await insertRows(database, 'orders', statuses('note', ['pending', 'paid'], { user_id: id }))
-  await goods.make('sessions', id)
-  await goods.make('api-keys', id)
+  await ownedRows.make('sessions', id)
+  await ownedRows.make('api-keys', id)
 }
 
 interface Listed {
@@ -89,16 +94,16 @@ const SEARCHED = ['users', 'user-profiles', 'posts', 'products', 'orders']
 for (const version of VERSIONS) {
   for (const [collection, verbs] of Object.entries(matrix)) {
     t.test(
-      `v${version} ${collection}: what may not be read is neither listed, counted, walked nor found`,
+      `v${version} ${collection}: rows that may not be read are not listed, counted, paged or found`,
       async (t) => {
         for (const role of roles) {
           const cell: Cell = verbs.list?.[role] ?? 'none'
           if (cell === 'none') continue
           const { id, bearer } = people[role]
           for (const parent of collection === 'posts' ? [id, stranger.id] : [id]) {
-            const path = `/api/v${version}${goods.listOf(collection, parent)}`
+            const path = `/api/v${version}${ownedRows.listOf(collection, parent)}`
             const rows = await rowsOf(collection, id, parent)
-            const seen = rows.filter((row) => lets(cell, row)).map((row) => row.id)
+            const seen = rows.filter((row) => allowsRow(cell, row)).map((row) => row.id)
             t.ok(
               seen.length > 0 && (cell === 'all' || parent === id || seen.length < rows.length),
               'a case at all',
@@ -128,7 +133,7 @@ for (const version of VERSIONS) {
     )
   }
 
-  t.test(`v${version}: a filter does not bring out what may not be read`, async (t) => {
+  t.test(`v${version}: a filter does not reveal rows that may not be read`, async (t) => {
     const { bearer } = people.member
     for (const [path, less] of [
       [`/orders?user_id=${stranger.id}`, 0],
@@ -143,11 +148,11 @@ for (const version of VERSIONS) {
     }
   })
 
-  t.test(`v${version}: include leaves out what may not be read`, async (t) => {
-    const all = speak(admin, version)
+  t.test(`v${version}: include omits rows that may not be read`, async (t) => {
+    const all = createVersionedClient(admin, version)
     const someone = await person('member')
-    const own = speak(someone.client, version)
-    const [shown, hidden] = [await activeProduct(all), await activeProduct(all)]
+    const own = createVersionedClient(someone.client, version)
+    const [shown, hidden] = [await createActiveProduct(all), await createActiveProduct(all)]
     const items = [shown, hidden].map(({ id }) => ({ product_id: id, quantity: 1 }))
     const order = (await own.post('/orders', { items })).data
     await all.patch(`/products/${hidden.id}`, { status: 'archived' })
@@ -172,9 +177,9 @@ for (const version of VERSIONS) {
     await all.delete(`/users/${stranger.id}/posts/${post.id}`)
   })
 
-  t.test(`v${version}: me is a path to one's own rows alone`, async (t) => {
-    const own = speak((await person('member')).client, version)
-    const made = await own.post('/users/me/posts', { title: unique('t'), body: 'b' })
+  t.test(`v${version}: me is the path to the caller's own rows only`, async (t) => {
+    const own = createVersionedClient((await person('member')).client, version)
+    const made = await own.post('/users/me/posts', { title: createUniqueName('t'), body: 'b' })
     t.equal(made.status, 201)
     t.same((await own.get('/users/me/posts')).data, [made.data])
     t.equal((await own.get(`/users/${adminId}/posts/${made.data.id}`)).status, 404)

@@ -1,17 +1,21 @@
+/** The scopes of an API key narrow what the role of its owner allows. */
 import t from 'tap'
-import { type Client, testApp } from '../helpers/app.ts'
-import { activeProduct, speak, unique, VERSIONS } from '../helpers/speak.ts'
-
-const SOMEBODY = '0193a5b0-7b1e-7c3a-9f00-3f2b8c1d4e5f'
+import { type Client, testApp, UNKNOWN_ID } from '../helpers/app.ts'
+import {
+  createActiveProduct,
+  createUniqueName,
+  createVersionedClient,
+  VERSIONS,
+} from '../helpers/versioned-client.ts'
 
 const { admin, person } = await testApp(t)
 
-t.test('scopes narrow what a role may do', async (t) => {
+t.test("a scope limits a key to some operations of its owner's role", async (t) => {
   const verbs = async (by: Client, path: string) => [
     (await by.get(path)).status,
-    (await by.patch(path, { name: unique('n') })).status,
+    (await by.patch(path, { name: createUniqueName('n') })).status,
   ]
-  const { id } = await activeProduct(speak(admin, 1))
+  const { id } = await createActiveProduct(createVersionedClient(admin, 1))
   const path = `/products/${id}`
   t.same(await verbs((await person('manager', ['products:read'])).client, path), [200, 403])
   t.same(
@@ -31,27 +35,27 @@ t.test('scopes narrow what a role may do', async (t) => {
   t.equal((await reader.get('/orders')).status, 403)
   t.match((await reader.get('/orders')).body.error.message, /orders:read/)
   t.equal((await reader.get('/users/me')).status, 403)
-  t.equal((await reader.delete(`/products/${SOMEBODY}`)).status, 403)
+  t.equal((await reader.delete(`/products/${UNKNOWN_ID}`)).status, 403)
 })
 
-t.test('an API key cannot be created with a scope of a collection that the app does not serve', async (t) => {
+t.test('a scope of an unknown collection is rejected for a new API key', async (t) => {
   const { bearer } = await person('admin')
   const refused = await bearer.post('/api-keys', { name: 'Coupons', scopes: ['coupons:read'] })
   t.equal(refused.status, 422)
   t.match(refused.body.error.details, [{ field: 'scopes.0', code: 'INVALID_VALUE' }])
 })
 
-t.test("an include needs the relation's own read scope", async (t) => {
+t.test('an include needs the read scope of the relation', async (t) => {
   const { id, client } = await person('member', ['orders:read', 'orders:write', 'users:read'])
-  const product = await activeProduct(speak(admin, 1))
+  const product = await createActiveProduct(createVersionedClient(admin, 1))
   const made = await client.post('/orders', { items: [{ product_id: product.id, quantity: 1 }] })
   const path = `/orders/${made.body.data.id}`
   t.equal((await client.get(`${path}?include=user`)).body.data.user.id, id)
   for (const path of [
     `/orders/${made.body.data.id}`,
     '/orders',
-    `/orders?user_id=${SOMEBODY}`,
-    `/orders/${SOMEBODY}`,
+    `/orders?user_id=${UNKNOWN_ID}`,
+    `/orders/${UNKNOWN_ID}`,
   ]) {
     const refused = await client.get(`${path}${path.includes('?') ? '&' : '?'}include=products,user`)
     t.equal(refused.status, 403, path)
@@ -59,36 +63,40 @@ t.test("an include needs the relation's own read scope", async (t) => {
   }
 })
 
-t.test('a key with the write scope of a collection alone reads it, and nothing else', async (t) => {
-  const { id: userId, client: owner } = await person('member')
-  const product = await activeProduct(speak(admin, 1))
-  const order = (await owner.post('/orders', { items: [{ product_id: product.id, quantity: 1 }] })).body.data
-  const post = (await owner.post('/users/me/posts', { title: 'A', body: 'B' })).body.data
-  const profile = (await owner.post('/user-profiles', { display_name: 'A' })).body.data
-  const collections = {
-    users: ['/users', `/users/${userId}`],
-    'user-profiles': ['/user-profiles', `/user-profiles/${profile.id}`],
-    posts: [`/users/${userId}/posts`, `/users/${userId}/posts/${post.id}`],
-    products: ['/products', `/products/${product.id}`],
-    orders: ['/orders', `/orders/${order.id}`],
-  }
-  for (const name of Object.keys(collections)) {
-    const { client } = await person('manager', [`${name}:write`])
-    for (const [other, paths] of Object.entries(collections)) {
-      for (const version of VERSIONS) {
-        for (const path of paths) {
-          const reply = await client.get(`/v${version}${path}`)
-          t.equal(reply.status, other === name ? 200 : 403, `${name}:write and GET /v${version}${path}`)
-          const head = await client.call('HEAD', `/v${version}${path}`)
-          t.equal(head.status, reply.status, `${name}:write and HEAD /v${version}${path}`)
+t.test(
+  'a key with only the write scope of a collection reads that collection, and nothing else',
+  async (t) => {
+    const { id: userId, client: owner } = await person('member')
+    const product = await createActiveProduct(createVersionedClient(admin, 1))
+    const order = (await owner.post('/orders', { items: [{ product_id: product.id, quantity: 1 }] })).body
+      .data
+    const post = (await owner.post('/users/me/posts', { title: 'A', body: 'B' })).body.data
+    const profile = (await owner.post('/user-profiles', { display_name: 'A' })).body.data
+    const collections = {
+      users: ['/users', `/users/${userId}`],
+      'user-profiles': ['/user-profiles', `/user-profiles/${profile.id}`],
+      posts: [`/users/${userId}/posts`, `/users/${userId}/posts/${post.id}`],
+      products: ['/products', `/products/${product.id}`],
+      orders: ['/orders', `/orders/${order.id}`],
+    }
+    for (const name of Object.keys(collections)) {
+      const { client } = await person('manager', [`${name}:write`])
+      for (const [other, paths] of Object.entries(collections)) {
+        for (const version of VERSIONS) {
+          for (const path of paths) {
+            const reply = await client.get(`/v${version}${path}`)
+            t.equal(reply.status, other === name ? 200 : 403, `${name}:write and GET /v${version}${path}`)
+            const head = await client.call('HEAD', `/v${version}${path}`)
+            t.equal(head.status, reply.status, `${name}:write and HEAD /v${version}${path}`)
+          }
         }
       }
     }
-  }
-  const similar = (await person('manager', ['product:write', 'products', 'products:write:read', ':write']))
-    .client
-  t.equal((await similar.get('/products')).status, 403, 'only the write scope of the very collection')
-})
+    const similar = (await person('manager', ['product:write', 'products', 'products:write:read', ':write']))
+      .client
+    t.equal((await similar.get('/products')).status, 403, 'only the write scope of the very collection')
+  },
+)
 
 t.test("an include is allowed by the write scope of the relation's collection", async (t) => {
   const { id, client: owner } = await person('member')

@@ -1,12 +1,12 @@
-/** No credential in any log at any level, or in any error: canaries sent everywhere, then looked for. */
+/** No credential appears in a log line at any level, or in any error. */
 import t from 'tap'
 import { readConfig } from '../../src/config.ts'
 import { createClient, testApp } from '../helpers/app.ts'
 import { testDatabase } from '../helpers/database.ts'
-import { run } from '../helpers/process.ts'
-import { keptOpen } from '../helpers/shared.ts'
+import { startModule } from '../helpers/process.ts'
+import { keepOpen } from '../helpers/shared-database.ts'
 
-t.test('canaries stay out of every log line and every reply', async (t) => {
+t.test('credentials are in no log line and no error reply', async (t) => {
   const lines: string[] = []
   const logs = { write: (line: string) => void lines.push(line) }
   const password = 'canary-password-0123456789'
@@ -73,7 +73,7 @@ t.test('canaries stay out of every log line and every reply', async (t) => {
   for (const secret of secrets) {
     t.notOk(logged.includes(secret), `${String(secret).slice(0, 12)}... is in no line`)
   }
-  const told = replies.join('')
+  const replyText = replies.join('')
   for (const secret of [
     password,
     access,
@@ -84,14 +84,14 @@ t.test('canaries stay out of every log line and every reply', async (t) => {
     'canary-b',
     'canary-new',
   ]) {
-    t.notOk(told.includes(secret), `${String(secret).slice(0, 16)}... is in no reply`)
+    t.notOk(replyText.includes(secret), `${String(secret).slice(0, 16)}... is in no reply`)
   }
 })
 
-t.test('canaries stay out of what a mistake or a failure of ours puts them into', async (t) => {
+t.test('credentials stay out of logs when an internal error contains them', async (t) => {
   const lines: string[] = []
   const logs = { write: (line: string) => void lines.push(line) }
-  const real = keptOpen(await testDatabase(t))
+  const real = keepOpen(await testDatabase(t))
   let broken = false
   /** A driver's error as the worst of them are: the statement, its values and its secrets in every member. */
   const failure = (params: readonly unknown[] = []) =>
@@ -119,7 +119,7 @@ t.test('canaries stay out of what a mistake or a failure of ours puts them into'
     replies.push(reply.text, JSON.stringify([...reply.headers]))
   }
 
-  // A name is told as the `field` that it is, to whoever sent it; a path is, in `Link`. No log holds either.
+  // A reply repeats a field name in `field` and a path in `Link` to its client. No log contains either.
   for (const secret of secrets) {
     t.equal((await admin.get(`/products?${secret}=1`)).status, 400)
     t.equal((await admin.post('/products', { [secret]: 1 })).status, 422)
@@ -167,7 +167,7 @@ t.test('canaries stay out of what a mistake or a failure of ours puts them into'
   }
 })
 
-t.test('a setting that is wrong is named, and not said again', async (t) => {
+t.test('an invalid setting is named without its value', async (t) => {
   const wrong = {
     JWT_PRIVATE_KEY: '-----BEGIN PRIVATE KEY-----\ncanary-jwt\n-----END PRIVATE KEY-----',
     APP_SECRET: 'canary-short',
@@ -178,10 +178,10 @@ t.test('a setting that is wrong is named, and not said again', async (t) => {
     REDIS_URL: 'http://user:canary-redis@127.0.0.1',
     TLS_KEY: 'canary-tls-key',
   }
-  const { said, ended } = run(t, 'server.ts', { ...wrong, LOG_LEVEL: 'trace' })
+  const { output, ended } = startModule(t, 'server.ts', { ...wrong, LOG_LEVEL: 'trace' })
   t.equal((await ended).code, 1)
-  for (const name of Object.keys(wrong)) t.match(said.err, name)
-  t.notMatch(said.out + said.err, /canary-/)
+  for (const name of Object.keys(wrong)) t.match(output.err, name)
+  t.notMatch(output.out + output.err, /canary-/)
   for (const key of [
     '{"kty":"OKP","crv":"Ed25519","d":"canary-jwk"}',
     '[{"d": "canary-json"',

@@ -1,14 +1,15 @@
-/** What others on the same machine and in the same database can see of the service holds no credential. */
+/** The process list and pg_stat_activity show no credential of the service or its commands. */
 
 import { spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
 import { readdirSync, readFileSync } from 'node:fs'
+import { setTimeout as wait } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import t, { type Test } from 'tap'
 import { openDatabase } from '../../drizzle/client/index.ts'
 import { ADMIN_KEY, createClient, type Json, type Reply, testApp } from '../helpers/app.ts'
 import { SERVER, testDatabaseUrl } from '../helpers/database.ts'
-import { ownSettings, run, serve } from '../helpers/process.ts'
+import { createServerSettings, startModule, startServer } from '../helpers/process.ts'
 
 const root = fileURLToPath(new URL('../..', import.meta.url))
 const PASSWORD = 'canary-typed-password'
@@ -39,7 +40,7 @@ function shownOf(pid: number | string): string {
 
 /** The settings, with a password in DATABASE_URL where there is one; trust asks for none, and takes any. */
 async function settingsOf(t: Test): Promise<NodeJS.ProcessEnv> {
-  const settings: NodeJS.ProcessEnv = { ...(await ownSettings(t)), ...SECRETS }
+  const settings: NodeJS.ProcessEnv = { ...(await createServerSettings(t)), ...SECRETS }
   if (settings.DATABASE_URL === undefined) return settings
   const url = new URL(settings.DATABASE_URL)
   url.password ||= 'canary-database-password'
@@ -59,7 +60,7 @@ async function watch(pid: number, ended: Promise<unknown>): Promise<string[]> {
     } catch {
       // It ended while it was looked at.
     }
-    await new Promise((resolve) => setTimeout(resolve, 10))
+    await wait(10)
   }
   return [...seen]
 }
@@ -72,19 +73,19 @@ function clean(t: Test, name: string, shown: readonly string[]) {
 
 const linux = { skip: process.platform === 'linux' ? false : 'there is no /proc' }
 
-t.test('the list of processes holds no credential', linux, async (t) => {
+t.test('the process list contains no credential', linux, async (t) => {
   const settings = await settingsOf(t)
   const user = (email: string) => ['users', 'create', '--email', email, '--name', 'Ada']
 
-  await t.test('of a command that a password is piped to', async (t) => {
-    const { child, said, ended } = run(t, 'cli.ts', settings, user('ada@example.com'))
+  await t.test('of a command that reads a password from a pipe', async (t) => {
+    const { child, output, ended } = startModule(t, 'cli.ts', settings, user('ada@example.com'))
     child.stdin?.write(PASSWORD)
     const watching = watch(child.pid ?? 0, ended)
     child.stdin?.end('\n')
     const shown = await watching
-    t.equal((await ended).code, 0, said.err)
+    t.equal((await ended).code, 0, output.err)
     clean(t, 'users create', shown)
-    t.notMatch(said.out + said.err, /canary-/)
+    t.notMatch(output.out + output.err, /canary-/)
   })
 
   const script = spawnSync('script', ['--version']).status === 0 ? false : 'there is no script(1)'
@@ -107,7 +108,7 @@ t.test('the list of processes holds no credential', linux, async (t) => {
   }
 
   await t.test(
-    'of a command that asks on a terminal, which does not echo it',
+    'of a command that asks for a password on a terminal, without echo',
     { skip: script },
     async (t) => {
       const { code, said, shown } = await onTerminal(t, 'bob@example.com', `${PASSWORD}\r`)
@@ -118,48 +119,54 @@ t.test('the list of processes holds no credential', linux, async (t) => {
     },
   )
 
-  await t.test('Ctrl+C at that question makes nobody', { skip: script }, async (t) => {
+  await t.test('Ctrl+C at the password prompt creates no user', { skip: script }, async (t) => {
     const { code, said } = await onTerminal(t, 'eve@example.com', 'canary-half\u0003')
     t.equal(code, 1)
     t.match(said, 'users create failed: Interrupted; nothing was created')
     t.notMatch(said, /Made|canary-/)
   })
 
-  await t.test('of the commands that make secrets', async (t) => {
+  await t.test('of the commands that create credentials', async (t) => {
     for (const args of [
       ['api-keys', 'create', '--email', 'ada@example.com', '--name', 'k'],
       ['signing-keys', 'rotate'],
     ]) {
-      const { child, said, ended } = run(t, 'cli.ts', settings, args)
+      const { child, output, ended } = startModule(t, 'cli.ts', settings, args)
       const shown = await watch(child.pid ?? 0, ended)
-      t.equal((await ended).code, 0, said.err)
+      t.equal((await ended).code, 0, output.err)
       clean(t, args.join(' '), shown)
-      t.notMatch(said.err, /canary-|rak_[\w-]{20}|"d"/, 'and says it on standard output alone')
+      t.notMatch(output.err, /canary-|rak_[\w-]{20}|"d"/, 'and says it on standard output alone')
     }
   })
 
   await t.test('of the server', async (t) => {
-    const { child, url, said } = await serve(t, { ...settings, LOG_LEVEL: 'trace' })
+    const { child, url, output } = await startServer(t, { ...settings, LOG_LEVEL: 'trace' })
     const grant = { grant_type: 'password', email: 'ada@example.com', password: PASSWORD }
     const signedIn = await createClient(url, {}).post('/tokens', grant)
     t.equal(signedIn.status, 201, signedIn.text)
     clean(t, 'the server', [shownOf(child.pid ?? 0)])
-    t.notMatch(said.out + said.err, /canary-/)
+    t.notMatch(output.out + output.err, /canary-/)
   })
 })
 
-t.test('no command takes a password as an argument, and each says what to do', async (t) => {
+t.test('no command accepts a password as an argument, and the error says how to pass it', async (t) => {
   for (const args of [['--password', PASSWORD], [`--password=${PASSWORD}`], ['--password']]) {
-    const { said, ended } = run(t, 'cli.ts', {}, ['users', 'create', '--email', 'a@example.com', ...args])
+    const { output, ended } = startModule(t, 'cli.ts', {}, [
+      'users',
+      'create',
+      '--email',
+      'a@example.com',
+      ...args,
+    ])
     t.equal((await ended).code, 2)
-    t.match(said.err, /^Do not pass a password as an argument, .*standard input/)
-    t.notMatch(said.out + said.err, /canary-/)
+    t.match(output.err, /^Do not pass a password as an argument, .*standard input/)
+    t.notMatch(output.out + output.err, /canary-/)
   }
 })
 
 const server = { skip: SERVER ? false : 'the embedded database has no other sessions: set DATABASE_URL' }
 
-t.test('the activity of the database holds no credential', server, async (t) => {
+t.test('pg_stat_activity contains no credential', server, async (t) => {
   const { url } = await testDatabaseUrl(t)
   const { admin, anybody, base } = await testApp(t, {}, { database: await openDatabase({ url }) })
   const other = await openDatabase({ url, poolSize: 2 })
@@ -178,7 +185,7 @@ t.test('the activity of the database holds no credential', server, async (t) => 
     const calling = await other.transaction(async (tx) => {
       await tx.run(`lock table ${table}`)
       const begun = call()
-      while (!(await look())) await new Promise((resolve) => setTimeout(resolve, 5))
+      while (!(await look())) await wait(5)
       // Within an array: a promise alone would be waited for here.
       return [begun]
     })

@@ -1,16 +1,16 @@
-/** POST /tokens: signing in, staying signed in, and what ends it. */
+/** POST /tokens signs in and refreshes sessions, and detects reuse of a refresh token. */
 
 import { generateKeyPairSync } from 'node:crypto'
 import { createServer } from 'node:http'
-import type { AddressInfo } from 'node:net'
 import { exportJWK, SignJWT } from 'jose'
 import t from 'tap'
 import { createRefreshTokens } from '../../plugins/auth/tokens/refresh-token.ts'
 import { deriveKey } from '../../src/secrets.ts'
 import { APP_SECRET, type Client, createClient, type TestApp, testApp } from '../helpers/app.ts'
-import { toldBy } from '../helpers/limits.ts'
-import { problemsOf } from '../helpers/lists.ts'
-import { sharedDatabase } from '../helpers/shared.ts'
+import { listen } from '../helpers/listen.ts'
+import { getViolations } from '../helpers/lists.ts'
+import { readWindow } from '../helpers/rate-limits.ts'
+import { createSharedDatabase } from '../helpers/shared-database.ts'
 
 /** The same refresh tokens as those of the app, which derives their key from the secret of `testApp`. */
 const refreshTokens = createRefreshTokens(deriveKey(APP_SECRET, 'refresh tokens'))
@@ -32,14 +32,14 @@ const bearer = (base: string, token: string): Client =>
   createClient(base, { authorization: `Bearer ${token}` })
 
 t.test('tokens', async (t) => {
-  const database = await sharedDatabase(t)
+  const database = await createSharedDatabase(t)
   const app = await testApp(t, {}, { database })
   const other = await testApp(t, {}, { database })
   const { anybody, base } = app
   const refresh = (token: string, client = anybody) =>
     client.post('/tokens', { grant_type: 'refresh_token', refresh_token: token })
 
-  t.test('201 says all there is to know', async (t) => {
+  t.test('a 201 has the tokens, their lifetimes and the session', async (t) => {
     const ada = await withPassword(app)
     const { status, body, headers } = await ada.signIn()
     t.equal(status, 201)
@@ -59,7 +59,7 @@ t.test('tokens', async (t) => {
   })
 
   t.test(
-    '401 for an unknown e-mail, a wrong password, no password, and one who is not active, all alike',
+    'an unknown email, a wrong password, no password and an inactive user get the same 401',
     async (t) => {
       const ada = await withPassword(app)
       const wrong = await ada.signIn('wrong horse battery')
@@ -85,11 +85,11 @@ t.test('tokens', async (t) => {
     },
   )
 
-  t.test('422 for what cannot be a grant, 400 for a query', async (t) => {
+  t.test('an invalid grant is rejected with 422, a query string with 400', async (t) => {
     const problems = async (body: unknown) => {
       const reply = await anybody.post('/tokens', body)
       t.equal(reply.status, 422, reply.text)
-      return problemsOf(reply)
+      return getViolations(reply)
     }
     t.same(await problems({}), ['grant_type REQUIRED'])
     t.same(await problems({ grant_type: 'client_credentials' }), ['grant_type INVALID_VALUE'])
@@ -102,12 +102,12 @@ t.test('tokens', async (t) => {
     const typed = await anybody.post('/v2/tokens', {
       data: { type: 'tokens', attributes: { grant_type: 'password' } },
     })
-    t.same(problemsOf(typed), ['data.attributes.email REQUIRED', 'data.attributes.password REQUIRED'])
+    t.same(getViolations(typed), ['data.attributes.email REQUIRED', 'data.attributes.password REQUIRED'])
     t.equal((await anybody.post('/tokens?x=1', { grant_type: 'password' })).status, 400)
     t.equal((await anybody.get('/tokens')).status, 405)
   })
 
-  t.test('20 refreshes of one token at once, over two processes, give one successor', async (t) => {
+  t.test('20 concurrent refreshes of one token in two processes give one successor', async (t) => {
     const { body } = await (await withPassword(app)).signIn()
     const all = await Promise.all(
       Array.from({ length: 20 }, (_, i) => refresh(body.data.refresh_token, i % 2 ? other.anybody : anybody)),
@@ -120,7 +120,7 @@ t.test('tokens', async (t) => {
     t.equal((await refresh(next)).status, 201, 'and it is good')
   })
 
-  t.test('a token used again after the grace ends the session, also on a second process', async (t) => {
+  t.test('a token reused after the grace period ends the session, also in a second process', async (t) => {
     const { body } = await (await withPassword(app)).signIn()
     const { refresh_token: first, session_id: session, access_token: access } = body.data
     const second = (await refresh(first)).body.data.refresh_token
@@ -130,7 +130,7 @@ t.test('tokens', async (t) => {
     t.equal((await bearer(base, access).get('/users/me')).status, 401)
   })
 
-  t.test('each token again within the grace yields its own successor, whatever came after', async (t) => {
+  t.test('a token reused within the grace period yields its own successor again', async (t) => {
     const { body } = await (await withPassword(app)).signIn()
     const first: string = body.data.refresh_token
     const second = (await refresh(first)).body.data.refresh_token
@@ -140,7 +140,7 @@ t.test('tokens', async (t) => {
     t.equal((await refresh(third)).status, 201)
   })
 
-  t.test('an older ancestor ends the session after the grace; a forged one ends nothing', async (t) => {
+  t.test('an older token ends the session after the grace period, a forged one does not', async (t) => {
     const { body } = await (await withPassword(app)).signIn()
     const first: string = body.data.refresh_token
     const forged = `${first.slice(0, -3)}${first.endsWith('AAA') ? 'BBB' : 'AAA'}`
@@ -155,7 +155,7 @@ t.test('tokens', async (t) => {
     t.equal((await refresh(third)).status, 401)
   })
 
-  t.test('a replay 50,000 rotations later is 401 and ends the session', async (t) => {
+  t.test('a reuse after 50,000 rotations is rejected with 401 and ends the session', async (t) => {
     /** A session whose refresh token was rotated 50,000 times, with its first and its current token. */
     const rotated = async () => {
       const { body } = await (await withPassword(app)).signIn()
@@ -181,7 +181,7 @@ t.test('tokens', async (t) => {
     t.equal((await bearer(base, access).get('/users/me')).status, 401)
   })
 
-  t.test('the 20 latest rotations are remembered; a token older than these ends the session', async (t) => {
+  t.test('the 20 latest rotations are stored, and an older token ends the session', async (t) => {
     const { body } = await (await withPassword(app)).signIn()
     const chain: string[] = [body.data.refresh_token]
     const rotate = async () => {
@@ -197,16 +197,19 @@ t.test('tokens', async (t) => {
     t.equal((await refresh(chain.at(-1) ?? '')).status, 401, 'the session has ended')
   })
 
-  t.test('a token ahead of the stored generation is 401 and ends nothing', async (t) => {
-    const { body } = await (await withPassword(app)).signIn()
-    const first = refreshTokens.read(body.data.refresh_token)
-    if (!first) throw new Error('the refresh token cannot be read')
-    const ahead = refreshTokens.write(refreshTokens.getSuccessor(first))
-    t.equal((await refresh(ahead)).status, 401)
-    t.equal((await refresh(body.data.refresh_token)).status, 201)
-  })
+  t.test(
+    'a token of a later generation than the stored one is rejected with 401 and ends nothing',
+    async (t) => {
+      const { body } = await (await withPassword(app)).signIn()
+      const first = refreshTokens.read(body.data.refresh_token)
+      if (!first) throw new Error('the refresh token cannot be read')
+      const ahead = refreshTokens.write(refreshTokens.getSuccessor(first))
+      t.equal((await refresh(ahead)).status, 401)
+      t.equal((await refresh(body.data.refresh_token)).status, 201)
+    },
+  )
 
-  t.test('a session lives 30 days unused and 90 in all', async (t) => {
+  t.test('a session expires after 30 days without use, and after 90 days in total', async (t) => {
     const { body } = await (await withPassword(app)).signIn()
     const { session_id: session } = body.data
     await database.run(`update sessions set ends_at = now() + interval '1 hour' where id = $1`, [session])
@@ -216,7 +219,7 @@ t.test('tokens', async (t) => {
     t.equal((await refresh(last.body.data.refresh_token)).status, 401)
   })
 
-  t.test('the database holds no token, only hashes', async (t) => {
+  t.test('the database contains hashes of tokens only', async (t) => {
     const { body } = await (await withPassword(app)).signIn()
     const [row] = await database.run('select * from sessions where id = $1', [body.data.session_id])
     const text = JSON.stringify(row)
@@ -225,30 +228,33 @@ t.test('tokens', async (t) => {
     t.match(row?.refresh_hash, /^[0-9a-f]{64}$/)
   })
 
-  t.test("one's own password: the current one beside it, a token, and the other sessions end", async (t) => {
-    const ada = await withPassword(app)
-    const [here, there] = await Promise.all([ada.signIn(), ada.signIn()])
-    const me = bearer(base, here.body.data.access_token)
-    t.same(problemsOf(await me.patch('/users/me', { password: 'another good secret' })), [
-      'current_password REQUIRED',
-    ])
-    t.equal(
-      (await me.patch('/users/me', { password: 'another good secret', current_password: 'x' })).status,
-      403,
-    )
-    const changed = await me.patch('/users/me', {
-      password: 'another good secret',
-      current_password: PASSWORD,
-    })
-    t.equal(changed.status, 200, changed.text)
-    t.equal((await me.get('/users/me')).status, 200, 'this session goes on')
-    t.equal((await bearer(base, there.body.data.access_token).get('/users/me')).status, 401)
-    t.equal((await refresh(there.body.data.refresh_token)).status, 401)
-    t.equal((await ada.signIn()).status, 401)
-    t.equal((await ada.signIn('another good secret')).status, 201)
-  })
+  t.test(
+    'changing the own password needs a token and current_password, and ends the other sessions',
+    async (t) => {
+      const ada = await withPassword(app)
+      const [here, there] = await Promise.all([ada.signIn(), ada.signIn()])
+      const me = bearer(base, here.body.data.access_token)
+      t.same(getViolations(await me.patch('/users/me', { password: 'another good secret' })), [
+        'current_password REQUIRED',
+      ])
+      t.equal(
+        (await me.patch('/users/me', { password: 'another good secret', current_password: 'x' })).status,
+        403,
+      )
+      const changed = await me.patch('/users/me', {
+        password: 'another good secret',
+        current_password: PASSWORD,
+      })
+      t.equal(changed.status, 200, changed.text)
+      t.equal((await me.get('/users/me')).status, 200, 'this session goes on')
+      t.equal((await bearer(base, there.body.data.access_token).get('/users/me')).status, 401)
+      t.equal((await refresh(there.body.data.refresh_token)).status, 401)
+      t.equal((await ada.signIn()).status, 401)
+      t.equal((await ada.signIn('another good secret')).status, 201)
+    },
+  )
 
-  t.test('a suspension is in force here at once', async (t) => {
+  t.test('a suspension takes effect immediately in the same process', async (t) => {
     const ada = await withPassword(app)
     const { body } = await ada.signIn()
     const me = bearer(base, body.data.access_token)
@@ -260,12 +266,12 @@ t.test('tokens', async (t) => {
   })
 })
 
-t.test('signing up', async (t) => {
+t.test('users can sign up if sign-up is allowed', async (t) => {
   const closed = await testApp(t)
   const body = { name: 'New', email: 'new@example.com', password: PASSWORD }
   t.equal((await closed.anybody.post('/users', body)).status, 401)
   const { anybody, admin, person } = await testApp(t, { ALLOW_SIGNUP: 'true' })
-  t.same(problemsOf(await anybody.post('/users', { ...body, role: 'admin', status: 'active' })), [
+  t.same(getViolations(await anybody.post('/users', { ...body, role: 'admin', status: 'active' })), [
     'role READ_ONLY',
     'status READ_ONLY',
   ])
@@ -285,7 +291,7 @@ t.test('signing up', async (t) => {
   t.equal((await admin.post('/users', { ...body, email: 'y@example.com', role: 'admin' })).status, 201)
 })
 
-t.test('an identity provider', async (t) => {
+t.test('tokens of an identity provider are verified with its key set', async (t) => {
   const rsa = generateKeyPairSync('rsa', { modulusLength: 2048 })
   const ec = generateKeyPairSync('ec', { namedCurve: 'P-256' })
   let answer: () => { status: number; body: string } = () => ({ status: 500, body: 'oops' })
@@ -295,11 +301,10 @@ t.test('an identity provider', async (t) => {
     const { status, body } = answer()
     response.writeHead(status, { 'content-type': 'application/json' }).end(body)
   })
-  await new Promise<void>((resolve) => provider.listen(0, '127.0.0.1', resolve))
   t.teardown(() => provider.close())
-  const url = `http://127.0.0.1:${(provider.address() as AddressInfo).port}/jwks`
+  const url = `http://127.0.0.1:${await listen(provider)}/jwks`
   const settings = { AUTH_JWKS_URL: url, AUTH_ISSUER: 'https://idp.example.com', AUTH_AUDIENCE: 'shop' }
-  const database = await sharedDatabase(t)
+  const database = await createSharedDatabase(t)
   const start = () => testApp(t, settings, { database })
 
   const keys = [
@@ -342,8 +347,8 @@ t.test('an identity provider', async (t) => {
   const own = await me(app, app.app.accessTokens.issue(grant).text)
   const theirs = await me(app, await token())
   t.equal(
-    toldBy(own).remaining,
-    (toldBy(theirs).remaining ?? 0) + 1,
+    readWindow(own).remaining,
+    (readWindow(theirs).remaining ?? 0) + 1,
     "its tokens and ours have the user's one window",
   )
 

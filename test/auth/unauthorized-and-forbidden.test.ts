@@ -1,55 +1,56 @@
-/** 401 and 403 that ask for nothing else: how they are worded, and that nothing is looked at before. */
+/** Missing credentials are a 401 and a missing role a 403, before anything else of the request is checked. */
 import t from 'tap'
-import { testApp } from '../helpers/app.ts'
-import { belongings } from '../helpers/belongings.ts'
-import { speak, VERSIONS } from '../helpers/speak.ts'
-
-const SOMEBODY = '0193a5b0-7b1e-7c3a-9f00-3f2b8c1d4e5f'
+import { testApp, UNKNOWN_ID } from '../helpers/app.ts'
+import { createOwnedRows } from '../helpers/owned-rows.ts'
+import { createVersionedClient, VERSIONS } from '../helpers/versioned-client.ts'
 
 const { anybody, base, database, person } = await testApp(t)
-const goods = belongings(database)
+const ownedRows = createOwnedRows(database)
 const member = await person('member')
 
 for (const version of VERSIONS) {
-  t.test(`v${version}: without credentials 401, whatever is asked`, async (t) => {
-    const nobody = speak(anybody, version)
-    const order = `/orders/${await goods.make('orders', member.id)}`
+  t.test(`v${version}: every request without credentials is a 401`, async (t) => {
+    const anonymous = createVersionedClient(anybody, version)
+    const order = `/orders/${await ownedRows.make('orders', member.id)}`
     for (const path of [
       '/users',
       '/users/me',
       order,
-      `/orders/${SOMEBODY}`,
+      `/orders/${UNKNOWN_ID}`,
       '/products',
       '/user-profiles/x',
     ]) {
-      const reply = await nobody.get(path)
+      const reply = await anonymous.get(path)
       t.equal(reply.status, 401, path)
       t.equal(reply.code, 'UNAUTHORIZED')
       t.equal(reply.message, 'Authentication required')
       t.match(reply.headers.get('www-authenticate'), /^Bearer/)
     }
-    t.equal((await nobody.post('/users', {})).status, 401)
-    t.equal((await nobody.delete(order)).status, 401)
+    t.equal((await anonymous.post('/users', {})).status, 401)
+    t.equal((await anonymous.delete(order)).status, 401)
   })
 
-  t.test(`v${version}: what the role never has is 403 before any look at body, query or row`, async (t) => {
-    const own = speak(member.client, version)
-    for (const reply of [
-      await own.get('/users?nonsense=1'),
-      await own.post('/users', []),
-      await own.post('/products', { colour: 1 }),
-      await own.delete(`/orders/${SOMEBODY}`),
-      await own.delete('/orders/nothing'),
-      await own.patch('/products/nothing', {}),
-    ]) {
-      t.equal(reply.status, 403)
-      t.equal(reply.code, 'FORBIDDEN')
-      t.match(reply.message, /member/)
-    }
-  })
+  t.test(
+    `v${version}: an operation that the role never allows is a 403 before body, query and row are checked`,
+    async (t) => {
+      const own = createVersionedClient(member.client, version)
+      for (const reply of [
+        await own.get('/users?nonsense=1'),
+        await own.post('/users', []),
+        await own.post('/products', { colour: 1 }),
+        await own.delete(`/orders/${UNKNOWN_ID}`),
+        await own.delete('/orders/nothing'),
+        await own.patch('/products/nothing', {}),
+      ]) {
+        t.equal(reply.status, 403)
+        t.equal(reply.code, 'FORBIDDEN')
+        t.match(reply.message, /member/)
+      }
+    },
+  )
 }
 
-t.test('a key that is none, is mistyped or has expired is 401', async (t) => {
+t.test('an unknown, mistyped or expired key is a 401', async (t) => {
   const { key } = member
   const mistyped = key.slice(0, -1) + (key.endsWith('a') ? 'b' : 'a')
   for (const wrong of ['x', mistyped, key.toUpperCase(), `${key} `.repeat(2), `${key}${key}`, 'rak_']) {
@@ -65,8 +66,8 @@ t.test('a key that is none, is mistyped or has expired is 401', async (t) => {
   t.same([both.status, both.body.error.code], [400, 'INVALID_REQUEST'])
 })
 
-t.test('OPTIONS and what is not of a version need no credentials', async (t) => {
-  for (const path of ['/api/v1/users', '/v2/orders', `/products/${SOMEBODY}`]) {
+t.test('OPTIONS and routes without a version need no credentials', async (t) => {
+  for (const path of ['/api/v1/users', '/v2/orders', `/products/${UNKNOWN_ID}`]) {
     const reply = await fetch(`${base}${path}`, { method: 'OPTIONS' })
     t.equal(reply.status, 204)
   }

@@ -2,14 +2,14 @@
 import t, { type Test } from 'tap'
 import { openDatabase } from '../../drizzle/client/index.ts'
 import { SERVER, testDatabaseUrl } from '../helpers/database.ts'
-import { startWire } from '../helpers/wire.ts'
+import { startStatementRecorder } from '../helpers/statement-recorder.ts'
 
 const skip = SERVER ? false : 'set DATABASE_URL to a PostgreSQL server to run these'
 const QUICK = { isQuickRead: true }
 
 async function opened(t: Test, options: { poolSize?: number } = {}) {
   const { url = '' } = await testDatabaseUrl(t)
-  const wire = await startWire(t, url)
+  const wire = await startStatementRecorder(t, url)
   const database = await openDatabase({ url: wire.url, ...options })
   t.teardown(() => database.close())
   const answer = (n: number) => database.run('select $1::int as n', [n], QUICK)
@@ -18,24 +18,28 @@ async function opened(t: Test, options: { poolSize?: number } = {}) {
   return { database, answer, wire }
 }
 
-t.test('eight of one turn are one packet, and each gets its own answer', { skip }, async (t) => {
-  const { answer, wire } = await opened(t, { poolSize: 1 })
-  wire.take()
-  const rows = await Promise.all(Array.from({ length: 8 }, (_, n) => answer(n)))
-  t.same(
-    rows,
-    Array.from({ length: 8 }, (_, n) => [{ n }]),
-  )
-  t.equal(wire.take().packets, 1)
-  wire.take()
-  t.same(
-    await Promise.all(Array.from({ length: 40 }, (_, n) => answer(n))),
-    Array.from({ length: 40 }, (_, n) => [{ n }]),
-  )
-  t.equal(wire.take().packets, 5)
-})
+t.test(
+  'eight statements of one event loop turn are one packet, and each gets its own result',
+  { skip },
+  async (t) => {
+    const { answer, wire } = await opened(t, { poolSize: 1 })
+    wire.take()
+    const rows = await Promise.all(Array.from({ length: 8 }, (_, n) => answer(n)))
+    t.same(
+      rows,
+      Array.from({ length: 8 }, (_, n) => [{ n }]),
+    )
+    t.equal(wire.take().packets, 1)
+    wire.take()
+    t.same(
+      await Promise.all(Array.from({ length: 40 }, (_, n) => answer(n))),
+      Array.from({ length: 40 }, (_, n) => [{ n }]),
+    )
+    t.equal(wire.take().packets, 5)
+  },
+)
 
-t.test('more than eight are spread over the connections that are free', { skip }, async (t) => {
+t.test('more than eight statements are distributed over free connections', { skip }, async (t) => {
   const { answer, database } = await opened(t, { poolSize: 4 })
   const most = { used: 0 }
   const all = Promise.all(Array.from({ length: 24 }, (_, n) => answer(n)))
@@ -45,7 +49,7 @@ t.test('more than eight are spread over the connections that are free', { skip }
   t.equal(most.used, 3)
 })
 
-t.test('one that fails takes no other with it', { skip }, async (t) => {
+t.test('a failing statement does not fail the others of its batch', { skip }, async (t) => {
   const { answer, database } = await opened(t)
   const [before, bad, after] = await Promise.allSettled([
     answer(1),
@@ -57,7 +61,7 @@ t.test('one that fails takes no other with it', { skip }, async (t) => {
   t.match(after, { status: 'fulfilled', value: [{ n: 2 }] })
 })
 
-t.test('on a connection that was ended meanwhile they are sent once more', { skip }, async (t) => {
+t.test('reads on a connection that was closed are sent again', { skip }, async (t) => {
   const { answer, database } = await opened(t, { poolSize: 1 })
   const other = await openDatabase({ url: (await testDatabaseUrlOf(database)) ?? '' })
   t.teardown(() => other.close())
@@ -72,7 +76,7 @@ t.test('on a connection that was ended meanwhile they are sent once more', { ski
   )
 })
 
-t.test('a closed database refuses them as it refuses all', { skip }, async (t) => {
+t.test('a closed database refuses batched statements', { skip }, async (t) => {
   const { answer, database } = await opened(t)
   await database.close()
   const all = await Promise.allSettled([answer(1), answer(2)])
@@ -83,7 +87,7 @@ t.test('a closed database refuses them as it refuses all', { skip }, async (t) =
 })
 
 /** A database with a table of its own, and a function that writes to it. */
-async function openedForWriting(t: Test, options: { poolSize?: number } = {}) {
+async function openForWriting(t: Test, options: { poolSize?: number } = {}) {
   const open = await opened(t, options)
   await open.database.run('create table written (n int primary key)')
   const write = (n: number) => open.database.run('insert into written values ($1) returning n', [n])
@@ -91,8 +95,8 @@ async function openedForWriting(t: Test, options: { poolSize?: number } = {}) {
   return { ...open, write }
 }
 
-t.test('a write that is refused fails no other of the same time', { skip }, async (t) => {
-  const { database, write } = await openedForWriting(t, { poolSize: 1 })
+t.test('a rejected write does not fail concurrent writes', { skip }, async (t) => {
+  const { database, write } = await openForWriting(t, { poolSize: 1 })
   const held = database.run('select pg_sleep(0.1)')
   const all = await Promise.allSettled([write(1), write(1), write(2)])
   await held
@@ -104,8 +108,8 @@ t.test('a write that is refused fails no other of the same time', { skip }, asyn
   t.same(await database.run('select n from written where n > 0 order by n'), [{ n: 1 }, { n: 2 }])
 })
 
-t.test('a write whose connection is lost fails alone, and is not sent again', { skip }, async (t) => {
-  const { database, write } = await openedForWriting(t, { poolSize: 1 })
+t.test('no write is sent twice when its connection closes', { skip }, async (t) => {
+  const { database, write } = await openForWriting(t, { poolSize: 1 })
   const other = await openDatabase({ url: (await testDatabaseUrlOf(database)) ?? '' })
   t.teardown(() => other.close())
   await other.run(
@@ -127,7 +131,7 @@ t.test('a write whose connection is lost fails alone, and is not sent again', { 
 })
 
 t.test(
-  'a write that waits too long for a connection fails, and is not carried out later',
+  'a write that waits too long is refused and not executed later',
   {
     skip,
   },
@@ -144,7 +148,7 @@ t.test(
   },
 )
 
-/** The same database by the address that the server itself tells. */
+/** Opens the same database by the address that the server reports. */
 async function testDatabaseUrlOf(database: Awaited<ReturnType<typeof openDatabase>>) {
   const [row] = await database.run('select current_database() as name')
   const url = new URL(SERVER ?? '')

@@ -1,23 +1,25 @@
-/** Promises of the database room, on both engines; the server's where DATABASE_URL names one. */
+/**
+ * The database client works alike on PostgreSQL and PGlite: values, errors, transactions, limits and lost
+ * connections.
+ */
+import { setTimeout as wait } from 'node:timers/promises'
 import t from 'tap'
 import { type Database, DatabaseUnavailable, openDatabase, SqlError } from '../../drizzle/client/index.ts'
 import { parseAddress } from '../../drizzle/client/server/address.ts'
 import { ServerConnection } from '../../drizzle/client/server/connection.ts'
 import { createDatabase, SERVER } from '../helpers/database.ts'
 import { startProxy } from '../helpers/proxy.ts'
-import { runningTime } from '../helpers/running-time.ts'
+import { getRunningTime } from '../helpers/running-time.ts'
 
 /** tap's type of the `t` of a test. */
 type Test = Parameters<Parameters<typeof t.test>[0]>[0]
 
-/** An address at which nobody listens. */
-async function nobody(t: Test): Promise<string> {
+/** Returns an address that refuses connections. */
+async function getClosedAddress(t: Test): Promise<string> {
   const proxy = await startProxy(t, 'postgres://127.0.0.1:1/postgres')
   await proxy.set('refuse')
   return proxy.url
 }
-
-const sleep = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms))
 
 /** The error of `work` and how long it took, in milliseconds. */
 async function failing(work: () => Promise<unknown>): Promise<{ error: unknown; took: number }> {
@@ -30,7 +32,7 @@ async function failing(work: () => Promise<unknown>): Promise<{ error: unknown; 
 }
 
 function behaves(t: Test, open: (t: Test) => Promise<Database>) {
-  t.test('values come out as the interface says', async (t) => {
+  t.test('values are returned as the interface documents', async (t) => {
     const db = await open(t)
     const [row] =
       await db.run(`select 9007199254740991::int8 as int8, 7::int4 as int4, 1.5::numeric as numeric,
@@ -63,7 +65,7 @@ function behaves(t: Test, open: (t: Test) => Promise<Database>) {
     t.strictSame(count, { count: 1 }, 'count(*) is a number')
   })
 
-  t.test('values go in as text, and arrive as what they are', async (t) => {
+  t.test('parameters are sent as text and keep their values', async (t) => {
     const db = await open(t)
     await db.run(`create table v (id int8, b bool, j jsonb, at timestamptz, day date, n numeric, a text[], raw bytea,
       f float8)`)
@@ -107,7 +109,7 @@ function behaves(t: Test, open: (t: Test) => Promise<Database>) {
     t.strictSame(await db.run('update v set b = $1 where id = $2', [false, 1]), [], 'no rows, an empty list')
   })
 
-  t.test('an error says what and where, but neither SQL nor values', async (t) => {
+  t.test('an error has code and table, but neither SQL nor values', async (t) => {
     const db = await open(t)
     await db.run(
       'create table u (email text constraint u_email_key unique, age int constraint u_age check (age > 0))',
@@ -146,7 +148,7 @@ function behaves(t: Test, open: (t: Test) => Promise<Database>) {
     await t.rejects(db.run('select $1', [...new Array(1)]), TypeError, 'undefined is a mistake of ours')
   })
 
-  t.test('a transaction is kept whole or not at all', async (t) => {
+  t.test('a transaction is committed completely or not at all', async (t) => {
     const db = await open(t)
     await db.run('create table n (i int primary key deferrable initially deferred)')
     const count = async () => (await db.run('select count(*) from n'))[0]?.count
@@ -159,14 +161,14 @@ function behaves(t: Test, open: (t: Test) => Promise<Database>) {
     )
     t.equal(await count(), 1)
 
-    const mine = new Error('mine')
+    const ownError = new Error('mine')
     const { error } = await failing(() =>
       db.transaction(async (tx) => {
         await tx.run(insert, [2])
-        throw mine
+        throw ownError
       }),
     )
-    t.equal(error, mine, 'the error of the work comes out as it is')
+    t.equal(error, ownError, 'the error of the work comes out as it is')
     t.equal(await count(), 1)
 
     const { error: swallowed } = await failing(() =>
@@ -195,7 +197,7 @@ function behaves(t: Test, open: (t: Test) => Promise<Database>) {
     ])
   })
 
-  t.test('a statement lives through a change of its table, and through many others', async (t) => {
+  t.test('a prepared statement survives a change of its table and many other statements', async (t) => {
     const db = await open(t)
     await db.run('create table changing (a int)')
     await db.run('insert into changing values (1)')
@@ -209,7 +211,7 @@ function behaves(t: Test, open: (t: Test) => Promise<Database>) {
     t.strictSame(await db.run('-- nothing'), [])
   })
 
-  t.test('many at once all get their own answer', async (t) => {
+  t.test('concurrent statements each get their own result', async (t) => {
     const db = await open(t)
     const answers = await Promise.all(
       Array.from({ length: 300 }, async (_, i) =>
@@ -224,15 +226,15 @@ function behaves(t: Test, open: (t: Test) => Promise<Database>) {
     )
   })
 
-  t.test('ping answers, and close waits for what runs', async (t) => {
+  t.test('ping succeeds, and close waits for running statements', async (t) => {
     const db = await open(t)
     await Promise.all([db.ping(1000), db.ping(1000)])
     const running = db.transaction(async (tx) => {
       await tx.run('select 1')
-      await sleep(100)
+      await wait(100)
       return (await tx.run('select 2 as two'))[0]?.two
     })
-    await sleep(10)
+    await wait(10)
     const closing = db.close()
     await t.rejects(db.run('select 1'), DatabaseUnavailable, 'what comes later is refused')
     t.equal(await running, 2)
@@ -267,7 +269,7 @@ t.test('server', { skip }, async (t) => {
   }
   behaves(t, async (t) => (await open(t)).db)
 
-  t.test('never more connections than the pool has, and those are ours', async (t) => {
+  t.test("the pool opens at most its size, with the application's name", async (t) => {
     const { db, url } = await open(t, { poolSize: 3 })
     const other = await openDatabase({ url, poolSize: 1 })
     t.teardown(() => other.close())
@@ -283,19 +285,19 @@ t.test('server', { skip }, async (t) => {
       most = Math.max(most, Number(seen?.active))
       t.ok(Number(seen?.all) <= 4, 'three and the one for pings')
       t.equal(seen?.named, true)
-      await sleep(10)
+      await wait(10)
     }
     await work
     t.equal(most, 3)
   })
 
-  t.test('who waits too long, or in too long a line, is refused', async (t) => {
+  t.test('a statement that waits too long or in too long a queue is refused', async (t) => {
     const { db } = await open(t, { poolSize: 1, acquireTimeout: 150, maxWaiting: 2 })
     const long = db.run('select pg_sleep(2)')
     const line = [failing(() => db.run('select 1')), failing(() => db.run('select 1'))]
     const beyond = await failing(() => db.run('select 1'))
     t.ok(beyond.error instanceof DatabaseUnavailable && beyond.error.retryAfter === 2)
-    t.ok(beyond.took < 140, `at once (${beyond.took} ms)`)
+    t.ok(beyond.took < 140, `immediately (${beyond.took} ms)`)
     for (const { error, took } of await Promise.all(line)) {
       t.ok(error instanceof DatabaseUnavailable)
       t.ok(took >= 149 && took < 1500, `after 150 ms (${took})`)
@@ -304,7 +306,7 @@ t.test('server', { skip }, async (t) => {
     await db.run('select 1')
   })
 
-  t.test('a statement that takes too long is ended by the server', async (t) => {
+  t.test('a statement that exceeds its timeout is canceled by the server', async (t) => {
     const { db } = await open(t, { poolSize: 1, statementTimeout: 100 })
     const { error, took } = await failing(() => db.run('select pg_sleep(5)'))
     t.ok(error instanceof DatabaseUnavailable)
@@ -324,7 +326,7 @@ t.test('server', { skip }, async (t) => {
     )
   })
 
-  t.test("a process that stalls does not take its own silence for the server's", async (t) => {
+  t.test('a stalled process does not mistake its own delay for a silent server', async (t) => {
     const { db } = await open(t, { poolSize: 1, statementTimeout: 300 })
     await db.run('select 1')
     await db.ping(1000)
@@ -332,7 +334,7 @@ t.test('server', { skip }, async (t) => {
     const before = await pid()
     const running = db.run('with slow as (select pg_sleep(0.05)) select 1 as one from slow')
     const asked = db.ping(1000)
-    await sleep(10)
+    await wait(10)
     // Where Node looks at its timers next, and at sockets only then.
     await new Promise<void>((resolve) => {
       setImmediate(() => {
@@ -346,7 +348,7 @@ t.test('server', { skip }, async (t) => {
     t.equal(await pid(), before, 'and the connection is kept')
   })
 
-  t.test('a connection does not live for ever, and its end is not noticed', async (t) => {
+  t.test('a connection is replaced after its lifetime without an error', async (t) => {
     const { db } = await open(t, { poolSize: 2, lifetime: 20 })
     const pids = new Set<unknown>()
     for (let i = 0; i < 10; i++) {
@@ -359,26 +361,23 @@ t.test('server', { skip }, async (t) => {
     const same = await db.transaction(async (tx) => {
       const pid = async () => (await tx.run('select pg_backend_pid() as pid'))[0]?.pid
       const first = await pid()
-      await sleep(60)
+      await wait(60)
       return first === (await pid())
     })
     t.ok(same, 'a transaction keeps its own')
   })
 
-  t.test(
-    'what the server remembers of a connection is bounded, whatever shapes clients ask for',
-    async (t) => {
-      const url = await createDatabase(t, server)
-      const db = await openDatabase({ url, poolSize: 1 })
-      t.teardown(() => db.close())
-      for (let i = 0; i < 1200; i++) await db.run(`select ${i} as i`)
-      const [row] = await db.run('select count(*) as known from pg_prepared_statements')
-      t.ok(Number(row?.known) < 1001, `${row?.known} statements are prepared`)
-      t.same(await db.run('select 1 as one'), [{ one: 1 }])
-    },
-  )
+  t.test('the number of prepared statements per connection is limited', async (t) => {
+    const url = await createDatabase(t, server)
+    const db = await openDatabase({ url, poolSize: 1 })
+    t.teardown(() => db.close())
+    for (let i = 0; i < 1200; i++) await db.run(`select ${i} as i`)
+    const [row] = await db.run('select count(*) as known from pg_prepared_statements')
+    t.ok(Number(row?.known) < 1001, `${row?.known} statements are prepared`)
+    t.same(await db.run('select 1 as one'), [{ one: 1 }])
+  })
 
-  t.test('a connection that is cut fails what runs on it, and nothing after', async (t) => {
+  t.test('a closed connection fails its running statements, and no later ones', async (t) => {
     const { db, url } = await open(t, { poolSize: 1 })
     const other = await openDatabase({ url, poolSize: 1 })
     t.teardown(() => other.close())
@@ -388,7 +387,7 @@ t.test('server', { skip }, async (t) => {
 
     const pid = await pidOf()
     const running = failing(() => db.run('with slow as (select pg_sleep(4)) select from slow'))
-    await sleep(50)
+    await wait(50)
     await terminate(pid)
     const { error, took } = await running
     t.ok(error instanceof DatabaseUnavailable)
@@ -400,7 +399,7 @@ t.test('server', { skip }, async (t) => {
         db.transaction(async (tx) => {
           const [row] = await tx.run('insert into cut values (1) returning pg_backend_pid() as pid')
           await terminate(row?.pid)
-          await sleep(pause)
+          await wait(pause)
           await tx.run('insert into cut values (2)').catch(() => undefined)
           await tx.run('insert into cut values (3)').catch(() => undefined)
         }),
@@ -422,11 +421,11 @@ t.test('server', { skip }, async (t) => {
     t.strictSame(await db.run('select count(*) from cut'), [{ count: 0 }])
 
     await terminate(await pidOf())
-    await sleep(50)
-    t.ok(await pidOf(), 'cut while idle, nobody notices')
+    await wait(50)
+    t.ok(await pidOf(), 'a connection closed while idle has no effect')
   })
 
-  t.test('a server that is away is said to be, and soon', async (t) => {
+  t.test('an unreachable server is reported promptly', async (t) => {
     const { url } = await open(t)
     const proxy = await startProxy(t, url)
     const db = await openDatabase({ url: proxy.url, poolSize: 2, statementTimeout: 500 })
@@ -457,13 +456,13 @@ t.test('server', { skip }, async (t) => {
     t.ok(held.error instanceof DatabaseUnavailable)
     t.ok(held.took < 6000, `a server that fell silent: ${held.took} ms`)
     await proxy.set('pass')
-    const start = runningTime()
-    while ((await failing(() => db.run('select 1'))).error) await sleep(20)
-    t.ok(runningTime() - start < 2000, `back after ${runningTime() - start} ms`)
+    const start = getRunningTime()
+    while ((await failing(() => db.run('select 1'))).error) await wait(20)
+    t.ok(getRunningTime() - start < 2000, `back after ${getRunningTime() - start} ms`)
     t.ok(proxy.connections() < 200, `${proxy.connections()} connections tried in all`)
   })
 
-  t.test('what cannot be opened is refused with a reason', async (t) => {
+  t.test('an invalid database address is refused with a reason', async (t) => {
     const closed = await startProxy(t, server)
     await closed.set('refuse')
     const { error, took } = await failing(() => openDatabase({ url: closed.url }))
@@ -488,14 +487,14 @@ t.test('server', { skip }, async (t) => {
   })
 })
 
-t.test('a connection that is given up before it begins does not begin after all', async (t) => {
-  const address = parseAddress(await nobody(t))
+t.test('a connection that is abandoned during its start is closed', async (t) => {
+  const address = parseAddress(await getClosedAddress(t))
   const connection = new ServerConnection({ address, statementTimeout: 1_000, lifetime: 60_000 })
   const asked = connection.run('select 1')
-  // The socket is there, and is to connect in the next turn: what it then said, nobody would hear.
+  // The socket exists and connects in the next turn of the event loop, when it has no listener any more.
   for (let i = 0; i < 100; i++) await undefined
   connection.destroy()
   await t.rejects(asked, DatabaseUnavailable)
-  await sleep(100)
+  await wait(100)
   await connection.close()
 })

@@ -1,10 +1,13 @@
-/** What clients see when the embedded database cannot go on: 503 and no wrong answer, until a new start finds all there. */
+/**
+ * After a fault of the embedded database requests get 503 until a restart, which finds every acknowledged
+ * write.
+ */
 import fs from 'node:fs'
 import { setTimeout as wait } from 'node:timers/promises'
 import t, { type Test } from 'tap'
 import { type Reply, type TestApp, testApp } from '../helpers/app.ts'
 import { type Owner, testEmbedded, testFolder } from '../helpers/database.ts'
-import { isRefusal, read, write } from '../helpers/faults.ts'
+import { assertUnavailable, createProduct, listProducts } from '../helpers/faulty-app.ts'
 import { readNewestRows } from '../soak/write-log.ts'
 
 /** From now on, what Node writes into files fails as on such a disk; until `mend`. */
@@ -31,8 +34,9 @@ function looseTimers(t: Owner): void {
 }
 
 async function isStopped(t: Test, app: TestApp, logs: readonly string[], why: RegExp): Promise<void> {
-  for (const ask of [read, write, read, write]) isRefusal(t, await ask(app))
-  isRefusal(t, await app.anybody.get('/readyz'))
+  for (const ask of [listProducts, createProduct, listProducts, createProduct])
+    assertUnavailable(t, await ask(app))
+  assertUnavailable(t, await app.anybody.get('/readyz'))
   t.equal((await app.anybody.get('/livez')).status, 200)
   t.match(logs.join(''), /The embedded database has stopped; restart the server/, 'the log says what to do')
   t.match(logs.join(''), why, 'and why')
@@ -42,46 +46,46 @@ for (const [code, name, why] of [
   ['ENOSPC', 'a disk that is full', /PANIC: .*No space left on device/],
   ['EROFS', 'a disk that has become read-only', /PANIC: .*Read-only file system/],
 ] as const) {
-  t.test(
-    `${name} stops the embedded database; what was acknowledged is there again after a restart`,
-    async (t) => {
-      const dataDir = testFolder(t)
-      const logs: string[] = []
-      const parts = { logs: { write: (line: string) => logs.push(line) } }
-      const app = await testApp(
-        t,
-        { LOG_LEVEL: 'error' },
-        { ...parts, database: await testEmbedded(t, dataDir) },
-      )
-      const written: Reply[] = []
-      for (let i = 0; i < 5; i += 1) written.push(await write(app))
-      const mend = failWrites(t, code)
-      isRefusal(t, await write(app))
-      mend()
-      await isStopped(t, app, logs, why)
-      await app.app.close()
+  t.test(`${name} stops the embedded database, and acknowledged writes exist after a restart`, async (t) => {
+    const dataDir = testFolder(t)
+    const logs: string[] = []
+    const parts = { logs: { write: (line: string) => logs.push(line) } }
+    const app = await testApp(
+      t,
+      { LOG_LEVEL: 'error' },
+      { ...parts, database: await testEmbedded(t, dataDir) },
+    )
+    const written: Reply[] = []
+    for (let i = 0; i < 5; i += 1) written.push(await createProduct(app))
+    const mend = failWrites(t, code)
+    assertUnavailable(t, await createProduct(app))
+    mend()
+    await isStopped(t, app, logs, why)
+    await app.app.close()
 
-      const again = await testApp(t, {}, { database: await testEmbedded(t, dataDir) })
-      const known = new Set((await readNewestRows(again.admin, '/products', () => true)).map(({ id }) => id))
-      t.ok(written.every(({ status, body }) => status === 201 && known.has(body.data.id)))
-      t.ok(known.size <= 6, 'and at most the one in doubt beside them')
-      t.equal((await write(again)).status, 201)
-    },
-  )
+    const again = await testApp(t, {}, { database: await testEmbedded(t, dataDir) })
+    const known = new Set((await readNewestRows(again.admin, '/products', () => true)).map(({ id }) => id))
+    t.ok(written.every(({ status, body }) => status === 201 && known.has(body.data.id)))
+    t.ok(known.size <= 6, 'and at most the uncertain one')
+    t.equal((await createProduct(again)).status, 201)
+  })
 }
 
-t.test('a trap of the engine stops it: who waited and who comes later gets 503', async (t) => {
-  looseTimers(t)
-  const database = await testEmbedded(t)
-  const logs: string[] = []
-  const parts = { database, logs: { write: (line: string) => logs.push(line) } }
-  const app = await testApp(t, { LOG_LEVEL: 'error' }, parts)
-  t.equal((await read(app)).status, 200)
-  // Deeper than its stack: PGlite does not see the end of that coming, as a server does.
-  const trap = database.run(`select ${Array.from({ length: 5_000 }, () => '1').join('+')}`)
-  const beside = [read(app), write(app), app.anybody.get('/readyz')]
-  await t.rejects(trap, { name: 'DatabaseUnavailable' })
-  await wait(0)
-  for (const reply of await Promise.all(beside)) isRefusal(t, reply)
-  await isStopped(t, app, logs, /RangeError|RuntimeError/)
-})
+t.test(
+  'a WebAssembly trap stops the embedded database, and waiting and later requests get 503',
+  async (t) => {
+    looseTimers(t)
+    const database = await testEmbedded(t)
+    const logs: string[] = []
+    const parts = { database, logs: { write: (line: string) => logs.push(line) } }
+    const app = await testApp(t, { LOG_LEVEL: 'error' }, parts)
+    t.equal((await listProducts(app)).status, 200)
+    // Deeper than its stack: PGlite does not see the end of that coming, as a server does.
+    const trap = database.run(`select ${Array.from({ length: 5_000 }, () => '1').join('+')}`)
+    const pending = [listProducts(app), createProduct(app), app.anybody.get('/readyz')]
+    await t.rejects(trap, { name: 'DatabaseUnavailable' })
+    await wait(0)
+    for (const reply of await Promise.all(pending)) assertUnavailable(t, reply)
+    await isStopped(t, app, logs, /RangeError|RuntimeError/)
+  },
+)

@@ -1,4 +1,4 @@
-/** Promises of the embedded database: one process at a time, and what was committed is on the disk. */
+/** The embedded database is opened by one process at a time, and commits are durable. */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import fs from 'node:fs'
@@ -52,7 +52,7 @@ function watchSyncs(t: Owner) {
   return seen
 }
 
-t.test('a folder in use is refused, with its path and who has it', async (t) => {
+t.test('a folder in use is refused with its path and the process id', async (t) => {
   const folder = testFolder(t)
   const { line, kill, child } = startProcess(
     t,
@@ -88,7 +88,7 @@ t.test('a folder in use is refused, with its path and who has it', async (t) => 
   again.release()
 })
 
-t.test('where it cannot be locked, it is not opened', async (t) => {
+t.test('a folder that cannot be locked is not opened', async (t) => {
   const { line } = startProcess(
     t,
     `import { lockFolder } from '../drizzle/client/embedded/folder-lock.ts'
@@ -98,7 +98,7 @@ t.test('where it cannot be locked, it is not opened', async (t) => {
   t.match(await line(), /cannot be locked on this platform \(.*-pdp11; .*DATABASE_URL/)
 })
 
-t.test('what is committed is synced, and there when it opens again', async (t) => {
+t.test('a commit is synced to disk and exists after reopening', async (t) => {
   const folder = join(testFolder(t), 'made', 'for', 'it')
   const syncs = watchSyncs(t)
   const db = await openEmbedded({ dataDir: folder })
@@ -148,7 +148,7 @@ t.test('what is committed is synced, and there when it opens again', async (t) =
   lock.release()
 })
 
-t.test('what was acknowledged outlives a kill -9, and a folder half made does no harm', async (t) => {
+t.test('acknowledged writes survive kill -9, and an incomplete folder is recovered', async (t) => {
   const folder = testFolder(t)
   fs.mkdirSync(join(folder, 'postgres.new'))
   fs.writeFileSync(join(folder, 'postgres.new', 'PG_VERSION'), 'half')
@@ -172,7 +172,7 @@ t.test('what was acknowledged outlives a kill -9, and a folder half made does no
   await db.close()
 })
 
-t.test('a disk that fails stops it, and nothing more is promised', async (t) => {
+t.test('a failing disk stops the database, and no later write is acknowledged', async (t) => {
   const folder = testFolder(t)
   const syncs = watchSyncs(t)
   const db = await openEmbedded({ dataDir: folder })

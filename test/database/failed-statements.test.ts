@@ -1,4 +1,4 @@
-/** A statement that fails changes no other statement's answer, on whatever connection and in whatever order they run. */
+/** A failing statement never changes the result of another one, on any connection and in any order. */
 import fc from 'fast-check'
 import t, { type Test } from 'tap'
 import {
@@ -30,14 +30,14 @@ async function open(
 
 const processId = async (database: Database) => (await database.run('select pg_backend_pid() as id'))[0]?.id
 
-t.test('after a statement that took too long, the next result has all of its rows', { skip }, async (t) => {
+t.test('the statement after a timeout gets all of its rows', { skip }, async (t) => {
   const { database } = await open(t, { poolSize: 1, statementTimeout: 700 })
   const slow = database.run('select g from generate_series(1, 4) g where g < 4 or pg_sleep(2) is not null')
   await t.rejects(slow, { name: 'DatabaseUnavailable', code: '57014' })
   t.strictSame(await database.run('select 1 as n'), [{ n: 1 }])
 })
 
-t.test('statements of one packet get their own rows where one between them fails', { skip }, async (t) => {
+t.test('statements of a batch get their own rows when one of them fails', { skip }, async (t) => {
   const { database } = await open(t, { poolSize: 1 })
   const read = (n: number) => database.run('select $1::int as n', [n], QUICK)
   for (let round = 0; round < 3; round += 1) {
@@ -55,7 +55,7 @@ t.test('statements of one packet get their own rows where one between them fails
   }
 })
 
-t.test('statements of one packet that are stale get their own rows', { skip }, async (t) => {
+t.test('stale prepared statements of a batch get their own rows', { skip }, async (t) => {
   const { database } = await open(t, { poolSize: 1 })
   await database.run('create table one (id int, first int)')
   await database.run('create table two (number int, second int)')
@@ -84,7 +84,7 @@ t.test('statements of one packet that are stale get their own rows', { skip }, a
   t.strictSame(await database.run('select count(*) from two where number = 3'), [{ count: 3 }], 'none twice')
 })
 
-t.test('a statement with too many values fails alone', { skip }, async (t) => {
+t.test('a statement with too many parameters fails alone', { skip }, async (t) => {
   const { database } = await open(t, { poolSize: 1 })
   const read = (n: number) => database.run('select $1::int as n', [n], QUICK)
   await read(0)
@@ -101,30 +101,26 @@ t.test('a statement with too many values fails alone', { skip }, async (t) => {
   )
 })
 
-t.test(
-  'a connection is replaced after an error that came behind rows, and only then',
-  { skip },
-  async (t) => {
-    const { database } = await open(t, { poolSize: 1 })
-    await database.run('create table parents (id int primary key)')
-    await database.run('create table children (id int primary key, parent_id int references parents)')
-    const before = await processId(database)
-    const insert = 'insert into children values (1, $1) returning *'
-    for (const options of [{}, QUICK]) {
-      await t.rejects(database.run(insert, [7], options), { code: '23503' })
-      await t.rejects(database.run('select 1 / $1::int', [0], options), { code: '22012' })
-    }
-    t.equal(
-      await processId(database),
-      before,
-      'not after a violated constraint, which clients can cause at will',
-    )
-    await t.rejects(divide(database, 1))
-    const after = await processId(database)
-    t.not(after, before)
-    t.equal(await processId(database), after)
-  },
-)
+t.test('a connection is replaced only after an error that follows rows', { skip }, async (t) => {
+  const { database } = await open(t, { poolSize: 1 })
+  await database.run('create table parents (id int primary key)')
+  await database.run('create table children (id int primary key, parent_id int references parents)')
+  const before = await processId(database)
+  const insert = 'insert into children values (1, $1) returning *'
+  for (const options of [{}, QUICK]) {
+    await t.rejects(database.run(insert, [7], options), { code: '23503' })
+    await t.rejects(database.run('select 1 / $1::int', [0], options), { code: '22012' })
+  }
+  t.equal(
+    await processId(database),
+    before,
+    'not after a violated constraint, which clients can cause at will',
+  )
+  await t.rejects(divide(database, 1))
+  const after = await processId(database)
+  t.not(after, before)
+  t.equal(await processId(database), after)
+})
 
 type Outcome = { status: 'fulfilled'; rows: Row[] } | { status: 'rejected'; error: unknown }
 
@@ -333,7 +329,7 @@ t.test('no fault of one statement changes the rows of another', async (t) => {
   await t.resolves(fc.assert(property, { numRuns: 100 }))
 })
 
-t.test('nor does a timeout, a cancellation, or the end of a connection', { skip }, async (t) => {
+t.test('no timeout, cancellation or closed connection changes the rows of another', { skip }, async (t) => {
   const { url, database } = await open(t, WAITS)
   const admin = await openDatabase({ url, poolSize: 8, statementTimeout: 0 })
   t.teardown(() => admin.close())

@@ -1,9 +1,10 @@
+/** A commit whose reply is lost is a 503, and a repetition with the same Idempotency-Key has one effect. */
 import t from 'tap'
 import { openDatabase } from '../../drizzle/client/index.ts'
 import { type Reply, testApp } from '../helpers/app.ts'
 import { testDatabaseUrl } from '../helpers/database.ts'
-import { isReplayed, newKey } from '../helpers/keyed.ts'
-import { type Loss, startLossy } from '../helpers/lost-commit.ts'
+import { createKeyHeader, isReplayed } from '../helpers/idempotency.ts'
+import { type Loss, startLossyProxy } from '../helpers/lossy-proxy.ts'
 
 const { url } = await testDatabaseUrl(t)
 
@@ -16,13 +17,13 @@ async function each<T>(items: readonly T[], work: (item: T) => Promise<void>) {
   await Promise.all(Array.from({ length: 8 }, lane))
 }
 
-t.test('a commit whose answer is lost', { skip: url === undefined && 'needs a server' }, async (t) => {
+t.test('a commit whose reply is lost', { skip: url === undefined && 'needs a server' }, async (t) => {
   let loss: () => Loss = () => 'none'
-  const proxy = await startLossy(t, url ?? '', () => loss())
+  const proxy = await startLossyProxy(t, url ?? '', () => loss())
   const { admin, adminId } = await testApp(t, {}, { database: await openDatabase({ url: proxy.url }) })
   const direct = await openDatabase({ url: url ?? '', poolSize: 1 })
   t.teardown(() => direct.close())
-  const headers = (many: number) => Array.from({ length: many }, newKey)
+  const headers = (many: number) => Array.from({ length: many }, createKeyHeader)
 
   /** Sends until it is done; what comes before must be worth another try. */
   const insist = async (send: () => Promise<Reply>) => {
@@ -36,7 +37,7 @@ t.test('a commit whose answer is lost', { skip: url === undefined && 'needs a se
     }
   }
 
-  t.test('is 503, and the same again the answer: 200 writes, 200 rows', async (t) => {
+  t.test('is a 503, and its repetition succeeds: 200 writes, 200 rows', async (t) => {
     const keys = headers(200)
     const send = (header: Record<string, string>) =>
       admin.post('/users/me/posts', { title: header['idempotency-key'], body: 'b' }, header)
@@ -58,7 +59,7 @@ t.test('a commit whose answer is lost', { skip: url === undefined && 'needs a se
     t.same(new Set(rows.map(({ title }) => title)), new Set(keys.map((header) => header['idempotency-key'])))
   })
 
-  t.test('costs no stock twice, however often it happens to the same order', async (t) => {
+  t.test('takes stock once, even if it happens repeatedly to the same order', async (t) => {
     const body = { sku: 'LOST', name: 'n', price_amount: 1, status: 'active', stock: 1_000 }
     const product_id = (await admin.post('/products', body)).body.data.id
     const before = proxy.lost()

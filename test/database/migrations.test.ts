@@ -1,4 +1,4 @@
-/** Promises of the migrations: in order, once, whole, whoever else tries at the same time. */
+/** Migrations run in order, once, and atomically, also when several processes start together. */
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { drizzle } from 'drizzle-orm/postgres-js'
@@ -32,7 +32,7 @@ const THREE = {
 const steps = async (db: Database) => (await db.run('select n from steps order by n')).map(({ n }) => n)
 
 function behaves(t: Owner & Pick<typeof import('tap').t, 'test'>, open: (t: Owner) => Promise<Database>) {
-  t.test('all are applied in order, and only once', async (t) => {
+  t.test('migrations are applied in order and once', async (t) => {
     const db = await open(t)
     const folder = folderOf(t, THREE)
     t.equal(await countPendingMigrations(db, { folder }), 3)
@@ -48,7 +48,7 @@ function behaves(t: Owner & Pick<typeof import('tap').t, 'test'>, open: (t: Owne
     t.equal(await countPendingMigrations(db, { folder }), 0)
   })
 
-  t.test('one that fails is named and leaves nothing, those before it stay', async (t) => {
+  t.test('a failing migration is named and rolled back, earlier ones remain', async (t) => {
     const db = await open(t)
     const broken = {
       ...THREE,
@@ -63,7 +63,7 @@ function behaves(t: Owner & Pick<typeof import('tap').t, 'test'>, open: (t: Owne
     t.strictSame(await steps(db), [0, 1, 2])
   })
 
-  t.test('two at once apply each once', async (t) => {
+  t.test('two concurrent runs apply each migration once', async (t) => {
     const db = await open(t)
     const folder = folderOf(t, THREE)
     const done = await Promise.all([
@@ -87,7 +87,7 @@ t.test('embedded', async (t) => {
   })
 })
 
-t.test('the helper gives a database with the migrations of this build', async (t) => {
+t.test('testDatabase has the migrations of this build', async (t) => {
   const db = await testDatabase(t)
   t.equal(await countPendingMigrations(db), 0)
   t.strictSame(await migrate(db), [])
@@ -104,7 +104,7 @@ t.test('server', { skip }, async (t) => {
   }
   behaves(t, open)
 
-  t.test('replicas that start together take turns, and patiently', async (t) => {
+  t.test('replicas that start together run the migrations in turn', async (t) => {
     const url = await createDatabase(t, server)
     const replicas = await Promise.all([1, 2, 3, 4].map(() => open(t, url, 200)))
     const slow = {
@@ -117,7 +117,7 @@ t.test('server', { skip }, async (t) => {
     for (const db of replicas) t.strictSame(await steps(db), [0, 1, 2])
   })
 
-  t.test("drizzle's own migrator finds nothing left to do, and the other way round", async (t) => {
+  t.test("Drizzle's migrator finds nothing to do afterwards, and vice versa", async (t) => {
     const folder = folderOf(t, THREE)
     const check = async (first: 'ours' | 'drizzle') => {
       const url = await createDatabase(t, server)
@@ -134,7 +134,7 @@ t.test('server', { skip }, async (t) => {
     t.strictSame(await check('ours'), await check('drizzle'), 'and both write the same record')
   })
 
-  t.test('a role that may not make tables can still see that none is missing', async (t) => {
+  t.test('a role without the CREATE privilege can verify that all migrations are applied', async (t) => {
     const url = await createDatabase(t, server)
     const folder = folderOf(t, THREE)
     const owner = await open(t, url)
@@ -156,7 +156,7 @@ t.test('server', { skip }, async (t) => {
   })
 })
 
-t.test('every migration of this build is one statement after another', async (t) => {
+t.test('every migration of this build consists of single statements', async (t) => {
   const journal = new URL('../../drizzle/migrations/meta/_journal.json', import.meta.url)
   const { entries } = JSON.parse(readFileSync(journal, 'utf8'))
   const whens: number[] = entries.map(({ when }: { when: number }) => when)

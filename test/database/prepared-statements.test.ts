@@ -1,3 +1,4 @@
+/** Each operation runs a fixed number of prepared statements, one per shape of request. */
 import t from 'tap'
 import type { Connection, Database } from '../../drizzle/client/index.ts'
 import { testApp } from '../helpers/app.ts'
@@ -78,7 +79,7 @@ const LISTS: [string, number][] = [
   ['/orders?include=user,products&page=1', 4],
 ]
 
-t.test('a list is one statement, one more for each relation, one more to count pages', async (t) => {
+t.test('a list runs one statement, plus one for each relation and one for the total', async (t) => {
   for (const [path, count] of LISTS) {
     const { reply, found } = await statementsOf(path)
     t.equal(reply.status, 200, path)
@@ -93,7 +94,7 @@ t.test('a list is one statement, one more for each relation, one more to count p
   }
 })
 
-t.test('a 304 costs no more', async (t) => {
+t.test('a 304 runs no more statements than a 200', async (t) => {
   for (const [path, count] of LISTS) {
     const etag = (await admin.get(path)).headers.get('etag') ?? ''
     const { reply, found } = await statementsOf(path, { 'if-none-match': etag })
@@ -102,13 +103,13 @@ t.test('a 304 costs no more', async (t) => {
   }
 })
 
-t.test('only an empty page under a parent asks whether there is one', async (t) => {
+t.test('only an empty page under a parent checks whether the parent exists', async (t) => {
   t.equal((await statementsOf(`/users/${adminId}/posts?search=nothing`)).found.length, 2)
   t.equal((await statementsOf('/products?search=nothing')).found.length, 1)
   t.equal((await statementsOf('/orders?search=nothing&include=user,products')).found.length, 1)
 })
 
-t.test('what is refused asks nothing', async (t) => {
+t.test('a rejected request runs no statement', async (t) => {
   for (const path of ['/products?limit=0', '/products?cursor=x', '/users?include=no', '/orders?user_id=x']) {
     const { reply, found } = await statementsOf(path)
     t.equal(reply.status, 400)
@@ -116,7 +117,7 @@ t.test('what is refused asks nothing', async (t) => {
   }
 })
 
-t.test('one shape is one statement, whatever the values and the order of names', async (t) => {
+t.test('requests of one shape share a statement, for any values and order of parameters', async (t) => {
   const shapes: string[][] = [
     ['/products?search=one&limit=3', '/products?search=two&limit=50'],
     ['/products?fields=id,sku,name', '/products?fields=name,sku', '/v2/products?fields=sku,name,sku'],
@@ -130,13 +131,13 @@ t.test('one shape is one statement, whatever the values and the order of names',
   }
 })
 
-t.test('only the columns asked for are read', async (t) => {
+t.test('only the selected columns are read', async (t) => {
   const { found } = await statementsOf('/products?fields=sku')
   t.notMatch(found[0], /description|"search"|price_amount/)
   t.notMatch((await statementsOf('/users')).found[0], /password_hash|"search"/)
 })
 
-/** The statements of a write, each without what it names beside its tables. */
+/** Returns the statements of a write, reduced to their tables. */
 async function writeOf(method: string, path: string, body: unknown, headers: Record<string, string>) {
   texts.length = 0
   const reply = await admin.call(method, path, { headers, body })
@@ -145,7 +146,7 @@ async function writeOf(method: string, path: string, body: unknown, headers: Rec
 }
 
 t.test(
-  'an Idempotency-Key costs three statements, four where work is saved, and none without it',
+  'an Idempotency-Key costs three statements, or four if it saves work, and none without it',
   async (t) => {
     const post = { title: 'a', body: 'b' }
     const [product] = products
@@ -178,14 +179,14 @@ t.test(
 )
 
 t.test(
-  'a write of one row is one statement, two where the row has to be read, and no transaction',
+  'a write of one row is one statement, or two if the row must be read, without a transaction',
   async (t) => {
     const [first = ''] = products
     const sku = 'STATEMENTS-1'
     const cases: [method: string, path: string, body: unknown, statements: RegExp[]][] = [
       ['POST', '/products', { sku, name: 'One', price_amount: 1 }, [/^insert into "products"/]],
       ['PATCH', `/products/${first}`, { stock: 77 }, [/^update "products"/]],
-      // Nothing changes: that it is so, a look at the row tells.
+      // A change without effect is detected by reading the row.
       ['PATCH', `/products/${first}`, { stock: 77 }, [/^update "products"/, /^select/]],
       ['PATCH', `/products/${first}`, { name: 'Found by it' }, [/^select/, /^update "products"/]],
       ['POST', '/users/me/posts', { title: 'a', body: 'b' }, [/^insert into "posts"/]],

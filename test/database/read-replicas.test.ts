@@ -1,4 +1,7 @@
-/** Reads from replicas: what goes there and what never does, nobody misses their own writes, and no fault is a client's. */
+/**
+ * Reads go to replicas where that is safe, writers see their own writes, and no replica fault reaches a
+ * client.
+ */
 import { setTimeout as wait } from 'node:timers/promises'
 import t, { type Test } from 'tap'
 import { v7 as uuid } from 'uuid'
@@ -8,32 +11,24 @@ import { createWalHistory } from '../../drizzle/client/replicas/wal-position.ts'
 import { getKeyPrefix, hashKey, makeKey } from '../../plugins/auth/key-format.ts'
 import { type Client, createClient, testApp } from '../helpers/app.ts'
 import { type Owner, SERVER, testDatabaseUrl } from '../helpers/database.ts'
-import { parseExposition, sumOf } from '../helpers/exposition.ts'
+import { parseExposition, sumSamples } from '../helpers/exposition.ts'
+import { createFakeStandby } from '../helpers/fake-standby.ts'
 import { startProxy } from '../helpers/proxy.ts'
-import { fakeStandby } from '../helpers/standby.ts'
+import { waitUntil } from '../helpers/wait-until.ts'
 
 const skip = SERVER ? false : 'needs a PostgreSQL: set DATABASE_URL'
 const REDIS = process.env.REDIS_URL || undefined
 /** Milliseconds. */
 const LAG = 1_500
-const PATIENCE = 10_000
 
-/** The same product in both, by name: who is read tells which of them was asked. */
+/** The same product in both databases, with different names that show which one was read. */
 const INSERT = `insert into products (id, sku, name, price_amount, status, search) values ($1, $2, $3, 1, $4, $3)`
 const TOKEN = 'metrics-token-metrics-token'
-
-async function until(holds: () => boolean | Promise<boolean>): Promise<void> {
-  const end = performance.now() + PATIENCE
-  while (!(await holds())) {
-    if (performance.now() > end) throw new Error('it never came to that')
-    await wait(10)
-  }
-}
 
 /** An app with one replica, by way of a proxy, that holds the same product under another name. */
 async function replicated(t: Owner, settings: Record<string, string> = {}) {
   const { url = '' } = await testDatabaseUrl(t)
-  const standby = await fakeStandby(t, url)
+  const standby = await createFakeStandby(t, url)
   const proxy = await startProxy(t, standby.url)
   const open = () => openDatabase({ url, poolSize: 4, replicaUrls: [proxy.url], replicaLag: LAG })
   const database = await open()
@@ -48,18 +43,18 @@ async function replicated(t: Owner, settings: Record<string, string> = {}) {
     if (status !== 200) throw new Error(`GET is ${status}`)
     return body.data.name
   }
-  const told = () =>
+  const getLogEntries = () =>
     lines.filter((line) => /replica (not )?in use/.test(line)).map((line) => JSON.parse(line))
   const reader = await app.person('member')
-  await until(async () => (await where(reader.client)) === 'replica')
-  return { ...app, open, standby, proxy, id, where, told, reader }
+  await waitUntil(async () => (await where(reader.client)) === 'replica')
+  return { ...app, open, standby, proxy, id, where, getLogEntries, reader }
 }
 
 type Replicated = Awaited<ReturnType<typeof replicated>>
 
 /** All that is asked of it is served, until it is asked of the replica again. */
 async function returns(t: Test, { where, reader }: Replicated) {
-  await until(async () => (await where(reader.client)) === 'replica')
+  await waitUntil(async () => (await where(reader.client)) === 'replica')
   t.pass('and is read from again')
 }
 
@@ -67,7 +62,7 @@ t.test('reads', { skip }, async (t) => {
   const all = await replicated(t)
   const { admin, database, standby, where, id, reader } = all
 
-  t.test('rows and lists come from the replica, in both versions', async (t) => {
+  t.test('rows and lists are read from the replica, in both versions', async (t) => {
     const name = ({ body }: Awaited<ReturnType<Client['get']>>) => body.data[0].name
     t.equal(name(await reader.client.get('/products')), 'replica')
     t.equal(name(await reader.client.get('/products?search=replica')), 'replica')
@@ -80,7 +75,7 @@ t.test('reads', { skip }, async (t) => {
     t.equal(head.headers.get('etag'), (await reader.client.get(`/products/${id}`)).headers.get('etag'))
   })
 
-  t.test('what is included comes from where its rows came from', async (t) => {
+  t.test('included rows are read where their parents were read', async (t) => {
     const order = uuid()
     const item = { product_id: id, quantity: 1, sku: 'WHERE', name: 'then', unit_amount: 1, total_amount: 1 }
     for (const each of [database, standby.database]) {
@@ -102,7 +97,7 @@ t.test('reads', { skip }, async (t) => {
     t.equal(many.body.data[0].products[0].name, 'replica')
   })
 
-  t.test('credentials are the primary’s', async (t) => {
+  t.test('credentials are read from the primary', async (t) => {
     const key = makeKey()
     await standby.database.run(
       `insert into users (id, name, email, search) values ($1, 'x', 'x@example.com', 'x') on conflict do nothing`,
@@ -121,7 +116,7 @@ t.test('reads', { skip }, async (t) => {
     t.equal(await where(reader.client), 'replica')
   })
 
-  t.test('what the replica lacks, or would refuse, is as the primary says', async (t) => {
+  t.test('a row that the replica lacks or rejects is read from the primary', async (t) => {
     const fresh = uuid()
     await database.run(INSERT, [fresh, 'FRESH', 'just made', 'active'])
     t.equal((await reader.client.get(`/products/${fresh}`)).body.data.name, 'just made')
@@ -135,7 +130,7 @@ t.test('reads', { skip }, async (t) => {
     t.equal((await reader.client.get(`/users/${uuid()}/posts`)).status, 404)
   })
 
-  t.test('a read on a condition that a replica may judge wrongly is the primary’s', async (t) => {
+  t.test('a read with If-Match or If-Unmodified-Since goes to the primary', async (t) => {
     const changed = uuid()
     const path = `/products/${changed}`
     await database.run(INSERT, [changed, 'CHANGED', 'primary', 'active'])
@@ -157,7 +152,7 @@ t.test('reads', { skip }, async (t) => {
     t.equal(await where(reader.client), 'replica', 'and nothing else is')
   })
 
-  t.test('a tag of the replica’s row is not good for a write', async (t) => {
+  t.test('an outdated tag from the replica fails a conditional write', async (t) => {
     await standby.database.run('update products set revision = 9 where id = $1', [id])
     const editor = await all.person('manager')
     const tag = (await editor.client.get(`/products/${id}`)).headers.get('etag') ?? ''
@@ -168,7 +163,7 @@ t.test('reads', { skip }, async (t) => {
   })
 })
 
-t.test('a writer sees what they wrote', { skip, jobs: 4 }, async (t) => {
+t.test('a writer reads the own writes', { skip, jobs: 4 }, async (t) => {
   const all = await replicated(t)
   const { where, reader, id } = all
 
@@ -195,24 +190,24 @@ t.test('a writer sees what they wrote', { skip, jobs: 4 }, async (t) => {
       if (isUnknown) return
       t.equal(await where(writer.bearer), 'primary', 'with every credential')
       t.equal(await where(reader.client), 'replica', 'others are not concerned')
-      await until(async () => (await where(writer.client)) === 'replica')
+      await waitUntil(async () => (await where(writer.client)) === 'replica')
       const took = performance.now() - began
       t.ok(took >= LAG, `after ${took.toFixed()} ms they may read from a replica again`)
     })
   }
 
-  t.test('a process that has just begun does not know who wrote, and reads from the primary', async (t) => {
+  t.test('a new process reads from the primary, because it does not know recent writers', async (t) => {
     const database = await all.open()
     const began = performance.now()
     const other = await testApp(t, {}, { database })
     const there = createClient(other.base, { 'x-api-key': reader.key })
     t.equal(await where(there), 'primary')
-    await until(async () => (await where(there)) === 'replica')
+    await waitUntil(async () => (await where(there)) === 'replica')
     t.ok(performance.now() - began > LAG * 0.9)
   })
 
   t.test(
-    'with Redis, whatever process took the write',
+    'with Redis a writer reads the own writes from every process',
     { skip: REDIS ? false : 'set REDIS_URL' },
     async (t) => {
       const redis = await startProxy(t, REDIS ?? '')
@@ -224,30 +219,30 @@ t.test('a writer sees what they wrote', { skip, jobs: 4 }, async (t) => {
       )
       const [one, other] = pair
       if (!one || !other) throw new Error('there are two')
-      for (const { at } of pair) await until(async () => (await where(at(reader.key))) === 'replica')
+      for (const { at } of pair) await waitUntil(async () => (await where(at(reader.key))) === 'replica')
       const writer = await all.person('member')
       t.equal(await where(other.at(writer.key)), 'replica')
       const began = performance.now()
       t.equal((await one.at(writer.key).post('/users/me/posts', { title: 'A', body: 'b' })).status, 201)
       t.equal(await where(other.at(writer.key)), 'primary')
       t.equal(await where(other.at(reader.key)), 'replica')
-      await until(async () => (await where(other.at(writer.key))) === 'replica')
+      await waitUntil(async () => (await where(other.at(writer.key))) === 'replica')
       t.ok(performance.now() - began >= LAG * 0.99)
 
       await redis.set('refuse')
-      await until(async () => (await where(one.at(reader.key))) === 'primary')
+      await waitUntil(async () => (await where(one.at(reader.key))) === 'primary')
       t.equal(await where(other.at(reader.key)), 'replica', 'who has lost it reads from the primary')
       await redis.set('pass')
       const back = performance.now()
-      await until(async () => (await where(one.at(reader.key))) === 'replica')
+      await waitUntil(async () => (await where(one.at(reader.key))) === 'replica')
       t.ok(performance.now() - back > LAG * 0.9, 'and for as long again as a write is followed')
     },
   )
 })
 
-t.test('no fault of a replica is a client’s', { skip }, async (t) => {
+t.test('a replica fault does not reach clients', { skip }, async (t) => {
   const all = await replicated(t)
-  const { where, proxy, standby, reader, admin, told } = all
+  const { where, proxy, standby, reader, admin, getLogEntries } = all
   const readers = await Promise.all(Array.from({ length: 8 }, () => all.person('member')))
 
   /** Everybody reads without a pause until `over`. */
@@ -276,12 +271,12 @@ t.test('no fault of a replica is a client’s', { skip }, async (t) => {
     ['mute', 3_000],
     ['deaf', 3_000],
   ] as const) {
-    t.test(`it is away: ${mode}`, async (t) => {
-      const before = told().length
+    t.test(`unreachable replica: ${mode}`, async (t) => {
+      const before = getLogEntries().length
       const { longest, last, count } = await reading(async () => {
         await wait(200)
         await proxy.set(mode)
-        await until(() => told().length > before)
+        await waitUntil(() => getLogEntries().length > before)
         t.equal((await all.anybody.get('/readyz')).status, 200, 'readyz is the primary’s')
         t.equal((await admin.post('/products', { sku: mode, name: 'x', price_amount: 1 })).status, 201)
       })
@@ -289,15 +284,15 @@ t.test('no fault of a replica is a client’s', { skip }, async (t) => {
       t.ok(longest < within, `the slowest took ${longest.toFixed()} ms`)
       await proxy.set('pass')
       await returns(t, all)
-      t.match(told().slice(before), [
+      t.match(getLogEntries().slice(before), [
         { level: 'warn', standing: 'away', replica: /^127\.0\.0\.1:\d+\/test_/ },
         { level: 'info', replica: /^127/ },
       ])
-      t.equal(told().length, before + 2, 'one line when it goes, one when it is back')
+      t.equal(getLogEntries().length, before + 2, 'one line when it goes, one when it is back')
     })
   }
 
-  t.test('its connections are ended, by whomever', async (t) => {
+  t.test('terminated connections', async (t) => {
     const name = new URL(standby.url).pathname.slice(1)
     await reading(async () => {
       for (let i = 0; i < 5; i++) {
@@ -319,11 +314,11 @@ t.test('no fault of a replica is a client’s', { skip }, async (t) => {
     t.teardown(async () => {
       await database.run('drop view products')
       await database.run('alter table kept rename to products')
-      await until(async () => (await where(reader.client)) === 'replica')
+      await waitUntil(async () => (await where(reader.client)) === 'replica')
     })
   }
 
-  t.test('it refuses a statement, as where it is in conflict with recovery', async (t) => {
+  t.test('a statement canceled by a recovery conflict', async (t) => {
     const { database } = standby
     await database.run('create function refuse() returns bool return true')
     await veiled(t, 'refuse()')
@@ -344,7 +339,7 @@ t.test('no fault of a replica is a client’s', { skip }, async (t) => {
     }
   })
 
-  t.test('it is slow', async (t) => {
+  t.test('a slow replica', async (t) => {
     await standby.database.run(
       `create function stall() returns bool language plpgsql as 'begin perform pg_sleep(20); return true; end'`,
     )
@@ -356,27 +351,27 @@ t.test('no fault of a replica is a client’s', { skip }, async (t) => {
     t.ok(took > 3_900 && took < 6_000, `${took.toFixed()} ms`)
   })
 
-  t.test('it is too far behind', async (t) => {
-    const before = told().length
+  t.test('a replica that lags too far', async (t) => {
+    const before = getLogEntries().length
     await standby.freeze()
     await all.database.run('select pg_logical_emit_message(false, $1, $2)', ['test', 'x'])
     const began = performance.now()
-    await until(async () => (await where(reader.client)) === 'primary')
+    await waitUntil(async () => (await where(reader.client)) === 'primary')
     const took = performance.now() - began
     t.ok(took > LAG - 600 && took < LAG + 1_000, `it is left after ${took.toFixed()} ms`)
-    await until(() => told().length > before)
+    await waitUntil(() => getLogEntries().length > before)
     await standby.thaw()
     await returns(t, all)
-    t.match(told().slice(before), [{ level: 'warn', standing: 'behind' }, { level: 'info' }])
+    t.match(getLogEntries().slice(before), [{ level: 'warn', standing: 'behind' }, { level: 'info' }])
   })
 
-  t.test('it is no standby, or one of another database', async (t) => {
+  t.test('a server that is not a standby, or of another database', async (t) => {
     for (const change of ['standby = false', `identity = 'another'`]) {
-      const before = told().length
+      const before = getLogEntries().length
       await standby.set(change)
-      await until(async () => (await where(reader.client)) === 'primary')
-      await until(() => told().length > before)
-      t.match(told().slice(before), [{ level: 'warn', standing: 'foreign' }], change)
+      await waitUntil(async () => (await where(reader.client)) === 'primary')
+      await waitUntil(() => getLogEntries().length > before)
+      t.match(getLogEntries().slice(before), [{ level: 'warn', standing: 'foreign' }], change)
       await standby.set(
         `standby = true, identity = '${new URL((await openedUrl(all)) ?? '').pathname.slice(1)}'`,
       )
@@ -384,7 +379,7 @@ t.test('no fault of a replica is a client’s', { skip }, async (t) => {
     }
   })
 
-  t.test('started again, it shows what was before: a new connection must be as far', async (t) => {
+  t.test('a restarted replica must have replayed as much as before', async (t) => {
     const name = new URL(standby.url).pathname.slice(1)
     for (let i = 0; i < 5; i++) {
       t.equal(await where(reader.client), 'replica')
@@ -402,30 +397,31 @@ t.test('no fault of a replica is a client’s', { skip }, async (t) => {
     }
   })
 
-  t.test('metrics say how it is, and where reads went', async (t) => {
+  t.test('metrics show the state of the replica and where reads went', async (t) => {
     const families = async () =>
       parseExposition((await all.anybody.get('/metrics', { authorization: `Bearer ${TOKEN}` })).text)
     const before = await families()
     await where(reader.client)
     const after = await families()
-    const count = (name: string, labels = {}) => sumOf(after, name, labels) - sumOf(before, name, labels)
+    const count = (name: string, labels = {}) =>
+      sumSamples(after, name, labels) - sumSamples(before, name, labels)
     t.equal(count('database_reads_total', { from: 'replica' }), 1)
-    t.equal(sumOf(after, 'database_replica_up', { replica: '1' }), 1)
-    t.ok(sumOf(after, 'database_replica_lag_seconds', { replica: '1' }) < LAG / 1000)
-    t.ok(sumOf(after, 'database_replica_fallbacks_total', {}) > 0)
-    t.ok(sumOf(after, 'database_reads_total', { from: 'primary_no_replica' }) > 0)
+    t.equal(sumSamples(after, 'database_replica_up', { replica: '1' }), 1)
+    t.ok(sumSamples(after, 'database_replica_lag_seconds', { replica: '1' }) < LAG / 1000)
+    t.ok(sumSamples(after, 'database_replica_fallbacks_total', {}) > 0)
+    t.ok(sumSamples(after, 'database_reads_total', { from: 'primary_no_replica' }) > 0)
   })
 })
 
-/** The primary's own address, from who can tell. */
+/** Returns the address of the primary. */
 async function openedUrl({ database }: Replicated) {
   const [row] = await database.run('select current_database() as name')
   return `postgres://localhost/${row?.name}`
 }
 
-t.test('a replica that is away at the start takes reads when it comes', { skip }, async (t) => {
+t.test('a replica that is unreachable at the start serves reads later', { skip }, async (t) => {
   const { url = '' } = await testDatabaseUrl(t)
-  const standby = await fakeStandby(t, url)
+  const standby = await createFakeStandby(t, url)
   const proxy = await startProxy(t, standby.url)
   await proxy.set('refuse')
   const database = await openDatabase({ url, replicaUrls: [proxy.url], replicaLag: LAG })
@@ -433,23 +429,23 @@ t.test('a replica that is away at the start takes reads when it comes', { skip }
   t.ok(replicas)
   const changes: string[] = []
   replicas?.onChange((_label, standing) => changes.push(standing))
-  await until(() => changes.length > 0)
+  await waitUntil(() => changes.length > 0)
   t.same(changes, ['away'])
   await proxy.set('pass')
-  await until(() => replicas?.getReader(uuid()) !== undefined)
+  await waitUntil(() => replicas?.getReader(uuid()) !== undefined)
   t.same(changes, ['away', 'up'])
   const heard: string[] = []
   replicas?.onChange((_label, standing) => heard.push(standing))
-  t.same(heard, ['up'], 'who comes later is told as well')
+  t.same(heard, ['up'], 'a later listener is notified as well')
   await database.close()
 })
 
 t.test(
-  'each user begins with the same of several; where that is away, with the next',
+  'each user reads from the same of several replicas, or from the next if it is unavailable',
   { skip },
   async (t) => {
     const { url = '' } = await testDatabaseUrl(t)
-    const standbys = [await fakeStandby(t, url), await fakeStandby(t, url)]
+    const standbys = [await createFakeStandby(t, url), await createFakeStandby(t, url)]
     const proxies = await Promise.all(standbys.map((each) => startProxy(t, each.url)))
     const replicaUrls = proxies.map((each) => each.url)
     const database = await openDatabase({ url, replicaUrls, replicaLag: LAG, poolSize: 40 })
@@ -461,20 +457,20 @@ t.test(
       return `/${row?.name}`
     }
     const states = () => replicas?.getStates().map(({ standing }) => standing)
-    await until(() => states()?.join() === 'up,up')
+    await waitUntil(() => states()?.join() === 'up,up')
     const users = Array.from({ length: 40 }, () => uuid())
-    await until(async () => (await nameOf(users[0] ?? '')) !== '/undefined')
+    await waitUntil(async () => (await nameOf(users[0] ?? '')) !== '/undefined')
     const ofEach = () => Promise.all(users.map(nameOf))
     const first = await ofEach()
     t.same(new Set(first), new Set(standbys.map((each) => new URL(each.url).pathname)), 'all are in use')
     t.same(await ofEach(), first)
     await proxies[0]?.set('refuse')
-    await until(() => states()?.join() === 'away,up')
+    await waitUntil(() => states()?.join() === 'away,up')
     t.same(new Set(await ofEach()), new Set([new URL(standbys[1]?.url ?? '').pathname]))
   },
 )
 
-t.test('writers: beyond as many as can be remembered, everybody follows', async (t) => {
+t.test('recent writers: when the list is full, all users read from the primary', async (t) => {
   const writers = createRecentWriters(300, 2)
   t.ok(writers.mustReadPrimary('a'), 'as in the beginning')
   await wait(310)
@@ -484,7 +480,7 @@ t.test('writers: beyond as many as can be remembered, everybody follows', async 
   t.notOk(writers.mustReadPrimary('c'))
   writers.add('c')
   t.ok(writers.mustReadPrimary('a'))
-  t.ok(writers.mustReadPrimary('d'), 'since nobody knows who is forgotten')
+  t.ok(writers.mustReadPrimary('d'), 'because evicted writers are unknown')
   await wait(310)
   t.notOk(writers.mustReadPrimary('a'))
   writers.pause(true)
@@ -494,10 +490,10 @@ t.test('writers: beyond as many as can be remembered, everybody follows', async 
   t.ok(writers.mustReadPrimary('a'))
   await wait(310)
   t.notOk(writers.mustReadPrimary('a'))
-  t.notOk(createRecentWriters(0).mustReadPrimary('a'), 'without a time, nobody follows')
+  t.notOk(createRecentWriters(0).mustReadPrimary('a'), 'without a time every read may use a replica')
 })
 
-t.test('positions: how old is who has replayed so much', async (t) => {
+t.test('the age of a WAL position follows from recorded positions', async (t) => {
   const history = createWalHistory(1_000)
   t.equal(history.findReached(1), undefined)
   history.add({ time: 100, position: 10 })

@@ -1,40 +1,34 @@
-/** What clients see while the database fails, fault by fault: 503 in time, nothing else, and service again when it is back. */
-import { subscribe, unsubscribe } from 'node:diagnostics_channel'
+/**
+ * When PostgreSQL or the network to it fails, requests get 503 in time, and service resumes when the fault
+ * ends.
+ */
 import { setTimeout as wait } from 'node:timers/promises'
-import t, { type Test } from 'tap'
+import t from 'tap'
 import { openDatabase } from '../../drizzle/client/index.ts'
 import { SERVER } from '../helpers/database.ts'
 import {
-  comesBack,
-  type Faulty,
-  faultyApp,
-  holdAll,
-  isRefusal,
-  isWhole,
-  POOL,
-  read,
-  refusesAll,
-  STATEMENT,
-  served,
-  startRefusing,
-  write,
-} from '../helpers/faults.ts'
+  assertAllRefused,
+  assertNothingLost,
+  assertRecovery,
+  assertUnavailable,
+  createFaultyApp,
+  createProduct,
+  type FaultyApp,
+  holdAllConnections,
+  listProducts,
+  POOL_SIZE,
+  STATEMENT_TIMEOUT_MS,
+  startRefusingServer,
+  waitUntilServed,
+} from '../helpers/faulty-app.ts'
 import { type Mode, startProxy } from '../helpers/proxy.ts'
-import { runningTime } from '../helpers/running-time.ts'
+import { recordMessages } from '../helpers/record-messages.ts'
+import { getRunningTime } from '../helpers/running-time.ts'
 
 const skip = SERVER ? false : 'set DATABASE_URL to a PostgreSQL server to run these'
 
-/** What is published on a channel while the test runs. */
-function listen(t: Test, name: string): unknown[] {
-  const seen: unknown[] = []
-  const note = (message: unknown) => seen.push(message)
-  subscribe(name, note)
-  t.teardown(() => unsubscribe(name, note))
-  return seen
-}
-
 /** A trigger on products that raises this SQLSTATE, so many times. */
-async function raising({ direct }: Faulty, code: string, times = 1_000_000): Promise<() => Promise<void>> {
+async function raising({ direct }: FaultyApp, code: string, times = 1_000_000): Promise<() => Promise<void>> {
   await direct.run('create sequence raised')
   await direct.run(`create function refuse() returns trigger language plpgsql as $$ begin
     if nextval('raised') <= ${times} then
@@ -48,30 +42,35 @@ async function raising({ direct }: Faulty, code: string, times = 1_000_000): Pro
   }
 }
 
-t.test('the way to the database', { skip }, async (t) => {
-  const app = await faultyApp(t)
+t.test('the network to the database', { skip }, async (t) => {
+  const app = await createFaultyApp(t)
   const { proxy, direct } = app
-  await served(app)
+  await waitUntilServed(app)
 
   const away: readonly (readonly [string, Mode])[] = [
-    ['is closed: nobody listens', 'refuse'],
+    ['refuses connections', 'refuse'],
     ['ends each connection', 'hangUp'],
     ['resets each connection', 'reset'],
   ]
   for (const [name, mode] of away) {
     t.test(name, async (t) => {
       await proxy.set(mode)
-      await refusesAll(t, app, { within: 1_500 })
-      await refusesAll(t, app, { within: 1_500 })
+      await assertAllRefused(t, app, { within: 1_500 })
+      await assertAllRefused(t, app, { within: 1_500 })
       await proxy.set('pass')
-      await comesBack(t, app)
-      await isWhole(t, app)
+      await assertRecovery(t, app)
+      await assertNothingLost(t, app)
     })
   }
 
-  t.test('is slow, but not too slow: everything is served', async (t) => {
+  t.test('a slow network within the timeouts serves every request', async (t) => {
     proxy.slow({ latency: 15, jitter: 15 })
-    const replies = await Promise.all([read(app), write(app), read(app), app.anybody.get('/readyz')])
+    const replies = await Promise.all([
+      listProducts(app),
+      createProduct(app),
+      listProducts(app),
+      app.anybody.get('/readyz'),
+    ])
     t.strictSame(
       replies.map(({ status }) => status),
       [200, 201, 200, 200],
@@ -79,42 +78,42 @@ t.test('the way to the database', { skip }, async (t) => {
     proxy.slow({ latency: 0 })
   })
 
-  t.test('was black only while nobody asked: the first who asks is served', async (t) => {
-    const stale = listen(t, 'resource-api:database:renewed')
-    await Promise.all(Array.from({ length: POOL }, () => app.database.run('select pg_sleep(0.05)')))
-    // What has stood idle for a second is asked first, and these lead nowhere: new connections pass.
-    await new Promise((resolve) => setTimeout(resolve, 1_100))
+  t.test('an outage without requests does not fail the next request', async (t) => {
+    const stale = recordMessages(t, 'resource-api:database:renewed')
+    await Promise.all(Array.from({ length: POOL_SIZE }, () => app.database.run('select pg_sleep(0.05)')))
+    // Idle connections are pinged before use, and these do not respond: new connections pass.
+    await wait(1_100)
     proxy.strand()
-    const began = runningTime()
-    t.equal((await read(app)).status, 200)
-    await served(app)
-    t.ok(runningTime() - began < 3_500, 'after a second of asking')
+    const began = getRunningTime()
+    t.equal((await listProducts(app)).status, 200)
+    await waitUntilServed(app)
+    t.ok(getRunningTime() - began < 3_500, 'after a second of pings')
     t.match(stale, [{ why: 'stale' }])
     await proxy.set('pass')
-    await comesBack(t, app)
-    await isWhole(t, app)
+    await assertRecovery(t, app)
+    await assertNothingLost(t, app)
   })
 
-  t.test('breaks in the middle of a reply', async (t) => {
+  t.test('the connection breaks in the middle of a reply', async (t) => {
     for (const bytes of [0, 1, 30, 90]) {
       proxy.resetAfter(bytes)
-      const replies = await Promise.all([read(app), write(app)])
-      for (const reply of replies) isRefusal(t, reply)
+      const replies = await Promise.all([listProducts(app), createProduct(app)])
+      for (const reply of replies) assertUnavailable(t, reply)
       await proxy.set('pass')
-      await comesBack(t, app)
+      await assertRecovery(t, app)
     }
-    await isWhole(t, app)
+    await assertNothingLost(t, app)
   })
 
-  t.test('leads elsewhere after a failover', async (t) => {
+  t.test('a failover leads to another server', async (t) => {
     const elsewhere = await startProxy(t, proxy.target)
     await proxy.set('refuse')
-    await refusesAll(t, app, { within: 1_500 })
+    await assertAllRefused(t, app, { within: 1_500 })
     proxy.lead(elsewhere.url)
     await proxy.set('pass')
-    await comesBack(t, app)
+    await assertRecovery(t, app)
     t.ok(elsewhere.connections() > 0)
-    await isWhole(t, app)
+    await assertNothingLost(t, app)
     proxy.lead(proxy.target)
   })
 
@@ -125,64 +124,66 @@ t.test('the way to the database', { skip }, async (t) => {
     ['3D000', 'database "hunter2" does not exist'],
   ] as const
   for (const [code, message] of refusals) {
-    t.test(`leads to a server that lets nobody in: ${code}`, async (t) => {
-      proxy.lead(await startRefusing(t, code, message))
-      await refusesAll(t, app, { within: 1_500 })
+    t.test(`a server that refuses connections: ${code}`, async (t) => {
+      proxy.lead(await startRefusingServer(t, code, message))
+      await assertAllRefused(t, app, { within: 1_500 })
       t.match(app.logs.join(''), new RegExp(code), 'the log says why')
       proxy.lead(proxy.target)
-      await comesBack(t, app)
-      await isWhole(t, app)
+      await assertRecovery(t, app)
+      await assertNothingLost(t, app)
     })
   }
 
   t.test('every connection ended by an administrator', async (t) => {
     const end = `select count(pg_terminate_backend(pid)) from pg_stat_activity
       where datname = current_database() and application_name = 'resource-api' and pid <> pg_backend_pid()`
-    await Promise.all(Array.from({ length: POOL }, () => app.database.run('select pg_sleep(0.05)')))
+    await Promise.all(Array.from({ length: POOL_SIZE }, () => app.database.run('select pg_sleep(0.05)')))
     await direct.run(end)
     // A write that was sent before its connection's end could be read is in its middle.
     while (proxy.open() > 0) await wait(1)
-    const replies = await Promise.all(Array.from({ length: POOL }, () => [read(app), write(app)]).flat())
+    const replies = await Promise.all(
+      Array.from({ length: POOL_SIZE }, () => [listProducts(app), createProduct(app)]).flat(),
+    )
     t.strictSame(
       replies.map(({ status }) => status),
-      Array.from({ length: POOL }, () => [200, 201]).flat(),
-      'nobody notices',
+      Array.from({ length: POOL_SIZE }, () => [200, 201]).flat(),
+      'no client notices',
     )
-    await isWhole(t, app)
+    await assertNothingLost(t, app)
   })
 })
 
 // These wait for what does not come: side by side.
-t.test('the way to the database, without a word,', { skip, jobs: 4 }, (t) => {
-  const quiet: readonly (readonly [string, (proxy: Faulty['proxy']) => unknown])[] = [
+t.test('a silent network to the database', { skip, jobs: 4 }, (t) => {
+  const quiet: readonly (readonly [string, (proxy: FaultyApp['proxy']) => unknown])[] = [
     ['is a black hole', (proxy) => proxy.set('silent')],
     ['swallows what is sent', (proxy) => proxy.set('deaf')],
     ['swallows what is answered', (proxy) => proxy.set('mute')],
     ['is slower than any limit', (proxy) => proxy.slow({ latency: 1_500, jitter: 200 })],
   ]
   // The statement limit and its grace, a new connection's limit, and the wait for one.
-  const within = STATEMENT + 1_000 + 2_000 + 2_000 + 300
+  const within = STATEMENT_TIMEOUT_MS + 1_000 + 2_000 + 2_000 + 300
   for (const [name, begin] of quiet) {
     t.test(name, { buffered: true }, async (t) => {
-      const app = await faultyApp(t)
-      await served(app)
+      const app = await createFaultyApp(t)
+      await waitUntilServed(app)
       await begin(app.proxy)
-      await refusesAll(t, app, { within })
-      await refusesAll(t, app, { within })
+      await assertAllRefused(t, app, { within })
+      await assertAllRefused(t, app, { within })
       app.proxy.slow({ latency: 0 })
       await app.proxy.set('pass')
-      await comesBack(t, app)
-      await isWhole(t, app)
+      await assertRecovery(t, app)
+      await assertNothingLost(t, app)
     })
   }
   t.end()
 })
 
 t.test('the database', { skip }, async (t) => {
-  const app = await faultyApp(t)
+  const app = await createFaultyApp(t)
   const { direct, proxy } = app
-  await served(app)
-  const writes = { requests: [write], ready: true }
+  await waitUntilServed(app)
+  const writes = { requests: [createProduct], ready: true }
 
   const refusals = [
     ['53100', 'whose disk is full'],
@@ -191,21 +192,21 @@ t.test('the database', { skip }, async (t) => {
     ['58030', 'whose disk fails'],
   ] as const
   for (const [code, name] of refusals) {
-    t.test(`${name} (${code}) refuses what needs it, and goes on with the rest`, async (t) => {
+    t.test(`${name} (${code}) fails the affected requests only`, async (t) => {
       const mend = await raising(app, code)
-      await refusesAll(t, app, { ...writes, within: 1_500 })
-      t.equal((await read(app)).status, 200)
+      await assertAllRefused(t, app, { ...writes, within: 1_500 })
+      t.equal((await listProducts(app)).status, 200)
       await mend()
-      await comesBack(t, app)
-      await isWhole(t, app)
+      await assertRecovery(t, app)
+      await assertNothingLost(t, app)
     })
   }
 
   for (const code of ['40001', '40P01']) {
-    t.test(`asks for another try (${code}): it gets three, then the client is told`, async (t) => {
-      const tries = listen(t, 'resource-api:database:retry')
+    t.test(`a retryable error (${code}) is retried three times, then the client gets 503`, async (t) => {
+      const tries = recordMessages(t, 'resource-api:database:retry')
       const enough = await raising(app, code, 3)
-      t.equal((await write(app)).status, 201, 'the fourth try is the one')
+      t.equal((await createProduct(app)).status, 201, 'the fourth try succeeds')
       t.strictSame(
         tries,
         [1, 2, 3].map((attempt) => ({ code, attempt })),
@@ -213,18 +214,18 @@ t.test('the database', { skip }, async (t) => {
       await enough()
       tries.length = 0
       const never = await raising(app, code)
-      isRefusal(t, await write(app))
+      assertUnavailable(t, await createProduct(app))
       t.equal(tries.length, 3)
       await never()
-      await comesBack(t, app)
-      await isWhole(t, app)
+      await assertRecovery(t, app)
+      await assertNothingLost(t, app)
     })
   }
 
-  t.test('a real deadlock ends with both done', async (t) => {
+  t.test('after a real deadlock both transactions succeed', async (t) => {
     await direct.run('create table pair (id int primary key, n int default 0)')
     await direct.run('insert into pair values (1), (2)')
-    const tries = listen(t, 'resource-api:database:retry')
+    const tries = recordMessages(t, 'resource-api:database:retry')
     const patient = await openDatabase({ url: proxy.url, poolSize: 2 })
     t.teardown(() => patient.close())
     const begun: (() => void)[] = []
@@ -245,35 +246,35 @@ t.test('the database', { skip }, async (t) => {
     t.match(tries, [{ code: '40P01' }])
   })
 
+  t.test('a statement that exceeds its timeout (57014), or waits for a lock, is canceled', async (t) => {
+    const held = direct.transaction(async (tx) => {
+      await tx.run('lock table products in access exclusive mode')
+      await assertAllRefused(t, app, { within: 2 * STATEMENT_TIMEOUT_MS + 3_000, ready: true })
+    })
+    await held
+    await assertRecovery(t, app)
+    await assertNothingLost(t, app)
+  })
+
   t.test(
-    'a statement that takes too long is ended (57014), and so is one that waits for a lock',
+    'a read-only server (25006) rejects writes, reads continue, and the client reconnects',
     async (t) => {
-      const held = direct.transaction(async (tx) => {
-        await tx.run('lock table products in access exclusive mode')
-        await refusesAll(t, app, { within: 2 * STATEMENT + 3_000, ready: true })
-      })
-      await held
-      await comesBack(t, app)
-      await isWhole(t, app)
+      const name = new URL(proxy.target).pathname.slice(1)
+      const end = `select pg_terminate_backend(pid) from pg_stat_activity
+      where datname = current_database() and application_name = 'resource-api' and pid <> pg_backend_pid()`
+      await direct.run(`alter database ${name} set default_transaction_read_only = on`)
+      await direct.run(end)
+      await holdAllConnections(app)
+      await assertAllRefused(t, app, { ...writes, within: 1_500 })
+      t.equal((await listProducts(app)).status, 200)
+      // The server closes no connection: the client replaces connections to a server that rejects writes.
+      await openAndClose(proxy.target, `alter database ${name} reset default_transaction_read_only`)
+      await assertRecovery(t, app)
+      await assertNothingLost(t, app)
     },
   )
 
-  t.test('read-only (25006) refuses writes, is left for another, and reads go on', async (t) => {
-    const name = new URL(proxy.target).pathname.slice(1)
-    const end = `select pg_terminate_backend(pid) from pg_stat_activity
-      where datname = current_database() and application_name = 'resource-api' and pid <> pg_backend_pid()`
-    await direct.run(`alter database ${name} set default_transaction_read_only = on`)
-    await direct.run(end)
-    await holdAll(app)
-    await refusesAll(t, app, { ...writes, within: 1_500 })
-    t.equal((await read(app)).status, 200)
-    // Nobody ends the connections: what was learned is that they lead to a server that takes no writes.
-    await openAndClose(proxy.target, `alter database ${name} reset default_transaction_read_only`)
-    await comesBack(t, app)
-    await isWhole(t, app)
-  })
-
-  t.test('gone by name (3D000) is 503 until it is there again', async (t) => {
+  t.test('a missing database (3D000) is a 503 until it exists again', async (t) => {
     const name = new URL(proxy.target).pathname.slice(1)
     const other = new URL(proxy.target)
     other.pathname = 'postgres'
@@ -288,10 +289,10 @@ t.test('the database', { skip }, async (t) => {
       await admin.run(`alter database ${to} allow_connections true`)
     }
     await rename(name, `${name}_away`)
-    await refusesAll(t, app, { within: 1_500 })
+    await assertAllRefused(t, app, { within: 1_500 })
     await rename(`${name}_away`, name)
-    await comesBack(t, app)
-    await isWhole(t, app)
+    await assertRecovery(t, app)
+    await assertNothingLost(t, app)
   })
 })
 

@@ -1,10 +1,10 @@
-/** What the bench's workloads ask of the database: the statements of each, and what of them goes over the wire. */
+/** The benchmark's workloads run a known set of statements and packets on the wire. */
 import t from 'tap'
 import { type Connection, type Database, openDatabase } from '../../drizzle/client/index.ts'
 import { type Client, type Reply, testApp } from '../helpers/app.ts'
 import { SERVER, testDatabase, testDatabaseUrl } from '../helpers/database.ts'
 import { insertRows } from '../helpers/rows.ts'
-import { type Sent, startWire } from '../helpers/wire.ts'
+import { type RecordedTraffic, startStatementRecorder } from '../helpers/statement-recorder.ts'
 
 /** What the wire of an embedded database would carry: it has none, and its statements are counted on their way to it. */
 function overheard(database: Database) {
@@ -22,7 +22,7 @@ function overheard(database: Database) {
     statements.push('commit')
     return result
   }
-  const take = (): Sent => {
+  const take = (): RecordedTraffic => {
     const taken = statements
     statements = []
     return { packets: taken.length, statements: taken, roundTrips: taken.length, prepared: 0 }
@@ -30,10 +30,10 @@ function overheard(database: Database) {
   return { database: { ...on(database), transaction }, take }
 }
 
-async function listened(): Promise<{ database: Database; take(): Sent }> {
+async function listened(): Promise<{ database: Database; take(): RecordedTraffic }> {
   if (!SERVER) return overheard(await testDatabase(t))
   const { url = '' } = await testDatabaseUrl(t)
-  const wire = await startWire(t, url)
+  const wire = await startStatementRecorder(t, url)
   const database = await openDatabase({ url: wire.url })
   t.teardown(() => database.close())
   return { database, take: wire.take }
@@ -82,7 +82,7 @@ const workloads: Workload[] = [
     name: 'W4',
     status: 200,
     ask: (by) => by.get('/orders?include=user'),
-    // Whose orders they are, only the orders tell.
+    // The users are known only after the orders are read.
     statements: [/^select .* from "orders"/, /^select .* from unnest.* from "users"/],
   },
   {
@@ -104,7 +104,10 @@ const workloads: Workload[] = [
 const PAUSE = 900
 
 /** Asked twice before: by then the credential is known, and what it takes is prepared. */
-async function heard({ ask, status }: Pick<Workload, 'ask' | 'status'>, by: Client): Promise<Sent> {
+async function heard(
+  { ask, status }: Pick<Workload, 'ask' | 'status'>,
+  by: Client,
+): Promise<RecordedTraffic> {
   const first = await ask(by, undefined)
   await ask(by, first)
   const began = performance.now()
@@ -119,7 +122,7 @@ async function heard({ ask, status }: Pick<Workload, 'ask' | 'status'>, by: Clie
 for (const [credential, by] of Object.entries(CLIENTS)) {
   for (const workload of workloads) {
     const { name, statements } = workload
-    t.test(`${name} with ${credential}: so many statements, and nothing else`, async (t) => {
+    t.test(`${name} with ${credential}: exactly the expected statements`, async (t) => {
       const sent = await heard(workload, by)
       t.match(sent.statements, statements)
       t.equal(sent.statements.length, statements.length, sent.statements.join('; '))
@@ -129,7 +132,7 @@ for (const [credential, by] of Object.entries(CLIENTS)) {
   }
 }
 
-t.test('a credential that is not known yet is looked up, and noted as used', async (t) => {
+t.test('an uncached credential is looked up and its last use recorded', async (t) => {
   const { client, bearer } = await app.person('admin')
   for (const [by, credential] of [
     [client, 'api_keys'],
@@ -145,7 +148,7 @@ t.test('a credential that is not known yet is looked up, and noted as used', asy
   }
 })
 
-t.test('with an Idempotency-Key a write and its record are one transaction', async (t) => {
+t.test('a write with an Idempotency-Key and its record are one transaction', async (t) => {
   const headers = () => ({ 'idempotency-key': `wire-${++count}` })
   const writes: [count: number, Pick<Workload, 'ask' | 'status'>][] = [
     [6, { status: 201, ask: (by) => by.post('/products', newProduct(), headers()) }],

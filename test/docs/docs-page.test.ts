@@ -1,7 +1,11 @@
+/**
+ * The documentation page works in a real browser, with both versions and within its content security
+ * policy.
+ */
 import type { Page } from 'playwright-core'
 import t from 'tap'
 import { ADMIN_KEY, testApp } from '../helpers/app.ts'
-import { openBrowser, watchedPage, withoutBrowser } from '../helpers/browser.ts'
+import { getSkipReason, openBrowser, openWatchedPage } from '../helpers/browser.ts'
 
 const PASSWORD = 'nine brass cogs, turning'
 
@@ -14,7 +18,7 @@ async function openClient(page: Page, group: string, name: string, operation: Re
   return page.getByRole('dialog', { name: 'API Client' })
 }
 
-t.test('the page of the documents, in a real browser', { skip: withoutBrowser() }, async (t) => {
+t.test('the documentation page in a real browser', { skip: getSkipReason() }, async (t) => {
   const { admin, base } = await testApp(t)
   const { body: ada } = await admin.post('/api/v1/users', {
     name: 'Ada',
@@ -23,9 +27,9 @@ t.test('the page of the documents, in a real browser', { skip: withoutBrowser() 
   })
   await admin.post('/api/v1/products', { sku: 'TEA-BROWSER', name: 'Tea', price_amount: 1999 })
   const browser = await openBrowser(t)
-  const { page, requests, complaints } = await watchedPage(browser, base)
+  const { page, requests, complaints } = await openWatchedPage(browser, base)
 
-  await t.test('shows both versions, and switches between them', async (t) => {
+  await t.test('shows both versions and switches between them', async (t) => {
     await page.goto(`${base}/docs`)
     await page.getByRole('heading', { name: 'resource-api' }).waitFor()
     t.equal(await page.title(), 'resource-api')
@@ -35,8 +39,8 @@ t.test('the page of the documents, in a real browser', { skip: withoutBrowser() 
     await page.getByText('error.errors').first().waitFor()
   })
 
-  await t.test('sends an operation with the key, and shows the answer', async (t) => {
-    // The key's field is there at once: its scheme is the one that is selected.
+  await t.test('sends an operation with an API key and shows the reply', async (t) => {
+    // The input of the key is visible, because its scheme is selected by default.
     await page
       .getByRole('textbox', { name: 'Value' })
       .or(page.locator('input[autocomplete=off]'))
@@ -58,7 +62,7 @@ t.test('the page of the documents, in a real browser', { skip: withoutBrowser() 
     await page.getByRole('button', { name: 'Close Client' }).click()
   })
 
-  await t.test('signs a person in, and sends as them with the token alone', async (t) => {
+  await t.test('signs a user in and sends operations with the token only', async (t) => {
     const signIn = await openClient(
       page,
       'tokens',
@@ -95,18 +99,18 @@ t.test('the page of the documents, in a real browser', { skip: withoutBrowser() 
     const sent = await answer.request().allHeaders()
     t.equal(answer.status(), 200)
     t.equal(sent.authorization, `Bearer ${token}`)
-    t.notOk('x-api-key' in sent, 'and no key beside it')
+    t.notOk('x-api-key' in sent, 'and no API key')
     t.equal((await answer.json()).data.id, ada.data.id)
     await read.getByText('200 OK').waitFor()
     await read.getByText('ada@example.com').first().waitFor()
   })
 
-  await t.test('opens again from what the browser keeps', async () => {
+  await t.test('opens again after a reload', async () => {
     await page.reload()
     await page.getByRole('heading', { name: 'resource-api' }).first().waitFor()
   })
 
-  await t.test('leads nowhere else, asks nobody else, and breaks no rule of its policy', async (t) => {
+  await t.test('requests no other host and does not violate its content security policy', async (t) => {
     const links = page.locator('a[href^="http"]:visible')
     t.equal(await links.count(), 0, 'no link to another place')
     t.same(

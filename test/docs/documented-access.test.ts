@@ -1,10 +1,10 @@
-/** What the documents say of credentials, scopes and roles, held against the rules and against what is answered. */
+/** The access that the OpenAPI documents describe is the access that the service grants. */
 import t from 'tap'
 import { v7 as uuid } from 'uuid'
 import { getIncludingScope, getScope, type Verb } from '../../plugins/access/index.ts'
+import { type Cell, matrix } from '../helpers/access-matrix.ts'
 import { type Client, type Json, type TestApp, testApp } from '../helpers/app.ts'
-import { type Cell, matrix } from '../helpers/matrix.ts'
-import { createJudge, type Operation } from '../helpers/openapi.ts'
+import { createReplyChecker, type Operation } from '../helpers/reply-checker.ts'
 
 const ROLES = ['admin', 'manager', 'member'] as const
 
@@ -29,21 +29,21 @@ const isOpen = (operation: Operation) => securityOf(operation).some((each) => Ob
 const scopesOf = ({ declared }: Operation): string[] => declared['x-required-scopes'] ?? []
 
 async function operationsOf({ anybody }: TestApp, version: number): Promise<Operation[]> {
-  return createJudge((await anybody.get(`/openapi/v${version}.json`)).body).operations
+  return createReplyChecker((await anybody.get(`/openapi/v${version}.json`)).body).operations
 }
 
-/** Asks for what is not there, without a body: who may call at all is told 400, 404 or 415. */
+/** Requests an unknown row without a body: a caller with access gets 400, 404 or 415. */
 const knock = (by: Client, { method, path }: Operation) => by.call(method, path.replace(/\{\w+\}/g, uuid()))
 
 for (const signup of [false, true]) {
-  t.test(`what the documents say of access, sign-up ${signup ? 'allowed' : 'not allowed'}`, async (t) => {
+  t.test(`documented access with sign-up ${signup ? 'allowed' : 'not allowed'}`, async (t) => {
     const app = await testApp(t, { ALLOW_SIGNUP: String(signup) })
 
     for (const version of [1, 2]) {
       const all = await operationsOf(app, version)
       const guarded = all.filter((each) => matrix[collectionOf(each)])
 
-      await t.test(`v${version}: each operation names its credentials and its scope`, async (t) => {
+      await t.test(`v${version}: each operation declares its credentials and its scope`, async (t) => {
         const ruled = Object.entries(matrix).flatMap(([name, cells]) =>
           Object.keys(cells).map((verb) => `${name}:${verb}`),
         )
@@ -63,24 +63,30 @@ for (const signup of [false, true]) {
         t.equal(guarded.filter(isOpen).length, signup ? 1 : 0, 'signing up alone needs none')
       })
 
-      await t.test(`v${version}: each operation says the same to people, role by role`, async (t) => {
-        for (const operation of guarded) {
-          const { operationId, declared } = operation
-          const { description, parameters = [] } = declared
-          const cells = matrix[collectionOf(operation)]?.[verbOf(operation)]
-          const roles = ROLES.map((role) => `${role}: ${inWords[cells?.[role] ?? 'none']}`).join('; ')
-          t.ok(description.endsWith(`By role: ${roles}.`), `${operationId}: ${description}`)
-          const [scope] = scopesOf(operation)
-          t.match(description, scope ? `An API key needs the scope \`${scope}\`` : 'Requires a Bearer token;')
-          const including = scope && getIncludingScope(scope)
-          t.equal(description.includes(`or \`${including}\`, which includes it`), including !== undefined)
-          t.equal(/Credentials are optional/.test(description), isOpen(operation), operationId)
-          const includes = parameters.some(({ name }: Json) => name === 'include')
-          t.equal(/for `include`/.test(description), includes, operationId)
-        }
-      })
+      await t.test(
+        `v${version}: the description of each operation lists the same access by role`,
+        async (t) => {
+          for (const operation of guarded) {
+            const { operationId, declared } = operation
+            const { description, parameters = [] } = declared
+            const cells = matrix[collectionOf(operation)]?.[verbOf(operation)]
+            const roles = ROLES.map((role) => `${role}: ${inWords[cells?.[role] ?? 'none']}`).join('; ')
+            t.ok(description.endsWith(`By role: ${roles}.`), `${operationId}: ${description}`)
+            const [scope] = scopesOf(operation)
+            t.match(
+              description,
+              scope ? `An API key needs the scope \`${scope}\`` : 'Requires a Bearer token;',
+            )
+            const including = scope && getIncludingScope(scope)
+            t.equal(description.includes(`or \`${including}\`, which includes it`), including !== undefined)
+            t.equal(/Credentials are optional/.test(description), isOpen(operation), operationId)
+            const includes = parameters.some(({ name }: Json) => name === 'include')
+            t.equal(/for `include`/.test(description), includes, operationId)
+          }
+        },
+      )
 
-      await t.test(`v${version}: what they say is what is answered`, async (t) => {
+      await t.test(`v${version}: requests get the documented status`, async (t) => {
         const scopes = [...new Set(guarded.flatMap(scopesOf))]
         for (const operation of guarded) {
           const { operationId } = operation
@@ -103,31 +109,28 @@ for (const signup of [false, true]) {
         }
       })
 
-      await t.test(
-        `v${version}: 401 and 403 are told of where they can be had, and nowhere else`,
-        async (t) => {
-          for (const operation of all) {
-            const { operationId, declared } = operation
-            const asks = securityOf(operation).length > 0
-            t.equal('403' in declared.responses, asks, `${operationId} 403`)
-            t.equal('401' in declared.responses, asks || operationId === 'createToken', `${operationId} 401`)
-            // A wrong password is a 401 too; `openapi-walk.test.ts` has it.
-            if (!asks) t.notOk([401, 403].includes((await knock(app.anybody, operation)).status), operationId)
-          }
-          t.equal(all.length - guarded.length, 3, 'tokens, livez and readyz need none')
-        },
-      )
+      await t.test(`v${version}: 401 and 403 are documented exactly where they can occur`, async (t) => {
+        for (const operation of all) {
+          const { operationId, declared } = operation
+          const asks = securityOf(operation).length > 0
+          t.equal('403' in declared.responses, asks, `${operationId} 403`)
+          t.equal('401' in declared.responses, asks || operationId === 'createToken', `${operationId} 401`)
+          // A wrong password is a 401 too; `openapi-walk.test.ts` has it.
+          if (!asks) t.notOk([401, 403].includes((await knock(app.anybody, operation)).status), operationId)
+        }
+        t.equal(all.length - guarded.length, 3, 'tokens, livez and readyz need none')
+      })
     }
   })
 }
 
-t.test('an empty key is none: a form sends one where nothing was filled in', async (t) => {
+t.test("an empty API key from the page's form counts as absent", async (t) => {
   const { anybody, person } = await testApp(t, { ALLOW_SIGNUP: 'true' })
   const empty = { 'x-api-key': '' }
   const account = { name: 'Grace', email: 'grace@example.com', password: 'nine brass cogs, turning' }
   t.equal((await anybody.post('/users', account, empty)).status, 201, 'not one that bars from signing up')
   const { bearer, id } = await person('member')
-  t.equal((await bearer.get('/users/me', empty)).body.data.id, id, 'nor one beside a token')
+  t.equal((await bearer.get('/users/me', empty)).body.data.id, id, 'an empty key with a token is ignored')
   const none = await anybody.get('/users/me', empty)
   t.same([none.status, none.body.error.message], [401, 'Authentication required'])
 })

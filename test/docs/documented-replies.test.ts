@@ -1,13 +1,12 @@
+/** Every reply has the status, headers and body that its OpenAPI document declares. */
 import { request } from 'node:http'
 import t from 'tap'
 import { DatabaseUnavailable } from '../../drizzle/client/errors.ts'
 import type { Database } from '../../drizzle/client/index.ts'
-import { ADMIN_KEY, type Client, type Json, testApp } from '../helpers/app.ts'
+import { ADMIN_KEY, type Client, type Json, testApp, UNKNOWN_ID } from '../helpers/app.ts'
 import { testDatabase } from '../helpers/database.ts'
-import { type Answer, createJudge, type Operation } from '../helpers/openapi.ts'
-import { raw } from '../helpers/raw.ts'
-
-const NOBODY = '0193a5b0-7b1e-7c3a-9f00-3f2b8c1d4e5f'
+import { sendRaw } from '../helpers/raw-requests.ts'
+import { type Answer, createReplyChecker, type Operation } from '../helpers/reply-checker.ts'
 
 interface Sent {
   path: string
@@ -37,7 +36,7 @@ function send(port: number, method: string, { path, headers = {}, body }: Sent):
   })
 }
 
-/** A database that fails while it is told to. */
+/** A database that fails on demand. */
 function fragile(database: Database) {
   const state: { fault: Error | undefined; delay: number } = { fault: undefined, delay: 0 }
   const unless = <A extends unknown[], R>(work: (...args: A) => Promise<R>) => {
@@ -162,7 +161,7 @@ const verbOf = ({ method, path }: Operation) =>
     DELETE: 'remove',
   })[method] ?? ''
 
-t.test('every reply of every operation is what its document declares', async (t) => {
+t.test('every reply of every operation conforms to its document', async (t) => {
   const { guarded, state } = fragile(await testDatabase(t))
   const app = await testApp(t, {}, { database: guarded })
   const strict = await testApp(t, { REQUIRE_IF_MATCH: 'true' }, { database: guarded })
@@ -175,18 +174,18 @@ t.test('every reply of every operation is what its document declares', async (t)
   const resources = createResources(admin)
   await admin.post('/v1/products', { sku: 'TAKEN', name: 'Tea', price_amount: 1 })
   await admin.post('/v1/users/me/posts', { title: 'A', body: 'B' })
-  const slow = raw(
+  const slow = sendRaw(
     port,
     `POST /v1/products HTTP/1.1\r\nHost: a\r\nX-API-Key: ${ADMIN_KEY}\r\nContent-Type: application/json\r\nContent-Length: 9\r\n\r\n{`,
     {
-      patience: 15_000,
+      timeoutMs: 15_000,
     },
   )
 
   for (const version of [1, 2]) {
     const api = `/api/v${version}`
     const { body: document } = await app.anybody.get(`/openapi/v${version}.json`)
-    const { operations, judge, faults } = createJudge(document)
+    const { operations, judge, faults } = createReplyChecker(document)
 
     for (const operation of operations.filter(({ path }) => path.startsWith('/api/'))) {
       const verb = verbOf(operation)
@@ -222,9 +221,9 @@ t.test('every reply of every operation is what its document declares', async (t)
 
       const nowhere = async (sent: Required<Sent>): Promise<Sent> => {
         if (verb === 'list' || verb === 'create')
-          return { ...sent, path: sent.path.replace('/me/', `/${NOBODY}/`) }
+          return { ...sent, path: sent.path.replace('/me/', `/${UNKNOWN_ID}/`) }
         const body = { replace: typed(await resource.body()), update: typed(resource.change) }[verb]
-        return { ...sent, path: sent.path.replace(/[^/]+$/, NOBODY), body }
+        return { ...sent, path: sent.path.replace(/[^/]+$/, UNKNOWN_ID), body }
       }
 
       /** What makes the operation answer with a status; undefined where nothing can. */
@@ -281,7 +280,7 @@ t.test('every reply of every operation is what its document declares', async (t)
           state.fault = undefined
           t.equal(answer.status, status, `${status}: ${answer.text.slice(0, 300)}`)
           t.same(judge(operation, answer), [], `${status}`)
-          // The failures of all collections are told by the same few lines: one collection stands for them.
+          // The same code reports the failures of all collections, so one of them is enough.
           if (status === 304 || status === 406 || status >= 500 || (status >= 400 && tag !== 'products'))
             continue
           const again = await provoke(status, await fine())
@@ -299,7 +298,7 @@ t.test('every reply of every operation is what its document declares', async (t)
       })
 
       if (verb !== 'list' && verb !== 'read') continue
-      await t.test(`${operation.operationId} of version ${version}, narrowed and widened`, async (t) => {
+      await t.test(`${operation.operationId} of version ${version}, with fields and include`, async (t) => {
         const { path } = await fine()
         const items = new Map<string, string[]>(
           operation.declared.parameters.map(({ name, schema }: Json) => [name, schema.items?.enum ?? []]),
@@ -325,7 +324,7 @@ t.test('every reply of every operation is what its document declares', async (t)
       })
     }
 
-    await t.test(`credentials, as version ${version} tells them`, async (t) => {
+    await t.test(`credentials in version ${version}`, async (t) => {
       const ada = await app.person('member')
       const headers = { authorization: `Bearer ${ada.token}` }
       const members = ({ body }: { body: Json }) => ({
@@ -377,7 +376,7 @@ t.test('every reply of every operation is what its document declares', async (t)
       }
     })
 
-    await t.test(`health, as version ${version} tells it`, async (t) => {
+    await t.test(`health in version ${version}`, async (t) => {
       for (const operation of operations.filter(({ path }) => !path.startsWith('/api/'))) {
         for (const status of Object.keys(operation.declared.responses).map(Number)) {
           if (status === 408) continue
@@ -391,7 +390,7 @@ t.test('every reply of every operation is what its document declares', async (t)
       }
     })
 
-    await t.test(`what is refused before all is known of it, as version ${version} tells it`, async (t) => {
+    await t.test(`requests rejected by the parser in version ${version}`, async (t) => {
       const create = operations.find(({ operationId }) => operationId === 'createProduct')
       if (!create) throw new Error('Products can be created')
       const line = `POST ${api}/products`
@@ -412,7 +411,7 @@ t.test('every reply of every operation is what its document declares', async (t)
       for (const accept of ['application/json', `application/vnd.api+json;version=${version}`]) {
         for (const [sentence, status, bytes] of refused) {
           const sent = bytes.replace('Host: a', `Host: a\r\nAccept: ${accept}\r\nConnection: close`)
-          const [reply] = (await raw(port, sent)).replies
+          const [reply] = (await sendRaw(port, sent)).replies
           t.equal(reply?.status, status, sentence)
           t.same(reply && judge(create, reply), [], sentence)
         }
@@ -425,7 +424,7 @@ t.test('every reply of every operation is what its document declares', async (t)
       }
     })
 
-    await t.test(`a request that is too slow, as version ${version} tells it`, async (t) => {
+    await t.test(`a request that is too slow in version ${version}`, async (t) => {
       const [reply] = (await slow).replies
       const create = operations.find(({ operationId }) => operationId === 'createProduct')
       t.equal(reply?.status, 408)

@@ -1,3 +1,4 @@
+/** The OpenAPI documents are valid, complete and consistent, and are served with an ETag. */
 import { execFile } from 'node:child_process'
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -12,7 +13,7 @@ import { versions } from '../../plugins/versioning/index.ts'
 import { Product } from '../../schemas/products.ts'
 import { type Json, testApp } from '../helpers/app.ts'
 import { testFolder } from '../helpers/database.ts'
-import { createJudge } from '../helpers/openapi.ts'
+import { createReplyChecker } from '../helpers/reply-checker.ts'
 
 const root = fileURLToPath(new URL('../..', import.meta.url))
 const run = promisify(execFile)
@@ -34,7 +35,7 @@ async function stoplight(document: Json) {
     rules: {
       // Nobody is the contact of every installation.
       'info-contact': 'off',
-      // OpenAPI 3.1 forbids a `url` beside the `identifier`.
+      // OpenAPI 3.1 forbids a `url` next to the `identifier`.
       'license-url': 'off',
       // The order is that of a reader: users first, who own what follows.
       'openapi-tags-alphabetical': 'off',
@@ -43,7 +44,7 @@ async function stoplight(document: Json) {
   return linter.run(document)
 }
 
-t.test('the documents', async (t) => {
+t.test('the OpenAPI documents', async (t) => {
   const { anybody, base } = await testApp(t, { PUBLIC_URL: 'https://api.shop.test/v' })
   const folder = testFolder(t)
 
@@ -51,17 +52,17 @@ t.test('the documents', async (t) => {
     await t.test(`of version ${version}`, async (t) => {
       const reply = await anybody.get(`/openapi/v${version}.json`)
       const document = reply.body
-      const { operations, faults, resolve } = createJudge(document)
+      const { operations, faults, resolve } = createReplyChecker(document)
       const file = join(folder, `v${version}.json`)
       writeFileSync(file, reply.text)
 
-      await t.test('passes two independent linters without a word', async (t) => {
+      await t.test('passes two independent linters without a warning', async (t) => {
         const [first, second] = await Promise.all([redocly(file), stoplight(document)])
         t.same(first, [])
         t.same(second, [])
       })
 
-      await t.test('names what clients are made of', async (t) => {
+      await t.test('has the names that client generators need', async (t) => {
         for (const one of ['User', 'UserProfile', 'Post', 'Product', 'Order']) {
           for (const operation of [
             `get${one}`,
@@ -99,12 +100,12 @@ t.test('the documents', async (t) => {
         )
       })
 
-      await t.test('tells nothing of what only the house reads', async (t) => {
+      await t.test('contains nothing internal', async (t) => {
         t.notMatch(reply.text, /"x-(?!disabled|required-scopes)/)
         t.notMatch(reply.text, /OPTIONS/)
       })
 
-      await t.test('gives examples that its own schemas let through', async (t) => {
+      await t.test('has examples that are valid by its own schemas', async (t) => {
         const found: string[] = []
         const check = (where: string, schema: Json, examples: Json = {}, example?: unknown) => {
           const values = [
@@ -143,7 +144,7 @@ t.test('the documents', async (t) => {
         t.ok(count > 200, `${count} examples`)
       })
 
-      await t.test('is served once made, with a tag', async (t) => {
+      await t.test('is served with an ETag', async (t) => {
         const tag = reply.headers.get('etag') ?? ''
         t.match(reply.headers.get('content-type'), 'application/json')
         t.equal(reply.headers.get('cache-control'), 'public, no-cache')
@@ -154,32 +155,35 @@ t.test('the documents', async (t) => {
 
   t.equal((await anybody.get('/openapi/v3.json')).status, 404)
 
-  await t.test('are the same after a start anew', async (t) => {
+  await t.test('are identical after a restart', async (t) => {
     const again = await testApp(t, { PUBLIC_URL: 'https://api.shop.test/v' })
     t.equal((await again.anybody.get('/openapi/v1.json')).text, (await anybody.get('/openapi/v1.json')).text)
   })
 
-  await t.test('are shown by a page whose policy names its one script, 304 or not', async (t) => {
-    const fresh = await fetch(`${base}/docs/`)
-    const policy = fresh.headers.get('content-security-policy') ?? ''
-    t.match(policy, /script-src 'self' 'sha256-[^']+';/)
-    t.notMatch(policy, /script-src[^;]*unsafe/)
-    for (const name of ['x-xss-protection', 'x-download-options']) t.equal(fresh.headers.get(name), null)
-    const kept = await fetch(`${base}/docs/`, {
-      headers: { 'if-none-match': fresh.headers.get('etag') ?? '' },
-    })
-    t.equal(kept.status, 304)
-    t.equal(kept.headers.get('content-security-policy'), policy)
-  })
+  await t.test(
+    'are shown by a page whose content security policy names its script, also on a 304',
+    async (t) => {
+      const fresh = await fetch(`${base}/docs/`)
+      const policy = fresh.headers.get('content-security-policy') ?? ''
+      t.match(policy, /script-src 'self' 'sha256-[^']+';/)
+      t.notMatch(policy, /script-src[^;]*unsafe/)
+      for (const name of ['x-xss-protection', 'x-download-options']) t.equal(fresh.headers.get(name), null)
+      const kept = await fetch(`${base}/docs/`, {
+        headers: { 'if-none-match': fresh.headers.get('etag') ?? '' },
+      })
+      t.equal(kept.status, 304)
+      t.equal(kept.headers.get('content-security-policy'), policy)
+    },
+  )
 })
 
-t.test('a version that is deprecated says so of each operation', async (t) => {
+t.test('a deprecated version marks each operation as deprecated', async (t) => {
   const [v1, v2] = versions
   if (!v1 || !v2) throw new Error('There are two versions')
   const deprecated = { since: new Date(), sunset: new Date('2099-01-01'), successor: 2 }
   const { anybody, admin } = await testApp(t, {}, { versions: [{ ...v1, deprecated }, v2] })
   const { body } = await anybody.get('/openapi/v1.json')
-  const { operations, judge } = createJudge(body)
+  const { operations, judge } = createReplyChecker(body)
   const own = operations.filter(({ path }) => path.startsWith('/api/'))
   t.ok(own.every(({ declared }) => declared.deprecated === true && declared.responses[410]))
   const list = operations.find(({ operationId }) => operationId === 'listProducts')

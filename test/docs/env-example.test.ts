@@ -1,4 +1,4 @@
-/** Checks that `.env.example` has every setting with its default, and nothing else. */
+/** .env.example has every setting with its default, and nothing else. */
 import { readFileSync } from 'node:fs'
 import t from 'tap'
 import { Settings } from '../../src/config/settings.ts'

@@ -1,3 +1,4 @@
+/** A TypeScript client generated from each OpenAPI document compiles and works. */
 import { execFile } from 'node:child_process'
 import { cpSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -10,7 +11,7 @@ const root = fileURLToPath(new URL('../..', import.meta.url))
 const run = promisify(execFile)
 const bin = (name: string) => join(root, 'node_modules/.bin', name)
 
-t.test('a client generated from each document compiles, and talks to the server', async (t) => {
+t.test('a client generated from each document compiles and calls the server', async (t) => {
   const { anybody, base } = await testApp(t)
   // Below the project, where the client finds its runtime.
   const cache = join(root, 'node_modules/.cache/resource-api')

@@ -1,4 +1,4 @@
-/** The imports of the product: one direction, and no cycles, type-only imports included. */
+/** Imports of the product go in one direction, without cycles, type-only imports included. */
 import { readdirSync, readFileSync } from 'node:fs'
 import { posix } from 'node:path'
 import t from 'tap'
@@ -45,7 +45,7 @@ function findCycle(): string[] | undefined {
   return undefined
 }
 
-t.test('files import only from their own folder and from those to its right', async (t) => {
+t.test('files import only from their own folder and from folders to its right', async (t) => {
   const backward = files.flatMap((file) =>
     readImports(file)
       .filter((imported) => getRank(imported) !== -1 && getRank(imported) < getRank(file))
@@ -54,7 +54,7 @@ t.test('files import only from their own folder and from those to its right', as
   t.same(backward, [])
 })
 
-t.test('no file imports itself through others', async (t) => {
+t.test('there are no import cycles', async (t) => {
   t.ok(files.length > 200, 'the files are found')
   t.same(findCycle(), undefined)
 })

@@ -1,4 +1,4 @@
-/** Checks that the links of the Markdown files point to existing files and headings. */
+/** The links of the Markdown files point to existing files and headings. */
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import t from 'tap'
 
@@ -30,7 +30,7 @@ function getAnchors(path: URL): Set<string> {
 t.ok(documents.includes('README.md') && documents.includes('docs/architecture.md'))
 
 for (const document of documents) {
-  t.test(`the links of ${document}`, async (t) => {
+  t.test(`every link of ${document} has a target`, async (t) => {
     const here = new URL(document, root)
     for (const [, link = ''] of readProse(here).matchAll(/\]\((?!https?:|mailto:)([^)\s]+)\)/g)) {
       const [path = '', anchor] = link.split('#')

@@ -1,11 +1,11 @@
-/** docs/permissions.md prints the matrix that test/auth/access-matrix.test.ts walks. */
+/** The tables of docs/permissions.md are those of docs/access-matrix.json. */
 import { readFileSync } from 'node:fs'
 import t from 'tap'
-import { matrixTables } from '../helpers/matrix.ts'
+import { formatMatrixTables } from '../helpers/access-matrix.ts'
 
 const page = readFileSync(new URL('../../docs/permissions.md', import.meta.url), 'utf8')
 
-t.test('the tables are those of access-matrix.json', async (t) => {
+t.test('the tables match access-matrix.json', async (t) => {
   const shown = /<!-- matrix -->\n([\s\S]*?)\n<!-- \/matrix -->/.exec(page)?.[1]?.trim()
-  t.equal(shown, matrixTables(), 'what stands between the markers of docs/permissions.md')
+  t.equal(shown, formatMatrixTables(), 'what stands between the markers of docs/permissions.md')
 })

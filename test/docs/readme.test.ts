@@ -1,4 +1,4 @@
-/** Runs the example session of the README against a new server and compares every reply. */
+/** The first session of the README gets the replies that it shows, from a new server. */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
@@ -72,7 +72,7 @@ async function bash(script: string, folder: string): Promise<string> {
   return said
 }
 
-test('the first requests of the README get the replies that it shows', async (t) => {
+test('the requests of the README get the replies that it shows', async (t) => {
   const folder = testFolder(t)
   const port = await start(t, folder)
   const turns = readTurns()

@@ -1,4 +1,4 @@
-/** The server's own app over a database of the test's own, and clients that speak to it over real HTTP. */
+/** The app that the server runs, with a test database, and HTTP clients for it. */
 import { randomBytes } from 'node:crypto'
 import type { AddressInfo } from 'node:net'
 import type { FastifyInstance } from 'fastify'
@@ -13,21 +13,23 @@ import { WITHOUT_LIMITS } from './without-limits.ts'
 
 export const APP_SECRET = 'test-secret-test-secret-test-secret-test'
 export const ADMIN_KEY = 'test-admin-key-test-admin-key-test-admin-key'
+/** A valid id of no row. */
+export const UNKNOWN_ID = '0193a5b0-7b1e-7c3a-9f00-3f2b8c1d4e5f'
 
-// biome-ignore lint/suspicious/noExplicitAny: a reply's body is what the test is about to find out
+// biome-ignore lint/suspicious/noExplicitAny: the type of a reply's body is what a test checks
 export type Json = any
 
 export interface Reply {
   status: number
   headers: Headers
-  /** Parsed where it is JSON; undefined where there is none. */
+  /** The parsed JSON; undefined for any other body. */
   body: Json
   text: string
 }
 
 export interface CallOptions {
   headers?: Record<string, string>
-  /** Sent as JSON, unless it is text already. */
+  /** Sent as JSON, unless it is a string. */
   body?: unknown
 }
 
@@ -70,9 +72,9 @@ export function createClient(base: string, always: Record<string, string>): Clie
 export interface Person {
   id: string
   key: string
-  /** With the key. */
+  /** Authenticated with the key. */
   client: Client
-  /** Signed in: with a Bearer token of this session. */
+  /** Authenticated with an access token of the session. */
   bearer: Client
   token: string
   sessionId: string
@@ -81,19 +83,19 @@ export interface Person {
 export interface TestApp {
   app: FastifyInstance
   database: Database
-  /** Where it listens: `http://127.0.0.1:port`. */
+  /** The address of the app: `http://127.0.0.1:port`. */
   base: string
   port: number
-  /** With the bootstrap admin's key. */
+  /** Authenticated with the bootstrap admin's key. */
   admin: Client
   adminId: string
   /** Without credentials. */
   anybody: Client
-  /** A new user of that role with a key of that user's own. */
+  /** Creates a user of a role with an API key and a session. */
   person(role: Role, scopes?: readonly string[]): Promise<Person>
 }
 
-/** A user and a key straight into the database, as sign-up and `POST /api-keys` would make them. */
+/** Inserts a user and an API key, as sign-up and `POST /api-keys` create them. */
 async function insertPerson(database: Database, role: Role, scopes: readonly string[]) {
   const id = uuid()
   const key = makeKey()
@@ -112,7 +114,7 @@ async function insertPerson(database: Database, role: Role, scopes: readonly str
   return { id, key }
 }
 
-/** Starts the app on a free port; it ends with the test. `settings` are environment variables. */
+/** Starts the app on a free port until the test ends. `settings` are environment variables. */
 export async function testApp(
   t: Owner,
   settings: Record<string, string> = {},
@@ -135,7 +137,7 @@ export async function testApp(
   })
   await app.listen({ port: 0, host: '127.0.0.1' })
   t.teardown(() => app.close())
-  // A test that computes for seconds must not find its connection closed by the time it sends again.
+  // Keeps connections open while a test computes for seconds between two requests.
   app.server.keepAliveTimeout = 120_000
   const { port } = app.server.address() as AddressInfo
   const base = `http://127.0.0.1:${port}`

@@ -1,11 +1,12 @@
-/** A balancer as they stand before replicas: asks each for `/readyz`, sends to those that are ready, repeats nothing. */
+/** A load balancer that forwards requests to replicas whose `/readyz` is 200, without retries. */
 import { Agent, createServer, get, type IncomingMessage, request, type ServerResponse } from 'node:http'
 import type { Owner } from './database.ts'
+import { listen } from './listen.ts'
 
-/** Milliseconds between two questions to one replica. */
-const INTERVAL = 100
-/** Less than the five seconds after which the service ends an idle connection: who waits as long as it sends into its end. */
-const IDLE = 3_000
+/** Time between two health checks of a replica. */
+const INTERVAL_MS = 100
+/** Shorter than the service's keep-alive timeout of 5 s, so that no request is sent on a connection that is being closed. */
+const IDLE_TIMEOUT_MS = 3_000
 
 interface Replica {
   url: string
@@ -14,7 +15,7 @@ interface Replica {
   asking: NodeJS.Timeout
 }
 
-/** Those that concern one connection alone. */
+/** Hop-by-hop headers. */
 const HOP = new Set(['connection', 'keep-alive', 'transfer-encoding'])
 const without = (headers: string[]): string[] =>
   headers.flatMap((name, i) =>
@@ -33,7 +34,7 @@ const isReady = (url: string) =>
 
 export async function startBalancer(t: Owner) {
   const replicas = new Map<string, Replica>()
-  /** What it could not pass on, in words. */
+  /** Descriptions of the requests that could not be forwarded. */
   const failures: string[] = []
   let turn = 0
 
@@ -62,8 +63,7 @@ export async function startBalancer(t: Owner) {
   }
 
   const server = createServer(forward)
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
-  const address = server.address()
+  const port = await listen(server)
   const remove = (url: string) => {
     clearInterval(replicas.get(url)?.asking)
     replicas.get(url)?.agent.destroy()
@@ -75,17 +75,17 @@ export async function startBalancer(t: Owner) {
     server.close()
   })
   return {
-    url: `http://127.0.0.1:${typeof address === 'object' && address ? address.port : 0}`,
+    url: `http://127.0.0.1:${port}`,
     failures,
-    /** Begins to ask a replica; resolves when it is ready. */
+    /** Starts health checks of a replica and resolves when it is ready. */
     add: (url: string) =>
       new Promise<void>((resolve) => {
         const ask = async () => {
           replica.ready = await isReady(url)
           if (replica.ready) resolve()
         }
-        const agent = new Agent({ keepAlive: true, timeout: IDLE })
-        const replica: Replica = { url, ready: false, agent, asking: setInterval(ask, INTERVAL) }
+        const agent = new Agent({ keepAlive: true, timeout: IDLE_TIMEOUT_MS })
+        const replica: Replica = { url, ready: false, agent, asking: setInterval(ask, INTERVAL_MS) }
         replicas.set(url, replica)
       }),
     remove,

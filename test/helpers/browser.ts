@@ -1,12 +1,12 @@
-/** Debian's Chromium, where there is one, and what a page did in it. */
+/** Runs Debian's Chromium and records what a page does. */
 import { existsSync } from 'node:fs'
 import { type Browser, chromium, type Page } from 'playwright-core'
 import type { Owner } from './database.ts'
 
 const CHROMIUM = '/usr/bin/chromium'
 
-/** Why a browser test cannot run here, or false; a CI without a browser is broken, not excused. */
-export const withoutBrowser = (): string | false =>
+/** Returns why a browser test cannot run, or false; in CI it must run. */
+export const getSkipReason = (): string | false =>
   existsSync(CHROMIUM) || process.env.CI ? false : `there is no ${CHROMIUM} (apt-get install chromium)`
 
 export async function openBrowser(t: Owner): Promise<Browser> {
@@ -26,16 +26,16 @@ export async function openBrowser(t: Owner): Promise<Browser> {
   return browser
 }
 
-export interface Watched {
+export interface WatchedPage {
   page: Page
-  /** Every address that the page asked for. */
+  /** Every URL that the page requested. */
   requests: string[]
-  /** Errors in the console or in scripts, refusals of the page's policy among them. */
+  /** Errors in the console or in scripts, including violations of the content security policy. */
   complaints: string[]
 }
 
-/** A page that reaches no other host than `base`'s, and is watched. */
-export async function watchedPage(browser: Browser, base: string): Promise<Watched> {
+/** Opens a page that can reach only the host of `base`, and records what it does. */
+export async function openWatchedPage(browser: Browser, base: string): Promise<WatchedPage> {
   const page = await browser.newPage({ viewport: { width: 1400, height: 900 } })
   const requests: string[] = []
   const complaints: string[] = []

@@ -1,6 +1,6 @@
 /**
- * A migrated database of its own for every test file, within a second, so that files run side by side: a clone of
- * a template on the server at DATABASE_URL, else PGlite in memory, from a dump made once per set of migrations.
+ * A migrated database for each test file, within a second, so that files can run in parallel: a clone of
+ * a template on the server at DATABASE_URL, or PGlite in memory, loaded from a dump created once per set of migrations.
  */
 import { createHash, randomBytes } from 'node:crypto'
 import {
@@ -23,61 +23,61 @@ import { openEmbedded } from '../../drizzle/client/embedded/embedded.ts'
 import { type Connection, type Database, openDatabase } from '../../drizzle/client/index.ts'
 import { migrate } from '../../drizzle/migrate.ts'
 
-/** What is needed of tap's `t`. */
+/** The part of tap's `t` that helpers use. */
 export interface Owner {
   teardown(undo: () => unknown): void
 }
 
-/** The server the tests run on, or undefined: then they run on PGlite. */
+/** The address of the PostgreSQL server of the tests; undefined on PGlite. */
 export const SERVER = process.env.DATABASE_URL || undefined
 
 const root = fileURLToPath(new URL('../..', import.meta.url))
 const CACHE = join(root, 'node_modules/.cache/resource-api')
-/** Test files run in parallel: one makes the template, the others wait. */
+/** Advisory lock of the test file that creates the template; others wait. */
 const LOCK = 1_952_805_748
 
-/** A migrated database, closed and gone after the test. */
+/** Opens a migrated database, which is closed and removed after the test. */
 export async function testDatabase(t: Owner): Promise<Database> {
-  const url = SERVER && (await cloned(t, SERVER))
-  const database = url ? await openDatabase({ url }) : await openEmbedded({ loadFrom: await dump() })
+  const url = SERVER && (await cloneTemplate(t, SERVER))
+  const database = url ? await openDatabase({ url }) : await openEmbedded({ loadFrom: await readDump() })
   t.teardown(() => database.close())
   return database
 }
 
-/** The same, embedded whatever the tests run on; with a folder, in that folder. */
+/** Opens a migrated embedded database, in memory or in a folder, also if the tests run on a server. */
 export async function testEmbedded(t: Owner, dataDir?: string): Promise<Database> {
-  if (dataDir) await prepare(dataDir)
-  const database = await openEmbedded(dataDir ? { dataDir } : { loadFrom: await dump() })
+  if (dataDir) await prepareFolder(dataDir)
+  const database = await openEmbedded(dataDir ? { dataDir } : { loadFrom: await readDump() })
   t.teardown(() => database.close())
   return database
 }
 
-/** Where a server process of the test's own finds a migrated database: as its DATABASE_URL, or its DATA_DIR. */
+/** Returns DATABASE_URL or DATA_DIR of a migrated database for a process that the test starts. */
 export async function testDatabaseUrl(t: Owner): Promise<{ url?: string; dataDir?: string }> {
-  if (SERVER) return { url: await cloned(t, SERVER) }
+  if (SERVER) return { url: await cloneTemplate(t, SERVER) }
   const dataDir = testFolder(t)
-  await prepare(dataDir)
+  await prepareFolder(dataDir)
   return { dataDir }
 }
 
-/** An empty folder, removed after the test. */
+/** Creates an empty folder, which is removed after the test. */
 export function testFolder(t: Owner): string {
   const folder = mkdtempSync(join(tmpdir(), 'resource-api-'))
   t.teardown(() => rmSync(folder, { recursive: true, force: true }))
   return folder
 }
 
-/** The address of a database on `server`, a copy of `template`, dropped after the test with whoever is in it. */
+/** Creates a database on `server` as a copy of `template` and returns its address; it is dropped after the test. */
 export async function createDatabase(t: Owner, server: string, template = 'template0'): Promise<string> {
   const name = `test_${process.pid}_${randomBytes(4).toString('hex')}`
   await onServer(server, (admin) => admin.run(`create database ${name} template ${template} encoding 'UTF8'`))
   t.teardown(() => onServer(server, (admin) => admin.run(`drop database if exists ${name} with (force)`)))
-  return addressOf(server, name)
+  return getAddress(server, name)
 }
 
-async function cloned(t: Owner, server: string): Promise<string> {
-  // Kept from run to run: a few megabytes per set of migrations. `is_template false`, then drop, rids you of one.
-  const name = `template_${fingerprint()}`
+async function cloneTemplate(t: Owner, server: string): Promise<string> {
+  // Kept between runs, a few megabytes per set of migrations. To remove one, set `is_template false` and drop it.
+  const name = `template_${getFingerprint()}`
   await onServer(server, async (admin) => {
     const isMade = async () =>
       (await admin.run('select 1 from pg_database where datname = $1 and datistemplate', [name])).length > 0
@@ -86,14 +86,14 @@ async function cloned(t: Owner, server: string): Promise<string> {
     if (await isMade()) return
     await admin.run(`drop database if exists ${name} with (force)`)
     await admin.run(`create database ${name} template template0 encoding 'UTF8'`)
-    await onServer(addressOf(server, name), migrate)
-    // Whoever could connect to it would stand in the way of those who copy it.
+    await onServer(getAddress(server, name), migrate)
+    // A template that has connections cannot be copied.
     await admin.run(`alter database ${name} with is_template true allow_connections false`)
   })
   return createDatabase(t, server, name)
 }
 
-/** One session, so that its lock lasts for all of `work`, and as long as it takes. */
+/** Runs `work` on one connection, so that its advisory lock lasts until the end, without a timeout. */
 async function onServer<T>(url: string, work: (admin: Database) => Promise<T>): Promise<T> {
   const admin = await openDatabase({ url, poolSize: 1, statementTimeout: 0 })
   try {
@@ -103,37 +103,37 @@ async function onServer<T>(url: string, work: (admin: Database) => Promise<T>): 
   }
 }
 
-function addressOf(server: string, name: string): string {
+function getAddress(server: string, name: string): string {
   const url = new URL(server)
   url.pathname = name
   return url.href
 }
 
-/** Puts a migrated database into a folder, unless there is one: a copy of one that was started and closed once. */
-async function prepare(dataDir: string): Promise<void> {
-  const kept = join(CACHE, `folder-${fingerprint()}`)
+/** Copies a migrated database into a folder, unless it has one. */
+async function prepareFolder(dataDir: string): Promise<void> {
+  const kept = join(CACHE, `folder-${getFingerprint()}`)
   if (!existsSync(kept)) {
     const draft = `${kept}.${process.pid}`
-    const database = await openEmbedded({ dataDir: draft, loadFrom: await dump() })
+    const database = await openEmbedded({ dataDir: draft, loadFrom: await readDump() })
     await database.close()
     try {
       renameSync(draft, kept)
     } catch {
-      // Another process was first.
+      // Another process created it first.
       rmSync(draft, { recursive: true, force: true })
     }
   }
   if (!existsSync(join(dataDir, 'postgres'))) cpSync(kept, dataDir, { recursive: true })
 }
 
-async function dump(): Promise<File> {
-  const file = join(CACHE, `pglite-${fingerprint()}.tar`)
+async function readDump(): Promise<File> {
+  const file = join(CACHE, `pglite-${getFingerprint()}.tar`)
   try {
     return new File([readFileSync(file)], 'dump.tar')
   } catch {
     const made = await makeDump()
     mkdirSync(CACHE, { recursive: true })
-    // Several processes may get here at once: each writes its own, and the last name given stays.
+    // Concurrent processes each write a file of their own; the last rename wins.
     const draft = `${file}.${process.pid}`
     writeFileSync(draft, Buffer.from(await made.arrayBuffer()))
     renameSync(draft, file)
@@ -147,7 +147,7 @@ async function makeDump(): Promise<Blob> {
     run: async (text, params = []) => (await on.query<Record<string, unknown>>(text, [...params])).rows,
   })
   await migrate({ ...runner(pg), transaction: (work) => pg.transaction((tx) => work(runner(tx))) })
-  // Nobody copies or enters these here, and they are two thirds of the files that each test would load.
+  // Tests need neither of these, and they are two thirds of the files that each test would load.
   for (const template of ['template0', 'template1']) {
     await pg.query('update pg_database set datistemplate = false where datname = $1', [template])
     await pg.exec(`drop database ${template}`)
@@ -160,8 +160,8 @@ async function makeDump(): Promise<Blob> {
 
 let known: string | undefined
 
-/** Of all that goes into a migrated database: the migrations, and the PGlite that the dump is for. */
-function fingerprint(): string {
+/** Returns a hash of the migrations and of the PGlite version, which together determine the dump. */
+function getFingerprint(): string {
   if (known) return known
   const folder = join(root, 'drizzle/migrations')
   const hash = createHash('sha256')

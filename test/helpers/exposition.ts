@@ -1,4 +1,4 @@
-/** Prometheus' text format (0.0.4), parsed strictly: what is not of it throws. */
+/** A strict parser of Prometheus' text format (0.0.4). */
 
 interface Sample {
   name: string
@@ -22,7 +22,7 @@ function parseLabels(text: string): Record<string, string> {
   while (rest !== '') {
     const [all, name = '', value = ''] = LABEL.exec(rest) ?? []
     if (all === undefined) throw new Error(`No label: ${rest}`)
-    if (name in labels) throw new Error(`A label twice: ${text}`)
+    if (name in labels) throw new Error(`Duplicate label: ${text}`)
     labels[name] = value
     rest = rest.slice(all.length)
   }
@@ -35,15 +35,15 @@ function parseValue(text: string): number {
   return value
 }
 
-/** The families by name; each with its HELP, its TYPE and its samples, all in one place. */
+/** Returns the metric families by name; throws if the lines of one are not together. */
 export function parseExposition(text: string): Map<string, Family> {
   const families = new Map<string, Family>()
   let current: Family | undefined
-  if (!text.endsWith('\n')) throw new Error('The last line does not end')
+  if (!text.endsWith('\n')) throw new Error('The last line has no line feed')
   for (const line of text.split('\n').filter((each) => each !== '')) {
     const [, word, name = '', rest = ''] = /^# (HELP|TYPE) (\S+) (.+)$/.exec(line) ?? []
     if (word === 'HELP') {
-      if (families.has(name)) throw new Error(`${name} comes twice`)
+      if (families.has(name)) throw new Error(`Duplicate metric ${name}`)
       current = { name, help: rest, type: '', samples: [] }
       families.set(name, current)
     } else if (word === 'TYPE') {
@@ -58,8 +58,8 @@ export function parseExposition(text: string): Map<string, Family> {
   return families
 }
 
-/** The sum of a family's samples that have these labels. */
-export function sumOf(
+/** Returns the sum of a family's samples with the given labels. */
+export function sumSamples(
   families: Map<string, Family>,
   name: string,
   labels: Record<string, string> = {},

@@ -1,15 +1,16 @@
-/** A server that speaks as much Redis as the rate limits ask of it, and fails in the ways in which a real one does. */
+/** A server that implements the Redis commands of the rate limits, and can fail like a real one. */
 import { createServer, type Server, type Socket } from 'node:net'
 import type { Owner } from './database.ts'
+import { listen } from './listen.ts'
 
-/** The commands in what arrived, and what is left of it: `*2\r\n$4\r\nINFO\r\n...`. */
+/** Returns the complete commands of a text such as `*2\r\n$4\r\nINFO\r\n...`, and the rest. */
 function parse(text: string): { commands: string[][]; rest: string } {
   const commands: string[][] = []
   let rest = text
   for (;;) {
     const lines = rest.split('\r\n')
     const size = 1 + 2 * Number(/^\*(\d+)$/.exec(lines[0] ?? '')?.[1] ?? Number.NaN)
-    // The last of the pieces is what comes after a line's end.
+    // The last element is the text after the last line break.
     if (!(lines.length > size)) return { commands, rest }
     commands.push(lines.slice(1, size).filter((_, i) => i % 2 === 1))
     rest = lines.slice(size).join('\r\n')
@@ -18,24 +19,24 @@ function parse(text: string): { commands: string[][]; rest: string } {
 
 const bulk = (text: string) => `$${text.length}\r\n${text}\r\n`
 
-/** Every window has just begun. */
+/** Returns the reply in which every window has just begun. */
 function counted(keys: number) {
   const each = Array.from({ length: keys }, () => ':1\r\n:60000\r\n').join('')
   return `*${1 + 2 * keys}\r\n:0\r\n${each}`
 }
 
-export async function fakeRedis(t: Owner) {
+export async function startFakeRedis(t: Owner) {
   const state = {
-    /** What scripts are answered with, such as `READONLY You cannot write`. */
+    /** The error that scripts return, such as `READONLY You cannot write`. */
     error: '',
-    /** What a connection is answered with from its first command on. */
+    /** The error that every command returns. */
     refusal: '',
-    /** Takes all and says nothing, as a dead host does. */
+    /** Discards everything, as an unreachable host does. */
     silent: false,
-    /** Milliseconds before each answer. */
+    /** Milliseconds before each reply. */
     delay: 0,
     scripts: 0,
-    /** How often anything arrived. */
+    /** Number of received chunks. */
     packets: 0,
   }
   const sockets = new Set<Socket>()
@@ -74,19 +75,15 @@ export async function fakeRedis(t: Owner) {
   }
 
   let server: Server | undefined
-  const listen = (port: number) =>
-    new Promise<number>((resolve) => {
-      const made = createServer(accept).listen(port, '127.0.0.1', () => {
-        const address = made.address()
-        resolve(typeof address === 'object' && address ? address.port : 0)
-      })
-      server = made
-    })
+  const start = (port?: number) => {
+    server = createServer(accept)
+    return listen(server, port)
+  }
   const stop = () => {
     server?.close()
     for (const socket of sockets) socket.destroy()
   }
-  const port = await listen(0)
+  const port = await start()
   t.teardown(stop)
-  return { url: `redis://user:pass-word@127.0.0.1:${port}`, state, stop, start: () => listen(port) }
+  return { url: `redis://user:pass-word@127.0.0.1:${port}`, state, stop, start: () => start(port) }
 }

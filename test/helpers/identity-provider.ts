@@ -1,30 +1,30 @@
-/** An identity provider on this machine: it publishes keys, signs tokens, and answers as a test wants. */
+/** A local identity provider that publishes keys, signs tokens, and fails on demand. */
 import { generateKeyPairSync } from 'node:crypto'
 import { createServer, type ServerResponse } from 'node:http'
-import type { AddressInfo } from 'node:net'
 import { exportJWK, SignJWT } from 'jose'
 import type { Owner } from './database.ts'
+import { listen } from './listen.ts'
 
 export const ISSUER = 'https://idp.example.com'
 const AUDIENCE = 'shop'
 const { publicKey, privateKey } = generateKeyPairSync('rsa', { modulusLength: 2048 })
 const KEY_SET = JSON.stringify({ keys: [{ ...(await exportJWK(publicKey)), kid: 'current', alg: 'RS256' }] })
 
-/** Signs a token of a subject; claims may be left out by giving them as undefined. */
+/** Signs a token; a claim that is undefined is omitted. */
 export const signToken = (claims: Record<string, unknown>, kid = 'current'): Promise<string> =>
   new SignJWT({ iss: ISSUER, aud: AUDIENCE, exp: Math.ceil(Date.now() / 1000) + 300, ...claims })
     .setProtectedHeader({ alg: 'RS256', kid })
     .sign(privateKey)
 
-/** Signs a token of a subject with an e-mail address that the provider has verified. */
-export const signFor = (subject: string, email?: string): Promise<string> =>
+/** Signs a token of a subject with a verified email. */
+export const signUserToken = (subject: string, email?: string): Promise<string> =>
   signToken({ sub: subject, ...(email !== undefined && { email, email_verified: true }) })
 
 export async function startProvider(t: Owner) {
   const provider = {
-    /** Requests for the key set so far. */
+    /** Number of requests for the key set. */
     requests: 0,
-    /** Answers one of them; with the key set, unless a test puts another function here. */
+    /** Answers a request; tests replace it. */
     answer: (response: ServerResponse): void => void response.end(KEY_SET),
     publish: (response: ServerResponse): void => void response.end(KEY_SET),
     fail: (response: ServerResponse): void => void response.writeHead(500).end(),
@@ -34,12 +34,11 @@ export async function startProvider(t: Owner) {
     provider.requests++
     provider.answer(response)
   })
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  const port = await listen(server)
   t.teardown(() => {
     server.closeAllConnections()
     server.close()
   })
-  const { port } = server.address() as AddressInfo
   provider.settings = {
     AUTH_JWKS_URL: `http://127.0.0.1:${port}/jwks`,
     AUTH_ISSUER: ISSUER,

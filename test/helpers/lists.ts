@@ -1,16 +1,16 @@
-/** What tests of lists read in replies. */
+/** Reads replies of lists. */
 import type { Client, Json, Reply } from './app.ts'
 
-export const idsOf = ({ body }: Reply): string[] => body.data.map((each: Json) => each.id)
+export const getIds = ({ body }: Reply): string[] => body.data.map((each: Json) => each.id)
 
-/** What an error says is wrong, as `limit OUT_OF_RANGE`, sorted; in either version's envelope. */
-export const problemsOf = ({ body }: Reply): string[] =>
+/** Returns the violations of an error as `limit OUT_OF_RANGE`, sorted, from either version's envelope. */
+export const getViolations = ({ body }: Reply): string[] =>
   (body.error.details ?? body.error.errors ?? [])
     .map(({ field, code }: { field: string; code: string }) => `${field} ${code}`)
     .sort()
 
-/** The Link header as relation -> address. */
-export function linksOf({ headers }: Reply): Record<string, string> {
+/** Returns the links of the Link header by relation. */
+export function getLinks({ headers }: Reply): Record<string, string> {
   const links = (headers.get('link') ?? '').matchAll(/<([^>]*)>; rel="([^"]*)"/g)
   return Object.fromEntries([...links].map(([, address, rel]) => [rel, address]))
 }
@@ -18,8 +18,8 @@ export function linksOf({ headers }: Reply): Record<string, string> {
 const withParameter = (path: string, name: string, value: string | number) =>
   `${path}${path.includes('?') ? '&' : '?'}${name}=${encodeURIComponent(value)}`
 
-/** Every page of a list by its cursors, as replies; `between` runs after each. */
-async function* pages(
+/** Yields every page of a list by following its cursors; `between` runs after each page. */
+async function* readPages(
   client: Client,
   path: string,
   between: () => Promise<unknown> = async () => {},
@@ -37,13 +37,13 @@ async function* pages(
   }
 }
 
-/** Every id of a list, in order. */
-export async function walk(
+/** Returns every id of a list in order, by following its cursors. */
+export async function collectIds(
   client: Client,
   path: string,
   between?: () => Promise<unknown>,
 ): Promise<string[]> {
   const ids: string[] = []
-  for await (const page of pages(client, path, between)) ids.push(...idsOf(page))
+  for await (const page of readPages(client, path, between)) ids.push(...getIds(page))
   return ids
 }

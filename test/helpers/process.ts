@@ -1,81 +1,83 @@
-/** The service as a process of its own, as people start it: what it says, what it answers, how it ends. */
+/** Starts the service or a command as a separate process. */
+
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
+import { setTimeout as wait } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { type Owner, testDatabaseUrl, testFolder } from './database.ts'
 import { WITHOUT_LIMITS } from './without-limits.ts'
 
 const root = fileURLToPath(new URL('../..', import.meta.url))
 
-export interface Ended {
+export interface ProcessExit {
   code: number | null
   signal: NodeJS.Signals | null
 }
 
-export interface Running {
+export interface RunningProcess {
   child: ChildProcess
-  /** What came on standard output and on standard error so far. */
-  said: { out: string; err: string }
-  ended: Promise<Ended>
+  /** Standard output and standard error so far. */
+  output: { out: string; err: string }
+  ended: Promise<ProcessExit>
 }
 
 /**
- * Runs a module of `src` as `npm start` does, built (`npm test` builds first), with these settings and none of this
- * process's; killed after the test if it still runs.
+ * Runs a built module of `src` as `npm start` does (`npm test` builds first), with only these environment variables.
+ * It is killed after the test.
  */
-export function run(
+export function startModule(
   t: Owner,
   file: string,
   settings: NodeJS.ProcessEnv,
   args: readonly string[] = [],
   flags: readonly string[] = [],
-): Running {
+): RunningProcess {
   const env = { PATH: process.env.PATH, ...settings }
   const module = `dist/src/${file.replace(/\.ts$/, '.js')}`
-  // As in the tests' own processes (`typescript.js`).
+  // The same option as in the processes of tests, see `typescript.js`.
   const child = spawn(process.execPath, ['--liftoff-only', ...flags, module, ...args], { cwd: root, env })
-  const said = { out: '', err: '' }
+  const output = { out: '', err: '' }
   child.stdout.setEncoding('utf8').on('data', (text: string) => {
-    said.out += text
+    output.out += text
   })
   child.stderr.setEncoding('utf8').on('data', (text: string) => {
-    said.err += text
+    output.err += text
   })
-  // 'close' and not 'exit': only then everything that was said has arrived.
-  const ended = once(child, 'close').then(([code, signal]): Ended => ({ code, signal }))
+  // 'close' and not 'exit': only then everything that was output has arrived.
+  const ended = once(child, 'close').then(([code, signal]): ProcessExit => ({ code, signal }))
   t.teardown(async () => {
     child.kill('SIGKILL')
     await ended
   })
-  return { child, said, ended }
+  return { child, output, ended }
 }
 
-/** The settings of a server on a free port over a migrated database of its own, without limits. */
-export async function ownSettings(t: Owner): Promise<NodeJS.ProcessEnv> {
+/** Returns settings of a server on a free port with a migrated database and without rate limits. */
+export async function createServerSettings(t: Owner): Promise<NodeJS.ProcessEnv> {
   const { url, dataDir = testFolder(t) } = await testDatabaseUrl(t)
   const secret = { APP_SECRET: 'test-secret-test-secret-test-secret-test' }
   const database = { ...(url && { DATABASE_URL: url }), DATA_DIR: dataDir }
   return { PORT: '0', ...WITHOUT_LIMITS, ...secret, ...database }
 }
 
-/** A server that has said it is ready, and the address that it named. */
-export async function serve(
+/** A server that has output it is ready, and the address that it named. */
+export async function startServer(
   t: Owner,
   settings: NodeJS.ProcessEnv,
   file = 'server.ts',
   flags: readonly string[] = [],
-): Promise<Running & { url: string }> {
-  const running = run(t, file, settings, [], flags)
+): Promise<RunningProcess & { url: string }> {
+  const running = startModule(t, file, settings, [], flags)
   const ready = /"address":"(https?:[^"]+)"|Ready at (https?:[^\s,]+)/
   let over = false
   void running.ended.then(() => {
     over = true
   })
   for (;;) {
-    const found = ready.exec(running.said.out)
+    const found = ready.exec(running.output.out)
     const url = found?.[1] ?? found?.[2]
     if (url) return { ...running, url }
-    if (over) throw new Error(`the server ended: ${running.said.err}${running.said.out}`)
-    await new Promise((resolve) => setTimeout(resolve, 20))
+    if (over) throw new Error(`the server ended: ${running.output.err}${running.output.out}`)
+    await wait(20)
   }
 }

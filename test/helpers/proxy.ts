@@ -1,30 +1,31 @@
-/** A way to a server (PostgreSQL, Redis) that can be cut, slowed, led elsewhere or made to lie, for tests of what happens then. */
+/** A TCP proxy before PostgreSQL or Redis that delays, discards, resets or redirects connections. */
 import { createConnection, createServer, type Server, type Socket } from 'node:net'
 import type { Owner } from './database.ts'
+import { listen } from './listen.ts'
 
 /**
- * - `pass`: as if it were not there
- * - `refuse`: nobody listens, and who was connected is cut off
- * - `hangUp`: accepts, and ends the connection at once
- * - `reset`: accepts, and resets (RST) the connection at once
- * - `silent`: a black hole; accepts and swallows what comes from either side, as a dead host does
- * - `deaf`: half open; what clients send is swallowed, their ends too
- * - `mute`: half open; what the server answers is swallowed
+ * - `pass`: forwards everything
+ * - `refuse`: does not listen, and closes open connections
+ * - `hangUp`: accepts, and closes the connection immediately
+ * - `reset`: accepts, and resets (RST) the connection immediately
+ * - `silent`: accepts and discards the data of both sides, as an unreachable host does
+ * - `deaf`: half open; discards what clients send, including the end of the connection
+ * - `mute`: half open; discards what the server sends
  *
- * The last three befall the connections that there are. Every other change cuts them off.
+ * The last three apply to open connections. Every other change closes them.
  */
 export type Mode = 'pass' | 'refuse' | 'hangUp' | 'reset' | 'silent' | 'deaf' | 'mute'
 
 const QUIET = new Set<Mode>(['silent', 'deaf', 'mute'])
 
 export interface Slowness {
-  /** Milliseconds that each piece of data takes, each way. */
+  /** Milliseconds that each chunk is delayed, in each direction. */
   latency: number
-  /** Milliseconds that it may take longer, at random. */
+  /** Maximum random extra delay in milliseconds. */
   jitter?: number
 }
 
-/** Writes what comes after its time, in the order in which it came. */
+/** Returns a function that writes data after the configured delay, in order. */
 function delayed(to: Socket, slowness: () => Slowness) {
   const line: Buffer[] = []
   let last = 0
@@ -38,7 +39,7 @@ function delayed(to: Socket, slowness: () => Slowness) {
   }
 }
 
-/** Listens on a port of its own before `target`. */
+/** Starts a proxy on a free port that forwards to `target`. */
 export async function startProxy(t: Owner, target: string) {
   const url = new URL(target)
   const usual = url.protocol.startsWith('redis') ? 6379 : 5432
@@ -46,7 +47,7 @@ export async function startProxy(t: Owner, target: string) {
   let to = placeOf(url)
   let mode: Mode = 'pass'
   let slowness: Slowness = { latency: 0 }
-  /** Bytes of the next replies until a reset. */
+  /** Bytes of the replies that are still forwarded before a reset. */
   let left = Number.POSITIVE_INFINITY
   let count = 0
   let open = 0
@@ -61,7 +62,7 @@ export async function startProxy(t: Owner, target: string) {
       open -= 1
     })
     near.on('error', () => undefined)
-    // Who does not read is not told of the other's end either.
+    // A socket that is not read does not report the end of the other side.
     if (mode === 'hangUp') return void near.resume().end()
     if (mode === 'reset') return void near.resetAndDestroy()
     const far = createConnection(to)
@@ -80,13 +81,10 @@ export async function startProxy(t: Owner, target: string) {
     near.on('close', () => is('silent', 'deaf') || far.destroy())
     far.on('close', () => is('silent', 'mute') || near.destroy())
   }
-  const listen = (port: number) =>
-    new Promise<number>((resolve) => {
-      server = createServer(accept).listen(port, '127.0.0.1', () => {
-        const address = server?.address()
-        resolve(typeof address === 'object' && address ? address.port : 0)
-      })
-    })
+  const start = (port?: number) => {
+    server = createServer(accept)
+    return listen(server, port)
+  }
   const cut = (how: 'destroy' | 'resetAndDestroy') => {
     for (const socket of sockets) socket[how]()
     sockets.clear()
@@ -96,15 +94,15 @@ export async function startProxy(t: Owner, target: string) {
     server?.close()
     server = undefined
   }
-  url.port = String(await listen(0))
+  url.port = String(await start())
   url.hostname = '127.0.0.1'
   t.teardown(stop)
   return {
     url: url.href,
     target,
-    /** So many were accepted so far. */
+    /** Returns the number of connections accepted so far. */
     connections: () => count,
-    /** So many are there. */
+    /** Returns the number of open connections. */
     open: () => open,
     async set(next: Mode) {
       mode = next
@@ -112,21 +110,21 @@ export async function startProxy(t: Owner, target: string) {
       if (QUIET.has(next)) return
       if (next === 'reset') cut('resetAndDestroy')
       stop()
-      if (next !== 'refuse') await listen(Number(url.port))
+      if (next !== 'refuse') await start(Number(url.port))
     },
-    /** How slow it is from now on, for connections that there are as well. */
+    /** Sets the delay, also for open connections. */
     slow(next: Slowness) {
       slowness = next
     },
-    /** Passes so many bytes more of what is answered, then resets that connection, and every other that is answered. */
+    /** Forwards `bytes` more of the replies, then resets each connection that gets one. */
     resetAfter(bytes: number) {
       left = bytes
     },
-    /** Makes a black hole of the connections that there are; who comes from now on passes. */
+    /** Discards all data of the open connections; new connections are forwarded. */
     strand() {
       for (const socket of sockets) stranded.add(socket)
     },
-    /** Cuts off who is connected; who comes from now on is led to another server. */
+    /** Closes the open connections and forwards new ones to another server. */
     lead(elsewhere: string) {
       to = placeOf(new URL(elsewhere))
       cut('destroy')

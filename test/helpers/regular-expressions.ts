@@ -1,4 +1,4 @@
-/** The regular expressions of the service, found by parsing its sources. */
+/** Finds the regular expressions of the service by parsing its source files. */
 import { readdirSync, readFileSync } from 'node:fs'
 import { SourceMap, type SourceMapPayload } from 'node:module'
 import { relative } from 'node:path'
@@ -13,7 +13,7 @@ const FOLDERS = ['src', 'plugins', 'schemas', 'drizzle', 'lib']
 export interface Expression {
   source: string
   flags: string
-  /** `file:line`, or the name of a format or of a member of a document. */
+  /** `file:line`, or the name of a format or of a field of a document. */
   place: string
 }
 
@@ -23,14 +23,14 @@ export interface Found {
   computed: string[]
 }
 
-/** The expressions in one TypeScript module. */
+/** Returns the expressions of a TypeScript module. */
 export function findInSource(text: string, file: string): Found {
   const { code, map } = transformSync(text, { loader: 'ts', sourcemap: 'external', sourcefile: file })
   const lines = new SourceMap(JSON.parse(map) as SourceMapPayload)
   const tree = parse(code, { ecmaVersion: 'latest', sourceType: 'module', locations: true })
   const found: Found = { expressions: [], computed: [] }
 
-  /** Where a node stands in the TypeScript. */
+  /** Returns the position of a node in the TypeScript source. */
   const placeOf = (node: { loc?: { start: { line: number; column: number } } | null }) => {
     const { line, column } = node.loc?.start ?? { line: 1, column: 0 }
     const entry = lines.findEntry(line - 1, column)
@@ -58,7 +58,7 @@ export function findInSource(text: string, file: string): Found {
   return found
 }
 
-/** The expressions in all modules that the server may load. */
+/** Returns the expressions of all modules that the server may load. */
 export function findInSources(): Found {
   const files = FOLDERS.flatMap((folder) =>
     readdirSync(`${root}${folder}`, { recursive: true, withFileTypes: true })
@@ -72,7 +72,7 @@ export function findInSources(): Found {
   }
 }
 
-/** The values of a keyword in a JSON document, with their paths. */
+/** Returns the values of a keyword in a JSON document with their paths. */
 export function findKeyword(
   document: unknown,
   keyword: string,

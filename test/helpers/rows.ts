@@ -1,4 +1,4 @@
-/** Rows straight into the tables, many at once and with moments of one's own choosing: what no request could make. */
+/** Inserts rows into the tables, in bulk and with chosen timestamps, which no request can do. */
 import { v7 as uuid } from 'uuid'
 import type { Database, Param } from '../../drizzle/client/index.ts'
 import { buildSearchText } from '../../plugins/collection/sql/case-folding.ts'
@@ -15,7 +15,7 @@ const searched: Record<string, readonly string[]> = {
 
 let count = 0
 
-/** What a row of each table has where the test does not care. */
+/** Default values of the rows of each table. */
 const defaults: Record<string, (n: number) => Values> = {
   users: (n) => ({ name: `User ${n}`, email: `user.${n}@example.com` }),
   user_profiles: () => ({}),
@@ -29,7 +29,7 @@ const defaults: Record<string, (n: number) => Values> = {
   }),
 }
 
-/** Inserts rows in one statement; the ids, in the order given. */
+/** Inserts rows in one statement and returns their ids in the same order. */
 export async function insertRows(
   database: Database,
   table: string,

@@ -7,7 +7,7 @@ const TICK = 10
 let last = performance.now()
 let paused = 0
 
-/** How much later than planned the next tick is, in milliseconds; a short delay is ordinary. */
+/** Returns the delay of the next tick in milliseconds; a short delay is ignored. */
 function pauseUntil(now: number): number {
   const gap = now - last
   return gap > 2 * TICK ? gap - TICK : 0
@@ -23,7 +23,7 @@ setInterval(() => {
  * A clock for upper bounds, in milliseconds, in place of `performance.now()`: it stands still while this process is
  * paused, so that a busy machine does not make a deadline look missed. Waiting counts, computing in one turn does not.
  */
-export function runningTime(): number {
+export function getRunningTime(): number {
   const now = performance.now()
   return now - paused - pauseUntil(now)
 }

@@ -1,6 +1,6 @@
 /**
- * Runs TypeScript as it stands, by `--import`: esbuild strips the types, once per content of a file. Nothing else is
- * touched, so that a test starts in half the time that tsx takes.
+ * Runs TypeScript files, by `--import`: esbuild strips the types, once per version of a file. A test starts in half
+ * the time that tsx takes.
  */
 import { createHash } from 'node:crypto'
 import { mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
@@ -24,28 +24,28 @@ const compile = async (file, text) => {
   return code
 }
 
-/** One of the hooks of `node:module`; the module keeps its own address, and so its place in stacks and reports. */
+/** The `load` hook of `node:module`. A module keeps its URL, so that stack traces show the source file. */
 export async function load(url, context, next) {
   if (!/^file:[^?]*\.ts(\?|$)/.test(url)) return next(url, context)
   const file = fileURLToPath(url)
   const text = readFileSync(file, 'utf8')
-  const kept = CACHE + createHash('sha1').update(`${file}\n${text}`).digest('hex')
+  const cached = CACHE + createHash('sha1').update(`${file}\n${text}`).digest('hex')
   let source
   try {
-    source = readFileSync(kept)
+    source = readFileSync(cached)
   } catch {
     source = await compile(file, text)
     mkdirSync(CACHE, { recursive: true })
-    // Several processes may get here at once: each writes its own, and the last name given stays.
-    const draft = `${kept}.${process.pid}`
+    // Concurrent processes each write a file of their own; the last rename wins.
+    const draft = `${cached}.${process.pid}`
     writeFileSync(draft, source)
-    renameSync(draft, kept)
+    renameSync(draft, cached)
   }
   return { format: 'module', source, shortCircuit: true }
 }
 
 if (isMainThread) {
   register(import.meta.url)
-  // A test's queries are few and all different: PGlite costs less as it is first compiled than made better meanwhile.
+  // A test runs few and different queries: optimizing PGlite's WebAssembly costs more time than it saves.
   setFlagsFromString('--liftoff-only')
 }

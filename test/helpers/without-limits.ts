@@ -1,4 +1,4 @@
-/** Settings without rate limits, for tests that are about something else. */
+/** Settings that disable rate limits, for tests of other features. */
 export const WITHOUT_LIMITS = {
   RATE_LIMIT: '1000000000',
   RATE_LIMIT_BURST: '1000000000',

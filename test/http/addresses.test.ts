@@ -1,12 +1,13 @@
+/** Every form of a path reaches the same route, and links repeat the form that the client used. */
 import t from 'tap'
 import { createAddressing } from '../../plugins/versioning/addresses.ts'
 import { v1 } from '../../plugins/versioning/representation/v1.ts'
 import { v2 } from '../../plugins/versioning/representation/v2.ts'
 import { ADMIN_KEY, type Reply, testApp } from '../helpers/app.ts'
-import { raw } from '../helpers/raw.ts'
-import { sharedDatabase } from '../helpers/shared.ts'
+import { sendRaw } from '../helpers/raw-requests.ts'
+import { createSharedDatabase } from '../helpers/shared-database.ts'
 
-const database = await sharedDatabase(t)
+const database = await createSharedDatabase(t)
 const { app, admin, adminId, port } = await testApp(t, {}, { database })
 const published = await testApp(t, { PUBLIC_URL: 'https://api.example.com' }, { database })
 
@@ -31,7 +32,7 @@ const links = (reply: Reply) =>
   )
 
 for (const [form, version] of forms) {
-  t.test(`${form || 'no prefix'}: every route answers, and says which version did`, async (t) => {
+  t.test(`${form || 'no prefix'}: every route answers with the API-Version header`, async (t) => {
     const list = await admin.get(`${form}/products?limit=1`)
     t.equal(list.status, 200)
     t.equal(list.headers.get('api-version'), version)
@@ -40,7 +41,7 @@ for (const [form, version] of forms) {
     t.equal((await admin.get(`${form}/users/${adminId}/posts`)).status, 200)
   })
 
-  t.test(`${form || 'no prefix'}: Link and Location repeat the form`, async (t) => {
+  t.test(`${form || 'no prefix'}: Link and Location repeat the form of the path`, async (t) => {
     const page = await admin.get(`${form}/products?limit=1&sort=name`)
     const { next, first } = links(page)
     t.ok(next?.startsWith(`${form}/products?`), next)
@@ -61,7 +62,7 @@ for (const [form, version] of forms) {
     t.equal((await admin.get(post.headers.get('location') ?? '')).status, 200)
   })
 
-  t.test(`${form || 'no prefix'}: with PUBLIC_URL they are absolute`, async (t) => {
+  t.test(`${form || 'no prefix'}: Link and Location are absolute with PUBLIC_URL`, async (t) => {
     const page = await published.admin.get(`${form}/products?limit=1`)
     t.equal(links(page).first, `https://api.example.com${form}/products?limit=1`)
     t.ok(links(page).next?.startsWith(`https://api.example.com${form}/products?`))
@@ -69,7 +70,7 @@ for (const [form, version] of forms) {
     t.equal(made.headers.get('location'), `https://api.example.com${form}/products/${made.body.data.id}`)
   })
 
-  t.test(`${form || 'no prefix'}: a trailing slash is ignored, two are not`, async (t) => {
+  t.test(`${form || 'no prefix'}: one trailing slash is ignored, two are a 404`, async (t) => {
     t.equal((await admin.get(`${form}/products/`)).status, 200)
     t.equal((await admin.get(`${form}/products/?limit=1`)).status, 200)
     t.equal((await admin.get(`${form}/products/${id}/`)).status, 200)
@@ -84,11 +85,11 @@ for (const [form, version] of forms) {
   })
 }
 
-t.test('an id is the same in either letter case, as UUIDs are', async (t) => {
+t.test('an id in upper case addresses the same row', async (t) => {
   t.equal((await admin.get(`/products/${id.toUpperCase()}`)).status, 200)
 })
 
-t.test('404: an unknown version in the URL, in the envelope of the default one', async (t) => {
+t.test('an unknown version in the URL is a 404 in the envelope of the default version', async (t) => {
   const names = [
     'v0',
     'v01',
@@ -113,7 +114,7 @@ t.test('404: an unknown version in the URL, in the envelope of the default one',
   }
 })
 
-t.test('404: an unknown path, in the envelope of the version that was named', async (t) => {
+t.test('an unknown path is a 404 in the envelope of the requested version', async (t) => {
   for (const [form, version] of forms) {
     const { status, headers } = await admin.get(`${form}/nothing`)
     t.equal(status, 404)
@@ -134,12 +135,12 @@ t.test('404: an unknown path, in the envelope of the version that was named', as
   }
 })
 
-t.test('404 before the body is looked at', async (t) => {
+t.test('an unknown path is a 404 before the body is parsed', async (t) => {
   t.equal((await admin.post('/nothing', '{"broken')).status, 404)
   t.equal((await admin.post('/api/v9/products', 'text', { 'content-type': 'text/plain' })).status, 404)
 })
 
-t.test('what has no version answers without one, and says so', async (t) => {
+t.test('routes without a version answer without the API-Version header', async (t) => {
   for (const path of ['/livez', '/readyz', '/openapi/v1.json', '/openapi/v2.json']) {
     const { status, headers } = await admin.get(path)
     t.equal(status, 200, path)
@@ -150,7 +151,7 @@ t.test('what has no version answers without one, and says so', async (t) => {
   t.equal((await admin.get('/livez', { accept: 'text/html' })).status, 200)
 })
 
-t.test('an encoded unreserved character is the character', async (t) => {
+t.test('a percent-encoded unreserved character is decoded', async (t) => {
   for (const path of [
     '/%61pi/v1/products',
     '/api/%76%31/products',
@@ -164,9 +165,9 @@ t.test('an encoded unreserved character is the character', async (t) => {
   }
 })
 
-t.test('a target in absolute form is its path', async (t) => {
+t.test('a request target in absolute form is reduced to its path', async (t) => {
   const ask = (target: string) =>
-    raw(port, `GET ${target} HTTP/1.1\r\nHost: a\r\nX-API-Key: ${ADMIN_KEY}\r\nConnection: close\r\n\r\n`)
+    sendRaw(port, `GET ${target} HTTP/1.1\r\nHost: a\r\nX-API-Key: ${ADMIN_KEY}\r\nConnection: close\r\n\r\n`)
   for (const [form] of forms) {
     const { replies } = await ask(`http://proxied.example:8080${form}/products?limit=1`)
     t.equal(replies[0]?.status, 200)
@@ -177,7 +178,7 @@ t.test('a target in absolute form is its path', async (t) => {
   t.equal((await ask('ftp://proxied.example/products')).replies[0]?.status, 404)
 })
 
-t.test('what proxies add changes no address', async (t) => {
+t.test('X-Forwarded headers do not change links', async (t) => {
   const proxied = await testApp(t, { TRUST_PROXY: 'true' }, { database })
   const forwarded = {
     'x-forwarded-host': 'evil.example',
@@ -188,14 +189,14 @@ t.test('what proxies add changes no address', async (t) => {
   t.equal(links(page).first, '/products?limit=1')
 })
 
-t.test('addresses are found without a server too', async (t) => {
+t.test('routes are found with app.inject as well', async (t) => {
   const reply = await app.inject({ url: '/v2/products?limit=1', headers: { 'x-api-key': ADMIN_KEY } })
   t.equal(reply.statusCode, 200)
   t.equal(reply.headers['api-version'], '2')
   t.match(reply.headers.link, /^<\/v2\/products/)
 })
 
-t.test('DEFAULT_API_VERSION serves what names no version', async (t) => {
+t.test('DEFAULT_API_VERSION serves requests that name no version', async (t) => {
   const second = await testApp(t, { DEFAULT_API_VERSION: '2' }, { database })
   const reply = await second.admin.get(`/products/${id}`)
   t.equal(reply.headers.get('api-version'), '2')
@@ -208,7 +209,7 @@ t.test('DEFAULT_API_VERSION serves what names no version', async (t) => {
   ])
 })
 
-t.test('a default that does not exist stops the start', async (t) => {
+t.test('a DEFAULT_API_VERSION that does not exist stops the start', async (t) => {
   t.throws(
     () => createAddressing([{ representation: v1 }, { representation: v2 }], 3),
     /default version 3 does not exist/,

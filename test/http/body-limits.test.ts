@@ -1,10 +1,10 @@
-/** How large, how deep and how long a body and its texts may be, and that what is ordinary stays valid. */
+/** Request bodies are limited in length, depth and size of their texts, and ordinary bodies stay valid. */
 import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
 import t from 'tap'
 import { ADMIN_KEY, testApp } from '../helpers/app.ts'
-import { raw } from '../helpers/raw.ts'
-import { unique } from '../helpers/speak.ts'
+import { sendRaw } from '../helpers/raw-requests.ts'
+import { createUniqueName } from '../helpers/versioned-client.ts'
 
 const { app, admin, anybody, port, person, adminId } = await testApp(t, { ALLOW_SIGNUP: 'true' })
 /** Node.js reads a socket in pieces of this size. */
@@ -19,12 +19,12 @@ interface Violation {
 }
 
 const product = (members: Record<string, unknown> = {}) => ({
-  sku: unique('LIMIT'),
+  sku: createUniqueName('LIMIT'),
   name: 'a',
   price_amount: 1,
   ...members,
 })
-const signUp = (name: string) => ({ name, email: `${unique('limit')}@example.com` })
+const signUp = (name: string) => ({ name, email: `${createUniqueName('limit')}@example.com` })
 const wrong = (details: readonly Violation[]) => details.map(({ field, code }) => `${field} ${code}`).sort()
 const objectOf = (count: number) => Object.fromEntries(Array.from({ length: count }, (_, i) => [`x${i}`, 1]))
 
@@ -35,7 +35,7 @@ const chunked = (path: string, body: string, headers = '') =>
   `POST ${path} HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Type: application/json\r\n${headers}` +
   `Transfer-Encoding: chunked\r\n\r\n${body.length.toString(16)}\r\n${body}\r\n0\r\n\r\n`
 
-t.test('16 KiB is the limit of a body without credentials', async (t) => {
+t.test('a body without credentials is limited to 16 KiB', async (t) => {
   const grant = { grant_type: 'password', email: 'unknown@example.com', password: 'x' }
   t.equal((await anybody.post('/api/v1/tokens', padded(grant, 16_384))).status, 401)
   t.equal((await anybody.post('/api/v1/users', padded(signUp('a'), 16_384))).status, 201)
@@ -47,23 +47,23 @@ t.test('16 KiB is the limit of a body without credentials', async (t) => {
     t.equal(status, 413, path)
     t.equal(reply.error.code, 'PAYLOAD_TOO_LARGE')
     t.equal(headers.get('connection'), 'close')
-    const { replies } = await raw(port, chunked(path, padded(body, 16_385)))
+    const { replies } = await sendRaw(port, chunked(path, padded(body, 16_385)))
     t.equal(replies[0]?.status, 413, `${path} in chunks`)
   }
   // Credentials that POST /tokens does not look at change nothing.
   t.equal((await admin.post('/api/v1/tokens', padded(grant, 16_385))).status, 413)
 })
 
-t.test('the refusal comes before the body where its length is declared', async (t) => {
+t.test('a body with too large a Content-Length is refused before it is read', async (t) => {
   const head = (path: string) =>
     `POST ${path} HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: 16385\r\n\r\n`
   for (const path of ['/api/v1/tokens', '/api/v1/users']) {
-    const { replies } = await raw(port, head(path))
+    const { replies } = await sendRaw(port, head(path))
     t.equal(replies[0]?.status, 413, path)
   }
 })
 
-t.test('a body with credentials may have BODY_LIMIT bytes', async (t) => {
+t.test('a body with credentials is limited to BODY_LIMIT bytes', async (t) => {
   const member = await person('member')
   t.equal((await admin.post(PRODUCTS, padded(product(), 1_048_576))).status, 201)
   t.equal((await admin.post(PRODUCTS, padded(product(), 1_048_577))).status, 413)
@@ -72,23 +72,23 @@ t.test('a body with credentials may have BODY_LIMIT bytes', async (t) => {
   t.equal(patch.status, 200)
 })
 
-t.test('a smaller BODY_LIMIT holds without credentials too', async (t) => {
+t.test('a BODY_LIMIT below 16 KiB also limits bodies without credentials', async (t) => {
   const { anybody } = await testApp(t, { ALLOW_SIGNUP: 'true', BODY_LIMIT: '2048' })
   t.equal((await anybody.post('/api/v1/users', padded(signUp('a'), 2_048))).status, 201)
   t.equal((await anybody.post('/api/v1/users', padded(signUp('a'), 2_049))).status, 413)
 })
 
-t.test('an address that is over its limit gets 429 for a sign-up before its body is read', async (t) => {
+t.test('an IP address over its limit gets 429 for a sign-up before the body is read', async (t) => {
   const { port } = await testApp(t, { ALLOW_SIGNUP: 'true', RATE_LIMIT_ANONYMOUS: '1' })
   const head = `POST /api/v1/users HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\n`
-  const first = await raw(port, `${head}Connection: close\r\nContent-Length: 2\r\n\r\n{}`)
+  const first = await sendRaw(port, `${head}Connection: close\r\nContent-Length: 2\r\n\r\n{}`)
   t.equal(first.replies[0]?.status, 422)
   // Of the body that is announced, nothing is sent.
-  const { replies } = await raw(port, `${head}Content-Length: 100\r\n\r\n`, { patience: 2_000 })
+  const { replies } = await sendRaw(port, `${head}Content-Length: 100\r\n\r\n`, { timeoutMs: 2_000 })
   t.equal(replies[0]?.status, 429)
 })
 
-t.test('a body that is sent in too many small chunks is 400', async (t) => {
+t.test('a body in too many small chunks is rejected with 400', async (t) => {
   const send = async (size: number) => {
     const body = padded(product(), 64_000)
     const starts = Array.from({ length: Math.ceil(body.length / size) }, (_, i) => i * size)
@@ -96,7 +96,7 @@ t.test('a body that is sent in too many small chunks is 400', async (t) => {
       .map((start) => body.slice(start, start + size))
       .map((chunk) => `${chunk.length.toString(16)}\r\n${chunk}\r\n`)
       .join('')
-    const { replies } = await raw(
+    const { replies } = await sendRaw(
       port,
       `POST ${PRODUCTS} HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Type: application/json\r\n` +
         `X-API-Key: ${ADMIN_KEY}\r\nTransfer-Encoding: chunked\r\n\r\n${chunks}0\r\n\r\n`,
@@ -127,7 +127,7 @@ t.test('the rest of a body in too many small chunks is not read', async (t) => {
   t.ok(socket && socket.bytesRead < 1.5 * READ_BYTES, `${socket?.bytesRead} of ${body.length} bytes`)
 })
 
-t.test('a body of depth 20 is read, one of depth 21 is 400', async (t) => {
+t.test('a body of depth 20 is accepted, one of depth 21 is rejected with 400', async (t) => {
   const nested = (depth: number) => `{"sku":${'['.repeat(depth - 1)}${']'.repeat(depth - 1)}}`
   const deep = await admin.post(PRODUCTS, nested(20))
   t.equal(deep.status, 422)
@@ -137,7 +137,7 @@ t.test('a body of depth 20 is read, one of depth 21 is 400', async (t) => {
   t.match(deeper.body.error, { code: 'INVALID_REQUEST', message: /deeper than 20/ })
 })
 
-t.test('an object of 1,000 members is read, one of 1,001 is 400', async (t) => {
+t.test('an object with 1,000 fields is accepted, one with 1,001 is rejected with 400', async (t) => {
   t.equal((await admin.post(PRODUCTS, objectOf(1_000))).status, 422)
   t.equal((await admin.post(ORDERS, { shipping_address: objectOf(1_000) })).status, 422)
   for (const body of [objectOf(1_001), { shipping_address: objectOf(1_001) }]) {
@@ -147,16 +147,19 @@ t.test('an object of 1,000 members is read, one of 1,001 is 400', async (t) => {
   }
 })
 
-t.test('a body of 10,000 objects, arrays and members is read, one of more is 400', async (t) => {
-  // The body itself, its member and the array are three of them.
-  const bodyOf = (nodes: number) => ({ items: Array.from({ length: nodes - 3 }, () => ({})) })
-  const read = await admin.post(ORDERS, bodyOf(10_000))
-  t.equal(read.status, 422)
-  t.same(wrong(read.body.error.details), ['items TOO_LONG'])
-  t.equal((await admin.post(ORDERS, bodyOf(10_001))).status, 400)
-})
+t.test(
+  'a body with 10,000 objects, arrays and fields is accepted, a larger one is rejected with 400',
+  async (t) => {
+    // The body itself, its member and the array are three of them.
+    const bodyOf = (nodes: number) => ({ items: Array.from({ length: nodes - 3 }, () => ({})) })
+    const read = await admin.post(ORDERS, bodyOf(10_000))
+    t.equal(read.status, 422)
+    t.same(wrong(read.body.error.details), ['items TOO_LONG'])
+    t.equal((await admin.post(ORDERS, bodyOf(10_001))).status, 400)
+  },
+)
 
-t.test('a name twice is 400, in any spelling and at any depth', async (t) => {
+t.test('a duplicate field name is rejected with 400, in any escaping and at any depth', async (t) => {
   for (const body of [
     '{"sku":"a","sku":"b"}',
     '{"sku":"a","\\u0073ku":"b"}',
@@ -171,7 +174,7 @@ t.test('a name twice is 400, in any spelling and at any depth', async (t) => {
   t.equal((await admin.post(PRODUCTS, '{"x":[{"a":1},{"a":1}],"a":":\\"a\\":"}')).status, 422)
 })
 
-t.test('an array or a text far beyond its length is one violation', async (t) => {
+t.test('an array or a string far above its maximum length is one violation', async (t) => {
   const long = 'n'.repeat(300_000)
   const order = await admin.post(ORDERS, {
     items: Array.from({ length: 150_000 }, () => 1),
@@ -193,7 +196,7 @@ t.test('an array or a text far beyond its length is one violation', async (t) =>
   t.same(wrong((await admin.post(PRODUCTS, product({ sku: long }))).body.error.details), ['sku TOO_LONG'])
 })
 
-t.test('a text is measured when it is normalized and trimmed', async (t) => {
+t.test('the length of a string is measured after normalization and trimming', async (t) => {
   // Four and six UTF-16 units that become one character.
   const ALPHA = '\u1f82'
   const VOWEL = '\u{16d6a}'
@@ -210,7 +213,7 @@ t.test('a text is measured when it is normalized and trimmed', async (t) => {
   t.equal(lines.body.data.description, 'a\nb')
 })
 
-t.test('no character takes more UTF-16 units than are allowed for it', async (t) => {
+t.test('no character takes more UTF-16 code units than the limit reserves', async (t) => {
   let most = 0
   for (let code = 0; code <= 0x10ffff; code++) {
     if (code >= 0xd800 && code <= 0xdfff) continue
@@ -220,7 +223,7 @@ t.test('no character takes more UTF-16 units than are allowed for it', async (t)
   t.ok(most <= 6, `${most}`)
 })
 
-t.test('30 combining marks in a row are taken, 31 are 422', async (t) => {
+t.test('30 combining marks in a row are accepted, 31 are rejected with 422', async (t) => {
   const marks = (count: number) => `a${'\u0301\u0323'.repeat(count).slice(0, count)}b`
   const taken = await admin.post(PRODUCTS, product({ name: marks(30), description: marks(30).repeat(100) }))
   t.equal(taken.status, 201)
@@ -238,7 +241,7 @@ t.test('30 combining marks in a row are taken, 31 are 422', async (t) => {
   t.same(wrong(password.body.error.details), ['password INVALID_FORMAT'])
 })
 
-t.test('a search has at most 30 combining marks in a row', async (t) => {
+t.test('a search with more than 30 combining marks in a row is rejected', async (t) => {
   const search = (text: string) => admin.get(`${PRODUCTS}?search=${encodeURIComponent(text)}`)
   t.equal((await search(`a${'\u0301'.repeat(30)}`)).status, 200)
   const marks = await search(`a${'\u0301'.repeat(31)}`)
@@ -250,7 +253,7 @@ t.test('a search has at most 30 combining marks in a row', async (t) => {
   t.equal((await search('\u1f82'.normalize('NFD').repeat(100))).status, 200)
 })
 
-t.test('at most 50 violations are reported, of a body and of a query', async (t) => {
+t.test('at most 50 violations of a body or a query are reported', async (t) => {
   const items = Array.from({ length: 100 }, () => objectOf(90))
   const names = Array.from({ length: 1_500 }, (_, i) => i.toString(36))
   for (const reply of [
@@ -272,13 +275,13 @@ t.test('the path of a violation is cut after 256 characters', async (t) => {
   t.ok(text.length < 2_000)
 })
 
-t.test('a Content-Type of more than 256 characters is 415', async (t) => {
+t.test('a Content-Type of more than 256 characters is rejected with 415', async (t) => {
   const type = (length: number) => 'application/json; charset=utf-8; x='.padEnd(length, 'x')
   t.equal((await admin.post(PRODUCTS, product(), { 'content-type': type(256) })).status, 201)
   t.equal((await admin.post(PRODUCTS, product(), { 'content-type': type(257) })).status, 415)
 })
 
-t.test('bodies that arrive together are all answered', async (t) => {
+t.test('concurrent requests with bodies are all answered', async (t) => {
   const replies = await Promise.all(
     Array.from({ length: 20 }, () => admin.post(PRODUCTS, padded(product(), 500_000))),
   )

@@ -1,7 +1,8 @@
+/** Which media types a request body may have, and how a body with another type is refused. */
 import { gzipSync } from 'node:zlib'
 import t from 'tap'
 import { ADMIN_KEY, testApp } from '../helpers/app.ts'
-import { raw } from '../helpers/raw.ts'
+import { sendRaw } from '../helpers/raw-requests.ts'
 
 const { admin, base, port } = await testApp(t)
 const JSON_TYPES = ['application/json', 'application/vnd.api+json']
@@ -39,7 +40,7 @@ const send = (
     headers: { 'x-api-key': ADMIN_KEY, ...headers },
   })
 
-t.test('POST, PUT and PATCH take JSON and the vendor type', async (t) => {
+t.test('POST, PUT and PATCH accept application/json and the vendor type', async (t) => {
   for (const type of [
     ...JSON_TYPES,
     'APPLICATION/JSON',
@@ -52,7 +53,7 @@ t.test('POST, PUT and PATCH take JSON and the vendor type', async (t) => {
   }
 })
 
-t.test('merge-patch is for PATCH alone', async (t) => {
+t.test('application/merge-patch+json is accepted by PATCH alone', async (t) => {
   t.equal((await admin.patch(path, { stock: 2 }, { 'content-type': MERGE_PATCH })).status, 200)
   t.equal(
     (await admin.patch(path, { stock: 2 }, { 'content-type': `${MERGE_PATCH}; charset=utf-8` })).status,
@@ -71,7 +72,7 @@ t.test('merge-patch is for PATCH alone', async (t) => {
   }
 })
 
-t.test('415: any other type, or none', async (t) => {
+t.test('another or a missing Content-Type is rejected with 415', async (t) => {
   for (const [method, url] of [
     ['POST', '/products'],
     ['PUT', path],
@@ -90,7 +91,7 @@ t.test('415: any other type, or none', async (t) => {
   }
 })
 
-t.test('415 names the media types that the method takes', async (t) => {
+t.test('a 415 names the media types that the method accepts', async (t) => {
   const types = JSON_TYPES.join(', ')
   const unacceptable: Record<string, string>[] = [
     { 'content-type': 'text/plain' },
@@ -116,7 +117,7 @@ t.test('415 names the media types that the method takes', async (t) => {
   t.equal(invalid.headers.get('accept'), null, 'other failures do not')
 })
 
-t.test('415: another charset than UTF-8', async (t) => {
+t.test('a charset other than UTF-8 is rejected with 415', async (t) => {
   for (const charset of ['utf-16', 'iso-8859-1', 'us-ascii', 'utf-8;charset=utf-16', '"utf-16"', '']) {
     const headers = { 'content-type': `application/json; charset=${charset}` }
     t.equal((await admin.post('/products', product(), headers)).status, 415, charset)
@@ -127,7 +128,7 @@ t.test('415: another charset than UTF-8', async (t) => {
   }
 })
 
-t.test('415: a Content-Encoding, with what is taken', async (t) => {
+t.test('a Content-Encoding is rejected with 415 and Accept-Encoding', async (t) => {
   const zipped = gzipSync(JSON.stringify(product()))
   for (const encoding of ['gzip', 'br', 'deflate', 'identity, gzip', 'x']) {
     const reply = await send('POST', '/products', zipped, {
@@ -141,7 +142,7 @@ t.test('415: a Content-Encoding, with what is taken', async (t) => {
   t.equal((await admin.post('/products', product(), identity)).status, 201)
 })
 
-t.test('400: an empty body where one is needed', async (t) => {
+t.test('a missing body is rejected with 400', async (t) => {
   for (const [method, url] of [
     ['POST', '/products'],
     ['PUT', path],
@@ -156,7 +157,7 @@ t.test('400: an empty body where one is needed', async (t) => {
   }
 })
 
-t.test('DELETE: no body, whatever is said of its type; 400 with one', async (t) => {
+t.test('DELETE ignores a Content-Type without a body, and rejects a body with 400', async (t) => {
   for (const headers of [
     {},
     { 'content-type': 'application/json' },
@@ -173,19 +174,19 @@ t.test('DELETE: no body, whatever is said of its type; 400 with one', async (t) 
   }
   t.equal((await admin.get(path)).status, 200, 'and nothing was removed')
   const chunked = `DELETE /products/${made.id} HTTP/1.1\r\nHost: a\r\nX-API-Key: ${ADMIN_KEY}\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n`
-  t.equal((await raw(port, chunked)).replies[0]?.status, 204, 'chunks of nothing are no body')
+  t.equal((await sendRaw(port, chunked)).replies[0]?.status, 204, 'chunks of nothing are no body')
 })
 
-t.test('GET: a type without a body says nothing; 400 with a body', async (t) => {
+t.test('GET ignores a Content-Type without a body, and rejects a body with 400', async (t) => {
   t.equal((await admin.get('/products', { 'content-type': 'text/plain' })).status, 200)
   t.equal((await admin.get('/products', { 'content-encoding': 'gzip' })).status, 200)
   for (const method of ['GET', 'HEAD']) {
     const request = `${method} /products HTTP/1.1\r\nHost: a\r\nX-API-Key: ${ADMIN_KEY}\r\nConnection: close\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}`
-    t.equal((await raw(port, request)).replies[0]?.status, 400, method)
+    t.equal((await sendRaw(port, request)).replies[0]?.status, 400, method)
   }
 })
 
-t.test('413: a body beyond the limit, however it is sent', async (t) => {
+t.test('a body above the limit is rejected with 413, with Content-Length or in chunks', async (t) => {
   const text = (bytes: number) => `{"sku":"${'a'.repeat(bytes - 10)}"}`
   t.equal(text(1_048_576).length, 1_048_576)
   t.equal((await admin.post('/products', text(1_048_576))).status, 422, 'one of just the limit is read')
@@ -194,5 +195,5 @@ t.test('413: a body beyond the limit, however it is sent', async (t) => {
   t.equal(body.error.code, 'PAYLOAD_TOO_LARGE')
   const chunk = `10000\r\n${'a'.repeat(65_536)}\r\n`
   const endless = `POST /products HTTP/1.1\r\nHost: a\r\nX-API-Key: ${ADMIN_KEY}\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n${chunk.repeat(17)}`
-  t.equal((await raw(port, endless)).replies[0]?.status, 413, 'in chunks')
+  t.equal((await sendRaw(port, endless)).replies[0]?.status, 413, 'in chunks')
 })

@@ -1,18 +1,19 @@
-/** Which pages of other origins may call, and what they may read. */
+/** CORS lets pages of the configured origins call the API and read its replies, and no others. */
 import { createServer } from 'node:http'
 import t, { type Test } from 'tap'
 import { ADMIN_KEY, type Reply, testApp } from '../helpers/app.ts'
-import { openBrowser, withoutBrowser } from '../helpers/browser.ts'
-import { type Owner, testDatabase } from '../helpers/database.ts'
-import { raw } from '../helpers/raw.ts'
+import { getSkipReason, openBrowser } from '../helpers/browser.ts'
+import type { Owner } from '../helpers/database.ts'
+import { listen } from '../helpers/listen.ts'
+import { sendRaw } from '../helpers/raw-requests.ts'
+import { createSharedDatabase } from '../helpers/shared-database.ts'
 
-const database = await testDatabase(t)
+const database = await createSharedDatabase(t)
 const PAGE = 'https://app.example.com'
 const OTHER = 'https://admin.example.com:8443'
 const VARY = 'Accept, Authorization, X-API-Key'
 
-const start = (owner: Owner, CORS_ORIGINS: string) =>
-  testApp(owner, { CORS_ORIGINS }, { database: { ...database, close: async () => {} } })
+const start = (owner: Owner, CORS_ORIGINS: string) => testApp(owner, { CORS_ORIGINS }, { database })
 const listed = await start(t, `${PAGE}, ${OTHER}`)
 
 /** The headers of a reply that concern pages of other origins. */
@@ -42,7 +43,7 @@ function isReadable(t: Test, reply: Reply, sentence: string) {
   t.equal(reply.headers.get('access-control-allow-credentials'), null)
 }
 
-t.test('a page of the list may read what it asked for', async (t) => {
+t.test('a page of a configured origin may read the reply', async (t) => {
   const reply = await listed.admin.get('/products', { origin: PAGE })
   t.equal(reply.status, 200)
   isReadable(t, reply, 'a list')
@@ -53,7 +54,7 @@ t.test('a page of the list may read what it asked for', async (t) => {
   )
 })
 
-t.test('a page of the list may read why it was refused', async (t) => {
+t.test('a page of a configured origin may read an error', async (t) => {
   const { admin, anybody } = listed
   const page = { origin: PAGE }
   const big = JSON.stringify({ name: 'a'.repeat(1_100_000) })
@@ -80,7 +81,7 @@ t.test('a page of the list may read why it was refused', async (t) => {
   }
 })
 
-t.test('who is not on the list learns nothing, and no name is reflected', async (t) => {
+t.test('another origin gets no CORS headers, and is never echoed', async (t) => {
   for (const origin of [
     ...[
       'https://evil.example',
@@ -113,7 +114,7 @@ t.test('who is not on the list learns nothing, and no name is reflected', async 
   }
 })
 
-t.test('a preflight tells the methods of its path, and what may be sent', async (t) => {
+t.test('a preflight lists the methods of its path and the allowed headers', async (t) => {
   for (const [path, allow] of [
     ['/api/v1/products', 'GET, HEAD, OPTIONS, POST'],
     ['/v2/products/0193a5b0-7b1e-7c3a-9f00-3f2b8c1d4e5f', 'DELETE, GET, HEAD, OPTIONS, PATCH, PUT'],
@@ -146,7 +147,7 @@ t.test('the preflight of an unknown path succeeds, so that its 404 can be read',
   isReadable(t, await listed.admin.patch('/api/v1/nothing', {}, { origin: PAGE }), '404')
 })
 
-t.test('an OPTIONS that is no preflight is answered as ever', async (t) => {
+t.test('an OPTIONS request without preflight headers is answered as usual', async (t) => {
   for (const headers of [{}, { origin: PAGE }, { 'access-control-request-method': 'GET' }]) {
     const known = await listed.anybody.call('OPTIONS', '/products', { headers })
     t.equal(known.status, 204)
@@ -158,19 +159,19 @@ t.test('an OPTIONS that is no preflight is answered as ever', async (t) => {
     const posted = await listed.anybody.call('POST', '/nothing', { headers })
     t.equal(posted.status, 404, 'and no other method has come to be')
   }
-  const { replies } = await raw(listed.port, 'OPTIONS * HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n')
+  const { replies } = await sendRaw(listed.port, 'OPTIONS * HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n')
   t.match(replies, [{ status: 204 }])
 })
 
-t.test('what the parser itself refuses has seen no Origin, and says nothing', async (t) => {
-  const { replies } = await raw(
+t.test('replies to parser errors have no CORS headers', async (t) => {
+  const { replies } = await sendRaw(
     listed.port,
     `GET / HTTP/1.1\r\nHost: a\r\nOrigin: ${PAGE}\r\nbad header\r\n\r\n`,
   )
   t.match(replies, [{ status: 400, headers: { 'access-control-allow-origin': undefined } }])
 })
 
-t.test('* lets every page in, and no cookies', async (t) => {
+t.test('CORS_ORIGINS=* allows every origin, without credentials', async (t) => {
   const app = await start(t, '*')
   const reply = await app.admin.get('/products', { origin: 'https://any.example' })
   t.equal(reply.headers.get('access-control-allow-origin'), '*')
@@ -178,7 +179,7 @@ t.test('* lets every page in, and no cookies', async (t) => {
   t.equal((await preflight('/products', 'https://any.example', 'POST', app)).status, 204)
 })
 
-t.test('without the list nothing of it is said', async (t) => {
+t.test('without CORS_ORIGINS there are no CORS headers', async (t) => {
   const app = await start(t, '')
   const reply = await app.admin.get('/products', { origin: PAGE })
   t.equal(reply.status, 200)
@@ -195,13 +196,11 @@ async function site(owner: Owner): Promise<string> {
   const server = createServer((_request, reply) =>
     reply.setHeader('content-type', 'text/html').end('<p>A page'),
   )
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
   owner.teardown(() => server.close())
-  const address = server.address()
-  return `http://127.0.0.1:${typeof address === 'object' ? address?.port : ''}`
+  return `http://127.0.0.1:${await listen(server)}`
 }
 
-t.test('in a real browser', { skip: withoutBrowser() }, async (t) => {
+t.test('a real browser applies the same rules', { skip: getSkipReason() }, async (t) => {
   const [friend, stranger] = [await site(t), await site(t)]
   const { base } = await start(t, friend)
   const browser = await openBrowser(t)
@@ -211,7 +210,7 @@ t.test('in a real browser', { skip: withoutBrowser() }, async (t) => {
     const page = await browser.newPage()
     await page.goto(origin)
     // No function in it has a name: tsx would mark it with a helper that the page does not have.
-    const tell = (
+    const callFromPage = (
       method: string,
       path: string,
       headers: Record<string, string>,
@@ -231,14 +230,14 @@ t.test('in a real browser', { skip: withoutBrowser() }, async (t) => {
       )
     const key = { 'X-API-Key': ADMIN_KEY, 'Content-Type': 'application/json' }
     const product = JSON.stringify({ sku: `CORS-${new URL(origin).port}`, name: 'Cross', price_amount: 1 })
-    const made = await tell('POST', '/api/v1/products', key, product)
+    const made = await callFromPage('POST', '/api/v1/products', key, product)
     const where = typeof made === 'string' ? '/api/v1/products' : String(made.headers.location)
     return {
       made,
-      read: await tell('GET', where, key),
-      changed: await tell('PATCH', where, { ...key, 'If-Match': '"9-x"' }, '{"name":"New"}'),
-      refused: await tell('GET', '/api/v1/products', {}),
-      missing: await tell('DELETE', '/api/v1/nothing', key),
+      read: await callFromPage('GET', where, key),
+      changed: await callFromPage('PATCH', where, { ...key, 'If-Match': '"9-x"' }, '{"name":"New"}'),
+      refused: await callFromPage('GET', '/api/v1/products', {}),
+      missing: await callFromPage('DELETE', '/api/v1/nothing', key),
     }
   }
   const seen = await visit(friend)

@@ -1,3 +1,4 @@
+/** Each version has one envelope for resources, lists and errors. */
 import t from 'tap'
 import { type Json, testApp } from '../helpers/app.ts'
 
@@ -23,19 +24,19 @@ const { id: _, ...attributes } = members
 const typed = { id: tea.id, type: 'products', attributes }
 const path = (version: number, id: string = tea.id) => `/api/v${version}/products/${id}`
 
-t.test('v1: one', async (t) => {
+t.test('v1: the envelope of a single resource', async (t) => {
   const { body } = await admin.get(path(1))
   t.same(body, { data: members, meta: { timestamp: body.meta.timestamp } })
   t.match(body.data.id, UUID)
   t.match(body.data.created_at, MOMENT)
 })
 
-t.test('v2: one', async (t) => {
+t.test('v2: the envelope of a single resource', async (t) => {
   const { body } = await admin.get(path(2))
   t.same(body, { data: typed, meta: { timestamp: body.meta.timestamp } })
 })
 
-t.test('many, by cursor and by page', async (t) => {
+t.test('the envelope of a list, by cursor and by page', async (t) => {
   for (const [version, resource] of [
     [1, members],
     [2, typed],
@@ -54,7 +55,7 @@ t.test('many, by cursor and by page', async (t) => {
   }
 })
 
-t.test('writes answer as reads do', async (t) => {
+t.test('writes return the same resource as reads', async (t) => {
   for (const version of [1, 2]) {
     const made = await admin.post(`/api/v${version}/products`, input(`W-${version}`))
     t.equal(made.status, 201)
@@ -69,7 +70,7 @@ t.test('writes answer as reads do', async (t) => {
   }
 })
 
-t.test('fields narrow a resource, and the id stays', async (t) => {
+t.test('fields selects fields of a resource, and the id is always returned', async (t) => {
   const one = (await admin.get(`${path(1)}?fields=name`)).body.data
   t.same(one, { id: tea.id, name: 'Tea' })
   const two = (await admin.get(`${path(2)}?fields=name`)).body.data
@@ -81,7 +82,7 @@ t.test('fields narrow a resource, and the id stays', async (t) => {
   })
 })
 
-t.test('included relations: members in v1, relationships in v2; many, one, none', async (t) => {
+t.test('included relations are fields in v1 and relationships in v2', async (t) => {
   await admin.post('/users/me/posts', { title: 'A', body: 'B' })
   const who = '/users/me?fields=name&include=posts,profile'
   const one = (await admin.get(`/v1${who}`)).body
@@ -118,7 +119,7 @@ t.test('meta.timestamp is the time of the reply', async (t) => {
   }
 })
 
-t.test('errors: details in v1, errors in v2, neither where there is nothing to say', async (t) => {
+t.test('violations are in details in v1 and in errors in v2, and absent when there are none', async (t) => {
   for (const [version, list] of [
     [1, 'details'],
     [2, 'errors'],
@@ -140,12 +141,12 @@ t.test('errors: details in v1, errors in v2, neither where there is nothing to s
   }
 })
 
-t.test('at most 50 violations are told', async (t) => {
+t.test('at most 50 violations are reported', async (t) => {
   const many = Object.fromEntries(Array.from({ length: 80 }, (_, i) => [`x${i}`, i]))
   t.equal((await admin.post('/v1/products', many)).body.error.details.length, 50)
 })
 
-t.test('request_id equals X-Request-Id: the client’s own, or one made here', async (t) => {
+t.test('request_id equals X-Request-Id, whether the client sent one or not', async (t) => {
   for (const own of ['abcdefgh', 'A1_.-'.repeat(5), 'x'.repeat(128)]) {
     const ok = await admin.get(path(1), { 'x-request-id': own })
     t.equal(ok.headers.get('x-request-id'), own)
@@ -168,7 +169,7 @@ t.test('request_id equals X-Request-Id: the client’s own, or one made here', a
 
 const document = (data: object) => ({ data: { type: 'products', attributes: input('V2'), ...data } })
 
-t.test('v2 takes a body flat or typed', async (t) => {
+t.test('v2 accepts a flat body or a typed body', async (t) => {
   const flat = await admin.post('/v2/products', input('FLAT'))
   t.equal(flat.status, 201)
   const made = await admin.post('/v2/products', document({ attributes: input('TYPED') }))
@@ -189,13 +190,13 @@ t.test('v2 takes a body flat or typed', async (t) => {
   t.equal((await admin.put(where, { data: whole.data })).status, 200, 'what was read can be put back')
 })
 
-t.test('v1 takes it flat', async (t) => {
+t.test('v1 accepts a flat body only', async (t) => {
   const { status, body } = await admin.post('/v1/products', document({}))
   t.equal(status, 422)
   t.ok(body.error.details.some((each: Json) => each.field === 'data' && each.code === 'UNKNOWN_FIELD'))
 })
 
-t.test('v2: 409 for a wrong type, and for an id other than the addressed one', async (t) => {
+t.test('v2: a wrong type and an id other than that of the path are rejected with 409', async (t) => {
   for (const type of ['users', 'product', 'Products', '', 5, null]) {
     const { status, body } = await admin.post('/v2/products', document({ type, attributes: input('T') }))
     t.equal(status, 409, String(type))
@@ -213,7 +214,7 @@ t.test('v2: 409 for a wrong type, and for an id other than the addressed one', a
   }
 })
 
-t.test('v2: 422 for an id in a POST, typed and flat', async (t) => {
+t.test('v2: an id in a POST is rejected with 422, in a typed and in a flat body', async (t) => {
   const inData = await admin.post('/v2/products', document({ id: tea.id }))
   t.equal(inData.status, 422)
   t.match(inData.body.error.errors, [{ field: 'data.id', code: 'READ_ONLY' }])
@@ -225,27 +226,36 @@ t.test('v2: 422 for an id in a POST, typed and flat', async (t) => {
   t.equal((await admin.post('/v1/products', { id: tea.id, ...input('V2') })).status, 422)
 })
 
-t.test('v2: what is wrong around the attributes is told with what is wrong in them', async (t) => {
-  const told = async (data: object) => {
+t.test('v2: violations of the envelope and of the attributes are reported together', async (t) => {
+  const findViolations = async (data: object) => {
     const { status, body } = await admin.post('/v2/products', { data })
     t.equal(status, 422)
     return Object.fromEntries(body.error.errors.map((each: Json) => [each.field, each.code]))
   }
-  t.same(await told({ id: tea.id, links: {}, attributes: { sku: '', name: 'N', price_amount: 1.5, x: 1 } }), {
-    'data.links': 'UNKNOWN_FIELD',
-    'data.type': 'REQUIRED',
-    'data.id': 'READ_ONLY',
-    'data.attributes.sku': 'TOO_SHORT',
-    'data.attributes.price_amount': 'INVALID_TYPE',
-    'data.attributes.x': 'UNKNOWN_FIELD',
+  t.same(
+    await findViolations({
+      id: tea.id,
+      links: {},
+      attributes: { sku: '', name: 'N', price_amount: 1.5, x: 1 },
+    }),
+    {
+      'data.links': 'UNKNOWN_FIELD',
+      'data.type': 'REQUIRED',
+      'data.id': 'READ_ONLY',
+      'data.attributes.sku': 'TOO_SHORT',
+      'data.attributes.price_amount': 'INVALID_TYPE',
+      'data.attributes.x': 'UNKNOWN_FIELD',
+    },
+  )
+  t.same(await findViolations({ type: 'products', x: 1, attributes: input('OK') }), {
+    'data.x': 'UNKNOWN_FIELD',
   })
-  t.same(await told({ type: 'products', x: 1, attributes: input('OK') }), { 'data.x': 'UNKNOWN_FIELD' })
-  t.same(await told({ type: 'products' }), { 'data.attributes': 'REQUIRED' })
-  t.same(await told({ type: 'products', attributes: [] }), { 'data.attributes': 'INVALID_TYPE' })
-  t.same(await told({}), { 'data.type': 'REQUIRED', 'data.attributes': 'REQUIRED' })
+  t.same(await findViolations({ type: 'products' }), { 'data.attributes': 'REQUIRED' })
+  t.same(await findViolations({ type: 'products', attributes: [] }), { 'data.attributes': 'INVALID_TYPE' })
+  t.same(await findViolations({}), { 'data.type': 'REQUIRED', 'data.attributes': 'REQUIRED' })
 })
 
-t.test('v2: a member beside data is unknown, and data is then one itself', async (t) => {
+t.test('v2: a field next to data is unknown, and data must be an object', async (t) => {
   const { status, body } = await admin.post('/v2/products', { ...document({}), meta: {} })
   t.equal(status, 422)
   t.ok(body.error.errors.some((each: Json) => each.field === 'meta' && each.code === 'UNKNOWN_FIELD'))

@@ -1,3 +1,4 @@
+/** Every error status has its documented code and envelope, and reveals nothing of the implementation. */
 import t, { type Test } from 'tap'
 import { v7 as uuid } from 'uuid'
 import { DatabaseUnavailable } from '../../drizzle/client/errors.ts'
@@ -7,10 +8,10 @@ import { v1 } from '../../plugins/versioning/representation/v1.ts'
 import { v2 } from '../../plugins/versioning/representation/v2.ts'
 import { resources } from '../../src/app.ts'
 import { ADMIN_KEY, type Json, type Reply, testApp } from '../helpers/app.ts'
-import { raw } from '../helpers/raw.ts'
-import { sharedDatabase } from '../helpers/shared.ts'
+import { sendRaw } from '../helpers/raw-requests.ts'
+import { createSharedDatabase } from '../helpers/shared-database.ts'
 
-const database = await sharedDatabase(t)
+const database = await createSharedDatabase(t)
 const SQL = 'select * from users where password_hash = $1'
 
 /** Fails in as many ways as there are, by the name of the product. */
@@ -98,7 +99,7 @@ for (const version of [1, 2]) {
   const base = `/api/v${version}`
   const products = `${base}/products`
 
-  t.test(`v${version}: every status comes, with its code, in the envelope`, async (t) => {
+  t.test(`v${version}: every error status has its code, in the envelope`, async (t) => {
     const made = await admin.post(products, input(`E-${version}`))
     const one = `${products}/${made.body.data.id}`
     const unknown = `${products}/${uuid()}`
@@ -138,7 +139,7 @@ for (const version of [1, 2]) {
     for (const [status, code, reply, sentence] of cases) isFailure(t, reply, version, status, code, sentence)
   })
 
-  t.test(`v${version}: 401 says how to authenticate, and no more than that`, async (t) => {
+  t.test(`v${version}: a 401 has WWW-Authenticate and does not say why the credential failed`, async (t) => {
     const none = await anybody.get(products)
     t.equal(none.headers.get('www-authenticate'), 'Bearer realm="resource-api"')
     t.equal(none.body.error.message, 'Authentication required')
@@ -147,7 +148,7 @@ for (const version of [1, 2]) {
     t.ok(key.headers.get('www-authenticate'))
   })
 
-  t.test(`v${version}: 500 for whatever nobody expected, with nothing of it told`, async (t) => {
+  t.test(`v${version}: an unexpected error is a 500 that reveals nothing of it`, async (t) => {
     for (const way of ['error', 'status', 'type', 'string', 'nothing']) {
       const reply = await admin.post(products, input(`X-${way}-${version}`, way))
       isFailure(t, reply, version, 500, 'INTERNAL_SERVER_ERROR', way)
@@ -157,7 +158,7 @@ for (const version of [1, 2]) {
     }
   })
 
-  t.test(`v${version}: 503 with Retry-After while the database is away`, async (t) => {
+  t.test(`v${version}: requests get 503 with Retry-After while the database is unavailable`, async (t) => {
     const thrown = await admin.post(products, input(`AWAY-${version}`, 'away'))
     isFailure(t, thrown, version, 503, 'SERVICE_UNAVAILABLE')
     isAway = true
@@ -180,7 +181,7 @@ for (const version of [1, 2]) {
   })
 }
 
-t.test('readyz is 503 while the database is away, livez is not', async (t) => {
+t.test('readyz is 503 while the database is unavailable, livez is 200', async (t) => {
   isAway = true
   t.teardown(() => {
     isAway = false
@@ -191,7 +192,7 @@ t.test('readyz is 503 while the database is away, livez is not', async (t) => {
   t.equal((await anybody.get('/livez')).status, 200)
 })
 
-t.test('what nobody expected is logged, with the request’s id', async (t) => {
+t.test('an unexpected error is logged with the request id', async (t) => {
   const reply = await admin.post('/products', input('LOGGED', 'error'))
   const unknownMethod = await admin.call('PROPFIND', '/products')
   const lines: Json[] = logs.map((line) => JSON.parse(line))
@@ -202,11 +203,11 @@ t.test('what nobody expected is logged, with the request’s id', async (t) => {
   t.match(line?.err?.stack, /errors\.test\.ts/)
 })
 
-t.test('408 for a request that does not arrive', async (t) => {
+t.test('an incomplete request gets 408 when its time is over', async (t) => {
   app.server.headersTimeout = 200
   app.server.requestTimeout = 400
   const head = `POST /products HTTP/1.1\r\nHost: a\r\nX-API-Key: ${ADMIN_KEY}\r\nContent-Type: application/json\r\nContent-Length: 9\r\n\r\n{`
-  const [slow, slower] = await Promise.all([raw(port, head), raw(port, 'GET / HTTP/1.1\r\n')])
+  const [slow, slower] = await Promise.all([sendRaw(port, head), sendRaw(port, 'GET / HTTP/1.1\r\n')])
   for (const { replies, closed } of [slow, slower]) {
     t.equal(replies.length, 1)
     t.equal(replies[0]?.status, 408)
@@ -217,7 +218,7 @@ t.test('408 for a request that does not arrive', async (t) => {
   }
 })
 
-t.test('all violations at once', async (t) => {
+t.test('all violations of a request are reported together', async (t) => {
   const { body } = await admin.post('/products', {
     sku: ' ',
     name: 5,

@@ -1,8 +1,8 @@
-/** No request of at most 1 MiB holds up others, with or without credentials. */
+/** No request of at most 1 MiB delays the replies to other requests, with or without credentials. */
 import t from 'tap'
 import { ADMIN_KEY } from '../helpers/app.ts'
-import { createAttacks, send, watchLivez } from '../helpers/hostile.ts'
-import { ownSettings, serve } from '../helpers/process.ts'
+import { createAttacks, sendAttack, watchLivez } from '../helpers/attacks.ts'
+import { createServerSettings, startServer } from '../helpers/process.ts'
 
 /**
  * Milliseconds that `/livez` may wait. On a quiet machine it waits 100 at most (`npm run soak -- hostile` has the
@@ -22,8 +22,8 @@ async function measure(port: number, work: () => Promise<unknown>): Promise<numb
 }
 
 t.test('no request of at most 1 MiB delays /livez', async (t) => {
-  const settings = { ...(await ownSettings(t)), ADMIN_API_KEY: ADMIN_KEY }
-  const { url } = await serve(t, settings)
+  const settings = { ...(await createServerSettings(t)), ADMIN_API_KEY: ADMIN_KEY }
+  const { url } = await startServer(t, settings)
   const port = Number(new URL(url).port)
   const attacks = createAttacks()
 
@@ -31,18 +31,18 @@ t.test('no request of at most 1 MiB delays /livez', async (t) => {
     t.test(attack.name, async (t) => {
       let status: number | undefined
       const delay = await measure(port, async () => {
-        status = await send(port, attack)
+        status = await sendAttack(port, attack)
       })
       t.equal(status, attack.status, 'it is answered')
       t.ok(delay < BOUND, `/livez waited ${Math.round(delay)} ms`)
     })
   }
 
-  t.test('20 of them at once', async (t) => {
+  t.test('20 such requests together do not delay /livez', async (t) => {
     const large = attacks.filter(({ bytes }) => bytes.length > 500_000)
     const delay = await measure(port, async () => {
       for (let i = 0; i < large.length; i += 20) {
-        await Promise.all(large.slice(i, i + 20).map((attack) => send(port, attack)))
+        await Promise.all(large.slice(i, i + 20).map((attack) => sendAttack(port, attack)))
       }
     })
     t.ok(delay < BOUND, `/livez waited ${Math.round(delay)} ms`)

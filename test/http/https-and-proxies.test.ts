@@ -1,39 +1,24 @@
-/** HTTPS, and proxies that end it: what is refused over plain HTTP, and whose word counts about a client. */
-import { execFileSync } from 'node:child_process'
+/**
+ * HTTPS is served or required as configured, and only trusted proxies may name the protocol and the
+ * client's address.
+ */
 import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
 import { type IncomingMessage, request as plain } from 'node:http'
 import { request as encrypted } from 'node:https'
 import { connect as connectPlain } from 'node:net'
-import { join } from 'node:path'
 import { connect, type SecureVersion } from 'node:tls'
 import t from 'tap'
 import { ADMIN_KEY, type TestApp, testApp } from '../helpers/app.ts'
+import { createCertificate } from '../helpers/certificate.ts'
 import { testDatabase, testFolder } from '../helpers/database.ts'
+import { keepOpen } from '../helpers/shared-database.ts'
 
 const database = await testDatabase(t)
-const kept = { database: { ...database, close: async () => {} } }
+const kept = { database: keepOpen(database) }
 
 const folder = testFolder(t)
-const TLS = { TLS_KEY: join(folder, 'key.pem'), TLS_CERT: join(folder, 'cert.pem') }
-execFileSync(
-  'openssl',
-  [
-    ...[
-      'req',
-      '-x509',
-      '-newkey',
-      'ec',
-      '-pkeyopt',
-      'ec_paramgen_curve:P-256',
-      '-nodes',
-      '-subj',
-      '/CN=localhost',
-    ],
-    ...['-addext', 'subjectAltName=DNS:localhost', '-keyout', TLS.TLS_KEY, '-out', TLS.TLS_CERT],
-  ],
-  { stdio: 'ignore' },
-)
+const TLS = createCertificate(folder)
 const ca = readFileSync(TLS.TLS_CERT)
 
 const PRODUCTION = {
@@ -80,19 +65,26 @@ async function ask(
   }
 }
 
-t.test('TLS_KEY and TLS_CERT: the service speaks HTTPS, and tells browsers to keep to it', async (t) => {
-  const { port } = await testApp(t, TLS, kept)
-  const reply = await ask(encrypted, { port, path: '/api/v1/products', headers: { 'x-api-key': ADMIN_KEY } })
-  t.equal(reply.status, 200)
-  t.equal(reply.headers[HSTS], 'max-age=31536000')
-  const refused = await ask(encrypted, { port, path: '/api/v1/products' })
-  t.equal(refused.status, 401)
-  t.equal(refused.headers[HSTS], 'max-age=31536000', 'errors say so too')
-  const docs = await ask(encrypted, { port, path: '/docs' })
-  t.equal(docs.headers[HSTS], 'max-age=31536000')
-})
+t.test(
+  'with TLS_KEY and TLS_CERT the service is served over HTTPS, with Strict-Transport-Security',
+  async (t) => {
+    const { port } = await testApp(t, TLS, kept)
+    const reply = await ask(encrypted, {
+      port,
+      path: '/api/v1/products',
+      headers: { 'x-api-key': ADMIN_KEY },
+    })
+    t.equal(reply.status, 200)
+    t.equal(reply.headers[HSTS], 'max-age=31536000')
+    const refused = await ask(encrypted, { port, path: '/api/v1/products' })
+    t.equal(refused.status, 401)
+    t.equal(refused.headers[HSTS], 'max-age=31536000', 'errors say so too')
+    const docs = await ask(encrypted, { port, path: '/docs' })
+    t.equal(docs.headers[HSTS], 'max-age=31536000')
+  },
+)
 
-t.test('nothing older than TLS 1.2 is spoken', async (t) => {
+t.test('TLS versions before 1.2 are refused', async (t) => {
   const { port } = await testApp(t, TLS, kept)
   const hello = async (version: SecureVersion) => {
     const socket = connect({
@@ -115,13 +107,13 @@ t.test('nothing older than TLS 1.2 is spoken', async (t) => {
   await t.rejects(hello('TLSv1'), { message: /alert protocol version/ })
 })
 
-t.test('plain HTTP on the port of HTTPS is no way in, and harms nobody', async (t) => {
+t.test('plain HTTP on the HTTPS port is closed, and other connections are not affected', async (t) => {
   const { port } = await testApp(t, TLS, kept)
   await t.rejects(ask(plain, { port }))
   t.equal((await ask(encrypted, { port })).status, 200)
 })
 
-t.test('who opens a connection and never says hello is let go, like one who sends no head', async (t) => {
+t.test('a connection without a TLS handshake or without a request is closed in time', async (t) => {
   const { port } = await testApp(t, TLS, kept)
   const since = performance.now()
   const socket = connectPlain(port, '127.0.0.1').on('error', () => {})
@@ -133,14 +125,14 @@ t.test('who opens a connection and never says hello is let go, like one who send
   t.equal((await ask(encrypted, { port })).status, 200)
 })
 
-t.test('without TLS and proxy nothing is said of HTTPS', async (t) => {
+t.test('without TLS and proxy there is no Strict-Transport-Security', async (t) => {
   const { port } = await testApp(t, {}, kept)
   const reply = await ask(plain, { port, headers: { 'x-forwarded-proto': 'https' } })
   t.equal(reply.status, 200)
   t.equal(reply.headers[HSTS], undefined, 'whatever the client says')
 })
 
-t.test('in production behind a proxy, what came by plain HTTP is refused', async (t) => {
+t.test('in production a request that reached the proxy over plain HTTP is refused', async (t) => {
   const { port } = await testApp(t, { ...PRODUCTION, TRUST_PROXY: '127.0.0.1' }, kept)
   const headers = { 'x-api-key': ADMIN_KEY }
   const by = (proto?: string, path = '/api/v1/products', more: Ask['headers'] = {}) =>
@@ -182,7 +174,7 @@ t.test('in production behind a proxy, what came by plain HTTP is refused', async
   t.equal((await ask(plain, { port: bare.port, path: '/metrics' })).status, 404, 'where there are no metrics')
 })
 
-t.test('the word of an address that is not trusted counts for nothing', async (t) => {
+t.test('forwarding headers from an untrusted address are ignored', async (t) => {
   const { port } = await testApp(t, { ...PRODUCTION, TRUST_PROXY: '127.0.0.1' }, kept)
   const headers = { 'x-api-key': ADMIN_KEY, 'x-forwarded-proto': 'https' }
   const path = '/api/v1/products'
@@ -192,7 +184,7 @@ t.test('the word of an address that is not trusted counts for nothing', async (t
   t.equal(reply.headers[HSTS], undefined)
 })
 
-t.test('plain HTTP behind a proxy is let in where it was asked for, and outside production', async (t) => {
+t.test('plain HTTP behind a proxy is accepted if configured, and outside production', async (t) => {
   for (const settings of [{ ...PRODUCTION, INSECURE_HTTP: 'true' }, { NODE_ENV: 'test' }]) {
     const { port } = await testApp(t, { ...settings, TRUST_PROXY: '127.0.0.1' }, kept)
     const headers = { 'x-api-key': ADMIN_KEY, 'x-forwarded-proto': 'http' }
@@ -203,7 +195,7 @@ t.test('plain HTTP behind a proxy is let in where it was asked for, and outside 
   }
 })
 
-t.test('a client’s address is what the trusted proxies say, in sessions and in logs', async (t) => {
+t.test('sessions and logs have the client address that trusted proxies report', async (t) => {
   const lines: string[] = []
   const logs = { write: (line: string) => void lines.push(line) }
   const email = 'walter@example.com'

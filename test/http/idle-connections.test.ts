@@ -1,4 +1,4 @@
-/** What a connection costs while nothing is asked on it: thousands are kept, by proxies and by clients. */
+/** An idle keep-alive connection holds no memory of the request that it served last. */
 import { once } from 'node:events'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { connect } from 'node:net'
@@ -22,7 +22,7 @@ const requests = {
 }
 
 for (const [what, bytes] of Object.entries(requests)) {
-  t.test(`a connection that is kept keeps nothing of ${what}`, async (t) => {
+  t.test(`an idle connection retains no objects after ${what}`, async (t) => {
     const seen: WeakRef<IncomingMessage | ServerResponse>[] = []
     const see = (request: IncomingMessage, reply: ServerResponse) => {
       seen.push(new WeakRef(request), new WeakRef(reply))

@@ -1,4 +1,7 @@
-/** Every regular expression of the service takes time linear in its input, so that no request can hold the process. */
+/**
+ * Every regular expression of the service takes time linear in its input, so that no request can block the
+ * process.
+ */
 import t from 'tap'
 import { createAjv, serializerOptions } from '../../plugins/validation/formats.ts'
 import { testApp } from '../helpers/app.ts'
@@ -65,7 +68,7 @@ t.test('every pattern and format of the documents is linear', async (t) => {
   t.same(await problemsOf(expressions), [])
 })
 
-t.test('an expression that is not linear is found, with its file and line', async (t) => {
+t.test('a pattern with superlinear time is reported with its file and line', async (t) => {
   const source = [
     'interface Header { text: string }',
     '// A comment that the compiler removes.',

@@ -1,8 +1,9 @@
+/** Methods: OPTIONS and 405 list what a path supports, and unknown methods are rejected with 501. */
 import { METHODS } from 'node:http'
 import t from 'tap'
 import { v7 as uuid } from 'uuid'
 import { ADMIN_KEY, testApp } from '../helpers/app.ts'
-import { raw } from '../helpers/raw.ts'
+import { sendRaw } from '../helpers/raw-requests.ts'
 
 const { admin, anybody, port } = await testApp(t)
 
@@ -28,35 +29,32 @@ const DEFINED = ['GET', 'HEAD', 'POST', 'PUT', 'DELETE', 'CONNECT', 'OPTIONS', '
 const UNDEFINED = METHODS.filter((method) => !DEFINED.includes(method))
 const PATCH_TYPES = 'application/json, application/vnd.api+json, application/merge-patch+json'
 
-t.test(
-  '405 with Allow for every method that a known path lacks; Allow lists exactly what works',
-  async (t) => {
-    for (const [path, methods] of paths) {
-      for (const method of DEFINED) {
-        if (method === 'CONNECT') continue
-        const request = `${method} ${path} HTTP/1.1\r\nHost: a\r\nX-API-Key: ${ADMIN_KEY}\r\nConnection: close\r\nContent-Length: 0\r\n\r\n`
-        const [reply] = (await raw(port, request)).replies
-        if (methods.includes(method)) {
-          t.not(reply?.status, 405, `${method} ${path}`)
-          continue
-        }
-        t.equal(reply?.status, 405, `${method} ${path}`)
-        t.equal(reply?.headers.allow, methods.join(', '))
-        t.equal(JSON.parse(reply?.text || '{}').error?.code, 'METHOD_NOT_ALLOWED')
+t.test('an unsupported method is rejected with 405, and Allow lists the supported ones', async (t) => {
+  for (const [path, methods] of paths) {
+    for (const method of DEFINED) {
+      if (method === 'CONNECT') continue
+      const request = `${method} ${path} HTTP/1.1\r\nHost: a\r\nX-API-Key: ${ADMIN_KEY}\r\nConnection: close\r\nContent-Length: 0\r\n\r\n`
+      const [reply] = (await sendRaw(port, request)).replies
+      if (methods.includes(method)) {
+        t.not(reply?.status, 405, `${method} ${path}`)
+        continue
       }
+      t.equal(reply?.status, 405, `${method} ${path}`)
+      t.equal(reply?.headers.allow, methods.join(', '))
+      t.equal(JSON.parse(reply?.text || '{}').error?.code, 'METHOD_NOT_ALLOWED')
     }
-  },
-)
+  }
+})
 
 const request = (method: string, path: string, fields = '') =>
   `${method} ${path} HTTP/1.1\r\nHost: a\r\nX-API-Key: ${ADMIN_KEY}\r\n${fields}Connection: close\r\n\r\n`
 
-t.test('501 on every path for a method that HTTP does not define', async (t) => {
+t.test('a method that HTTP does not define is rejected with 501 on every path', async (t) => {
   const names = ['/', '/nothing', '/api/v9/products', '/metrics', '/docs/', '/.well-known/jwks.json']
   t.ok(UNDEFINED.includes('PROPFIND') && UNDEFINED.length > 20, 'the parser knows many')
   for (const method of [...UNDEFINED, 'FOO', 'BREW', 'get', 'Get', 'X-1', 'G']) {
     for (const path of [...paths.map(([path]) => path), ...names]) {
-      const { replies } = await raw(port, request(method, path, 'Content-Length: 0\r\n'))
+      const { replies } = await sendRaw(port, request(method, path, 'Content-Length: 0\r\n'))
       const [reply] = replies
       if (!reply) return t.fail(`no reply to ${method} ${path}`)
       const { status, headers, text } = reply
@@ -67,11 +65,11 @@ t.test('501 on every path for a method that HTTP does not define', async (t) => 
       t.equal(headers['cache-control'], 'no-store')
     }
   }
-  const [known] = (await raw(port, request('PROPFIND', '/v2/products'))).replies
+  const [known] = (await sendRaw(port, request('PROPFIND', '/v2/products'))).replies
   t.match(known?.headers, { 'api-version': '2', vary: /^Accept/, 'x-ratelimit-limit': /\d/ })
 })
 
-t.test('501 for an unknown method wherever the parser finds it; garbage is 400', async (t) => {
+t.test('an unknown method is rejected with 501 wherever the parser finds it, garbage with 400', async (t) => {
   const get = `GET /livez HTTP/1.1\r\nHost: a\r\n\r\n`
   const post = `POST /tokens HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}`
   const cases: [bytes: string, statuses: number[]][] = [
@@ -89,7 +87,7 @@ t.test('501 for an unknown method wherever the parser finds it; garbage is 400',
     [' FOO / HTTP/1.1\r\n\r\n', [400]],
   ]
   for (const [bytes, statuses] of cases) {
-    const { replies, closed } = await raw(port, bytes)
+    const { replies, closed } = await sendRaw(port, bytes)
     t.same(
       replies.map(({ status }) => status),
       statuses,
@@ -99,14 +97,14 @@ t.test('501 for an unknown method wherever the parser finds it; garbage is 400',
   }
 })
 
-t.test('a body beside a method that HTTP does not define is not looked at', async (t) => {
+t.test('the body of a request with an unknown method is not parsed', async (t) => {
   for (const method of ['PROPFIND', 'REPORT']) {
     const { status } = await admin.call(method, '/products', { body: '{"broken' })
     t.equal(status, 501, method)
   }
 })
 
-t.test('OPTIONS: 204 with Allow, without credentials', async (t) => {
+t.test('OPTIONS returns 204 with Allow, without credentials', async (t) => {
   for (const [path, methods] of paths) {
     const { status, headers, text } = await anybody.call('OPTIONS', path)
     t.equal(status, 204, path)
@@ -116,13 +114,13 @@ t.test('OPTIONS: 204 with Allow, without credentials', async (t) => {
   }
 })
 
-t.test('OPTIONS *: 204 with all that the server knows', async (t) => {
-  const { replies } = await raw(port, 'OPTIONS * HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n')
+t.test('OPTIONS * returns 204 with all methods of the server', async (t) => {
+  const { replies } = await sendRaw(port, 'OPTIONS * HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n')
   t.equal(replies[0]?.status, 204)
   t.equal(replies[0]?.headers.allow, 'DELETE, GET, HEAD, OPTIONS, PATCH, POST, PUT')
 })
 
-t.test('404 for every method on an unknown path', async (t) => {
+t.test('every method on an unknown path is a 404', async (t) => {
   for (const method of ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS']) {
     t.equal((await admin.call(method, '/api/v1/nothing')).status, 404, method)
     t.equal((await admin.call(method, '/')).status, 404, method)

@@ -1,11 +1,12 @@
+/** A request that breaks two rules gets the error of the check that comes first. */
 import t from 'tap'
 import { v7 as uuid } from 'uuid'
 import { v1 } from '../../plugins/versioning/representation/v1.ts'
 import { v2 } from '../../plugins/versioning/representation/v2.ts'
 import { ADMIN_KEY, type CallOptions, type Client, type Reply, testApp } from '../helpers/app.ts'
-import { sharedDatabase } from '../helpers/shared.ts'
+import { createSharedDatabase } from '../helpers/shared-database.ts'
 
-const database = await sharedDatabase(t)
+const database = await createSharedDatabase(t)
 // v1 has ended, so that 410 can be asked for; all but a few requests go to v2.
 const ended = { since: new Date(0), sunset: new Date(1), successor: 2 }
 const versions = [{ representation: v1, deprecated: ended }, { representation: v2 }]
@@ -18,13 +19,13 @@ const product = (
 ).body.data
 const items = [{ product_id: product.id, quantity: 1 }]
 const order = `/v2/orders/${(await admin.post('/v2/orders', { items })).body.data.id}`
-const mine = (await admin.post('/v2/users/me/posts', { title: 'A', body: 'B', status: 'published' })).body
+const ownPost = (await admin.post('/v2/users/me/posts', { title: 'A', body: 'B', status: 'published' })).body
   .data
 
 const PRODUCTS = '/v2/products'
 const one = `${PRODUCTS}/${product.id}`
 const unknown = `${PRODUCTS}/${uuid()}`
-const post = `/v2/users/${mine.attributes.user_id}/posts/${mine.id}`
+const post = `/v2/users/${ownPost.attributes.user_id}/posts/${ownPost.id}`
 const html = { accept: 'text/html' }
 const two = { authorization: 'Bearer x', 'x-api-key': ADMIN_KEY }
 const bad = { 'x-api-key': 'bad' }
@@ -36,7 +37,7 @@ const broken = '{"broken'
 
 type Ask = [method: string, path: string, options?: CallOptions, client?: Client]
 
-/** Each breaks the rule of its line and of the next ones that it can break with it; the earlier one is told. */
+/** Each request breaks the rule of its line and as many later ones as possible; the earliest is reported. */
 const cases: [sentence: string, status: number, code: string, ...ask: Ask][] = [
   ['path before method', 404, 'RESOURCE_NOT_FOUND', 'DELETE', '/v2/nothing'],
   ['path before Accept', 404, 'RESOURCE_NOT_FOUND', 'GET', '/v2/nothing', { headers: html }],
@@ -212,7 +213,7 @@ const cases: [sentence: string, status: number, code: string, ...ask: Ask][] = [
   ['and a taken value', 409, 'RESOURCE_CONFLICT', 'PATCH', one, { headers: current, body: { sku: 'B' } }],
 ]
 
-t.test('of two rules that are broken the earlier is told', async (t) => {
+t.test('a request that breaks two rules gets the error of the earlier check', async (t) => {
   await admin.post(PRODUCTS, { sku: 'B', name: 'B', price_amount: 1 })
   for (const [sentence, status, code, method, path, options, client = admin] of cases) {
     const reply: Reply = await client.call(method, path, options)
@@ -221,7 +222,7 @@ t.test('of two rules that are broken the earlier is told', async (t) => {
   }
 })
 
-t.test('OPTIONS asks for nothing but a path', async (t) => {
+t.test('OPTIONS checks nothing but the path', async (t) => {
   for (const [path, headers] of [
     [PRODUCTS, {}],
     [one, html],

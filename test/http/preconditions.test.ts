@@ -1,11 +1,12 @@
+/** Conditional requests follow RFC 9110: entity tags, dates, 304 and 412. */
 import t, { type Test } from 'tap'
 import { v7 as uuid } from 'uuid'
 import { parseHttpDate } from '../../lib/http-date.ts'
 import { ADMIN_KEY, type Reply, testApp } from '../helpers/app.ts'
-import { raw } from '../helpers/raw.ts'
-import { sharedDatabase } from '../helpers/shared.ts'
+import { sendRaw } from '../helpers/raw-requests.ts'
+import { createSharedDatabase } from '../helpers/shared-database.ts'
 
-const database = await sharedDatabase(t)
+const database = await createSharedDatabase(t)
 const { admin, adminId, port } = await testApp(t, {}, { database })
 const strict = (await testApp(t, { REQUIRE_IF_MATCH: 'true' }, { database })).admin
 
@@ -56,7 +57,7 @@ const NO_DATES = [
   'Sun, 01 Foo 2090 00:00:00 GMT',
 ]
 
-t.test('dates: the three forms are one moment, all else is none', async (t) => {
+t.test('an HTTP date is parsed in its three formats, and any other text is invalid', async (t) => {
   for (const form of [
     'Sun, 06 Nov 1994 08:49:37 GMT',
     'Sunday, 06-Nov-94 08:49:37 GMT',
@@ -80,7 +81,7 @@ t.test('a single resource has a strong tag, a list a weak one', async (t) => {
 })
 
 t.test(
-  'what shapes a representation shapes its tag: version, type, fields, include and what is included',
+  'the tag of a resource depends on version, media type, fields, include and the included rows',
   async (t) => {
     const { id } = await product()
     const replies = [
@@ -109,7 +110,7 @@ t.test(
   },
 )
 
-t.test("a list's tag changes with its rows, its page, its shape", async (t) => {
+t.test('the tag of a list changes with its rows, its page and its fields', async (t) => {
   const { path } = await product()
   const tagOf = async (query = '') => (await admin.get(`/products${query}`)).headers.get('etag')
   const before = await tagOf()
@@ -129,7 +130,7 @@ t.test("a list's tag changes with its rows, its page, its shape", async (t) => {
   t.equal(new Set([added, ...others]).size, 5)
 })
 
-t.test('Last-Modified: on a single resource without include, in whole seconds', async (t) => {
+t.test('Last-Modified is sent for a single resource without include, in whole seconds', async (t) => {
   const { path, id, made } = await product()
   const expected = new Date(Math.floor(Date.parse(made.body.data.updated_at) / 1000) * 1000).toUTCString()
   t.equal((await admin.get(path)).headers.get('last-modified'), expected)
@@ -139,7 +140,7 @@ t.test('Last-Modified: on a single resource without include, in whole seconds', 
   t.equal((await admin.get('/products')).headers.get('last-modified'), null)
 })
 
-t.test('If-None-Match: 304 for a tag, a weak one, one of a list, any', async (t) => {
+t.test('If-None-Match returns 304 for a strong tag, a weak tag, one of several tags and *', async (t) => {
   for (const version of [1, 2]) {
     const { path, tag } = await product(version)
     for (const sent of [
@@ -178,7 +179,7 @@ t.test('If-None-Match on lists', async (t) => {
   }
 })
 
-t.test('304 has the headers that 200 has', async (t) => {
+t.test('a 304 has the headers of the 200', async (t) => {
   const { path } = await product()
   for (const where of [path, '/products?limit=1']) {
     const ok = await admin.get(where)
@@ -194,7 +195,7 @@ t.test('304 has the headers that 200 has', async (t) => {
   }
 })
 
-t.test('If-Modified-Since: 304 when nothing changed since, in all three forms of a date', async (t) => {
+t.test('If-Modified-Since returns 304 for an unchanged resource, in all three date formats', async (t) => {
   const { path, id } = await product()
   await changedAt(id, '2024-05-06T07:08:09.5Z')
   const second = Date.parse('2024-05-06T07:08:09Z')
@@ -211,7 +212,7 @@ t.test('If-Modified-Since: 304 when nothing changed since, in all three forms of
     t.equal((await admin.get(path, { 'if-modified-since': sent })).status, 200, sent)
 })
 
-t.test('If-Modified-Since counts only without If-None-Match', async (t) => {
+t.test('If-Modified-Since is ignored with If-None-Match', async (t) => {
   const { path, tag } = await product()
   const later = 'Fri, 01 Jan 2090 00:00:00 GMT'
   const earlier = 'Thu, 01 Jan 1970 00:00:00 GMT'
@@ -233,7 +234,7 @@ t.test('no 304 has a Content-Length', async (t) => {
   for (const where of [path, '/products?limit=1', ...STATIC]) {
     for (const method of ['GET', 'HEAD']) {
       const request = `${method} ${where} HTTP/1.1\r\nHost: a\r\nX-API-Key: ${ADMIN_KEY}\r\nIf-None-Match: *\r\nConnection: close\r\n\r\n`
-      const { replies, bytes } = await raw(port, request)
+      const { replies, bytes } = await sendRaw(port, request)
       t.equal(replies[0]?.status, 304, `${method} ${where}`)
       t.equal(replies[0]?.headers['content-length'], undefined, `${method} ${where}`)
       t.match(replies[0]?.headers.etag, /^(W\/)?"[\w-]+"$/)
@@ -289,7 +290,7 @@ async function read(
   return get
 }
 
-t.test('If-Match on a read: 412 where the whole tag is another one, compared strongly', async (t) => {
+t.test('If-Match on a read returns 412 for another tag, with the strong comparison', async (t) => {
   for (const version of [1, 2]) {
     const { path, tag } = await product(version)
     const narrowed = (await admin.get(`${path}?fields=name`)).headers.get('etag') ?? ''
@@ -320,7 +321,7 @@ t.test('If-Match on a read: 412 where the whole tag is another one, compared str
   }
 })
 
-t.test('If-Match on a list: `*` matches, a tag never does, since the tag of a list is weak', async (t) => {
+t.test('If-Match on a list matches * only, because the tag of a list is weak', async (t) => {
   await product()
   for (const path of ['/api/v1/products?limit=1', '/api/v2/products?page=1', '/users?include=posts']) {
     const tag = (await admin.get(path)).headers.get('etag') ?? ''
@@ -337,7 +338,7 @@ t.test('If-Match on a list: `*` matches, a tag never does, since the tag of a li
 })
 
 t.test(
-  'If-Unmodified-Since on a read: 412 where it changed since, in all three forms of a date',
+  'If-Unmodified-Since on a read returns 412 for a changed resource, in all three date formats',
   async (t) => {
     const { path, id, tag } = await product()
     await changedAt(id, '2024-05-06T07:08:09.5Z')
@@ -358,7 +359,7 @@ t.test(
     }
     const earlier = 'Thu, 01 Jan 1970 00:00:00 GMT'
     const including = await admin.get('/users/me?include=posts', { 'if-unmodified-since': earlier })
-    t.equal(including.status, 200, 'beside include there is no date')
+    t.equal(including.status, 200, 'no date with include')
   },
 )
 
@@ -385,7 +386,7 @@ t.test('the conditions of a read are evaluated in the order of RFC 9110, section
   t.equal((await strict.get(path)).status, 200, 'REQUIRE_IF_MATCH is for writes alone')
 })
 
-t.test('404 before 304', async (t) => {
+t.test('a missing resource is a 404 before its conditions are evaluated', async (t) => {
   t.equal((await admin.get(`/products/${uuid()}`, { 'if-none-match': '*' })).status, 404)
 })
 
@@ -409,7 +410,7 @@ async function writes(
   return replies
 }
 
-t.test('If-Match: the write happens where the revision is still that one', async (t) => {
+t.test('If-Match allows a write of an unchanged revision', async (t) => {
   const alike = [
     (tag: string) => tag,
     (tag: string) => `W/${tag}`,
@@ -425,7 +426,7 @@ t.test('If-Match: the write happens where the revision is still that one', async
   }
 })
 
-t.test('If-Match: the tag of another representation with the same revision will do', async (t) => {
+t.test('If-Match accepts the tag of another representation of the same revision', async (t) => {
   for (const [path, headers] of [
     ['/api/v2/products/', {}],
     ['/api/v1/products/', { accept: VENDOR }],
@@ -439,7 +440,7 @@ t.test('If-Match: the tag of another representation with the same revision will 
 })
 
 t.test(
-  'If-Match: 412 with the current tag for another revision, for what is no tag, for a list’s tag',
+  'If-Match returns 412 with the current tag for another revision, an invalid tag and the tag of a list',
   async (t) => {
     const list = (await admin.get('/products')).headers.get('etag') ?? ''
     for (const sent of [
@@ -464,7 +465,7 @@ t.test(
   },
 )
 
-t.test('412 has the tag that the client would get: of its version and type', async (t) => {
+t.test('a 412 has the tag of the version and media type that the client requested', async (t) => {
   const { path } = await product(2)
   const accept = { accept: VENDOR }
   const reply = await admin.patch(path, { stock: 1 }, { 'if-match': '"9-abcdefghijkl"', ...accept })
@@ -488,7 +489,7 @@ t.test('replies to POST, PUT and PATCH carry the tag for the next If-Match', asy
   }
 })
 
-t.test('of many writes with one tag, one succeeds', async (t) => {
+t.test('of concurrent writes with the same tag one succeeds', async (t) => {
   const { path, tag } = await product()
   const replies = await Promise.all(
     Array.from({ length: 8 }, (_, i) => admin.patch(path, { stock: i + 1 }, { 'if-match': tag })),
@@ -497,7 +498,7 @@ t.test('of many writes with one tag, one succeeds', async (t) => {
   t.same(statuses, [200, ...Array.from({ length: 7 }, () => 412)])
 })
 
-t.test('no effective change: 200 with the same tag and the same updated_at', async (t) => {
+t.test('a write without effect returns 200 with the same tag and the same updated_at', async (t) => {
   const { path, tag, made } = await product()
   const { id: _, created_at, updated_at, ...members } = made.body.data
   for (const reply of [
@@ -517,7 +518,7 @@ t.test('no effective change: 200 with the same tag and the same updated_at', asy
   t.not(changed.headers.get('etag'), tag)
 })
 
-t.test('If-None-Match on a write: 412 for * and for the tag it has', async (t) => {
+t.test('If-None-Match on a write returns 412 for * and for the current tag', async (t) => {
   for (const sent of [() => '*', (tag: string) => tag, (tag: string) => `"x", W/${tag}`]) {
     for (const { method, reply, tag } of await writes((made) => ({ 'if-none-match': sent(made.tag) }))) {
       t.equal(reply.status, 412, method)
@@ -540,35 +541,38 @@ t.test('If-None-Match on a write: 412 for * and for the tag it has', async (t) =
   )
 })
 
-t.test('If-Unmodified-Since: 412 when it changed since, without If-Match alone', async (t) => {
-  const second = Date.parse('2024-05-06T07:08:09Z')
-  const at = async ({ id }: { id: string }) => changedAt(id, '2024-05-06T07:08:09.5Z')
-  for (const [offset, isLate] of [
-    [-1_000, true],
-    [0, false],
-    [1_000, false],
-  ] as const) {
-    for (const sent of forms(new Date(second + offset))) {
-      const replies = await writes(async (made) => {
-        await at(made)
-        return { 'if-unmodified-since': sent }
-      })
-      for (const { method, reply } of replies) {
-        t.equal(reply.status, isLate ? 412 : method === 'DELETE' ? 204 : 200, `${method} ${sent}`)
-        if (isLate) t.match(reply.headers.get('etag'), /^"1-/)
+t.test(
+  'If-Unmodified-Since on a write returns 412 for a changed resource, unless If-Match is sent',
+  async (t) => {
+    const second = Date.parse('2024-05-06T07:08:09Z')
+    const at = async ({ id }: { id: string }) => changedAt(id, '2024-05-06T07:08:09.5Z')
+    for (const [offset, isLate] of [
+      [-1_000, true],
+      [0, false],
+      [1_000, false],
+    ] as const) {
+      for (const sent of forms(new Date(second + offset))) {
+        const replies = await writes(async (made) => {
+          await at(made)
+          return { 'if-unmodified-since': sent }
+        })
+        for (const { method, reply } of replies) {
+          t.equal(reply.status, isLate ? 412 : method === 'DELETE' ? 204 : 200, `${method} ${sent}`)
+          if (isLate) t.match(reply.headers.get('etag'), /^"1-/)
+        }
       }
     }
-  }
-  for (const sent of NO_DATES) {
-    const { path } = await product()
-    t.equal((await admin.patch(path, { stock: 1 }, { 'if-unmodified-since': sent })).status, 200, sent)
-  }
-  const { path, tag } = await product()
-  const both = { 'if-unmodified-since': 'Thu, 01 Jan 1970 00:00:00 GMT', 'if-match': tag }
-  t.equal((await admin.patch(path, { stock: 1 }, both)).status, 200, 'beside If-Match it does not count')
-})
+    for (const sent of NO_DATES) {
+      const { path } = await product()
+      t.equal((await admin.patch(path, { stock: 1 }, { 'if-unmodified-since': sent })).status, 200, sent)
+    }
+    const { path, tag } = await product()
+    const both = { 'if-unmodified-since': 'Thu, 01 Jan 1970 00:00:00 GMT', 'if-match': tag }
+    t.equal((await admin.patch(path, { stock: 1 }, both)).status, 200, 'ignored with If-Match')
+  },
+)
 
-t.test('REQUIRE_IF_MATCH: 428 for a write without it', async (t) => {
+t.test('with REQUIRE_IF_MATCH a write without If-Match is rejected with 428', async (t) => {
   for (const headers of [{}, { 'if-unmodified-since': 'Fri, 01 Jan 2090 00:00:00 GMT' }]) {
     for (const { method, reply } of await writes(() => headers, strict)) {
       t.equal(reply.status, 428, method)
@@ -584,10 +588,10 @@ t.test('REQUIRE_IF_MATCH: 428 for a write without it', async (t) => {
     'POST needs none',
   )
   t.equal((await strict.get('/products')).status, 200)
-  t.equal((await strict.delete(`/products/${uuid()}`)).status, 404, 'what is not there is told first')
+  t.equal((await strict.delete(`/products/${uuid()}`)).status, 404, 'an unknown id is reported first')
 })
 
-t.test('Cache-Control: private, no-cache on reads; no-store on writes and errors', async (t) => {
+t.test('Cache-Control is private, no-cache on reads and no-store on writes and errors', async (t) => {
   const { path, made } = await product()
   for (const where of [path, '/products', `/users/${adminId}`, '/users/me?include=posts']) {
     t.equal((await admin.get(where)).headers.get('cache-control'), 'private, no-cache', where)
@@ -603,7 +607,7 @@ t.test('Cache-Control: private, no-cache on reads; no-store on writes and errors
   for (const { status, headers } of written) t.equal(headers.get('cache-control'), 'no-store', String(status))
 })
 
-t.test('an error has no tag but 412', async (t) => {
+t.test('no error but 412 has an ETag', async (t) => {
   const { path } = await product()
   for (const reply of [
     await admin.patch(path, { stock: -1 }),

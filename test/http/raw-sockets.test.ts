@@ -1,6 +1,9 @@
+/**
+ * Requests that the HTTP parser rejects get the error envelope, in order, and the connection ends cleanly.
+ */
 import t, { type Test } from 'tap'
 import { ADMIN_KEY, testApp } from '../helpers/app.ts'
-import { type RawOptions, type RawReply, raw } from '../helpers/raw.ts'
+import { type RawOptions, type RawReply, sendRaw } from '../helpers/raw-requests.ts'
 
 const { app, port, admin } = await testApp(t)
 // Ten and five seconds in earnest (see "time", below): here, so that the parser's patience costs no time.
@@ -34,13 +37,13 @@ const cases: Case[] = [
   ['an empty line, then a request', `\r\n${get('/livez')}`, 200],
   ['garbage', 'hello\r\n\r\n', 400],
   ['random bytes', Buffer.from([0x16, 0x03, 0x01, 0x02, 0x00, 0xff, 0xfe, 0x0d, 0x0a, 0x0d, 0x0a]), 400],
-  ['a method that nobody knows', `BREW ${PRODUCTS} HTTP/1.1\r\n${CLOSE}\r\n`, 501],
+  ['an unknown method', `BREW ${PRODUCTS} HTTP/1.1\r\n${CLOSE}\r\n`, 501],
   ['a method in lower case', `get ${PRODUCTS} HTTP/1.1\r\n${CLOSE}\r\n`, 501],
   ['a method of another protocol', `PROPFIND ${PRODUCTS} HTTP/1.1\r\n${CLOSE}\r\n`, 501],
   ['a request line without a target', `GET HTTP/1.1\r\n${CLOSE}\r\n`, 400],
   ['a target with a space', get(`${PRODUCTS}/a b`), 400],
   ['a target that begins with no slash', get('products'), 400],
-  ['a version that nobody knows', `GET ${PRODUCTS} HTTP/3.7\r\n${CLOSE}\r\n`, 400],
+  ['an unknown HTTP version', `GET ${PRODUCTS} HTTP/3.7\r\n${CLOSE}\r\n`, 400],
   ['a version that is no number', `GET ${PRODUCTS} HTTP/x.y\r\n${CLOSE}\r\n`, 400],
   // To Node's parser these are the same; no browser sends it.
   ['another protocol', `GET ${PRODUCTS} RTSP/1.0\r\n${CLOSE}\r\n`, [200, 400]],
@@ -150,7 +153,7 @@ const cases: Case[] = [
   ['a chunk longer than it says', chunked('2\r\n{"a":1}\r\n0\r\n\r\n'), 400],
   ['a chunk extension of 20 KiB', chunked(`2;${'a'.repeat(20_480)}\r\n{}\r\n0\r\n\r\n`), 413],
   [
-    'a transfer coding that nobody knows',
+    'an unknown transfer coding',
     `POST ${PRODUCTS} HTTP/1.1\r\n${CLOSE}Transfer-Encoding: cow\r\n\r\n{}`,
     [400, 415],
   ],
@@ -160,9 +163,9 @@ const cases: Case[] = [
     400,
   ],
   // Bodies
-  ['a charset that nobody knows', post('{}', '', 'application/json; charset=klingon'), 415],
+  ['an unknown charset', post('{}', '', 'application/json; charset=klingon'), 415],
   ['a charset that is not UTF-8', post('{}', '', 'application/json; charset=utf-16'), 415],
-  ['an encoding that nobody knows', post('{}', 'Content-Encoding: cow\r\n'), 415],
+  ['an unknown content coding', post('{}', 'Content-Encoding: cow\r\n'), 415],
   ['gzip that is none', post('{}', 'Content-Encoding: gzip\r\n'), 415],
   ['a type that is none', post('{}', '', ';;;'), 415],
   ['no JSON', post('{"sku":'), 400],
@@ -222,11 +225,11 @@ function isEnvelope(t: Test, { status, headers, text }: RawReply) {
   t.notMatch(text, LEAK, `nothing leaks in ${status}`)
 }
 
-t.test('garbage gets the envelope', async (t) => {
+t.test('garbage is rejected in the error envelope', async (t) => {
   t.ok(cases.length >= 120, `${cases.length} cases`)
   // A few at a time: the last ones wait for the parser to lose its patience.
   const waiting = cases.map(([sentence, bytes, expected, options]) => async () => {
-    const { replies } = await raw(port, bytes, options)
+    const { replies } = await sendRaw(port, bytes, options)
     const [reply] = replies
     t.test(sentence, async (t) => {
       if (!reply) return t.fail('no reply')
@@ -255,35 +258,32 @@ const VARY = 'Accept, Authorization, X-API-Key'
 const ALL = [true, true, true]
 const NONE = [false, false, false]
 
-t.test(
-  'what is refused for its head says which version refused it, and what the address has left',
-  async (t) => {
-    const heads: [sentence: string, status: number, fields: string][] = [
-      ['two Hosts', 400, 'Host: a\r\nHost: b\r\n'],
-      ['no Host', 400, ''],
-      ['two keys', 400, 'Host: a\r\nX-API-Key: a\r\nX-API-Key: b\r\n'],
-      ['an unknown expectation', 400, 'Host: a\r\nExpect: a-miracle\r\n'],
-      ['headers of 17 KiB', 431, `Host: a\r\nX-Long: ${'a'.repeat(17_408)}\r\n`],
-    ]
-    const forms: [path: string, accept: string, version: string, type: string][] = [
-      ['/products', '*/*', '1', JSON_TYPE],
-      ['/api/v2/products', '*/*', '2', JSON_TYPE],
-      ['/products', VENDOR, '2', VENDOR],
-    ]
-    for (const [sentence, status, fields] of heads) {
-      for (const [path, accept, version, type] of forms) {
-        const { replies } = await raw(port, get(path, `${fields}Accept: ${accept}\r\n`))
-        const [reply] = replies
-        if (!reply) return t.fail('no reply')
-        t.same(knownOf(reply), { status, version, vary: VARY, type, hasLimit: ALL }, `${sentence}, ${path}`)
-      }
-      const [free] = (await raw(port, get('/livez', fields))).replies
-      t.match(free, { status, headers: { 'api-version': undefined, 'x-ratelimit-limit': undefined } })
+t.test('a request rejected for its headers gets API-Version and rate-limit headers', async (t) => {
+  const heads: [sentence: string, status: number, fields: string][] = [
+    ['two Hosts', 400, 'Host: a\r\nHost: b\r\n'],
+    ['no Host', 400, ''],
+    ['two keys', 400, 'Host: a\r\nX-API-Key: a\r\nX-API-Key: b\r\n'],
+    ['an unknown expectation', 400, 'Host: a\r\nExpect: a-miracle\r\n'],
+    ['headers of 17 KiB', 431, `Host: a\r\nX-Long: ${'a'.repeat(17_408)}\r\n`],
+  ]
+  const forms: [path: string, accept: string, version: string, type: string][] = [
+    ['/products', '*/*', '1', JSON_TYPE],
+    ['/api/v2/products', '*/*', '2', JSON_TYPE],
+    ['/products', VENDOR, '2', VENDOR],
+  ]
+  for (const [sentence, status, fields] of heads) {
+    for (const [path, accept, version, type] of forms) {
+      const { replies } = await sendRaw(port, get(path, `${fields}Accept: ${accept}\r\n`))
+      const [reply] = replies
+      if (!reply) return t.fail('no reply')
+      t.same(knownOf(reply), { status, version, vary: VARY, type, hasLimit: ALL }, `${sentence}, ${path}`)
     }
-  },
-)
+    const [free] = (await sendRaw(port, get('/livez', fields))).replies
+    t.match(free, { status, headers: { 'api-version': undefined, 'x-ratelimit-limit': undefined } })
+  }
+})
 
-t.test('what the parser refuses says what it has read until then', async (t) => {
+t.test('the reply to a parser error uses the headers that were read so far', async (t) => {
   const vendor = `Content-Type: application/json\r\nAccept: ${VENDOR}\r\nX-Request-Id: mine-12345678\r\n`
   const cases: [sentence: string, bytes: string, expected: Partial<ReturnType<typeof knownOf>>][] = [
     ['a broken head', get('/v2/products', `${CLOSE}nonsense\r\n`), { status: 400, type: JSON_TYPE }],
@@ -315,7 +315,7 @@ t.test('what the parser refuses says what it has read until then', async (t) => 
     ],
   ]
   for (const [sentence, bytes, expected] of cases) {
-    const reply = (await raw(port, bytes)).replies.at(-1)
+    const reply = (await sendRaw(port, bytes)).replies.at(-1)
     if (!reply) return t.fail('no reply')
     const vary = expected.version === undefined ? undefined : VARY
     t.same(knownOf(reply), { version: undefined, vary, hasLimit: NONE, ...expected }, sentence)
@@ -325,9 +325,9 @@ t.test('what the parser refuses says what it has read until then', async (t) => 
   }
 })
 
-t.test('an id of any length is 404, with all that a 404 has', async (t) => {
+t.test('an id of any length is a 404 with the usual headers', async (t) => {
   for (const length of [8_192, 16_384, 16_385, 24_576]) {
-    const [reply] = (await raw(port, get(`/api/v2/products/${'a'.repeat(length)}`))).replies
+    const [reply] = (await sendRaw(port, get(`/api/v2/products/${'a'.repeat(length)}`))).replies
     if (!reply) return t.fail('no reply')
     t.same(knownOf(reply), { status: 404, version: '2', vary: VARY, type: JSON_TYPE, hasLimit: ALL })
   }
@@ -341,17 +341,20 @@ t.test('the next request on a new connection still works', async (t) => {
   t.equal((await admin.get(`${PRODUCTS}/${made.body.data.id}`)).status, 200)
 })
 
-t.test('pipelined requests are answered in their order', async (t) => {
+t.test('pipelined requests are answered in order', async (t) => {
   const both = get(`${PRODUCTS}?limit=1`, HEAD) + get('/nothing', HEAD) + get('/livez')
-  const { replies } = await raw(port, both)
+  const { replies } = await sendRaw(port, both)
   t.same(
     replies.map(({ status }) => status),
     [200, 404, 200],
   )
 })
 
-t.test('a broken request after whole ones is answered last', async (t) => {
-  const { replies, closed } = await raw(port, `${get(PRODUCTS, HEAD)}${get('/nothing', HEAD)}garbage\r\n\r\n`)
+t.test('a malformed request after complete ones is answered last', async (t) => {
+  const { replies, closed } = await sendRaw(
+    port,
+    `${get(PRODUCTS, HEAD)}${get('/nothing', HEAD)}garbage\r\n\r\n`,
+  )
   t.same(
     replies.map(({ status }) => status),
     [200, 404, 400],
@@ -359,8 +362,8 @@ t.test('a broken request after whole ones is answered last', async (t) => {
   t.ok(closed)
 })
 
-t.test('a broken body after a whole request is answered last', async (t) => {
-  const { replies, closed } = await raw(port, get(PRODUCTS, HEAD) + chunked('zz\r\n'))
+t.test('a malformed body after a complete request is answered last', async (t) => {
+  const { replies, closed } = await sendRaw(port, get(PRODUCTS, HEAD) + chunked('zz\r\n'))
   t.same(
     replies.map(({ status }) => status),
     [200, 400],
@@ -369,10 +372,10 @@ t.test('a broken body after a whole request is answered last', async (t) => {
 })
 
 t.test(
-  'a body that breaks after its head was answered ends the connection without a second answer',
+  'a body that becomes malformed after the reply ends the connection without a second reply',
   async (t) => {
     const unauthorized = `POST ${PRODUCTS} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n`
-    const { replies, closed } = await raw(port, unauthorized, { followedBy: 'zz\r\n' })
+    const { replies, closed } = await sendRaw(port, unauthorized, { followedBy: 'zz\r\n' })
     t.same(
       replies.map(({ status }) => status),
       [401],
@@ -381,11 +384,11 @@ t.test(
   },
 )
 
-t.test('a broken request after one whose body came behind its answer is answered too', async (t) => {
+t.test('a malformed request is answered after a request whose body arrived after its reply', async (t) => {
   const unauthorized = `POST ${PRODUCTS} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n`
-  const { replies, closed } = await raw(port, unauthorized, {
+  const { replies, closed } = await sendRaw(port, unauthorized, {
     followedBy: '{}garbage\r\n\r\n',
-    patience: 3_000,
+    timeoutMs: 3_000,
   })
   t.same(
     replies.map(({ status }) => status),
@@ -394,13 +397,13 @@ t.test('a broken request after one whose body came behind its answer is answered
   t.ok(closed)
 })
 
-t.test('a client that hangs up in the middle of its body does no harm', async (t) => {
+t.test('a client that disconnects in the middle of its body does not affect others', async (t) => {
   const half = `POST ${PRODUCTS} HTTP/1.1\r\n${HEAD}Content-Type: application/json\r\nContent-Length: 100\r\n\r\n{`
-  await raw(port, half, { patience: 100 })
-  await raw(port, half, { end: true })
+  await sendRaw(port, half, { timeoutMs: 100 })
+  await sendRaw(port, half, { end: true })
   t.equal((await admin.get(PRODUCTS)).status, 200)
 })
 
-t.test('time: a request may take ten seconds to arrive, its head five', async (t) => {
+t.test('a request may take 10 s to arrive, its headers 5 s', async (t) => {
   t.same(configured, { request: 10_000, headers: 5_000 })
 })

@@ -1,11 +1,10 @@
 /**
- * What a request means must not depend on who reads it: a proxy in front and this server have to agree where one ends
- * and the next begins. Each case is followed, on the same connection, by a good request; hidden in many is another one,
- * which would be answered if its bytes were ever taken for a request.
+ * A request whose end a proxy and this server could read differently is rejected, so that no hidden request
+ * is answered.
  */
 import t from 'tap'
 import { ADMIN_KEY, testApp } from '../helpers/app.ts'
-import { raw } from '../helpers/raw.ts'
+import { sendRaw } from '../helpers/raw-requests.ts'
 
 const { app, port, admin } = await testApp(t)
 // What waits for bytes that never come is given up soon.
@@ -51,7 +50,7 @@ const cases: Case[] = [
   ['two lengths in one field', post('Content-Length: 2, 2\r\n', '{}'), 'ends'],
   ['two lengths in one field that differ', post(`Content-Length: 0, ${hidden.length}\r\n`, hidden), 'ends'],
   [
-    'a length in other letters beside one',
+    'a second length with another letter case',
     post(`Content-Length: 0\r\ncontent-length: ${hidden.length}\r\n`, hidden),
     'ends',
   ],
@@ -227,10 +226,10 @@ const cases: Case[] = [
   ],
 ]
 
-t.test('where a request ends is never in doubt', async (t) => {
+t.test('a request with an ambiguous end is rejected, and the connection is closed', async (t) => {
   t.ok(cases.length >= 100, `${cases.length} cases`)
   const answers = await Promise.all(
-    cases.map(async ([, bytes]) => raw(port, Buffer.from(bytes + good, 'latin1'))),
+    cases.map(async ([, bytes]) => sendRaw(port, Buffer.from(bytes + good, 'latin1'))),
   )
   for (const [i, [sentence, , outcome]] of cases.entries()) {
     t.test(`${sentence}: ${outcome}`, async (t) => {
@@ -258,16 +257,16 @@ t.test('where a request ends is never in doubt', async (t) => {
   }
 })
 
-t.test('and nothing was written by what was hidden', async (t) => {
+t.test('no hidden request wrote anything', async (t) => {
   const { body } = await admin.get(`${PRODUCTS}?search=hidden`)
   t.same(body.data, [])
 })
 
-t.test('what is behind the last reply is not answered, however close it comes', async (t) => {
+t.test('bytes after a request with Connection: close are not answered', async (t) => {
   const bytes = post(TE, `${empty}${hidden}`).replace('HTTP/1.1', 'HTTP/1.0')
   const counts = new Set<number>()
   for (let i = 0; i < 20; i++) {
-    const all = await Promise.all(Array.from({ length: 50 }, () => raw(port, bytes)))
+    const all = await Promise.all(Array.from({ length: 50 }, () => sendRaw(port, bytes)))
     for (const { replies } of all) counts.add(replies.length)
   }
   t.strictSame([...counts], [1])

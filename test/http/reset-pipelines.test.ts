@@ -1,23 +1,21 @@
-/** Requests whose client has reset the connection before their turn came: their address is still known. */
+/** Pipelined requests whose client resets the connection are counted and logged with the client's address. */
 
-import { execFileSync } from 'node:child_process'
-import { subscribe, unsubscribe } from 'node:diagnostics_channel'
 import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
-import { join } from 'node:path'
 import { connect as connectTls } from 'node:tls'
 import t, { type Test } from 'tap'
 import { makeKey } from '../../plugins/auth/key-format.ts'
 import { testApp } from '../helpers/app.ts'
-import { testDatabase, testFolder } from '../helpers/database.ts'
+import { createCertificate } from '../helpers/certificate.ts'
+import { testFolder } from '../helpers/database.ts'
+import { recordMessages } from '../helpers/record-messages.ts'
+import { createSharedDatabase } from '../helpers/shared-database.ts'
 
 /** Together they fit into one TLS record, so that the server reads them in one piece. */
 const REQUESTS = 100
 const KEY = makeKey()
 
-const opened = await testDatabase(t)
-/** Every test has an app of its own, which must not close it. */
-const database = { ...opened, close: async () => {} }
+const database = await createSharedDatabase(t)
 
 interface Line {
   level: string
@@ -31,12 +29,7 @@ async function resetPipeline(t: Test, settings: Record<string, string>, open: (p
   const logs = { write: (line: string) => lines.push(JSON.parse(line)) }
   const limit = { RATE_LIMIT_AUTH_FAILURES: String(REQUESTS) }
   const app = await testApp(t, { LOG_LEVEL: 'info', ...limit, ...settings }, { database, logs })
-  let refused = 0
-  const count = () => {
-    refused += 1
-  }
-  subscribe('resource-api:auth:refused', count)
-  t.teardown(() => unsubscribe('resource-api:auth:refused', count))
+  const refused = recordMessages(t, 'resource-api:auth:refused')
 
   // What the server has not read when the reset arrives is lost: the first request shows that it was read.
   app.app.server.once('request', () => socket.resetAndDestroy())
@@ -44,13 +37,13 @@ async function resetPipeline(t: Test, settings: Record<string, string>, open: (p
   socket.write(`GET /products HTTP/1.1\r\nHost: localhost\r\nX-API-Key: ${KEY}\r\n\r\n`.repeat(REQUESTS))
   await once(socket, 'close')
   const failed = () => lines.filter(({ msg }) => msg === 'request failed').length
-  while (refused + failed() < REQUESTS) await new Promise((resolve) => setImmediate(resolve))
+  while (refused.length + failed() < REQUESTS) await new Promise((resolve) => setImmediate(resolve))
   return { app, lines }
 }
 
 const errorsOf = (lines: readonly Line[]) => lines.filter(({ level }) => !['info', 'debug'].includes(level))
 
-t.test('a pipeline that its client resets logs no error and is counted by its address', async (t) => {
+t.test('a reset pipeline logs no error and counts for the IP address of its client', async (t) => {
   const { app, lines } = await resetPipeline(t, {}, (port) => connect(port, '127.0.0.1'))
   const refused = await app.anybody.get('/products', { 'x-api-key': KEY })
   t.equal(refused.status, 429, 'all were counted')
@@ -60,15 +53,8 @@ t.test('a pipeline that its client resets logs no error and is counted by its ad
   for (const { req } of answered) t.equal(req?.remote_address, '127.0.0.1')
 })
 
-t.test('a pipeline over TLS is no exception', async (t) => {
-  const folder = testFolder(t)
-  const files = { TLS_KEY: join(folder, 'key.pem'), TLS_CERT: join(folder, 'cert.pem') }
-  const request = ['req', '-x509', '-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:P-256', '-nodes']
-  execFileSync(
-    'openssl',
-    [...request, '-subj', '/CN=localhost', '-keyout', files.TLS_KEY, '-out', files.TLS_CERT],
-    { stdio: 'ignore' },
-  )
+t.test('a reset pipeline over TLS logs no error', async (t) => {
+  const files = createCertificate(testFolder(t))
   const { lines } = await resetPipeline(t, files, (port) => {
     const plain = connect(port, '127.0.0.1')
     const secure = connectTls({ socket: plain, rejectUnauthorized: false })

@@ -1,3 +1,4 @@
+/** The routes of the app are those of the OpenAPI documents, each with its access rule, schemas and texts. */
 import Fastify, { type RouteOptions } from 'fastify'
 import t from 'tap'
 import { v7 as uuid } from 'uuid'
@@ -46,7 +47,7 @@ const asks = ({ said }: Operation) => said.operationId !== 'createToken'
 
 const replyOf = ({ version, said }: Operation, status: string) => resolve(version, said.responses[status])
 
-t.test('every resource has its operations, in both versions, in the same words', async (t) => {
+t.test('every resource has the same operations and texts in both versions', async (t) => {
   const said = {
     list: 'list',
     read: 'get',
@@ -87,7 +88,7 @@ t.test('an operationId is unique in its version', async (t) => {
   }
 })
 
-t.test('every operation has an id, a tag that is explained, and a summary', async (t) => {
+t.test('every operation has an id, a described tag, and a summary', async (t) => {
   for (const operation of operations) {
     const { said, version } = operation
     t.match(said.operationId, /^[a-z][A-Za-z]+$/, nameOf(operation))
@@ -100,7 +101,7 @@ t.test('every operation has an id, a tag that is explained, and a summary', asyn
   }
 })
 
-t.test('every success says what it is: a schema, or no body', async (t) => {
+t.test('every success status declares a schema or no body', async (t) => {
   for (const operation of operations) {
     const statuses = Object.keys(operation.said.responses).filter((status) => status < '400')
     t.ok(
@@ -116,7 +117,7 @@ t.test('every success says what it is: a schema, or no body', async (t) => {
   }
 })
 
-t.test('every failure has the envelope of its version', async (t) => {
+t.test('every error status declares the envelope of its version', async (t) => {
   for (const operation of ofResources.filter(asks)) {
     const { version, said, method } = operation
     const statuses = Object.keys(said.responses).filter((status) => status >= '400')
@@ -136,7 +137,7 @@ t.test('every failure has the envelope of its version', async (t) => {
   }
 })
 
-t.test('every reply tells of the headers that all of them have', async (t) => {
+t.test('every reply declares the common headers', async (t) => {
   for (const operation of ofResources) {
     for (const status of Object.keys(operation.said.responses)) {
       const names = Object.keys(replyOf(operation, status).headers ?? {})
@@ -149,14 +150,14 @@ t.test('every reply tells of the headers that all of them have', async (t) => {
   }
 })
 
-t.test('every route stands where its document says', async (t) => {
+t.test('every route exists under the path of its document', async (t) => {
   for (const { method, path } of operations) {
     const url = path.replace(/\{(\w+)\}/g, ':$1')
     t.ok(app.hasRoute({ method: method.toUpperCase() as 'GET', url }), `${method} ${url}`)
   }
 })
 
-t.test('every operation on a resource asks for credentials, says so, and means it', async (t) => {
+t.test('every operation on a resource requires credentials and declares it', async (t) => {
   for (const operation of ofResources.filter(asks)) {
     const { method, path, said } = operation
     const schemes = said.security.flatMap((each: object) => Object.keys(each))
@@ -169,7 +170,7 @@ t.test('every operation on a resource asks for credentials, says so, and means i
   }
 })
 
-t.test('every operation that is known is answered', async (t) => {
+t.test('every documented operation is answered', async (t) => {
   for (const operation of ofResources.filter(asks)) {
     const { method, path } = operation
     const { status } = await admin.call(method.toUpperCase(), path.replace(/\{\w+\}/g, uuid()))

@@ -1,13 +1,13 @@
-/** Promises about clients that are slow, silent or gone: their connections end in time, and nobody else notices. */
-import { subscribe, unsubscribe } from 'node:diagnostics_channel'
+/** Connections of slow, silent or disconnected clients end in time, and other clients are not affected. */
 import { connect, type Socket } from 'node:net'
 import { setTimeout as wait } from 'node:timers/promises'
 import t from 'tap'
 import { readConfig } from '../../src/config.ts'
 import { getServerOptions } from '../../src/http-options.ts'
 import { ADMIN_KEY, testApp } from '../helpers/app.ts'
-import { ownSettings, serve } from '../helpers/process.ts'
-import { parseReplies, raw } from '../helpers/raw.ts'
+import { createServerSettings, startServer } from '../helpers/process.ts'
+import { parseReplies, sendRaw } from '../helpers/raw-requests.ts'
+import { recordMessages } from '../helpers/record-messages.ts'
 
 const HEAD = `Host: localhost\r\nX-API-Key: ${ADMIN_KEY}\r\n`
 const GET = `GET /api/v1/products HTTP/1.1\r\n${HEAD}\r\n`
@@ -71,7 +71,7 @@ function sipping(bytes: number): Socket {
   return socket
 }
 
-t.test('the real times are those of the contract', async (t) => {
+t.test("the server's default timeouts are the documented ones", async (t) => {
   const options = getServerOptions(readConfig({ NODE_ENV: 'test' }), () => {})
   t.match(
     options.serverFactory(() => {}),
@@ -85,13 +85,8 @@ t.test('the real times are those of the contract', async (t) => {
   )
 })
 
-t.test('sixty slow clients are each sent away, while others are served', async (t) => {
-  let untaken = 0
-  const note = () => {
-    untaken += 1
-  }
-  subscribe('resource-api:overload:untaken', note)
-  t.teardown(() => unsubscribe('resource-api:overload:untaken', note))
+t.test('60 slow clients are disconnected while others are served', async (t) => {
+  const unread = recordMessages(t, 'resource-api:overload:untaken')
 
   const post = `POST /api/v1/products HTTP/1.1\r\n${HEAD}Content-Type: application/json\r\nContent-Length: 500\r\n\r\n`
   const heads = Array.from({ length: 25 }, () => dripping(GET))
@@ -116,21 +111,21 @@ t.test('sixty slow clients are each sent away, while others are served', async (
     t.equal(reply?.status, 408)
     t.equal(JSON.parse(reply?.text ?? '').error.code, 'REQUEST_TIMEOUT')
   }
-  while (untaken < readers.length) await wait(20)
+  while (unread.length < readers.length) await wait(20)
   slow.over = true
   await healthy
   t.same([...statuses], [200], 'a healthy client notices nothing')
   for (const socket of readers) socket.destroy()
   await noneLeft()
   t.equal(app.admissionQueue.active, 0)
-  t.equal(untaken, readers.length)
+  t.equal(unread.length, readers.length)
 })
 
-t.test('a connection that says nothing, or nothing more, is closed', async (t) => {
-  const silent = await raw(port, '')
+t.test('a connection without a request, or without a next one, is closed', async (t) => {
+  const silent = await sendRaw(port, '')
   t.ok(silent.closed)
   t.equal(silent.replies[0]?.status, 408)
-  const kept = await raw(port, GET)
+  const kept = await sendRaw(port, GET)
   t.ok(kept.closed, 'kept alive for the next request, and not for ever')
   t.same(
     kept.replies.map(({ status }) => status),
@@ -139,19 +134,19 @@ t.test('a connection that says nothing, or nothing more, is closed', async (t) =
   await noneLeft()
 })
 
-t.test('half-open connections are closed, answered or not', async (t) => {
+t.test('half-open connections are closed', async (t) => {
   const all = Array.from({ length: 20 }, (_, i) =>
-    raw(port, i % 2 === 0 ? GET : GET.slice(0, 20), { end: true }),
+    sendRaw(port, i % 2 === 0 ? GET : GET.slice(0, 20), { end: true }),
   )
   for (const { closed } of await Promise.all(all)) t.ok(closed)
   await noneLeft()
   t.equal(app.admissionQueue.active, 0)
 })
 
-t.test('a hundred pipelined requests in one packet are answered in their order', async (t) => {
+t.test('100 pipelined requests in one packet are answered in order', async (t) => {
   const paths = Array.from({ length: 100 }, (_, i) => (i % 3 === 0 ? '/livez' : '/api/v1/products'))
   const packet = paths.map((path) => `GET ${path} HTTP/1.1\r\n${HEAD}X-Request-Id: pipelined-`)
-  const { replies } = await raw(port, packet.map((text, i) => `${text}${i}\r\n\r\n`).join(''))
+  const { replies } = await sendRaw(port, packet.map((text, i) => `${text}${i}\r\n\r\n`).join(''))
   t.same(
     replies.map(({ status, headers }) => [status, headers['x-request-id']]),
     paths.map((_, i) => [200, `pipelined-${i}`]),
@@ -160,7 +155,7 @@ t.test('a hundred pipelined requests in one packet are answered in their order',
 })
 
 t.test(
-  'clients that hang up in the middle of an answer leave nothing behind',
+  'clients that disconnect in the middle of a reply leave no open connection',
   { timeout: 110_000 },
   async (t) => {
     const first = (socket: Socket) => new Promise((resolve) => socket.once('readable', resolve))
@@ -182,8 +177,12 @@ t.test(
   },
 )
 
-t.test('beyond MAX_CONNECTIONS one is hung up on, and the log says so once', async (t) => {
-  const { url, said } = await serve(t, { ...(await ownSettings(t)), MAX_CONNECTIONS: '5', LOG_LEVEL: 'warn' })
+t.test('a connection above MAX_CONNECTIONS is closed, with one log line', async (t) => {
+  const { url, output } = await startServer(t, {
+    ...(await createServerSettings(t)),
+    MAX_CONNECTIONS: '5',
+    LOG_LEVEL: 'warn',
+  })
   const port = Number(new URL(url).port)
   const open = () =>
     new Promise<Socket>((resolve, reject) => {
@@ -194,10 +193,10 @@ t.test('beyond MAX_CONNECTIONS one is hung up on, and the log says so once', asy
   for (const socket of kept) socket.write(`GET /livez HTTP/1.1\r\nHost: a\r\n\r\n`)
   await Promise.all(kept.map((socket) => new Promise((resolve) => socket.once('data', resolve))))
   for (let i = 0; i < 50; i++) {
-    const { closed, bytes } = await raw(port, '')
+    const { closed, bytes } = await sendRaw(port, '')
     t.ok(closed && bytes.length === 0)
   }
-  const lines = said.out.split('\n').filter((line) => line.includes('overloaded'))
+  const lines = output.out.split('\n').filter((line) => line.includes('overloaded'))
   t.equal(lines.length, 1)
   t.match(lines[0], /connections/)
   kept[0]?.destroy()

@@ -1,8 +1,13 @@
+/** Bodies are validated against the documented limits of each field, and all violations are reported. */
 import t from 'tap'
-import { type Json, testApp } from '../helpers/app.ts'
-import { activeProduct, speak, unique, VERSIONS } from '../helpers/speak.ts'
+import { type Json, testApp, UNKNOWN_ID } from '../helpers/app.ts'
+import {
+  createActiveProduct,
+  createUniqueName,
+  createVersionedClient,
+  VERSIONS,
+} from '../helpers/versioned-client.ts'
 
-const SOMEBODY = '0193a5b0-7b1e-7c3a-9f00-3f2b8c1d4e5f'
 const WIDE = '\u{1F9E1}' // one code point, two UTF-16 units, four bytes
 const times = (text: string, count: number) => text.repeat(count)
 const email = (length: number) => {
@@ -92,10 +97,10 @@ const uuid: Bounds = {
     ['', 'INVALID_FORMAT'],
     ['1', 'INVALID_FORMAT'],
     ['me', 'INVALID_FORMAT'],
-    [`urn:uuid:${SOMEBODY}`, 'INVALID_FORMAT'],
-    [`{${SOMEBODY}}`, 'INVALID_FORMAT'],
-    [SOMEBODY.replaceAll('-', ''), 'INVALID_FORMAT'],
-    [`${SOMEBODY}0`, 'INVALID_FORMAT'],
+    [`urn:uuid:${UNKNOWN_ID}`, 'INVALID_FORMAT'],
+    [`{${UNKNOWN_ID}}`, 'INVALID_FORMAT'],
+    [UNKNOWN_ID.replaceAll('-', ''), 'INVALID_FORMAT'],
+    [`${UNKNOWN_ID}0`, 'INVALID_FORMAT'],
     [null, 'INVALID_TYPE'],
     ...notText,
   ],
@@ -238,13 +243,15 @@ const locales: Bounds = {
 t.test('bodies', async (t) => {
   const { admin: client, anybody, person, base } = await testApp(t)
   const member = await person('member')
-  const first = speak(client, 1)
-  const product = await activeProduct(first, { stock: 1_000_000 })
-  const user = (await first.post('/users', { name: 'Ada', email: `${unique('v')}@example.com` })).data
+  const first = createVersionedClient(client, 1)
+  const product = await createActiveProduct(first, { stock: 1_000_000 })
+  const user = (await first.post('/users', { name: 'Ada', email: `${createUniqueName('v')}@example.com` }))
+    .data
   const profile = (await first.post('/user-profiles', { user_id: user.id })).data
   const post = (await first.post(`/users/${user.id}/posts`, { title: 'a', body: 'b' })).data
   const order = (await first.post('/orders', { items: [{ product_id: product.id, quantity: 1 }] })).data
-  const spare = (await first.post('/products', { sku: unique('V'), name: 'a', price_amount: 1 })).data
+  const spare = (await first.post('/products', { sku: createUniqueName('V'), name: 'a', price_amount: 1 }))
+    .data
 
   /** For each collection: the resource to change, and the bounds of every member that can be written. */
   const resources: { path: string; members: Record<string, Bounds> }[] = [
@@ -337,8 +344,8 @@ t.test('bodies', async (t) => {
 
   for (const { path, members } of resources) {
     for (const version of VERSIONS) {
-      const admin = speak(client, version)
-      t.test(`v${version}: ${path.split('/').at(-2)}: every member at its bounds and beyond`, async (t) => {
+      const admin = createVersionedClient(client, version)
+      t.test(`v${version}: ${path.split('/').at(-2)}: every field at and beyond its bounds`, async (t) => {
         for (const [name, bounds] of Object.entries(members)) {
           const { good, bad } = asked(bounds, version)
           for (const value of good) {
@@ -348,7 +355,7 @@ t.test('bodies', async (t) => {
           for (const [value, code] of bad) {
             const reply = await admin.patch(path, { [name]: value })
             t.equal(reply.status, 422)
-            t.same(reply.wrong, [`${name} ${code}`], `${name}: ${JSON.stringify(value)?.slice(0, 40)}`)
+            t.same(reply.violations, [`${name} ${code}`], `${name}: ${JSON.stringify(value)?.slice(0, 40)}`)
           }
         }
       })
@@ -356,9 +363,9 @@ t.test('bodies', async (t) => {
   }
 
   for (const version of VERSIONS) {
-    const admin = speak(client, version)
+    const admin = createVersionedClient(client, version)
 
-    t.test(`v${version}: the members of an address, and of items`, async (t) => {
+    t.test(`v${version}: the fields of an address and of items`, async (t) => {
       const line = required(200)
       const inner: Record<string, Bounds> = {
         name: line,
@@ -379,41 +386,42 @@ t.test('bodies', async (t) => {
         }
         for (const [value, code] of bad) {
           const reply = await admin.patch(path, { shipping_address: { [name]: value } })
-          t.same(reply.wrong, [`shipping_address.${name} ${code}`], `${name}: ${JSON.stringify(value)}`)
+          t.same(reply.violations, [`shipping_address.${name} ${code}`], `${name}: ${JSON.stringify(value)}`)
         }
       }
       const items = (value: unknown) => admin.patch(path, { items: [value] })
       for (const quantity of [1, 1000])
         t.equal((await items({ product_id: product.id, quantity })).status, 200)
       for (const [quantity, code] of integer(1, 1000).bad) {
-        t.same((await items({ product_id: product.id, quantity })).wrong, [`items.0.quantity ${code}`])
+        t.same((await items({ product_id: product.id, quantity })).violations, [`items.0.quantity ${code}`])
       }
       for (const [product_id, code] of uuid.bad) {
-        t.same((await items({ product_id, quantity: 1 })).wrong, [`items.0.product_id ${code}`])
+        t.same((await items({ product_id, quantity: 1 })).violations, [`items.0.product_id ${code}`])
       }
-      t.same((await items({})).wrong, ['items.0.product_id REQUIRED', 'items.0.quantity REQUIRED'])
-      for (const value of ['a', 5, null, []]) t.same((await items(value)).wrong, ['items.0 INVALID_TYPE'])
+      t.same((await items({})).violations, ['items.0.product_id REQUIRED', 'items.0.quantity REQUIRED'])
+      for (const value of ['a', 5, null, []])
+        t.same((await items(value)).violations, ['items.0 INVALID_TYPE'])
     })
 
-    t.test(`v${version}: 100 items, and no more`, async (t) => {
+    t.test(`v${version}: an order has at most 100 items`, async (t) => {
       const many = []
       for (let i = 0; i < 101; i++)
-        many.push({ product_id: SOMEBODY.slice(0, -3) + String(100 + i), quantity: 1 })
-      t.same((await admin.post('/orders', { items: many })).wrong, ['items TOO_LONG'])
+        many.push({ product_id: UNKNOWN_ID.slice(0, -3) + String(100 + i), quantity: 1 })
+      t.same((await admin.post('/orders', { items: many })).violations, ['items TOO_LONG'])
       const unknown = await admin.post('/orders', { items: many.slice(1) })
       t.equal(unknown.status, 422)
-      t.equal(unknown.wrong.length, 50, 'each is unknown, and 50 are told')
+      t.equal(unknown.violations.length, 50, 'each is unknown, and 50 are reported')
     })
 
     t.test(`v${version}: user_id of a new profile and of a new order`, async (t) => {
       const items = [{ product_id: product.id, quantity: 1 }]
       for (const [user_id, code] of uuid.bad) {
-        t.same((await admin.post('/user-profiles', { user_id })).wrong, [`user_id ${code}`])
-        t.same((await admin.post('/orders', { items, user_id })).wrong, [`user_id ${code}`])
+        t.same((await admin.post('/user-profiles', { user_id })).violations, [`user_id ${code}`])
+        t.same((await admin.post('/orders', { items, user_id })).violations, [`user_id ${code}`])
       }
     })
 
-    t.test(`v${version}: what is required is told where it lacks, by POST and PUT`, async (t) => {
+    t.test(`v${version}: a missing required field is reported by POST and PUT`, async (t) => {
       const lacking: [string, string, string[]][] = [
         ['/users', user.id, ['email', 'name']],
         ['/products', spare.id, ['name', 'price_amount', 'sku']],
@@ -422,11 +430,11 @@ t.test('bodies', async (t) => {
       ]
       for (const [path, id, names] of lacking) {
         const wrong = names.map((name) => `${name} REQUIRED`)
-        t.same((await admin.post(path, {})).wrong, wrong)
-        t.same((await admin.put(`${path}/${id}`, {})).wrong, wrong)
+        t.same((await admin.post(path, {})).violations, wrong)
+        t.same((await admin.put(`${path}/${id}`, {})).violations, wrong)
         const all = await admin.patch(`${path}/${id}`, Object.fromEntries(names.map((name) => [name, null])))
         t.same(
-          all.wrong,
+          all.violations,
           names.map((name) => `${name} INVALID_TYPE`),
           'null on what is required',
         )
@@ -434,20 +442,20 @@ t.test('bodies', async (t) => {
       }
     })
 
-    t.test(`v${version}: all that is wrong is told at once`, async (t) => {
+    t.test(`v${version}: all violations are reported together`, async (t) => {
       const reply = await admin.post('/users', {
         name: '',
         email: 'nobody',
         password: 'short',
         role: 'king',
         status: 5,
-        id: SOMEBODY,
+        id: UNKNOWN_ID,
         created_at: 'x',
         colour: 'red',
       })
       t.equal(reply.status, 422)
       t.equal(reply.code, 'VALIDATION_ERROR')
-      t.same(reply.wrong, [
+      t.same(reply.violations, [
         'colour UNKNOWN_FIELD',
         'created_at READ_ONLY',
         'email INVALID_FORMAT',
@@ -462,7 +470,7 @@ t.test('bodies', async (t) => {
         shipping_address: { name: '', country: 'gb', planet: 'Mars' },
         note: 'a\u0000',
       })
-      t.same(nested.wrong, [
+      t.same(nested.violations, [
         'items.0.product_id INVALID_FORMAT',
         'items.0.quantity OUT_OF_RANGE',
         'items.0.sku READ_ONLY',
@@ -476,10 +484,10 @@ t.test('bodies', async (t) => {
         'shipping_address.postal_code REQUIRED',
       ])
       const many = Object.fromEntries(Array.from({ length: 80 }, (_, i) => [`x${i}`, 1]))
-      t.equal((await admin.post('/products', many)).wrong.length, 50, 'but no more than 50')
+      t.equal((await admin.post('/products', many)).violations.length, 50, 'but no more than 50')
     })
 
-    t.test(`v${version}: names that every object has are unknown members all the same`, async (t) => {
+    t.test(`v${version}: names of Object.prototype are unknown fields`, async (t) => {
       for (const name of [
         'toString',
         'hasOwnProperty',
@@ -499,15 +507,20 @@ t.test('bodies', async (t) => {
             price_amount: 1,
             [name]: {},
           }),
-          await admin.post('/products', { sku: unique('U'), name: 'a', price_amount: 1, [name]: 'x' }),
+          await admin.post('/products', {
+            sku: createUniqueName('U'),
+            name: 'a',
+            price_amount: 1,
+            [name]: 'x',
+          }),
         ]) {
           t.equal(reply.status, 422)
-          t.same(reply.wrong, [`${name} UNKNOWN_FIELD`])
+          t.same(reply.violations, [`${name} UNKNOWN_FIELD`])
         }
       }
     })
 
-    t.test(`v${version}: text is NFC, its lines end with LF, and its ends are trimmed`, async (t) => {
+    t.test(`v${version}: strings are normalized to NFC and LF, and trimmed`, async (t) => {
       const path = `/products/${spare.id}`
       t.equal((await admin.patch(path, { name: '  Cafe\u0301 \u00a0\n' })).data.name, 'Caf\u00e9')
       t.equal((await admin.patch(path, { description: '\r\na\r\nb\r\n' })).data.description, 'a\nb')
@@ -531,7 +544,7 @@ t.test('bodies', async (t) => {
       (each: Json) => `${each.field} ${each.code}`,
     )
 
-  t.test('numbers as JSON writes them', async (t) => {
+  t.test('numbers are accepted in every notation of JSON', async (t) => {
     const price = async (text: string) => {
       const reply = await raw('PATCH', `/products/${spare.id}`, `{"price_amount": ${text}}`)
       return reply.status === 200 ? reply.body.data.price_amount : codes(reply).join()
@@ -551,7 +564,7 @@ t.test('bodies', async (t) => {
     t.match((await client.get(`/products/${spare.id}`)).text, /"price_amount":1000000000000,/)
   })
 
-  t.test('what is no object, and keys that no object should have, are 400', async (t) => {
+  t.test('a body that is not an object and forbidden keys are rejected with 400', async (t) => {
     const bodies = [
       '[]',
       '"text"',
@@ -588,7 +601,7 @@ t.test('bodies', async (t) => {
     t.equal(({} as Json).x, undefined, 'and no object was changed by them')
   })
 
-  t.test('v2: a typed body names its members from its root', async (t) => {
+  t.test('v2: violations of a typed body name fields from its root', async (t) => {
     const typed = (attributes: unknown, rest = {}) => ({ data: { type: 'users', attributes, ...rest } })
     const reply = await client.post('/v2/users', typed({ name: '', email: 'a', colour: 1 }))
     t.equal(reply.status, 422)
@@ -620,23 +633,23 @@ t.test('bodies', async (t) => {
       'data.attributes.shipping_address.country REQUIRED',
       'data.attributes.shipping_address.postal_code REQUIRED',
     ])
-    t.same(codes(await client.post('/v2/users', typed({ name: 'A', email: 'a@b.co' }, { id: SOMEBODY }))), [
+    t.same(codes(await client.post('/v2/users', typed({ name: 'A', email: 'a@b.co' }, { id: UNKNOWN_ID }))), [
       'data.id READ_ONLY',
     ])
     t.equal((await client.post('/v2/users', { data: { type: 'products', attributes: {} } })).status, 409)
-    t.equal((await client.patch(`/v2/users/${user.id}`, typed({}, { id: SOMEBODY }))).status, 409)
+    t.equal((await client.patch(`/v2/users/${user.id}`, typed({}, { id: UNKNOWN_ID }))).status, 409)
   })
 
-  t.test('v1: takes no typed body', async (t) => {
+  t.test('v1: a typed body is rejected', async (t) => {
     const reply = await client.post('/v1/users', { data: { type: 'users', attributes: {} } })
     t.same(codes(reply).sort(), ['data UNKNOWN_FIELD', 'email REQUIRED', 'name REQUIRED'])
   })
 
-  t.test('checks come in the order of the contract', async (t) => {
+  t.test('the checks of a body run in the documented order', async (t) => {
     const status = async (call: Promise<Json>) => (await call).status
-    const nobody = `/api/v1/products/${SOMEBODY}`
+    const unknown = `/api/v1/products/${UNKNOWN_ID}`
     t.equal(await status(anybody.post('/api/v1/nothing', 'x')), 404, 'path')
-    t.equal(await status(anybody.call('POST', nobody)), 405, 'method')
+    t.equal(await status(anybody.call('POST', unknown)), 405, 'method')
     t.equal(await status(anybody.get('/api/v1/products', { accept: 'text/html' })), 406, 'Accept')
     t.equal(await status(client.get('/products', { authorization: 'Bearer x' })), 400, 'two credentials')
     t.equal(await status(anybody.post('/products', '{')), 401, 'credentials')
@@ -645,8 +658,8 @@ t.test('bodies', async (t) => {
     t.equal(await status(raw('POST', '/products?x=1', '{')), 400, 'syntax')
     const query = await client.post('/products?x=1', { colour: 1 })
     t.same([query.status, query.body.error.code], [400, 'VALIDATION_ERROR'], 'query')
-    t.equal(await status(client.patch(nobody, { colour: 1 })), 422, 'members')
-    t.equal(await status(client.patch(nobody, { stock: 1 }, { 'if-match': '"9-x"' })), 404, 'row')
+    t.equal(await status(client.patch(unknown, { colour: 1 })), 422, 'members')
+    t.equal(await status(client.patch(unknown, { stock: 1 }, { 'if-match': '"9-x"' })), 404, 'row')
     const foreign = `/orders/${order.id}`
     t.equal(await status(member.client.patch(foreign, { note: 'a' }, { 'if-match': '"9-x"' })), 403, 'access')
     t.equal(
@@ -657,7 +670,7 @@ t.test('bodies', async (t) => {
     t.equal(await status(client.patch(foreign, { status: 'completed' })), 409, 'state')
   })
 
-  t.test('nothing that is sent ends in a 500, or is told in words of SQL', async (t) => {
+  t.test('no body leads to a 500 or to a message with SQL', async (t) => {
     const odd = [
       null,
       1e300,
@@ -672,16 +685,18 @@ t.test('bodies', async (t) => {
       { a: {} },
       { length: 5 },
       'infinity',
-      SOMEBODY,
+      UNKNOWN_ID,
     ]
     let calls = 0
     for (const { path, members } of resources) {
       for (const name of [...Object.keys(members), 'user_id', 'id', 'published_at']) {
-        const told = await Promise.all(
-          odd.map((value, i) => speak(client, VERSIONS[i % 2] ?? 1).patch(path, { [name]: value })),
+        const replies = await Promise.all(
+          odd.map((value, i) =>
+            createVersionedClient(client, VERSIONS[i % 2] ?? 1).patch(path, { [name]: value }),
+          ),
         )
-        calls += told.length
-        for (const { status, text } of told) {
+        calls += replies.length
+        for (const { status, text } of replies) {
           if (status >= 500 || /select |insert |update |\$1|violates|syntax/i.test(text)) {
             t.fail(`${path} ${name}: ${text.slice(0, 200)}`)
           }

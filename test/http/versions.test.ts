@@ -1,3 +1,4 @@
+/** The path and the Accept header choose the version and the media type of a reply. */
 import t from 'tap'
 import { type Reply, testApp } from '../helpers/app.ts'
 
@@ -9,13 +10,13 @@ const vendor = (version: number) => `${VENDOR};version=${version}`
 const { id } = (await admin.post('/products', { sku: 'A', name: 'A', price_amount: 1 })).body.data
 
 /** What a reply is: its version and type, or the status of its refusal. */
-const told = ({ status, headers }: Reply) =>
+const describe = ({ status, headers }: Reply) =>
   status === 200 ? `v${headers.get('api-version')} ${headers.get('content-type')}` : `${status}`
 const v1Json = `v1 ${JSON_TYPE}`
 const v1Vendor = `v1 ${vendor(1)}`
 const v2Vendor = `v2 ${vendor(2)}`
 
-t.test('a path without a version: Accept decides type and version', async (t) => {
+t.test('without a version in the path, Accept chooses version and media type', async (t) => {
   const cases: [accept: string, expected: string][] = [
     ['', v1Json],
     ['  ', v1Json],
@@ -112,12 +113,12 @@ t.test('a path without a version: Accept decides type and version', async (t) =>
   for (const [accept, expected] of cases) {
     // Twice: the second time from what is kept.
     for (const _ of [1, 2])
-      t.equal(told(await admin.get(`/products/${id}`, { accept })), expected, accept || 'empty')
-    t.equal(told(await admin.get('/api/products', { accept })), expected)
+      t.equal(describe(await admin.get(`/products/${id}`, { accept })), expected, accept || 'empty')
+    t.equal(describe(await admin.get('/api/products', { accept })), expected)
   }
 })
 
-t.test('a path with a version: Accept decides the type alone', async (t) => {
+t.test('with a version in the path, Accept chooses the media type only', async (t) => {
   const cases: [accept: string, expected: (version: number) => string][] = [
     ['*/*', (n) => `v${n} ${JSON_TYPE}`],
     ['application/json', (n) => `v${n} ${JSON_TYPE}`],
@@ -132,27 +133,31 @@ t.test('a path with a version: Accept decides the type alone', async (t) => {
   ]
   for (const [accept, expected] of cases) {
     for (const n of [1, 2]) {
-      t.equal(told(await admin.get(`/api/v${n}/products/${id}`, { accept })), expected(n), `v${n}, ${accept}`)
-      t.equal(told(await admin.get(`/v${n}/products`, { accept })), expected(n))
+      t.equal(
+        describe(await admin.get(`/api/v${n}/products/${id}`, { accept })),
+        expected(n),
+        `v${n}, ${accept}`,
+      )
+      t.equal(describe(await admin.get(`/v${n}/products`, { accept })), expected(n))
     }
   }
 })
 
-t.test('no Accept at all is any', async (t) => {
+t.test('a missing Accept header means any media type', async (t) => {
   const reply = await app.inject({ url: '/products', headers: { 'x-api-key': 'none' } })
   t.equal(reply.statusCode, 401)
   t.equal(reply.headers['content-type'], JSON_TYPE)
 })
 
-t.test('Accept twice is one list', async (t) => {
+t.test('two Accept headers are one list', async (t) => {
   const headers = new Headers([
     ['accept', 'text/html'],
     ['accept', vendor(2)],
   ])
-  t.equal(told(await admin.get('/products', Object.fromEntries(headers))), v2Vendor)
+  t.equal(describe(await admin.get('/products', Object.fromEntries(headers))), v2Vendor)
 })
 
-t.test('406 has the envelope: of the version in the URL, else of the default one', async (t) => {
+t.test('a 406 has the envelope of the version in the URL, else of the default version', async (t) => {
   for (const [path, version] of [
     ['/products', '1'],
     ['/api/v1/products', '1'],
@@ -168,7 +173,7 @@ t.test('406 has the envelope: of the version in the URL, else of the default one
   }
 })
 
-t.test('an error comes in the version and in the type that the client prefers', async (t) => {
+t.test('an error has the version and the media type that the client prefers', async (t) => {
   const wrong = { sku: '', name: 5 }
   const one = await admin.post('/products', wrong, { accept: vendor(1) })
   t.equal(one.headers.get('content-type'), vendor(1))
@@ -189,7 +194,7 @@ t.test('an error comes in the version and in the type that the client prefers', 
   )
 })
 
-t.test('every reply of a resource, errors too, carries API-Version, Vary and X-Request-Id', async (t) => {
+t.test('every reply of a resource has API-Version, Vary and X-Request-Id, errors included', async (t) => {
   for (const n of [1, 2]) {
     const base = `/api/v${n}`
     const made = await admin.post(`${base}/products`, { sku: `N${n}`, name: 'N', price_amount: 1 })
@@ -224,7 +229,7 @@ t.test('every reply of a resource, errors too, carries API-Version, Vary and X-R
   }
 })
 
-t.test('a reply without a body has no type', async (t) => {
+t.test('a reply without a body has no Content-Type', async (t) => {
   const made = await admin.post(
     '/products',
     { sku: 'GONE', name: 'N', price_amount: 1 },

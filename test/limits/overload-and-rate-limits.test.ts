@@ -1,4 +1,4 @@
-/** Requests that overload refuses count in rate limits, so that whoever causes the overload is limited. */
+/** Requests that overload protection refuses count in the rate limits of their client. */
 import t, { type Test } from 'tap'
 import { createClient, type Reply, testApp } from '../helpers/app.ts'
 import { testDatabase } from '../helpers/database.ts'
@@ -13,7 +13,7 @@ async function createSlowApp(t: Test, settings: Record<string, string>) {
 
 const briefly = ({ status, headers }: Reply) => `${status} ${headers.get('x-ratelimit-remaining')}`
 
-t.test('refusals count for the user whose credential is cached, then they are 429', async (t) => {
+t.test('refused requests count for the user of a cached credential, then they get 429', async (t) => {
   const { person, state } = await createSlowApp(t, { RATE_LIMIT: '4' })
   for (const version of ['v1', 'v2']) {
     const { client, bearer } = await person('member')
@@ -38,7 +38,7 @@ t.test('refusals count for the user whose credential is cached, then they are 42
   }
 })
 
-t.test('refusals without a cached credential count for the address', async (t) => {
+t.test('refused requests without a cached credential count for the IP address', async (t) => {
   const { base, state } = await createSlowApp(t, { RATE_LIMIT_ANONYMOUS: '2', TRUST_PROXY: '127.0.0.1' })
   state.isSlow = true
   const from = (address: string, headers = {}) =>

@@ -1,5 +1,4 @@
-/** Promises under overload: who cannot be served hears so at once, and who can be is served. */
-import { subscribe, unsubscribe } from 'node:diagnostics_channel'
+/** Under overload a request is served, queued, or refused immediately with 503. */
 import { createServer } from 'node:http'
 import { connect } from 'node:net'
 import { setImmediate as turn, setTimeout as wait } from 'node:timers/promises'
@@ -15,31 +14,18 @@ import shutdown, { type ShutdownOptions } from '../../plugins/operations/shutdow
 import { createAddressing, versions } from '../../plugins/versioning/index.ts'
 import { ADMIN_KEY, testApp } from '../helpers/app.ts'
 import { testDatabase } from '../helpers/database.ts'
-import { parseReplies, raw } from '../helpers/raw.ts'
+import { createDeferred } from '../helpers/deferred.ts'
+import { parseReplies, sendRaw } from '../helpers/raw-requests.ts'
+import { recordMessages } from '../helpers/record-messages.ts'
+import { waitUntil } from '../helpers/wait-until.ts'
 
-/** The reasons of what is refused while the test runs. */
-function refusals(t: Test): string[] {
-  const reasons: string[] = []
-  const note = (message: unknown) => reasons.push(String(Object(message).reason))
-  subscribe('resource-api:overload:refused', note)
-  t.teardown(() => unsubscribe('resource-api:overload:refused', note))
-  return reasons
+/** Records refusals; `reasons` lists why each happened. */
+function recordRefusals(t: Test) {
+  const messages = recordMessages(t, 'resource-api:overload:refused')
+  return { messages, reasons: () => messages.map((message) => String(Object(message).reason)) }
 }
 
-/** A door that is opened once. */
-function latch() {
-  let open = () => {}
-  const opened = new Promise<void>((resolve) => {
-    open = resolve
-  })
-  return { opened, open: () => open() }
-}
-
-const until = async (holds: () => boolean) => {
-  while (!holds()) await wait(5)
-}
-
-/** A small service: `held` and `quiet` answer when they are released, `quick` at once, `large` with 20 MB. */
+/** Starts an app whose `held` and `quiet` answer when they are released, `quick` immediately, `large` with 20 MB. */
 async function small(
   t: Test,
   options: Partial<ShutdownOptions> & Omit<AdmissionOptions, 'countRefused'> & TimeoutOptions,
@@ -50,7 +36,7 @@ async function small(
     rewriteUrl: (request) => addresses.rewriteUrl(request),
     serverFactory: (serve) => createServer((request, response) => app.admit(request, response, serve)),
   })
-  const { opened, open } = latch()
+  const { promise: opened, resolve: open } = createDeferred()
   const { responseTimeoutMs, readTimeoutMs, delay = 0, ...limits } = options
   /** What who comes now may expect to wait for the database. */
   const state = { delay: 0 }
@@ -98,67 +84,70 @@ async function small(
   return { app, base, port: Number(new URL(base).port), release: open, state }
 }
 
-t.test('beyond what can be worked on at once: 503 with Retry-After, in the envelope', async (t) => {
-  const reasons = refusals(t)
-  const { app, base, release } = await small(t, { maxActive: 2, maxWaiting: 1 })
-  const held = Array.from({ length: 3 }, () => fetch(`${base}/api/v1/held`))
-  await until(() => app.admissionQueue.active + app.admissionQueue.waiting === 3)
+t.test(
+  'a request above the concurrency and queue limits gets 503 with Retry-After in the envelope',
+  async (t) => {
+    const { reasons } = recordRefusals(t)
+    const { app, base, release } = await small(t, { maxActive: 2, maxWaiting: 1 })
+    const held = Array.from({ length: 3 }, () => fetch(`${base}/api/v1/held`))
+    await waitUntil(() => app.admissionQueue.active + app.admissionQueue.waiting === 3)
 
-  const headers = { 'x-request-id': 'mine-12345678', origin: 'https://shop.example' }
-  const refused = await fetch(`${base}/api/v1/quick`, { headers })
-  t.equal(refused.status, 503)
-  t.match(Object.fromEntries(refused.headers), {
-    'retry-after': '2',
-    'x-request-id': 'mine-12345678',
-    'api-version': '1',
-    vary: 'Accept, Authorization, X-API-Key, Origin',
-    'access-control-allow-origin': 'https://shop.example',
-    'cache-control': 'no-store',
-    'content-type': 'application/json; charset=utf-8',
-    'x-content-type-options': 'nosniff',
-    connection: 'keep-alive',
-  })
-  t.same(await refused.json(), {
-    error: {
-      code: 'SERVICE_UNAVAILABLE',
-      message: 'The service is overloaded',
-      request_id: 'mine-12345678',
-    },
-  })
-  const accept = 'application/vnd.api+json;version=2'
-  const typed = await fetch(`${base}/quick`, { headers: { accept } })
-  t.equal(typed.headers.get('api-version'), '2')
-  t.equal(typed.headers.get('content-type'), accept)
-  const posted = await fetch(`${base}/held`, { method: 'POST', body: '{"a":1}' })
-  t.equal(posted.status, 503)
-  const head = await fetch(`${base}/quick`, { method: 'HEAD' })
-  t.equal(head.status, 503)
-  t.equal(await head.text(), '')
-  t.equal((await fetch(`${base}/livez`)).status, 200, 'livez is asked by who would end the process')
-  t.same(reasons, ['line', 'line', 'line', 'line'])
+    const headers = { 'x-request-id': 'mine-12345678', origin: 'https://shop.example' }
+    const refused = await fetch(`${base}/api/v1/quick`, { headers })
+    t.equal(refused.status, 503)
+    t.match(Object.fromEntries(refused.headers), {
+      'retry-after': '2',
+      'x-request-id': 'mine-12345678',
+      'api-version': '1',
+      vary: 'Accept, Authorization, X-API-Key, Origin',
+      'access-control-allow-origin': 'https://shop.example',
+      'cache-control': 'no-store',
+      'content-type': 'application/json; charset=utf-8',
+      'x-content-type-options': 'nosniff',
+      connection: 'keep-alive',
+    })
+    t.same(await refused.json(), {
+      error: {
+        code: 'SERVICE_UNAVAILABLE',
+        message: 'The service is overloaded',
+        request_id: 'mine-12345678',
+      },
+    })
+    const accept = 'application/vnd.api+json;version=2'
+    const typed = await fetch(`${base}/quick`, { headers: { accept } })
+    t.equal(typed.headers.get('api-version'), '2')
+    t.equal(typed.headers.get('content-type'), accept)
+    const posted = await fetch(`${base}/held`, { method: 'POST', body: '{"a":1}' })
+    t.equal(posted.status, 503)
+    const head = await fetch(`${base}/quick`, { method: 'HEAD' })
+    t.equal(head.status, 503)
+    t.equal(await head.text(), '')
+    t.equal((await fetch(`${base}/livez`)).status, 200, 'livez is asked by who would end the process')
+    t.same(reasons(), ['line', 'line', 'line', 'line'])
 
-  release()
-  t.same(
-    (await Promise.all(held)).map(({ status }) => status),
-    [200, 200, 200],
-    'who was let in is served',
-  )
-  await until(() => app.admissionQueue.active === 0)
-  t.equal((await fetch(`${base}/api/v1/quick`)).status, 200, 'and so are those who come after')
-})
+    release()
+    t.same(
+      (await Promise.all(held)).map(({ status }) => status),
+      [200, 200, 200],
+      'who was let in is served',
+    )
+    await waitUntil(() => app.admissionQueue.active === 0)
+    t.equal((await fetch(`${base}/api/v1/quick`)).status, 200, 'and so are those who come after')
+  },
+)
 
-t.test('a line at the database in which nobody would have a turn in time is closed', async (t) => {
-  const reasons = refusals(t)
+t.test('a request that would wait too long for the database is refused with 503', async (t) => {
+  const { reasons } = recordRefusals(t)
   const { base, state } = await small(t, { maxActive: 100, maxWaiting: 0, maxWaitMs: 1_000 })
   state.delay = 1_001
   t.equal((await fetch(`${base}/quick`)).status, 503)
   t.equal((await fetch(`${base}/livez`)).status, 200)
   state.delay = 1_000
   t.equal((await fetch(`${base}/quick`)).status, 200)
-  t.same(reasons, ['line'])
+  t.same(reasons(), ['line'])
 })
 
-t.test('slow clients are no work: bodies on their way and answers not taken keep nobody out', async (t) => {
+t.test('slow uploads and unread replies do not count as active requests', async (t) => {
   const { app, base, port } = await small(t, { maxActive: 1, maxWaiting: 0 })
   let heads = 0
   app.server.on('request', () => {
@@ -173,12 +162,12 @@ t.test('slow clients are no work: bodies on their way and answers not taken keep
     return socket.pause()
   })
   t.teardown(() => sockets.map((socket) => socket.destroy()))
-  await until(() => heads === 5)
+  await waitUntil(() => heads === 5)
   t.equal((await fetch(`${base}/quick`)).status, 200)
   t.equal(app.admissionQueue.active, 0)
 })
 
-t.test('clients that hang up leave no trace in the count', async (t) => {
+t.test('requests of disconnected clients leave the count of active requests', async (t) => {
   // The deadlines of answers whose connection is gone are all that is left of them: they should not hold up the end.
   const { app, port, release } = await small(t, {
     maxActive: 50,
@@ -187,19 +176,19 @@ t.test('clients that hang up leave no trace in the count', async (t) => {
     readTimeoutMs: 1,
   })
   const get = (path: string) => `GET /api/v1/${path} HTTP/1.1\r\nHost: a\r\n\r\n`
-  await raw(port, get('held'), { patience: 50 })
-  await raw(port, get('quiet'), { patience: 50 })
+  await sendRaw(port, get('held'), { timeoutMs: 50 })
+  await sendRaw(port, get('quiet'), { timeoutMs: 50 })
   // Behind the first, these have no socket of their own yet: of its end they hear nothing.
-  await raw(port, get('held') + get('quiet').repeat(20), { patience: 50 })
+  await sendRaw(port, get('held') + get('quiet').repeat(20), { timeoutMs: 50 })
   release()
-  await until(() => app.admissionQueue.active === 0)
+  await waitUntil(() => app.admissionQueue.active === 0)
   t.pass('though some of their handlers never sent anything')
 })
 
-t.test('while the server shuts down, a refusal ends its connection', async (t) => {
+t.test('during shutdown a refusal closes its connection', async (t) => {
   const { app, base, release } = await small(t, { maxActive: 1, maxWaiting: 0, delay: 300 })
   const held = fetch(`${base}/held`)
-  await until(() => app.admissionQueue.active === 1)
+  await waitUntil(() => app.admissionQueue.active === 1)
   const drained = app.drain()
   const refused = await fetch(`${base}/quick`)
   t.equal(refused.status, 503)
@@ -209,10 +198,10 @@ t.test('while the server shuts down, a refusal ends its connection', async (t) =
   await drained
 })
 
-t.test('a loop that is late: 503 while it is, 200 as soon as it is not', async (t) => {
-  const reasons = refusals(t)
+t.test('requests get 503 while the event loop is late, and 200 afterwards', async (t) => {
+  const { messages, reasons } = recordRefusals(t)
   const real = await testDatabase(t)
-  const { opened, open } = latch()
+  const { promise: opened, resolve: open } = createDeferred()
   const slow = { on: false }
   const parts = {
     maxLoopDelayMs: 250,
@@ -228,7 +217,7 @@ t.test('a loop that is late: 503 while it is, 200 as soon as it is not', async (
   t.equal((await admin.get('/products')).status, 200)
   slow.on = true
   const atWork = admin.get('/products')
-  await until(() => app.admissionQueue.active === 1)
+  await waitUntil(() => app.admissionQueue.active === 1)
   slow.on = false
 
   const pause = (milliseconds: number) => {
@@ -254,7 +243,7 @@ t.test('a loop that is late: 503 while it is, 200 as soon as it is not', async (
   const pausedOnce = async (before: number) => {
     for (;;) {
       while (app.lateWindows > 0) await wait(5)
-      reasons.length = 0
+      messages.length = 0
       await wait(before)
       pause(600)
       const [{ late, longest }, { status }] = await Promise.all([watch(250), askWhenLate()])
@@ -264,7 +253,7 @@ t.test('a loop that is late: 503 while it is, 200 as soon as it is not', async (
   for (const before of [0, 20, 40, 60, 80]) {
     const paused = { late: 1, status: 200 }
     t.same(await pausedOnce(before), paused, 'a pause is one window, wherever it falls, and no overload')
-    t.same(reasons, [])
+    t.same(reasons(), [])
   }
 
   while (app.lateWindows > 0) await wait(5)
@@ -291,18 +280,18 @@ t.test('a loop that is late: 503 while it is, 200 as soon as it is not', async (
   t.equal(refused.headers.get('retry-after'), '2')
   t.equal(refused.body.error.code, 'SERVICE_UNAVAILABLE')
   t.equal(livez.status, 200)
-  t.same(reasons, ['event-loop'])
+  t.same(reasons(), ['event-loop'])
   while (app.lateWindows > 0) await wait(5)
   t.equal((await admin.get('/products')).status, 200)
   open()
   t.equal((await atWork).status, 200, 'what was at work is finished')
 })
 
-t.test('a thousand wait for the database beside those that have it; more are refused', async (t) => {
-  const reasons = refusals(t)
+t.test('1,000 requests wait for the database, more are refused', async (t) => {
+  const { reasons } = recordRefusals(t)
   const real = await testDatabase(t)
   const most = real.kind === 'embedded' ? 1_001 : 1_010
-  const { opened, open } = latch()
+  const { promise: opened, resolve: open } = createDeferred()
   const slow = { on: false }
   const run: typeof real.run = async (...args) => {
     if (slow.on) await opened
@@ -320,16 +309,16 @@ t.test('a thousand wait for the database beside those that have it; more are ref
   slow.on = true
   const request = `GET /products?limit=1 HTTP/1.1\r\nHost: a\r\nX-API-Key: ${ADMIN_KEY}\r\n`
   const packet = `${`${request}\r\n`.repeat(101)}${request}Connection: close\r\n\r\n`
-  const all = Array.from({ length: 10 }, () => raw(port, packet, { patience: 60_000 }))
-  await until(() => app.admissionQueue.active + app.admissionQueue.waiting + reasons.length === 1_020)
+  const all = Array.from({ length: 10 }, () => sendRaw(port, packet, { timeoutMs: 60_000 }))
+  await waitUntil(() => app.admissionQueue.active + app.admissionQueue.waiting + reasons().length === 1_020)
   t.equal(app.admissionQueue.active + app.admissionQueue.waiting, most)
-  t.equal(logs.length, 1, 'one line in the log tells of them all')
+  t.equal(logs.length, 1, 'one log line for all of them')
   t.match(JSON.parse(logs[0] ?? ''), { level: 'warn', reason: 'line', refused: 1 })
   slow.on = false
   open()
   const replies = (await Promise.all(all)).flatMap(({ bytes }) => parseReplies(bytes))
   const count = (status: number) => replies.filter((reply) => reply.status === status).length
   // Who waits for the database has two seconds, which a busy machine may need for fewer than all.
-  t.equal(count(200) + count(503), 1_020, 'pipelined a hundred and two at once, each is answered')
+  t.equal(count(200) + count(503), 1_020, '102 pipelined requests at a time are all answered')
   t.ok(count(200) > 0 && count(503) >= 1_020 - most)
 })

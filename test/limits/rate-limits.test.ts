@@ -1,12 +1,16 @@
-/** Rate limits in one process: whose requests count where, what replies tell, and when a window ends. */
-import { subscribe, unsubscribe } from 'node:diagnostics_channel'
+/**
+ * Rate limits within one process: what counts in which window, which headers report it, and when a window
+ * ends.
+ */
 import t from 'tap'
 import { createMemoryStore } from '../../plugins/rate-limit/memory-store.ts'
 import { ADMIN_KEY, createClient, type Person, type TestApp, testApp } from '../helpers/app.ts'
-import { briefly, clock, from, times, toldBy } from '../helpers/limits.ts'
-import { sharedDatabase } from '../helpers/shared.ts'
+import { createClock } from '../helpers/clock.ts'
+import { createClientFrom, formatWindow, readWindow, sendInSequence } from '../helpers/rate-limits.ts'
+import { recordMessages } from '../helpers/record-messages.ts'
+import { createSharedDatabase } from '../helpers/shared-database.ts'
 
-const database = await sharedDatabase(t)
+const database = await createSharedDatabase(t)
 const ok = (n: number, limit: number) => Array.from({ length: n }, (_, i) => `200 ${limit} ${limit - 1 - i}`)
 
 /** A key of that person's with a cap of its own. */
@@ -16,8 +20,8 @@ async function keyOf({ base }: TestApp, { bearer }: Person, rate_limit: number |
 }
 
 for (const version of [1, 2]) {
-  t.test(`v${version}: a user has one window, whatever the credential`, async (t) => {
-    const time = clock()
+  t.test(`v${version}: all credentials of a user share one window`, async (t) => {
+    const time = createClock()
     const app = await testApp(t, { RATE_LIMIT: '4' }, { database, now: time.now })
     const ada = await app.person('member')
     const path = `/v${version}/products`
@@ -27,70 +31,74 @@ for (const version of [1, 2]) {
       await ada.client.get(`/v${3 - version}/products`),
       await ada.bearer.get('/users/me'),
     ]
-    t.same(replies.map(briefly), ok(4, 4))
-    t.same([...new Set(replies.map((reply) => toldBy(reply).reset))], [time.seconds() + 60])
+    t.same(replies.map(formatWindow), ok(4, 4))
+    t.same([...new Set(replies.map((reply) => readWindow(reply).reset))], [time.seconds() + 60])
 
     time.pass(18_500)
     const refused = await ada.bearer.get(path)
-    t.equal(briefly(refused), '429 4 0')
+    t.equal(formatWindow(refused), '429 4 0')
     t.match(refused.body.error, { code: 'RATE_LIMIT_EXCEEDED', message: 'Too many requests' })
     t.equal(refused.body.error.request_id, refused.headers.get('x-request-id'))
     t.equal(refused.headers.get('api-version'), String(version))
     t.equal(refused.headers.get('cache-control'), 'no-store')
-    const { reset, retryAfter } = toldBy(refused)
+    const { reset, retryAfter } = readWindow(refused)
     t.equal(retryAfter, 42, 'rounded up: after so many seconds, there is room')
     t.equal(reset, time.seconds() + 41.5, 'and that is when the window ends')
     t.equal((await (await app.person('member')).client.get(path)).status, 200, 'others have their own')
 
     time.pass(41_499)
-    t.equal(briefly(await ada.client.get(path)), '429 4 0')
-    t.equal(toldBy(await ada.client.get(path)).retryAfter, 1, 'never 0')
+    t.equal(formatWindow(await ada.client.get(path)), '429 4 0')
+    t.equal(readWindow(await ada.client.get(path)).retryAfter, 1, 'never 0')
     time.pass(1)
-    t.equal(briefly(await ada.client.get(path)), '200 4 3', 'what was refused did not count')
-    t.equal(toldBy(await ada.client.get(path)).reset, time.seconds() + 60, 'a new window')
+    t.equal(formatWindow(await ada.client.get(path)), '200 4 3', 'what was refused did not count')
+    t.equal(readWindow(await ada.client.get(path)).reset, time.seconds() + 60, 'a new window')
   })
 }
 
-t.test('RATE_LIMIT_WINDOW is how long it lasts', async (t) => {
-  const time = clock()
+t.test('RATE_LIMIT_WINDOW is the duration of a window', async (t) => {
+  const time = createClock()
   const app = await testApp(t, { RATE_LIMIT: '1', RATE_LIMIT_WINDOW: '5' }, { database, now: time.now })
   const { client } = await app.person('member')
   await client.get('/products')
-  t.equal(toldBy(await client.get('/products')).retryAfter, 5)
+  t.equal(readWindow(await client.get('/products')).retryAfter, 5)
   time.pass(5_000)
   t.equal((await client.get('/products')).status, 200)
 })
 
-t.test('a burst of a second: the rest of the window is not used up by what it refuses', async (t) => {
-  const time = clock()
+t.test('requests refused by the burst window do not count in the sustained window', async (t) => {
+  const time = createClock()
   const app = await testApp(t, { RATE_LIMIT: '10', RATE_LIMIT_BURST: '3' }, { database, now: time.now })
   const { client } = await app.person('member')
-  t.same((await times(3, () => client.get('/products'))).map(briefly), ok(3, 10))
-  const refused = await times(20, () => client.get('/products'))
-  const [first] = refused.map(toldBy)
-  t.same([...new Set(refused.map(briefly))], ['429 3 0'], 'told of the window that was exceeded')
+  t.same((await sendInSequence(3, () => client.get('/products'))).map(formatWindow), ok(3, 10))
+  const refused = await sendInSequence(20, () => client.get('/products'))
+  const [first] = refused.map(readWindow)
+  t.same([...new Set(refused.map(formatWindow))], ['429 3 0'], 'with the headers of the exceeded window')
   t.same([first?.retryAfter, first?.reset], [1, time.seconds() + 1])
   time.pass(1_000)
-  t.same((await times(3, () => client.get('/products'))).map(briefly), ok(6, 10).slice(3))
+  t.same((await sendInSequence(3, () => client.get('/products'))).map(formatWindow), ok(6, 10).slice(3))
 })
 
-t.test("a key's own cap: lower than its owner's limit, and beside it", async (t) => {
+t.test("the rate limit of a key applies in addition to its owner's limit", async (t) => {
   const app = await testApp(t, { RATE_LIMIT: '8' }, { database })
   const ada = await app.person('member')
   const capped = await keyOf(app, ada, 2)
   const free = await keyOf(app, ada, 1_000)
-  t.equal(briefly(await capped.client.get('/products')), '200 2 1', 'of the two, the one with less left')
-  t.equal(briefly(await capped.client.get('/products')), '200 2 0')
-  const refused = await times(3, () => capped.client.get('/products'))
-  t.same([...new Set(refused.map(briefly))], ['429 2 0'])
-  t.equal(briefly(await free.client.get('/products')), '200 8 3', 'what the key did counts for its owner')
-  t.equal(briefly(await ada.client.get('/products')), '200 8 2')
+  t.equal(formatWindow(await capped.client.get('/products')), '200 2 1', 'of the two, the one with less left')
+  t.equal(formatWindow(await capped.client.get('/products')), '200 2 0')
+  const refused = await sendInSequence(3, () => capped.client.get('/products'))
+  t.same([...new Set(refused.map(formatWindow))], ['429 2 0'])
+  t.equal(
+    formatWindow(await free.client.get('/products')),
+    '200 8 3',
+    'what the key did counts for its owner',
+  )
+  t.equal(formatWindow(await ada.client.get('/products')), '200 8 2')
   await ada.bearer.patch(`/api-keys/${capped.id}`, { rate_limit: 30 })
-  t.equal(briefly(await capped.client.get('/products')), '200 8 0', 'a cap that is raised holds at once')
-  t.equal(briefly(await capped.client.get('/products')), '429 8 0', "the owner's, whatever the key's")
+  t.equal(formatWindow(await capped.client.get('/products')), '200 8 0', 'a raised limit applies immediately')
+  t.equal(formatWindow(await capped.client.get('/products')), '429 8 0', "the owner's, whatever the key's")
 })
 
-t.test('the bootstrap key is its admin', async (t) => {
+t.test('the bootstrap key counts for its admin', async (t) => {
   const app = await testApp(t, { RATE_LIMIT: '3' }, { database })
   const grant = await app.app.sessions.create(
     { id: app.adminId, role: 'admin' },
@@ -99,31 +107,34 @@ t.test('the bootstrap key is its admin', async (t) => {
   const bearer = createClient(app.base, {
     authorization: `Bearer ${app.app.accessTokens.issue(grant).text}`,
   })
-  t.equal(briefly(await app.admin.get('/products')), '200 3 2')
-  t.equal(briefly(await bearer.get('/products')), '200 3 1')
-  t.equal(briefly(await app.admin.get('/products')), '200 3 0')
-  t.equal(briefly(await bearer.get('/products')), '429 3 0')
+  t.equal(formatWindow(await app.admin.get('/products')), '200 3 2')
+  t.equal(formatWindow(await bearer.get('/products')), '200 3 1')
+  t.equal(formatWindow(await app.admin.get('/products')), '200 3 0')
+  t.equal(formatWindow(await bearer.get('/products')), '429 3 0')
 })
 
-t.test('who shows no credentials: 401 until the window of the address is full, then 429', async (t) => {
-  const time = clock()
-  const settings = { RATE_LIMIT_ANONYMOUS: '3', RATE_LIMIT_WINDOW: '5', ALLOW_SIGNUP: 'true' }
-  const { anybody, admin } = await testApp(t, settings, { database, now: time.now })
-  t.equal(briefly(await anybody.get('/products')), '401 3 2')
-  t.equal(briefly(await anybody.call('HEAD', '/v2/orders')), '401 3 1')
-  const signUp = { name: 'Ada', email: `ada${Math.random()}@example.com` }
-  t.equal(briefly(await anybody.post('/users', signUp)), '201 3 0', 'signing up is one of them')
-  const refused = await anybody.get('/products')
-  t.equal(briefly(refused), '429 3 0')
-  t.equal(toldBy(refused).retryAfter, 60, 'a minute, whatever RATE_LIMIT_WINDOW')
-  t.equal(refused.headers.get('www-authenticate'), null)
-  t.equal(briefly(await anybody.post('/users', signUp)), '429 3 0')
-  t.equal((await admin.get('/products')).status, 200, 'who has one is not concerned')
-  time.pass(60_000)
-  t.equal(briefly(await anybody.get('/products')), '401 3 2')
-})
+t.test(
+  'requests without credentials get 401 until the window of the IP address is full, then 429',
+  async (t) => {
+    const time = createClock()
+    const settings = { RATE_LIMIT_ANONYMOUS: '3', RATE_LIMIT_WINDOW: '5', ALLOW_SIGNUP: 'true' }
+    const { anybody, admin } = await testApp(t, settings, { database, now: time.now })
+    t.equal(formatWindow(await anybody.get('/products')), '401 3 2')
+    t.equal(formatWindow(await anybody.call('HEAD', '/v2/orders')), '401 3 1')
+    const signUp = { name: 'Ada', email: `ada${Math.random()}@example.com` }
+    t.equal(formatWindow(await anybody.post('/users', signUp)), '201 3 0', 'signing up is one of them')
+    const refused = await anybody.get('/products')
+    t.equal(formatWindow(refused), '429 3 0')
+    t.equal(readWindow(refused).retryAfter, 60, 'a minute, whatever RATE_LIMIT_WINDOW')
+    t.equal(refused.headers.get('www-authenticate'), null)
+    t.equal(formatWindow(await anybody.post('/users', signUp)), '429 3 0')
+    t.equal((await admin.get('/products')).status, 200, 'who has one is not concerned')
+    time.pass(60_000)
+    t.equal(formatWindow(await anybody.get('/products')), '401 3 2')
+  },
+)
 
-t.test('what is answered before anybody asks who calls counts nowhere', async (t) => {
+t.test('requests answered before authentication do not count', async (t) => {
   const { anybody, admin } = await testApp(t, { RATE_LIMIT_ANONYMOUS: '3', RATE_LIMIT: '9' }, { database })
   await anybody.get('/products')
   const both = { 'x-api-key': ADMIN_KEY, authorization: 'Bearer x' }
@@ -136,13 +147,13 @@ t.test('what is answered before anybody asks who calls counts nowhere', async (t
     [414, 'GET', `/products?search=${'x'.repeat(9_000)}`, {}],
     [431, 'GET', '/products', { 'x-long': 'x'.repeat(17_000) }],
   ] as const) {
-    t.equal(briefly(await anybody.call(method, path, { headers })), `${status} 3 2`)
+    t.equal(formatWindow(await anybody.call(method, path, { headers })), `${status} 3 2`)
   }
-  t.equal(briefly(await admin.get('/products')), '200 9 8')
-  t.equal(briefly(await admin.call('DELETE', '/products')), '405 3 2', 'be it by whom')
+  t.equal(formatWindow(await admin.get('/products')), '200 9 8')
+  t.equal(formatWindow(await admin.call('DELETE', '/products')), '405 3 2', 'be it by whom')
 })
 
-t.test('every reply of a resource tells, whatever its status; what else there is does not', async (t) => {
+t.test('every reply of a resource has rate-limit headers, and no other reply', async (t) => {
   const { anybody, admin, base } = await testApp(t, { RATE_LIMIT: '100' }, { database })
   const made = await admin.post('/products', { sku: `T-${Date.now()}`, name: 'Tea', price_amount: 1 })
   const path = `/v2/products/${made.body.data.id}`
@@ -162,7 +173,7 @@ t.test('every reply of a resource tells, whatever its status; what else there is
   const statuses = [201, 304, 200, 400, 422, 400, 415, 412, 404, 204]
   const left = [99, 97, 96, 95, 94, 93, 92, 91, 90, 89]
   t.same(
-    replies.map(briefly),
+    replies.map(formatWindow),
     statuses.map((status, i) => `${status} 100 ${left[i]}`),
   )
   const free = [
@@ -174,15 +185,15 @@ t.test('every reply of a resource tells, whatever its status; what else there is
     '/',
     '/api/v3/users',
   ]
-  for (const path of free) t.equal(toldBy(await anybody.get(path)).limit, null, path)
+  for (const path of free) t.equal(readWindow(await anybody.get(path)).limit, null, path)
   const options = await createClient(base, {}).call('OPTIONS', '/products')
   t.equal(options.status, 204)
-  t.equal(toldBy(options).limit, null)
+  t.equal(readWindow(options).limit, null)
 
-  t.equal(briefly(await anybody.get('/products')), '401 1000000000 999999999', 'none of them counted')
+  t.equal(formatWindow(await anybody.get('/products')), '401 1000000000 999999999', 'none of them counted')
 })
 
-t.test('limits come after credentials, and before role and scope', async (t) => {
+t.test('rate limits are checked after credentials, and before role and scope', async (t) => {
   const app = await testApp(t, { RATE_LIMIT: '1' }, { database })
   const reader = await app.person('member', ['products:read'])
   t.equal((await reader.client.post('/products', {})).status, 403, 'the first is refused for what it is')
@@ -194,39 +205,40 @@ t.test('limits come after credentials, and before role and scope', async (t) => 
 })
 
 t.test(
-  'failed authentications: 401 until their window is full, then 429; a credential that holds passes',
+  'failed authentications get 401 until their window is full, then 429, and valid credentials pass',
   async (t) => {
-    const time = clock()
+    const time = createClock()
     const settings = { RATE_LIMIT_AUTH_FAILURES: '4', RATE_LIMIT_ANONYMOUS: '7', RATE_LIMIT: '50' }
     const app = await testApp(t, settings, { database, now: time.now })
     const ada = await app.person('member')
     const badKey = createClient(app.base, { 'x-api-key': 'bad' })
     const badToken = createClient(app.base, { authorization: 'Bearer bad' })
-    const replies = await times(4, (i) => (i % 2 ? badKey : badToken).get('/products'))
+    const replies = await sendInSequence(4, (i) => (i % 2 ? badKey : badToken).get('/products'))
     t.same(
-      replies.map(briefly),
+      replies.map(formatWindow),
       Array(4).fill('401 7 7'),
-      'told of the anonymous window, in which they do not count',
+      'with the headers of the anonymous window, in which they do not count',
     )
     for (const client of [badKey, badToken]) {
       const refused = await client.get('/v2/products')
-      t.equal(briefly(refused), '429 4 0')
-      t.equal(toldBy(refused).retryAfter, 60)
+      t.equal(formatWindow(refused), '429 4 0')
+      t.equal(readWindow(refused).retryAfter, 60)
       t.equal(refused.headers.get('www-authenticate'), null)
     }
-    t.equal(briefly(await ada.client.get('/products')), '200 50 49')
-    t.equal(briefly(await ada.bearer.get('/products')), '200 50 48')
-    t.equal(briefly(await app.admin.get('/products')), '200 50 49')
-    t.equal(briefly(await app.anybody.get('/products')), '401 7 6', 'and none at all is no failure')
+    t.equal(formatWindow(await ada.client.get('/products')), '200 50 49')
+    t.equal(formatWindow(await ada.bearer.get('/products')), '200 50 48')
+    t.equal(formatWindow(await app.admin.get('/products')), '200 50 49')
+    t.equal(formatWindow(await app.anybody.get('/products')), '401 7 6', 'and none at all is no failure')
     time.pass(60_000)
     t.equal((await badKey.get('/products')).status, 401)
   },
 )
 
-t.test('addresses: those that a trusted proxy names, and none that anybody claims', async (t) => {
+t.test('the IP address is taken from trusted proxies only', async (t) => {
   const settings = { RATE_LIMIT_ANONYMOUS: '2' }
   const behind = await testApp(t, { ...settings, TRUST_PROXY: '127.0.0.1' }, { database })
-  const ask = async (address: string, app = behind) => briefly(await from(app.base, address).get('/products'))
+  const ask = async (address: string, app = behind) =>
+    formatWindow(await createClientFrom(app.base, address).get('/products'))
   t.same(
     [await ask('203.0.113.1'), await ask('203.0.113.1'), await ask('203.0.113.1')],
     ['401 2 1', '401 2 0', '429 2 0'],
@@ -251,54 +263,58 @@ t.test('addresses: those that a trusted proxy names, and none that anybody claim
   )
 })
 
-t.test('at once: of 200 requests on a limit of 50, 50 pass', async (t) => {
+t.test('of 200 concurrent requests with a limit of 50, 50 pass', async (t) => {
   const app = await testApp(t, { RATE_LIMIT: '50' }, { database })
   const { client } = await app.person('member')
   const replies = await Promise.all(Array.from({ length: 200 }, () => client.get('/products?limit=1')))
   const passed = replies.filter(({ status }) => status === 200)
   t.equal(passed.length, 50)
-  t.same(new Set(passed.map((reply) => toldBy(reply).remaining)).size, 50, 'each was told another number')
+  t.same(
+    new Set(passed.map((reply) => readWindow(reply).remaining)).size,
+    50,
+    'each has a different remaining number',
+  )
   t.ok(replies.every(({ status }) => status === 200 || status === 429))
 })
 
-t.test('who watches is told which window was full', async (t) => {
+t.test('a refusal publishes the name of the exceeded window', async (t) => {
   const app = await testApp(
     t,
     { RATE_LIMIT: '2', RATE_LIMIT_BURST: '1', RATE_LIMIT_ANONYMOUS: '1' },
-    { database, now: clock().now },
+    { database, now: createClock().now },
   )
-  const seen: unknown[] = []
-  const note = (message: unknown) => seen.push(message)
-  subscribe('resource-api:limits:refused', note)
-  t.teardown(() => unsubscribe('resource-api:limits:refused', note))
+  const seen = recordMessages(t, 'resource-api:limits:refused')
   const { client } = await app.person('member')
-  await times(2, () => client.get('/products'))
-  await times(2, () => app.anybody.get('/products'))
+  await sendInSequence(2, () => client.get('/products'))
+  await sendInSequence(2, () => app.anybody.get('/products'))
   t.same(seen, [{ window: 'burst' }, { window: 'anonymous' }])
 })
 
-t.test('memory holds so many windows of each kind and no more, and forgets the longest unused', async (t) => {
-  const time = clock()
-  const memory = createMemoryStore({ now: time.now, maxWindows: 100 })
-  const window = (owner: string, name = 'anonymous') => ({
-    key: `{${owner}}:${name}`,
-    limit: 1,
-    durationMs: 60_000,
-  })
-  const isFull = async (owner: string, name?: string) =>
-    (await memory.add(1, [window(owner, name)]))[0]?.isExceeded
-  await memory.add(1, [window('a user', 'sustained')])
-  for (let i = 0; i < 1_000; i++) await memory.add(1, [window(String(i))])
-  t.equal(memory.size(), 101)
-  t.ok(await isFull('999'))
-  t.notOk(await isFull('0'), 'forgotten')
-  t.ok(await isFull('a user', 'sustained'), 'a flood of strangers pushes out no user')
-  await memory.add(0, [window('only looked at')])
-  t.equal(memory.size(), 101, 'a look keeps nothing')
-})
+t.test(
+  'the memory store has a maximum number of windows of each kind and evicts the least recently used',
+  async (t) => {
+    const time = createClock()
+    const memory = createMemoryStore({ now: time.now, maxWindows: 100 })
+    const window = (owner: string, name = 'anonymous') => ({
+      key: `{${owner}}:${name}`,
+      limit: 1,
+      durationMs: 60_000,
+    })
+    const isFull = async (owner: string, name?: string) =>
+      (await memory.add(1, [window(owner, name)]))[0]?.isExceeded
+    await memory.add(1, [window('a user', 'sustained')])
+    for (let i = 0; i < 1_000; i++) await memory.add(1, [window(String(i))])
+    t.equal(memory.size(), 101)
+    t.ok(await isFull('999'))
+    t.notOk(await isFull('0'), 'forgotten')
+    t.ok(await isFull('a user', 'sustained'), 'a flood of strangers pushes out no user')
+    await memory.add(0, [window('only looked at')])
+    t.equal(memory.size(), 101, 'a look keeps nothing')
+  },
+)
 
-t.test('what is given back is free again, and never more than was taken', async (t) => {
-  const memory = createMemoryStore({ now: clock().now })
+t.test('returned cost is available again, and never more than was taken', async (t) => {
+  const memory = createMemoryStore({ now: createClock().now })
   const windows = [{ key: '{a}:b', limit: 2, durationMs: 1_000 }]
   const left = async (amount: -1 | 0 | 1) => (await memory.add(amount, windows))[0]?.remaining
   t.same([await left(1), await left(1), await left(1), await left(-1), await left(-1)], [1, 0, 0, 1, 2])

@@ -1,6 +1,8 @@
-/** The store of the rate limits in Redis: one for all replicas, asked once a request, and no fault of its is a client's. */
+/**
+ * The Redis store shares rate limits between replicas in one round trip, and no failure of Redis fails a
+ * request.
+ */
 import { randomBytes } from 'node:crypto'
-import { subscribe, unsubscribe } from 'node:diagnostics_channel'
 import { once } from 'node:events'
 import { connect } from 'node:net'
 import { createInterface } from 'node:readline'
@@ -12,17 +14,19 @@ import { openRedisStore } from '../../plugins/rate-limit/redis-store.ts'
 import { createSharedStore } from '../../plugins/rate-limit/shared-store.ts'
 import { createClient, testApp } from '../helpers/app.ts'
 import type { Owner } from '../helpers/database.ts'
-import { fakeRedis } from '../helpers/fake-redis.ts'
-import { briefly, from, times, toldBy } from '../helpers/limits.ts'
+import { startFakeRedis } from '../helpers/fake-redis.ts'
 import { startProxy } from '../helpers/proxy.ts'
-import { runningTime } from '../helpers/running-time.ts'
-import { sharedDatabase } from '../helpers/shared.ts'
+import { createClientFrom, formatWindow, readWindow, sendInSequence } from '../helpers/rate-limits.ts'
+import { recordMessages } from '../helpers/record-messages.ts'
+import { getRunningTime } from '../helpers/running-time.ts'
+import { createSharedDatabase } from '../helpers/shared-database.ts'
+import { waitUntil } from '../helpers/wait-until.ts'
 
 const REDIS = process.env.REDIS_URL || undefined
 const skip = REDIS ? false : 'needs a Redis: set REDIS_URL'
 const url = REDIS ?? ''
 const PREFIX = 'resource-api:limits:'
-const database = await sharedDatabase(t)
+const database = await createSharedDatabase(t)
 const random = () => randomBytes(4).toString('hex')
 /** Of no other test's. */
 const anAddress = () => `2001:db8:${random().slice(4)}:${random().slice(4)}::1`
@@ -50,27 +54,16 @@ async function monitor(t: Owner): Promise<string[]> {
 /** What is said of the store, in log lines and on its channel. */
 function listener(t: Owner) {
   const lines: string[] = []
-  const states: unknown[] = []
-  const note = (message: unknown) => states.push(message)
-  subscribe('resource-api:limits:store', note)
-  t.teardown(() => unsubscribe('resource-api:limits:store', note))
+  const states = recordMessages(t, 'resource-api:limits:store')
   const own = () => lines.filter((line) => line.includes('the store of the rate limits'))
   return { logs: { write: (line: string) => void lines.push(line) }, lines: own, states, all: lines }
 }
 
-type Fake = Awaited<ReturnType<typeof fakeRedis>>
+type Fake = Awaited<ReturnType<typeof startFakeRedis>>
 const set = (state: Fake['state'], change: Partial<Fake['state']>) => Object.assign(state, change)
 
-const until = async (holds: () => boolean | Promise<boolean>, patience = 5_000) => {
-  const end = Date.now() + patience
-  while (!(await holds())) {
-    if (Date.now() > end) throw new Error('it never came to that')
-    await wait(20)
-  }
-}
-
 t.test('Redis', { skip }, async (t) => {
-  t.test('two apps share windows; all keys have an end, and none an e-mail address', async (t) => {
+  t.test('two apps share windows, all keys expire, and no key contains an email', async (t) => {
     const all = { ...settings, RATE_LIMIT: '5', LOGIN_FAILURES: '2', REDIS_URL: url }
     const [one, other] = [await testApp(t, all, { database }), await testApp(t, all, { database })]
     const ada = await one.person('member')
@@ -80,24 +73,29 @@ t.test('Redis', { skip }, async (t) => {
         await ada.client.get('/products'),
         await there.get('/products'),
         await ada.bearer.get('/products'),
-      ].map(briefly),
+      ].map(formatWindow),
       ['200 5 4', '200 5 3', '200 5 2'],
     )
-    const [here, same] = [await ada.client.get('/products'), await there.get('/products')].map(toldBy)
+    const [here, same] = [await ada.client.get('/products'), await there.get('/products')].map(readWindow)
     t.ok(Math.abs((here?.reset ?? 0) - (same?.reset ?? 0)) <= 1, 'the same window ends at the same time')
     t.ok(Math.abs((here?.reset ?? 0) - Date.now() / 1000 - 60) < 5)
     const refused = await there.get('/products')
-    t.equal(briefly(refused), '429 5 0')
-    t.equal(briefly(await ada.client.get('/products')), '429 5 0')
+    t.equal(formatWindow(refused), '429 5 0')
+    t.equal(formatWindow(await ada.client.get('/products')), '429 5 0')
 
     const [address, email] = [anAddress(), `ada.${random()}@example.com`]
     const grant = { grant_type: 'password', email, password: 'wrong horse battery' }
-    const tries = await times(3, (i) => from(i % 2 ? one.base : other.base, address).post('/tokens', grant))
+    const tries = await sendInSequence(3, (i) =>
+      createClientFrom(i % 2 ? one.base : other.base, address).post('/tokens', grant),
+    )
     t.same(
       tries.map(({ status }) => status),
       [401, 401, 429],
     )
-    t.equal((await from(other.base, address, { 'x-api-key': 'bad' }).get('/products')).status, 401)
+    t.equal(
+      (await createClientFrom(other.base, address, { 'x-api-key': 'bad' }).get('/products')).status,
+      401,
+    )
 
     const redis = client(t)
     const keys = await redis.keys(`${PREFIX}*`)
@@ -107,7 +105,7 @@ t.test('Redis', { skip }, async (t) => {
     t.notOk(ends.includes(-1), 'each key ends by itself')
   })
 
-  t.test('one round trip, whatever the number of windows', async (t) => {
+  t.test('a request needs one round trip for any number of windows', async (t) => {
     const app = await testApp(t, { REDIS_URL: url, RATE_LIMIT: '50' }, { database })
     const ada = await app.person('member')
     const made = await ada.bearer.post('/api-keys', { name: 'k', scopes: ['*'], rate_limit: 20 })
@@ -117,12 +115,12 @@ t.test('Redis', { skip }, async (t) => {
       lines
         .filter((line) => line.includes(ada.id) && !line.includes(' lua]'))
         .map((line) => line.split('"')[1])
-    await times(10, () => capped.get('/products'))
-    await until(() => commands().length >= 10)
+    await sendInSequence(10, () => capped.get('/products'))
+    await waitUntil(() => commands().length >= 10)
     t.same(commands(), Array(10).fill('evalsha'))
   })
 
-  t.test('what else stands under a key counts as nothing', async (t) => {
+  t.test('an unexpected value under a key counts as zero', async (t) => {
     const redis = client(t)
     const store = await openRedisStore(url)
     t.teardown(() => store.close())
@@ -140,7 +138,7 @@ t.test('Redis', { skip }, async (t) => {
     }
   })
 
-  t.test('a window is full in all or in none; what is given back is free', async (t) => {
+  t.test('a request counts in all windows or in none, and returned cost is available again', async (t) => {
     const store = await openRedisStore(url)
     t.teardown(() => store.close())
     const owner = `{test:${random()}}`
@@ -171,11 +169,11 @@ t.test('Redis', { skip }, async (t) => {
       ],
     )
     await left(1)
-    await until(async () => (await left(0))[1] === 1)
+    await waitUntil(async () => (await left(0))[1] === 1)
     t.same(await left(0), [9, 1], 'each ends in its own time')
   })
 
-  t.test('gone in the middle, and back: no request fails, and the counts are those of before', async (t) => {
+  t.test('when Redis goes away and returns no request fails, and the counts continue', async (t) => {
     const proxy = await startProxy(t, url)
     const { logs, lines, states } = listener(t)
     const app = await testApp(
@@ -184,19 +182,19 @@ t.test('Redis', { skip }, async (t) => {
       { database, logs },
     )
     const { client } = await app.person('member')
-    t.equal(briefly(await client.get('/products')), '200 20 19')
+    t.equal(formatWindow(await client.get('/products')), '200 20 19')
     for (const mode of ['refuse', 'silent'] as const) {
-      const before = toldBy(await client.get('/products')).remaining
+      const before = readWindow(await client.get('/products')).remaining
       await proxy.set(mode)
       // Whether it knows yet or finds out by this one, it counts for itself.
-      const meanwhile = await times(4, () => client.get('/products'))
-      t.ok(meanwhile.every(({ status }) => status === 200))
-      await until(() => lines().length % 2 === 1)
+      const duringOutage = await sendInSequence(4, () => client.get('/products'))
+      t.ok(duringOutage.every(({ status }) => status === 200))
+      await waitUntil(() => lines().length % 2 === 1)
       await proxy.set('pass')
       const began = Date.now()
-      await until(() => lines().length % 2 === 0)
+      await waitUntil(() => lines().length % 2 === 0)
       t.ok(Date.now() - began < 2_500, `${Date.now() - began} ms`)
-      const after = toldBy(await client.get('/products')).remaining ?? 0
+      const after = readWindow(await client.get('/products')).remaining ?? 0
       t.ok(after < (before ?? 0) && after >= (before ?? 0) - 5, `${before} ${after}`)
     }
     t.same(
@@ -219,87 +217,89 @@ const faults: [name: string, spoil: (redis: Fake) => unknown, heal: (redis: Fake
 ]
 
 for (const [name, spoil, heal] of faults) {
-  t.test(`Redis ${name}: requests pass, each process counts for itself, and it is found again`, async (t) => {
-    const redis = await fakeRedis(t)
-    const { logs, lines, states, all } = listener(t)
-    const parts = { database, logs }
-    const app = await testApp(
-      t,
-      { ...settings, RATE_LIMIT: '4', LOGIN_FAILURES: '1', REDIS_URL: redis.url, LOG_LEVEL: 'info' },
-      parts,
-    )
-    const { client } = await app.person('member')
-    t.equal(briefly(await client.get('/products')), '200 4 3')
-    t.equal(redis.state.scripts, 2, 'one when it began, and one for the request')
+  t.test(
+    `Redis ${name}: requests pass, each process counts alone, and the connection is restored`,
+    async (t) => {
+      const redis = await startFakeRedis(t)
+      const { logs, lines, states, all } = listener(t)
+      const parts = { database, logs }
+      const app = await testApp(
+        t,
+        { ...settings, RATE_LIMIT: '4', LOGIN_FAILURES: '1', REDIS_URL: redis.url, LOG_LEVEL: 'info' },
+        parts,
+      )
+      const { client } = await app.person('member')
+      t.equal(formatWindow(await client.get('/products')), '200 4 3')
+      t.equal(redis.state.scripts, 2, 'one when it began, and one for the request')
 
-    await spoil(redis)
-    const began = runningTime()
-    const first = await client.get('/products')
-    const took = runningTime() - began
-    t.equal(briefly(first), '200 4 3', 'the first in this process')
-    t.ok(took < 400, `${Math.round(took)} ms, of which it waits 200 at most`)
-    const again = runningTime()
-    const rest = await times(4, () => client.get('/products'))
-    t.same(rest.map(briefly), ['200 4 2', '200 4 1', '200 4 0', '429 4 0'])
-    t.ok(runningTime() - again < 400, 'the others do not wait at all')
-    const grant = { grant_type: 'password', email: 'nobody@example.com', password: 'wrong horse battery' }
-    const signIns = await times(2, () => from(app.base, '203.0.113.1').post('/tokens', grant))
-    t.same(
-      signIns.map(({ status }) => status),
-      [401, 429],
-      'sign-ins are counted meanwhile',
-    )
-    t.same(states, [{ state: 'own' }])
-    t.equal(lines().length, 1)
+      await spoil(redis)
+      const began = getRunningTime()
+      const first = await client.get('/products')
+      const took = getRunningTime() - began
+      t.equal(formatWindow(first), '200 4 3', 'the first in this process')
+      t.ok(took < 400, `${Math.round(took)} ms, of which it waits 200 at most`)
+      const again = getRunningTime()
+      const rest = await sendInSequence(4, () => client.get('/products'))
+      t.same(rest.map(formatWindow), ['200 4 2', '200 4 1', '200 4 0', '429 4 0'])
+      t.ok(getRunningTime() - again < 400, 'the others do not wait at all')
+      const grant = { grant_type: 'password', email: 'nobody@example.com', password: 'wrong horse battery' }
+      const signIns = await sendInSequence(2, () =>
+        createClientFrom(app.base, '203.0.113.1').post('/tokens', grant),
+      )
+      t.same(
+        signIns.map(({ status }) => status),
+        [401, 429],
+        'sign-ins are still counted',
+      )
+      t.same(states, [{ state: 'own' }])
+      t.equal(lines().length, 1)
 
-    await heal(redis)
-    const healed = runningTime()
-    await until(() => states.length === 2, 4_000)
-    t.ok(runningTime() - healed < 2_500, `${runningTime() - healed} ms`)
-    t.equal(briefly(await client.get('/products')), '200 4 3', 'what Redis says')
-    t.same(states, [{ state: 'own' }, { state: 'shared' }])
-    t.equal(lines().length, 2)
-    t.notOk(all.some((line) => line.includes('pass-word')))
-  })
+      await heal(redis)
+      const healed = getRunningTime()
+      await waitUntil(() => states.length === 2, 4_000)
+      t.ok(getRunningTime() - healed < 2_500, `${getRunningTime() - healed} ms`)
+      t.equal(formatWindow(await client.get('/products')), '200 4 3', 'what Redis says')
+      t.same(states, [{ state: 'own' }, { state: 'shared' }])
+      t.equal(lines().length, 2)
+      t.notOk(all.some((line) => line.includes('pass-word')))
+    },
+  )
 }
 
-t.test(
-  'whatever it answers in place of counts, counting goes on, and only the first word is logged',
-  async (t) => {
-    const errors = [
-      'OOM command not allowed when used memory > maxmemory',
-      'LOADING Redis is loading the dataset in memory',
-      'NOAUTH Authentication required.',
-      'NOSCRIPT No matching script.',
-      'WRONGTYPE Operation against a key holding the wrong kind of value',
-      'NOPERM this user has no permissions',
-      'ERR unknown command, with args beginning with: pass-word',
-    ]
-    const window = { key: '{a}:b', limit: 2, durationMs: 60_000 }
-    await Promise.all(
-      errors.map(async (error) => {
-        const redis = await fakeRedis(t)
-        const said: unknown[] = []
-        const log = { warn: (line: unknown) => void said.push(line), info: () => void said.push('back') }
-        const own = createMemoryStore({ now: Date.now })
-        const store = await createSharedStore({ open: () => openRedisStore(redis.url), fallback: own, log })
-        t.teardown(() => store.close())
-        redis.state.error = error
-        const counts = [1, 2, 3].map(() => store.add(1, [window]))
-        t.same(
-          (await Promise.all(counts)).map(([count]) => count?.remaining),
-          [1, 0, 0],
-          error,
-        )
-        t.same(said, [{ reason: error.split(' ')[0] }])
-        redis.state.error = ''
-        await until(() => said.length === 2)
-        t.equal(said[1], 'back')
-        t.equal((await store.add(1, [window]))[0]?.remaining, 1, 'what Redis says')
-      }),
-    )
-  },
-)
+t.test('an unexpected reply is logged by its first word only, and counting continues', async (t) => {
+  const errors = [
+    'OOM command not allowed when used memory > maxmemory',
+    'LOADING Redis is loading the dataset in memory',
+    'NOAUTH Authentication required.',
+    'NOSCRIPT No matching script.',
+    'WRONGTYPE Operation against a key holding the wrong kind of value',
+    'NOPERM this user has no permissions',
+    'ERR unknown command, with args beginning with: pass-word',
+  ]
+  const window = { key: '{a}:b', limit: 2, durationMs: 60_000 }
+  await Promise.all(
+    errors.map(async (error) => {
+      const redis = await startFakeRedis(t)
+      const said: unknown[] = []
+      const log = { warn: (line: unknown) => void said.push(line), info: () => void said.push('back') }
+      const own = createMemoryStore({ now: Date.now })
+      const store = await createSharedStore({ open: () => openRedisStore(redis.url), fallback: own, log })
+      t.teardown(() => store.close())
+      redis.state.error = error
+      const counts = [1, 2, 3].map(() => store.add(1, [window]))
+      t.same(
+        (await Promise.all(counts)).map(([count]) => count?.remaining),
+        [1, 0, 0],
+        error,
+      )
+      t.same(said, [{ reason: error.split(' ')[0] }])
+      redis.state.error = ''
+      await waitUntil(() => said.length === 2)
+      t.equal(said[1], 'back')
+      t.equal((await store.add(1, [window]))[0]?.remaining, 1, 'what Redis says')
+    }),
+  )
+})
 
 const atStart: [name: string, spoil: (redis: Fake) => unknown][] = [
   ['away', ({ stop }) => stop()],
@@ -309,7 +309,7 @@ const atStart: [name: string, spoil: (redis: Fake) => unknown][] = [
 
 for (const [name, spoil] of atStart) {
   t.test(`the service starts with Redis ${name}`, async (t) => {
-    const redis = await fakeRedis(t)
+    const redis = await startFakeRedis(t)
     const { logs, lines, states, all } = listener(t)
     spoil(redis)
     const app = await testApp(
@@ -318,15 +318,19 @@ for (const [name, spoil] of atStart) {
       { database, logs },
     )
     const { client } = await app.person('member')
-    t.same((await times(3, () => client.get('/products'))).map(briefly), ['200 2 1', '200 2 0', '429 2 0'])
+    t.same((await sendInSequence(3, () => client.get('/products'))).map(formatWindow), [
+      '200 2 1',
+      '200 2 0',
+      '429 2 0',
+    ])
     t.same(states, [{ state: 'own' }])
     t.equal(lines().length, 1, 'said once, however often it is tried')
     t.notOk(all.some((line) => line.includes('pass-word')))
   })
 }
 
-t.test('with the last app the connection ends', async (t) => {
-  const redis = await fakeRedis(t)
+t.test('closing the last app closes the connection', async (t) => {
+  const redis = await startFakeRedis(t)
   const app = await testApp(t, { REDIS_URL: redis.url }, { database })
   t.equal((await app.anybody.get('/products')).status, 401)
   const { packets } = redis.state

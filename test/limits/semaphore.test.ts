@@ -1,18 +1,18 @@
-/** Promises of the gate: so many at once, the others in line, nobody for long. */
+/** The semaphore runs a limited number of tasks, queues the others in order, and limits their wait. */
+import { setTimeout as wait } from 'node:timers/promises'
 import t from 'tap'
 import { DatabaseUnavailable } from '../../drizzle/client/errors.ts'
 import { Semaphore, type SemaphoreOptions } from '../../lib/semaphore.ts'
+import { createDeferred } from '../helpers/deferred.ts'
 
-/** Lends nothing but the right to run, to so many at once. */
+/** Creates a semaphore whose members are empty objects. */
 const createGate = ({ size, ...limits }: SemaphoreOptions & { size: number }) =>
   new Semaphore(
     Array.from({ length: size }, () => ({})),
     { createError: (reason) => new DatabaseUnavailable(reason), ...limits },
   )
 
-const sleep = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms))
-
-t.test('at most its size runs, first come, first served', async (t) => {
+t.test('at most `size` tasks run, in the order of their arrival', async (t) => {
   const gate = createGate({ size: 3 })
   const order: number[] = []
   let running = 0
@@ -23,7 +23,7 @@ t.test('at most its size runs, first come, first served', async (t) => {
         running += 1
         most = Math.max(most, running)
         order.push(i)
-        await sleep(i % 3)
+        await wait(i % 3)
         running -= 1
       }),
     ),
@@ -35,24 +35,24 @@ t.test('at most its size runs, first come, first served', async (t) => {
   )
 })
 
-t.test('who comes while others wait does not overtake them', async (t) => {
+t.test('a new task does not overtake waiting ones', async (t) => {
   const gate = createGate({ size: 1 })
   const order: string[] = []
   const enter = (name: string) => gate.run(async () => void order.push(name))
-  const all = [gate.run(() => sleep(10)), enter('waited first')]
+  const all = [gate.run(() => wait(10)), enter('waited first')]
   await gate.run(async () => undefined).then(() => all.push(enter('came later')))
   await Promise.all(all)
   t.strictSame(order, ['waited first', 'came later'])
 })
 
-t.test('each has a member for itself, and gives it back also when it fails', async (t) => {
+t.test('each task has a member exclusively and returns it even when it fails', async (t) => {
   const gate = new Semaphore([{ used: false }, { used: false }])
   const results = await Promise.allSettled(
     Array.from({ length: 30 }, (_, i) =>
       gate.run(async (member) => {
         if (member.used) throw new Error('lent twice')
         member.used = true
-        await sleep(1)
+        await wait(1)
         member.used = false
         if (i % 2) throw new Error('as it must')
       }),
@@ -66,19 +66,19 @@ t.test('each has a member for itself, and gives it back also when it fails', asy
   await gate.run(async () => t.pass('and it still opens'))
 })
 
-t.test('a line has an end, and a wait too', async (t) => {
+t.test('the length of the queue and the wait are limited', async (t) => {
   const gate = createGate({ size: 1, acquireTimeout: 400, maxWaiting: 3 })
   const start = performance.now()
-  const long = gate.run(() => sleep(2000))
+  const long = gate.run(() => wait(2000))
   const took = async (work: () => Promise<unknown>) => {
     await t.rejects(gate.run(work), DatabaseUnavailable)
     return performance.now() - start
   }
-  const early = took(() => sleep(0))
-  await sleep(50)
-  const late = [took(() => sleep(0)), took(() => sleep(0))]
-  const beyond = await took(() => sleep(0))
-  t.ok(beyond < 395, `the fourth in line is refused at once: ${beyond}`)
+  const early = took(() => wait(0))
+  await wait(50)
+  const late = [took(() => wait(0)), took(() => wait(0))]
+  const beyond = await took(() => wait(0))
+  t.ok(beyond < 395, `the fourth in line is refused immediately: ${beyond}`)
   const first = await early
   t.ok(first >= 399 && first < 1800, `the first after 400 ms: ${first}`)
   for (const each of await Promise.all(late))
@@ -87,22 +87,22 @@ t.test('a line has an end, and a wait too', async (t) => {
   t.equal(await gate.run(async () => 'open'), 'open', 'who gave up takes nothing away')
 })
 
-t.test('it holds no timer when nobody waits', async (t) => {
+t.test('an empty queue has no timer', async (t) => {
   const timers = () => process.getActiveResourcesInfo().filter((name) => name === 'Timeout').length
   const before = timers()
   const gate = createGate({ size: 1, acquireTimeout: 60_000 })
-  const all = [gate.run(() => sleep(5)), gate.run(async () => 1), gate.run(async () => 1)]
-  await sleep(1)
+  const all = [gate.run(() => wait(5)), gate.run(async () => 1), gate.run(async () => 1)]
+  await wait(1)
   t.equal(timers(), before + 2, 'one for all that wait, and the sleeper')
   await Promise.all(all)
   t.equal(timers(), before)
 })
 
-t.test('closing lets out who is in or in line, and nobody in', async (t) => {
+t.test('closing finishes running and waiting tasks and admits no new ones', async (t) => {
   const gate = createGate({ size: 1 })
   let done = 0
   const work = async () => {
-    await sleep(5)
+    await wait(5)
     done += 1
   }
   const all = [gate.run(work), gate.run(work), gate.run(work)]
@@ -114,7 +114,7 @@ t.test('closing lets out who is in or in line, and nobody in', async (t) => {
   await gate.close()
 })
 
-t.test('work on this thread leaves the loop its turns', async (t) => {
+t.test('synchronous tasks yield to the event loop', async (t) => {
   const gate = createGate({ size: 1, timeSlice: 5 })
   const work = async () => {
     for (const end = performance.now() + 2; performance.now() < end; );
@@ -130,60 +130,54 @@ t.test('work on this thread leaves the loop its turns', async (t) => {
   counting.over = true
   t.ok(turns >= 15, `${turns} turns in 120 ms of work`)
   for (let i = 0; i < 20; i++) await gate.run(work)
-  t.pass('nor does one that comes alone each time wait for nobody')
+  t.pass('a task without competitors never waits')
   const closing = [gate.run(work), gate.run(work), gate.run(work), gate.run(work)]
   await gate.close()
   await Promise.all(closing)
 })
 
-t.test('it knows how long the line takes, from how it has moved', async (t) => {
+t.test('estimateWait follows from the recent rate of the queue', async (t) => {
   const gate = createGate({ size: 1 })
   t.equal(gate.estimateWait(), 0)
-  const steps = Array.from({ length: 60 }, () => {
-    let done = () => {}
-    const over = new Promise<void>((resolve) => {
-      done = resolve
-    })
-    return { over, done: () => done() }
-  })
-  const all = steps.map(({ over }) => gate.run(() => over))
+  const steps = Array.from({ length: 60 }, createDeferred)
+  const all = steps.map(({ promise }) => gate.run(() => promise))
   t.equal(gate.waiting, 59)
   const began = performance.now()
-  for (const { done } of steps.slice(0, 40)) {
-    await sleep(5)
-    done()
+  for (const { resolve } of steps.slice(0, 40)) {
+    await wait(5)
+    resolve()
   }
-  await sleep(0)
+  await wait(0)
   const pace = (performance.now() - began) / 40
   t.equal(gate.waiting, 19)
   t.ok(
     gate.estimateWait() > (19 * 5) / 2 && gate.estimateWait() < 19 * pace * 5,
     `${gate.estimateWait()} ms for 19`,
   )
-  for (const { done } of steps) done()
+  for (const { resolve } of steps) resolve()
   await Promise.all(all)
   t.equal(gate.estimateWait(), 0, 'no wait is expected while the queue is empty')
 })
 
-t.test('a line that was slow says nothing of one that begins a second later', async (t) => {
+t.test('the rate of an earlier queue does not affect an estimate a second later', async (t) => {
   const gate = createGate({ size: 1 })
-  const line = (milliseconds: number) => Array.from({ length: 12 }, () => gate.run(() => sleep(milliseconds)))
+  const line = (milliseconds: number) => Array.from({ length: 12 }, () => gate.run(() => wait(milliseconds)))
   await Promise.all(line(40))
   const soon = line(1)
-  t.ok(gate.estimateWait() >= 300, `at once it does: ${gate.estimateWait()}`)
+  t.ok(gate.estimateWait() >= 300, `immediately it does: ${gate.estimateWait()}`)
   await Promise.all(soon)
-  await sleep(1100)
+  await wait(1100)
   const later = line(1)
   t.equal(gate.waiting, 11)
   t.equal(gate.estimateWait(), 0)
   await Promise.all(later)
 })
 
-t.test('of those who came at once, the first to be done is no measure of the line', async (t) => {
+t.test('the first completion of a burst does not determine the estimate', async (t) => {
   const gate = createGate({ size: 40 })
   const seen: number[] = []
   const turn = async () => {
-    await sleep(50)
+    await wait(50)
     seen.push(gate.estimateWait())
   }
   await Promise.all(Array.from({ length: 200 }, () => gate.run(turn)))

@@ -1,11 +1,12 @@
-/** Limits on the concurrent requests of one user, and the cost of expensive requests. */
+/** The concurrent requests of one user are limited, and expensive requests cost more. */
 import { once } from 'node:events'
 import { connect } from 'node:net'
 import t, { type Test } from 'tap'
 import type { Database } from '../../drizzle/client/index.ts'
 import { type Client, type Reply, testApp } from '../helpers/app.ts'
+import { createClock } from '../helpers/clock.ts'
 import { testDatabase } from '../helpers/database.ts'
-import { clock } from '../helpers/limits.ts'
+import { waitUntil } from '../helpers/wait-until.ts'
 
 /** A database whose statements on products wait until they are released. */
 async function createHeldDatabase(t: Test) {
@@ -32,20 +33,16 @@ async function createHeldDatabase(t: Test) {
   }
 }
 
-const until = async (holds: () => boolean) => {
-  while (!holds()) await new Promise((resolve) => setTimeout(resolve, 2))
-}
-
 const products = '/api/v1/products'
 
 t.test(
-  'a user has at most USER_CONCURRENCY requests at work, and other users are not affected',
+  'a user has at most USER_CONCURRENCY concurrent requests, and other users are not affected',
   async (t) => {
     const { database, waiting, release, hold } = await createHeldDatabase(t)
     const { person } = await testApp(t, { USER_CONCURRENCY: '3' }, { database })
     const [one, other] = [await person('member'), await person('member')]
     const held = [one.client.get(products), one.bearer.get(products), one.client.get(products)]
-    await until(() => waiting.length === 3)
+    await waitUntil(() => waiting.length === 3)
     for (const client of [one.client, one.bearer]) {
       const refused = await client.get('/api/v1/users/me')
       t.equal(refused.status, 429)
@@ -58,19 +55,19 @@ t.test(
     for (const reply of await Promise.all(held)) t.equal(reply.status, 200)
     hold()
     const again = [one.client.get(products), one.client.get(products), one.client.get(products)]
-    await until(() => waiting.length === 3)
+    await waitUntil(() => waiting.length === 3)
     release()
     for (const reply of await Promise.all(again)) t.equal(reply.status, 200, 'the slots are free again')
   },
 )
 
-t.test('a request whose client has left holds its slot until its work is done', async (t) => {
+t.test('a request whose client disconnected holds its slot until it is done', async (t) => {
   const { database, waiting, release } = await createHeldDatabase(t)
   const { person, base } = await testApp(t, { USER_CONCURRENCY: '1' }, { database })
   const { key, client } = await person('member')
   const leaving = new AbortController()
   const left = fetch(`${base}${products}`, { headers: { 'x-api-key': key }, signal: leaving.signal })
-  await until(() => waiting.length === 1)
+  await waitUntil(() => waiting.length === 1)
   leaving.abort()
   await t.rejects(left)
   t.equal((await client.get('/api/v1/users/me')).status, 429)
@@ -81,7 +78,7 @@ t.test('a request whose client has left holds its slot until its work is done', 
   t.equal(reply.status, 200)
 })
 
-t.test('a request that is refused before its handler runs leaves no slot taken', async (t) => {
+t.test('a request refused before its handler leaves no slot taken', async (t) => {
   const { person, port } = await testApp(t, { USER_CONCURRENCY: '1' })
   const { client, key } = await person('member')
   const json = { 'content-type': 'application/json' }
@@ -130,7 +127,7 @@ t.test('a request that is refused before its handler runs leaves no slot taken',
   t.equal(reply.status, 200)
 })
 
-t.test('an expensive request counts as several, in the rate limit and in the concurrency', async (t) => {
+t.test('an expensive request counts as several in the rate limit and the concurrency', async (t) => {
   const { database, waiting, release } = await createHeldDatabase(t)
   const { person } = await testApp(t, { RATE_LIMIT: '1000', USER_CONCURRENCY: '9' }, { database })
   const admin = await person('admin')
@@ -163,18 +160,18 @@ t.test('an expensive request counts as several, in the rate limit and in the con
   t.equal(before - (await remaining(client, '/api/v1/products?search=a&page=1')), 9)
 })
 
-t.test('a request that costs more than the concurrency is admitted while it is the only one', async (t) => {
+t.test('a request that costs more than the concurrency is admitted alone', async (t) => {
   const { database, waiting, release } = await createHeldDatabase(t)
   const { person } = await testApp(t, { USER_CONCURRENCY: '3' }, { database })
   const { client } = await person('member')
   const search = client.get('/api/v1/products?search=tea')
-  await until(() => waiting.length === 1)
+  await waitUntil(() => waiting.length === 1)
   t.equal((await client.get('/api/v1/users/me')).status, 429)
   release()
   t.equal((await search).status, 200)
 })
 
-t.test('a cost that does not fit into the window any more is admitted once, then nothing is', async (t) => {
+t.test('the first cost that exceeds the window is admitted, then no request is', async (t) => {
   const { person } = await testApp(t, { RATE_LIMIT: '6' })
   const { client } = await person('member')
   const statuses = async (path: string) => {
@@ -187,7 +184,7 @@ t.test('a cost that does not fit into the window any more is admitted once, then
 })
 
 t.test('a large reply counts by its size, also while the burst window is full', async (t) => {
-  const time = clock()
+  const time = createClock()
   const settings = { RATE_LIMIT: '1000', RATE_LIMIT_BURST: '3' }
   const { person, database } = await testApp(t, settings, { now: time.now })
   const { id, client } = await person('member')

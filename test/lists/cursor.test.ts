@@ -1,8 +1,9 @@
+/** A cursor is signed and bound to its list, and stays valid when its row is gone. */
 import t from 'tap'
 import { createCursors } from '../../plugins/collection/request/cursor.ts'
 import { deriveKey } from '../../src/secrets.ts'
 import { type Reply, testApp } from '../helpers/app.ts'
-import { idsOf } from '../helpers/lists.ts'
+import { getIds } from '../helpers/lists.ts'
 import { insertRows } from '../helpers/rows.ts'
 
 const SECRET = 'secret-of-the-cursors-secret-of-the-cursors'
@@ -28,7 +29,7 @@ const isRefused = (reply: Reply) =>
   reply.body.error.code === 'INVALID_CURSOR' &&
   (reply.body.error.details ?? reply.body.error.errors)[0].field === 'cursor'
 
-t.test('a cursor that was tampered with is refused, whichever character', async (t) => {
+t.test('a cursor with any changed character is rejected', async (t) => {
   const path = '/products?sort=name&limit=3'
   const cursor = await cursorOf(path)
   t.match(cursor, /^[A-Za-z0-9_-]+$/)
@@ -69,7 +70,7 @@ t.test('a cursor that was tampered with is refused, whichever character', async 
   t.equal((await admin.call('HEAD', `${path}&cursor=x`)).status, 400)
 })
 
-t.test('bytes that are no UTF-8 are no other spelling of the same cursor', async (t) => {
+t.test('a cursor with invalid UTF-8 is rejected', async (t) => {
   await insertRows(database, 'products', [{ name: 'A\ufffdB' }, { name: 'A\ufffdC' }])
   const path = '/products?sort=name&limit=1'
   const bytes = Buffer.from(await cursorOf(path), 'base64url')
@@ -123,43 +124,49 @@ t.test('a cursor is bound to collection, parent, sort, filters and search', asyn
   }
 })
 
-t.test('limit, fields, include, version, form of address and spelling may change', async (t) => {
-  const cursor = await cursorOf('/api/v1/products?limit=3')
-  const rest = idsOf(await admin.get(`/api/v1/products?limit=3&cursor=${cursor}`))
-  t.equal(rest.length, 3)
-  for (const path of [
-    '/api/v2/products?limit=3',
-    '/v1/products?limit=3&fields=sku',
-    '/products?sort=-created_at&limit=3',
-    '/products?sort=created_at&order=desc&limit=3',
-    '/products?limit=5',
-  ]) {
-    const reply = await admin.get(`${path}&cursor=${cursor}`)
-    t.equal(reply.status, 200, path)
-    t.same(idsOf(reply).slice(0, 3), rest, path)
-  }
-  const orders = await cursorOf('/orders?limit=1')
-  t.equal((await admin.get(`/orders?include=user,products&limit=9&cursor=${orders}`)).status, 200)
-  const search = await cursorOf(`/orders?limit=1&user_id=${other}`)
-  t.equal((await admin.get(`/orders?user_id=${other.toUpperCase()}&cursor=${search}`)).status, 200)
-})
+t.test(
+  'limit, fields, include, version, path form and parameter spelling may change between pages',
+  async (t) => {
+    const cursor = await cursorOf('/api/v1/products?limit=3')
+    const rest = getIds(await admin.get(`/api/v1/products?limit=3&cursor=${cursor}`))
+    t.equal(rest.length, 3)
+    for (const path of [
+      '/api/v2/products?limit=3',
+      '/v1/products?limit=3&fields=sku',
+      '/products?sort=-created_at&limit=3',
+      '/products?sort=created_at&order=desc&limit=3',
+      '/products?limit=5',
+    ]) {
+      const reply = await admin.get(`${path}&cursor=${cursor}`)
+      t.equal(reply.status, 200, path)
+      t.same(getIds(reply).slice(0, 3), rest, path)
+    }
+    const orders = await cursorOf('/orders?limit=1')
+    t.equal((await admin.get(`/orders?include=user,products&limit=9&cursor=${orders}`)).status, 200)
+    const search = await cursorOf(`/orders?limit=1&user_id=${other}`)
+    t.equal((await admin.get(`/orders?user_id=${other.toUpperCase()}&cursor=${search}`)).status, 200)
+  },
+)
 
-t.test('me and the id are one parent', async (t) => {
+t.test("a cursor of /users/me/posts is valid with the user's id", async (t) => {
   const cursor = await cursorOf('/users/me/posts?limit=1')
   t.equal((await admin.get(`/users/${adminId}/posts?cursor=${cursor}`)).status, 200)
-  t.ok(isRefused(await member.get(`/users/me/posts?cursor=${cursor}`)), 'of somebody else, me is another')
+  t.ok(
+    isRefused(await member.get(`/users/me/posts?cursor=${cursor}`)),
+    'me of another user is another parent',
+  )
 })
 
-t.test('a cursor names a place, not a row: it outlives it', async (t) => {
+t.test('a cursor stays valid after its row is deleted', async (t) => {
   const path = '/products?sort=sku&limit=4'
   const first = await admin.get(path)
   const next = `${path}&cursor=${first.body.pagination.cursor}`
-  const before = idsOf(await admin.get(next))
-  await database.run('delete from products where id = $1', [idsOf(first)[3] ?? ''])
-  t.same(idsOf(await admin.get(next)), before)
+  const before = getIds(await admin.get(next))
+  await database.run('delete from products where id = $1', [getIds(first)[3] ?? ''])
+  t.same(getIds(await admin.get(next)), before)
 })
 
-t.test('each field of a sort that has the longest value still makes a cursor that can be sent', async (t) => {
+t.test('a cursor of the longest sort values fits into a request', async (t) => {
   const longest = '\u{1f600}'.repeat(200)
   await insertRows(database, 'products', [
     { name: `"${longest}`.slice(0, 400), sku: 's'.repeat(64) },
@@ -170,7 +177,7 @@ t.test('each field of a sort that has the longest value still makes a cursor tha
   t.equal(reply.status, 200)
 })
 
-t.test('another secret signs other cursors', async (t) => {
+t.test('a cursor signed with another secret is rejected', async (t) => {
   const { admin: elsewhere } = await testApp(t, { APP_SECRET: 'another-secret-another-secret-another' })
   t.ok(isRefused(await elsewhere.get(`/products?limit=3&cursor=${await cursorOf('/products?limit=3')}`)))
 })
@@ -188,7 +195,7 @@ const bindingOf = (collection: string, sort: string) =>
     [],
   ])
 
-t.test('a cursor that ends with an id still leads on where the sort needs none any more', async (t) => {
+t.test('a cursor that ends with an id is accepted where the sort no longer needs one', async (t) => {
   await person('member')
   for (const [collection, sort] of [
     ['users', 'email'],
@@ -217,12 +224,12 @@ t.test('a cursor that ends with an id still leads on where the sort needs none a
     )
     const before = await admin.get(`${path}&cursor=${cursors.write([...places, last.id], binding)}`)
     t.equal(before.status, 200, `${path}: ${before.text}`)
-    t.ok(idsOf(before).length > 0)
-    t.same(idsOf(before), idsOf(await admin.get(`${path}&cursor=${now}`)), path)
+    t.ok(getIds(before).length > 0)
+    t.same(getIds(before), getIds(await admin.get(`${path}&cursor=${now}`)), path)
   }
 })
 
-t.test('one that says less than the sort needs is refused', async (t) => {
+t.test('a cursor with fewer values than the sort needs is rejected', async (t) => {
   for (const [collection, sort, places] of [
     ['products', 'name', ['Tea']],
     ['products', '-created_at', ['2026-01-01 00:00:00+00']],

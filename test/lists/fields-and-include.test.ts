@@ -1,6 +1,7 @@
+/** fields selects the fields of a resource, and include adds related resources that the caller may read. */
 import t from 'tap'
 import { type Json, type Reply, testApp } from '../helpers/app.ts'
-import { idsOf, problemsOf } from '../helpers/lists.ts'
+import { getIds, getViolations } from '../helpers/lists.ts'
 import { insertRows } from '../helpers/rows.ts'
 
 const { admin, database, person } = await testApp(t)
@@ -35,7 +36,7 @@ for (const id of products) await database.run('insert into order_products values
 
 const idOf = (each: Json) => each?.id ?? null
 
-t.test('fields narrows members to those named; the id is always there', async (t) => {
+t.test('fields returns the named fields and the id', async (t) => {
   const v1 = await admin.get(`/v1/users/${ada.id}?fields=name`)
   t.same(Object.keys(v1.body.data), ['id', 'name'])
   const v2 = await admin.get(`/v2/users/${ada.id}?fields=name`)
@@ -61,7 +62,7 @@ t.test('fields narrows members to those named; the id is always there', async (t
   }
 })
 
-t.test('fields: sorting, paging and tags need no member that was not asked for', async (t) => {
+t.test('sorting, paging and tags work without the fields that are not selected', async (t) => {
   const reply = await admin.get('/products?fields=sku&sort=price_amount,-name&limit=3')
   t.same(Object.keys(reply.body.data[0]), ['id', 'sku'])
   const next = await admin.get(
@@ -85,56 +86,53 @@ t.test('fields: sorting, paging and tags need no member that was not asked for',
   )
 })
 
-t.test(
-  'fields and include: what is no list of known names is refused, on lists and single reads',
-  async (t) => {
-    const fields = {
-      'fields=': 'fields TOO_SHORT',
-      'fields=no': 'fields INVALID_VALUE',
-      'fields=id,,name': 'fields INVALID_VALUE',
-      'fields=name,': 'fields INVALID_VALUE',
-      'fields=id,%20name': 'fields INVALID_VALUE',
-      'fields=-name': 'fields INVALID_VALUE',
-      'fields=Name': 'fields INVALID_VALUE',
-      'fields=password': 'fields INVALID_VALUE',
-      'fields=password_hash': 'fields INVALID_VALUE',
-      'fields=search': 'fields INVALID_VALUE',
-      'fields=revision': 'fields INVALID_VALUE',
-      'fields=orders': 'fields INVALID_VALUE',
-      'fields=__proto__': 'fields INVALID_VALUE',
-      'fields=constructor': 'fields INVALID_VALUE',
-      'fields[users]=name': 'fields[users] UNKNOWN_PARAMETER',
-      'fields=id&fields=name': 'fields CONFLICTING_PARAMETERS',
+t.test('fields and include with unknown names are rejected, on lists and single reads', async (t) => {
+  const fields = {
+    'fields=': 'fields TOO_SHORT',
+    'fields=no': 'fields INVALID_VALUE',
+    'fields=id,,name': 'fields INVALID_VALUE',
+    'fields=name,': 'fields INVALID_VALUE',
+    'fields=id,%20name': 'fields INVALID_VALUE',
+    'fields=-name': 'fields INVALID_VALUE',
+    'fields=Name': 'fields INVALID_VALUE',
+    'fields=password': 'fields INVALID_VALUE',
+    'fields=password_hash': 'fields INVALID_VALUE',
+    'fields=search': 'fields INVALID_VALUE',
+    'fields=revision': 'fields INVALID_VALUE',
+    'fields=orders': 'fields INVALID_VALUE',
+    'fields=__proto__': 'fields INVALID_VALUE',
+    'fields=constructor': 'fields INVALID_VALUE',
+    'fields[users]=name': 'fields[users] UNKNOWN_PARAMETER',
+    'fields=id&fields=name': 'fields CONFLICTING_PARAMETERS',
+  }
+  const include = {
+    'include=': 'include TOO_SHORT',
+    'include=no': 'include INVALID_VALUE',
+    'include=orders,': 'include INVALID_VALUE',
+    'include=orders.products': 'include INVALID_VALUE',
+    'include=orders%20': 'include INVALID_VALUE',
+    'include=toString': 'include INVALID_VALUE',
+    'include=__proto__': 'include INVALID_VALUE',
+    'include=orders&include=posts': 'include CONFLICTING_PARAMETERS',
+  }
+  for (const [query, problem] of Object.entries({ ...fields, ...include })) {
+    for (const path of ['/users', `/v2/users/${ada.id}`]) {
+      const reply = await admin.get(`${path}?${query}`)
+      t.equal(reply.status, 400, query)
+      t.same(getViolations(reply), [problem], query)
     }
-    const include = {
-      'include=': 'include TOO_SHORT',
-      'include=no': 'include INVALID_VALUE',
-      'include=orders,': 'include INVALID_VALUE',
-      'include=orders.products': 'include INVALID_VALUE',
-      'include=orders%20': 'include INVALID_VALUE',
-      'include=toString': 'include INVALID_VALUE',
-      'include=__proto__': 'include INVALID_VALUE',
-      'include=orders&include=posts': 'include CONFLICTING_PARAMETERS',
-    }
-    for (const [query, problem] of Object.entries({ ...fields, ...include })) {
-      for (const path of ['/users', `/v2/users/${ada.id}`]) {
-        const reply = await admin.get(`${path}?${query}`)
-        t.equal(reply.status, 400, query)
-        t.same(problemsOf(reply), [problem], query)
-      }
-    }
-    t.same(
-      problemsOf(await admin.get('/products?include=user')),
-      ['include UNKNOWN_PARAMETER'],
-      'none to include',
-    )
-    const four = await admin.get('/users?include=orders,posts,profile,user')
-    t.same(problemsOf(four), ['include INVALID_VALUE', 'include INVALID_VALUE'], 'unknown, and more than 3')
-    t.equal((await admin.get('/users?include=orders,posts,profile,orders&fields=id,id')).status, 200, 'a set')
-  },
-)
+  }
+  t.same(
+    getViolations(await admin.get('/products?include=user')),
+    ['include UNKNOWN_PARAMETER'],
+    'none to include',
+  )
+  const four = await admin.get('/users?include=orders,posts,profile,user')
+  t.same(getViolations(four), ['include INVALID_VALUE', 'include INVALID_VALUE'], 'unknown, and more than 3')
+  t.equal((await admin.get('/users?include=orders,posts,profile,orders&fields=id,id')).status, 200, 'a set')
+})
 
-t.test('to-many: the 20 newest, with has_more and the parents that have more', async (t) => {
+t.test('a to-many include has the 20 newest rows, has_more, and the parents with more rows', async (t) => {
   for (const path of [`/v1/users/${ada.id}`, '/v1/users?role=member']) {
     const { body } = await admin.get(`${path}${path.includes('?') ? '&' : '?'}include=posts,orders`)
     const user = [body.data].flat().find(({ id }: Json) => id === ada.id)
@@ -168,7 +166,7 @@ t.test('an order includes all of its products', async (t) => {
   )
 })
 
-t.test('to-one: one or null, in whole, and never a relation of its own', async (t) => {
+t.test('a to-one include is a whole resource or null, without relations', async (t) => {
   const [post = ''] = posts
   const reads: [string, string][] = [
     [`/users/${ada.id}/posts/${post}`, 'user'],
@@ -187,7 +185,7 @@ t.test('to-one: one or null, in whole, and never a relation of its own', async (
   t.same(body.data.profile, (await admin.get(`/v1/user-profiles/${profile}`)).body.data)
 })
 
-t.test('in v2 relations stand beside the attributes, as typed resources', async (t) => {
+t.test('in v2 relations are typed resources next to the attributes', async (t) => {
   const { body } = await admin.get(`/v2/users/${ada.id}?include=orders,posts,profile&fields=name`)
   t.same(Object.keys(body.data).sort(), ['attributes', 'id', 'relationships', 'type'])
   t.same(Object.keys(body.data.relationships).sort(), ['orders', 'posts', 'profile'])
@@ -229,7 +227,7 @@ t.test('an include needs the read scope of the relation', async (t) => {
   }
 })
 
-t.test('tags cover the rows that were included', async (t) => {
+t.test('the tag changes with the included rows', async (t) => {
   const { client } = await person('admin')
   const tagsOf = async (paths: string[]) =>
     Promise.all(paths.map(async (path) => (await client.get(path)).headers.get('etag')))
@@ -263,5 +261,5 @@ t.test('tags cover the rows that were included', async (t) => {
     (await client.get('/users?include=posts', { 'if-none-match': list.headers.get('etag') ?? '' })).status,
     304,
   )
-  t.ok(idsOf(list).includes(ada.id))
+  t.ok(getIds(list).includes(ada.id))
 })

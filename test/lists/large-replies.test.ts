@@ -1,18 +1,18 @@
-/** Lists and includes of large rows: replies of about 8 MiB at most, from which nothing is lost. */
+/** Lists and includes of large rows return about 8 MiB at most, and no row is lost between pages. */
 import t from 'tap'
 import { v7 as uuid } from 'uuid'
 import type { Database } from '../../drizzle/client/index.ts'
 import { type Client, type Json, testApp } from '../helpers/app.ts'
-import { sharedDatabase } from '../helpers/shared.ts'
+import { createSharedDatabase } from '../helpers/shared-database.ts'
 
 const MEBIBYTE = 1_048_576
 const POSTS = 60
 /** 50,000 emoji and as many quotation marks: 300,000 bytes in JSON. */
 const LARGE = `repeat('😀"', 50000)`
 
-const database = await sharedDatabase(t)
+const database = await createSharedDatabase(t)
 const statements: string[] = []
-/** Statements on posts that run at this moment, and the most that ever ran at once. */
+/** Statements on posts that run now, and the maximum that ran concurrently. */
 const running = { now: 0, most: 0 }
 const counted: Database = {
   ...database,
@@ -52,7 +52,7 @@ async function walk(client: Client, path: string, headers = {}) {
   return pages
 }
 
-t.test('a page by cursor holds fewer rows where they are large, and the walk misses none', async (t) => {
+t.test('a cursor page has fewer rows if they are large, and no row is missing', async (t) => {
   for (const sort of ['-created_at', 'title', 'published_at', '-title,created_at']) {
     const pages = await walk(author.client, `/api/v1/users/me/posts?limit=100&sort=${sort}`)
     t.ok(pages.length > 1, `${pages.length} pages`)
@@ -74,7 +74,7 @@ t.test('a page by cursor holds fewer rows where they are large, and the walk mis
   }
 })
 
-t.test('pages that may be large are read one at a time for each user', async (t) => {
+t.test('pages that may be large are read one at a time per user', async (t) => {
   await author.client.get('/api/v1/users/me/posts?limit=100')
   running.most = 0
   const get = () => author.client.get('/api/v1/users/me/posts?limit=100')
@@ -86,7 +86,7 @@ t.test('pages that may be large are read one at a time for each user', async (t)
   t.equal(running.most, 1)
 })
 
-t.test('a large reply is the same text that a small one would be', async (t) => {
+t.test('a large reply has the same text as a small one', async (t) => {
   const vendor = { accept: 'application/vnd.api+json;version=2' }
   const [page] = await walk(author.client, '/api/v2/users/me/posts?limit=100', vendor)
   t.equal(page.headers.get('content-type'), 'application/vnd.api+json;version=2')
@@ -109,7 +109,7 @@ t.test('a large reply is the same text that a small one would be', async (t) => 
   t.equal(again.status, 304)
 })
 
-t.test('a page by number that is too large is 400 and names the limit that fits', async (t) => {
+t.test('a numbered page that is too large is rejected with 400 and the limit that fits', async (t) => {
   const { status, body } = await author.client.get('/api/v1/users/me/posts?limit=100&page=1')
   t.equal(status, 400)
   t.match(body.error.details, [{ field: 'limit', code: 'OUT_OF_RANGE' }])
@@ -122,7 +122,7 @@ t.test('a page by number that is too large is 400 and names the limit that fits'
   t.equal(narrow.body.data.length, POSTS)
 })
 
-t.test('a page by number that is read in chunks has every row once', async (t) => {
+t.test('a numbered page that is read in chunks has every row once', async (t) => {
   const { id, client } = await person('member')
   await addPosts(id, 90, `'short'`)
   for (const sort of ['-created_at', 'title']) {
@@ -136,7 +136,7 @@ t.test('a page by number that is read in chunks has every row once', async (t) =
   }
 })
 
-t.test('lists of small rows, and pages of the default limit, are one statement', async (t) => {
+t.test('lists of small rows and pages of the default limit run one statement', async (t) => {
   for (const [path, table] of [
     ['/products?limit=100', 'products'],
     ['/users/me/posts', 'posts'],
@@ -150,7 +150,7 @@ t.test('lists of small rows, and pages of the default limit, are one statement',
   }
 })
 
-t.test('includes that are too large are cut, and the parents named', async (t) => {
+t.test('includes that are too large are truncated, and their parents are named', async (t) => {
   const small = await person('member')
   await addPosts(small.id, 3, `'short'`)
   const { body, text } = await manager.client.get('/api/v1/users?include=posts')
@@ -173,7 +173,7 @@ t.test('includes that are too large are cut, and the parents named', async (t) =
   t.ok(one.body.data.posts.length > 5)
 })
 
-t.test('small includes are whole, in v2 too', async (t) => {
+t.test('small includes are complete, in v2 as well', async (t) => {
   const { id } = await person('member')
   await addPosts(id, 25, `'short'`)
   const { body } = await manager.client.get(`/api/v2/users/${id}?include=posts,orders,profile`)
@@ -186,7 +186,7 @@ t.test('small includes are whole, in v2 too', async (t) => {
   t.match(first, { type: 'posts', id: String, attributes: { title: 'Title 1', body: 'short' } })
 })
 
-t.test('the products of an order are cut by their size alone', async (t) => {
+t.test('the products of an order are truncated by size only', async (t) => {
   const admin = await person('admin')
   await database.run(
     `insert into products (id, sku, name, price_amount, status, stock, description)

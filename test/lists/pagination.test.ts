@@ -1,6 +1,7 @@
+/** Lists are paginated by cursor or by page number, with links to the neighboring pages. */
 import t from 'tap'
 import { testApp } from '../helpers/app.ts'
-import { idsOf, linksOf, problemsOf, walk } from '../helpers/lists.ts'
+import { collectIds, getIds, getLinks, getViolations } from '../helpers/lists.ts'
 import { insertRows } from '../helpers/rows.ts'
 
 const PATH = '/api/v1/products'
@@ -13,18 +14,22 @@ const made = (
   )
 ).reverse()
 
-t.test('the cursor style is the default: 20 a page, newest first, and never a count', async (t) => {
+t.test('the default is cursor pagination: 20 rows, newest first, without a count', async (t) => {
   const first = await admin.get(PATH)
-  t.same(idsOf(first), made.slice(0, 20))
+  t.same(getIds(first), made.slice(0, 20))
   t.same(Object.keys(first.body.pagination), ['cursor', 'has_more'])
   t.equal(first.body.pagination.has_more, true)
   t.type(first.body.pagination.cursor, 'string')
-  t.same(await walk(admin, PATH), made)
-  t.same(await walk(admin, `${PATH}?limit=45`), made, 'a page that is exactly full has nothing after it')
-  t.same(await walk(admin, `${PATH}?limit=1`), made)
+  t.same(await collectIds(admin, PATH), made)
+  t.same(
+    await collectIds(admin, `${PATH}?limit=45`),
+    made,
+    'a page that is exactly full has nothing after it',
+  )
+  t.same(await collectIds(admin, `${PATH}?limit=1`), made)
 })
 
-t.test('the last page says so: cursor null and has_more false', async (t) => {
+t.test('the last page has cursor null and has_more false', async (t) => {
   for (const path of [`${PATH}?limit=45`, `${PATH}?limit=100`, `${PATH}?search=nothing`]) {
     const { body } = await admin.get(path)
     t.same(body.pagination, { cursor: null, has_more: false }, path)
@@ -33,16 +38,16 @@ t.test('the last page says so: cursor null and has_more false', async (t) => {
 
 t.test('an empty cursor is the first page', async (t) => {
   const reply = await admin.get(`${PATH}?cursor=&limit=5`)
-  t.same(idsOf(reply), made.slice(0, 5))
+  t.same(getIds(reply), made.slice(0, 5))
   t.equal((await admin.get(`${PATH}?cursor`)).status, 200)
 })
 
-t.test('a page number chooses the offset style, with exact totals', async (t) => {
+t.test('a page number selects offset pagination, with exact totals', async (t) => {
   const page = await admin.get(`${PATH}?page=2`)
-  t.same(idsOf(page), made.slice(20, 40))
+  t.same(getIds(page), made.slice(20, 40))
   t.same(page.body.pagination, { page: 2, limit: 20, total: 45, total_pages: 3 })
   const last = await admin.get(`${PATH}?page=3`)
-  t.same(idsOf(last), made.slice(40))
+  t.same(getIds(last), made.slice(40))
   t.same(last.body.pagination, { page: 3, limit: 20, total: 45, total_pages: 3 })
   const exact = await admin.get(`${PATH}?page=5&limit=9`)
   t.same(exact.body.pagination, { page: 5, limit: 9, total: 45, total_pages: 5 })
@@ -53,11 +58,11 @@ t.test('a page past the end is 200 with an empty list', async (t) => {
   t.equal(past.status, 200)
   t.same(past.body.data, [])
   t.same(past.body.pagination, { page: 9, limit: 20, total: 45, total_pages: 3 })
-  t.match(linksOf(past), { prev: `${PATH}?page=3`, last: `${PATH}?page=3`, first: `${PATH}?page=1` })
-  t.notOk('next' in linksOf(past))
+  t.match(getLinks(past), { prev: `${PATH}?page=3`, last: `${PATH}?page=3`, first: `${PATH}?page=1` })
+  t.notOk('next' in getLinks(past))
   const none = await admin.get(`${PATH}?page=1&search=nothing`)
   t.same(none.body.pagination, { page: 1, limit: 20, total: 0, total_pages: 0 })
-  t.same(Object.keys(linksOf(none)), ['first'])
+  t.same(Object.keys(getLinks(none)), ['first'])
 })
 
 t.test('totals are counted after filters and access', async (t) => {
@@ -111,13 +116,13 @@ t.test('limit and page are integers as JSON writes them, within their bounds', a
     const reply = await admin.get(`${PATH}?${query}`)
     t.equal(reply.status, 400, query.slice(0, 40))
     t.equal(reply.body.error.code, 'VALIDATION_ERROR')
-    t.same(problemsOf(reply), problems, query.slice(0, 40))
+    t.same(getViolations(reply), problems, query.slice(0, 40))
   }
   t.equal((await admin.get(`${PATH}?limit=1`)).status, 200)
   t.equal((await admin.get(`${PATH}?limit=100`)).status, 200)
 })
 
-t.test('pages end where 10,000 rows have been passed', async (t) => {
+t.test('pages beyond 10,000 rows are rejected', async (t) => {
   for (const [page, limit] of [
     [101, 100],
     [501, 20],
@@ -128,24 +133,24 @@ t.test('pages end where 10,000 rows have been passed', async (t) => {
     t.equal(last.status, 200, `page ${page} of ${limit}`)
     const beyond = await admin.get(`${PATH}?page=${Number(page) + 1}&limit=${limit}`)
     t.equal(beyond.status, 400, `page ${Number(page) + 1} of ${limit}`)
-    t.same(problemsOf(beyond), ['page OUT_OF_RANGE'])
+    t.same(getViolations(beyond), ['page OUT_OF_RANGE'])
   }
 })
 
-t.test('page and cursor together are refused, an empty cursor too', async (t) => {
+t.test('page together with cursor is rejected, also with an empty cursor', async (t) => {
   const { cursor } = (await admin.get(PATH)).body.pagination
   for (const value of [cursor, '', 'x']) {
     const reply = await admin.get(`${PATH}?page=1&cursor=${value}`)
     t.equal(reply.status, 400)
-    t.same(problemsOf(reply), ['page CONFLICTING_PARAMETERS'])
+    t.same(getViolations(reply), ['page CONFLICTING_PARAMETERS'])
   }
 })
 
-t.test('Link repeats the form of address, and every parameter', async (t) => {
+t.test('Link repeats the path form and every parameter', async (t) => {
   for (const form of ['/api/v1', '/api/v2', '/v1', '/v2', '/api', '']) {
     const path = `${form}/products`
     const query = 'limit=10&status=active&search=product&sort=name,-price_amount&fields=id,name'
-    const first = linksOf(await admin.get(`${path}?${query}`))
+    const first = getLinks(await admin.get(`${path}?${query}`))
     t.same(Object.keys(first).sort(), ['first', 'next'], path)
     const next = new URL(first.next ?? '', 'http://here')
     t.equal(next.pathname, path)
@@ -159,60 +164,60 @@ t.test('Link repeats the form of address, and every parameter', async (t) => {
     while (at !== undefined) {
       const reply = await admin.get(at)
       t.equal(reply.status, 200)
-      followed.push(...idsOf(reply))
-      at = linksOf(reply).next
+      followed.push(...getIds(reply))
+      at = getLinks(reply).next
     }
     t.equal(new Set(followed).size, 45, 'next leads through all of them, to an end')
   }
-  const slash = linksOf(await admin.get('/v2/products/?limit=1'))
+  const slash = getLinks(await admin.get('/v2/products/?limit=1'))
   t.equal(slash.first, '/v2/products?limit=1')
 })
 
-t.test('Link of the offset style: next, first, prev, last, none beyond the 10,000', async (t) => {
-  t.same(linksOf(await admin.get(`${PATH}?page=2&search=product`)), {
+t.test('Link of offset pagination has next, first, prev and last, none beyond 10,000 rows', async (t) => {
+  t.same(getLinks(await admin.get(`${PATH}?page=2&search=product`)), {
     next: `${PATH}?search=product&page=3`,
     first: `${PATH}?search=product&page=1`,
     prev: `${PATH}?search=product&page=1`,
     last: `${PATH}?search=product&page=3`,
   })
-  t.same(Object.keys(linksOf(await admin.get(`${PATH}?page=1&search=product`))), ['next', 'first', 'last'])
-  t.same(Object.keys(linksOf(await admin.get(`${PATH}?page=3&search=product`))), ['first', 'prev', 'last'])
+  t.same(Object.keys(getLinks(await admin.get(`${PATH}?page=1&search=product`))), ['next', 'first', 'last'])
+  t.same(Object.keys(getLinks(await admin.get(`${PATH}?page=3&search=product`))), ['first', 'prev', 'last'])
 })
 
-t.test('no link names a page that would be refused; with PUBLIC_URL links are absolute', async (t) => {
+t.test('no link names a page that would be rejected, and links are absolute with PUBLIC_URL', async (t) => {
   const { admin, database } = await testApp(t, { PUBLIC_URL: 'https://api.example.com' })
   await database.run(`insert into products (id, sku, name, price_amount, search)
     select gen_random_uuid(), 'N-' || n, 'n', 1, '' from generate_series(1, 10150) n`)
   const deepest = await admin.get('/v1/products?page=101&limit=100&fields=id')
   t.equal(deepest.body.pagination.total_pages, 102)
-  t.same(linksOf(deepest), {
+  t.same(getLinks(deepest), {
     first: 'https://api.example.com/v1/products?limit=100&fields=id&page=1',
     prev: 'https://api.example.com/v1/products?limit=100&fields=id&page=100',
     last: 'https://api.example.com/v1/products?limit=100&fields=id&page=101',
   })
 })
 
-t.test('Link and nested lists: me stays me', async (t) => {
+t.test('Link keeps me in the path of a nested list', async (t) => {
   await insertRows(database, 'posts', [{ user_id: adminId }, { user_id: adminId }])
-  const mine = linksOf(await admin.get('/users/me/posts?limit=1'))
-  t.match(mine.next, /^\/users\/me\/posts\?limit=1&cursor=/)
-  const named = linksOf(await admin.get(`/v2/users/${adminId}/posts?limit=1`))
+  const ownLinks = getLinks(await admin.get('/users/me/posts?limit=1'))
+  t.match(ownLinks.next, /^\/users\/me\/posts\?limit=1&cursor=/)
+  const named = getLinks(await admin.get(`/v2/users/${adminId}/posts?limit=1`))
   t.equal(named.first, `/v2/users/${adminId}/posts?limit=1`)
 })
 
-t.test('an unknown parent is 404, an empty one is 200', async (t) => {
-  const nobody = '0193a5b0-7b1e-7c3a-9f00-3f2b8c1d4e5f'
+t.test('an unknown parent is a 404, a parent without rows a 200', async (t) => {
+  const unknownId = '0193a5b0-7b1e-7c3a-9f00-3f2b8c1d4e5f'
   const { id } = await person('member')
-  t.equal((await admin.get(`/users/${nobody}/posts`)).status, 404)
-  t.equal((await admin.get(`/users/${nobody}/posts?page=3`)).status, 404)
-  t.equal((await admin.get('/users/nobody/posts')).status, 404)
-  t.equal((await admin.get(`/users/${nobody}/posts?limit=0`)).status, 400, 'the query is looked at first')
+  t.equal((await admin.get(`/users/${unknownId}/posts`)).status, 404)
+  t.equal((await admin.get(`/users/${unknownId}/posts?page=3`)).status, 404)
+  t.equal((await admin.get('/users/unknownId/posts')).status, 404)
+  t.equal((await admin.get(`/users/${unknownId}/posts?limit=0`)).status, 400, 'the query is checked first')
   t.same((await admin.get(`/users/${id}/posts`)).body.data, [])
   t.same((await admin.get(`/users/${id.toUpperCase()}/posts`)).body.data, [])
   t.equal((await admin.get(`/users/${id}/posts?page=2`)).status, 200)
 })
 
-t.test('HEAD of a list has the headers of GET, and no body', async (t) => {
+t.test('HEAD of a list has the headers of GET and no body', async (t) => {
   for (const query of ['', '?page=2', '?fields=id&limit=3']) {
     const [get, head] = [await admin.get(PATH + query), await admin.call('HEAD', PATH + query)]
     t.equal(head.status, 200)

@@ -1,3 +1,4 @@
+/** Lists use indexes for every sort, filter and search, so that their cost does not grow with the table. */
 import t from 'tap'
 import type { Connection, Database, Param } from '../../drizzle/client/index.ts'
 import { type Client, type Json, testApp } from '../helpers/app.ts'
@@ -165,7 +166,7 @@ const lists = [
 ]
 
 for (const { path, table, sorts, filters } of lists) {
-  t.test(`${table}: every sort and filter walks an index, at any depth`, async (t) => {
+  t.test(`${table}: every sort and filter scans an index, at any depth`, async (t) => {
     for (const sort of sorts.flatMap((name) => [name, `-${name}`])) {
       const { body } = await admin.get(`${path}?sort=${sort}`)
       const [first] = await statementsOf(`${path}?sort=${sort}`)
@@ -220,7 +221,7 @@ for (const { path, table, sorts, filters } of lists) {
     }
   })
 
-  t.test(`${table}: a rare word is looked up by its trigrams, or among the rows of the parent`, async (t) => {
+  t.test(`${table}: a search for a rare word uses the trigram index or the rows of the parent`, async (t) => {
     const [page] = await statementsOf(`${path}?search=quokka`)
     if (!page) throw new Error('no statement')
     // Planned once for all words it would be planned for the common ones, and walk a whole table for this one.
@@ -232,7 +233,7 @@ for (const { path, table, sorts, filters } of lists) {
   })
 }
 
-t.test('a member reads through an index as well, and sorts no more than the rows of their own', async (t) => {
+t.test("a list of a member uses an index and sorts only the member's rows", async (t) => {
   const OWN = 40
   const { id, client } = await person('member')
   await opened.run(
@@ -255,7 +256,7 @@ t.test('a member reads through an index as well, and sorts no more than the rows
   }
 })
 
-t.test('a common word walks the order, and stops when the page is full', async (t) => {
+t.test('a search for a common word scans the sort index and stops when the page is full', async (t) => {
   const [page] = await statementsOf('/products?search=common')
   const { nodes } = await planOf(page as Asked, 'custom')
   t.notOk(
@@ -264,7 +265,7 @@ t.test('a common word walks the order, and stops when the page is full', async (
   )
 })
 
-t.test('includes are looked up by index', async (t) => {
+t.test('includes use an index', async (t) => {
   for (const path of [
     '/users?include=orders,posts,profile&limit=100',
     '/orders?include=user,products&limit=100',
@@ -279,7 +280,7 @@ t.test('includes are looked up by index', async (t) => {
   }
 })
 
-t.test('a value that most rows have and the newest do not is found at once', async (t) => {
+t.test('a common value that the newest rows do not have is found without a long scan', async (t) => {
   const { id, client } = await person('member')
   const isOld = `created_at < timestamptz '2026-01-01' + interval '${ROWS - 3000} minutes'`
   const cases: [table: string, column: string, value: string, other: string, sort: string, by: Client[]][] = [
@@ -323,7 +324,7 @@ t.test('a value that most rows have and the newest do not is found at once', asy
   }
 })
 
-t.test('what every order changes stands in no index, so that those updates are HOT', async (t) => {
+t.test('the columns that every order changes are in no index, so that the updates are HOT', async (t) => {
   const indexes = await opened.run(`select indexdef from pg_indexes where tablename = 'products'`)
   t.ok(indexes.length > 0)
   for (const { indexdef } of indexes) t.notMatch(indexdef, /stock|updated_at|revision/)

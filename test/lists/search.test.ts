@@ -1,8 +1,9 @@
+/** search finds the rows that contain every word, ignoring case, in the searchable fields of the resource. */
 import { readFileSync } from 'node:fs'
 import t from 'tap'
 import { foldCase } from '../../plugins/collection/sql/case-folding.ts'
 import { testApp } from '../helpers/app.ts'
-import { idsOf, problemsOf, walk } from '../helpers/lists.ts'
+import { collectIds, getIds, getViolations } from '../helpers/lists.ts'
 import { insertRows } from '../helpers/rows.ts'
 
 const { admin, database, person } = await testApp(t)
@@ -19,10 +20,10 @@ const create = async (name: string, description: string | null = null) => {
 const search = async (words: string) => {
   const reply = await admin.get(`/products?limit=100&search=${encodeURIComponent(words)}`)
   if (reply.status !== 200) throw new Error(reply.text)
-  return idsOf(reply)
+  return getIds(reply)
 }
 
-t.test('folding is what Unicode calls the full one, for every character there is', async (t) => {
+t.test("case folding is Unicode's full case folding, for every character", async (t) => {
   const lines = readFileSync(new URL('../helpers/case-folding.txt', import.meta.url), 'utf8').split('\n')
   const toText = (hex: string) =>
     String.fromCodePoint(...hex.split(' ').map((each) => Number.parseInt(each, 16)))
@@ -57,7 +58,7 @@ t.test('folding is what Unicode calls the full one, for every character there is
   t.equal(wrong, 0)
 })
 
-t.test('case is ignored as Unicode folds it, whichever side has which', async (t) => {
+t.test('case is ignored in the search and in the row', async (t) => {
   const kinds: [string, string[], string[]][] = [
     ['Straße', ['straße', 'STRASSE', 'strasse', 'STRAẞE', 'ras', 'sse'], ['strase', 'strabe']],
     ['ΟΔΥΣΣΕΥΣ', ['οδυσσευς', 'Οδυσσευσ', 'σευς', 'ΣΕΥΣ'], ['οδυσευς']],
@@ -78,7 +79,7 @@ t.test('case is ignored as Unicode folds it, whichever side has which', async (t
   }
 })
 
-t.test('%, _ and \\ are literal', async (t) => {
+t.test('%, _ and \\ are literal characters', async (t) => {
   const ids = {
     percent: await create('100% cotton'),
     under: await create('snake_case'),
@@ -96,7 +97,7 @@ t.test('%, _ and \\ are literal', async (t) => {
   t.same(await search("' or 1=1 --"), [])
 })
 
-t.test('each word must occur in some member, none across two', async (t) => {
+t.test('each word must occur within one field', async (t) => {
   const id = await create('Green tea', 'Leaves\nfrom Uji')
   for (const words of [
     'tea uji',
@@ -114,11 +115,11 @@ t.test('each word must occur in some member, none across two', async (t) => {
   t.same(await search('LeavesFrom'), [], 'and so are lines')
   const later = await create('Black tea', 'tea')
   t.same(await search('tea'), [later, id], "the order stays sort's")
-  t.same(idsOf(await admin.get('/products?search=tea&sort=created_at')), [id, later])
+  t.same(getIds(await admin.get('/products?search=tea&sort=created_at')), [id, later])
   t.equal((await admin.get('/products?search=tea&page=1')).body.pagination.total, 2)
 })
 
-t.test('what was changed is found by what it is, no longer by what it was', async (t) => {
+t.test('a changed row is found by its new text only', async (t) => {
   const id = await create('Before', 'kept')
   await admin.patch(`/products/${id}`, { name: 'After' })
   t.same(await search('before'), [])
@@ -127,7 +128,7 @@ t.test('what was changed is found by what it is, no longer by what it was', asyn
   t.same(await search('after kept'), [])
 })
 
-t.test('each collection is searched in its own members alone', async (t) => {
+t.test('each collection is searched in its own fields only', async (t) => {
   const { id: user } = await person('member')
   const post = await admin.post(`/users/${user}/posts`, { title: 'Titelwort', body: 'Rumpfwort' })
   const product = await admin.post('/products', {
@@ -162,13 +163,14 @@ t.test('each collection is searched in its own members alone', async (t) => {
     ['/users', ['namenswort', 'MAILWORT@example'], ['member'], made.body.data.id],
   ]
   for (const [path, hits, misses, id] of found) {
-    for (const word of hits) t.same(idsOf(await admin.get(`${path}?search=${word}`)), [id], `${path} ${word}`)
+    for (const word of hits)
+      t.same(getIds(await admin.get(`${path}?search=${word}`)), [id], `${path} ${word}`)
     for (const word of misses)
-      t.notOk(idsOf(await admin.get(`${path}?search=${word}`)).includes(id), `${path} ${word}`)
+      t.notOk(getIds(await admin.get(`${path}?search=${word}`)).includes(id), `${path} ${word}`)
   }
 })
 
-t.test('1 to 100 characters, at most 8 words, no control characters', async (t) => {
+t.test('a search has 1 to 100 characters, at most 8 words, and no control characters', async (t) => {
   const refused: Record<string, string[]> = {
     '': ['search TOO_SHORT'],
     '%20%20': ['search TOO_SHORT'],
@@ -187,7 +189,7 @@ t.test('1 to 100 characters, at most 8 words, no control characters', async (t) 
   for (const [value, problems] of Object.entries(refused)) {
     const reply = await admin.get(`/products?search=${value}`)
     t.equal(reply.status, 400, value)
-    t.same(problemsOf(reply), problems, value)
+    t.same(getViolations(reply), problems, value)
   }
   for (const value of [
     'a',
@@ -203,12 +205,12 @@ t.test('1 to 100 characters, at most 8 words, no control characters', async (t) 
   }
 })
 
-t.test('rare or common, one letter or many, a word finds all of its rows', async (t) => {
+t.test('a word finds all of its rows, rare or common, short or long', async (t) => {
   const rows = Array.from({ length: 300 }, (_, n) => ({ name: n === 150 ? 'Quokka xy' : 'Common thing' }))
   const ids = await insertRows(database, 'products', rows)
   t.same(await search('quokka'), [ids[150]])
   t.same(await search('qu'), [ids[150]])
-  const all = await walk(admin, '/products?search=mon&limit=70')
+  const all = await collectIds(admin, '/products?search=mon&limit=70')
   t.equal(all.length, 299)
   t.equal(new Set(all).size, 299)
 })

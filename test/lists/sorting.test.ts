@@ -1,12 +1,13 @@
+/** Lists are sorted by the documented fields, in either direction, with stable order of equal rows. */
 import t from 'tap'
 import { type Json, testApp } from '../helpers/app.ts'
-import { idsOf, problemsOf } from '../helpers/lists.ts'
-import { collectionsOf } from '../helpers/relations.ts'
+import { getIds, getViolations } from '../helpers/lists.ts'
 import { insertRows } from '../helpers/rows.ts'
+import { createCollections } from '../helpers/sortable-collections.ts'
 
 const { admin, database, person } = await testApp(t)
 const { id: owner } = await person('member')
-const collections = await collectionsOf(database, owner)
+const collections = await createCollections(database, owner)
 for (const { table, row } of collections) {
   if (table !== 'users')
     await insertRows(
@@ -41,7 +42,7 @@ function expected(rows: Json[], sort: string): string[] {
 }
 
 for (const { path, table, sorts } of collections) {
-  t.test(`${table}: every sortable field both ways, and fields together`, async (t) => {
+  t.test(`${table}: every sortable field sorts in both directions, alone and combined`, async (t) => {
     const rows = await database.run(`select * from ${table}`)
     const [first = '', second = '', third = ''] = sorts
     const several = [
@@ -53,15 +54,15 @@ for (const { path, table, sorts } of collections) {
       sorts.map((name, i) => (i % 2 ? name : `-${name}`)).join(),
     ]
     for (const sort of [...sorts, ...sorts.map((name) => `-${name}`), ...several]) {
-      const found = idsOf(await admin.get(`${path}?limit=100&fields=id&sort=${sort}`))
+      const found = getIds(await admin.get(`${path}?limit=100&fields=id&sort=${sort}`))
       t.same(found, expected(rows, sort), sort)
     }
-    t.same(idsOf(await admin.get(`${path}?limit=100`)), expected(rows, '-created_at'), 'the default')
-    t.same(idsOf(await admin.get(`${path}?limit=100&page=1&sort=${third}`)), expected(rows, third))
+    t.same(getIds(await admin.get(`${path}?limit=100`)), expected(rows, '-created_at'), 'the default')
+    t.same(getIds(await admin.get(`${path}?limit=100&page=1&sort=${third}`)), expected(rows, third))
   })
 }
 
-t.test('what the table has and the contract does not offer cannot be sorted by', async (t) => {
+t.test('a column that is not a documented sort is rejected', async (t) => {
   const refused: Record<string, string[]> = {
     '/users': ['role', 'status', 'password_hash', 'id', 'search', 'revision'],
     '/user-profiles': ['bio', 'user_id'],
@@ -71,12 +72,16 @@ t.test('what the table has and the contract does not offer cannot be sorted by',
   }
   for (const [path, names] of Object.entries(refused)) {
     for (const name of names) {
-      t.same(problemsOf(await admin.get(`${path}?sort=${name}`)), ['sort INVALID_VALUE'], `${path} ${name}`)
+      t.same(
+        getViolations(await admin.get(`${path}?sort=${name}`)),
+        ['sort INVALID_VALUE'],
+        `${path} ${name}`,
+      )
     }
   }
 })
 
-t.test('sort: what is no list of sortable fields is refused', async (t) => {
+t.test('a sort that is not a list of sortable fields is rejected', async (t) => {
   const one = ['sort INVALID_VALUE']
   const two = [...one, ...one]
   const refused: Record<string, string[]> = {
@@ -105,11 +110,11 @@ t.test('sort: what is no list of sortable fields is refused', async (t) => {
   for (const [query, problems] of Object.entries(refused)) {
     const reply = await admin.get(`/products?${query}`)
     t.equal(reply.status, 400, query)
-    t.same(problemsOf(reply), problems, query)
+    t.same(getViolations(reply), problems, query)
   }
 })
 
-t.test('order: directions by position, against no sign that the client wrote', async (t) => {
+t.test('order gives the directions by position and cannot contradict a sign in sort', async (t) => {
   const rows = await database.run('select * from products')
   const same: Record<string, string> = {
     'sort=price_amount,name&order=desc,asc': '-price_amount,name',
@@ -121,7 +126,7 @@ t.test('order: directions by position, against no sign that the client wrote', a
     'order=desc': '-created_at',
   }
   for (const [query, sort] of Object.entries(same)) {
-    t.same(idsOf(await admin.get(`/products?limit=100&${query}`)), expected(rows, sort), query)
+    t.same(getIds(await admin.get(`/products?limit=100&${query}`)), expected(rows, sort), query)
   }
   const refused: Record<string, string[]> = {
     'sort=-name&order=asc': ['order CONFLICTING_PARAMETERS'],
@@ -138,6 +143,6 @@ t.test('order: directions by position, against no sign that the client wrote', a
   for (const [query, problems] of Object.entries(refused)) {
     const reply = await admin.get(`/products?${query}`)
     t.equal(reply.status, 400, query)
-    t.same(problemsOf(reply), problems, query)
+    t.same(getViolations(reply), problems, query)
   }
 })

@@ -1,20 +1,20 @@
-/** `users create`, `api-keys create|revoke`, `signing-keys rotate`, over a database that a server then serves. */
+/** The commands for users, API keys and signing keys change a database that a server then serves. */
 import { type Test, test } from 'tap'
 import { openDatabase } from '../../drizzle/client/index.ts'
 import { createClient, testApp } from '../helpers/app.ts'
 import { testDatabaseUrl } from '../helpers/database.ts'
-import { run } from '../helpers/process.ts'
+import { startModule } from '../helpers/process.ts'
 
 const SECRET = 'test-secret-test-secret-test-secret-test'
 
 async function type(t: Test, settings: NodeJS.ProcessEnv, args: string[], input = '') {
-  const { child, said, ended } = run(t, 'cli.ts', settings, args)
+  const { child, output, ended } = startModule(t, 'cli.ts', settings, args)
   child.stdin?.end(input)
   const { code } = await ended
-  return { code, ...said }
+  return { code, ...output }
 }
 
-test('accounts and keys by command', async (t) => {
+test('commands create users and API keys and rotate signing keys', async (t) => {
   const { url, dataDir } = await testDatabaseUrl(t)
   const place = { ...(url && { DATABASE_URL: url }), ...(dataDir && { DATA_DIR: dataDir }) }
   const settings = { ...place, APP_SECRET: SECRET }

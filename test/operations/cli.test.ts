@@ -1,10 +1,10 @@
-/** The commands as people type them: what they say, what they do, and their exit codes. */
+/** The commands print their result, explain errors, and set their exit code. */
 import { type Test, test } from 'tap'
 import { commands } from '../../src/cli/commands.ts'
 import { main } from '../../src/cli/main.ts'
 import { testApp } from '../helpers/app.ts'
 import { createDatabase, SERVER, testFolder } from '../helpers/database.ts'
-import { ownSettings, run, serve } from '../helpers/process.ts'
+import { createServerSettings, startModule, startServer } from '../helpers/process.ts'
 
 const KEY = 'test-admin-key-test-admin-key-test-admin-key'
 const SECRET = 'test-secret-test-secret-test-secret-test'
@@ -23,7 +23,7 @@ async function type(t: Test, command: string, settings: NodeJS.ProcessEnv = {}) 
   return said
 }
 
-test('--help names every command; nothing typed shows it too, and is no success', async (t) => {
+test('--help lists every command, and no arguments show the help with exit code 2', async (t) => {
   const help = await type(t, '--help')
   t.equal(help.code, 0)
   for (const name of Object.keys(commands)) t.match(help.out, new RegExp(`^ {2}${name} `, 'm'))
@@ -34,7 +34,7 @@ test('--help names every command; nothing typed shows it too, and is no success'
   t.match((await type(t, '--version')).out, /^\d+\.\d+\.\d+/)
 })
 
-test('each command explains itself, and does nothing', async (t) => {
+test('--help of each command explains it and does nothing', async (t) => {
   for (const name of Object.keys(commands)) {
     const { code, out } = await type(t, `${name} --help`)
     t.equal(code, 0, name)
@@ -45,7 +45,7 @@ test('each command explains itself, and does nothing', async (t) => {
   t.match(out, /another --seed adds more/, 'and says what happens the second time')
 })
 
-test('what is not understood is refused with a hint, and exit code 2', async (t) => {
+test('unknown arguments are rejected with a hint and exit code 2', async (t) => {
   for (const [typed, message] of [
     ['sed', /^Unknown command 'sed'\.\nTry 'resource-api --help'\.$/m],
     ['seed --usres 5', /^Unknown option '--usres'\.\nTry 'resource-api seed --help'\.$/m],
@@ -63,13 +63,13 @@ test('what is not understood is refused with a hint, and exit code 2', async (t)
   }
 })
 
-test('the program itself does what is typed', async (t) => {
-  const { said, ended } = run(t, 'cli.ts', {}, ['seed', '--usres', '5'])
+test('the installed program runs the commands', async (t) => {
+  const { output, ended } = startModule(t, 'cli.ts', {}, ['seed', '--usres', '5'])
   t.equal((await ended).code, 2)
-  t.equal(said.err, "Unknown option '--usres'.\nTry 'resource-api seed --help'.\n")
+  t.equal(output.err, "Unknown option '--usres'.\nTry 'resource-api seed --help'.\n")
 })
 
-test('what fails says why, with exit code 1', async (t) => {
+test('a failing command says why, with exit code 1', async (t) => {
   const wrong = await type(t, 'migrate', { PORT: 'x', POOL_SIZE: '0' })
   t.equal(wrong.code, 1)
   t.match(wrong.err, /^Invalid settings:\n {2}PORT .*\n {2}POOL_SIZE .*\n$/)
@@ -79,7 +79,7 @@ test('what fails says why, with exit code 1', async (t) => {
   t.notMatch(away.err, /hunter2/)
 })
 
-test('openapi prints what a server shows, whatever the environment says', async (t) => {
+test('openapi prints the document of a server, independent of the environment', async (t) => {
   const { anybody } = await testApp(t)
   const { code, out, err } = await type(t, 'openapi --version 1', { NODE_ENV: 'production' })
   t.equal(code, 0, err)
@@ -88,11 +88,11 @@ test('openapi prints what a server shows, whatever the environment says', async 
   t.strictSame(
     JSON.parse(newest.out),
     (await anybody.get('/openapi/v2.json')).body,
-    'the newest, unless told',
+    'the newest version by default',
   )
 })
 
-test('from nothing: migrate, seed, serve', async (t) => {
+test('migrate, seed and serve work on an empty database', async (t) => {
   const settings = {
     ADMIN_API_KEY: KEY,
     PORT: '0',
@@ -113,13 +113,13 @@ test('from nothing: migrate, seed, serve', async (t) => {
   t.equal(again.code, 1)
   t.match(again.err, /^seed failed: The database already contains data of seed 3/)
 
-  const { child, said, ended } = run(t, 'cli.ts', settings, ['serve'])
+  const { child, output, ended } = startModule(t, 'cli.ts', settings, ['serve'])
   const url = await new Promise<string>((resolve, reject) => {
     child.stdout?.on('data', () => {
-      const found = /Ready at (\S+),/.exec(said.out)?.[1]
+      const found = /Ready at (\S+),/.exec(output.out)?.[1]
       if (found) resolve(found)
     })
-    void ended.then(() => reject(new Error(said.err)))
+    void ended.then(() => reject(new Error(output.err)))
   })
   const reply = await fetch(`${url}/users?page=1`, { headers: { 'x-api-key': KEY } })
   t.match(await reply.json(), { pagination: { total: 11 } })
@@ -127,8 +127,8 @@ test('from nothing: migrate, seed, serve', async (t) => {
   t.same(await ended, { code: 0, signal: null }, 'and serve ends as the server does')
 })
 
-test('where no admin could follow, no data is added', async (t) => {
-  const settings = { ...(await ownSettings(t)), APP_SECRET: SECRET }
+test('seed in production fails while no admin exists or can be created', async (t) => {
+  const settings = { ...(await createServerSettings(t)), APP_SECRET: SECRET }
   const production = { NODE_ENV: 'production', INSECURE_HTTP: 'true' }
   const { code, err } = await type(t, 'seed --users 1', { ...settings, ...production })
   t.equal(code, 1)
@@ -136,9 +136,9 @@ test('where no admin could follow, no data is added', async (t) => {
 })
 
 const embedded = { skip: SERVER === undefined ? false : 'there is no folder' }
-test('a folder that a server holds is named, and left alone', embedded, async (t) => {
-  const settings = await ownSettings(t)
-  const { child } = await serve(t, { ...settings, LOG_LEVEL: 'silent' })
+test('a folder in use by a server is named and not changed', embedded, async (t) => {
+  const settings = await createServerSettings(t)
+  const { child } = await startServer(t, { ...settings, LOG_LEVEL: 'silent' })
   const { code, err } = await type(t, 'seed --users 1', settings)
   t.equal(code, 1)
   t.match(

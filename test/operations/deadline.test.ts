@@ -1,4 +1,4 @@
-import { subscribe, unsubscribe } from 'node:diagnostics_channel'
+/** Replies that take too long get 503, and connections that do not read their replies are closed. */
 import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
 import { setTimeout as wait } from 'node:timers/promises'
@@ -9,8 +9,9 @@ import errors from '../../plugins/errors/index.ts'
 import timeouts from '../../plugins/http/timeouts.ts'
 import unreadResponses from '../../plugins/http/unread-responses.ts'
 import { v1 } from '../../plugins/versioning/representation/v1.ts'
+import { recordMessages } from '../helpers/record-messages.ts'
 
-t.test('an answer that takes too long is 503 with Retry-After; one in time is itself', async (t) => {
+t.test('a reply that takes too long becomes a 503 with Retry-After', async (t) => {
   const app = Fastify({ genReqId: () => 'the-request' })
   await app.register(errors, { getErrorEnvelope: () => v1.error })
   await app.register(timeouts, { responseTimeoutMs: 50 })
@@ -36,11 +37,11 @@ t.test('an answer that takes too long is 503 with Retry-After; one in time is it
     },
   })
   await wait(150)
-  t.strictSame(awaited, [true, false], 'who works on it can tell that it came too late')
+  t.strictSame(awaited, [true, false], 'the handler can detect the timeout')
   t.equal((await fetch(`${base}/fast`)).status, 200, 'and what came too late did no harm')
 })
 
-t.test('answers that nobody reads end their connection, also those behind others', async (t) => {
+t.test('unread replies close their connection, also pipelined ones', async (t) => {
   const app = Fastify()
   await app.register(errors, { getErrorEnvelope: () => v1.error })
   await app.register(timeouts, { responseTimeoutMs: 50, readTimeoutMs: 1_500 })
@@ -48,10 +49,7 @@ t.test('answers that nobody reads end their connection, also those behind others
   app.post('/slow', async () => 'done')
   t.teardown(() => app.close())
   const base = await app.listen({ port: 0, host: '127.0.0.1' })
-  const seen: unknown[] = []
-  const note = (message: unknown) => seen.push(message)
-  subscribe('resource-api:overload:untaken', note)
-  t.teardown(() => unsubscribe('resource-api:overload:untaken', note))
+  const seen = recordMessages(t, 'resource-api:overload:untaken')
   const open = () => {
     const socket = connect(Number(new URL(base).port), '127.0.0.1').on('error', () => {})
     t.teardown(() => socket.destroy())
@@ -65,17 +63,21 @@ t.test('answers that nobody reads end their connection, also those behind others
   t.ok(seen.length >= 1)
 
   const before = seen.length
-  t.equal((await (await fetch(`${base}/large`)).text()).length, 10_000_000, 'who reads gets all of it')
+  t.equal(
+    (await (await fetch(`${base}/large`)).text()).length,
+    10_000_000,
+    'a client that reads gets the whole reply',
+  )
   const body = open().resume()
   body.write('POST /slow HTTP/1.1\r\nHost: a\r\nContent-Type: text/plain\r\nContent-Length: 4\r\n\r\nab')
   await wait(200)
   const answer = once(body, 'data')
   body.write('cd')
-  t.match(String(await answer), /^HTTP\/1.1 200 /, 'nor is a body that takes its time an answer that does')
+  t.match(String(await answer), /^HTTP\/1.1 200 /, 'a slow request body does not count as an unread reply')
   t.equal(seen.length, before)
 })
 
-t.test('answers not taken hold so much memory together, then the oldest is cut off', async (t) => {
+t.test('unread replies are limited in total memory, and the oldest is closed first', async (t) => {
   const app = Fastify()
   await app.register(unreadResponses, { maxUnreadLength: 45_000_000 })
   app.get('/large', async () => 'x'.repeat(20_000_000))

@@ -1,3 +1,4 @@
+/** The first start creates the first admin and an API key, once, and shows them safely. */
 import { chmod, readdir, readFile, rm, stat, symlink, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { verify } from '@node-rs/argon2'
@@ -10,7 +11,7 @@ import { readConfig } from '../../src/config.ts'
 import { createFirstAdmin } from '../../src/first-admin.ts'
 import { ADMIN_KEY, createClient, testApp } from '../helpers/app.ts'
 import { SERVER, testDatabase, testDatabaseUrl, testFolder } from '../helpers/database.ts'
-import { speak } from '../helpers/speak.ts'
+import { createVersionedClient } from '../helpers/versioned-client.ts'
 
 const PASSWORD = 'correct horse battery'
 const nothingNamed = { email: 'Root@Example.com', password: undefined, hasKey: false, canGenerate: true }
@@ -23,11 +24,11 @@ const rowsOf = async (database: Database) => ({
 /** Puts the tables back as they were before any user. */
 const empty = (database: Database) => database.run('delete from users')
 
-t.test('the first admin', async (t) => {
+t.test('the first admin of an empty database', async (t) => {
   const database = await testDatabase(t)
   t.beforeEach(() => empty(database))
 
-  t.test('where nothing is named, an admin and a key are made, once', async (t) => {
+  t.test('without settings an admin and a key are generated once', async (t) => {
     const made = await bootstrap(database, nothingNamed)
     if (!made) throw new Error('nothing was made')
     t.equal(made.email, 'root@example.com', 'the address is kept in lower case, as every other')
@@ -44,7 +45,7 @@ t.test('the first admin', async (t) => {
     t.equal((await rowsOf(database)).users.length, 1)
   })
 
-  t.test('what is named is not invented, nor shown', async (t) => {
+  t.test('configured credentials are used and not printed', async (t) => {
     t.equal(await bootstrap(database, { ...nothingNamed, password: PASSWORD }), undefined)
     const { users, keys } = await rowsOf(database)
     t.ok(await verify(String(users[0]?.password_hash), PASSWORD))
@@ -56,14 +57,14 @@ t.test('the first admin', async (t) => {
     t.same(named.keys, [], 'ADMIN_API_KEY is matched in memory and stored nowhere')
   })
 
-  t.test('in production nothing is invented', async (t) => {
+  t.test('in production nothing is generated', async (t) => {
     t.equal(await bootstrap(database, { ...nothingNamed, canGenerate: false }), undefined)
     t.same((await rowsOf(database)).users, [])
     await bootstrap(database, { ...nothingNamed, canGenerate: false, password: PASSWORD })
     t.equal((await rowsOf(database)).users.length, 1)
   })
 
-  t.test('where there is somebody, nobody is made', async (t) => {
+  t.test('with an existing user no admin is created', async (t) => {
     await database.run(
       `insert into users (id, name, email) values (gen_random_uuid(), 'A', 'somebody@example.com')`,
     )
@@ -71,7 +72,7 @@ t.test('the first admin', async (t) => {
     t.equal((await rowsOf(database)).users.length, 1)
   })
 
-  t.test('what could be told to nobody is not made', async (t) => {
+  t.test('credentials that could not be shown are not generated', async (t) => {
     const failing = bootstrap(database, nothingNamed, async () => {
       throw new Error('The disk is full')
     })
@@ -80,7 +81,7 @@ t.test('the first admin', async (t) => {
     t.ok(await bootstrap(database, nothingNamed), 'so that the next start can')
   })
 
-  t.test('several that start at once make one', async (t) => {
+  t.test('concurrent starts create one admin', async (t) => {
     const made = await Promise.all(Array.from({ length: 5 }, () => bootstrap(database, nothingNamed)))
     t.equal(made.filter(Boolean).length, 1)
     const { users, keys } = await rowsOf(database)
@@ -99,7 +100,7 @@ async function start(t: Test, settings: Record<string, string>) {
 const skip = SERVER ? false : 'one embedded database serves one process: set DATABASE_URL'
 
 t.test(
-  'two services that start together on one server make one admin, and both serve',
+  'two services that start together on one database create one admin, and both serve',
   { skip },
   async (t) => {
     const { url = '' } = await testDatabaseUrl(t)
@@ -112,7 +113,7 @@ t.test(
       folders.map((folder) => readFile(join(folder, 'first-credentials'), 'utf8')),
     )
     const written = files.flatMap((file) => (file.status === 'fulfilled' ? [file.value] : []))
-    t.equal(written.length, 1, 'one of them tells the key')
+    t.equal(written.length, 1, 'one of them shows the key')
     const key = /export KEY=(\S+)/.exec(written[0] ?? '')?.[1] ?? ''
     for (const client of clients) {
       const list = await client(key).get('/users?page=1')
@@ -122,17 +123,20 @@ t.test(
   },
 )
 
-t.test('without a terminal the key stands in a file for its owner alone, and works', async (t) => {
-  const { url, dataDir = testFolder(t) } = await testDatabaseUrl(t)
-  const client = await start(t, { DATA_DIR: dataDir, ...(url && { DATABASE_URL: url }) })
-  const file = join(dataDir, 'first-credentials')
-  t.equal((await stat(file)).mode & 0o777, 0o600)
-  const text = await readFile(file, 'utf8')
-  const key = /export KEY=(\S+)/.exec(text)?.[1] ?? ''
-  const me = await client(key).get('/users/me')
-  t.match(me.body.data, { role: 'admin', email: 'admin@example.com' })
-  t.equal((await client(`${key}x`).get('/users/me')).status, 401)
-})
+t.test(
+  'without a terminal the key is written to a file that only its owner can read, and works',
+  async (t) => {
+    const { url, dataDir = testFolder(t) } = await testDatabaseUrl(t)
+    const client = await start(t, { DATA_DIR: dataDir, ...(url && { DATABASE_URL: url }) })
+    const file = join(dataDir, 'first-credentials')
+    t.equal((await stat(file)).mode & 0o777, 0o600)
+    const text = await readFile(file, 'utf8')
+    const key = /export KEY=(\S+)/.exec(text)?.[1] ?? ''
+    const me = await client(key).get('/users/me')
+    t.match(me.body.data, { role: 'admin', email: 'admin@example.com' })
+    t.equal((await client(`${key}x`).get('/users/me')).status, 401)
+  },
+)
 
 t.test('the file of the first credentials is never an existing file or link', async (t) => {
   const database = await testDatabase(t)
@@ -180,9 +184,9 @@ t.test('ADMIN_API_KEY', async (t) => {
   } = await testApp(t, {
     ADMIN_EMAIL: 'Root@Example.com',
   })
-  const admin = speak(client, 1)
+  const admin = createVersionedClient(client, 1)
 
-  t.test('is a key of the admin, with every scope', async (t) => {
+  t.test('is an API key of the admin with every scope', async (t) => {
     t.match((await admin.get('/users/me')).data, { id: adminId, role: 'admin', email: 'root@example.com' })
     for (const path of ['/users', '/user-profiles', '/users/me/posts', '/products', '/orders']) {
       t.equal((await admin.get(path)).status, 200)
@@ -190,15 +194,15 @@ t.test('ADMIN_API_KEY', async (t) => {
     t.equal(Number((await database.run('select count(*) as n from api_keys'))[0]?.n), 0)
   })
 
-  t.test('is matched whole', async (t) => {
+  t.test('is compared as a whole', async (t) => {
     for (const key of [`${ADMIN_KEY}x`, ADMIN_KEY.slice(1), ADMIN_KEY.toUpperCase()]) {
       t.equal((await createClient(base, { 'x-api-key': key }).get('/users/me')).status, 401)
     }
   })
 
-  t.test('stays with that admin, whoever else is one, and ends with their being active', async (t) => {
+  t.test('belongs to that admin, and stops working when the admin is inactive', async (t) => {
     const other = await person('admin')
-    const theirs = speak(other.client, 1)
+    const theirs = createVersionedClient(other.client, 1)
     t.equal((await admin.get('/users/me')).data.id, adminId)
     await theirs.patch(`/users/${adminId}`, { email: 'moved@example.com' })
     t.equal((await admin.get('/users/me')).data.id, adminId, 'also under a new address')

@@ -1,10 +1,10 @@
-/** What orchestrators ask: whether it lives, whether it is ready. */
+/** /livez says whether the process runs, /readyz whether it can serve requests. */
 import { test } from 'tap'
 import type { Database } from '../../drizzle/client/index.ts'
 import { testApp } from '../helpers/app.ts'
 import { testDatabase } from '../helpers/database.ts'
 
-test('livez and readyz are 200 without credentials, and are not kept', async (t) => {
+test('livez and readyz are 200 without credentials and are not cached', async (t) => {
   const { anybody } = await testApp(t)
   for (const path of ['/livez', '/readyz']) {
     const reply = await anybody.get(path)
@@ -16,7 +16,7 @@ test('livez and readyz are 200 without credentials, and are not kept', async (t)
   }
 })
 
-test('readyz is 503 while the database does not answer; livez is not', async (t) => {
+test('readyz is 503 while the database does not respond, livez is 200', async (t) => {
   const real = await testDatabase(t)
   const asked: number[] = []
   let away = true
@@ -45,7 +45,7 @@ test('readyz is 503 while the database does not answer; livez is not', async (t)
   t.equal((await anybody.get('/readyz')).status, 200)
 })
 
-test('from the start of a shutdown readyz is 503, and every reply ends its connection', async (t) => {
+test('from the start of a shutdown readyz is 503 and every reply closes its connection', async (t) => {
   const { app, anybody } = await testApp(t, { SHUTDOWN_DELAY: '500' })
   const drained = app.drain()
   const ready = await anybody.get('/readyz')

@@ -1,23 +1,19 @@
-/** A stop in the middle of the first start: nothing is half done, nothing stays locked, and the next start goes on. */
+/** A first start that is interrupted leaves no partial state and no lock, and the next start completes. */
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
-import { setTimeout as wait } from 'node:timers/promises'
 import t from 'tap'
 import { type Database, openDatabase } from '../../drizzle/client/index.ts'
 import { countPendingMigrations } from '../../drizzle/migrate.ts'
 import { createDatabase, SERVER, testFolder } from '../helpers/database.ts'
-import { run, serve } from '../helpers/process.ts'
-import { runningTime } from '../helpers/running-time.ts'
+import { startModule, startServer } from '../helpers/process.ts'
+import { getRunningTime } from '../helpers/running-time.ts'
+import { waitUntil } from '../helpers/wait-until.ts'
 
 const SECRET = { APP_SECRET: 'test-secret-test-secret-test-secret-test', LOG_LEVEL: 'silent' }
 
-async function until(what: () => Promise<boolean> | boolean): Promise<void> {
-  while (!(await what())) await wait(10)
-}
-
 const skip = SERVER ? false : 'set DATABASE_URL to a PostgreSQL server to run this'
 
-t.test('SIGTERM amid a migration on PostgreSQL', { skip }, async (t) => {
+t.test('SIGTERM during a migration on PostgreSQL', { skip }, async (t) => {
   const url = await createDatabase(t, SERVER ?? '')
   const direct: Database = await openDatabase({ url, poolSize: 2 })
   t.teardown(() => direct.close())
@@ -35,20 +31,20 @@ t.test('SIGTERM amid a migration on PostgreSQL', { skip }, async (t) => {
   }
   const idle = (await others()).all
 
-  const { child, ended } = run(t, 'server.ts', {
+  const { child, ended } = startModule(t, 'server.ts', {
     ...SECRET,
     PORT: '0',
     DATABASE_URL: url,
     DATA_DIR: testFolder(t),
   })
-  await until(async () => (await others()).asleep === 1)
+  await waitUntil(async () => (await others()).asleep === 1)
   const left = await countPendingMigrations(direct)
-  const began = runningTime()
+  const began = getRunningTime()
   child.kill('SIGTERM')
   t.same(await ended, { code: 143, signal: null })
-  t.ok(runningTime() - began < 2_000, 'it ends at once')
-  await until(async () => (await others()).all <= idle)
-  t.ok(runningTime() - began < 5_000, `the server let go after ${runningTime() - began} ms`)
+  t.ok(getRunningTime() - began < 2_000, 'it ends immediately')
+  await waitUntil(async () => (await others()).all <= idle)
+  t.ok(getRunningTime() - began < 5_000, `the server let go after ${getRunningTime() - began} ms`)
   t.strictSame(
     await direct.run("select to_regclass('users') is null and to_regclass('posts') is null as none"),
     [{ none: true }],
@@ -57,12 +53,12 @@ t.test('SIGTERM amid a migration on PostgreSQL', { skip }, async (t) => {
   t.equal(await countPendingMigrations(direct), left)
 
   await direct.run('drop event trigger slow')
-  const again = await serve(t, { ...SECRET, PORT: '0', DATABASE_URL: url, DATA_DIR: testFolder(t) })
+  const again = await startServer(t, { ...SECRET, PORT: '0', DATABASE_URL: url, DATA_DIR: testFolder(t) })
   t.equal((await fetch(`${again.url}/readyz`)).status, 200)
   t.equal(await countPendingMigrations(direct), 0, 'the next start goes on')
 })
 
-t.test('SIGTERM amid the first start on a folder', async (t) => {
+t.test('SIGTERM during the first start of an embedded database', async (t) => {
   const DATA_DIR = testFolder(t)
   const settings = { ...SECRET, PORT: '0', DATA_DIR }
   const moments = [
@@ -70,13 +66,13 @@ t.test('SIGTERM amid the first start on a folder', async (t) => {
     () => existsSync(join(DATA_DIR, 'postgres', 'postmaster.pid')),
   ]
   for (const moment of moments) {
-    const { child, ended, said } = run(t, 'server.ts', settings)
-    await until(moment)
+    const { child, ended, output } = startModule(t, 'server.ts', settings)
+    await waitUntil(moment)
     child.kill('SIGTERM')
     // By its own hand, or by the system's where it came before the hand was there.
     const { code, signal } = await ended
-    t.ok(code === 143 || signal === 'SIGTERM', `${code} ${signal} ${said.err}`)
+    t.ok(code === 143 || signal === 'SIGTERM', `${code} ${signal} ${output.err}`)
   }
-  const { url } = await serve(t, settings)
+  const { url } = await startServer(t, settings)
   t.equal((await fetch(`${url}/readyz`)).status, 200)
 })

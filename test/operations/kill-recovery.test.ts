@@ -1,11 +1,11 @@
-/** What was acknowledged outlives a kill -9, and a new start needs no hand; `npm run soak` does it forty times. */
+/** Acknowledged writes survive kill -9 and SIGTERM; `npm run soak` repeats this forty times. */
 import { test } from 'tap'
-import { ownSettings } from '../helpers/process.ts'
+import { createServerSettings } from '../helpers/process.ts'
 import { killRounds } from '../soak/kill.ts'
 import { createWriteLog, findLostWrites } from '../soak/write-log.ts'
 
-test('a server killed amid writes comes back with all that it acknowledged', async (t) => {
-  const settings = await ownSettings(t)
+test('a server killed during writes restarts with every acknowledged write', async (t) => {
+  const settings = await createServerSettings(t)
   const report = await killRounds(t, {
     settings,
     rounds: 1,
@@ -18,8 +18,8 @@ test('a server killed amid writes comes back with all that it acknowledged', asy
   t.comment(`back after ${report.restarts.map(Math.round)} ms`)
 })
 
-test('a server that is asked to stop amid writes ends them, and loses none', async (t) => {
-  const settings = await ownSettings(t)
+test('a server stopped during writes completes them and loses none', async (t) => {
+  const settings = await createServerSettings(t)
   const report = await killRounds(t, {
     settings,
     rounds: 1,
@@ -29,12 +29,12 @@ test('a server that is asked to stop amid writes ends them, and loses none', asy
     signal: 'SIGTERM',
   })
   t.strictSame(report.lost, [])
-  t.equal(report.refused, 0, 'nobody was told that it is going')
+  t.equal(report.refused, 0, 'no reply announced the stop')
   t.ok(report.acknowledged >= 40, `${report.acknowledged} writes acknowledged`)
   t.strictSame(report.ends, [{ code: 0, signal: null }])
 })
 
-test('what is lost would be seen', async (t) => {
+test('a lost write is detected by the check', async (t) => {
   const log = createWriteLog()
   log.products.push(
     { id: 'kept', price: 1, isDeleted: false },

@@ -1,13 +1,13 @@
-/** What a start loads: what its settings ask for, and nothing else. */
+/** A start loads only the modules that its settings need. */
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { startFlags } from '../../bench/start-flags.ts'
 import { SERVER, testFolder } from '../helpers/database.ts'
-import { ownSettings, serve } from '../helpers/process.ts'
+import { createServerSettings, startServer } from '../helpers/process.ts'
 
 const settings = {
-  ...(await ownSettings(t)),
+  ...(await createServerSettings(t)),
   ...{ NODE_ENV: 'production', INSECURE_HTTP: 'true', HOST: '127.0.0.1', SHUTDOWN_DELAY: '0' },
   ADMIN_API_KEY: 'test-admin-key-test-admin-key-test-admin-key',
 }
@@ -17,7 +17,7 @@ const PACKAGE = /.*\/node_modules\/((?:@[^/]+\/)?[^/]+)\//
 /** The packages of which a server has loaded something by its end, as V8 lists them for coverage. */
 async function loaded(t: Test, more: NodeJS.ProcessEnv = {}, use = async (_url: string) => {}) {
   const folder = testFolder(t)
-  const { child, ended, url } = await serve(t, { ...settings, ...more, NODE_V8_COVERAGE: folder })
+  const { child, ended, url } = await startServer(t, { ...settings, ...more, NODE_V8_COVERAGE: folder })
   await use(url)
   child.kill('SIGTERM')
   t.equal((await ended).code, 0)
@@ -42,7 +42,7 @@ t.test('a server loads nothing that its settings do not ask for', async (t) => {
   for (const name of [otherEngine, ...ASKED_FOR]) t.notOk(has(packages, name), name)
 })
 
-t.test('what is asked for is loaded', async (t) => {
+t.test('a server loads the modules of its settings', async (t) => {
   const asking = {
     OTEL_EXPORTER_OTLP_ENDPOINT: 'http://127.0.0.1:9',
     REDIS_URL: 'redis://127.0.0.1:9',
@@ -58,7 +58,7 @@ t.test('what is asked for is loaded', async (t) => {
   for (const name of ASKED_FOR) t.ok(has(packages, name), name)
 })
 
-t.test('the image starts it as `npm start` does', async (t) => {
+t.test('the image starts the server as `npm start` does', async (t) => {
   const dockerfile = readFileSync(new URL('../../Dockerfile', import.meta.url), 'utf8')
   const command = /^CMD (\["node".*\])$/m.exec(dockerfile)?.[1] ?? '[]'
   t.same(JSON.parse(command), ['node', ...startFlags, 'dist/src/server.js'])

@@ -1,4 +1,4 @@
-/** What a log may hold: enough to find a request again, and never a credential, a value or SQL. */
+/** Logs identify each request and contain no credential, value or SQL. */
 import { type FastifyInstance, fastify } from 'fastify'
 import { test } from 'tap'
 import { getRequestId } from '../../lib/request-id.ts'
@@ -26,7 +26,7 @@ async function loggedApp(): Promise<{ app: FastifyInstance; lines: string[] }> {
   return { app, lines }
 }
 
-test('a request is one line: who, what, which route, how it ended, how long it took', async (t) => {
+test('a request is one line with user, method, route, status and duration', async (t) => {
   const { app, lines } = await loggedApp()
   await app.inject({ url: '/users/7', headers: { 'x-request-id': 'mine-1234' } })
   const line: unknown = JSON.parse(lines.find((one) => one.includes('request answered')) ?? '{}')
@@ -39,7 +39,7 @@ test('a request is one line: who, what, which route, how it ended, how long it t
   })
 })
 
-test('of a query string the names are logged, not the values', async (t) => {
+test('the names of query parameters are logged, not their values', async (t) => {
   const { app, lines } = await loggedApp()
   await app.inject('/users/7?search=hunter2&fields=a&fields=b&%7Bhunter2=1&=hunter2')
   await app.inject('/nowhere?search=hunter2')
@@ -59,7 +59,7 @@ test('no header and no body of a request is logged', async (t) => {
   t.notMatch(lines.join(''), /hunter2/)
 })
 
-test('probes are no news', async (t) => {
+test('health checks are not logged', async (t) => {
   const { app, lines } = await loggedApp()
   await app.inject('/livez')
   t.notMatch(lines.join(''), /"level":"info"/)
@@ -77,7 +77,7 @@ test('an error of the database is logged with code and table, without SQL and va
   t.match(all, /logging\.test\.ts/, 'the place stays')
 })
 
-test('an error of any other kind keeps its words, alone or beside others', async (t) => {
+test('other errors keep their message, alone or aggregated', async (t) => {
   const { app, lines } = await loggedApp()
   app.log.error(new Error('the disk is full'))
   app.log.error({ err: new AggregateError([new Error('one')], 'several') })
@@ -87,7 +87,7 @@ test('an error of any other kind keeps its words, alone or beside others', async
   t.match(lines[2], /"type":"TypeError","message":"odd"/)
 })
 
-test('credentials are taken out wherever they stand', async (t) => {
+test('credentials are redacted in every position', async (t) => {
   const { app, lines } = await loggedApp()
   const names = ['authorization', 'cookie', 'set-cookie', 'x-api-key', 'password', 'current_password', 'key']
   for (const name of [
@@ -105,12 +105,12 @@ test('credentials are taken out wherever they stand', async (t) => {
   t.match(lines.at(-1), /sent Bearer \[redacted\] to postgres:\/\/\[redacted\]@host\/db/)
 })
 
-test('a line without credentials is left as it is', async (t) => {
+test('a line without credentials is unchanged', async (t) => {
   const line = '{"level":"info","parameters":["password","token"],"msg":"a key to nothing"}\n'
   t.equal(redact(line), line)
 })
 
-test("a client's request id is kept if it is well formed, else one is made", async (t) => {
+test('a well-formed request id of the client is used, otherwise one is generated', async (t) => {
   for (const id of ['12345678', 'a.B_c-d9', 'x'.repeat(128)]) {
     t.equal(getRequestId({ headers: { 'x-request-id': id } }), id)
   }

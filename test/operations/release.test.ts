@@ -1,4 +1,4 @@
-/** Runs the release script in temporary git repositories. */
+/** The release script updates changelog and version, commits and tags. */
 import { execFileSync, spawnSync } from 'node:child_process'
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -63,7 +63,7 @@ function createRepository(t: Test, changelog = CHANGELOG) {
   return { git, read, write, release }
 }
 
-t.test('a release moves the changelog, sets the version, commits and tags', async (t) => {
+t.test('a release updates the changelog and the version, commits and tags', async (t) => {
   const { git, read, release } = createRepository(t)
   const { status, stderr } = release('0.2.0')
   t.equal(status, 0, stderr)
@@ -84,13 +84,13 @@ t.test('a release moves the changelog, sets the version, commits and tags', asyn
   t.equal(git('ls-remote', 'origin'), '', 'nothing is pushed')
 })
 
-t.test('the first release needs no older section', async (t) => {
+t.test('the first release needs no earlier section', async (t) => {
   const { read, release } = createRepository(t, '# Changelog\n\n## [Unreleased]\n\n- Products.\n')
   t.equal(release('0.1.0').status, 0)
   t.match(read('CHANGELOG.md'), /## \[Unreleased\]\n\n## \[0\.1\.0\] - \d{4}-\d\d-\d\d\n\n- Products\.\n$/)
 })
 
-t.test('a release that cannot be made changes nothing', async (t) => {
+t.test('a release that fails changes nothing', async (t) => {
   const empty = '# Changelog\n\n## [Unreleased]\n\nTo be 0.2.0.\n\n## [0.1.0] - 2026-01-01\n\n- Products.\n'
   const cases: [string, string[], string, ((git: ReturnType<typeof createRepository>) => void)?][] = [
     [CHANGELOG, [], 'Usage: '],

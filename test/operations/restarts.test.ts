@@ -1,14 +1,17 @@
-/** Restarts that nobody notices: `npm run soak -- restarts` does it for minutes. */
+/**
+ * A rolling restart behind a load balancer fails no request; `npm run soak -- restarts` does it for
+ * minutes.
+ */
 import { test } from 'tap'
 import { SERVER } from '../helpers/database.ts'
-import { ownSettings } from '../helpers/process.ts'
+import { createServerSettings } from '../helpers/process.ts'
 import { rollingRestarts } from '../soak/restarts.ts'
 
 const skip = SERVER ? false : 'a folder of the embedded database has one process: set DATABASE_URL'
 
-test('two replicas behind a balancer are restarted in turn, and no request fails', { skip }, async (t) => {
+test('restarting two replicas behind a load balancer in turn fails no request', { skip }, async (t) => {
   const report = await rollingRestarts(t, {
-    settings: await ownSettings(t),
+    settings: await createServerSettings(t),
     restarts: 4,
     clients: 16,
     pause: 80,

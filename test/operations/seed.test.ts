@@ -1,4 +1,4 @@
-/** Promises of the demo data: it is what the API itself would have made, and the same again for the same seed. */
+/** Demo data is what the API itself would create, and identical for the same seed. */
 import type { TSchema } from '@sinclair/typebox'
 import { test } from 'tap'
 import type { Database } from '../../drizzle/client/index.ts'
@@ -64,7 +64,7 @@ const timeOf = (id: string) => Number.parseInt(id.replaceAll('-', '').slice(0, 1
 const shareOf = (rows: readonly Json[], member: string, value: string) =>
   rows.filter((row) => row[member] === value).length / rows.length
 
-test('all that is added is what the API promises', async (t) => {
+test('every added row conforms to the API', async (t) => {
   const { admin, adminId, database } = await testApp(t, {
     RATE_LIMIT: '1000000',
     RATE_LIMIT_BURST: '1000000',
@@ -76,7 +76,7 @@ test('all that is added is what the API promises', async (t) => {
   const orders = await all(admin, '/orders?sort=number')
   const posts = (await Promise.all(users.map(({ id }) => all(admin, `/users/${id}/posts`)))).flat()
   const people = new Map(users.map((user) => [user.id, user]))
-  const goods = new Map(products.map((product) => [product.id, product]))
+  const productsById = new Map(products.map((product) => [product.id, product]))
 
   t.match(seeded, { users: 60, profiles: 42, posts: 60, products: 120, orders: 300 })
   t.strictSame(
@@ -106,7 +106,7 @@ test('all that is added is what the API promises', async (t) => {
     t.equal(items.length, seeded.items)
     t.ok(items.length > 2.5 * orders.length && items.length < 3.5 * orders.length, 'three items on average')
     const strange = items.filter(({ order, item }) => {
-      const product = goods.get(item.product_id)
+      const product = productsById.get(item.product_id)
       return (
         item.sku !== product?.sku ||
         item.name !== product.name ||
@@ -148,10 +148,10 @@ test('all that is added is what the API promises', async (t) => {
     const secrets = await database.run('select 1 from users where password_hash is not null and id <> $1', [
       adminId,
     ])
-    t.equal(secrets.length, 0, 'nobody has a password')
+    t.equal(secrets.length, 0, 'no user has a password')
   })
 
-  await t.test('search finds it as the server would', async (t) => {
+  await t.test('the search columns match those of the server', async (t) => {
     for (const [path, word, id] of [
       ['/users', users[7].email, users[7].id],
       ['/users', users[9].name.toUpperCase().slice(0, 90), users[9].id],
@@ -184,7 +184,7 @@ async function contents(database: Database): Promise<string> {
   return JSON.stringify(rows)
 }
 
-test('the same seed makes the same, another one something else', async (t) => {
+test('the same seed creates the same data, another seed other data', async (t) => {
   const [one, two, other] = [await testDatabase(t), await testDatabase(t), await testDatabase(t)]
   await Promise.all([sow(one), sow(two), sow(other, { seed: 7 })])
   const same = await contents(one)
@@ -208,7 +208,7 @@ const definitions = (database: Database) =>
     select conrelid::regclass || ' ' || conname || ' ' || pg_get_constraintdef(oid) from pg_constraint
     where connamespace = 'public'::regnamespace order by text`)
 
-test('in bulk it makes the same, and leaves every index and foreign key', async (t) => {
+test('bulk mode creates the same data and keeps every index and foreign key', async (t) => {
   const [usual, bulk] = [await testDatabase(t), await testDatabase(t)]
   const before = await definitions(bulk)
   const added: number[] = []
@@ -238,7 +238,7 @@ test('in bulk it makes the same, and leaves every index and foreign key', async 
 
 const rowsOf = (added: readonly number[]) => added.reduce((sum, rows) => sum + rows, 0)
 
-test('stopped amid a bulk, it leaves nothing behind and takes nothing away', async (t) => {
+test('an interrupted bulk run adds and removes nothing', async (t) => {
   for (const last of [/^insert into "posts"/, /^CREATE INDEX orders_status/, /add constraint/]) {
     const opened = await testDatabase(t)
     const before = await definitions(opened)
@@ -262,7 +262,7 @@ test('stopped amid a bulk, it leaves nothing behind and takes nothing away', asy
   }
 })
 
-test('any number of users will do, from one', async (t) => {
+test('any number of users from one is possible', async (t) => {
   const database = await testDatabase(t)
   let rows = 0
   const count = (added: number) => {

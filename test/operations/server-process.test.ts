@@ -1,66 +1,65 @@
-/** The process: it says in plain words why it does not start, and ends without losing a request. */
-import { execFileSync } from 'node:child_process'
+/** The server process explains why it does not start, and stops without losing a request. */
 import { once } from 'node:events'
 import { request as httpRequest } from 'node:http'
 import { get } from 'node:https'
 import { createServer } from 'node:net'
-import { join } from 'node:path'
 import { setTimeout as wait } from 'node:timers/promises'
 import t from 'tap'
+import { createCertificate } from '../helpers/certificate.ts'
 import { SERVER, testFolder } from '../helpers/database.ts'
-import { ownSettings, run, serve } from '../helpers/process.ts'
+import { listen } from '../helpers/listen.ts'
+import { createServerSettings, startModule, startServer } from '../helpers/process.ts'
 
 const KEY = 'test-admin-key-test-admin-key-test-admin-key'
 /** One database for all, one server at a time. */
-const settings = await ownSettings(t)
+const settings = await createServerSettings(t)
 const production = { NODE_ENV: 'production', INSECURE_HTTP: 'true', SHUTDOWN_DELAY: '0', HOST: '127.0.0.1' }
 
-t.test('wrong settings are all said at once, and the exit code is 1', async (t) => {
-  const { said, ended } = run(t, 'server.ts', {
+t.test('all invalid settings are reported together, with exit code 1', async (t) => {
+  const { output, ended } = startModule(t, 'server.ts', {
     NODE_ENV: 'production',
     PORT: 'x',
     ADMIN_PASSWORD: 'hunter2',
   })
   t.same(await ended, { code: 1, signal: null })
-  t.equal(said.out, '')
+  t.equal(output.out, '')
   t.match(
-    said.err,
+    output.err,
     /^Invalid settings:\n {2}PORT .*\n {2}ADMIN_PASSWORD .*\n {2}APP_SECRET .*\n {2}TLS_KEY .*\n$/,
   )
-  t.notMatch(said.err, /hunter2/)
+  t.notMatch(output.err, /hunter2/)
 })
 
-t.test('a port in use is named, and the exit code is 1', async (t) => {
-  const other = createServer().listen(0, '127.0.0.1')
+t.test('a port in use is named, with exit code 1', async (t) => {
+  const other = createServer()
   t.teardown(() => other.close())
-  await once(other, 'listening')
-  const { port } = Object(other.address())
-  const { said, ended } = run(t, 'server.ts', { ...settings, PORT: String(port) })
+  const port = await listen(other)
+  const { output, ended } = startModule(t, 'server.ts', { ...settings, PORT: String(port) })
   t.equal((await ended).code, 1)
-  t.match(said.err, new RegExp(`^The service cannot start: Port ${port} on 127\\.0\\.0\\.1 is in use.*\n$`))
+  t.match(output.err, new RegExp(`^The service cannot start: Port ${port} on 127\\.0\\.0\\.1 is in use.*\n$`))
 })
 
 t.test(
-  'a second process on one data folder is refused by name',
+  'a second process on a data folder is refused with its path',
   {
     skip: SERVER !== undefined,
   },
   async (t) => {
-    await serve(t, settings)
-    const { said, ended } = run(t, 'server.ts', settings)
+    await startServer(t, settings)
+    const { output, ended } = startModule(t, 'server.ts', settings)
     t.equal((await ended).code, 1)
-    t.match(said.err, new RegExp(`^The service cannot start: .*${settings.DATA_DIR}.*\n$`))
+    t.match(output.err, new RegExp(`^The service cannot start: .*${settings.DATA_DIR}.*\n$`))
   },
 )
 
-t.test('one line says where it listens and where the documentation is', async (t) => {
-  const { url, said } = await serve(t, { ...settings, LOG_LEVEL: 'silent' })
-  t.match(said.out, new RegExp(`^Ready at ${url}, documentation at ${url}/docs$`, 'm'))
+t.test('one line shows the address of the server and of its documentation', async (t) => {
+  const { url, output } = await startServer(t, { ...settings, LOG_LEVEL: 'silent' })
+  t.match(output.out, new RegExp(`^Ready at ${url}, documentation at ${url}/docs$`, 'm'))
   t.equal((await fetch(`${url}/docs`)).status, 200)
 })
 
-t.test('in production standard output holds JSON lines alone', async (t) => {
-  const { url, said, child, ended } = await serve(t, {
+t.test('in production standard output contains JSON lines only', async (t) => {
+  const { url, output, child, ended } = await startServer(t, {
     ...settings,
     ...production,
     ADMIN_API_KEY: KEY,
@@ -68,15 +67,19 @@ t.test('in production standard output holds JSON lines alone', async (t) => {
   await fetch(`${url}/api/v1/products?search=hunter2`, { headers: { 'x-api-key': KEY } })
   child.kill('SIGTERM')
   await ended
-  const lines = said.out.trim().split('\n')
+  const lines = output.out.trim().split('\n')
   t.ok(lines.length >= 4)
   for (const line of lines) t.doesNotThrow(() => JSON.parse(line), line)
-  t.notMatch(said.out, new RegExp(`hunter2|${KEY}`))
-  t.equal(said.err, '')
+  t.notMatch(output.out, new RegExp(`hunter2|${KEY}`))
+  t.equal(output.err, '')
 })
 
-t.test('SIGTERM: readyz says so, what runs is finished, and the exit code is 0', async (t) => {
-  const { url, child, ended } = await serve(t, { ...settings, ADMIN_API_KEY: KEY, SHUTDOWN_DELAY: '800' })
+t.test('on SIGTERM readyz is 503, running requests complete, and the exit code is 0', async (t) => {
+  const { url, child, ended } = await startServer(t, {
+    ...settings,
+    ADMIN_API_KEY: KEY,
+    SHUTDOWN_DELAY: '800',
+  })
   t.equal((await fetch(`${url}/readyz`)).status, 200)
   const body = JSON.stringify({ sku: 'SLOW-1', name: 'Half sent', price_amount: 1 })
   const headers = { 'x-api-key': KEY, 'content-type': 'application/json', 'content-length': body.length }
@@ -100,31 +103,25 @@ t.test('SIGTERM: readyz says so, what runs is finished, and the exit code is 0',
   t.same(await ended, { code: 0, signal: null })
 })
 
-t.test('a second signal ends it at once; the echo of the first does not', async (t) => {
-  const patient = await serve(t, { ...settings, LOG_LEVEL: 'silent', SHUTDOWN_DELAY: '60000' })
+t.test('a second signal ends the process immediately, a duplicate of the first does not', async (t) => {
+  const patient = await startServer(t, { ...settings, LOG_LEVEL: 'silent', SHUTDOWN_DELAY: '60000' })
   patient.child.kill('SIGINT')
   await wait(500)
   t.equal(patient.child.exitCode, null)
   patient.child.kill('SIGTERM')
   t.same(await patient.ended, { code: 143, signal: null })
-  const brief = await serve(t, { ...settings, LOG_LEVEL: 'silent', SHUTDOWN_DELAY: '600' })
+  const brief = await startServer(t, { ...settings, LOG_LEVEL: 'silent', SHUTDOWN_DELAY: '600' })
   brief.child.kill('SIGINT')
   brief.child.kill('SIGINT')
   t.same(await brief.ended, { code: 0, signal: null })
 })
 
-t.test('the health check asks the server as it is set up, and fails when it is gone', async (t) => {
-  const folder = testFolder(t)
-  const tls = { TLS_KEY: join(folder, 'key.pem'), TLS_CERT: join(folder, 'cert.pem') }
-  const ec = ['-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:P-256']
-  const files = ['-keyout', tls.TLS_KEY, '-out', tls.TLS_CERT]
-  execFileSync('openssl', ['req', '-x509', ...ec, '-nodes', '-subj', '/CN=test', ...files], {
-    stdio: 'ignore',
-  })
+t.test("the health check uses the server's settings and fails without a server", async (t) => {
+  const tls = createCertificate(testFolder(t))
   for (const extra of [{}, { ...tls, NODE_ENV: 'production', HOST: '127.0.0.1', SHUTDOWN_DELAY: '0' }]) {
-    const server = await serve(t, { ...settings, ...extra })
+    const server = await startServer(t, { ...settings, ...extra })
     const own = { ...settings, ...extra, PORT: new URL(server.url).port }
-    t.equal((await run(t, 'healthcheck.ts', own).ended).code, 0, server.url)
+    t.equal((await startModule(t, 'healthcheck.ts', own).ended).code, 0, server.url)
     if ('TLS_KEY' in extra) {
       const [reply] = await once(
         get(`${server.url}/readyz`, { rejectUnauthorized: false, agent: false }),
@@ -135,6 +132,6 @@ t.test('the health check asks the server as it is set up, and fails when it is g
     }
     server.child.kill('SIGTERM')
     t.equal((await server.ended).code, 0)
-    t.equal((await run(t, 'healthcheck.ts', own).ended).code, 1)
+    t.equal((await startModule(t, 'healthcheck.ts', own).ended).code, 1)
   }
 })

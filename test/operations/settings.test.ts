@@ -1,11 +1,10 @@
-/** The settings: what is taken, what is refused, and that all that is wrong is said at once. */
-import { execFileSync } from 'node:child_process'
+/** Settings are validated, and all problems are reported together. */
 import { generateKeyPairSync } from 'node:crypto'
 import { existsSync, readFileSync } from 'node:fs'
-import { join } from 'node:path'
 import { test } from 'tap'
 import { parsePrivateKeys } from '../../src/config/private-keys.ts'
 import { ConfigError, readConfig, Settings, settingsTable } from '../../src/config.ts'
+import { createCertificate } from '../helpers/certificate.ts'
 import { testFolder } from '../helpers/database.ts'
 
 const SECRET = 'a secret of more than thirty-two characters'
@@ -22,14 +21,14 @@ function problems(env: NodeJS.ProcessEnv): readonly string[] {
   }
 }
 
-test('an empty environment is enough outside production', async (t) => {
+test('an empty environment is valid outside production', async (t) => {
   const config = readConfig({})
   t.match(config, { NODE_ENV: 'development', HOST: '127.0.0.1', PORT: 3000, SHUTDOWN_DELAY: 0 })
   t.notOk('DATABASE_URL' in config, 'what is not set is not there')
   t.ok(Object.isFrozen(config) && Object.isFrozen(config.CORS_ORIGINS), 'immutable')
 })
 
-test('production listens on every address and waits before it closes', async (t) => {
+test('production listens on every address and delays its shutdown', async (t) => {
   t.match(readConfig(production), { HOST: '0.0.0.0', SHUTDOWN_DELAY: 5000 })
   t.match(readConfig({ ...production, HOST: '::1', SHUTDOWN_DELAY: '1' }), { HOST: '::1', SHUTDOWN_DELAY: 1 })
 })
@@ -38,7 +37,7 @@ test('an empty text counts as unset', async (t) => {
   t.same(readConfig({ PORT: '', DATABASE_URL: '', TRUST_PROXY: '' }), readConfig({}))
 })
 
-test('everything that is wrong is said at once, one line each, by name', async (t) => {
+test("every problem is reported together, one line each with the setting's name", async (t) => {
   const wrong = {
     NODE_ENV: 'production',
     PORT: '65536',
@@ -64,7 +63,7 @@ test('everything that is wrong is said at once, one line each, by name', async (
   )
 })
 
-test('no secret is echoed', async (t) => {
+test('no secret is printed', async (t) => {
   const secrets = {
     APP_SECRET: 'hunter2',
     ADMIN_PASSWORD: 'hunter2',
@@ -82,7 +81,7 @@ test('no secret is echoed', async (t) => {
   t.notMatch(said.join('\n'), /hunter2/)
 })
 
-test('numbers and flags are strict', async (t) => {
+test('numbers and flags are parsed strictly', async (t) => {
   for (const PORT of ['08', '1e3', '0x10', '-1', '3000.0', ' 3000', '3000 ', '٣', 'NaN', '65536']) {
     t.match(problems({ PORT }), [/^PORT must be an integer from 0 to 65535/], JSON.stringify(PORT))
   }
@@ -94,7 +93,7 @@ test('numbers and flags are strict', async (t) => {
   t.match(problems({ DEFAULT_API_VERSION: '3' }), [/^DEFAULT_API_VERSION must be an integer from 1 to 2/])
 })
 
-test('addresses are checked', async (t) => {
+test('addresses are validated', async (t) => {
   const bad: NodeJS.ProcessEnv[] = [
     ...[
       'example.com',
@@ -131,7 +130,7 @@ test('addresses are checked', async (t) => {
   t.equal(readConfig({ TRUST_PROXY: 'false' }).TRUST_PROXY, undefined)
 })
 
-test('production demands a secret and encryption, and says how to try without', async (t) => {
+test('production requires a secret and encryption, and says how to try without them', async (t) => {
   t.match(problems({ NODE_ENV: 'production' }), [
     /^APP_SECRET is required in production/,
     /^TLS_KEY .*INSECURE_HTTP=true/,
@@ -141,7 +140,7 @@ test('production demands a secret and encryption, and says how to try without', 
   t.match(problems({ ...production, INSECURE_HTTP: 'yes' }), [/^INSECURE_HTTP must be/])
 })
 
-test('production takes the keys of an identity provider by https alone', async (t) => {
+test('production accepts https only for the key set of an identity provider', async (t) => {
   const provider = { AUTH_ISSUER: 'i', AUTH_AUDIENCE: 'a' }
   for (const AUTH_JWKS_URL of ['http://id.example.com/jwks', 'HTTP://127.0.0.1/jwks']) {
     t.match(problems({ ...production, ...provider, AUTH_JWKS_URL }), [
@@ -152,7 +151,7 @@ test('production takes the keys of an identity provider by https alone', async (
   t.same(problems({ ...production, ...provider, AUTH_JWKS_URL: 'HTTPS://id.example.com/jwks' }), [])
 })
 
-test('production refuses the secrets of compose.yaml, unless it is the trial that compose.yaml starts', async (t) => {
+test('production rejects the secrets of compose.yaml, except in the trial of compose.yaml', async (t) => {
   const text = readFileSync(new URL('../../compose.yaml', import.meta.url), 'utf8')
   const trial = new Set([...text.matchAll(/:-(TRIAL[^}]*)\}/g)].map(([, secret = '']) => secret))
   t.equal(trial.size, 3)
@@ -182,17 +181,17 @@ test('production refuses the secrets of compose.yaml, unless it is the trial tha
     APP_SECRET: 'TRIAL-secret-that-everybody-knows',
     ADMIN_API_KEY: 'TRIAL-key-that-everybody-knows-too',
   }
-  t.match(problems({ ...served, ...all }), [/^APP_SECRET /, /^ADMIN_API_KEY /], 'all at once')
+  t.match(problems({ ...served, ...all }), [/^APP_SECRET /, /^ADMIN_API_KEY /], 'all together')
 })
 
-test('the first admin has an address in ASCII', async (t) => {
+test('the email of the first admin is ASCII', async (t) => {
   for (const ADMIN_EMAIL of ['\u212aarl@example.com', 'jörg@example.com', 'a@b\u212a.example']) {
     t.match(problems({ ADMIN_EMAIL }), [/^ADMIN_EMAIL must be an e-mail address in ASCII/], ADMIN_EMAIL)
   }
   t.equal(readConfig({ ADMIN_EMAIL: 'Karl@example.com' }).ADMIN_EMAIL, 'Karl@example.com')
 })
 
-test('what belongs together is set together', async (t) => {
+test('settings that belong together are required together', async (t) => {
   t.match(problems({ AUTH_ISSUER: 'i' }), [/^AUTH_JWKS_URL is missing/, /^AUTH_AUDIENCE is missing/])
   t.match(problems({ DATABASE_REPLICA_URLS: 'postgres://b' }), [
     /^DATABASE_REPLICA_URLS requires DATABASE_URL/,
@@ -200,21 +199,8 @@ test('what belongs together is set together', async (t) => {
   t.match(problems({ METRICS_PORT: '3000' }), [/^METRICS_PORT must differ from PORT/])
 })
 
-test('a key and a certificate are read from PEM or files, and must fit each other', async (t) => {
-  const folder = testFolder(t)
-  const [TLS_KEY, TLS_CERT] = [join(folder, 'key.pem'), join(folder, 'cert.pem')]
-  const request = [
-    'req',
-    '-x509',
-    '-newkey',
-    'ec',
-    '-pkeyopt',
-    'ec_paramgen_curve:P-256',
-    '-nodes',
-    '-subj',
-    '/CN=t',
-  ]
-  execFileSync('openssl', [...request, '-keyout', TLS_KEY, '-out', TLS_CERT], { stdio: 'ignore' })
+test('a key and a certificate are read from PEM or files and must match', async (t) => {
+  const { TLS_KEY, TLS_CERT } = createCertificate(testFolder(t))
   const pem = (file: string) => readFileSync(file, 'utf8').replaceAll('\n', '\\n')
   t.same(problems({ TLS_KEY, TLS_CERT }), [])
   t.same(problems({ TLS_KEY: pem(TLS_KEY), TLS_CERT: pem(TLS_CERT) }), [], 'with its newlines written out')
@@ -223,7 +209,7 @@ test('a key and a certificate are read from PEM or files, and must fit each othe
   t.match(problems({ TLS_CERT }), [/^TLS_KEY is missing/])
 })
 
-test('signing keys come as PEM or JWK, one or several', async (t) => {
+test('signing keys are read as PEM or JWK, one or several', async (t) => {
   const [one, two] = [generateKeyPairSync('ed25519').privateKey, generateKeyPairSync('ed25519').privateKey]
   const pem = [one, two].map((key) => key.export({ type: 'pkcs8', format: 'pem' })).join('')
   const jwk = [one, two].map((key) => key.export({ format: 'jwk' }))
@@ -239,7 +225,7 @@ test('signing keys come as PEM or JWK, one or several', async (t) => {
   }
 })
 
-test('every setting is described, and the README shows them all', async (t) => {
+test('every setting is described and listed in the README', async (t) => {
   for (const [name, schema] of Object.entries(Settings.properties)) t.ok(schema.description, name)
   const readme = new URL('../../README.md', import.meta.url)
   if (!existsSync(readme)) return

@@ -1,12 +1,12 @@
-/** The end of a server, seen by those who talk to it: nothing that was begun is lost, nothing waits for ever. */
+/** A shutdown completes running requests, loses none, and ends in time. */
 import { connect } from 'node:net'
 import { setTimeout as wait } from 'node:timers/promises'
 import { type FastifyInstance, fastify } from 'fastify'
 import { type Test, test } from 'tap'
 import shutdown, { type ShutdownOptions } from '../../plugins/operations/shutdown.ts'
-import { runningTime } from '../helpers/running-time.ts'
+import { getRunningTime } from '../helpers/running-time.ts'
 
-/** An app that listens, with a route that takes as long as it is told to. */
+/** Starts an app with a route whose duration is in its path. */
 async function listening(t: Test, options: ShutdownOptions): Promise<{ app: FastifyInstance; url: string }> {
   const app = fastify({ return503OnClosing: false, forceCloseConnections: 'idle' })
   await app.register(shutdown, options)
@@ -19,7 +19,7 @@ async function listening(t: Test, options: ShutdownOptions): Promise<{ app: Fast
   return { app, url }
 }
 
-test('during the delay requests are still answered, on connections that end', async (t) => {
+test('during the delay requests are answered, on connections that close', async (t) => {
   const { app, url } = await listening(t, { delay: 200 })
   const before = await fetch(`${url}/0`)
   t.equal(before.headers.get('connection'), 'keep-alive')
@@ -29,10 +29,10 @@ test('during the delay requests are still answered, on connections that end', as
   t.equal(during.status, 200)
   t.equal(during.headers.get('connection'), 'close')
   await drained
-  await t.rejects(fetch(`${url}/0`), 'afterwards nobody listens')
+  await t.rejects(fetch(`${url}/0`), 'afterwards the port is closed')
 })
 
-test('a request that runs is finished', async (t) => {
+test('a running request completes', async (t) => {
   const { app, url } = await listening(t, { delay: 0 })
   const running = fetch(`${url}/300`)
   await wait(100)
@@ -43,27 +43,27 @@ test('a request that runs is finished', async (t) => {
   await drained
 })
 
-test('a request that never ends is cut off after the grace', async (t) => {
+test('a request that does not end is aborted after the grace period', async (t) => {
   const { app, url } = await listening(t, { delay: 0, grace: 200 })
   const running = t.rejects(fetch(`${url}/9000`))
   await wait(100)
-  const since = runningTime()
+  const since = getRunningTime()
   await app.drain()
   await running
-  t.ok(runningTime() - since < 2_000)
+  t.ok(getRunningTime() - since < 2_000)
 })
 
-test('a socket that says nothing holds nothing up', async (t) => {
+test('an idle socket does not delay the shutdown', async (t) => {
   const { app, url } = await listening(t, { delay: 0, grace: 200 })
   const socket = connect(Number(new URL(url).port), '127.0.0.1')
   socket.on('error', () => {})
   await wait(50)
-  const since = runningTime()
+  const since = getRunningTime()
   await app.drain()
-  t.ok(runningTime() - since < 2_000)
+  t.ok(getRunningTime() - since < 2_000)
 })
 
-test('asked twice, it shuts down once; closed without asking, it drains too', async (t) => {
+test('two calls shut down once, and app.close() drains as well', async (t) => {
   const { app } = await listening(t, { delay: 50 })
   t.equal(app.drain(), app.drain())
   await app.drain()

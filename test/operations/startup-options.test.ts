@@ -1,7 +1,8 @@
+/** A resource can be created, read, changed and deleted in an app with the default settings. */
 import t from 'tap'
 import { testApp } from '../helpers/app.ts'
 
-t.test('a product is created, read, changed and removed', async (t) => {
+t.test('a product is created, read, changed and deleted', async (t) => {
   const { admin } = await testApp(t)
   const created = await admin.post('/api/v1/products', { sku: 'TEA-1', name: 'Tea', price_amount: 1999 })
   t.equal(created.status, 201)

@@ -1,14 +1,16 @@
-/** Traces: what a collector gets to see of a request, what it must not, and that nobody waits for it. */
-import { once } from 'node:events'
+/** Traces show requests and statements to a collector, contain no values, and never delay a request. */
 import { createServer } from 'node:http'
-import { type AddressInfo, createServer as createSocketServer } from 'node:net'
+import { createServer as createSocketServer } from 'node:net'
 import t from 'tap'
 import { ADMIN_KEY, type Json, testApp } from '../helpers/app.ts'
 import { type Owner, testDatabase } from '../helpers/database.ts'
-import { runningTime } from '../helpers/running-time.ts'
+import { listen } from '../helpers/listen.ts'
+import { getRunningTime } from '../helpers/running-time.ts'
+import { keepOpen } from '../helpers/shared-database.ts'
+import { waitUntil } from '../helpers/wait-until.ts'
 
 const database = await testDatabase(t)
-const kept = { ...database, close: async () => {} }
+const kept = keepOpen(database)
 
 interface Span {
   name: string
@@ -42,20 +44,18 @@ async function collector(owner: Owner) {
     }
     reply.setHeader('content-type', 'application/json').end('{}')
   })
-  server.listen(0, '127.0.0.1')
-  await once(server, 'listening')
+  const port = await listen(server)
   owner.teardown(() => {
     server.closeAllConnections()
     server.close()
   })
-  const { port } = server.address() as AddressInfo
   return { endpoint: `http://127.0.0.1:${port}`, spans, bodies, asked, resource: () => resource }
 }
 
 const SERVER_SPAN = 2
 const CLIENT_SPAN = 3
 
-t.test('a request is a span, and each statement in it is one below', async (t) => {
+t.test('a request is a span, and each of its statements is a child span', async (t) => {
   const { endpoint, spans, asked, resource } = await collector(t)
   const { app, admin, anybody } = await testApp(
     t,
@@ -115,7 +115,7 @@ t.test('a request is a span, and each statement in it is one below', async (t) =
   t.equal(requests.find(({ name }) => name === 'GET')?.attributes['http.response.status_code'], 404)
 })
 
-t.test('the trace of the caller is gone on with, and one that is no trace is not', async (t) => {
+t.test('a valid traceparent is continued, an invalid one is ignored', async (t) => {
   const { endpoint, spans } = await collector(t)
   const { app, admin } = await testApp(t, { OTEL_EXPORTER_OTLP_ENDPOINT: endpoint }, { database: kept })
   const traceId = '4bf92f3577b34da6a3ce929d0e0e4736'
@@ -135,7 +135,7 @@ t.test('the trace of the caller is gone on with, and one that is no trace is not
   t.not(own?.traceId, traceId)
 })
 
-t.test('no query, header, body, value or credential leaves with a span', async (t) => {
+t.test('spans contain no query, header, body, value or credential', async (t) => {
   const { endpoint, bodies } = await collector(t)
   const { app, admin, anybody } = await testApp(
     t,
@@ -157,7 +157,7 @@ t.test('no query, header, body, value or credential leaves with a span', async (
   t.notMatch(bodies.join(''), new RegExp(`canary|${ADMIN_KEY}|${looksLikeKey}`, 'i'))
 })
 
-t.test('a failure is marked: 5xx on the request, SQLSTATE on the statement', async (t) => {
+t.test('a failure is recorded: the 5xx on the request, the SQLSTATE on the statement', async (t) => {
   const { endpoint, spans } = await collector(t)
   const broken = {
     ...kept,
@@ -178,7 +178,7 @@ t.test('a failure is marked: 5xx on the request, SQLSTATE on the statement', asy
   t.notMatch(JSON.stringify(spans), /secret/)
 })
 
-t.test('log lines of a request name its trace', async (t) => {
+t.test('log lines of a request have its trace id', async (t) => {
   const { endpoint, spans } = await collector(t)
   const lines: string[] = []
   const settings = { OTEL_EXPORTER_OTLP_ENDPOINT: endpoint, LOG_LEVEL: 'info' }
@@ -192,39 +192,33 @@ t.test('log lines of a request name its trace', async (t) => {
   t.ok(answered.request_id)
 })
 
-t.test(
-  'a collector that is away costs no request anything, one line, and two seconds at the end',
-  async (t) => {
-    // It takes connections and says nothing: worse than one that refuses them.
-    const silent = createSocketServer().listen(0, '127.0.0.1')
-    await once(silent, 'listening')
-    t.teardown(() => silent.close())
-    const { port } = silent.address() as AddressInfo
-    const lines: string[] = []
-    const logs = { write: (line: string) => void lines.push(line) }
-    const settings = { OTEL_EXPORTER_OTLP_ENDPOINT: `http://127.0.0.1:${port}`, LOG_LEVEL: 'warn' }
-    const { app, admin } = await testApp(t, settings, { database: kept, logs })
-    // More than a batch (512) and than the queue (2048) of spans.
-    for (let i = 0; i < 40; i += 1) {
-      const replies = await Promise.all(Array.from({ length: 25 }, () => admin.get('/products')))
-      for (const { status } of replies) if (status !== 200) t.equal(status, 200)
-    }
-    const since = runningTime()
-    await app.close()
-    t.ok(runningTime() - since < 3_500, `closed within ${Math.round(runningTime() - since)} ms`)
-    t.ok(lines.length <= 1, lines.join(''))
-  },
-)
+t.test('an unreachable collector delays no request and costs one log line and 2 s at shutdown', async (t) => {
+  // It takes connections and says nothing: worse than one that refuses them.
+  const silent = createSocketServer()
+  t.teardown(() => silent.close())
+  const port = await listen(silent)
+  const lines: string[] = []
+  const logs = { write: (line: string) => void lines.push(line) }
+  const settings = { OTEL_EXPORTER_OTLP_ENDPOINT: `http://127.0.0.1:${port}`, LOG_LEVEL: 'warn' }
+  const { app, admin } = await testApp(t, settings, { database: kept, logs })
+  // More than a batch (512) and than the queue (2048) of spans.
+  for (let i = 0; i < 40; i += 1) {
+    const replies = await Promise.all(Array.from({ length: 25 }, () => admin.get('/products')))
+    for (const { status } of replies) if (status !== 200) t.equal(status, 200)
+  }
+  const since = getRunningTime()
+  await app.close()
+  t.ok(getRunningTime() - since < 3_500, `closed within ${Math.round(getRunningTime() - since)} ms`)
+  t.ok(lines.length <= 1, lines.join(''))
+})
 
-t.test('a collector that refuses is told of once, and so is its return', async (t) => {
+t.test('a failing collector is logged once, and so is its recovery', async (t) => {
   const { endpoint, spans } = await collector(t)
   const refusing = createServer((_request, reply) => reply.writeHead(400).end('{"message":"no"}'))
-  refusing.listen(0, '127.0.0.1')
-  await once(refusing, 'listening')
   t.teardown(() => refusing.close())
   const lines: string[] = []
   const logs = { write: (line: string) => void lines.push(line) }
-  const { port } = refusing.address() as AddressInfo
+  const port = await listen(refusing)
   let isRefusing = true
   // One address, behind which the collector comes back.
   const front = createServer(async (request, reply) => {
@@ -235,29 +229,28 @@ t.test('a collector that refuses is told of once, and so is its return', async (
     })
     reply.writeHead(answer.status).end(await answer.text())
   })
-  front.listen(0, '127.0.0.1')
-  await once(front, 'listening')
+  const frontPort = await listen(front)
   t.teardown(() => {
     front.closeAllConnections()
     front.close()
   })
   const settings = {
-    OTEL_EXPORTER_OTLP_ENDPOINT: `http://127.0.0.1:${(front.address() as AddressInfo).port}/`,
+    OTEL_EXPORTER_OTLP_ENDPOINT: `http://127.0.0.1:${frontPort}/`,
     LOG_LEVEL: 'info',
   }
   const { app, admin } = await testApp(t, settings, { database: kept, logs })
-  const told = () => lines.map((line) => JSON.parse(line)).filter(({ msg }) => /^traces /.test(msg))
-  /** Enough spans for a batch, which is sent at once. */
+  const getTraceLines = () => lines.map((line) => JSON.parse(line)).filter(({ msg }) => /^traces /.test(msg))
+  /** Creates enough spans for a batch, which is sent immediately. */
   const batch = async () => {
     for (let i = 0; i < 30; i += 1)
       await Promise.all(Array.from({ length: 20 }, () => admin.get('/products?limit=1')))
   }
   await batch()
   await batch()
-  while (told().length === 0) await new Promise((resolve) => setTimeout(resolve, 20))
-  t.match(told(), [{ level: 'warn', msg: 'traces cannot be sent and are dropped' }])
+  await waitUntil(() => getTraceLines().length > 0)
+  t.match(getTraceLines(), [{ level: 'warn', msg: 'traces cannot be sent and are dropped' }])
   isRefusing = false
   await app.close()
-  t.match(told(), [{ level: 'warn' }, { level: 'info', msg: 'traces are sent again' }])
+  t.match(getTraceLines(), [{ level: 'warn' }, { level: 'info', msg: 'traces are sent again' }])
   t.ok(spans.length > 0)
 })

@@ -1,10 +1,10 @@
-/** Two processes over one database, as replicas run: what one of them changes is in force on the other, and by when. */
+/** Two processes on one database: a change in one takes effect in the other within the documented time. */
 import { setTimeout } from 'node:timers/promises'
 import t from 'tap'
 import { openDatabase } from '../../drizzle/client/index.ts'
 import { ADMIN_KEY, type Client, createClient, type Json } from '../helpers/app.ts'
 import { SERVER } from '../helpers/database.ts'
-import { ownSettings, run, serve } from '../helpers/process.ts'
+import { createServerSettings, startModule, startServer } from '../helpers/process.ts'
 
 const PASSWORD = 'correct horse battery'
 /** Makes the uses of a session's refresh tokens as old as the grace and a second more. */
@@ -24,22 +24,22 @@ const kids = async (base: string) =>
 /** What two replicas must agree on. */
 interface Case {
   name: string
-  /** The status of a request that tells on which side of the change its server is. */
+  /** Returns the status of a request that shows whether the server has seen the change. */
   ask(base: string): Promise<number>
   before: number
   after: number
   change(): Promise<number>
 }
 
-t.test('two processes, one database', { skip, jobs: 2 }, async (t) => {
+t.test('two processes on one database', { skip, jobs: 2 }, async (t) => {
   const settings: NodeJS.ProcessEnv = {
-    ...(await ownSettings(t)),
+    ...(await createServerSettings(t)),
     ADMIN_API_KEY: ADMIN_KEY,
     LOG_LEVEL: 'warn',
   }
   const database = await openDatabase({ url: settings.DATABASE_URL })
   t.teardown(() => database.close())
-  const [{ url: a }, { url: b }] = await Promise.all([serve(t, settings), serve(t, settings)])
+  const [{ url: a }, { url: b }] = await Promise.all([startServer(t, settings), startServer(t, settings)])
   const admin = withKey(a, ADMIN_KEY)
 
   let count = 0
@@ -59,7 +59,7 @@ t.test('two processes, one database', { skip, jobs: 2 }, async (t) => {
     return (await at.post('/api-keys', { name: 'k', scopes })).body.data
   }
 
-  t.test('what A signs, B verifies: both derive the same key from APP_SECRET', async (t) => {
+  t.test('both processes derive the same signing key from APP_SECRET', async (t) => {
     const ada = await person()
     t.same(await kids(a), await kids(b))
     t.equal((await bearer(b, ada.token).get('/users/me')).body.data.id, ada.id)
@@ -67,7 +67,7 @@ t.test('two processes, one database', { skip, jobs: 2 }, async (t) => {
     t.equal((await bearer(a, atB).get('/users/me')).body.data.id, ada.id, 'and the other way round')
   })
 
-  t.test('20 refreshes of one token at once, spread over both, give one successor', async (t) => {
+  t.test('20 concurrent refreshes of one token in both processes give one successor', async (t) => {
     const { data } = await person()
     const all = await Promise.all(
       Array.from({ length: 20 }, (_, i) => refresh(i % 2 ? a : b, data.refresh_token)),
@@ -85,7 +85,7 @@ t.test('two processes, one database', { skip, jobs: 2 }, async (t) => {
 
   // This one and the next wait through the same seconds.
   t.test(
-    'a revocation at A is in force there at once, and on B within 5 s',
+    'a revocation takes effect immediately in one process and within 5 s in the other',
     { buffered: true },
     async (t) => {
       const [leaving, suspended, suspendedKey, promoted, demoted, keyless, narrowed] = await Promise.all([
@@ -170,7 +170,7 @@ t.test('two processes, one database', { skip, jobs: 2 }, async (t) => {
         cases.map(async ({ name, ask, after, change }) => {
           const since = performance.now()
           t.match(await change(), /^20[04]$/, name)
-          t.equal(await ask(a), after, `${name}: at once at A`)
+          t.equal(await ask(a), after, `${name}: immediately in A`)
           while ((await ask(b)) !== after) {
             if (performance.now() - since > 2 * IN_FORCE) break
             await setTimeout(100)
@@ -183,7 +183,7 @@ t.test('two processes, one database', { skip, jobs: 2 }, async (t) => {
   )
 
   t.test(
-    'a refresh token used at A, and again at B after the grace, ends the family on both',
+    'a refresh token reused in the other process after the grace period ends the session in both',
     { buffered: true },
     async (t) => {
       const { data, token } = await person()
@@ -203,7 +203,7 @@ t.test('two processes, one database', { skip, jobs: 2 }, async (t) => {
       t.same(
         [(await refresh(a, next.refresh_token)).status, (await refresh(b, next.refresh_token)).status],
         [401, 401],
-        'the successor is refused at once',
+        'the successor is rejected immediately',
       )
       let seen = await ask()
       while (seen.some((status) => status !== 401) && performance.now() - since < 2 * IN_FORCE) {
@@ -216,16 +216,16 @@ t.test('two processes, one database', { skip, jobs: 2 }, async (t) => {
     },
   )
 
-  t.test('signing keys rotate, one process after the other, and nobody is signed out', async (t) => {
+  t.test('rotating signing keys process by process keeps every session', async (t) => {
     const ada = await person()
-    const rotate = run(t, 'cli.ts', settings, ['signing-keys', 'rotate'])
-    t.equal((await rotate.ended).code, 0, rotate.said.err)
-    const [added, ...used] = JSON.parse(rotate.said.out)
+    const rotate = startModule(t, 'cli.ts', settings, ['signing-keys', 'rotate'])
+    t.equal((await rotate.ended).code, 0, rotate.output.err)
+    const [added, ...used] = JSON.parse(rotate.output.out)
     const old = await kids(a)
-    // As docs/authentication.md tells it: first all verify with the new key, then one after another signs with it.
+    // As in docs/authentication.md: first all processes verify with the new key, then they sign with it one by one.
     const [{ url: first }, { url: second }] = await Promise.all([
-      serve(t, { ...settings, JWT_PRIVATE_KEY: JSON.stringify([...used, added]) }),
-      serve(t, { ...settings, JWT_PRIVATE_KEY: JSON.stringify([added, ...used]) }),
+      startServer(t, { ...settings, JWT_PRIVATE_KEY: JSON.stringify([...used, added]) }),
+      startServer(t, { ...settings, JWT_PRIVATE_KEY: JSON.stringify([added, ...used]) }),
     ])
     const kidOf = (token: string) =>
       JSON.parse(Buffer.from(token.split('.', 1)[0] ?? '', 'base64url').toString()).kid

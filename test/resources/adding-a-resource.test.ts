@@ -1,11 +1,14 @@
-/** docs/adding-a-resource.md: its blocks are the files in test/coupons, and those keep the whole contract. */
+/**
+ * The code blocks of docs/adding-a-resource.md are the files in test/coupons, and that resource keeps the
+ * whole contract.
+ */
 import { readFileSync } from 'node:fs'
 import { posix } from 'node:path'
 import t from 'tap'
 import { migration, testApp } from '../coupons/test/helpers/app.ts'
 import { createClient, type Json } from '../helpers/app.ts'
 
-const HOUSE = 'test/coupons'
+const RESOURCE_FOLDER = 'test/coupons'
 const file = (path: string) => readFileSync(new URL(`../../${path}`, import.meta.url), 'utf8')
 
 /** A module's lines with its imports, by where they lead from `path`, in alphabetical order. */
@@ -15,24 +18,24 @@ function settled(text: string, path: string): string {
   const imports = lines.filter(isImport).map((line) =>
     line.replace(/'(\.[^']+)'/, (_, to: string) => {
       const target = posix.join(posix.dirname(path), to)
-      return target.startsWith(`${HOUSE}/`) ? target.slice(HOUSE.length + 1) : target
+      return target.startsWith(`${RESOURCE_FOLDER}/`) ? target.slice(RESOURCE_FOLDER.length + 1) : target
     }),
   )
   return [...imports.sort(), ...lines.filter((line) => !isImport(line))].join('\n')
 }
 
-t.test('the document shows the files as they are', async (t) => {
+t.test('the document shows the files unchanged', async (t) => {
   const document = file('docs/adding-a-resource.md')
   const under = (path: string, language: string) => {
     const section = document.split('\n## ').find((part) => part.split('\n')[0]?.endsWith(`\`${path}\``)) ?? ''
     return new RegExp(`\`\`\`${language}\n([\\s\\S]*?)\`\`\``).exec(section)?.[1] ?? ''
   }
   for (const path of ['schemas/coupons.ts', 'plugins/resources/coupons.ts', 'test/coupons.test.ts']) {
-    const house = `${HOUSE}/${path}`
-    t.equal(settled(under(path, 'ts'), path), settled(file(house), house), path)
+    const filePath = `${RESOURCE_FOLDER}/${path}`
+    t.equal(settled(under(path, 'ts'), path), settled(file(filePath), filePath), path)
   }
   const table = under('drizzle/tables.ts', 'ts').trim()
-  t.ok(table && file(`${HOUSE}/drizzle/tables.ts`).endsWith(`${table}\n`), 'drizzle/tables.ts')
+  t.ok(table && file(`${RESOURCE_FOLDER}/drizzle/tables.ts`).endsWith(`${table}\n`), 'drizzle/tables.ts')
   const statements = under('drizzle/tables.ts', 'sql').trim().split('--> statement-breakpoint\n')
   t.same(
     statements.map((statement) => statement.trim()),
@@ -123,7 +126,7 @@ t.test('coupons keep the whole contract', async (t) => {
     t.equal((await admin.post('/v2/coupons', { data: { type: 'coupon', attributes: {} } })).status, 409)
   })
 
-  t.test('read, in both versions and all forms of address', async (t) => {
+  t.test('read in both versions and all path forms', async (t) => {
     const typed = { accept: 'application/vnd.api+json;version=2' }
     for (const path of ['/coupons', '/api/coupons', '/v1/coupons', '/api/v1/coupons/']) {
       t.equal((await admin.get(path)).headers.get('api-version'), '1', path)
@@ -228,7 +231,7 @@ t.test('coupons keep the whole contract', async (t) => {
     t.match(refused.body.error.message, 'coupons:write')
   })
 
-  t.test('an API key can be created with a scope of coupons, and is limited to it', async (t) => {
+  t.test('an API key can be created with a scope of coupons and is limited to it', async (t) => {
     const { bearer } = await person('admin')
     const mint = (scope: string) => bearer.post('/api-keys', { name: 'Coupons', scopes: [scope] })
     const minted = await mint('coupons:read')
@@ -261,7 +264,7 @@ t.test('coupons keep the whole contract', async (t) => {
     }
   })
 
-  t.test('remove, and what is not there', async (t) => {
+  t.test('delete and missing rows', async (t) => {
     t.equal((await admin.call('POST', address)).status, 405)
     const options = await anybody.call('OPTIONS', '/api/v1/coupons')
     t.equal(options.status, 204)

@@ -1,4 +1,4 @@
-/** Compiling resources at boot: names are resolved, and what names nothing stops the start. */
+/** Compiling resources resolves names, and an unknown name stops the start. */
 import t from 'tap'
 import { compileResources } from '../../plugins/collection/compile.ts'
 import { postsResource } from '../../plugins/resources/posts.ts'
@@ -18,7 +18,7 @@ t.test('relations and parents refer to the compiled resources', async (t) => {
   t.equal(get('orders')?.relations.user?.to, get('users'))
 })
 
-t.test('a relation to a resource that is not registered stops the start and is named', async (t) => {
+t.test('a relation to an unregistered resource stops the start with its name', async (t) => {
   const related = { to: 'reviews', local: 'id', foreign: 'product_id', many: true }
   const reviewed = { ...productsResource, relations: { reviews: related } }
   await t.rejects(testApp(t, {}, { resources: [reviewed] }), {
@@ -26,7 +26,7 @@ t.test('a relation to a resource that is not registered stops the start and is n
   })
 })
 
-t.test('a parent that is not registered stops the start and is named', async (t) => {
+t.test('an unregistered parent stops the start with its name', async (t) => {
   const orphans = { ...postsResource, relations: {} }
   await t.rejects(testApp(t, {}, { resources: [orphans] }), {
     message: 'posts: parent: there is no resource "users"',

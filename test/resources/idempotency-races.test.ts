@@ -1,24 +1,26 @@
-import { subscribe, unsubscribe } from 'node:diagnostics_channel'
+/** Concurrent requests with the same Idempotency-Key have one effect, in one process and in several. */
 import t, { type Test } from 'tap'
 import { v7 as uuid } from 'uuid'
 import { type Connection, type Database, SqlError } from '../../drizzle/client/index.ts'
 import { argon2, type PasswordHasher } from '../../plugins/auth/passwords.ts'
 import { type Client, type Reply, testApp } from '../helpers/app.ts'
-import { belongings } from '../helpers/belongings.ts'
-import { isReplayed, newKey, told } from '../helpers/keyed.ts'
-import { sharedDatabase } from '../helpers/shared.ts'
+import { createDeferred } from '../helpers/deferred.ts'
+import { createKeyHeader, isReplayed, pickReplayedParts } from '../helpers/idempotency.ts'
+import { createOwnedRows } from '../helpers/owned-rows.ts'
+import { recordMessages } from '../helpers/record-messages.ts'
+import { createSharedDatabase } from '../helpers/shared-database.ts'
 
-const database = await sharedDatabase(t)
+const database = await createSharedDatabase(t)
 const { admin, adminId, person } = await testApp(t, {}, { database })
 const other = await testApp(t, {}, { database })
-const { make } = belongings(database)
+const { make } = createOwnedRows(database)
 const isServer = database.kind === 'server'
 
 const PASSWORD = 'long enough for it'
 const all = (n: number, work: (i: number) => Promise<Reply>) =>
   Promise.all(Array.from({ length: n }, (_, i) => work(i)))
 
-/** Of replies to the same write, sent at once: one was done, and every other one was told so, or to wait. */
+/** Asserts that one of concurrent identical writes was executed, and every other one replayed or rejected with 409. */
 function once(t: Test, replies: readonly Reply[]) {
   const done = replies.filter((reply) => reply.status < 300 && !isReplayed(reply))
   t.equal(done.length, 1, 'one was done')
@@ -26,11 +28,11 @@ function once(t: Test, replies: readonly Reply[]) {
     if (reply.status === 409) {
       t.equal(reply.headers.get('retry-after'), '1')
       t.equal(reply.body.error.code, 'RESOURCE_CONFLICT')
-    } else if (done[0]) t.same(told(reply), told(done[0]))
+    } else if (done[0]) t.same(pickReplayedParts(reply), pickReplayedParts(done[0]))
   }
 }
 
-/** Sent again, as told, until there is an answer. */
+/** Repeats a request after Retry-After until it gets a final reply. */
 async function insist(send: () => Promise<Reply>): Promise<Reply> {
   for (;;) {
     const reply = await send()
@@ -38,23 +40,23 @@ async function insist(send: () => Promise<Reply>): Promise<Reply> {
   }
 }
 
-t.test('of twenty at once one is done', async (t) => {
+t.test('of 20 concurrent requests with one key one is executed', async (t) => {
   for (let round = 0; round < 5; round++) {
     const product_id = await make('products', adminId)
     const body = { items: [{ product_id, quantity: 1 }] }
-    const header = newKey()
+    const header = createKeyHeader()
     once(t, await all(20, () => admin.post('/orders', body, header)))
     const [row] = await database.run('select stock from products where id = $1', [product_id])
     t.equal(row?.stock, 999)
   }
 })
 
-t.test('over two processes too', async (t) => {
+t.test('of concurrent requests in two processes one is executed', async (t) => {
   const clients: Client[] = [admin, other.admin]
   for (let round = 0; round < 5; round++) {
     const product_id = await make('products', adminId)
     const body = { items: [{ product_id, quantity: 1 }] }
-    const header = newKey()
+    const header = createKeyHeader()
     const replies = await all(20, (i) => (clients[i % 2] ?? admin).post('/orders', body, header))
     once(t, replies)
     const path = `/orders/${replies.find(({ status }) => status === 201)?.body.data.id}`
@@ -64,9 +66,9 @@ t.test('over two processes too', async (t) => {
   }
 })
 
-t.test('who is told to wait gets the answer when it is there', async (t) => {
+t.test('a request that got 409 gets the stored reply later', async (t) => {
   const body = { title: 'a', body: 'b' }
-  const header = newKey()
+  const header = createKeyHeader()
   const clients: Client[] = [admin, other.admin]
   const replies = await all(10, (i) =>
     insist(() => (clients[i % 2] ?? admin).post('/users/me/posts', body, header)),
@@ -77,14 +79,8 @@ t.test('who is told to wait gets the answer when it is there', async (t) => {
 
 /** A database whose transactions stop before a statement like `pattern`, until they are released. */
 function holding(pattern: RegExp, to: Database = database) {
-  let release = () => {}
-  let reach = () => {}
-  const released = new Promise<void>((resolve) => {
-    release = resolve
-  })
-  const reached = new Promise<void>((resolve) => {
-    reach = resolve
-  })
+  const { promise: released, resolve: release } = createDeferred()
+  const { promise: reached, resolve: reach } = createDeferred()
   const on = (connection: Connection): Connection => ({
     async run(text, params) {
       if (pattern.test(text)) {
@@ -116,159 +112,163 @@ const KEEPING = /insert into idempotency_keys/
 const LOCKING = / for (?:no key )?update$/
 const post = { title: 'a', body: 'b' }
 
-t.test('where two things run at once', { skip: !isServer && 'PGlite has one connection' }, async (t) => {
-  t.test('while the first runs it is 409 on every replica, and other keys pass', async (t) => {
-    const { held, reached, release } = holding(KEEPING)
-    const slow = (await testApp(t, {}, { database: held })).admin
-    const header = newKey()
-    const first = slow.post('/users/me/posts', post, header)
-    await reached
-    for (const client of [slow, admin]) {
-      const second = await client.post('/users/me/posts', post, header)
-      t.equal(second.status, 409)
-      t.equal(second.body.error.code, 'RESOURCE_CONFLICT')
-      t.equal(second.headers.get('retry-after'), '1')
-      const third = await client.post('/users/me/posts', { ...post, title: 'c' }, header)
-      t.equal(third.status, 409, 'whatever the body: there is nothing yet to compare it with')
-    }
-    t.equal((await admin.post('/users/me/posts', post, newKey())).status, 201)
-    release()
-    t.equal((await first).status, 201)
-    t.same(told(await admin.post('/users/me/posts', post, header)), told(await first))
-  })
+t.test(
+  'concurrent transactions on PostgreSQL',
+  { skip: !isServer && 'PGlite has one connection' },
+  async (t) => {
+    t.test(
+      'the key is a 409 on every replica while the first request runs, and other keys pass',
+      async (t) => {
+        const { held, reached, release } = holding(KEEPING)
+        const slow = (await testApp(t, {}, { database: held })).admin
+        const header = createKeyHeader()
+        const first = slow.post('/users/me/posts', post, header)
+        await reached
+        for (const client of [slow, admin]) {
+          const second = await client.post('/users/me/posts', post, header)
+          t.equal(second.status, 409)
+          t.equal(second.body.error.code, 'RESOURCE_CONFLICT')
+          t.equal(second.headers.get('retry-after'), '1')
+          const third = await client.post('/users/me/posts', { ...post, title: 'c' }, header)
+          t.equal(third.status, 409, 'whatever the body: there is nothing yet to compare it with')
+        }
+        t.equal((await admin.post('/users/me/posts', post, createKeyHeader())).status, 201)
+        release()
+        t.equal((await first).status, 201)
+        t.same(
+          pickReplayedParts(await admin.post('/users/me/posts', post, header)),
+          pickReplayedParts(await first),
+        )
+      },
+    )
 
-  t.test('what may not be touched is 403, and what is gone 404, also while the first runs', async (t) => {
-    const { held, reached, release } = holding(LOCKING)
-    const slow = await testApp(t, {}, { database: held })
-    const member = await person('member')
-    const path = `/orders/${await make('orders', member.id)}`
-    const header = { ...newKey(), 'x-api-key': member.key }
-    const send = (client: Client) => client.patch(path, { note: 'a' }, header)
-    const first = send(slow.anybody)
-    await reached
-    const clients = [slow.anybody, member.client]
-    for (const client of clients) t.equal((await send(client)).status, 409)
-    await database.run('update orders set user_id = $1 where id = $2', [adminId, path.slice(8)])
-    for (const client of clients) t.equal((await send(client)).status, 403)
-    await database.run('delete from orders where id = $1', [path.slice(8)])
-    for (const client of clients) t.equal((await send(client)).status, 404)
-    release()
-    t.equal((await first).status, 404)
-  })
+    t.test(
+      'a forbidden row is a 403 and a missing one a 404, also while the first request runs',
+      async (t) => {
+        const { held, reached, release } = holding(LOCKING)
+        const slow = await testApp(t, {}, { database: held })
+        const member = await person('member')
+        const path = `/orders/${await make('orders', member.id)}`
+        const header = { ...createKeyHeader(), 'x-api-key': member.key }
+        const send = (client: Client) => client.patch(path, { note: 'a' }, header)
+        const first = send(slow.anybody)
+        await reached
+        const clients = [slow.anybody, member.client]
+        for (const client of clients) t.equal((await send(client)).status, 409)
+        await database.run('update orders set user_id = $1 where id = $2', [adminId, path.slice(8)])
+        for (const client of clients) t.equal((await send(client)).status, 403)
+        await database.run('delete from orders where id = $1', [path.slice(8)])
+        for (const client of clients) t.equal((await send(client)).status, 404)
+        release()
+        t.equal((await first).status, 404)
+      },
+    )
 
-  t.test('a record that somebody else has kept in spite of the lock undoes the write', async (t) => {
-    const { held, reached, release } = holding(KEEPING, blind(database))
-    const [slow, fast] = [
-      await testApp(t, {}, { database: held }),
-      await testApp(t, {}, { database: blind(database) }),
-    ]
-    const { id, key } = await person('manager')
-    const header = { ...newKey(), 'x-api-key': key }
-    const path = `/users/${id}/posts`
-    const late = slow.anybody.post(path, post, header)
-    await reached
-    const first = await fast.anybody.post(path, post, header)
-    t.equal(first.status, 201)
-    t.notOk(isReplayed(first))
-    release()
-    t.ok(isReplayed(await late))
-    t.same(told(await late), told(first))
-    t.equal((await database.run('select 1 from posts where user_id = $1', [id])).length, 1)
-  })
-
-  t.test('who is deleted while they write has written nothing', async (t) => {
-    const { held, reached, release } = holding(KEEPING)
-    const slow = await testApp(t, {}, { database: held })
-    const { id, key } = await person('manager')
-    const sku = uuid()
-    const header = { ...newKey(), 'x-api-key': key }
-    const late = slow.anybody.post('/products', { sku, name: 'Tea', price_amount: 1 }, header)
-    await reached
-    t.equal((await admin.delete(`/users/${id}`)).status, 204)
-    release()
-    t.equal((await late).status, 401)
-    t.ok((await late).headers.get('www-authenticate'))
-    t.equal((await database.run('select 1 from products where sku = $1', [sku])).length, 0)
-  })
-
-  t.test('users who change each other do not wait for each other in a ring', async (t) => {
-    let deadlocks = 0
-    const watched: Database = {
-      ...database,
-      transaction: (work, limits) =>
-        database.transaction(work, limits).catch((error: unknown) => {
-          if (error instanceof SqlError && error.code === '40P01') deadlocks += 1
-          throw error
-        }),
-    }
-    const { anybody } = await testApp(t, {}, { database: watched })
-    const [one, two] = [await person('admin'), await person('admin')]
-    const replies = await all(80, (i) => {
-      const [by, whom] = i % 2 === 0 ? [one, two] : [two, one]
-      const header = { ...newKey(), 'x-api-key': by.key }
-      return anybody.patch(`/users/${whom.id}`, { name: `Name ${i}` }, header)
+    t.test('a record that another process stored despite the lock rolls the write back', async (t) => {
+      const { held, reached, release } = holding(KEEPING, blind(database))
+      const [slow, fast] = [
+        await testApp(t, {}, { database: held }),
+        await testApp(t, {}, { database: blind(database) }),
+      ]
+      const { id, key } = await person('manager')
+      const header = { ...createKeyHeader(), 'x-api-key': key }
+      const path = `/users/${id}/posts`
+      const late = slow.anybody.post(path, post, header)
+      await reached
+      const first = await fast.anybody.post(path, post, header)
+      t.equal(first.status, 201)
+      t.notOk(isReplayed(first))
+      release()
+      t.ok(isReplayed(await late))
+      t.same(pickReplayedParts(await late), pickReplayedParts(first))
+      t.equal((await database.run('select 1 from posts where user_id = $1', [id])).length, 1)
     })
-    t.ok(replies.every(({ status }) => status === 200))
-    t.equal(deadlocks, 0)
-  })
-})
 
-t.test('a password is hashed once: not for a second request meanwhile, and not for a replay', async (t) => {
+    t.test('a write of a user who is deleted concurrently is rolled back', async (t) => {
+      const { held, reached, release } = holding(KEEPING)
+      const slow = await testApp(t, {}, { database: held })
+      const { id, key } = await person('manager')
+      const sku = uuid()
+      const header = { ...createKeyHeader(), 'x-api-key': key }
+      const late = slow.anybody.post('/products', { sku, name: 'Tea', price_amount: 1 }, header)
+      await reached
+      t.equal((await admin.delete(`/users/${id}`)).status, 204)
+      release()
+      t.equal((await late).status, 401)
+      t.ok((await late).headers.get('www-authenticate'))
+      t.equal((await database.run('select 1 from products where sku = $1', [sku])).length, 0)
+    })
+
+    t.test('users who change each other do not deadlock', async (t) => {
+      let deadlocks = 0
+      const watched: Database = {
+        ...database,
+        transaction: (work, limits) =>
+          database.transaction(work, limits).catch((error: unknown) => {
+            if (error instanceof SqlError && error.code === '40P01') deadlocks += 1
+            throw error
+          }),
+      }
+      const { anybody } = await testApp(t, {}, { database: watched })
+      const [one, two] = [await person('admin'), await person('admin')]
+      const replies = await all(80, (i) => {
+        const [by, whom] = i % 2 === 0 ? [one, two] : [two, one]
+        const header = { ...createKeyHeader(), 'x-api-key': by.key }
+        return anybody.patch(`/users/${whom.id}`, { name: `Name ${i}` }, header)
+      })
+      t.ok(replies.every(({ status }) => status === 200))
+      t.equal(deadlocks, 0)
+    })
+  },
+)
+
+t.test('a password is hashed once, not for a concurrent request or a replay', async (t) => {
   let hashed = 0
-  let begun = () => {}
-  let finish = () => {}
-  const started = new Promise<void>((resolve) => {
-    begun = resolve
-  })
-  const finished = new Promise<void>((resolve) => {
-    finish = resolve
-  })
+  const { promise: started, resolve: begin } = createDeferred()
+  const { promise: finished, resolve: finish } = createDeferred()
   const passwordHasher: PasswordHasher = {
     ...argon2,
     async hash(password) {
       hashed += 1
-      begun()
+      begin()
       await finished
       return argon2.hash(password)
     },
   }
   const { admin } = await testApp(t, {}, { database, passwordHasher })
   const body = { name: 'N', email: `${uuid()}@example.com`, password: PASSWORD }
-  const header = newKey()
+  const header = createKeyHeader()
   const first = admin.post('/users', body, header)
   await started
-  const heard: unknown[] = []
-  const listen = (message: unknown) => heard.push(message)
-  subscribe('resource-api:idempotency:in-progress', listen)
-  t.teardown(() => unsubscribe('resource-api:idempotency:in-progress', listen))
+  const messages = recordMessages(t, 'resource-api:idempotency:in-progress')
   const second = await admin.post('/users', body, header)
-  t.same(heard, [{}], 'and who counts such things hears of it')
+  t.same(messages, [{}], 'the refusal is published on a channel')
   t.equal(second.status, 409)
   t.equal(second.headers.get('retry-after'), '1')
   finish()
   const { id } = (await first).body.data
   t.equal((await first).status, 201)
-  t.same(told(await admin.post('/users', body, header)), told(await first))
+  t.same(pickReplayedParts(await admin.post('/users', body, header)), pickReplayedParts(await first))
   t.equal(hashed, 1)
 
   const change = { password: 'another that is long' }
   const changed = await admin.patch(`/users/${id}`, change, header)
   t.equal(changed.status, 200)
-  t.same(told(await admin.patch(`/users/${id}`, change, header)), told(changed))
+  t.same(pickReplayedParts(await admin.patch(`/users/${id}`, change, header)), pickReplayedParts(changed))
   t.equal(hashed, 2)
 })
 
-t.test("one's own new password is set once, though the old one is wrong by then", async (t) => {
+t.test('a change of the own password is replayed, although current_password is wrong by then', async (t) => {
   const body = { name: 'N', email: `${uuid()}@example.com`, password: PASSWORD }
   const { id } = (await admin.post('/users', body)).body.data
   const grant = { grant_type: 'password', email: body.email, password: PASSWORD }
   const token = (await admin.post('/tokens', grant)).body.data.access_token
-  const header = { ...newKey(), authorization: `Bearer ${token}` }
+  const header = { ...createKeyHeader(), authorization: `Bearer ${token}` }
   const change = { password: 'another that is long', current_password: PASSWORD }
   const bearer = other.anybody
   const first = await bearer.patch(`/users/${id}`, change, header)
   t.equal(first.status, 200, first.text)
-  t.same(told(await bearer.patch(`/users/${id}`, change, header)), told(first))
+  t.same(pickReplayedParts(await bearer.patch(`/users/${id}`, change, header)), pickReplayedParts(first))
   const wrong = { ...change, current_password: 'not the right one' }
   t.equal((await bearer.patch(`/users/${id}`, wrong, header)).body.error.code, 'IDEMPOTENCY_KEY_REUSED')
 })

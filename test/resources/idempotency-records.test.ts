@@ -1,4 +1,4 @@
-import { subscribe, unsubscribe } from 'node:diagnostics_channel'
+/** Idempotency records store no secret, expire after 24 hours, and are removed in batches. */
 import t from 'tap'
 import { v7 as uuid } from 'uuid'
 import {
@@ -9,13 +9,14 @@ import {
 } from '../../drizzle/client/index.ts'
 import { startBackgroundTask } from '../../lib/background-task.ts'
 import { testApp } from '../helpers/app.ts'
-import { isReplayed, newKey, told } from '../helpers/keyed.ts'
-import { sharedDatabase } from '../helpers/shared.ts'
+import { createKeyHeader, isReplayed, pickReplayedParts } from '../helpers/idempotency.ts'
+import { recordMessages } from '../helpers/record-messages.ts'
+import { createSharedDatabase } from '../helpers/shared-database.ts'
 
-const database = await sharedDatabase(t)
+const database = await createSharedDatabase(t)
 const { app, admin, adminId, person } = await testApp(t, {}, { database })
 const post = { title: 'a', body: 'b' }
-const mine = '/users/me/posts'
+const OWN_POSTS = '/users/me/posts'
 
 const count = async (where = 'true') =>
   Number((await database.run(`select count(*) as count from idempotency_keys where ${where}`))[0]?.count)
@@ -33,7 +34,7 @@ const insertOld = (many: number, hours: string) =>
     [adminId],
   )
 
-t.test('no secret is stored: neither key nor password, nor the key of the request', async (t) => {
+t.test('no API key, password or Idempotency-Key is stored', async (t) => {
   const { bearer } = await person('admin')
   const [password, name] = ['canary-password-1234', 'canary-idempotency-key']
   const header = { 'idempotency-key': name }
@@ -59,29 +60,29 @@ t.test('no secret is stored: neither key nor password, nor the key of the reques
   t.match(rows, user.email, 'while what was answered is there')
 })
 
-t.test('bodies are hashed with a key derived from APP_SECRET: another one knows none of them', async (t) => {
+t.test('bodies are hashed with a key derived from APP_SECRET', async (t) => {
   const other = await testApp(t, { APP_SECRET: 'another-secret-another-secret-another' }, { database })
-  const header = newKey()
-  t.equal((await admin.post(mine, post, header)).status, 201)
-  const reply = await other.admin.post(mine, post, header)
+  const header = createKeyHeader()
+  t.equal((await admin.post(OWN_POSTS, post, header)).status, 201)
+  const reply = await other.admin.post(OWN_POSTS, post, header)
   t.equal(reply.body.error.code, 'IDEMPOTENCY_KEY_REUSED', 'refused, and not done a second time')
 })
 
-t.test('a reply is kept for 24 hours; then the same key is new, whether it was removed or not', async (t) => {
-  const header = newKey()
-  const first = await admin.post(mine, post, header)
+t.test('a reply is stored for 24 hours, and then the key is new', async (t) => {
+  const header = createKeyHeader()
+  const first = await admin.post(OWN_POSTS, post, header)
   await age('23 hours 59 minutes')
-  t.same(told(await admin.post(mine, post, header)), told(first))
+  t.same(pickReplayedParts(await admin.post(OWN_POSTS, post, header)), pickReplayedParts(first))
   await age('24 hours')
-  const second = await admin.post(mine, { ...post, title: 'c' }, header)
+  const second = await admin.post(OWN_POSTS, { ...post, title: 'c' }, header)
   t.equal(second.status, 201, 'another body too')
   t.notOk(isReplayed(second))
-  t.ok(isReplayed(await admin.post(mine, { ...post, title: 'c' }, header)), 'and is kept from then on')
-  const third = await admin.post(mine, post, header)
+  t.ok(isReplayed(await admin.post(OWN_POSTS, { ...post, title: 'c' }, header)), 'and is kept from then on')
+  const third = await admin.post(OWN_POSTS, post, header)
   t.equal(third.body.error.code, 'IDEMPOTENCY_KEY_REUSED', 'in place of the former')
 })
 
-t.test('what is older than 24 hours is removed, batch after batch, and nothing else', async (t) => {
+t.test('only records older than 24 hours are removed, in batches', async (t) => {
   await app.idempotency.prune()
   const left = await count()
   await insertOld(1_234, '24 hours 1 second')
@@ -92,7 +93,7 @@ t.test('what is older than 24 hours is removed, batch after batch, and nothing e
 })
 
 t.test(
-  'replicas remove in turns, and not what is being replaced',
+  'replicas remove records in turn, and skip locked ones',
   { skip: database.kind !== 'server' && 'PGlite has one connection' },
   async (t) => {
     await insertOld(2_000, '25 hours')
@@ -116,7 +117,7 @@ t.test(
 )
 
 t.test(
-  'among many records one is found, and the old ones are removed, by their indexes',
+  'records are found and removed by index',
   { skip: database.kind !== 'server' && 'plans are looked at on a server' },
   async (t) => {
     const asked: [text: string, params: readonly Param[]][] = []
@@ -133,7 +134,7 @@ t.test(
     const { app, admin } = await testApp(t, {}, { database: watched })
     await insertOld(20_000, '1 hour')
     await database.run('analyze idempotency_keys')
-    await admin.post(mine, post, newKey())
+    await admin.post(OWN_POSTS, post, createKeyHeader())
     await app.idempotency.prune()
     t.equal(asked.length, 3, 'looked for, kept, removed')
     for (const [text, params] of asked) {
@@ -144,7 +145,7 @@ t.test(
   },
 )
 
-t.test('what failed on our side is done when it is asked for again', async (t) => {
+t.test('a request that failed with a 5xx is executed again', async (t) => {
   let away = false
   const failing: Database = {
     ...database,
@@ -157,43 +158,34 @@ t.test('what failed on our side is done when it is asked for again', async (t) =
   }
   const { admin } = await testApp(t, {}, { database: failing })
   const before = await count()
-  const header = newKey()
+  const header = createKeyHeader()
   away = true
-  const refused = await admin.post(mine, post, header)
+  const refused = await admin.post(OWN_POSTS, post, header)
   t.equal(refused.status, 503)
   t.ok(refused.headers.get('retry-after'))
   t.equal(await count(), before)
   away = false
-  const done = await admin.post(mine, post, header)
+  const done = await admin.post(OWN_POSTS, post, header)
   t.equal(done.status, 201)
   t.notOk(isReplayed(done))
-  t.ok(isReplayed(await admin.post(mine, post, header)))
+  t.ok(isReplayed(await admin.post(OWN_POSTS, post, header)))
 })
 
-t.test('what happens is told on channels', async (t) => {
-  const heard: [string, unknown][] = []
-  const listen = (message: unknown, name: string | symbol) => heard.push([String(name), message])
-  const names = ['replayed', 'mismatch', 'pruned'].map((event) => `resource-api:idempotency:${event}`)
-  for (const name of names) subscribe(name, listen)
-  t.teardown(() => {
-    for (const name of names) unsubscribe(name, listen)
-  })
-  const header = newKey()
-  await admin.post(mine, post, header)
-  await admin.post(mine, post, header)
-  await admin.post(mine, { ...post, title: 'c' }, header)
+t.test('replays, mismatches and removals are published on channels', async (t) => {
+  const record = (event: string) => recordMessages(t, `resource-api:idempotency:${event}`)
+  const [replayed, mismatch, pruned] = [record('replayed'), record('mismatch'), record('pruned')]
+  const header = createKeyHeader()
+  await admin.post(OWN_POSTS, post, header)
+  await admin.post(OWN_POSTS, post, header)
+  await admin.post(OWN_POSTS, { ...post, title: 'c' }, header)
   await insertOld(2, '25 hours')
   await app.idempotency.prune()
   await app.idempotency.prune()
-  t.same(heard, [
-    ['resource-api:idempotency:replayed', {}],
-    ['resource-api:idempotency:mismatch', {}],
-    ['resource-api:idempotency:pruned', { count: 2 }],
-  ])
+  t.same({ replayed, mismatch, pruned }, { replayed: [{}], mismatch: [{}], pruned: [{ count: 2 }] })
 })
 
-t.test('work in the background', async (t) => {
-  /** Work that tells how often it was begun, and that ends when it is told to. */
+t.test('the background task', async (t) => {
+  /** A task that counts its runs and ends on demand. */
   function createWork() {
     const begun: ((end: (error?: Error) => void) => void)[] = []
     const starts: Promise<(error?: Error) => void>[] = []
@@ -216,7 +208,7 @@ t.test('work in the background', async (t) => {
     }
   }
 
-  t.test('is done again after each end, and says of failures in a row the first', async (t) => {
+  t.test('repeats after each run, and logs the first of consecutive failures', async (t) => {
     const failures: unknown[] = []
     const { work, next } = createWork()
     let start = next()
@@ -236,7 +228,7 @@ t.test('work in the background', async (t) => {
     await stop()
   })
 
-  t.test('is waited for when it is stopped, and not begun again', async (t) => {
+  t.test('is awaited when it is stopped, and does not start again', async (t) => {
     const { work, next, count } = createWork()
     const start = next()
     const stop = startBackgroundTask(work, { firstDelay: 1, interval: 1, onFailure: () => t.fail() })
@@ -252,7 +244,7 @@ t.test('work in the background', async (t) => {
     t.equal(count(), 1)
   })
 
-  t.test('that was never begun is not waited for', async () => {
+  t.test('that was never started is not awaited', async () => {
     await startBackgroundTask(() => Promise.reject(new Error('too early')), {
       firstDelay: 3_600_000,
       interval: 1,

@@ -1,10 +1,11 @@
+/** Concurrent changes cannot remove the last active admin. */
 import t from 'tap'
 import { type Client, testApp } from '../helpers/app.ts'
 import { SERVER } from '../helpers/database.ts'
 
 const skip = SERVER ? false : 'the embedded database runs one transaction at a time: set DATABASE_URL'
 
-t.test('of two admins who demote each other at once, one stays', { skip }, async (t) => {
+t.test('of two admins who demote each other concurrently one remains', { skip }, async (t) => {
   const { admin: first, adminId, database, person } = await testApp(t)
   for (let round = 0; round < 8; round++) {
     const second = await person('admin')

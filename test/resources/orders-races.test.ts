@@ -1,8 +1,9 @@
+/** Concurrent orders never oversell, lose stock or deadlock. */
 import { setTimeout } from 'node:timers/promises'
 import t, { type Test } from 'tap'
 import { type Client, type Reply, testApp } from '../helpers/app.ts'
 import { SERVER } from '../helpers/database.ts'
-import { activeProduct, speak, stockOf } from '../helpers/speak.ts'
+import { createActiveProduct, createVersionedClient, readStock } from '../helpers/versioned-client.ts'
 
 const count = (replies: readonly Reply[], status: number) =>
   replies.filter((reply) => reply.status === status).length
@@ -10,7 +11,7 @@ const count = (replies: readonly Reply[], status: number) =>
 const all = <T>(times: number, work: (i: number) => Promise<T>): Promise<T[]> =>
   Promise.all(Array.from({ length: times }, (_, i) => work(i)))
 
-/** Who is told that the service is busy comes again, as any client should: a hundred at once may wait too long. */
+/** Repeats a request that gets 503, as every client should, because 100 concurrent ones may wait too long. */
 const patient = (client: Client): Client => {
   const call: Client['call'] = async (...args) => {
     for (;;) {
@@ -31,67 +32,64 @@ const patient = (client: Client): Client => {
 
 const skip = SERVER ? false : 'the embedded database runs one transaction at a time: set DATABASE_URL'
 
-t.test('orders that run at once, on PostgreSQL', { skip }, async (t) => {
+t.test('concurrent orders on PostgreSQL', { skip }, async (t) => {
   const { admin: impatient, database } = await testApp(t)
   const client = patient(impatient)
-  const admin = speak(client, 1)
+  const admin = createVersionedClient(client, 1)
   const order = (by: Client, items: unknown[]) => by.post('/orders', { items })
   const none = (t: Test, replies: readonly Reply[]) =>
     t.equal(replies.filter(({ status }) => status >= 500).length, 0)
 
-  t.test('100 parallel orders for 25 units sell exactly 25', async (t) => {
-    const { id } = await activeProduct(admin, { stock: 25 })
+  t.test('100 concurrent orders for 25 units sell exactly 25', async (t) => {
+    const { id } = await createActiveProduct(admin, { stock: 25 })
     const replies = await all(100, () => order(client, [{ product_id: id, quantity: 1 }]))
     t.same([count(replies, 201), count(replies, 409)], [25, 75])
-    t.equal(await stockOf(admin, id), 0)
+    t.equal(await readStock(admin, id), 0)
     const sold = new Set(replies.filter(({ status }) => status === 201).map(({ body }) => body.data.number))
     t.equal(sold.size, 25, 'each under a number of its own')
   })
 
-  t.test(
-    'orders for the same products in crossed sequence never wait for each other in a ring',
-    async (t) => {
-      const products = []
-      for (let i = 0; i < 6; i++) products.push(await activeProduct(admin, { stock: 1000 }))
-      const items = products.map(({ id }) => ({ product_id: id, quantity: 1 }))
-      const shuffled = (i: number) => {
-        const turned = [...items.slice(i % 6), ...items.slice(0, i % 6)]
-        return i % 2 === 0 ? turned : turned.reverse()
-      }
-      const replies = await all(60, (i) => order(client, shuffled(i)))
-      t.equal(count(replies, 201), 60)
-      const orders = replies.map(({ body }) => body.data.id)
-      // Now changes, cancellations, deletions and new ones of the same products, all crossed.
-      const mixed = await all(60, (i) => {
-        const path = `/orders/${orders[i]}`
-        if (i % 4 === 0) return client.patch(path, { items: shuffled(i + 1).slice(0, 3) })
-        if (i % 4 === 1) return client.patch(path, { items: shuffled(i).slice(2), status: 'cancelled' })
-        if (i % 4 === 2) return client.delete(path)
-        return order(client, shuffled(i))
-      })
-      none(t, mixed)
-      t.equal(mixed.filter(({ status }) => status >= 400).length, 0)
-      // Of 60 orders 15 keep half, 15 are cancelled, 15 deleted, 15 untouched, and 15 are new.
-      const left = await Promise.all(products.map(({ id }) => stockOf(admin, id)))
-      const held = 6000 - left.reduce((sum, stock) => sum + stock, 0)
-      t.equal(held, 15 * 3 + 15 * 6 + 15 * 6)
-    },
-  )
+  t.test('orders for the same products in different sequences do not deadlock', async (t) => {
+    const products = []
+    for (let i = 0; i < 6; i++) products.push(await createActiveProduct(admin, { stock: 1000 }))
+    const items = products.map(({ id }) => ({ product_id: id, quantity: 1 }))
+    const shuffled = (i: number) => {
+      const turned = [...items.slice(i % 6), ...items.slice(0, i % 6)]
+      return i % 2 === 0 ? turned : turned.reverse()
+    }
+    const replies = await all(60, (i) => order(client, shuffled(i)))
+    t.equal(count(replies, 201), 60)
+    const orders = replies.map(({ body }) => body.data.id)
+    // Now changes, cancellations, deletions and new ones of the same products, all crossed.
+    const mixed = await all(60, (i) => {
+      const path = `/orders/${orders[i]}`
+      if (i % 4 === 0) return client.patch(path, { items: shuffled(i + 1).slice(0, 3) })
+      if (i % 4 === 1) return client.patch(path, { items: shuffled(i).slice(2), status: 'cancelled' })
+      if (i % 4 === 2) return client.delete(path)
+      return order(client, shuffled(i))
+    })
+    none(t, mixed)
+    t.equal(mixed.filter(({ status }) => status >= 400).length, 0)
+    // Of 60 orders 15 keep half, 15 are cancelled, 15 deleted, 15 untouched, and 15 are new.
+    const left = await Promise.all(products.map(({ id }) => readStock(admin, id)))
+    const held = 6000 - left.reduce((sum, stock) => sum + stock, 0)
+    t.equal(held, 15 * 3 + 15 * 6 + 15 * 6)
+  })
 
-  t.test('products that are edited meanwhile neither lose stock nor fail an order', async (t) => {
-    const { id } = await activeProduct(admin, { stock: 60 })
+  t.test('concurrent edits of products lose no stock and fail no order', async (t) => {
+    const { id } = await createActiveProduct(admin, { stock: 60 })
     const replies = await all(90, (i) =>
       i % 3 === 0
         ? client.patch(`/products/${id}`, { name: `Name ${i}` })
         : order(client, [{ product_id: id, quantity: 1 }]),
     )
     t.same([count(replies, 200), count(replies, 201)], [30, 60])
-    t.equal(await stockOf(admin, id), 0)
+    t.equal(await readStock(admin, id), 0)
   })
 
-  t.test('cancel, change and delete of one order at once give its stock back once', async (t) => {
+  t.test('concurrent cancel, change and delete of an order return its stock once', async (t) => {
     for (let round = 0; round < 5; round++) {
-      const { id: product_id } = await activeProduct(admin, { stock: 100 })
+      const { id: product_id } = await createActiveProduct(admin, { stock: 100 })
       const { id } = (await order(client, [{ product_id, quantity: 10 }])).body.data
       const replies = await all(24, (i) => {
         if (i % 4 === 0) return client.patch(`/orders/${id}`, { status: 'cancelled' })
@@ -103,12 +101,12 @@ t.test('orders that run at once, on PostgreSQL', { skip }, async (t) => {
       const left = await client.get(`/orders/${id}`)
       const { status, items } = left.status === 200 ? left.body.data : { status: 'gone', items: [] }
       const held = ['gone', 'cancelled'].includes(status) ? 0 : items[0].quantity
-      t.equal(await stockOf(admin, product_id), 100 - held, status)
+      t.equal(await readStock(admin, product_id), 100 - held, status)
     }
   })
 
   t.test('concurrent changes without If-Match lose nothing', async (t) => {
-    const { id } = await activeProduct(admin)
+    const { id } = await createActiveProduct(admin)
     const { etag } = await admin.get(`/products/${id}`)
     const members = ['name', 'description', 'price_amount', 'stock', 'status', 'currency']
     const values = ['N', 'D', 7, 77, 'archived', 'EUR']
@@ -125,8 +123,8 @@ t.test('orders that run at once, on PostgreSQL', { skip }, async (t) => {
     t.equal(seen.size, 6, 'each saw a revision of its own')
   })
 
-  t.test('of concurrent changes with the same If-Match exactly one wins', async (t) => {
-    const { id } = await activeProduct(admin)
+  t.test('of concurrent changes with the same If-Match exactly one succeeds', async (t) => {
+    const { id } = await createActiveProduct(admin)
     const { etag } = await admin.get(`/products/${id}`)
     const headers = { 'if-match': etag }
     const replies = await all(20, (i) =>
@@ -139,9 +137,9 @@ t.test('orders that run at once, on PostgreSQL', { skip }, async (t) => {
     t.same((await admin.get(`/products/${id}`)).data, winner?.body.data)
   })
 
-  t.test('of concurrent deletions with an order exactly one side wins', async (t) => {
+  t.test('of a concurrent order and deletion of its product exactly one succeeds', async (t) => {
     for (let round = 0; round < 10; round++) {
-      const { id } = await activeProduct(admin)
+      const { id } = await createActiveProduct(admin)
       const [made, removed] = await Promise.all([
         order(client, [{ product_id: id, quantity: 1 }]),
         client.delete(`/products/${id}`),
@@ -153,14 +151,14 @@ t.test('orders that run at once, on PostgreSQL', { skip }, async (t) => {
     }
   })
 
-  t.test('of concurrent creations with the same sku exactly one wins', async (t) => {
+  t.test('of concurrent creations with the same sku exactly one succeeds', async (t) => {
     const body = { sku: 'ONLY-ONE', name: 'n', price_amount: 1 }
     const replies = await all(10, () => client.post('/products', body))
     t.same([count(replies, 201), count(replies, 409)], [1, 9])
   })
 
-  t.test('in all of this the server had to break no deadlock', async (t) => {
-    await setTimeout(1500) // until the sessions have told their statistics
+  t.test('the server detected no deadlock in these tests', async (t) => {
+    await setTimeout(1500) // until the connections have reported their statistics
     const [row] = await database.run(
       'select deadlocks from pg_stat_database where datname = current_database()',
     )

@@ -1,8 +1,8 @@
+/** Posts belong to the user in their path and remember their first publication. */
 import t from 'tap'
-import { testApp } from '../helpers/app.ts'
-import { speak, unique, VERSIONS } from '../helpers/speak.ts'
+import { testApp, UNKNOWN_ID } from '../helpers/app.ts'
+import { createUniqueName, createVersionedClient, VERSIONS } from '../helpers/versioned-client.ts'
 
-const NOBODY = '0193a5b0-7b1e-7c3a-9f00-3f2b8c1d4e5f'
 const STATES = ['draft', 'published', 'archived'] as const
 
 t.test('posts', async (t) => {
@@ -11,13 +11,13 @@ t.test('posts', async (t) => {
   const other = await person('member')
 
   for (const version of VERSIONS) {
-    const admin = speak(client, version)
-    const own = speak(author.client, version)
+    const admin = createVersionedClient(client, version)
+    const own = createVersionedClient(author.client, version)
     const posts = `/users/${author.id}/posts`
     const newPost = async (members: Record<string, unknown> = {}) =>
       (await own.post(posts, { title: 'On tea', body: 'It is warm.', ...members })).data
 
-    t.test(`v${version}: a new one is a draft of the user in the path`, async (t) => {
+    t.test(`v${version}: a new post is a draft of the user in the path`, async (t) => {
       const reply = await own.post(posts, { title: ' On tea ', body: '  It is warm.\n' })
       t.equal(reply.status, 201)
       const { id, created_at, updated_at, ...members } = reply.data
@@ -30,14 +30,14 @@ t.test('posts', async (t) => {
       })
       t.equal(reply.headers.get('location'), `/api/v${version}${posts}/${id}`)
       t.same((await own.get(`${posts}/${id}`)).data, reply.data)
-      const mine = await own.post('/users/me/posts', { title: 'Mine', body: 'x' })
-      t.equal(mine.data.user_id, author.id)
-      t.equal(mine.headers.get('location'), `/api/v${version}${posts}/${mine.data.id}`)
-      t.equal((await own.get(`/users/me/posts/${mine.data.id}`)).status, 200)
+      const ownPost = await own.post('/users/me/posts', { title: 'Mine', body: 'x' })
+      t.equal(ownPost.data.user_id, author.id)
+      t.equal(ownPost.headers.get('location'), `/api/v${version}${posts}/${ownPost.data.id}`)
+      t.equal((await own.get(`/users/me/posts/${ownPost.data.id}`)).status, 200)
     })
 
     t.test(
-      `v${version}: every state goes to each of the others, and to itself without a change`,
+      `v${version}: every status can change to each of the others, and to itself without effect`,
       async (t) => {
         for (const from of STATES) {
           for (const to of STATES) {
@@ -52,7 +52,7 @@ t.test('posts', async (t) => {
       },
     )
 
-    t.test(`v${version}: the first publication is remembered`, async (t) => {
+    t.test(`v${version}: published_at is the time of the first publication`, async (t) => {
       const { id } = await newPost()
       const path = `${posts}/${id}`
       const published = (await own.patch(path, { status: 'published' })).data.published_at
@@ -70,19 +70,19 @@ t.test('posts', async (t) => {
       const now = new Date().toISOString()
       const sent = { title: 'a', body: 'b', published_at: now, user_id: author.id }
       const wrong = ['published_at READ_ONLY', 'user_id READ_ONLY']
-      t.same((await own.post(posts, sent)).wrong, wrong)
+      t.same((await own.post(posts, sent)).violations, wrong)
       const { id } = await newPost()
       const path = `${posts}/${id}`
-      t.same((await own.patch(path, { published_at: now, user_id: author.id })).wrong, wrong)
+      t.same((await own.patch(path, { published_at: now, user_id: author.id })).violations, wrong)
       t.equal((await own.put(path, sent)).data.published_at, null, 'PUT ignores what it cannot write')
-      t.same((await own.put(path, { ...sent, user_id: other.id })).wrong, ['user_id READ_ONLY'])
+      t.same((await own.put(path, { ...sent, user_id: other.id })).violations, ['user_id READ_ONLY'])
       t.equal((await own.put(path, { ...sent, user_id: author.id.toUpperCase() })).status, 200)
     })
 
-    t.test(`v${version}: under another user, or an unknown one, it is not there`, async (t) => {
+    t.test(`v${version}: a post under another or an unknown user is a 404`, async (t) => {
       const { id } = await newPost({ status: 'published' })
       const whole = { title: 'a', body: 'b' }
-      for (const user of [other.id, adminId, NOBODY, 'nobody', 'me']) {
+      for (const user of [other.id, adminId, UNKNOWN_ID, 'nobody', 'me']) {
         const path = `/users/${user}/posts/${id}`
         const statuses = [
           (await admin.get(path)).status,
@@ -95,9 +95,9 @@ t.test('posts', async (t) => {
       t.equal((await own.get(`${posts}/${id}`)).status, 200)
     })
 
-    t.test(`v${version}: an unknown user has no list and takes no post`, async (t) => {
+    t.test(`v${version}: list and create under an unknown user are a 404`, async (t) => {
       for (const by of [admin, own]) {
-        for (const user of [NOBODY, 'nobody']) {
+        for (const user of [UNKNOWN_ID, 'nobody']) {
           t.equal((await by.get(`/users/${user}/posts`)).status, 404)
           t.equal((await by.get(`/users/${user}/posts?page=1`)).status, 404)
           const reply = await by.post(`/users/${user}/posts`, { title: 'a', body: 'b' })
@@ -109,15 +109,15 @@ t.test('posts', async (t) => {
       t.same((await admin.get(`/users/${empty.id}/posts`)).data, [])
     })
 
-    t.test(`v${version}: what is deleted is gone`, async (t) => {
+    t.test(`v${version}: a deleted post is a 404`, async (t) => {
       const { id } = await newPost()
       t.equal((await own.delete(`${posts}/${id}`)).status, 204)
       t.equal((await own.delete(`${posts}/${id}`)).status, 404)
       t.equal((await own.get(`${posts}/${id}`)).status, 404)
     })
 
-    t.test(`v${version}: search follows title and body`, async (t) => {
-      const [first, second] = [unique('Wörter'), unique('Слова')]
+    t.test(`v${version}: search covers title and body`, async (t) => {
+      const [first, second] = [createUniqueName('Wörter'), createUniqueName('Слова')]
       const { id } = await newPost({ body: first })
       const found = async (search: string) =>
         (await own.get(`${posts}?search=${encodeURIComponent(search)}`)).data.length

@@ -1,19 +1,24 @@
+/** Products have unique SKUs, and one that was ordered cannot be deleted. */
 import t from 'tap'
-import { testApp } from '../helpers/app.ts'
-import { activeProduct, speak, unique, VERSIONS } from '../helpers/speak.ts'
+import { testApp, UNKNOWN_ID } from '../helpers/app.ts'
+import {
+  createActiveProduct,
+  createUniqueName,
+  createVersionedClient,
+  VERSIONS,
+} from '../helpers/versioned-client.ts'
 
 const ISO = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/
 const UUID_V7 = /^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/
-const NOBODY = '0193a5b0-7b1e-7c3a-9f00-3f2b8c1d4e5f'
 
 t.test('products', async (t) => {
   const { admin: client } = await testApp(t)
 
   for (const version of VERSIONS) {
-    const admin = speak(client, version)
+    const admin = createVersionedClient(client, version)
 
-    t.test(`v${version}: a new one has every member, defaults and what the server makes`, async (t) => {
-      const sku = unique('TEA')
+    t.test(`v${version}: a new product has every field, with defaults`, async (t) => {
+      const sku = createUniqueName('TEA')
       const reply = await admin.post('/products', { sku, name: 'Tea', price_amount: 1999 })
       t.equal(reply.status, 201)
       t.match(reply.data, { id: UUID_V7, created_at: ISO, updated_at: ISO })
@@ -36,8 +41,8 @@ t.test('products', async (t) => {
       t.equal(read.etag, reply.etag)
     })
 
-    t.test(`v${version}: a sku is unique, at creation and in any change`, async (t) => {
-      const [one, two] = [await activeProduct(admin), await activeProduct(admin)]
+    t.test(`v${version}: a sku is unique, at creation and in every change`, async (t) => {
+      const [one, two] = [await createActiveProduct(admin), await createActiveProduct(admin)]
       const body = { sku: one.sku, name: 'Another', price_amount: 1 }
       for (const reply of [
         await admin.post('/products', body),
@@ -46,7 +51,7 @@ t.test('products', async (t) => {
       ]) {
         t.equal(reply.status, 409)
         t.equal(reply.code, 'RESOURCE_CONFLICT')
-        t.same(reply.wrong, ['sku ALREADY_EXISTS'])
+        t.same(reply.violations, ['sku ALREADY_EXISTS'])
       }
       t.equal(
         (await admin.patch(`/products/${one.id}`, { sku: one.sku })).status,
@@ -56,16 +61,16 @@ t.test('products', async (t) => {
       t.equal((await admin.post('/products', { ...body, sku: one.sku.toLowerCase() })).status, 201)
     })
 
-    t.test(`v${version}: the status makes any move`, async (t) => {
-      const { id } = await activeProduct(admin)
+    t.test(`v${version}: the status can change to any other`, async (t) => {
+      const { id } = await createActiveProduct(admin)
       const walk = ['draft', 'archived', 'active', 'archived', 'draft', 'active', 'active']
       for (const status of walk) {
         t.same((await admin.patch(`/products/${id}`, { status })).data.status, status)
       }
     })
 
-    t.test(`v${version}: what is deleted is gone, also a second time`, async (t) => {
-      const { id } = await activeProduct(admin)
+    t.test(`v${version}: a deleted product is a 404, also for a second DELETE`, async (t) => {
+      const { id } = await createActiveProduct(admin)
       const removed = await admin.delete(`/products/${id}`)
       t.equal(removed.status, 204)
       t.equal(removed.text, '')
@@ -73,16 +78,24 @@ t.test('products', async (t) => {
         await admin.delete(`/products/${id}`),
         await admin.get(`/products/${id}`),
         await admin.patch(`/products/${id}`, { stock: 1 }),
-        await admin.put(`/products/${id}`, { sku: unique('S'), name: 'n', price_amount: 1 }),
+        await admin.put(`/products/${id}`, { sku: createUniqueName('S'), name: 'n', price_amount: 1 }),
       ]) {
         t.equal(reply.status, 404)
         t.equal(reply.code, 'RESOURCE_NOT_FOUND')
       }
     })
 
-    t.test(`v${version}: an id that is unknown, or no UUID at all, is 404 for every method`, async (t) => {
-      const whole = { sku: unique('S'), name: 'n', price_amount: 1 }
-      for (const id of [NOBODY, 'nothing', '1', `${NOBODY}0`, '%00', 'me', `urn:uuid:${NOBODY}`]) {
+    t.test(`v${version}: an unknown or malformed id is a 404 for every method`, async (t) => {
+      const whole = { sku: createUniqueName('S'), name: 'n', price_amount: 1 }
+      for (const id of [
+        UNKNOWN_ID,
+        'nothing',
+        '1',
+        `${UNKNOWN_ID}0`,
+        '%00',
+        'me',
+        `urn:uuid:${UNKNOWN_ID}`,
+      ]) {
         const statuses = [
           (await admin.get(`/products/${id}`)).status,
           (await admin.put(`/products/${id}`, whole)).status,
@@ -93,13 +106,13 @@ t.test('products', async (t) => {
       }
     })
 
-    t.test(`v${version}: an id is the same in any letter case`, async (t) => {
-      const { id } = await activeProduct(admin)
+    t.test(`v${version}: an id is accepted in any letter case`, async (t) => {
+      const { id } = await createActiveProduct(admin)
       t.equal((await admin.get(`/products/${id.toUpperCase()}`)).data.id, id)
     })
 
-    t.test(`v${version}: a product that was ordered stays`, async (t) => {
-      const { id } = await activeProduct(admin)
+    t.test(`v${version}: a product that was ordered cannot be deleted`, async (t) => {
+      const { id } = await createActiveProduct(admin)
       const order = await admin.post('/orders', { items: [{ product_id: id, quantity: 1 }] })
       t.equal(order.status, 201)
       const refused = await admin.delete(`/products/${id}`)
@@ -109,9 +122,9 @@ t.test('products', async (t) => {
       t.equal((await admin.delete(`/products/${id}`)).status, 204, 'until the last such order is gone')
     })
 
-    t.test(`v${version}: it is found by what it says now, not by what it said`, async (t) => {
-      const [first, second] = [unique('Zürich'), unique('Genève')]
-      const { id } = await activeProduct(admin, { name: first, description: null })
+    t.test(`v${version}: search covers the current text only`, async (t) => {
+      const [first, second] = [createUniqueName('Zürich'), createUniqueName('Genève')]
+      const { id } = await createActiveProduct(admin, { name: first, description: null })
       const found = async (search: string) =>
         (await admin.get(`/products?search=${encodeURIComponent(search)}`)).data.length
       t.equal(await found(first.toUpperCase()), 1)
@@ -121,14 +134,18 @@ t.test('products', async (t) => {
       t.same([await found(first), await found(second)], [1, 1])
       await admin.patch(`/products/${id}`, { description: null })
       t.same([await found(first), await found(second)], [0, 1])
-      await admin.put(`/products/${id}`, { sku: unique('S'), name: first, price_amount: 1 })
+      await admin.put(`/products/${id}`, { sku: createUniqueName('S'), name: first, price_amount: 1 })
       t.same([await found(first), await found(second)], [1, 0])
     })
   }
 
-  t.test('Location repeats the form of the address', async (t) => {
+  t.test('Location repeats the form of the path', async (t) => {
     for (const form of ['/api/v1', '/v1', '/api', '']) {
-      const reply = await client.post(`${form}/products/`, { sku: unique('F'), name: 'n', price_amount: 1 })
+      const reply = await client.post(`${form}/products/`, {
+        sku: createUniqueName('F'),
+        name: 'n',
+        price_amount: 1,
+      })
       t.equal(reply.headers.get('location'), `${form}/products/${reply.body.data.id}`)
     }
   })

@@ -1,20 +1,19 @@
+/** A user has at most one profile, which only the user and admins change. */
 import t from 'tap'
-import { testApp } from '../helpers/app.ts'
-import { speak, unique, VERSIONS } from '../helpers/speak.ts'
-
-const NOBODY = '0193a5b0-7b1e-7c3a-9f00-3f2b8c1d4e5f'
+import { testApp, UNKNOWN_ID } from '../helpers/app.ts'
+import { createUniqueName, createVersionedClient, VERSIONS } from '../helpers/versioned-client.ts'
 
 t.test('user-profiles', async (t) => {
   const { admin: client, adminId, person } = await testApp(t)
 
   for (const version of VERSIONS) {
-    const admin = speak(client, version)
+    const admin = createVersionedClient(client, version)
     const someone = async () => {
       const { id, client } = await person('member')
-      return { id, own: speak(client, version) }
+      return { id, own: createVersionedClient(client, version) }
     }
 
-    t.test(`v${version}: a new one is the caller's, and all else in it null`, async (t) => {
+    t.test(`v${version}: a new profile belongs to the caller, and its other fields are null`, async (t) => {
       const { id, own } = await someone()
       const reply = await own.post('/user-profiles', {})
       t.equal(reply.status, 201)
@@ -33,7 +32,7 @@ t.test('user-profiles', async (t) => {
       t.same((await own.get(`/user-profiles/${made}`)).data, reply.data)
     })
 
-    t.test(`v${version}: every member is kept`, async (t) => {
+    t.test(`v${version}: every field is stored`, async (t) => {
       const { id } = await someone()
       const members = {
         display_name: 'Ada',
@@ -48,7 +47,7 @@ t.test('user-profiles', async (t) => {
       t.match(reply.data, { user_id: id, ...members })
     })
 
-    t.test(`v${version}: there is one per user`, async (t) => {
+    t.test(`v${version}: a user has one profile`, async (t) => {
       const { id, own } = await someone()
       t.equal((await own.post('/user-profiles', {})).status, 201)
       for (const reply of [
@@ -56,19 +55,19 @@ t.test('user-profiles', async (t) => {
         await admin.post('/user-profiles', { user_id: id }),
       ]) {
         t.equal(reply.status, 409)
-        t.same(reply.wrong, ['user_id ALREADY_EXISTS'])
+        t.same(reply.violations, ['user_id ALREADY_EXISTS'])
       }
     })
 
-    t.test(`v${version}: one for a user who is unknown is refused`, async (t) => {
-      const reply = await admin.post('/user-profiles', { user_id: NOBODY })
+    t.test(`v${version}: a profile for an unknown user is rejected`, async (t) => {
+      const reply = await admin.post('/user-profiles', { user_id: UNKNOWN_ID })
       t.equal(reply.status, 422)
-      t.same(reply.wrong, ['user_id NOT_FOUND'])
+      t.same(reply.violations, ['user_id NOT_FOUND'])
     })
 
-    t.test(`v${version}: a member makes none for others, whether those exist or not`, async (t) => {
+    t.test(`v${version}: a member cannot create a profile for another user, existing or not`, async (t) => {
       const { id, own } = await someone()
-      for (const user_id of [adminId, NOBODY]) {
+      for (const user_id of [adminId, UNKNOWN_ID]) {
         const reply = await own.post('/user-profiles', { user_id })
         t.equal(reply.status, 403)
         t.equal(reply.code, 'FORBIDDEN')
@@ -76,19 +75,23 @@ t.test('user-profiles', async (t) => {
       t.equal((await own.post('/user-profiles', { user_id: id.toUpperCase() })).status, 201)
     })
 
-    t.test(`v${version}: user_id never changes`, async (t) => {
+    t.test(`v${version}: user_id cannot be changed`, async (t) => {
       const { id, own } = await someone()
       const path = `/user-profiles/${(await own.post('/user-profiles', {})).data.id}`
       for (const by of [own, admin]) {
-        t.same((await by.patch(path, { user_id: id })).wrong, ['user_id READ_ONLY'], 'not even unchanged')
-        t.same((await by.put(path, { user_id: adminId })).wrong, ['user_id READ_ONLY'])
-        t.same((await by.put(path, { user_id: null })).wrong, ['user_id INVALID_TYPE'])
+        t.same(
+          (await by.patch(path, { user_id: id })).violations,
+          ['user_id READ_ONLY'],
+          'not even unchanged',
+        )
+        t.same((await by.put(path, { user_id: adminId })).violations, ['user_id READ_ONLY'])
+        t.same((await by.put(path, { user_id: null })).violations, ['user_id INVALID_TYPE'])
         t.equal((await by.put(path, { user_id: id.toUpperCase(), bio: 'x' })).data.user_id, id)
         t.equal((await by.put(path, { bio: 'y' })).data.user_id, id, 'absent it is kept')
       }
     })
 
-    t.test(`v${version}: a locale is kept in its canonical form`, async (t) => {
+    t.test(`v${version}: a locale is stored in its canonical form`, async (t) => {
       const { own } = await someone()
       const path = `/user-profiles/${(await own.post('/user-profiles', { locale: 'en-us' })).data.id}`
       t.equal((await own.get(path)).data.locale, 'en-US')
@@ -100,7 +103,7 @@ t.test('user-profiles', async (t) => {
       t.equal((await own.patch(path, { locale: 'HE-il' })).etag, before.etag, 'which is no change')
     })
 
-    t.test(`v${version}: null clears, and a profile once deleted is gone`, async (t) => {
+    t.test(`v${version}: null clears a field, and a deleted profile is a 404`, async (t) => {
       const { own } = await someone()
       const { data } = await own.post('/user-profiles', { display_name: 'A', bio: 'B', locale: 'de' })
       const path = `/user-profiles/${data.id}`
@@ -110,9 +113,9 @@ t.test('user-profiles', async (t) => {
       t.equal((await own.post('/user-profiles', {})).status, 201, 'and room for another')
     })
 
-    t.test(`v${version}: search follows display_name and bio`, async (t) => {
+    t.test(`v${version}: search covers display_name and bio`, async (t) => {
       const { own } = await someone()
-      const [first, second] = [unique('Straße'), unique('Αθήνα')]
+      const [first, second] = [createUniqueName('Straße'), createUniqueName('Αθήνα')]
       const path = `/user-profiles/${(await own.post('/user-profiles', { bio: first })).data.id}`
       const found = async (search: string) =>
         (await own.get(`/user-profiles?search=${encodeURIComponent(search)}`)).data.length

@@ -1,3 +1,4 @@
+/** Users have unique emails and hashed passwords, and the last active admin remains. */
 import { verify } from '@node-rs/argon2'
 import t from 'tap'
 import type { Actor } from '../../plugins/access/index.ts'
@@ -11,9 +12,14 @@ import { usersResource } from '../../plugins/resources/users.ts'
 import { createAjv } from '../../plugins/validation/formats.ts'
 import { resources } from '../../src/app.ts'
 import { testApp } from '../helpers/app.ts'
-import { activeProduct, speak, unique, VERSIONS } from '../helpers/speak.ts'
+import {
+  createActiveProduct,
+  createUniqueName,
+  createVersionedClient,
+  VERSIONS,
+} from '../helpers/versioned-client.ts'
 
-const address = () => `${unique('ada')}@example.com`
+const address = () => `${createUniqueName('ada')}@example.com`
 const PASSWORD = 'correct horse battery'
 
 t.test('users', async (t) => {
@@ -22,11 +28,11 @@ t.test('users', async (t) => {
     (await database.run('select password_hash from users where id = $1', [id]))[0]?.password_hash
 
   for (const version of VERSIONS) {
-    const admin = speak(client, version)
+    const admin = createVersionedClient(client, version)
     const newUser = async (members: Record<string, unknown> = {}) =>
       (await admin.post('/users', { name: 'Ada', email: address(), ...members })).data
 
-    t.test(`v${version}: a new one is an active member, with an address in lower case`, async (t) => {
+    t.test(`v${version}: a new user is an active member with the email in lower case`, async (t) => {
       const email = address()
       const reply = await admin.post('/users', { name: ' Ada ', email: email.toUpperCase() })
       t.equal(reply.status, 201)
@@ -36,7 +42,7 @@ t.test('users', async (t) => {
       t.equal(await hashOf(id), null, 'a password is optional')
     })
 
-    t.test(`v${version}: a password is hashed and never leaves`, async (t) => {
+    t.test(`v${version}: a password is stored as a hash and never returned`, async (t) => {
       const email = address()
       const created = await admin.post('/users', { name: 'Ada', email, password: PASSWORD })
       const { id } = created.data
@@ -60,33 +66,36 @@ t.test('users', async (t) => {
       }
     })
 
-    t.test(`v${version}: a password is kept as it was typed, blanks and all`, async (t) => {
+    t.test(`v${version}: a password is used as sent, including spaces`, async (t) => {
       const { id } = await newUser({ password: '   spaces   ' })
       t.ok(await verify(String(await hashOf(id)), '   spaces   '))
     })
 
-    t.test(`v${version}: a new password is a change that can be seen`, async (t) => {
+    t.test(`v${version}: a new password changes the ETag`, async (t) => {
       const { id } = await newUser({ password: PASSWORD })
       const before = (await admin.get(`/users/${id}`)).etag
       t.not((await admin.patch(`/users/${id}`, { password: PASSWORD })).etag, before)
     })
 
-    t.test(`v${version}: a password is not the address or the name, whichever of them changes`, async (t) => {
-      const email = address()
-      const name = 'Augusta Ada King'
-      const wrong = ['password INVALID_VALUE']
-      const all = { name, email }
-      t.same((await admin.post('/users', { ...all, password: email.toUpperCase() })).wrong, wrong)
-      t.same((await admin.post('/users', { ...all, password: name })).wrong, wrong)
-      const { id } = await newUser(all)
-      t.same((await admin.patch(`/users/${id}`, { password: name.toLowerCase() })).wrong, wrong)
-      t.same((await admin.patch(`/users/${id}`, { password: email })).wrong, wrong)
-      const other = 'Another Name Of Hers'
-      t.same((await admin.patch(`/users/${id}`, { password: other, name: other })).wrong, wrong)
-      t.equal((await admin.patch(`/users/${id}`, { password: 'Augusta Ada King!' })).status, 200)
-    })
+    t.test(
+      `v${version}: a password equal to the email or the name is rejected, whichever changes`,
+      async (t) => {
+        const email = address()
+        const name = 'Augusta Ada King'
+        const wrong = ['password INVALID_VALUE']
+        const all = { name, email }
+        t.same((await admin.post('/users', { ...all, password: email.toUpperCase() })).violations, wrong)
+        t.same((await admin.post('/users', { ...all, password: name })).violations, wrong)
+        const { id } = await newUser(all)
+        t.same((await admin.patch(`/users/${id}`, { password: name.toLowerCase() })).violations, wrong)
+        t.same((await admin.patch(`/users/${id}`, { password: email })).violations, wrong)
+        const other = 'Another Name Of Hers'
+        t.same((await admin.patch(`/users/${id}`, { password: other, name: other })).violations, wrong)
+        t.equal((await admin.patch(`/users/${id}`, { password: 'Augusta Ada King!' })).status, 200)
+      },
+    )
 
-    t.test(`v${version}: an address is unique in any letter case`, async (t) => {
+    t.test(`v${version}: an email is unique in any letter case`, async (t) => {
       const [one, two] = [await newUser(), await newUser()]
       for (const reply of [
         await admin.post('/users', { name: 'Ada', email: one.email.toUpperCase() }),
@@ -94,7 +103,7 @@ t.test('users', async (t) => {
         await admin.put(`/users/${two.id}`, { name: 'Ada', email: one.email.toUpperCase() }),
       ]) {
         t.equal(reply.status, 409)
-        t.same(reply.wrong, ['email ALREADY_EXISTS'])
+        t.same(reply.violations, ['email ALREADY_EXISTS'])
         t.notMatch(reply.text, /users_email|unique|constraint/i)
       }
       const before = await admin.get(`/users/${one.id}`)
@@ -102,10 +111,10 @@ t.test('users', async (t) => {
       t.equal(same.etag, before.etag, 'its own in capitals is no change')
     })
 
-    t.test(`v${version}: me is the caller`, async (t) => {
+    t.test(`v${version}: me addresses the caller`, async (t) => {
       t.equal((await admin.get('/users/me')).data.id, adminId)
       const { id, client } = await person('member')
-      const own = speak(client, version)
+      const own = createVersionedClient(client, version)
       t.equal((await own.get('/users/me')).data.id, id)
       t.equal((await own.patch('/users/me', { name: 'Me' })).data.name, 'Me')
       t.equal((await own.get('/users/me/posts')).status, 200)
@@ -113,9 +122,9 @@ t.test('users', async (t) => {
       t.equal((await own.get('/users/me?include=posts')).status, 200)
     })
 
-    t.test(`v${version}: a user goes with profile, posts and keys`, async (t) => {
+    t.test(`v${version}: deleting a user deletes the profile, posts and keys`, async (t) => {
       const { id, client } = await person('member')
-      const own = speak(client, version)
+      const own = createVersionedClient(client, version)
       t.equal((await own.post('/user-profiles', { display_name: 'A' })).status, 201)
       t.equal((await own.post(`/users/${id}/posts`, { title: 'A', body: 'B' })).status, 201)
       t.equal((await admin.delete(`/users/${id}`)).status, 204)
@@ -132,10 +141,10 @@ t.test('users', async (t) => {
       t.equal((await admin.delete(`/users/${id}`)).status, 404)
     })
 
-    t.test(`v${version}: a user who has orders stays`, async (t) => {
+    t.test(`v${version}: a user with orders cannot be deleted`, async (t) => {
       const { id, client } = await person('member')
-      const product = await activeProduct(admin)
-      const order = await speak(client, version).post('/orders', {
+      const product = await createActiveProduct(admin)
+      const order = await createVersionedClient(client, version).post('/orders', {
         items: [{ product_id: product.id, quantity: 1 }],
       })
       const refused = await admin.delete(`/users/${id}`)
@@ -159,7 +168,7 @@ t.test('users', async (t) => {
       t.same(await refused(), [409, 409, 409, 409, 409], 'one who is suspended does not count')
       await admin.patch(`/users/${id}`, { status: 'active' })
       const other = await person('admin')
-      const theirs = speak(other.client, version)
+      const theirs = createVersionedClient(other.client, version)
       t.equal((await theirs.patch(`/users/${adminId}`, { role: 'manager' })).status, 200)
       t.equal((await theirs.patch(`/users/${adminId}`, { role: 'admin' })).status, 200)
       t.equal((await admin.delete(`/users/${id}`)).status, 204)
@@ -167,10 +176,10 @@ t.test('users', async (t) => {
       t.same(await refused(), [409, 409, 409, 409, 409])
     })
 
-    t.test(`v${version}: who is not active cannot authenticate`, async (t) => {
+    t.test(`v${version}: an inactive user cannot authenticate`, async (t) => {
       for (const status of ['inactive', 'suspended']) {
         const { id, client } = await person('manager')
-        const own = speak(client, version)
+        const own = createVersionedClient(client, version)
         t.equal((await own.get('/users/me')).status, 200)
         t.equal((await admin.patch(`/users/${id}`, { status })).status, 200)
         t.equal((await own.get('/users/me')).status, 401)
@@ -179,10 +188,10 @@ t.test('users', async (t) => {
       }
     })
 
-    t.test(`v${version}: role and status are an admin's to change`, async (t) => {
+    t.test(`v${version}: only an admin changes role and status`, async (t) => {
       for (const role of ['member', 'manager'] as const) {
         const { id, client } = await person(role)
-        const own = speak(client, version)
+        const own = createVersionedClient(client, version)
         const { data } = await own.get('/users/me')
         const whole = { name: data.name, email: data.email }
         t.equal((await own.patch('/users/me', { role: 'admin' })).status, 403)
@@ -203,9 +212,9 @@ t.test('users', async (t) => {
       t.equal((await admin.patch(`/users/${id}`, { role: 'manager', status: 'suspended' })).status, 200)
     })
 
-    t.test(`v${version}: an API key does not change its owner's password or address`, async (t) => {
+    t.test(`v${version}: an API key cannot change its owner's password or email`, async (t) => {
       const { client } = await person('member')
-      const own = speak(client, version)
+      const own = createVersionedClient(client, version)
       const { data } = await own.get('/users/me')
       for (const reply of [
         await own.patch('/users/me', { password: PASSWORD, current_password: 'whatever it was' }),
@@ -221,13 +230,13 @@ t.test('users', async (t) => {
       t.equal((await own.patch('/users/me', { email: data.email.toUpperCase() })).status, 200)
     })
 
-    t.test(`v${version}: current_password is no member of a new user, nor ever shown`, async (t) => {
+    t.test(`v${version}: current_password is no field of a new user and never returned`, async (t) => {
       const body = { name: 'A', email: address(), current_password: PASSWORD }
-      t.same((await admin.post('/users', body)).wrong, ['current_password UNKNOWN_FIELD'])
+      t.same((await admin.post('/users', body)).violations, ['current_password UNKNOWN_FIELD'])
     })
 
-    t.test(`v${version}: search follows name and address`, async (t) => {
-      const [first, second] = [unique('Éloïse'), unique('Zoë')]
+    t.test(`v${version}: search covers name and email`, async (t) => {
+      const [first, second] = [createUniqueName('Éloïse'), createUniqueName('Zoë')]
       const { id } = await newUser({ name: first })
       const found = async (search: string) =>
         (await admin.get(`/users?search=${encodeURIComponent(search)}`)).data.length
@@ -240,8 +249,8 @@ t.test('users', async (t) => {
     })
   }
 
-  t.test("one's own password and address, with a token", async (t) => {
-    const admin = speak(client, 1)
+  t.test('a user changes the own password and email with a token', async (t) => {
+    const admin = createVersionedClient(client, 1)
     const compiled = compileResources(resources).find(({ name }) => name === 'users')
     if (!compiled) throw new Error('There is no resource "users"')
     const steps = createWriteSteps(compiled, database, () => new Error('refused'))
@@ -286,9 +295,9 @@ t.test('users', async (t) => {
     t.equal(await change({ email: address(), current_password: PASSWORD }), '403', 'the old one is over')
     t.equal(await change({ email: address(), current_password: next }), 200)
     const rivals = ['one of two passwords', 'two of two passwords']
-    const told = await Promise.all(rivals.map((password) => change({ password, current_password: next })))
+    const outcomes = await Promise.all(rivals.map((password) => change({ password, current_password: next })))
     // Both were right when they were asked; by its turn the other's no longer was, or was asked only then.
-    t.equal(told.filter((each) => each === 200).length, 1, told.join())
-    t.ok(told.every((each) => each === 200 || each === '409' || each === '403'))
+    t.equal(outcomes.filter((each) => each === 200).length, 1, outcomes.join())
+    t.ok(outcomes.every((each) => each === 200 || each === '409' || each === '403'))
   })
 })

@@ -4,7 +4,7 @@ import { v7 as uuid } from 'uuid'
 import { openDatabase } from '../../drizzle/client/index.ts'
 import { type Client, createClient, type Reply } from '../helpers/app.ts'
 import type { Owner } from '../helpers/database.ts'
-import { serve } from '../helpers/process.ts'
+import { startServer } from '../helpers/process.ts'
 import { type PrivatePostgres, startPrivatePostgres } from './private-postgres.ts'
 
 export interface CrashOptions {
@@ -141,7 +141,7 @@ export async function crashRounds(t: Owner, options: CrashOptions): Promise<Cras
   const { settings, rounds, clients, between, file, onRound } = options
   const postgres = await startPrivatePostgres(t)
   if (!postgres) return undefined
-  const { url } = await serve(t, { ...settings, ...SERVER_SETTINGS, DATABASE_URL: postgres.url }, file)
+  const { url } = await startServer(t, { ...settings, ...SERVER_SETTINGS, DATABASE_URL: postgres.url }, file)
   const client = createClient(url, { 'x-api-key': KEY })
   const product = {
     sku: 'SHARED',

@@ -7,7 +7,7 @@ import type { Database } from '../../drizzle/client/types.ts'
 import { getKeyPrefix, hashKey, makeKey } from '../../plugins/auth/key-format.ts'
 import { createClient } from '../helpers/app.ts'
 import type { Owner } from '../helpers/database.ts'
-import { serve } from '../helpers/process.ts'
+import { startServer } from '../helpers/process.ts'
 import { runLoad } from './cpu-affinity.ts'
 import type { LoadReport, Outcome } from './load-generator.ts'
 import type { ServerOptions } from './seeded-server.ts'
@@ -157,7 +157,7 @@ const countByStatus = ({ outcomes }: LoadReport) =>
 /** Runs each attack with a new member, concurrently with ten ordinary users. */
 export async function attackAsMember(t: Owner, options: HostileMemberOptions): Promise<HostileMemberReport> {
   const { settings, file, seconds } = options
-  const server = await serve(
+  const server = await startServer(
     t,
     { ...settings, PORT: '0', LOG_LEVEL: 'warn', ADMIN_API_KEY: ADMIN_KEY },
     file,

@@ -1,8 +1,8 @@
 /** Sends hostile requests, one at a time and 20 concurrently, and measures how long `/livez` takes during them. */
 import { ADMIN_KEY } from '../helpers/app.ts'
+import { type Attack, createAttacks, type Delays, sendAttack, watchLivez } from '../helpers/attacks.ts'
 import type { Owner } from '../helpers/database.ts'
-import { type Attack, createAttacks, type Delays, send, watchLivez } from '../helpers/hostile.ts'
-import { serve } from '../helpers/process.ts'
+import { startServer } from '../helpers/process.ts'
 import { WITHOUT_LIMITS } from '../helpers/without-limits.ts'
 
 /** Larger requests are not sent. */
@@ -46,13 +46,13 @@ export async function hostileRequests(
   { settings, seconds }: HostileOptions,
 ): Promise<HostileReport> {
   const env = { PORT: '0', APP_SECRET, ...WITHOUT_LIMITS, ADMIN_API_KEY: ADMIN_KEY, ...settings }
-  const { url } = await serve(t, env)
+  const { url } = await startServer(t, env)
   const port = Number(new URL(url).port)
   const attacks = createAttacks().filter(({ bytes }) => bytes.length <= MAX_REQUEST_BYTES)
   const phaseSeconds = seconds / 3
   const unexpected = new Set<string>()
   const sendOne = async (attack: Attack) => {
-    const status = await send(port, attack)
+    const status = await sendAttack(port, attack)
     if (status !== attack.status) unexpected.add(`${attack.name}: ${status}`)
   }
 
@@ -79,7 +79,7 @@ export async function hostileRequests(
   const delays: HostileReport['worst'] = []
   for (const attack of attacks) {
     const maxima: number[] = []
-    for (let i = 0; i < 3; i++) maxima.push((await watchLivez(port, () => send(port, attack))).max)
+    for (let i = 0; i < 3; i++) maxima.push((await watchLivez(port, () => sendAttack(port, attack))).max)
     delays.push({ name: attack.name, delay: Math.min(...maxima) })
   }
   const worst = delays.sort((a, b) => b.delay - a.delay).slice(0, 10)

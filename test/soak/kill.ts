@@ -2,7 +2,7 @@
 import { setTimeout as wait } from 'node:timers/promises'
 import { type Client, createClient, type Json } from '../helpers/app.ts'
 import type { Owner } from '../helpers/database.ts'
-import { type Ended, type Running, run, serve } from '../helpers/process.ts'
+import { type ProcessExit, type RunningProcess, startModule, startServer } from '../helpers/process.ts'
 import { createWriteLog, findLostWrites, readNewestRows, type WriteLog } from './write-log.ts'
 import { runWriter } from './writer.ts'
 
@@ -31,7 +31,7 @@ export interface KillReport {
   /** Milliseconds from the start of the process to its first response, after each kill. */
   restarts: number[]
   /** The exit code and signal of each ended process. */
-  ends: Ended[]
+  ends: ProcessExit[]
   /** The number of second processes that were refused. */
   intruders: number
 }
@@ -49,22 +49,25 @@ const SERVER_SETTINGS = {
   RATE_LIMIT_BURST: '1000000000',
 }
 
-interface Server extends Running {
+interface Server extends RunningProcess {
   client: Client
   /** Milliseconds from the start to the first response. */
   startupTime: number
 }
 
-async function startServer(t: Owner, { settings, file }: KillOptions): Promise<Server> {
+async function startClientServer(t: Owner, { settings, file }: KillOptions): Promise<Server> {
   const startedAt = performance.now()
-  const running = await serve(t, { ...settings, ...SERVER_SETTINGS }, file)
+  const running = await startServer(t, { ...settings, ...SERVER_SETTINGS }, file)
   const client = createClient(running.url, { 'x-api-key': KEY })
   const { status } = await client.get('/readyz')
   if (status !== 200) throw new Error(`GET /readyz returned ${status}`)
   return { ...running, client, startupTime: performance.now() - startedAt }
 }
 
-function killServer({ child, ended }: Running, signal: NodeJS.Signals = 'SIGKILL'): Promise<Ended> {
+function killServer(
+  { child, ended }: RunningProcess,
+  signal: NodeJS.Signals = 'SIGKILL',
+): Promise<ProcessExit> {
   child.kill(signal)
   return ended
 }
@@ -78,7 +81,7 @@ async function checkStock(client: Client, sharedProductId: string, ordered: numb
 
 /** Starts a second server on the folder of a running one. Returns a line if it is not refused. */
 async function startIntruder(t: Owner, { settings, file }: KillOptions): Promise<string[]> {
-  const { said: output, ended } = run(t, file, { ...settings, ...SERVER_SETTINGS })
+  const { output, ended } = startModule(t, file, { ...settings, ...SERVER_SETTINGS })
   const { code } = await ended
   const isExpected = output.err.includes(`${settings.DATA_DIR} is in use by another process`)
   return code === 1 && isExpected ? [] : [`a second process was not refused: ${code} ${output.err}`]
@@ -129,7 +132,7 @@ export async function killRounds(t: Owner, options: KillOptions): Promise<KillRe
   const { rounds, clients, onRound } = options
   const report = createReport()
   const logs: WriteLog[] = []
-  let server = await startServer(t, options)
+  let server = await startClientServer(t, options)
   const { body } = await server.client.post('/products', {
     ...{ sku: 'SHARED', name: 'Shared product', price_amount: 1, status: 'active', stock: STOCK },
   })
@@ -148,7 +151,7 @@ export async function killRounds(t: Owner, options: KillOptions): Promise<KillRe
     await waitForWrites(options, log)
     report.ends.push(await killServer(server, options.signal))
     await Promise.all(writers)
-    server = await startServer(t, options)
+    server = await startClientServer(t, options)
     const rows = await readNewRows(server.client)
     ordered += rows.orders.reduce((sum, row) => sum + sumQuantities(row), 0)
     const lost = [

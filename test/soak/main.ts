@@ -1,6 +1,6 @@
 /** `npm run soak -- [part ...]`: runs tests that take minutes, prints their results and fails if a guarantee is broken. */
 import { createDatabase, type Owner, testFolder } from '../helpers/database.ts'
-import { run } from '../helpers/process.ts'
+import { startModule } from '../helpers/process.ts'
 import { crashRounds } from './crash.ts'
 import { hostileRequests } from './hostile.ts'
 import { attackAsMember } from './hostile-member.ts'
@@ -100,7 +100,7 @@ async function crash(): Promise<void> {
 async function seed(): Promise<void> {
   console.log(`npm run seed -- --users ${SEEDED_USERS}, PostgreSQL`)
   await withDatabase(async (t, settings) => {
-    const { ended, said: output } = run(t, 'cli.js', settings, ['seed', '--users', SEEDED_USERS])
+    const { ended, output } = startModule(t, 'cli.js', settings, ['seed', '--users', SEEDED_USERS])
     const { code } = await ended
     console.log(code === 0 ? output.out.trim().split('\n').at(-1) : output.err)
     if (code !== 0) process.exitCode = 1

@@ -5,8 +5,8 @@ import { join } from 'node:path'
 import { setTimeout as wait } from 'node:timers/promises'
 import { type Client, createClient, type Reply } from '../helpers/app.ts'
 import { type Owner, testFolder } from '../helpers/database.ts'
-import { serve } from '../helpers/process.ts'
-import { findFreePort } from './private-postgres.ts'
+import { findFreePort } from '../helpers/listen.ts'
+import { startServer } from '../helpers/process.ts'
 import { readNewestRows } from './write-log.ts'
 
 export interface Outage {
@@ -124,7 +124,7 @@ async function measureOutage(
 
 export async function outages(t: Owner, { file, clients, onOutage }: OutageOptions): Promise<void> {
   const postgres = await startStoppablePostgres(t)
-  const { url } = await serve(
+  const { url } = await startServer(
     t,
     {
       ...{ DATABASE_URL: postgres.url, DATA_DIR: testFolder(t), PORT: '0', LOG_LEVEL: 'silent' },

@@ -2,7 +2,7 @@
 import { setTimeout as wait } from 'node:timers/promises'
 import { type Client, createClient } from '../helpers/app.ts'
 import type { Owner } from '../helpers/database.ts'
-import { type Running, serve } from '../helpers/process.ts'
+import { type RunningProcess, startServer } from '../helpers/process.ts'
 
 export interface PasswordsOptions {
   settings: NodeJS.ProcessEnv
@@ -78,7 +78,7 @@ const measureTime = async (work: () => Promise<unknown>): Promise<number> => {
 }
 
 /** Reads the event loop delay of the server since the last call (event-loop-delay.ts prints it). */
-async function readLoopDelay({ child, said: output }: Running): Promise<Times> {
+async function readLoopDelay({ child, output }: RunningProcess): Promise<Times> {
   const from = output.out.length
   child.kill('SIGUSR2')
   for (;;) {
@@ -113,7 +113,7 @@ const getUnknownEmail = (i: number) => `unknown.${i}@example.com`
 /** Measures a server in three phases: idle, with another client, and with that client during wrong passwords. */
 export async function wrongPasswords(t: Owner, options: PasswordsOptions): Promise<PasswordsReport> {
   const { settings, attempts, clients, pairs, file, rest } = options
-  const server = await serve(t, { ...settings, ...SERVER_SETTINGS }, file)
+  const server = await startServer(t, { ...settings, ...SERVER_SETTINGS }, file)
   const admin = createClient(server.url, { 'x-api-key': KEY })
   const anonymous = createClient(server.url, {})
   const statuses: Record<number, number> = {}

@@ -1,5 +1,5 @@
 /** Prints the reports of the soak tests, and sets exit code 1 if one breaks a guarantee. */
-import type { Delays } from '../helpers/hostile.ts'
+import type { Delays } from '../helpers/attacks.ts'
 import type { CrashReport } from './crash.ts'
 import type { HostileReport } from './hostile.ts'
 import type { HostileMemberReport } from './hostile-member.ts'

@@ -1,13 +1,14 @@
 /** Starts a separate PostgreSQL on a free port, whose processes a test may kill and restart. */
+
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { chownSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
-import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as wait } from 'node:timers/promises'
 import { openDatabase } from '../../drizzle/client/index.ts'
 import type { Owner } from '../helpers/database.ts'
+import { findFreePort } from '../helpers/listen.ts'
 import { readCpuSeconds } from './cpu-affinity.ts'
 
 const INSTALLATIONS_FOLDER = '/usr/lib/postgresql'
@@ -30,15 +31,6 @@ function getUserIds(): { uid?: number; gid?: number } {
   if (process.getuid?.() !== 0) return {}
   const readId = (flag: string) => Number(execFileSync('id', [flag, 'postgres'], { encoding: 'utf8' }))
   return { uid: readId('-u'), gid: readId('-g') }
-}
-
-export async function findFreePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  const address = server.address()
-  server.close()
-  await once(server, 'close')
-  return typeof address === 'object' && address ? address.port : 0
 }
 
 const readChildPids = (pid: number | undefined): number[] =>

@@ -4,8 +4,9 @@ import { once } from 'node:events'
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { type Owner, testFolder } from '../helpers/database.ts'
-import { run } from '../helpers/process.ts'
-import { findFreePort, type PrivatePostgres, startPrivatePostgres } from './private-postgres.ts'
+import { findFreePort } from '../helpers/listen.ts'
+import { startModule } from '../helpers/process.ts'
+import { type PrivatePostgres, startPrivatePostgres } from './private-postgres.ts'
 
 export interface Backends {
   primary: PrivatePostgres
@@ -68,9 +69,9 @@ ${serverLines.join('\n')}
 export async function startBackends(t: Owner): Promise<Backends | undefined> {
   const primary = await startPrivatePostgres(t)
   if (!primary) return undefined
-  const seed = run(t, 'cli.js', { DATABASE_URL: primary.url }, ['seed', '--users', '1000'])
+  const seed = startModule(t, 'cli.js', { DATABASE_URL: primary.url }, ['seed', '--users', '1000'])
   const { code } = await seed.ended
-  if (code !== 0) throw new Error(`seed: ${seed.said.err}`)
+  if (code !== 0) throw new Error(`seed: ${seed.output.err}`)
   const standby = await startPrivatePostgres(t, {
     standbyOf: primary.url,
     settings: { recovery_min_apply_delay: `${STANDBY_DELAY_MS}ms` },

@@ -6,8 +6,8 @@ import { setTimeout as wait } from 'node:timers/promises'
 import { type Database, openDatabase } from '../../drizzle/client/index.ts'
 import { createClient } from '../helpers/app.ts'
 import type { Owner } from '../helpers/database.ts'
-import { parseExposition, sumOf } from '../helpers/exposition.ts'
-import { type Running, serve } from '../helpers/process.ts'
+import { parseExposition, sumSamples } from '../helpers/exposition.ts'
+import { type RunningProcess, startServer } from '../helpers/process.ts'
 import { WITHOUT_LIMITS } from '../helpers/without-limits.ts'
 import { readCpuSeconds } from './cpu-affinity.ts'
 import { type Backends, startBackends, startHaproxy } from './replica-backends.ts'
@@ -64,9 +64,9 @@ const SERVER_SETTINGS = {
 }
 
 /** Sums the metrics and the CPU time of the servers. @throws Error if a server has exited */
-async function readServerCounters(servers: readonly Running[], urls: readonly string[]) {
+async function readServerCounters(servers: readonly RunningProcess[], urls: readonly string[]) {
   const exited = servers.find(({ child }) => child.exitCode !== null || child.signalCode !== null)
-  if (exited) throw new Error(`A server has exited: ${exited.said.err}${exited.said.out.slice(-2_000)}`)
+  if (exited) throw new Error(`A server has exited: ${exited.output.err}${exited.output.out.slice(-2_000)}`)
   const expositions = await Promise.all(
     urls.map(async (url) => {
       const client = createClient(url, { authorization: `Bearer ${METRICS_TOKEN}` })
@@ -75,7 +75,7 @@ async function readServerCounters(servers: readonly Running[], urls: readonly st
   )
   const sum = (name: string, labels = {}) =>
     expositions.reduce(
-      (total, families) => total + (families.has(name) ? sumOf(families, name, labels) : 0),
+      (total, families) => total + (families.has(name) ? sumSamples(families, name, labels) : 0),
       0,
     )
   const sumReads = (from: string) => sum('database_reads_total', { from })
@@ -130,7 +130,7 @@ async function startServers(
   settings: NodeJS.ProcessEnv,
 ) {
   const all = { ...SERVER_SETTINGS, DATABASE_URL: primary.url, REDIS_URL: redis.url, ...settings }
-  const servers = [await serve(t, all, options.file), await serve(t, all, options.file)]
+  const servers = [await startServer(t, all, options.file), await startServer(t, all, options.file)]
   const urls = servers.map(({ url }) => url)
   const haproxy = await startHaproxy(t, urls)
   const database = await openDatabase({ url: primary.url, poolSize: 2 })

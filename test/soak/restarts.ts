@@ -3,7 +3,7 @@ import { setTimeout as wait } from 'node:timers/promises'
 import { createClient, type Reply } from '../helpers/app.ts'
 import { startBalancer } from '../helpers/balancer.ts'
 import type { Owner } from '../helpers/database.ts'
-import { type Running, serve } from '../helpers/process.ts'
+import { type RunningProcess, startServer } from '../helpers/process.ts'
 import { readNewestRows } from './write-log.ts'
 
 export interface RestartOptions {
@@ -55,12 +55,12 @@ export async function rollingRestarts(t: Owner, options: RestartOptions): Promis
     codes: [],
   }
   const balancer = await startBalancer(t)
-  const startServer = async (): Promise<Running & { url: string }> => {
-    const server = await serve(t, serverSettings, file)
+  const startBalanced = async (): Promise<RunningProcess & { url: string }> => {
+    const server = await startServer(t, serverSettings, file)
     await balancer.add(server.url)
     return server
   }
-  const servers = await Promise.all([startServer(), startServer()])
+  const servers = await Promise.all([startBalanced(), startBalanced()])
 
   const client = createClient(balancer.url, { 'x-api-key': KEY })
   const ids: string[] = []
@@ -99,7 +99,7 @@ export async function rollingRestarts(t: Owner, options: RestartOptions): Promis
     report.codes.push((await old.ended).code)
     report.ends.push(performance.now() - startedAt)
     balancer.remove(old.url)
-    servers.push(await startServer())
+    servers.push(await startBalanced())
   }
   state.isOver = true
   await Promise.all(runningClients)

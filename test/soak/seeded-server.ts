@@ -2,7 +2,7 @@
 import { startFlags } from '../../bench/start-flags.ts'
 import { type Client, createClient } from '../helpers/app.ts'
 import type { Owner } from '../helpers/database.ts'
-import { type Running, run, serve } from '../helpers/process.ts'
+import { type RunningProcess, startModule, startServer } from '../helpers/process.ts'
 
 const KEY = 'soak-admin-key-soak-admin-key-soak-admin-key'
 const HIGH_LIMIT = '1000000000'
@@ -18,7 +18,7 @@ const SEEDED_USERS = '1000'
 const REQUESTS_PER_WORKLOAD = 100
 
 export interface SeededServer {
-  server: Running
+  server: RunningProcess
   port: number
   admin: Client
   /** The header line with the admin's credential. */
@@ -85,10 +85,10 @@ async function createRequests(admin: Client): Promise<string[]> {
 
 /** Seeds a database, starts a server without rate limits on it, and creates the requests. */
 export async function startSeededServer(t: Owner, { settings, file }: ServerOptions): Promise<SeededServer> {
-  const { ended, said: output } = run(t, 'cli.js', settings, ['seed', '--users', SEEDED_USERS])
+  const { ended, output } = startModule(t, 'cli.js', settings, ['seed', '--users', SEEDED_USERS])
   const { code } = await ended
   if (code !== 0) throw new Error(`seed: ${output.err}`)
-  const server = await serve(t, { ...settings, ...SERVER_SETTINGS }, file, startFlags)
+  const server = await startServer(t, { ...settings, ...SERVER_SETTINGS }, file, startFlags)
   const admin = createClient(server.url, { 'x-api-key': KEY })
   const port = Number(new URL(server.url).port)
   return { server, port, admin, credential, requests: await createRequests(admin) }

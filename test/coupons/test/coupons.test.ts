@@ -1,3 +1,4 @@
+/** Coupons: unique codes, valid amounts, access by role and status transitions. */
 import t from 'tap'
 import { testApp } from './helpers/app.ts'
 

@@ -1,4 +1,4 @@
-/** Requests as bytes on a socket, for what no client would send. */
+/** Sends raw bytes on a socket, for requests that no HTTP client sends. */
 import { connect } from 'node:net'
 
 export interface RawReply {
@@ -8,15 +8,15 @@ export interface RawReply {
 }
 
 export interface RawOptions {
-  /** Half-closes after sending, as a client does that has nothing more to say. */
+  /** Half-closes the connection after sending. */
   end?: boolean
-  /** Sent after the first reply has begun, on the same connection. */
+  /** Sent on the same connection after the first bytes of a reply. */
   followedBy?: string | Buffer
-  /** Milliseconds after which what came until then is the answer. */
-  patience?: number
+  /** Milliseconds after which the connection is closed. */
+  timeoutMs?: number
 }
 
-/** The replies in what a server sent: by Content-Length, by chunks, or until it closed. */
+/** Returns the replies in the bytes that a server sent, which end by Content-Length. */
 export function parseReplies(sent: Buffer): RawReply[] {
   const replies: RawReply[] = []
   let rest = sent
@@ -40,11 +40,11 @@ export function parseReplies(sent: Buffer): RawReply[] {
   return replies
 }
 
-/** Sends bytes on a new connection, and gives all that came back until the server closed it or patience ended. */
-export function raw(
+/** Sends bytes on a new connection and returns the replies until the server closes it or the time is over. */
+export function sendRaw(
   port: number,
   bytes: string | Buffer,
-  { end = false, followedBy, patience = 20_000 }: RawOptions = {},
+  { end = false, followedBy, timeoutMs = 20_000 }: RawOptions = {},
 ): Promise<{ replies: RawReply[]; closed: boolean; bytes: Buffer }> {
   return new Promise((resolve, reject) => {
     const chunks: Buffer[] = []
@@ -61,13 +61,13 @@ export function raw(
         reject(error)
       }
     }
-    const timer = setTimeout(finish, patience)
+    const timer = setTimeout(finish, timeoutMs)
     socket.on('connect', () => (end ? socket.end(bytes) : socket.write(bytes)))
     socket.on('data', (chunk) => {
       if (chunks.length === 0 && followedBy !== undefined) socket.write(followedBy)
       chunks.push(chunk)
     })
-    // A reset after the answer is the server's right, where the client went on writing.
+    // The server may reset the connection after its reply while the client still writes.
     socket.on('error', () => {})
     socket.on('close', () => {
       closed = true

@@ -1,20 +1,20 @@
-/** Clients that speak one version and read its resources flat, so that one test can be asked of both versions. */
+/** Clients of one version that read resources as flat objects, so that one test covers both versions. */
 import type { Client, Json, Reply } from './app.ts'
 
 export const VERSIONS = [1, 2] as const
 export type VersionNumber = (typeof VERSIONS)[number]
 
 interface Answer extends Reply {
-  /** The resource, or the page of them, with its members flat. */
+  /** The resource or the list, as flat objects. */
   data: Json
   code: string | undefined
   message: string
-  /** What is wrong, as `field CODE`, in v2 without what the typed envelope puts before the field. */
-  wrong: string[]
+  /** The violations as `field CODE`, in v2 without the prefix of the typed envelope. */
+  violations: string[]
   etag: string
 }
 
-export interface Speaker {
+export interface VersionedClient {
   version: VersionNumber
   get(path: string, headers?: Record<string, string>): Promise<Answer>
   post(path: string, members: unknown, headers?: Record<string, string>): Promise<Answer>
@@ -26,7 +26,7 @@ export interface Speaker {
 const isObject = (value: unknown): value is Record<string, unknown> =>
   typeof value === 'object' && value !== null && !Array.isArray(value)
 
-/** `/users/1/posts/2` and `/users/1/posts` are both of `posts`. */
+/** Returns the collection of a path: `posts` for `/users/1/posts/2`. */
 const typeOf = (path: string) =>
   path
     .split('/')
@@ -51,13 +51,13 @@ const answer = (reply: Reply): Answer => {
     data: flat(reply.body?.data),
     code: error?.code,
     message: error?.message ?? '',
-    wrong: violations.map(({ field, code }) => `${field.replace(PREFIX, '')} ${code}`).sort(),
+    violations: violations.map(({ field, code }) => `${field.replace(PREFIX, '')} ${code}`).sort(),
     etag: reply.headers.get('etag') ?? '',
   }
 }
 
-/** In v2 the members of a body are sent typed. */
-export function speak(client: Client, version: VersionNumber): Speaker {
+/** Creates a client of a version. In v2 it sends the fields of a body in the typed envelope. */
+export function createVersionedClient(client: Client, version: VersionNumber): VersionedClient {
   const at = (path: string) => `/api/v${version}${path}`
   const body = (path: string, members: unknown) =>
     version === 2 && isObject(members) ? { data: { type: typeOf(path), attributes: members } } : members
@@ -72,17 +72,20 @@ export function speak(client: Client, version: VersionNumber): Speaker {
   }
 }
 
-/** What was read, without the id that a body does not repeat. */
-export const withoutId = ({ id: _, ...members }: Json): Json => members
+/** Returns a resource without its id, as a body. */
+export const omitId = ({ id: _, ...members }: Json): Json => members
 
 let made = 0
 
-/** A sku, an address, a name that nothing else in this test has. */
-export const unique = (prefix: string) => `${prefix}-${process.pid}-${++made}`
+/** Returns a unique SKU, email part or name. */
+export const createUniqueName = (prefix: string) => `${prefix}-${process.pid}-${++made}`
 
-/** A product that can be ordered. */
-export const activeProduct = async (by: Speaker, members: Record<string, unknown> = {}): Promise<Json> => {
-  const sku = unique('SKU')
+/** Creates a product that can be ordered. */
+export const createActiveProduct = async (
+  by: VersionedClient,
+  members: Record<string, unknown> = {},
+): Promise<Json> => {
+  const sku = createUniqueName('SKU')
   const reply = await by.post('/products', {
     sku,
     name: sku,
@@ -91,9 +94,9 @@ export const activeProduct = async (by: Speaker, members: Record<string, unknown
     status: 'active',
     ...members,
   })
-  if (reply.status !== 201) throw new Error(`The product was not made: ${reply.text}`)
+  if (reply.status !== 201) throw new Error(`The product was not created: ${reply.text}`)
   return reply.data
 }
 
-export const stockOf = async (by: Speaker, id: string): Promise<number> =>
+export const readStock = async (by: VersionedClient, id: string): Promise<number> =>
   (await by.get(`/products/${id}`)).data.stock

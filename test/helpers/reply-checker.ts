@@ -1,4 +1,4 @@
-/** An OpenAPI document as a judge of replies: what it does not declare, or declares otherwise, is told. */
+/** Checks replies against an OpenAPI document. */
 import type { ValidateFunction } from 'ajv'
 import { Ajv2020 } from 'ajv/dist/2020.js'
 import addFormats from 'ajv-formats'
@@ -20,7 +20,7 @@ export interface Operation {
 
 const METHODS = ['get', 'put', 'post', 'delete', 'patch']
 
-/** What belongs to the connection and to the frame of a message, not to an operation. */
+/** Headers of the connection and of the message framing, which operations do not declare. */
 const TRANSPORT = new Set([
   'connection',
   'content-length',
@@ -30,10 +30,10 @@ const TRANSPORT = new Set([
   'transfer-encoding',
 ])
 
-/** A media type without the spaces around its parameters, and without the charset that JSON always has. */
+/** Removes white space and the charset that JSON always has from a media type. */
 const mediaType = (type: string) => type.replaceAll(/\s/g, '').replace(/;charset=utf-8$/i, '')
 
-export function createJudge(document: Json) {
+export function createReplyChecker(document: Json) {
   const ajv = new Ajv2020({ strict: false, allErrors: true, formats: serializerOptions.ajv.formats })
   addFormats.default(ajv, { mode: 'full', formats: ['email', 'uuid', 'date', 'date-time'] })
   const known = new Map<unknown, ValidateFunction>()
@@ -46,7 +46,7 @@ export function createJudge(document: Json) {
           .reduce((found: Json, name: string) => found[name], document)
       : node
 
-  /** What is wrong with a value by a schema of the document. */
+  /** Returns the violations of a value against a schema of the document. */
   const faults = (schema: Json, value: unknown): string[] => {
     const validate =
       known.get(schema) ?? ajv.compile({ ...schema, components: { schemas: document.components.schemas } })
@@ -94,7 +94,7 @@ export function createJudge(document: Json) {
     operations,
     resolve,
     faults,
-    /** All that a reply does otherwise than its operation declares. */
+    /** Returns the differences between a reply and the declaration of its operation. */
     judge({ declared }: Operation, { status, headers, text }: Answer): string[] {
       const response = resolve(declared.responses[status])
       if (!response) return [`the status ${status} is not declared: ${text}`]

@@ -1,8 +1,10 @@
-/** Requests that are made to cost the server much, and how long `/livez` waits while it answers them. */
+/** Requests that are meant to be expensive, and the delay of `/livez` while the server answers them. */
+
 import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
+import { setTimeout as wait } from 'node:timers/promises'
 import { ADMIN_KEY } from './app.ts'
-import { raw } from './raw.ts'
+import { sendRaw } from './raw-requests.ts'
 
 export interface Attack {
   name: string
@@ -57,10 +59,10 @@ function toBytes(request: Request): Buffer {
   ])
 }
 
-/** A unit as often as it fits into so many bytes. */
+/** Repeats a unit as often as it fits into `size` bytes. */
 const repeated = (unit: string, size = MIB - 1_000) => unit.repeat(Math.floor(size / Buffer.byteLength(unit)))
 
-/** An array of as many of an item as fit into a body. */
+/** Returns a JSON array with as many copies of an item as fit into a body. */
 const arrayOf = (item: string) => `[${repeated(`${item},`)}${item}]`
 
 const objectOf = (count: number, name: (i: number) => string, value = '1') =>
@@ -180,7 +182,7 @@ const headers: [string, number, string][] = [
   ['X-Request-Id', 404, repeated('a', 14_000)],
 ]
 
-/** Every kind of request that is known to have cost more than others of its size, or that might. */
+/** Creates every kind of request that costs, or might cost, more than others of its size. */
 export function createAttacks(): Attack[] {
   const made = (name: string, status: number, request: Request): Attack => ({
     name: `${request.method ?? (request.body === undefined ? 'GET' : 'POST')} ${request.path.slice(0, 30)}: ${name}`,
@@ -279,7 +281,7 @@ async function openProbe(port: number): Promise<Socket> {
   return socket
 }
 
-/** Asks for one `/livez` and waits for the whole reply. */
+/** Sends one request for `/livez` and waits for the complete reply. */
 async function probe(socket: Socket): Promise<void> {
   socket.write(PROBE)
   let text = ''
@@ -290,7 +292,7 @@ async function probe(socket: Socket): Promise<void> {
   }
 }
 
-/** Asks for `/livez` on a connection of its own, again and again, until `work` has ended. */
+/** Measures the delay of `/livez` on a separate connection until `work` has ended. */
 export async function watchLivez(port: number, work: () => Promise<unknown>): Promise<Delays> {
   let socket = await openProbe(port)
   const delays: number[] = []
@@ -300,14 +302,14 @@ export async function watchLivez(port: number, work: () => Promise<unknown>): Pr
   })
   while (!isOver) {
     const began = performance.now()
-    // A server that is held up for longer than it keeps idle connections closes this one as well.
+    // A server that is blocked for longer than its keep-alive timeout closes this connection as well.
     const isAnswered = await probe(socket).then(
       () => true,
       () => false,
     )
     delays.push(performance.now() - began)
     if (!isAnswered) socket = await openProbe(port)
-    await new Promise((resolve) => setTimeout(resolve, PAUSE))
+    await wait(PAUSE)
   }
   socket.destroy()
   await working
@@ -317,7 +319,7 @@ export async function watchLivez(port: number, work: () => Promise<unknown>): Pr
 }
 
 /** Sends an attack on a connection of its own, and waits for its reply. */
-export async function send(port: number, { bytes }: Attack): Promise<number | undefined> {
-  const { replies } = await raw(port, bytes, { patience: 120_000 })
+export async function sendAttack(port: number, { bytes }: Attack): Promise<number | undefined> {
+  const { replies } = await sendRaw(port, bytes, { timeoutMs: 120_000 })
   return replies[0]?.status
 }

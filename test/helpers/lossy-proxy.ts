@@ -1,24 +1,25 @@
-/** A way to PostgreSQL on which commits arrive and their answers do not. */
+/** A proxy before PostgreSQL that closes connections after a commit, so that its reply is lost. */
 import { createConnection, createServer, type Socket } from 'node:net'
 import type { Owner } from './database.ts'
-import { createReader, createStatementReader } from './frontend.ts'
+import { listen } from './listen.ts'
+import { createMessageReader, createStatementReader } from './postgres-messages.ts'
 
-/** `answered`: the server has said that it committed; `sent`: it may be at it still. */
+/** `answered`: closes after the reply to the commit; `sent`: closes after the commit was sent. */
 export type Loss = 'none' | 'answered' | 'sent'
 
-/** Tells from a client's bytes when it commits. */
+/** Returns a function that detects a commit in the bytes of a client. */
 function createWatch() {
-  const read = createReader()
+  const read = createMessageReader()
   const statementOf = createStatementReader()
   return (data: Buffer): boolean =>
-    // All of it is read, whatever comes first: what is prepared here is named later.
+    // Reads every message, because a statement prepared here is executed by its name later.
     read(data)
       .map(statementOf)
       .some((text) => text !== undefined && /^commit\b/i.test(text))
 }
 
-/** Listens on a port of its own before `target`, and cuts connections after their commits as `lose` says. */
-export async function startLossy(t: Owner, target: string, lose: () => Loss) {
+/** Starts the proxy on a free port; `lose` decides for each commit when its connection is closed. */
+export async function startLossyProxy(t: Owner, target: string, lose: () => Loss) {
   const to = new URL(target)
   const sockets = new Set<Socket>()
   let lost = 0
@@ -41,18 +42,13 @@ export async function startLossy(t: Owner, target: string, lose: () => Loss) {
       if (loss === 'sent') cut()
     })
     far.on('data', (data) => (loss === 'none' ? near.write(data) : loss === 'answered' && cut()))
-    // What was sent arrives, though nobody waits for the answer.
+    // The server still gets what was sent.
     near.on('close', () => far.end())
     far.on('close', () => near.destroy())
   }
 
   const server = createServer({ noDelay: true }, accept)
-  const port = await new Promise<number>((resolve) => {
-    server.listen(0, '127.0.0.1', () => {
-      const address = server.address()
-      resolve(typeof address === 'object' && address ? address.port : 0)
-    })
-  })
+  const port = await listen(server)
   t.teardown(() => {
     for (const socket of sockets) socket.destroy()
     server.close()

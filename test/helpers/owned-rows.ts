@@ -1,22 +1,22 @@
-/** A row of each collection that belongs to somebody, straight into the database, and sound bodies for it. */
+/** Inserts rows of each collection for an owner, and builds valid bodies for them. */
 import { v7 as uuid } from 'uuid'
 import type { Database } from '../../drizzle/client/index.ts'
 import type { Role } from '../../plugins/access/index.ts'
 import type { Json } from './app.ts'
 import { insertRows, type Values } from './rows.ts'
 
-/** What of a row matters to access: whose it is, and its status. */
-export interface Kind {
+/** The properties of a row that access rules depend on. */
+export interface RowKind {
   own: boolean
   status?: string
-  /** Of whom it belongs to. */
+  /** The role of its owner. */
   role?: Role
 }
 
 const tomorrow = () => new Date(Date.now() + 86_400_000).toISOString()
 const short = () => uuid().slice(-12)
 
-export function belongings(database: Database) {
+export function createOwnedRows(database: Database) {
   const one = async (table: string, values: Values): Promise<string> =>
     (await insertRows(database, table, [values]))[0] ?? ''
   const product = (status = 'active') => one('products', { stock: 1_000, status })
@@ -30,7 +30,7 @@ export function belongings(database: Database) {
     return id
   }
 
-  /** There is one per user, so that who has one loses it. */
+  /** Deletes an existing profile, because a user has one at most. */
   const withoutProfile = (owner: string) =>
     database.run('delete from user_profiles where user_id = $1', [owner])
 
@@ -57,7 +57,7 @@ export function belongings(database: Database) {
     'api-keys': key,
   }
 
-  /** Where the rows of a collection stand; posts under whose they are. */
+  /** Returns the path of a collection; posts are below their owner. */
   const listOf = (collection: string, owner: string) =>
     collection === 'posts' ? `/users/${owner}/posts` : `/${collection}`
 
@@ -67,13 +67,13 @@ export function belongings(database: Database) {
   return {
     user,
     listOf,
-    /** The id of a new row. */
+    /** Inserts a row and returns its id. */
     async make(collection: string, owner: string, status?: string): Promise<string> {
       const maker = makers[collection]
-      if (!maker) throw new Error(`Nobody knows how to make one of ${collection}`)
+      if (!maker) throw new Error(`Rows of ${collection} cannot be inserted`)
       return maker(owner, status)
     },
-    /** What creates one that belongs to `owner`. */
+    /** Returns a body that creates a row of `owner`. */
     async creation(collection: string, owner: string): Promise<Json> {
       if (collection === 'user-profiles') await withoutProfile(owner)
       return {
@@ -85,7 +85,7 @@ export function belongings(database: Database) {
         'api-keys': { name: 'k', scopes: ['*'] },
       }[collection]
     },
-    /** What replaces one of `owner`'s. A user's address stays: one's own new one would need the password. */
+    /** Returns a body that replaces a row of `owner`. A user's email is kept, because a new one needs the password. */
     async replacement(collection: string, owner: string): Promise<Json> {
       return {
         users: { name: short(), email: await emailOf(owner) },
@@ -95,12 +95,12 @@ export function belongings(database: Database) {
         orders: { note: short(), items: [{ product_id: await product(), quantity: 1 }] },
       }[collection]
     },
-    /** What changes something in one, so that nothing passes for want of a change. */
+    /** Returns a body of PATCH that has an effect. */
     change(collection: string): Json {
-      const members: Record<string, string> = { 'user-profiles': 'bio', posts: 'title', orders: 'note' }
-      return { [members[collection] ?? 'name']: short() }
+      const fields: Record<string, string> = { 'user-profiles': 'bio', posts: 'title', orders: 'note' }
+      return { [fields[collection] ?? 'name']: short() }
     },
   }
 }
 
-export type Belongings = ReturnType<typeof belongings>
+export type OwnedRows = ReturnType<typeof createOwnedRows>

@@ -1,4 +1,4 @@
-/** Every collection with what the contract says of it, and a way to fill it. */
+/** The collections with their documented sorts, and rows to fill them. */
 import type { Database } from '../../drizzle/client/index.ts'
 import { insertRows, type Values } from './rows.ts'
 
@@ -7,7 +7,7 @@ export interface Collection {
   table: string
   /** The contract's sortable fields. */
   sorts: readonly string[]
-  /** Rows to be inserted, `n` telling them apart; few values each, so that many rows share one. */
+  /** Returns the values of row `n`, with few distinct values, so that many rows are equal in a sort. */
   row(n: number): Values
 }
 
@@ -15,8 +15,8 @@ const at = (n: number) => `2026-01-01T00:00:00.00000${n % 3}Z`
 const text = (n: number) =>
   ['b', 'B', 'a"\\', 'é', '\u{10ffff}z', '\u{1f600}', '\uffee', '\u{10ffff}'][n % 8] ?? ''
 
-/** All five. `owner` has the posts; profiles need a user each. */
-export async function collectionsOf(database: Database, owner: string): Promise<Collection[]> {
+/** Returns the five collections. The posts belong to `owner`, each profile to a new user. */
+export async function createCollections(database: Database, owner: string): Promise<Collection[]> {
   const users = await insertRows(
     database,
     'users',

@@ -1,11 +1,11 @@
 /**
- * A database that passes for a standby of another on the same server: it has rows of its own, which tell where a read
- * went, and is as far behind as a test wants.
+ * A database that poses as a standby of another one on the same server. Its different rows show where a read
+ * went, and its replication lag is set by the test.
  */
 import { type Database, openDatabase } from '../../drizzle/client/index.ts'
 import { type Owner, testDatabaseUrl } from './database.ts'
 
-/** What the server says of itself is found here first. */
+/** Statements that create functions which hide the server's own, by the search path. */
 const DISGUISE = (primary: string) => [
   'create schema disguise',
   'create table disguise.state (standby bool not null, replayed pg_lsn, identity text not null)',
@@ -20,17 +20,17 @@ const DISGUISE = (primary: string) => [
 
 export interface Standby {
   url: string
-  /** As its owner, to change what it holds. */
+  /** A connection that may change its rows. */
   database: Database
-  /** It replays nothing from now on. */
+  /** Stops replaying. */
   freeze(): Promise<void>
-  /** It has replayed everything. */
+  /** Replays everything. */
   thaw(): Promise<void>
-  /** Changes what it says of itself: `standby = false`. */
+  /** Changes a reported property: `standby = false`. */
   set(change: string): Promise<void>
 }
 
-export async function fakeStandby(t: Owner, primary: string): Promise<Standby> {
+export async function createFakeStandby(t: Owner, primary: string): Promise<Standby> {
   const { url = '' } = await testDatabaseUrl(t)
   const database = await openDatabase({ url, poolSize: 2 })
   t.teardown(() => database.close())

@@ -1,4 +1,4 @@
-/** docs/access-matrix.json: as tests walk it, and as docs/permissions.md prints it. */
+/** Reads docs/access-matrix.json and prints it as the tables of docs/permissions.md. */
 import { readFileSync } from 'node:fs'
 import type { Role, Verb } from '../../plugins/access/index.ts'
 
@@ -6,22 +6,22 @@ export const roles = ['member', 'manager', 'admin'] as const
 
 export type Cell = 'all' | 'own' | 'none' | 'own or published' | 'active'
 
-/** Which rows: of a collection, for a verb, to a role. */
+/** The rows that a role may access, by collection and verb. */
 type Matrix = Record<string, Partial<Record<Verb, Record<Role, Cell>>>>
 
 const file = new URL('../../docs/access-matrix.json', import.meta.url)
 export const matrix: Matrix = JSON.parse(readFileSync(file, 'utf8'))
 
-/** Whether a cell lets a row through. */
-export function lets(cell: Cell, { own, status }: { own: boolean; status?: unknown }): boolean {
+/** Returns whether a cell of the matrix allows a row. */
+export function allowsRow(cell: Cell, { own, status }: { own: boolean; status?: unknown }): boolean {
   if (cell === 'active') return status === 'active'
   return cell === 'all' || (own && cell !== 'none') || (cell === 'own or published' && status === 'published')
 }
 
 const row = (cells: readonly string[]) => `| ${cells.join(' | ')} |`
 
-/** A table for each collection: its verbs by the roles. */
-export function matrixTables(): string {
+/** Returns a Markdown table for each collection, with a row for each verb. */
+export function formatMatrixTables(): string {
   const head = [row(['', ...roles]), row(['', ...roles].map(() => '---'))]
   return Object.entries(matrix)
     .map(([collection, verbs]) => {

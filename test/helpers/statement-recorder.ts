@@ -1,28 +1,29 @@
-/** A way to PostgreSQL that tells what a client sends over it. */
+/** A proxy before PostgreSQL that records the statements and packets of a client. */
 import { connect, createServer } from 'node:net'
 import type { Owner } from './database.ts'
-import { createReader, createStatementReader } from './frontend.ts'
+import { listen } from './listen.ts'
+import { createMessageReader, createStatementReader } from './postgres-messages.ts'
 
-export interface Sent {
-  /** Pieces of data: what is sent together in one. */
+export interface RecordedTraffic {
+  /** Chunks of data that the client sent. */
   packets: number
-  /** The texts of what was carried out, in their order. */
+  /** The executed statements, in order. */
   statements: string[]
-  /** How often the client had to wait for the server: a Sync, or a simple Query. */
+  /** Sync and simple Query messages, each of which waits for the server. */
   roundTrips: number
-  /** Statements that the server had not seen on that connection. */
+  /** Statements that were prepared on the connection. */
   prepared: number
 }
 
-const nothing = (): Sent => ({ packets: 0, statements: [], roundTrips: 0, prepared: 0 })
+const nothing = (): RecordedTraffic => ({ packets: 0, statements: [], roundTrips: 0, prepared: 0 })
 
-/** Listens on a port of its own before `target`. */
-export async function startWire(t: Owner, target: string) {
+/** Starts a recording proxy on a free port that forwards to `target`. */
+export async function startStatementRecorder(t: Owner, target: string) {
   const to = new URL(target)
   let sent = nothing()
   const server = createServer({ noDelay: true }, (near) => {
     const far = connect({ port: Number(to.port || 5432), host: to.hostname, noDelay: true })
-    const read = createReader()
+    const read = createMessageReader()
     const statementOf = createStatementReader()
     near.on('error', () => far.destroy())
     far.on('error', () => near.destroy())
@@ -37,16 +38,14 @@ export async function startWire(t: Owner, target: string) {
     })
     near.pipe(far).pipe(near)
   })
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
   t.teardown(() => server.close())
-  const address = server.address()
   const url = new URL(target)
   url.hostname = '127.0.0.1'
-  url.port = String(typeof address === 'object' && address ? address.port : 0)
+  url.port = String(await listen(server))
   return {
     url: url.href,
-    /** What was sent since the last time. */
-    take(): Sent {
+    /** Returns the traffic since the last call. */
+    take(): RecordedTraffic {
       const taken = sent
       sent = nothing()
       return taken

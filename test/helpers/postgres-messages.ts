@@ -1,14 +1,14 @@
-/** What a client of PostgreSQL sends, message by message, whatever pieces its bytes come in. */
+/** Parses the messages that a client sends to PostgreSQL. */
 
 export interface Message {
-  /** Its letter; empty for the first message of a connection, which has none. */
+  /** The type byte; empty for the first message of a connection, which has none. */
   type: string
-  /** What follows letter and length. */
+  /** The bytes after type and length. */
   body: Buffer
 }
 
-/** @returns what takes the next bytes, and gives the messages that are whole with them */
-export function createReader(): (data: Buffer) => Message[] {
+/** Returns a function that takes bytes and returns the messages that they complete. */
+export function createMessageReader(): (data: Buffer) => Message[] {
   let rest = Buffer.alloc(0)
   let isStarted = false
 
@@ -31,12 +31,12 @@ export function createReader(): (data: Buffer) => Message[] {
   }
 }
 
-/** The texts that a message begins with, each ended by a zero. */
+/** Returns the null-terminated strings at the start of a message. */
 const textsOf = ({ body }: Message): string[] => body.toString('utf8').split('\0')
 
-/** @returns what takes a message, and gives the text of the statement that it has carried out, if it has one carried out */
+/** Returns a function that takes a message and returns the text of the statement that it executes, if any. */
 export function createStatementReader(): (message: Message) => string | undefined {
-  // A statement is prepared once for each connection, and known by its name from then on.
+  // A statement is prepared once per connection and executed by its name.
   const prepared = new Map<string, string>()
   const bound = new Map<string, string>()
   return (message) => {

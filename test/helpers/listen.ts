@@ -1,0 +1,25 @@
+/** Listening on a port of the loopback interface. */
+import { once } from 'node:events'
+import { createServer, type Server } from 'node:net'
+
+/**
+ * Makes a server of any kind listen on the loopback interface.
+ * @param port by default a free one
+ * @returns the port
+ */
+export async function listen(server: Server, port = 0): Promise<number> {
+  server.listen(port, '127.0.0.1')
+  await once(server, 'listening')
+  const address = server.address()
+  if (typeof address !== 'object' || address === null) throw new Error('The server does not listen on TCP')
+  return address.port
+}
+
+/** Returns a port that was free a moment ago, for a process that cannot choose one itself. */
+export async function findFreePort(): Promise<number> {
+  const server = createServer()
+  const port = await listen(server)
+  server.close()
+  await once(server, 'close')
+  return port
+}
