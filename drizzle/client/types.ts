@@ -15,10 +15,10 @@ export type Row = Record<string, unknown>
 
 export interface RunOptions {
   /**
-   * Whether the statement is a read that an index answers quickly, such as one by a key. Such reads share connections:
-   * several are sent together, and each is executed behind the one before.
+   * Whether the statement may share a connection and a network packet with others. For statements that read by an
+   * index, or write one row, and wait for nothing but a lock on that row.
    */
-  isQuickRead?: boolean
+  canBatch?: boolean
   /**
    * Whether PostgreSQL plans the statement for its values each time (a custom plan). Without, it uses one generic plan
    * after a few executions, and the best plan for a rare search word is a slow one for a common word.

@@ -12,7 +12,7 @@ import { testApp } from '../helpers/app.ts'
 import { SERVER, testDatabase, testDatabaseUrl } from '../helpers/database.ts'
 
 const skip = SERVER ? false : 'set DATABASE_URL to a PostgreSQL server to run these'
-const QUICK = { isQuickRead: true }
+const QUICK = { canBatch: true }
 
 /** Fails with 22012 behind `rows` rows. */
 const DIVIDE = 'select g, 10 / ($1::int + 1 - g) as quotient from generate_series(1, 10) g'
@@ -229,12 +229,12 @@ async function runStep(database: Database, admin: Database, step: Step, canBeLos
     }
     case 'write': {
       const n = ++count
-      return check(database.run(INSERT, [n]), [{ n }])
+      return check(database.run(INSERT, [n], { canBatch: step.quick }), [{ n }])
     }
     case 'changing': {
       const { column, quick } = step
       const found = database
-        .run(`select id as of_${column}, ${column} from changing where id = $1`, [1], { isQuickRead: quick })
+        .run(`select id as of_${column}, ${column} from changing where id = $1`, [1], { canBatch: quick })
         // Text or a number: the type of the column changes.
         .then((rows) => rows.map((row) => ({ ...row, [column]: Number(row[column]) })))
       return check(found, [{ [`of_${column}`]: 1, [column]: column === 'first' ? 10 : 20 }])
@@ -249,7 +249,7 @@ async function runStep(database: Database, admin: Database, step: Step, canBeLos
     }
     case 'divide':
       return check(
-        inside((on) => divide(on, step.rows, { isQuickRead: step.quick }), step.inTransaction),
+        inside((on) => divide(on, step.rows, { canBatch: step.quick }), step.inTransaction),
         ERRORS.divide,
       )
     case 'foreign key':
@@ -261,9 +261,9 @@ async function runStep(database: Database, admin: Database, step: Step, canBeLos
         syntax: 'select selec',
       }[step.kind]
       const error = step.kind === 'syntax' ? '42703' : ERRORS[step.kind]
-      const isQuickRead = step.quick && step.kind === 'syntax'
+      const canBatch = step.quick
       return check(
-        inside((on) => on.run(text, [], { isQuickRead }), step.inTransaction),
+        inside((on) => on.run(text, [], { canBatch }), step.inTransaction),
         error,
       )
     }

@@ -23,8 +23,8 @@ export interface ServerConnectionOptions
   onConnect?: (connection: Connection) => Promise<void>
 }
 
-/** A read with the callbacks of its caller. */
-export interface PendingRead {
+/** A statement with the callbacks of its caller. */
+export interface PendingStatement {
   text: string
   params: readonly Param[]
   resolve(rows: Row[]): void
@@ -54,7 +54,7 @@ const PING_TIMEOUT_MS = 1000
 const CHECK_CLIENT_SQL = `select set_config('client_connection_check_interval', '1000', true) where version() ~ 'linux'`
 
 /** Only reads may be sent twice: if the connection is lost, it is unknown whether a statement was carried out. */
-const isRead = (text: string): boolean => /^\s*select\b/i.test(text)
+export const isRead = (text: string): boolean => /^\s*select\b/i.test(text)
 
 export class ServerConnection implements Connection {
   readonly #options: ServerConnectionOptions & typeof DEFAULTS
@@ -74,24 +74,25 @@ export class ServerConnection implements Connection {
    * Sends reads together and calls the callbacks of each, except of those that the connection was lost for.
    * @throws DatabaseUnavailable if the connection was lost
    */
-  async readAll(reads: readonly PendingRead[]): Promise<void> {
+  async readAll(reads: readonly PendingStatement[]): Promise<void> {
     let unanswered = reads
     await this.#retryIfIdle(async (client) => {
-      const lost: PendingRead[] = []
-      let loss: unknown
-      const readOne = async (read: PendingRead) => {
-        try {
-          read.resolve(await client.run(read.text, read.params))
-        } catch (error) {
-          if (!isConnectionLoss(error)) return read.reject(error)
-          lost.push(read)
-          loss = error
-        }
-      }
-      await Promise.all(unanswered.map(readOne))
+      const { lost, loss } = await sendAll(client, unanswered)
       unanswered = lost
       if (loss) throw loss
     })
+  }
+
+  /**
+   * Sends writes together, each a transaction of its own, and calls the callbacks of each, except of those that the
+   * connection was lost for.
+   * @returns milliseconds from the first answer to the last
+   * @throws DatabaseUnavailable if the connection was lost
+   */
+  async writeAll(writes: readonly PendingStatement[]): Promise<number> {
+    const { loss, elapsed } = await sendAll(await this.#getWriteClient(), writes)
+    if (loss) throw loss
+    return elapsed
   }
 
   async transaction<T>(work: (tx: Connection) => Promise<T>, options: TransactionOptions = {}): Promise<T> {
@@ -190,6 +191,27 @@ export class ServerConnection implements Connection {
     }
     return client
   }
+}
+
+/** Sends statements without waiting for the answers in between. The callbacks of the lost ones are not called. */
+async function sendAll(client: Client, statements: readonly PendingStatement[]) {
+  const lost: PendingStatement[] = []
+  let loss: unknown
+  let firstAnswer: number | undefined
+  const send = async (statement: PendingStatement) => {
+    try {
+      statement.resolve(await client.run(statement.text, statement.params))
+    } catch (error) {
+      if (!isConnectionLoss(error)) statement.reject(error)
+      else {
+        lost.push(statement)
+        loss = error
+      }
+    }
+    firstAnswer ??= performance.now()
+  }
+  await Promise.all(statements.map(send))
+  return { lost, loss, elapsed: performance.now() - (firstAnswer ?? 0) }
 }
 
 /**

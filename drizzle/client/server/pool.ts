@@ -1,12 +1,12 @@
 /**
- * The connection pool of one server: each connection is lent to one caller, or to one batch of reads, at a time.
+ * The connection pool of one server: each connection is lent to one caller, or to one batch of statements, at a time.
  */
 
 import { Semaphore, type SemaphoreOptions } from '../../../lib/semaphore.ts'
 import { DatabaseUnavailable } from '../errors.ts'
 import type { Connection, Database } from '../types.ts'
-import { createReadBatching } from './batching.ts'
-import { ServerConnection, type ServerConnectionOptions } from './connection.ts'
+import { createReadBatching, createWriteBatching } from './batching.ts'
+import { isRead, ServerConnection, type ServerConnectionOptions } from './connection.ts'
 
 interface PoolOptions {
   /** Connections at most. */
@@ -22,9 +22,10 @@ export function createPool({ size, connection: options, limits }: PoolOptions) {
     ...limits,
   })
   const readInBatch = createReadBatching(semaphore)
+  const writeInBatch = createWriteBatching(semaphore)
 
   const run: Connection['run'] = (text, params, runOptions = {}) => {
-    if (runOptions.isQuickRead) return readInBatch(text, params)
+    if (runOptions.canBatch) return isRead(text) ? readInBatch(text, params) : writeInBatch(text, params)
     return semaphore.run((connection) => connection.run(text, params, runOptions))
   }
   const transaction: Database['transaction'] = (work, transactionOptions) =>

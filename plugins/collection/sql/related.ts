@@ -90,6 +90,6 @@ export function createRelatedReader(
     const key = `related|${foreign}|${through ? getTableName(through.table) : ''}|${actor.role}|${all}`
     const found = statement(key, () => ({ toSQL: () => dialect.sqlToQuery(buildQuery(relation, rule)) }))
     const values = { keys: `{${keys.join()}}`, caller: actor.userId, limit, maxBytes }
-    return runStatement<RelatedRow>(connection, found, values, { isQuickRead: !many })
+    return runStatement<RelatedRow>(connection, found, values, { canBatch: !many })
   }
 }

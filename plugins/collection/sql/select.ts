@@ -150,7 +150,7 @@ export function createSelect(resource: ResolvedResource) {
           .where(eq(resource.table.id, param('id')))
         return lock ? query.for(lock) : query
       })
-      const [row] = await runStatement(connection, found, { id }, { isQuickRead: true })
+      const [row] = await runStatement(connection, found, { id }, { canBatch: true })
       return row
     },
 
@@ -177,7 +177,7 @@ export function createSelect(resource: ResolvedResource) {
         offset: query.page === undefined ? 0 : (query.page - 1) * query.limit,
       }
       return runStatement(connection, found, values, {
-        isQuickRead: isQuick(query, scope),
+        canBatch: isQuick(query, scope),
         customPlan: isSearch(query),
       })
     },

@@ -73,7 +73,7 @@ export function createStores(resource: StoredResource) {
     buildQuery: () => { toSQL(): { sql: string; params: unknown[] } },
   ): Promise<Row | undefined> => {
     try {
-      const [row] = await runStatement(connection, statement(key, buildQuery), values)
+      const [row] = await runStatement(connection, statement(key, buildQuery), values, { canBatch: true })
       return row
     } catch (error) {
       throw toApiError(error)
