@@ -1,8 +1,11 @@
 /** Cursors: the position at which a page ended, authenticated (HMAC-SHA-256, 16 bytes) and bound to its list. */
 import { createHmac, timingSafeEqual } from 'node:crypto'
+import { LRUCache } from 'lru-cache'
 import { apiError } from '../../errors/index.ts'
 
 const TAG_BYTES = 16
+/** Cursors that are kept: many clients read the same first pages. Without, W2 of the bench takes 4 % more CPU. */
+const MAX_CACHED_CURSORS = 1_000
 
 /** The sort keys of the last row as PostgreSQL's text; the id comes last unless the others are unique. */
 export type Position = readonly string[]
@@ -13,6 +16,8 @@ export const invalidCursor = () =>
   })
 
 export function createCursors(key: Buffer) {
+  const cursors = new LRUCache<string, string>({ max: MAX_CACHED_CURSORS })
+
   const sign = (payload: Uint8Array, binding: string): Buffer =>
     createHmac('sha256', key)
       .update(`${Buffer.byteLength(binding)}:${binding}`)
@@ -23,8 +28,14 @@ export function createCursors(key: Buffer) {
   return {
     /** @param binding identifies the list: collection, parent, sort, filters, search */
     write(position: Position, binding: string): string {
-      const payload = Buffer.from(JSON.stringify(position))
-      return Buffer.concat([sign(payload, binding), payload]).toString('base64url')
+      const text = JSON.stringify(position)
+      const cacheKey = `${binding}\n${text}`
+      const cached = cursors.get(cacheKey)
+      if (cached !== undefined) return cached
+      const payload = Buffer.from(text)
+      const cursor = Buffer.concat([sign(payload, binding), payload]).toString('base64url')
+      cursors.set(cacheKey, cursor)
+      return cursor
     },
 
     /** @throws ApiError 400 INVALID_CURSOR for a cursor that was changed or belongs to another list */

