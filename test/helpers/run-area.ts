@@ -1,0 +1,28 @@
+/** Runs the test files of a folder one after the other in one process, which loads the app only once. */
+import { readdirSync } from 'node:fs'
+import t from 'tap'
+
+/**
+ * Runs the test files of `test/<area>`, without `*.isolated.test.ts`: those need a process of their own. Each file uses
+ * the root test as if it were alone. What it opened is closed before the next file begins.
+ */
+export async function runArea(area: string): Promise<void> {
+  const folder = new URL(`../${area}/`, import.meta.url)
+  const names = readdirSync(folder).filter(
+    (name) => name.endsWith('.test.ts') && !name.endsWith('.isolated.test.ts'),
+  )
+  // The limit of a file is too short for all of them. Each test keeps its own.
+  t.setTimeout(0)
+  // Files register what they close on the root test, which would close it after the last file.
+  const teardowns: (() => unknown)[] = []
+  t.teardown = (teardown) => {
+    teardowns.unshift(teardown)
+  }
+  for (const name of names.sort()) {
+    await import(new URL(name, folder).href)
+    // Tests of the root run in order, so this one runs after those of the file.
+    await t.test(`${area}/${name} closes what it opened`, async () => {
+      for (const teardown of teardowns.splice(0)) await teardown()
+    })
+  }
+}
