@@ -56,7 +56,7 @@ t.test('a folder in use is refused with its path and the process id', async (t) 
   const folder = testFolder(t)
   const { line, kill, child } = startProcess(
     t,
-    `import { lockFolder } from '../drizzle/client/embedded/folder-lock.ts'
+    `import { lockFolder } from './drizzle/client/embedded/folder-lock.ts'
      await lockFolder(${JSON.stringify(folder)})
      console.log('locked')
      setInterval(() => {}, 1000)`,
@@ -91,7 +91,7 @@ t.test('a folder in use is refused with its path and the process id', async (t) 
 t.test('a folder that cannot be locked is not opened', async (t) => {
   const { line } = startProcess(
     t,
-    `import { lockFolder } from '../drizzle/client/embedded/folder-lock.ts'
+    `import { lockFolder } from './drizzle/client/embedded/folder-lock.ts'
      Object.defineProperty(process, 'arch', { value: 'pdp11' })
      await lockFolder(${JSON.stringify(testFolder(t))}).catch((error) => console.log(error.message))`,
   )
@@ -154,7 +154,7 @@ t.test('acknowledged writes survive kill -9, and an incomplete folder is recover
   fs.writeFileSync(join(folder, 'postgres.new', 'PG_VERSION'), 'half')
   const { line, kill } = startProcess(
     t,
-    `import { openEmbedded } from '../drizzle/client/embedded/embedded.ts'
+    `import { openEmbedded } from './drizzle/client/embedded/embedded.ts'
      const db = await openEmbedded({ dataDir: ${JSON.stringify(folder)} })
      await db.run('create table kept (i int)')
      for (let i = 1; ; i++) {
