@@ -47,10 +47,7 @@ export interface ListQuery extends Selection {
   identity: string
 }
 
-/**
- * Parsed query strings that are kept for each resource, and the length up to which they are. Without, W2 of the bench takes
- * 4 % more CPU.
- */
+/** Parsed query strings that are kept for each resource. Without them, W2 of the bench takes 4 % more CPU. */
 const MAX_CACHED_QUERIES = 500
 const MAX_CACHED_LENGTH = 300
 
@@ -223,8 +220,7 @@ export function createListReader(ajv: Ajv, resource: ResolvedResource) {
   const parse = (request: FastifyRequest): ListQuery => {
     const validated = read(request)
     const { values, violations } = validated
-    const createdAfter = toText(values.created_after)
-    const createdBefore = toText(values.created_before)
+    const [createdAfter, createdBefore] = [toText(values.created_after), toText(values.created_before)]
     checkDates(createdAfter, createdBefore, violations)
     const query = {
       ...readSelection(values, violations),
