@@ -31,7 +31,7 @@ const FOREIGN = { own: false }
 function kindsOf(collection: string, verb: Verb): Record<string, RowKind> {
   if (collection === 'products' && verb !== 'create' && verb !== 'list')
     return { draft: { own: false, status: 'draft' }, active: { own: false, status: 'active' } }
-  // Nobody owns a product, nor a user who is not there yet; a key is made for oneself.
+  // A product has no owner, and neither has a user that does not exist yet. A key is created for the caller.
   if (verb === 'create' && ['products', 'users', 'api-keys'].includes(collection)) return { own: OWN }
   if (collection === 'posts' && verb !== 'create')
     return { own: OWN, foreign: FOREIGN, published: { own: false, status: 'published' } }

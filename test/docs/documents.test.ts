@@ -33,7 +33,7 @@ async function stoplight(document: Json) {
     // Its own types do not fit each other: a ruleset without `extends` is one too.
     extends: [[rulesets.oas as RulesetDefinition, 'all']],
     rules: {
-      // Nobody is the contact of every installation.
+      // No person is the contact of every installation.
       'info-contact': 'off',
       // OpenAPI 3.1 forbids a `url` next to the `identifier`.
       'license-url': 'off',

@@ -38,7 +38,7 @@ async function small(
   })
   const { promise: opened, resolve: open } = createDeferred()
   const { responseTimeoutMs, readTimeoutMs, delay = 0, ...limits } = options
-  /** What who comes now may expect to wait for the database. */
+  /** Milliseconds that a new caller would wait for the database. */
   const state = { delay: 0 }
   const stand: Database = {
     kind: 'embedded',

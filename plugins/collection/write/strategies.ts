@@ -1,4 +1,16 @@
-/** Runs a write in the database in one of four ways: keyed, as an update without a read, unlocked, or locked. */
+/**
+ * Runs a write in the database. The first strategy whose condition holds is used:
+ *
+ * | Strategy        | Condition                                   | Steps                                                |
+ * |-----------------|---------------------------------------------|------------------------------------------------------|
+ * | `writeKeyed`    | the request has an Idempotency-Key          | lock the key, admit, act and store the response in   |
+ * |                 |                                             | one transaction; or find the stored response         |
+ * | `updateUnread`  | SQL alone can check the change              | one UPDATE; if it changes no row, the strategies     |
+ * |                 |                                             | below find out why                                   |
+ * | `writeUnlocked` | `act` is one statement: an insert, or an    | admit and act without a transaction; if the row has  |
+ * |                 | update of the revision that was read        | changed in between, `writeLocked`                    |
+ * | `writeLocked`   | otherwise: several statements               | lock the row, admit and act in one transaction       |
+ */
 import type { Connection, Database } from '../../../drizzle/client/types.ts'
 import type { MaybePromise } from '../../../lib/maybe-promise.ts'
 import { apiError } from '../../errors/index.ts'
@@ -132,6 +144,7 @@ export function createRunWrite(database: Database, columns: ReadonlySet<string>)
     }
   }
 
+  // The table above, row by row.
   return async <Found>(steps: WriteSteps<Found>): Promise<StoredResponse> => {
     const { keyedWrite, updateUnread, isOneStatement } = steps
     if (keyedWrite) return writeKeyed(keyedWrite, steps)
