@@ -11,7 +11,6 @@ import tokens from '../plugins/auth/tokens/index.ts'
 import { compileResources } from '../plugins/collection/compile.ts'
 import type { ResourceDefinition } from '../plugins/collection/definition.ts'
 import { createCollection } from '../plugins/collection/plugin.ts'
-import conditional from '../plugins/collection/request/preconditions.ts'
 import database from '../plugins/database.ts'
 import errors from '../plugins/errors/index.ts'
 import contentType from '../plugins/http/content-type.ts'
@@ -21,6 +20,7 @@ import headerValidation from '../plugins/http/header-validation.ts'
 import httpsOnly from '../plugins/http/https-only.ts'
 import methodNotAllowed from '../plugins/http/method-not-allowed.ts'
 import { createParserErrors } from '../plugins/http/parser-errors.ts'
+import headNotModified from '../plugins/http/preconditions.ts'
 import remoteAddress from '../plugins/http/remote-address.ts'
 import securityHeaders from '../plugins/http/security-headers.ts'
 import timeouts, { type TimeoutOptions } from '../plugins/http/timeouts.ts'
@@ -150,7 +150,7 @@ export async function buildApp(config: Config, overrides: AppOverrides = {}): Pr
   await app.register(cors, pluginOptions.cors)
   await app.register(parserErrors.plugin)
   await app.register(headerValidation)
-  await app.register(conditional)
+  await app.register(headNotModified)
   await app.register(methodNotAllowed)
   await app.register(checkAddress)
   await app.register(timeouts, overrides.timeouts ?? {})
@@ -161,8 +161,8 @@ export async function buildApp(config: Config, overrides: AppOverrides = {}): Pr
   await app.register(admission, {
     ...pluginOptions.admission,
     maxLoopDelayMs: overrides.maxLoopDelayMs,
-    countRefused: (request) =>
-      app.limits.countRefused(peekActor(app, request.headers), getClientAddress(request)),
+    countOverloaded: (request) =>
+      app.limits.countOverloaded(peekActor(app, request.headers), getClientAddress(request)),
   })
   await app.register(access, pluginOptions.access)
   await app.register(passwords, { ...pluginOptions.passwords, hasher: overrides.passwordHasher })

@@ -6,7 +6,7 @@ import fp from 'fastify-plugin'
 import { type MaybePromise, mapMaybe } from '../../lib/maybe-promise.ts'
 import { apiError } from '../errors/index.ts'
 import { hasBody } from '../http/content-type.ts'
-import type { RefusedCount } from '../rate-limit/rules.ts'
+import type { OverloadedCount } from '../rate-limit/rules.ts'
 import { type AdmissionQueue, type AdmissionQueueOptions, createAdmissionQueue } from './queue.ts'
 import { refuse } from './refusal.ts'
 
@@ -19,7 +19,7 @@ export interface AdmissionOptions extends AdmissionQueueOptions {
    */
   maxWaitMs?: number
   /** Counts a refused request in its rate limit. */
-  countRefused: (request: IncomingMessage) => MaybePromise<RefusedCount>
+  countOverloaded: (request: IncomingMessage) => MaybePromise<OverloadedCount>
 }
 
 /** Why a request or a connection was refused: the label of the metric, so its values are part of the contract. */
@@ -125,7 +125,7 @@ function watchEventLoop(app: FastifyInstance, maxDelayMs: number): () => number 
 }
 
 async function admission(app: FastifyInstance, options: AdmissionOptions) {
-  const { maxLoopDelayMs = 250, maxWaitMs = 1_000, countRefused, ...queueOptions } = options
+  const { maxLoopDelayMs = 250, maxWaitMs = 1_000, countOverloaded, ...queueOptions } = options
   const report = createRefusalReporter(app)
   const queue = createAdmissionQueue(queueOptions)
   app.decorate('admissionQueue', queue)
@@ -147,9 +147,9 @@ async function admission(app: FastifyInstance, options: AdmissionOptions) {
     const refuseRequest = (reason: Reason) => {
       report(reason)
       const corsHeaders = app.getCorsHeaders(request.headers.origin)
-      const reply = (count: RefusedCount) =>
+      const reply = (count: OverloadedCount) =>
         refuse({ request, response, address, corsHeaders, isLast: app.draining, count })
-      void mapMaybe(countRefused(request), reply)
+      void mapMaybe(countOverloaded(request), reply)
     }
     const overload = findReason()
     if (overload !== undefined) return refuseRequest(overload)

@@ -3,7 +3,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import { getRequestId } from '../../lib/request-id.ts'
 import { apiError, writeError } from '../errors/index.ts'
 import { securityHeaders } from '../http/security-headers.ts'
-import type { RefusedCount } from '../rate-limit/rules.ts'
+import type { OverloadedCount } from '../rate-limit/rules.ts'
 import { VENDOR_TYPE } from '../versioning/accept.ts'
 import { type Address, VARY } from '../versioning/addresses.ts'
 
@@ -26,7 +26,7 @@ interface Refusal {
   /** Whether to close the connection after the response. */
   isLast: boolean
   /** The rate limit's state after counting the request. If it is exceeded, the response is 429 instead. */
-  count: RefusedCount
+  count: OverloadedCount
 }
 
 /** Responds 503, or 429, to a request that was not passed to Fastify. */

@@ -94,7 +94,7 @@ export interface Prepared<R, B> {
   /** Columns to write in addition to the fields. */
   columns: Partial<R>
   /** Returns whether the result still applies to the row, now that it is locked; the write is 409 if not. */
-  holds?(current: R, change: Change<B>): boolean
+  stillApplies?(current: R, change: Change<B>): boolean
 }
 
 /**

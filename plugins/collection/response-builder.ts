@@ -1,13 +1,13 @@
 /** Builds the representation of rows in one version, and their entity tags. */
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { Actor } from '../access/index.ts'
+import { buildStrongTag, buildWeakTag, hash } from '../http/preconditions.ts'
 import type { StoredResponse } from '../idempotency/keyed-write.ts'
 import type { Entity, Representation } from '../versioning/representation/types.ts'
 import type { Resource } from './compile.ts'
 import type { Row } from './definition.ts'
 import { buildResourceShape } from './openapi/operations.ts'
 import { type Included, NOTHING_INCLUDED } from './read/include.ts'
-import { buildStrongTag, buildWeakTag, hash } from './request/preconditions.ts'
 
 /** Returns the serializer of a route's responses with a status. */
 export function getSerializer(reply: FastifyReply, status: 200 | 201) {

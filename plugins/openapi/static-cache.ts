@@ -1,7 +1,7 @@
 /** Static cache headers for routes whose content changes only with a release: public, with an entity tag. */
 import type { FastifyInstance, FastifyReply } from 'fastify'
 import fp from 'fastify-plugin'
-import { buildTextTag, entityTags } from '../collection/request/preconditions.ts'
+import { buildTextTag, entityTags } from '../http/preconditions.ts'
 
 /** A text and its entity tag, which is computed once because the text may have megabytes. */
 export interface TaggedText {

@@ -6,10 +6,10 @@ import { type MaybePromise, mapMaybe, settleHook } from '../../lib/maybe-promise
 import { getRouteConfig } from '../http/route-config.ts'
 import { type Concurrency, createConcurrency } from './concurrency.ts'
 import { createMemoryStore } from './memory-store.ts'
-import { createLimits, type Rules, type WindowState } from './rules.ts'
+import { createLimits, type LimitSettings, type WindowState } from './rules.ts'
 import { createSharedStore, type StoreState } from './shared-store.ts'
 
-interface LimitsOptions extends Rules {
+interface LimitsOptions extends LimitSettings {
   redisUrl: string | undefined
   /** Maximum sum of the costs of one user's concurrent requests in a process. */
   userConcurrency: number
@@ -53,9 +53,9 @@ async function openStore(app: FastifyInstance, { redisUrl: url, now, onStoreChan
 }
 
 async function limits(app: FastifyInstance, options: LimitsOptions) {
-  const rules = await createLimits(app, await openStore(app, options), options)
+  const limiter = await createLimits(app, await openStore(app, options), options)
   const concurrency = createConcurrency(options.userConcurrency)
-  app.decorate('limits', rules)
+  app.decorate('limits', limiter)
   app.decorate('concurrency', concurrency)
   app.decorateRequest('concurrencySlot', null)
   app.decorateRequest('limit', null)
@@ -70,7 +70,7 @@ async function limits(app: FastifyInstance, options: LimitsOptions) {
       done(null, payload)
       return
     }
-    rules.readAnonymousWindow(request).then(() => {
+    limiter.readAnonymousWindow(request).then(() => {
       setHeaders(request, reply)
       done(null, payload)
     }, done)

@@ -15,7 +15,7 @@ import {
   type UserLimits,
 } from './windows.ts'
 
-export interface Rules {
+export interface LimitSettings {
   users: UserLimits
   attempts: AttemptLimits
   /** Requests without credentials per minute and IP address. */
@@ -39,7 +39,7 @@ export interface WindowState {
 }
 
 /** The count of a request that was refused because the server is overloaded. */
-export interface RefusedCount {
+export interface OverloadedCount {
   state: WindowState
   /** Seconds until the window ends, if the request exceeds it. */
   retryAfter: number | undefined
@@ -54,17 +54,17 @@ const toSeconds = (milliseconds: number) => Math.ceil(milliseconds / 1000)
 const getRetryAfter = ({ resetMs }: Count) => Math.max(1, toSeconds(resetMs))
 
 /** Creates the functions that count requests. Each sets `request.limit`, and throws ApiError 429 at its limit. */
-export async function createLimits(app: FastifyInstance, store: Store, rules: Rules) {
-  const limitAttempts = createAttemptLimiter(store, rules.attempts)
+export async function createLimits(app: FastifyInstance, store: Store, settings: LimitSettings) {
+  const limitAttempts = createAttemptLimiter(store, settings.attempts)
   const createCounter = await createAddressCounters(app, store)
-  const countInAnonymous = createCounter(ANONYMOUS_WINDOW, rules.anonymous)
-  const countInPasswordGrants = createCounter('tokens', rules.tokens)
-  const countInAuthFailures = createCounter('auth_failures', rules.authFailures)
+  const countInAnonymous = createCounter(ANONYMOUS_WINDOW, settings.anonymous)
+  const countInPasswordGrants = createCounter('tokens', settings.tokens)
+  const countInAuthFailures = createCounter('auth_failures', settings.authFailures)
 
   const toWindowState = ({ limit, remaining, resetMs }: Count): WindowState => ({
     limit,
     remaining,
-    reset: toSeconds(rules.now() + resetMs),
+    reset: toSeconds(settings.now() + resetMs),
   })
 
   const setWindow = (request: FastifyRequest, count: Count) => {
@@ -84,7 +84,7 @@ export async function createLimits(app: FastifyInstance, store: Store, rules: Ru
 
   const countInUser = (caller: Caller, cost: number): MaybePromise<Count> =>
     mapMaybe(
-      store.add(cost, createUserWindows(caller, rules.users), rules.getUserFlag?.(caller.userId)),
+      store.add(cost, createUserWindows(caller, settings.users), settings.getUserFlag?.(caller.userId)),
       selectReported,
     )
 
@@ -97,7 +97,7 @@ export async function createLimits(app: FastifyInstance, store: Store, rules: Ru
    * by itself, so that a full one does not stop the others from counting.
    */
   const addCost = async (request: FastifyRequest, caller: Caller, cost: number): Promise<void> => {
-    const windows = createUserWindows(caller, rules.users)
+    const windows = createUserWindows(caller, settings.users)
     const counts = await Promise.all(windows.map((window) => store.add(cost, [window])))
     setWindow(request, selectReported(counts.flat()))
   }
@@ -196,12 +196,12 @@ export async function createLimits(app: FastifyInstance, store: Store, rules: Ru
    * Counts a request that is refused because of overload, before Fastify sees it: for its user if the credential is
    * cached, else for its address.
    */
-  const countRefused = (caller: Caller | undefined, ip: string): MaybePromise<RefusedCount> => {
+  const countOverloaded = (caller: Caller | undefined, ip: string): MaybePromise<OverloadedCount> => {
     const key = createAddressKey({ ip }, ANONYMOUS_WINDOW)
     const counted = caller
       ? countInUser(caller, 1)
       : mapMaybe(
-          store.add(1, [{ key, limit: rules.anonymous, durationMs: ADDRESS_WINDOW_MS }]),
+          store.add(1, [{ key, limit: settings.anonymous, durationMs: ADDRESS_WINDOW_MS }]),
           selectReported,
         )
     return mapMaybe(counted, (count) => ({
@@ -218,7 +218,7 @@ export async function createLimits(app: FastifyInstance, store: Store, rules: Ru
     countPasswordGrant,
     countPendingGrant,
     countRefreshGrant,
-    countRefused,
+    countOverloaded,
     countUser,
     readAnonymousWindow,
     setFlag,

@@ -182,7 +182,7 @@ export const usersResource: ResourceDefinition = defineResource({
           // For a new user; `change` decides for existing ones.
           ...(seen === undefined && { email_is_confirmed: actor.role === 'admin' }),
         },
-        holds: (current, change) =>
+        stillApplies: (current, change) =>
           !needsConfirmation(current, change, actor) ||
           (isConfirmed && current.password_hash === seen.current.password_hash),
       }

@@ -28,7 +28,7 @@ function recordRefusals(t: Test) {
 /** Starts an app whose `held` and `quiet` answer when they are released, `quick` immediately, `large` with 20 MB. */
 async function small(
   t: Test,
-  options: Partial<ShutdownOptions> & Omit<AdmissionOptions, 'countRefused'> & TimeoutOptions,
+  options: Partial<ShutdownOptions> & Omit<AdmissionOptions, 'countOverloaded'> & TimeoutOptions,
 ) {
   const addresses = createAddressing(versions, 1)
   const app: FastifyInstance = Fastify({
@@ -59,8 +59,8 @@ async function small(
   await app.register(shutdown, { delay })
   // A busy machine makes it late as well, which is not what is tried with this.
   const window = { limit: 60, remaining: 59, reset: 1_800_000_000 }
-  const countRefused = () => ({ state: window, retryAfter: undefined })
-  await app.register(admission, { maxLoopDelayMs: Number.POSITIVE_INFINITY, ...limits, countRefused })
+  const countOverloaded = () => ({ state: window, retryAfter: undefined })
+  await app.register(admission, { maxLoopDelayMs: Number.POSITIVE_INFINITY, ...limits, countOverloaded })
   const held = async () => {
     await opened
     return { held: true }

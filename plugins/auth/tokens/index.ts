@@ -3,7 +3,7 @@ import type { KeyObject } from 'node:crypto'
 import { Type } from '@sinclair/typebox'
 import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
-import { entityTags } from '../../collection/request/preconditions.ts'
+import { entityTags } from '../../http/preconditions.ts'
 import { type AccessTokens, createAccessTokens } from './access-token.ts'
 import { createRefreshTokens } from './refresh-token.ts'
 import { createSessions, type Sessions } from './sessions.ts'
@@ -72,4 +72,4 @@ async function tokens(app: FastifyInstance, options: TokensOptions) {
   })
 }
 
-export default fp(tokens, { name: 'tokens', dependencies: ['errors', 'database', 'conditional'] })
+export default fp(tokens, { name: 'tokens', dependencies: ['errors', 'database', 'head-not-modified'] })

@@ -4,13 +4,6 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { Connection } from '../../../drizzle/client/types.ts'
 import { type Actor, allows, getRule, narrowRule, type Rule } from '../../access/index.ts'
 import { apiError } from '../../errors/index.ts'
-import type { Pagination } from '../../versioning/representation/types.ts'
-import type { Resource } from '../compile.ts'
-import type { Row } from '../definition.ts'
-import type { CollectionOptions } from '../options.ts'
-import { getActor } from '../request/actor.ts'
-import { createCursors } from '../request/cursor.ts'
-import { createListReader, createSelectionReader, type ListQuery } from '../request/list-query.ts'
 import {
   buildStrongTag,
   buildWeakTag,
@@ -18,7 +11,14 @@ import {
   needsPrimary,
   sendNotModified,
   toLastModified,
-} from '../request/preconditions.ts'
+} from '../../http/preconditions.ts'
+import type { Pagination } from '../../versioning/representation/types.ts'
+import type { Resource } from '../compile.ts'
+import type { Row } from '../definition.ts'
+import type { CollectionOptions } from '../options.ts'
+import { getActor } from '../request/actor.ts'
+import { createCursors } from '../request/cursor.ts'
+import { createListReader, createSelectionReader, type ListQuery } from '../request/list-query.ts'
 import { createResourceAddresses } from '../request/resource-address.ts'
 import { createResponseBuilder, getSerializer } from '../response-builder.ts'
 import { toTimestamp } from '../sql/row-mapper.ts'

@@ -39,6 +39,7 @@ async function readChunks(
   scope: PageScope,
 ): Promise<Row[]> {
   const rows: Row[] = []
+  // One more row shows whether another page follows.
   const wanted = query.limit + 1
   const chunkSize = select.getChunkSize(query.fields)
   let position = scope.position

@@ -41,10 +41,13 @@ export interface PageScope extends ListScope {
   position: readonly string[] | undefined
 }
 
-interface Scope extends PageScope {
+interface ChunkScope extends PageScope {
   /** How many rows to read. */
   size: number
 }
+
+/** Rows read for a page of the default length: one more row shows whether another page follows. */
+const DEFAULT_SIZE = DEFAULT_LIMIT + 1
 
 /** A search is planned with its words: rare words are best found by the index, frequent ones by walking the sort order. */
 const isSearch = ({ words }: ListQuery): boolean => words.length > 0
@@ -74,10 +77,10 @@ export function createSelect(resource: ResolvedResource) {
     include.flatMap((name) => resource.relations[name]?.local ?? [])
 
   /** Returns the statement for a page. */
-  const getPageStatement = (query: ListQuery, scope: Scope, terms: readonly SortTerm[]) => {
+  const getPageStatement = (query: ListQuery, scope: ChunkScope, terms: readonly SortTerm[]) => {
     const { rule, parent, position, size } = scope
     // A literal limit: PostgreSQL plans a statement with a parameter as limit again for each execution.
-    const isDefaultSize = size === DEFAULT_LIMIT + 1
+    const isDefaultSize = size === DEFAULT_SIZE
     const hasOffset = query.page !== undefined && !position
     const key = [
       'page',
@@ -86,9 +89,9 @@ export function createSelect(resource: ResolvedResource) {
       query.sorts.map(({ name, descending }) => `${descending ? '-' : ''}${name}`).join(),
       query.fields?.join() ?? '*',
       query.include.join(),
-      position ? 'c' : '',
-      hasOffset ? 'p' : '',
-      isDefaultSize ? 'u' : '',
+      position ? 'after' : '',
+      hasOffset ? 'offset' : '',
+      isDefaultSize ? 'default-size' : '',
     ].join('|')
     return statement(key, () => {
       // Under a parent, each index begins with the parent's column.
@@ -115,7 +118,7 @@ export function createSelect(resource: ResolvedResource) {
         .orderBy(
           ...order.map(({ expression, descending }) => (descending ? desc(expression) : asc(expression))),
         )
-      const limit = isDefaultSize ? sql.raw(String(DEFAULT_LIMIT + 1)) : param('limit')
+      const limit = isDefaultSize ? sql.raw(String(DEFAULT_SIZE)) : param('limit')
       const offset = hasOffset ? sql` offset ${param('offset')}` : sql``
       return { toSQL: () => dialect.sqlToQuery(sql`${ordered.getSQL()} limit ${limit}${offset}`) }
     })
@@ -165,7 +168,7 @@ export function createSelect(resource: ResolvedResource) {
      * Reads `size` rows of a list. With a position, rows after it are read and no offset applies.
      * @throws ApiError 400 INVALID_CURSOR for a position with too few values, which another release wrote
      */
-    async page(connection: Connection, query: ListQuery, scope: Scope): Promise<Row[]> {
+    async page(connection: Connection, query: ListQuery, scope: ChunkScope): Promise<Row[]> {
       const { position, size } = scope
       const terms = getSortTerms(query.sorts)
       if (position && position.length < terms.length) throw invalidCursor()

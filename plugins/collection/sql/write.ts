@@ -4,7 +4,6 @@ import { type PgColumn, PgDialect } from 'drizzle-orm/pg-core'
 import { drizzle } from 'drizzle-orm/pg-proxy'
 import type { Connection } from '../../../drizzle/client/types.ts'
 import type { Actor, Rule } from '../../access/index.ts'
-import { ApiError } from '../../errors/index.ts'
 import type { ResourceDefinition, Row, Store } from '../definition.ts'
 import { buildSearchText } from './case-folding.ts'
 import { buildRuleCondition, getColumn } from './conditions.ts'
@@ -19,11 +18,9 @@ export interface UnreadTarget {
   actor: Actor
 }
 
-/** The row has changed since it was read. */
-export class StaleRowError extends ApiError {
-  constructor() {
-    super('PRECONDITION_FAILED')
-  }
+/** The row has changed since it was read. `write/strategies.ts` catches it and writes again with a lock. */
+export class StaleRowError extends Error {
+  override readonly name = 'StaleRowError'
 }
 
 /** The parameters that select the row; columns to set have parameters of their own names. */

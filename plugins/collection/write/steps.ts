@@ -83,7 +83,7 @@ export function createWriteSteps(resource: Resource, database: Database, refusal
         }),
       act: async (connection, current, prepared) => {
         const settled = settle(current, write, body)
-        if (prepared?.holds && !prepared.holds(current, settled)) {
+        if (prepared?.stillApplies && !prepared.stillApplies(current, settled)) {
           throw apiError('RESOURCE_CONFLICT', {
             message: 'Another request changed the resource in the meantime; try again',
           })

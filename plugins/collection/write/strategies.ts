@@ -10,6 +10,8 @@
  * | `writeUnlocked` | `act` is one statement: an insert, or an    | admit and act without a transaction; if the row has  |
  * |                 | update of the revision that was read        | changed in between, `writeLocked`                    |
  * | `writeLocked`   | otherwise: several statements               | lock the row, admit and act in one transaction       |
+ *
+ * DELETE stores no response and always locks: `steps.ts`.
  */
 import type { Connection, Database } from '../../../drizzle/client/types.ts'
 import type { MaybePromise } from '../../../lib/maybe-promise.ts'
@@ -132,6 +134,7 @@ export function createRunWrite(database: Database, columns: ReadonlySet<string>)
   ): Promise<StoredResponse> => {
     const release = keyedWrite.begin()
     if (!release) {
+      // 404 and 403 come before this 409.
       await steps.admit(database, false)
       throw stillRunning()
     }

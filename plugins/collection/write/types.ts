@@ -1,9 +1,9 @@
 /** The parts of a request that a write depends on. */
 import type { Actor } from '../../access/index.ts'
+import type { Precondition } from '../../http/preconditions.ts'
 import type { KeyedWrite, StoredResponse } from '../../idempotency/keyed-write.ts'
 import type { Row, Tools } from '../definition.ts'
 import type { BodyReader } from '../request/body.ts'
-import type { Precondition } from '../request/preconditions.ts'
 
 /** The input of a write, read from the request. */
 export interface Write {

@@ -3,10 +3,10 @@ import { hash as digest } from 'node:crypto'
 import etag from '@fastify/etag'
 import type { FastifyInstance, FastifyReply, FastifyRequest, onSendHookHandler } from 'fastify'
 import fp from 'fastify-plugin'
-import { parseHttpDate } from '../../../lib/http-date.ts'
-import { apiError } from '../../errors/index.ts'
+import { parseHttpDate } from '../../lib/http-date.ts'
+import { apiError } from '../errors/index.ts'
 
-/** Returns the part of a tag that stands for a text. */
+/** Returns the part of a tag that stands for a text: 72 bits of its hash. */
 export const hash = (text: string) => digest('sha1', text, 'base64url').slice(0, 12)
 
 /**
@@ -15,6 +15,7 @@ export const hash = (text: string) => digest('sha1', text, 'base64url').slice(0,
  */
 export const buildStrongTag = (revision: number, shapeHash: string) => `"${revision}-${shapeHash}"`
 
+/** Returns the whole hash, for texts that are cached for long. */
 const hashText = (text: string | Buffer) => digest('sha1', text, 'base64url')
 
 /** Builds the strong tag of a fixed text. */
@@ -121,13 +122,13 @@ const removeContentLength: onSendHookHandler = (_request, reply, payload, done) 
  * Removes the `Content-Length: 0` that Fastify adds to a 304 for HEAD: a 304 has the length of the 200 or none (section
  * 8.6). Fastify adds it in the last hook of its own HEAD routes, so the hook is appended after that one.
  */
-async function conditional(app: FastifyInstance) {
+async function headNotModified(app: FastifyInstance) {
   app.addHook('onRoute', (route) => {
     if (route.method === 'HEAD') route.onSend = [route.onSend ?? [], removeContentLength].flat()
   })
 }
 
-export default fp(conditional, { name: 'conditional' })
+export default fp(headNotModified, { name: 'head-not-modified' })
 
 /**
  * Adds an entity tag to the 200 responses of a scope that have none, and evaluates preconditions against it.
@@ -148,5 +149,5 @@ export const entityTags = fp(
       done(null, payload)
     })
   },
-  { name: 'entity-tags', dependencies: ['conditional'] },
+  { name: 'entity-tags', dependencies: ['head-not-modified'] },
 )
