@@ -3,6 +3,7 @@ import type { IncomingMessage } from 'node:http'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
 import { DatabaseUnavailable } from '../../drizzle/client/errors.ts'
+import { getErrorCode } from '../../lib/error-code.ts'
 import { type FailureCode, failures, MAX_VIOLATIONS, type Violation } from '../../schemas/error.ts'
 
 interface ApiErrorOptions {
@@ -74,16 +75,13 @@ const codesByFastifyError: Record<string, FailureCode> = {
   FST_ERR_NOT_FOUND: 'RESOURCE_NOT_FOUND',
 }
 
-const getErrorCode = (error: unknown) =>
-  error instanceof Error && 'code' in error && typeof error.code === 'string' ? error.code : ''
-
 /** Converts a thrown value. An unknown error becomes a 500 without details. */
 function toApiError(error: unknown): ApiError {
   if (error instanceof ApiError) return error
   if (error instanceof DatabaseUnavailable) {
     return apiError('SERVICE_UNAVAILABLE', { retryAfter: error.retryAfter, cause: error })
   }
-  const code = codesByFastifyError[getErrorCode(error)]
+  const code = codesByFastifyError[getErrorCode(error) ?? '']
   return code ? apiError(code, { cause: error }) : apiError('INTERNAL_SERVER_ERROR', { cause: error })
 }
 
