@@ -1,11 +1,11 @@
-/** v1, the untyped envelope: a resource is a flat object of its id, its members and the included relations. */
+/** v1, the untyped envelope: a resource is a flat object of its id, its fields and the included relations. */
 import type { TSchema } from '@sinclair/typebox'
 import { ErrorEnvelope } from '../../../schemas/envelope.ts'
 import { buildMembers, buildRelations, createEnvelopes } from './schema.ts'
 import type { Entity, Representation, Shape } from './types.ts'
 import { createWriters, writeRelations } from './write.ts'
 
-// Returns the members without a copy: the serializer reads a copied object ten times as slowly.
+// Returns the fields without a copy: the serializer reads a copied object ten times as slowly.
 const writeResource = ({ members, relations }: Entity): Record<string, unknown> =>
   relations ? writeRelations(members, relations, writeResource) : members
 
@@ -14,7 +14,7 @@ const buildResource = (shape: Shape): TSchema => buildMembers(shape, buildRelati
 export const v1: Representation = {
   version: 1,
   about:
-    'A resource is a flat object under `data`. Included resources are members of it. The details of an error are in `error.details`.',
+    'A resource is a flat object under `data`. Included resources are fields of it. The details of an error are in `error.details`.',
   ...createWriters(writeResource),
   error: ({ violations, ...error }) => ({
     error: violations.length === 0 ? error : { ...error, details: violations },
