@@ -46,7 +46,11 @@ t.test(
     const { app, time, seen } = await counting(t, { RATE_LIMIT_TOKENS: '3' })
     const { email } = await account(app)
     t.equal(formatWindow(await signIn(app, email)), '201 3 2')
-    t.equal(formatWindow(await signIn(app, email, WRONG)), '401 1000000000 1000000000', 'as any 401')
+    t.equal(
+      formatWindow(await signIn(app, email, WRONG)),
+      '401 1000000000 1000000000',
+      'like every other 401',
+    )
     t.equal(formatWindow(await signIn(app, 'nobody@example.com')), '401 1000000000 1000000000')
     const refused = await signIn(app, email)
     t.equal(formatWindow(refused), '429 3 0')

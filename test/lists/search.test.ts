@@ -214,3 +214,13 @@ t.test('a word finds all of its rows, rare or common, short or long', async (t) 
   t.equal(all.length, 299)
   t.equal(new Set(all).size, 299)
 })
+
+// Parsed query strings are kept by their text, of which a second question mark is a part.
+t.test('searches that differ only after a question mark have different results', async (t) => {
+  const first = await create('quark?one')
+  const second = await create('quark?two')
+  const find = async (query: string) => getIds(await admin.get(`/products?${query}`))
+  t.same(await find('search=quark?one'), [first])
+  t.same(await find('search=quark?two'), [second])
+  t.same(await find('search=quark?one'), [first])
+})
