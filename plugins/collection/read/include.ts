@@ -3,7 +3,7 @@ import type { Connection } from '../../../drizzle/client/types.ts'
 import { type Actor, getRule, getScope, requireScope } from '../../access/index.ts'
 import type { Entity, Meta } from '../../versioning/representation/types.ts'
 import type { CompiledRelation, Resource } from '../compile.ts'
-import { getText, type Row } from '../definition.ts'
+import type { Row } from '../definition.ts'
 import { MAX_INCLUDED_BYTES } from '../reply-size.ts'
 import type { RelatedRow } from '../sql/related.ts'
 
@@ -43,12 +43,14 @@ async function includeRelation(name: string, relation: CompiledRelation, options
   const { connection, rows, actor, maxBytes } = options
   const { to, local, many, all } = relation
   const rule = getRule(to.access, 'read', actor)
-  const keys = [...new Set(rows.map((row) => getText(row, local)))]
+  // A row whose column is null has no related rows.
+  const getKeys = (row: Row) => [row[local]].filter((key) => typeof key === 'string')
+  const keys = [...new Set(rows.flatMap(getKeys))]
   // One row more than is included: its presence means that there are more.
   const limit = many ? MAX_RELATED_ROWS + 1 : 1
   const found = await to.select.related(connection, relation, keys, { rule, actor, limit, maxBytes })
   const groups = groupByParent(found)
-  const getRelated = (row: Row) => groups.get(getText(row, local)) ?? []
+  const getRelated = (row: Row) => getKeys(row).flatMap((key) => groups.get(key) ?? [])
   const maxRows = all ? Number.POSITIVE_INFINITY : MAX_RELATED_ROWS
   const toEntity = (row: Row): Entity => ({ type: to.name, members: to.mapper(row, actor) })
   const truncated = many
