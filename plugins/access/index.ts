@@ -42,6 +42,10 @@ export type Condition = Readonly<Record<string, string | typeof CALLER>>
 /** Every row, no row, or the rows that meet at least one of the conditions. */
 export type Rule = boolean | readonly Condition[]
 
+/** Returns whether a text is the role of a user. No constraint of the table ensures it. */
+export const isRole = (text: string): text is Role =>
+  text === 'admin' || text === 'manager' || text === 'member'
+
 /** The rule of each verb and role; a missing rule permits nothing. */
 export type Access = Readonly<Partial<Record<Verb, Partial<Record<CallerRole, Rule>>>>>
 

@@ -3,7 +3,7 @@ import { timingSafeEqual } from 'node:crypto'
 import type { Database } from '../../drizzle/client/index.ts'
 import { queryRows } from '../../drizzle/client/query-rows.ts'
 import { type MaybePromise, mapMaybe } from '../../lib/maybe-promise.ts'
-import type { Actor, Role } from '../access/index.ts'
+import { type Actor, isRole } from '../access/index.ts'
 import { createLookUpCache } from './cache.ts'
 import { hashKey, isKey } from './key-format.ts'
 
@@ -38,7 +38,7 @@ interface AdminRow {
 
 interface OwnerRow {
   id: string
-  role: Role
+  role: string
   key_id: string
   scopes: string[]
   rate_limit: number | null
@@ -64,7 +64,7 @@ export function createKeyReader(database: Database, { adminKey, adminEmail }: Ke
 
   const findOwner = async (hash: string): Promise<KeyOwner | undefined> => {
     const [row] = await queryRows<OwnerRow>(database, SELECT_OWNER, [hash])
-    if (!row) return undefined
+    if (!row || !isRole(row.role)) return undefined
     await database.run(UPDATE_LAST_USED, [row.key_id])
     const actor: Actor = {
       userId: row.id,

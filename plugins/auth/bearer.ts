@@ -5,7 +5,7 @@ import { LRUCache } from 'lru-cache'
 import type { Database } from '../../drizzle/client/index.ts'
 import { queryRows } from '../../drizzle/client/query-rows.ts'
 import type { MaybePromise } from '../../lib/maybe-promise.ts'
-import type { Actor, Role } from '../access/index.ts'
+import { type Actor, isRole } from '../access/index.ts'
 import { createLookUpCache } from './cache.ts'
 import { createIdentityFinder } from './identities.ts'
 import type { AccessTokens, Claims } from './tokens/access-token.ts'
@@ -53,7 +53,8 @@ function createProviderReader(database: Database, provider: Provider, log: Beare
   const actors = createLookUpCache(async (key): Promise<Actor | undefined> => {
     const [subject = '', email] = key.split('\n')
     const user = await findUser({ subject, email })
-    return user && { userId: user.id, role: user.role, scopes: ALL_SCOPES, credential: 'token' }
+    if (!user || !isRole(user.role)) return undefined
+    return { userId: user.id, role: user.role, scopes: ALL_SCOPES, credential: 'token' }
   })
 
   return {
@@ -80,8 +81,8 @@ export function createBearerReader({ database, tokens, provider, log }: BearerOp
   }
 
   const sessions = createLookUpCache(async (id): Promise<Actor | undefined> => {
-    const [row] = await queryRows<{ user_id: string; role: Role }>(database, SELECT_SESSION, [id])
-    if (!row) return undefined
+    const [row] = await queryRows<{ user_id: string; role: string }>(database, SELECT_SESSION, [id])
+    if (!row || !isRole(row.role)) return undefined
     await database.run(UPDATE_LAST_USED, [id])
     return { userId: row.user_id, role: row.role, scopes: ALL_SCOPES, credential: 'token', sessionId: id }
   })

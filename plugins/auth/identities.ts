@@ -19,7 +19,7 @@ const SELECT_UNLINKED = `select u.id, u.status, u.email_is_confirmed,
 
 interface LinkedUser {
   id: string
-  role: Role
+  role: string
   status: string
 }
 

@@ -147,3 +147,12 @@ t.test('keys and replies of an identity provider', async (t) => {
     t.match(reply.headers.get('retry-after'), /^\d+$/)
   }
 })
+
+// The table has no constraint on the role, so another program may write one that the service does not know.
+t.test('the credentials of a user with an unknown role are rejected with 401', async (t) => {
+  const { database, person } = await testApp(t)
+  const { id, client, bearer } = await person('member')
+  await database.run(`update users set role = 'constructor' where id = $1`, [id])
+  t.equal((await client.get('/products')).status, 401)
+  t.equal((await bearer.get('/products')).status, 401)
+})
