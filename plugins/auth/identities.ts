@@ -2,7 +2,6 @@
 import type { FastifyBaseLogger } from 'fastify'
 import type { Database } from '../../drizzle/client/index.ts'
 import { queryRows } from '../../drizzle/client/query-rows.ts'
-import type { Role } from '../access/index.ts'
 
 const SELECT_LINKED = `select u.id, u.role, u.status from user_identities i join users u on u.id = i.user_id
   where i.issuer = $1 and i.subject = $2`
