@@ -15,8 +15,8 @@ export interface Resource extends Omit<ResolvedResource, 'relations' | 'parent'>
   select: Select
   /** Writes rows. */
   stores: Stores
-  /** Makes the fields of a response from a row. */
-  mapper: RowMapper
+  /** Maps rows to resources of a response. */
+  toEntity: RowMapper
 }
 
 /**
@@ -35,7 +35,7 @@ export function compileResources(definitions: readonly ResourceDefinition[]): Re
       relations: {},
       select: createSelect(resource),
       stores: createStores(resource),
-      mapper: createRowMapper(resource),
+      toEntity: createRowMapper(resource),
     }
     // Before the relations: resources refer to each other.
     compiled.set(resource, made)

@@ -81,19 +81,19 @@ export function isNotModified(request: FastifyRequest, tag: string, updatedAt?: 
 
 /** The preconditions of a write on the current row. */
 export interface Precondition {
-  /** Whether the request has no precondition and needs none. */
-  isNone: boolean
   /** @throws ApiError 412, with the current tag; 428 if If-Match is required and absent */
   check(row: { revision: number; updated_at: string }, currentTag: string): void
 }
 
-const NO_PRECONDITION: Precondition = { isNone: true, check() {} }
-
-/** Reads the preconditions of a write (13.1.1, 13.1.2, 13.1.4). */
-export function readPrecondition(request: FastifyRequest, required: boolean): Precondition {
+/**
+ * Reads the preconditions of a write (13.1.1, 13.1.2, 13.1.4).
+ * @param required whether the write needs If-Match
+ * @returns undefined if the request has no precondition and needs none
+ */
+export function readPrecondition(request: FastifyRequest, required: boolean): Precondition | undefined {
   const { 'if-match': match, 'if-none-match': noneMatch, 'if-unmodified-since': unmodified } = request.headers
   const isNone = match === undefined && noneMatch === undefined && unmodified === undefined
-  if (isNone && !required) return NO_PRECONDITION
+  if (isNone && !required) return undefined
   // An invalid date is ignored (sections 13.1.3 and 13.1.4).
   const since = match === undefined && unmodified !== undefined ? parseHttpDate(unmodified) : undefined
   const isMet = (revision: number, updatedAt: string) =>
@@ -102,7 +102,6 @@ export function readPrecondition(request: FastifyRequest, required: boolean): Pr
     (noneMatch === undefined || !hasRevision(parseTags(noneMatch), revision))
 
   return {
-    isNone: false,
     check({ revision, updated_at }, tag) {
       if (required && match === undefined) throw apiError('PRECONDITION_REQUIRED')
       if (!isMet(revision, updated_at)) throw preconditionFailed(tag)

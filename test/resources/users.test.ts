@@ -270,7 +270,7 @@ t.test('users', async (t) => {
         id,
         actor,
         parent: undefined,
-        precondition: { isNone: true, check() {} },
+        precondition: undefined,
         keyedWrite: undefined,
         getTools: () => tools,
         getTag: () => '',

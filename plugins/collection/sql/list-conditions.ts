@@ -2,11 +2,19 @@
 import { eq, gte, lt, type SQL, sql } from 'drizzle-orm'
 import type { PgColumn } from 'drizzle-orm/pg-core'
 import { type Actor, getRuleFields, type Rule } from '../../access/index.ts'
-import type { ListQuery } from '../request/list-query.ts'
 import type { ResolvedResource } from '../resolve.ts'
 import { toLikePatterns } from './case-folding.ts'
 import { buildRuleCondition, type Equality, getColumn } from './conditions.ts'
+import type { Sort } from './keyset.ts'
 import { param, type Values } from './statement-cache.ts'
+
+/** The conditions of a query string. */
+export interface ListFilters {
+  filters: Readonly<Record<string, string>>
+  createdAfter: string | undefined
+  createdBefore: string | undefined
+  words: readonly string[]
+}
 
 /** The rows that a list may contain: those under a parent, and those that a rule lets the caller read. */
 export interface ListScope {
@@ -23,7 +31,10 @@ const MIDNIGHT = 'T00:00:00Z'
  * Returns whether an index yields exactly the rows of the page: with one sort and no condition, or one condition and the
  * default sort. With more, PostgreSQL may have to skip any number of rows. Quick statements are batched.
  */
-export function isQuick(query: ListQuery, { rule, parent }: ListScope): boolean {
+export function isQuick(
+  query: ListFilters & { sorts: readonly Sort[]; page: number | undefined },
+  { rule, parent }: ListScope,
+): boolean {
   const { sorts, filters, words, createdAfter, createdBefore, page } = query
   const conditions = Object.keys(filters).length + (parent === undefined ? 0 : 1)
   const isPlain =
@@ -34,7 +45,7 @@ export function isQuick(query: ListQuery, { rule, parent }: ListScope): boolean 
 }
 
 /** Returns the text that is the same for all queries with the same conditions, whatever their values. */
-export const getFilterShape = (query: ListQuery): string =>
+export const getFilterShape = (query: ListFilters): string =>
   [
     Object.keys(query.filters).join(),
     query.createdAfter === undefined ? '' : 'a',
@@ -45,7 +56,7 @@ export const getFilterShape = (query: ListQuery): string =>
 /** @param equals builds the condition that a column has a value */
 export function buildListConditions(
   { columns, parent, table }: ResolvedResource,
-  query: ListQuery,
+  query: ListFilters,
   scope: ListScope,
   equals: Equality = eq,
 ): (SQL | undefined)[] {
@@ -59,10 +70,8 @@ export function buildListConditions(
   ]
 }
 
-/** Returns the values of the parameters of these conditions. */
-export const getConditionValues = (query: ListQuery, { actor, parent }: ListScope): Values => ({
-  caller: actor.userId,
-  ...(parent === undefined ? {} : { parent }),
+/** Returns the values of the parameters that depend on the query string. */
+export const getFilterValues = (query: ListFilters): Values => ({
   ...Object.fromEntries(Object.entries(query.filters).map(([name, wanted]) => [`filter_${name}`, wanted])),
   ...(query.createdAfter === undefined ? {} : { after: query.createdAfter + MIDNIGHT }),
   ...(query.createdBefore === undefined ? {} : { before: query.createdBefore + MIDNIGHT }),
@@ -70,7 +79,7 @@ export const getConditionValues = (query: ListQuery, { actor, parent }: ListScop
 })
 
 /** Returns the columns that have one value in all rows of a list. A rule with alternatives fixes no column. */
-export function getFixedColumns({ columns }: ResolvedResource, query: ListQuery, rule: Rule): PgColumn[] {
+export function getFixedColumns({ columns }: ResolvedResource, query: ListFilters, rule: Rule): PgColumn[] {
   const ruleFields = typeof rule !== 'boolean' && rule.length === 1 ? getRuleFields(rule) : []
   return [...Object.keys(query.filters), ...ruleFields].map((name) => getColumn(columns, name))
 }

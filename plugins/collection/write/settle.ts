@@ -53,10 +53,6 @@ function checkTransitions({ transitions = {} }: Resource, current: Row, next: Ro
   }
 }
 
-/** @throws ApiError 412, 428 */
-export const checkPrecondition = (row: Row, { precondition, getTag }: Write): void =>
-  precondition.check(row, getTag(row))
-
 /**
  * Creates a function that returns the change that a body makes to the current row. It throws ApiError 403, 409, 412, 422
  * or 428, in the order of the API reference: fields, the resource's own guard, preconditions, transitions.
@@ -71,7 +67,7 @@ export function createSettle(resource: Resource) {
     const change: Change<Row> = { next, changed: new Set(changes.map(([name]) => name)) }
     checkImmutable(resource, current, next)
     resource.actions?.guard?.(current, change, write.actor)
-    checkPrecondition(current, write)
+    write.precondition?.check(current, write.getTag(current))
     checkTransitions(resource, current, next)
     return change
   }

@@ -4,8 +4,9 @@ import { allows, getRule, type Verb } from '../../access/index.ts'
 import { apiError } from '../../errors/index.ts'
 import type { Resource } from '../compile.ts'
 import type { Row } from '../definition.ts'
+import type { ResourceAddress } from '../request/resource-address.ts'
 import type { Lock } from '../sql/select.ts'
-import { checkPrecondition, createSettle } from './settle.ts'
+import { createSettle } from './settle.ts'
 import { createUnreadUpdate } from './single-statement.ts'
 import type { WriteSteps } from './strategies.ts'
 import type { ChangeBody, Write } from './types.ts'
@@ -15,19 +16,18 @@ import type { ChangeBody, Write } from './types.ts'
  * @param refusal creates the error for a row that the caller may not access: 403, or 404 with HIDE_FORBIDDEN
  */
 export function createWriteSteps(resource: Resource, database: Database, refusal: () => Error) {
-  const { access, actions = {}, columns, parent, select, stores } = resource
-  const allColumns = Object.keys(columns).filter((name) => name !== 'search')
+  const { access, actions = {}, parent, select, stores } = resource
   const unreadUpdate = createUnreadUpdate(resource)
   const settle = createSettle(resource)
 
   /** @throws ApiError 404, 403 */
   const findAdmitted = async (
     connection: Connection,
-    write: Write,
+    write: ResourceAddress,
     verb: Verb,
     lock: Lock | undefined,
   ): Promise<Row> => {
-    const row = await select.one(connection, write.id, { also: allColumns, lock })
+    const row = await select.whole(connection, write.id, lock)
     if (!row || (parent && row[parent.member] !== write.parent)) throw apiError('RESOURCE_NOT_FOUND')
     if (!allows(getRule(access, verb, write.actor), row, write.actor)) throw refusal()
     return row
@@ -68,7 +68,7 @@ export function createWriteSteps(resource: Resource, database: Database, refusal
     const { mode, fields } = body
     const { prepare, change: action } = actions
     const canUpdateUnread =
-      mode === 'update' && !keyedWrite && precondition.isNone && unreadUpdate.suits(write, fields)
+      mode === 'update' && !keyedWrite && !precondition && unreadUpdate.suits(write, fields)
     return {
       keyedWrite,
       updateUnread: canUpdateUnread ? () => unreadUpdate.run(database, write, fields) : undefined,
@@ -98,10 +98,10 @@ export function createWriteSteps(resource: Resource, database: Database, refusal
   }
 
   /** Removing has one strategy: it locks the row and deletes it in a transaction. */
-  const remove = (write: Write): Promise<void> =>
+  const remove = (write: Omit<Write, 'keyedWrite' | 'getTools' | 'respond'>): Promise<void> =>
     database.transaction(async (tx) => {
       const current = await findAdmitted(tx, write, 'remove', 'update')
-      checkPrecondition(current, write)
+      write.precondition?.check(current, write.getTag(current))
       const store = stores.store(tx)
       await (actions.remove ? actions.remove(store, current, write.actor) : store.remove(current))
     })

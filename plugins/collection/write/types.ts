@@ -1,17 +1,14 @@
 /** The parts of a request that a write depends on. */
-import type { Actor } from '../../access/index.ts'
 import type { Precondition } from '../../http/preconditions.ts'
 import type { KeyedWrite, StoredResponse } from '../../idempotency/keyed-write.ts'
 import type { Row, Tools } from '../definition.ts'
 import type { BodyReader } from '../request/body.ts'
+import type { ResourceAddress } from '../request/resource-address.ts'
 
 /** The input of a write, read from the request. */
-export interface Write {
-  id: string
-  actor: Actor
-  /** The id of the parent in the path. */
-  parent: string | undefined
-  precondition: Precondition
+export interface Write extends ResourceAddress {
+  /** Undefined if there is nothing to check. */
+  precondition: Precondition | undefined
   keyedWrite: KeyedWrite | undefined
   /** Creates the tools on demand, since few writes need them. */
   getTools: () => Tools
