@@ -20,7 +20,7 @@ import { BYTES_PER_COST, countReplyBytes } from '../request/cost.ts'
 import { createCursors } from '../request/cursor.ts'
 import { createListReader, type ListQuery } from '../request/list-query.ts'
 import { createResourceAddresses, type ResourceAddress } from '../request/resource-address.ts'
-import { createSelectionReader } from '../request/selection.ts'
+import { createSelectionReader, EVERYTHING } from '../request/selection.ts'
 import { createResponseBuilder, getSerializer } from '../response-builder.ts'
 import { readPosition } from '../sql/keyset.ts'
 import { toTimestamp } from '../sql/row-mapper.ts'
@@ -138,8 +138,8 @@ export function createReadHandlers(
   }
 
   const read = async (request: FastifyRequest, reply: FastifyReply) => {
-    const { actor, id, parent: parentId } = addresses.read(request)
-    const { fields, include: names, scopes } = readSelection(request)
+    const { actor, id, parent: parentId, hasQuery } = addresses.read(request)
+    const { fields, include: names, scopes } = hasQuery ? readSelection(request) : EVERYTHING
     for (const scope of scopes) requireScope(actor, scope)
     addresses.ensureUuids(id, parentId)
 

@@ -40,6 +40,8 @@ export interface ListQuery extends Selection, ListFilters {
   shape: string
   /** The values of the parameters in the conditions. */
   values: Values
+  /** Whether a caller who may list all rows reads the page from an index alone. Such statements are batched. */
+  isQuick: boolean
   /** How many rows one statement may read. */
   chunkSize: number
 }
@@ -138,7 +140,7 @@ const readFilters = (resource: ResolvedResource, values: QueryValues): Record<st
     }),
   )
 
-type ParsedQuery = Pick<ListQuery, keyof Selection | keyof ListFilters | 'sorts'>
+type ParsedQuery = Pick<ListQuery, keyof Selection | keyof ListFilters | 'sorts' | 'page'>
 
 const getIdentity = ({ sorts, filters, createdAfter, createdBefore, words }: ParsedQuery) =>
   JSON.stringify([
@@ -156,6 +158,19 @@ const getShape = (query: ParsedQuery) =>
     query.fields?.join() ?? '*',
     query.include.join(),
   ].join('|')
+
+/**
+ * Returns whether an index yields exactly the rows of the page: with one sort and no condition, or one condition and the
+ * default sort. With more, PostgreSQL may have to skip any number of rows.
+ */
+function isQuick(query: ParsedQuery, hasParent: boolean): boolean {
+  const { sorts, filters, words, createdAfter, createdBefore, page } = query
+  const [sort, another] = sorts
+  const isPlain = words.length === 0 && createdAfter === undefined && createdBefore === undefined
+  if (!isPlain || page !== undefined || another) return false
+  const conditions = Object.keys(filters).length + (hasParent ? 1 : 0)
+  return conditions === 0 || (conditions === 1 && sort?.name === 'created_at')
+}
 
 /** Creates a function that parses the query string of a list. It throws ApiError 400. */
 export function createListReader(ajv: Ajv, resource: ResolvedResource) {
@@ -186,6 +201,7 @@ export function createListReader(ajv: Ajv, resource: ResolvedResource) {
       identity: getIdentity(query),
       shape: getShape(query),
       values: getFilterValues(query),
+      isQuick: isQuick(query, resource.parent !== undefined),
       chunkSize: getChunkSize(getMaxBytes(query.fields ? Type.Pick(schema, [...query.fields]) : schema)),
     }
   }

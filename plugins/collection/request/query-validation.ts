@@ -109,7 +109,6 @@ export function createQueryReader(ajv: Ajv, schema: TObject) {
 export const createQueryRefusal = (ajv: Ajv) => {
   const read = createQueryReader(ajv, Type.Object({}, { additionalProperties: false }))
   return (request: FastifyRequest) => {
-    if (!request.originalUrl.includes('?')) return
     const { violations } = read(request)
     if (violations.length > 0) throw invalidQuery(violations)
   }

@@ -24,16 +24,17 @@ function toId(segment: unknown, hasMe: boolean | undefined, actor: Actor): strin
 export function createResourceAddresses({ name, me, parent }: Resource) {
   return {
     /**
-     * Reads the caller and the ids of the path.
+     * Reads the caller and the ids of the path, and whether a query string follows.
      * @throws ApiError 401
      */
-    read({ actor, params }: FastifyRequest): ResourceAddress {
+    read({ actor, params, originalUrl }: FastifyRequest): ResourceAddress & { hasQuery: boolean } {
       if (!actor) throw apiError('UNAUTHORIZED')
       const segments = isObject(params) ? params : {}
       return {
         actor,
         id: toId(segments.id, me, actor),
         parent: parent && toId(segments[parent.member], parent.to.me, actor),
+        hasQuery: originalUrl.includes('?'),
       }
     },
 

@@ -69,14 +69,14 @@ export function createSelection({ schemas, relations }: ResolvedResource) {
   }
 }
 
-const EVERYTHING: Selection = { fields: undefined, include: [], scopes: [] }
+/** What a request without a query string selects. */
+export const EVERYTHING: Selection = { fields: undefined, include: [], scopes: [] }
 
 /** Creates a function that parses the query string of a single read. It throws ApiError 400. */
 export function createSelectionReader(ajv: Ajv, resource: ResolvedResource) {
   const read = createQueryReader(ajv, buildSelectionParameters(resource))
   const readSelection = createSelection(resource)
   return (request: FastifyRequest): Selection => {
-    if (!request.originalUrl.includes('?')) return EVERYTHING
     const { values, violations } = read(request)
     const selection = readSelection(values, violations)
     if (violations.length > 0) throw invalidQuery(violations)

@@ -5,7 +5,6 @@ import { type Actor, getRuleFields, type Rule } from '../../access/index.ts'
 import type { ResolvedResource } from '../resolve.ts'
 import { toLikePatterns } from './case-folding.ts'
 import { buildRuleCondition, type Equality, getColumn } from './conditions.ts'
-import type { Sort } from './keyset.ts'
 import { param, type Values } from './statement-cache.ts'
 
 /** The conditions of a query string. */
@@ -26,23 +25,6 @@ export interface ListScope {
 
 /** Dates of `created_after` and `created_before` begin at midnight UTC. */
 const MIDNIGHT = 'T00:00:00Z'
-
-/**
- * Returns whether an index yields exactly the rows of the page: with one sort and no condition, or one condition and the
- * default sort. With more, PostgreSQL may have to skip any number of rows. Quick statements are batched.
- */
-export function isQuick(
-  query: ListFilters & { sorts: readonly Sort[]; page: number | undefined },
-  { rule, parent }: ListScope,
-): boolean {
-  const { sorts, filters, words, createdAfter, createdBefore, page } = query
-  const conditions = Object.keys(filters).length + (parent === undefined ? 0 : 1)
-  const isPlain =
-    rule === true && words.length === 0 && createdAfter === undefined && createdBefore === undefined
-  const [sort] = sorts
-  if (!isPlain || page !== undefined || sorts.length !== 1) return false
-  return conditions === 0 || (conditions === 1 && sort?.name === 'created_at')
-}
 
 /** Returns the text that is the same for all queries with the same conditions, whatever their values. */
 export const getFilterShape = (query: ListFilters): string =>

@@ -12,7 +12,7 @@ import type { ResolvedResource } from '../resolve.ts'
 import { getColumn } from './conditions.ts'
 import { buildAfterCondition, toPositionValues } from './keyset.ts'
 import { equalsAnyOf, findLeadingColumn } from './leading-column.ts'
-import { buildListConditions, getFixedColumns, isQuick, type ListScope } from './list-conditions.ts'
+import { buildListConditions, getFixedColumns, type ListScope } from './list-conditions.ts'
 import { createRelatedReader } from './related.ts'
 import { createStatementCache, param, runStatement } from './statement-cache.ts'
 
@@ -138,7 +138,7 @@ export function createSelect(resource: ResolvedResource) {
      * @throws ApiError 400 INVALID_CURSOR for a position with too few values, which another release wrote
      */
     async page(connection: Connection, query: ListQuery, scope: ChunkScope): Promise<Row[]> {
-      const { actor, parent: parentId, position, size } = scope
+      const { actor, parent: parentId, position, rule, size } = scope
       if (position && position.length < query.terms.length) throw invalidCursor()
       const isDefaultSize = size === DEFAULT_SIZE
       const hasOffset = query.page !== undefined && !position
@@ -155,7 +155,7 @@ export function createSelect(resource: ResolvedResource) {
         offset: query.page === undefined ? 0 : (query.page - 1) * query.limit,
       }
       // A search is planned with its words: the index is best for rare words, walking the sort order for frequent ones.
-      const options = { canBatch: isQuick(query, scope), customPlan: query.words.length > 0 }
+      const options = { canBatch: query.isQuick && rule === true, customPlan: query.words.length > 0 }
       return runStatement(connection, found, values, options)
     },
 

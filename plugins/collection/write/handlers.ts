@@ -130,7 +130,7 @@ export function createWriteHandlers(
     const { actor, parent } = address
     const sent = readObject(request.body)
     const keyedWrite = readKeyedWrite(request, address, sent)
-    refuseQuery(request)
+    if (address.hasQuery) refuseQuery(request)
     const body = representation.body(sent, resource.name, undefined)
     const fields = readers.create.read(body, { withheld: resource.withheld?.(actor) })
     addresses.ensureUuids(parent)
@@ -155,7 +155,7 @@ export function createWriteHandlers(
       const sent = readObject(request.body)
       // PUT needs no key: sent twice, it has the same effect.
       const keyedWrite = mode === 'update' ? readKeyedWrite(request, address, sent, id) : undefined
-      refuseQuery(request)
+      if (address.hasQuery) refuseQuery(request)
       const body = representation.body(sent, resource.name, id)
       const known = resource.parent ? { id, [resource.parent.member]: parent } : { id }
       const reader = readers[mode]
@@ -170,7 +170,7 @@ export function createWriteHandlers(
 
   const remove: Handler = async (request, reply) => {
     const address = addresses.read(request)
-    refuseQuery(request)
+    if (address.hasQuery) refuseQuery(request)
     addresses.ensureUuids(address.id, address.parent)
     const precondition = readPrecondition(request, requireIfMatch)
     await steps.remove({ ...address, precondition, getTag: (row) => builder.getTag(request, row) })

@@ -7,7 +7,7 @@ import type { Row } from '../definition.ts'
 import type { ResourceAddress } from '../request/resource-address.ts'
 import type { Lock } from '../sql/select.ts'
 import { createSettle } from './settle.ts'
-import { createUnreadUpdate } from './single-statement.ts'
+import { createUnreadUpdates } from './single-statement.ts'
 import type { WriteSteps } from './strategies.ts'
 import type { ChangeBody, Write } from './types.ts'
 
@@ -17,7 +17,7 @@ import type { ChangeBody, Write } from './types.ts'
  */
 export function createWriteSteps(resource: Resource, database: Database, refusal: () => Error) {
   const { access, actions = {}, parent, select, stores } = resource
-  const unreadUpdate = createUnreadUpdate(resource)
+  const getUnreadUpdate = createUnreadUpdates(resource, database)
   const settle = createSettle(resource)
 
   /** @throws ApiError 404, 403 */
@@ -67,11 +67,10 @@ export function createWriteSteps(resource: Resource, database: Database, refusal
     const { actor, keyedWrite, precondition, respond } = write
     const { mode, fields } = body
     const { prepare, change: action } = actions
-    const canUpdateUnread =
-      mode === 'update' && !keyedWrite && !precondition && unreadUpdate.suits(write, fields)
+    const isPlainPatch = mode === 'update' && !keyedWrite && !precondition
     return {
       keyedWrite,
-      updateUnread: canUpdateUnread ? () => unreadUpdate.run(database, write, fields) : undefined,
+      updateUnread: isPlainPatch ? getUnreadUpdate(write, fields) : undefined,
       isOneStatement: !action,
       admit: (connection, isLocking) =>
         findAdmitted(connection, write, mode, isLocking ? 'no key update' : undefined),
