@@ -42,9 +42,6 @@ const preconditionFailed = (tag: string) => apiError('PRECONDITION_FAILED', { he
 
 const toSeconds = (updatedAt: string) => Math.floor(Date.parse(updatedAt) / 1000)
 
-/** Converts an RFC 3339 timestamp to a Last-Modified header, which has whole seconds. */
-export const toLastModified = (updatedAt: string) => new Date(updatedAt).toUTCString()
-
 /** Returns whether a read has a precondition that needs the current row, which a lagging replica may not have. */
 export const needsPrimary = ({ headers }: FastifyRequest): boolean =>
   headers['if-match'] !== undefined || headers['if-unmodified-since'] !== undefined

@@ -10,7 +10,6 @@ import {
   isNotModified,
   needsPrimary,
   sendNotModified,
-  toLastModified,
 } from '../../http/preconditions.ts'
 import type { Pagination } from '../../versioning/representation/types.ts'
 import type { Resource } from '../compile.ts'
@@ -162,7 +161,7 @@ export function createReadHandlers(
     const tag = buildStrongTag(row.revision, builder.getShapeHash(request, fields, included))
     const updatedAt = included ? undefined : toTimestamp(row.updated_at)
     reply.header('etag', tag).header('cache-control', CACHE_CONTROL)
-    if (updatedAt !== undefined) reply.header('last-modified', toLastModified(updatedAt))
+    if (updatedAt !== undefined) reply.header('last-modified', new Date(updatedAt).toUTCString())
     if (isNotModified(request, tag, updatedAt)) return sendNotModified(reply)
     const [relations] = included?.relations ?? []
     return representation.one(resource.toEntity(row, actor, fields, relations), included?.meta)

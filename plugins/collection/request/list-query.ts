@@ -9,7 +9,7 @@ import { getChunkSize, getMaxBytes } from '../reply-size.ts'
 import type { ResolvedResource } from '../resolve.ts'
 import { createSortTerms, type Sort, type SortTerm } from '../sql/keyset.ts'
 import { getFilterShape, getFilterValues, type ListFilters } from '../sql/list-conditions.ts'
-import type { Values } from '../sql/statement-cache.ts'
+import type { Values } from '../sql/statements.ts'
 import { buildListParameters, DEFAULT_LIMIT } from './parameters.ts'
 import {
   createQueryReader,

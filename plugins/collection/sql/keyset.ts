@@ -3,7 +3,7 @@ import { and, or, type SQL, type SQLWrapper, sql } from 'drizzle-orm'
 import type { PgColumn } from 'drizzle-orm/pg-core'
 import type { Row, SortKey } from '../definition.ts'
 import type { ResolvedResource } from '../resolve.ts'
-import { param } from './statement-cache.ts'
+import { param } from './statements.ts'
 
 /** A field to sort by. */
 export interface Sort {

@@ -5,7 +5,7 @@ import { type Actor, getRuleFields, type Rule } from '../../access/index.ts'
 import type { ResolvedResource } from '../resolve.ts'
 import { toLikePatterns } from './case-folding.ts'
 import { buildRuleCondition, type Equality, getColumn } from './conditions.ts'
-import { param, type Values } from './statement-cache.ts'
+import { param, type Values } from './statements.ts'
 
 /** The conditions of a query string. */
 export interface ListFilters {

@@ -14,7 +14,7 @@ import { buildAfterCondition, toPositionValues } from './keyset.ts'
 import { equalsAnyOf, findLeadingColumn } from './leading-column.ts'
 import { buildListConditions, getFixedColumns, type ListScope } from './list-conditions.ts'
 import { createRelatedReader } from './related.ts'
-import { createStatementCache, param, runStatement } from './statement-cache.ts'
+import { createStatements, param } from './statements.ts'
 
 const build = new QueryBuilder()
 const dialect = new PgDialect()
@@ -50,7 +50,7 @@ const getRuleKey = ({ rule, actor, parent }: ListScope): string =>
 
 /** Creates the functions that read the rows of one resource. */
 export function createSelect(resource: ResolvedResource) {
-  const statement = createStatementCache()
+  const runStatement = createStatements()
   const { columns, parent, relations, table } = resource
   const members = Object.keys(resource.schemas.read.properties).filter((name) => name in columns)
   const allColumns = Object.keys(columns).filter((name) => name !== 'search')
@@ -112,24 +112,24 @@ export function createSelect(resource: ResolvedResource) {
       id: string,
       { fields, include = [], rule = true, role }: RowSelection,
     ): Promise<Row | undefined> {
-      const found = statement(`one|${fields?.join() ?? '*'}|${include.join()}|${role}`, () =>
+      const key = `one|${fields?.join() ?? '*'}|${include.join()}|${role}`
+      const buildOne = () =>
         buildById(fields, [
           ...getRuleFields(rule),
           ...getLocalColumns(include),
           ...(parent ? [parent.member] : []),
-        ]),
-      )
-      const [row] = await runStatement(connection, found, { id }, { canBatch: true })
+        ])
+      const [row] = await runStatement(connection, key, { id }, buildOne, { canBatch: true })
       return row
     },
 
     /** Reads all columns of one row, for a write. */
     async whole(connection: Connection, id: string, lock: Lock | undefined): Promise<Row | undefined> {
-      const found = statement(`whole|${lock}`, () => {
+      const buildWhole = () => {
         const query = buildById(undefined, allColumns)
         return lock ? query.for(lock) : query
-      })
-      const [row] = await runStatement(connection, found, { id }, { canBatch: true })
+      }
+      const [row] = await runStatement(connection, `whole|${lock}`, { id }, buildWhole, { canBatch: true })
       return row
     },
 
@@ -142,10 +142,7 @@ export function createSelect(resource: ResolvedResource) {
       if (position && position.length < query.terms.length) throw invalidCursor()
       const isDefaultSize = size === DEFAULT_SIZE
       const hasOffset = query.page !== undefined && !position
-      const found = statement(
-        `page|${getRuleKey(scope)}|${query.shape}|${position !== undefined}|${hasOffset}|${isDefaultSize}`,
-        () => buildPage(query, scope, isDefaultSize, hasOffset),
-      )
+      const key = `page|${getRuleKey(scope)}|${query.shape}|${position !== undefined}|${hasOffset}|${isDefaultSize}`
       const values = {
         ...query.values,
         ...toPositionValues(position),
@@ -156,24 +153,30 @@ export function createSelect(resource: ResolvedResource) {
       }
       // A search is planned with its words: the index is best for rare words, walking the sort order for frequent ones.
       const options = { canBatch: query.isQuick && rule === true, customPlan: query.words.length > 0 }
-      return runStatement(connection, found, values, options)
+      return runStatement(
+        connection,
+        key,
+        values,
+        () => buildPage(query, scope, isDefaultSize, hasOffset),
+        options,
+      )
     },
 
     /** Counts all rows of a list. */
     async count(connection: Connection, query: ListQuery, scope: ListScope): Promise<number> {
-      const found = statement(`count|${getRuleKey(scope)}|${query.shape}`, () =>
+      const key = `count|${getRuleKey(scope)}|${query.shape}`
+      const buildCount = () =>
         build
           .select({ count: sql`count(*)`.as('count') })
           .from(table)
-          .where(and(...buildListConditions(resource, query, scope))),
-      )
+          .where(and(...buildListConditions(resource, query, scope)))
       const values = { ...query.values, caller: scope.actor.userId, parent: scope.parent }
       const options = { customPlan: query.words.length > 0 }
-      const [row] = await runStatement<{ count: number }>(connection, found, values, options)
+      const [row] = await runStatement<{ count: number }>(connection, key, values, buildCount, options)
       return row?.count ?? 0
     },
 
-    related: createRelatedReader(resource, { statement, fields: selectColumns(undefined, []) }),
+    related: createRelatedReader(resource, { runStatement, fields: selectColumns(undefined, []) }),
   }
 }
 

@@ -33,19 +33,19 @@ export function createWriteSteps(resource: Resource, database: Database, refusal
     return row
   }
 
-  /** @throws ApiError 403; 404 if the parent does not exist */
-  const admitNew = async (values: Partial<Row>, { actor, parent: parentId }: Write): Promise<void> => {
-    if (allows(getRule(access, 'create', actor), values, actor)) return
-    if (!parent || parentId === undefined) throw apiError('FORBIDDEN')
+  /** Returns the error for a row that the caller may not create: 403; 404 if the parent does not exist. */
+  const refuseNew = async (parentId: string | undefined): Promise<Error> => {
+    if (!parent || parentId === undefined) return apiError('FORBIDDEN')
     const found = await parent.to.select.one(database, parentId, { fields: ['id'] })
-    throw found ? refusal() : apiError('RESOURCE_NOT_FOUND')
+    return found ? refusal() : apiError('RESOURCE_NOT_FOUND')
   }
 
+  /** @throws ApiError 403, 404 */
   const create = async (write: Write, fields: Record<string, unknown>): Promise<WriteSteps<undefined>> => {
     const { id, actor, keyedWrite, respond } = write
     const values: Partial<Row> = { ...resource.defaults?.(actor), ...fields, id, revision: 1 }
     if (parent) values[parent.member] = write.parent
-    await admitNew(values, write)
+    if (!allows(getRule(access, 'create', actor), values, actor)) throw await refuseNew(write.parent)
     const { prepare, create: action } = actions
     return {
       keyedWrite,
