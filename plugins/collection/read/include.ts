@@ -40,8 +40,12 @@ async function readRelation(name: string, relation: CompiledRelation, options: I
   const { connection, rows, actor, maxBytes } = options
   const { to, local, many, all } = relation
   const rule = getRule(to.access, 'read', actor)
-  // A row whose column is null has no related rows.
-  const keys = new Set(rows.map((row) => row[local]).filter((key) => typeof key === 'string'))
+  const keys = new Set<string>()
+  for (const row of rows) {
+    const key = row[local]
+    // A row whose column is null has no related rows.
+    if (typeof key === 'string') keys.add(key)
+  }
   // One row more than is included: its presence means that there are more.
   const limit = many ? MAX_RELATED_ROWS + 1 : 1
   const found = await to.select.related(connection, relation, [...keys], { rule, actor, limit, maxBytes })
@@ -88,12 +92,14 @@ export async function include(
     return related
   })
   const meta: Meta = {}
+  const tags: string[] = []
   let bytes = 0
-  for (const { name, local, many, byKey, bytes: added } of found) {
-    bytes += added
+  for (const { name, local, many, byKey, ...size } of found) {
+    tags.push(size.tag)
+    bytes += size.bytes
     if (!many) continue
     const truncated = rows.filter((row) => byKey.get(row[local])?.isTruncated).map(({ id }) => id)
     meta.includes = { ...meta.includes, [name]: { has_more: truncated.length > 0, truncated } }
   }
-  return { relations, meta, tag: found.map(({ tag }) => tag).join(';'), bytes }
+  return { relations, meta, tag: tags.join(';'), bytes }
 }

@@ -1,8 +1,6 @@
 /** Builds the Link header of a list (RFC 8288), in the form of address that the client used. */
 import type { Pagination } from '../../versioning/representation/types.ts'
-
-/** Rows before the last page that `page` can reach. */
-const MAX_OFFSET = 10_000
+import { MAX_OFFSET } from '../request/parameters.ts'
 
 /** Returns the links of a page: `next` and `first`; with `page` also `prev` and `last`, up to the deepest page allowed. */
 export function buildLinks(address: string, query: string, pagination: Pagination, limit: number): string {

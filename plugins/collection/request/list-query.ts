@@ -10,7 +10,7 @@ import type { ResolvedResource } from '../resolve.ts'
 import { createSortTerms, type Sort, type SortTerm } from '../sql/keyset.ts'
 import { getFilterShape, getFilterValues, type ListFilters } from '../sql/list-conditions.ts'
 import type { Values } from '../sql/statements.ts'
-import { buildListParameters, DEFAULT_LIMIT } from './parameters.ts'
+import { buildListParameters, DEFAULT_LIMIT, MAX_OFFSET } from './parameters.ts'
 import {
   createQueryReader,
   createViolation,
@@ -19,7 +19,6 @@ import {
 } from './query-validation.ts'
 import { checkNames, createSelection, type Selection, split } from './selection.ts'
 
-const MAX_OFFSET = 10_000
 const MAX_SORTS = 5
 const MAX_WORDS = 8
 const DEFAULT_SORTS: readonly Sort[] = [{ name: 'created_at', descending: true }]

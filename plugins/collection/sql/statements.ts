@@ -1,6 +1,5 @@
 /** Builds each SQL statement once for its shape, and runs it with the values of a request. */
 import { type DriverValueEncoder, is, Placeholder, Param as SqlParam, sql } from 'drizzle-orm'
-import { queryRows } from '../../../drizzle/client/query-rows.ts'
 import type { Connection, Param, RunOptions } from '../../../drizzle/client/types.ts'
 import type { Row } from '../definition.ts'
 
@@ -63,7 +62,7 @@ export function createStatements() {
   /**
    * Runs a statement with the values of a request.
    * @param key the statement's shape
-   * @param build builds the statement of that shape
+   * @param build builds the statement of that shape, with the columns of `R`
    */
   return <R extends object = Row>(
     connection: Connection,
@@ -79,7 +78,8 @@ export function createStatements() {
       // The encoder of a JSON column would turn NULL into JSON's null.
       bound.push(toParam(value === null || !encoder ? value : encoder.mapToDriverValue(value)))
     }
-    return queryRows(connection, text, bound, options)
+    // The columns of R are those that the statement was built with.
+    return connection.run(text, bound, options) as Promise<R[]>
   }
 }
 

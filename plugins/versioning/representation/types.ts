@@ -10,7 +10,7 @@ import type { ErrorEnvelope } from '../../errors/index.ts'
 export interface Entity {
   type: string
   members: { id: string } & Record<string, unknown>
-  relations?: Record<string, readonly Entity[] | Entity | null> | undefined
+  relations?: Record<string, Entity[] | Entity | null> | undefined
 }
 
 export interface Meta {
