@@ -270,10 +270,9 @@ t.test('users', async (t) => {
         id,
         actor,
         parent: undefined,
-        precondition: undefined,
+        checkPrecondition: undefined,
         keyedWrite: undefined,
         getTools: () => tools,
-        getTag: () => '',
         respond: () => ({ status: 200, location: null, etag: '', body: '' }),
       }
       try {

@@ -19,7 +19,7 @@ import { createResourceAddresses, type ResourceAddress } from '../request/resour
 import { createResponseBuilder } from '../response-builder.ts'
 import { createWriteSteps } from './steps.ts'
 import { createRunWrite, type WriteSteps } from './strategies.ts'
-import type { Write } from './types.ts'
+import type { ChangingWrite } from './types.ts'
 
 type Handler = (request: FastifyRequest, reply: FastifyReply) => Promise<unknown>
 
@@ -92,18 +92,6 @@ export function createWriteHandlers(
     return idempotency.createKeyedWrite(header, { userId: actor.userId, method, path }, sent)
   }
 
-  const createWrite = (
-    request: FastifyRequest,
-    reply: FastifyReply,
-    address: ResourceAddress,
-    parts: Pick<Write, 'keyedWrite' | 'precondition' | 'respond'>,
-  ): Write => ({
-    ...address,
-    ...parts,
-    getTools: () => createTools(request, reply, address.actor),
-    getTag: (row) => builder.getTag(request, row),
-  })
-
   /** Runs the steps of a write and sends its response. Errors name the fields as they stood in the body. */
   const run = async <Found>(
     request: FastifyRequest,
@@ -139,11 +127,8 @@ export function createWriteHandlers(
       const location = `${publicUrl ?? ''}${form}${addresses.getPath(parent)}/${row.id}`
       return builder.buildResponse(request, reply, { status: 201, row, actor, location })
     }
-    const write = createWrite(request, reply, address, {
-      keyedWrite,
-      precondition: readPrecondition(request, false),
-      respond,
-    })
+    const getTools = () => createTools(request, reply, actor)
+    const write = { ...address, keyedWrite, getTools, respond }
     return run(request, reply, address, body, await steps.create(write, fields))
   }
 
@@ -161,10 +146,13 @@ export function createWriteHandlers(
       const reader = readers[mode]
       const fields = reader.read(body, { known })
       addresses.ensureUuids(id, parent)
-      const precondition = readPrecondition(request, requireIfMatch)
-      const respond = (row: Row) =>
-        builder.buildResponse(request, reply, { status: 200, row, actor, location: null })
-      const write = createWrite(request, reply, address, { keyedWrite, precondition, respond })
+      const write: ChangingWrite = {
+        ...address,
+        keyedWrite,
+        checkPrecondition: readPrecondition(request, requireIfMatch, (row) => builder.getTag(request, row)),
+        getTools: () => createTools(request, reply, actor),
+        respond: (row) => builder.buildResponse(request, reply, { status: 200, row, actor, location: null }),
+      }
       return run(request, reply, address, body, steps.change(write, { mode, reader, fields }))
     }
 
@@ -172,8 +160,10 @@ export function createWriteHandlers(
     const address = addresses.read(request)
     if (address.hasQuery) refuseQuery(request)
     addresses.ensureUuids(address.id, address.parent)
-    const precondition = readPrecondition(request, requireIfMatch)
-    await steps.remove({ ...address, precondition, getTag: (row) => builder.getTag(request, row) })
+    await steps.remove({
+      ...address,
+      checkPrecondition: readPrecondition(request, requireIfMatch, (row) => builder.getTag(request, row)),
+    })
     return reply.code(204).header('Cache-Control', 'no-store').send()
   }
 

@@ -6,7 +6,7 @@ import type { Resource } from '../compile.ts'
 import { type Change, getText, type Row } from '../definition.ts'
 import { createDefaults, mergePatch } from '../request/body.ts'
 import { isSame } from '../sql/write.ts'
-import type { ChangeBody, Write } from './types.ts'
+import type { ChangeBody, ChangingWrite } from './types.ts'
 
 /**
  * Creates a function that returns the fields of the body as they will stand in the row. PATCH merges objects (RFC 7396),
@@ -59,7 +59,7 @@ function checkTransitions({ transitions = {} }: Resource, current: Row, next: Ro
  */
 export function createSettle(resource: Resource) {
   const merge = createMerge(resource)
-  return (current: Row, write: Write, body: ChangeBody): Change<Row> => {
+  return (current: Row, write: ChangingWrite, body: ChangeBody): Change<Row> => {
     const merged = merge(current, body)
     const before = body.reader.toWritable(current)
     const changes = Object.entries(merged).filter(([name, value]) => !isSame(value, before[name]))
@@ -67,7 +67,7 @@ export function createSettle(resource: Resource) {
     const change: Change<Row> = { next, changed: new Set(changes.map(([name]) => name)) }
     checkImmutable(resource, current, next)
     resource.actions?.guard?.(current, change, write.actor)
-    write.precondition?.check(current, write.getTag(current))
+    write.checkPrecondition?.(current)
     checkTransitions(resource, current, next)
     return change
   }

@@ -9,7 +9,7 @@ import type { Lock } from '../sql/select.ts'
 import { createSettle } from './settle.ts'
 import { createUnreadUpdates } from './single-statement.ts'
 import type { WriteSteps } from './strategies.ts'
-import type { ChangeBody, Write } from './types.ts'
+import type { ChangeBody, ChangingWrite, RemovingWrite, Write } from './types.ts'
 
 /**
  * Returns the functions that build the steps of a resource's writes.
@@ -63,11 +63,11 @@ export function createWriteSteps(resource: Resource, database: Database, refusal
     }
   }
 
-  const change = (write: Write, body: ChangeBody): WriteSteps<Row> => {
-    const { actor, keyedWrite, precondition, respond } = write
+  const change = (write: ChangingWrite, body: ChangeBody): WriteSteps<Row> => {
+    const { actor, keyedWrite, checkPrecondition, respond } = write
     const { mode, fields } = body
     const { prepare, change: action } = actions
-    const isPlainPatch = mode === 'update' && !keyedWrite && !precondition
+    const isPlainPatch = mode === 'update' && !keyedWrite && !checkPrecondition
     return {
       keyedWrite,
       updateUnread: isPlainPatch ? getUnreadUpdate(write, fields) : undefined,
@@ -97,10 +97,10 @@ export function createWriteSteps(resource: Resource, database: Database, refusal
   }
 
   /** Removing has one strategy: it locks the row and deletes it in a transaction. */
-  const remove = (write: Omit<Write, 'keyedWrite' | 'getTools' | 'respond'>): Promise<void> =>
+  const remove = (write: RemovingWrite): Promise<void> =>
     database.transaction(async (tx) => {
       const current = await findAdmitted(tx, write, 'remove', 'update')
-      write.precondition?.check(current, write.getTag(current))
+      write.checkPrecondition?.(current)
       const store = stores.store(tx)
       await (actions.remove ? actions.remove(store, current, write.actor) : store.remove(current))
     })

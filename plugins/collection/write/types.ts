@@ -1,5 +1,4 @@
 /** The parts of a request that a write depends on. */
-import type { Precondition } from '../../http/preconditions.ts'
 import type { KeyedWrite, StoredResponse } from '../../idempotency/keyed-write.ts'
 import type { Row, Tools } from '../definition.ts'
 import type { BodyReader } from '../request/body.ts'
@@ -7,16 +6,20 @@ import type { ResourceAddress } from '../request/resource-address.ts'
 
 /** The input of a write, read from the request. */
 export interface Write extends ResourceAddress {
-  /** Undefined if there is nothing to check. */
-  precondition: Precondition | undefined
   keyedWrite: KeyedWrite | undefined
   /** Creates the tools on demand, since few writes need them. */
   getTools: () => Tools
-  /** Returns the entity tag of a row as this request would receive it. */
-  getTag: (row: Row) => string
   /** Builds the response for the written row. */
   respond: (row: Row) => StoredResponse
 }
+
+/** The input of a write that changes a row. */
+export interface ChangingWrite extends Write {
+  /** Checks the preconditions on the current row; undefined if there are none. It throws ApiError 412 or 428. */
+  checkPrecondition: ((row: Row) => void) | undefined
+}
+
+export type RemovingWrite = ResourceAddress & Pick<ChangingWrite, 'checkPrecondition'>
 
 /** The body of a change, with its reader. */
 export interface ChangeBody {
