@@ -128,8 +128,8 @@ export function createWriteHandlers(
       return builder.buildResponse(request, reply, { status: 201, row, actor, location })
     }
     const getTools = () => createTools(request, reply, actor)
-    const write = { ...address, keyedWrite, getTools, respond }
-    return run(request, reply, address, body, await steps.create(write, fields))
+    const write = { ...address, fields, keyedWrite, getTools, respond }
+    return run(request, reply, address, body, await steps.create(write))
   }
 
   const createChange =
@@ -148,12 +148,15 @@ export function createWriteHandlers(
       addresses.ensureUuids(id, parent)
       const write: ChangingWrite = {
         ...address,
+        mode,
+        reader,
+        fields,
         keyedWrite,
         checkPrecondition: readPrecondition(request, requireIfMatch, (row) => builder.getTag(request, row)),
         getTools: () => createTools(request, reply, actor),
         respond: (row) => builder.buildResponse(request, reply, { status: 200, row, actor, location: null }),
       }
-      return run(request, reply, address, body, steps.change(write, { mode, reader, fields }))
+      return run(request, reply, address, body, steps.change(write))
     }
 
   const remove: Handler = async (request, reply) => {

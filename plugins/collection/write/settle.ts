@@ -6,7 +6,7 @@ import type { Resource } from '../compile.ts'
 import { type Change, getText, type Row } from '../definition.ts'
 import { createDefaults, mergePatch } from '../request/body.ts'
 import { isSame } from '../sql/write.ts'
-import type { ChangeBody, ChangingWrite } from './types.ts'
+import type { ChangingWrite } from './types.ts'
 
 /**
  * Creates a function that returns the fields of the body as they will stand in the row. PATCH merges objects (RFC 7396),
@@ -16,7 +16,7 @@ function createMerge({ schemas }: Resource) {
   const defaults = new Map(
     Object.entries(schemas.change.properties).map(([name, schema]) => [name, createDefaults(schema)]),
   )
-  return (current: Row, { mode, reader, fields }: ChangeBody) => {
+  return (current: Row, { mode, reader, fields }: ChangingWrite) => {
     if (mode === 'replace') return fields
     const merged: Record<string, unknown> = {}
     for (const [name, value] of Object.entries(fields)) {
@@ -59,9 +59,9 @@ function checkTransitions({ transitions = {} }: Resource, current: Row, next: Ro
  */
 export function createSettle(resource: Resource) {
   const merge = createMerge(resource)
-  return (current: Row, write: ChangingWrite, body: ChangeBody): Change<Row> => {
-    const merged = merge(current, body)
-    const before = body.reader.toWritable(current)
+  return (current: Row, write: ChangingWrite): Change<Row> => {
+    const merged = merge(current, write)
+    const before = write.reader.toWritable(current)
     const changes = Object.entries(merged).filter(([name, value]) => !isSame(value, before[name]))
     const next: Row = { ...current, ...Object.fromEntries(changes) }
     const change: Change<Row> = { next, changed: new Set(changes.map(([name]) => name)) }

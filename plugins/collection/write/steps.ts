@@ -9,7 +9,7 @@ import type { Lock } from '../sql/select.ts'
 import { createSettle } from './settle.ts'
 import { createUnreadUpdates } from './single-statement.ts'
 import type { WriteSteps } from './strategies.ts'
-import type { ChangeBody, ChangingWrite, RemovingWrite, Write } from './types.ts'
+import type { ChangingWrite, RemovingWrite, Write } from './types.ts'
 
 /**
  * Returns the functions that build the steps of a resource's writes.
@@ -41,8 +41,8 @@ export function createWriteSteps(resource: Resource, database: Database, refusal
   }
 
   /** @throws ApiError 403, 404 */
-  const create = async (write: Write, fields: Record<string, unknown>): Promise<WriteSteps<undefined>> => {
-    const { id, actor, keyedWrite, respond } = write
+  const create = async (write: Write): Promise<WriteSteps<undefined>> => {
+    const { id, actor, fields, keyedWrite, respond } = write
     const values: Partial<Row> = { ...resource.defaults?.(actor), ...fields, id, revision: 1 }
     if (parent) values[parent.member] = write.parent
     if (!allows(getRule(access, 'create', actor), values, actor)) throw await refuseNew(write.parent)
@@ -63,9 +63,8 @@ export function createWriteSteps(resource: Resource, database: Database, refusal
     }
   }
 
-  const change = (write: ChangingWrite, body: ChangeBody): WriteSteps<Row> => {
-    const { actor, keyedWrite, checkPrecondition, respond } = write
-    const { mode, fields } = body
+  const change = (write: ChangingWrite): WriteSteps<Row> => {
+    const { actor, mode, fields, keyedWrite, checkPrecondition, respond } = write
     const { prepare, change: action } = actions
     const isPlainPatch = mode === 'update' && !keyedWrite && !checkPrecondition
     return {
@@ -77,11 +76,11 @@ export function createWriteSteps(resource: Resource, database: Database, refusal
       prepare:
         prepare &&
         (async (current) => {
-          const settled = settle(current, write, body)
+          const settled = settle(current, write)
           return prepare(fields, actor, write.getTools(), { current, change: settled })
         }),
       act: async (connection, current, prepared) => {
-        const settled = settle(current, write, body)
+        const settled = settle(current, write)
         if (prepared?.stillApplies && !prepared.stillApplies(current, settled)) {
           throw apiError('RESOURCE_CONFLICT', {
             message: 'Another request changed the resource in the meantime; try again',

@@ -6,6 +6,8 @@ import type { ResourceAddress } from '../request/resource-address.ts'
 
 /** The input of a write, read from the request. */
 export interface Write extends ResourceAddress {
+  /** The validated fields of the body. */
+  fields: Record<string, unknown>
   keyedWrite: KeyedWrite | undefined
   /** Creates the tools on demand, since few writes need them. */
   getTools: () => Tools
@@ -15,15 +17,11 @@ export interface Write extends ResourceAddress {
 
 /** The input of a write that changes a row. */
 export interface ChangingWrite extends Write {
+  mode: 'replace' | 'update'
+  /** Has read the fields. */
+  reader: BodyReader
   /** Checks the preconditions on the current row; undefined if there are none. It throws ApiError 412 or 428. */
   checkPrecondition: ((row: Row) => void) | undefined
 }
 
 export type RemovingWrite = ResourceAddress & Pick<ChangingWrite, 'checkPrecondition'>
-
-/** The body of a change, with its reader. */
-export interface ChangeBody {
-  mode: 'replace' | 'update'
-  reader: BodyReader
-  fields: Record<string, unknown>
-}
