@@ -1,22 +1,22 @@
 /** Compiles definitions to resources, once at boot: relations, statements and row mappers. */
 import type { ResourceDefinition } from './definition.ts'
-import { type ResolvedResource, resolveResources } from './resolve.ts'
+import { type Relation, type ResolvedResource, resolveResources } from './resolve.ts'
 import { createRowMapper, type RowMapper } from './sql/row-mapper.ts'
 import { createSelect, type Select } from './sql/select.ts'
 import { createStores, type Stores } from './sql/write.ts'
 
 /** A relation of a compiled resource. */
-export type CompiledRelation = Omit<ResolvedResource['relations'][string], 'to'> & { to: Resource }
+export type CompiledRelation = Relation & { to: Resource }
 
-export interface Resource extends Omit<ResolvedResource, 'relations' | 'parent'> {
+export interface Resource extends ResolvedResource {
   relations: Readonly<Record<string, CompiledRelation>>
   parent?: { to: Resource; member: string }
   /** Reads rows. */
   select: Select
   /** Writes rows. */
   stores: Stores
-  /** Makes the fields of a response from a row. */
-  mapper: RowMapper
+  /** Maps rows to resources of a response. */
+  toEntity: RowMapper
 }
 
 /**
@@ -24,26 +24,14 @@ export interface Resource extends Omit<ResolvedResource, 'relations' | 'parent'>
  * @throws Error if a definition names a resource that is not among them
  */
 export function compileResources(definitions: readonly ResourceDefinition[]): Resource[] {
-  const compiled = new Map<ResolvedResource, Resource>()
-  const resolved = resolveResources(definitions)
-  const compile = (resource: ResolvedResource): Resource => {
-    const known = compiled.get(resource)
-    if (known) return known
-    const { relations, parent, ...rest } = resource
-    const made: Resource = {
-      ...rest,
-      relations: {},
+  const resources = resolveResources(definitions)
+  for (const resource of resources) {
+    Object.assign(resource, {
       select: createSelect(resource),
       stores: createStores(resource),
-      mapper: createRowMapper(resource),
-    }
-    // Before the relations: resources refer to each other.
-    compiled.set(resource, made)
-    made.relations = Object.fromEntries(
-      Object.entries(relations).map(([name, relation]) => [name, { ...relation, to: compile(relation.to) }]),
-    )
-    if (parent) made.parent = { ...parent, to: compile(parent.to) }
-    return made
+      toEntity: createRowMapper(resource),
+    } satisfies Omit<Resource, keyof ResolvedResource>)
   }
-  return resolved.map(compile)
+  // Relations and parents are among these resources, so each of them has been compiled.
+  return resources as Resource[]
 }

@@ -3,11 +3,11 @@ import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { Actor } from '../access/index.ts'
 import { buildStrongTag, buildWeakTag, hash } from '../http/preconditions.ts'
 import type { StoredResponse } from '../idempotency/keyed-write.ts'
-import type { Entity, Representation } from '../versioning/representation/types.ts'
+import type { Representation } from '../versioning/representation/types.ts'
 import type { Resource } from './compile.ts'
 import type { Row } from './definition.ts'
 import { buildResourceShape } from './openapi/operations.ts'
-import { type Included, NOTHING_INCLUDED } from './read/include.ts'
+import type { Included } from './read/include.ts'
 
 /** Returns the serializer of a route's responses with a status. */
 export function getSerializer(reply: FastifyReply, status: 200 | 201) {
@@ -36,24 +36,14 @@ export function createResponseBuilder(resource: Resource, representation: Repres
   const wholeShapes = { json: hashShape(false, undefined, ''), vendor: hashShape(true, undefined, '') }
 
   /** Returns the hash of everything but the row that a representation depends on. */
-  const getShapeHash = (
-    request: FastifyRequest,
-    fields?: readonly string[],
-    included: Included = NOTHING_INCLUDED,
-  ): string => {
+  const getShapeHash = (request: FastifyRequest, fields?: readonly string[], included?: Included): string => {
     const { vendor } = request.server.addressing.getAddress(request.raw)
-    if (fields === undefined && included.tag === '') return vendor ? wholeShapes.vendor : wholeShapes.json
-    return hashShape(vendor, fields, included.tag)
+    if (!fields && !included) return vendor ? wholeShapes.vendor : wholeShapes.json
+    return hashShape(vendor, fields, included?.tag ?? '')
   }
 
   /** Returns the entity tag of a row with all fields and no relations, as the response to a write has it. */
   const getTag = (request: FastifyRequest, row: Row) => buildStrongTag(row.revision, getShapeHash(request))
-
-  const toEntity = (row: Row, actor: Actor, fields?: readonly string[], included?: Included): Entity => {
-    const members = resource.mapper(row, actor, fields)
-    const relations = included?.getRelations(row)
-    return relations ? { type: resource.name, members, relations } : { type: resource.name, members }
-  }
 
   /** Builds the response for a written row, in the transaction that may store it. */
   const buildResponse = (
@@ -64,8 +54,8 @@ export function createResponseBuilder(resource: Resource, representation: Repres
     status,
     location,
     etag: getTag(request, row),
-    body: getSerializer(reply, status)(representation.one(toEntity(row, actor), {})),
+    body: getSerializer(reply, status)(representation.one(resource.toEntity(row, actor))),
   })
 
-  return { getShapeHash, getTag, toEntity, buildResponse }
+  return { getShapeHash, getTag, buildResponse }
 }

@@ -42,9 +42,6 @@ const preconditionFailed = (tag: string) => apiError('PRECONDITION_FAILED', { he
 
 const toSeconds = (updatedAt: string) => Math.floor(Date.parse(updatedAt) / 1000)
 
-/** Converts an RFC 3339 timestamp to a Last-Modified header, which has whole seconds. */
-export const toLastModified = (updatedAt: string) => new Date(updatedAt).toUTCString()
-
 /** Returns whether a read has a precondition that needs the current row, which a lagging replica may not have. */
 export const needsPrimary = ({ headers }: FastifyRequest): boolean =>
   headers['if-match'] !== undefined || headers['if-unmodified-since'] !== undefined
@@ -79,34 +76,31 @@ export function isNotModified(request: FastifyRequest, tag: string, updatedAt?: 
   return since !== undefined && toSeconds(updatedAt) <= since
 }
 
-/** The preconditions of a write on the current row. */
-export interface Precondition {
-  /** Whether the request has no precondition and needs none. */
-  isNone: boolean
-  /** @throws ApiError 412, with the current tag; 428 if If-Match is required and absent */
-  check(row: { revision: number; updated_at: string }, currentTag: string): void
-}
-
-const NO_PRECONDITION: Precondition = { isNone: true, check() {} }
-
-/** Reads the preconditions of a write (13.1.1, 13.1.2, 13.1.4). */
-export function readPrecondition(request: FastifyRequest, required: boolean): Precondition {
+/**
+ * Reads the preconditions of a write (13.1.1, 13.1.2, 13.1.4).
+ * @param required whether the write needs If-Match
+ * @param getTag returns the entity tag of a row, for a 412
+ * @returns a function that checks them on the current row, and throws ApiError 412, or 428 if If-Match is required and
+ * absent; undefined if there is nothing to check
+ */
+export function readPrecondition<R extends { revision: number; updated_at: string }>(
+  request: FastifyRequest,
+  required: boolean,
+  getTag: (row: R) => string,
+): ((row: R) => void) | undefined {
   const { 'if-match': match, 'if-none-match': noneMatch, 'if-unmodified-since': unmodified } = request.headers
   const isNone = match === undefined && noneMatch === undefined && unmodified === undefined
-  if (isNone && !required) return NO_PRECONDITION
+  if (isNone && !required) return undefined
   // An invalid date is ignored (sections 13.1.3 and 13.1.4).
   const since = match === undefined && unmodified !== undefined ? parseHttpDate(unmodified) : undefined
-  const isMet = (revision: number, updatedAt: string) =>
+  const isMet = ({ revision, updated_at }: R) =>
     (match === undefined || hasRevision(parseTags(match), revision)) &&
-    (since === undefined || toSeconds(updatedAt) <= since) &&
+    (since === undefined || toSeconds(updated_at) <= since) &&
     (noneMatch === undefined || !hasRevision(parseTags(noneMatch), revision))
 
-  return {
-    isNone: false,
-    check({ revision, updated_at }, tag) {
-      if (required && match === undefined) throw apiError('PRECONDITION_REQUIRED')
-      if (!isMet(revision, updated_at)) throw preconditionFailed(tag)
-    },
+  return (row) => {
+    if (required && match === undefined) throw apiError('PRECONDITION_REQUIRED')
+    if (!isMet(row)) throw preconditionFailed(getTag(row))
   }
 }
 

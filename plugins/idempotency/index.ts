@@ -1,10 +1,9 @@
 /** `Idempotency-Key`: runs a write once and answers its retries with the stored response. */
-import type { FastifyInstance, FastifyRequest } from 'fastify'
+import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
 import { startBackgroundTask } from '../../lib/background-task.ts'
-import type { Actor } from '../access/index.ts'
 import { readKey } from './key.ts'
-import { KeyedWrite } from './keyed-write.ts'
+import { type Identity, KeyedWrite } from './keyed-write.ts'
 import { prune } from './prune.ts'
 
 interface IdempotencyOptions {
@@ -26,21 +25,13 @@ function createIdempotency(app: FastifyInstance, { secret }: IdempotencyOptions)
 
   return {
     /**
-     * Returns the keyed write of a request; undefined without the header and for anonymous requests.
-     * @param path the canonical path, with its version
+     * Creates the keyed write of a request.
+     * @param header the Idempotency-Key
+     * @param body of the request
      * @throws ApiError 400
      */
-    read(
-      { headers, method }: FastifyRequest,
-      actor: Actor,
-      path: string,
-      body: unknown,
-    ): KeyedWrite | undefined {
-      const header = headers['idempotency-key']
-      if (typeof header !== 'string' || actor.credential === 'none') return undefined
-      const identity = { userId: actor.userId, method, path, key: readKey(header) }
-      return new KeyedWrite(identity, body, { secret, running })
-    },
+    createKeyedWrite: (header: string, identity: Omit<Identity, 'key'>, body: unknown): KeyedWrite =>
+      new KeyedWrite({ ...identity, key: readKey(header) }, body, { secret, running }),
 
     /** Deletes expired records immediately. */
     prune: pruneExpired,

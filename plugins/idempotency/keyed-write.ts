@@ -20,7 +20,7 @@ export interface StoredResponse {
 }
 
 /** What identifies a keyed write. */
-interface Identity {
+export interface Identity {
   userId: string
   method: string
   /** The canonical path, with its version. */

@@ -2,21 +2,19 @@
 import { type Static, type TObject, Type } from '@sinclair/typebox'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { isAwaited } from '../../lib/is-awaited.ts'
-import { isObject } from '../../lib/is-object.ts'
 import { PasswordGrant, RefreshGrant, Token } from '../../schemas/tokens.ts'
 import { exampleId } from '../../schemas/types.ts'
 import { refuseCredential } from '../auth/challenge.ts'
 import { type SessionGrant, UserChangedError } from '../auth/tokens/sessions.ts'
 import { signIn } from '../auth/tokens/sign-in.ts'
-import { createBodyReader } from '../collection/request/body.ts'
-import { createNoQueryReader } from '../collection/request/query-validation.ts'
+import { createBodyReader, readObject } from '../collection/request/body.ts'
+import { createQueryRefusal } from '../collection/request/query-validation.ts'
 import { invalidBody } from '../errors/index.ts'
 import { buildExample, buildFieldExamples, buildResponseExample } from '../openapi/examples.ts'
 import { getRouteSchema, type Operation } from '../openapi/operation.ts'
 import { getClientIp } from '../rate-limit/windows.ts'
 import { createAjv } from '../validation/formats.ts'
-import { readObject } from '../versioning/representation/body.ts'
-import type { Representation } from '../versioning/representation/types.ts'
+import type { ReadBody, Representation } from '../versioning/representation/types.ts'
 
 const TYPE = 'tokens'
 const grantTypes = ['password', 'refresh_token'] as const
@@ -28,7 +26,7 @@ const emptySchema: TObject = Type.Object({})
 const createReader = <T extends TObject>(input: T) => {
   const { read } = createBodyReader({ ajv, read: emptySchema, input, mode: 'create' })
   // `read` throws unless the fields fit the schema.
-  return (sent: unknown, prefix: string) => read(sent, prefix) as Static<T>
+  return (body: ReadBody) => read(body) as Static<T>
 }
 const readPasswordGrant = createReader(PasswordGrant)
 const readRefreshGrant = createReader(RefreshGrant)
@@ -39,8 +37,8 @@ const isGrantType = (value: unknown): value is GrantType => grantTypes.some((typ
  * Returns the grant type of a body, which selects the schema.
  * @throws ApiError 422
  */
-function readGrantType(fields: unknown, prefix: string): GrantType {
-  const value = isObject(fields) ? fields.grant_type : undefined
+function readGrantType({ members, prefix }: ReadBody): GrantType {
+  const value = members.grant_type
   if (isGrantType(value)) return value
   const field = `${prefix}grant_type`
   throw invalidBody([
@@ -69,7 +67,7 @@ function describeOperation({ one, schemas }: Representation): Operation {
     password: { summary: 'Signing in', value: buildExample(PasswordGrant) },
     refresh: { summary: 'Staying signed in', value: buildExample(RefreshGrant) },
   }
-  const example = one({ type: TYPE, members: { ...buildFieldExamples(Token.properties), id: exampleId } }, {})
+  const example = one({ type: TYPE, members: { ...buildFieldExamples(Token.properties), id: exampleId } })
   const token = { summary: 'A pair of tokens', value: buildResponseExample(example, schema) }
   return {
     operationId: 'createToken',
@@ -88,7 +86,7 @@ function describeOperation({ one, schemas }: Representation): Operation {
 
 export async function tokens(app: FastifyInstance, { representation }: { representation: Representation }) {
   const { database, passwords, sessions, accessTokens, limits, signInAddresses } = app
-  const readNoQuery = createNoQueryReader(ajv)
+  const refuseQuery = createQueryRefusal(ajv)
 
   const signInWithPassword = async (
     request: FastifyRequest,
@@ -119,14 +117,14 @@ export async function tokens(app: FastifyInstance, { representation }: { represe
   }
 
   const create = async (request: FastifyRequest, reply: FastifyReply) => {
-    const body = readObject(request.body)
-    readNoQuery(request)
-    const { members, prefix, violations } = representation.body(body, TYPE, undefined)
-    if (violations.length > 0) throw invalidBody(violations)
+    const sent = readObject(request.body)
+    refuseQuery(request)
+    const body = representation.body(sent, TYPE, undefined)
+    if (body.violations.length > 0) throw invalidBody(body.violations)
     const grant =
-      readGrantType(members, prefix) === 'password'
-        ? await signInWithPassword(request, reply, readPasswordGrant(members, prefix))
-        : await refresh(request, readRefreshGrant(members, prefix))
+      readGrantType(body) === 'password'
+        ? await signInWithPassword(request, reply, readPasswordGrant(body))
+        : await refresh(request, readRefreshGrant(body))
     const accessToken = accessTokens.issue(grant)
     reply.code(201).header('Cache-Control', 'no-store')
     const token = {
@@ -139,7 +137,7 @@ export async function tokens(app: FastifyInstance, { representation }: { represe
       session_id: grant.sessionId,
       user_id: grant.userId,
     }
-    return representation.one({ type: TYPE, members: token }, {})
+    return representation.one({ type: TYPE, members: token })
   }
 
   const operation = describeOperation(representation)

@@ -32,7 +32,7 @@ function readFields(
     check,
   })
   try {
-    return reader.read(fields, '')
+    return reader.read({ members: fields, prefix: '', violations: [] })
   } catch (error) {
     if (!(error instanceof ApiError)) throw error
     throw new UsageError(error.violations.map(({ field, message }) => `${field} ${message}`).join('; '))

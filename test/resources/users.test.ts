@@ -270,14 +270,16 @@ t.test('users', async (t) => {
         id,
         actor,
         parent: undefined,
-        precondition: { isNone: true, check() {} },
+        mode: 'update' as const,
+        reader,
+        fields,
+        checkPrecondition: undefined,
         keyedWrite: undefined,
         getTools: () => tools,
-        getTag: () => '',
         respond: () => ({ status: 200, location: null, etag: '', body: '' }),
       }
       try {
-        await runWrite(steps.change(write, { mode: 'update', reader, fields }))
+        await runWrite(steps.change(write))
         return 200
       } catch (error) {
         if (!(error instanceof ApiError)) throw error

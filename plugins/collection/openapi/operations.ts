@@ -95,11 +95,11 @@ function buildExamples(
 ): Record<string, Example> {
   if (verb === 'list') {
     return {
-      cursor: { summary: 'By cursor', value: many([buildEntity(resource)], pages.cursor, {}) },
-      pages: { summary: 'By page number', value: many([buildEntity(resource)], pages.pages, {}) },
+      cursor: { summary: 'By cursor', value: many([buildEntity(resource)], pages.cursor) },
+      pages: { summary: 'By page number', value: many([buildEntity(resource)], pages.pages) },
     }
   }
-  const whole = { summary: 'All fields', value: one(buildEntity(resource), {}) }
+  const whole = { summary: 'All fields', value: one(buildEntity(resource)) }
   const [relation] = Object.entries(resource.relations)
   if (verb !== 'read' || !relation) return { whole }
   const [name, { to, many: isMany }] = relation

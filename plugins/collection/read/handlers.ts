@@ -2,7 +2,7 @@
 import type { Ajv } from 'ajv'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { Connection } from '../../../drizzle/client/types.ts'
-import { type Actor, allows, getRule, narrowRule, type Rule } from '../../access/index.ts'
+import { type Actor, allows, getRule, narrowRule, type Rule, requireScope } from '../../access/index.ts'
 import { apiError } from '../../errors/index.ts'
 import {
   buildStrongTag,
@@ -10,27 +10,22 @@ import {
   isNotModified,
   needsPrimary,
   sendNotModified,
-  toLastModified,
 } from '../../http/preconditions.ts'
 import type { Pagination } from '../../versioning/representation/types.ts'
 import type { Resource } from '../compile.ts'
 import type { Row } from '../definition.ts'
 import type { CollectionOptions } from '../options.ts'
-import { getActor } from '../request/actor.ts'
+import { BYTES_PER_COST, countReplyBytes } from '../request/cost.ts'
 import { createCursors } from '../request/cursor.ts'
-import { createListReader, createSelectionReader, type ListQuery } from '../request/list-query.ts'
-import { createResourceAddresses } from '../request/resource-address.ts'
+import { createListReader, type ListQuery } from '../request/list-query.ts'
+import { createResourceAddresses, type ResourceAddress } from '../request/resource-address.ts'
+import { createSelectionReader, EVERYTHING } from '../request/selection.ts'
 import { createResponseBuilder, getSerializer } from '../response-builder.ts'
+import { readPosition } from '../sql/keyset.ts'
 import { toTimestamp } from '../sql/row-mapper.ts'
-import { include, requireIncludeScopes } from './include.ts'
-import {
-  BYTES_PER_COST,
-  countReplyBytes,
-  largePages,
-  MAX_BYTES_AT_ONCE,
-  serializeInPieces,
-} from './large-replies.ts'
-import { buildLinks, getAddress } from './links.ts'
+import { include } from './include.ts'
+import { largePages, MAX_BYTES_AT_ONCE, serializeInPieces } from './large-replies.ts'
+import { buildLinks } from './links.ts'
 import { readPage } from './page.ts'
 
 const CACHE_CONTROL = 'private, no-cache'
@@ -79,24 +74,28 @@ export function createReadHandlers(
     const last = page.rows.at(-1)
     const hasNext = page.hasMore && last !== undefined
     return {
-      cursor: hasNext ? cursors.write(select.getPosition(last, query.sorts), identity) : null,
+      cursor: hasNext ? cursors.write(readPosition(last, query.terms), identity) : null,
       has_more: page.hasMore,
     }
   }
 
   const setLinks = (request: FastifyRequest, reply: FastifyReply, pagination: Pagination, limit: number) => {
-    const { query } = addressing.getAddress(request.raw)
-    const links = buildLinks(getAddress(request, publicUrl), query, pagination, limit)
+    const { form, path, query } = addressing.getAddress(request.raw)
+    const links = buildLinks(`${publicUrl ?? ''}${form}${path}`, query, pagination, limit)
     // A deprecated version has set a link to its successor.
     const earlier = reply.getHeader('link')
     reply.header('link', earlier ? `${earlier}, ${links}` : links)
   }
 
-  const listPage = async (request: FastifyRequest, reply: FastifyReply, actor: Actor, query: ListQuery) => {
-    const { parent: parentId } = addresses.read(request, actor)
+  const listPage = async (
+    request: FastifyRequest,
+    reply: FastifyReply,
+    { actor, parent: parentId }: ResourceAddress,
+    query: ListQuery,
+  ) => {
     const identity = getListIdentity(resource, query, parentId)
     const position = query.cursor === undefined ? undefined : cursors.read(query.cursor, identity)
-    requireIncludeScopes(resource, query.include, actor)
+    for (const scope of query.scopes) requireScope(actor, scope)
     addresses.ensureUuids(parentId)
 
     const scope = { rule: getListRule(resource, actor, parentId), actor, parent: parentId }
@@ -108,10 +107,10 @@ export function createReadHandlers(
     const [page, total] = await Promise.all([reading, counting])
     const { rows } = page
     if (rows.length === 0) await addresses.ensureParent(database, parentId)
-    const included = await include(connection, resource, rows, query.include, actor)
-    const bytes = page.bytes + included.bytes
-    const costing = countReplyBytes(request, actor, bytes)
-    if (costing) await costing
+    const names = query.include
+    const included = names.length > 0 ? await include(connection, resource, rows, names, actor) : undefined
+    const bytes = page.bytes + (included?.bytes ?? 0)
+    if (bytes >= BYTES_PER_COST) await countReplyBytes(request, actor, bytes)
 
     const pagination = buildPagination(query, page, total, identity)
     const revisions = rows.map(({ id, revision }) => `${id}/${revision}`).join()
@@ -122,49 +121,50 @@ export function createReadHandlers(
     reply.header('etag', tag).header('cache-control', CACHE_CONTROL)
     setLinks(request, reply, pagination, query.limit)
     if (isUnchanged) return sendNotModified(reply)
-    const entities = rows.map((row) => builder.toEntity(row, actor, query.fields, included))
-    const body = representation.many(entities, pagination, included.meta)
+    const entities = rows.map((row, i) => resource.toEntity(row, actor, query.fields, included?.relations[i]))
+    const body = representation.many(entities, pagination, included?.meta)
     if (bytes <= MAX_BYTES_AT_ONCE) return body
     reply.header('content-type', 'application/json; charset=utf-8')
     return serializeInPieces(getSerializer(reply, 200), body)
   }
 
   const list = async (request: FastifyRequest, reply: FastifyReply) => {
-    const actor = getActor(request)
+    const address = addresses.read(request)
     const query = readListQuery(request)
-    const isSmall = query.limit < select.getChunkSize(query.fields)
-    if (isSmall) return listPage(request, reply, actor, query)
-    return largePages.run(actor.userId || request.ip, () => listPage(request, reply, actor, query))
+    if (query.limit < query.chunkSize) return listPage(request, reply, address, query)
+    const user = address.actor.userId || request.ip
+    return largePages.run(user, () => listPage(request, reply, address, query))
   }
 
   const read = async (request: FastifyRequest, reply: FastifyReply) => {
-    const actor = getActor(request)
-    const { id, parent: parentId } = addresses.read(request, actor)
-    const { fields, include: names } = readSelection(request)
-    requireIncludeScopes(resource, names, actor)
+    const { actor, id, parent: parentId, hasQuery } = addresses.read(request)
+    const { fields, include: names, scopes } = hasQuery ? readSelection(request) : EVERYTHING
+    for (const scope of scopes) requireScope(actor, scope)
     addresses.ensureUuids(id, parentId)
 
     const rule = getRule(access, 'read', actor)
     const find = async (connection: Connection) => {
-      const row = await select.one(connection, id, { fields, also: select.getNeededColumns(rule, names) })
+      const row = await select.one(connection, id, { fields, include: names, rule, role: actor.role })
       if (!row || (parent && row[parent.member] !== parentId)) throw apiError('RESOURCE_NOT_FOUND')
       if (!allows(rule, row, actor)) throw refusal()
-      return { row, included: await include(connection, resource, [row], names, actor) }
+      const included = names.length > 0 ? await include(connection, resource, [row], names, actor) : undefined
+      return { row, included }
     }
     const replica = replicas && !needsPrimary(request) ? replicas.getReader(actor.userId) : undefined
     // A replica may lag behind: only the primary decides that a row does not exist or may not be read.
     const onReplica = replica && (await find(replica).catch(() => undefined))
     const { row, included } = onReplica ?? (await find(database))
     const rowBytes = select.maxRowBytes < BYTES_PER_COST ? 0 : select.estimateRowBytes(row)
-    const costing = countReplyBytes(request, actor, rowBytes + included.bytes)
-    if (costing) await costing
+    const bytes = rowBytes + (included?.bytes ?? 0)
+    if (bytes >= BYTES_PER_COST) await countReplyBytes(request, actor, bytes)
 
     const tag = buildStrongTag(row.revision, builder.getShapeHash(request, fields, included))
-    const updatedAt = names.length === 0 ? toTimestamp(row.updated_at) : undefined
+    const updatedAt = included ? undefined : toTimestamp(row.updated_at)
     reply.header('etag', tag).header('cache-control', CACHE_CONTROL)
-    if (updatedAt !== undefined) reply.header('last-modified', toLastModified(updatedAt))
+    if (updatedAt !== undefined) reply.header('last-modified', new Date(updatedAt).toUTCString())
     if (isNotModified(request, tag, updatedAt)) return sendNotModified(reply)
-    return representation.one(builder.toEntity(row, actor, fields, included), included.meta)
+    const [relations] = included?.relations ?? []
+    return representation.one(resource.toEntity(row, actor, fields, relations), included?.meta)
   }
 
   return { list, read }

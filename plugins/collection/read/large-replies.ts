@@ -1,28 +1,13 @@
 /** Serializes large lists in pieces, so that no response blocks the event loop for long. */
 import { setImmediate as nextTurn } from 'node:timers/promises'
-import type { FastifyRequest } from 'fastify'
 import createLimit from 'p-limit'
 import { createKeyedQueue } from '../../../lib/keyed-queue.ts'
-import type { MaybePromise } from '../../../lib/maybe-promise.ts'
-import type { Actor } from '../../access/index.ts'
 import type { Page } from '../../versioning/representation/types.ts'
 
 /** Lists up to this estimated size are serialized in one step, by Fastify. A list of 8 MiB takes about 100 ms of CPU. */
 export const MAX_BYTES_AT_ONCE = 524_288
 /** After this time, serialization yields to other requests. */
 const MAX_PIECE_MS = 2
-/** Each of these adds one request to the cost of a response. 8 MiB take about 100 ms of CPU, so 64 KiB take about 1 ms. */
-export const BYTES_PER_COST = 65_536
-
-/**
- * Adds the cost of a large response to the user's rate limit.
- * @param bytes estimated size of the response
- */
-export const countReplyBytes = (request: FastifyRequest, actor: Actor, bytes: number): MaybePromise<void> =>
-  bytes < BYTES_PER_COST || actor.credential === 'none'
-    ? undefined
-    : request.server.limits.addCost(request, actor, Math.floor(bytes / BYTES_PER_COST))
-
 /** Reads and serializes large pages one at a time for each user: a page of 8 MiB takes 40 MiB of memory. */
 export const largePages = createKeyedQueue()
 

@@ -1,15 +1,6 @@
 /** Builds the Link header of a list (RFC 8288), in the form of address that the client used. */
-import type { FastifyRequest } from 'fastify'
 import type { Pagination } from '../../versioning/representation/types.ts'
-
-/** Rows before the last page that `page` can reach. */
-const MAX_OFFSET = 10_000
-
-/** Returns the address of a request in the client's form; absolute with PUBLIC_URL. */
-export const getAddress = (request: FastifyRequest, publicUrl: string | undefined): string => {
-  const { form, path } = request.server.addressing.getAddress(request.raw)
-  return `${publicUrl ?? ''}${form}${path}`
-}
+import { MAX_OFFSET } from '../request/parameters.ts'
 
 /** Returns the links of a page: `next` and `first`; with `page` also `prev` and `last`, up to the deepest page allowed. */
 export function buildLinks(address: string, query: string, pagination: Pagination, limit: number): string {

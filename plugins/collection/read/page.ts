@@ -4,7 +4,7 @@ import { invalidQuery } from '../../errors/index.ts'
 import type { Row } from '../definition.ts'
 import { MAX_PAGE_BYTES } from '../reply-size.ts'
 import type { ListQuery } from '../request/list-query.ts'
-import { DEFAULT_LIMIT } from '../request/parameters.ts'
+import { readPosition } from '../sql/keyset.ts'
 import type { PageScope, Select } from '../sql/select.ts'
 import { MAX_BYTES_AT_ONCE } from './large-replies.ts'
 
@@ -41,7 +41,7 @@ async function readChunks(
   const rows: Row[] = []
   // One more row shows whether another page follows.
   const wanted = query.limit + 1
-  const chunkSize = select.getChunkSize(query.fields)
+  const { chunkSize } = query
   let position = scope.position
   let nextSize = chunkSize
   for (let bytes = 0; rows.length < wanted && bytes <= MAX_PAGE_BYTES; ) {
@@ -52,7 +52,7 @@ async function readChunks(
     if (!last || chunk.length < size) break
     bytes += sumBytes(select, chunk)
     nextSize = Math.min(chunkSize, Math.max(1, Math.floor((MAX_CHUNK_BYTES * rows.length) / bytes)))
-    position = select.getPosition(last, query.sorts)
+    position = readPosition(last, query.terms)
   }
   return rows
 }
@@ -68,7 +68,7 @@ export async function readPage(
   scope: PageScope,
 ): Promise<Page> {
   const { limit } = query
-  if (limit === DEFAULT_LIMIT || limit < select.getChunkSize(query.fields)) {
+  if (limit < query.chunkSize) {
     const rows = await select.page(connection, query, { ...scope, size: limit + 1 })
     const page = rows.slice(0, limit)
     const bytes = select.maxRowBytes * limit > MAX_BYTES_AT_ONCE ? sumBytes(select, page) : 0

@@ -3,15 +3,26 @@ import { type TObject, type TSchema, Type } from '@sinclair/typebox'
 import type { Ajv } from 'ajv'
 import { isObject } from '../../../lib/is-object.ts'
 import { MAX_VIOLATIONS, type Violation } from '../../../schemas/error.ts'
-import { invalidBody } from '../../errors/index.ts'
+import { apiError, invalidBody } from '../../errors/index.ts'
 import { deduplicate, toViolations } from '../../errors/violations.ts'
 import { compileSchema } from '../../validation/formats.ts'
-import { DEFAULT_MAX_ITEMS, normalize } from './normalize.ts'
+import type { ReadBody } from '../../versioning/representation/types.ts'
+import { DEFAULT_MAX_ITEMS, type Normalized, normalize } from './normalize.ts'
 
 /** What a body does: creates a resource, replaces one, or changes the fields that it names (RFC 7396). */
 export type Mode = 'create' | 'replace' | 'update'
 
 type Fields = Record<string, unknown>
+
+/**
+ * Returns the body of a request, which every version requires to be a JSON object.
+ * @throws ApiError 400 if it is absent or not an object
+ */
+export function readObject(sent: unknown): Fields {
+  if (sent === undefined) throw apiError('INVALID_REQUEST', { message: 'A request body is required' })
+  if (!isObject(sent)) throw apiError('INVALID_REQUEST', { message: 'The body must be a JSON object' })
+  return sent
+}
 
 const hasDefault = (schema: TSchema) => schema.default !== undefined
 
@@ -134,6 +145,8 @@ function isReadable(read: TObject, path: readonly string[]): boolean {
   return schema !== undefined
 }
 
+const toReadOnly = (field: string): Violation => ({ field, message: 'is read-only', code: 'READ_ONLY' })
+
 /** Compares an id that was sent with the stored one, in any letter case. */
 const isSameId = (sent: unknown, known: unknown) =>
   (typeof sent === 'string' ? sent.toLowerCase() : sent) === known
@@ -153,6 +166,13 @@ export interface BodyOptions {
   identity?: readonly string[]
 }
 
+interface ReadOptions {
+  /** The fields whose values follow from the address. */
+  known?: Readonly<Fields>
+  /** The fields that this caller may not set. */
+  withheld?: readonly string[] | undefined
+}
+
 /** Creates the functions that read the bodies of one operation. */
 export function createBodyReader({ ajv, read, input, mode, check, kept = [], identity = [] }: BodyOptions) {
   const schema = toBodySchema(input, mode)
@@ -163,18 +183,10 @@ export function createBodyReader({ ajv, read, input, mode, check, kept = [], ide
 
   const markReadOnly = (violation: Violation): Violation =>
     violation.code === 'UNKNOWN_FIELD' && isReadable(read, violation.field.split('.', MAX_PATH_SEGMENTS))
-      ? { ...violation, message: 'is read-only', code: 'READ_ONLY' }
+      ? toReadOnly(violation.field)
       : violation
 
-  /**
-   * @param normalizing the violations that `normalize` found
-   * @param unread the paths of values that `normalize` emptied because they were too long
-   */
-  const findViolations = (
-    value: Fields,
-    normalizing: readonly Violation[],
-    unread: ReadonlySet<string>,
-  ): Violation[] => {
+  const findViolations = ({ value, violations: normalizing, unread }: Normalized): Violation[] => {
     // No more are reported, so the rest of the body is not validated.
     if (normalizing.length >= MAX_VIOLATIONS) return normalizing.map(markReadOnly)
     const isValid = validate(value)
@@ -198,23 +210,24 @@ export function createBodyReader({ ajv, read, input, mode, check, kept = [], ide
 
     /**
      * Returns the normalized fields of a body; with defaults, unless it is a PATCH.
-     * @param prefix the path of the fields in the body, for violations
-     * @param known the fields whose values follow from the address
-     * @throws ApiError 422 with all violations
+     * @throws ApiError 422 with all violations of the fields and of the envelope around them
      */
-    read(sent: unknown, prefix: string, known: Readonly<Fields> = {}): Fields {
-      if (!isObject(sent)) {
-        throw invalidBody([{ field: prefix, message: 'must be an object', code: 'INVALID_TYPE' }])
-      }
+    read({ members, prefix, violations: envelope }: ReadBody, options: ReadOptions = {}): Fields {
+      const { known = {}, withheld = [] } = options
       const isReplace = mode === 'replace'
-      const identityChanges = isReplace ? findIdentityChanges(sent, known) : []
-      const normal = normalize(isReplace ? removeReadOnly(sent, read, input) : sent, schema)
-      const fields = isObject(normal.value) ? normal.value : {}
-      const violations = [...identityChanges, ...findViolations(fields, normal.violations, normal.unread)]
-      if (violations.length > 0) {
-        throw invalidBody(violations.map((each) => ({ ...each, field: `${prefix}${each.field}` })))
+      const normal = normalize(isReplace ? removeReadOnly(members, read, input) : members, schema)
+      const violations: Violation[] = [
+        ...withheld.filter((name) => name in members).map(toReadOnly),
+        ...(isReplace ? findIdentityChanges(members, known) : []),
+        ...findViolations(normal),
+      ]
+      if (envelope.length > 0 || violations.length > 0) {
+        throw invalidBody([
+          ...envelope,
+          ...violations.map((each) => ({ ...each, field: `${prefix}${each.field}` })),
+        ])
       }
-      return mode === 'update' ? fields : fillDefaults(fields)
+      return mode === 'update' ? normal.value : fillDefaults(normal.value)
     },
 
     /**

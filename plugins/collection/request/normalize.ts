@@ -8,7 +8,7 @@ import { isAscii } from '../../../lib/email-address.ts'
 import { isObject } from '../../../lib/is-object.ts'
 import { MAX_VIOLATIONS, type Violation } from '../../../schemas/error.ts'
 import { canonicalizeLocale, isDateTime } from '../../validation/formats.ts'
-import { getMaxUnits, hasLongMarkRun, LONG_MARK_RUN } from './text-limits.ts'
+import { hasLongMarkRun, LONG_MARK_RUN, MAX_UNITS_PER_CODE_POINT } from './text-limits.ts'
 
 const CONTROL_CHARACTER = /\p{Cc}/u
 /** In text with several lines, newlines and tabs are allowed. */
@@ -23,19 +23,24 @@ const canonicalizers: Record<string, (text: string) => string> = {
   'bcp-47': (text) => canonicalizeLocale(text) ?? text,
 }
 
-/** Returns whether a text is printable ASCII without white space around it, as most are. It is normalized already. */
-const isPlain = (text: string): boolean =>
-  /^[\x20-\x7e]+$/.test(text) && !text.startsWith(' ') && !text.endsWith(' ')
+/** Most texts. They are normalized already. */
+const PRINTABLE_ASCII = /^[\x20-\x7e]+$/
 
 /** The maximum of an array whose schema has no `maxItems`. */
 export const DEFAULT_MAX_ITEMS = 1_000
 /** The maximum of a string whose schema has no `maxLength`: an enum, an id, a date, a time zone. */
 const DEFAULT_MAX_LENGTH = 1_024
 
+type Fields = Record<string, unknown>
+
 interface Findings {
   violations: Violation[]
   /** Paths of values that were too long to be read. Empty values replace them. */
   unread: Set<string>
+}
+
+export interface Normalized extends Findings {
+  value: Fields
 }
 
 function refuseLength({ violations, unread }: Findings, path: string, max: number, unit: string) {
@@ -47,12 +52,12 @@ function normalizeText(sent: string, schema: TSchema, path: string, findings: Fi
   // Trimmed before its length is checked: surrounding white space may be long. NFC maps white space only to white space.
   const trimmed = schema['x-trim'] === false ? sent : sent.trim()
   const maxLength: number = schema.maxLength ?? DEFAULT_MAX_LENGTH
-  if (trimmed.length > getMaxUnits(maxLength)) {
+  if (trimmed.length > maxLength * MAX_UNITS_PER_CODE_POINT) {
     refuseLength(findings, path, maxLength, 'characters')
     return ''
   }
   const canonicalize = canonicalizers[schema.format]
-  if (isPlain(trimmed)) return canonicalize ? canonicalize(trimmed) : trimmed
+  if (PRINTABLE_ASCII.test(trimmed)) return canonicalize ? canonicalize(trimmed) : trimmed
   // The validator refuses it. NFC and case folding would turn it into another address: U+212A (KELVIN SIGN) into "k".
   if (schema.format === 'email' && !isAscii(trimmed)) return trimmed
   const refuse = (message: string) =>
@@ -72,35 +77,28 @@ function normalizeText(sent: string, schema: TSchema, path: string, findings: Fi
   return canonicalize ? canonicalize(text) : text
 }
 
-/** Returns the schema of a field. `toString` and the like are own properties of no schema. */
-const getProperty = (schema: TSchema, name: string): TSchema | undefined =>
-  Object.hasOwn(schema.properties ?? {}, name) ? schema.properties[name] : undefined
-
-const join = (path: string, segment: string | number) => (path === '' ? `${segment}` : `${path}.${segment}`)
-
 function normalizeItems(items: unknown[], schema: TSchema, path: string, findings: Findings): unknown[] {
   const maxItems: number = schema.maxItems ?? DEFAULT_MAX_ITEMS
   if (items.length > maxItems) {
     refuseLength(findings, path, maxItems, 'items')
     return []
   }
-  return items.map((item, i) => normalizeValue(item, schema.items, join(path, i), findings))
+  return items.map((item, i) => normalizeValue(item, schema.items, `${path}.${i}`, findings))
 }
 
-function normalizeFields(value: Record<string, unknown>, schema: TSchema, path: string, findings: Findings) {
-  let changed: Record<string, unknown> | undefined
+/** @param prefix the path of the object with a final dot; '' for the outermost one */
+function normalizeFields(value: Fields, schema: TSchema, prefix: string, findings: Findings): Fields {
+  let changed: Fields | undefined
   for (const name of Object.keys(value)) {
-    if (findings.violations.length >= MAX_VIOLATIONS) break
-    const property = getProperty(schema, name)
-    if (!property) {
-      findings.violations.push({
-        field: join(path, name),
-        message: 'is not a known field',
-        code: 'UNKNOWN_FIELD',
-      })
+    const { violations } = findings
+    if (violations.length >= MAX_VIOLATIONS) break
+    const field = `${prefix}${name}`
+    // `toString` and the like are own properties of no schema.
+    if (!Object.hasOwn(schema.properties, name)) {
+      violations.push({ field, message: 'is not a known field', code: 'UNKNOWN_FIELD' })
       continue
     }
-    const normalized = normalizeValue(value[name], property, join(path, name), findings)
+    const normalized = normalizeValue(value[name], schema.properties[name], field, findings)
     if (normalized === value[name]) continue
     changed ??= { ...value }
     changed[name] = normalized
@@ -118,7 +116,7 @@ function normalizeValue(
   if (!schema || findings.violations.length >= MAX_VIOLATIONS) return value
   if (typeof value === 'string') return normalizeText(value, schema, path, findings)
   if (Array.isArray(value)) return schema.items ? normalizeItems(value, schema, path, findings) : value
-  return isObject(value) && schema.properties ? normalizeFields(value, schema, path, findings) : value
+  return isObject(value) && schema.properties ? normalizeFields(value, schema, `${path}.`, findings) : value
 }
 
 /**
@@ -126,7 +124,7 @@ function normalizeValue(
  * @param schema without additional properties: a field that it does not name is a violation
  * @returns at most `MAX_VIOLATIONS` violations; with that many, the rest of the value is not normalized
  */
-export function normalize(fields: unknown, schema: TSchema): Findings & { value: unknown } {
+export function normalize(fields: Fields, schema: TSchema): Normalized {
   const findings: Findings = { violations: [], unread: new Set() }
-  return { value: normalizeValue(fields, schema, '', findings), ...findings }
+  return { value: normalizeFields(fields, schema, '', findings), ...findings }
 }

@@ -4,6 +4,8 @@ import type { ResolvedResource } from '../resolve.ts'
 
 /** Rows of a page without `limit`. */
 export const DEFAULT_LIMIT = 20
+/** Rows before the last page that `page` can reach. */
+export const MAX_OFFSET = 10_000
 
 const buildText = (description: string, examples: string[]) =>
   Type.String({ minLength: 1, description, examples })

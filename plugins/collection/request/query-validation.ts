@@ -7,7 +7,7 @@ import { type FieldCode, MAX_VIOLATIONS, type Violation } from '../../../schemas
 import { apiError, invalidQuery } from '../../errors/index.ts'
 import { toViolations } from '../../errors/violations.ts'
 import { compileSchema } from '../../validation/formats.ts'
-import { getMaxUnits, hasLongMarkRun, LONG_MARK_RUN } from './text-limits.ts'
+import { hasLongMarkRun, LONG_MARK_RUN, MAX_UNITS_PER_CODE_POINT } from './text-limits.ts'
 
 /** The values of valid parameters, whose schemas allow only strings and integers. */
 export type QueryValues = Readonly<Record<string, string | number>>
@@ -40,7 +40,7 @@ function readText(
   violations: Violation[],
 ): string | undefined {
   const text = value.trim()
-  if (text.length > getMaxUnits(maxLength)) {
+  if (text.length > maxLength * MAX_UNITS_PER_CODE_POINT) {
     violations.push(createViolation(name, `must NOT have more than ${maxLength} characters`, 'TOO_LONG'))
     return undefined
   }
@@ -106,10 +106,9 @@ export function createQueryReader(ajv: Ajv, schema: TObject) {
  * Creates a function that refuses all parameters, for operations without any.
  * @throws ApiError 400
  */
-export const createNoQueryReader = (ajv: Ajv) => {
+export const createQueryRefusal = (ajv: Ajv) => {
   const read = createQueryReader(ajv, Type.Object({}, { additionalProperties: false }))
   return (request: FastifyRequest) => {
-    if (!request.originalUrl.includes('?')) return
     const { violations } = read(request)
     if (violations.length > 0) throw invalidQuery(violations)
   }

@@ -1,4 +1,4 @@
-/** The address of a resource: the ids in its path. */
+/** The caller of a request and the address of its resource: the ids in the path. */
 import type { FastifyRequest } from 'fastify'
 import { validate as isUuid } from 'uuid'
 import type { Connection } from '../../../drizzle/client/types.ts'
@@ -8,25 +8,33 @@ import { apiError } from '../../errors/index.ts'
 import type { Resource } from '../compile.ts'
 
 export interface ResourceAddress {
+  /** The caller, for whose id `me` stands. */
+  actor: Actor
   id: string
   /** The id of the parent; undefined if the resource has no parent. */
   parent: string | undefined
 }
 
+function toId(segment: unknown, hasMe: boolean | undefined, actor: Actor): string {
+  if (typeof segment !== 'string') return ''
+  return hasMe && segment === 'me' ? actor.userId : segment.toLowerCase()
+}
+
 /** Creates the functions that read and write the addresses of one resource. */
 export function createResourceAddresses({ name, me, parent }: Resource) {
-  const toId = (segment: unknown, hasMe: boolean | undefined, actor: Actor): string => {
-    if (typeof segment !== 'string') return ''
-    return hasMe && segment === 'me' ? actor.userId : segment.toLowerCase()
-  }
-
   return {
-    /** Reads the ids of a path; `me` is the id of the caller. */
-    read({ params }: FastifyRequest, actor: Actor): ResourceAddress {
+    /**
+     * Reads the caller and the ids of the path, and whether a query string follows.
+     * @throws ApiError 401
+     */
+    read({ actor, params, originalUrl }: FastifyRequest): ResourceAddress & { hasQuery: boolean } {
+      if (!actor) throw apiError('UNAUTHORIZED')
       const segments = isObject(params) ? params : {}
       return {
+        actor,
         id: toId(segments.id, me, actor),
         parent: parent && toId(segments[parent.member], parent.to.me, actor),
+        hasQuery: originalUrl.includes('?'),
       }
     },
 

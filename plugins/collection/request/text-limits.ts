@@ -2,15 +2,10 @@
 
 /**
  * NFC composes at most this many UTF-16 units to one code point: three characters beyond U+FFFF become U+16D6A. Four
- * units become U+1F82; CRLF, which becomes LF, has two.
+ * units become U+1F82; CRLF, which becomes LF, has two. A trimmed text with more units for each character that it may
+ * have is too long after normalization too.
  */
-const MAX_UNITS_PER_CODE_POINT = 6
-
-/**
- * Returns the UTF-16 units that a trimmed text may have. A longer text has more than `maxLength` characters after
- * normalization too.
- */
-export const getMaxUnits = (maxLength: number): number => maxLength * MAX_UNITS_PER_CODE_POINT
+export const MAX_UNITS_PER_CODE_POINT = 6
 
 /**
  * The Stream-Safe Text Format (UAX #15, section 13) has at most 30 non-starters in a row. NFC sorts the marks of a run in

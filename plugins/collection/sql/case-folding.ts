@@ -16,12 +16,14 @@ export const foldCase = (text: string): string =>
         .normalize('NFC')
 
 /** Returns the text of a row that is searched: one folded field per line, so that no word matches across two fields. */
-export const buildSearchText = (row: Readonly<Record<string, unknown>>, fields: readonly string[]): string =>
-  fields
-    .map((field) => row[field])
-    .filter((value) => typeof value === 'string')
-    .map((value) => foldCase(value))
-    .join('\n')
+export function buildSearchText(row: Readonly<Record<string, unknown>>, fields: readonly string[]): string {
+  const lines: string[] = []
+  for (const field of fields) {
+    const value = row[field]
+    if (typeof value === 'string') lines.push(foldCase(value))
+  }
+  return lines.join('\n')
+}
 
 /** Returns a LIKE pattern for each word, in which `%`, `_` and `\` stand for themselves. */
 export const toLikePatterns = (words: readonly string[]): string[] =>

@@ -2,7 +2,7 @@
 import { and, eq, or, type SQL, sql } from 'drizzle-orm'
 import type { PgColumn } from 'drizzle-orm/pg-core'
 import { CALLER, type Rule } from '../../access/index.ts'
-import { param } from './statement-cache.ts'
+import { param } from './statements.ts'
 
 /** Builds the condition that a column equals a value. */
 export type Equality = (column: PgColumn, wanted: unknown) => SQL

@@ -2,9 +2,14 @@
 import { and, or, type SQL, type SQLWrapper, sql } from 'drizzle-orm'
 import type { PgColumn } from 'drizzle-orm/pg-core'
 import type { Row, SortKey } from '../definition.ts'
-import type { Sort } from '../request/list-query.ts'
 import type { ResolvedResource } from '../resolve.ts'
-import { param } from './statement-cache.ts'
+import { param } from './statements.ts'
+
+/** A field to sort by. */
+export interface Sort {
+  name: string
+  descending: boolean
+}
 
 const isColumn = (key: SortKey): key is PgColumn => !('ascending' in key)
 
@@ -107,5 +112,8 @@ export const readPosition = (row: Row, terms: readonly SortTerm[]): string[] =>
   terms.map(({ name, nullText, prefix }) => (row[name] === null ? nullText : `${prefix}${row[name]}`))
 
 /** Returns the values for the parameters of `buildAfterCondition`. */
-export const toPositionValues = (position: readonly string[] | undefined): Record<string, string> =>
-  Object.fromEntries((position ?? []).map((text, i) => [`at${i}`, text]))
+export function toPositionValues(position: readonly string[] = []): Record<string, string> {
+  const values: Record<string, string> = {}
+  for (const [i, text] of position.entries()) values[`at${i}`] = text
+  return values
+}

@@ -2,11 +2,18 @@
 import { eq, gte, lt, type SQL, sql } from 'drizzle-orm'
 import type { PgColumn } from 'drizzle-orm/pg-core'
 import { type Actor, getRuleFields, type Rule } from '../../access/index.ts'
-import type { ListQuery } from '../request/list-query.ts'
 import type { ResolvedResource } from '../resolve.ts'
 import { toLikePatterns } from './case-folding.ts'
 import { buildRuleCondition, type Equality, getColumn } from './conditions.ts'
-import { param, type Values } from './statement-cache.ts'
+import { param, type Values } from './statements.ts'
+
+/** The conditions of a query string. */
+export interface ListFilters {
+  filters: Readonly<Record<string, string>>
+  createdAfter: string | undefined
+  createdBefore: string | undefined
+  words: readonly string[]
+}
 
 /** The rows that a list may contain: those under a parent, and those that a rule lets the caller read. */
 export interface ListScope {
@@ -19,22 +26,8 @@ export interface ListScope {
 /** Dates of `created_after` and `created_before` begin at midnight UTC. */
 const MIDNIGHT = 'T00:00:00Z'
 
-/**
- * Returns whether an index yields exactly the rows of the page: with one sort and no condition, or one condition and the
- * default sort. With more, PostgreSQL may have to skip any number of rows. Quick statements are batched.
- */
-export function isQuick(query: ListQuery, { rule, parent }: ListScope): boolean {
-  const { sorts, filters, words, createdAfter, createdBefore, page } = query
-  const conditions = Object.keys(filters).length + (parent === undefined ? 0 : 1)
-  const isPlain =
-    rule === true && words.length === 0 && createdAfter === undefined && createdBefore === undefined
-  const [sort] = sorts
-  if (!isPlain || page !== undefined || sorts.length !== 1) return false
-  return conditions === 0 || (conditions === 1 && sort?.name === 'created_at')
-}
-
 /** Returns the text that is the same for all queries with the same conditions, whatever their values. */
-export const getFilterShape = (query: ListQuery): string =>
+export const getFilterShape = (query: ListFilters): string =>
   [
     Object.keys(query.filters).join(),
     query.createdAfter === undefined ? '' : 'a',
@@ -45,7 +38,7 @@ export const getFilterShape = (query: ListQuery): string =>
 /** @param equals builds the condition that a column has a value */
 export function buildListConditions(
   { columns, parent, table }: ResolvedResource,
-  query: ListQuery,
+  query: ListFilters,
   scope: ListScope,
   equals: Equality = eq,
 ): (SQL | undefined)[] {
@@ -59,10 +52,8 @@ export function buildListConditions(
   ]
 }
 
-/** Returns the values of the parameters of these conditions. */
-export const getConditionValues = (query: ListQuery, { actor, parent }: ListScope): Values => ({
-  caller: actor.userId,
-  ...(parent === undefined ? {} : { parent }),
+/** Returns the values of the parameters that depend on the query string. */
+export const getFilterValues = (query: ListFilters): Values => ({
   ...Object.fromEntries(Object.entries(query.filters).map(([name, wanted]) => [`filter_${name}`, wanted])),
   ...(query.createdAfter === undefined ? {} : { after: query.createdAfter + MIDNIGHT }),
   ...(query.createdBefore === undefined ? {} : { before: query.createdBefore + MIDNIGHT }),
@@ -70,7 +61,7 @@ export const getConditionValues = (query: ListQuery, { actor, parent }: ListScop
 })
 
 /** Returns the columns that have one value in all rows of a list. A rule with alternatives fixes no column. */
-export function getFixedColumns({ columns }: ResolvedResource, query: ListQuery, rule: Rule): PgColumn[] {
+export function getFixedColumns({ columns }: ResolvedResource, query: ListFilters, rule: Rule): PgColumn[] {
   const ruleFields = typeof rule !== 'boolean' && rule.length === 1 ? getRuleFields(rule) : []
   return [...Object.keys(query.filters), ...ruleFields].map((name) => getColumn(columns, name))
 }

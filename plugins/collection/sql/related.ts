@@ -6,7 +6,7 @@ import type { Actor, Rule } from '../../access/index.ts'
 import type { Row } from '../definition.ts'
 import type { Relation, ResolvedResource } from '../resolve.ts'
 import { buildRuleCondition, getColumn } from './conditions.ts'
-import { param, runStatement, type StatementCache } from './statement-cache.ts'
+import { param, type RunStatement } from './statements.ts'
 
 const build = new QueryBuilder()
 const dialect = new PgDialect()
@@ -42,7 +42,7 @@ export type RelatedRow = Row & {
 }
 
 interface RelatedOptions {
-  statement: StatementCache
+  runStatement: RunStatement
   /** The columns to read. */
   fields: Record<string, PgColumn>
 }
@@ -59,7 +59,7 @@ interface RelatedScope {
 /** @param resource the related one */
 export function createRelatedReader(
   { columns, table }: ResolvedResource,
-  { statement, fields }: RelatedOptions,
+  { runStatement, fields }: RelatedOptions,
 ) {
   const buildQuery = ({ foreign, through, many, all }: Omit<Relation, 'to'>, rule: Rule): SQL => {
     const isRelated = through ? eq(through.foreign, sql`p.key`) : eq(getColumn(columns, foreign), sql`p.key`)
@@ -88,8 +88,8 @@ export function createRelatedReader(
     if (keys.length === 0) return []
     const { foreign, through, many, all = false } = relation
     const key = `related|${foreign}|${through ? getTableName(through.table) : ''}|${actor.role}|${all}`
-    const found = statement(key, () => ({ toSQL: () => dialect.sqlToQuery(buildQuery(relation, rule)) }))
+    const toQuery = () => ({ toSQL: () => dialect.sqlToQuery(buildQuery(relation, rule)) })
     const values = { keys: `{${keys.join()}}`, caller: actor.userId, limit, maxBytes }
-    return runStatement<RelatedRow>(connection, found, values, { canBatch: !many })
+    return runStatement<RelatedRow>(connection, key, values, toQuery, { canBatch: !many })
   }
 }

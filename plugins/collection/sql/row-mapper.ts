@@ -1,11 +1,15 @@
-/** Maps rows to the fields of their resource, by a function that is generated once for each schema. */
+/** Maps rows to resources of a response, by a function that is generated once for each schema. */
 import type { Actor } from '../../access/index.ts'
+import type { Entity } from '../../versioning/representation/types.ts'
 import type { ResourceDefinition, Row } from '../definition.ts'
 
-type Fields = { id: string } & Record<string, unknown>
-
-/** Returns the id and the named fields of a row, or all fields, as the caller sees them. */
-export type RowMapper = (row: Row, actor: Actor, names?: readonly string[]) => Fields
+/** Returns a resource with the id and the named fields of a row, or all fields, as the caller sees them. */
+export type RowMapper = (
+  row: Row,
+  actor: Actor,
+  names?: readonly string[],
+  relations?: Entity['relations'],
+) => Entity
 
 const MICROSECOND_LENGTH = '2026-11-21 09:30:00.123456+00'.length
 const ZONE_LENGTH = '+00'.length
@@ -35,21 +39,22 @@ function generateMapper(names: readonly string[], timestamps: ReadonlySet<string
 }
 
 export function createRowMapper({
+  name: type,
   schemas,
   computed,
-}: Pick<ResourceDefinition, 'schemas' | 'computed'>): RowMapper {
+}: Pick<ResourceDefinition, 'name' | 'schemas' | 'computed'>): RowMapper {
   const { properties } = schemas.read
   const allNames = Object.keys(properties)
   const timestamps = new Set(allNames.filter((name) => properties[name]?.format === 'date-time'))
-  const mapAll: (row: Row) => Fields = generateMapper(allNames, timestamps)
-  return (row, actor, names) => {
+  const mapAll: (row: Row) => Entity['members'] = generateMapper(allNames, timestamps)
+  return (row, actor, names, relations) => {
     const values = computed ? { ...row, ...computed(row, actor) } : row
-    if (!names) return mapAll(values)
-    const fields: Fields = { id: row.id }
+    if (!names) return { type, members: mapAll(values), relations }
+    const members: Entity['members'] = { id: row.id }
     for (const name of names) {
       const value = values[name]
-      fields[name] = typeof value === 'string' && timestamps.has(name) ? toTimestamp(value) : value
+      members[name] = typeof value === 'string' && timestamps.has(name) ? toTimestamp(value) : value
     }
-    return fields
+    return { type, members, relations }
   }
 }

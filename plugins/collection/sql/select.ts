@@ -1,34 +1,20 @@
 /** Reads rows. Drizzle builds the SQL once for each shape of query; it runs as a prepared statement. */
-import { Type } from '@sinclair/typebox'
 import { and, asc, desc, eq, sql } from 'drizzle-orm'
 import { PgDialect, QueryBuilder } from 'drizzle-orm/pg-core'
 import type { Connection } from '../../../drizzle/client/types.ts'
 import { formatRule, getRuleFields, type Rule } from '../../access/index.ts'
 import type { Row } from '../definition.ts'
-import { createRowSizer, getChunkSize, getMaxBytes } from '../reply-size.ts'
+import { createRowSizer, getMaxBytes } from '../reply-size.ts'
 import { invalidCursor } from '../request/cursor.ts'
-import type { ListQuery, Sort } from '../request/list-query.ts'
+import type { ListQuery } from '../request/list-query.ts'
 import { DEFAULT_LIMIT } from '../request/parameters.ts'
 import type { ResolvedResource } from '../resolve.ts'
 import { getColumn } from './conditions.ts'
-import {
-  buildAfterCondition,
-  createSortTerms,
-  readPosition,
-  type SortTerm,
-  toPositionValues,
-} from './keyset.ts'
+import { buildAfterCondition, toPositionValues } from './keyset.ts'
 import { equalsAnyOf, findLeadingColumn } from './leading-column.ts'
-import {
-  buildListConditions,
-  getConditionValues,
-  getFilterShape,
-  getFixedColumns,
-  isQuick,
-  type ListScope,
-} from './list-conditions.ts'
+import { buildListConditions, getFixedColumns, type ListScope } from './list-conditions.ts'
 import { createRelatedReader } from './related.ts'
-import { createStatementCache, param, runStatement } from './statement-cache.ts'
+import { createStatements, param } from './statements.ts'
 
 const build = new QueryBuilder()
 const dialect = new PgDialect()
@@ -49,8 +35,14 @@ interface ChunkScope extends PageScope {
 /** Rows read for a page of the default length: one more row shows whether another page follows. */
 const DEFAULT_SIZE = DEFAULT_LIMIT + 1
 
-/** A search is planned with its words: rare words are best found by the index, frequent ones by walking the sort order. */
-const isSearch = ({ words }: ListQuery): boolean => words.length > 0
+/** What a response needs of a row: the requested fields, the keys of relations, and the columns of the access rule. */
+interface RowSelection {
+  fields?: readonly string[] | undefined
+  include?: readonly string[]
+  rule?: Rule
+  /** Determines the rule. */
+  role?: string
+}
 
 /** Returns the key of a rule. Under a parent, a role has several rules. */
 const getRuleKey = ({ rule, actor, parent }: ListScope): string =>
@@ -58,12 +50,10 @@ const getRuleKey = ({ rule, actor, parent }: ListScope): string =>
 
 /** Creates the functions that read the rows of one resource. */
 export function createSelect(resource: ResolvedResource) {
-  const statement = createStatementCache()
-  const maxRowBytes = getMaxBytes(resource.schemas.read)
-  const chunkSize = getChunkSize(maxRowBytes)
-  const { columns } = resource
-  const getSortTerms = createSortTerms(resource)
+  const runStatement = createStatements()
+  const { columns, parent, relations, table } = resource
   const members = Object.keys(resource.schemas.read.properties).filter((name) => name in columns)
+  const allColumns = Object.keys(columns).filter((name) => name !== 'search')
 
   /** Returns the columns to read: the requested fields, and those that the engine needs. */
   const selectColumns = (fields: readonly string[] | undefined, also: readonly string[]) =>
@@ -74,140 +64,119 @@ export function createSelect(resource: ResolvedResource) {
     )
 
   const getLocalColumns = (include: readonly string[]) =>
-    include.flatMap((name) => resource.relations[name]?.local ?? [])
+    include.flatMap((name) => relations[name]?.local ?? [])
 
-  /** Returns the statement for a page. */
-  const getPageStatement = (query: ListQuery, scope: ChunkScope, terms: readonly SortTerm[]) => {
-    const { rule, parent, position, size } = scope
+  const buildById = (fields: readonly string[] | undefined, also: readonly string[]) =>
+    build
+      .select(selectColumns(fields, also))
+      .from(table)
+      .where(eq(table.id, param('id')))
+
+  const buildPage = (query: ListQuery, scope: ChunkScope, isDefaultSize: boolean, hasOffset: boolean) => {
+    const { terms } = query
+    // Under a parent, each index begins with the parent's column.
+    const leadingColumn =
+      scope.parent === undefined
+        ? findLeadingColumn(resource, getFixedColumns(resource, query, scope.rule), terms)
+        : undefined
+    const [first] = terms
+    const order = leadingColumn && first ? [{ ...first, expression: leadingColumn }, ...terms] : terms
+    const needed = [...query.sorts.map(({ name }) => name), ...getLocalColumns(query.include)]
+    const ordered = build
+      .select(selectColumns(query.fields, needed))
+      .from(table)
+      .where(
+        and(
+          ...buildListConditions(resource, query, scope, leadingColumn ? equalsAnyOf : eq),
+          scope.position ? buildAfterCondition(terms) : undefined,
+        ),
+      )
+      .orderBy(
+        ...order.map(({ expression, descending }) => (descending ? desc(expression) : asc(expression))),
+      )
     // A literal limit: PostgreSQL plans a statement with a parameter as limit again for each execution.
-    const isDefaultSize = size === DEFAULT_SIZE
-    const hasOffset = query.page !== undefined && !position
-    const key = [
-      'page',
-      getRuleKey(scope),
-      getFilterShape(query),
-      query.sorts.map(({ name, descending }) => `${descending ? '-' : ''}${name}`).join(),
-      query.fields?.join() ?? '*',
-      query.include.join(),
-      position ? 'after' : '',
-      hasOffset ? 'offset' : '',
-      isDefaultSize ? 'default-size' : '',
-    ].join('|')
-    return statement(key, () => {
-      // Under a parent, each index begins with the parent's column.
-      const leadingColumn =
-        parent === undefined
-          ? findLeadingColumn(resource, getFixedColumns(resource, query, rule), terms)
-          : undefined
-      const [first] = terms
-      const order = leadingColumn && first ? [{ ...first, expression: leadingColumn }, ...terms] : terms
-      const ordered = build
-        .select(
-          selectColumns(query.fields, [
-            ...query.sorts.map(({ name }) => name),
-            ...getLocalColumns(query.include),
-          ]),
-        )
-        .from(resource.table)
-        .where(
-          and(
-            ...buildListConditions(resource, query, scope, leadingColumn ? equalsAnyOf : eq),
-            position ? buildAfterCondition(terms) : undefined,
-          ),
-        )
-        .orderBy(
-          ...order.map(({ expression, descending }) => (descending ? desc(expression) : asc(expression))),
-        )
-      const limit = isDefaultSize ? sql.raw(String(DEFAULT_SIZE)) : param('limit')
-      const offset = hasOffset ? sql` offset ${param('offset')}` : sql``
-      return { toSQL: () => dialect.sqlToQuery(sql`${ordered.getSQL()} limit ${limit}${offset}`) }
-    })
+    const limit = isDefaultSize ? sql.raw(String(DEFAULT_SIZE)) : param('limit')
+    const offset = hasOffset ? sql` offset ${param('offset')}` : sql``
+    return { toSQL: () => dialect.sqlToQuery(sql`${ordered.getSQL()} limit ${limit}${offset}`) }
   }
 
   return {
-    columns,
-
     /** The most bytes that a row takes in a response. */
-    maxRowBytes,
+    maxRowBytes: getMaxBytes(resource.schemas.read),
     /** Returns about how many bytes a row takes in a response. */
     estimateRowBytes: createRowSizer(resource.schemas.read),
 
-    /** Returns how many rows one statement may read. */
-    getChunkSize: (fields: readonly string[] | undefined): number =>
-      fields === undefined
-        ? chunkSize
-        : getChunkSize(getMaxBytes(Type.Pick(resource.schemas.read, [...fields]))),
-
-    /** Reads one row by its id. `also` names columns beyond the fields. */
+    /** Reads what a response needs of one row. */
     async one(
       connection: Connection,
       id: string,
-      options: { fields?: readonly string[] | undefined; also?: readonly string[]; lock?: Lock | undefined },
-    ) {
-      const { fields, also = [], lock } = options
-      const key = `one|${fields?.join() ?? '*'}|${also.join()}|${lock}`
-      const found = statement(key, () => {
-        const query = build
-          .select(selectColumns(fields, also))
-          .from(resource.table)
-          .where(eq(resource.table.id, param('id')))
-        return lock ? query.for(lock) : query
-      })
-      const [row] = await runStatement(connection, found, { id }, { canBatch: true })
+      { fields, include = [], rule = true, role }: RowSelection,
+    ): Promise<Row | undefined> {
+      const key = `one|${fields?.join() ?? '*'}|${include.join()}|${role}`
+      const buildOne = () =>
+        buildById(fields, [
+          ...getRuleFields(rule),
+          ...getLocalColumns(include),
+          ...(parent ? [parent.member] : []),
+        ])
+      const [row] = await runStatement(connection, key, { id }, buildOne, { canBatch: true })
       return row
     },
 
-    /** Returns the columns that a rule and includes need in addition to the requested fields. */
-    getNeededColumns: (rule: Rule, include: readonly string[]) => [
-      ...getRuleFields(rule),
-      ...getLocalColumns(include),
-      ...(resource.parent ? [resource.parent.member] : []),
-    ],
+    /** Reads all columns of one row, for a write. */
+    async whole(connection: Connection, id: string, lock: Lock | undefined): Promise<Row | undefined> {
+      const buildWhole = () => {
+        const query = buildById(undefined, allColumns)
+        return lock ? query.for(lock) : query
+      }
+      const [row] = await runStatement(connection, `whole|${lock}`, { id }, buildWhole, { canBatch: true })
+      return row
+    },
 
     /**
      * Reads `size` rows of a list. With a position, rows after it are read and no offset applies.
      * @throws ApiError 400 INVALID_CURSOR for a position with too few values, which another release wrote
      */
     async page(connection: Connection, query: ListQuery, scope: ChunkScope): Promise<Row[]> {
-      const { position, size } = scope
-      const terms = getSortTerms(query.sorts)
-      if (position && position.length < terms.length) throw invalidCursor()
-      const found = getPageStatement(query, scope, terms)
+      const { actor, parent: parentId, position, rule, size } = scope
+      if (position && position.length < query.terms.length) throw invalidCursor()
+      const isDefaultSize = size === DEFAULT_SIZE
+      const hasOffset = query.page !== undefined && !position
+      const key = `page|${getRuleKey(scope)}|${query.shape}|${position !== undefined}|${hasOffset}|${isDefaultSize}`
       const values = {
-        ...getConditionValues(query, scope),
+        ...query.values,
         ...toPositionValues(position),
+        caller: actor.userId,
+        parent: parentId,
         limit: size,
         offset: query.page === undefined ? 0 : (query.page - 1) * query.limit,
       }
-      return runStatement(connection, found, values, {
-        canBatch: isQuick(query, scope),
-        customPlan: isSearch(query),
-      })
+      // A search is planned with its words: the index is best for rare words, walking the sort order for frequent ones.
+      const options = { canBatch: query.isQuick && rule === true, customPlan: query.words.length > 0 }
+      return runStatement(
+        connection,
+        key,
+        values,
+        () => buildPage(query, scope, isDefaultSize, hasOffset),
+        options,
+      )
     },
 
     /** Counts all rows of a list. */
     async count(connection: Connection, query: ListQuery, scope: ListScope): Promise<number> {
-      const found = statement(`count|${getRuleKey(scope)}|${getFilterShape(query)}`, () =>
+      const key = `count|${getRuleKey(scope)}|${query.shape}`
+      const buildCount = () =>
         build
           .select({ count: sql`count(*)`.as('count') })
-          .from(resource.table)
-          .where(and(...buildListConditions(resource, query, scope))),
-      )
-      const [row] = await runStatement<{ count: number }>(
-        connection,
-        found,
-        getConditionValues(query, scope),
-        {
-          customPlan: isSearch(query),
-        },
-      )
+          .from(table)
+          .where(and(...buildListConditions(resource, query, scope)))
+      const values = { ...query.values, caller: scope.actor.userId, parent: scope.parent }
+      const options = { customPlan: query.words.length > 0 }
+      const [row] = await runStatement<{ count: number }>(connection, key, values, buildCount, options)
       return row?.count ?? 0
     },
 
-    /** Returns the position of a row in a sort, for a cursor. */
-    getPosition: (row: Row, sorts: readonly Sort[]): string[] => readPosition(row, getSortTerms(sorts)),
-
-    related: createRelatedReader(resource, { statement, fields: selectColumns(undefined, []) }),
+    related: createRelatedReader(resource, { runStatement, fields: selectColumns(undefined, []) }),
   }
 }
 

@@ -8,7 +8,7 @@ import type { ResourceDefinition, Row, Store } from '../definition.ts'
 import { buildSearchText } from './case-folding.ts'
 import { buildRuleCondition, getColumn } from './conditions.ts'
 import { createConstraintErrors } from './constraint-errors.ts'
-import { createStatementCache, param, runStatement, type Values } from './statement-cache.ts'
+import { createStatements, param, type Query, type Values } from './statements.ts'
 
 /** The row to update without reading it, and the caller. */
 export interface UnreadTarget {
@@ -60,17 +60,17 @@ export function createStores(resource: StoredResource) {
     columnNames.filter((name) => columns[name]?.columnType.startsWith('PgTimestamp')),
   )
   const toApiError = createConstraintErrors(table, parent?.member)
-  const statement = createStatementCache()
+  const runStatement = createStatements()
 
   /** Runs a statement of one row. Resolves to the row, or to undefined if there is none. */
   const runForRow = async (
     connection: Connection,
     key: string,
     values: Values,
-    buildQuery: () => { toSQL(): { sql: string; params: unknown[] } },
+    buildQuery: () => Query,
   ): Promise<Row | undefined> => {
     try {
-      const [row] = await runStatement(connection, statement(key, buildQuery), values, { canBatch: true })
+      const [row] = await runStatement(connection, key, values, buildQuery, { canBatch: true })
       return row
     } catch (error) {
       throw toApiError(error)

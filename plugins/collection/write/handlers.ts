@@ -3,62 +3,23 @@ import type { Ajv } from 'ajv'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { newId } from '../../../lib/ids.ts'
 import { isAwaited } from '../../../lib/is-awaited.ts'
-import { isObject } from '../../../lib/is-object.ts'
-import type { MaybePromise } from '../../../lib/maybe-promise.ts'
 import type { Actor } from '../../access/index.ts'
-import { ApiError, invalidBody, withPrefix } from '../../errors/index.ts'
+import { withPrefix } from '../../errors/index.ts'
 import { readPrecondition } from '../../http/preconditions.ts'
 import { getClientIp } from '../../rate-limit/windows.ts'
-import { readObject } from '../../versioning/representation/body.ts'
 import type { ReadBody } from '../../versioning/representation/types.ts'
 import type { Resource } from '../compile.ts'
 import type { Row, Tools } from '../definition.ts'
 import { getInputSchema } from '../openapi/inputs.ts'
 import type { CollectionOptions } from '../options.ts'
-import { countReplyBytes } from '../read/large-replies.ts'
-import { getActor } from '../request/actor.ts'
-import { type BodyReader, createBodyReader, type Mode } from '../request/body.ts'
-import { createNoQueryReader } from '../request/query-validation.ts'
+import { createBodyReader, type Mode, readObject } from '../request/body.ts'
+import { BYTES_PER_COST, countReplyBytes } from '../request/cost.ts'
+import { createQueryRefusal } from '../request/query-validation.ts'
 import { createResourceAddresses, type ResourceAddress } from '../request/resource-address.ts'
 import { createResponseBuilder } from '../response-builder.ts'
-import { sendResponse } from './response.ts'
 import { createWriteSteps } from './steps.ts'
 import { createRunWrite, type WriteSteps } from './strategies.ts'
-import type { Write } from './types.ts'
-
-/**
- * Returns the validated fields of a body.
- * @throws ApiError 422 with everything that is wrong with the fields and with the envelope around them
- */
-function readFields(
-  reader: BodyReader,
-  { members, prefix, violations }: ReadBody,
-  known?: Readonly<Record<string, unknown>>,
-) {
-  try {
-    const body = reader.read(members, prefix, known)
-    if (violations.length > 0) throw invalidBody([])
-    return body
-  } catch (error) {
-    if (violations.length === 0 || !(error instanceof ApiError)) throw error
-    throw invalidBody([...violations, ...error.violations])
-  }
-}
-
-/** Adds a violation for each field that this caller may not set. */
-function refuseWithheld(resource: Resource, actor: Actor, read: ReadBody): ReadBody {
-  const { members, prefix } = read
-  const refused = isObject(members)
-    ? (resource.withheld?.(actor) ?? []).filter((name) => name in members)
-    : []
-  if (refused.length === 0) return read
-  const violations = refused.map((name) => ({
-    field: `${prefix}${name}`,
-    message: 'is read-only',
-    code: 'READ_ONLY' as const,
-  }))
-  return { ...read, violations: [...read.violations, ...violations] }
-}
+import type { ChangingWrite } from './types.ts'
 
 type Handler = (request: FastifyRequest, reply: FastifyReply) => Promise<unknown>
 
@@ -73,8 +34,8 @@ function recordingWriter(database: FastifyInstance['database'], handler: Handler
     try {
       return await handler(request, reply)
     } finally {
-      const { userId, credential } = getActor(request)
-      if (credential !== 'none') await replicas.recentWriters.publish(userId)
+      const { actor } = request
+      if (actor && actor.credential !== 'none') await replicas.recentWriters.publish(actor.userId)
     }
   }
 }
@@ -86,13 +47,13 @@ export function createWriteHandlers(
   options: CollectionOptions,
   ajv: Ajv,
 ) {
-  const { representation, publicUrl } = options
+  const { representation, publicUrl, requireIfMatch } = options
   const { database, refusal, addressing, passwords, limits, idempotency } = app
   const steps = createWriteSteps(resource, database, refusal)
   const runWrite = createRunWrite(database, new Set(Object.keys(resource.columns)))
   const addresses = createResourceAddresses(resource)
   const builder = createResponseBuilder(resource, representation)
-  const readNoQuery = createNoQueryReader(ajv)
+  const refuseQuery = createQueryRefusal(ajv)
   const createReader = (mode: Mode) =>
     createBodyReader({
       ajv,
@@ -117,108 +78,95 @@ export function createWriteHandlers(
     attempt: (account, verify) => limits.confirmPassword(request, actor.userId, account, verify),
   })
 
-  /** Returns the write under the Idempotency-Key of the request, if it has one. Its path has one form, whatever the client used. */
+  /** Returns the write under the Idempotency-Key of a request; undefined without the header and for anonymous requests. */
   const readKeyedWrite = (
-    request: FastifyRequest,
-    actor: Actor,
-    { id, parent }: Partial<ResourceAddress>,
+    { headers, method }: FastifyRequest,
+    { actor, parent }: ResourceAddress,
     sent: unknown,
+    id?: string,
   ) => {
+    const header = headers['idempotency-key']
+    if (typeof header !== 'string' || actor.credential === 'none') return undefined
+    // One form of the path, whichever the client used.
     const path = `/api/v${representation.version}${addresses.getPath(parent)}${id === undefined ? '' : `/${id}`}`
-    return idempotency.read(request, actor, path, sent)
+    return idempotency.createKeyedWrite(header, { userId: actor.userId, method, path }, sent)
   }
 
-  const createWrite = (
-    request: FastifyRequest,
-    reply: FastifyReply,
-    { id, parent }: ResourceAddress,
-    write: Pick<Write, 'actor' | 'keyedWrite' | 'respond'> & { requiresIfMatch: boolean },
-  ): Write => ({
-    id,
-    parent,
-    actor: write.actor,
-    keyedWrite: write.keyedWrite,
-    precondition: readPrecondition(request, write.requiresIfMatch),
-    getTools: () => createTools(request, reply, write.actor),
-    getTag: (row) => builder.getTag(request, row),
-    respond: write.respond,
-  })
-
-  /** Runs the steps of a write. Errors name the fields as they stood in the body. */
+  /** Runs the steps of a write and sends its response. Errors name the fields as they stood in the body. */
   const run = async <Found>(
     request: FastifyRequest,
     reply: FastifyReply,
-    actor: Actor,
+    { actor }: ResourceAddress,
     { prefix }: ReadBody,
-    getSteps: () => MaybePromise<WriteSteps<Found>>,
+    writeSteps: WriteSteps<Found>,
   ): Promise<string> => {
-    try {
-      const response = await runWrite(await getSteps())
-      const counting = countReplyBytes(request, actor, response.body.length)
-      if (counting) await counting
-      return sendResponse(reply, response)
-    } catch (error) {
+    const response = await runWrite(writeSteps).catch((error) => {
       throw withPrefix(error, prefix)
-    }
+    })
+    const { status, location, etag, body, replayed } = response
+    if (body.length >= BYTES_PER_COST) await countReplyBytes(request, actor, body.length)
+    // In lower case: Fastify would convert other names for each reply.
+    reply.code(status).header('etag', etag).header('cache-control', 'no-store')
+    if (location !== null) reply.header('location', location)
+    if (replayed) reply.header('idempotency-replayed', 'true')
+    reply.header('content-type', 'application/json; charset=utf-8')
+    return body
   }
 
   const create: Handler = async (request, reply) => {
-    const actor = getActor(request)
-    const { parent } = addresses.read(request, actor)
+    const address = { ...addresses.read(request), id: newId() }
+    const { actor, parent } = address
     const sent = readObject(request.body)
-    const keyedWrite = readKeyedWrite(request, actor, { parent }, sent)
-    readNoQuery(request)
+    const keyedWrite = readKeyedWrite(request, address, sent)
+    if (address.hasQuery) refuseQuery(request)
     const body = representation.body(sent, resource.name, undefined)
-    const fields = readFields(readers.create, refuseWithheld(resource, actor, body))
+    const fields = readers.create.read(body, { withheld: resource.withheld?.(actor) })
     addresses.ensureUuids(parent)
     const { form } = addressing.getAddress(request.raw)
-    const getLocation = (row: Row) => `${publicUrl ?? ''}${form}${addresses.getPath(parent)}/${row.id}`
-    const respond = (row: Row) =>
-      builder.buildResponse(request, reply, { status: 201, row, actor, location: getLocation(row) })
-    const address = { id: newId(), parent }
-    const write = createWrite(request, reply, address, { actor, keyedWrite, respond, requiresIfMatch: false })
-    return run(request, reply, actor, body, () => steps.create(write, fields))
+    const respond = (row: Row) => {
+      const location = `${publicUrl ?? ''}${form}${addresses.getPath(parent)}/${row.id}`
+      return builder.buildResponse(request, reply, { status: 201, row, actor, location })
+    }
+    const getTools = () => createTools(request, reply, actor)
+    const write = { ...address, fields, keyedWrite, getTools, respond }
+    return run(request, reply, address, body, await steps.create(write))
   }
 
   const createChange =
     (mode: 'replace' | 'update'): Handler =>
     async (request, reply) => {
-      const actor = getActor(request)
-      const address = addresses.read(request, actor)
+      const address = addresses.read(request)
+      const { actor, id, parent } = address
       const sent = readObject(request.body)
       // PUT needs no key: sent twice, it has the same effect.
-      const keyedWrite = mode === 'update' ? readKeyedWrite(request, actor, address, sent) : undefined
-      readNoQuery(request)
-      const body = representation.body(sent, resource.name, address.id)
-      const known = resource.parent
-        ? { id: address.id, [resource.parent.member]: address.parent }
-        : { id: address.id }
+      const keyedWrite = mode === 'update' ? readKeyedWrite(request, address, sent, id) : undefined
+      if (address.hasQuery) refuseQuery(request)
+      const body = representation.body(sent, resource.name, id)
+      const known = resource.parent ? { id, [resource.parent.member]: parent } : { id }
       const reader = readers[mode]
-      const fields = readFields(reader, body, known)
-      addresses.ensureUuids(address.id, address.parent)
-      const respond = (row: Row) =>
-        builder.buildResponse(request, reply, { status: 200, row, actor, location: null })
-      const write = createWrite(request, reply, address, {
-        actor,
+      const fields = reader.read(body, { known })
+      addresses.ensureUuids(id, parent)
+      const write: ChangingWrite = {
+        ...address,
+        mode,
+        reader,
+        fields,
         keyedWrite,
-        respond,
-        requiresIfMatch: options.requireIfMatch,
-      })
-      return run(request, reply, actor, body, () => steps.change(write, { mode, reader, fields }))
+        checkPrecondition: readPrecondition(request, requireIfMatch, (row) => builder.getTag(request, row)),
+        getTools: () => createTools(request, reply, actor),
+        respond: (row) => builder.buildResponse(request, reply, { status: 200, row, actor, location: null }),
+      }
+      return run(request, reply, address, body, steps.change(write))
     }
 
   const remove: Handler = async (request, reply) => {
-    const actor = getActor(request)
-    const address = addresses.read(request, actor)
-    readNoQuery(request)
+    const address = addresses.read(request)
+    if (address.hasQuery) refuseQuery(request)
     addresses.ensureUuids(address.id, address.parent)
-    const respond = () => {
-      throw new Error('A removal has no response body')
-    }
-    const requiresIfMatch = options.requireIfMatch
-    await steps.remove(
-      createWrite(request, reply, address, { actor, keyedWrite: undefined, respond, requiresIfMatch }),
-    )
+    await steps.remove({
+      ...address,
+      checkPrecondition: readPrecondition(request, requireIfMatch, (row) => builder.getTag(request, row)),
+    })
     return reply.code(204).header('Cache-Control', 'no-store').send()
   }
 

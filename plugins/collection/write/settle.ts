@@ -6,7 +6,7 @@ import type { Resource } from '../compile.ts'
 import { type Change, getText, type Row } from '../definition.ts'
 import { createDefaults, mergePatch } from '../request/body.ts'
 import { isSame } from '../sql/write.ts'
-import type { ChangeBody, Write } from './types.ts'
+import type { ChangingWrite } from './types.ts'
 
 /**
  * Creates a function that returns the fields of the body as they will stand in the row. PATCH merges objects (RFC 7396),
@@ -16,7 +16,7 @@ function createMerge({ schemas }: Resource) {
   const defaults = new Map(
     Object.entries(schemas.change.properties).map(([name, schema]) => [name, createDefaults(schema)]),
   )
-  return (current: Row, { mode, reader, fields }: ChangeBody) => {
+  return (current: Row, { mode, reader, fields }: ChangingWrite) => {
     if (mode === 'replace') return fields
     const merged: Record<string, unknown> = {}
     for (const [name, value] of Object.entries(fields)) {
@@ -53,25 +53,21 @@ function checkTransitions({ transitions = {} }: Resource, current: Row, next: Ro
   }
 }
 
-/** @throws ApiError 412, 428 */
-export const checkPrecondition = (row: Row, { precondition, getTag }: Write): void =>
-  precondition.check(row, getTag(row))
-
 /**
  * Creates a function that returns the change that a body makes to the current row. It throws ApiError 403, 409, 412, 422
  * or 428, in the order of the API reference: fields, the resource's own guard, preconditions, transitions.
  */
 export function createSettle(resource: Resource) {
   const merge = createMerge(resource)
-  return (current: Row, write: Write, body: ChangeBody): Change<Row> => {
-    const merged = merge(current, body)
-    const before = body.reader.toWritable(current)
+  return (current: Row, write: ChangingWrite): Change<Row> => {
+    const merged = merge(current, write)
+    const before = write.reader.toWritable(current)
     const changes = Object.entries(merged).filter(([name, value]) => !isSame(value, before[name]))
     const next: Row = { ...current, ...Object.fromEntries(changes) }
     const change: Change<Row> = { next, changed: new Set(changes.map(([name]) => name)) }
     checkImmutable(resource, current, next)
     resource.actions?.guard?.(current, change, write.actor)
-    checkPrecondition(current, write)
+    write.checkPrecondition?.(current)
     checkTransitions(resource, current, next)
     return change
   }

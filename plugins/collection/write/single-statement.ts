@@ -1,22 +1,16 @@
 /** The fast path of PATCH: a single UPDATE that also checks access and whether the values differ. */
-import type { Connection } from '../../../drizzle/client/types.ts'
+import type { Database } from '../../../drizzle/client/types.ts'
 import { getRule } from '../../access/index.ts'
 import type { Resource } from '../compile.ts'
-import type { Write } from './types.ts'
+import type { Row } from '../definition.ts'
+import type { ResourceAddress } from '../request/resource-address.ts'
 
 /** Types for which equality in SQL is equality in JSON, so that the statement can compare values. */
 const COMPARABLE_TYPES = /^(text|bigint|smallint|boolean)\b/
 
-/** Creates the update that does not read the row first. */
-export function createUnreadUpdate({
-  access,
-  actions,
-  columns,
-  immutable = [],
-  search,
-  stores,
-  transitions = {},
-}: Resource) {
+/** Creates the function that returns updates which do not read the row first. */
+export function createUnreadUpdates(resource: Resource, database: Database) {
+  const { access, actions, columns, immutable = [], search, stores, transitions = {} } = resource
   const dependent = new Set([
     ...immutable,
     ...Object.keys(transitions),
@@ -30,23 +24,18 @@ export function createUnreadUpdate({
   )
   const hasNoActions = !actions?.guard && !actions?.prepare && !actions?.change
 
-  return {
-    /** Returns whether the fields can be changed without reading the row. */
-    suits({ actor }: Write, fields: Readonly<Record<string, unknown>>): boolean {
-      const names = Object.keys(fields)
-      return (
-        hasNoActions &&
-        names.length > 0 &&
-        getRule(access, 'update', actor) !== false &&
-        names.every((name) => settable.has(name))
-      )
-    },
-
-    /**
-     * Runs the update. Resolves to undefined if no row was changed: it does not exist, belongs to another user, or has
-     * these values already.
-     */
-    run: (connection: Connection, { id, actor, parent }: Write, fields: Readonly<Record<string, unknown>>) =>
-      stores.updateUnread(connection, { id, parent, rule: getRule(access, 'update', actor), actor }, fields),
+  /**
+   * Returns the update of these fields; undefined if the row must be read for it. The update resolves to undefined if it
+   * changed no row: it does not exist, belongs to another user, or has these values already.
+   */
+  return (
+    { id, actor, parent }: ResourceAddress,
+    fields: Readonly<Record<string, unknown>>,
+  ): (() => Promise<Row | undefined>) | undefined => {
+    const names = Object.keys(fields)
+    const rule = getRule(access, 'update', actor)
+    const isPossible = hasNoActions && names.length > 0 && rule !== false
+    if (!isPossible || !names.every((name) => settable.has(name))) return undefined
+    return () => stores.updateUnread(database, { id, parent, rule, actor }, fields)
   }
 }

@@ -4,48 +4,48 @@ import { allows, getRule, type Verb } from '../../access/index.ts'
 import { apiError } from '../../errors/index.ts'
 import type { Resource } from '../compile.ts'
 import type { Row } from '../definition.ts'
+import type { ResourceAddress } from '../request/resource-address.ts'
 import type { Lock } from '../sql/select.ts'
-import { checkPrecondition, createSettle } from './settle.ts'
-import { createUnreadUpdate } from './single-statement.ts'
+import { createSettle } from './settle.ts'
+import { createUnreadUpdates } from './single-statement.ts'
 import type { WriteSteps } from './strategies.ts'
-import type { ChangeBody, Write } from './types.ts'
+import type { ChangingWrite, RemovingWrite, Write } from './types.ts'
 
 /**
  * Returns the functions that build the steps of a resource's writes.
  * @param refusal creates the error for a row that the caller may not access: 403, or 404 with HIDE_FORBIDDEN
  */
 export function createWriteSteps(resource: Resource, database: Database, refusal: () => Error) {
-  const { access, actions = {}, columns, parent, select, stores } = resource
-  const allColumns = Object.keys(columns).filter((name) => name !== 'search')
-  const unreadUpdate = createUnreadUpdate(resource)
+  const { access, actions = {}, parent, select, stores } = resource
+  const getUnreadUpdate = createUnreadUpdates(resource, database)
   const settle = createSettle(resource)
 
   /** @throws ApiError 404, 403 */
   const findAdmitted = async (
     connection: Connection,
-    write: Write,
+    write: ResourceAddress,
     verb: Verb,
     lock: Lock | undefined,
   ): Promise<Row> => {
-    const row = await select.one(connection, write.id, { also: allColumns, lock })
+    const row = await select.whole(connection, write.id, lock)
     if (!row || (parent && row[parent.member] !== write.parent)) throw apiError('RESOURCE_NOT_FOUND')
     if (!allows(getRule(access, verb, write.actor), row, write.actor)) throw refusal()
     return row
   }
 
-  /** @throws ApiError 403; 404 if the parent does not exist */
-  const admitNew = async (values: Partial<Row>, { actor, parent: parentId }: Write): Promise<void> => {
-    if (allows(getRule(access, 'create', actor), values, actor)) return
-    if (!parent || parentId === undefined) throw apiError('FORBIDDEN')
+  /** Returns the error for a row that the caller may not create: 403; 404 if the parent does not exist. */
+  const refuseNew = async (parentId: string | undefined): Promise<Error> => {
+    if (!parent || parentId === undefined) return apiError('FORBIDDEN')
     const found = await parent.to.select.one(database, parentId, { fields: ['id'] })
-    throw found ? refusal() : apiError('RESOURCE_NOT_FOUND')
+    return found ? refusal() : apiError('RESOURCE_NOT_FOUND')
   }
 
-  const create = async (write: Write, fields: Record<string, unknown>): Promise<WriteSteps<undefined>> => {
-    const { id, actor, keyedWrite, respond } = write
+  /** @throws ApiError 403, 404 */
+  const create = async (write: Write): Promise<WriteSteps<undefined>> => {
+    const { id, actor, fields, keyedWrite, respond } = write
     const values: Partial<Row> = { ...resource.defaults?.(actor), ...fields, id, revision: 1 }
     if (parent) values[parent.member] = write.parent
-    await admitNew(values, write)
+    if (!allows(getRule(access, 'create', actor), values, actor)) throw await refuseNew(write.parent)
     const { prepare, create: action } = actions
     return {
       keyedWrite,
@@ -63,26 +63,24 @@ export function createWriteSteps(resource: Resource, database: Database, refusal
     }
   }
 
-  const change = (write: Write, body: ChangeBody): WriteSteps<Row> => {
-    const { actor, keyedWrite, precondition, respond } = write
-    const { mode, fields } = body
+  const change = (write: ChangingWrite): WriteSteps<Row> => {
+    const { actor, mode, fields, keyedWrite, checkPrecondition, respond } = write
     const { prepare, change: action } = actions
-    const canUpdateUnread =
-      mode === 'update' && !keyedWrite && precondition.isNone && unreadUpdate.suits(write, fields)
+    const isPlainPatch = mode === 'update' && !keyedWrite && !checkPrecondition
     return {
       keyedWrite,
-      updateUnread: canUpdateUnread ? () => unreadUpdate.run(database, write, fields) : undefined,
+      updateUnread: isPlainPatch ? getUnreadUpdate(write, fields) : undefined,
       isOneStatement: !action,
       admit: (connection, isLocking) =>
         findAdmitted(connection, write, mode, isLocking ? 'no key update' : undefined),
       prepare:
         prepare &&
         (async (current) => {
-          const settled = settle(current, write, body)
+          const settled = settle(current, write)
           return prepare(fields, actor, write.getTools(), { current, change: settled })
         }),
       act: async (connection, current, prepared) => {
-        const settled = settle(current, write, body)
+        const settled = settle(current, write)
         if (prepared?.stillApplies && !prepared.stillApplies(current, settled)) {
           throw apiError('RESOURCE_CONFLICT', {
             message: 'Another request changed the resource in the meantime; try again',
@@ -98,10 +96,10 @@ export function createWriteSteps(resource: Resource, database: Database, refusal
   }
 
   /** Removing has one strategy: it locks the row and deletes it in a transaction. */
-  const remove = (write: Write): Promise<void> =>
+  const remove = (write: RemovingWrite): Promise<void> =>
     database.transaction(async (tx) => {
       const current = await findAdmitted(tx, write, 'remove', 'update')
-      checkPrecondition(current, write)
+      write.checkPrecondition?.(current)
       const store = stores.store(tx)
       await (actions.remove ? actions.remove(store, current, write.actor) : store.remove(current))
     })

@@ -14,7 +14,6 @@
  * DELETE stores no response and always locks: `steps.ts`.
  */
 import type { Connection, Database } from '../../../drizzle/client/types.ts'
-import type { MaybePromise } from '../../../lib/maybe-promise.ts'
 import { apiError } from '../../errors/index.ts'
 import { publish } from '../../idempotency/channels.ts'
 import type { KeyedWrite, StoredResponse } from '../../idempotency/keyed-write.ts'
@@ -26,7 +25,7 @@ export interface WriteSteps<Found> {
   /** The write under its Idempotency-Key; undefined without one. */
   keyedWrite: KeyedWrite | undefined
   /** A single UPDATE that checks access and difference itself. Resolves to undefined if it changed no row. */
-  updateUnread: (() => MaybePromise<Row | undefined>) | undefined
+  updateUnread: (() => Promise<Row | undefined>) | undefined
   /** Whether `act` is one statement, which throws StaleRowError if the row has changed since it was read. */
   isOneStatement: boolean
   /**

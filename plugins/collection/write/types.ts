@@ -1,29 +1,27 @@
 /** The parts of a request that a write depends on. */
-import type { Actor } from '../../access/index.ts'
-import type { Precondition } from '../../http/preconditions.ts'
 import type { KeyedWrite, StoredResponse } from '../../idempotency/keyed-write.ts'
 import type { Row, Tools } from '../definition.ts'
 import type { BodyReader } from '../request/body.ts'
+import type { ResourceAddress } from '../request/resource-address.ts'
 
 /** The input of a write, read from the request. */
-export interface Write {
-  id: string
-  actor: Actor
-  /** The id of the parent in the path. */
-  parent: string | undefined
-  precondition: Precondition
+export interface Write extends ResourceAddress {
+  /** The validated fields of the body. */
+  fields: Record<string, unknown>
   keyedWrite: KeyedWrite | undefined
   /** Creates the tools on demand, since few writes need them. */
   getTools: () => Tools
-  /** Returns the entity tag of a row as this request would receive it. */
-  getTag: (row: Row) => string
   /** Builds the response for the written row. */
   respond: (row: Row) => StoredResponse
 }
 
-/** The body of a change, with its reader. */
-export interface ChangeBody {
+/** The input of a write that changes a row. */
+export interface ChangingWrite extends Write {
   mode: 'replace' | 'update'
+  /** Has read the fields. */
   reader: BodyReader
-  fields: Record<string, unknown>
+  /** Checks the preconditions on the current row; undefined if there are none. It throws ApiError 412 or 428. */
+  checkPrecondition: ((row: Row) => void) | undefined
 }
+
+export type RemovingWrite = ResourceAddress & Pick<ChangingWrite, 'checkPrecondition'>

@@ -31,6 +31,8 @@ interface Line {
   /** `held` if the quantity is the same, too: such an item keeps its price and is not checked again. */
   kept: OrderItemRow | undefined
   product: ProductRow | undefined
+  /** Undefined if the product cannot be ordered. */
+  currency: string | undefined
 }
 
 /** Columns of the order. */
@@ -69,19 +71,20 @@ async function takeStock(
   products: ReadonlyMap<string, ProductRow>,
   deltas: ReadonlyMap<string, number>,
 ): Promise<void> {
-  const changed = [...deltas].filter(([, quantity]) => quantity !== 0)
-  if (changed.length === 0) return
-  for (const [id, quantity] of changed) {
+  const ids: string[] = []
+  const quantities: number[] = []
+  for (const [id, quantity] of deltas) {
+    if (quantity === 0) continue
     const product = products.get(id)
     if (product && quantity < 0 && product.stock - quantity > MAX_STOCK) {
       const message = `The stock of product ${product.sku} would exceed ${MAX_STOCK}; lower it first`
       throw apiError('RESOURCE_CONFLICT', { message })
     }
+    ids.push(id)
+    quantities.push(quantity)
   }
-  await connection.run(TAKE_STOCK, [
-    toArrayLiteral(changed.map(([id]) => id)),
-    toArrayLiteral(changed.map(([, quantity]) => quantity)),
-  ])
+  if (ids.length === 0) return
+  await connection.run(TAKE_STOCK, [toArrayLiteral(ids), toArrayLiteral(quantities)])
 }
 
 /** Returns the quantity of each product after a change, minus the quantity before. */
@@ -90,13 +93,14 @@ function getDeltas(
   after: readonly RequestedItem[],
 ): ReadonlyMap<string, number> {
   const deltas = new Map<string, number>()
-  const add = (id: string, quantity: number) => deltas.set(id, (deltas.get(id) ?? 0) + quantity)
-  for (const { product_id, quantity } of after) add(product_id, quantity)
-  for (const { product_id, quantity } of before) add(product_id, -quantity)
+  for (const { product_id, quantity } of after) {
+    deltas.set(product_id, (deltas.get(product_id) ?? 0) + quantity)
+  }
+  for (const { product_id, quantity } of before) {
+    deltas.set(product_id, (deltas.get(product_id) ?? 0) - quantity)
+  }
   return deltas
 }
-
-const isOrderable = ({ kept, product }: Line) => kept !== undefined || product?.status === 'active'
 
 /**
  * Returns the currency of the items: that of the first one that can be ordered, kept or new.
@@ -104,20 +108,18 @@ const isOrderable = ({ kept, product }: Line) => kept !== undefined || product?.
  * @throws ApiError 422 for products that cannot be ordered, and for mixed currencies
  */
 function checkProducts(lines: readonly Line[], keptCurrency: string | undefined): string | undefined {
-  const getCurrency = ({ kept, product }: Line) => (kept ? keptCurrency : product?.currency)
-  const first = lines.find(isOrderable)
-  const currency = first ? getCurrency(first) : keptCurrency
-  const violations = lines.flatMap((line, i): Violation[] => {
+  const common = lines.find(({ currency }) => currency !== undefined)?.currency ?? keptCurrency
+  const violations = lines.flatMap(({ currency }, i): Violation[] => {
+    if (currency !== undefined && currency === common) return []
     const field = `items.${i}.product_id`
-    if (!isOrderable(line)) {
+    if (currency === undefined) {
       return [{ field, message: 'must be the id of an active product', code: 'NOT_FOUND' }]
     }
-    if (getCurrency(line) === currency) return []
-    const message = `must be a product priced in ${currency}, as the other items are`
+    const message = `must be a product priced in ${common}, as the other items are`
     return [{ field, message, code: 'INVALID_VALUE' }]
   })
   if (violations.length > 0) throw invalidBody(violations)
-  return currency
+  return common
 }
 
 function priceItem({ item, kept, product }: Line): OrderItemRow {
@@ -176,7 +178,9 @@ export async function reserveStock(
   const lines = requested.map((item): Line => {
     const held = heldByProduct.get(item.product_id)
     const kept = held?.quantity === item.quantity ? held : undefined
-    return { item, held, kept, product: products.get(item.product_id) }
+    const product = products.get(item.product_id)
+    const isActive = product?.status === 'active'
+    return { item, held, kept, product, currency: kept ? currency : isActive ? product.currency : undefined }
   })
 
   const commonCurrency = checkProducts(lines, currency)
@@ -203,14 +207,15 @@ export async function linkProducts(
   before: readonly RequestedItem[],
   after: readonly RequestedItem[],
 ): Promise<void> {
-  const toIds = (items: readonly RequestedItem[]) => new Set(items.map(({ product_id }) => product_id))
-  const [oldIds, newIds] = [toIds(before), toIds(after)]
-  const removed = [...oldIds].filter((id) => !newIds.has(id))
-  const added = [...newIds].filter((id) => !oldIds.has(id))
-  if (removed.length > 0) {
+  const removed = new Set(before.map(({ product_id }) => product_id))
+  const added: string[] = []
+  for (const { product_id } of after) {
+    if (!removed.delete(product_id)) added.push(product_id)
+  }
+  if (removed.size > 0) {
     await connection.run('delete from order_products where order_id = $1 and product_id = any($2::uuid[])', [
       orderId,
-      toArrayLiteral(removed),
+      toArrayLiteral([...removed]),
     ])
   }
   if (added.length > 0) {

@@ -10,7 +10,7 @@ import type { ErrorEnvelope } from '../../errors/index.ts'
 export interface Entity {
   type: string
   members: { id: string } & Record<string, unknown>
-  relations?: Record<string, readonly Entity[] | Entity | null>
+  relations?: Record<string, Entity[] | Entity | null> | undefined
 }
 
 export interface Meta {
@@ -50,8 +50,8 @@ export interface Representation {
   version: number
   /** How it writes resources and the details of errors, as text for the OpenAPI document. */
   about: string
-  one(entity: Entity, meta: Meta): Record<string, unknown>
-  many(entities: readonly Entity[], pagination: Pagination, meta: Meta): Page
+  one(entity: Entity, meta?: Meta): Record<string, unknown>
+  many(entities: readonly Entity[], pagination: Pagination, meta?: Meta): Page
   error: ErrorEnvelope
   /**
    * Reads the body of a request.

@@ -1,8 +1,6 @@
 /** Builds the parts of a response that both versions share: `meta` and the included relations. */
 import type { Entity, Representation } from './types.ts'
 
-const isMany = (related: readonly Entity[] | Entity): related is readonly Entity[] => Array.isArray(related)
-
 /** Returns the functions that put one resource or a page of them into the envelope that both versions have. */
 export const createWriters = (
   writeResource: (entity: Entity) => object,
@@ -24,9 +22,8 @@ export function writeRelations(
   relations: NonNullable<Entity['relations']>,
   write: (entity: Entity) => unknown,
 ): Record<string, unknown> {
-  for (const name of Object.keys(relations)) {
-    const related = relations[name] ?? null
-    target[name] = related === null ? null : isMany(related) ? related.map(write) : write(related)
+  for (const [name, related] of Object.entries(relations)) {
+    target[name] = Array.isArray(related) ? related.map(write) : related && write(related)
   }
   return target
 }

@@ -1,6 +1,5 @@
 /** Builds each SQL statement once for its shape, and runs it with the values of a request. */
 import { type DriverValueEncoder, is, Placeholder, Param as SqlParam, sql } from 'drizzle-orm'
-import { queryRows } from '../../../drizzle/client/query-rows.ts'
 import type { Connection, Param, RunOptions } from '../../../drizzle/client/types.ts'
 import type { Row } from '../definition.ts'
 
@@ -8,7 +7,7 @@ import type { Row } from '../definition.ts'
 export type Values = Readonly<Record<string, unknown>>
 
 /** A query of Drizzle. */
-interface Query {
+export interface Query {
   toSQL(): { sql: string; params: unknown[] }
 }
 
@@ -48,37 +47,43 @@ function toStatementParam(template: unknown): StatementParam {
 /** Clients choose the shapes, so their number has to be limited. */
 const MAX_STATEMENTS = 2_000
 
-/** Creates a cache of statements by the key of their shape. Beyond MAX_STATEMENTS, the oldest statement is dropped. */
-export function createStatementCache() {
+/** Creates the function that runs statements, with its cache. Beyond MAX_STATEMENTS, the oldest statement is dropped. */
+export function createStatements() {
   const statements = new Map<string, Statement>()
-  return (key: string, build: () => Query): Statement => {
-    const known = statements.get(key)
-    if (known) return known
-    const { sql: text, params } = build().toSQL()
+
+  const add = (key: string, query: Query): Statement => {
+    const { sql: text, params } = query.toSQL()
     const statement = { text, params: params.map(toStatementParam) }
     if (statements.size >= MAX_STATEMENTS) statements.delete(statements.keys().next().value ?? '')
     statements.set(key, statement)
     return statement
   }
-}
 
-export type StatementCache = ReturnType<typeof createStatementCache>
-
-/** Runs a statement with the values of a request. */
-export function runStatement<R extends object = Row>(
-  connection: Connection,
-  { text, params }: Statement,
-  values: Values,
-  options?: RunOptions,
-): Promise<R[]> {
-  const bound: Param[] = []
-  for (const { name, encoder, fixed } of params) {
-    const value = name === undefined ? fixed : values[name]
-    // The encoder of a JSON column would turn NULL into JSON's null.
-    bound.push(toParam(value === null || !encoder ? value : encoder.mapToDriverValue(value)))
+  /**
+   * Runs a statement with the values of a request.
+   * @param key the statement's shape
+   * @param build builds the statement of that shape, with the columns of `R`
+   */
+  return <R extends object = Row>(
+    connection: Connection,
+    key: string,
+    values: Values,
+    build: () => Query,
+    options?: RunOptions,
+  ): Promise<R[]> => {
+    const { text, params } = statements.get(key) ?? add(key, build())
+    const bound: Param[] = []
+    for (const { name, encoder, fixed } of params) {
+      const value = name === undefined ? fixed : values[name]
+      // The encoder of a JSON column would turn NULL into JSON's null.
+      bound.push(toParam(value === null || !encoder ? value : encoder.mapToDriverValue(value)))
+    }
+    // The columns of R are those that the statement was built with.
+    return connection.run(text, bound, options) as Promise<R[]>
   }
-  return queryRows(connection, text, bound, options)
 }
+
+export type RunStatement = ReturnType<typeof createStatements>
 
 /** Marks the place of a named value in a statement. */
 export const param = (name: string) => sql.placeholder(name)
