@@ -13,10 +13,9 @@ const SERVER_OPTIONS = {
   requestTimeout: 10_000,
   keepAliveTimeout: 5_000,
   connectionsCheckingInterval: 1_000,
-  // 16 KiB of header fields plus a long URL: plugins/http/header-validation.ts and
-  // plugins/versioning/response-headers.ts limit each of the two.
+  // 16 KiB of header fields plus a long URL: plugins/http/request-validation.ts limits each of the two.
   maxHeaderSize: 32_768,
-  // Node's own 400 has no body; the one of plugins/http/header-validation.ts has.
+  // Node's own 400 has no body; the one of plugins/http/request-validation.ts has.
   requireHostHeader: false,
 }
 

@@ -2,7 +2,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { getRequestId } from '../../lib/request-id.ts'
 import { apiError, writeError } from '../errors/index.ts'
-import { securityHeaders } from '../http/security-headers.ts'
+import { securityHeaders } from '../http/response-headers.ts'
 import type { OverloadedCount } from '../rate-limit/rules.ts'
 import { VENDOR_TYPE } from '../versioning/accept.ts'
 import { type Address, VARY } from '../versioning/addresses.ts'

@@ -146,10 +146,6 @@ async function errors(app: FastifyInstance, { getErrorEnvelope }: ErrorsOptions)
   app.decorate('getErrorEnvelope', getErrorEnvelope)
   app.setErrorHandler(sendError)
   app.setNotFoundHandler((request, reply) => sendError(apiError('RESOURCE_NOT_FOUND'), request, reply))
-  app.addHook('onRequest', (request, reply, done) => {
-    reply.header('x-request-id', request.id)
-    done()
-  })
 }
 
 export default fp(errors, { name: 'errors' })

@@ -147,6 +147,8 @@ function createBodyParser(bodyLimit: number) {
         } catch (cause) {
           return done(cause instanceof Error ? cause : new Error(String(cause)))
         }
+        // The time to answer begins when the body has arrived.
+        request.timeout?.refresh()
         done(null, body)
       }
       if (bytes.length > LARGE_BODY_LENGTH) runInTurn(finish)

@@ -10,7 +10,7 @@ import type { FailureCode } from '../../schemas/error.ts'
 import { apiError, writeError } from '../errors/index.ts'
 import { VENDOR_TYPE } from '../versioning/accept.ts'
 import { type Addressing, getVersionHeaders } from '../versioning/addresses.ts'
-import { securityHeaders } from './security-headers.ts'
+import { securityHeaders } from './response-headers.ts'
 
 /** Time for the client to read the response: destroying the socket immediately may discard it. */
 const CLOSE_DELAY_MS = 1_000

@@ -46,11 +46,6 @@ async function shutdown(app: FastifyInstance, { delay, grace = 10_000 }: Shutdow
   app.addHook('preClose', async () => {
     isDraining = true
   })
-  // Clients then send their next request on a new connection, which a load balancer routes to another process.
-  app.addHook('onSend', (_request, reply, payload, done) => {
-    if (isDraining) reply.header('Connection', 'close')
-    done(null, payload)
-  })
 }
 
 export default fp(shutdown, { name: 'shutdown' })

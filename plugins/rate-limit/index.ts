@@ -77,7 +77,10 @@ async function limits(app: FastifyInstance, options: LimitsOptions) {
   })
 }
 
-export default fp(limits, { name: 'limits', dependencies: ['errors', 'addressing', 'sign-in-addresses'] })
+export default fp(limits, {
+  name: 'limits',
+  dependencies: ['errors', 'response-headers', 'sign-in-addresses'],
+})
 
 /** Counts the requests of a version's scope, after authentication. */
 export const countRequests = fp(

@@ -45,4 +45,4 @@ async function versionScope(app: FastifyInstance, { version, publicUrl }: Versio
   })
 }
 
-export default fp(versionScope, { name: 'version-scope', dependencies: ['addressing'] })
+export default fp(versionScope, { name: 'version-scope', dependencies: ['response-headers'] })
