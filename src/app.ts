@@ -116,7 +116,7 @@ export async function buildApp(config: Config, overrides: AppOverrides = {}): Pr
   await createFirstAdmin(config, opened)
 
   const app: FastifyInstance = Fastify({
-    ...getServerOptions(config, (request, response, serve) => app.admit(request, response, serve)),
+    ...getServerOptions(config, (serve) => (request, response) => app.admit(request, response, serve)),
     ...(await createLoggingOptions({
       ...getLoggingOptions(config),
       ...(overrides.logs && { stream: overrides.logs }),
