@@ -76,14 +76,12 @@ export async function createLimits(app: FastifyInstance, store: Store, settings:
     request.limitHeaders = toHeaders(count)
   }
 
-  const countInUser = async (caller: Caller, cost: number): Promise<Count> => {
-    const windows = createUserWindows(caller, settings.users)
-    return selectReported(await store.add(cost, windows, settings.getUserFlag?.(caller.userId)))
-  }
-
   /** Counts a request with a valid credential. */
-  const countUser = async (request: FastifyRequest, caller: Caller, cost = 1) =>
-    admit(request, await countInUser(caller, cost))
+  const countUser = async (request: FastifyRequest, caller: Caller, cost = 1) => {
+    const windows = createUserWindows(caller, settings.users)
+    const counts = await store.add(cost, windows, settings.getUserFlag?.(caller.userId))
+    admit(request, selectReported(counts))
+  }
 
   /**
    * Adds to the cost of a request whose real cost is known only after its work. Never refuses it: each window is counted
@@ -190,8 +188,9 @@ export async function createLimits(app: FastifyInstance, store: Store, settings:
    */
   const countOverloaded = async (caller: Caller | undefined, ip: string): Promise<OverloadedCount> => {
     const key = createAddressKey({ ip }, ANONYMOUS_WINDOW)
-    const window = { key, limit: settings.anonymous, durationMs: ADDRESS_WINDOW_MS }
-    const count = caller ? await countInUser(caller, 1) : selectReported(await store.add(1, [window]))
+    const anonymous = { key, limit: settings.anonymous, durationMs: ADDRESS_WINDOW_MS }
+    const windows = caller ? createUserWindows(caller, settings.users) : [anonymous]
+    const count = selectReported(await store.add(1, windows))
     return { headers: toHeaders(count), retryAfter: count.isExceeded ? getRetryAfter(count) : undefined }
   }
 
