@@ -75,7 +75,7 @@ export class Semaphore<T extends object> {
   }
 
   getLoad(): Load {
-    return { size: this.#size, used: this.#size - this.#free.length, waiting: this.#waiting.length }
+    return { size: this.#size, used: this.used, waiting: this.waiting }
   }
 
   /**
@@ -83,7 +83,7 @@ export class Semaphore<T extends object> {
    * @throws the error of `createError` if too many callers wait, none was free in time, or the semaphore is closed
    */
   async run<R>(work: (member: T) => Promise<R>): Promise<R> {
-    const member = await new Promise<T>((resolve, reject) => this.acquire(resolve, reject))
+    const member = this.take() ?? (await new Promise<T>((resolve, reject) => this.wait(resolve, reject)))
     try {
       return await work(member)
     } finally {
@@ -91,28 +91,39 @@ export class Semaphore<T extends object> {
     }
   }
 
+  /** Lends a member until it is released. Returns undefined if the caller must wait for one. */
+  take(): T | undefined {
+    // A new caller does not overtake the callers that wait.
+    if (this.#onEmpty || this.#waiting.length > 0 || this.#isSliceOver()) return undefined
+    return this.#free.pop()
+  }
+
   /**
-   * Lends a member until it is released. Calls `onAcquire` synchronously if a member is free, and otherwise when the
-   * caller is the first in the queue and a member is released.
+   * Lends a member to a caller that `take` gave none, when it is the first in the queue and a member is released.
    * @param onRefuse called instead if too many callers wait, none was free in time, or the semaphore is closed
    */
-  acquire(onAcquire: (member: T) => void, onRefuse: (error: Error) => void): void {
-    if (this.#onEmpty) {
-      onRefuse(this.#createError('it is closed'))
+  wait(onAcquire: (member: T) => void, onRefuse: (error: Error) => void): void {
+    const isFull = this.#waiting.length >= this.#maxWaiting
+    if (this.#onEmpty || isFull) {
+      onRefuse(this.#createError(isFull ? 'too many callers are waiting' : 'it is closed'))
       return
     }
-    // A new caller does not overtake the callers that wait.
-    const isFree = this.#waiting.length === 0 && !this.#isSliceOver()
-    const member = isFree ? this.#free.pop() : undefined
-    if (member) onAcquire(member)
-    else this.#enqueue(onAcquire, onRefuse)
+    const since = performance.now()
+    if (this.#waiting.length === 0) this.#startQueue(since)
+    this.#waiting.push({ onAcquire, onRefuse, since, deadline: since + this.#acquireTimeout })
+    this.#setTimer()
   }
 
   /** Takes a member back. To be called once for each acquisition. */
   release(member: T): void {
     this.#free.push(member)
     if (this.#waiting.length > 0 && !this.#isSliceOver()) this.#admitFirst()
-    this.#closeIfEmpty()
+    if (this.#onEmpty) this.#closeIfEmpty()
+  }
+
+  /** The number of members that are lent. */
+  get used(): number {
+    return this.#size - this.#free.length
   }
 
   /** The number of callers that wait. */
@@ -139,17 +150,6 @@ export class Semaphore<T extends object> {
       }
       this.#closeIfEmpty()
     })
-  }
-
-  #enqueue(onAcquire: (member: T) => void, onRefuse: (error: Error) => void): void {
-    if (this.#waiting.length >= this.#maxWaiting) {
-      onRefuse(this.#createError('too many callers are waiting'))
-      return
-    }
-    const since = performance.now()
-    if (this.#waiting.length === 0) this.#startQueue(since)
-    this.#waiting.push({ onAcquire, onRefuse, since, deadline: since + this.#acquireTimeout })
-    this.#setTimer()
   }
 
   #admitFirst(): void {

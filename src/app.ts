@@ -16,15 +16,14 @@ import errors from '../plugins/errors/index.ts'
 import contentType from '../plugins/http/content-type.ts'
 import cors from '../plugins/http/cors.ts'
 import { frameworkErrors } from '../plugins/http/framework-errors.ts'
-import headerValidation from '../plugins/http/header-validation.ts'
 import httpsOnly from '../plugins/http/https-only.ts'
 import methodNotAllowed from '../plugins/http/method-not-allowed.ts'
 import { createParserErrors } from '../plugins/http/parser-errors.ts'
 import headNotModified from '../plugins/http/preconditions.ts'
 import remoteAddress from '../plugins/http/remote-address.ts'
-import securityHeaders from '../plugins/http/security-headers.ts'
+import requestValidation from '../plugins/http/request-validation.ts'
+import responseHeaders from '../plugins/http/response-headers.ts'
 import timeouts, { type TimeoutOptions } from '../plugins/http/timeouts.ts'
-import unreadResponses from '../plugins/http/unread-responses.ts'
 import idempotency from '../plugins/idempotency/index.ts'
 import { createLoggingOptions } from '../plugins/observability/logging/index.ts'
 import metrics, { requestMetrics } from '../plugins/observability/metrics/index.ts'
@@ -44,7 +43,6 @@ import { usersResource } from '../plugins/resources/users.ts'
 import { serializerOptions } from '../plugins/validation/formats.ts'
 import { buildSerializer } from '../plugins/validation/serializers.ts'
 import versionScope, { createAddressing, type Version, versions } from '../plugins/versioning/index.ts'
-import addressing, { checkAddress } from '../plugins/versioning/response-headers.ts'
 import type { Config } from './config.ts'
 import { createFirstAdmin } from './first-admin.ts'
 import { createAddressReader, getServerOptions } from './http-options.ts'
@@ -118,12 +116,12 @@ export async function buildApp(config: Config, overrides: AppOverrides = {}): Pr
   await createFirstAdmin(config, opened)
 
   const app: FastifyInstance = Fastify({
-    ...getServerOptions(config, (request, response, serve) => app.admit(request, response, serve)),
+    ...getServerOptions(config, (serve) => (request, response) => app.admit(request, response, serve)),
     ...(await createLoggingOptions({
       ...getLoggingOptions(config),
       ...(overrides.logs && { stream: overrides.logs }),
     })),
-    rewriteUrl: (raw) => addresses.rewriteUrl(raw),
+    rewriteUrl: addresses.rewriteUrl,
     clientErrorHandler: parserErrors.clientErrorHandler,
     frameworkErrors,
     routerOptions,
@@ -144,17 +142,14 @@ export async function buildApp(config: Config, overrides: AppOverrides = {}): Pr
   })
   await app.register(tracing, { tracer })
   await app.register(requestMetrics, pluginOptions.requestMetrics)
-  await app.register(securityHeaders)
-  await app.register(addressing)
+  await app.register(responseHeaders)
   await app.register(httpsOnly, pluginOptions.transport)
   await app.register(cors, pluginOptions.cors)
   await app.register(parserErrors.plugin)
-  await app.register(headerValidation)
-  await app.register(headNotModified)
   await app.register(methodNotAllowed)
-  await app.register(checkAddress)
+  await app.register(requestValidation)
+  await app.register(headNotModified)
   await app.register(timeouts, overrides.timeouts ?? {})
-  await app.register(unreadResponses)
   await app.register(database, { database: tracer?.traceDatabase(opened) ?? opened })
   await app.register(idempotency, pluginOptions.idempotency)
   await app.register(shutdown, pluginOptions.shutdown)

@@ -2,7 +2,7 @@
 import { createServer, type IncomingMessage, type Server } from 'node:http'
 import { createServer as createTlsServer, type ServerOptions } from 'node:https'
 import proxyAddress from '@fastify/proxy-addr'
-import type { FastifyHttpOptions, FastifyInstance } from 'fastify'
+import type { FastifyHttpOptions } from 'fastify'
 import type { Serve } from '../plugins/admission/index.ts'
 import { readPem } from './config/pem.ts'
 import type { Config } from './config.ts'
@@ -13,10 +13,9 @@ const SERVER_OPTIONS = {
   requestTimeout: 10_000,
   keepAliveTimeout: 5_000,
   connectionsCheckingInterval: 1_000,
-  // 16 KiB of header fields plus a long URL: plugins/http/header-validation.ts and
-  // plugins/versioning/response-headers.ts limit each of the two.
+  // 16 KiB of header fields plus a long URL: plugins/http/request-validation.ts limits each of the two.
   maxHeaderSize: 32_768,
-  // Node's own 400 has no body; the one of plugins/http/header-validation.ts has.
+  // Node's own 400 has no body; the one of plugins/http/request-validation.ts has.
   requireHostHeader: false,
 }
 
@@ -66,12 +65,15 @@ function getTlsOptions({ TLS_KEY, TLS_CERT }: Config): ServerOptions | undefined
   }
 }
 
-/** Returns the options of one server, with TLS if a key and a certificate are configured. */
-export function getServerOptions(config: Config, admit: FastifyInstance['admit']) {
+/**
+ * Returns the options of one server, with TLS if a key and a certificate are configured.
+ * @param createListener creates the server's request listener from Fastify's own
+ */
+export function getServerOptions(config: Config, createListener: (serve: Serve) => Serve) {
   const https = getTlsOptions(config)
 
   const serverFactory = (serve: Serve): Server => {
-    const listener: Serve = (request, response) => admit(request, response, serve)
+    const listener = createListener(serve)
     const server = https ? createTlsServer(https, listener) : createServer(SERVER_OPTIONS, listener)
     server.timeout = IDLE_TIMEOUT_MS
     return server

@@ -32,8 +32,11 @@ const MAX_PARAMS = 65_533
 export function toTextValues(params: readonly Param[]): TextValues {
   if (params.length > MAX_PARAMS)
     throw new RangeError(`The statement has ${params.length} parameters; at most ${MAX_PARAMS} are allowed`)
-  return params.map((param, index) => {
-    if (param === undefined) throw new TypeError(`The statement's parameter $${index + 1} is undefined`)
-    return param === null ? null : String(param)
-  })
+  const values: TextValues = []
+  for (const param of params) {
+    if (param === undefined)
+      throw new TypeError(`The statement's parameter $${values.length + 1} is undefined`)
+    values.push(param === null ? null : String(param))
+  }
+  return values
 }

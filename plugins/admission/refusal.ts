@@ -1,14 +1,45 @@
-/** Writes the 503 of an overloaded server directly to Node's response: through Fastify it takes three times as long. */
+/**
+ * Refuses requests because of overload: reports each refusal, and writes the 503 directly to Node's response, since through
+ * Fastify it takes three times as long.
+ */
+import { channel } from 'node:diagnostics_channel'
 import type { IncomingMessage, ServerResponse } from 'node:http'
+import type { FastifyInstance } from 'fastify'
 import { getRequestId } from '../../lib/request-id.ts'
 import { apiError, writeError } from '../errors/index.ts'
-import { securityHeaders } from '../http/security-headers.ts'
+import { securityHeaders } from '../http/response-headers.ts'
 import type { OverloadedCount } from '../rate-limit/rules.ts'
 import { VENDOR_TYPE } from '../versioning/accept.ts'
 import { type Address, VARY } from '../versioning/addresses.ts'
 
+/** Why a request or a connection was refused: the label of the metric, so its values are part of the contract. */
+export type Reason = 'event-loop' | 'line' | 'connections'
+
+/** Time between two log lines about overload. */
+const LOG_INTERVAL_MS = 10_000
+
+const refused = channel('resource-api:overload:refused')
+
+/** Returns a function that publishes each refusal on the diagnostics channel, and logs a summary at intervals. */
+export function createRefusalReporter({ log }: FastifyInstance) {
+  let count = 0
+  let loggedAt = Number.NEGATIVE_INFINITY
+  return (reason: Reason) => {
+    count += 1
+    if (refused.hasSubscribers) refused.publish({ reason })
+    const now = performance.now()
+    if (now - loggedAt < LOG_INTERVAL_MS) return
+    log.warn({ reason, refused: count }, 'overloaded: requests are refused')
+    loggedAt = now
+    count = 0
+  }
+}
+
 // Created once, since capturing an error's stack takes longer than the rest of the response.
-const overloaded = apiError('SERVICE_UNAVAILABLE', { message: 'The service is overloaded', retryAfter: 2 })
+export const overloaded = apiError('SERVICE_UNAVAILABLE', {
+  message: 'The service is overloaded',
+  retryAfter: 2,
+})
 const limitExceeded = apiError('RATE_LIMIT_EXCEEDED')
 
 const commonHeaders = Object.entries({
@@ -33,7 +64,7 @@ interface Refusal {
 export function refuse({ request, response, address, corsHeaders, isLast, count }: Refusal): void {
   const { representation, vendor } = address
   const requestId = getRequestId(request)
-  const { state, retryAfter } = count
+  const { headers: limitHeaders, retryAfter } = count
   const failure = retryAfter === undefined ? overloaded : limitExceeded
   const body = writeError(representation.error, failure, requestId)
   const { version } = representation
@@ -41,8 +72,7 @@ export function refuse({ request, response, address, corsHeaders, isLast, count 
   const headers = [
     ...['X-Request-Id', requestId, 'API-Version', `${version}`, 'Content-Type', type],
     ...['Content-Length', `${Buffer.byteLength(body)}`],
-    ...['X-RateLimit-Limit', `${state.limit}`, 'X-RateLimit-Remaining', `${state.remaining}`],
-    ...['X-RateLimit-Reset', `${state.reset}`],
+    ...Object.entries(limitHeaders).flatMap(([name, value]) => [name, `${value}`]),
     ...['Retry-After', `${retryAfter ?? overloaded.headers['Retry-After']}`],
     ...commonHeaders,
   ]

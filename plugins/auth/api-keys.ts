@@ -2,7 +2,6 @@
 import { timingSafeEqual } from 'node:crypto'
 import type { Database } from '../../drizzle/client/index.ts'
 import { queryRows } from '../../drizzle/client/query-rows.ts'
-import { type MaybePromise, mapMaybe } from '../../lib/maybe-promise.ts'
 import { type Actor, isRole } from '../access/index.ts'
 import { createLookUpCache } from './cache.ts'
 import { hashKey, isKey } from './key-format.ts'
@@ -89,8 +88,8 @@ export function createKeyReader(database: Database, { adminKey, adminEmail }: Ke
 
   return {
     /** Returns the actor of a key; undefined if the key is invalid or has expired. */
-    read: (key: string): MaybePromise<Actor | undefined> =>
-      mapMaybe(key.length > MAX_CACHED_KEY_LENGTH ? lookUp(key) : cache.get(key), getActor),
+    read: async (key: string): Promise<Actor | undefined> =>
+      getActor(await (key.length > MAX_CACHED_KEY_LENGTH ? lookUp(key) : cache.get(key))),
 
     /** Returns the actor of a key that is cached, without a query. */
     peek: (key: string): Actor | undefined => getActor(cache.peek(key)),

@@ -2,10 +2,9 @@
 import type { IncomingHttpHeaders } from 'node:http'
 import type { FastifyInstance, FastifyRequest, onSendHookHandler } from 'fastify'
 import fp from 'fastify-plugin'
-import { type MaybePromise, mapMaybe, settleHook } from '../../lib/maybe-promise.ts'
+import type { MaybePromise } from '../../lib/maybe-promise.ts'
 import { type Actor, ANONYMOUS_ACTOR, type RouteAccess } from '../access/index.ts'
 import { apiError } from '../errors/index.ts'
-import { getRouteConfig } from '../http/route-config.ts'
 import { createKeyReader, type KeyOptions } from './api-keys.ts'
 import { createBearerReader } from './bearer.ts'
 import { refuseCredential } from './challenge.ts'
@@ -96,14 +95,10 @@ async function auth(app: FastifyInstance) {
   }
 
   app.decorateRequest('actor', null)
-  app.addHook('onRequest', (request, _reply, done) => {
-    const { access } = getRouteConfig(request)
-    if (access === undefined || access === 'public') return done()
-    const authenticated = mapMaybe(findActor(request.headers, access), (actor) => {
-      if (!actor) return refuse(request)
-      request.actor = actor
-    })
-    settleHook(authenticated, done)
+  app.addHook('onRequest', async (request) => {
+    const { access } = request.routeOptions.config
+    if (access === undefined || access === 'public') return
+    request.actor = (await findActor(request.headers, access)) ?? (await refuse(request))
   })
 
   // A change takes effect immediately in this process, and on other replicas when their caches expire.

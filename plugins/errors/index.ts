@@ -66,7 +66,6 @@ export function withPrefix(error: unknown, prefix: string): unknown {
 /** Fastify's own errors that are faults of the client. */
 const codesByFastifyError: Record<string, FailureCode> = {
   FST_ERR_CTP_INVALID_MEDIA_TYPE: 'UNSUPPORTED_MEDIA_TYPE',
-  FST_ERR_CTP_INVALID_TYPE: 'UNSUPPORTED_MEDIA_TYPE',
   FST_ERR_CTP_BODY_TOO_LARGE: 'PAYLOAD_TOO_LARGE',
   FST_ERR_CTP_INVALID_CONTENT_LENGTH: 'INVALID_REQUEST',
   FST_ERR_CTP_EMPTY_JSON_BODY: 'INVALID_REQUEST',
@@ -146,10 +145,6 @@ async function errors(app: FastifyInstance, { getErrorEnvelope }: ErrorsOptions)
   app.decorate('getErrorEnvelope', getErrorEnvelope)
   app.setErrorHandler(sendError)
   app.setNotFoundHandler((request, reply) => sendError(apiError('RESOURCE_NOT_FOUND'), request, reply))
-  app.addHook('onRequest', (request, reply, done) => {
-    reply.header('x-request-id', request.id)
-    done()
-  })
 }
 
 export default fp(errors, { name: 'errors' })

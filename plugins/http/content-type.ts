@@ -113,10 +113,8 @@ const tooManyChunks = () =>
 const bodyNotAllowed = ({ method }: FastifyRequest) =>
   malformedBody(`A ${method} request must not have a body`)
 
-const isAnonymous = ({ actor }: FastifyRequest) => actor === null || actor.credential === 'none'
-
 /** Shared by all apps of the process, since they share its event loop. */
-const runInTurn = createTurns()
+const takeTurn = createTurns()
 
 /**
  * Creates Fastify's content type parser, which reads and parses the body of a request.
@@ -125,33 +123,22 @@ const runInTurn = createTurns()
 function createBodyParser(bodyLimit: number) {
   const anonymousLimit = Math.min(ANONYMOUS_BODY_LIMIT, bodyLimit)
 
-  return (
-    request: FastifyRequest,
-    payload: Readable,
-    done: (error: Error | null, body?: unknown) => void,
-  ) => {
-    const isBodiless = BODILESS_METHODS.has(request.method)
-    const limit = isBodiless ? 0 : isAnonymous(request) ? anonymousLimit : bodyLimit
+  return async (request: FastifyRequest, payload: Readable): Promise<unknown> => {
+    const { actor, headers, method } = request
+    const isBodiless = BODILESS_METHODS.has(method)
+    const isAnonymous = actor === null || actor.credential === 'none'
+    const limit = isBodiless ? 0 : isAnonymous ? anonymousLimit : bodyLimit
     const tooLarge = () =>
       isBodiless
         ? bodyNotAllowed(request)
         : apiError('PAYLOAD_TOO_LARGE', { message: `The body is larger than ${limit} bytes` })
-    if (Number(request.headers['content-length'] ?? 0) > limit) return done(tooLarge())
+    if (Number(headers['content-length'] ?? 0) > limit) throw tooLarge()
 
-    readBytes(payload, limit, { tooLarge, tooManyChunks }, (error, bytes) => {
-      if (error) return done(error)
-      const finish = () => {
-        let body: unknown
-        try {
-          body = parse(bytes)
-        } catch (cause) {
-          return done(cause instanceof Error ? cause : new Error(String(cause)))
-        }
-        done(null, body)
-      }
-      if (bytes.length > LARGE_BODY_LENGTH) runInTurn(finish)
-      else finish()
-    })
+    const bytes = await readBytes(payload, limit, { tooLarge, tooManyChunks })
+    if (bytes.length > LARGE_BODY_LENGTH) await takeTurn()
+    // The time to answer begins when the body has arrived.
+    request.timeout?.refresh()
+    return parse(bytes)
   }
 }
 

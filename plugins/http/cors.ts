@@ -3,7 +3,6 @@ import cors, { type FastifyCorsOptions } from '@fastify/cors'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
 import { getOptionsHeaders } from './method-not-allowed.ts'
-import { getRouteConfig } from './route-config.ts'
 
 interface CorsOptions {
   /** Allowed origins, as browsers send them in `Origin`; `*` for any. */
@@ -55,7 +54,7 @@ async function corsPlugin(app: FastifyInstance, { origins }: CorsOptions) {
 
   app.addHook('onRequest', (request, reply, done) => {
     // A preflight has the Allow headers of every other OPTIONS request; @fastify/cors answers it in the next hook.
-    const { allow } = getRouteConfig(request)
+    const { allow } = request.routeOptions.config
     if (allow !== undefined && isPreflight(request)) reply.headers(getOptionsHeaders(allow))
     done()
   })
@@ -78,7 +77,7 @@ async function corsPlugin(app: FastifyInstance, { origins }: CorsOptions) {
         // route (method-not-allowed.ts).
         ...(isListed(request.headers.origin) ? { exposedHeaders: EXPOSED_HEADERS } : {}),
         preflight: isPreflight(request) && isListed(request.headers.origin),
-        methods: getRouteConfig(request).allow ?? ALL_METHODS,
+        methods: request.routeOptions.config.allow ?? ALL_METHODS,
       }),
   })
 }

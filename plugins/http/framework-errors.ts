@@ -3,7 +3,7 @@ import { channel } from 'node:diagnostics_channel'
 import type { FastifyError, FastifyReply, FastifyRequest } from 'fastify'
 import { sendError } from '../errors/index.ts'
 import { getVersionHeaders } from '../versioning/addresses.ts'
-import { securityHeaders } from './security-headers.ts'
+import { securityHeaders } from './response-headers.ts'
 
 const malformed = channel('resource-api:http:malformed')
 

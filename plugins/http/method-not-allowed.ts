@@ -1,8 +1,8 @@
 /**
  * Responds to OPTIONS and, with 405, to unsupported methods on every path of the route table: Fastify itself responds 404
- * to a method without a route. A method that HTTP does not define is 501 on every path.
+ * to a method without a route.
  */
-import type { FastifyInstance, FastifyReply } from 'fastify'
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
 import { apiError } from '../errors/index.ts'
 import { getBodyTypes } from './content-type.ts'
@@ -15,6 +15,11 @@ declare module 'fastify' {
   interface FastifyInstance {
     /** Adds the routes for OPTIONS and 405 to the paths of a scope. Must follow the scope's last route. */
     answerOtherMethods(scope: FastifyInstance): void
+    /**
+     * Responds to a request without a route.
+     * @throws ApiError 404
+     */
+    answerUnrouted(request: FastifyRequest, reply: FastifyReply): void
   }
 }
 
@@ -23,7 +28,9 @@ declare module 'fastify' {
  * such as PROPFIND.
  */
 const HTTP_METHODS = ['DELETE', 'GET', 'HEAD', 'OPTIONS', 'PATCH', 'POST', 'PUT', 'TRACE']
-const httpMethods = new Set(HTTP_METHODS)
+
+/** Returns whether HTTP defines a method. */
+export const isHttpMethod = (method: string): boolean => HTTP_METHODS.includes(method)
 
 const joinMethods = (methods: Iterable<string>) => [...methods].sort().join(', ')
 
@@ -57,12 +64,10 @@ async function methodNotAllowed(app: FastifyInstance) {
     methodsByUrl.set(route.url, methods)
   })
 
-  // `OPTIONS *` asks for the methods of the whole server (RFC 9110, section 9.3.7). No route can have that address.
-  app.addHook('onRequest', (request, reply, done) => {
-    if (!httpMethods.has(request.method)) throw apiError('NOT_IMPLEMENTED')
-    const isForServer = request.originalUrl === '*' && request.method === 'OPTIONS'
-    if (isForServer) reply.code(204).header('Allow', joinMethods(allMethods)).send()
-    else done()
+  app.decorate('answerUnrouted', ({ method, originalUrl }, reply) => {
+    // `OPTIONS *` asks for the methods of the whole server (RFC 9110, section 9.3.7).
+    if (method !== 'OPTIONS' || originalUrl !== '*') throw apiError('RESOURCE_NOT_FOUND')
+    reply.code(204).header('Allow', joinMethods(allMethods)).send()
   })
 
   app.decorate('answerOtherMethods', (scope: FastifyInstance) => {

@@ -10,7 +10,7 @@ import type { FailureCode } from '../../schemas/error.ts'
 import { apiError, writeError } from '../errors/index.ts'
 import { VENDOR_TYPE } from '../versioning/accept.ts'
 import { type Addressing, getVersionHeaders } from '../versioning/addresses.ts'
-import { securityHeaders } from './security-headers.ts'
+import { securityHeaders } from './response-headers.ts'
 
 /** Time for the client to read the response: destroying the socket immediately may discard it. */
 const CLOSE_DELAY_MS = 1_000
@@ -111,14 +111,6 @@ const COMPLETED = Symbol('completed')
 /** The channel on which Node publishes that the last bytes of a response were passed to the operating system. */
 const FINISH_CHANNEL = 'http.server.response.finish'
 
-const getResponse = (message: unknown): ServerResponse | undefined =>
-  typeof message === 'object' &&
-  message !== null &&
-  'response' in message &&
-  message.response instanceof ServerResponse
-    ? message.response
-    : undefined
-
 /** Creates Fastify's `clientErrorHandler` option, and the plugin that tracks each connection's latest response for it. */
 export function createParserErrors(addressing: AddressReader) {
   /** The latest response that was started on a socket. */
@@ -157,8 +149,9 @@ export function createParserErrors(addressing: AddressReader) {
       latestResponses.set(request.socket, response),
     )
     const releaseResponse = (message: unknown) => {
-      const response = getResponse(message)
-      if (!response?.req.complete) return
+      if (typeof message !== 'object' || message === null || !('response' in message)) return
+      const { response } = message
+      if (!(response instanceof ServerResponse) || !response.req.complete) return
       const { socket } = response.req
       if (latestResponses.get(socket) === response) latestResponses.set(socket, COMPLETED)
     }

@@ -21,37 +21,34 @@ export function readBytes(
   payload: Readable,
   limit: number,
   { tooLarge, tooManyChunks }: { tooLarge: () => Error; tooManyChunks: () => Error },
-  done: (error: Error | null, bytes: Buffer) => void,
-): void {
+): Promise<Buffer> {
   let bytes = EMPTY
   let length = 0
   let chunks = 0
-  const finish = (error: Error | null) => {
-    payload.off('data', onData)
-    payload.off('end', onEnd)
-    payload.off('error', finish)
-    done(error, bytes.subarray(0, length))
-  }
-  const onEnd = () => finish(null)
-  const onData = (chunk: Buffer) => {
-    const needed = length + chunk.length
-    chunks++
-    if (needed > limit) return finish(tooLarge())
-    if (chunks > BASE_CHUNK_COUNT + needed / MIN_BYTES_PER_CHUNK) {
-      // A full buffer makes the stream pause the socket: of 1 MiB in chunks of one byte, Node parses 64 KiB, not all.
-      payload.pause()
-      payload.unshift(Buffer.alloc(payload.readableHighWaterMark))
-      return finish(tooManyChunks())
+  return new Promise((resolve, reject) => {
+    const finish = (error?: Error) => {
+      payload.off('data', onData).off('end', finish).off('error', finish)
+      if (error) reject(error)
+      else resolve(bytes.subarray(0, length))
     }
-    if (needed > bytes.length) {
-      const grown = Buffer.allocUnsafe(Math.min(limit, Math.max(needed, 2 * bytes.length)))
-      bytes.copy(grown, 0, 0, length)
-      bytes = grown
+    const onData = (chunk: Buffer) => {
+      const needed = length + chunk.length
+      chunks++
+      if (needed > limit) return finish(tooLarge())
+      if (chunks > BASE_CHUNK_COUNT + needed / MIN_BYTES_PER_CHUNK) {
+        // A full buffer makes the stream pause the socket: of 1 MiB in chunks of one byte, Node parses 64 KiB, not all.
+        payload.pause()
+        payload.unshift(Buffer.alloc(payload.readableHighWaterMark))
+        return finish(tooManyChunks())
+      }
+      if (needed > bytes.length) {
+        const grown = Buffer.allocUnsafe(Math.min(limit, Math.max(needed, 2 * bytes.length)))
+        bytes.copy(grown, 0, 0, length)
+        bytes = grown
+      }
+      chunk.copy(bytes, length)
+      length = needed
     }
-    chunk.copy(bytes, length)
-    length = needed
-  }
-  payload.on('data', onData)
-  payload.on('end', onEnd)
-  payload.on('error', finish)
+    payload.on('data', onData).on('end', finish).on('error', finish)
+  })
 }

@@ -1,5 +1,9 @@
-/** Responds 503 when a request takes too long, and closes the connection when the client does not read the response. */
+/**
+ * Responds 503 when a request takes too long, and closes the connection when the client does not read the response: after
+ * some time or, the oldest first, when all unread responses together use too much memory.
+ */
 import { channel } from 'node:diagnostics_channel'
+import { getHeapStatistics } from 'node:v8'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
 import { apiError } from '../errors/index.ts'
@@ -9,7 +13,12 @@ export interface TimeoutOptions {
   responseTimeoutMs?: number | undefined
   /** Additional time for the client to read the response. */
   readTimeoutMs?: number | undefined
+  /** Characters of all unread responses together. Default: an eighth of the heap size limit. */
+  maxUnreadLength?: number | undefined
 }
+
+/** Characters. Smaller responses are not tracked: the kernel's send buffer takes them immediately. */
+const MIN_TRACKED_LENGTH = 65_536
 
 const connectionClosed = channel('resource-api:overload:untaken')
 
@@ -20,24 +29,60 @@ declare module 'fastify' {
   }
 }
 
+/** Closes the connection of a request whose response the client does not read. */
+function closeConnection(
+  { log, raw }: FastifyRequest,
+  reason: 'time' | 'memory',
+  details: object,
+  message: string,
+) {
+  // With pipelining, an earlier response may have closed the connection.
+  if (raw.socket.destroyed) return
+  log.warn(details, `connection closed: ${message}`)
+  if (connectionClosed.hasSubscribers) connectionClosed.publish({ reason })
+  // The request's socket: a pipelined response behind another one has none yet.
+  raw.socket.destroy()
+}
+
+/** Closes the connections with the oldest unread responses while all together are longer than `maxLength`. */
+function limitUnread(app: FastifyInstance, maxLength: number) {
+  const lengths = new Map<FastifyRequest, number>()
+  let totalLength = 0
+
+  const forget = (request: FastifyRequest) => {
+    totalLength -= lengths.get(request) ?? 0
+    lengths.delete(request)
+  }
+  app.addHook('onSend', (request, reply, payload, done) => {
+    const length = typeof payload === 'string' || payload instanceof Buffer ? payload.length : 0
+    if (length > MIN_TRACKED_LENGTH) {
+      lengths.set(request, length)
+      totalLength += length
+      reply.raw.once('close', () => forget(request))
+      // A Map iterates in insertion order, so the oldest comes first. A single response may exceed the limit.
+      for (const oldest of lengths.keys()) {
+        if (totalLength <= maxLength || oldest === request) break
+        forget(oldest)
+        const details = { characters: totalLength }
+        closeConnection(oldest, 'memory', details, 'unread responses use too much memory')
+      }
+    }
+    done(null, payload)
+  })
+}
+
 async function timeouts(app: FastifyInstance, options: TimeoutOptions) {
   const { responseTimeoutMs = 10_000, readTimeoutMs = 20_000 } = options
+  const { maxUnreadLength = getHeapStatistics().heap_size_limit / 8 } = options
 
-  const closeConnection = (request: FastifyRequest) => {
-    // With pipelining, the timeout of an earlier response may have closed the connection.
-    if (request.raw.socket.destroyed) return
-    request.log.warn(
-      { taking_ms: responseTimeoutMs + readTimeoutMs },
-      'connection closed: the client did not read the response in time',
-    )
-    if (connectionClosed.hasSubscribers) connectionClosed.publish({ reason: 'time' })
-    // The request's socket: a pipelined response behind another one has none yet.
-    request.raw.socket.destroy()
+  const closeUnread = (request: FastifyRequest) => {
+    const details = { taking_ms: responseTimeoutMs + readTimeoutMs }
+    closeConnection(request, 'time', details, 'the client did not read the response in time')
   }
   const expire = (request: FastifyRequest, reply: FastifyReply) => {
     // While the body is still arriving, the `requestTimeout` of the parser applies.
     if (!request.raw.complete) return request.timeout?.refresh()
-    request.timeout = setTimeout(closeConnection, readTimeoutMs, request)
+    request.timeout = setTimeout(closeUnread, readTimeoutMs, request)
     if (!reply.sent) {
       reply.send(
         apiError('SERVICE_UNAVAILABLE', { retryAfter: 2, message: 'The server did not respond in time' }),
@@ -54,10 +99,7 @@ async function timeouts(app: FastifyInstance, options: TimeoutOptions) {
     reply.raw.on('close', () => clearTimeout(request.timeout ?? undefined))
     done()
   })
-  app.addHook('preValidation', (request, _reply, done) => {
-    if (request.body !== undefined) request.timeout?.refresh()
-    done()
-  })
+  limitUnread(app, maxUnreadLength)
 }
 
 export default fp(timeouts, { name: 'timeouts', dependencies: ['errors'] })

@@ -1,5 +1,5 @@
 /** Describes every response header once; operations refer to headers by name. */
-import { securityHeaders } from '../http/security-headers.ts'
+import { securityHeaders } from '../http/response-headers.ts'
 
 export interface Header {
   description: string

@@ -13,18 +13,17 @@ export interface ShutdownOptions {
 declare module 'fastify' {
   interface FastifyInstance {
     /** True from the start of a shutdown. */
-    readonly draining: boolean
+    draining: boolean
     /** Shuts down gracefully. A second call waits for the same shutdown. */
     drain(): Promise<void>
   }
 }
 
 async function shutdown(app: FastifyInstance, { delay, grace = 10_000 }: ShutdownOptions) {
-  let isDraining = false
   let shutdownPromise: Promise<void> | undefined
 
   async function drain() {
-    isDraining = true
+    app.draining = true
     app.log.info({ delay_ms: delay }, 'shutting down')
     await sleep(delay)
     const graceTimer = setTimeout(() => {
@@ -38,18 +37,13 @@ async function shutdown(app: FastifyInstance, { delay, grace = 10_000 }: Shutdow
     }
   }
 
-  app.decorate('draining', { getter: () => isDraining })
+  app.decorate('draining', false)
   app.decorate('drain', () => {
     shutdownPromise ??= drain()
     return shutdownPromise
   })
   app.addHook('preClose', async () => {
-    isDraining = true
-  })
-  // Clients then send their next request on a new connection, which a load balancer routes to another process.
-  app.addHook('onSend', (_request, reply, payload, done) => {
-    if (isDraining) reply.header('Connection', 'close')
-    done(null, payload)
+    app.draining = true
   })
 }
 

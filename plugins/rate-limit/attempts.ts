@@ -1,6 +1,6 @@
 /** Limits failed password attempts of an account. */
 import { createHmac } from 'node:crypto'
-import { type Count, type Store, selectReported, type Window } from './types.ts'
+import { type Count, type Store, selectReported, type Window } from './windows.ts'
 
 export const ATTEMPT_WINDOW_MS = 900_000
 /** The limit for all IP addresses together, as a multiple of the limit for one address. */

@@ -4,8 +4,14 @@
  */
 import rateLimit from '@fastify/rate-limit'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
-import { type Amount, type Count, type Store, selectReported } from './types.ts'
-import { ADDRESS_WINDOW_MS, createAddressKey } from './windows.ts'
+import {
+  ADDRESS_WINDOW_MS,
+  type Amount,
+  type Count,
+  createAddressKey,
+  type Store,
+  selectReported,
+} from './windows.ts'
 
 type Done = (error: Error | null, result?: { current: number; ttl: number }) => void
 

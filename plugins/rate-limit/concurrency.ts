@@ -27,6 +27,7 @@ const RETRY_AFTER_SECONDS = 1
 export function createConcurrency(limit: number) {
   const costByUser = new Map<string, number>()
 
+  /** Releases the slot of a request, if it has one. */
   const release = (request: FastifyRequest) => {
     const slot = request.concurrencySlot
     if (!slot) return
@@ -54,10 +55,7 @@ export function createConcurrency(limit: number) {
       request.concurrencySlot = { userId, cost, isHandlerRunning: false }
     },
 
-    /** Releases the slot of a request whose response was sent before its handler ran. */
-    releaseUnhandled(request: FastifyRequest): void {
-      if (request.concurrencySlot && !request.concurrencySlot.isHandlerRunning) release(request)
-    },
+    release,
 
     /** Wraps a handler so that its request holds the slot until the handler ends, even if the client disconnects. */
     holdDuring:

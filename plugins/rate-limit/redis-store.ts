@@ -1,6 +1,6 @@
 /** Counts in Redis, which all replicas of the service share. */
 import { Redis } from 'ioredis'
-import { type Amount, type Count, type Flag, type Store, toCount, type Window } from './types.ts'
+import { type Amount, type Count, type Flag, type Store, toCount, type Window } from './windows.ts'
 import { withTimeout } from './with-timeout.ts'
 
 const PREFIX = 'resource-api:limits:'

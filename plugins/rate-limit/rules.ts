@@ -1,17 +1,20 @@
 /** The rate limits: what each kind of request counts as, and when it is refused with 429. */
 import type { FastifyInstance, FastifyRequest } from 'fastify'
-import { type MaybePromise, mapMaybe } from '../../lib/maybe-promise.ts'
 import { apiError } from '../errors/index.ts'
 import { ATTEMPT_WINDOW_MS, type AttemptLimits, createAttemptLimiter } from './attempts.ts'
 import { createAddressCounters } from './by-address.ts'
 import { refusedChannel } from './channels.ts'
-import { type Count, type Flag, getWindowName, type Store, selectReported } from './types.ts'
 import {
   ADDRESS_WINDOW_MS,
   type Caller,
+  type Count,
   createAddressKey,
   createUserWindows,
+  type Flag,
   getClientIp,
+  getWindowName,
+  type Store,
+  selectReported,
   type UserLimits,
 } from './windows.ts'
 
@@ -30,17 +33,12 @@ export interface LimitSettings {
   now: () => number
 }
 
-/** The window that a reply describes in its X-RateLimit headers. */
-export interface WindowState {
-  limit: number
-  remaining: number
-  /** Seconds since the epoch. */
-  reset: number
-}
+/** The headers that describe a window. Lower case saves Fastify the conversion for each reply. */
+export type LimitHeaders = Record<'x-ratelimit-limit' | 'x-ratelimit-remaining' | 'x-ratelimit-reset', number>
 
 /** The count of a request that was refused because the server is overloaded. */
 export interface OverloadedCount {
-  state: WindowState
+  headers: LimitHeaders
   /** Seconds until the window ends, if the request exceeds it. */
   retryAfter: number | undefined
 }
@@ -50,10 +48,9 @@ const ANONYMOUS_WINDOW = 'anonymous'
 /** Changes of a user's own password or e-mail address per `ATTEMPT_WINDOW_MS`. */
 const MAX_PASSWORD_CHANGES = 10
 
-const toSeconds = (milliseconds: number) => Math.ceil(milliseconds / 1000)
-const getRetryAfter = ({ resetMs }: Count) => Math.max(1, toSeconds(resetMs))
+const getRetryAfter = ({ resetMs }: Count) => Math.max(1, Math.ceil(resetMs / 1000))
 
-/** Creates the functions that count requests. Each sets `request.limit`, and throws ApiError 429 at its limit. */
+/** Creates the functions that count requests. Each sets `request.limitHeaders`, and throws ApiError 429 at its limit. */
 export async function createLimits(app: FastifyInstance, store: Store, settings: LimitSettings) {
   const limitAttempts = createAttemptLimiter(store, settings.attempts)
   const createCounter = await createAddressCounters(app, store)
@@ -61,36 +58,30 @@ export async function createLimits(app: FastifyInstance, store: Store, settings:
   const countInPasswordGrants = createCounter('tokens', settings.tokens)
   const countInAuthFailures = createCounter('auth_failures', settings.authFailures)
 
-  const toWindowState = ({ limit, remaining, resetMs }: Count): WindowState => ({
-    limit,
-    remaining,
-    reset: toSeconds(settings.now() + resetMs),
+  const toHeaders = ({ limit, remaining, resetMs }: Count): LimitHeaders => ({
+    'x-ratelimit-limit': limit,
+    'x-ratelimit-remaining': remaining,
+    // Seconds since the epoch.
+    'x-ratelimit-reset': Math.ceil((settings.now() + resetMs) / 1000),
   })
 
-  const setWindow = (request: FastifyRequest, count: Count) => {
-    request.limit = toWindowState(count)
-  }
-
   const createRefusal = (request: FastifyRequest, full: Count) => {
-    setWindow(request, full)
+    request.limitHeaders = toHeaders(full)
     if (refusedChannel.hasSubscribers) refusedChannel.publish({ window: getWindowName(full) })
     return apiError('RATE_LIMIT_EXCEEDED', { retryAfter: getRetryAfter(full) })
   }
 
   const admit = (request: FastifyRequest, count: Count) => {
     if (count.isExceeded) throw createRefusal(request, count)
-    setWindow(request, count)
+    request.limitHeaders = toHeaders(count)
   }
 
-  const countInUser = (caller: Caller, cost: number): MaybePromise<Count> =>
-    mapMaybe(
-      store.add(cost, createUserWindows(caller, settings.users), settings.getUserFlag?.(caller.userId)),
-      selectReported,
-    )
-
   /** Counts a request with a valid credential. */
-  const countUser = (request: FastifyRequest, caller: Caller, cost = 1): MaybePromise<void> =>
-    mapMaybe(countInUser(caller, cost), (count) => admit(request, count))
+  const countUser = async (request: FastifyRequest, caller: Caller, cost = 1) => {
+    const windows = createUserWindows(caller, settings.users)
+    const counts = await store.add(cost, windows, settings.getUserFlag?.(caller.userId))
+    admit(request, selectReported(counts))
+  }
 
   /**
    * Adds to the cost of a request whose real cost is known only after its work. Never refuses it: each window is counted
@@ -99,15 +90,14 @@ export async function createLimits(app: FastifyInstance, store: Store, settings:
   const addCost = async (request: FastifyRequest, caller: Caller, cost: number): Promise<void> => {
     const windows = createUserWindows(caller, settings.users)
     const counts = await Promise.all(windows.map((window) => store.add(cost, [window])))
-    setWindow(request, selectReported(counts.flat()))
+    request.limitHeaders = toHeaders(selectReported(counts.flat()))
   }
 
   /** Counts a request without credentials. */
   const countAnonymous = async (request: FastifyRequest) => admit(request, await countInAnonymous(request, 1))
 
-  /** Sets the anonymous window, as on every reply for which nothing was counted. */
-  const readAnonymousWindow = async (request: FastifyRequest) =>
-    setWindow(request, await countInAnonymous(request, 0))
+  /** Returns the headers of a reply for which nothing was counted: those of the anonymous window. */
+  const readAnonymousWindow = async (request: FastifyRequest) => toHeaders(await countInAnonymous(request, 0))
 
   /** Counts a request with an invalid credential. Its 401 describes the anonymous window. */
   const countFailure = async (request: FastifyRequest) => {
@@ -116,7 +106,7 @@ export async function createLimits(app: FastifyInstance, store: Store, settings:
       countInAnonymous(request, 0),
     ])
     if (failures.isExceeded) throw createRefusal(request, failures)
-    setWindow(request, anonymous)
+    request.limitHeaders = toHeaders(anonymous)
   }
 
   /** Verifies a password unless too many attempts at the account have failed. */
@@ -172,7 +162,7 @@ export async function createLimits(app: FastifyInstance, store: Store, settings:
     const count = await countInPasswordGrants(request, 1)
     if (count.isExceeded) throw createRefusal(request, count)
     const user = await attemptPassword(request, account, verify)
-    if (user) setWindow(request, count)
+    if (user) request.limitHeaders = toHeaders(count)
     return user
   }
 
@@ -196,18 +186,12 @@ export async function createLimits(app: FastifyInstance, store: Store, settings:
    * Counts a request that is refused because of overload, before Fastify sees it: for its user if the credential is
    * cached, else for its address.
    */
-  const countOverloaded = (caller: Caller | undefined, ip: string): MaybePromise<OverloadedCount> => {
+  const countOverloaded = async (caller: Caller | undefined, ip: string): Promise<OverloadedCount> => {
     const key = createAddressKey({ ip }, ANONYMOUS_WINDOW)
-    const counted = caller
-      ? countInUser(caller, 1)
-      : mapMaybe(
-          store.add(1, [{ key, limit: settings.anonymous, durationMs: ADDRESS_WINDOW_MS }]),
-          selectReported,
-        )
-    return mapMaybe(counted, (count) => ({
-      state: toWindowState(count),
-      retryAfter: count.isExceeded ? getRetryAfter(count) : undefined,
-    }))
+    const anonymous = { key, limit: settings.anonymous, durationMs: ADDRESS_WINDOW_MS }
+    const windows = caller ? createUserWindows(caller, settings.users) : [anonymous]
+    const count = selectReported(await store.add(1, windows))
+    return { headers: toHeaders(count), retryAfter: count.isExceeded ? getRetryAfter(count) : undefined }
   }
 
   return {

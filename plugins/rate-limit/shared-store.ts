@@ -2,7 +2,7 @@
 import type { FastifyBaseLogger } from 'fastify'
 import { storeChannel } from './channels.ts'
 import type { RedisStore } from './redis-store.ts'
-import type { Store } from './types.ts'
+import type { Store } from './windows.ts'
 import { withTimeout } from './with-timeout.ts'
 
 /** Time that a request waits for the shared store. */

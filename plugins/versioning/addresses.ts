@@ -52,9 +52,7 @@ function splitTarget(url: string): { path: string; query: string } {
 
 /** Decodes percent-encoded unreserved characters (RFC 3986, section 6.2.2.2): `/%61pi` is `/api`. */
 const normalize = (path: string) =>
-  path.includes('%')
-    ? path.replace(/%(?:2[DE]|3\d|4[1-9A-F]|5[\dAF]|6[1-9A-F]|7[\dAE])/gi, decodeURIComponent)
-    : path
+  path.replace(/%(?:2[DE]|3\d|4[1-9A-F]|5[\dAF]|6[1-9A-F]|7[\dAE])/gi, decodeURIComponent)
 
 /**
  * Creates the functions that read and rewrite the addresses of one app's requests.
@@ -78,7 +76,7 @@ export function createAddressing(
 
   const parse = (url: string, accept: string | undefined): Address => {
     const { path: sent, query } = splitTarget(url)
-    const whole = normalize(sent)
+    const whole = sent.includes('%') ? normalize(sent) : sent
     const unversioned: Address = {
       form: '',
       path: whole,

@@ -3,7 +3,6 @@ import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
 import { apiError } from '../errors/index.ts'
 import { answerOtherMethod } from '../http/method-not-allowed.ts'
-import { getRouteConfig } from '../http/route-config.ts'
 import type { Addressing } from './addresses.ts'
 import { announceDeprecation, type Deprecation } from './deprecation.ts'
 import type { Representation } from './representation/types.ts'
@@ -33,7 +32,7 @@ interface VersionOptions {
 
 async function versionScope(app: FastifyInstance, { version, publicUrl }: VersionOptions) {
   app.addHook('onRequest', (request, reply, done) => {
-    const { allow } = getRouteConfig(request)
+    const { allow } = request.routeOptions.config
     if (allow !== undefined) {
       answerOtherMethod(reply, request.method, allow)
       return
@@ -45,4 +44,4 @@ async function versionScope(app: FastifyInstance, { version, publicUrl }: Versio
   })
 }
 
-export default fp(versionScope, { name: 'version-scope', dependencies: ['addressing'] })
+export default fp(versionScope, { name: 'version-scope', dependencies: ['response-headers'] })

@@ -72,7 +72,7 @@ function sipping(bytes: number): Socket {
 }
 
 t.test("the server's default timeouts are the documented ones", async (t) => {
-  const options = getServerOptions(readConfig({ NODE_ENV: 'test' }), () => {})
+  const options = getServerOptions(readConfig({ NODE_ENV: 'test' }), (serve) => serve)
   t.match(
     options.serverFactory(() => {}),
     {
@@ -117,7 +117,7 @@ t.test('60 slow clients are disconnected while others are served', async (t) => 
   t.same([...statuses], [200], 'a healthy client notices nothing')
   for (const socket of readers) socket.destroy()
   await noneLeft()
-  t.equal(app.admissionQueue.active, 0)
+  t.equal(app.admissionQueue.used, 0)
   t.equal(unread.length, readers.length)
 })
 
@@ -140,7 +140,7 @@ t.test('half-open connections are closed', async (t) => {
   )
   for (const { closed } of await Promise.all(all)) t.ok(closed)
   await noneLeft()
-  t.equal(app.admissionQueue.active, 0)
+  t.equal(app.admissionQueue.used, 0)
 })
 
 t.test('100 pipelined requests in one packet are answered in order', async (t) => {
@@ -171,7 +171,7 @@ t.test(
     // Before the answer, too.
     for (let i = 0; i < 20; i++) sipping(0).destroy()
     await noneLeft()
-    t.equal(app.admissionQueue.active, 0)
+    t.equal(app.admissionQueue.used, 0)
     t.equal((await admin.get('/products')).status, 200, 'the database has all its connections')
     t.equal(database.estimateWait(), 0)
   },

@@ -79,7 +79,7 @@ t.test('a request beyond the maximum queue length gets 503 immediately', { skip 
   })
   await locked(async () => {
     const inLine = [admin.get(LIST), admin.get(LIST)]
-    await waitUntil(() => app.admissionQueue.active === 2)
+    await waitUntil(() => app.admissionQueue.used === 2)
     const [reply, took] = await timed(() => admin.get(LIST))
     isUnavailable(t, reply)
     t.ok(took < 2_500, `${took} ms`)

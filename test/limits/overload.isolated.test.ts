@@ -58,8 +58,8 @@ async function small(
   await app.register(database, { database: stand })
   await app.register(shutdown, { delay })
   // A busy machine makes it late as well, which is not what is tried with this.
-  const window = { limit: 60, remaining: 59, reset: 1_800_000_000 }
-  const countOverloaded = () => ({ state: window, retryAfter: undefined })
+  const headers = { 'x-ratelimit-limit': 60, 'x-ratelimit-remaining': 59, 'x-ratelimit-reset': 1_800_000_000 }
+  const countOverloaded = () => ({ headers, retryAfter: undefined })
   await app.register(admission, { maxLoopDelayMs: Number.POSITIVE_INFINITY, ...limits, countOverloaded })
   const held = async () => {
     await opened
@@ -90,7 +90,7 @@ t.test(
     const { reasons } = recordRefusals(t)
     const { app, base, release } = await small(t, { maxActive: 2, maxWaiting: 1 })
     const held = Array.from({ length: 3 }, () => fetch(`${base}/api/v1/held`))
-    await waitUntil(() => app.admissionQueue.active + app.admissionQueue.waiting === 3)
+    await waitUntil(() => app.admissionQueue.used + app.admissionQueue.waiting === 3)
 
     const headers = { 'x-request-id': 'mine-12345678', origin: 'https://shop.example' }
     const refused = await fetch(`${base}/api/v1/quick`, { headers })
@@ -131,7 +131,7 @@ t.test(
       [200, 200, 200],
       'who was let in is served',
     )
-    await waitUntil(() => app.admissionQueue.active === 0)
+    await waitUntil(() => app.admissionQueue.used === 0)
     t.equal((await fetch(`${base}/api/v1/quick`)).status, 200, 'and so are those who come after')
   },
 )
@@ -164,7 +164,7 @@ t.test('slow uploads and unread replies do not count as active requests', async 
   t.teardown(() => sockets.map((socket) => socket.destroy()))
   await waitUntil(() => heads === 5)
   t.equal((await fetch(`${base}/quick`)).status, 200)
-  t.equal(app.admissionQueue.active, 0)
+  t.equal(app.admissionQueue.used, 0)
 })
 
 t.test('requests of disconnected clients leave the count of active requests', async (t) => {
@@ -181,14 +181,14 @@ t.test('requests of disconnected clients leave the count of active requests', as
   // Behind the first, these have no socket of their own yet: of its end they hear nothing.
   await sendRaw(port, get('held') + get('quiet').repeat(20), { timeoutMs: 50 })
   release()
-  await waitUntil(() => app.admissionQueue.active === 0)
+  await waitUntil(() => app.admissionQueue.used === 0)
   t.pass('though some of their handlers never sent anything')
 })
 
 t.test('during shutdown a refusal closes its connection', async (t) => {
   const { app, base, release } = await small(t, { maxActive: 1, maxWaiting: 0, delay: 300 })
   const held = fetch(`${base}/held`)
-  await waitUntil(() => app.admissionQueue.active === 1)
+  await waitUntil(() => app.admissionQueue.used === 1)
   const drained = app.drain()
   const refused = await fetch(`${base}/quick`)
   t.equal(refused.status, 503)
@@ -217,7 +217,7 @@ t.test('requests get 503 while the event loop is late, and 200 afterwards', asyn
   t.equal((await admin.get('/products')).status, 200)
   slow.on = true
   const atWork = admin.get('/products')
-  await waitUntil(() => app.admissionQueue.active === 1)
+  await waitUntil(() => app.admissionQueue.used === 1)
   slow.on = false
 
   const pause = (milliseconds: number) => {
@@ -310,8 +310,8 @@ t.test('1,000 requests wait for the database, more are refused', async (t) => {
   const request = `GET /products?limit=1 HTTP/1.1\r\nHost: a\r\nX-API-Key: ${ADMIN_KEY}\r\n`
   const packet = `${`${request}\r\n`.repeat(101)}${request}Connection: close\r\n\r\n`
   const all = Array.from({ length: 10 }, () => sendRaw(port, packet, { timeoutMs: 60_000 }))
-  await waitUntil(() => app.admissionQueue.active + app.admissionQueue.waiting + reasons().length === 1_020)
-  t.equal(app.admissionQueue.active + app.admissionQueue.waiting, most)
+  await waitUntil(() => app.admissionQueue.used + app.admissionQueue.waiting + reasons().length === 1_020)
+  t.equal(app.admissionQueue.used + app.admissionQueue.waiting, most)
   t.equal(logs.length, 1, 'one log line for all of them')
   t.match(JSON.parse(logs[0] ?? ''), { level: 'warn', reason: 'line', refused: 1 })
   slow.on = false

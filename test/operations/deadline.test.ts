@@ -7,7 +7,6 @@ import t from 'tap'
 import { isAwaited } from '../../lib/is-awaited.ts'
 import errors from '../../plugins/errors/index.ts'
 import timeouts from '../../plugins/http/timeouts.ts'
-import unreadResponses from '../../plugins/http/unread-responses.ts'
 import { v1 } from '../../plugins/versioning/representation/v1.ts'
 import { recordMessages } from '../helpers/record-messages.ts'
 
@@ -79,7 +78,8 @@ t.test('unread replies close their connection, also pipelined ones', async (t) =
 
 t.test('unread replies are limited in total memory, and the oldest is closed first', async (t) => {
   const app = Fastify()
-  await app.register(unreadResponses, { maxUnreadLength: 45_000_000 })
+  await app.register(errors, { getErrorEnvelope: () => v1.error })
+  await app.register(timeouts, { maxUnreadLength: 45_000_000 })
   app.get('/large', async () => 'x'.repeat(20_000_000))
   app.get('/small', async () => 'x'.repeat(60_000))
   t.teardown(() => app.close())

@@ -3,12 +3,19 @@ import { connect } from 'node:net'
 import { setTimeout as wait } from 'node:timers/promises'
 import { type FastifyInstance, fastify } from 'fastify'
 import { type Test, test } from 'tap'
+import errors from '../../plugins/errors/index.ts'
+import responseHeaders from '../../plugins/http/response-headers.ts'
 import shutdown, { type ShutdownOptions } from '../../plugins/operations/shutdown.ts'
+import { createAddressing, versions } from '../../plugins/versioning/index.ts'
+import { v1 } from '../../plugins/versioning/representation/v1.ts'
 import { getRunningTime } from '../helpers/running-time.ts'
 
 /** Starts an app with a route whose duration is in its path. */
 async function listening(t: Test, options: ShutdownOptions): Promise<{ app: FastifyInstance; url: string }> {
   const app = fastify({ return503OnClosing: false, forceCloseConnections: 'idle' })
+  app.decorate('addressing', createAddressing(versions, 1))
+  await app.register(errors, { getErrorEnvelope: () => v1.error })
+  await app.register(responseHeaders)
   await app.register(shutdown, options)
   app.get('/:ms', async (request) => {
     await wait(Number(Object(request.params).ms), undefined, { ref: false })

@@ -34,7 +34,7 @@ export class PreparedStatements {
     // A statement without a name is replaced by the next one without a name.
     if (customPlan) return this.#execute(await this.#parse(text, ''), values)
     try {
-      return await this.#execute(await this.#prepare(text), values)
+      return await this.#execute(this.#prepared.get(text) ?? (await this.#prepare(text)), values)
     } catch (error) {
       // A table was altered: the statement must be prepared again.
       if (!(error instanceof messages.DatabaseError) || error.routine !== 'RevalidateCachedQuery') throw error
@@ -44,8 +44,6 @@ export class PreparedStatements {
   }
 
   async #prepare(text: string): Promise<PreparedStatement> {
-    const prepared = this.#prepared.get(text)
-    if (prepared) return prepared
     if (this.#prepared.size >= MAX_STATEMENTS) {
       this.#prepared.clear()
       await this.#send([serialize.query('deallocate all')])

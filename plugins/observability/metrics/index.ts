@@ -112,5 +112,5 @@ async function metrics(app: FastifyInstance, { port, host, token }: MetricsOptio
 
 export default fp(metrics, {
   name: 'metrics',
-  dependencies: ['request-metrics', 'addressing', 'database', 'method-not-allowed'],
+  dependencies: ['request-metrics', 'response-headers', 'database', 'method-not-allowed'],
 })

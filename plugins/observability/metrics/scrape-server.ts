@@ -3,10 +3,10 @@ import Fastify, { type FastifyInstance } from 'fastify'
 import { getRequestId } from '../../../lib/request-id.ts'
 import errors from '../../errors/index.ts'
 import { frameworkErrors } from '../../http/framework-errors.ts'
-import headerValidation from '../../http/header-validation.ts'
 import methodNotAllowed from '../../http/method-not-allowed.ts'
 import { createParserErrors } from '../../http/parser-errors.ts'
-import securityHeaders from '../../http/security-headers.ts'
+import requestValidation from '../../http/request-validation.ts'
+import responseHeaders from '../../http/response-headers.ts'
 import { RequestLogController } from '../logging/requests.ts'
 
 /** Short timeouts, because a scrape is one short request. */
@@ -35,9 +35,9 @@ export async function createScrapeServer(
   await server.register(errors, {
     getErrorEnvelope: (request) => addressing.getAddress(request).representation.error,
   })
-  await server.register(securityHeaders)
+  await server.register(responseHeaders)
   await server.register(parserErrors.plugin)
-  await server.register(headerValidation)
+  await server.register(requestValidation)
   await server.register(methodNotAllowed)
   addRoutes(server)
   server.answerOtherMethods(server)

@@ -1,11 +1,17 @@
-/** Rejects request headers that Node's parser accepts but that servers and proxies interpret differently. */
+/**
+ * Rejects requests that Node's parser accepts: with headers that servers and proxies interpret differently, with a method
+ * that HTTP does not define, with a query that is too long, or for an unknown path.
+ */
 import type { IncomingMessage } from 'node:http'
 import type { Socket } from 'node:net'
-import type { FastifyInstance } from 'fastify'
+import type { FastifyInstance, FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
 import { apiError } from '../errors/index.ts'
+import { isHttpMethod } from './method-not-allowed.ts'
 
 const MAX_HEADERS_BYTES = 16_384
+/** Characters, without the question mark. */
+const MAX_QUERY_LENGTH = 8_192
 /** Bytes of a header line besides its name and value: ': ' and CRLF. */
 const SEPARATOR_BYTES = 4
 
@@ -44,9 +50,7 @@ function checkFields(raw: IncomingMessage) {
  * front may decide otherwise: that difference allows request smuggling (RFC 9112, section 11.2).
  * @throws ApiError 400
  */
-function checkTransferEncoding({ headers, httpVersionMinor }: IncomingMessage) {
-  const coding = headers['transfer-encoding']
-  if (coding === undefined) return
+function checkTransferEncoding(coding: string, httpVersionMinor: number) {
   if (coding.toLowerCase() !== 'chunked') {
     throw invalidRequest('Unsupported Transfer-Encoding; only chunked is accepted')
   }
@@ -57,8 +61,8 @@ function checkTransferEncoding({ headers, httpVersionMinor }: IncomingMessage) {
 function checkHeaders(raw: IncomingMessage) {
   if (raw.httpVersionMajor !== 1) throw invalidRequest('Unsupported HTTP version; use HTTP/1.1')
   checkFields(raw)
-  checkTransferEncoding(raw)
-  const { host, expect } = raw.headers
+  const { host, expect, 'transfer-encoding': coding } = raw.headers
+  if (coding !== undefined) checkTransferEncoding(coding, raw.httpVersionMinor)
   if (host === undefined ? raw.httpVersionMinor > 0 : !HOST.test(host)) {
     throw invalidRequest('The request requires one valid Host header')
   }
@@ -68,12 +72,24 @@ function checkHeaders(raw: IncomingMessage) {
   }
 }
 
-async function headerValidation(app: FastifyInstance) {
+/** @throws ApiError 501, 414 */
+function checkTarget(request: FastifyRequest, query: string) {
+  // A method that HTTP does not define has no route.
+  if (request.is404 && !isHttpMethod(request.method)) throw apiError('NOT_IMPLEMENTED')
+  if (query.length > MAX_QUERY_LENGTH + '?'.length) {
+    throw apiError('URI_TOO_LONG', {
+      message: `The query string is longer than ${MAX_QUERY_LENGTH} characters`,
+    })
+  }
+}
+
+async function requestValidation(app: FastifyInstance) {
   /** Connections on which a request was rejected: bytes that follow may be part of that request. */
   const rejected = new WeakSet<Socket>()
 
   // Synchronous, since Node emits pipelined requests before any promise settles.
-  app.addHook('onRequest', ({ raw }, reply, done) => {
+  app.addHook('onRequest', (request, reply, done) => {
+    const { raw } = request
     try {
       if (rejected.has(raw.socket)) {
         throw invalidRequest('An earlier request on this connection was rejected; use a new connection')
@@ -84,7 +100,11 @@ async function headerValidation(app: FastifyInstance) {
       reply.header('Connection', 'close')
       throw error
     }
-    done()
+    checkTarget(request, app.addressing.getAddress(raw).query)
+    // In this hook, since a not-found handler would run after the body was read. With CORS, `OPTIONS *` has a route, the
+    // one of @fastify/cors for all paths.
+    if (request.is404 || request.originalUrl === '*') app.answerUnrouted(request, reply)
+    else done()
   })
   // By default Node silently drops all headers after the first 1000, possibly a second Host or an API key. Their number
   // is bounded here by their total size.
@@ -93,4 +113,4 @@ async function headerValidation(app: FastifyInstance) {
   app.server.on('checkExpectation', (request, response) => app.server.emit('request', request, response))
 }
 
-export default fp(headerValidation, { name: 'header-validation', dependencies: ['errors'] })
+export default fp(requestValidation, { name: 'request-validation', dependencies: ['errors'] })
