@@ -126,5 +126,5 @@ export const OrderCreate = Type.Object(
 
 export const OrderChange = Type.Object(fields, {
   title: 'OrderChange',
-  examples: [{ note: 'Ring once', status: 'paid' }],
+  examples: [{ status: 'cancelled', note: 'Ordered by mistake' }],
 })

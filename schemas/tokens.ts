@@ -8,7 +8,7 @@ const Secret = (description: string, maxLength: number, example: string) =>
 /** That of the example of `POST /users`, so that the examples work one after the other. */
 export const examplePassword = 'twelve brass cogs, turning'
 
-const refreshToken = 'rrt_k3Jv0bYc...'
+export const exampleRefreshToken = 'rrt_k3Jv0bYc...'
 
 export const PasswordGrant = Type.Object(
   {
@@ -27,7 +27,7 @@ export const PasswordGrant = Type.Object(
 export const RefreshGrant = Type.Object(
   {
     grant_type: OneOf(['refresh_token'], { description: 'The kind of the grant' }),
-    refresh_token: Secret('The refresh token of the last response', 500, refreshToken),
+    refresh_token: Secret('The refresh token of the last response', 500, exampleRefreshToken),
   },
   { title: 'RefreshGrant', description: 'Renews the tokens of a session' },
 )
@@ -43,7 +43,7 @@ export const Token = Type.Object(
     expires_in: Type.Integer({ description: 'Seconds until the access token expires', examples: [900] }),
     refresh_token: Type.String({
       description: 'Can be used once, with `grant_type: refresh_token`',
-      examples: [refreshToken],
+      examples: [exampleRefreshToken],
     }),
     refresh_expires_in: Type.Integer({
       description: 'Seconds until the refresh token expires, if it is not used',

@@ -34,15 +34,17 @@ export function buildExample(schema: TSchema): unknown {
 }
 
 /**
- * Returns the examples of fields. A field that has another value after the creation of its resource has two examples.
+ * Returns the examples of fields, without those that have `x-in-examples: false`. A field that has another value after the creation of its resource has two examples.
  * @param isCreated whether to return the first of them; otherwise the last
  */
 export const buildFieldExamples = (properties: Properties, isCreated = false): Record<string, unknown> =>
   Object.fromEntries(
-    Object.entries(properties).map(([name, property]) => [
-      name,
-      property.examples && !isCreated ? property.examples.at(-1) : buildExample(property),
-    ]),
+    Object.entries(properties)
+      .filter(([, property]) => property['x-in-examples'] !== false)
+      .map(([name, property]) => [
+        name,
+        property.examples && !isCreated ? property.examples.at(-1) : buildExample(property),
+      ]),
   )
 
 /** Returns an example of each form of a request body: typed and flat, or flat alone. */

@@ -50,6 +50,8 @@ function buildResource(shape: Shape): TSchema {
   return documentWhole(shape, { written: buildTyped(shape, relations), whole, relations })
 }
 
+const pathId = Id('The id in the path; may be absent')
+
 export const v2: Representation = {
   version: 2,
   about:
@@ -69,7 +71,7 @@ export const v2: Representation = {
       const data = Type.Object(
         {
           type: Type.Literal(type, { description: 'The name of the collection' }),
-          ...(addressed ? { id: Type.Optional(Id('The id in the path; may be absent')) } : {}),
+          ...(addressed ? { id: Type.Optional({ ...pathId, 'x-in-examples': false }) } : {}),
           attributes: members,
         },
         { additionalProperties: false, description: 'The resource' },
