@@ -20,7 +20,7 @@ export function createApiKeySchemas(scopes: readonly string[]) {
     name: Text({
       minLength: 1,
       maxLength: 100,
-      description: 'What the key is for',
+      description: 'The purpose of the key',
       examples: ['Nightly export'],
     }),
     scopes: Type.Array(OneOf(scopes, { title: 'Scope', description: 'A permission of an API key' }), {

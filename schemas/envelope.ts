@@ -98,7 +98,7 @@ export const ErrorEnvelope = (list: 'details' | 'errors') => {
       request_id: Type.String({ description: 'The value of the X-Request-Id header', examples: [exampleId] }),
       ...violations,
     },
-    { title: 'ErrorObject', description: 'Why the request failed' },
+    { title: 'ErrorObject', description: 'The reason of the failure' },
   )
   return Type.Object({ error }, { title: 'ApiError', description: 'The body of every error response' })
 }

@@ -67,7 +67,7 @@ function describeOperation({ one, schemas }: Representation): Operation {
   const grants = [PasswordGrant, RefreshGrant].map((grant) => addTextPatterns(toBodySchema(grant, 'create')))
   const union = Type.Union(grants, {
     title: 'Grant',
-    description: 'What the tokens are issued for',
+    description: 'A password or a refresh token',
     discriminator: {
       propertyName: 'grant_type',
       mapping: {

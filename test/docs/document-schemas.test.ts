@@ -81,7 +81,7 @@ for (const version of [1, 2]) {
     t.same([...formats].filter(Boolean).sort(), ['date-time', 'email', 'uri', 'uuid'])
   })
 
-  t.test(`version ${version}: the server refuses what the documents refuse`, async (t) => {
+  t.test(`version ${version}: bodies that the schemas refuse are 422`, async (t) => {
     const bodies: [string, Json][] = [
       ['products', { sku: 'A', name: 'a\u0007b', price_amount: 1 }],
       ['products', { sku: 'A', name: 'a\nb', price_amount: 1 }],
@@ -133,7 +133,7 @@ for (const version of [1, 2]) {
     t.match(parameters.ProductFields.description, 'are absent')
   })
 
-  t.test(`version ${version}: what clients name is a component`, async (t) => {
+  t.test(`version ${version}: enums, grants, pagination and parameters are components`, async (t) => {
     for (const name of ['UserRole', 'UserStatus', 'PostStatus', 'ProductStatus', 'OrderStatus', 'Scope']) {
       t.ok(schemas[name]?.enum, name)
     }
