@@ -9,9 +9,11 @@ const Included = Type.Object(
       description: 'Whether any resource has more related resources than those shown',
       examples: [false],
     }),
-    truncated: Type.Array(Id('The id of a resource with more related resources than those shown')),
+    truncated: Type.Array(Id('The id of a resource with more related resources than those shown'), {
+      description: 'The ids of the resources with more related resources than those shown',
+    }),
   },
-  { title: 'Included' },
+  { title: 'Included', description: 'Whether an included relation is complete' },
 )
 
 export const Meta = Type.Object(
@@ -25,7 +27,7 @@ export const Meta = Type.Object(
       }),
     ),
   },
-  { title: 'Meta' },
+  { title: 'Meta', description: 'Facts about the response' },
 )
 
 const cursor = {
@@ -47,10 +49,12 @@ const offset = {
 
 const CursorPagination = Type.Object(cursor, {
   title: 'CursorPagination',
+  description: 'Pagination by cursor, which is the default',
   additionalProperties: false,
 })
 const OffsetPagination = Type.Object(offset, {
   title: 'OffsetPagination',
+  description: 'Pagination by page number, which `page` in the request selects',
   additionalProperties: false,
 })
 
@@ -59,7 +63,10 @@ const OffsetPagination = Type.Object(offset, {
  * to choose a type.
  */
 export const Pagination = Type.Partial(Type.Object({ ...cursor, ...offset }), {
-  'x-documented': Type.Union([CursorPagination, OffsetPagination]),
+  'x-documented': Type.Union([CursorPagination, OffsetPagination], {
+    title: 'Pagination',
+    description: 'By page number if the request has `page`, else by cursor',
+  }),
 })
 
 const Violation = Type.Object(
@@ -69,16 +76,10 @@ const Violation = Type.Object(
       examples: ['items.0.quantity'],
     }),
     message: Type.String({ description: 'A message for humans', examples: ['is required'] }),
-    code: OneOf(fieldCodes, { description: 'A code for programs' }),
+    code: OneOf(fieldCodes, { title: 'ViolationCode', description: 'A code for programs' }),
   },
-  { title: 'Violation' },
+  { title: 'Violation', description: 'An invalid field or parameter' },
 )
-
-const failed = {
-  code: OneOf(Object.keys(failures), { description: 'A code for programs' }),
-  message: Type.String({ description: 'A message for humans', examples: ['Resource not found'] }),
-  request_id: Type.String({ description: 'The value of the X-Request-Id header', examples: [exampleId] }),
-}
 
 /** @param list the field that holds the violations: `details` in v1, `errors` in v2 */
 export const ErrorEnvelope = (list: 'details' | 'errors') => {
@@ -90,8 +91,14 @@ export const ErrorEnvelope = (list: 'details' | 'errors') => {
       }),
     ),
   }
-  return Type.Object({ error: Type.Object({ ...failed, ...violations }) }, { title: 'Error' })
+  const error = Type.Object(
+    {
+      code: OneOf(Object.keys(failures), { title: 'ErrorCode', description: 'A code for programs' }),
+      message: Type.String({ description: 'A message for humans', examples: ['Resource not found'] }),
+      request_id: Type.String({ description: 'The value of the X-Request-Id header', examples: [exampleId] }),
+      ...violations,
+    },
+    { title: 'ErrorObject', description: 'The reason of the failure' },
+  )
+  return Type.Object({ error }, { title: 'ApiError', description: 'The body of every error response' })
 }
-
-/** An error of an unversioned address. It has no details, so that it is the same in all versions. */
-export const UnversionedError = Type.Object({ error: Type.Object(failed) }, { title: 'UnversionedError' })

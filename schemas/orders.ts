@@ -1,40 +1,69 @@
 /** The schemas of orders. An item keeps the product's SKU, name and price at the time of the order. */
 import { Type } from '@sinclair/typebox'
-import { Amount, Currency, common, Id, Integer, MAX_INTEGER, Nullable, OneOf, Text } from './types.ts'
+import {
+  Amount,
+  Currency,
+  common,
+  exampleId,
+  Id,
+  Integer,
+  MAX_INTEGER,
+  Nullable,
+  OneOf,
+  Text,
+} from './types.ts'
 
 const orderStatuses = ['pending', 'paid', 'shipped', 'completed', 'cancelled', 'refunded'] as const
 
 const MAX_ITEMS = 100
 
-const itemInput = { product_id: Id('The product'), quantity: Integer(1, 1000, { examples: [2] }) }
+const itemInput = {
+  product_id: Id('The product'),
+  quantity: Integer(1, 1000, { description: 'The number of units', examples: [2] }),
+}
 
 const OrderItem = Type.Object(
   {
     ...itemInput,
-    sku: Type.String({ maxLength: 64, examples: ['TEA-001'] }),
-    name: Type.String({ maxLength: 200, examples: ['Green tea'] }),
+    sku: Type.String({
+      maxLength: 64,
+      description: 'The SKU at the time of the order',
+      examples: ['TEA-001'],
+    }),
+    name: Type.String({
+      maxLength: 200,
+      description: 'The name at the time of the order',
+      examples: ['Green tea'],
+    }),
     unit_amount: Amount(MAX_INTEGER, 'The price of one unit at the time of the order'),
     total_amount: Amount(MAX_INTEGER, '`unit_amount` times `quantity`', 3998),
   },
-  { title: 'OrderItem' },
+  { title: 'OrderItem', description: 'A product in an order' },
 )
 
-const OrderItemInput = Type.Object(itemInput, { title: 'OrderItemInput' })
+const OrderItemInput = Type.Object(itemInput, {
+  title: 'OrderItemInput',
+  description: 'A product to order',
+})
 
-const addressLine = (maxLength: number, example: string) =>
-  Text({ minLength: 1, maxLength, examples: [example] })
+const addressLine = (description: string, maxLength: number, example: string) =>
+  Text({ minLength: 1, maxLength, description, examples: [example] })
 
 const Address = Type.Object(
   {
-    name: addressLine(200, 'Ada Lovelace'),
-    line1: addressLine(200, '12 St James Square'),
-    line2: Nullable(Text({ maxLength: 200, examples: ['2nd floor'] })),
-    city: addressLine(100, 'London'),
-    region: Nullable(Text({ maxLength: 100, examples: ['Greater London'] })),
-    postal_code: addressLine(20, 'SW1Y 4JH'),
+    name: addressLine('The recipient', 200, 'Ada Lovelace'),
+    line1: addressLine('The street and the number', 200, '12 St James Square'),
+    line2: Nullable(
+      Text({ maxLength: 200, description: 'A second line, such as the floor', examples: ['2nd floor'] }),
+    ),
+    city: addressLine('The town', 100, 'London'),
+    region: Nullable(
+      Text({ maxLength: 100, description: 'A state, province or county', examples: ['Greater London'] }),
+    ),
+    postal_code: addressLine('The postal code', 20, 'SW1Y 4JH'),
     country: Text({ pattern: '^[A-Z]{2}$', description: 'An ISO 3166-1 alpha-2 code', examples: ['GB'] }),
   },
-  { title: 'Address' },
+  { title: 'Address', description: 'A postal address' },
 )
 
 const fields = {
@@ -45,8 +74,16 @@ const fields = {
     description: 'No product may be repeated. Can be changed only while the order is pending',
   }),
   shipping_address: Nullable(Address),
-  note: Nullable(Text({ maxLength: 1000, 'x-multiline': true, examples: ['Ring twice'] })),
+  note: Nullable(
+    Text({
+      maxLength: 1000,
+      'x-multiline': true,
+      description: 'A text of one or more lines for the delivery',
+      examples: ['Ring twice'],
+    }),
+  ),
   status: OneOf(orderStatuses, {
+    title: 'OrderStatus',
     default: 'pending',
     description:
       'pending -> paid, cancelled; paid -> shipped, refunded; shipped -> completed, refunded; completed -> refunded',
@@ -61,17 +98,33 @@ export const Order = Type.Object(
     number: Type.String({ description: 'Unique and increasing', examples: ['ORD-0000000042'] }),
     user_id: owner,
     ...fields,
-    items: Type.Array(OrderItem, { maxItems: MAX_ITEMS }),
+    items: Type.Array(OrderItem, { maxItems: MAX_ITEMS, description: 'The ordered products' }),
     currency: Currency('The currency of the items'),
     total_amount: Amount(MAX_INTEGER, 'The sum of the items, in minor units of `currency`', 3998),
     ...common,
   },
-  { title: 'Order' },
+  { title: 'Order', description: 'An order of products, with their prices at that time' },
 )
+
+const { items, shipping_address, note } = fields
 
 export const OrderCreate = Type.Object(
-  { user_id: Type.Optional({ ...owner, description: 'The customer; by default the caller' }), ...fields },
-  { title: 'OrderCreate' },
+  {
+    user_id: Type.Optional({ ...owner, description: 'The customer; by default the caller' }),
+    items,
+    shipping_address,
+    note,
+    status: OneOf(['pending'], { default: 'pending', description: 'A new order is pending' }),
+  },
+  {
+    title: 'OrderCreate',
+    examples: [
+      { items: [{ product_id: exampleId, quantity: 2 }], shipping_address: null, note: 'Ring twice' },
+    ],
+  },
 )
 
-export const OrderChange = Type.Object(fields, { title: 'OrderChange' })
+export const OrderChange = Type.Object(fields, {
+  title: 'OrderChange',
+  examples: [{ status: 'cancelled', note: 'Ordered by mistake' }],
+})

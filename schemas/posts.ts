@@ -5,15 +5,22 @@ import { common, Id, Nullable, OneOf, Text, Timestamp } from './types.ts'
 const postStatuses = ['draft', 'published', 'archived'] as const
 
 const fields = {
-  title: Text({ minLength: 1, maxLength: 200, examples: ['On the engine'] }),
+  title: Text({
+    minLength: 1,
+    maxLength: 200,
+    description: 'The title, on one line',
+    examples: ['On the engine'],
+  }),
   body: Text({
     minLength: 1,
     maxLength: 100_000,
     'x-trim': false,
     'x-multiline': true,
+    description: 'The text, which may have several lines',
     examples: ['It can do whatever we know how to order it to perform.'],
   }),
   status: OneOf(postStatuses, {
+    title: 'PostStatus',
     default: 'draft',
     description: 'draft -> published, archived; published -> draft, archived; archived -> draft, published',
   }),
@@ -27,7 +34,9 @@ export const Post = Type.Object(
     published_at: Nullable(Timestamp('The time of the first publication')),
     ...common,
   },
-  { title: 'Post' },
+  { title: 'Post', description: 'A text of a user' },
 )
 
-export const PostInput = Type.Object(fields, { title: 'PostInput' })
+export const PostCreate = Type.Object(fields, { title: 'PostCreate' })
+
+export const PostChange = Type.Object(fields, { title: 'PostChange', examples: [{ status: 'published' }] })

@@ -15,14 +15,34 @@ const fields = {
     description: 'Unique',
     examples: ['TEA-001'],
   }),
-  name: Text({ minLength: 1, maxLength: 200, examples: ['Green tea'] }),
-  description: Nullable(Text({ maxLength: 5000, 'x-multiline': true, examples: ['Loose leaf, 100 g'] })),
+  name: Text({ minLength: 1, maxLength: 200, description: 'The name', examples: ['Green tea'] }),
+  description: Nullable(
+    Text({
+      maxLength: 5000,
+      'x-multiline': true,
+      description: 'A text of one or more lines',
+      examples: ['Loose leaf, 100 g'],
+    }),
+  ),
   price_amount: Amount(1_000_000_000_000, 'In minor units of `currency`'),
   currency: { ...Currency(), default: 'USD' },
   stock: Integer(0, MAX_STOCK, { default: 0, description: 'Units available to order', examples: [25] }),
-  status: OneOf(productStatuses, { default: 'draft', description: 'Only active products can be ordered' }),
+  status: OneOf(productStatuses, {
+    title: 'ProductStatus',
+    default: 'draft',
+    description: 'Only active products can be ordered',
+    examples: ['active'],
+  }),
 }
 
-export const Product = Type.Object({ id: Id(), ...fields, ...common }, { title: 'Product' })
+export const Product = Type.Object(
+  { id: Id(), ...fields, ...common },
+  { title: 'Product', description: 'Goods that can be ordered' },
+)
 
-export const ProductInput = Type.Object(fields, { title: 'ProductInput' })
+export const ProductCreate = Type.Object(fields, { title: 'ProductCreate' })
+
+export const ProductChange = Type.Object(fields, {
+  title: 'ProductChange',
+  examples: [{ price_amount: 1899, stock: 40 }],
+})

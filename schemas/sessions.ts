@@ -2,19 +2,19 @@
 import { Type } from '@sinclair/typebox'
 import { common, Id, Timestamp } from './types.ts'
 
-const NullableText = (description: string) =>
-  Type.Unsafe<string | null>({ type: ['string', 'null'], description })
+const NullableText = (description: string, example: string) =>
+  Type.Unsafe<string | null>({ type: ['string', 'null'], description, examples: [example] })
 
 export const Session = Type.Object(
   {
     id: Id(),
     user_id: Id('The user'),
     last_used_at: Timestamp('The last use, to the minute'),
-    expires_at: Timestamp('The expiry, if the session is not used before'),
-    ip: NullableText('The IP address at sign-in'),
-    user_agent: NullableText('The User-Agent header at sign-in'),
-    current: Type.Boolean({ description: 'Whether this is the session of the request' }),
+    expires_at: Timestamp('The expiry, if the session is not used before', '2026-12-21T09:30:00.000Z'),
+    ip: NullableText('The IP address at sign-in', '203.0.113.7'),
+    user_agent: NullableText('The User-Agent header at sign-in', 'curl/8.5.0'),
+    current: Type.Boolean({ description: 'Whether this is the session of the request', examples: [true] }),
     ...common,
   },
-  { title: 'Session' },
+  { title: 'Session', description: 'A sign-in of a user' },
 )

@@ -16,7 +16,6 @@ interface TextOptions {
   default?: string
   description?: string
   examples?: unknown[]
-  writeOnly?: boolean
   'x-trim'?: boolean
   'x-multiline'?: boolean
 }
@@ -36,10 +35,10 @@ export const Nullable = <T extends TSchema>(schema: T): TUnsafe<Static<T> | null
   return Type.Unsafe<Static<T> | null>({ default: null, ...rest, ...values, type: [type, 'null'] })
 }
 
-/** One of the given strings. */
+/** One of the given strings. With a title, generated clients have a type of that name. */
 export const OneOf = <const T extends string>(
   values: readonly T[],
-  options: { default?: T; description?: string } = {},
+  options: { title?: string; default?: T; description?: string; examples?: T[] } = {},
 ) => Type.Unsafe<T>({ type: 'string', enum: values, ...options })
 
 export const Integer = (
@@ -55,8 +54,8 @@ export const Id = (description = 'A UUIDv7 assigned by the server') =>
   Type.String({ format: 'uuid', description, examples: [exampleId] })
 
 /** A timestamp by RFC 3339, in UTC with milliseconds. */
-export const Timestamp = (description: string) =>
-  Type.String({ format: 'date-time', description, examples: ['2026-11-21T09:30:00.000Z'] })
+export const Timestamp = (description: string, example = '2026-11-21T09:30:00.000Z') =>
+  Type.String({ format: 'date-time', description, examples: [example] })
 
 /** An amount of money in minor units (cents) of the resource's currency. */
 export const Amount = (maximum: number, description: string, example = 1999) =>

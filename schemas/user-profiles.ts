@@ -5,11 +5,20 @@ import { common, HttpsUri, Id, Nullable, Text } from './types.ts'
 const owner = Id('The user; cannot be changed')
 
 const fields = {
-  display_name: Nullable(Text({ minLength: 1, maxLength: 100, examples: ['Ada'] })),
-  bio: Nullable(Text({ maxLength: 1000, 'x-multiline': true, examples: ['Notes on the engine.'] })),
+  display_name: Nullable(
+    Text({ minLength: 1, maxLength: 100, description: 'The name that others see', examples: ['Ada'] }),
+  ),
+  bio: Nullable(
+    Text({
+      maxLength: 1000,
+      'x-multiline': true,
+      description: 'A text of one or more lines about the user',
+      examples: ['Notes on the engine.'],
+    }),
+  ),
   avatar_url: Nullable(HttpsUri('The URL of a picture')),
   website_url: Nullable(HttpsUri('The URL of a website')),
-  location: Nullable(Text({ maxLength: 100, examples: ['London'] })),
+  location: Nullable(Text({ maxLength: 100, description: 'A place', examples: ['London'] })),
   time_zone: Nullable(
     Text({ format: 'time-zone', description: 'An IANA time zone name', examples: ['Europe/London'] }),
   ),
@@ -25,12 +34,20 @@ const fields = {
 
 export const UserProfile = Type.Object(
   { id: Id(), user_id: owner, ...fields, ...common },
-  { title: 'UserProfile' },
+  { title: 'UserProfile', description: 'The public information of a user' },
 )
 
 export const UserProfileCreate = Type.Object(
   { user_id: Type.Optional({ ...owner, description: 'The user; by default the caller' }), ...fields },
-  { title: 'UserProfileCreate' },
+  {
+    title: 'UserProfileCreate',
+    examples: [
+      { display_name: 'Ada', bio: 'Notes on the engine.', time_zone: 'Europe/London', locale: 'en-GB' },
+    ],
+  },
 )
 
-export const UserProfileChange = Type.Object(fields, { title: 'UserProfileChange' })
+export const UserProfileChange = Type.Object(fields, {
+  title: 'UserProfileChange',
+  examples: [{ bio: 'Notes on two engines.', location: null }],
+})

@@ -1,5 +1,6 @@
 /** The schemas of users, who authenticate and own posts, orders and profiles. */
 import { Type } from '@sinclair/typebox'
+import { examplePassword } from './tokens.ts'
 import { common, Id, OneOf, Text } from './types.ts'
 
 const roles = ['member', 'manager', 'admin'] as const
@@ -14,10 +15,12 @@ const fields = {
     examples: ['ada@example.com'],
   }),
   role: OneOf(roles, {
+    title: 'UserRole',
     default: 'member',
     description: 'Determines the permissions of the user; can be changed only by an admin',
   }),
   status: OneOf(userStatuses, {
+    title: 'UserStatus',
     default: 'active',
     description: 'Only active users can authenticate',
   }),
@@ -27,17 +30,19 @@ const Password = (description: string) =>
   Text({
     minLength: 12,
     maxLength: 128,
-    writeOnly: true,
     'x-trim': false,
     description,
-    examples: ['twelve brass cogs, turning'],
+    examples: [examplePassword],
   })
 
 const secrets = {
   password: Type.Optional(Password('Never returned. Must not be the email address or the name')),
 }
 
-export const User = Type.Object({ id: Id(), ...fields, ...common }, { title: 'User' })
+export const User = Type.Object(
+  { id: Id(), ...fields, ...common },
+  { title: 'User', description: 'An account that calls the API and owns resources' },
+)
 
 export const UserCreate = Type.Object({ ...fields, ...secrets }, { title: 'UserCreate' })
 
@@ -49,7 +54,6 @@ export const UserChange = Type.Object(
       Text({
         minLength: 1,
         maxLength: 128,
-        writeOnly: true,
         'x-trim': false,
         description: 'Required to change your own `password` or `email`',
         examples: ['eleven brass cogs, turning'],
@@ -57,12 +61,11 @@ export const UserChange = Type.Object(
     ),
     revoke_api_keys: Type.Optional(
       Type.Boolean({
-        writeOnly: true,
         description:
           'With `true`, deletes all API keys of the user. Only allowed with a new `password` or `email`',
         examples: [true],
       }),
     ),
   },
-  { title: 'UserChange' },
+  { title: 'UserChange', examples: [{ name: 'Ada King' }] },
 )

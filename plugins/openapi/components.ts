@@ -1,22 +1,39 @@
 /** Collects the components of a document. Operations refer to them by name, as generated clients do. */
 import { isDeepStrictEqual } from 'node:util'
 import { isObject } from '../../lib/is-object.ts'
+import { documentFormat } from './strings.ts'
 
 export type Json = Record<string, unknown>
 
 /** Creates one section of the components. */
 function createSection(section: string) {
   const components = new Map<string, Json>()
+  const refer = (name: string): Json => ({ $ref: `#/components/${section}/${name}` })
   return {
-    get: (name: string) => components.get(name),
-    /** Adds a component unless there is one with this name. Returns the reference to it. */
-    add(name: string, build: () => Json): Json {
+    /** Adds the component that `build` returns unless there is one with this name. Returns the reference to it. */
+    addOnce(name: string, build: () => Json): Json {
       if (!components.has(name)) components.set(name, build())
-      return { $ref: `#/components/${section}/${name}` }
+      return refer(name)
+    },
+    /**
+     * Adds a component. Returns the reference to it.
+     * @throws Error if another component has this name
+     */
+    add(name: string, component: Json): Json {
+      const known = components.get(name)
+      if (known && !isDeepStrictEqual(known, component)) {
+        throw new Error(
+          `Two different ${section} have the name ${name}: ${JSON.stringify(known)} and ${JSON.stringify(component)}`,
+        )
+      }
+      components.set(name, component)
+      return refer(name)
     },
     getAll: (): Json => Object.fromEntries([...components].sort(([a], [b]) => (a < b ? -1 : 1))),
   }
 }
+
+const UNIONS = ['anyOf', 'oneOf', 'allOf']
 
 /**
  * Returns a function that converts a schema to its documented form: schemas with a title become references to components,
@@ -25,7 +42,8 @@ function createSection(section: string) {
  */
 function createSchemaExtractor(addSchema: (name: string, component: Json) => Json) {
   const convertKeyword = ([keyword, value]: [string, unknown]): [string, unknown][] => {
-    if (keyword.startsWith('x-')) return []
+    // Bodies have whole examples; those of their fields would repeat them.
+    if (keyword.startsWith('x-') || keyword === 'examples') return []
     // Client generators support `enum` better than `const`.
     if (keyword === 'const') return [['enum', [value]]]
     if (keyword === 'properties' && isObject(value)) {
@@ -33,48 +51,59 @@ function createSchemaExtractor(addSchema: (name: string, component: Json) => Jso
       return [[keyword, Object.fromEntries(properties)]]
     }
     if (keyword === 'items' || keyword === 'additionalProperties') return [[keyword, extract(value)]]
-    if (keyword === 'anyOf' && Array.isArray(value)) return [[keyword, value.map(extract)]]
+    // The alternatives of every union of this API exclude each other, and `oneOf` says so.
+    if (UNIONS.includes(keyword) && Array.isArray(value)) {
+      return [[keyword === 'anyOf' ? 'oneOf' : keyword, value.map(extract)]]
+    }
     return [[keyword, value]]
   }
 
-  /** Converts a titled type that may be null to a union of the titled type and null. */
-  const toNullable = (name: string, { default: defaultValue, description, ...component }: Json): Json => ({
-    anyOf: [addSchema(name, { ...component, type: 'object' }), { type: 'null' }],
-    ...(defaultValue !== undefined && { default: defaultValue }),
-    ...(description !== undefined && { description }),
-  })
+  /** Adds a titled schema to the components. What differs between its uses stands next to the reference. */
+  function addTitled(title: string, schema: Json): Json {
+    const { type, enum: values, default: defaultValue, description, ...rest } = schema
+    const isNullable = Array.isArray(type)
+    const component = {
+      ...(type !== undefined && { type: isNullable ? type.find((each) => each !== 'null') : type }),
+      ...(Array.isArray(values)
+        ? { title, enum: values.filter((value) => value !== null) }
+        : { ...rest, description }),
+    }
+    const reference = addSchema(title, component)
+    return {
+      ...(isNullable ? { oneOf: [reference, { type: 'null' }] } : reference),
+      ...((isNullable || values !== undefined) && description !== undefined && { description }),
+      ...(defaultValue !== undefined && { default: defaultValue }),
+    }
+  }
 
   function extract(schema: unknown): unknown {
     if (!isObject(schema)) return schema
     if (schema['x-documented']) return extract(schema['x-documented'])
-    const { title, ...component }: Json = Object.fromEntries(Object.entries(schema).flatMap(convertKeyword))
-    if (typeof title !== 'string') return component
-    return Array.isArray(component.type) ? toNullable(title, component) : addSchema(title, component)
+    const { title, ...converted }: Json = Object.fromEntries(
+      Object.entries(documentFormat(schema)).flatMap(convertKeyword),
+    )
+    return typeof title === 'string' ? addTitled(title, converted) : converted
   }
   return extract
 }
 
 export function createComponents() {
   const schemas = createSection('schemas')
+  const parameters = createSection('parameters')
+  const examples = createSection('examples')
   const responses = createSection('responses')
   const headers = createSection('headers')
 
-  /** @throws Error if another schema has this name */
-  const addSchema = (name: string, schema: Json): Json => {
-    const known = schemas.get(name)
-    if (known && !isDeepStrictEqual(known, schema)) {
-      throw new Error(
-        `Two different schemas have the name ${name}: ${JSON.stringify(known)} and ${JSON.stringify(schema)}`,
-      )
-    }
-    return schemas.add(name, () => schema)
-  }
   return {
-    extractSchemas: createSchemaExtractor(addSchema),
-    addResponse: responses.add,
-    addHeader: headers.add,
+    extractSchemas: createSchemaExtractor(schemas.add),
+    addParameter: parameters.add,
+    addExample: examples.add,
+    addResponse: responses.addOnce,
+    addHeader: headers.addOnce,
     getAll: (): Json => ({
       schemas: schemas.getAll(),
+      parameters: parameters.getAll(),
+      examples: examples.getAll(),
       responses: responses.getAll(),
       headers: headers.getAll(),
     }),

@@ -1,18 +1,10 @@
 /** Builds the OpenAPI document of a version from the operations of the routes. */
-import { STATUS_CODES } from 'node:http'
 import type { Version } from '../versioning/index.ts'
 import { type Components, createComponents, type Json } from './components.ts'
-import { describeFailure } from './failures.ts'
+import { describeFailure, getFailureName } from './failures.ts'
 import { getGuide } from './guide.ts'
-import {
-  COMMON_HEADERS,
-  DEPRECATION_HEADERS,
-  type Header,
-  type HeaderName,
-  headers,
-  VERSION_HEADERS,
-} from './headers.ts'
-import type { Content, Operation, OperationResponse } from './operation.ts'
+import { commonHeadersGuide, DEPRECATION_HEADERS, type HeaderName, headers } from './headers.ts'
+import type { Content, Operation, OperationResponse, Parameter } from './operation.ts'
 
 export interface DocumentedRoute {
   method: string
@@ -28,10 +20,13 @@ export interface DocumentSettings {
   tags: readonly { name: string; description: string }[]
 }
 
-/** What the functions below share: the components they add to, and the version; undefined outside all versions. */
+/** What the functions below share. */
 interface Context {
+  /** The components that they add to. */
   components: Components
-  version: Version | undefined
+  version: Version
+  /** Whether the addresses of the operations belong to the version. */
+  isVersioned: boolean
 }
 
 const healthTag = { name: 'health', description: 'Liveness and readiness checks' }
@@ -66,8 +61,8 @@ export function buildDocument(
   const versioned = routes.filter(({ url }) => url.startsWith(`/api/v${representation.version}/`))
   const unversioned = routes.filter(({ url }) => !url.startsWith('/api/'))
   const paths = {
-    ...buildPaths(versioned, { components, version }),
-    ...buildPaths(unversioned, { components, version: undefined }),
+    ...buildPaths(versioned, { components, version, isVersioned: true }),
+    ...buildPaths(unversioned, { components, version, isVersioned: false }),
   }
   return {
     openapi: '3.1.0',
@@ -75,7 +70,7 @@ export function buildDocument(
       title: 'resource-api',
       version: release,
       summary: `Version ${representation.version} of the API`,
-      description: getGuide(representation.version, representation.about),
+      description: `${getGuide(representation.version, representation.about)}\n\n${commonHeadersGuide}`,
       license: { name: 'MIT', identifier: 'MIT' },
     },
     servers: [{ url: publicUrl ?? '/' }],
@@ -94,101 +89,99 @@ function buildPaths(routes: readonly DocumentedRoute[], context: Context): Json 
   return paths
 }
 
+const isDeprecated = ({ version, isVersioned }: Context) => isVersioned && version.deprecated !== undefined
+
 function buildOperation(
   { security = [], parameters, body, responses, failures, ...rest }: Operation,
   context: Context,
 ): Json {
-  const deprecated = context.version?.deprecated !== undefined
+  const deprecated = isDeprecated(context)
   const errors = deprecated ? [...failures, 410] : failures
   return {
     ...rest,
     ...(deprecated && { deprecated }),
     security,
-    ...(parameters && { parameters: buildParameters(parameters, context) }),
+    ...(parameters && { parameters: parameters.map((parameter) => buildParameter(parameter, context)) }),
     ...(body && { requestBody: { required: true, content: buildContent(body, body.types, context) } }),
     responses: {
       ...Object.fromEntries(
-        Object.entries(responses).map(([status, response]) => [status, buildResponse(response, context)]),
+        Object.entries(responses).map(([status, response]) => [status, buildSuccess(response, context)]),
       ),
       ...Object.fromEntries(errors.map((status) => [status, buildFailure(status, context)])),
     },
   }
 }
 
-const buildParameters = (parameters: NonNullable<Operation['parameters']>, { components }: Context) =>
-  Object.entries(parameters).flatMap(([location, schemas]) =>
-    Object.entries(schemas).map(([name, { description, examples, ...schema }]) => ({
-      in: location,
-      name,
-      required: location === 'path',
-      description,
-      ...buildParameterExample(location, examples?.[0] ?? schema.default ?? schema.enum?.[0]),
-      // Lists are sent as `name=a,b`; the default of OpenAPI is `name=a&name=b`.
-      ...(schema.type === 'array' && { style: 'form', explode: false }),
-      schema: components.extractSchemas(schema),
-    })),
-  )
-
-function buildParameterExample(location: string, value: unknown): Json {
-  if (value === undefined) return {}
-  // The page shows the example of an optional parameter, but sends it only if the user selects it.
-  return location === 'path' ? { example: value } : { examples: { example: { value, 'x-disabled': true } } }
+/** Returns the reference to a parameter. */
+function buildParameter(
+  { component, in: location, name, schema: { description, examples, ...schema } }: Parameter,
+  { components }: Context,
+): Json {
+  const value = examples?.[0] ?? schema.default ?? schema.enum?.[0]
+  return components.addParameter(component, {
+    in: location,
+    name,
+    ...(location === 'path' && { required: true }),
+    description,
+    // The page shows the example of an optional parameter, but sends it only if the user selects it.
+    ...(location === 'path' ? { example: value } : { examples: { example: { value, 'x-disabled': true } } }),
+    // Lists are sent as `name=a,b`; the default of OpenAPI is `name=a&name=b`.
+    ...(schema.type === 'array' && { explode: false }),
+    schema: components.extractSchemas(schema),
+  })
 }
 
-/** Only the first media type has the examples, to keep the document small. */
+/** Builds a body. The first media type has all examples, the others the first one, to keep the document small. */
 function buildContent(
   { schema, examples }: Content,
   types: readonly string[],
   { components }: Context,
 ): Json {
   const documented = components.extractSchemas(schema)
+  const references = examples.map(({ name, key, summary, value }): [string, Json] => [
+    key,
+    components.addExample(`${name}.${key}`, { summary, value }),
+  ])
   return Object.fromEntries(
-    types.map((type, i) => [type, i === 0 ? { schema: documented, examples } : { schema: documented }]),
+    types.map((type, i) => {
+      const shown = i === 0 ? references : references.slice(0, 1)
+      return [type, { schema: documented, examples: Object.fromEntries(shown) }]
+    }),
   )
 }
 
-function getMediaTypes({ version }: Context): string[] {
-  const vendorTypes = version ? [`application/vnd.api+json;version=${version.representation.version}`] : []
-  return ['application/json', ...vendorTypes]
+function getMediaTypes({ version, isVersioned }: Context): string[] {
+  const { version: number } = version.representation
+  return ['application/json', ...(isVersioned ? [`application/vnd.api+json;version=${number}`] : [])]
+}
+
+/** Returns a response, or the reference to one that several operations have. */
+function buildSuccess({ component, ...response }: OperationResponse, context: Context): Json {
+  const build = () => buildResponse(response, context)
+  return component === undefined ? build() : context.components.addResponse(component, build)
 }
 
 /** Returns the reference to an error response: the operations of a version share them. */
 function buildFailure(status: number, context: Context): Json {
-  const name = `${STATUS_CODES[status]}`.replaceAll(/[^A-Za-z]/g, '')
-  return context.components.addResponse(context.version ? name : `${name}Unversioned`, () => {
-    const failure = describeFailure(status, context.version?.representation)
-    // A request may be rejected before the deprecation headers are set.
-    const optionalHeaders = [...(failure.optionalHeaders ?? []), ...DEPRECATION_HEADERS]
+  const name = getFailureName(status)
+  return context.components.addResponse(context.isVersioned ? name : `${name}Unversioned`, () => {
+    const failure = describeFailure(status, context.version.representation)
     // A 406 is always application/json, since no media type in Accept can be served.
     const types = status === 406 ? ['application/json'] : getMediaTypes(context)
-    return buildResponse({ ...failure, optionalHeaders }, context, types)
+    return buildResponse(failure, context, types)
   })
 }
 
 function buildResponse(
-  { description, headers: own = [], optionalHeaders = [], content }: OperationResponse,
+  { description, headers: own = [], content }: OperationResponse,
   context: Context,
   types = getMediaTypes(context),
 ): Json {
-  const { components, version } = context
-  const names = new Set([
-    ...COMMON_HEADERS,
-    ...(version ? VERSION_HEADERS : []),
-    ...own,
-    ...(version?.deprecated ? DEPRECATION_HEADERS : []),
-  ])
+  const names = [...own, ...(isDeprecated(context) ? DEPRECATION_HEADERS : [])]
+  const refer = (name: HeaderName) => context.components.addHeader(name, () => ({ ...headers[name] }))
   return {
     description,
-    headers: Object.fromEntries(
-      [...names].map((name) => [name, buildHeader(name, optionalHeaders.includes(name), components)]),
-    ),
+    ...(names.length > 0 && { headers: Object.fromEntries(names.map((name) => [name, refer(name)])) }),
     ...(content && { content: buildContent(content, types, context) }),
   }
-}
-
-/** Returns the reference to a header. Its component is required, unless some responses lack the header. */
-function buildHeader(name: HeaderName, isOptional: boolean, { addHeader }: Components): Json {
-  const { required = false, ...header }: Header = headers[name]
-  if (!isOptional || !required) return addHeader(name, () => ({ ...headers[name] }))
-  return addHeader(`${name}-Optional`, () => ({ ...header, description: `${header.description}; if known` }))
 }

@@ -2,6 +2,7 @@
 import type { TSchema } from '@sinclair/typebox'
 import { isObject } from '../../lib/is-object.ts'
 import { exampleId } from '../../schemas/types.ts'
+import type { Example } from './operation.ts'
 
 type Properties = Record<string, TSchema>
 
@@ -32,13 +33,30 @@ export function buildExample(schema: TSchema): unknown {
   return schema.enum?.[0] ?? guessValue(schema)
 }
 
-/** Returns the examples of fields, without those that PUT ignores (readOnly). */
-export const buildFieldExamples = (properties: Properties): Record<string, unknown> =>
+/**
+ * Returns the examples of fields, without those that have `x-in-examples: false`. A field that has another value after the creation of its resource has two examples.
+ * @param isCreated whether to return the first of them; otherwise the last
+ */
+export const buildFieldExamples = (properties: Properties, isCreated = false): Record<string, unknown> =>
   Object.fromEntries(
     Object.entries(properties)
-      .filter(([, { readOnly }]) => !readOnly)
-      .map(([name, property]) => [name, buildExample(property)]),
+      .filter(([, property]) => property['x-in-examples'] !== false)
+      .map(([name, property]) => [
+        name,
+        property.examples && !isCreated ? property.examples.at(-1) : buildExample(property),
+      ]),
   )
+
+/** Returns an example of each form of a request body: typed and flat, or flat alone. */
+export const buildBodyExamples = (schema: TSchema): Example[] => {
+  const forms: TSchema[] = schema.anyOf ?? [schema]
+  return forms.map((form) => ({
+    name: form.title ?? '',
+    key: form.properties?.data ? 'typed' : 'flat',
+    summary: form.description ?? '',
+    value: buildExample(form),
+  }))
+}
 
 /** Returns a response as the serializer would send it: only the fields that the schema declares, at a constant time. */
 export function buildResponseExample(value: unknown, schema: TSchema): unknown {

@@ -1,9 +1,10 @@
-/** Describes error responses for OpenAPI: the meaning, the headers and examples of each status. */
-import { UnversionedError } from '../../schemas/envelope.ts'
+/** Describes error responses for OpenAPI: the meaning, the codes, the headers and examples of each status. */
+import { STATUS_CODES } from 'node:http'
+import { type TObject, type TSchema, Type } from '@sinclair/typebox'
 import { type FailureCode, failures, type Violation } from '../../schemas/error.ts'
-import { exampleId } from '../../schemas/types.ts'
+import { exampleId, OneOf } from '../../schemas/types.ts'
 import type { Representation } from '../versioning/representation/types.ts'
-import { type HeaderName, VERSION_HEADERS } from './headers.ts'
+import type { HeaderName } from './headers.ts'
 import type { OperationResponse } from './operation.ts'
 
 interface FailureExample {
@@ -15,19 +16,13 @@ interface FailureExample {
 interface Status {
   description: string
   headers?: readonly HeaderName[]
-  /**
-   * Whether the HTTP parser, or Fastify for an undecodable path, may answer with this status. They may know neither the
-   * version nor the client's address, so the version headers may be absent.
-   */
-  byParser?: boolean
-  /** Examples by name. The default message is the one of the error code. */
+  /** Examples by name, at least one of each code that the status has. The default message is that of the code. */
   examples: Record<string, FailureExample>
 }
 
 const failureStatuses: Record<number, Status> = {
   400: {
     description: 'The request is malformed, or a parameter is invalid',
-    byParser: true,
     examples: {
       parameter: {
         code: 'VALIDATION_ERROR',
@@ -68,7 +63,6 @@ const failureStatuses: Record<number, Status> = {
   },
   408: {
     description: 'The request took longer than 10 seconds to arrive',
-    byParser: true,
     examples: { slow: { code: 'REQUEST_TIMEOUT' } },
   },
   409: {
@@ -95,12 +89,10 @@ const failureStatuses: Record<number, Status> = {
   },
   413: {
     description: 'The body is larger than the limit: 1 MiB by default, 16 KiB without credentials',
-    byParser: true,
     examples: { large: { code: 'PAYLOAD_TOO_LARGE' } },
   },
   414: {
     description: 'The query string is longer than 8 KiB',
-    byParser: true,
     examples: { long: { code: 'URI_TOO_LONG' } },
   },
   415: {
@@ -128,12 +120,11 @@ const failureStatuses: Record<number, Status> = {
   },
   429: {
     description: 'Too many requests, or too many failed ones; retry after `Retry-After`',
-    headers: ['Retry-After'],
+    headers: ['Retry-After', 'X-RateLimit-Limit', 'X-RateLimit-Remaining', 'X-RateLimit-Reset'],
     examples: { exceeded: { code: 'RATE_LIMIT_EXCEEDED' } },
   },
   431: {
     description: 'The header fields are larger than 16 KiB',
-    byParser: true,
     examples: { large: { code: 'HEADERS_TOO_LARGE' } },
   },
   500: { description: 'Internal error', examples: { bug: { code: 'INTERNAL_SERVER_ERROR' } } },
@@ -150,28 +141,31 @@ const failureStatuses: Record<number, Status> = {
   },
 }
 
-type Envelope = Pick<Representation, 'error'> & { schemas: Pick<Representation['schemas'], 'error'> }
+/** Returns the name of an error response: `BadRequest`. */
+export const getFailureName = (status: number) => `${STATUS_CODES[status]}`.replaceAll(/[^A-Za-z]/g, '')
 
-/** The envelope of unversioned errors. Without violations, the error envelopes of all versions are the same. */
-const unversionedEnvelope: Envelope = {
-  error: ({ violations: _, ...error }) => ({ error }),
-  schemas: { error: UnversionedError },
+/** Returns the schema of the errors of one status: an `ApiError` with one of the codes that the status has. */
+function buildErrorSchema(name: string, { description, examples }: Status, apiError: TObject): TSchema {
+  const codes = [...new Set(Object.values(examples).map(({ code }) => code))]
+  const ownCodes = Type.Object({ code: OneOf(codes, { description: 'A code for programs' }) })
+  const error = Type.Unsafe({ allOf: [apiError.properties.error, ownCodes], description: 'The error' })
+  return Type.Object({ error }, { title: `${name.replace(/Error$/, '')}Error`, description })
 }
 
-/** Describes the error response of a status, in a version's envelope or the unversioned one. */
-export function describeFailure(status: number, envelope: Envelope = unversionedEnvelope): OperationResponse {
+/** Describes the error response of a status, in the envelope of a version. */
+export function describeFailure(status: number, representation: Representation): OperationResponse {
   const failure = failureStatuses[status]
   if (!failure) throw new Error(`The status ${status} is not described in failures.ts`)
-  const examples = Object.entries(failure.examples).map(([name, { code, message, violations = [] }]) => {
+  const name = getFailureName(status)
+  const examples = Object.entries(failure.examples).map(([key, { code, message, violations = [] }]) => {
     const summary = message ?? failures[code].message
-    const value = envelope.error({ code, message: summary, request_id: exampleId, violations })
-    return [name, { summary, value }]
+    const value = representation.error({ code, message: summary, request_id: exampleId, violations })
+    return { name, key, summary, value }
   })
   return {
     description: failure.description,
     headers: failure.headers ?? [],
-    optionalHeaders: failure.byParser ? VERSION_HEADERS : [],
-    content: { schema: envelope.schemas.error, examples: Object.fromEntries(examples) },
+    content: { schema: buildErrorSchema(name, failure, representation.schemas.error), examples },
   }
 }
 

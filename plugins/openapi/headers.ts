@@ -1,9 +1,9 @@
-/** Describes every response header once; operations refer to headers by name. */
+/** Describes every response header once: those of every response in the guide, all others as components. */
 import { securityHeaders } from '../http/response-headers.ts'
 
 export interface Header {
   description: string
-  schema: { type: 'string' | 'integer'; enum?: readonly string[]; format?: string }
+  schema: { type: 'string' | 'integer'; enum?: readonly string[] }
   example: string | number
   /** Whether every response that lists the header has it. */
   required?: boolean
@@ -23,13 +23,6 @@ const count = (description: string, example: number): Header => ({
   required: true,
 })
 
-const fixed = (description: string, value: string): Header => ({
-  description,
-  schema: { type: 'string', enum: [value] },
-  example: value,
-  required: true,
-})
-
 export const headers = {
   'X-Request-Id': text(
     'The id of the request, also in the logs; the one you sent, if it is 8-128 characters of `[A-Za-z0-9_.-]`',
@@ -41,20 +34,6 @@ export const headers = {
     'private, no-cache',
     true,
   ),
-  'Content-Security-Policy': fixed(
-    'Blocks all content, because responses are data',
-    securityHeaders['Content-Security-Policy'],
-  ),
-  'Cross-Origin-Resource-Policy': fixed(
-    'Other origins can read the response only with CORS',
-    securityHeaders['Cross-Origin-Resource-Policy'],
-  ),
-  'Referrer-Policy': fixed('Browsers send no `Referer`', securityHeaders['Referrer-Policy']),
-  'X-Content-Type-Options': fixed(
-    'Browsers do not guess the media type',
-    securityHeaders['X-Content-Type-Options'],
-  ),
-  'X-Frame-Options': fixed('Pages cannot embed the response in a frame', securityHeaders['X-Frame-Options']),
   'API-Version': {
     description: 'The API version of the response',
     schema: { type: 'integer' },
@@ -73,7 +52,6 @@ export const headers = {
   Link: text(
     '`next`, `first`, and with `page` also `prev` and `last` (RFC 8288); `successor-version` in a deprecated version',
     '</api/v1/products?limit=20>; rel="first"',
-    true,
   ),
   Location: text(
     'The URL of the new resource',
@@ -102,24 +80,16 @@ export const headers = {
     'application/json, application/vnd.api+json, application/merge-patch+json',
   ),
   'Accept-Encoding': text('The supported content encodings, if the encoding was the reason', 'identity'),
-  Deprecation: text('The date of deprecation of the version (RFC 9745)', '@1795255200', true),
-  Sunset: text('The end of the version (RFC 8594)', 'Sat, 20 Nov 2027 09:30:00 GMT', true),
+  Deprecation: text('The date of deprecation of the version (RFC 9745)', '@1795255200'),
+  Sunset: text('The end of the version (RFC 8594)', 'Sat, 20 Nov 2027 09:30:00 GMT'),
 } as const satisfies Record<string, Header>
 
 export type HeaderName = keyof typeof headers
 
-/** The headers of every response. */
-export const COMMON_HEADERS: readonly HeaderName[] = [
-  'X-Request-Id',
-  'Cache-Control',
-  'Content-Security-Policy',
-  'Cross-Origin-Resource-Policy',
-  'Referrer-Policy',
-  'X-Content-Type-Options',
-  'X-Frame-Options',
-]
+/** The headers of every response, apart from the constant ones. */
+export const COMMON_HEADERS: readonly HeaderName[] = ['X-Request-Id', 'Cache-Control']
 
-/** The headers of every response of a version. */
+/** The headers of every response of a version, except those of the HTTP parser. */
 export const VERSION_HEADERS: readonly HeaderName[] = [
   'API-Version',
   'Vary',
@@ -128,5 +98,28 @@ export const VERSION_HEADERS: readonly HeaderName[] = [
   'X-RateLimit-Reset',
 ]
 
-/** The headers of every response of a deprecated version. */
+/** The headers of a deprecated version. A request may be rejected before they are set. */
 export const DEPRECATION_HEADERS: readonly HeaderName[] = ['Deprecation', 'Sunset', 'Link']
+
+const describe = (names: readonly HeaderName[]) =>
+  names.map((name) => `- \`${name}\`: ${headers[name].description}`).join('\n')
+
+/**
+ * Describes the headers of every response once for the whole document. Declared in each response, they would be an eighth
+ * of it.
+ */
+export const commonHeadersGuide = `
+## Headers of every response
+
+The responses in this document declare the headers that they have in addition to these:
+
+${describe(COMMON_HEADERS)}
+${describe(VERSION_HEADERS)}
+
+Responses outside the versions, and those of the HTTP parser (400, 408, 413, 414, 431), may lack the last
+${VERSION_HEADERS.length}. Constant headers restrict what browsers do with a response:
+
+${Object.entries(securityHeaders)
+  .map(([name, value]) => `- \`${name}: ${value}\``)
+  .join('\n')}
+`.trim()

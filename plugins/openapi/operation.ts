@@ -1,9 +1,15 @@
 /** The description of a route, from which its documentation and its serializers are built. */
-import type { TProperties, TSchema } from '@sinclair/typebox'
+import type { TSchema } from '@sinclair/typebox'
 import type { FastifySchema } from 'fastify'
 import type { HeaderName } from './headers.ts'
 
+/** The media types of request bodies; PATCH also accepts `application/merge-patch+json`. */
+export const JSON_TYPES = ['application/json', 'application/vnd.api+json']
+
 export interface Example {
+  /** The name of what it is an example of. With `key`, the name in `components.examples`. */
+  name: string
+  key: string
   summary: string
   value: unknown
 }
@@ -11,15 +17,25 @@ export interface Example {
 /** The schema and the examples of a body. */
 export interface Content {
   schema: TSchema
-  examples: Record<string, Example>
+  examples: readonly Example[]
+}
+
+export interface Parameter {
+  /** The name in `components.parameters`. Parameters with the same name there are the same. */
+  component: string
+  in: 'path' | 'query' | 'header'
+  /** The name in a request. */
+  name: string
+  /** The schema with the description and an example. Parameters of the path are required, all others optional. */
+  schema: TSchema
 }
 
 export interface OperationResponse {
+  /** The name in `components.responses`, for a response that several operations have. */
+  component?: string
   description: string
-  /** The headers in addition to those of every response. */
+  /** The headers in addition to those of every response, which the guide describes. */
   headers?: readonly HeaderName[]
-  /** Headers that some responses with this status lack. */
-  optionalHeaders?: readonly HeaderName[]
   /** Undefined for a response without a body. */
   content?: Content
 }
@@ -33,8 +49,7 @@ export interface Operation {
   /** The accepted credentials, where `{}` stands for none. Without it, the route does not read credentials. */
   security?: readonly Record<string, readonly string[]>[]
   'x-required-scopes'?: readonly string[]
-  /** The schemas of the parameters by location and name. Those of the path are required, all others optional. */
-  parameters?: Record<'path' | 'query' | 'header', TProperties>
+  parameters?: readonly Parameter[]
   /** The request body and its media types. */
   body?: Content & { types: readonly string[] }
   /** The successful responses by status. */

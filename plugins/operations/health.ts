@@ -13,8 +13,11 @@ const responses: Operation['responses'] = {
   200: {
     description: 'The check succeeded',
     content: {
-      schema: Type.Object({ status: Type.Literal('ok') }, { title: 'Health' }),
-      examples: { ok: { summary: 'The check succeeded', value: ok } },
+      schema: Type.Object(
+        { status: Type.Literal('ok', { description: 'Always `ok`' }) },
+        { title: 'Health', description: 'The result of a successful check' },
+      ),
+      examples: [{ name: 'Health', key: 'ok', summary: 'The check succeeded', value: ok }],
     },
   },
 }

@@ -1,11 +1,9 @@
 /** Defines orders. A write prices the items and changes the stock of their products in its own transaction. */
 import { queryRows } from '../../drizzle/client/query-rows.ts'
 import { orderProducts, orders } from '../../drizzle/tables.ts'
-import type { Violation } from '../../schemas/error.ts'
 import { Order, OrderChange, OrderCreate } from '../../schemas/orders.ts'
 import { type Actor, CALLER } from '../access/index.ts'
 import { type Change, defineResource, type ResourceDefinition } from '../collection/definition.ts'
-import type { Mode } from '../collection/request/body.ts'
 import { apiError } from '../errors/index.ts'
 import { linkProducts, type Reservation, releaseStock, reserveStock } from './orders/stock.ts'
 
@@ -18,11 +16,6 @@ const ownerOrStaff = { admin: true, manager: true, member: own } as const
 /** Returns whether a transition releases the stock: a cancellation, or a refund before the order was shipped. */
 const isStockReleased = (from: Status, to: Status) =>
   (from === 'pending' && to === 'cancelled') || (from === 'paid' && to === 'refunded')
-
-const checkFirstStatus = ({ status }: { status?: Status }, mode: Mode): Violation[] =>
-  mode === 'create' && status !== undefined && status !== 'pending'
-    ? [{ field: 'status', message: 'must be "pending" in a new order', code: 'INVALID_VALUE' }]
-    : []
 
 const SELECT_NEXT_NUMBER = `select 'ORD-' || lpad(nextval('order_numbers')::text, 10, '0') as number`
 
@@ -86,7 +79,6 @@ export const ordersResource: ResourceDefinition = defineResource({
     },
   },
   defaults: (actor) => ({ user_id: actor.userId }),
-  check: checkFirstStatus,
   actions: {
     async create(store, id, { items, user_id = '', ...fields }) {
       // Before products are locked, so that they are locked for a shorter time.

@@ -1,7 +1,7 @@
 /** Defines posts. They stand under the path of their author, and keep the time of their first publication. */
 import { sql } from 'drizzle-orm'
 import { posts } from '../../drizzle/tables.ts'
-import { Post, PostInput } from '../../schemas/posts.ts'
+import { Post, PostChange, PostCreate } from '../../schemas/posts.ts'
 import { CALLER } from '../access/index.ts'
 import { defineResource, type ResourceDefinition } from '../collection/definition.ts'
 
@@ -21,7 +21,7 @@ export const postsResource: ResourceDefinition = defineResource({
   description: 'Texts of a user, under the path of that user',
   table: posts,
   parent: { to: 'users', member: 'user_id' },
-  schemas: { read: Post, create: PostInput, change: PostInput },
+  schemas: { read: Post, create: PostCreate, change: PostChange },
   filters: ['status'],
   sorts: {
     title: posts.title,

@@ -1,6 +1,6 @@
 /** Defines products: the goods that orders contain. */
 import { products } from '../../drizzle/tables.ts'
-import { Product, ProductInput } from '../../schemas/products.ts'
+import { Product, ProductChange, ProductCreate } from '../../schemas/products.ts'
 import { defineResource, type ResourceDefinition } from '../collection/definition.ts'
 
 const staff = { admin: true, manager: true } as const
@@ -12,7 +12,7 @@ export const productsResource: ResourceDefinition = defineResource({
   plural: 'Products',
   description: 'Goods that can be ordered',
   table: products,
-  schemas: { read: Product, create: ProductInput, change: ProductInput },
+  schemas: { read: Product, create: ProductCreate, change: ProductChange },
   filters: ['status'],
   sorts: {
     name: products.name,

@@ -7,11 +7,12 @@ import { exampleId } from '../../schemas/types.ts'
 import { refuseCredential } from '../auth/challenge.ts'
 import { type SessionGrant, UserChangedError } from '../auth/tokens/sessions.ts'
 import { signIn } from '../auth/tokens/sign-in.ts'
-import { createBodyReader, readObject } from '../collection/request/body.ts'
+import { createBodyReader, readObject, toBodySchema } from '../collection/request/body.ts'
 import { createQueryRefusal } from '../collection/request/query-validation.ts'
 import { invalidBody } from '../errors/index.ts'
-import { buildExample, buildFieldExamples, buildResponseExample } from '../openapi/examples.ts'
-import { getRouteSchema, type Operation } from '../openapi/operation.ts'
+import { buildBodyExamples, buildFieldExamples, buildResponseExample } from '../openapi/examples.ts'
+import { getRouteSchema, JSON_TYPES, type Operation } from '../openapi/operation.ts'
+import { addTextPatterns } from '../openapi/strings.ts'
 import { getClientIp } from '../rate-limit/windows.ts'
 import { createAjv } from '../validation/formats.ts'
 import type { ReadBody, Representation } from '../versioning/representation/types.ts'
@@ -61,14 +62,29 @@ export const tokensTag = { name: TYPE, description: 'Signing in and refreshing a
 const resultShape = { type: TYPE, members: Token, selectable: false }
 
 function describeOperation({ one, schemas }: Representation): Operation {
-  const grants = Type.Union([PasswordGrant, RefreshGrant], { title: 'Grant' })
+  const grants = [PasswordGrant, RefreshGrant].map((grant) => addTextPatterns(toBodySchema(grant, 'create')))
+  const union = Type.Union(grants, {
+    title: 'Grant',
+    description: 'A password or a refresh token',
+    discriminator: {
+      propertyName: 'grant_type',
+      mapping: {
+        password: '#/components/schemas/PasswordGrant',
+        refresh_token: '#/components/schemas/RefreshGrant',
+      },
+    },
+  })
   const schema = schemas.one(resultShape)
-  const examples = {
-    password: { summary: 'Signing in', value: buildExample(PasswordGrant) },
-    refresh: { summary: 'Staying signed in', value: buildExample(RefreshGrant) },
-  }
+  const examples = grants
+    .flatMap((grant) => buildBodyExamples(schemas.body(grant, TYPE, false)))
+    .map((each) => ({ ...each, name: 'Grant', key: `${each.name}.${each.key}` }))
   const example = one({ type: TYPE, members: { ...buildFieldExamples(Token.properties), id: exampleId } })
-  const token = { summary: 'A pair of tokens', value: buildResponseExample(example, schema) }
+  const token = {
+    name: 'Token',
+    key: 'whole',
+    summary: 'A pair of tokens',
+    value: buildResponseExample(example, schema),
+  }
   return {
     operationId: 'createToken',
     summary: 'Sign in or refresh a session',
@@ -78,8 +94,8 @@ function describeOperation({ one, schemas }: Representation): Operation {
       'and get the next pair with `grant_type` `refresh_token` before `expires_in` seconds have passed.\n\n' +
       'The response is the same, and takes the same time, for an unknown e-mail address and for a wrong password. A ' +
       'refresh token can be used once: a second use within 10 s returns the same successor, a later one ends the session.',
-    body: { schema: grants, examples, types: ['application/json'] },
-    responses: { 201: { description: 'Signed in', content: { schema, examples: { token } } } },
+    body: { schema: schemas.body(union, TYPE, false), examples, types: JSON_TYPES },
+    responses: { 201: { description: 'Signed in', content: { schema, examples: [token] } } },
     failures: [400, 401, 406, 408, 413, 414, 415, 422, 429, 431, 500, 503],
   }
 }

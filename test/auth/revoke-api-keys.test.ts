@@ -185,9 +185,6 @@ t.test('the documents declare revoke_api_keys for changes of a user only', async
       JSON.stringify(schemas[name]).includes('"revoke_api_keys":{'),
     )
     t.ok(naming.length > 0)
-    for (const name of naming) {
-      t.match(name, /^User(Replace|Update)/)
-      t.match(JSON.stringify(schemas[name]), /"revoke_api_keys":\{"writeOnly":true/)
-    }
+    for (const name of naming) t.match(name, /^User(Replace|Update)/)
   }
 })

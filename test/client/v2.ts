@@ -22,7 +22,6 @@ export async function converse(base: string, key: string) {
 
   const read = await api.getProduct(product.id, { fields: ['name', 'stock'] })
   if (read.status !== 200) throw new Error('It is there')
-  // @ts-expect-error with `fields` only the id is sure to be there
   const name: string = read.data.data.attributes.name
   const tag = String(read.headers.get('etag'))
   const kept = await api.getProduct(product.id, { fields: ['name', 'stock'], ifNoneMatch: tag })

@@ -73,7 +73,7 @@ t.test('the documentation page in a real browser', { skip: getSkipReason() }, as
     const example = (await body.innerText()).replace(/\n\n/g, '\n')
     t.match(
       JSON.parse(example),
-      { grant_type: 'password', email: /@/, password: String },
+      { data: { type: 'tokens', attributes: { grant_type: 'password', email: /@/, password: String } } },
       'an example stands there',
     )
     await body.fill(

@@ -6,7 +6,7 @@ import type { Database } from '../../drizzle/client/index.ts'
 import { ADMIN_KEY, type Client, type Json, testApp, UNKNOWN_ID } from '../helpers/app.ts'
 import { testDatabase } from '../helpers/database.ts'
 import { sendRaw } from '../helpers/raw-requests.ts'
-import { type Answer, createReplyChecker, type Operation } from '../helpers/reply-checker.ts'
+import { type Answer, createReplyChecker, type Operation, withoutRequired } from '../helpers/reply-checker.ts'
 
 interface Sent {
   path: string
@@ -186,6 +186,7 @@ t.test('every reply of every operation conforms to its document', async (t) => {
     const api = `/api/v${version}`
     const { body: document } = await app.anybody.get(`/openapi/v${version}.json`)
     const { operations, judge, faults } = createReplyChecker(document)
+    const { judge: judgeNarrowed } = createReplyChecker(withoutRequired(document))
 
     for (const operation of operations.filter(({ path }) => path.startsWith('/api/'))) {
       const verb = verbOf(operation)
@@ -319,7 +320,8 @@ t.test('every reply of every operation conforms to its document', async (t) => {
         for (const query of queries) {
           const answer = await send(port, 'GET', { path: `${path}?${query}`, headers: key })
           t.equal(answer.status, 200, query)
-          t.same(judge(operation, answer), [], query)
+          const judgeAnswer = /(^|&)fields=/.test(query) ? judgeNarrowed : judge
+          t.same(judgeAnswer(operation, answer), [], query)
         }
       })
     }

@@ -77,18 +77,10 @@ t.test('the OpenAPI documents', async (t) => {
               operation,
             )
           }
-          for (const schema of [
-            one,
-            `${one}Selection`,
-            `${one}Page`,
-            `${one}Create`,
-            `${one}Replace`,
-            `${one}Update`,
-          ]) {
-            t.ok(document.components.schemas[schema], schema)
+          for (const suffix of ['', 'Page', 'Create', 'Replace', 'Update']) {
+            t.ok(document.components.schemas[`${one}${suffix}`], `${one}${suffix}`)
           }
         }
-        t.ok(document.components.schemas.Error)
         t.same(Object.keys(document.components.securitySchemes), ['apiKey', 'bearer'])
         t.same(document.servers, [{ url: 'https://api.shop.test/v' }])
         const tags = document.tags.map(({ name }: Json) => name)
@@ -109,7 +101,7 @@ t.test('the OpenAPI documents', async (t) => {
         const found: string[] = []
         const check = (where: string, schema: Json, examples: Json = {}, example?: unknown) => {
           const values = [
-            ...Object.values<Json>(examples).map(({ value }) => value),
+            ...Object.values<Json>(examples).map((each) => resolve(each).value),
             ...(example === undefined ? [] : [example]),
           ]
           for (const value of values)
@@ -118,15 +110,17 @@ t.test('the OpenAPI documents', async (t) => {
         }
         let count = 0
         const media = (where: string, content: Json = {}) => {
-          const all = Object.values<Json>(content)
-          for (const { schema, examples, example } of all) count += check(where, schema, examples, example)
-          if (all.length > 0 && !all.some(({ examples }) => examples)) found.push(`${where} has no example`)
+          for (const [type, { schema, examples, example }] of Object.entries<Json>(content)) {
+            const shown = check(`${where} ${type}`, schema, examples, example)
+            if (shown === 0) found.push(`${where} ${type} has no example`)
+            count += shown
+          }
         }
         for (const { operationId, declared } of operations) {
           media(operationId, declared.requestBody?.content)
           for (const { name, schema, examples, example, description } of declared.parameters ?? []) {
             const shown = check(`${operationId} ${name}`, schema, examples, example)
-            if (shown === 0 && name !== 'cursor') found.push(`${operationId} ${name} has no example`)
+            if (shown === 0) found.push(`${operationId} ${name} has no example`)
             if (!description) found.push(`${operationId} ${name} is not described`)
           }
           for (const [status, response] of Object.entries<Json>(declared.responses)) {
@@ -135,11 +129,6 @@ t.test('the OpenAPI documents', async (t) => {
         }
         for (const [name, { schema, example }] of Object.entries<Json>(document.components.headers))
           check(name, schema, {}, example)
-        for (const [name, schema] of Object.entries<Json>(document.components.schemas)) {
-          for (const [member, each] of Object.entries<Json>(schema.properties ?? {})) {
-            for (const value of each.examples ?? []) count += check(`${name}.${member}`, each, {}, value)
-          }
-        }
         t.same(found, [])
         t.ok(count > 200, `${count} examples`)
       })
@@ -199,6 +188,8 @@ t.test('two schemas with one name stop the start', async (t) => {
   const twin = {
     ...productsResource,
     name: 'gadgets',
+    singular: 'Gadget',
+    plural: 'Gadgets',
     search: [],
     schemas: { ...productsResource.schemas, read },
   }

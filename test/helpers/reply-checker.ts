@@ -2,6 +2,12 @@
 import type { ValidateFunction } from 'ajv'
 import { Ajv2020 } from 'ajv/dist/2020.js'
 import addFormats from 'ajv-formats'
+import { securityHeaders } from '../../plugins/http/response-headers.ts'
+import {
+  COMMON_HEADERS,
+  headers as headerComponents,
+  VERSION_HEADERS,
+} from '../../plugins/openapi/headers.ts'
 import { serializerOptions } from '../../plugins/validation/formats.ts'
 import type { Json } from './app.ts'
 
@@ -30,12 +36,37 @@ const TRANSPORT = new Set([
   'transfer-encoding',
 ])
 
+/** Statuses of the HTTP parser, whose responses may lack the headers of the versions. */
+const PARSER_STATUSES = [400, 408, 413, 414, 431]
+
+/** Returns a document whose schemas require no member, for responses that `fields` has narrowed. */
+export const withoutRequired = (document: Json): Json =>
+  JSON.parse(
+    JSON.stringify(document, (name, value) =>
+      name === 'required' && Array.isArray(value) ? undefined : value,
+    ),
+  )
+
+/** Returns the headers that the guide of the documents describes for a response. */
+function commonHeaders(path: string, status: number): [name: string, header: Json][] {
+  const own = COMMON_HEADERS.map((name): [string, Json] => [name, headerComponents[name]])
+  const constant = Object.entries(securityHeaders).map(([name, value]): [string, Json] => [
+    name,
+    { required: true, schema: { type: 'string', enum: [value] } },
+  ])
+  const versioned = VERSION_HEADERS.map((name): [string, Json] => [
+    name,
+    { ...headerComponents[name], required: !PARSER_STATUSES.includes(status) },
+  ])
+  return [...own, ...constant, ...(path.startsWith('/api/') ? versioned : [])]
+}
+
 /** Removes white space and the charset that JSON always has from a media type. */
 const mediaType = (type: string) => type.replaceAll(/\s/g, '').replace(/;charset=utf-8$/i, '')
 
 export function createReplyChecker(document: Json) {
   const ajv = new Ajv2020({ strict: false, allErrors: true, formats: serializerOptions.ajv.formats })
-  addFormats.default(ajv, { mode: 'full', formats: ['email', 'uuid', 'date', 'date-time'] })
+  addFormats.default(ajv, { mode: 'full', formats: ['email', 'uri', 'uuid', 'date', 'date-time'] })
   const known = new Map<unknown, ValidateFunction>()
 
   const resolve = (node: Json): Json =>
@@ -62,17 +93,15 @@ export function createReplyChecker(document: Json) {
               operationId: item[method].operationId,
               method: method.toUpperCase(),
               path,
-              declared: item[method],
+              declared: { ...item[method], parameters: (item[method].parameters ?? []).map(resolve) },
             },
           ]
         : [],
     ),
   )
 
-  const headerFaults = (declared: Json, headers: Answer['headers']): string[] => {
-    const byName = new Map(
-      Object.entries<Json>(declared ?? {}).map(([name, h]) => [name.toLowerCase(), resolve(h)]),
-    )
+  const headerFaults = (declared: [string, Json][], headers: Answer['headers']): string[] => {
+    const byName = new Map(declared.map(([name, h]) => [name.toLowerCase(), resolve(h)]))
     const undeclared = Object.keys(headers).filter((name) => !byName.has(name) && !TRANSPORT.has(name))
     const missing = [...byName].filter(([name, { required }]) => required && headers[name] === undefined)
     const wrong = [...byName].flatMap(([name, { schema }]) => {
@@ -95,10 +124,11 @@ export function createReplyChecker(document: Json) {
     resolve,
     faults,
     /** Returns the differences between a reply and the declaration of its operation. */
-    judge({ declared }: Operation, { status, headers, text }: Answer): string[] {
+    judge({ declared, path }: Operation, { status, headers, text }: Answer): string[] {
       const response = resolve(declared.responses[status])
       if (!response) return [`the status ${status} is not declared: ${text}`]
-      const found = headerFaults(response.headers, headers)
+      const own = Object.entries<Json>(response.headers ?? {})
+      const found = headerFaults([...commonHeaders(path, status), ...own], headers)
       if (!response.content) return text === '' ? found : [...found, `a body where none is declared: ${text}`]
       const type = mediaType(String(headers['content-type'] ?? ''))
       const media = response.content[type]

@@ -249,7 +249,7 @@ t.test('coupons keep the whole contract', async (t) => {
 
   t.test('OpenAPI', async (t) => {
     for (const version of [1, 2]) {
-      const { paths } = (await anybody.get(`/openapi/v${version}.json`)).body
+      const { paths, components } = (await anybody.get(`/openapi/v${version}.json`)).body
       const members = ['coupons', 'coupons/{id}'].map((path) => paths[`/api/v${version}/${path}`])
       const operations: Json[] = members.flatMap((methods) => Object.values(methods))
       t.same(operations.map(({ operationId }) => operationId).sort(), [
@@ -261,6 +261,10 @@ t.test('coupons keep the whole contract', async (t) => {
         'updateCoupon',
       ])
       t.ok(operations.every(({ tags, security }) => tags.includes('coupons') && security.length > 0))
+      t.ok(components.schemas.CouponStatus.enum.length > 0)
+      const { value } = components.examples['CouponCreate.flat']
+      const example = await admin.post(`/api/v${version}/coupons`, { ...value, code: `EXAMPLE-${version}` })
+      t.equal(example.status, 201)
     }
   })
 

@@ -1,9 +1,8 @@
-/** Builds the schemas of parameters and bodies for OpenAPI, with titles that generated clients can use as type names. */
-import { type ArrayOptions, type TObject, type TSchema, Type } from '@sinclair/typebox'
-import { exampleId, OneOf } from '../../../schemas/types.ts'
-import type { Verb } from '../../access/index.ts'
+/** Builds the schemas of request bodies for OpenAPI, with titles that generated clients can use as type names. */
+import { type TObject, type TSchema, Type } from '@sinclair/typebox'
+import { buildExample } from '../../openapi/examples.ts'
+import { addTextPatterns } from '../../openapi/strings.ts'
 import { addRepeatableFields, type Mode, toBodySchema } from '../request/body.ts'
-import { buildListParameters, buildSelectionParameters } from '../request/parameters.ts'
 import type { ResolvedResource } from '../resolve.ts'
 
 type Properties = Record<string, TSchema>
@@ -22,19 +21,32 @@ export function getInputSchema(resource: ResolvedResource, mode: Mode): TObject 
     : resource.schemas.change
 }
 
-/** Adds the read-only fields, which PUT ignores, so that a client can send a resource as it read it. */
-function addReadOnly<T extends TSchema>(input: T, read: TSchema | undefined): T {
+/**
+ * Adds the read-only fields, which PUT ignores, so that a client can send a resource as it read it. They are described in
+ * words: the keyword `readOnly` would make client generators write two types of each schema.
+ * @param identity fields that only their present value is accepted for
+ */
+function addReadOnly<T extends TSchema>(
+  input: T,
+  read: TSchema | undefined,
+  identity: readonly string[] = [],
+): T {
   if (input.items) return { ...input, items: addReadOnly(input.items, read?.items) }
   if (!input.properties) return input
   const readable: Properties = read?.properties ?? {}
   const readOnly = Object.entries(readable).filter(([name]) => !(name in input.properties))
   if (readOnly.length === 0) return input
+  // Any value, as the server ignores it.
+  const describe = (name: string, property: TSchema): TSchema =>
+    identity.includes(name)
+      ? { ...property, description: 'That in the path; may be absent' }
+      : Type.Unknown({ description: 'Read-only, and ignored' })
   return {
     ...input,
     ...(input.title ? { title: input.title.replace(/(?:Input)?$/, 'Replace') } : {}),
     properties: {
       ...mapProperties(input.properties, (property, name) => addReadOnly(property, readable[name])),
-      ...Object.fromEntries(readOnly.map(([name, property]) => [name, { ...property, readOnly: true }])),
+      ...Object.fromEntries(readOnly.map(([name, property]) => [name, describe(name, property)])),
     },
   }
 }
@@ -58,60 +70,38 @@ const describeKept = (schema: TObject, names: readonly string[]): TObject => ({
   }),
 })
 
+const pick = (value: unknown, names: readonly string[]) =>
+  Object.fromEntries(Object.entries(Object(value)).filter(([name]) => names.includes(name)))
+
+/**
+ * Returns the example of a body. That of PUT has the same values as that of POST; that of PATCH is the example of the schema
+ * for changes, or its first field.
+ */
+function buildBodyExample({ schemas: { create, change } }: ResolvedResource, mode: Mode): unknown {
+  const names = Object.keys(change.properties)
+  if (mode === 'update') return change.examples?.[0] ?? pick(buildExample(change), names.slice(0, 1))
+  const whole = buildExample(create)
+  return mode === 'create' ? whole : pick(whole, names)
+}
+
+const descriptions: Record<Mode, string> = {
+  create: 'The fields of a new resource',
+  replace: 'All fields of a resource',
+  update: 'The fields to change',
+}
+
 const titles: Record<Mode, string> = { create: 'Create', replace: 'Replace', update: 'Update' }
 
-/** Builds the schema of a body's fields. */
+/** Builds the schema of a body's fields, with an example. */
 export function buildBody(resource: ResolvedResource, mode: Mode): TObject {
   const accepted = toBodySchema(getInputSchema(resource, mode), mode)
+  const identity = ['id', ...(resource.parent ? [resource.parent.member] : [])]
   const whole =
     mode === 'replace'
-      ? addReadOnly(describeKept(accepted, resource.kept ?? []), resource.schemas.read)
+      ? addReadOnly(describeKept(accepted, resource.kept ?? []), resource.schemas.read, identity)
       : accepted
   const title = `${resource.singular}${titles[mode]}`
   const named = addTitleSuffix({ ...whole, title }, mode === 'update' ? 'Update' : 'Input')
-  return { ...named, title }
-}
-
-/** Documents comma-separated parameters as arrays of enums. */
-function documentLists(resource: ResolvedResource, query: Properties): Properties {
-  const sorts = Object.keys(resource.sorts)
-  const fields = Object.keys(resource.schemas.read.properties)
-  const relations = Object.keys(resource.relations)
-  const sortOptions = { maxItems: 5, examples: [['-created_at']] }
-  const lists: Record<string, { values: readonly string[]; options: ArrayOptions }> = {
-    sort: { values: [...sorts, ...sorts.map((name) => `-${name}`)], options: sortOptions },
-    order: { values: ['asc', 'desc'], options: { maxItems: 5, examples: [['desc']] } },
-    fields: { values: fields, options: { examples: [fields.slice(0, 3)] } },
-    include: { values: relations, options: { maxItems: 3, examples: [relations.slice(0, 1)] } },
-  }
-  return mapProperties(query, (property, name) => {
-    const list = lists[name]
-    if (!list) return property
-    const { description = '' } = property
-    return Type.Array(OneOf(list.values), { minItems: 1, description, ...list.options })
-  })
-}
-
-/** Builds the query parameters of an operation. */
-export function buildQuery(resource: ResolvedResource, verb: Verb): Properties {
-  if (verb === 'list') return documentLists(resource, buildListParameters(resource).properties)
-  return verb === 'read' ? documentLists(resource, buildSelectionParameters(resource).properties) : {}
-}
-
-const buildPathId = (description: string, hasMe: boolean | undefined) =>
-  Type.String({
-    ...(hasMe ? {} : { format: 'uuid' }),
-    description: hasMe ? `${description}, or \`me\` for the caller` : description,
-    examples: [hasMe ? 'me' : exampleId],
-  })
-
-/** Builds the path parameters of an operation. */
-export function buildPath(resource: ResolvedResource, verb: Verb): Properties {
-  const parent = resource.parent?.to
-  return {
-    ...(resource.parent && parent
-      ? { [resource.parent.member]: buildPathId('Id of the parent', parent.me) }
-      : {}),
-    ...(verb === 'list' || verb === 'create' ? {} : { id: buildPathId('Id of the resource', resource.me) }),
-  }
+  const examples = [buildBodyExample(resource, mode)]
+  return addTextPatterns({ ...named, title, description: descriptions[mode], examples })
 }

@@ -1,20 +1,20 @@
-/** Builds the OpenAPI description of each operation: parameters, headers, body, responses and failures. */
-import { type TProperties, type TSchema, Type } from '@sinclair/typebox'
+/** Builds the OpenAPI description of each operation: parameters, body, responses and failures. */
 import { exampleId } from '../../../schemas/types.ts'
 import { getScope, type Verb } from '../../access/index.ts'
-import { buildExample, buildFieldExamples, buildResponseExample } from '../../openapi/examples.ts'
+import { buildBodyExamples, buildFieldExamples, buildResponseExample } from '../../openapi/examples.ts'
 import { commonFailures } from '../../openapi/failures.ts'
 import type { HeaderName } from '../../openapi/headers.ts'
-import type { Example, Operation } from '../../openapi/operation.ts'
+import { type Example, JSON_TYPES, type Operation } from '../../openapi/operation.ts'
 import type { Entity, Pagination, Representation, Shape } from '../../versioning/representation/types.ts'
 import type { ResolvedResource } from '../resolve.ts'
-import { buildBody, buildPath, buildQuery } from './inputs.ts'
+import { buildBody } from './inputs.ts'
+import { buildParameters } from './parameters.ts'
 import { getDescription, getOperationId, getSummary } from './summaries.ts'
 
 /** Returns the shape of a resource in a response. A selectable one has the relations that `include` may add. */
 export function buildResourceShape(resource: ResolvedResource, isSelectable: boolean): Shape {
   const shape = { type: resource.name, members: resource.schemas.read, selectable: isSelectable }
-  if (!isSelectable) return shape
+  if (!isSelectable || Object.keys(resource.relations).length === 0) return shape
   const relations = Object.entries(resource.relations).map(([name, { to, many }]) => [
     name,
     { shape: buildResourceShape(to, false), many },
@@ -32,81 +32,41 @@ const failures: Record<Verb, number[]> = {
   remove: [404, 409, 412, 428],
 }
 
-const header = (description: string, example: string) => Type.String({ description, examples: [example] })
-const DATE_EXAMPLE = 'Sat, 21 Nov 2026 09:30:00 GMT'
-const noneMatch = header(
-  'Entity tags that the client has; 304 if one is current',
-  'W/"qHXEPvBzWe2L", "3-qHXEPvBzWe2L"',
-)
-const sinceUnmodified = header('HTTP date; ignored with If-Match', DATE_EXAMPLE)
-const writeHeaders = {
-  'If-Match': header(
-    'Entity tag of the resource as it was read; 412 if it has changed since',
-    '"3-qHXEPvBzWe2L"',
-  ),
-  'If-Unmodified-Since': sinceUnmodified,
-}
-
-const keyHeader = {
-  'Idempotency-Key': Type.String({
-    minLength: 1,
-    maxLength: 255,
-    pattern: '^[!-~]+$',
-    description:
-      'Makes a retry safe: for 24 hours, requests with the same key and body get the same response, and the write ' +
-      'happens once',
-    examples: ['0193a5b0-7b1e-7c3a-9f00-3f2b8c1d4e5f'],
-  }),
-}
-
-const requestHeaders: Record<Verb, TProperties> = {
-  list: {
-    'If-None-Match': noneMatch,
-    'If-Match': header('`*`; 412 for any tag, since the tag of a list is weak', '*'),
-  },
-  read: {
-    'If-None-Match': noneMatch,
-    'If-Modified-Since': header('HTTP date; ignored with If-None-Match', DATE_EXAMPLE),
-    'If-Match': header('Expected entity tag; 412 if the current one differs', '"3-qHXEPvBzWe2L"'),
-    'If-Unmodified-Since': sinceUnmodified,
-  },
-  create: keyHeader,
-  replace: writeHeaders,
-  update: { ...writeHeaders, ...keyHeader },
-  remove: writeHeaders,
-}
-
-const buildEntity = (resource: ResolvedResource, relations?: Entity['relations']): Entity => ({
+const buildEntity = (
+  resource: ResolvedResource,
+  relations?: Entity['relations'],
+  isCreated = false,
+): Entity => ({
   type: resource.name,
-  members: { ...buildFieldExamples(resource.schemas.read.properties), id: exampleId },
+  members: { ...buildFieldExamples(resource.schemas.read.properties, isCreated), id: exampleId },
   ...(relations ? { relations } : {}),
 })
 
-const pages: Record<'cursor' | 'pages', Pagination> = {
-  cursor: { cursor: 'eyJhZnRlciI6WyIyMDI2Il19', has_more: true },
-  pages: { page: 1, limit: 20, total: 1, total_pages: 1 },
-}
+const pagination: Pagination = { cursor: 'eyJhZnRlciI6WyIyMDI2Il19', has_more: true }
 
-/** Builds the example responses of a verb by name. */
-function buildExamples(
-  resource: ResolvedResource,
-  verb: Verb,
-  { one, many }: Representation,
-): Record<string, Example> {
+/** Returns whether fields have another value in the response to the creation than afterwards. */
+const hasCreationExamples = ({ schemas }: ResolvedResource) =>
+  Object.values(schemas.read.properties).some(({ examples = [] }) => examples.length > 1)
+
+/** Builds the example responses of a verb. */
+function buildExamples(resource: ResolvedResource, verb: Verb, { one, many }: Representation): Example[] {
+  const { singular } = resource
   if (verb === 'list') {
-    return {
-      cursor: { summary: 'By cursor', value: many([buildEntity(resource)], pages.cursor) },
-      pages: { summary: 'By page number', value: many([buildEntity(resource)], pages.pages) },
-    }
+    const value = many([buildEntity(resource)], pagination)
+    return [{ name: `${singular}Page`, key: 'cursor', summary: 'By cursor', value }]
   }
-  const whole = { summary: 'All fields', value: one(buildEntity(resource)) }
+  if (verb === 'create' && hasCreationExamples(resource)) {
+    const value = one(buildEntity(resource, undefined, true))
+    return [{ name: singular, key: 'created', summary: 'With fields that only this response has', value }]
+  }
+  const whole = { name: singular, key: 'whole', summary: 'All fields', value: one(buildEntity(resource)) }
   const [relation] = Object.entries(resource.relations)
-  if (verb !== 'read' || !relation) return { whole }
+  if (verb !== 'read' || !relation) return [whole]
   const [name, { to, many: isMany }] = relation
   const related = { [name]: isMany ? [buildEntity(to)] : buildEntity(to) }
   const meta = isMany ? { includes: { [name]: { has_more: false, truncated: [] } } } : {}
-  const included = { summary: `With \`include=${name}\``, value: one(buildEntity(resource, related), meta) }
-  return { whole, included }
+  const value = one(buildEntity(resource, related), meta)
+  return [whole, { name: singular, key: name, summary: `With \`include=${name}\``, value }]
 }
 
 /** The headers of successful responses. */
@@ -126,23 +86,26 @@ function buildResponses(
   representation: Representation,
 ): Operation['responses'] {
   const headers = responseHeaders[verb]
-  if (verb === 'remove') return { 204: { description: 'Deleted', headers } }
+  if (verb === 'remove') return { 204: { component: 'Deleted', description: 'Deleted', headers } }
   const isRead = verb === 'list' || verb === 'read'
   const shape = buildResourceShape(resource, isRead)
   const schema = verb === 'list' ? representation.schemas.many(shape) : representation.schemas.one(shape)
-  const examples = Object.entries(buildExamples(resource, verb, representation)).map(
-    ([name, { summary, value }]) => [name, { summary, value: buildResponseExample(value, schema) }],
-  )
-  const content = { schema, examples: Object.fromEntries(examples) }
+  const examples = buildExamples(resource, verb, representation).map((example) => ({
+    ...example,
+    value: buildResponseExample(example.value, schema),
+  }))
+  const content = { schema, examples }
   if (verb === 'create') return { 201: { description: 'Created', headers, content } }
   if (!isRead) return { 200: { description: 'The changed resource', headers, content } }
   return {
     200: { description: verb === 'list' ? 'A page' : 'The resource', headers, content },
-    304: { description: 'The representation that the client has is current', headers },
+    304: {
+      component: verb === 'list' ? 'PageNotModified' : 'NotModified',
+      description: 'The representation that the client has is current',
+      headers,
+    },
   }
 }
-
-const JSON_TYPES = ['application/json', 'application/vnd.api+json']
 
 /** Builds the request body, with an example of each of its forms; undefined for a verb without a body. */
 function buildRequestBody(
@@ -152,10 +115,8 @@ function buildRequestBody(
 ): Operation['body'] {
   if (verb !== 'create' && verb !== 'replace' && verb !== 'update') return undefined
   const schema = schemas.body(buildBody(resource, verb), resource.name, verb !== 'create')
-  const forms: TSchema[] = schema.anyOf ?? [schema]
-  const examples = forms.map((form) => [form.title, { summary: 'All fields', value: buildExample(form) }])
   const types = verb === 'update' ? [...JSON_TYPES, 'application/merge-patch+json'] : JSON_TYPES
-  return { schema, examples: Object.fromEntries(examples), types }
+  return { schema, examples: buildBodyExamples(schema), types }
 }
 
 /** Describes the accepted credentials: an API key with the scope of the verb, or a Bearer token. */
@@ -182,11 +143,7 @@ export function describeOperation(
     tags: [resource.name],
     description: getDescription(resource, verb, isOpen),
     ...describeSecurity(resource, verb, isOpen),
-    parameters: {
-      path: buildPath(resource, verb),
-      query: buildQuery(resource, verb),
-      header: requestHeaders[verb],
-    },
+    parameters: buildParameters(resource, verb),
     ...(body && { body }),
     responses: buildResponses(resource, verb, representation),
     failures: [...commonFailures, ...failures[verb], ...(resource.parent ? [404] : [])],

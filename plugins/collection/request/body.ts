@@ -42,9 +42,9 @@ export function toBodySchema(schema: TObject, mode: Mode): TObject {
 }
 
 function toBodyProperty(property: TSchema, mode: Mode): TSchema {
-  const { default: defaultValue, ...rest } = property
-  const kept = mode === 'update' || defaultValue === undefined ? rest : property
-  if (isObjectSchema(property)) return { ...kept, ...toBodySchema(property, mode), type: property.type }
+  const { default: _, ...withoutDefault } = property
+  const kept: TSchema = mode === 'update' ? withoutDefault : property
+  if (isObjectSchema(kept)) return toBodySchema(kept, mode)
   // PATCH, too, replaces an array as a whole.
   return property.items ? { ...kept, items: toBodyProperty(property.items, 'create') } : kept
 }

@@ -15,18 +15,14 @@ const buildSelection = (resource: ResolvedResource): TProperties => {
   const relations = Object.keys(resource.relations)
   return {
     fields: Type.Optional(
-      buildText(`Comma-separated fields to return, in addition to \`id\`. Available: ${fields.join(', ')}`, [
-        fields.slice(0, 3).join(','),
-      ]),
+      buildText(
+        'Returns these fields and `id` alone: the others, which the schema of the response requires, are absent',
+        [fields.slice(0, 3).join(',')],
+      ),
     ),
     ...(relations.length > 0
       ? {
-          include: Type.Optional(
-            buildText(
-              `Comma-separated related resources to include, at most 3. Available: ${relations.join(', ')}`,
-              [relations[0] ?? ''],
-            ),
-          ),
+          include: Type.Optional(buildText('Related resources to include, at most 3', [relations[0] ?? ''])),
         }
       : {}),
   }
@@ -58,7 +54,10 @@ export function buildListParameters(resource: ResolvedResource): TObject {
         }),
       ),
       cursor: Type.Optional(
-        Type.String({ description: '`pagination.cursor` of the previous page; empty for the first page' }),
+        Type.String({
+          description: '`pagination.cursor` of the previous page; empty for the first page',
+          examples: [''],
+        }),
       ),
       page: Type.Optional(
         Type.Integer({
@@ -69,15 +68,12 @@ export function buildListParameters(resource: ResolvedResource): TObject {
         }),
       ),
       sort: Type.Optional(
-        buildText(
-          `Comma-separated fields to sort by, at most 5; \`-\` means descending. Default: \`-created_at\`. Available: ${sorts.join(', ')}`,
-          [`-${sorts[0]}`],
-        ),
+        buildText('Fields to sort by, at most 5; `-` means descending. Default: `-created_at`', [
+          `-${sorts[0]}`,
+        ]),
       ),
       order: Type.Optional(
-        buildText('Comma-separated directions, `asc` or `desc`, for the fields of `sort` in the same order', [
-          'desc',
-        ]),
+        buildText('Directions, `asc` or `desc`, for the fields of `sort` in the same order', ['desc']),
       ),
       ...filters,
       created_after: buildDate('Only resources created on this day (UTC) or later'),

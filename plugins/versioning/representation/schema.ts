@@ -4,37 +4,66 @@ import { Meta, Pagination } from '../../../schemas/envelope.ts'
 import { OrNull } from '../../../schemas/types.ts'
 import type { Shape } from './types.ts'
 
-/** Returns the title of a resource's schema; with `fields`, the schema is that of a selection of its members. */
-export const getTitle = ({ members, selectable }: Shape) => `${members.title}${selectable ? 'Selection' : ''}`
+/** Returns the title of a resource's schema. */
+const getTitle = ({ members, relations }: Shape) => `${members.title}${relations ? 'WithRelations' : ''}`
 
 /** Removes a default, which applies to requests only: the serializer would add it for a member that `fields` omits. */
 const withoutDefault = ({ default: _, ...schema }: TSchema): TSchema => schema
 
 /** Returns the schema of a resource's members. If `fields` may select them, only the id is required. */
-export function buildMembers(shape: Shape, relations: TProperties): TObject {
-  const members = Object.entries(shape.members.properties).map(([name, schema]) => {
+export function buildMembers({ members, selectable }: Shape): TObject {
+  const { properties, title = '', description = '' } = members
+  const written = Object.entries(properties).map(([name, schema]) => {
     const member = withoutDefault(schema)
-    return [name, shape.selectable && name !== 'id' ? Type.Optional(member) : member]
+    return [name, selectable && name !== 'id' ? Type.Optional(member) : member]
   })
-  return Type.Object({ ...Object.fromEntries(members), ...relations }, { title: getTitle(shape) })
+  return Type.Object(Object.fromEntries(written), { title, description })
 }
 
 /** Returns the schemas of the relations. Each is present only if it was included: an array, one resource, or null. */
-export const buildRelations = (shape: Shape, resource: (shape: Shape) => TSchema): TProperties =>
+export const buildRelations = (shape: Shape, buildResource: (shape: Shape) => TSchema): TProperties =>
   Object.fromEntries(
-    Object.entries(shape.relations ?? {}).map(([name, { shape: related, many }]) => [
-      name,
-      Type.Optional(many ? Type.Array(resource(related)) : OrNull(resource(related))),
-    ]),
+    Object.entries(shape.relations ?? {}).map(([name, { shape: related, many }]) => {
+      const schema = buildResource(related)
+      const description = `Present only with \`include=${name}\``
+      return [name, Type.Optional(many ? Type.Array(schema, { description }) : OrNull(schema))]
+    }),
   )
 
+/**
+ * Documents a resource that `fields` may narrow as the whole resource, with its relations as optional members: generated
+ * clients would otherwise have to check each member of each resource.
+ * @param written the schema of the serializer, in which `fields` makes members optional
+ * @param whole the schema of the whole resource
+ */
+export const documentWhole = (
+  shape: Shape,
+  { written, whole, relations }: { written: TObject; whole: TSchema; relations: TProperties },
+): TSchema => ({
+  ...written,
+  'x-documented': shape.relations
+    ? {
+        title: getTitle(shape),
+        description: `${whole.description}, with the resources that \`include\` adds`,
+        allOf: [whole, Type.Object(relations, { description: 'The included resources' })],
+      }
+    : whole,
+})
+
 /** Creates the schemas of a response with one resource and of a page. */
-export const createEnvelopes = (resource: (shape: Shape) => TSchema) => ({
+export const createEnvelopes = (buildResource: (shape: Shape) => TSchema) => ({
   one: (shape: Shape) =>
-    Type.Object({ data: resource(shape), meta: Meta }, { title: `${getTitle(shape)}Reply` }),
+    Type.Object(
+      { data: buildResource(shape), meta: Meta },
+      { title: `${getTitle(shape)}Reply`, description: 'One resource' },
+    ),
   many: (shape: Shape) =>
     Type.Object(
-      { data: Type.Array(resource(shape)), pagination: Pagination, meta: Meta },
-      { title: `${shape.members.title}Page` },
+      {
+        data: Type.Array(buildResource(shape), { description: 'The resources of the page' }),
+        pagination: Pagination,
+        meta: Meta,
+      },
+      { title: `${shape.members.title}Page`, description: 'A page of resources' },
     ),
 })

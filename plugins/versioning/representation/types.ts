@@ -32,8 +32,9 @@ export interface Page {
 export interface Shape {
   type: string
   members: TObject
-  /** Whether `fields` and `include` may change the shape. If so, only the id is always present. */
+  /** Whether `fields` may narrow the members. If so, only the id is always present. */
   selectable: boolean
+  /** Those that `include` may add; undefined if there are none. */
   relations?: Record<string, { shape: Shape; many: boolean }>
 }
 
@@ -62,8 +63,11 @@ export interface Representation {
   schemas: {
     one(shape: Shape): TSchema
     many(shape: Shape): TSchema
-    /** @param addressed whether the path has the id of the resource, so that the body may have it too */
-    body(members: TObject, type: string, addressed: boolean): TSchema
-    error: TSchema
+    /**
+     * @param members a titled schema
+     * @param addressed whether the path has the id of the resource, so that the body may have it too
+     */
+    body(members: TSchema, type: string, addressed: boolean): TSchema
+    error: TObject
   }
 }

@@ -1,7 +1,7 @@
 /** v1, the untyped envelope: a resource is a flat object of its id, its fields and the included relations. */
-import type { TSchema } from '@sinclair/typebox'
+import { type TSchema, Type } from '@sinclair/typebox'
 import { ErrorEnvelope } from '../../../schemas/envelope.ts'
-import { buildMembers, buildRelations, createEnvelopes } from './schema.ts'
+import { buildMembers, buildRelations, createEnvelopes, documentWhole } from './schema.ts'
 import type { Entity, Representation, Shape } from './types.ts'
 import { createWriters, writeRelations } from './write.ts'
 
@@ -9,7 +9,13 @@ import { createWriters, writeRelations } from './write.ts'
 const writeResource = ({ members, relations }: Entity): Record<string, unknown> =>
   relations ? writeRelations(members, relations, writeResource) : members
 
-const buildResource = (shape: Shape): TSchema => buildMembers(shape, buildRelations(shape, buildResource))
+function buildResource(shape: Shape): TSchema {
+  const whole = buildMembers({ ...shape, selectable: false })
+  if (!shape.selectable) return whole
+  const relations = buildRelations(shape, buildResource)
+  const written = Type.Object({ ...buildMembers(shape).properties, ...relations })
+  return documentWhole(shape, { written, whole, relations })
+}
 
 export const v1: Representation = {
   version: 1,

@@ -2,7 +2,7 @@
 import { type TObject, type TProperties, type TSchema, Type } from '@sinclair/typebox'
 import { ErrorEnvelope } from '../../../schemas/envelope.ts'
 import { Id } from '../../../schemas/types.ts'
-import { buildMembers, buildRelations, createEnvelopes, getTitle } from './schema.ts'
+import { buildMembers, buildRelations, createEnvelopes, documentWhole } from './schema.ts'
 import { readTyped } from './typed.ts'
 import type { Entity, Representation, Shape } from './types.ts'
 import { createWriters, writeRelations } from './write.ts'
@@ -21,37 +21,45 @@ const writeResource = ({ type, members, relations }: Entity): TypedResource => (
   ...(relations ? { relationships: writeRelations({}, relations, writeResource) } : {}),
 })
 
-const withoutId = (members: TObject): TObject => {
-  const { id: _, ...attributes } = members.properties
-  return Type.Object(attributes, { title: `${members.title}Attributes` })
+const withoutId = ({ properties: { id: _, ...attributes }, title }: TObject): TObject =>
+  Type.Object(attributes, { title: `${title}Attributes`, description: 'The fields of the resource' })
+
+function buildTyped(shape: Shape, relationships: TProperties): TObject {
+  const { title = '', description = '' } = shape.members
+  const properties = {
+    id: Id(),
+    type: Type.Literal(shape.type, { description: 'The name of the collection' }),
+    attributes: buildMembers({ ...shape, members: withoutId(shape.members) }),
+    ...relationships,
+  }
+  return Type.Object(properties, { title, description })
 }
 
-const buildResource = (shape: Shape): TSchema => {
-  const relations = buildRelations(shape, buildResource)
-  const members = withoutId(shape.members)
-  const relationships: TProperties =
-    Object.keys(relations).length === 0
-      ? {}
-      : {
-          relationships: Type.Optional(
-            Type.Object(relations, { title: `${shape.members.title}Relationships` }),
-          ),
-        }
-  return Type.Object(
-    {
-      id: Id(),
-      type: Type.Literal(shape.type),
-      attributes: buildMembers({ ...shape, members }, {}),
-      ...relationships,
-    },
-    { title: getTitle(shape) },
-  )
+function buildResource(shape: Shape): TSchema {
+  const whole = buildTyped({ ...shape, selectable: false }, {})
+  if (!shape.selectable) return whole
+  const { title } = shape.members
+  const related = buildRelations(shape, buildResource)
+  const relations: TProperties = shape.relations
+    ? {
+        relationships: Type.Optional(
+          Type.Object(related, { title: `${title}Relationships`, description: 'The included resources' }),
+        ),
+      }
+    : {}
+  return documentWhole(shape, { written: buildTyped(shape, relations), whole, relations })
 }
+
+const pathId = Id('The id in the path; may be absent')
 
 export const v2: Representation = {
   version: 2,
   about:
-    'A resource is `{"id", "type", "attributes"}` under `data`, with included resources in `relationships`. A request body may have the same form, or be flat as in v1. The details of an error are in `error.errors`.',
+    'A resource is `{"id", "type", "attributes"}` under `data`, with included resources in `relationships`. A request body may have the same form, or be flat as in v1. The details of an error are in `error.errors`.\n\n' +
+    'This is not JSON:API (jsonapi.org), although the envelope and `application/vnd.api+json` resemble it. The members of ' +
+    '`relationships` are the included resources themselves, without `data`, `links` or a top-level `included`. An error is ' +
+    'one object `error` with a `code`, not an array of `errors` with pointers. Parameters are `limit`, `cursor`, `page` and ' +
+    '`fields=name`, not `page[size]` or `fields[products]`. Use a client that is generated from this document, not a JSON:API library.\n\n',
   ...createWriters(writeResource),
   error: ({ violations, ...error }) => ({
     error: violations.length === 0 ? error : { ...error, errors: violations },
@@ -59,23 +67,18 @@ export const v2: Representation = {
   body: readTyped,
   schemas: {
     ...createEnvelopes(buildResource),
-    body: (members, type, addressed) =>
-      Type.Union([
-        Type.Object(
-          {
-            data: Type.Object(
-              {
-                type: Type.Literal(type),
-                ...(addressed ? { id: Type.Optional(Id('Must be the id in the path')) } : {}),
-                attributes: members,
-              },
-              { additionalProperties: false },
-            ),
-          },
-          { title: `${members.title}Document`, additionalProperties: false },
-        ),
-        members,
-      ]),
+    body: (members, type, addressed) => {
+      const data = Type.Object(
+        {
+          type: Type.Literal(type, { description: 'The name of the collection' }),
+          ...(addressed ? { id: Type.Optional({ ...pathId, 'x-in-examples': false }) } : {}),
+          attributes: members,
+        },
+        { additionalProperties: false, description: 'The resource' },
+      )
+      const options = { title: `${members.title}Document`, description: 'A typed body' }
+      return Type.Union([Type.Object({ data }, { ...options, additionalProperties: false }), members])
+    },
     error: ErrorEnvelope('errors'),
   },
 }

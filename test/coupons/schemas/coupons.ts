@@ -17,8 +17,18 @@ const code = Text({
 })
 
 const members = {
-  description: Nullable(Text({ maxLength: 1000, 'x-multiline': true, examples: ['For the first snow'] })),
-  kind: OneOf(couponKinds, { description: 'Whether `value` is a percentage or an amount' }),
+  description: Nullable(
+    Text({
+      maxLength: 1000,
+      'x-multiline': true,
+      description: 'A text of one or more lines',
+      examples: ['For the first snow'],
+    }),
+  ),
+  kind: OneOf(couponKinds, {
+    title: 'CouponKind',
+    description: 'Whether `value` is a percentage or an amount',
+  }),
   value: Integer(1, 1_000_000_000_000, {
     description: 'A percentage, at most 100, or minor units of `currency`',
     examples: [10],
@@ -28,13 +38,23 @@ const members = {
   ends_on: Nullable(Day('The last day, UTC; null: never')),
   max_redemptions: Nullable(Integer(1, 1_000_000_000, { description: 'null: no limit', examples: [500] })),
   status: OneOf(couponStatuses, {
+    title: 'CouponStatus',
     default: 'draft',
     description: 'draft -> active, archived; active -> paused, archived; paused -> active, archived',
   }),
 }
 
-export const Coupon = Type.Object({ id: Id(), code, ...members, ...common }, { title: 'Coupon' })
+export const Coupon = Type.Object(
+  { id: Id(), code, ...members, ...common },
+  { title: 'Coupon', description: 'A discount on orders' },
+)
 
-export const CouponCreate = Type.Object({ code, ...members }, { title: 'CouponCreate' })
+export const CouponCreate = Type.Object(
+  { code, ...members },
+  { title: 'CouponCreate', examples: [{ code: 'WINTER-10', kind: 'percent', value: 10 }] },
+)
 
-export const CouponChange = Type.Object(members, { title: 'CouponChange' })
+export const CouponChange = Type.Object(members, {
+  title: 'CouponChange',
+  examples: [{ status: 'active' }],
+})

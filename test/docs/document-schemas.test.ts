@@ -1,0 +1,199 @@
+/** The schemas of the OpenAPI documents: named, described, as strict as the server, and small enough to load. */
+import t from 'tap'
+import { type Json, testApp } from '../helpers/app.ts'
+import { createReplyChecker } from '../helpers/reply-checker.ts'
+
+const { admin, anybody } = await testApp(t)
+
+/** Bytes of a document without white space. */
+const MAX_DOCUMENT_BYTES = 210_000
+
+/** Keywords that hold schemas. */
+const SCHEMA_LISTS = ['oneOf', 'anyOf', 'allOf']
+const NESTED_SCHEMAS = ['items', 'additionalProperties']
+
+interface Visited {
+  path: string
+  schema: Json
+}
+
+for (const version of [1, 2]) {
+  const reply = await anybody.get(`/openapi/v${version}.json`)
+  const document = reply.body
+  const { schemas, parameters } = document.components
+  const { operations, resolve, faults } = createReplyChecker(document)
+
+  /** Returns a schema with all schemas in it, including those that it refers to. */
+  function walk(schema: Json, path: string, seen = new Set<Json>()): Visited[] {
+    const resolved = resolve(schema)
+    if (seen.has(resolved)) return []
+    seen.add(resolved)
+    const nested: [string, Json][] = [
+      ...Object.entries<Json>(resolved.properties ?? {}),
+      ...SCHEMA_LISTS.flatMap((list) => Object.entries<Json>(resolved[list] ?? [])),
+      ...NESTED_SCHEMAS.flatMap((name): [string, Json][] =>
+        typeof resolved[name] === 'object' ? [[name, resolved[name]]] : [],
+      ),
+    ]
+    const own = [{ path, schema }, ...(schema === resolved ? [] : [{ path, schema: resolved }])]
+    return [...own, ...nested.flatMap(([name, each]) => walk(each, `${path}.${name}`, seen))]
+  }
+
+  const getBodies = (methods: readonly string[]): Visited[] =>
+    operations
+      .filter(({ method }) => methods.includes(method))
+      .flatMap(({ operationId, declared }) =>
+        Object.values<Json>(declared.requestBody?.content ?? {}).flatMap(({ schema }) =>
+          walk(schema, operationId),
+        ),
+      )
+
+  const getPaths = (visited: readonly Visited[]) => visited.map(({ path }) => path)
+
+  t.test(`version ${version}: a PATCH body has no default at any depth`, async (t) => {
+    const visited = getBodies(['PATCH'])
+    t.ok(visited.some(({ path }) => path.includes('shipping_address')))
+    t.same(getPaths(visited.filter(({ schema }) => 'default' in schema)), [])
+  })
+
+  t.test(`version ${version}: no schema is readOnly or writeOnly`, async (t) => {
+    t.notMatch(reply.text, /"(?:readOnly|writeOnly)"/)
+  })
+
+  t.test(`version ${version}: bodies refuse unknown members`, async (t) => {
+    const open = getBodies(['POST', 'PUT', 'PATCH']).filter(
+      ({ schema }) => schema.type === 'object' && schema.additionalProperties !== false,
+    )
+    t.same(getPaths(open), [])
+  })
+
+  t.test(`version ${version}: the text of a body has a pattern, a format or an enum`, async (t) => {
+    const isText = ({ type }: Json) => [type].flat().includes('string')
+    const anyText = getBodies(['POST', 'PUT', 'PATCH']).filter(
+      ({ schema }) => isText(schema) && !schema.enum && !schema.pattern && !schema.format,
+    )
+    t.same(getPaths(anyText), [])
+    const formats = new Set(
+      Object.values(schemas)
+        .flatMap((each) => walk(each as Json, ''))
+        .map(({ schema }) => schema.format),
+    )
+    t.same([...formats].filter(Boolean).sort(), ['date-time', 'email', 'uri', 'uuid'])
+  })
+
+  t.test(`version ${version}: bodies that the schemas refuse are 422`, async (t) => {
+    const bodies: [string, Json][] = [
+      ['products', { sku: 'A', name: 'a\u0007b', price_amount: 1 }],
+      ['products', { sku: 'A', name: 'a\nb', price_amount: 1 }],
+      ['products', { sku: 'A', name: 'A', price_amount: 1, description: 'a\rb' }],
+      ['products', { sku: 'A', name: 'A', price_amount: 1, currency: 'usd' }],
+      ['products', { sku: 'A', name: 'A', price_amount: 1, colour: 'red' }],
+      ['user-profiles', { website_url: 'http://example.com' }],
+      ['user-profiles', { time_zone: '+05:00' }],
+      ['user-profiles', { locale: 'en_GB' }],
+      ['orders', { items: [], status: 'pending' }],
+      ['orders', { items: [{ product_id: document.info.title, quantity: 1 }] }],
+      ['orders', { items: [], status: 'paid' }],
+      ['tokens', { grant_type: 'password', email: 'ada@example.com', password: 'a', scope: '*' }],
+      ['tokens', { grant_type: 'refresh_token', refresh_token: 'a', email: 'ada@example.com' }],
+    ]
+    for (const [name, members] of bodies) {
+      const { schema } =
+        document.paths[`/api/v${version}/${name}`].post.requestBody.content['application/json']
+      for (const body of version === 1
+        ? [members]
+        : [members, { data: { type: name, attributes: members } }]) {
+        const text = JSON.stringify(body)
+        t.not(faults(schema, body).length, 0, text)
+        t.equal((await admin.post(`/api/v${version}/${name}`, body)).status, 422, text)
+      }
+    }
+    const { schema } =
+      document.paths[`/api/v${version}/products`].post.requestBody.content['application/json']
+    const lines = { sku: `LINES-${version}`, name: 'A', price_amount: 1, description: 'a\n\tb\r\nc' }
+    t.same(faults(schema, lines), [])
+    t.equal((await admin.post(`/api/v${version}/products`, lines)).status, 201)
+  })
+
+  t.test(`version ${version}: the resources of responses are whole`, async (t) => {
+    for (const name of ['User', 'UserProfile', 'Post', 'Product', 'Order', 'Session', 'ApiKey', 'Token']) {
+      for (const { schema } of [
+        { schema: schemas[name] },
+        ...(version === 2 ? [{ schema: schemas[`${name}Attributes`] }] : []),
+      ]) {
+        t.same([...schema.required].sort(), Object.keys(schema.properties).sort(), name)
+      }
+    }
+    for (const name of ['User', 'UserProfile', 'Post', 'Order']) {
+      const [whole, { required, properties }] = schemas[`${name}WithRelations`].allOf
+      t.same(whole, { $ref: `#/components/schemas/${name}` })
+      t.ok(Object.keys(properties).length > 0)
+      t.equal(required, undefined, 'relations are optional')
+    }
+    t.match(parameters.ProductFields.description, 'are absent')
+  })
+
+  t.test(`version ${version}: enums, grants, pagination and parameters are components`, async (t) => {
+    for (const name of ['UserRole', 'UserStatus', 'PostStatus', 'ProductStatus', 'OrderStatus', 'Scope']) {
+      t.ok(schemas[name]?.enum, name)
+    }
+    t.same(schemas.OrderCreate.properties.status.enum, ['pending'])
+    t.equal(schemas.Error, undefined)
+    t.same(schemas.Grant.discriminator.propertyName, 'grant_type')
+    t.equal(schemas.Grant.oneOf.length, 2)
+    t.equal(schemas.Pagination.oneOf.length, 2)
+    const inline = Object.entries<Json>(document.paths).flatMap(([path, methods]) =>
+      Object.entries<Json>(methods)
+        .filter(([, { parameters: own = [] }]) => own.some(({ $ref }: Json) => !$ref))
+        .map(([method]) => `${method} ${path}`),
+    )
+    t.same(inline, [])
+  })
+
+  t.test(`version ${version}: each error status has a schema with its codes`, async (t) => {
+    const { code } = schemas.ErrorObject.properties
+    const known: string[] = resolve(code).enum
+    const shown = new Set<string>()
+    for (const { operationId, declared } of operations) {
+      for (const [status, response] of Object.entries<Json>(declared.responses)) {
+        if (status < '400') continue
+        for (const { schema } of Object.values<Json>(resolve(response).content)) {
+          t.match(schema.$ref, /^#\/components\/schemas\/\w+Error$/, `${operationId} ${status}`)
+          t.not(schema.$ref, '#/components/schemas/ApiError')
+          for (const each of resolve(schema).properties.error.allOf[1].properties.code.enum) shown.add(each)
+        }
+      }
+    }
+    t.same(
+      known.filter((each) => !shown.has(each)),
+      // Answers to unknown methods, addresses and versions, which no operation has.
+      ['METHOD_NOT_ALLOWED', 'VERSION_RETIRED', 'NOT_IMPLEMENTED', 'BAD_GATEWAY'],
+    )
+  })
+
+  t.test(`version ${version}: every component and property is described`, async (t) => {
+    const named = Object.entries<Json>(schemas)
+    const isDescribed = (schema: Json): boolean =>
+      Boolean(schema.description ?? schema.title) ||
+      (schema.$ref !== undefined && isDescribed(resolve(schema)))
+    t.same(
+      named.filter(([, schema]) => !isDescribed(schema)).map(([name]) => name),
+      [],
+    )
+    const members = named.flatMap(([name, schema]) =>
+      walk(schema, name).flatMap(({ path, schema: each }) =>
+        Object.entries<Json>(each.properties ?? {}).map(([member, property]) => ({
+          path: `${path}.${member}`,
+          schema: property,
+        })),
+      ),
+    )
+    t.ok(members.length > 200)
+    t.same([...new Set(getPaths(members.filter(({ schema }) => !isDescribed(schema))))], [])
+  })
+
+  t.test(`version ${version}: the document is smaller than ${MAX_DOCUMENT_BYTES} bytes`, async (t) => {
+    const size = Buffer.byteLength(JSON.stringify(document))
+    t.ok(size < MAX_DOCUMENT_BYTES, `${size} bytes`)
+  })
+}
