@@ -28,6 +28,8 @@ export class ResponseCache {
     this.#keep(url, entry)
     const merged = new Headers(headers)
     merged.set('Content-Type', entry.contentType)
+    // That of the 304, which has no body.
+    merged.delete('Content-Length')
     return new Response(entry.body, { headers: merged })
   }
 

@@ -2,7 +2,7 @@
 import createHttpClient, { type Client as HttpClient } from 'openapi-fetch'
 import { ResponseCache } from './cache.ts'
 import type { Deadline } from './deadline.ts'
-import { toApiError } from './errors.ts'
+import { AuthenticationError, NotFoundError, toApiError } from './errors.ts'
 import type { paths } from './openapi.ts'
 import type { ApiResponse } from './response.ts'
 import { sendWithRetries } from './retry.ts'
@@ -124,12 +124,18 @@ export class Transport {
   async signOut(options: CallOptions = {}): Promise<void> {
     if (this.#session === undefined) return
     const id = await this.#session.getId()
-    if (id !== undefined) {
-      const path = '/api/v1/sessions/{id}'
-      await this.send({ method: 'delete', path, pathParameters: { id }, ...options })
+    try {
+      if (id !== undefined) {
+        const path = '/api/v1/sessions/{id}'
+        await this.send({ method: 'delete', path, pathParameters: { id }, ...options })
+      }
+    } catch (error) {
+      const hasEnded = error instanceof NotFoundError || error instanceof AuthenticationError
+      if (!hasEnded) throw error
+    } finally {
+      await this.#session.clear()
+      this.#cache?.clear()
     }
-    await this.#session.clear()
-    this.#cache?.clear()
   }
 
   async #requestToken(grant: Grant): Promise<Token> {

@@ -130,10 +130,10 @@ t.test('retries', async (t) => {
     const { fetch, sent, summarize } = createRecordedFetch()
     const client = createClient({ baseUrl: app.base, apiKey: key, fetch })
     const startedAt = performance.now()
-    for (let i = 0; i < 3; i++) await client.users.get('me')
-    t.ok(performance.now() - startedAt >= 900)
-    const ok = 'GET /users/me 200'
-    t.same(summarize().slice(0, 4), [ok, ok, 'GET /users/me 429', ok])
+    await Promise.all(Array.from({ length: 4 }, () => client.users.get('me')))
+    t.ok(summarize().includes('GET /users/me 429'))
+    // Retry-After is at least a second; timers may be a millisecond early.
+    t.ok(performance.now() - startedAt >= 990)
     sent.length = 0
 
     const slow = await testApp(t, { RATE_LIMIT: '1', RATE_LIMIT_WINDOW: '60' }, { database })

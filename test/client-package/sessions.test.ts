@@ -91,8 +91,8 @@ t.test('sessions', async (t) => {
     const client = createClient({ baseUrl: quick.base, signIn, fetch })
     await client.users.get('me')
     await new Promise((resolve) => setTimeout(resolve, 1_000))
-    await client.users.get('me')
-    t.equal(countTokens(), 2)
+    t.equal((await client.users.get('me')).email, signIn.email)
+    t.ok(countTokens() >= 2)
   })
 
   t.test('an abort ends one call and not the sign-in that others wait for', async (t) => {
@@ -132,9 +132,13 @@ t.test('sessions', async (t) => {
       before.every(({ user_id }) => user_id === id),
       true,
     )
+    const { tokens } = store
     await client.signOut()
     t.equal(store.tokens, null)
     t.equal((await other.sessions.list().toArray()).length, before.length - 1)
+    store.tokens = tokens
+    await createClient({ baseUrl, tokenStore: store }).signOut()
+    t.equal(store.tokens, null, 'also if the session has ended already')
     await createClient({ baseUrl, apiKey: 'none' }).signOut()
   })
 
