@@ -2,7 +2,7 @@
 import { PreconditionFailedError, TimeoutError } from './errors.ts'
 import { List } from './list.ts'
 import { type ApiResponse, ResponsePromise } from './response.ts'
-import type { CallOptions, Transport } from './transport.ts'
+import type { Call, CallOptions, Transport } from './transport.ts'
 import type {
   CollectionPath,
   CreateBody,
@@ -157,9 +157,9 @@ export class CollectionClient<P extends CollectionPath> implements Calls<P> {
     change: (current: Resource<P>) => EditResult<P> | Promise<EditResult<P>>,
     { deadlineMs = this.#transport.deadlineMs, signal }: CallOptions,
   ): Promise<ApiResponse<Resource<P>>> {
-    const end = Date.now() + deadlineMs
+    const end = performance.now() + deadlineMs
     const getOptions = () => {
-      const remainingMs = end - Date.now()
+      const remainingMs = end - performance.now()
       if (remainingMs <= 0) throw new TimeoutError(deadlineMs)
       return { signal, deadlineMs: remainingMs }
     }
@@ -193,6 +193,5 @@ export class CollectionClient<P extends CollectionPath> implements Calls<P> {
   }
 }
 
-type Call = Parameters<Transport['send']>[0]
 type Method = Call['method']
 type Init = Omit<Call, 'method' | 'path' | 'pathParameters'>

@@ -1,6 +1,9 @@
 /** The time limit of a call: an abort signal that also follows the caller's. */
 import { TimeoutError } from './errors.ts'
 
+/** The longest delay of a timer; a longer one would end immediately. */
+const MAX_TIMER_MS = 2 ** 31 - 1
+
 /** Aborts when the deadline passes or the caller aborts, whichever is first. */
 export class Deadline {
   readonly signal: AbortSignal
@@ -17,8 +20,11 @@ export class Deadline {
     const controller = new AbortController()
     const follow = () => controller.abort(caller.reason)
     this.signal = controller.signal
-    this.#end = Date.now() + deadlineMs
-    this.#timer = setTimeout(() => controller.abort(new TimeoutError(deadlineMs)), deadlineMs)
+    this.#end = performance.now() + deadlineMs
+    this.#timer = setTimeout(
+      () => controller.abort(new TimeoutError(deadlineMs)),
+      Math.min(deadlineMs, MAX_TIMER_MS),
+    )
     this.#stopFollowing = () => caller.removeEventListener('abort', follow)
     if (caller.aborted) follow()
     else caller.addEventListener('abort', follow)
@@ -26,7 +32,7 @@ export class Deadline {
 
   /** Returns whether a wait ends before the deadline. */
   hasTimeFor(ms: number): boolean {
-    return Date.now() + ms < this.#end
+    return performance.now() + ms < this.#end
   }
 
   /** Waits. @throws the reason of the abort */

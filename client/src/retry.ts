@@ -8,7 +8,10 @@ const MAX_BACKOFF_MS = 5_000
 /** Responses of a server or a proxy that is overloaded or restarting. */
 const TEMPORARY_STATUSES = [429, 502, 503, 504]
 
-export interface RetryOptions {
+interface RetryOptions {
+  method: string
+  /** The signal of the caller. */
+  signal: AbortSignal
   /** The time limit of all attempts together. */
   deadlineMs: number
   /** Whether a second request does no harm if the server has already processed the first one. */
@@ -54,9 +57,8 @@ function settleRepeated(method: string, response: Response): Response {
  * @throws NetworkError, TimeoutError, or the reason of the caller's signal
  */
 export async function sendWithRetries(
-  { method, signal }: { method: string; signal: AbortSignal },
   attempt: (deadline: Deadline) => Promise<Response>,
-  { deadlineMs, isRepeatable }: RetryOptions,
+  { method, signal, deadlineMs, isRepeatable }: RetryOptions,
 ): Promise<Response> {
   const deadline = new Deadline(deadlineMs, signal)
   let isOutcomeUnknown = false

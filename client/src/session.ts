@@ -27,7 +27,7 @@ export interface TokenStore {
 }
 
 /** Creates a store that forgets the tokens when the program ends. */
-export function createMemoryStore(): TokenStore {
+export function createMemoryTokenStore(): TokenStore {
   let kept: Tokens | null = null
   return {
     get: () => kept,

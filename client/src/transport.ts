@@ -6,7 +6,7 @@ import { AuthenticationError, NotFoundError, toApiError } from './errors.ts'
 import type { paths } from './openapi.ts'
 import type { ApiResponse } from './response.ts'
 import { sendWithRetries } from './retry.ts'
-import { createMemoryStore, Session, type SignIn, type TokenStore } from './session.ts'
+import { createMemoryTokenStore, Session, type SignIn, type TokenStore } from './session.ts'
 import type { Grant, Meta, Token } from './types.ts'
 
 const DEFAULT_DEADLINE_MS = 30_000
@@ -42,7 +42,7 @@ export interface CallOptions {
 }
 
 /** A request to a path of the document. */
-interface Call extends CallOptions {
+export interface Call extends CallOptions {
   method: 'get' | 'post' | 'put' | 'patch' | 'delete'
   path: string
   pathParameters: Record<string, string>
@@ -83,7 +83,7 @@ export class Transport {
     this.deadlineMs = options.deadlineMs ?? DEFAULT_DEADLINE_MS
     this.#cache = cacheSize > 0 ? new ResponseCache(cacheSize) : undefined
     if (signIn !== undefined || tokenStore !== undefined) {
-      this.#session = new Session(tokenStore ?? createMemoryStore(), signIn, (grant) =>
+      this.#session = new Session(tokenStore ?? createMemoryTokenStore(), signIn, (grant) =>
         this.#requestToken(grant),
       )
     }
@@ -98,13 +98,12 @@ export class Transport {
 
   /** Sends a request and returns the response. @throws ApiError */
   async send(call: Call): Promise<ApiResponse<unknown>> {
-    const { method, path, pathParameters, query = {}, headers = {}, body, signal, deadlineMs } = call
+    const { method, path, pathParameters, query = {}, headers = {}, body } = call
     const { data, error, response } = await this.#anyPath.request(method, path, {
       params: { path: pathParameters, query },
       headers,
       body,
-      ...(signal === undefined ? {} : { signal }),
-      fetch: (request) => this.#fetch(request, deadlineMs),
+      fetch: (request) => this.#fetch(request, call),
     })
     if (!response.ok) throw toApiError(response, error)
     // A 204 has no body. Every other success has the members that all operations of the document have.
@@ -145,9 +144,13 @@ export class Transport {
       body: grant,
       fetch: async (input) => {
         const request = await toRepeatable(input)
-        // A repeated sign-in starts a second session at worst.
-        const options = { deadlineMs, isRepeatable: true }
-        return sendWithRetries(input, (deadline) => this.#fetchOnce(request, {}, deadline), options)
+        return sendWithRetries((deadline) => this.#fetchOnce(request, {}, deadline), {
+          method: 'POST',
+          deadlineMs,
+          signal: input.signal,
+          // A repeated sign-in starts a second session at worst.
+          isRepeatable: true,
+        })
       },
     })
     if (data === undefined) throw toApiError(response, error)
@@ -155,7 +158,10 @@ export class Transport {
   }
 
   /** Sends a request of openapi-fetch, with retries. */
-  async #fetch(input: Request, deadlineMs = this.deadlineMs): Promise<Response> {
+  async #fetch(
+    input: Request,
+    { deadlineMs = this.deadlineMs, signal = input.signal }: CallOptions = {},
+  ): Promise<Response> {
     const request = await toRepeatable(input)
     const isPost = input.method === 'POST'
     if ((isPost || input.method === 'PATCH') && !request.headers.has('Idempotency-Key')) {
@@ -163,8 +169,13 @@ export class Transport {
     }
     const hasCredentials = this.#options.apiKey !== undefined || this.#session !== undefined
     // The server ignores the key of a request without credentials.
-    const options = { deadlineMs, isRepeatable: !isPost || hasCredentials }
-    return sendWithRetries(input, (deadline) => this.#attempt(request, deadline), options)
+    const isRepeatable = !isPost || hasCredentials
+    return sendWithRetries((deadline) => this.#attempt(request, deadline), {
+      method: input.method,
+      deadlineMs,
+      signal,
+      isRepeatable,
+    })
   }
 
   /** Sends a request once, and again with a new access token if the server rejected the first one. */

@@ -24,6 +24,24 @@ const PAGE = `<!doctype html>
   "openapi-fetch": "/node_modules/openapi-fetch/dist/index.mjs"
 } }</script>`
 
+/** The names that the examples of the README use without declaring them. */
+const DECLARATIONS = `
+import { createClient, ValidationError, type Tokens, type TokenStore } from '@resource-api/client'
+declare const client: ReturnType<typeof createClient>
+declare const baseUrl: string, apiKey: string, email: string, password: string, id: string
+declare const tokenStore: TokenStore
+declare const changes: { stock: number }
+`
+
+/** Returns the examples of the client's README after the first one, as functions. */
+function readExamples(): string {
+  const text = readFileSync(join(root, 'client/README.md'), 'utf8')
+  const [, ...examples] = [...text.matchAll(/```ts\n([\s\S]*?)```/g)].map(([, example = '']) => example)
+  return (
+    DECLARATIONS + examples.map((example, i) => `export async function f${i}() {\n${example}}\n`).join('')
+  )
+}
+
 /** Returns the first lines that a document shows. */
 function readFirstLines(name: string): string {
   const text = readFileSync(join(root, name), 'utf8')
@@ -91,9 +109,10 @@ t.test('the installed package', async (t) => {
 
   await t.test('compiles with two versions of TypeScript, in the strictest settings', async (t) => {
     writeFileSync(join(folder, 'main.ts'), code)
+    writeFileSync(join(folder, 'examples.ts'), readExamples())
     const options = ['--strict', '--exactOptionalPropertyTypes', '--target', 'es2022', '--lib', 'es2022,dom']
     for (const compiler of ['client/node_modules/.bin/tsc', 'node_modules/.bin/tsc']) {
-      const args = [...options, '--module', 'nodenext', '--noEmit', 'main.ts']
+      const args = [...options, '--module', 'nodenext', '--noEmit', 'main.ts', 'examples.ts']
       const { stdout } = await run(join(root, compiler), args, { cwd: folder }).catch((error) => error)
       t.equal(stdout, '', compiler)
     }

@@ -148,7 +148,7 @@ t.test('retries', async (t) => {
 
   t.test('503 and the 409 of a running write are sent again, other errors are not', async (t) => {
     const script = [
-      { status: 503, headers: { 'Retry-After': '0' } },
+      { status: 503, headers: { 'Retry-After': new Date().toUTCString() } },
       { status: 409, headers: { 'Retry-After': '0' } },
       { status: 502, headers: {} },
       { status: 409, headers: {} },
@@ -179,6 +179,7 @@ t.test('retries', async (t) => {
     const client = createClient({ baseUrl: `http://127.0.0.1:${port}`, apiKey: ADMIN_KEY, deadlineMs: 100 })
     const error = await client.users.get('me').catch((e) => e)
     t.type(error, TimeoutError)
+    t.type(error, NetworkError)
     t.match(error, { code: 'TIMEOUT', message: 'No response within 100 ms' })
     await t.rejects(client.users.get('me', {}, { deadlineMs: 50 }), { message: 'No response within 50 ms' })
     await t.rejects(
@@ -196,6 +197,11 @@ t.test('retries', async (t) => {
       (await client.users.get('me', {}, { signal: controller.signal }).catch((e) => e)).name,
       'AbortError',
     )
+  })
+
+  t.test('a deadline may be infinite', async (t) => {
+    const client = createClient({ baseUrl, apiKey: ADMIN_KEY, deadlineMs: Number.POSITIVE_INFINITY })
+    t.equal((await client.users.get('me')).role, 'admin')
   })
 
   t.test('a signal also ends the wait before a retry', async (t) => {
