@@ -201,15 +201,12 @@ export class Transport {
     const sent = new Headers(headers)
     for (const [name, value] of Object.entries(credentials)) sent.set(name, value)
     const cache = method === 'GET' && !sent.has('If-None-Match') ? this.#cache : undefined
-    const tag = cache?.getTag(url)
-    if (tag !== undefined) sent.set('If-None-Match', tag)
+    const kept = cache?.get(url)
+    if (kept !== undefined) sent.set('If-None-Match', kept.etag)
     const send = this.#options.fetch ?? fetch
     const response = await send(url, { method, headers: sent, body, signal })
     const text = await response.text()
-    if (response.status === 304) {
-      const confirmed = cache?.confirm(url, response.headers)
-      if (confirmed !== undefined) return confirmed
-    }
+    if (response.status === 304 && cache && kept) return cache.confirm(url, kept, response.headers)
     if (response.ok) cache?.store(url, response.headers, text)
     const { status, statusText } = response
     return new Response(text === '' ? null : text, { status, statusText, headers: response.headers })
