@@ -53,8 +53,9 @@ function release(version: string | undefined) {
   const date = new Date().toISOString().slice(0, 'YYYY-MM-DD'.length)
   writeFileSync('CHANGELOG.md', moveUnreleased(readFileSync('CHANGELOG.md', 'utf8'), version, date))
   setVersion('package.json', version, 1)
-  // The lock file has the version of the package twice, in front of those of the dependencies.
-  setVersion('package-lock.json', version, 2)
+  setVersion('client/package.json', version, 1)
+  // The lock file has the version of the package twice and that of the client, in front of those of the dependencies.
+  setVersion('package-lock.json', version, 3)
   for (const file of DOCUMENTS) setVersion(file, version, 1)
   git('commit', '--quiet', '--all', '--message', `release: ${version}`)
   git('tag', '--annotate', tag, '--message', version)

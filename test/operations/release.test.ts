@@ -51,10 +51,12 @@ function createRepository(t: Test, changelog = CHANGELOG) {
   for (const name of documents)
     write(name, '{ "info": { "version": "0.1.0" }, "x": { "version": "0.1.0" } }\n')
   write('package.json', '{\n  "name": "api",\n  "version": "0.1.0",\n  "files": ["a", "b"]\n}\n')
-  const dependency = '"node_modules/a": { "version": "0.1.0" }'
+  mkdirSync(join(folder, 'client'))
+  write('client/package.json', '{ "version": "0.1.0", "dependencies": {} }\n')
+  const others = '"client": { "version": "0.1.0" }, "node_modules/a": { "version": "0.1.0" }'
   write(
     'package-lock.json',
-    `{ "version": "0.1.0", "packages": { "": { "version": "0.1.0" }, ${dependency} } }\n`,
+    `{ "version": "0.1.0", "packages": { "": { "version": "0.1.0" }, ${others} } }\n`,
   )
   git('add', '--all')
   git('commit', '--quiet', '--message', 'first')
@@ -74,6 +76,8 @@ t.test('a release updates the changelog and the version, commits and tags', asyn
   const lock = JSON.parse(read('package-lock.json'))
   t.equal(lock.version, '0.2.0')
   t.equal(lock.packages[''].version, '0.2.0')
+  t.equal(lock.packages.client.version, '0.2.0')
+  t.equal(JSON.parse(read('client/package.json')).version, '0.2.0')
   t.equal(lock.packages['node_modules/a'].version, '0.1.0', 'a dependency keeps its version')
   for (const name of documents) {
     t.same(JSON.parse(read(name)), { info: { version: '0.2.0' }, x: { version: '0.1.0' } }, name)

@@ -1,0 +1,197 @@
+/** The calls of a collection, typed by its paths in the OpenAPI document. */
+import { PreconditionFailedError, TimeoutError } from './errors.ts'
+import { List } from './list.ts'
+import { type ApiResponse, ResponsePromise } from './response.ts'
+import type { Call, CallOptions, Transport } from './transport.ts'
+import type {
+  CollectionPath,
+  CreateBody,
+  Created,
+  FieldName,
+  ListQuery,
+  MemberPath,
+  MethodName,
+  RelationName,
+  ReplaceBody,
+  Resource,
+  Selection,
+  UpdateBody,
+} from './types.ts'
+
+/** How often `edit` reads and writes before it gives up. */
+const MAX_EDITS = 5
+
+/** Options of writes that repeat safely by their key. */
+export interface KeyOptions extends CallOptions {
+  /** The `Idempotency-Key`; by default a random one for each call, the same in its retries. */
+  idempotencyKey?: string | undefined
+}
+
+/** Options of writes to an existing resource. */
+export interface MatchOptions extends CallOptions {
+  /** The entity tag that was read with the resource: the write fails with 412 if it has changed since. */
+  ifMatch?: string | undefined
+}
+
+/** All calls that a collection can have. */
+interface Calls<P extends string> {
+  /**
+   * Returns a list: iterate over it for the resources of all pages, or call `page()` for one page.
+   * @param query filters, sorts, search, `fields`, `include` and pagination
+   */
+  list<Fields extends FieldName<P> = FieldName<P>, Relations extends RelationName<P> = never>(
+    query?: ListQuery<P, Fields, Relations>,
+    options?: CallOptions,
+  ): List<P, Resource<P, Fields, Relations>>
+
+  /** Returns a resource. @throws NotFoundError */
+  get<Fields extends FieldName<P> = FieldName<P>, Relations extends RelationName<P> = never>(
+    id: string,
+    selection?: Selection<P, Fields, Relations>,
+    options?: CallOptions,
+  ): ResponsePromise<Resource<P, Fields, Relations>>
+
+  /** Creates a resource and returns it. @throws ValidationError, ConflictError */
+  create(body: CreateBody<P>, options?: KeyOptions): ResponsePromise<Created<P>>
+
+  /** Replaces a resource: fields that the body leaves out take their default. @throws ValidationError */
+  replace(id: string, body: ReplaceBody<P>, options?: MatchOptions): ResponsePromise<Resource<P>>
+
+  /** Changes some fields of a resource; null clears a field. @throws PreconditionFailedError, ValidationError */
+  update(
+    id: string,
+    changes: UpdateBody<P>,
+    options?: MatchOptions & KeyOptions,
+  ): ResponsePromise<Resource<P>>
+
+  /**
+   * Reads a resource, computes changes from it and writes them with `If-Match`. If the resource was changed in between,
+   * does so again, at most 5 times.
+   * @param change returns the changes, or undefined to leave the resource as it is
+   * @throws PreconditionFailedError if each of the writes came too late
+   */
+  edit(
+    id: string,
+    change: (current: Resource<P>) => EditResult<P> | Promise<EditResult<P>>,
+    options?: CallOptions,
+  ): ResponsePromise<Resource<P>>
+
+  /** Deletes a resource. @throws NotFoundError, ConflictError */
+  delete(id: string, options?: MatchOptions): ResponsePromise<void>
+}
+
+type EditResult<P extends string> = UpdateBody<P> | undefined
+
+/** The calls of a collection: those whose methods the document has. */
+export type Collection<P extends CollectionPath> = Pick<Calls<P>, MethodName<P>>
+
+export class CollectionClient<P extends CollectionPath> implements Calls<P> {
+  readonly #transport: Transport
+  readonly #path: P
+  readonly #memberPath: MemberPath<P>
+  readonly #parent: Record<string, string>
+
+  /** @param parent the path parameters of the parent, for example `user_id` */
+  constructor(transport: Transport, path: P, parent: Record<string, string> = {}) {
+    this.#transport = transport
+    this.#path = path
+    this.#memberPath = `${path}/{id}`
+    this.#parent = parent
+  }
+
+  list<Fields extends FieldName<P> = FieldName<P>, Relations extends RelationName<P> = never>(
+    query?: ListQuery<P, Fields, Relations>,
+    options: CallOptions = {},
+  ): List<P, Resource<P, Fields, Relations>> {
+    return new List({ ...query }, (pageQuery) =>
+      this.#send('get', this.#path, this.#parent, { query: pageQuery, ...options }),
+    )
+  }
+
+  get<Fields extends FieldName<P> = FieldName<P>, Relations extends RelationName<P> = never>(
+    id: string,
+    selection: Selection<P, Fields, Relations> = {},
+    options: CallOptions = {},
+  ): ResponsePromise<Resource<P, Fields, Relations>> {
+    return new ResponsePromise(this.#sendToMember('get', id, { query: selection, ...options }))
+  }
+
+  create(body: CreateBody<P>, { idempotencyKey, ...options }: KeyOptions = {}): ResponsePromise<Created<P>> {
+    const headers = { 'Idempotency-Key': idempotencyKey }
+    return new ResponsePromise(this.#send('post', this.#path, this.#parent, { headers, body, ...options }))
+  }
+
+  replace(
+    id: string,
+    body: ReplaceBody<P>,
+    { ifMatch, ...options }: MatchOptions = {},
+  ): ResponsePromise<Resource<P>> {
+    const headers = { 'If-Match': ifMatch }
+    return new ResponsePromise(this.#sendToMember('put', id, { headers, body, ...options }))
+  }
+
+  update(
+    id: string,
+    changes: UpdateBody<P>,
+    { ifMatch, idempotencyKey, ...options }: MatchOptions & KeyOptions = {},
+  ): ResponsePromise<Resource<P>> {
+    const headers = { 'If-Match': ifMatch, 'Idempotency-Key': idempotencyKey }
+    return new ResponsePromise(this.#sendToMember('patch', id, { headers, body: changes, ...options }))
+  }
+
+  edit(
+    id: string,
+    change: (current: Resource<P>) => EditResult<P> | Promise<EditResult<P>>,
+    options: CallOptions = {},
+  ): ResponsePromise<Resource<P>> {
+    return new ResponsePromise(this.#edit(id, change, options))
+  }
+
+  delete(id: string, { ifMatch, ...options }: MatchOptions = {}): ResponsePromise<void> {
+    const headers = { 'If-Match': ifMatch }
+    return new ResponsePromise(this.#sendToMember('delete', id, { headers, ...options }))
+  }
+
+  async #edit(
+    id: string,
+    change: (current: Resource<P>) => EditResult<P> | Promise<EditResult<P>>,
+    { deadlineMs = this.#transport.deadlineMs, signal }: CallOptions,
+  ): Promise<ApiResponse<Resource<P>>> {
+    const end = performance.now() + deadlineMs
+    const getOptions = () => {
+      const remainingMs = end - performance.now()
+      if (remainingMs <= 0) throw new TimeoutError(deadlineMs)
+      return { signal, deadlineMs: remainingMs }
+    }
+    for (let edits = 1; ; edits++) {
+      const current = await this.get(id, {}, getOptions()).withResponse()
+      const changes = await change(current.data)
+      if (changes === undefined) return current
+      // Without the tag the write would undo what others have written since.
+      if (current.etag === null) throw new Error('The response has no ETag')
+      try {
+        return await this.update(id, changes, { ...getOptions(), ifMatch: current.etag }).withResponse()
+      } catch (error) {
+        if (!(error instanceof PreconditionFailedError) || edits === MAX_EDITS) throw error
+      }
+    }
+  }
+
+  #sendToMember<T>(method: Method, id: string, init: Init): Promise<T> {
+    return this.#send(method, this.#memberPath, { ...this.#parent, id }, init)
+  }
+
+  async #send<T>(
+    method: Method,
+    path: string,
+    pathParameters: Record<string, string>,
+    init: Init,
+  ): Promise<T> {
+    const response = await this.#transport.send({ method, path, pathParameters, ...init })
+    // The document has the type of the response to this method and path; `Calls` names it.
+    return response as T
+  }
+}
+
+type Method = Call['method']
+type Init = Omit<Call, 'method' | 'path' | 'pathParameters'>

@@ -1,0 +1,24 @@
+/** The public interface of the package. */
+export { type Client, type ClientOptions, createClient, type Posts } from './client.ts'
+export type { Collection, KeyOptions, MatchOptions } from './collection.ts'
+export {
+  ApiError,
+  AuthenticationError,
+  BadRequestError,
+  ConflictError,
+  NetworkError,
+  NotFoundError,
+  PermissionError,
+  PreconditionFailedError,
+  PreconditionRequiredError,
+  RateLimitError,
+  ServerError,
+  TimeoutError,
+  ValidationError,
+} from './errors.ts'
+export type { List, Page } from './list.ts'
+export type { components, operations, paths } from './openapi.ts'
+export type { ApiResponse, ResponsePromise } from './response.ts'
+export type { SignIn, TokenStore, Tokens } from './session.ts'
+export type { CallOptions } from './transport.ts'
+export type { CollectionPath, ErrorCode, FieldError, Resource } from './types.ts'

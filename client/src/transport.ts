@@ -1,0 +1,222 @@
+/** Sends requests: adds credentials and idempotency keys, repeats what failed, and reads responses. */
+import createHttpClient, { type Client as HttpClient } from 'openapi-fetch'
+import { ResponseCache } from './cache.ts'
+import type { Deadline } from './deadline.ts'
+import { AuthenticationError, NotFoundError, toApiError } from './errors.ts'
+import type { paths } from './openapi.ts'
+import type { ApiResponse } from './response.ts'
+import { sendWithRetries } from './retry.ts'
+import { createMemoryTokenStore, Session, type SignIn, type TokenStore } from './session.ts'
+import type { Grant, Meta, Token } from './types.ts'
+
+const DEFAULT_DEADLINE_MS = 30_000
+/**
+ * The server accepts a refresh token again for 10 s, and ends the session if it is used after that. A request whose
+ * response was lost must not be repeated later.
+ */
+const REFRESH_DEADLINE_MS = 8_000
+
+export interface TransportOptions {
+  /** The address of the server, without the path of the API: `https://api.example.com`. */
+  baseUrl: string
+  /** An API key. Without it and without `signIn` and `tokenStore`, requests have no credentials. */
+  apiKey?: string | undefined
+  /** A user's e-mail address and password. The client signs in before the first request. */
+  signIn?: SignIn | undefined
+  /** Where the tokens of the session are kept; by default in memory. */
+  tokenStore?: TokenStore | undefined
+  /** The time limit of a call with its retries; 30,000 ms by default. */
+  deadlineMs?: number | undefined
+  /** The number of responses to keep, which the server confirms with 304; 0 by default. */
+  cacheSize?: number | undefined
+  /** Sends the requests; by default the global `fetch`. */
+  fetch?: typeof fetch | undefined
+}
+
+/** Options of every call. */
+export interface CallOptions {
+  /** Aborts the call, which then fails with the reason of the signal. */
+  signal?: AbortSignal | undefined
+  /** The time limit of this call with its retries. */
+  deadlineMs?: number | undefined
+}
+
+/** A request to a path of the document. */
+export interface Call extends CallOptions {
+  method: 'get' | 'post' | 'put' | 'patch' | 'delete'
+  path: string
+  pathParameters: Record<string, string>
+  query?: object | undefined
+  headers?: Record<string, string | undefined> | undefined
+  body?: unknown
+}
+
+/** A request that can be sent several times. */
+interface RepeatableRequest {
+  method: string
+  url: string
+  headers: Headers
+  body: string | null
+}
+
+/** The types of a path of which only the text is known. */
+interface AnyOperation {
+  parameters: { path: Record<string, string>; query?: object }
+  requestBody?: { content: { 'application/json': unknown } }
+  responses: { 200: { content: { 'application/json': unknown } } }
+}
+type AnyPaths = Record<string, Record<Call['method'], AnyOperation>>
+
+export class Transport {
+  /** The client of openapi-fetch for all paths of the document. */
+  readonly http: HttpClient<paths>
+  readonly #anyPath: HttpClient<AnyPaths>
+  /** The time limit of calls that have none of their own. */
+  readonly deadlineMs: number
+  readonly #options: TransportOptions
+  readonly #session: Session | undefined
+  readonly #cache: ResponseCache | undefined
+
+  constructor(options: TransportOptions) {
+    const { baseUrl, signIn, tokenStore, cacheSize = 0 } = options
+    this.#options = options
+    this.deadlineMs = options.deadlineMs ?? DEFAULT_DEADLINE_MS
+    this.#cache = cacheSize > 0 ? new ResponseCache(cacheSize) : undefined
+    if (signIn !== undefined || tokenStore !== undefined) {
+      this.#session = new Session(tokenStore ?? createMemoryTokenStore(), signIn, (grant) =>
+        this.#requestToken(grant),
+      )
+    }
+    const settings = {
+      baseUrl,
+      fetch: (request: Request) => this.#fetch(request),
+      querySerializer: { array: { style: 'form', explode: false } },
+    } as const
+    this.http = createHttpClient<paths>(settings)
+    this.#anyPath = createHttpClient<AnyPaths>(settings)
+  }
+
+  /** Sends a request and returns the response. @throws ApiError */
+  async send(call: Call): Promise<ApiResponse<unknown>> {
+    const { method, path, pathParameters, query = {}, headers = {}, body } = call
+    const { data, error, response } = await this.#anyPath.request(method, path, {
+      params: { path: pathParameters, query },
+      headers,
+      body,
+      fetch: (request) => this.#fetch(request, call),
+    })
+    if (!response.ok) throw toApiError(response, error)
+    // A 204 has no body. Every other success has the members that all operations of the document have.
+    const content = (data ?? {}) as { data?: unknown; meta?: Meta }
+    return {
+      ...content,
+      data: content.data,
+      meta: content.meta,
+      etag: response.headers.get('ETag'),
+      status: response.status,
+      requestId: response.headers.get('X-Request-Id'),
+      headers: response.headers,
+    }
+  }
+
+  /** Ends the session on the server, and forgets its tokens and the kept responses. */
+  async signOut(options: CallOptions = {}): Promise<void> {
+    if (this.#session === undefined) return
+    const id = await this.#session.getId()
+    try {
+      if (id !== undefined) {
+        const path = '/api/v1/sessions/{id}'
+        await this.send({ method: 'delete', path, pathParameters: { id }, ...options })
+      }
+    } catch (error) {
+      const hasEnded = error instanceof NotFoundError || error instanceof AuthenticationError
+      if (!hasEnded) throw error
+    } finally {
+      await this.#session.clear()
+      this.#cache?.clear()
+    }
+  }
+
+  async #requestToken(grant: Grant): Promise<Token> {
+    const deadlineMs =
+      grant.grant_type === 'refresh_token' ? Math.min(this.deadlineMs, REFRESH_DEADLINE_MS) : this.deadlineMs
+    const { data, error, response } = await this.http.POST('/api/v1/tokens', {
+      body: grant,
+      fetch: async (input) => {
+        const request = await toRepeatable(input)
+        return sendWithRetries((deadline) => this.#fetchOnce(request, {}, deadline), {
+          method: 'POST',
+          deadlineMs,
+          signal: input.signal,
+          // A repeated sign-in starts a second session at worst.
+          isRepeatable: true,
+        })
+      },
+    })
+    if (data === undefined) throw toApiError(response, error)
+    return data.data
+  }
+
+  /** Sends a request of openapi-fetch, with retries. */
+  async #fetch(
+    input: Request,
+    { deadlineMs = this.deadlineMs, signal = input.signal }: CallOptions = {},
+  ): Promise<Response> {
+    const request = await toRepeatable(input)
+    const isPost = input.method === 'POST'
+    if ((isPost || input.method === 'PATCH') && !request.headers.has('Idempotency-Key')) {
+      request.headers.set('Idempotency-Key', crypto.randomUUID())
+    }
+    const hasCredentials = this.#options.apiKey !== undefined || this.#session !== undefined
+    // The server ignores the key of a request without credentials.
+    const isRepeatable = !isPost || hasCredentials
+    return sendWithRetries((deadline) => this.#attempt(request, deadline), {
+      method: input.method,
+      deadlineMs,
+      signal,
+      isRepeatable,
+    })
+  }
+
+  /** Sends a request once, and again with a new access token if the server rejected the first one. */
+  async #attempt(request: RepeatableRequest, deadline: Deadline): Promise<Response> {
+    const { apiKey } = this.#options
+    const session = this.#session
+    if (session === undefined) {
+      return this.#fetchOnce(request, apiKey === undefined ? {} : { 'X-API-Key': apiKey }, deadline)
+    }
+    const token = await deadline.race(session.getAccessToken())
+    const response = await this.#fetchOnce(request, toBearer(token), deadline)
+    if (response.status !== 401) return response
+    const renewed = await deadline.race(session.getAccessToken(token))
+    return this.#fetchOnce(request, toBearer(renewed), deadline)
+  }
+
+  /** Sends a request once and reads the whole response, so that a lost connection is noticed here. */
+  async #fetchOnce(
+    { method, url, headers, body }: RepeatableRequest,
+    credentials: Record<string, string>,
+    { signal }: Deadline,
+  ): Promise<Response> {
+    const sent = new Headers(headers)
+    for (const [name, value] of Object.entries(credentials)) sent.set(name, value)
+    const cache = method === 'GET' && !sent.has('If-None-Match') ? this.#cache : undefined
+    const kept = cache?.get(url)
+    if (kept !== undefined) sent.set('If-None-Match', kept.etag)
+    const send = this.#options.fetch ?? fetch
+    const response = await send(url, { method, headers: sent, body, signal })
+    const text = await response.text()
+    if (response.status === 304 && cache && kept) return cache.confirm(url, kept, response.headers)
+    if (response.ok) cache?.store(url, response.headers, text)
+    const { status, statusText } = response
+    return new Response(text === '' ? null : text, { status, statusText, headers: response.headers })
+  }
+}
+
+const toBearer = (token: string) => ({ Authorization: `Bearer ${token}` })
+
+async function toRepeatable(request: Request): Promise<RepeatableRequest> {
+  const { method, url, headers } = request
+  const text = await request.text()
+  return { method, url, headers: new Headers(headers), body: text === '' ? null : text }
+}

@@ -1,0 +1,118 @@
+/** Types of a collection, derived from the paths of the OpenAPI document. */
+import type { paths } from './openapi.ts'
+
+type Path = keyof paths
+
+/** The path of one resource of a collection. */
+export type MemberPath<P extends string> = `${P}/{id}`
+
+/** The paths of the document that are collections: those that have members. */
+export type CollectionPath = { [P in Path]: MemberPath<P> extends Path ? P : never }[Path]
+
+type OperationAt<P, M> = P extends Path
+  ? M extends keyof paths[P]
+    ? Exclude<paths[P][M], undefined>
+    : never
+  : never
+
+type JsonContent<T> = T extends { content: { 'application/json': infer Body } } ? Body : never
+
+type ResponseAt<P, M, Status extends number> =
+  OperationAt<P, M> extends { responses: { [S in Status]: infer R } } ? JsonContent<R> : never
+
+type QueryAt<P, M> =
+  OperationAt<P, M> extends { parameters: { query?: infer Query } } ? Exclude<Query, undefined> : never
+
+type BodyAt<P, M> =
+  OperationAt<P, M> extends { requestBody?: infer Body } ? JsonContent<Exclude<Body, undefined>> : never
+
+type Items<T> = T extends readonly (infer Item)[] ? Item : never
+
+/** The names of an array parameter of single reads: `fields` or `include`. */
+type NamesOf<P extends string, Parameter extends string> =
+  QueryAt<MemberPath<P>, 'get'> extends { [Name in Parameter]?: infer Names } ? Items<Names> : never
+
+type ReadData<P extends string> =
+  ResponseAt<MemberPath<P>, 'get', 200> extends { data: infer Data } ? Data : never
+
+/** The names of the fields of a resource. */
+export type FieldName<P extends string> = NamesOf<P, 'fields'> & keyof ReadData<P>
+
+/** The names of the relations that `include` accepts. */
+export type RelationName<P extends string> = NamesOf<P, 'include'> & keyof ReadData<P>
+
+/** Shows the members of an intersection as one object in editors. */
+type Flat<T> = { [K in keyof T]: T[K] }
+
+/**
+ * A resource with the given fields (`id` is always present) and included relations. The document declares fields and
+ * relations as optional where a query can leave them out; here the query is known.
+ */
+export type Resource<
+  P extends string,
+  Fields extends FieldName<P> = FieldName<P>,
+  Relations extends RelationName<P> = never,
+> = Flat<{
+  [Name in Fields | Relations | ('id' & keyof ReadData<P>)]-?: Exclude<ReadData<P>[Name], undefined>
+}>
+
+/** The body that creates a resource. */
+export type CreateBody<P extends string> = BodyAt<P, 'post'>
+
+/** What the response to a creation contains. */
+export type Created<P extends string> = ResponseAt<P, 'post', 201> extends { data: infer Data } ? Data : never
+
+/** The body that replaces a resource. */
+export type ReplaceBody<P extends string> = BodyAt<MemberPath<P>, 'put'>
+
+/** The changes of an update: a JSON Merge Patch (RFC 7396). */
+export type UpdateBody<P extends string> = BodyAt<MemberPath<P>, 'patch'>
+
+/** Fields and relations to return. */
+export interface Selection<
+  P extends string,
+  Fields extends FieldName<P> = FieldName<P>,
+  Relations extends RelationName<P> = RelationName<P>,
+> {
+  /** The fields to return, in addition to `id`; by default all. */
+  fields?: readonly Fields[]
+  /** The related resources to include; by default none. */
+  include?: readonly Relations[]
+}
+
+/** The query of a list: filters, sorts, search and pagination as the document describes them. */
+export type ListQuery<
+  P extends string,
+  Fields extends FieldName<P> = FieldName<P>,
+  Relations extends RelationName<P> = RelationName<P>,
+> = Omit<QueryAt<P, 'get'>, 'fields' | 'include'> & Selection<P, Fields, Relations>
+
+/** The pagination of a page: by cursor, or by page number if the query has `page`. */
+export type Pagination<P extends string> =
+  ResponseAt<P, 'get', 200> extends { pagination: infer Value } ? Value : never
+
+/** The metadata of a response, for example which included lists are incomplete. */
+export type Meta = ResponseAt<'/api/v1/users', 'get', 200> extends { meta: infer Value } ? Value : never
+
+/** The body of `POST /tokens`. */
+export type Grant = BodyAt<'/api/v1/tokens', 'post'>
+
+/** The tokens of a response to `POST /tokens`. */
+export type Token = ResponseAt<'/api/v1/tokens', 'post', 201> extends { data: infer Data } ? Data : never
+
+type ErrorBody = ResponseAt<'/api/v1/users/{id}', 'patch', 400 | 409 | 412 | 422>['error']
+
+/** The codes of errors, and those that a newer server may have. */
+export type ErrorCode = ErrorBody['code'] | (string & {})
+
+/** A field or parameter that the server rejected. */
+export type FieldError = Items<Exclude<ErrorBody['details'], undefined>>
+
+/** The methods that a collection has in the document. */
+export type MethodName<P extends string> =
+  | (OperationAt<P, 'get'> extends never ? never : 'list')
+  | (OperationAt<P, 'post'> extends never ? never : 'create')
+  | (OperationAt<MemberPath<P>, 'get'> extends never ? never : 'get')
+  | (OperationAt<MemberPath<P>, 'put'> extends never ? never : 'replace')
+  | (OperationAt<MemberPath<P>, 'patch'> extends never ? never : 'update' | 'edit')
+  | (OperationAt<MemberPath<P>, 'delete'> extends never ? never : 'delete')

@@ -1,0 +1,191 @@
+/** The client package reads and writes every collection, and its errors have a class per status. */
+import t from 'tap'
+import {
+  ApiError,
+  AuthenticationError,
+  ConflictError,
+  createClient,
+  NotFoundError,
+  PermissionError,
+  PreconditionFailedError,
+  ValidationError,
+} from '../../client/src/index.ts'
+import { ADMIN_KEY, testApp, UNKNOWN_ID } from '../helpers/app.ts'
+import { createRecordedFetch } from '../helpers/recorded-fetch.ts'
+import { createUniqueName } from '../helpers/versioned-client.ts'
+
+const createTea = (values: { stock?: number } = {}) => ({
+  sku: createUniqueName('TEA'),
+  name: 'Tea',
+  price_amount: 500,
+  status: 'active' as const,
+  ...values,
+})
+
+t.test('collections', async (t) => {
+  const app = await testApp(t)
+  const { base: baseUrl } = app
+  const client = createClient({ baseUrl, apiKey: ADMIN_KEY })
+
+  t.test('a resource is created, read, replaced, updated and deleted', async (t) => {
+    const {
+      data: created,
+      etag,
+      status,
+      requestId,
+    } = await client.products.create(createTea()).withResponse()
+    t.equal(status, 201)
+    t.match(etag, /^"1-/)
+    t.ok(requestId)
+    t.same(await client.products.get(created.id), created)
+    const replaced = await client.products.replace(created.id, { ...createTea(), name: 'Green tea' })
+    t.equal(replaced.name, 'Green tea')
+    const updated = await client.products.update(created.id, { description: 'Sencha' })
+    t.equal(updated.description, 'Sencha')
+    t.equal(await client.products.delete(created.id), undefined)
+    await t.rejects(client.products.get(created.id), NotFoundError)
+  })
+
+  t.test('posts are those of a user, and `me` is the caller', async (t) => {
+    const person = await app.person('member')
+    const own = createClient({ baseUrl, apiKey: person.key })
+    const me = await own.users.get('me')
+    t.equal(me.id, person.id)
+    const post = await own.users.posts('me').create({ title: 'First', body: 'Text' })
+    t.equal(post.user_id, person.id)
+    t.same(await own.users.posts(person.id).list().toArray(), [post])
+    await own.users.posts('me').delete(post.id)
+    const profile = await own.userProfiles.create({ display_name: 'Ada' })
+    t.equal((await own.userProfiles.get(profile.id)).display_name, 'Ada')
+  })
+
+  t.test('`include` adds related resources, and `fields` leaves fields out', async (t) => {
+    const product = await client.products.create(createTea({ stock: 5 }))
+    const created = await client.orders.create({ items: [{ product_id: product.id, quantity: 2 }] })
+    const order = await client.orders.get(created.id, { include: ['user', 'products'], fields: ['number'] })
+    t.same(Object.keys(order).sort(), ['id', 'number', 'products', 'user'])
+    t.equal(order.user?.id, app.adminId)
+    t.same(
+      order.products.map(({ sku }) => sku),
+      [product.sku],
+    )
+    const page = await client.orders.list({ fields: ['id'], include: ['products'], limit: 1 }).page()
+    t.same(page.meta.includes, { products: { has_more: false, truncated: [] } })
+  })
+
+  t.test('a write with an outdated entity tag fails with PreconditionFailedError', async (t) => {
+    const { data, etag } = await client.products.create(createTea()).withResponse()
+    const { id } = data
+    t.ok(etag)
+    const ifMatch = etag ?? ''
+    await client.products.update(id, { stock: 1 }, { ifMatch })
+    await t.rejects(client.products.update(id, { stock: 2 }, { ifMatch }), PreconditionFailedError)
+    await t.rejects(client.products.replace(id, createTea(), { ifMatch }), PreconditionFailedError)
+    await t.rejects(client.products.delete(id, { ifMatch }), PreconditionFailedError)
+    t.equal((await client.products.get(id)).stock, 1)
+  })
+
+  t.test('edit writes again if the resource was changed in between', async (t) => {
+    const { id } = await client.products.create(createTea({ stock: 10 }))
+    const { fetch, summarize } = createRecordedFetch()
+    const other = createClient({ baseUrl, apiKey: ADMIN_KEY, fetch })
+    let edits = 0
+    const edited = await other.products.edit(id, async ({ stock }) => {
+      edits += 1
+      if (edits <= 2) await client.products.edit(id, (current) => ({ stock: current.stock + 100 }))
+      return { stock: stock + 1 }
+    })
+    t.equal(edited.stock, 211)
+    const path = `/products/${id}`
+    const lost = [`GET ${path} 200`, `PATCH ${path} 412`]
+    t.same(summarize(), [...lost, ...lost, `GET ${path} 200`, `PATCH ${path} 200`])
+
+    await t.rejects(
+      other.products.edit(id, async ({ stock }) => {
+        await client.products.update(id, { stock: stock + 100 })
+        return { stock: stock + 1 }
+      }),
+      PreconditionFailedError,
+      'gives up in the end',
+    )
+    const { stock } = await client.products.get(id)
+    t.equal((await client.products.edit(id, () => undefined)).stock, stock, 'undefined changes nothing')
+  })
+
+  t.test('concurrent edits lose no change', async (t) => {
+    const { id } = await client.products.create(createTea({ stock: 0 }))
+    await Promise.all(
+      Array.from({ length: 4 }, () => client.products.edit(id, ({ stock }) => ({ stock: stock + 1 }))),
+    )
+    t.equal((await client.products.get(id)).stock, 4)
+  })
+
+  t.test('an error has the class of its status, its code, its fields and its request id', async (t) => {
+    const invalid = await client.products.create({ sku: 'a b', name: '', price_amount: -1 }).catch((e) => e)
+    t.type(invalid, ValidationError)
+    t.type(invalid, ApiError)
+    t.match(invalid, { name: 'ValidationError', status: 422, code: 'VALIDATION_ERROR', requestId: String })
+    t.same(
+      invalid.fields.map(({ field, code }: { field: string; code: string }) => `${field} ${code}`).sort(),
+      ['name TOO_SHORT', 'price_amount OUT_OF_RANGE', 'sku INVALID_FORMAT'],
+    )
+    const tea = createTea()
+    await client.products.create(tea)
+    const duplicate = await client.products.create(tea).catch((e) => e)
+    t.type(duplicate, ConflictError)
+    t.match(duplicate.fields, [{ field: 'sku', code: 'ALREADY_EXISTS' }])
+    t.match(await client.products.get(UNKNOWN_ID).catch((e) => e), {
+      name: 'NotFoundError',
+      status: 404,
+      code: 'RESOURCE_NOT_FOUND',
+    })
+    const member = createClient({ baseUrl, apiKey: (await app.person('member')).key })
+    await t.rejects(member.products.create(createTea()), PermissionError)
+    await t.rejects(createClient({ baseUrl, apiKey: 'wrong' }).users.get('me'), AuthenticationError)
+    await t.rejects(createClient({ baseUrl }).users.get('me'), AuthenticationError)
+    t.match(
+      await client.products
+        .list({ limit: 1000 })
+        .page()
+        .catch((e) => e),
+      {
+        name: 'BadRequestError',
+        fields: [{ field: 'limit', code: 'OUT_OF_RANGE' }],
+      },
+    )
+  })
+
+  t.test('with a cache, the server confirms a response that the client has', async (t) => {
+    const { id } = await client.products.create(createTea({ stock: 1 }))
+    const { fetch, summarize } = createRecordedFetch()
+    const cached = createClient({ baseUrl, apiKey: ADMIN_KEY, fetch, cacheSize: 2 })
+    const first = await cached.products.get(id)
+    first.name = 'changed by the caller'
+    const second = await cached.products.get(id).withResponse()
+    t.equal(second.data.name, 'Tea')
+    t.match(second, { status: 200, etag: /^"1-/ })
+    t.ok(second.requestId)
+    await client.products.update(id, { stock: 2 })
+    t.equal((await cached.products.get(id)).stock, 2)
+    t.equal((await cached.products.get(id)).stock, 2)
+    const path = `/products/${id}`
+    t.same(
+      summarize(),
+      [200, 304, 200, 304].map((status) => `GET ${path} ${status}`),
+    )
+
+    for (const fields of [['name'], ['sku']] as const) await cached.products.get(id, { fields })
+    await cached.products.get(id)
+    t.equal(summarize().at(-1), `GET ${path} 200`, 'the least recently used response was removed')
+  })
+
+  t.test('every path of the document is reachable', async (t) => {
+    const { data } = await client.http.GET('/livez')
+    t.match(data, { status: String })
+    const { error, response } = await client.http.GET('/api/v1/products/{id}', {
+      params: { path: { id: UNKNOWN_ID } },
+    })
+    t.equal(response.status, 404)
+    t.equal(error?.error.code, 'RESOURCE_NOT_FOUND')
+  })
+})

@@ -1,0 +1,163 @@
+/** The packed client, installed in an empty project, compiles and runs on Node.js and in a browser. */
+import { execFile } from 'node:child_process'
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { createServer } from 'node:http'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { promisify } from 'node:util'
+import t from 'tap'
+import { ADMIN_KEY, testApp } from '../helpers/app.ts'
+import { getSkipReason, openBrowser } from '../helpers/browser.ts'
+import { testFolder } from '../helpers/database.ts'
+import { listen } from '../helpers/listen.ts'
+
+const root = fileURLToPath(new URL('../../', import.meta.url))
+const run = promisify(execFile)
+const EMAIL = 'ada@example.com'
+const PASSWORD = 'nine brass cogs, turning'
+const DOCUMENTS = ['client/README.md', 'README.md', 'docs/api-reference.md']
+
+/** The page of an app that uses the package without a bundler. */
+const PAGE = `<!doctype html>
+<script type="importmap">{ "imports": {
+  "@resource-api/client": "/node_modules/@resource-api/client/dist/index.js",
+  "openapi-fetch": "/node_modules/openapi-fetch/dist/index.mjs"
+} }</script>`
+
+/** The names that the examples of the README use without declaring them. */
+const DECLARATIONS = `
+import { createClient, ValidationError, type Tokens, type TokenStore } from '@resource-api/client'
+declare const client: ReturnType<typeof createClient>
+declare const baseUrl: string, apiKey: string, email: string, password: string, id: string
+declare const tokenStore: TokenStore
+declare const changes: { stock: number }
+`
+
+/** Returns the examples of the client's README after the first one, as functions. */
+function readExamples(): string {
+  const text = readFileSync(join(root, 'client/README.md'), 'utf8')
+  const [, ...examples] = [...text.matchAll(/```ts\n([\s\S]*?)```/g)].map(([, example = '']) => example)
+  return (
+    DECLARATIONS + examples.map((example, i) => `export async function f${i}() {\n${example}}\n`).join('')
+  )
+}
+
+/** Returns the first lines that a document shows. */
+function readFirstLines(name: string): string {
+  const text = readFileSync(join(root, name), 'utf8')
+  return /```ts\n(import \{ createClient \}[\s\S]*?)```/.exec(text)?.[1] ?? ''
+}
+
+/** Packs the client and its dependencies, and installs them without a registry. */
+async function installPackage(folder: string) {
+  const pack = async (path: string, ...options: string[]) => {
+    const { stdout } = await run('npm', ['pack', '--json', '--pack-destination', folder, ...options], {
+      cwd: join(root, path),
+    })
+    // The scripts of the package print lines in front of the JSON.
+    const [{ filename, files }] = JSON.parse(stdout.slice(stdout.search(/^\[/m)))
+    return { filename: String(filename), files: files.map(({ path: name }: { path: string }) => name) }
+  }
+  const client = await pack('client')
+  const dependencies = await Promise.all(
+    ['openapi-fetch', 'openapi-typescript-helpers'].map((name) =>
+      pack(`node_modules/${name}`, '--ignore-scripts'),
+    ),
+  )
+  writeFileSync(join(folder, 'package.json'), '{ "private": true, "type": "module" }')
+  const names = [client, ...dependencies].map(({ filename }) => `./${filename}`)
+  await run('npm', ['install', '--offline', '--no-audit', '--no-fund', '--ignore-scripts', ...names], {
+    cwd: folder,
+  })
+  return client.files
+}
+
+t.test('the installed package', async (t) => {
+  const folder = testFolder(t)
+  const files = await installPackage(folder)
+  const pageServer = createServer((request, response) => {
+    const isScript = /\.m?js$/.test(request.url ?? '')
+    response.setHeader('Content-Type', isScript ? 'text/javascript' : 'text/html')
+    response.end(isScript ? readFileSync(join(folder, request.url ?? '')) : PAGE)
+  })
+  const origin = `http://127.0.0.1:${await listen(pageServer)}`
+  t.teardown(() => {
+    pageServer.closeAllConnections()
+    pageServer.close()
+  })
+  const { base, admin } = await testApp(t, { CORS_ORIGINS: origin })
+  const code = readFirstLines('client/README.md')
+    .replace('http://localhost:3000', base)
+    .replace('YOUR_API_KEY', ADMIN_KEY)
+
+  await t.test('has the compiled files, the README and the license', async (t) => {
+    t.same(
+      files.filter((name: string) => !name.startsWith('dist/')),
+      ['LICENSE', 'README.md', 'package.json'],
+    )
+    t.same(
+      files.filter((name: string) => !/^dist\/[\w-]+(\.d\.ts|\.js)$|^[A-Z]|^package\.json$/.test(name)),
+      [],
+    )
+    t.same(
+      readdirSync(join(folder, 'node_modules'))
+        .filter((name) => !name.startsWith('.'))
+        .sort(),
+      ['@resource-api', 'openapi-fetch', 'openapi-typescript-helpers'],
+    )
+  })
+
+  await t.test('compiles with two versions of TypeScript, in the strictest settings', async (t) => {
+    writeFileSync(join(folder, 'main.ts'), code)
+    writeFileSync(join(folder, 'examples.ts'), readExamples())
+    const options = ['--strict', '--exactOptionalPropertyTypes', '--target', 'es2022', '--lib', 'es2022,dom']
+    for (const compiler of ['client/node_modules/.bin/tsc', 'node_modules/.bin/tsc']) {
+      const args = [...options, '--module', 'nodenext', '--noEmit', 'main.ts', 'examples.ts']
+      const { stdout } = await run(join(root, compiler), args, { cwd: folder }).catch((error) => error)
+      t.equal(stdout, '', compiler)
+    }
+  })
+
+  await t.test('runs on Node.js, and the documents show the same lines', async (t) => {
+    for (const name of DOCUMENTS) t.equal(readFirstLines(name), readFirstLines('client/README.md'), name)
+    writeFileSync(join(folder, 'main.js'), code)
+    const { stdout } = await run(process.execPath, ['main.js'], { cwd: folder })
+    t.equal(stdout, 'Green tea\nadmin@example.com Ring twice\n')
+  })
+
+  await t.test('runs in a browser on a page of another origin', { skip: getSkipReason() }, async (t) => {
+    await admin.post('/api/v1/users', { name: 'Ada', email: EMAIL, password: PASSWORD })
+    const page = await (await openBrowser(t)).newPage()
+    await page.goto(origin)
+    const script = `(async () => {
+      const { createClient, ValidationError } = await import('@resource-api/client')
+      const client = createClient({
+        baseUrl: '${base}',
+        signIn: { email: '${EMAIL}', password: '${PASSWORD}' },
+        cacheSize: 10,
+      })
+      const { id, email } = await client.users.get('me')
+      const edited = await client.users.edit(id, ({ name }) => ({ name: name + ' Lovelace' }))
+      const post = await client.users.posts('me').create({ title: 'First', body: 'Text' })
+      const titles = (await client.users.posts(id).list().toArray()).map(({ title }) => title)
+      const { status, requestId, etag } = await client.users.posts('me').get(post.id).withResponse()
+      const again = await client.users.posts('me').get(post.id)
+      const error = await client.users.posts('me').create({ title: '', body: 'Text' }).catch((reason) => reason)
+      await client.signOut()
+      return {
+        email, name: edited.name, titles, status, hasHeaders: requestId !== null && etag !== null,
+        title: again.title, isValidationError: error instanceof ValidationError, fields: error.fields,
+      }
+    })()`
+    t.match(await page.evaluate(script), {
+      email: EMAIL,
+      name: 'Ada Lovelace',
+      titles: ['First'],
+      status: 200,
+      hasHeaders: true,
+      title: 'First',
+      isValidationError: true,
+      fields: [{ field: 'title', code: 'TOO_SHORT' }],
+    })
+  })
+})

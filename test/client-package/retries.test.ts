@@ -1,0 +1,214 @@
+/** The client package repeats what failed, so that each write is done once, within a deadline. */
+import { createServer } from 'node:http'
+import t from 'tap'
+import {
+  createClient,
+  NetworkError,
+  NotFoundError,
+  RateLimitError,
+  ServerError,
+  TimeoutError,
+} from '../../client/src/index.ts'
+import { ADMIN_KEY, testApp, UNKNOWN_ID } from '../helpers/app.ts'
+import { listen } from '../helpers/listen.ts'
+import { startProxy } from '../helpers/proxy.ts'
+import { createRecordedFetch } from '../helpers/recorded-fetch.ts'
+import { createSharedDatabase } from '../helpers/shared-database.ts'
+import { createUniqueName } from '../helpers/versioned-client.ts'
+
+const createTea = () => ({ sku: createUniqueName('TEA'), name: 'Tea', price_amount: 500 })
+
+t.test('retries', async (t) => {
+  const database = await createSharedDatabase(t)
+  const { base: baseUrl } = await testApp(t, { ALLOW_SIGNUP: 'true' }, { database })
+  const direct = createClient({ baseUrl, apiKey: ADMIN_KEY })
+  /** Creates a client that loses the response to its first request. */
+  const createLossy = () => {
+    const recorded = createRecordedFetch((_, index) => index === 0)
+    return { ...recorded, client: createClient({ baseUrl, apiKey: ADMIN_KEY, fetch: recorded.fetch }) }
+  }
+
+  t.test('a write whose connection is cut is sent again with the same key and done once', async (t) => {
+    const product = await direct.products.create({ ...createTea(), stock: 10, status: 'active' })
+    const proxy = await startProxy(t, baseUrl)
+    const recorded = createRecordedFetch()
+    const keys: (string | null)[] = []
+    const client = createClient({
+      baseUrl: proxy.url,
+      apiKey: ADMIN_KEY,
+      fetch: async (input, init) => {
+        keys.push(new Headers(init?.headers).get('Idempotency-Key'))
+        // The proxy resets the connection when the server answers the first request.
+        if (keys.length === 1) proxy.resetAfter(0)
+        else await proxy.set('pass')
+        return recorded.fetch(input, init)
+      },
+    })
+    const { headers } = await client.orders
+      .create({ items: [{ product_id: product.id, quantity: 2 }] })
+      .withResponse()
+    t.same(recorded.summarize(), ['POST /orders 0', 'POST /orders 201'])
+    t.equal(headers.get('Idempotency-Replayed'), 'true')
+    t.match(keys[0], /^[\w-]{36}$/)
+    t.equal(keys[1], keys[0])
+    t.equal((await direct.products.get(product.id)).stock, 8, 'the stock was taken once')
+    t.equal((await direct.orders.list().toArray()).length, 1)
+  })
+
+  t.test('a key of the caller is used, and each call has its own', async (t) => {
+    const { fetch, sent } = createRecordedFetch()
+    const client = createClient({ baseUrl, apiKey: ADMIN_KEY, fetch })
+    const tea = createTea()
+    const idempotencyKey = createUniqueName('key')
+    const first = await client.products.create(tea, { idempotencyKey })
+    t.equal((await client.products.create(tea, { idempotencyKey })).id, first.id)
+    await client.products.update(first.id, { stock: 1 })
+    await client.products.update(first.id, { stock: 1 })
+    const keys = sent.map(({ headers }) => headers.get('idempotency-key'))
+    t.same(keys.slice(0, 2), [idempotencyKey, idempotencyKey])
+    t.not(keys[2], keys[3])
+  })
+
+  t.test('an update with ifMatch whose response was lost succeeds', async (t) => {
+    const { data, etag } = await direct.products.create(createTea()).withResponse()
+    const { client, summarize } = createLossy()
+    const updated = await client.products.update(data.id, { stock: 7 }, { ifMatch: etag ?? '' })
+    t.equal(updated.stock, 7)
+    t.same(summarize(), [`PATCH /products/${data.id} 0`, `PATCH /products/${data.id} 200`])
+  })
+
+  t.test('a deletion whose response was lost succeeds, although the resource is not found', async (t) => {
+    const { id } = await direct.products.create(createTea())
+    const { client, summarize } = createLossy()
+    t.equal(await client.products.delete(id), undefined)
+    t.same(summarize(), [`DELETE /products/${id} 0`, `DELETE /products/${id} 404`])
+    await t.rejects(client.products.delete(id), NotFoundError)
+  })
+
+  t.test('a replacement with ifMatch whose response was lost fails as unknown, not as 412', async (t) => {
+    const { data, etag } = await direct.products.create(createTea()).withResponse()
+    const { client } = createLossy()
+    const body = { ...createTea(), stock: 9 }
+    const error = await client.products.replace(data.id, body, { ifMatch: etag ?? '' }).catch((e) => e)
+    t.match(error, { name: 'NetworkError', message: /Read it to see whether this replacement was done/ })
+    t.equal((await direct.products.get(data.id)).stock, 9)
+    t.equal(
+      (await createLossy().client.products.replace(data.id, body)).stock,
+      9,
+      'without ifMatch it is sent again',
+    )
+  })
+
+  t.test('a sign-up whose response was lost is not sent again, because it has no key', async (t) => {
+    const { fetch, summarize } = createRecordedFetch(() => true)
+    const anonymous = createClient({ baseUrl, fetch })
+    const body = { name: 'Ada', email: `${createUniqueName('ada')}@example.com`, password: 'nine brass cogs' }
+    await t.rejects(anonymous.users.create(body), NetworkError)
+    t.same(summarize(), ['POST /users 0'])
+  })
+
+  t.test('after three retries, the error has its cause', async (t) => {
+    const { fetch, sent } = createRecordedFetch(() => true)
+    const client = createClient({ baseUrl, apiKey: ADMIN_KEY, fetch })
+    const startedAt = performance.now()
+    const error = await client.users.get('me').catch((e) => e)
+    t.match(error, {
+      name: 'NetworkError',
+      status: 0,
+      code: 'NETWORK_ERROR',
+      requestId: null,
+      cause: TypeError,
+    })
+    t.equal(sent.length, 4)
+    // At least half of 200, 400 and 800 ms.
+    t.ok(performance.now() - startedAt >= 700)
+  })
+
+  t.test('429 is sent again after Retry-After', async (t) => {
+    const app = await testApp(t, { RATE_LIMIT: '2', RATE_LIMIT_WINDOW: '1' }, { database })
+    const { key } = await app.person('admin')
+    const { fetch, sent, summarize } = createRecordedFetch()
+    const client = createClient({ baseUrl: app.base, apiKey: key, fetch })
+    const startedAt = performance.now()
+    await Promise.all(Array.from({ length: 4 }, () => client.users.get('me')))
+    t.ok(summarize().includes('GET /users/me 429'))
+    // Retry-After is at least a second; timers may be a millisecond early.
+    t.ok(performance.now() - startedAt >= 990)
+    sent.length = 0
+
+    const slow = await testApp(t, { RATE_LIMIT: '1', RATE_LIMIT_WINDOW: '60' }, { database })
+    const limited = createClient({ baseUrl: slow.base, apiKey: key, fetch, deadlineMs: 5_000 })
+    await limited.users.get('me')
+    const error = await limited.users.get('me').catch((e) => e)
+    t.type(error, RateLimitError)
+    t.match(error, { status: 429, code: 'RATE_LIMIT_EXCEEDED' })
+    t.ok(error.retryAfterMs > 5_000)
+    t.equal(sent.length, 2, 'no retry that would begin after the deadline')
+  })
+
+  t.test('503 and the 409 of a running write are sent again, other errors are not', async (t) => {
+    const script = [
+      { status: 503, headers: { 'Retry-After': new Date().toUTCString() } },
+      { status: 409, headers: { 'Retry-After': '0' } },
+      { status: 502, headers: {} },
+      { status: 409, headers: {} },
+      { status: 500, headers: {} },
+    ]
+    const received: string[] = []
+    const server = createServer((request, response) => {
+      received.push(String(request.headers['idempotency-key']))
+      const { status, headers } = script.shift() ?? { status: 204, headers: {} }
+      response.writeHead(status, headers).end('not JSON')
+    })
+    const port = await listen(server)
+    t.teardown(() => server.close())
+    const client = createClient({ baseUrl: `http://127.0.0.1:${port}`, apiKey: ADMIN_KEY })
+    const conflict = await client.products.create(createTea()).catch((e) => e)
+    t.match(conflict, { name: 'ConflictError', status: 409, code: 'HTTP_409', message: /status 409/ })
+    t.equal(received.length, 4)
+    t.equal(new Set(received).size, 1)
+    await t.rejects(client.products.get(UNKNOWN_ID), ServerError)
+    t.equal(received.length, 5)
+  })
+
+  t.test('a deadline ends the call with TimeoutError, and a signal with its reason', async (t) => {
+    const server = createServer(() => undefined)
+    const port = await listen(server)
+    t.teardown(() => server.closeAllConnections())
+    t.teardown(() => server.close())
+    const client = createClient({ baseUrl: `http://127.0.0.1:${port}`, apiKey: ADMIN_KEY, deadlineMs: 100 })
+    const error = await client.users.get('me').catch((e) => e)
+    t.type(error, TimeoutError)
+    t.type(error, NetworkError)
+    t.match(error, { code: 'TIMEOUT', message: 'No response within 100 ms' })
+    await t.rejects(client.users.get('me', {}, { deadlineMs: 50 }), { message: 'No response within 50 ms' })
+    await t.rejects(
+      client.users.edit('me', () => undefined, { deadlineMs: 50 }),
+      TimeoutError,
+    )
+
+    const controller = new AbortController()
+    const aborted = client.users
+      .get('me', {}, { signal: controller.signal, deadlineMs: 10_000 })
+      .catch((e) => e)
+    setTimeout(() => controller.abort(), 20)
+    t.equal((await aborted).name, 'AbortError')
+    t.equal(
+      (await client.users.get('me', {}, { signal: controller.signal }).catch((e) => e)).name,
+      'AbortError',
+    )
+  })
+
+  t.test('a deadline may be infinite', async (t) => {
+    const client = createClient({ baseUrl, apiKey: ADMIN_KEY, deadlineMs: Number.POSITIVE_INFINITY })
+    t.equal((await client.users.get('me')).role, 'admin')
+  })
+
+  t.test('a signal also ends the wait before a retry', async (t) => {
+    const { fetch, sent } = createRecordedFetch(() => true)
+    const client = createClient({ baseUrl, apiKey: ADMIN_KEY, fetch })
+    const signal = AbortSignal.timeout(50)
+    t.equal((await client.users.get('me', {}, { signal }).catch((e) => e)).name, 'TimeoutError')
+    t.equal(sent.length, 1)
+  })
+})
