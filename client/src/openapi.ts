@@ -522,103 +522,90 @@ export interface paths {
 export type webhooks = Record<string, never>;
 export interface components {
     schemas: {
+        /** @description A postal address */
         Address: {
-            /** @example Ada Lovelace */
+            /** @description The recipient */
             name: string;
-            /** @example 12 St James Square */
+            /** @description The street and the number */
             line1: string;
             /**
+             * @description A second line, such as the floor
              * @default null
-             * @example 2nd floor
              */
             line2: string | null;
-            /** @example London */
+            /** @description The town */
             city: string;
             /**
+             * @description A state, province or county
              * @default null
-             * @example Greater London
              */
             region: string | null;
-            /** @example SW1Y 4JH */
+            /** @description The postal code */
             postal_code: string;
-            /**
-             * @description An ISO 3166-1 alpha-2 code
-             * @example GB
-             */
+            /** @description An ISO 3166-1 alpha-2 code */
             country: string;
         };
+        /** @description A postal address */
         AddressInput: {
-            /** @example Ada Lovelace */
+            /** @description The recipient */
             name: string;
-            /** @example 12 St James Square */
+            /** @description The street and the number */
             line1: string;
             /**
+             * @description A second line, such as the floor
              * @default null
-             * @example 2nd floor
              */
             line2?: string | null;
-            /** @example London */
+            /** @description The town */
             city: string;
             /**
+             * @description A state, province or county
              * @default null
-             * @example Greater London
              */
             region?: string | null;
-            /** @example SW1Y 4JH */
+            /** @description The postal code */
             postal_code: string;
-            /**
-             * @description An ISO 3166-1 alpha-2 code
-             * @example GB
-             */
+            /** @description An ISO 3166-1 alpha-2 code */
             country: string;
         };
+        /** @description A postal address */
         AddressUpdate: {
-            /** @example Ada Lovelace */
+            /** @description The recipient */
             name?: string;
-            /** @example 12 St James Square */
+            /** @description The street and the number */
             line1?: string;
-            /** @example 2nd floor */
+            /** @description A second line, such as the floor */
             line2?: string | null;
-            /** @example London */
+            /** @description The town */
             city?: string;
-            /** @example Greater London */
+            /** @description A state, province or county */
             region?: string | null;
-            /** @example SW1Y 4JH */
+            /** @description The postal code */
             postal_code?: string;
-            /**
-             * @description An ISO 3166-1 alpha-2 code
-             * @example GB
-             */
+            /** @description An ISO 3166-1 alpha-2 code */
             country?: string;
         };
+        /** @description A credential for a program */
         ApiKey: {
             /**
              * Format: uuid
              * @description A UUIDv7 assigned by the server
-             * @example 0193a5b0-7b1e-7c3a-9f00-3f2b8c1d4e5f
              */
             id: string;
             /**
              * Format: uuid
              * @description The owner, as whom the key authenticates
-             * @example 0193a5b0-7b1e-7c3a-9f00-3f2b8c1d4e5f
              */
             user_id: string;
-            /** @example Nightly export */
+            /** @description The purpose of the key */
             name: string;
-            /**
-             * @description `*` allows everything; `{collection}:write` includes `{collection}:read`
-             * @example [
-             *       "products:read"
-             *     ]
-             */
-            scopes: ("*" | "users:read" | "users:write" | "user-profiles:read" | "user-profiles:write" | "posts:read" | "posts:write" | "products:read" | "products:write" | "orders:read" | "orders:write")[];
+            /** @description `*` allows everything; `{collection}:write` includes `{collection}:read` */
+            scopes: components["schemas"]["Scope"][];
             /** @description Requests per window. They also count in the limit of the owner, which cannot be exceeded */
             rate_limit: number | null;
             /**
              * Format: date-time
              * @description The expiry: by default after 90 days, after at most 365 days
-             * @example 2026-11-21T09:30:00.000Z
              */
             expires_at: string;
             /** @description The first characters, to identify the key */
@@ -626,7 +613,6 @@ export interface components {
             /**
              * Format: date-time
              * @description The last use, to the minute; null if the key was never used
-             * @example 2026-11-21T09:30:00.000Z
              */
             last_used_at: string | null;
             /** @description The key itself, only in the response to its creation; null afterwards */
@@ -634,26 +620,20 @@ export interface components {
             /**
              * Format: date-time
              * @description The time of creation
-             * @example 2026-11-21T09:30:00.000Z
              */
             created_at: string;
             /**
              * Format: date-time
              * @description The time of the last change
-             * @example 2026-11-21T09:30:00.000Z
              */
             updated_at: string;
         };
+        /** @description The fields of a new resource */
         ApiKeyCreate: {
-            /** @example Nightly export */
+            /** @description The purpose of the key */
             name: string;
-            /**
-             * @description `*` allows everything; `{collection}:write` includes `{collection}:read`
-             * @example [
-             *       "products:read"
-             *     ]
-             */
-            scopes: ("*" | "users:read" | "users:write" | "user-profiles:read" | "user-profiles:write" | "posts:read" | "posts:write" | "products:read" | "products:write" | "orders:read" | "orders:write")[];
+            /** @description `*` allows everything; `{collection}:write` includes `{collection}:read` */
+            scopes: components["schemas"]["Scope"][];
             /**
              * @description Requests per window. They also count in the limit of the owner, which cannot be exceeded
              * @default null
@@ -662,146 +642,124 @@ export interface components {
             /**
              * Format: date-time
              * @description The expiry: by default after 90 days, after at most 365 days
-             * @example 2026-11-21T09:30:00.000Z
              */
             expires_at?: string;
         };
+        /** @description A page of resources */
         ApiKeyPage: {
-            data: components["schemas"]["ApiKeySelection"][];
-            pagination: components["schemas"]["CursorPagination"] | components["schemas"]["OffsetPagination"];
+            /** @description The resources of the page */
+            data: components["schemas"]["ApiKey"][];
+            pagination: components["schemas"]["Pagination"];
             meta: components["schemas"]["Meta"];
         };
+        /** @description One resource */
         ApiKeyReply: {
             data: components["schemas"]["ApiKey"];
             meta: components["schemas"]["Meta"];
         };
-        ApiKeySelection: {
-            /**
-             * Format: uuid
-             * @description A UUIDv7 assigned by the server
-             * @example 0193a5b0-7b1e-7c3a-9f00-3f2b8c1d4e5f
-             */
-            id: string;
-            /**
-             * Format: uuid
-             * @description The owner, as whom the key authenticates
-             * @example 0193a5b0-7b1e-7c3a-9f00-3f2b8c1d4e5f
-             */
-            user_id?: string;
-            /** @example Nightly export */
-            name?: string;
-            /**
-             * @description `*` allows everything; `{collection}:write` includes `{collection}:read`
-             * @example [
-             *       "products:read"
-             *     ]
-             */
-            scopes?: ("*" | "users:read" | "users:write" | "user-profiles:read" | "user-profiles:write" | "posts:read" | "posts:write" | "products:read" | "products:write" | "orders:read" | "orders:write")[];
-            /** @description Requests per window. They also count in the limit of the owner, which cannot be exceeded */
-            rate_limit?: number | null;
-            /**
-             * Format: date-time
-             * @description The expiry: by default after 90 days, after at most 365 days
-             * @example 2026-11-21T09:30:00.000Z
-             */
-            expires_at?: string;
-            /** @description The first characters, to identify the key */
-            prefix?: string;
-            /**
-             * Format: date-time
-             * @description The last use, to the minute; null if the key was never used
-             * @example 2026-11-21T09:30:00.000Z
-             */
-            last_used_at?: string | null;
-            /** @description The key itself, only in the response to its creation; null afterwards */
-            key?: string | null;
-            /**
-             * Format: date-time
-             * @description The time of creation
-             * @example 2026-11-21T09:30:00.000Z
-             */
-            created_at?: string;
-            /**
-             * Format: date-time
-             * @description The time of the last change
-             * @example 2026-11-21T09:30:00.000Z
-             */
-            updated_at?: string;
-        };
-        ApiKeySelectionReply: {
-            data: components["schemas"]["ApiKeySelection"];
-            meta: components["schemas"]["Meta"];
-        };
+        /** @description The fields to change */
         ApiKeyUpdate: {
-            /** @example Nightly export */
+            /** @description The purpose of the key */
             name?: string;
-            /**
-             * @description `*` allows everything; `{collection}:write` includes `{collection}:read`
-             * @example [
-             *       "products:read"
-             *     ]
-             */
-            scopes?: ("*" | "users:read" | "users:write" | "user-profiles:read" | "user-profiles:write" | "posts:read" | "posts:write" | "products:read" | "products:write" | "orders:read" | "orders:write")[];
+            /** @description `*` allows everything; `{collection}:write` includes `{collection}:read` */
+            scopes?: components["schemas"]["Scope"][];
             /** @description Requests per window. They also count in the limit of the owner, which cannot be exceeded */
             rate_limit?: number | null;
             /**
              * Format: date-time
              * @description The expiry: by default after 90 days, after at most 365 days
-             * @example 2026-11-21T09:30:00.000Z
              */
             expires_at?: string;
         };
-        CursorPagination: {
-            /**
-             * @description The cursor of the next page; null on the last page
-             * @example eyJhZnRlciI6WyIyMDI2Il19
-             */
-            cursor: string | null;
-            /**
-             * @description Whether there is a next page
-             * @example true
-             */
-            has_more: boolean;
-        };
-        Error: {
-            error: {
+        /** @description The request is malformed, or a parameter is invalid */
+        BadRequestError: {
+            /** @description The error */
+            error: components["schemas"]["ErrorObject"] & {
                 /**
                  * @description A code for programs
                  * @enum {string}
                  */
-                code: "INVALID_REQUEST" | "INVALID_CURSOR" | "UNAUTHORIZED" | "FORBIDDEN" | "RESOURCE_NOT_FOUND" | "METHOD_NOT_ALLOWED" | "NOT_ACCEPTABLE" | "REQUEST_TIMEOUT" | "RESOURCE_CONFLICT" | "VERSION_RETIRED" | "PRECONDITION_FAILED" | "PAYLOAD_TOO_LARGE" | "URI_TOO_LONG" | "UNSUPPORTED_MEDIA_TYPE" | "VALIDATION_ERROR" | "IDEMPOTENCY_KEY_REUSED" | "PRECONDITION_REQUIRED" | "RATE_LIMIT_EXCEEDED" | "HEADERS_TOO_LARGE" | "INTERNAL_SERVER_ERROR" | "NOT_IMPLEMENTED" | "BAD_GATEWAY" | "SERVICE_UNAVAILABLE";
-                /**
-                 * @description A message for humans
-                 * @example Resource not found
-                 */
-                message: string;
-                /**
-                 * @description The value of the X-Request-Id header
-                 * @example 0193a5b0-7b1e-7c3a-9f00-3f2b8c1d4e5f
-                 */
-                request_id: string;
-                /** @description The invalid fields or parameters */
-                details?: components["schemas"]["Violation"][];
+                code: "VALIDATION_ERROR" | "INVALID_CURSOR" | "INVALID_REQUEST";
             };
         };
+        /** @description The request conflicts with the state of this or another resource */
+        ConflictError: {
+            /** @description The error */
+            error: components["schemas"]["ErrorObject"] & {
+                /**
+                 * @description A code for programs
+                 * @enum {string}
+                 */
+                code: "RESOURCE_CONFLICT";
+            };
+        };
+        /** @description Pagination by cursor, which is the default */
+        CursorPagination: {
+            /** @description The cursor of the next page; null on the last page */
+            cursor: string | null;
+            /** @description Whether there is a next page */
+            has_more: boolean;
+        };
+        /**
+         * ErrorCode
+         * @enum {string}
+         */
+        ErrorCode: "INVALID_REQUEST" | "INVALID_CURSOR" | "UNAUTHORIZED" | "FORBIDDEN" | "RESOURCE_NOT_FOUND" | "METHOD_NOT_ALLOWED" | "NOT_ACCEPTABLE" | "REQUEST_TIMEOUT" | "RESOURCE_CONFLICT" | "VERSION_RETIRED" | "PRECONDITION_FAILED" | "PAYLOAD_TOO_LARGE" | "URI_TOO_LONG" | "UNSUPPORTED_MEDIA_TYPE" | "VALIDATION_ERROR" | "IDEMPOTENCY_KEY_REUSED" | "PRECONDITION_REQUIRED" | "RATE_LIMIT_EXCEEDED" | "HEADERS_TOO_LARGE" | "INTERNAL_SERVER_ERROR" | "NOT_IMPLEMENTED" | "BAD_GATEWAY" | "SERVICE_UNAVAILABLE";
+        /** @description The reason of the failure */
+        ErrorObject: {
+            /** @description A code for programs */
+            code: components["schemas"]["ErrorCode"];
+            /** @description A message for humans */
+            message: string;
+            /** @description The value of the X-Request-Id header */
+            request_id: string;
+            /** @description The invalid fields or parameters */
+            details?: components["schemas"]["Violation"][];
+        };
+        /** @description The role, the scope or the access rules of the resource do not permit the request */
+        ForbiddenError: {
+            /** @description The error */
+            error: components["schemas"]["ErrorObject"] & {
+                /**
+                 * @description A code for programs
+                 * @enum {string}
+                 */
+                code: "FORBIDDEN";
+            };
+        };
+        /** @description A password or a refresh token */
         Grant: components["schemas"]["PasswordGrant"] | components["schemas"]["RefreshGrant"];
+        /** @description The result of a successful check */
         Health: {
-            /** @enum {string} */
+            /**
+             * @description Always `ok`
+             * @enum {string}
+             */
             status: "ok";
         };
+        /** @description Whether an included relation is complete */
         Included: {
-            /**
-             * @description Whether any resource has more related resources than those shown
-             * @example false
-             */
+            /** @description Whether any resource has more related resources than those shown */
             has_more: boolean;
+            /** @description The ids of the resources with more related resources than those shown */
             truncated: string[];
         };
+        /** @description Internal error */
+        InternalServerError: {
+            /** @description The error */
+            error: components["schemas"]["ErrorObject"] & {
+                /**
+                 * @description A code for programs
+                 * @enum {string}
+                 */
+                code: "INTERNAL_SERVER_ERROR";
+            };
+        };
+        /** @description Facts about the response */
         Meta: {
             /**
              * Format: date-time
              * @description The time of the response
-             * @example 2026-11-21T09:30:00.000Z
              */
             timestamp: string;
             /** @description For each included to-many relation, by its name */
@@ -809,1806 +767,1391 @@ export interface components {
                 [key: string]: components["schemas"]["Included"];
             };
         };
+        /** @description No media type in `Accept` is supported */
+        NotAcceptableError: {
+            /** @description The error */
+            error: components["schemas"]["ErrorObject"] & {
+                /**
+                 * @description A code for programs
+                 * @enum {string}
+                 */
+                code: "NOT_ACCEPTABLE";
+            };
+        };
+        /** @description The resource does not exist */
+        NotFoundError: {
+            /** @description The error */
+            error: components["schemas"]["ErrorObject"] & {
+                /**
+                 * @description A code for programs
+                 * @enum {string}
+                 */
+                code: "RESOURCE_NOT_FOUND";
+            };
+        };
+        /** @description Pagination by page number, which `page` in the request selects */
         OffsetPagination: {
-            /**
-             * @description The page number, from 1
-             * @example 1
-             */
+            /** @description The page number, from 1 */
             page: number;
-            /**
-             * @description The maximum number of resources on a page
-             * @example 20
-             */
+            /** @description The maximum number of resources on a page */
             limit: number;
-            /**
-             * @description The number of resources
-             * @example 42
-             */
+            /** @description The number of resources */
             total: number;
-            /**
-             * @description The number of pages
-             * @example 3
-             */
+            /** @description The number of pages */
             total_pages: number;
         };
+        /** @description An order of products, with their prices at that time */
         Order: {
             /**
              * Format: uuid
              * @description A UUIDv7 assigned by the server
-             * @example 0193a5b0-7b1e-7c3a-9f00-3f2b8c1d4e5f
              */
             id: string;
-            /**
-             * @description Unique and increasing
-             * @example ORD-0000000042
-             */
+            /** @description Unique and increasing */
             number: string;
             /**
              * Format: uuid
              * @description The customer; cannot be changed
-             * @example 0193a5b0-7b1e-7c3a-9f00-3f2b8c1d4e5f
              */
             user_id: string;
+            /** @description The ordered products */
             items: components["schemas"]["OrderItem"][];
+            /** @description A postal address */
             shipping_address: components["schemas"]["Address"] | null;
-            /** @example Ring twice */
+            /** @description A text of one or more lines for the delivery */
             note: string | null;
-            /**
-             * @description pending -> paid, cancelled; paid -> shipped, refunded; shipped -> completed, refunded; completed -> refunded
-             * @enum {string}
-             */
-            status: "pending" | "paid" | "shipped" | "completed" | "cancelled" | "refunded";
-            /**
-             * Format: iso-4217
-             * @description The currency of the items
-             * @example USD
-             */
+            /** @description pending -> paid, cancelled; paid -> shipped, refunded; shipped -> completed, refunded; completed -> refunded */
+            status: components["schemas"]["OrderStatus"];
+            /** @description The currency of the items */
             currency: string;
-            /**
-             * @description The sum of the items, in minor units of `currency`
-             * @example 3998
-             */
+            /** @description The sum of the items, in minor units of `currency` */
             total_amount: number;
             /**
              * Format: date-time
              * @description The time of creation
-             * @example 2026-11-21T09:30:00.000Z
              */
             created_at: string;
             /**
              * Format: date-time
              * @description The time of the last change
-             * @example 2026-11-21T09:30:00.000Z
              */
             updated_at: string;
         };
+        /** @description The fields of a new resource */
         OrderCreate: {
             /**
              * Format: uuid
              * @description The customer; by default the caller
-             * @example 0193a5b0-7b1e-7c3a-9f00-3f2b8c1d4e5f
              */
             user_id?: string;
             /** @description No product may be repeated. Can be changed only while the order is pending */
             items: components["schemas"]["OrderItemInput"][];
-            /** @default null */
+            /**
+             * @description A postal address
+             * @default null
+             */
             shipping_address?: components["schemas"]["AddressInput"] | null;
             /**
+             * @description A text of one or more lines for the delivery
              * @default null
-             * @example Ring twice
              */
             note?: string | null;
             /**
-             * @description pending -> paid, cancelled; paid -> shipped, refunded; shipped -> completed, refunded; completed -> refunded
+             * @description A new order is pending
              * @default pending
              * @enum {string}
              */
-            status?: "pending" | "paid" | "shipped" | "completed" | "cancelled" | "refunded";
+            status?: "pending";
         };
+        /** @description A product in an order */
         OrderItem: {
             /**
              * Format: uuid
              * @description The product
-             * @example 0193a5b0-7b1e-7c3a-9f00-3f2b8c1d4e5f
              */
             product_id: string;
-            /** @example 2 */
+            /** @description The number of units */
             quantity: number;
-            /** @example TEA-001 */
+            /** @description The SKU at the time of the order */
             sku: string;
-            /** @example Green tea */
+            /** @description The name at the time of the order */
             name: string;
-            /**
-             * @description The price of one unit at the time of the order
-             * @example 1999
-             */
+            /** @description The price of one unit at the time of the order */
             unit_amount: number;
-            /**
-             * @description `unit_amount` times `quantity`
-             * @example 3998
-             */
+            /** @description `unit_amount` times `quantity` */
             total_amount: number;
         };
+        /** @description A product to order */
         OrderItemInput: {
             /**
              * Format: uuid
              * @description The product
-             * @example 0193a5b0-7b1e-7c3a-9f00-3f2b8c1d4e5f
              */
             product_id: string;
-            /** @example 2 */
+            /** @description The number of units */
             quantity: number;
         };
+        /** @description A product to order */
         OrderItemReplace: {
             /**
              * Format: uuid
              * @description The product
-             * @example 0193a5b0-7b1e-7c3a-9f00-3f2b8c1d4e5f
              */
             product_id: string;
-            /** @example 2 */
+            /** @description The number of units */
             quantity: number;
-            /** @example TEA-001 */
-            readonly sku?: string;
-            /** @example Green tea */
-            readonly name?: string;
-            /**
-             * @description The price of one unit at the time of the order
-             * @example 1999
-             */
-            readonly unit_amount?: number;
-            /**
-             * @description `unit_amount` times `quantity`
-             * @example 3998
-             */
-            readonly total_amount?: number;
+            /** @description Read-only, and ignored */
+            sku?: unknown;
+            /** @description Read-only, and ignored */
+            name?: unknown;
+            /** @description Read-only, and ignored */
+            unit_amount?: unknown;
+            /** @description Read-only, and ignored */
+            total_amount?: unknown;
         };
+        /** @description A page of resources */
         OrderPage: {
-            data: components["schemas"]["OrderSelection"][];
-            pagination: components["schemas"]["CursorPagination"] | components["schemas"]["OffsetPagination"];
+            /** @description The resources of the page */
+            data: components["schemas"]["OrderWithRelations"][];
+            pagination: components["schemas"]["Pagination"];
             meta: components["schemas"]["Meta"];
         };
+        /** @description All fields of a resource */
         OrderReplace: {
             /**
              * Format: uuid
              * @description The customer; cannot be changed
-             * @example 0193a5b0-7b1e-7c3a-9f00-3f2b8c1d4e5f
              */
             user_id?: string;
             /** @description No product may be repeated. Can be changed only while the order is pending */
             items: components["schemas"]["OrderItemReplace"][];
-            /** @default null */
+            /**
+             * @description A postal address
+             * @default null
+             */
             shipping_address?: components["schemas"]["AddressInput"] | null;
             /**
+             * @description A text of one or more lines for the delivery
              * @default null
-             * @example Ring twice
              */
             note?: string | null;
-            /**
-             * @description pending -> paid, cancelled; paid -> shipped, refunded; shipped -> completed, refunded; completed -> refunded. Kept if absent
-             * @enum {string}
-             */
-            status?: "pending" | "paid" | "shipped" | "completed" | "cancelled" | "refunded";
+            /** @description pending -> paid, cancelled; paid -> shipped, refunded; shipped -> completed, refunded; completed -> refunded. Kept if absent */
+            status?: components["schemas"]["OrderStatus"];
             /**
              * Format: uuid
-             * @description A UUIDv7 assigned by the server
-             * @example 0193a5b0-7b1e-7c3a-9f00-3f2b8c1d4e5f
+             * @description That in the path; may be absent
              */
-            readonly id?: string;
-            /**
-             * @description Unique and increasing
-             * @example ORD-0000000042
-             */
-            readonly number?: string;
-            /**
-             * Format: iso-4217
-             * @description The currency of the items
-             * @example USD
-             */
-            readonly currency?: string;
-            /**
-             * @description The sum of the items, in minor units of `currency`
-             * @example 3998
-             */
-            readonly total_amount?: number;
-            /**
-             * Format: date-time
-             * @description The time of creation
-             * @example 2026-11-21T09:30:00.000Z
-             */
-            readonly created_at?: string;
-            /**
-             * Format: date-time
-             * @description The time of the last change
-             * @example 2026-11-21T09:30:00.000Z
-             */
-            readonly updated_at?: string;
+            id?: string;
+            /** @description Read-only, and ignored */
+            number?: unknown;
+            /** @description Read-only, and ignored */
+            currency?: unknown;
+            /** @description Read-only, and ignored */
+            total_amount?: unknown;
+            /** @description Read-only, and ignored */
+            created_at?: unknown;
+            /** @description Read-only, and ignored */
+            updated_at?: unknown;
         };
+        /** @description One resource */
         OrderReply: {
             data: components["schemas"]["Order"];
             meta: components["schemas"]["Meta"];
         };
-        OrderSelection: {
-            /**
-             * Format: uuid
-             * @description A UUIDv7 assigned by the server
-             * @example 0193a5b0-7b1e-7c3a-9f00-3f2b8c1d4e5f
-             */
-            id: string;
-            /**
-             * @description Unique and increasing
-             * @example ORD-0000000042
-             */
-            number?: string;
-            /**
-             * Format: uuid
-             * @description The customer; cannot be changed
-             * @example 0193a5b0-7b1e-7c3a-9f00-3f2b8c1d4e5f
-             */
-            user_id?: string;
-            items?: components["schemas"]["OrderItem"][];
-            shipping_address?: components["schemas"]["Address"] | null;
-            /** @example Ring twice */
-            note?: string | null;
-            /**
-             * @description pending -> paid, cancelled; paid -> shipped, refunded; shipped -> completed, refunded; completed -> refunded
-             * @enum {string}
-             */
-            status?: "pending" | "paid" | "shipped" | "completed" | "cancelled" | "refunded";
-            /**
-             * Format: iso-4217
-             * @description The currency of the items
-             * @example USD
-             */
-            currency?: string;
-            /**
-             * @description The sum of the items, in minor units of `currency`
-             * @example 3998
-             */
-            total_amount?: number;
-            /**
-             * Format: date-time
-             * @description The time of creation
-             * @example 2026-11-21T09:30:00.000Z
-             */
-            created_at?: string;
-            /**
-             * Format: date-time
-             * @description The time of the last change
-             * @example 2026-11-21T09:30:00.000Z
-             */
-            updated_at?: string;
-            user?: components["schemas"]["User"] | null;
-            products?: components["schemas"]["Product"][];
-        };
-        OrderSelectionReply: {
-            data: components["schemas"]["OrderSelection"];
-            meta: components["schemas"]["Meta"];
-        };
+        /**
+         * OrderStatus
+         * @enum {string}
+         */
+        OrderStatus: "pending" | "paid" | "shipped" | "completed" | "cancelled" | "refunded";
+        /** @description The fields to change */
         OrderUpdate: {
             /** @description No product may be repeated. Can be changed only while the order is pending */
             items?: components["schemas"]["OrderItemInput"][];
-            /** @default null */
+            /** @description A postal address */
             shipping_address?: components["schemas"]["AddressUpdate"] | null;
-            /** @example Ring twice */
+            /** @description A text of one or more lines for the delivery */
             note?: string | null;
-            /**
-             * @description pending -> paid, cancelled; paid -> shipped, refunded; shipped -> completed, refunded; completed -> refunded
-             * @enum {string}
-             */
-            status?: "pending" | "paid" | "shipped" | "completed" | "cancelled" | "refunded";
+            /** @description pending -> paid, cancelled; paid -> shipped, refunded; shipped -> completed, refunded; completed -> refunded */
+            status?: components["schemas"]["OrderStatus"];
         };
+        /** @description An order of products, with their prices at that time, with the resources that `include` adds */
+        OrderWithRelations: components["schemas"]["Order"] & {
+            /** @description An account that calls the API and owns resources */
+            user?: components["schemas"]["User"] | null;
+            /** @description Present only with `include=products` */
+            products?: components["schemas"]["Product"][];
+        };
+        /** @description One resource */
+        OrderWithRelationsReply: {
+            data: components["schemas"]["OrderWithRelations"];
+            meta: components["schemas"]["Meta"];
+        };
+        /** @description By page number if the request has `page`, else by cursor */
+        Pagination: components["schemas"]["CursorPagination"] | components["schemas"]["OffsetPagination"];
+        /** @description Signs in with an e-mail address and a password */
         PasswordGrant: {
             /**
-             * @description Signs in with email and password
+             * @description The kind of the grant (enum property replaced by openapi-typescript)
              * @enum {string}
              */
             grant_type: "password";
             /**
              * Format: email
-             * @example ada@example.com
+             * @description The e-mail address
              */
             email: string;
-            /**
-             * @description The password
-             * @example nine brass cogs, turning
-             */
+            /** @description The password */
             password: string;
         };
+        /** @description The body is larger than the limit: 1 MiB by default, 16 KiB without credentials */
+        PayloadTooLargeError: {
+            /** @description The error */
+            error: components["schemas"]["ErrorObject"] & {
+                /**
+                 * @description A code for programs
+                 * @enum {string}
+                 */
+                code: "PAYLOAD_TOO_LARGE";
+            };
+        };
+        /** @description A text of a user */
         Post: {
             /**
              * Format: uuid
              * @description A UUIDv7 assigned by the server
-             * @example 0193a5b0-7b1e-7c3a-9f00-3f2b8c1d4e5f
              */
             id: string;
             /**
              * Format: uuid
              * @description The author, from the path
-             * @example 0193a5b0-7b1e-7c3a-9f00-3f2b8c1d4e5f
              */
             user_id: string;
-            /** @example On the engine */
+            /** @description The title, on one line */
             title: string;
-            /** @example It can do whatever we know how to order it to perform. */
+            /** @description The text, which may have several lines */
             body: string;
-            /**
-             * @description draft -> published, archived; published -> draft, archived; archived -> draft, published
-             * @enum {string}
-             */
-            status: "draft" | "published" | "archived";
+            /** @description draft -> published, archived; published -> draft, archived; archived -> draft, published */
+            status: components["schemas"]["PostStatus"];
             /**
              * Format: date-time
              * @description The time of the first publication
-             * @example 2026-11-21T09:30:00.000Z
              */
             published_at: string | null;
             /**
              * Format: date-time
              * @description The time of creation
-             * @example 2026-11-21T09:30:00.000Z
              */
             created_at: string;
             /**
              * Format: date-time
              * @description The time of the last change
-             * @example 2026-11-21T09:30:00.000Z
              */
             updated_at: string;
         };
+        /** @description The fields of a new resource */
         PostCreate: {
-            /** @example On the engine */
+            /** @description The title, on one line */
             title: string;
-            /** @example It can do whatever we know how to order it to perform. */
+            /** @description The text, which may have several lines */
             body: string;
             /**
              * @description draft -> published, archived; published -> draft, archived; archived -> draft, published
              * @default draft
-             * @enum {string}
              */
-            status?: "draft" | "published" | "archived";
+            status?: components["schemas"]["PostStatus"];
         };
+        /** @description A page of resources */
         PostPage: {
-            data: components["schemas"]["PostSelection"][];
-            pagination: components["schemas"]["CursorPagination"] | components["schemas"]["OffsetPagination"];
+            /** @description The resources of the page */
+            data: components["schemas"]["PostWithRelations"][];
+            pagination: components["schemas"]["Pagination"];
             meta: components["schemas"]["Meta"];
         };
+        /** @description All fields of a resource */
         PostReplace: {
-            /** @example On the engine */
+            /** @description The title, on one line */
             title: string;
-            /** @example It can do whatever we know how to order it to perform. */
+            /** @description The text, which may have several lines */
             body: string;
             /**
              * @description draft -> published, archived; published -> draft, archived; archived -> draft, published
              * @default draft
-             * @enum {string}
              */
-            status?: "draft" | "published" | "archived";
+            status?: components["schemas"]["PostStatus"];
             /**
              * Format: uuid
-             * @description A UUIDv7 assigned by the server
-             * @example 0193a5b0-7b1e-7c3a-9f00-3f2b8c1d4e5f
+             * @description That in the path; may be absent
              */
-            readonly id?: string;
+            id?: string;
             /**
              * Format: uuid
-             * @description The author, from the path
-             * @example 0193a5b0-7b1e-7c3a-9f00-3f2b8c1d4e5f
+             * @description That in the path; may be absent
              */
-            readonly user_id?: string;
-            /**
-             * Format: date-time
-             * @description The time of the first publication
-             * @default null
-             * @example 2026-11-21T09:30:00.000Z
-             */
-            readonly published_at?: string | null;
-            /**
-             * Format: date-time
-             * @description The time of creation
-             * @example 2026-11-21T09:30:00.000Z
-             */
-            readonly created_at?: string;
-            /**
-             * Format: date-time
-             * @description The time of the last change
-             * @example 2026-11-21T09:30:00.000Z
-             */
-            readonly updated_at?: string;
+            user_id?: string;
+            /** @description Read-only, and ignored */
+            published_at?: unknown;
+            /** @description Read-only, and ignored */
+            created_at?: unknown;
+            /** @description Read-only, and ignored */
+            updated_at?: unknown;
         };
+        /** @description One resource */
         PostReply: {
             data: components["schemas"]["Post"];
             meta: components["schemas"]["Meta"];
         };
-        PostSelection: {
-            /**
-             * Format: uuid
-             * @description A UUIDv7 assigned by the server
-             * @example 0193a5b0-7b1e-7c3a-9f00-3f2b8c1d4e5f
-             */
-            id: string;
-            /**
-             * Format: uuid
-             * @description The author, from the path
-             * @example 0193a5b0-7b1e-7c3a-9f00-3f2b8c1d4e5f
-             */
-            user_id?: string;
-            /** @example On the engine */
+        /**
+         * PostStatus
+         * @enum {string}
+         */
+        PostStatus: "draft" | "published" | "archived";
+        /** @description The fields to change */
+        PostUpdate: {
+            /** @description The title, on one line */
             title?: string;
-            /** @example It can do whatever we know how to order it to perform. */
+            /** @description The text, which may have several lines */
             body?: string;
-            /**
-             * @description draft -> published, archived; published -> draft, archived; archived -> draft, published
-             * @enum {string}
-             */
-            status?: "draft" | "published" | "archived";
-            /**
-             * Format: date-time
-             * @description The time of the first publication
-             * @example 2026-11-21T09:30:00.000Z
-             */
-            published_at?: string | null;
-            /**
-             * Format: date-time
-             * @description The time of creation
-             * @example 2026-11-21T09:30:00.000Z
-             */
-            created_at?: string;
-            /**
-             * Format: date-time
-             * @description The time of the last change
-             * @example 2026-11-21T09:30:00.000Z
-             */
-            updated_at?: string;
+            /** @description draft -> published, archived; published -> draft, archived; archived -> draft, published */
+            status?: components["schemas"]["PostStatus"];
+        };
+        /** @description A text of a user, with the resources that `include` adds */
+        PostWithRelations: components["schemas"]["Post"] & {
+            /** @description An account that calls the API and owns resources */
             user?: components["schemas"]["User"] | null;
         };
-        PostSelectionReply: {
-            data: components["schemas"]["PostSelection"];
+        /** @description One resource */
+        PostWithRelationsReply: {
+            data: components["schemas"]["PostWithRelations"];
             meta: components["schemas"]["Meta"];
         };
-        PostUpdate: {
-            /** @example On the engine */
-            title?: string;
-            /** @example It can do whatever we know how to order it to perform. */
-            body?: string;
-            /**
-             * @description draft -> published, archived; published -> draft, archived; archived -> draft, published
-             * @enum {string}
-             */
-            status?: "draft" | "published" | "archived";
+        /** @description The resource has changed, or another precondition failed; `ETag` is the current tag */
+        PreconditionFailedError: {
+            /** @description The error */
+            error: components["schemas"]["ErrorObject"] & {
+                /**
+                 * @description A code for programs
+                 * @enum {string}
+                 */
+                code: "PRECONDITION_FAILED";
+            };
         };
+        /** @description `If-Match` is required */
+        PreconditionRequiredError: {
+            /** @description The error */
+            error: components["schemas"]["ErrorObject"] & {
+                /**
+                 * @description A code for programs
+                 * @enum {string}
+                 */
+                code: "PRECONDITION_REQUIRED";
+            };
+        };
+        /** @description Goods that can be ordered */
         Product: {
             /**
              * Format: uuid
              * @description A UUIDv7 assigned by the server
-             * @example 0193a5b0-7b1e-7c3a-9f00-3f2b8c1d4e5f
              */
             id: string;
-            /**
-             * @description Unique
-             * @example TEA-001
-             */
+            /** @description Unique */
             sku: string;
-            /** @example Green tea */
+            /** @description The name */
             name: string;
-            /** @example Loose leaf, 100 g */
+            /** @description A text of one or more lines */
             description: string | null;
-            /**
-             * @description In minor units of `currency`
-             * @example 1999
-             */
+            /** @description In minor units of `currency` */
             price_amount: number;
-            /**
-             * Format: iso-4217
-             * @description An ISO 4217 code
-             * @example USD
-             */
+            /** @description An ISO 4217 code */
             currency: string;
-            /**
-             * @description Units available to order
-             * @example 25
-             */
+            /** @description Units available to order */
             stock: number;
-            /**
-             * @description Only active products can be ordered
-             * @enum {string}
-             */
-            status: "draft" | "active" | "archived";
+            /** @description Only active products can be ordered */
+            status: components["schemas"]["ProductStatus"];
             /**
              * Format: date-time
              * @description The time of creation
-             * @example 2026-11-21T09:30:00.000Z
              */
             created_at: string;
             /**
              * Format: date-time
              * @description The time of the last change
-             * @example 2026-11-21T09:30:00.000Z
              */
             updated_at: string;
         };
+        /** @description The fields of a new resource */
         ProductCreate: {
-            /**
-             * @description Unique
-             * @example TEA-001
-             */
+            /** @description Unique */
             sku: string;
-            /** @example Green tea */
+            /** @description The name */
             name: string;
             /**
+             * @description A text of one or more lines
              * @default null
-             * @example Loose leaf, 100 g
              */
             description?: string | null;
-            /**
-             * @description In minor units of `currency`
-             * @example 1999
-             */
+            /** @description In minor units of `currency` */
             price_amount: number;
             /**
-             * Format: iso-4217
              * @description An ISO 4217 code
              * @default USD
-             * @example USD
              */
             currency?: string;
             /**
              * @description Units available to order
              * @default 0
-             * @example 25
              */
             stock?: number;
             /**
              * @description Only active products can be ordered
              * @default draft
-             * @enum {string}
              */
-            status?: "draft" | "active" | "archived";
+            status?: components["schemas"]["ProductStatus"];
         };
+        /** @description A page of resources */
         ProductPage: {
-            data: components["schemas"]["ProductSelection"][];
-            pagination: components["schemas"]["CursorPagination"] | components["schemas"]["OffsetPagination"];
+            /** @description The resources of the page */
+            data: components["schemas"]["Product"][];
+            pagination: components["schemas"]["Pagination"];
             meta: components["schemas"]["Meta"];
         };
+        /** @description All fields of a resource */
         ProductReplace: {
-            /**
-             * @description Unique
-             * @example TEA-001
-             */
+            /** @description Unique */
             sku: string;
-            /** @example Green tea */
+            /** @description The name */
             name: string;
             /**
+             * @description A text of one or more lines
              * @default null
-             * @example Loose leaf, 100 g
              */
             description?: string | null;
-            /**
-             * @description In minor units of `currency`
-             * @example 1999
-             */
+            /** @description In minor units of `currency` */
             price_amount: number;
             /**
-             * Format: iso-4217
              * @description An ISO 4217 code
              * @default USD
-             * @example USD
              */
             currency?: string;
             /**
              * @description Units available to order
              * @default 0
-             * @example 25
              */
             stock?: number;
             /**
              * @description Only active products can be ordered
              * @default draft
-             * @enum {string}
              */
-            status?: "draft" | "active" | "archived";
+            status?: components["schemas"]["ProductStatus"];
             /**
              * Format: uuid
-             * @description A UUIDv7 assigned by the server
-             * @example 0193a5b0-7b1e-7c3a-9f00-3f2b8c1d4e5f
+             * @description That in the path; may be absent
              */
-            readonly id?: string;
-            /**
-             * Format: date-time
-             * @description The time of creation
-             * @example 2026-11-21T09:30:00.000Z
-             */
-            readonly created_at?: string;
-            /**
-             * Format: date-time
-             * @description The time of the last change
-             * @example 2026-11-21T09:30:00.000Z
-             */
-            readonly updated_at?: string;
+            id?: string;
+            /** @description Read-only, and ignored */
+            created_at?: unknown;
+            /** @description Read-only, and ignored */
+            updated_at?: unknown;
         };
+        /** @description One resource */
         ProductReply: {
             data: components["schemas"]["Product"];
             meta: components["schemas"]["Meta"];
         };
-        ProductSelection: {
-            /**
-             * Format: uuid
-             * @description A UUIDv7 assigned by the server
-             * @example 0193a5b0-7b1e-7c3a-9f00-3f2b8c1d4e5f
-             */
-            id: string;
-            /**
-             * @description Unique
-             * @example TEA-001
-             */
-            sku?: string;
-            /** @example Green tea */
-            name?: string;
-            /** @example Loose leaf, 100 g */
-            description?: string | null;
-            /**
-             * @description In minor units of `currency`
-             * @example 1999
-             */
-            price_amount?: number;
-            /**
-             * Format: iso-4217
-             * @description An ISO 4217 code
-             * @example USD
-             */
-            currency?: string;
-            /**
-             * @description Units available to order
-             * @example 25
-             */
-            stock?: number;
-            /**
-             * @description Only active products can be ordered
-             * @enum {string}
-             */
-            status?: "draft" | "active" | "archived";
-            /**
-             * Format: date-time
-             * @description The time of creation
-             * @example 2026-11-21T09:30:00.000Z
-             */
-            created_at?: string;
-            /**
-             * Format: date-time
-             * @description The time of the last change
-             * @example 2026-11-21T09:30:00.000Z
-             */
-            updated_at?: string;
-        };
-        ProductSelectionReply: {
-            data: components["schemas"]["ProductSelection"];
-            meta: components["schemas"]["Meta"];
-        };
+        /**
+         * ProductStatus
+         * @enum {string}
+         */
+        ProductStatus: "draft" | "active" | "archived";
+        /** @description The fields to change */
         ProductUpdate: {
-            /**
-             * @description Unique
-             * @example TEA-001
-             */
+            /** @description Unique */
             sku?: string;
-            /** @example Green tea */
+            /** @description The name */
             name?: string;
-            /** @example Loose leaf, 100 g */
+            /** @description A text of one or more lines */
             description?: string | null;
-            /**
-             * @description In minor units of `currency`
-             * @example 1999
-             */
+            /** @description In minor units of `currency` */
             price_amount?: number;
-            /**
-             * Format: iso-4217
-             * @description An ISO 4217 code
-             * @example USD
-             */
+            /** @description An ISO 4217 code */
             currency?: string;
-            /**
-             * @description Units available to order
-             * @example 25
-             */
+            /** @description Units available to order */
             stock?: number;
-            /**
-             * @description Only active products can be ordered
-             * @enum {string}
-             */
-            status?: "draft" | "active" | "archived";
+            /** @description Only active products can be ordered */
+            status?: components["schemas"]["ProductStatus"];
         };
+        /** @description Renews the tokens of a session */
         RefreshGrant: {
             /**
-             * @description Renews the tokens of a session
+             * @description The kind of the grant (enum property replaced by openapi-typescript)
              * @enum {string}
              */
             grant_type: "refresh_token";
-            /**
-             * @description The refresh token of the last response
-             * @example rrt_k3Jv0bYc...
-             */
+            /** @description The refresh token of the last response */
             refresh_token: string;
         };
-        SessionPage: {
-            data: components["schemas"]["SessionSelection"][];
-            pagination: components["schemas"]["CursorPagination"] | components["schemas"]["OffsetPagination"];
-            meta: components["schemas"]["Meta"];
+        /** @description The header fields are larger than 16 KiB */
+        RequestHeaderFieldsTooLargeError: {
+            /** @description The error */
+            error: components["schemas"]["ErrorObject"] & {
+                /**
+                 * @description A code for programs
+                 * @enum {string}
+                 */
+                code: "HEADERS_TOO_LARGE";
+            };
         };
-        SessionSelection: {
+        /** @description The request took longer than 10 seconds to arrive */
+        RequestTimeoutError: {
+            /** @description The error */
+            error: components["schemas"]["ErrorObject"] & {
+                /**
+                 * @description A code for programs
+                 * @enum {string}
+                 */
+                code: "REQUEST_TIMEOUT";
+            };
+        };
+        /**
+         * Scope
+         * @enum {string}
+         */
+        Scope: "*" | "users:read" | "users:write" | "user-profiles:read" | "user-profiles:write" | "posts:read" | "posts:write" | "products:read" | "products:write" | "orders:read" | "orders:write";
+        /** @description The service is temporarily unavailable */
+        ServiceUnavailableError: {
+            /** @description The error */
+            error: components["schemas"]["ErrorObject"] & {
+                /**
+                 * @description A code for programs
+                 * @enum {string}
+                 */
+                code: "SERVICE_UNAVAILABLE";
+            };
+        };
+        /** @description A sign-in of a user */
+        Session: {
             /**
              * Format: uuid
              * @description A UUIDv7 assigned by the server
-             * @example 0193a5b0-7b1e-7c3a-9f00-3f2b8c1d4e5f
              */
             id: string;
             /**
              * Format: uuid
              * @description The user
-             * @example 0193a5b0-7b1e-7c3a-9f00-3f2b8c1d4e5f
              */
-            user_id?: string;
+            user_id: string;
             /**
              * Format: date-time
              * @description The last use, to the minute
-             * @example 2026-11-21T09:30:00.000Z
              */
-            last_used_at?: string;
+            last_used_at: string;
             /**
              * Format: date-time
              * @description The expiry, if the session is not used before
-             * @example 2026-11-21T09:30:00.000Z
              */
-            expires_at?: string;
+            expires_at: string;
             /** @description The IP address at sign-in */
-            ip?: string | null;
+            ip: string | null;
             /** @description The User-Agent header at sign-in */
-            user_agent?: string | null;
+            user_agent: string | null;
             /** @description Whether this is the session of the request */
-            current?: boolean;
+            current: boolean;
             /**
              * Format: date-time
              * @description The time of creation
-             * @example 2026-11-21T09:30:00.000Z
              */
-            created_at?: string;
+            created_at: string;
             /**
              * Format: date-time
              * @description The time of the last change
-             * @example 2026-11-21T09:30:00.000Z
              */
-            updated_at?: string;
+            updated_at: string;
         };
-        SessionSelectionReply: {
-            data: components["schemas"]["SessionSelection"];
+        /** @description A page of resources */
+        SessionPage: {
+            /** @description The resources of the page */
+            data: components["schemas"]["Session"][];
+            pagination: components["schemas"]["Pagination"];
             meta: components["schemas"]["Meta"];
         };
+        /** @description One resource */
+        SessionReply: {
+            data: components["schemas"]["Session"];
+            meta: components["schemas"]["Meta"];
+        };
+        /** @description The tokens of a session */
         Token: {
             /**
              * Format: uuid
              * @description The access token's `jti`
-             * @example 0193a5b0-7b1e-7c3a-9f00-3f2b8c1d4e5f
              */
             id: string;
-            /** @enum {string} */
+            /**
+             * @description The authentication scheme of the access token
+             * @enum {string}
+             */
             token_type: "Bearer";
-            /**
-             * @description For `Authorization: Bearer`
-             * @example eyJhbGciOiJFZERTQSIs...
-             */
+            /** @description For `Authorization: Bearer` */
             access_token: string;
-            /**
-             * @description Seconds until the access token expires
-             * @example 900
-             */
+            /** @description Seconds until the access token expires */
             expires_in: number;
-            /**
-             * @description Can be used once, with `grant_type: refresh_token`
-             * @example rrt_k3Jv0bYc...
-             */
+            /** @description Can be used once, with `grant_type: refresh_token` */
             refresh_token: string;
-            /**
-             * @description Seconds until the refresh token expires, if it is not used
-             * @example 2592000
-             */
+            /** @description Seconds until the refresh token expires, if it is not used */
             refresh_expires_in: number;
             /**
              * Format: uuid
              * @description The session
-             * @example 0193a5b0-7b1e-7c3a-9f00-3f2b8c1d4e5f
              */
             session_id: string;
             /**
              * Format: uuid
              * @description The user
-             * @example 0193a5b0-7b1e-7c3a-9f00-3f2b8c1d4e5f
              */
             user_id: string;
         };
+        /** @description One resource */
         TokenReply: {
             data: components["schemas"]["Token"];
             meta: components["schemas"]["Meta"];
         };
-        UnversionedError: {
-            error: {
+        /** @description Too many requests, or too many failed ones; retry after `Retry-After` */
+        TooManyRequestsError: {
+            /** @description The error */
+            error: components["schemas"]["ErrorObject"] & {
                 /**
                  * @description A code for programs
                  * @enum {string}
                  */
-                code: "INVALID_REQUEST" | "INVALID_CURSOR" | "UNAUTHORIZED" | "FORBIDDEN" | "RESOURCE_NOT_FOUND" | "METHOD_NOT_ALLOWED" | "NOT_ACCEPTABLE" | "REQUEST_TIMEOUT" | "RESOURCE_CONFLICT" | "VERSION_RETIRED" | "PRECONDITION_FAILED" | "PAYLOAD_TOO_LARGE" | "URI_TOO_LONG" | "UNSUPPORTED_MEDIA_TYPE" | "VALIDATION_ERROR" | "IDEMPOTENCY_KEY_REUSED" | "PRECONDITION_REQUIRED" | "RATE_LIMIT_EXCEEDED" | "HEADERS_TOO_LARGE" | "INTERNAL_SERVER_ERROR" | "NOT_IMPLEMENTED" | "BAD_GATEWAY" | "SERVICE_UNAVAILABLE";
-                /**
-                 * @description A message for humans
-                 * @example Resource not found
-                 */
-                message: string;
-                /**
-                 * @description The value of the X-Request-Id header
-                 * @example 0193a5b0-7b1e-7c3a-9f00-3f2b8c1d4e5f
-                 */
-                request_id: string;
+                code: "RATE_LIMIT_EXCEEDED";
             };
         };
+        /** @description The query string is longer than 8 KiB */
+        URITooLongError: {
+            /** @description The error */
+            error: components["schemas"]["ErrorObject"] & {
+                /**
+                 * @description A code for programs
+                 * @enum {string}
+                 */
+                code: "URI_TOO_LONG";
+            };
+        };
+        /** @description The credentials are missing or invalid */
+        UnauthorizedError: {
+            /** @description The error */
+            error: components["schemas"]["ErrorObject"] & {
+                /**
+                 * @description A code for programs
+                 * @enum {string}
+                 */
+                code: "UNAUTHORIZED";
+            };
+        };
+        /** @description Fields of the body are invalid; all of them are listed, up to 50 */
+        UnprocessableEntityError: {
+            /** @description The error */
+            error: components["schemas"]["ErrorObject"] & {
+                /**
+                 * @description A code for programs
+                 * @enum {string}
+                 */
+                code: "VALIDATION_ERROR" | "IDEMPOTENCY_KEY_REUSED";
+            };
+        };
+        /** @description The media type, charset or encoding of the body is not supported */
+        UnsupportedMediaTypeError: {
+            /** @description The error */
+            error: components["schemas"]["ErrorObject"] & {
+                /**
+                 * @description A code for programs
+                 * @enum {string}
+                 */
+                code: "UNSUPPORTED_MEDIA_TYPE";
+            };
+        };
+        /** @description An account that calls the API and owns resources */
         User: {
             /**
              * Format: uuid
              * @description A UUIDv7 assigned by the server
-             * @example 0193a5b0-7b1e-7c3a-9f00-3f2b8c1d4e5f
              */
             id: string;
-            /**
-             * @description The display name
-             * @example Ada Lovelace
-             */
+            /** @description The display name */
             name: string;
             /**
              * Format: email
              * @description Unique; stored in lower case
-             * @example ada@example.com
              */
             email: string;
-            /**
-             * @description Determines the permissions of the user; can be changed only by an admin
-             * @enum {string}
-             */
-            role: "member" | "manager" | "admin";
-            /**
-             * @description Only active users can authenticate
-             * @enum {string}
-             */
-            status: "active" | "inactive" | "suspended";
+            /** @description Determines the permissions of the user; can be changed only by an admin */
+            role: components["schemas"]["UserRole"];
+            /** @description Only active users can authenticate */
+            status: components["schemas"]["UserStatus"];
             /**
              * Format: date-time
              * @description The time of creation
-             * @example 2026-11-21T09:30:00.000Z
              */
             created_at: string;
             /**
              * Format: date-time
              * @description The time of the last change
-             * @example 2026-11-21T09:30:00.000Z
              */
             updated_at: string;
         };
+        /** @description The fields of a new resource */
         UserCreate: {
-            /**
-             * @description The display name
-             * @example Ada Lovelace
-             */
+            /** @description The display name */
             name: string;
             /**
              * Format: email
              * @description Unique; stored in lower case
-             * @example ada@example.com
              */
             email: string;
             /**
              * @description Determines the permissions of the user; can be changed only by an admin
              * @default member
-             * @enum {string}
              */
-            role?: "member" | "manager" | "admin";
+            role?: components["schemas"]["UserRole"];
             /**
              * @description Only active users can authenticate
              * @default active
-             * @enum {string}
              */
-            status?: "active" | "inactive" | "suspended";
-            /**
-             * @description Never returned. Must not be the email address or the name
-             * @example twelve brass cogs, turning
-             */
+            status?: components["schemas"]["UserStatus"];
+            /** @description Never returned. Must not be the email address or the name */
             password?: string;
         };
+        /** @description A page of resources */
         UserPage: {
-            data: components["schemas"]["UserSelection"][];
-            pagination: components["schemas"]["CursorPagination"] | components["schemas"]["OffsetPagination"];
+            /** @description The resources of the page */
+            data: components["schemas"]["UserWithRelations"][];
+            pagination: components["schemas"]["Pagination"];
             meta: components["schemas"]["Meta"];
         };
+        /** @description The public information of a user */
         UserProfile: {
             /**
              * Format: uuid
              * @description A UUIDv7 assigned by the server
-             * @example 0193a5b0-7b1e-7c3a-9f00-3f2b8c1d4e5f
              */
             id: string;
             /**
              * Format: uuid
              * @description The user; cannot be changed
-             * @example 0193a5b0-7b1e-7c3a-9f00-3f2b8c1d4e5f
              */
             user_id: string;
-            /** @example Ada */
+            /** @description The name that others see */
             display_name: string | null;
-            /** @example Notes on the engine. */
+            /** @description A text of one or more lines about the user */
             bio: string | null;
             /**
-             * Format: https-uri
+             * Format: uri
              * @description The URL of a picture
-             * @example https://example.com/ada
              */
             avatar_url: string | null;
             /**
-             * Format: https-uri
+             * Format: uri
              * @description The URL of a website
-             * @example https://example.com/ada
              */
             website_url: string | null;
-            /** @example London */
+            /** @description A place */
             location: string | null;
-            /**
-             * Format: time-zone
-             * @description An IANA time zone name
-             * @example Europe/London
-             */
+            /** @description An IANA time zone name */
             time_zone: string | null;
-            /**
-             * Format: bcp-47
-             * @description A BCP 47 tag, stored in its canonical form
-             * @example en-GB
-             */
+            /** @description A BCP 47 tag, stored in its canonical form */
             locale: string | null;
             /**
              * Format: date-time
              * @description The time of creation
-             * @example 2026-11-21T09:30:00.000Z
              */
             created_at: string;
             /**
              * Format: date-time
              * @description The time of the last change
-             * @example 2026-11-21T09:30:00.000Z
              */
             updated_at: string;
         };
+        /** @description The fields of a new resource */
         UserProfileCreate: {
             /**
              * Format: uuid
              * @description The user; by default the caller
-             * @example 0193a5b0-7b1e-7c3a-9f00-3f2b8c1d4e5f
              */
             user_id?: string;
             /**
+             * @description The name that others see
              * @default null
-             * @example Ada
              */
             display_name?: string | null;
             /**
+             * @description A text of one or more lines about the user
              * @default null
-             * @example Notes on the engine.
              */
             bio?: string | null;
             /**
-             * Format: https-uri
+             * Format: uri
              * @description The URL of a picture
              * @default null
-             * @example https://example.com/ada
              */
             avatar_url?: string | null;
             /**
-             * Format: https-uri
+             * Format: uri
              * @description The URL of a website
              * @default null
-             * @example https://example.com/ada
              */
             website_url?: string | null;
             /**
+             * @description A place
              * @default null
-             * @example London
              */
             location?: string | null;
             /**
-             * Format: time-zone
              * @description An IANA time zone name
              * @default null
-             * @example Europe/London
              */
             time_zone?: string | null;
             /**
-             * Format: bcp-47
              * @description A BCP 47 tag, stored in its canonical form
              * @default null
-             * @example en-GB
              */
             locale?: string | null;
         };
+        /** @description A page of resources */
         UserProfilePage: {
-            data: components["schemas"]["UserProfileSelection"][];
-            pagination: components["schemas"]["CursorPagination"] | components["schemas"]["OffsetPagination"];
+            /** @description The resources of the page */
+            data: components["schemas"]["UserProfileWithRelations"][];
+            pagination: components["schemas"]["Pagination"];
             meta: components["schemas"]["Meta"];
         };
+        /** @description All fields of a resource */
         UserProfileReplace: {
             /**
              * Format: uuid
              * @description The user; cannot be changed
-             * @example 0193a5b0-7b1e-7c3a-9f00-3f2b8c1d4e5f
              */
             user_id?: string;
             /**
+             * @description The name that others see
              * @default null
-             * @example Ada
              */
             display_name?: string | null;
             /**
+             * @description A text of one or more lines about the user
              * @default null
-             * @example Notes on the engine.
              */
             bio?: string | null;
             /**
-             * Format: https-uri
+             * Format: uri
              * @description The URL of a picture
              * @default null
-             * @example https://example.com/ada
              */
             avatar_url?: string | null;
             /**
-             * Format: https-uri
+             * Format: uri
              * @description The URL of a website
              * @default null
-             * @example https://example.com/ada
              */
             website_url?: string | null;
             /**
+             * @description A place
              * @default null
-             * @example London
              */
             location?: string | null;
             /**
-             * Format: time-zone
              * @description An IANA time zone name
              * @default null
-             * @example Europe/London
              */
             time_zone?: string | null;
             /**
-             * Format: bcp-47
              * @description A BCP 47 tag, stored in its canonical form
              * @default null
-             * @example en-GB
              */
             locale?: string | null;
             /**
              * Format: uuid
-             * @description A UUIDv7 assigned by the server
-             * @example 0193a5b0-7b1e-7c3a-9f00-3f2b8c1d4e5f
+             * @description That in the path; may be absent
              */
-            readonly id?: string;
-            /**
-             * Format: date-time
-             * @description The time of creation
-             * @example 2026-11-21T09:30:00.000Z
-             */
-            readonly created_at?: string;
-            /**
-             * Format: date-time
-             * @description The time of the last change
-             * @example 2026-11-21T09:30:00.000Z
-             */
-            readonly updated_at?: string;
+            id?: string;
+            /** @description Read-only, and ignored */
+            created_at?: unknown;
+            /** @description Read-only, and ignored */
+            updated_at?: unknown;
         };
+        /** @description One resource */
         UserProfileReply: {
             data: components["schemas"]["UserProfile"];
             meta: components["schemas"]["Meta"];
         };
-        UserProfileSelection: {
-            /**
-             * Format: uuid
-             * @description A UUIDv7 assigned by the server
-             * @example 0193a5b0-7b1e-7c3a-9f00-3f2b8c1d4e5f
-             */
-            id: string;
-            /**
-             * Format: uuid
-             * @description The user; cannot be changed
-             * @example 0193a5b0-7b1e-7c3a-9f00-3f2b8c1d4e5f
-             */
-            user_id?: string;
-            /** @example Ada */
+        /** @description The fields to change */
+        UserProfileUpdate: {
+            /** @description The name that others see */
             display_name?: string | null;
-            /** @example Notes on the engine. */
+            /** @description A text of one or more lines about the user */
             bio?: string | null;
             /**
-             * Format: https-uri
+             * Format: uri
              * @description The URL of a picture
-             * @example https://example.com/ada
              */
             avatar_url?: string | null;
             /**
-             * Format: https-uri
+             * Format: uri
              * @description The URL of a website
-             * @example https://example.com/ada
              */
             website_url?: string | null;
-            /** @example London */
+            /** @description A place */
             location?: string | null;
-            /**
-             * Format: time-zone
-             * @description An IANA time zone name
-             * @example Europe/London
-             */
+            /** @description An IANA time zone name */
             time_zone?: string | null;
-            /**
-             * Format: bcp-47
-             * @description A BCP 47 tag, stored in its canonical form
-             * @example en-GB
-             */
+            /** @description A BCP 47 tag, stored in its canonical form */
             locale?: string | null;
-            /**
-             * Format: date-time
-             * @description The time of creation
-             * @example 2026-11-21T09:30:00.000Z
-             */
-            created_at?: string;
-            /**
-             * Format: date-time
-             * @description The time of the last change
-             * @example 2026-11-21T09:30:00.000Z
-             */
-            updated_at?: string;
+        };
+        /** @description The public information of a user, with the resources that `include` adds */
+        UserProfileWithRelations: components["schemas"]["UserProfile"] & {
+            /** @description An account that calls the API and owns resources */
             user?: components["schemas"]["User"] | null;
         };
-        UserProfileSelectionReply: {
-            data: components["schemas"]["UserProfileSelection"];
+        /** @description One resource */
+        UserProfileWithRelationsReply: {
+            data: components["schemas"]["UserProfileWithRelations"];
             meta: components["schemas"]["Meta"];
         };
-        UserProfileUpdate: {
-            /** @example Ada */
-            display_name?: string | null;
-            /** @example Notes on the engine. */
-            bio?: string | null;
-            /**
-             * Format: https-uri
-             * @description The URL of a picture
-             * @example https://example.com/ada
-             */
-            avatar_url?: string | null;
-            /**
-             * Format: https-uri
-             * @description The URL of a website
-             * @example https://example.com/ada
-             */
-            website_url?: string | null;
-            /** @example London */
-            location?: string | null;
-            /**
-             * Format: time-zone
-             * @description An IANA time zone name
-             * @example Europe/London
-             */
-            time_zone?: string | null;
-            /**
-             * Format: bcp-47
-             * @description A BCP 47 tag, stored in its canonical form
-             * @example en-GB
-             */
-            locale?: string | null;
-        };
+        /** @description All fields of a resource */
         UserReplace: {
-            /**
-             * @description The display name
-             * @example Ada Lovelace
-             */
+            /** @description The display name */
             name: string;
             /**
              * Format: email
              * @description Unique; stored in lower case
-             * @example ada@example.com
              */
             email: string;
-            /**
-             * @description Determines the permissions of the user; can be changed only by an admin. Kept if absent
-             * @enum {string}
-             */
-            role?: "member" | "manager" | "admin";
-            /**
-             * @description Only active users can authenticate. Kept if absent
-             * @enum {string}
-             */
-            status?: "active" | "inactive" | "suspended";
-            /**
-             * @description Never returned. Must not be the email address or the name
-             * @example twelve brass cogs, turning
-             */
+            /** @description Determines the permissions of the user; can be changed only by an admin. Kept if absent */
+            role?: components["schemas"]["UserRole"];
+            /** @description Only active users can authenticate. Kept if absent */
+            status?: components["schemas"]["UserStatus"];
+            /** @description Never returned. Must not be the email address or the name */
             password?: string;
-            /**
-             * @description Required to change your own `password` or `email`
-             * @example eleven brass cogs, turning
-             */
+            /** @description Required to change your own `password` or `email` */
             current_password?: string;
-            /**
-             * @description With `true`, deletes all API keys of the user. Only allowed with a new `password` or `email`
-             * @example true
-             */
+            /** @description With `true`, deletes all API keys of the user. Only allowed with a new `password` or `email` */
             revoke_api_keys?: boolean;
             /**
              * Format: uuid
-             * @description A UUIDv7 assigned by the server
-             * @example 0193a5b0-7b1e-7c3a-9f00-3f2b8c1d4e5f
+             * @description That in the path; may be absent
              */
-            readonly id?: string;
-            /**
-             * Format: date-time
-             * @description The time of creation
-             * @example 2026-11-21T09:30:00.000Z
-             */
-            readonly created_at?: string;
-            /**
-             * Format: date-time
-             * @description The time of the last change
-             * @example 2026-11-21T09:30:00.000Z
-             */
-            readonly updated_at?: string;
+            id?: string;
+            /** @description Read-only, and ignored */
+            created_at?: unknown;
+            /** @description Read-only, and ignored */
+            updated_at?: unknown;
         };
+        /** @description One resource */
         UserReply: {
             data: components["schemas"]["User"];
             meta: components["schemas"]["Meta"];
         };
-        UserSelection: {
-            /**
-             * Format: uuid
-             * @description A UUIDv7 assigned by the server
-             * @example 0193a5b0-7b1e-7c3a-9f00-3f2b8c1d4e5f
-             */
-            id: string;
-            /**
-             * @description The display name
-             * @example Ada Lovelace
-             */
-            name?: string;
-            /**
-             * Format: email
-             * @description Unique; stored in lower case
-             * @example ada@example.com
-             */
-            email?: string;
-            /**
-             * @description Determines the permissions of the user; can be changed only by an admin
-             * @enum {string}
-             */
-            role?: "member" | "manager" | "admin";
-            /**
-             * @description Only active users can authenticate
-             * @enum {string}
-             */
-            status?: "active" | "inactive" | "suspended";
-            /**
-             * Format: date-time
-             * @description The time of creation
-             * @example 2026-11-21T09:30:00.000Z
-             */
-            created_at?: string;
-            /**
-             * Format: date-time
-             * @description The time of the last change
-             * @example 2026-11-21T09:30:00.000Z
-             */
-            updated_at?: string;
-            orders?: components["schemas"]["Order"][];
-            posts?: components["schemas"]["Post"][];
-            profile?: components["schemas"]["UserProfile"] | null;
-        };
-        UserSelectionReply: {
-            data: components["schemas"]["UserSelection"];
-            meta: components["schemas"]["Meta"];
-        };
+        /**
+         * UserRole
+         * @enum {string}
+         */
+        UserRole: "member" | "manager" | "admin";
+        /**
+         * UserStatus
+         * @enum {string}
+         */
+        UserStatus: "active" | "inactive" | "suspended";
+        /** @description The fields to change */
         UserUpdate: {
-            /**
-             * @description The display name
-             * @example Ada Lovelace
-             */
+            /** @description The display name */
             name?: string;
             /**
              * Format: email
              * @description Unique; stored in lower case
-             * @example ada@example.com
              */
             email?: string;
-            /**
-             * @description Determines the permissions of the user; can be changed only by an admin
-             * @enum {string}
-             */
-            role?: "member" | "manager" | "admin";
-            /**
-             * @description Only active users can authenticate
-             * @enum {string}
-             */
-            status?: "active" | "inactive" | "suspended";
-            /**
-             * @description Never returned. Must not be the email address or the name
-             * @example twelve brass cogs, turning
-             */
+            /** @description Determines the permissions of the user; can be changed only by an admin */
+            role?: components["schemas"]["UserRole"];
+            /** @description Only active users can authenticate */
+            status?: components["schemas"]["UserStatus"];
+            /** @description Never returned. Must not be the email address or the name */
             password?: string;
-            /**
-             * @description Required to change your own `password` or `email`
-             * @example eleven brass cogs, turning
-             */
+            /** @description Required to change your own `password` or `email` */
             current_password?: string;
-            /**
-             * @description With `true`, deletes all API keys of the user. Only allowed with a new `password` or `email`
-             * @example true
-             */
+            /** @description With `true`, deletes all API keys of the user. Only allowed with a new `password` or `email` */
             revoke_api_keys?: boolean;
         };
-        Violation: {
-            /**
-             * @description The path of a field from the root of the body, or the name of a query parameter
-             * @example items.0.quantity
-             */
-            field: string;
-            /**
-             * @description A message for humans
-             * @example is required
-             */
-            message: string;
-            /**
-             * @description A code for programs
-             * @enum {string}
-             */
-            code: "REQUIRED" | "INVALID_TYPE" | "INVALID_FORMAT" | "INVALID_VALUE" | "TOO_SHORT" | "TOO_LONG" | "OUT_OF_RANGE" | "UNKNOWN_FIELD" | "UNKNOWN_PARAMETER" | "CONFLICTING_PARAMETERS" | "READ_ONLY" | "ALREADY_EXISTS" | "NOT_FOUND" | "INVALID_TRANSITION" | "INSUFFICIENT_STOCK";
+        /** @description An account that calls the API and owns resources, with the resources that `include` adds */
+        UserWithRelations: components["schemas"]["User"] & {
+            /** @description Present only with `include=orders` */
+            orders?: components["schemas"]["Order"][];
+            /** @description Present only with `include=posts` */
+            posts?: components["schemas"]["Post"][];
+            /** @description The public information of a user */
+            profile?: components["schemas"]["UserProfile"] | null;
         };
+        /** @description One resource */
+        UserWithRelationsReply: {
+            data: components["schemas"]["UserWithRelations"];
+            meta: components["schemas"]["Meta"];
+        };
+        /** @description An invalid field or parameter */
+        Violation: {
+            /** @description The path of a field from the root of the body, or the name of a query parameter */
+            field: string;
+            /** @description A message for humans */
+            message: string;
+            /** @description A code for programs */
+            code: components["schemas"]["ViolationCode"];
+        };
+        /**
+         * ViolationCode
+         * @enum {string}
+         */
+        ViolationCode: "REQUIRED" | "INVALID_TYPE" | "INVALID_FORMAT" | "INVALID_VALUE" | "TOO_SHORT" | "TOO_LONG" | "OUT_OF_RANGE" | "UNKNOWN_FIELD" | "UNKNOWN_PARAMETER" | "CONFLICTING_PARAMETERS" | "READ_ONLY" | "ALREADY_EXISTS" | "NOT_FOUND" | "INVALID_TRANSITION" | "INSUFFICIENT_STOCK";
     };
     responses: {
         /** @description The request is malformed, or a parameter is invalid */
         BadRequest: {
             headers: {
-                "X-Request-Id": components["headers"]["X-Request-Id"];
-                "Cache-Control": components["headers"]["Cache-Control"];
-                "Content-Security-Policy": components["headers"]["Content-Security-Policy"];
-                "Cross-Origin-Resource-Policy": components["headers"]["Cross-Origin-Resource-Policy"];
-                "Referrer-Policy": components["headers"]["Referrer-Policy"];
-                "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
-                "X-Frame-Options": components["headers"]["X-Frame-Options"];
-                "API-Version": components["headers"]["API-Version-Optional"];
-                Vary: components["headers"]["Vary-Optional"];
-                "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit-Optional"];
-                "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining-Optional"];
-                "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset-Optional"];
                 [name: string]: unknown;
             };
             content: {
-                "application/json": components["schemas"]["Error"];
-                "application/vnd.api+json;version=1": components["schemas"]["Error"];
+                "application/json": components["schemas"]["BadRequestError"];
+                "application/vnd.api+json;version=1": components["schemas"]["BadRequestError"];
             };
         };
         /** @description The request conflicts with the state of this or another resource */
         Conflict: {
             headers: {
-                "X-Request-Id": components["headers"]["X-Request-Id"];
-                "Cache-Control": components["headers"]["Cache-Control"];
-                "Content-Security-Policy": components["headers"]["Content-Security-Policy"];
-                "Cross-Origin-Resource-Policy": components["headers"]["Cross-Origin-Resource-Policy"];
-                "Referrer-Policy": components["headers"]["Referrer-Policy"];
-                "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
-                "X-Frame-Options": components["headers"]["X-Frame-Options"];
-                "API-Version": components["headers"]["API-Version"];
-                Vary: components["headers"]["Vary"];
-                "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
-                "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
-                "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
                 "Retry-After": components["headers"]["Retry-After"];
                 [name: string]: unknown;
             };
             content: {
-                "application/json": components["schemas"]["Error"];
-                "application/vnd.api+json;version=1": components["schemas"]["Error"];
+                "application/json": components["schemas"]["ConflictError"];
+                "application/vnd.api+json;version=1": components["schemas"]["ConflictError"];
             };
+        };
+        /** @description Deleted */
+        Deleted: {
+            headers: {
+                [name: string]: unknown;
+            };
+            content?: never;
         };
         /** @description The role, the scope or the access rules of the resource do not permit the request */
         Forbidden: {
             headers: {
-                "X-Request-Id": components["headers"]["X-Request-Id"];
-                "Cache-Control": components["headers"]["Cache-Control"];
-                "Content-Security-Policy": components["headers"]["Content-Security-Policy"];
-                "Cross-Origin-Resource-Policy": components["headers"]["Cross-Origin-Resource-Policy"];
-                "Referrer-Policy": components["headers"]["Referrer-Policy"];
-                "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
-                "X-Frame-Options": components["headers"]["X-Frame-Options"];
-                "API-Version": components["headers"]["API-Version"];
-                Vary: components["headers"]["Vary"];
-                "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
-                "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
-                "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
                 [name: string]: unknown;
             };
             content: {
-                "application/json": components["schemas"]["Error"];
-                "application/vnd.api+json;version=1": components["schemas"]["Error"];
+                "application/json": components["schemas"]["ForbiddenError"];
+                "application/vnd.api+json;version=1": components["schemas"]["ForbiddenError"];
             };
         };
         /** @description Internal error */
         InternalServerError: {
             headers: {
-                "X-Request-Id": components["headers"]["X-Request-Id"];
-                "Cache-Control": components["headers"]["Cache-Control"];
-                "Content-Security-Policy": components["headers"]["Content-Security-Policy"];
-                "Cross-Origin-Resource-Policy": components["headers"]["Cross-Origin-Resource-Policy"];
-                "Referrer-Policy": components["headers"]["Referrer-Policy"];
-                "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
-                "X-Frame-Options": components["headers"]["X-Frame-Options"];
-                "API-Version": components["headers"]["API-Version"];
-                Vary: components["headers"]["Vary"];
-                "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
-                "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
-                "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
                 [name: string]: unknown;
             };
             content: {
-                "application/json": components["schemas"]["Error"];
-                "application/vnd.api+json;version=1": components["schemas"]["Error"];
+                "application/json": components["schemas"]["InternalServerError"];
+                "application/vnd.api+json;version=1": components["schemas"]["InternalServerError"];
             };
         };
         /** @description No media type in `Accept` is supported */
         NotAcceptable: {
             headers: {
-                "X-Request-Id": components["headers"]["X-Request-Id"];
-                "Cache-Control": components["headers"]["Cache-Control"];
-                "Content-Security-Policy": components["headers"]["Content-Security-Policy"];
-                "Cross-Origin-Resource-Policy": components["headers"]["Cross-Origin-Resource-Policy"];
-                "Referrer-Policy": components["headers"]["Referrer-Policy"];
-                "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
-                "X-Frame-Options": components["headers"]["X-Frame-Options"];
-                "API-Version": components["headers"]["API-Version"];
-                Vary: components["headers"]["Vary"];
-                "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
-                "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
-                "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
                 [name: string]: unknown;
             };
             content: {
-                "application/json": components["schemas"]["Error"];
+                "application/json": components["schemas"]["NotAcceptableError"];
             };
         };
         /** @description The resource does not exist */
         NotFound: {
             headers: {
-                "X-Request-Id": components["headers"]["X-Request-Id"];
-                "Cache-Control": components["headers"]["Cache-Control"];
-                "Content-Security-Policy": components["headers"]["Content-Security-Policy"];
-                "Cross-Origin-Resource-Policy": components["headers"]["Cross-Origin-Resource-Policy"];
-                "Referrer-Policy": components["headers"]["Referrer-Policy"];
-                "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
-                "X-Frame-Options": components["headers"]["X-Frame-Options"];
-                "API-Version": components["headers"]["API-Version"];
-                Vary: components["headers"]["Vary"];
-                "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
-                "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
-                "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
                 [name: string]: unknown;
             };
             content: {
-                "application/json": components["schemas"]["Error"];
-                "application/vnd.api+json;version=1": components["schemas"]["Error"];
+                "application/json": components["schemas"]["NotFoundError"];
+                "application/vnd.api+json;version=1": components["schemas"]["NotFoundError"];
             };
+        };
+        /** @description The representation that the client has is current */
+        NotModified: {
+            headers: {
+                ETag: components["headers"]["ETag"];
+                "Last-Modified": components["headers"]["Last-Modified"];
+                [name: string]: unknown;
+            };
+            content?: never;
+        };
+        /** @description The representation that the client has is current */
+        PageNotModified: {
+            headers: {
+                ETag: components["headers"]["ETag"];
+                Link: components["headers"]["Link"];
+                [name: string]: unknown;
+            };
+            content?: never;
         };
         /** @description The body is larger than the limit: 1 MiB by default, 16 KiB without credentials */
         PayloadTooLarge: {
             headers: {
-                "X-Request-Id": components["headers"]["X-Request-Id"];
-                "Cache-Control": components["headers"]["Cache-Control"];
-                "Content-Security-Policy": components["headers"]["Content-Security-Policy"];
-                "Cross-Origin-Resource-Policy": components["headers"]["Cross-Origin-Resource-Policy"];
-                "Referrer-Policy": components["headers"]["Referrer-Policy"];
-                "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
-                "X-Frame-Options": components["headers"]["X-Frame-Options"];
-                "API-Version": components["headers"]["API-Version-Optional"];
-                Vary: components["headers"]["Vary-Optional"];
-                "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit-Optional"];
-                "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining-Optional"];
-                "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset-Optional"];
                 [name: string]: unknown;
             };
             content: {
-                "application/json": components["schemas"]["Error"];
-                "application/vnd.api+json;version=1": components["schemas"]["Error"];
+                "application/json": components["schemas"]["PayloadTooLargeError"];
+                "application/vnd.api+json;version=1": components["schemas"]["PayloadTooLargeError"];
             };
         };
         /** @description The resource has changed, or another precondition failed; `ETag` is the current tag */
         PreconditionFailed: {
             headers: {
-                "X-Request-Id": components["headers"]["X-Request-Id"];
-                "Cache-Control": components["headers"]["Cache-Control"];
-                "Content-Security-Policy": components["headers"]["Content-Security-Policy"];
-                "Cross-Origin-Resource-Policy": components["headers"]["Cross-Origin-Resource-Policy"];
-                "Referrer-Policy": components["headers"]["Referrer-Policy"];
-                "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
-                "X-Frame-Options": components["headers"]["X-Frame-Options"];
-                "API-Version": components["headers"]["API-Version"];
-                Vary: components["headers"]["Vary"];
-                "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
-                "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
-                "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
                 ETag: components["headers"]["ETag"];
                 [name: string]: unknown;
             };
             content: {
-                "application/json": components["schemas"]["Error"];
-                "application/vnd.api+json;version=1": components["schemas"]["Error"];
+                "application/json": components["schemas"]["PreconditionFailedError"];
+                "application/vnd.api+json;version=1": components["schemas"]["PreconditionFailedError"];
             };
         };
         /** @description `If-Match` is required */
         PreconditionRequired: {
             headers: {
-                "X-Request-Id": components["headers"]["X-Request-Id"];
-                "Cache-Control": components["headers"]["Cache-Control"];
-                "Content-Security-Policy": components["headers"]["Content-Security-Policy"];
-                "Cross-Origin-Resource-Policy": components["headers"]["Cross-Origin-Resource-Policy"];
-                "Referrer-Policy": components["headers"]["Referrer-Policy"];
-                "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
-                "X-Frame-Options": components["headers"]["X-Frame-Options"];
-                "API-Version": components["headers"]["API-Version"];
-                Vary: components["headers"]["Vary"];
-                "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
-                "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
-                "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
                 [name: string]: unknown;
             };
             content: {
-                "application/json": components["schemas"]["Error"];
-                "application/vnd.api+json;version=1": components["schemas"]["Error"];
+                "application/json": components["schemas"]["PreconditionRequiredError"];
+                "application/vnd.api+json;version=1": components["schemas"]["PreconditionRequiredError"];
             };
         };
         /** @description The header fields are larger than 16 KiB */
         RequestHeaderFieldsTooLarge: {
             headers: {
-                "X-Request-Id": components["headers"]["X-Request-Id"];
-                "Cache-Control": components["headers"]["Cache-Control"];
-                "Content-Security-Policy": components["headers"]["Content-Security-Policy"];
-                "Cross-Origin-Resource-Policy": components["headers"]["Cross-Origin-Resource-Policy"];
-                "Referrer-Policy": components["headers"]["Referrer-Policy"];
-                "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
-                "X-Frame-Options": components["headers"]["X-Frame-Options"];
-                "API-Version": components["headers"]["API-Version-Optional"];
-                Vary: components["headers"]["Vary-Optional"];
-                "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit-Optional"];
-                "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining-Optional"];
-                "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset-Optional"];
                 [name: string]: unknown;
             };
             content: {
-                "application/json": components["schemas"]["Error"];
-                "application/vnd.api+json;version=1": components["schemas"]["Error"];
+                "application/json": components["schemas"]["RequestHeaderFieldsTooLargeError"];
+                "application/vnd.api+json;version=1": components["schemas"]["RequestHeaderFieldsTooLargeError"];
             };
         };
         /** @description The header fields are larger than 16 KiB */
         RequestHeaderFieldsTooLargeUnversioned: {
             headers: {
-                "X-Request-Id": components["headers"]["X-Request-Id"];
-                "Cache-Control": components["headers"]["Cache-Control"];
-                "Content-Security-Policy": components["headers"]["Content-Security-Policy"];
-                "Cross-Origin-Resource-Policy": components["headers"]["Cross-Origin-Resource-Policy"];
-                "Referrer-Policy": components["headers"]["Referrer-Policy"];
-                "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
-                "X-Frame-Options": components["headers"]["X-Frame-Options"];
                 [name: string]: unknown;
             };
             content: {
-                "application/json": components["schemas"]["UnversionedError"];
+                "application/json": components["schemas"]["RequestHeaderFieldsTooLargeError"];
             };
         };
         /** @description The request took longer than 10 seconds to arrive */
         RequestTimeout: {
             headers: {
-                "X-Request-Id": components["headers"]["X-Request-Id"];
-                "Cache-Control": components["headers"]["Cache-Control"];
-                "Content-Security-Policy": components["headers"]["Content-Security-Policy"];
-                "Cross-Origin-Resource-Policy": components["headers"]["Cross-Origin-Resource-Policy"];
-                "Referrer-Policy": components["headers"]["Referrer-Policy"];
-                "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
-                "X-Frame-Options": components["headers"]["X-Frame-Options"];
-                "API-Version": components["headers"]["API-Version-Optional"];
-                Vary: components["headers"]["Vary-Optional"];
-                "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit-Optional"];
-                "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining-Optional"];
-                "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset-Optional"];
                 [name: string]: unknown;
             };
             content: {
-                "application/json": components["schemas"]["Error"];
-                "application/vnd.api+json;version=1": components["schemas"]["Error"];
+                "application/json": components["schemas"]["RequestTimeoutError"];
+                "application/vnd.api+json;version=1": components["schemas"]["RequestTimeoutError"];
             };
         };
         /** @description The request took longer than 10 seconds to arrive */
         RequestTimeoutUnversioned: {
             headers: {
-                "X-Request-Id": components["headers"]["X-Request-Id"];
-                "Cache-Control": components["headers"]["Cache-Control"];
-                "Content-Security-Policy": components["headers"]["Content-Security-Policy"];
-                "Cross-Origin-Resource-Policy": components["headers"]["Cross-Origin-Resource-Policy"];
-                "Referrer-Policy": components["headers"]["Referrer-Policy"];
-                "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
-                "X-Frame-Options": components["headers"]["X-Frame-Options"];
                 [name: string]: unknown;
             };
             content: {
-                "application/json": components["schemas"]["UnversionedError"];
+                "application/json": components["schemas"]["RequestTimeoutError"];
             };
         };
         /** @description The service is temporarily unavailable */
         ServiceUnavailable: {
             headers: {
-                "X-Request-Id": components["headers"]["X-Request-Id"];
-                "Cache-Control": components["headers"]["Cache-Control"];
-                "Content-Security-Policy": components["headers"]["Content-Security-Policy"];
-                "Cross-Origin-Resource-Policy": components["headers"]["Cross-Origin-Resource-Policy"];
-                "Referrer-Policy": components["headers"]["Referrer-Policy"];
-                "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
-                "X-Frame-Options": components["headers"]["X-Frame-Options"];
-                "API-Version": components["headers"]["API-Version"];
-                Vary: components["headers"]["Vary"];
-                "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
-                "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
-                "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
                 "Retry-After": components["headers"]["Retry-After"];
                 [name: string]: unknown;
             };
             content: {
-                "application/json": components["schemas"]["Error"];
-                "application/vnd.api+json;version=1": components["schemas"]["Error"];
+                "application/json": components["schemas"]["ServiceUnavailableError"];
+                "application/vnd.api+json;version=1": components["schemas"]["ServiceUnavailableError"];
             };
         };
         /** @description The service is temporarily unavailable */
         ServiceUnavailableUnversioned: {
             headers: {
-                "X-Request-Id": components["headers"]["X-Request-Id"];
-                "Cache-Control": components["headers"]["Cache-Control"];
-                "Content-Security-Policy": components["headers"]["Content-Security-Policy"];
-                "Cross-Origin-Resource-Policy": components["headers"]["Cross-Origin-Resource-Policy"];
-                "Referrer-Policy": components["headers"]["Referrer-Policy"];
-                "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
-                "X-Frame-Options": components["headers"]["X-Frame-Options"];
                 "Retry-After": components["headers"]["Retry-After"];
                 [name: string]: unknown;
             };
             content: {
-                "application/json": components["schemas"]["UnversionedError"];
+                "application/json": components["schemas"]["ServiceUnavailableError"];
             };
         };
         /** @description Too many requests, or too many failed ones; retry after `Retry-After` */
         TooManyRequests: {
             headers: {
-                "X-Request-Id": components["headers"]["X-Request-Id"];
-                "Cache-Control": components["headers"]["Cache-Control"];
-                "Content-Security-Policy": components["headers"]["Content-Security-Policy"];
-                "Cross-Origin-Resource-Policy": components["headers"]["Cross-Origin-Resource-Policy"];
-                "Referrer-Policy": components["headers"]["Referrer-Policy"];
-                "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
-                "X-Frame-Options": components["headers"]["X-Frame-Options"];
-                "API-Version": components["headers"]["API-Version"];
-                Vary: components["headers"]["Vary"];
+                "Retry-After": components["headers"]["Retry-After"];
                 "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
                 "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
                 "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
-                "Retry-After": components["headers"]["Retry-After"];
                 [name: string]: unknown;
             };
             content: {
-                "application/json": components["schemas"]["Error"];
-                "application/vnd.api+json;version=1": components["schemas"]["Error"];
+                "application/json": components["schemas"]["TooManyRequestsError"];
+                "application/vnd.api+json;version=1": components["schemas"]["TooManyRequestsError"];
             };
         };
         /** @description The query string is longer than 8 KiB */
         URITooLong: {
             headers: {
-                "X-Request-Id": components["headers"]["X-Request-Id"];
-                "Cache-Control": components["headers"]["Cache-Control"];
-                "Content-Security-Policy": components["headers"]["Content-Security-Policy"];
-                "Cross-Origin-Resource-Policy": components["headers"]["Cross-Origin-Resource-Policy"];
-                "Referrer-Policy": components["headers"]["Referrer-Policy"];
-                "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
-                "X-Frame-Options": components["headers"]["X-Frame-Options"];
-                "API-Version": components["headers"]["API-Version-Optional"];
-                Vary: components["headers"]["Vary-Optional"];
-                "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit-Optional"];
-                "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining-Optional"];
-                "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset-Optional"];
                 [name: string]: unknown;
             };
             content: {
-                "application/json": components["schemas"]["Error"];
-                "application/vnd.api+json;version=1": components["schemas"]["Error"];
+                "application/json": components["schemas"]["URITooLongError"];
+                "application/vnd.api+json;version=1": components["schemas"]["URITooLongError"];
             };
         };
         /** @description The credentials are missing or invalid */
         Unauthorized: {
             headers: {
-                "X-Request-Id": components["headers"]["X-Request-Id"];
-                "Cache-Control": components["headers"]["Cache-Control"];
-                "Content-Security-Policy": components["headers"]["Content-Security-Policy"];
-                "Cross-Origin-Resource-Policy": components["headers"]["Cross-Origin-Resource-Policy"];
-                "Referrer-Policy": components["headers"]["Referrer-Policy"];
-                "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
-                "X-Frame-Options": components["headers"]["X-Frame-Options"];
-                "API-Version": components["headers"]["API-Version"];
-                Vary: components["headers"]["Vary"];
-                "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
-                "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
-                "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
                 "WWW-Authenticate": components["headers"]["WWW-Authenticate"];
                 [name: string]: unknown;
             };
             content: {
-                "application/json": components["schemas"]["Error"];
-                "application/vnd.api+json;version=1": components["schemas"]["Error"];
+                "application/json": components["schemas"]["UnauthorizedError"];
+                "application/vnd.api+json;version=1": components["schemas"]["UnauthorizedError"];
             };
         };
         /** @description Fields of the body are invalid; all of them are listed, up to 50 */
         UnprocessableEntity: {
             headers: {
-                "X-Request-Id": components["headers"]["X-Request-Id"];
-                "Cache-Control": components["headers"]["Cache-Control"];
-                "Content-Security-Policy": components["headers"]["Content-Security-Policy"];
-                "Cross-Origin-Resource-Policy": components["headers"]["Cross-Origin-Resource-Policy"];
-                "Referrer-Policy": components["headers"]["Referrer-Policy"];
-                "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
-                "X-Frame-Options": components["headers"]["X-Frame-Options"];
-                "API-Version": components["headers"]["API-Version"];
-                Vary: components["headers"]["Vary"];
-                "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
-                "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
-                "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
                 [name: string]: unknown;
             };
             content: {
-                "application/json": components["schemas"]["Error"];
-                "application/vnd.api+json;version=1": components["schemas"]["Error"];
+                "application/json": components["schemas"]["UnprocessableEntityError"];
+                "application/vnd.api+json;version=1": components["schemas"]["UnprocessableEntityError"];
             };
         };
         /** @description The media type, charset or encoding of the body is not supported */
         UnsupportedMediaType: {
             headers: {
-                "X-Request-Id": components["headers"]["X-Request-Id"];
-                "Cache-Control": components["headers"]["Cache-Control"];
-                "Content-Security-Policy": components["headers"]["Content-Security-Policy"];
-                "Cross-Origin-Resource-Policy": components["headers"]["Cross-Origin-Resource-Policy"];
-                "Referrer-Policy": components["headers"]["Referrer-Policy"];
-                "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
-                "X-Frame-Options": components["headers"]["X-Frame-Options"];
-                "API-Version": components["headers"]["API-Version"];
-                Vary: components["headers"]["Vary"];
-                "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
-                "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
-                "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
                 Accept: components["headers"]["Accept"];
                 "Accept-Patch": components["headers"]["Accept-Patch"];
                 "Accept-Encoding": components["headers"]["Accept-Encoding"];
                 [name: string]: unknown;
             };
             content: {
-                "application/json": components["schemas"]["Error"];
-                "application/vnd.api+json;version=1": components["schemas"]["Error"];
+                "application/json": components["schemas"]["UnsupportedMediaTypeError"];
+                "application/vnd.api+json;version=1": components["schemas"]["UnsupportedMediaTypeError"];
             };
         };
     };
-    parameters: never;
+    parameters: {
+        /** @description Returns these fields and `id` alone: the others, which the schema of the response requires, are absent */
+        ApiKeyFields: ("id" | "user_id" | "name" | "scopes" | "rate_limit" | "expires_at" | "prefix" | "last_used_at" | "key" | "created_at" | "updated_at")[];
+        /** @description Fields to sort by, at most 5; `-` means descending. Default: `-created_at` */
+        ApiKeySort: ("created_at" | "-created_at")[];
+        /** @description Only resources created on this day (UTC) or later */
+        CreatedAfter: string;
+        /** @description Only resources created before this day (UTC) */
+        CreatedBefore: string;
+        /** @description `pagination.cursor` of the previous page; empty for the first page */
+        Cursor: string;
+        /**
+         * @description The id of the resource
+         * @example 0193a5b0-7b1e-7c3a-9f00-3f2b8c1d4e5f
+         */
+        Id: string;
+        /** @description Makes a retry safe: for 24 hours, requests with the same key and body get the same response, and the write happens once */
+        IdempotencyKey: string;
+        /** @description Entity tag of the resource as it was read, or `*`; 412 if it has changed since */
+        IfMatch: string;
+        /** @description HTTP date; ignored with If-None-Match */
+        IfModifiedSince: string;
+        /** @description Entity tags that the client has; 304 if one is current */
+        IfNoneMatch: string;
+        /** @description HTTP date; ignored with If-Match */
+        IfUnmodifiedSince: string;
+        /** @description Maximum number of resources on a page */
+        Limit: number;
+        /** @description `*`; 412 for any tag, since the tag of a list is weak */
+        ListIfMatch: string;
+        /** @description Returns these fields and `id` alone: the others, which the schema of the response requires, are absent */
+        OrderFields: ("id" | "number" | "user_id" | "items" | "shipping_address" | "note" | "status" | "currency" | "total_amount" | "created_at" | "updated_at")[];
+        /** @description Related resources to include, at most 3 */
+        OrderInclude: ("user" | "products")[];
+        /** @description At most 8 words, all of which must occur, each in any of: number, note */
+        OrderSearch: string;
+        /** @description Fields to sort by, at most 5; `-` means descending. Default: `-created_at` */
+        OrderSort: ("number" | "total_amount" | "created_at" | "updated_at" | "-number" | "-total_amount" | "-created_at" | "-updated_at")[];
+        /** @description Only resources with this status */
+        OrderStatusFilter: components["schemas"]["OrderStatus"];
+        /** @description Only resources with this user_id */
+        OrderUserIdFilter: string;
+        /** @description Page number; selects pagination with a total. Reaches the first 10,000 rows; cannot be combined with `cursor` */
+        PageNumber: number;
+        /** @description Returns these fields and `id` alone: the others, which the schema of the response requires, are absent */
+        PostFields: ("id" | "user_id" | "title" | "body" | "status" | "published_at" | "created_at" | "updated_at")[];
+        /** @description Related resources to include, at most 3 */
+        PostInclude: "user"[];
+        /** @description At most 8 words, all of which must occur, each in any of: title, body */
+        PostSearch: string;
+        /** @description Fields to sort by, at most 5; `-` means descending. Default: `-created_at` */
+        PostSort: ("title" | "published_at" | "created_at" | "updated_at" | "-title" | "-published_at" | "-created_at" | "-updated_at")[];
+        /** @description Only resources with this status */
+        PostStatusFilter: components["schemas"]["PostStatus"];
+        /**
+         * @description The id of the parent, or `me` for the caller
+         * @example me
+         */
+        PostUserId: string;
+        /** @description Returns these fields and `id` alone: the others, which the schema of the response requires, are absent */
+        ProductFields: ("id" | "sku" | "name" | "description" | "price_amount" | "currency" | "stock" | "status" | "created_at" | "updated_at")[];
+        /** @description At most 8 words, all of which must occur, each in any of: sku, name, description */
+        ProductSearch: string;
+        /** @description Fields to sort by, at most 5; `-` means descending. Default: `-created_at` */
+        ProductSort: ("name" | "sku" | "price_amount" | "created_at" | "-name" | "-sku" | "-price_amount" | "-created_at")[];
+        /** @description Only resources with this status */
+        ProductStatusFilter: components["schemas"]["ProductStatus"];
+        /** @description Expected entity tag; 412 if the current one differs */
+        ReadIfMatch: string;
+        /** @description Returns these fields and `id` alone: the others, which the schema of the response requires, are absent */
+        SessionFields: ("id" | "user_id" | "last_used_at" | "expires_at" | "ip" | "user_agent" | "current" | "created_at" | "updated_at")[];
+        /** @description Fields to sort by, at most 5; `-` means descending. Default: `-created_at` */
+        SessionSort: ("created_at" | "-created_at")[];
+        /** @description Directions, `asc` or `desc`, for the fields of `sort` in the same order */
+        SortDirections: ("asc" | "desc")[];
+        /** @description Returns these fields and `id` alone: the others, which the schema of the response requires, are absent */
+        UserFields: ("id" | "name" | "email" | "role" | "status" | "created_at" | "updated_at")[];
+        /**
+         * @description The id of the resource, or `me` for the caller
+         * @example 0193a5b0-7b1e-7c3a-9f00-3f2b8c1d4e5f
+         */
+        UserId: string;
+        /**
+         * @description The id of the resource, or `me` for the caller
+         * @example me
+         */
+        UserIdOrMe: string;
+        /** @description Related resources to include, at most 3 */
+        UserInclude: ("orders" | "posts" | "profile")[];
+        /** @description Returns these fields and `id` alone: the others, which the schema of the response requires, are absent */
+        UserProfileFields: ("id" | "user_id" | "display_name" | "bio" | "avatar_url" | "website_url" | "location" | "time_zone" | "locale" | "created_at" | "updated_at")[];
+        /** @description Related resources to include, at most 3 */
+        UserProfileInclude: "user"[];
+        /** @description At most 8 words, all of which must occur, each in any of: display_name, bio */
+        UserProfileSearch: string;
+        /** @description Fields to sort by, at most 5; `-` means descending. Default: `-created_at` */
+        UserProfileSort: ("display_name" | "created_at" | "updated_at" | "-display_name" | "-created_at" | "-updated_at")[];
+        /** @description Only resources with this user_id */
+        UserProfileUserIdFilter: string;
+        /** @description Only resources with this role */
+        UserRoleFilter: components["schemas"]["UserRole"];
+        /** @description At most 8 words, all of which must occur, each in any of: name, email */
+        UserSearch: string;
+        /** @description Fields to sort by, at most 5; `-` means descending. Default: `-created_at` */
+        UserSort: ("name" | "email" | "created_at" | "updated_at" | "-name" | "-email" | "-created_at" | "-updated_at")[];
+        /** @description Only resources with this status */
+        UserStatusFilter: components["schemas"]["UserStatus"];
+    };
     requestBodies: never;
     headers: {
-        /**
-         * @description The API version of the response
-         * @example 1
-         */
-        "API-Version": number;
-        /**
-         * @description The API version of the response; if known
-         * @example 1
-         */
-        "API-Version-Optional": number;
         /**
          * @description The supported media types of request bodies
          * @example application/json, application/vnd.api+json
@@ -2624,21 +2167,6 @@ export interface components {
          * @example application/json, application/vnd.api+json, application/merge-patch+json
          */
         "Accept-Patch": string;
-        /**
-         * @description `private, no-cache` for reads, `no-store` for all other responses
-         * @example private, no-cache
-         */
-        "Cache-Control": string;
-        /**
-         * @description Blocks all content, because responses are data
-         * @example default-src 'none'; frame-ancestors 'none'
-         */
-        "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'";
-        /**
-         * @description Other origins can read the response only with CORS
-         * @example same-origin
-         */
-        "Cross-Origin-Resource-Policy": "same-origin";
         /**
          * @description The entity tag, for `If-Match` and `If-None-Match`
          * @example "3-qHXEPvBzWe2L"
@@ -2665,75 +2193,30 @@ export interface components {
          */
         Location: string;
         /**
-         * @description Browsers send no `Referer`
-         * @example no-referrer
-         */
-        "Referrer-Policy": "no-referrer";
-        /**
          * @description The number of seconds to wait before a retry
          * @example 1
          */
         "Retry-After": number;
-        /**
-         * @description The request headers that the response depends on
-         * @example Accept, Authorization, X-API-Key
-         */
-        Vary: string;
-        /**
-         * @description The request headers that the response depends on; if known
-         * @example Accept, Authorization, X-API-Key
-         */
-        "Vary-Optional": string;
         /**
          * @description How to authenticate
          * @example Bearer realm="resource-api"
          */
         "WWW-Authenticate": string;
         /**
-         * @description Browsers do not guess the media type
-         * @example nosniff
-         */
-        "X-Content-Type-Options": "nosniff";
-        /**
-         * @description Pages cannot embed the response in a frame
-         * @example DENY
-         */
-        "X-Frame-Options": "DENY";
-        /**
          * @description The maximum number of requests in the rate limit window
          * @example 600
          */
         "X-RateLimit-Limit": number;
-        /**
-         * @description The maximum number of requests in the rate limit window; if known
-         * @example 600
-         */
-        "X-RateLimit-Limit-Optional": number;
         /**
          * @description The number of requests left in the window
          * @example 599
          */
         "X-RateLimit-Remaining": number;
         /**
-         * @description The number of requests left in the window; if known
-         * @example 599
-         */
-        "X-RateLimit-Remaining-Optional": number;
-        /**
          * @description The end of the window, in seconds since 1970
          * @example 1795255260
          */
         "X-RateLimit-Reset": number;
-        /**
-         * @description The end of the window, in seconds since 1970; if known
-         * @example 1795255260
-         */
-        "X-RateLimit-Reset-Optional": number;
-        /**
-         * @description The id of the request, also in the logs; the one you sent, if it is 8-128 characters of `[A-Za-z0-9_.-]`
-         * @example 0193a5b0-7b1e-7c3a-9f00-3f2b8c1d4e5f
-         */
-        "X-Request-Id": string;
     };
     pathItems: never;
 }
@@ -2743,35 +2226,35 @@ export interface operations {
         parameters: {
             query?: {
                 /** @description Maximum number of resources on a page */
-                limit?: number;
+                limit?: components["parameters"]["Limit"];
                 /** @description `pagination.cursor` of the previous page; empty for the first page */
-                cursor?: string;
+                cursor?: components["parameters"]["Cursor"];
                 /** @description Page number; selects pagination with a total. Reaches the first 10,000 rows; cannot be combined with `cursor` */
-                page?: number;
-                /** @description Comma-separated fields to sort by, at most 5; `-` means descending. Default: `-created_at`. Available: name, email, created_at, updated_at */
-                sort?: ("name" | "email" | "created_at" | "updated_at" | "-name" | "-email" | "-created_at" | "-updated_at")[];
-                /** @description Comma-separated directions, `asc` or `desc`, for the fields of `sort` in the same order */
-                order?: ("asc" | "desc")[];
+                page?: components["parameters"]["PageNumber"];
+                /** @description Fields to sort by, at most 5; `-` means descending. Default: `-created_at` */
+                sort?: components["parameters"]["UserSort"];
+                /** @description Directions, `asc` or `desc`, for the fields of `sort` in the same order */
+                order?: components["parameters"]["SortDirections"];
                 /** @description Only resources with this status */
-                status?: "active" | "inactive" | "suspended";
+                status?: components["parameters"]["UserStatusFilter"];
                 /** @description Only resources with this role */
-                role?: "member" | "manager" | "admin";
+                role?: components["parameters"]["UserRoleFilter"];
                 /** @description Only resources created on this day (UTC) or later */
-                created_after?: string;
+                created_after?: components["parameters"]["CreatedAfter"];
                 /** @description Only resources created before this day (UTC) */
-                created_before?: string;
+                created_before?: components["parameters"]["CreatedBefore"];
                 /** @description At most 8 words, all of which must occur, each in any of: name, email */
-                search?: string;
-                /** @description Comma-separated fields to return, in addition to `id`. Available: id, name, email, role, status, created_at, updated_at */
-                fields?: ("id" | "name" | "email" | "role" | "status" | "created_at" | "updated_at")[];
-                /** @description Comma-separated related resources to include, at most 3. Available: orders, posts, profile */
-                include?: ("orders" | "posts" | "profile")[];
+                search?: components["parameters"]["UserSearch"];
+                /** @description Returns these fields and `id` alone: the others, which the schema of the response requires, are absent */
+                fields?: components["parameters"]["UserFields"];
+                /** @description Related resources to include, at most 3 */
+                include?: components["parameters"]["UserInclude"];
             };
             header?: {
                 /** @description Entity tags that the client has; 304 if one is current */
-                "If-None-Match"?: string;
+                "If-None-Match"?: components["parameters"]["IfNoneMatch"];
                 /** @description `*`; 412 for any tag, since the tag of a list is weak */
-                "If-Match"?: string;
+                "If-Match"?: components["parameters"]["ListIfMatch"];
             };
             path?: never;
             cookie?: never;
@@ -2781,18 +2264,6 @@ export interface operations {
             /** @description A page */
             200: {
                 headers: {
-                    "X-Request-Id": components["headers"]["X-Request-Id"];
-                    "Cache-Control": components["headers"]["Cache-Control"];
-                    "Content-Security-Policy": components["headers"]["Content-Security-Policy"];
-                    "Cross-Origin-Resource-Policy": components["headers"]["Cross-Origin-Resource-Policy"];
-                    "Referrer-Policy": components["headers"]["Referrer-Policy"];
-                    "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
-                    "X-Frame-Options": components["headers"]["X-Frame-Options"];
-                    "API-Version": components["headers"]["API-Version"];
-                    Vary: components["headers"]["Vary"];
-                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
-                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
-                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
                     ETag: components["headers"]["ETag"];
                     Link: components["headers"]["Link"];
                     [name: string]: unknown;
@@ -2802,27 +2273,7 @@ export interface operations {
                     "application/vnd.api+json;version=1": components["schemas"]["UserPage"];
                 };
             };
-            /** @description The representation that the client has is current */
-            304: {
-                headers: {
-                    "X-Request-Id": components["headers"]["X-Request-Id"];
-                    "Cache-Control": components["headers"]["Cache-Control"];
-                    "Content-Security-Policy": components["headers"]["Content-Security-Policy"];
-                    "Cross-Origin-Resource-Policy": components["headers"]["Cross-Origin-Resource-Policy"];
-                    "Referrer-Policy": components["headers"]["Referrer-Policy"];
-                    "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
-                    "X-Frame-Options": components["headers"]["X-Frame-Options"];
-                    "API-Version": components["headers"]["API-Version"];
-                    Vary: components["headers"]["Vary"];
-                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
-                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
-                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
-                    ETag: components["headers"]["ETag"];
-                    Link: components["headers"]["Link"];
-                    [name: string]: unknown;
-                };
-                content?: never;
-            };
+            304: components["responses"]["PageNotModified"];
             400: components["responses"]["BadRequest"];
             401: components["responses"]["Unauthorized"];
             403: components["responses"]["Forbidden"];
@@ -2841,7 +2292,7 @@ export interface operations {
             query?: never;
             header?: {
                 /** @description Makes a retry safe: for 24 hours, requests with the same key and body get the same response, and the write happens once */
-                "Idempotency-Key"?: string;
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
             };
             path?: never;
             cookie?: never;
@@ -2856,18 +2307,6 @@ export interface operations {
             /** @description Created */
             201: {
                 headers: {
-                    "X-Request-Id": components["headers"]["X-Request-Id"];
-                    "Cache-Control": components["headers"]["Cache-Control"];
-                    "Content-Security-Policy": components["headers"]["Content-Security-Policy"];
-                    "Cross-Origin-Resource-Policy": components["headers"]["Cross-Origin-Resource-Policy"];
-                    "Referrer-Policy": components["headers"]["Referrer-Policy"];
-                    "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
-                    "X-Frame-Options": components["headers"]["X-Frame-Options"];
-                    "API-Version": components["headers"]["API-Version"];
-                    Vary: components["headers"]["Vary"];
-                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
-                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
-                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
                     ETag: components["headers"]["ETag"];
                     Location: components["headers"]["Location"];
                     "Idempotency-Replayed": components["headers"]["Idempotency-Replayed"];
@@ -2897,27 +2336,27 @@ export interface operations {
     getUser: {
         parameters: {
             query?: {
-                /** @description Comma-separated fields to return, in addition to `id`. Available: id, name, email, role, status, created_at, updated_at */
-                fields?: ("id" | "name" | "email" | "role" | "status" | "created_at" | "updated_at")[];
-                /** @description Comma-separated related resources to include, at most 3. Available: orders, posts, profile */
-                include?: ("orders" | "posts" | "profile")[];
+                /** @description Returns these fields and `id` alone: the others, which the schema of the response requires, are absent */
+                fields?: components["parameters"]["UserFields"];
+                /** @description Related resources to include, at most 3 */
+                include?: components["parameters"]["UserInclude"];
             };
             header?: {
                 /** @description Entity tags that the client has; 304 if one is current */
-                "If-None-Match"?: string;
+                "If-None-Match"?: components["parameters"]["IfNoneMatch"];
                 /** @description HTTP date; ignored with If-None-Match */
-                "If-Modified-Since"?: string;
+                "If-Modified-Since"?: components["parameters"]["IfModifiedSince"];
                 /** @description Expected entity tag; 412 if the current one differs */
-                "If-Match"?: string;
+                "If-Match"?: components["parameters"]["ReadIfMatch"];
                 /** @description HTTP date; ignored with If-Match */
-                "If-Unmodified-Since"?: string;
+                "If-Unmodified-Since"?: components["parameters"]["IfUnmodifiedSince"];
             };
             path: {
                 /**
-                 * @description Id of the resource, or `me` for the caller
+                 * @description The id of the resource, or `me` for the caller
                  * @example me
                  */
-                id: string;
+                id: components["parameters"]["UserIdOrMe"];
             };
             cookie?: never;
         };
@@ -2926,48 +2365,16 @@ export interface operations {
             /** @description The resource */
             200: {
                 headers: {
-                    "X-Request-Id": components["headers"]["X-Request-Id"];
-                    "Cache-Control": components["headers"]["Cache-Control"];
-                    "Content-Security-Policy": components["headers"]["Content-Security-Policy"];
-                    "Cross-Origin-Resource-Policy": components["headers"]["Cross-Origin-Resource-Policy"];
-                    "Referrer-Policy": components["headers"]["Referrer-Policy"];
-                    "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
-                    "X-Frame-Options": components["headers"]["X-Frame-Options"];
-                    "API-Version": components["headers"]["API-Version"];
-                    Vary: components["headers"]["Vary"];
-                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
-                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
-                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
                     ETag: components["headers"]["ETag"];
                     "Last-Modified": components["headers"]["Last-Modified"];
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["UserSelectionReply"];
-                    "application/vnd.api+json;version=1": components["schemas"]["UserSelectionReply"];
+                    "application/json": components["schemas"]["UserWithRelationsReply"];
+                    "application/vnd.api+json;version=1": components["schemas"]["UserWithRelationsReply"];
                 };
             };
-            /** @description The representation that the client has is current */
-            304: {
-                headers: {
-                    "X-Request-Id": components["headers"]["X-Request-Id"];
-                    "Cache-Control": components["headers"]["Cache-Control"];
-                    "Content-Security-Policy": components["headers"]["Content-Security-Policy"];
-                    "Cross-Origin-Resource-Policy": components["headers"]["Cross-Origin-Resource-Policy"];
-                    "Referrer-Policy": components["headers"]["Referrer-Policy"];
-                    "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
-                    "X-Frame-Options": components["headers"]["X-Frame-Options"];
-                    "API-Version": components["headers"]["API-Version"];
-                    Vary: components["headers"]["Vary"];
-                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
-                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
-                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
-                    ETag: components["headers"]["ETag"];
-                    "Last-Modified": components["headers"]["Last-Modified"];
-                    [name: string]: unknown;
-                };
-                content?: never;
-            };
+            304: components["responses"]["NotModified"];
             400: components["responses"]["BadRequest"];
             401: components["responses"]["Unauthorized"];
             403: components["responses"]["Forbidden"];
@@ -2986,17 +2393,17 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Entity tag of the resource as it was read; 412 if it has changed since */
-                "If-Match"?: string;
+                /** @description Entity tag of the resource as it was read, or `*`; 412 if it has changed since */
+                "If-Match"?: components["parameters"]["IfMatch"];
                 /** @description HTTP date; ignored with If-Match */
-                "If-Unmodified-Since"?: string;
+                "If-Unmodified-Since"?: components["parameters"]["IfUnmodifiedSince"];
             };
             path: {
                 /**
-                 * @description Id of the resource, or `me` for the caller
-                 * @example me
+                 * @description The id of the resource, or `me` for the caller
+                 * @example 0193a5b0-7b1e-7c3a-9f00-3f2b8c1d4e5f
                  */
-                id: string;
+                id: components["parameters"]["UserId"];
             };
             cookie?: never;
         };
@@ -3010,18 +2417,6 @@ export interface operations {
             /** @description The changed resource */
             200: {
                 headers: {
-                    "X-Request-Id": components["headers"]["X-Request-Id"];
-                    "Cache-Control": components["headers"]["Cache-Control"];
-                    "Content-Security-Policy": components["headers"]["Content-Security-Policy"];
-                    "Cross-Origin-Resource-Policy": components["headers"]["Cross-Origin-Resource-Policy"];
-                    "Referrer-Policy": components["headers"]["Referrer-Policy"];
-                    "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
-                    "X-Frame-Options": components["headers"]["X-Frame-Options"];
-                    "API-Version": components["headers"]["API-Version"];
-                    Vary: components["headers"]["Vary"];
-                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
-                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
-                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
                     ETag: components["headers"]["ETag"];
                     [name: string]: unknown;
                 };
@@ -3053,41 +2448,23 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Entity tag of the resource as it was read; 412 if it has changed since */
-                "If-Match"?: string;
+                /** @description Entity tag of the resource as it was read, or `*`; 412 if it has changed since */
+                "If-Match"?: components["parameters"]["IfMatch"];
                 /** @description HTTP date; ignored with If-Match */
-                "If-Unmodified-Since"?: string;
+                "If-Unmodified-Since"?: components["parameters"]["IfUnmodifiedSince"];
             };
             path: {
                 /**
-                 * @description Id of the resource, or `me` for the caller
-                 * @example me
+                 * @description The id of the resource, or `me` for the caller
+                 * @example 0193a5b0-7b1e-7c3a-9f00-3f2b8c1d4e5f
                  */
-                id: string;
+                id: components["parameters"]["UserId"];
             };
             cookie?: never;
         };
         requestBody?: never;
         responses: {
-            /** @description Deleted */
-            204: {
-                headers: {
-                    "X-Request-Id": components["headers"]["X-Request-Id"];
-                    "Cache-Control": components["headers"]["Cache-Control"];
-                    "Content-Security-Policy": components["headers"]["Content-Security-Policy"];
-                    "Cross-Origin-Resource-Policy": components["headers"]["Cross-Origin-Resource-Policy"];
-                    "Referrer-Policy": components["headers"]["Referrer-Policy"];
-                    "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
-                    "X-Frame-Options": components["headers"]["X-Frame-Options"];
-                    "API-Version": components["headers"]["API-Version"];
-                    Vary: components["headers"]["Vary"];
-                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
-                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
-                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
-                    [name: string]: unknown;
-                };
-                content?: never;
-            };
+            204: components["responses"]["Deleted"];
             400: components["responses"]["BadRequest"];
             401: components["responses"]["Unauthorized"];
             403: components["responses"]["Forbidden"];
@@ -3108,19 +2485,19 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Entity tag of the resource as it was read; 412 if it has changed since */
-                "If-Match"?: string;
+                /** @description Entity tag of the resource as it was read, or `*`; 412 if it has changed since */
+                "If-Match"?: components["parameters"]["IfMatch"];
                 /** @description HTTP date; ignored with If-Match */
-                "If-Unmodified-Since"?: string;
+                "If-Unmodified-Since"?: components["parameters"]["IfUnmodifiedSince"];
                 /** @description Makes a retry safe: for 24 hours, requests with the same key and body get the same response, and the write happens once */
-                "Idempotency-Key"?: string;
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
             };
             path: {
                 /**
-                 * @description Id of the resource, or `me` for the caller
+                 * @description The id of the resource, or `me` for the caller
                  * @example me
                  */
-                id: string;
+                id: components["parameters"]["UserIdOrMe"];
             };
             cookie?: never;
         };
@@ -3135,18 +2512,6 @@ export interface operations {
             /** @description The changed resource */
             200: {
                 headers: {
-                    "X-Request-Id": components["headers"]["X-Request-Id"];
-                    "Cache-Control": components["headers"]["Cache-Control"];
-                    "Content-Security-Policy": components["headers"]["Content-Security-Policy"];
-                    "Cross-Origin-Resource-Policy": components["headers"]["Cross-Origin-Resource-Policy"];
-                    "Referrer-Policy": components["headers"]["Referrer-Policy"];
-                    "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
-                    "X-Frame-Options": components["headers"]["X-Frame-Options"];
-                    "API-Version": components["headers"]["API-Version"];
-                    Vary: components["headers"]["Vary"];
-                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
-                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
-                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
                     ETag: components["headers"]["ETag"];
                     "Idempotency-Replayed": components["headers"]["Idempotency-Replayed"];
                     [name: string]: unknown;
@@ -3179,33 +2544,33 @@ export interface operations {
         parameters: {
             query?: {
                 /** @description Maximum number of resources on a page */
-                limit?: number;
+                limit?: components["parameters"]["Limit"];
                 /** @description `pagination.cursor` of the previous page; empty for the first page */
-                cursor?: string;
+                cursor?: components["parameters"]["Cursor"];
                 /** @description Page number; selects pagination with a total. Reaches the first 10,000 rows; cannot be combined with `cursor` */
-                page?: number;
-                /** @description Comma-separated fields to sort by, at most 5; `-` means descending. Default: `-created_at`. Available: display_name, created_at, updated_at */
-                sort?: ("display_name" | "created_at" | "updated_at" | "-display_name" | "-created_at" | "-updated_at")[];
-                /** @description Comma-separated directions, `asc` or `desc`, for the fields of `sort` in the same order */
-                order?: ("asc" | "desc")[];
+                page?: components["parameters"]["PageNumber"];
+                /** @description Fields to sort by, at most 5; `-` means descending. Default: `-created_at` */
+                sort?: components["parameters"]["UserProfileSort"];
+                /** @description Directions, `asc` or `desc`, for the fields of `sort` in the same order */
+                order?: components["parameters"]["SortDirections"];
                 /** @description Only resources with this user_id */
-                user_id?: string;
+                user_id?: components["parameters"]["UserProfileUserIdFilter"];
                 /** @description Only resources created on this day (UTC) or later */
-                created_after?: string;
+                created_after?: components["parameters"]["CreatedAfter"];
                 /** @description Only resources created before this day (UTC) */
-                created_before?: string;
+                created_before?: components["parameters"]["CreatedBefore"];
                 /** @description At most 8 words, all of which must occur, each in any of: display_name, bio */
-                search?: string;
-                /** @description Comma-separated fields to return, in addition to `id`. Available: id, user_id, display_name, bio, avatar_url, website_url, location, time_zone, locale, created_at, updated_at */
-                fields?: ("id" | "user_id" | "display_name" | "bio" | "avatar_url" | "website_url" | "location" | "time_zone" | "locale" | "created_at" | "updated_at")[];
-                /** @description Comma-separated related resources to include, at most 3. Available: user */
-                include?: "user"[];
+                search?: components["parameters"]["UserProfileSearch"];
+                /** @description Returns these fields and `id` alone: the others, which the schema of the response requires, are absent */
+                fields?: components["parameters"]["UserProfileFields"];
+                /** @description Related resources to include, at most 3 */
+                include?: components["parameters"]["UserProfileInclude"];
             };
             header?: {
                 /** @description Entity tags that the client has; 304 if one is current */
-                "If-None-Match"?: string;
+                "If-None-Match"?: components["parameters"]["IfNoneMatch"];
                 /** @description `*`; 412 for any tag, since the tag of a list is weak */
-                "If-Match"?: string;
+                "If-Match"?: components["parameters"]["ListIfMatch"];
             };
             path?: never;
             cookie?: never;
@@ -3215,18 +2580,6 @@ export interface operations {
             /** @description A page */
             200: {
                 headers: {
-                    "X-Request-Id": components["headers"]["X-Request-Id"];
-                    "Cache-Control": components["headers"]["Cache-Control"];
-                    "Content-Security-Policy": components["headers"]["Content-Security-Policy"];
-                    "Cross-Origin-Resource-Policy": components["headers"]["Cross-Origin-Resource-Policy"];
-                    "Referrer-Policy": components["headers"]["Referrer-Policy"];
-                    "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
-                    "X-Frame-Options": components["headers"]["X-Frame-Options"];
-                    "API-Version": components["headers"]["API-Version"];
-                    Vary: components["headers"]["Vary"];
-                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
-                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
-                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
                     ETag: components["headers"]["ETag"];
                     Link: components["headers"]["Link"];
                     [name: string]: unknown;
@@ -3236,27 +2589,7 @@ export interface operations {
                     "application/vnd.api+json;version=1": components["schemas"]["UserProfilePage"];
                 };
             };
-            /** @description The representation that the client has is current */
-            304: {
-                headers: {
-                    "X-Request-Id": components["headers"]["X-Request-Id"];
-                    "Cache-Control": components["headers"]["Cache-Control"];
-                    "Content-Security-Policy": components["headers"]["Content-Security-Policy"];
-                    "Cross-Origin-Resource-Policy": components["headers"]["Cross-Origin-Resource-Policy"];
-                    "Referrer-Policy": components["headers"]["Referrer-Policy"];
-                    "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
-                    "X-Frame-Options": components["headers"]["X-Frame-Options"];
-                    "API-Version": components["headers"]["API-Version"];
-                    Vary: components["headers"]["Vary"];
-                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
-                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
-                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
-                    ETag: components["headers"]["ETag"];
-                    Link: components["headers"]["Link"];
-                    [name: string]: unknown;
-                };
-                content?: never;
-            };
+            304: components["responses"]["PageNotModified"];
             400: components["responses"]["BadRequest"];
             401: components["responses"]["Unauthorized"];
             403: components["responses"]["Forbidden"];
@@ -3275,7 +2608,7 @@ export interface operations {
             query?: never;
             header?: {
                 /** @description Makes a retry safe: for 24 hours, requests with the same key and body get the same response, and the write happens once */
-                "Idempotency-Key"?: string;
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
             };
             path?: never;
             cookie?: never;
@@ -3290,18 +2623,6 @@ export interface operations {
             /** @description Created */
             201: {
                 headers: {
-                    "X-Request-Id": components["headers"]["X-Request-Id"];
-                    "Cache-Control": components["headers"]["Cache-Control"];
-                    "Content-Security-Policy": components["headers"]["Content-Security-Policy"];
-                    "Cross-Origin-Resource-Policy": components["headers"]["Cross-Origin-Resource-Policy"];
-                    "Referrer-Policy": components["headers"]["Referrer-Policy"];
-                    "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
-                    "X-Frame-Options": components["headers"]["X-Frame-Options"];
-                    "API-Version": components["headers"]["API-Version"];
-                    Vary: components["headers"]["Vary"];
-                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
-                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
-                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
                     ETag: components["headers"]["ETag"];
                     Location: components["headers"]["Location"];
                     "Idempotency-Replayed": components["headers"]["Idempotency-Replayed"];
@@ -3331,27 +2652,27 @@ export interface operations {
     getUserProfile: {
         parameters: {
             query?: {
-                /** @description Comma-separated fields to return, in addition to `id`. Available: id, user_id, display_name, bio, avatar_url, website_url, location, time_zone, locale, created_at, updated_at */
-                fields?: ("id" | "user_id" | "display_name" | "bio" | "avatar_url" | "website_url" | "location" | "time_zone" | "locale" | "created_at" | "updated_at")[];
-                /** @description Comma-separated related resources to include, at most 3. Available: user */
-                include?: "user"[];
+                /** @description Returns these fields and `id` alone: the others, which the schema of the response requires, are absent */
+                fields?: components["parameters"]["UserProfileFields"];
+                /** @description Related resources to include, at most 3 */
+                include?: components["parameters"]["UserProfileInclude"];
             };
             header?: {
                 /** @description Entity tags that the client has; 304 if one is current */
-                "If-None-Match"?: string;
+                "If-None-Match"?: components["parameters"]["IfNoneMatch"];
                 /** @description HTTP date; ignored with If-None-Match */
-                "If-Modified-Since"?: string;
+                "If-Modified-Since"?: components["parameters"]["IfModifiedSince"];
                 /** @description Expected entity tag; 412 if the current one differs */
-                "If-Match"?: string;
+                "If-Match"?: components["parameters"]["ReadIfMatch"];
                 /** @description HTTP date; ignored with If-Match */
-                "If-Unmodified-Since"?: string;
+                "If-Unmodified-Since"?: components["parameters"]["IfUnmodifiedSince"];
             };
             path: {
                 /**
-                 * @description Id of the resource
+                 * @description The id of the resource
                  * @example 0193a5b0-7b1e-7c3a-9f00-3f2b8c1d4e5f
                  */
-                id: string;
+                id: components["parameters"]["Id"];
             };
             cookie?: never;
         };
@@ -3360,48 +2681,16 @@ export interface operations {
             /** @description The resource */
             200: {
                 headers: {
-                    "X-Request-Id": components["headers"]["X-Request-Id"];
-                    "Cache-Control": components["headers"]["Cache-Control"];
-                    "Content-Security-Policy": components["headers"]["Content-Security-Policy"];
-                    "Cross-Origin-Resource-Policy": components["headers"]["Cross-Origin-Resource-Policy"];
-                    "Referrer-Policy": components["headers"]["Referrer-Policy"];
-                    "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
-                    "X-Frame-Options": components["headers"]["X-Frame-Options"];
-                    "API-Version": components["headers"]["API-Version"];
-                    Vary: components["headers"]["Vary"];
-                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
-                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
-                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
                     ETag: components["headers"]["ETag"];
                     "Last-Modified": components["headers"]["Last-Modified"];
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["UserProfileSelectionReply"];
-                    "application/vnd.api+json;version=1": components["schemas"]["UserProfileSelectionReply"];
+                    "application/json": components["schemas"]["UserProfileWithRelationsReply"];
+                    "application/vnd.api+json;version=1": components["schemas"]["UserProfileWithRelationsReply"];
                 };
             };
-            /** @description The representation that the client has is current */
-            304: {
-                headers: {
-                    "X-Request-Id": components["headers"]["X-Request-Id"];
-                    "Cache-Control": components["headers"]["Cache-Control"];
-                    "Content-Security-Policy": components["headers"]["Content-Security-Policy"];
-                    "Cross-Origin-Resource-Policy": components["headers"]["Cross-Origin-Resource-Policy"];
-                    "Referrer-Policy": components["headers"]["Referrer-Policy"];
-                    "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
-                    "X-Frame-Options": components["headers"]["X-Frame-Options"];
-                    "API-Version": components["headers"]["API-Version"];
-                    Vary: components["headers"]["Vary"];
-                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
-                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
-                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
-                    ETag: components["headers"]["ETag"];
-                    "Last-Modified": components["headers"]["Last-Modified"];
-                    [name: string]: unknown;
-                };
-                content?: never;
-            };
+            304: components["responses"]["NotModified"];
             400: components["responses"]["BadRequest"];
             401: components["responses"]["Unauthorized"];
             403: components["responses"]["Forbidden"];
@@ -3420,17 +2709,17 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Entity tag of the resource as it was read; 412 if it has changed since */
-                "If-Match"?: string;
+                /** @description Entity tag of the resource as it was read, or `*`; 412 if it has changed since */
+                "If-Match"?: components["parameters"]["IfMatch"];
                 /** @description HTTP date; ignored with If-Match */
-                "If-Unmodified-Since"?: string;
+                "If-Unmodified-Since"?: components["parameters"]["IfUnmodifiedSince"];
             };
             path: {
                 /**
-                 * @description Id of the resource
+                 * @description The id of the resource
                  * @example 0193a5b0-7b1e-7c3a-9f00-3f2b8c1d4e5f
                  */
-                id: string;
+                id: components["parameters"]["Id"];
             };
             cookie?: never;
         };
@@ -3444,18 +2733,6 @@ export interface operations {
             /** @description The changed resource */
             200: {
                 headers: {
-                    "X-Request-Id": components["headers"]["X-Request-Id"];
-                    "Cache-Control": components["headers"]["Cache-Control"];
-                    "Content-Security-Policy": components["headers"]["Content-Security-Policy"];
-                    "Cross-Origin-Resource-Policy": components["headers"]["Cross-Origin-Resource-Policy"];
-                    "Referrer-Policy": components["headers"]["Referrer-Policy"];
-                    "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
-                    "X-Frame-Options": components["headers"]["X-Frame-Options"];
-                    "API-Version": components["headers"]["API-Version"];
-                    Vary: components["headers"]["Vary"];
-                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
-                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
-                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
                     ETag: components["headers"]["ETag"];
                     [name: string]: unknown;
                 };
@@ -3487,41 +2764,23 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Entity tag of the resource as it was read; 412 if it has changed since */
-                "If-Match"?: string;
+                /** @description Entity tag of the resource as it was read, or `*`; 412 if it has changed since */
+                "If-Match"?: components["parameters"]["IfMatch"];
                 /** @description HTTP date; ignored with If-Match */
-                "If-Unmodified-Since"?: string;
+                "If-Unmodified-Since"?: components["parameters"]["IfUnmodifiedSince"];
             };
             path: {
                 /**
-                 * @description Id of the resource
+                 * @description The id of the resource
                  * @example 0193a5b0-7b1e-7c3a-9f00-3f2b8c1d4e5f
                  */
-                id: string;
+                id: components["parameters"]["Id"];
             };
             cookie?: never;
         };
         requestBody?: never;
         responses: {
-            /** @description Deleted */
-            204: {
-                headers: {
-                    "X-Request-Id": components["headers"]["X-Request-Id"];
-                    "Cache-Control": components["headers"]["Cache-Control"];
-                    "Content-Security-Policy": components["headers"]["Content-Security-Policy"];
-                    "Cross-Origin-Resource-Policy": components["headers"]["Cross-Origin-Resource-Policy"];
-                    "Referrer-Policy": components["headers"]["Referrer-Policy"];
-                    "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
-                    "X-Frame-Options": components["headers"]["X-Frame-Options"];
-                    "API-Version": components["headers"]["API-Version"];
-                    Vary: components["headers"]["Vary"];
-                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
-                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
-                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
-                    [name: string]: unknown;
-                };
-                content?: never;
-            };
+            204: components["responses"]["Deleted"];
             400: components["responses"]["BadRequest"];
             401: components["responses"]["Unauthorized"];
             403: components["responses"]["Forbidden"];
@@ -3542,19 +2801,19 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Entity tag of the resource as it was read; 412 if it has changed since */
-                "If-Match"?: string;
+                /** @description Entity tag of the resource as it was read, or `*`; 412 if it has changed since */
+                "If-Match"?: components["parameters"]["IfMatch"];
                 /** @description HTTP date; ignored with If-Match */
-                "If-Unmodified-Since"?: string;
+                "If-Unmodified-Since"?: components["parameters"]["IfUnmodifiedSince"];
                 /** @description Makes a retry safe: for 24 hours, requests with the same key and body get the same response, and the write happens once */
-                "Idempotency-Key"?: string;
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
             };
             path: {
                 /**
-                 * @description Id of the resource
+                 * @description The id of the resource
                  * @example 0193a5b0-7b1e-7c3a-9f00-3f2b8c1d4e5f
                  */
-                id: string;
+                id: components["parameters"]["Id"];
             };
             cookie?: never;
         };
@@ -3569,18 +2828,6 @@ export interface operations {
             /** @description The changed resource */
             200: {
                 headers: {
-                    "X-Request-Id": components["headers"]["X-Request-Id"];
-                    "Cache-Control": components["headers"]["Cache-Control"];
-                    "Content-Security-Policy": components["headers"]["Content-Security-Policy"];
-                    "Cross-Origin-Resource-Policy": components["headers"]["Cross-Origin-Resource-Policy"];
-                    "Referrer-Policy": components["headers"]["Referrer-Policy"];
-                    "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
-                    "X-Frame-Options": components["headers"]["X-Frame-Options"];
-                    "API-Version": components["headers"]["API-Version"];
-                    Vary: components["headers"]["Vary"];
-                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
-                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
-                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
                     ETag: components["headers"]["ETag"];
                     "Idempotency-Replayed": components["headers"]["Idempotency-Replayed"];
                     [name: string]: unknown;
@@ -3613,40 +2860,40 @@ export interface operations {
         parameters: {
             query?: {
                 /** @description Maximum number of resources on a page */
-                limit?: number;
+                limit?: components["parameters"]["Limit"];
                 /** @description `pagination.cursor` of the previous page; empty for the first page */
-                cursor?: string;
+                cursor?: components["parameters"]["Cursor"];
                 /** @description Page number; selects pagination with a total. Reaches the first 10,000 rows; cannot be combined with `cursor` */
-                page?: number;
-                /** @description Comma-separated fields to sort by, at most 5; `-` means descending. Default: `-created_at`. Available: title, published_at, created_at, updated_at */
-                sort?: ("title" | "published_at" | "created_at" | "updated_at" | "-title" | "-published_at" | "-created_at" | "-updated_at")[];
-                /** @description Comma-separated directions, `asc` or `desc`, for the fields of `sort` in the same order */
-                order?: ("asc" | "desc")[];
+                page?: components["parameters"]["PageNumber"];
+                /** @description Fields to sort by, at most 5; `-` means descending. Default: `-created_at` */
+                sort?: components["parameters"]["PostSort"];
+                /** @description Directions, `asc` or `desc`, for the fields of `sort` in the same order */
+                order?: components["parameters"]["SortDirections"];
                 /** @description Only resources with this status */
-                status?: "draft" | "published" | "archived";
+                status?: components["parameters"]["PostStatusFilter"];
                 /** @description Only resources created on this day (UTC) or later */
-                created_after?: string;
+                created_after?: components["parameters"]["CreatedAfter"];
                 /** @description Only resources created before this day (UTC) */
-                created_before?: string;
+                created_before?: components["parameters"]["CreatedBefore"];
                 /** @description At most 8 words, all of which must occur, each in any of: title, body */
-                search?: string;
-                /** @description Comma-separated fields to return, in addition to `id`. Available: id, user_id, title, body, status, published_at, created_at, updated_at */
-                fields?: ("id" | "user_id" | "title" | "body" | "status" | "published_at" | "created_at" | "updated_at")[];
-                /** @description Comma-separated related resources to include, at most 3. Available: user */
-                include?: "user"[];
+                search?: components["parameters"]["PostSearch"];
+                /** @description Returns these fields and `id` alone: the others, which the schema of the response requires, are absent */
+                fields?: components["parameters"]["PostFields"];
+                /** @description Related resources to include, at most 3 */
+                include?: components["parameters"]["PostInclude"];
             };
             header?: {
                 /** @description Entity tags that the client has; 304 if one is current */
-                "If-None-Match"?: string;
+                "If-None-Match"?: components["parameters"]["IfNoneMatch"];
                 /** @description `*`; 412 for any tag, since the tag of a list is weak */
-                "If-Match"?: string;
+                "If-Match"?: components["parameters"]["ListIfMatch"];
             };
             path: {
                 /**
-                 * @description Id of the parent, or `me` for the caller
+                 * @description The id of the parent, or `me` for the caller
                  * @example me
                  */
-                user_id: string;
+                user_id: components["parameters"]["PostUserId"];
             };
             cookie?: never;
         };
@@ -3655,18 +2902,6 @@ export interface operations {
             /** @description A page */
             200: {
                 headers: {
-                    "X-Request-Id": components["headers"]["X-Request-Id"];
-                    "Cache-Control": components["headers"]["Cache-Control"];
-                    "Content-Security-Policy": components["headers"]["Content-Security-Policy"];
-                    "Cross-Origin-Resource-Policy": components["headers"]["Cross-Origin-Resource-Policy"];
-                    "Referrer-Policy": components["headers"]["Referrer-Policy"];
-                    "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
-                    "X-Frame-Options": components["headers"]["X-Frame-Options"];
-                    "API-Version": components["headers"]["API-Version"];
-                    Vary: components["headers"]["Vary"];
-                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
-                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
-                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
                     ETag: components["headers"]["ETag"];
                     Link: components["headers"]["Link"];
                     [name: string]: unknown;
@@ -3676,27 +2911,7 @@ export interface operations {
                     "application/vnd.api+json;version=1": components["schemas"]["PostPage"];
                 };
             };
-            /** @description The representation that the client has is current */
-            304: {
-                headers: {
-                    "X-Request-Id": components["headers"]["X-Request-Id"];
-                    "Cache-Control": components["headers"]["Cache-Control"];
-                    "Content-Security-Policy": components["headers"]["Content-Security-Policy"];
-                    "Cross-Origin-Resource-Policy": components["headers"]["Cross-Origin-Resource-Policy"];
-                    "Referrer-Policy": components["headers"]["Referrer-Policy"];
-                    "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
-                    "X-Frame-Options": components["headers"]["X-Frame-Options"];
-                    "API-Version": components["headers"]["API-Version"];
-                    Vary: components["headers"]["Vary"];
-                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
-                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
-                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
-                    ETag: components["headers"]["ETag"];
-                    Link: components["headers"]["Link"];
-                    [name: string]: unknown;
-                };
-                content?: never;
-            };
+            304: components["responses"]["PageNotModified"];
             400: components["responses"]["BadRequest"];
             401: components["responses"]["Unauthorized"];
             403: components["responses"]["Forbidden"];
@@ -3716,14 +2931,14 @@ export interface operations {
             query?: never;
             header?: {
                 /** @description Makes a retry safe: for 24 hours, requests with the same key and body get the same response, and the write happens once */
-                "Idempotency-Key"?: string;
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
             };
             path: {
                 /**
-                 * @description Id of the parent, or `me` for the caller
+                 * @description The id of the parent, or `me` for the caller
                  * @example me
                  */
-                user_id: string;
+                user_id: components["parameters"]["PostUserId"];
             };
             cookie?: never;
         };
@@ -3737,18 +2952,6 @@ export interface operations {
             /** @description Created */
             201: {
                 headers: {
-                    "X-Request-Id": components["headers"]["X-Request-Id"];
-                    "Cache-Control": components["headers"]["Cache-Control"];
-                    "Content-Security-Policy": components["headers"]["Content-Security-Policy"];
-                    "Cross-Origin-Resource-Policy": components["headers"]["Cross-Origin-Resource-Policy"];
-                    "Referrer-Policy": components["headers"]["Referrer-Policy"];
-                    "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
-                    "X-Frame-Options": components["headers"]["X-Frame-Options"];
-                    "API-Version": components["headers"]["API-Version"];
-                    Vary: components["headers"]["Vary"];
-                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
-                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
-                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
                     ETag: components["headers"]["ETag"];
                     Location: components["headers"]["Location"];
                     "Idempotency-Replayed": components["headers"]["Idempotency-Replayed"];
@@ -3779,32 +2982,32 @@ export interface operations {
     getPost: {
         parameters: {
             query?: {
-                /** @description Comma-separated fields to return, in addition to `id`. Available: id, user_id, title, body, status, published_at, created_at, updated_at */
-                fields?: ("id" | "user_id" | "title" | "body" | "status" | "published_at" | "created_at" | "updated_at")[];
-                /** @description Comma-separated related resources to include, at most 3. Available: user */
-                include?: "user"[];
+                /** @description Returns these fields and `id` alone: the others, which the schema of the response requires, are absent */
+                fields?: components["parameters"]["PostFields"];
+                /** @description Related resources to include, at most 3 */
+                include?: components["parameters"]["PostInclude"];
             };
             header?: {
                 /** @description Entity tags that the client has; 304 if one is current */
-                "If-None-Match"?: string;
+                "If-None-Match"?: components["parameters"]["IfNoneMatch"];
                 /** @description HTTP date; ignored with If-None-Match */
-                "If-Modified-Since"?: string;
+                "If-Modified-Since"?: components["parameters"]["IfModifiedSince"];
                 /** @description Expected entity tag; 412 if the current one differs */
-                "If-Match"?: string;
+                "If-Match"?: components["parameters"]["ReadIfMatch"];
                 /** @description HTTP date; ignored with If-Match */
-                "If-Unmodified-Since"?: string;
+                "If-Unmodified-Since"?: components["parameters"]["IfUnmodifiedSince"];
             };
             path: {
                 /**
-                 * @description Id of the parent, or `me` for the caller
+                 * @description The id of the parent, or `me` for the caller
                  * @example me
                  */
-                user_id: string;
+                user_id: components["parameters"]["PostUserId"];
                 /**
-                 * @description Id of the resource
+                 * @description The id of the resource
                  * @example 0193a5b0-7b1e-7c3a-9f00-3f2b8c1d4e5f
                  */
-                id: string;
+                id: components["parameters"]["Id"];
             };
             cookie?: never;
         };
@@ -3813,48 +3016,16 @@ export interface operations {
             /** @description The resource */
             200: {
                 headers: {
-                    "X-Request-Id": components["headers"]["X-Request-Id"];
-                    "Cache-Control": components["headers"]["Cache-Control"];
-                    "Content-Security-Policy": components["headers"]["Content-Security-Policy"];
-                    "Cross-Origin-Resource-Policy": components["headers"]["Cross-Origin-Resource-Policy"];
-                    "Referrer-Policy": components["headers"]["Referrer-Policy"];
-                    "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
-                    "X-Frame-Options": components["headers"]["X-Frame-Options"];
-                    "API-Version": components["headers"]["API-Version"];
-                    Vary: components["headers"]["Vary"];
-                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
-                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
-                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
                     ETag: components["headers"]["ETag"];
                     "Last-Modified": components["headers"]["Last-Modified"];
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["PostSelectionReply"];
-                    "application/vnd.api+json;version=1": components["schemas"]["PostSelectionReply"];
+                    "application/json": components["schemas"]["PostWithRelationsReply"];
+                    "application/vnd.api+json;version=1": components["schemas"]["PostWithRelationsReply"];
                 };
             };
-            /** @description The representation that the client has is current */
-            304: {
-                headers: {
-                    "X-Request-Id": components["headers"]["X-Request-Id"];
-                    "Cache-Control": components["headers"]["Cache-Control"];
-                    "Content-Security-Policy": components["headers"]["Content-Security-Policy"];
-                    "Cross-Origin-Resource-Policy": components["headers"]["Cross-Origin-Resource-Policy"];
-                    "Referrer-Policy": components["headers"]["Referrer-Policy"];
-                    "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
-                    "X-Frame-Options": components["headers"]["X-Frame-Options"];
-                    "API-Version": components["headers"]["API-Version"];
-                    Vary: components["headers"]["Vary"];
-                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
-                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
-                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
-                    ETag: components["headers"]["ETag"];
-                    "Last-Modified": components["headers"]["Last-Modified"];
-                    [name: string]: unknown;
-                };
-                content?: never;
-            };
+            304: components["responses"]["NotModified"];
             400: components["responses"]["BadRequest"];
             401: components["responses"]["Unauthorized"];
             403: components["responses"]["Forbidden"];
@@ -3873,22 +3044,22 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Entity tag of the resource as it was read; 412 if it has changed since */
-                "If-Match"?: string;
+                /** @description Entity tag of the resource as it was read, or `*`; 412 if it has changed since */
+                "If-Match"?: components["parameters"]["IfMatch"];
                 /** @description HTTP date; ignored with If-Match */
-                "If-Unmodified-Since"?: string;
+                "If-Unmodified-Since"?: components["parameters"]["IfUnmodifiedSince"];
             };
             path: {
                 /**
-                 * @description Id of the parent, or `me` for the caller
+                 * @description The id of the parent, or `me` for the caller
                  * @example me
                  */
-                user_id: string;
+                user_id: components["parameters"]["PostUserId"];
                 /**
-                 * @description Id of the resource
+                 * @description The id of the resource
                  * @example 0193a5b0-7b1e-7c3a-9f00-3f2b8c1d4e5f
                  */
-                id: string;
+                id: components["parameters"]["Id"];
             };
             cookie?: never;
         };
@@ -3902,18 +3073,6 @@ export interface operations {
             /** @description The changed resource */
             200: {
                 headers: {
-                    "X-Request-Id": components["headers"]["X-Request-Id"];
-                    "Cache-Control": components["headers"]["Cache-Control"];
-                    "Content-Security-Policy": components["headers"]["Content-Security-Policy"];
-                    "Cross-Origin-Resource-Policy": components["headers"]["Cross-Origin-Resource-Policy"];
-                    "Referrer-Policy": components["headers"]["Referrer-Policy"];
-                    "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
-                    "X-Frame-Options": components["headers"]["X-Frame-Options"];
-                    "API-Version": components["headers"]["API-Version"];
-                    Vary: components["headers"]["Vary"];
-                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
-                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
-                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
                     ETag: components["headers"]["ETag"];
                     [name: string]: unknown;
                 };
@@ -3945,46 +3104,28 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Entity tag of the resource as it was read; 412 if it has changed since */
-                "If-Match"?: string;
+                /** @description Entity tag of the resource as it was read, or `*`; 412 if it has changed since */
+                "If-Match"?: components["parameters"]["IfMatch"];
                 /** @description HTTP date; ignored with If-Match */
-                "If-Unmodified-Since"?: string;
+                "If-Unmodified-Since"?: components["parameters"]["IfUnmodifiedSince"];
             };
             path: {
                 /**
-                 * @description Id of the parent, or `me` for the caller
+                 * @description The id of the parent, or `me` for the caller
                  * @example me
                  */
-                user_id: string;
+                user_id: components["parameters"]["PostUserId"];
                 /**
-                 * @description Id of the resource
+                 * @description The id of the resource
                  * @example 0193a5b0-7b1e-7c3a-9f00-3f2b8c1d4e5f
                  */
-                id: string;
+                id: components["parameters"]["Id"];
             };
             cookie?: never;
         };
         requestBody?: never;
         responses: {
-            /** @description Deleted */
-            204: {
-                headers: {
-                    "X-Request-Id": components["headers"]["X-Request-Id"];
-                    "Cache-Control": components["headers"]["Cache-Control"];
-                    "Content-Security-Policy": components["headers"]["Content-Security-Policy"];
-                    "Cross-Origin-Resource-Policy": components["headers"]["Cross-Origin-Resource-Policy"];
-                    "Referrer-Policy": components["headers"]["Referrer-Policy"];
-                    "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
-                    "X-Frame-Options": components["headers"]["X-Frame-Options"];
-                    "API-Version": components["headers"]["API-Version"];
-                    Vary: components["headers"]["Vary"];
-                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
-                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
-                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
-                    [name: string]: unknown;
-                };
-                content?: never;
-            };
+            204: components["responses"]["Deleted"];
             400: components["responses"]["BadRequest"];
             401: components["responses"]["Unauthorized"];
             403: components["responses"]["Forbidden"];
@@ -4005,24 +3146,24 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Entity tag of the resource as it was read; 412 if it has changed since */
-                "If-Match"?: string;
+                /** @description Entity tag of the resource as it was read, or `*`; 412 if it has changed since */
+                "If-Match"?: components["parameters"]["IfMatch"];
                 /** @description HTTP date; ignored with If-Match */
-                "If-Unmodified-Since"?: string;
+                "If-Unmodified-Since"?: components["parameters"]["IfUnmodifiedSince"];
                 /** @description Makes a retry safe: for 24 hours, requests with the same key and body get the same response, and the write happens once */
-                "Idempotency-Key"?: string;
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
             };
             path: {
                 /**
-                 * @description Id of the parent, or `me` for the caller
+                 * @description The id of the parent, or `me` for the caller
                  * @example me
                  */
-                user_id: string;
+                user_id: components["parameters"]["PostUserId"];
                 /**
-                 * @description Id of the resource
+                 * @description The id of the resource
                  * @example 0193a5b0-7b1e-7c3a-9f00-3f2b8c1d4e5f
                  */
-                id: string;
+                id: components["parameters"]["Id"];
             };
             cookie?: never;
         };
@@ -4037,18 +3178,6 @@ export interface operations {
             /** @description The changed resource */
             200: {
                 headers: {
-                    "X-Request-Id": components["headers"]["X-Request-Id"];
-                    "Cache-Control": components["headers"]["Cache-Control"];
-                    "Content-Security-Policy": components["headers"]["Content-Security-Policy"];
-                    "Cross-Origin-Resource-Policy": components["headers"]["Cross-Origin-Resource-Policy"];
-                    "Referrer-Policy": components["headers"]["Referrer-Policy"];
-                    "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
-                    "X-Frame-Options": components["headers"]["X-Frame-Options"];
-                    "API-Version": components["headers"]["API-Version"];
-                    Vary: components["headers"]["Vary"];
-                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
-                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
-                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
                     ETag: components["headers"]["ETag"];
                     "Idempotency-Replayed": components["headers"]["Idempotency-Replayed"];
                     [name: string]: unknown;
@@ -4081,31 +3210,31 @@ export interface operations {
         parameters: {
             query?: {
                 /** @description Maximum number of resources on a page */
-                limit?: number;
+                limit?: components["parameters"]["Limit"];
                 /** @description `pagination.cursor` of the previous page; empty for the first page */
-                cursor?: string;
+                cursor?: components["parameters"]["Cursor"];
                 /** @description Page number; selects pagination with a total. Reaches the first 10,000 rows; cannot be combined with `cursor` */
-                page?: number;
-                /** @description Comma-separated fields to sort by, at most 5; `-` means descending. Default: `-created_at`. Available: name, sku, price_amount, created_at */
-                sort?: ("name" | "sku" | "price_amount" | "created_at" | "-name" | "-sku" | "-price_amount" | "-created_at")[];
-                /** @description Comma-separated directions, `asc` or `desc`, for the fields of `sort` in the same order */
-                order?: ("asc" | "desc")[];
+                page?: components["parameters"]["PageNumber"];
+                /** @description Fields to sort by, at most 5; `-` means descending. Default: `-created_at` */
+                sort?: components["parameters"]["ProductSort"];
+                /** @description Directions, `asc` or `desc`, for the fields of `sort` in the same order */
+                order?: components["parameters"]["SortDirections"];
                 /** @description Only resources with this status */
-                status?: "draft" | "active" | "archived";
+                status?: components["parameters"]["ProductStatusFilter"];
                 /** @description Only resources created on this day (UTC) or later */
-                created_after?: string;
+                created_after?: components["parameters"]["CreatedAfter"];
                 /** @description Only resources created before this day (UTC) */
-                created_before?: string;
+                created_before?: components["parameters"]["CreatedBefore"];
                 /** @description At most 8 words, all of which must occur, each in any of: sku, name, description */
-                search?: string;
-                /** @description Comma-separated fields to return, in addition to `id`. Available: id, sku, name, description, price_amount, currency, stock, status, created_at, updated_at */
-                fields?: ("id" | "sku" | "name" | "description" | "price_amount" | "currency" | "stock" | "status" | "created_at" | "updated_at")[];
+                search?: components["parameters"]["ProductSearch"];
+                /** @description Returns these fields and `id` alone: the others, which the schema of the response requires, are absent */
+                fields?: components["parameters"]["ProductFields"];
             };
             header?: {
                 /** @description Entity tags that the client has; 304 if one is current */
-                "If-None-Match"?: string;
+                "If-None-Match"?: components["parameters"]["IfNoneMatch"];
                 /** @description `*`; 412 for any tag, since the tag of a list is weak */
-                "If-Match"?: string;
+                "If-Match"?: components["parameters"]["ListIfMatch"];
             };
             path?: never;
             cookie?: never;
@@ -4115,18 +3244,6 @@ export interface operations {
             /** @description A page */
             200: {
                 headers: {
-                    "X-Request-Id": components["headers"]["X-Request-Id"];
-                    "Cache-Control": components["headers"]["Cache-Control"];
-                    "Content-Security-Policy": components["headers"]["Content-Security-Policy"];
-                    "Cross-Origin-Resource-Policy": components["headers"]["Cross-Origin-Resource-Policy"];
-                    "Referrer-Policy": components["headers"]["Referrer-Policy"];
-                    "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
-                    "X-Frame-Options": components["headers"]["X-Frame-Options"];
-                    "API-Version": components["headers"]["API-Version"];
-                    Vary: components["headers"]["Vary"];
-                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
-                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
-                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
                     ETag: components["headers"]["ETag"];
                     Link: components["headers"]["Link"];
                     [name: string]: unknown;
@@ -4136,27 +3253,7 @@ export interface operations {
                     "application/vnd.api+json;version=1": components["schemas"]["ProductPage"];
                 };
             };
-            /** @description The representation that the client has is current */
-            304: {
-                headers: {
-                    "X-Request-Id": components["headers"]["X-Request-Id"];
-                    "Cache-Control": components["headers"]["Cache-Control"];
-                    "Content-Security-Policy": components["headers"]["Content-Security-Policy"];
-                    "Cross-Origin-Resource-Policy": components["headers"]["Cross-Origin-Resource-Policy"];
-                    "Referrer-Policy": components["headers"]["Referrer-Policy"];
-                    "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
-                    "X-Frame-Options": components["headers"]["X-Frame-Options"];
-                    "API-Version": components["headers"]["API-Version"];
-                    Vary: components["headers"]["Vary"];
-                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
-                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
-                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
-                    ETag: components["headers"]["ETag"];
-                    Link: components["headers"]["Link"];
-                    [name: string]: unknown;
-                };
-                content?: never;
-            };
+            304: components["responses"]["PageNotModified"];
             400: components["responses"]["BadRequest"];
             401: components["responses"]["Unauthorized"];
             403: components["responses"]["Forbidden"];
@@ -4175,7 +3272,7 @@ export interface operations {
             query?: never;
             header?: {
                 /** @description Makes a retry safe: for 24 hours, requests with the same key and body get the same response, and the write happens once */
-                "Idempotency-Key"?: string;
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
             };
             path?: never;
             cookie?: never;
@@ -4190,18 +3287,6 @@ export interface operations {
             /** @description Created */
             201: {
                 headers: {
-                    "X-Request-Id": components["headers"]["X-Request-Id"];
-                    "Cache-Control": components["headers"]["Cache-Control"];
-                    "Content-Security-Policy": components["headers"]["Content-Security-Policy"];
-                    "Cross-Origin-Resource-Policy": components["headers"]["Cross-Origin-Resource-Policy"];
-                    "Referrer-Policy": components["headers"]["Referrer-Policy"];
-                    "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
-                    "X-Frame-Options": components["headers"]["X-Frame-Options"];
-                    "API-Version": components["headers"]["API-Version"];
-                    Vary: components["headers"]["Vary"];
-                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
-                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
-                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
                     ETag: components["headers"]["ETag"];
                     Location: components["headers"]["Location"];
                     "Idempotency-Replayed": components["headers"]["Idempotency-Replayed"];
@@ -4231,25 +3316,25 @@ export interface operations {
     getProduct: {
         parameters: {
             query?: {
-                /** @description Comma-separated fields to return, in addition to `id`. Available: id, sku, name, description, price_amount, currency, stock, status, created_at, updated_at */
-                fields?: ("id" | "sku" | "name" | "description" | "price_amount" | "currency" | "stock" | "status" | "created_at" | "updated_at")[];
+                /** @description Returns these fields and `id` alone: the others, which the schema of the response requires, are absent */
+                fields?: components["parameters"]["ProductFields"];
             };
             header?: {
                 /** @description Entity tags that the client has; 304 if one is current */
-                "If-None-Match"?: string;
+                "If-None-Match"?: components["parameters"]["IfNoneMatch"];
                 /** @description HTTP date; ignored with If-None-Match */
-                "If-Modified-Since"?: string;
+                "If-Modified-Since"?: components["parameters"]["IfModifiedSince"];
                 /** @description Expected entity tag; 412 if the current one differs */
-                "If-Match"?: string;
+                "If-Match"?: components["parameters"]["ReadIfMatch"];
                 /** @description HTTP date; ignored with If-Match */
-                "If-Unmodified-Since"?: string;
+                "If-Unmodified-Since"?: components["parameters"]["IfUnmodifiedSince"];
             };
             path: {
                 /**
-                 * @description Id of the resource
+                 * @description The id of the resource
                  * @example 0193a5b0-7b1e-7c3a-9f00-3f2b8c1d4e5f
                  */
-                id: string;
+                id: components["parameters"]["Id"];
             };
             cookie?: never;
         };
@@ -4258,48 +3343,16 @@ export interface operations {
             /** @description The resource */
             200: {
                 headers: {
-                    "X-Request-Id": components["headers"]["X-Request-Id"];
-                    "Cache-Control": components["headers"]["Cache-Control"];
-                    "Content-Security-Policy": components["headers"]["Content-Security-Policy"];
-                    "Cross-Origin-Resource-Policy": components["headers"]["Cross-Origin-Resource-Policy"];
-                    "Referrer-Policy": components["headers"]["Referrer-Policy"];
-                    "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
-                    "X-Frame-Options": components["headers"]["X-Frame-Options"];
-                    "API-Version": components["headers"]["API-Version"];
-                    Vary: components["headers"]["Vary"];
-                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
-                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
-                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
                     ETag: components["headers"]["ETag"];
                     "Last-Modified": components["headers"]["Last-Modified"];
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ProductSelectionReply"];
-                    "application/vnd.api+json;version=1": components["schemas"]["ProductSelectionReply"];
+                    "application/json": components["schemas"]["ProductReply"];
+                    "application/vnd.api+json;version=1": components["schemas"]["ProductReply"];
                 };
             };
-            /** @description The representation that the client has is current */
-            304: {
-                headers: {
-                    "X-Request-Id": components["headers"]["X-Request-Id"];
-                    "Cache-Control": components["headers"]["Cache-Control"];
-                    "Content-Security-Policy": components["headers"]["Content-Security-Policy"];
-                    "Cross-Origin-Resource-Policy": components["headers"]["Cross-Origin-Resource-Policy"];
-                    "Referrer-Policy": components["headers"]["Referrer-Policy"];
-                    "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
-                    "X-Frame-Options": components["headers"]["X-Frame-Options"];
-                    "API-Version": components["headers"]["API-Version"];
-                    Vary: components["headers"]["Vary"];
-                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
-                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
-                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
-                    ETag: components["headers"]["ETag"];
-                    "Last-Modified": components["headers"]["Last-Modified"];
-                    [name: string]: unknown;
-                };
-                content?: never;
-            };
+            304: components["responses"]["NotModified"];
             400: components["responses"]["BadRequest"];
             401: components["responses"]["Unauthorized"];
             403: components["responses"]["Forbidden"];
@@ -4318,17 +3371,17 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Entity tag of the resource as it was read; 412 if it has changed since */
-                "If-Match"?: string;
+                /** @description Entity tag of the resource as it was read, or `*`; 412 if it has changed since */
+                "If-Match"?: components["parameters"]["IfMatch"];
                 /** @description HTTP date; ignored with If-Match */
-                "If-Unmodified-Since"?: string;
+                "If-Unmodified-Since"?: components["parameters"]["IfUnmodifiedSince"];
             };
             path: {
                 /**
-                 * @description Id of the resource
+                 * @description The id of the resource
                  * @example 0193a5b0-7b1e-7c3a-9f00-3f2b8c1d4e5f
                  */
-                id: string;
+                id: components["parameters"]["Id"];
             };
             cookie?: never;
         };
@@ -4342,18 +3395,6 @@ export interface operations {
             /** @description The changed resource */
             200: {
                 headers: {
-                    "X-Request-Id": components["headers"]["X-Request-Id"];
-                    "Cache-Control": components["headers"]["Cache-Control"];
-                    "Content-Security-Policy": components["headers"]["Content-Security-Policy"];
-                    "Cross-Origin-Resource-Policy": components["headers"]["Cross-Origin-Resource-Policy"];
-                    "Referrer-Policy": components["headers"]["Referrer-Policy"];
-                    "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
-                    "X-Frame-Options": components["headers"]["X-Frame-Options"];
-                    "API-Version": components["headers"]["API-Version"];
-                    Vary: components["headers"]["Vary"];
-                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
-                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
-                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
                     ETag: components["headers"]["ETag"];
                     [name: string]: unknown;
                 };
@@ -4385,41 +3426,23 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Entity tag of the resource as it was read; 412 if it has changed since */
-                "If-Match"?: string;
+                /** @description Entity tag of the resource as it was read, or `*`; 412 if it has changed since */
+                "If-Match"?: components["parameters"]["IfMatch"];
                 /** @description HTTP date; ignored with If-Match */
-                "If-Unmodified-Since"?: string;
+                "If-Unmodified-Since"?: components["parameters"]["IfUnmodifiedSince"];
             };
             path: {
                 /**
-                 * @description Id of the resource
+                 * @description The id of the resource
                  * @example 0193a5b0-7b1e-7c3a-9f00-3f2b8c1d4e5f
                  */
-                id: string;
+                id: components["parameters"]["Id"];
             };
             cookie?: never;
         };
         requestBody?: never;
         responses: {
-            /** @description Deleted */
-            204: {
-                headers: {
-                    "X-Request-Id": components["headers"]["X-Request-Id"];
-                    "Cache-Control": components["headers"]["Cache-Control"];
-                    "Content-Security-Policy": components["headers"]["Content-Security-Policy"];
-                    "Cross-Origin-Resource-Policy": components["headers"]["Cross-Origin-Resource-Policy"];
-                    "Referrer-Policy": components["headers"]["Referrer-Policy"];
-                    "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
-                    "X-Frame-Options": components["headers"]["X-Frame-Options"];
-                    "API-Version": components["headers"]["API-Version"];
-                    Vary: components["headers"]["Vary"];
-                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
-                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
-                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
-                    [name: string]: unknown;
-                };
-                content?: never;
-            };
+            204: components["responses"]["Deleted"];
             400: components["responses"]["BadRequest"];
             401: components["responses"]["Unauthorized"];
             403: components["responses"]["Forbidden"];
@@ -4440,19 +3463,19 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Entity tag of the resource as it was read; 412 if it has changed since */
-                "If-Match"?: string;
+                /** @description Entity tag of the resource as it was read, or `*`; 412 if it has changed since */
+                "If-Match"?: components["parameters"]["IfMatch"];
                 /** @description HTTP date; ignored with If-Match */
-                "If-Unmodified-Since"?: string;
+                "If-Unmodified-Since"?: components["parameters"]["IfUnmodifiedSince"];
                 /** @description Makes a retry safe: for 24 hours, requests with the same key and body get the same response, and the write happens once */
-                "Idempotency-Key"?: string;
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
             };
             path: {
                 /**
-                 * @description Id of the resource
+                 * @description The id of the resource
                  * @example 0193a5b0-7b1e-7c3a-9f00-3f2b8c1d4e5f
                  */
-                id: string;
+                id: components["parameters"]["Id"];
             };
             cookie?: never;
         };
@@ -4467,18 +3490,6 @@ export interface operations {
             /** @description The changed resource */
             200: {
                 headers: {
-                    "X-Request-Id": components["headers"]["X-Request-Id"];
-                    "Cache-Control": components["headers"]["Cache-Control"];
-                    "Content-Security-Policy": components["headers"]["Content-Security-Policy"];
-                    "Cross-Origin-Resource-Policy": components["headers"]["Cross-Origin-Resource-Policy"];
-                    "Referrer-Policy": components["headers"]["Referrer-Policy"];
-                    "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
-                    "X-Frame-Options": components["headers"]["X-Frame-Options"];
-                    "API-Version": components["headers"]["API-Version"];
-                    Vary: components["headers"]["Vary"];
-                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
-                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
-                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
                     ETag: components["headers"]["ETag"];
                     "Idempotency-Replayed": components["headers"]["Idempotency-Replayed"];
                     [name: string]: unknown;
@@ -4511,35 +3522,35 @@ export interface operations {
         parameters: {
             query?: {
                 /** @description Maximum number of resources on a page */
-                limit?: number;
+                limit?: components["parameters"]["Limit"];
                 /** @description `pagination.cursor` of the previous page; empty for the first page */
-                cursor?: string;
+                cursor?: components["parameters"]["Cursor"];
                 /** @description Page number; selects pagination with a total. Reaches the first 10,000 rows; cannot be combined with `cursor` */
-                page?: number;
-                /** @description Comma-separated fields to sort by, at most 5; `-` means descending. Default: `-created_at`. Available: number, total_amount, created_at, updated_at */
-                sort?: ("number" | "total_amount" | "created_at" | "updated_at" | "-number" | "-total_amount" | "-created_at" | "-updated_at")[];
-                /** @description Comma-separated directions, `asc` or `desc`, for the fields of `sort` in the same order */
-                order?: ("asc" | "desc")[];
+                page?: components["parameters"]["PageNumber"];
+                /** @description Fields to sort by, at most 5; `-` means descending. Default: `-created_at` */
+                sort?: components["parameters"]["OrderSort"];
+                /** @description Directions, `asc` or `desc`, for the fields of `sort` in the same order */
+                order?: components["parameters"]["SortDirections"];
                 /** @description Only resources with this status */
-                status?: "pending" | "paid" | "shipped" | "completed" | "cancelled" | "refunded";
+                status?: components["parameters"]["OrderStatusFilter"];
                 /** @description Only resources with this user_id */
-                user_id?: string;
+                user_id?: components["parameters"]["OrderUserIdFilter"];
                 /** @description Only resources created on this day (UTC) or later */
-                created_after?: string;
+                created_after?: components["parameters"]["CreatedAfter"];
                 /** @description Only resources created before this day (UTC) */
-                created_before?: string;
+                created_before?: components["parameters"]["CreatedBefore"];
                 /** @description At most 8 words, all of which must occur, each in any of: number, note */
-                search?: string;
-                /** @description Comma-separated fields to return, in addition to `id`. Available: id, number, user_id, items, shipping_address, note, status, currency, total_amount, created_at, updated_at */
-                fields?: ("id" | "number" | "user_id" | "items" | "shipping_address" | "note" | "status" | "currency" | "total_amount" | "created_at" | "updated_at")[];
-                /** @description Comma-separated related resources to include, at most 3. Available: user, products */
-                include?: ("user" | "products")[];
+                search?: components["parameters"]["OrderSearch"];
+                /** @description Returns these fields and `id` alone: the others, which the schema of the response requires, are absent */
+                fields?: components["parameters"]["OrderFields"];
+                /** @description Related resources to include, at most 3 */
+                include?: components["parameters"]["OrderInclude"];
             };
             header?: {
                 /** @description Entity tags that the client has; 304 if one is current */
-                "If-None-Match"?: string;
+                "If-None-Match"?: components["parameters"]["IfNoneMatch"];
                 /** @description `*`; 412 for any tag, since the tag of a list is weak */
-                "If-Match"?: string;
+                "If-Match"?: components["parameters"]["ListIfMatch"];
             };
             path?: never;
             cookie?: never;
@@ -4549,18 +3560,6 @@ export interface operations {
             /** @description A page */
             200: {
                 headers: {
-                    "X-Request-Id": components["headers"]["X-Request-Id"];
-                    "Cache-Control": components["headers"]["Cache-Control"];
-                    "Content-Security-Policy": components["headers"]["Content-Security-Policy"];
-                    "Cross-Origin-Resource-Policy": components["headers"]["Cross-Origin-Resource-Policy"];
-                    "Referrer-Policy": components["headers"]["Referrer-Policy"];
-                    "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
-                    "X-Frame-Options": components["headers"]["X-Frame-Options"];
-                    "API-Version": components["headers"]["API-Version"];
-                    Vary: components["headers"]["Vary"];
-                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
-                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
-                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
                     ETag: components["headers"]["ETag"];
                     Link: components["headers"]["Link"];
                     [name: string]: unknown;
@@ -4570,27 +3569,7 @@ export interface operations {
                     "application/vnd.api+json;version=1": components["schemas"]["OrderPage"];
                 };
             };
-            /** @description The representation that the client has is current */
-            304: {
-                headers: {
-                    "X-Request-Id": components["headers"]["X-Request-Id"];
-                    "Cache-Control": components["headers"]["Cache-Control"];
-                    "Content-Security-Policy": components["headers"]["Content-Security-Policy"];
-                    "Cross-Origin-Resource-Policy": components["headers"]["Cross-Origin-Resource-Policy"];
-                    "Referrer-Policy": components["headers"]["Referrer-Policy"];
-                    "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
-                    "X-Frame-Options": components["headers"]["X-Frame-Options"];
-                    "API-Version": components["headers"]["API-Version"];
-                    Vary: components["headers"]["Vary"];
-                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
-                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
-                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
-                    ETag: components["headers"]["ETag"];
-                    Link: components["headers"]["Link"];
-                    [name: string]: unknown;
-                };
-                content?: never;
-            };
+            304: components["responses"]["PageNotModified"];
             400: components["responses"]["BadRequest"];
             401: components["responses"]["Unauthorized"];
             403: components["responses"]["Forbidden"];
@@ -4609,7 +3588,7 @@ export interface operations {
             query?: never;
             header?: {
                 /** @description Makes a retry safe: for 24 hours, requests with the same key and body get the same response, and the write happens once */
-                "Idempotency-Key"?: string;
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
             };
             path?: never;
             cookie?: never;
@@ -4624,18 +3603,6 @@ export interface operations {
             /** @description Created */
             201: {
                 headers: {
-                    "X-Request-Id": components["headers"]["X-Request-Id"];
-                    "Cache-Control": components["headers"]["Cache-Control"];
-                    "Content-Security-Policy": components["headers"]["Content-Security-Policy"];
-                    "Cross-Origin-Resource-Policy": components["headers"]["Cross-Origin-Resource-Policy"];
-                    "Referrer-Policy": components["headers"]["Referrer-Policy"];
-                    "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
-                    "X-Frame-Options": components["headers"]["X-Frame-Options"];
-                    "API-Version": components["headers"]["API-Version"];
-                    Vary: components["headers"]["Vary"];
-                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
-                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
-                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
                     ETag: components["headers"]["ETag"];
                     Location: components["headers"]["Location"];
                     "Idempotency-Replayed": components["headers"]["Idempotency-Replayed"];
@@ -4665,27 +3632,27 @@ export interface operations {
     getOrder: {
         parameters: {
             query?: {
-                /** @description Comma-separated fields to return, in addition to `id`. Available: id, number, user_id, items, shipping_address, note, status, currency, total_amount, created_at, updated_at */
-                fields?: ("id" | "number" | "user_id" | "items" | "shipping_address" | "note" | "status" | "currency" | "total_amount" | "created_at" | "updated_at")[];
-                /** @description Comma-separated related resources to include, at most 3. Available: user, products */
-                include?: ("user" | "products")[];
+                /** @description Returns these fields and `id` alone: the others, which the schema of the response requires, are absent */
+                fields?: components["parameters"]["OrderFields"];
+                /** @description Related resources to include, at most 3 */
+                include?: components["parameters"]["OrderInclude"];
             };
             header?: {
                 /** @description Entity tags that the client has; 304 if one is current */
-                "If-None-Match"?: string;
+                "If-None-Match"?: components["parameters"]["IfNoneMatch"];
                 /** @description HTTP date; ignored with If-None-Match */
-                "If-Modified-Since"?: string;
+                "If-Modified-Since"?: components["parameters"]["IfModifiedSince"];
                 /** @description Expected entity tag; 412 if the current one differs */
-                "If-Match"?: string;
+                "If-Match"?: components["parameters"]["ReadIfMatch"];
                 /** @description HTTP date; ignored with If-Match */
-                "If-Unmodified-Since"?: string;
+                "If-Unmodified-Since"?: components["parameters"]["IfUnmodifiedSince"];
             };
             path: {
                 /**
-                 * @description Id of the resource
+                 * @description The id of the resource
                  * @example 0193a5b0-7b1e-7c3a-9f00-3f2b8c1d4e5f
                  */
-                id: string;
+                id: components["parameters"]["Id"];
             };
             cookie?: never;
         };
@@ -4694,48 +3661,16 @@ export interface operations {
             /** @description The resource */
             200: {
                 headers: {
-                    "X-Request-Id": components["headers"]["X-Request-Id"];
-                    "Cache-Control": components["headers"]["Cache-Control"];
-                    "Content-Security-Policy": components["headers"]["Content-Security-Policy"];
-                    "Cross-Origin-Resource-Policy": components["headers"]["Cross-Origin-Resource-Policy"];
-                    "Referrer-Policy": components["headers"]["Referrer-Policy"];
-                    "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
-                    "X-Frame-Options": components["headers"]["X-Frame-Options"];
-                    "API-Version": components["headers"]["API-Version"];
-                    Vary: components["headers"]["Vary"];
-                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
-                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
-                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
                     ETag: components["headers"]["ETag"];
                     "Last-Modified": components["headers"]["Last-Modified"];
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["OrderSelectionReply"];
-                    "application/vnd.api+json;version=1": components["schemas"]["OrderSelectionReply"];
+                    "application/json": components["schemas"]["OrderWithRelationsReply"];
+                    "application/vnd.api+json;version=1": components["schemas"]["OrderWithRelationsReply"];
                 };
             };
-            /** @description The representation that the client has is current */
-            304: {
-                headers: {
-                    "X-Request-Id": components["headers"]["X-Request-Id"];
-                    "Cache-Control": components["headers"]["Cache-Control"];
-                    "Content-Security-Policy": components["headers"]["Content-Security-Policy"];
-                    "Cross-Origin-Resource-Policy": components["headers"]["Cross-Origin-Resource-Policy"];
-                    "Referrer-Policy": components["headers"]["Referrer-Policy"];
-                    "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
-                    "X-Frame-Options": components["headers"]["X-Frame-Options"];
-                    "API-Version": components["headers"]["API-Version"];
-                    Vary: components["headers"]["Vary"];
-                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
-                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
-                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
-                    ETag: components["headers"]["ETag"];
-                    "Last-Modified": components["headers"]["Last-Modified"];
-                    [name: string]: unknown;
-                };
-                content?: never;
-            };
+            304: components["responses"]["NotModified"];
             400: components["responses"]["BadRequest"];
             401: components["responses"]["Unauthorized"];
             403: components["responses"]["Forbidden"];
@@ -4754,17 +3689,17 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Entity tag of the resource as it was read; 412 if it has changed since */
-                "If-Match"?: string;
+                /** @description Entity tag of the resource as it was read, or `*`; 412 if it has changed since */
+                "If-Match"?: components["parameters"]["IfMatch"];
                 /** @description HTTP date; ignored with If-Match */
-                "If-Unmodified-Since"?: string;
+                "If-Unmodified-Since"?: components["parameters"]["IfUnmodifiedSince"];
             };
             path: {
                 /**
-                 * @description Id of the resource
+                 * @description The id of the resource
                  * @example 0193a5b0-7b1e-7c3a-9f00-3f2b8c1d4e5f
                  */
-                id: string;
+                id: components["parameters"]["Id"];
             };
             cookie?: never;
         };
@@ -4778,18 +3713,6 @@ export interface operations {
             /** @description The changed resource */
             200: {
                 headers: {
-                    "X-Request-Id": components["headers"]["X-Request-Id"];
-                    "Cache-Control": components["headers"]["Cache-Control"];
-                    "Content-Security-Policy": components["headers"]["Content-Security-Policy"];
-                    "Cross-Origin-Resource-Policy": components["headers"]["Cross-Origin-Resource-Policy"];
-                    "Referrer-Policy": components["headers"]["Referrer-Policy"];
-                    "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
-                    "X-Frame-Options": components["headers"]["X-Frame-Options"];
-                    "API-Version": components["headers"]["API-Version"];
-                    Vary: components["headers"]["Vary"];
-                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
-                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
-                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
                     ETag: components["headers"]["ETag"];
                     [name: string]: unknown;
                 };
@@ -4821,41 +3744,23 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Entity tag of the resource as it was read; 412 if it has changed since */
-                "If-Match"?: string;
+                /** @description Entity tag of the resource as it was read, or `*`; 412 if it has changed since */
+                "If-Match"?: components["parameters"]["IfMatch"];
                 /** @description HTTP date; ignored with If-Match */
-                "If-Unmodified-Since"?: string;
+                "If-Unmodified-Since"?: components["parameters"]["IfUnmodifiedSince"];
             };
             path: {
                 /**
-                 * @description Id of the resource
+                 * @description The id of the resource
                  * @example 0193a5b0-7b1e-7c3a-9f00-3f2b8c1d4e5f
                  */
-                id: string;
+                id: components["parameters"]["Id"];
             };
             cookie?: never;
         };
         requestBody?: never;
         responses: {
-            /** @description Deleted */
-            204: {
-                headers: {
-                    "X-Request-Id": components["headers"]["X-Request-Id"];
-                    "Cache-Control": components["headers"]["Cache-Control"];
-                    "Content-Security-Policy": components["headers"]["Content-Security-Policy"];
-                    "Cross-Origin-Resource-Policy": components["headers"]["Cross-Origin-Resource-Policy"];
-                    "Referrer-Policy": components["headers"]["Referrer-Policy"];
-                    "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
-                    "X-Frame-Options": components["headers"]["X-Frame-Options"];
-                    "API-Version": components["headers"]["API-Version"];
-                    Vary: components["headers"]["Vary"];
-                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
-                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
-                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
-                    [name: string]: unknown;
-                };
-                content?: never;
-            };
+            204: components["responses"]["Deleted"];
             400: components["responses"]["BadRequest"];
             401: components["responses"]["Unauthorized"];
             403: components["responses"]["Forbidden"];
@@ -4876,19 +3781,19 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Entity tag of the resource as it was read; 412 if it has changed since */
-                "If-Match"?: string;
+                /** @description Entity tag of the resource as it was read, or `*`; 412 if it has changed since */
+                "If-Match"?: components["parameters"]["IfMatch"];
                 /** @description HTTP date; ignored with If-Match */
-                "If-Unmodified-Since"?: string;
+                "If-Unmodified-Since"?: components["parameters"]["IfUnmodifiedSince"];
                 /** @description Makes a retry safe: for 24 hours, requests with the same key and body get the same response, and the write happens once */
-                "Idempotency-Key"?: string;
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
             };
             path: {
                 /**
-                 * @description Id of the resource
+                 * @description The id of the resource
                  * @example 0193a5b0-7b1e-7c3a-9f00-3f2b8c1d4e5f
                  */
-                id: string;
+                id: components["parameters"]["Id"];
             };
             cookie?: never;
         };
@@ -4903,18 +3808,6 @@ export interface operations {
             /** @description The changed resource */
             200: {
                 headers: {
-                    "X-Request-Id": components["headers"]["X-Request-Id"];
-                    "Cache-Control": components["headers"]["Cache-Control"];
-                    "Content-Security-Policy": components["headers"]["Content-Security-Policy"];
-                    "Cross-Origin-Resource-Policy": components["headers"]["Cross-Origin-Resource-Policy"];
-                    "Referrer-Policy": components["headers"]["Referrer-Policy"];
-                    "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
-                    "X-Frame-Options": components["headers"]["X-Frame-Options"];
-                    "API-Version": components["headers"]["API-Version"];
-                    Vary: components["headers"]["Vary"];
-                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
-                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
-                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
                     ETag: components["headers"]["ETag"];
                     "Idempotency-Replayed": components["headers"]["Idempotency-Replayed"];
                     [name: string]: unknown;
@@ -4947,27 +3840,27 @@ export interface operations {
         parameters: {
             query?: {
                 /** @description Maximum number of resources on a page */
-                limit?: number;
+                limit?: components["parameters"]["Limit"];
                 /** @description `pagination.cursor` of the previous page; empty for the first page */
-                cursor?: string;
+                cursor?: components["parameters"]["Cursor"];
                 /** @description Page number; selects pagination with a total. Reaches the first 10,000 rows; cannot be combined with `cursor` */
-                page?: number;
-                /** @description Comma-separated fields to sort by, at most 5; `-` means descending. Default: `-created_at`. Available: created_at */
-                sort?: ("created_at" | "-created_at")[];
-                /** @description Comma-separated directions, `asc` or `desc`, for the fields of `sort` in the same order */
-                order?: ("asc" | "desc")[];
+                page?: components["parameters"]["PageNumber"];
+                /** @description Fields to sort by, at most 5; `-` means descending. Default: `-created_at` */
+                sort?: components["parameters"]["SessionSort"];
+                /** @description Directions, `asc` or `desc`, for the fields of `sort` in the same order */
+                order?: components["parameters"]["SortDirections"];
                 /** @description Only resources created on this day (UTC) or later */
-                created_after?: string;
+                created_after?: components["parameters"]["CreatedAfter"];
                 /** @description Only resources created before this day (UTC) */
-                created_before?: string;
-                /** @description Comma-separated fields to return, in addition to `id`. Available: id, user_id, last_used_at, expires_at, ip, user_agent, current, created_at, updated_at */
-                fields?: ("id" | "user_id" | "last_used_at" | "expires_at" | "ip" | "user_agent" | "current" | "created_at" | "updated_at")[];
+                created_before?: components["parameters"]["CreatedBefore"];
+                /** @description Returns these fields and `id` alone: the others, which the schema of the response requires, are absent */
+                fields?: components["parameters"]["SessionFields"];
             };
             header?: {
                 /** @description Entity tags that the client has; 304 if one is current */
-                "If-None-Match"?: string;
+                "If-None-Match"?: components["parameters"]["IfNoneMatch"];
                 /** @description `*`; 412 for any tag, since the tag of a list is weak */
-                "If-Match"?: string;
+                "If-Match"?: components["parameters"]["ListIfMatch"];
             };
             path?: never;
             cookie?: never;
@@ -4977,18 +3870,6 @@ export interface operations {
             /** @description A page */
             200: {
                 headers: {
-                    "X-Request-Id": components["headers"]["X-Request-Id"];
-                    "Cache-Control": components["headers"]["Cache-Control"];
-                    "Content-Security-Policy": components["headers"]["Content-Security-Policy"];
-                    "Cross-Origin-Resource-Policy": components["headers"]["Cross-Origin-Resource-Policy"];
-                    "Referrer-Policy": components["headers"]["Referrer-Policy"];
-                    "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
-                    "X-Frame-Options": components["headers"]["X-Frame-Options"];
-                    "API-Version": components["headers"]["API-Version"];
-                    Vary: components["headers"]["Vary"];
-                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
-                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
-                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
                     ETag: components["headers"]["ETag"];
                     Link: components["headers"]["Link"];
                     [name: string]: unknown;
@@ -4998,27 +3879,7 @@ export interface operations {
                     "application/vnd.api+json;version=1": components["schemas"]["SessionPage"];
                 };
             };
-            /** @description The representation that the client has is current */
-            304: {
-                headers: {
-                    "X-Request-Id": components["headers"]["X-Request-Id"];
-                    "Cache-Control": components["headers"]["Cache-Control"];
-                    "Content-Security-Policy": components["headers"]["Content-Security-Policy"];
-                    "Cross-Origin-Resource-Policy": components["headers"]["Cross-Origin-Resource-Policy"];
-                    "Referrer-Policy": components["headers"]["Referrer-Policy"];
-                    "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
-                    "X-Frame-Options": components["headers"]["X-Frame-Options"];
-                    "API-Version": components["headers"]["API-Version"];
-                    Vary: components["headers"]["Vary"];
-                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
-                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
-                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
-                    ETag: components["headers"]["ETag"];
-                    Link: components["headers"]["Link"];
-                    [name: string]: unknown;
-                };
-                content?: never;
-            };
+            304: components["responses"]["PageNotModified"];
             400: components["responses"]["BadRequest"];
             401: components["responses"]["Unauthorized"];
             403: components["responses"]["Forbidden"];
@@ -5035,25 +3896,25 @@ export interface operations {
     getSession: {
         parameters: {
             query?: {
-                /** @description Comma-separated fields to return, in addition to `id`. Available: id, user_id, last_used_at, expires_at, ip, user_agent, current, created_at, updated_at */
-                fields?: ("id" | "user_id" | "last_used_at" | "expires_at" | "ip" | "user_agent" | "current" | "created_at" | "updated_at")[];
+                /** @description Returns these fields and `id` alone: the others, which the schema of the response requires, are absent */
+                fields?: components["parameters"]["SessionFields"];
             };
             header?: {
                 /** @description Entity tags that the client has; 304 if one is current */
-                "If-None-Match"?: string;
+                "If-None-Match"?: components["parameters"]["IfNoneMatch"];
                 /** @description HTTP date; ignored with If-None-Match */
-                "If-Modified-Since"?: string;
+                "If-Modified-Since"?: components["parameters"]["IfModifiedSince"];
                 /** @description Expected entity tag; 412 if the current one differs */
-                "If-Match"?: string;
+                "If-Match"?: components["parameters"]["ReadIfMatch"];
                 /** @description HTTP date; ignored with If-Match */
-                "If-Unmodified-Since"?: string;
+                "If-Unmodified-Since"?: components["parameters"]["IfUnmodifiedSince"];
             };
             path: {
                 /**
-                 * @description Id of the resource
+                 * @description The id of the resource
                  * @example 0193a5b0-7b1e-7c3a-9f00-3f2b8c1d4e5f
                  */
-                id: string;
+                id: components["parameters"]["Id"];
             };
             cookie?: never;
         };
@@ -5062,48 +3923,16 @@ export interface operations {
             /** @description The resource */
             200: {
                 headers: {
-                    "X-Request-Id": components["headers"]["X-Request-Id"];
-                    "Cache-Control": components["headers"]["Cache-Control"];
-                    "Content-Security-Policy": components["headers"]["Content-Security-Policy"];
-                    "Cross-Origin-Resource-Policy": components["headers"]["Cross-Origin-Resource-Policy"];
-                    "Referrer-Policy": components["headers"]["Referrer-Policy"];
-                    "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
-                    "X-Frame-Options": components["headers"]["X-Frame-Options"];
-                    "API-Version": components["headers"]["API-Version"];
-                    Vary: components["headers"]["Vary"];
-                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
-                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
-                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
                     ETag: components["headers"]["ETag"];
                     "Last-Modified": components["headers"]["Last-Modified"];
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["SessionSelectionReply"];
-                    "application/vnd.api+json;version=1": components["schemas"]["SessionSelectionReply"];
+                    "application/json": components["schemas"]["SessionReply"];
+                    "application/vnd.api+json;version=1": components["schemas"]["SessionReply"];
                 };
             };
-            /** @description The representation that the client has is current */
-            304: {
-                headers: {
-                    "X-Request-Id": components["headers"]["X-Request-Id"];
-                    "Cache-Control": components["headers"]["Cache-Control"];
-                    "Content-Security-Policy": components["headers"]["Content-Security-Policy"];
-                    "Cross-Origin-Resource-Policy": components["headers"]["Cross-Origin-Resource-Policy"];
-                    "Referrer-Policy": components["headers"]["Referrer-Policy"];
-                    "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
-                    "X-Frame-Options": components["headers"]["X-Frame-Options"];
-                    "API-Version": components["headers"]["API-Version"];
-                    Vary: components["headers"]["Vary"];
-                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
-                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
-                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
-                    ETag: components["headers"]["ETag"];
-                    "Last-Modified": components["headers"]["Last-Modified"];
-                    [name: string]: unknown;
-                };
-                content?: never;
-            };
+            304: components["responses"]["NotModified"];
             400: components["responses"]["BadRequest"];
             401: components["responses"]["Unauthorized"];
             403: components["responses"]["Forbidden"];
@@ -5122,41 +3951,23 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Entity tag of the resource as it was read; 412 if it has changed since */
-                "If-Match"?: string;
+                /** @description Entity tag of the resource as it was read, or `*`; 412 if it has changed since */
+                "If-Match"?: components["parameters"]["IfMatch"];
                 /** @description HTTP date; ignored with If-Match */
-                "If-Unmodified-Since"?: string;
+                "If-Unmodified-Since"?: components["parameters"]["IfUnmodifiedSince"];
             };
             path: {
                 /**
-                 * @description Id of the resource
+                 * @description The id of the resource
                  * @example 0193a5b0-7b1e-7c3a-9f00-3f2b8c1d4e5f
                  */
-                id: string;
+                id: components["parameters"]["Id"];
             };
             cookie?: never;
         };
         requestBody?: never;
         responses: {
-            /** @description Deleted */
-            204: {
-                headers: {
-                    "X-Request-Id": components["headers"]["X-Request-Id"];
-                    "Cache-Control": components["headers"]["Cache-Control"];
-                    "Content-Security-Policy": components["headers"]["Content-Security-Policy"];
-                    "Cross-Origin-Resource-Policy": components["headers"]["Cross-Origin-Resource-Policy"];
-                    "Referrer-Policy": components["headers"]["Referrer-Policy"];
-                    "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
-                    "X-Frame-Options": components["headers"]["X-Frame-Options"];
-                    "API-Version": components["headers"]["API-Version"];
-                    Vary: components["headers"]["Vary"];
-                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
-                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
-                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
-                    [name: string]: unknown;
-                };
-                content?: never;
-            };
+            204: components["responses"]["Deleted"];
             400: components["responses"]["BadRequest"];
             401: components["responses"]["Unauthorized"];
             403: components["responses"]["Forbidden"];
@@ -5177,27 +3988,27 @@ export interface operations {
         parameters: {
             query?: {
                 /** @description Maximum number of resources on a page */
-                limit?: number;
+                limit?: components["parameters"]["Limit"];
                 /** @description `pagination.cursor` of the previous page; empty for the first page */
-                cursor?: string;
+                cursor?: components["parameters"]["Cursor"];
                 /** @description Page number; selects pagination with a total. Reaches the first 10,000 rows; cannot be combined with `cursor` */
-                page?: number;
-                /** @description Comma-separated fields to sort by, at most 5; `-` means descending. Default: `-created_at`. Available: created_at */
-                sort?: ("created_at" | "-created_at")[];
-                /** @description Comma-separated directions, `asc` or `desc`, for the fields of `sort` in the same order */
-                order?: ("asc" | "desc")[];
+                page?: components["parameters"]["PageNumber"];
+                /** @description Fields to sort by, at most 5; `-` means descending. Default: `-created_at` */
+                sort?: components["parameters"]["ApiKeySort"];
+                /** @description Directions, `asc` or `desc`, for the fields of `sort` in the same order */
+                order?: components["parameters"]["SortDirections"];
                 /** @description Only resources created on this day (UTC) or later */
-                created_after?: string;
+                created_after?: components["parameters"]["CreatedAfter"];
                 /** @description Only resources created before this day (UTC) */
-                created_before?: string;
-                /** @description Comma-separated fields to return, in addition to `id`. Available: id, user_id, name, scopes, rate_limit, expires_at, prefix, last_used_at, key, created_at, updated_at */
-                fields?: ("id" | "user_id" | "name" | "scopes" | "rate_limit" | "expires_at" | "prefix" | "last_used_at" | "key" | "created_at" | "updated_at")[];
+                created_before?: components["parameters"]["CreatedBefore"];
+                /** @description Returns these fields and `id` alone: the others, which the schema of the response requires, are absent */
+                fields?: components["parameters"]["ApiKeyFields"];
             };
             header?: {
                 /** @description Entity tags that the client has; 304 if one is current */
-                "If-None-Match"?: string;
+                "If-None-Match"?: components["parameters"]["IfNoneMatch"];
                 /** @description `*`; 412 for any tag, since the tag of a list is weak */
-                "If-Match"?: string;
+                "If-Match"?: components["parameters"]["ListIfMatch"];
             };
             path?: never;
             cookie?: never;
@@ -5207,18 +4018,6 @@ export interface operations {
             /** @description A page */
             200: {
                 headers: {
-                    "X-Request-Id": components["headers"]["X-Request-Id"];
-                    "Cache-Control": components["headers"]["Cache-Control"];
-                    "Content-Security-Policy": components["headers"]["Content-Security-Policy"];
-                    "Cross-Origin-Resource-Policy": components["headers"]["Cross-Origin-Resource-Policy"];
-                    "Referrer-Policy": components["headers"]["Referrer-Policy"];
-                    "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
-                    "X-Frame-Options": components["headers"]["X-Frame-Options"];
-                    "API-Version": components["headers"]["API-Version"];
-                    Vary: components["headers"]["Vary"];
-                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
-                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
-                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
                     ETag: components["headers"]["ETag"];
                     Link: components["headers"]["Link"];
                     [name: string]: unknown;
@@ -5228,27 +4027,7 @@ export interface operations {
                     "application/vnd.api+json;version=1": components["schemas"]["ApiKeyPage"];
                 };
             };
-            /** @description The representation that the client has is current */
-            304: {
-                headers: {
-                    "X-Request-Id": components["headers"]["X-Request-Id"];
-                    "Cache-Control": components["headers"]["Cache-Control"];
-                    "Content-Security-Policy": components["headers"]["Content-Security-Policy"];
-                    "Cross-Origin-Resource-Policy": components["headers"]["Cross-Origin-Resource-Policy"];
-                    "Referrer-Policy": components["headers"]["Referrer-Policy"];
-                    "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
-                    "X-Frame-Options": components["headers"]["X-Frame-Options"];
-                    "API-Version": components["headers"]["API-Version"];
-                    Vary: components["headers"]["Vary"];
-                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
-                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
-                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
-                    ETag: components["headers"]["ETag"];
-                    Link: components["headers"]["Link"];
-                    [name: string]: unknown;
-                };
-                content?: never;
-            };
+            304: components["responses"]["PageNotModified"];
             400: components["responses"]["BadRequest"];
             401: components["responses"]["Unauthorized"];
             403: components["responses"]["Forbidden"];
@@ -5267,7 +4046,7 @@ export interface operations {
             query?: never;
             header?: {
                 /** @description Makes a retry safe: for 24 hours, requests with the same key and body get the same response, and the write happens once */
-                "Idempotency-Key"?: string;
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
             };
             path?: never;
             cookie?: never;
@@ -5282,18 +4061,6 @@ export interface operations {
             /** @description Created */
             201: {
                 headers: {
-                    "X-Request-Id": components["headers"]["X-Request-Id"];
-                    "Cache-Control": components["headers"]["Cache-Control"];
-                    "Content-Security-Policy": components["headers"]["Content-Security-Policy"];
-                    "Cross-Origin-Resource-Policy": components["headers"]["Cross-Origin-Resource-Policy"];
-                    "Referrer-Policy": components["headers"]["Referrer-Policy"];
-                    "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
-                    "X-Frame-Options": components["headers"]["X-Frame-Options"];
-                    "API-Version": components["headers"]["API-Version"];
-                    Vary: components["headers"]["Vary"];
-                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
-                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
-                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
                     ETag: components["headers"]["ETag"];
                     Location: components["headers"]["Location"];
                     "Idempotency-Replayed": components["headers"]["Idempotency-Replayed"];
@@ -5323,25 +4090,25 @@ export interface operations {
     getApiKey: {
         parameters: {
             query?: {
-                /** @description Comma-separated fields to return, in addition to `id`. Available: id, user_id, name, scopes, rate_limit, expires_at, prefix, last_used_at, key, created_at, updated_at */
-                fields?: ("id" | "user_id" | "name" | "scopes" | "rate_limit" | "expires_at" | "prefix" | "last_used_at" | "key" | "created_at" | "updated_at")[];
+                /** @description Returns these fields and `id` alone: the others, which the schema of the response requires, are absent */
+                fields?: components["parameters"]["ApiKeyFields"];
             };
             header?: {
                 /** @description Entity tags that the client has; 304 if one is current */
-                "If-None-Match"?: string;
+                "If-None-Match"?: components["parameters"]["IfNoneMatch"];
                 /** @description HTTP date; ignored with If-None-Match */
-                "If-Modified-Since"?: string;
+                "If-Modified-Since"?: components["parameters"]["IfModifiedSince"];
                 /** @description Expected entity tag; 412 if the current one differs */
-                "If-Match"?: string;
+                "If-Match"?: components["parameters"]["ReadIfMatch"];
                 /** @description HTTP date; ignored with If-Match */
-                "If-Unmodified-Since"?: string;
+                "If-Unmodified-Since"?: components["parameters"]["IfUnmodifiedSince"];
             };
             path: {
                 /**
-                 * @description Id of the resource
+                 * @description The id of the resource
                  * @example 0193a5b0-7b1e-7c3a-9f00-3f2b8c1d4e5f
                  */
-                id: string;
+                id: components["parameters"]["Id"];
             };
             cookie?: never;
         };
@@ -5350,48 +4117,16 @@ export interface operations {
             /** @description The resource */
             200: {
                 headers: {
-                    "X-Request-Id": components["headers"]["X-Request-Id"];
-                    "Cache-Control": components["headers"]["Cache-Control"];
-                    "Content-Security-Policy": components["headers"]["Content-Security-Policy"];
-                    "Cross-Origin-Resource-Policy": components["headers"]["Cross-Origin-Resource-Policy"];
-                    "Referrer-Policy": components["headers"]["Referrer-Policy"];
-                    "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
-                    "X-Frame-Options": components["headers"]["X-Frame-Options"];
-                    "API-Version": components["headers"]["API-Version"];
-                    Vary: components["headers"]["Vary"];
-                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
-                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
-                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
                     ETag: components["headers"]["ETag"];
                     "Last-Modified": components["headers"]["Last-Modified"];
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ApiKeySelectionReply"];
-                    "application/vnd.api+json;version=1": components["schemas"]["ApiKeySelectionReply"];
+                    "application/json": components["schemas"]["ApiKeyReply"];
+                    "application/vnd.api+json;version=1": components["schemas"]["ApiKeyReply"];
                 };
             };
-            /** @description The representation that the client has is current */
-            304: {
-                headers: {
-                    "X-Request-Id": components["headers"]["X-Request-Id"];
-                    "Cache-Control": components["headers"]["Cache-Control"];
-                    "Content-Security-Policy": components["headers"]["Content-Security-Policy"];
-                    "Cross-Origin-Resource-Policy": components["headers"]["Cross-Origin-Resource-Policy"];
-                    "Referrer-Policy": components["headers"]["Referrer-Policy"];
-                    "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
-                    "X-Frame-Options": components["headers"]["X-Frame-Options"];
-                    "API-Version": components["headers"]["API-Version"];
-                    Vary: components["headers"]["Vary"];
-                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
-                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
-                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
-                    ETag: components["headers"]["ETag"];
-                    "Last-Modified": components["headers"]["Last-Modified"];
-                    [name: string]: unknown;
-                };
-                content?: never;
-            };
+            304: components["responses"]["NotModified"];
             400: components["responses"]["BadRequest"];
             401: components["responses"]["Unauthorized"];
             403: components["responses"]["Forbidden"];
@@ -5410,41 +4145,23 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Entity tag of the resource as it was read; 412 if it has changed since */
-                "If-Match"?: string;
+                /** @description Entity tag of the resource as it was read, or `*`; 412 if it has changed since */
+                "If-Match"?: components["parameters"]["IfMatch"];
                 /** @description HTTP date; ignored with If-Match */
-                "If-Unmodified-Since"?: string;
+                "If-Unmodified-Since"?: components["parameters"]["IfUnmodifiedSince"];
             };
             path: {
                 /**
-                 * @description Id of the resource
+                 * @description The id of the resource
                  * @example 0193a5b0-7b1e-7c3a-9f00-3f2b8c1d4e5f
                  */
-                id: string;
+                id: components["parameters"]["Id"];
             };
             cookie?: never;
         };
         requestBody?: never;
         responses: {
-            /** @description Deleted */
-            204: {
-                headers: {
-                    "X-Request-Id": components["headers"]["X-Request-Id"];
-                    "Cache-Control": components["headers"]["Cache-Control"];
-                    "Content-Security-Policy": components["headers"]["Content-Security-Policy"];
-                    "Cross-Origin-Resource-Policy": components["headers"]["Cross-Origin-Resource-Policy"];
-                    "Referrer-Policy": components["headers"]["Referrer-Policy"];
-                    "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
-                    "X-Frame-Options": components["headers"]["X-Frame-Options"];
-                    "API-Version": components["headers"]["API-Version"];
-                    Vary: components["headers"]["Vary"];
-                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
-                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
-                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
-                    [name: string]: unknown;
-                };
-                content?: never;
-            };
+            204: components["responses"]["Deleted"];
             400: components["responses"]["BadRequest"];
             401: components["responses"]["Unauthorized"];
             403: components["responses"]["Forbidden"];
@@ -5465,19 +4182,19 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Entity tag of the resource as it was read; 412 if it has changed since */
-                "If-Match"?: string;
+                /** @description Entity tag of the resource as it was read, or `*`; 412 if it has changed since */
+                "If-Match"?: components["parameters"]["IfMatch"];
                 /** @description HTTP date; ignored with If-Match */
-                "If-Unmodified-Since"?: string;
+                "If-Unmodified-Since"?: components["parameters"]["IfUnmodifiedSince"];
                 /** @description Makes a retry safe: for 24 hours, requests with the same key and body get the same response, and the write happens once */
-                "Idempotency-Key"?: string;
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
             };
             path: {
                 /**
-                 * @description Id of the resource
+                 * @description The id of the resource
                  * @example 0193a5b0-7b1e-7c3a-9f00-3f2b8c1d4e5f
                  */
-                id: string;
+                id: components["parameters"]["Id"];
             };
             cookie?: never;
         };
@@ -5492,18 +4209,6 @@ export interface operations {
             /** @description The changed resource */
             200: {
                 headers: {
-                    "X-Request-Id": components["headers"]["X-Request-Id"];
-                    "Cache-Control": components["headers"]["Cache-Control"];
-                    "Content-Security-Policy": components["headers"]["Content-Security-Policy"];
-                    "Cross-Origin-Resource-Policy": components["headers"]["Cross-Origin-Resource-Policy"];
-                    "Referrer-Policy": components["headers"]["Referrer-Policy"];
-                    "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
-                    "X-Frame-Options": components["headers"]["X-Frame-Options"];
-                    "API-Version": components["headers"]["API-Version"];
-                    Vary: components["headers"]["Vary"];
-                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
-                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
-                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
                     ETag: components["headers"]["ETag"];
                     "Idempotency-Replayed": components["headers"]["Idempotency-Replayed"];
                     [name: string]: unknown;
@@ -5542,24 +4247,13 @@ export interface operations {
         requestBody: {
             content: {
                 "application/json": components["schemas"]["Grant"];
+                "application/vnd.api+json": components["schemas"]["Grant"];
             };
         };
         responses: {
             /** @description Signed in */
             201: {
                 headers: {
-                    "X-Request-Id": components["headers"]["X-Request-Id"];
-                    "Cache-Control": components["headers"]["Cache-Control"];
-                    "Content-Security-Policy": components["headers"]["Content-Security-Policy"];
-                    "Cross-Origin-Resource-Policy": components["headers"]["Cross-Origin-Resource-Policy"];
-                    "Referrer-Policy": components["headers"]["Referrer-Policy"];
-                    "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
-                    "X-Frame-Options": components["headers"]["X-Frame-Options"];
-                    "API-Version": components["headers"]["API-Version"];
-                    Vary: components["headers"]["Vary"];
-                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
-                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
-                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -5593,13 +4287,6 @@ export interface operations {
             /** @description The check succeeded */
             200: {
                 headers: {
-                    "X-Request-Id": components["headers"]["X-Request-Id"];
-                    "Cache-Control": components["headers"]["Cache-Control"];
-                    "Content-Security-Policy": components["headers"]["Content-Security-Policy"];
-                    "Cross-Origin-Resource-Policy": components["headers"]["Cross-Origin-Resource-Policy"];
-                    "Referrer-Policy": components["headers"]["Referrer-Policy"];
-                    "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
-                    "X-Frame-Options": components["headers"]["X-Frame-Options"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -5622,13 +4309,6 @@ export interface operations {
             /** @description The check succeeded */
             200: {
                 headers: {
-                    "X-Request-Id": components["headers"]["X-Request-Id"];
-                    "Cache-Control": components["headers"]["Cache-Control"];
-                    "Content-Security-Policy": components["headers"]["Content-Security-Policy"];
-                    "Cross-Origin-Resource-Policy": components["headers"]["Cross-Origin-Resource-Policy"];
-                    "Referrer-Policy": components["headers"]["Referrer-Policy"];
-                    "X-Content-Type-Options": components["headers"]["X-Content-Type-Options"];
-                    "X-Frame-Options": components["headers"]["X-Frame-Options"];
                     [name: string]: unknown;
                 };
                 content: {
