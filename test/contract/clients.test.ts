@@ -1,0 +1,103 @@
+/** The clients of five generators compile strictly, and run one script against a fresh server. */
+import { rmSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { pathToFileURL } from 'node:url'
+import t from 'tap'
+import type { Json } from '../helpers/app.ts'
+import { converse } from './clients/conversation.ts'
+import { ADMIN, saveDocument, startFreshServer } from './documents.ts'
+import { folder, runTool } from './run-tool.ts'
+
+const PRODUCTS = 250
+
+const generators: Record<string, (document: string, output: string) => [tool: string, args: string[]]> = {
+  'openapi-fetch': (document, output) => [
+    'openapi-typescript',
+    [document, '-o', join(output, 'openapi-typescript.ts')],
+  ],
+  'hey-api': () => ['openapi-ts', ['-f', 'tools/hey-api.config.ts']],
+  oazapfts: (document, output) => ['oazapfts', [document, join(output, 'oazapfts.ts')]],
+  orval: () => ['orval', ['--config', 'tools/orval.config.ts']],
+  kubb: () => ['kubb', ['generate', '--config', 'tools/kubb.config.ts']],
+}
+
+async function create(url: string, body: unknown): Promise<Json> {
+  const headers = { 'x-api-key': ADMIN.key, 'content-type': 'application/json' }
+  const response = await fetch(url, { method: 'POST', headers, body: JSON.stringify(body) })
+  if (!response.ok) throw new Error(`POST ${url}: ${response.status} ${await response.text()}`)
+  return response.json()
+}
+
+/** Creates the products in groups, so that no limit of concurrency is met. */
+async function createProducts(baseUrl: string) {
+  const products = Array.from({ length: PRODUCTS }, (_, i) => ({
+    sku: `P-${i}`,
+    name: `Product ${i}`,
+    price_amount: i,
+  }))
+  while (products.length > 0) {
+    await Promise.all(products.splice(0, 10).map((product) => create(`${baseUrl}/api/v1/products`, product)))
+  }
+}
+
+async function createLimitedKey(baseUrl: string): Promise<string> {
+  const reply = await create(`${baseUrl}/api/v1/api-keys`, {
+    name: 'limited',
+    scopes: ['products:read'],
+    rate_limit: 3,
+  })
+  return reply.data.key
+}
+
+/** Imports a file that refers to generated code. */
+const importClient = (name: string) => import(pathToFileURL(join(folder, 'clients', `${name}.ts`)).href)
+
+t.test('the clients of five generators', async (t) => {
+  rmSync(join(folder, '.generated/clients'), { recursive: true, force: true })
+  const baseUrl = await startFreshServer(t)
+  await createProducts(baseUrl)
+
+  for (const version of ['v1', 'v2'] as const) {
+    const document = await saveDocument(baseUrl, version, 'clients')
+    const output = dirname(document)
+    for (const [name, getCommand] of Object.entries(generators)) {
+      const [tool, args] = getCommand(document, output)
+      const { code, output: text } = await runTool(tool, args, { DOCUMENT: document, OUTPUT: output })
+      t.equal(code, 0, `${name} generates a client of ${version}`, { text })
+    }
+  }
+
+  const compiled = await runTool('../../../../node_modules/.bin/tsc', ['-p', '.', '--noEmit'])
+  t.strictSame(compiled, { code: 0, output: '' }, 'all clients compile strictly')
+
+  for (const [i, name] of Object.keys(generators).entries()) {
+    const { createClient } = await importClient(name)
+    const limited = { 'X-API-Key': await createLimitedKey(baseUrl) }
+    const setting = { ...ADMIN, limited, name: `${name}` }
+    t.strictSame(
+      await converse(createClient(baseUrl), setting),
+      {
+        listed: { pages: 3, count: PRODUCTS + i },
+        created: 201,
+        repeated: { status: 201, isReplayed: 'true', isSame: true },
+        invalid: { status: 422, code: 'VALIDATION_ERROR', fields: ['currency INVALID_FORMAT'] },
+        price: 1999,
+        changed: { status: 200, stock: 25 },
+        stale: { status: 412, code: 'PRECONDITION_FAILED', fields: [] },
+        limited: { code: 'RATE_LIMIT_EXCEEDED', hasRetryAfter: true },
+      },
+      `the script with ${name}`,
+    )
+  }
+
+  const { checkUpdates } = await importClient('zod-updates')
+  t.strictSame(
+    await checkUpdates(baseUrl, { 'X-API-Key': ADMIN.key }),
+    {
+      changed: [],
+      address: 'Ada',
+      note: 'leave at the door',
+    },
+    'a PATCH of the Zod client sends exactly what was given',
+  )
+})

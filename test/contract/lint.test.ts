@@ -1,0 +1,19 @@
+/** Spectral (rules for OpenAPI and OWASP) and Redocly report no error in either document. */
+import t from 'tap'
+import { saveDocument, startFreshServer } from './documents.ts'
+import { runTool } from './run-tool.ts'
+
+t.test('the linters report no errors', async (t) => {
+  const baseUrl = await startFreshServer(t)
+  for (const version of ['v1', 'v2'] as const) {
+    const document = await saveDocument(baseUrl, version, 'lint')
+    const spectral = ['lint', '--ruleset', 'spectral.yaml', '--fail-severity', 'error', '--quiet', document]
+    t.match(
+      await runTool('spectral', [...spectral, '--display-only-failures']),
+      { code: 0 },
+      `Spectral: ${version}`,
+    )
+    const redocly = ['lint', '--config', '../../redocly.yaml', document]
+    t.match(await runTool('redocly', redocly), { code: 0 }, `Redocly: ${version}`)
+  }
+})
