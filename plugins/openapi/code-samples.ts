@@ -85,7 +85,8 @@ response.raise_for_status()
 print(response.json()["data"])`,
   },
   updateOrder: {
-    curl: `etag=$(curl -sI "API/orders/ORDER_ID" -H "X-API-Key: YOUR_API_KEY" | tr -d '\\r' | sed -n 's/^etag: //Ip')
+    curl: `etag=$(curl -s -o /dev/null -w '%header{etag}' "API/orders/ORDER_ID" \\
+  -H "X-API-Key: YOUR_API_KEY")
 curl -X PATCH "API/orders/ORDER_ID" \\
   -H "X-API-Key: YOUR_API_KEY" \\
   -H "Content-Type: application/merge-patch+json" \\
@@ -189,10 +190,10 @@ export function buildCodeSamples(operationId: string, server: string, version: n
   const fill = (source: string) =>
     source.replaceAll(/\bSERVER\b/g, server).replaceAll(/\bAPI(?=\/)/g, `${server}/api/v${version}`)
   return [
-    { lang: 'Shell', label: 'curl', source: fill(sample.curl) },
+    { lang: 'shell', label: 'curl', source: fill(sample.curl) },
     ...(version === CLIENT_VERSION
-      ? [{ lang: 'TypeScript', label: 'TypeScript', source: fill(`${client}\n\n${sample.typescript}`) }]
+      ? [{ lang: 'typescript', label: 'TypeScript', source: fill(`${client}\n\n${sample.typescript}`) }]
       : []),
-    { lang: 'Python', label: 'Python', source: fill(`${python}\n${sample.python}`) },
+    { lang: 'python', label: 'Python', source: fill(`${python}\n${sample.python}`) },
   ]
 }

@@ -86,8 +86,8 @@ export function buildDocument(
       version: release,
       summary: `Version ${representation.version} of the API`,
       description: getGuide(representation.version, representation.about),
-      // The start page of this installation: no person is the contact of every one.
-      contact: { name: 'resource-api', url: `${server}/` },
+      // No person is the contact of every installation, so this is the start page of the service itself.
+      contact: { name: 'The operator of this service', url: `${server}/` },
       license: { name: 'MIT', identifier: 'MIT' },
     },
     servers: [{ url: server }],

@@ -18,9 +18,10 @@ const hashInlineScripts = (html: string) =>
     .filter(([attributes]) => !attributes.includes(' src='))
     .map(([attributes, element]) => hashScript(element.slice(attributes.length + 1)))
 
+/** Hides links to Scalar, and that of `externalDocs`, which leads to this page. */
 const css = `
   .scalar-app { --scalar-radius: 4px; }
-  a[href*="scalar.com"], .darklight-reference { display: none !important; }
+  a[href*="scalar.com"], a[href$="/docs"], .darklight-reference { display: none !important; }
 `
 
 export interface ScalarOptions {
@@ -51,7 +52,6 @@ const getConfiguration = ({ versions, publicUrl }: ScalarOptions): Partial<ApiRe
   showDeveloperTools: 'never',
   documentDownloadType: 'json',
   favicon: ICON,
-  defaultHttpClient: { targetKey: 'shell', clientKey: 'curl' },
   customCss: css,
 })
 

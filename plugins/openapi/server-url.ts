@@ -8,7 +8,10 @@ const DEFAULT_URL = 'http://127.0.0.1:3000'
 const WILDCARDS = new Set(['0.0.0.0', '::'])
 
 /** Returns PUBLIC_URL if it is set, and otherwise the address that the server listens on. */
-export function getServerUrl(app: FastifyInstance, publicUrl: string | undefined): string {
+export function getServerUrl(
+  app: Pick<FastifyInstance, 'addresses' | 'initialConfig'>,
+  publicUrl: string | undefined,
+): string {
   if (publicUrl !== undefined) return publicUrl
   // The last one is that of the main port, the others are further addresses of a host name.
   const bound = app.addresses().at(-1)
