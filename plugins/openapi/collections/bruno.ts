@@ -43,6 +43,8 @@ export const writeBrunoCollection = ({ name, description, variables, folders }: 
     type: 'folder',
     name: folder.name,
     seq: i + 1,
+    // The order of folders is in the file of each.
+    root: { meta: { name: folder.name, seq: i + 1 } },
     items: folder.requests.map(buildItem),
   })),
   root: {
