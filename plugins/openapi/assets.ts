@@ -7,7 +7,7 @@ import fp from 'fastify-plugin'
 import Negotiator from 'negotiator'
 import { cachePromise } from '../../lib/cached-promise.ts'
 import { addVary } from '../http/add-vary.ts'
-import { entityTags, hashText } from '../http/preconditions.ts'
+import { hashText, isNotModified, sendNotModified } from '../http/preconditions.ts'
 
 export type Compression = 'br' | 'gzip'
 
@@ -63,20 +63,25 @@ function negotiateCompression(request: IncomingMessage): Compression | undefined
   return COMPRESSIONS.find((encoding) => encoding === best)
 }
 
-/** Sends an asset in the encoding that the client prefers. The hooks of `staticCache` answer conditional requests. */
-export async function sendAsset({ raw }: FastifyRequest, reply: FastifyReply, asset: Asset) {
-  const encoding = negotiateCompression(raw)
+/**
+ * Sends an asset in the encoding that the client prefers, or a 304.
+ * @throws ApiError 412, before the response has the headers of the asset
+ */
+export async function sendAsset(request: FastifyRequest, reply: FastifyReply, asset: Asset) {
+  const encoding = negotiateCompression(request.raw)
+  const tag = encoding === undefined ? `"${asset.hash}"` : `"${asset.hash}-${encoding}"`
   addVary(reply, 'Accept-Encoding')
+  const isUnchanged = isNotModified(request, tag)
+  reply.header('ETag', tag)
+  if (isUnchanged) return sendNotModified(reply)
   reply.type(asset.type)
-  if (encoding === undefined) return reply.header('ETag', `"${asset.hash}"`).send(asset.content)
-  reply.header('ETag', `"${asset.hash}-${encoding}"`).header('Content-Encoding', encoding)
-  return reply.send(await asset.compressed[encoding]())
+  if (encoding === undefined) return reply.send(asset.content)
+  return reply.header('Content-Encoding', encoding).send(await asset.compressed[encoding]())
 }
 
-/** Adds `Cache-Control` and the handling of conditional requests to the routes of a scope. */
+/** Adds `Cache-Control` to the responses of a scope. */
 export default fp(
   async (scope: FastifyInstance) => {
-    await scope.register(entityTags)
     scope.addHook('onRequest', async (_request, reply) => {
       reply.header('Cache-Control', 'public, no-cache')
     })
