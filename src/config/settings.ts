@@ -33,9 +33,12 @@ export const Settings = Type.Object({
     default: '127.0.0.1',
     production: '0.0.0.0',
   }),
-  PUBLIC_URL: optional('The public URL of the service. If set, `Location` and `Link` have absolute URLs.', {
-    format: 'base-url',
-  }),
+  PUBLIC_URL: optional(
+    'The public URL of the service, which the OpenAPI documents name. If set, `Location` and `Link` have absolute URLs.',
+    {
+      format: 'base-url',
+    },
+  ),
   LOG_LEVEL: oneOf('The lowest severity of log lines.', 'info', [
     'fatal',
     'error',
