@@ -4,8 +4,8 @@ import { mkdir, writeFile } from 'node:fs/promises'
 import { COMPRESSIONS, compress } from '../plugins/openapi/assets.ts'
 import { getCompressedFile, renderScalar } from '../plugins/openapi/scalar.ts'
 
-/** Of 11: 963 kB instead of 946 kB, in 4 s instead of 18 s. */
-const QUALITY = 10
+/** Brotli's quality. The highest, 11, takes 18 s instead of 4 s and saves 2 %. */
+const BROTLI_QUALITY = 10
 
 /** The compiled module, which reads the files at run time. */
 const compiledModule = new URL('../dist/plugins/openapi/scalar.js', import.meta.url)
@@ -15,5 +15,5 @@ for (const encoding of COMPRESSIONS) {
   const file = getCompressedFile(script.hash, encoding, compiledModule.href)
   if (existsSync(file)) continue
   await mkdir(new URL('.', file), { recursive: true })
-  await writeFile(file, await compress(script.content, encoding, QUALITY))
+  await writeFile(file, await compress(script.content, encoding, BROTLI_QUALITY))
 }

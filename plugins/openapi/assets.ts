@@ -24,7 +24,7 @@ export interface Asset {
 /** The compressions in the order of the server's preference. */
 export const COMPRESSIONS: readonly Compression[] = ['br', 'gzip']
 
-/** For requests. Quality 11 makes the documents a tenth smaller, and takes eight times as long (150 ms). */
+/** For compression at run time. The highest quality, 11, takes 150 ms instead of 19 ms and saves 8 % of a document. */
 const BROTLI_QUALITY = 9
 
 /** Compresses in the thread pool of libuv. */
@@ -35,7 +35,10 @@ export function compress(content: Buffer, encoding: Compression, quality: number
   })
 }
 
-/** @param readCompressed returns a compressed form that was made earlier, or undefined */
+/**
+ * Creates an asset from a text.
+ * @param readCompressed returns a compressed form that the build has written, or undefined
+ */
 export function createAsset(
   type: string,
   text: string,

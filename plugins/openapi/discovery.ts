@@ -44,7 +44,7 @@ export default async function discovery(
   await app.register(staticCache)
 
   app.get('/', { config: { access: 'public' } }, async (request, reply) => {
-    // The first one is for clients that accept everything, or nothing of what there is.
+    // JSON is first: clients that accept both alike (`*/*`) get it, and so do clients that accept neither.
     const [type] = new Negotiator(request.raw).mediaTypes(['application/json', 'text/html'])
     addVary(reply, 'Accept')
     reply.header('Link', linkHeader)
