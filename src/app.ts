@@ -13,6 +13,7 @@ import type { ResourceDefinition } from '../plugins/collection/definition.ts'
 import { createCollection } from '../plugins/collection/plugin.ts'
 import database from '../plugins/database.ts'
 import errors from '../plugins/errors/index.ts'
+import compression from '../plugins/http/compression.ts'
 import contentType from '../plugins/http/content-type.ts'
 import cors from '../plugins/http/cors.ts'
 import { frameworkErrors } from '../plugins/http/framework-errors.ts'
@@ -179,6 +180,7 @@ export async function buildApp(config: Config, overrides: AppOverrides = {}): Pr
     const { representation } = version
     await app.register(
       async (scope) => {
+        await scope.register(compression, pluginOptions.compression)
         await scope.register(versionScope, { version, publicUrl: config.PUBLIC_URL })
         await scope.register(contentType)
         await scope.register(auth)

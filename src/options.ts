@@ -83,6 +83,7 @@ export function getPluginOptions(config: Config, secret: string, connections: nu
     },
     transport: { refusePlain: isBehindProxy(config) },
     cors: { origins: config.CORS_ORIGINS },
+    compression: { isEnabled: config.COMPRESS },
     idempotency: { secret: deriveKey(secret, 'idempotency') },
     shutdown: { delay: config.SHUTDOWN_DELAY },
     admission: { maxActive: ADMISSION_QUEUE.inside + connections, maxWaiting: ADMISSION_QUEUE.outside },

@@ -16,10 +16,7 @@ export const hash = (text: string) => digest('sha1', text, 'base64url').slice(0,
 export const buildStrongTag = (revision: number, shapeHash: string) => `"${revision}-${shapeHash}"`
 
 /** Returns the whole hash, for texts that are cached for long. */
-const hashText = (text: string | Buffer) => digest('sha1', text, 'base64url')
-
-/** Builds the strong tag of a fixed text. */
-export const buildTextTag = (text: string) => `"${hashText(text)}"`
+export const hashText = (text: string | Buffer) => digest('sha1', text, 'base64url')
 
 /** Builds the weak tag of a list. */
 export const buildWeakTag = (content: string) => `W/"${hash(content)}"`

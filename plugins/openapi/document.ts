@@ -1,5 +1,6 @@
 /** Builds the OpenAPI document of a version from the operations of the routes. */
 import type { Version } from '../versioning/index.ts'
+import { buildCodeSamples } from './code-samples.ts'
 import { type Components, createComponents, type Json } from './components.ts'
 import { describeFailure, getFailureName } from './failures.ts'
 import { getGuide } from './guide.ts'
@@ -15,7 +16,8 @@ export interface DocumentedRoute {
 export interface DocumentSettings {
   /** The release of the service. */
   release: string
-  publicUrl: string | undefined
+  /** The absolute URL of the service. */
+  server: string
   /** The groups of operations. */
   tags: readonly { name: string; description: string }[]
 }
@@ -27,6 +29,7 @@ interface Context {
   version: Version
   /** Whether the addresses of the operations belong to the version. */
   isVersioned: boolean
+  server: string
 }
 
 const healthTag = { name: 'health', description: 'Liveness and readiness checks' }
@@ -50,19 +53,26 @@ const securitySchemes = {
   },
 }
 
+const isOfVersion = ({ url }: DocumentedRoute, version: number) => url.startsWith(`/api/v${version}/`)
+const isUnversioned = ({ url }: DocumentedRoute) => !url.startsWith('/api/')
+
+/** Returns the routes of a version and the unversioned ones. */
+export const selectRoutes = (routes: readonly DocumentedRoute[], version: number) =>
+  routes.filter((route) => isOfVersion(route, version) || isUnversioned(route))
+
 /** @param routes those of all versions; the document has the ones of its version and the unversioned ones */
 export function buildDocument(
   routes: readonly DocumentedRoute[],
   version: Version,
-  { release, publicUrl, tags }: DocumentSettings,
+  { release, server, tags }: DocumentSettings,
 ): Json {
   const { representation } = version
   const components = createComponents()
-  const versioned = routes.filter(({ url }) => url.startsWith(`/api/v${representation.version}/`))
-  const unversioned = routes.filter(({ url }) => !url.startsWith('/api/'))
+  const versioned = routes.filter((route) => isOfVersion(route, representation.version))
+  const unversioned = routes.filter(isUnversioned)
   const paths = {
-    ...buildPaths(versioned, { components, version, isVersioned: true }),
-    ...buildPaths(unversioned, { components, version, isVersioned: false }),
+    ...buildPaths(versioned, { components, version, isVersioned: true, server }),
+    ...buildPaths(unversioned, { components, version, isVersioned: false, server }),
   }
   return {
     openapi: '3.1.0',
@@ -71,9 +81,12 @@ export function buildDocument(
       version: release,
       summary: `Version ${representation.version} of the API`,
       description: `${getGuide(representation.version, representation.about)}\n\n${commonHeadersGuide}`,
+      // No person is the contact of every installation, so this is the start page of the service itself.
+      contact: { name: 'The operator of this service', url: `${server}/` },
       license: { name: 'MIT', identifier: 'MIT' },
     },
-    servers: [{ url: publicUrl ?? '/' }],
+    servers: [{ url: server }],
+    externalDocs: { description: 'The documentation page', url: `${server}/docs` },
     tags: [...tags, healthTag].map(({ name, description }) => ({ name, description })),
     paths,
     components: { ...components.getAll(), securitySchemes },
@@ -97,9 +110,11 @@ function buildOperation(
 ): Json {
   const deprecated = isDeprecated(context)
   const errors = deprecated ? [...failures, 410] : failures
+  const samples = buildCodeSamples(rest.operationId, context.server, context.version.representation.version)
   return {
     ...rest,
     ...(deprecated && { deprecated }),
+    ...(samples && { 'x-codeSamples': samples }),
     security,
     ...(parameters && { parameters: parameters.map((parameter) => buildParameter(parameter, context)) }),
     ...(body && { requestBody: { required: true, content: buildContent(body, body.types, context) } }),

@@ -20,6 +20,10 @@ instead of \`apiKey\` under Authentication, and enter the \`access_token\` of th
 curl -H "X-API-Key: $KEY" "$URL/api/v${version}/products?limit=5&sort=-price_amount"
 \`\`\`
 
+All operations are also in a [Postman collection](../openapi/v${version}.postman.json) and in a
+[Bruno collection](../openapi/v${version}.bruno.json). Import the file and set \`api_key\`; a run of the whole collection creates
+one resource of each kind, changes it and deletes it.
+
 ## Versions
 
 Each version represents the same resources in its own format. This is version ${version}. ${about}

@@ -1,17 +1,31 @@
-/** Serves an OpenAPI document per version, built from the routes, and the documentation page. */
+/** Serves an OpenAPI document per version with its request collections, the documentation page and the start page. */
 import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
 import { cachePromise } from '../../lib/cached-promise.ts'
 import type { Version } from '../versioning/index.ts'
-import { buildDocument, type DocumentedRoute, type DocumentSettings } from './document.ts'
+import staticCache, { createAsset, sendAsset } from './assets.ts'
+import { writeBrunoCollection } from './collections/bruno.ts'
+import { writePostmanCollection } from './collections/postman.ts'
+import { buildSamples } from './collections/requests.ts'
+import discovery from './discovery.ts'
+import { buildDocument, type DocumentedRoute, selectRoutes } from './document.ts'
 import page from './page.ts'
-import staticCache, { addTag, sendTagged } from './static-cache.ts'
+import { getServerUrl } from './server-url.ts'
 
-interface DocsOptions extends DocumentSettings {
+interface DocsOptions {
   versions: readonly Version[]
-  /** Whether to build the documents at the start, which then fails if a schema is invalid; otherwise on demand. */
+  /** The release of the service. */
+  release: string
+  publicUrl: string | undefined
+  /** The groups of operations. */
+  tags: readonly { name: string; description: string }[]
+  /** Whether the start fails if a document cannot be built; otherwise the first request for it does. */
   early: boolean
 }
+
+const collectionWriters = { postman: writePostmanCollection, bruno: writeBrunoCollection }
+
+const JSON_TYPE = 'application/json; charset=utf-8'
 
 /** Collects the operations of the routes that are registered later. */
 function collectRoutes(app: FastifyInstance): DocumentedRoute[] {
@@ -23,23 +37,40 @@ function collectRoutes(app: FastifyInstance): DocumentedRoute[] {
   return routes
 }
 
-async function docs(app: FastifyInstance, { versions, early, ...settings }: DocsOptions) {
+async function docs(app: FastifyInstance, { versions, early, publicUrl, ...settings }: DocsOptions) {
   const routes = collectRoutes(app)
+
+  const serveVersion = (scope: FastifyInstance, version: Version) => {
+    const number = version.representation.version
+    const build = () => buildDocument(routes, version, { ...settings, server: getServerUrl(app, publicUrl) })
+    // Its result is not kept: the server's address is known when it listens.
+    if (early) app.addHook('onReady', async () => void build())
+
+    const getDocument = cachePromise(async () => createAsset(JSON_TYPE, JSON.stringify(build())))
+    scope.get(`/openapi/v${number}.json`, { config: { access: 'public' } }, async (request, reply) =>
+      sendAsset(request, reply, await getDocument()),
+    )
+    for (const [format, write] of Object.entries(collectionWriters)) {
+      const getCollection = cachePromise(async () => {
+        const own = selectRoutes(routes, number)
+        const samples = buildSamples(own, number, getServerUrl(app, publicUrl))
+        return createAsset(JSON_TYPE, JSON.stringify(write(samples)))
+      })
+      const file = `v${number}.${format}.json`
+      scope.get(`/openapi/${file}`, { config: { access: 'public' } }, async (request, reply) => {
+        reply.header('Content-Disposition', `attachment; filename="resource-api-${file}"`)
+        return sendAsset(request, reply, await getCollection())
+      })
+    }
+  }
+
   await app.register(async (scope) => {
     await scope.register(staticCache)
-    for (const version of versions) {
-      const getDocument = cachePromise(async () =>
-        addTag(JSON.stringify(buildDocument(routes, version, settings))),
-      )
-      if (early) app.addHook('onReady', async () => void (await getDocument()))
-      const url = `/openapi/v${version.representation.version}.json`
-      scope.get(url, { config: { access: 'public' } }, async (_request, reply) =>
-        sendTagged(reply, 'application/json; charset=utf-8', await getDocument()),
-      )
-    }
+    for (const version of versions) serveVersion(scope, version)
   })
   const numbers = versions.map(({ representation }) => representation.version)
-  await app.register(page, { versions: numbers, publicUrl: settings.publicUrl })
+  await app.register(discovery, { versions: numbers, release: settings.release, publicUrl })
+  await app.register(page, { versions: numbers, publicUrl })
 }
 
 export default fp(docs, { name: 'docs', dependencies: ['access'] })

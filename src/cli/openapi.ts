@@ -1,4 +1,4 @@
-/** `openapi`: prints a version's OpenAPI document, as the server serves it, without a database. */
+/** `openapi`: prints the OpenAPI document of a version as a server with the default settings serves it. */
 import type { Database } from '../../drizzle/client/index.ts'
 import { versions } from '../../plugins/versioning/index.ts'
 import { readConfig } from '../config.ts'
@@ -20,7 +20,8 @@ const versionNumbers = versions.map(({ representation }) => representation.versi
 
 export const openapi: Command = {
   summary: 'Print the OpenAPI document of a version',
-  details: 'Writes JSON to standard output: the document that a server returns for GET /openapi/v{n}.json.',
+  details:
+    'Writes JSON to standard output: the document that a server with the default settings returns for GET /openapi/v{n}.json.',
   options: {
     version: {
       value: 'n',

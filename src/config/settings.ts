@@ -33,9 +33,12 @@ export const Settings = Type.Object({
     default: '127.0.0.1',
     production: '0.0.0.0',
   }),
-  PUBLIC_URL: optional('The public URL of the service. If set, `Location` and `Link` have absolute URLs.', {
-    format: 'base-url',
-  }),
+  PUBLIC_URL: optional(
+    'The public URL of the service, which the OpenAPI documents name. If set, `Location` and `Link` have absolute URLs.',
+    {
+      format: 'base-url',
+    },
+  ),
   LOG_LEVEL: oneOf('The lowest severity of log lines.', 'info', [
     'fatal',
     'error',
@@ -122,6 +125,9 @@ export const Settings = Type.Object({
   DEFAULT_API_VERSION: number('The API version of requests that do not specify one.', 1, 1, 2),
   REQUIRE_IF_MATCH: flag('Rejects PUT, PATCH and DELETE without `If-Match` with 428.'),
   HIDE_FORBIDDEN: flag('Responds with 404 instead of 403 if the caller may not access a resource.'),
+  COMPRESS: flag(
+    'Compresses API responses of 1 KiB or more with Brotli or gzip. Leave it to the proxy if there is one.',
+  ),
   CORS_ORIGINS: list('The origins whose web pages may call the API (CORS); `*` for all.', {
     format: 'origin',
   }),

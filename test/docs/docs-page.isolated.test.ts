@@ -1,6 +1,6 @@
 /**
  * The documentation page works in a real browser, with both versions and within its content security
- * policy.
+ * policy, and so does the start page.
  */
 import type { Page } from 'playwright-core'
 import t from 'tap'
@@ -39,28 +39,43 @@ t.test('the documentation page in a real browser', { skip: getSkipReason() }, as
     await page.getByText('error.errors').first().waitFor()
   })
 
-  await t.test('sends an operation with an API key and shows the reply', async (t) => {
-    // The input of the key is visible, because its scheme is selected by default.
-    await page
-      .getByRole('textbox', { name: 'Value' })
-      .or(page.locator('input[autocomplete=off]'))
-      .first()
-      .fill(ADMIN_KEY)
-    await page.getByRole('button', { name: 'Open Group - products' }).click()
-    await page.getByRole('link', { name: 'List products' }).click()
-    await page
-      .getByRole('button', { name: /Test Request.*\/api\/v2\/products\)/ })
-      .first()
-      .click()
-    const answered = page.waitForResponse(`${base}/api/v2/products`)
-    await page.getByRole('button', { name: 'Send get request' }).click()
-    const answer = await answered
-    t.equal(answer.status(), 200)
-    t.equal(await answer.request().headerValue('x-api-key'), ADMIN_KEY)
-    await page.getByText('200 OK').waitFor()
-    await page.getByText('TEA-BROWSER').first().waitFor()
-    await page.getByRole('button', { name: 'Close Client' }).click()
+  await t.test('offers the collections', async (t) => {
+    for (const name of ['Postman', 'Bruno']) {
+      const started = page.waitForEvent('download')
+      await page
+        .getByRole('link', { name: `${name} collection` })
+        .first()
+        .click()
+      t.equal((await started).suggestedFilename(), `resource-api-v2.${name.toLowerCase()}.json`)
+    }
   })
+
+  await t.test(
+    'shows a code sample of an operation, sends it with an API key and shows the reply',
+    async (t) => {
+      // The input of the key is visible, because its scheme is selected by default.
+      await page
+        .getByRole('textbox', { name: 'Value' })
+        .or(page.locator('input[autocomplete=off]'))
+        .first()
+        .fill(ADMIN_KEY)
+      await page.getByRole('button', { name: 'Open Group - products' }).click()
+      await page.getByRole('link', { name: 'List products' }).click()
+      await page.getByText(`curl "${base}/api/v2/products?status=active`).first().waitFor()
+      await page
+        .getByRole('button', { name: /Test Request.*\/api\/v2\/products\)/ })
+        .first()
+        .click()
+      const answered = page.waitForResponse(`${base}/api/v2/products`)
+      await page.getByRole('button', { name: 'Send get request' }).click()
+      const answer = await answered
+      t.equal(answer.status(), 200)
+      t.equal(await answer.request().headerValue('x-api-key'), ADMIN_KEY)
+      await page.getByText('200 OK').waitFor()
+      await page.getByText('TEA-BROWSER').first().waitFor()
+      await page.getByRole('button', { name: 'Close Client' }).click()
+    },
+  )
 
   await t.test('signs a user in and sends operations with the token only', async (t) => {
     const signIn = await openClient(
@@ -111,12 +126,43 @@ t.test('the documentation page in a real browser', { skip: getSkipReason() }, as
   })
 
   await t.test('requests no other host and does not violate its content security policy', async (t) => {
-    const links = page.locator('a[href^="http"]:visible')
-    t.equal(await links.count(), 0, 'no link to another place')
+    const links = await page.locator('a[href^="http"]:visible').evaluateAll((found) => found.map(String))
+    t.same(
+      links.filter((url) => !url.startsWith(`${base}/`)),
+      [],
+      'no link to another place',
+    )
     t.same(
       requests.filter((url) => !url.startsWith(`${base}/`) && !url.startsWith('data:')),
       [],
     )
     t.same(complaints, [])
   })
+})
+
+t.test('the start page in a real browser', { skip: getSkipReason() }, async (t) => {
+  const { base } = await testApp(t)
+  const browser = await openBrowser(t)
+  const { page, requests, complaints } = await openWatchedPage(browser, base)
+  const readBackground = () => page.evaluate('getComputedStyle(document.body).backgroundColor')
+
+  await page.emulateMedia({ colorScheme: 'light' })
+  await page.goto(base)
+  t.equal(await page.title(), 'resource-api')
+  t.equal(await readBackground(), 'rgb(246, 247, 249)')
+  await page.emulateMedia({ colorScheme: 'dark' })
+  t.equal(await readBackground(), 'rgb(18, 21, 27)')
+
+  const started = page.waitForEvent('download')
+  await page.getByRole('link', { name: 'Postman collection' }).first().click()
+  t.equal((await started).suggestedFilename(), 'resource-api-v1.postman.json')
+  await page.getByRole('link', { name: 'Documentation' }).click()
+  // The start page has a heading of the same name.
+  await page.waitForURL(/\/docs\//)
+  await page.getByRole('button', { name: 'Version 1' }).waitFor()
+  t.same(
+    requests.filter((url) => !url.startsWith(`${base}/`) && !url.startsWith('data:')),
+    [],
+  )
+  t.same(complaints, [])
 })

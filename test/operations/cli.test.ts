@@ -79,8 +79,9 @@ test('a failing command says why, with exit code 1', async (t) => {
   t.notMatch(away.err, /hunter2/)
 })
 
-test('openapi prints the document of a server, independent of the environment', async (t) => {
-  const { anybody } = await testApp(t)
+test('openapi prints the document of a server with the default settings, independent of the environment', async (t) => {
+  // The address of a server with the default settings.
+  const { anybody } = await testApp(t, { PUBLIC_URL: 'http://127.0.0.1:3000' })
   const { code, out, err } = await type(t, 'openapi --version 1', { NODE_ENV: 'production' })
   t.equal(code, 0, err)
   t.strictSame(JSON.parse(out), (await anybody.get('/openapi/v1.json')).body)

@@ -1,0 +1,93 @@
+/** Serves texts that change only with a release: cacheable, with entity tags, compressed once for each encoding. */
+import type { IncomingMessage } from 'node:http'
+import { promisify } from 'node:util'
+import { brotliCompress, gzip, constants as zlib } from 'node:zlib'
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import fp from 'fastify-plugin'
+import Negotiator from 'negotiator'
+import { cachePromise } from '../../lib/cached-promise.ts'
+import { addVary } from '../http/add-vary.ts'
+import { hashText, isNotModified, sendNotModified } from '../http/preconditions.ts'
+
+export type Compression = 'br' | 'gzip'
+
+/** A text with its compressed forms. */
+export interface Asset {
+  type: string
+  content: Buffer
+  /** Identifies the text; the entity tag of each form begins with it. */
+  hash: string
+  /** Returns the text in an encoding, which is compressed at the first call. */
+  compressed: Readonly<Record<Compression, () => Promise<Buffer>>>
+}
+
+/** The compressions in the order of the server's preference. */
+export const COMPRESSIONS: readonly Compression[] = ['br', 'gzip']
+
+/** For compression at run time. The highest quality, 11, takes 150 ms instead of 19 ms and saves 8 % of a document. */
+const BROTLI_QUALITY = 9
+
+/** Compresses in the thread pool of libuv. */
+export function compress(content: Buffer, encoding: Compression, quality: number): Promise<Buffer> {
+  if (encoding === 'gzip') return promisify(gzip)(content, { level: zlib.Z_BEST_COMPRESSION })
+  return promisify(brotliCompress)(content, {
+    params: { [zlib.BROTLI_PARAM_QUALITY]: quality, [zlib.BROTLI_PARAM_SIZE_HINT]: content.length },
+  })
+}
+
+/**
+ * Creates an asset from a text.
+ * @param readCompressed returns a compressed form that the build has written, or undefined
+ */
+export function createAsset(
+  type: string,
+  text: string,
+  readCompressed?: (hash: string, encoding: Compression) => Promise<Buffer | undefined>,
+): Asset {
+  const content = Buffer.from(text)
+  const hash = hashText(content)
+  const createCompressed = (encoding: Compression) =>
+    cachePromise(
+      async () =>
+        (await readCompressed?.(hash, encoding)) ?? (await compress(content, encoding, BROTLI_QUALITY)),
+    )
+  return { type, content, hash, compressed: { br: createCompressed('br'), gzip: createCompressed('gzip') } }
+}
+
+/** The second parameter of Negotiator's `encodings`, which its types lack. */
+interface EncodingNegotiator {
+  encodings(available: readonly string[], options: { preferred: readonly string[] }): string[]
+}
+
+/** Returns the compression to use, or undefined for none (RFC 9110, section 12.5.3). */
+function negotiateCompression(request: IncomingMessage): Compression | undefined {
+  const negotiator: EncodingNegotiator = new Negotiator(request)
+  const [best] = negotiator.encodings([...COMPRESSIONS, 'identity'], { preferred: COMPRESSIONS })
+  return COMPRESSIONS.find((encoding) => encoding === best)
+}
+
+/**
+ * Sends an asset in the encoding that the client prefers, or a 304.
+ * @throws ApiError 412, before the response has the headers of the asset
+ */
+export async function sendAsset(request: FastifyRequest, reply: FastifyReply, asset: Asset) {
+  const encoding = negotiateCompression(request.raw)
+  const tag = encoding === undefined ? `"${asset.hash}"` : `"${asset.hash}-${encoding}"`
+  addVary(reply, 'Accept-Encoding')
+  const isUnchanged = isNotModified(request, tag)
+  reply.header('ETag', tag)
+  if (isUnchanged) return sendNotModified(reply)
+  reply.type(asset.type)
+  if (encoding === undefined) return reply.send(asset.content)
+  return reply.header('Content-Encoding', encoding).send(await asset.compressed[encoding]())
+}
+
+/** Adds `Cache-Control` to the responses of a scope. */
+export default fp(
+  async (scope: FastifyInstance) => {
+    scope.addHook('onRequest', async (_request, reply) => {
+      reply.header('Cache-Control', 'public, no-cache')
+    })
+  },
+  { name: 'static-cache' },
+)

@@ -1,0 +1,19 @@
+/** Compresses the script of the documentation page for the build. Takes four seconds, and nothing if it has not changed. */
+import { existsSync } from 'node:fs'
+import { mkdir, writeFile } from 'node:fs/promises'
+import { COMPRESSIONS, compress } from '../plugins/openapi/assets.ts'
+import { getCompressedFile, renderScalar } from '../plugins/openapi/scalar.ts'
+
+/** Brotli's quality. The highest, 11, takes 18 s instead of 4 s and saves 2 %. */
+const BROTLI_QUALITY = 10
+
+/** The compiled module, which reads the files at run time. */
+const compiledModule = new URL('../dist/plugins/openapi/scalar.js', import.meta.url)
+
+const { script } = await renderScalar({ versions: [1], publicUrl: undefined })
+for (const encoding of COMPRESSIONS) {
+  const file = getCompressedFile(script.hash, encoding, compiledModule.href)
+  if (existsSync(file)) continue
+  await mkdir(new URL('.', file), { recursive: true })
+  await writeFile(file, await compress(script.content, encoding, BROTLI_QUALITY))
+}

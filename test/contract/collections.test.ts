@@ -1,0 +1,100 @@
+/** Newman and Bruno run the collections of both versions on an empty database, and every request succeeds. */
+import { execFile } from 'node:child_process'
+import { mkdirSync, writeFileSync } from 'node:fs'
+import { createRequire } from 'node:module'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { promisify } from 'node:util'
+import t from 'tap'
+import type { Json } from '../helpers/app.ts'
+import { type Owner, testFolder } from '../helpers/database.ts'
+import { createServerSettings, startServer } from '../helpers/process.ts'
+
+const API_KEY = 'collection-tests-key-0123456789abcdef'
+const contractFolder = fileURLToPath(new URL('.', import.meta.url))
+const requireTool = createRequire(import.meta.url)
+
+/** Runs a command of `test/contract/package.json` and returns its exit code and its output. */
+async function runTool(name: string, args: readonly string[], cwd: string) {
+  const { code = 0, stdout } = await promisify(execFile)(
+    join(contractFolder, 'node_modules/.bin', name),
+    args,
+    {
+      cwd,
+      env: { PATH: process.env.PATH, HOME: process.env.HOME, NO_COLOR: '1' },
+    },
+  ).catch((failed) => failed)
+  return { code, output: String(stdout) }
+}
+
+async function startEmptyServer(t: Owner): Promise<string> {
+  const settings = await createServerSettings(t)
+  return (await startServer(t, { ...settings, ADMIN_API_KEY: API_KEY })).url
+}
+
+/** The number of operations in the document, which is the number of requests in a collection. */
+async function countOperations(base: string, version: number): Promise<number> {
+  const { paths }: Json = await (await fetch(`${base}/openapi/v${version}.json`)).json()
+  return Object.values<Json>(paths).flatMap((item) => Object.values<Json>(item).filter((o) => o.operationId))
+    .length
+}
+
+const readCollection = async (base: string, version: number, format: string): Promise<Json> =>
+  (await fetch(`${base}/openapi/v${version}.${format}.json`)).json()
+
+/** Adds what Bruno's import adds to a file: ids, and the type of requests in the application. */
+function importIntoBruno(node: Json): Json {
+  let ids = 0
+  const visit = (value: Json): Json => {
+    if (Array.isArray(value)) {
+      return value.map((item) => ({ ...visit(item), uid: String(ids++).padStart(21, '0') }))
+    }
+    if (typeof value !== 'object' || value === null) return value
+    const copy = Object.fromEntries(Object.entries(value).map(([name, field]) => [name, visit(field)]))
+    return copy.type === 'http' ? { ...copy, type: 'http-request' } : copy
+  }
+  return { ...visit(node), uid: 'c'.padStart(21, '0') }
+}
+
+for (const version of [1, 2]) {
+  t.test(`Newman runs the Postman collection of version ${version}`, async (t) => {
+    const base = await startEmptyServer(t)
+    const folder = testFolder(t)
+    mkdirSync(folder, { recursive: true })
+    const file = join(folder, 'collection.json')
+    const report = join(folder, 'report.json')
+    writeFileSync(file, JSON.stringify(await readCollection(base, version, 'postman')))
+    const variables = ['--env-var', `base_url=${base}`, '--env-var', `api_key=${API_KEY}`]
+    const options = ['--reporters', 'json', '--reporter-json-export', report]
+    const { code, output } = await runTool('newman', ['run', file, ...variables, ...options], contractFolder)
+    t.equal(code, 0, output)
+    const { run }: Json = requireTool(report)
+    t.equal(run.stats.requests.total, await countOperations(base, version))
+    t.same(
+      run.failures.map(({ source, error }: Json) => [source.name, error.message]),
+      [],
+    )
+    const statuses: number[] = run.executions.map(({ response }: Json) => response.code)
+    t.ok(statuses.every((status) => status >= 200 && status < 300))
+  })
+
+  t.test(`Bruno imports and runs the Bruno collection of version ${version}`, async (t) => {
+    const base = await startEmptyServer(t)
+    const folder = join(testFolder(t), 'bruno')
+    mkdirSync(folder, { recursive: true })
+    const collection = importIntoBruno(await readCollection(base, version, 'bruno'))
+    const { collectionSchema } = requireTool('@usebruno/schema')
+    await collectionSchema.validate(collection)
+    // The folder of files that the application writes; its command line runs only those.
+    const { createCollectionFromBrunoObject } = requireTool('@usebruno/cli/src/utils/collection.js')
+    await createCollectionFromBrunoObject(collection, folder, { format: 'bru' })
+    const variables = ['--env-var', `base_url=${base}`, '--env-var', `api_key=${API_KEY}`]
+    const report = join(folder, 'report.json')
+    const args = ['run', '-r', '--env', 'Server', ...variables, '--reporter-json', report]
+    const { code, output } = await runTool('bru', args, folder)
+    t.equal(code, 0, output)
+    const [{ summary }]: Json = requireTool(report)
+    const total = await countOperations(base, version)
+    t.match(summary, { totalRequests: total, passedRequests: total, failedRequests: 0, failedAssertions: 0 })
+  })
+}

@@ -1,0 +1,55 @@
+/** The code samples of the documents: those for curl succeed against a new server, in the order of a first session. */
+import { execFile } from 'node:child_process'
+import { promisify } from 'node:util'
+import t from 'tap'
+import { ADMIN_KEY, type Json, testApp } from '../helpers/app.ts'
+import { createReplyChecker } from '../helpers/reply-checker.ts'
+
+const run = promisify(execFile)
+
+/** The operations with samples, each after those that create what it needs. */
+const OPERATIONS = [
+  ...['createUser', 'createToken', 'createPost', 'createProduct', 'getProduct', 'updateProduct'],
+  ...['listProducts', 'createOrder', 'listOrders', 'updateOrder'],
+]
+
+/** The placeholder for the id of what an operation creates. */
+const PLACEHOLDERS: Readonly<Record<string, string>> = {
+  createUser: 'USER_ID',
+  createProduct: 'PRODUCT_ID',
+  createOrder: 'ORDER_ID',
+}
+
+/** Makes curl fail for statuses from 400, and prints only the body of the last request. */
+const STRICT = 'set -euo pipefail; curl() { command curl --no-progress-meter --fail-with-body "$@"; }\n'
+
+for (const version of [1, 2]) {
+  t.test(`the samples of version ${version}`, async (t) => {
+    const { anybody, base } = await testApp(t)
+    const { body: document } = await anybody.get(`/openapi/v${version}.json`)
+    const { operations } = createReplyChecker(document)
+    const sampled = operations.filter(({ declared }) => declared['x-codeSamples'])
+    t.same(sampled.map(({ operationId }) => operationId).sort(), [...OPERATIONS].sort())
+
+    const values = new Map([['YOUR_API_KEY', ADMIN_KEY]])
+    for (const operationId of OPERATIONS) {
+      const samples: Json[] =
+        sampled.find((operation) => operation.operationId === operationId)?.declared['x-codeSamples'] ?? []
+      const languages = version === 1 ? ['shell', 'typescript', 'python'] : ['shell', 'python']
+      t.same(
+        samples.map(({ lang }) => lang),
+        languages,
+        operationId,
+      )
+      for (const { source } of samples) t.ok(source.includes(base), `${operationId} names the server`)
+
+      const source: string = samples[0]?.source ?? ''
+      const command = source.replaceAll(/YOUR_API_KEY|[A-Z]+_ID/g, (name) => values.get(name) ?? name)
+      const { stdout } = await run('bash', ['-c', STRICT + command])
+      const reply: Json = JSON.parse(stdout)
+      t.ok(reply.data, operationId)
+      const placeholder = PLACEHOLDERS[operationId]
+      if (placeholder !== undefined) values.set(placeholder, reply.data.id)
+    }
+  })
+}
