@@ -56,4 +56,4 @@ async function compression(scope: FastifyInstance, { isEnabled }: CompressionOpt
   })
 }
 
-export default fp(compression, { name: 'compression', dependencies: ['addressing'] })
+export default fp(compression, { name: 'compression', dependencies: ['response-headers'] })
