@@ -10,6 +10,7 @@ const Included = Type.Object(
       examples: [false],
     }),
     truncated: Type.Array(Id('The id of a resource with more related resources than those shown'), {
+      maxItems: 100,
       description: 'The ids of the resources with more related resources than those shown',
     }),
   },

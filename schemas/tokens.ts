@@ -1,6 +1,6 @@
 /** The schemas of tokens: the grants to sign in or to refresh a session, and the tokens in the response. */
 import { Type } from '@sinclair/typebox'
-import { Id, OneOf, Text } from './types.ts'
+import { Id, MAX_INTEGER, OneOf, Text } from './types.ts'
 
 const Secret = (description: string, maxLength: number, example: string) =>
   Text({ minLength: 1, maxLength, 'x-trim': false, description, examples: [example] })
@@ -40,12 +40,19 @@ export const Token = Type.Object(
       description: 'For `Authorization: Bearer`',
       examples: ['eyJhbGciOiJFZERTQSIs...'],
     }),
-    expires_in: Type.Integer({ description: 'Seconds until the access token expires', examples: [900] }),
+    expires_in: Type.Integer({
+      minimum: 1,
+      maximum: MAX_INTEGER,
+      description: 'Seconds until the access token expires',
+      examples: [900],
+    }),
     refresh_token: Type.String({
       description: 'Can be used once, with `grant_type: refresh_token`',
       examples: [exampleRefreshToken],
     }),
     refresh_expires_in: Type.Integer({
+      minimum: 1,
+      maximum: MAX_INTEGER,
       description: 'Seconds until the refresh token expires, if it is not used',
       examples: [2_592_000],
     }),

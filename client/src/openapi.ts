@@ -15,7 +15,7 @@ export interface paths {
          * List users
          * @description Paginated by cursor or, with `page`, by page number with a total. Omits resources that the caller may not read.
          *
-         *     An API key needs the scope `users:read` or `users:write`, which includes it, and for `include` the `read` scope of each included resource. By role: admin: all; manager: all; member: none.
+         *     Scope of an API key: `users:read` or `users:write`; `include` also needs the `read` scope of each included resource. By role: admin: all; manager: all; member: none.
          */
         get: operations["listUsers"];
         put?: never;
@@ -23,7 +23,7 @@ export interface paths {
          * Create a user
          * @description The server generates the id. Read-only fields are refused.
          *
-         *     An API key needs the scope `users:write`. By role: admin: all; manager: none; member: none.
+         *     Scope of an API key: `users:write`. By role: admin: all; manager: none; member: none.
          */
         post: operations["createUser"];
         delete?: never;
@@ -43,14 +43,14 @@ export interface paths {
          * Read a user
          * @description Returns all fields, or those named in `fields`.
          *
-         *     An API key needs the scope `users:read` or `users:write`, which includes it, and for `include` the `read` scope of each included resource. By role: admin: all; manager: all; member: the caller's own.
+         *     Scope of an API key: `users:read` or `users:write`; `include` also needs the `read` scope of each included resource. By role: admin: all; manager: all; member: the caller's own.
          */
         get: operations["getUser"];
         /**
          * Replace a user
          * @description Absent fields are set to their defaults. Read-only fields are ignored, so a resource can be sent as it was read.
          *
-         *     An API key needs the scope `users:write`. By role: admin: all; manager: the caller's own; member: the caller's own.
+         *     Scope of an API key: `users:write`. By role: admin: all; manager: the caller's own; member: the caller's own.
          */
         put: operations["replaceUser"];
         post?: never;
@@ -58,7 +58,7 @@ export interface paths {
          * Delete a user
          * @description Deletes the resource. Deleting it again is 404.
          *
-         *     An API key needs the scope `users:write`. By role: admin: all; manager: none; member: none.
+         *     Scope of an API key: `users:write`. By role: admin: all; manager: none; member: none.
          */
         delete: operations["deleteUser"];
         options?: never;
@@ -67,7 +67,7 @@ export interface paths {
          * Change some fields of a user
          * @description Applies a JSON Merge Patch (RFC 7396): only the sent fields change, and null clears a field.
          *
-         *     An API key needs the scope `users:write`. By role: admin: all; manager: the caller's own; member: the caller's own.
+         *     Scope of an API key: `users:write`. By role: admin: all; manager: the caller's own; member: the caller's own.
          */
         patch: operations["updateUser"];
         trace?: never;
@@ -83,7 +83,7 @@ export interface paths {
          * List user profiles
          * @description Paginated by cursor or, with `page`, by page number with a total. Omits resources that the caller may not read.
          *
-         *     An API key needs the scope `user-profiles:read` or `user-profiles:write`, which includes it, and for `include` the `read` scope of each included resource. By role: admin: all; manager: all; member: all.
+         *     Scope of an API key: `user-profiles:read` or `user-profiles:write`; `include` also needs the `read` scope of each included resource. By role: admin: all; manager: all; member: all.
          */
         get: operations["listUserProfiles"];
         put?: never;
@@ -91,7 +91,7 @@ export interface paths {
          * Create a user profile
          * @description The server generates the id. Read-only fields are refused.
          *
-         *     An API key needs the scope `user-profiles:write`. By role: admin: all; manager: all; member: the caller's own.
+         *     Scope of an API key: `user-profiles:write`. By role: admin: all; manager: all; member: the caller's own.
          */
         post: operations["createUserProfile"];
         delete?: never;
@@ -111,14 +111,14 @@ export interface paths {
          * Read a user profile
          * @description Returns all fields, or those named in `fields`.
          *
-         *     An API key needs the scope `user-profiles:read` or `user-profiles:write`, which includes it, and for `include` the `read` scope of each included resource. By role: admin: all; manager: all; member: all.
+         *     Scope of an API key: `user-profiles:read` or `user-profiles:write`; `include` also needs the `read` scope of each included resource. By role: admin: all; manager: all; member: all.
          */
         get: operations["getUserProfile"];
         /**
          * Replace a user profile
          * @description Absent fields are set to their defaults. Read-only fields are ignored, so a resource can be sent as it was read.
          *
-         *     An API key needs the scope `user-profiles:write`. By role: admin: all; manager: all; member: the caller's own.
+         *     Scope of an API key: `user-profiles:write`. By role: admin: all; manager: all; member: the caller's own.
          */
         put: operations["replaceUserProfile"];
         post?: never;
@@ -126,7 +126,7 @@ export interface paths {
          * Delete a user profile
          * @description Deletes the resource. Deleting it again is 404.
          *
-         *     An API key needs the scope `user-profiles:write`. By role: admin: all; manager: all; member: the caller's own.
+         *     Scope of an API key: `user-profiles:write`. By role: admin: all; manager: all; member: the caller's own.
          */
         delete: operations["deleteUserProfile"];
         options?: never;
@@ -135,7 +135,7 @@ export interface paths {
          * Change some fields of a user profile
          * @description Applies a JSON Merge Patch (RFC 7396): only the sent fields change, and null clears a field.
          *
-         *     An API key needs the scope `user-profiles:write`. By role: admin: all; manager: all; member: the caller's own.
+         *     Scope of an API key: `user-profiles:write`. By role: admin: all; manager: all; member: the caller's own.
          */
         patch: operations["updateUserProfile"];
         trace?: never;
@@ -151,7 +151,7 @@ export interface paths {
          * List posts
          * @description Paginated by cursor or, with `page`, by page number with a total. Omits resources that the caller may not read.
          *
-         *     An API key needs the scope `posts:read` or `posts:write`, which includes it, and for `include` the `read` scope of each included resource. By role: admin: all; manager: all; member: with `status` published, or the caller's own.
+         *     Scope of an API key: `posts:read` or `posts:write`; `include` also needs the `read` scope of each included resource. By role: admin: all; manager: all; member: with `status` published, or the caller's own.
          */
         get: operations["listPosts"];
         put?: never;
@@ -159,7 +159,7 @@ export interface paths {
          * Create a post
          * @description The server generates the id. Read-only fields are refused.
          *
-         *     An API key needs the scope `posts:write`. By role: admin: all; manager: all; member: the caller's own.
+         *     Scope of an API key: `posts:write`. By role: admin: all; manager: all; member: the caller's own.
          */
         post: operations["createPost"];
         delete?: never;
@@ -179,14 +179,14 @@ export interface paths {
          * Read a post
          * @description Returns all fields, or those named in `fields`.
          *
-         *     An API key needs the scope `posts:read` or `posts:write`, which includes it, and for `include` the `read` scope of each included resource. By role: admin: all; manager: all; member: with `status` published, or the caller's own.
+         *     Scope of an API key: `posts:read` or `posts:write`; `include` also needs the `read` scope of each included resource. By role: admin: all; manager: all; member: with `status` published, or the caller's own.
          */
         get: operations["getPost"];
         /**
          * Replace a post
          * @description Absent fields are set to their defaults. Read-only fields are ignored, so a resource can be sent as it was read.
          *
-         *     An API key needs the scope `posts:write`. By role: admin: all; manager: all; member: the caller's own.
+         *     Scope of an API key: `posts:write`. By role: admin: all; manager: all; member: the caller's own.
          */
         put: operations["replacePost"];
         post?: never;
@@ -194,7 +194,7 @@ export interface paths {
          * Delete a post
          * @description Deletes the resource. Deleting it again is 404.
          *
-         *     An API key needs the scope `posts:write`. By role: admin: all; manager: all; member: the caller's own.
+         *     Scope of an API key: `posts:write`. By role: admin: all; manager: all; member: the caller's own.
          */
         delete: operations["deletePost"];
         options?: never;
@@ -203,7 +203,7 @@ export interface paths {
          * Change some fields of a post
          * @description Applies a JSON Merge Patch (RFC 7396): only the sent fields change, and null clears a field.
          *
-         *     An API key needs the scope `posts:write`. By role: admin: all; manager: all; member: the caller's own.
+         *     Scope of an API key: `posts:write`. By role: admin: all; manager: all; member: the caller's own.
          */
         patch: operations["updatePost"];
         trace?: never;
@@ -219,7 +219,7 @@ export interface paths {
          * List products
          * @description Paginated by cursor or, with `page`, by page number with a total. Omits resources that the caller may not read.
          *
-         *     An API key needs the scope `products:read` or `products:write`, which includes it. By role: admin: all; manager: all; member: with `status` active.
+         *     Scope of an API key: `products:read` or `products:write`. By role: admin: all; manager: all; member: with `status` active.
          */
         get: operations["listProducts"];
         put?: never;
@@ -227,7 +227,7 @@ export interface paths {
          * Create a product
          * @description The server generates the id. Read-only fields are refused.
          *
-         *     An API key needs the scope `products:write`. By role: admin: all; manager: all; member: none.
+         *     Scope of an API key: `products:write`. By role: admin: all; manager: all; member: none.
          */
         post: operations["createProduct"];
         delete?: never;
@@ -247,14 +247,14 @@ export interface paths {
          * Read a product
          * @description Returns all fields, or those named in `fields`.
          *
-         *     An API key needs the scope `products:read` or `products:write`, which includes it. By role: admin: all; manager: all; member: with `status` active.
+         *     Scope of an API key: `products:read` or `products:write`. By role: admin: all; manager: all; member: with `status` active.
          */
         get: operations["getProduct"];
         /**
          * Replace a product
          * @description Absent fields are set to their defaults. Read-only fields are ignored, so a resource can be sent as it was read.
          *
-         *     An API key needs the scope `products:write`. By role: admin: all; manager: all; member: none.
+         *     Scope of an API key: `products:write`. By role: admin: all; manager: all; member: none.
          */
         put: operations["replaceProduct"];
         post?: never;
@@ -262,7 +262,7 @@ export interface paths {
          * Delete a product
          * @description Deletes the resource. Deleting it again is 404.
          *
-         *     An API key needs the scope `products:write`. By role: admin: all; manager: all; member: none.
+         *     Scope of an API key: `products:write`. By role: admin: all; manager: all; member: none.
          */
         delete: operations["deleteProduct"];
         options?: never;
@@ -271,7 +271,7 @@ export interface paths {
          * Change some fields of a product
          * @description Applies a JSON Merge Patch (RFC 7396): only the sent fields change, and null clears a field.
          *
-         *     An API key needs the scope `products:write`. By role: admin: all; manager: all; member: none.
+         *     Scope of an API key: `products:write`. By role: admin: all; manager: all; member: none.
          */
         patch: operations["updateProduct"];
         trace?: never;
@@ -287,7 +287,7 @@ export interface paths {
          * List orders
          * @description Paginated by cursor or, with `page`, by page number with a total. Omits resources that the caller may not read.
          *
-         *     An API key needs the scope `orders:read` or `orders:write`, which includes it, and for `include` the `read` scope of each included resource. By role: admin: all; manager: all; member: the caller's own.
+         *     Scope of an API key: `orders:read` or `orders:write`; `include` also needs the `read` scope of each included resource. By role: admin: all; manager: all; member: the caller's own.
          */
         get: operations["listOrders"];
         put?: never;
@@ -295,7 +295,7 @@ export interface paths {
          * Create an order
          * @description The server generates the id. Read-only fields are refused.
          *
-         *     An API key needs the scope `orders:write`. By role: admin: all; manager: all; member: the caller's own.
+         *     Scope of an API key: `orders:write`. By role: admin: all; manager: all; member: the caller's own.
          */
         post: operations["createOrder"];
         delete?: never;
@@ -315,14 +315,14 @@ export interface paths {
          * Read an order
          * @description Returns all fields, or those named in `fields`.
          *
-         *     An API key needs the scope `orders:read` or `orders:write`, which includes it, and for `include` the `read` scope of each included resource. By role: admin: all; manager: all; member: the caller's own.
+         *     Scope of an API key: `orders:read` or `orders:write`; `include` also needs the `read` scope of each included resource. By role: admin: all; manager: all; member: the caller's own.
          */
         get: operations["getOrder"];
         /**
          * Replace an order
          * @description Absent fields are set to their defaults. Read-only fields are ignored, so a resource can be sent as it was read.
          *
-         *     An API key needs the scope `orders:write`. By role: admin: all; manager: all; member: the caller's own.
+         *     Scope of an API key: `orders:write`. By role: admin: all; manager: all; member: the caller's own.
          */
         put: operations["replaceOrder"];
         post?: never;
@@ -330,7 +330,7 @@ export interface paths {
          * Delete an order
          * @description Deletes the resource. Deleting it again is 404.
          *
-         *     An API key needs the scope `orders:write`. By role: admin: all; manager: none; member: none.
+         *     Scope of an API key: `orders:write`. By role: admin: all; manager: none; member: none.
          */
         delete: operations["deleteOrder"];
         options?: never;
@@ -339,7 +339,7 @@ export interface paths {
          * Change some fields of an order
          * @description Applies a JSON Merge Patch (RFC 7396): only the sent fields change, and null clears a field.
          *
-         *     An API key needs the scope `orders:write`. By role: admin: all; manager: all; member: the caller's own.
+         *     Scope of an API key: `orders:write`. By role: admin: all; manager: all; member: the caller's own.
          */
         patch: operations["updateOrder"];
         trace?: never;
@@ -528,17 +528,11 @@ export interface components {
             name: string;
             /** @description The street and the number */
             line1: string;
-            /**
-             * @description A second line, such as the floor
-             * @default null
-             */
+            /** @description A second line, such as the floor */
             line2: string | null;
             /** @description The town */
             city: string;
-            /**
-             * @description A state, province or county
-             * @default null
-             */
+            /** @description A state, province or county */
             region: string | null;
             /** @description The postal code */
             postal_code: string;
@@ -551,17 +545,11 @@ export interface components {
             name: string;
             /** @description The street and the number */
             line1: string;
-            /**
-             * @description A second line, such as the floor
-             * @default null
-             */
+            /** @description A second line, such as the floor */
             line2?: string | null;
             /** @description The town */
             city: string;
-            /**
-             * @description A state, province or county
-             * @default null
-             */
+            /** @description A state, province or county */
             region?: string | null;
             /** @description The postal code */
             postal_code: string;
@@ -634,10 +622,7 @@ export interface components {
             name: string;
             /** @description `*` allows everything; `{collection}:write` includes `{collection}:read` */
             scopes: components["schemas"]["Scope"][];
-            /**
-             * @description Requests per window. They also count in the limit of the owner, which cannot be exceeded
-             * @default null
-             */
+            /** @description Requests per window. They also count in the limit of the owner, which cannot be exceeded */
             rate_limit?: number | null;
             /**
              * Format: date-time
@@ -846,19 +831,12 @@ export interface components {
             user_id?: string;
             /** @description No product may be repeated. Can be changed only while the order is pending */
             items: components["schemas"]["OrderItemInput"][];
-            /**
-             * @description A postal address
-             * @default null
-             */
+            /** @description A postal address */
             shipping_address?: components["schemas"]["AddressInput"] | null;
-            /**
-             * @description A text of one or more lines for the delivery
-             * @default null
-             */
+            /** @description A text of one or more lines for the delivery */
             note?: string | null;
             /**
-             * @description A new order is pending
-             * @default pending
+             * @description A new order is pending. Default: `pending`
              * @enum {string}
              */
             status?: "pending";
@@ -925,15 +903,9 @@ export interface components {
             user_id?: string;
             /** @description No product may be repeated. Can be changed only while the order is pending */
             items: components["schemas"]["OrderItemReplace"][];
-            /**
-             * @description A postal address
-             * @default null
-             */
+            /** @description A postal address */
             shipping_address?: components["schemas"]["AddressInput"] | null;
-            /**
-             * @description A text of one or more lines for the delivery
-             * @default null
-             */
+            /** @description A text of one or more lines for the delivery */
             note?: string | null;
             /** @description pending -> paid, cancelled; paid -> shipped, refunded; shipped -> completed, refunded; completed -> refunded. Kept if absent */
             status?: components["schemas"]["OrderStatus"];
@@ -1054,10 +1026,7 @@ export interface components {
             title: string;
             /** @description The text, which may have several lines */
             body: string;
-            /**
-             * @description draft -> published, archived; published -> draft, archived; archived -> draft, published
-             * @default draft
-             */
+            /** @description draft -> published, archived; published -> draft, archived; archived -> draft, published. Default: `draft` */
             status?: components["schemas"]["PostStatus"];
         };
         /** @description A page of resources */
@@ -1073,10 +1042,7 @@ export interface components {
             title: string;
             /** @description The text, which may have several lines */
             body: string;
-            /**
-             * @description draft -> published, archived; published -> draft, archived; archived -> draft, published
-             * @default draft
-             */
+            /** @description draft -> published, archived; published -> draft, archived; archived -> draft, published. Default: `draft` */
             status?: components["schemas"]["PostStatus"];
             /**
              * Format: uuid
@@ -1184,27 +1150,15 @@ export interface components {
             sku: string;
             /** @description The name */
             name: string;
-            /**
-             * @description A text of one or more lines
-             * @default null
-             */
+            /** @description A text of one or more lines */
             description?: string | null;
             /** @description In minor units of `currency` */
             price_amount: number;
-            /**
-             * @description An ISO 4217 code
-             * @default USD
-             */
+            /** @description An ISO 4217 code. Default: `USD` */
             currency?: string;
-            /**
-             * @description Units available to order
-             * @default 0
-             */
+            /** @description Units available to order. Default: `0` */
             stock?: number;
-            /**
-             * @description Only active products can be ordered
-             * @default draft
-             */
+            /** @description Only active products can be ordered. Default: `draft` */
             status?: components["schemas"]["ProductStatus"];
         };
         /** @description A page of resources */
@@ -1220,27 +1174,15 @@ export interface components {
             sku: string;
             /** @description The name */
             name: string;
-            /**
-             * @description A text of one or more lines
-             * @default null
-             */
+            /** @description A text of one or more lines */
             description?: string | null;
             /** @description In minor units of `currency` */
             price_amount: number;
-            /**
-             * @description An ISO 4217 code
-             * @default USD
-             */
+            /** @description An ISO 4217 code. Default: `USD` */
             currency?: string;
-            /**
-             * @description Units available to order
-             * @default 0
-             */
+            /** @description Units available to order. Default: `0` */
             stock?: number;
-            /**
-             * @description Only active products can be ordered
-             * @default draft
-             */
+            /** @description Only active products can be ordered. Default: `draft` */
             status?: components["schemas"]["ProductStatus"];
             /**
              * Format: uuid
@@ -1507,15 +1449,9 @@ export interface components {
              * @description Unique; stored in lower case
              */
             email: string;
-            /**
-             * @description Determines the permissions of the user; can be changed only by an admin
-             * @default member
-             */
+            /** @description Determines the permissions of the user; can be changed only by an admin. Default: `member` */
             role?: components["schemas"]["UserRole"];
-            /**
-             * @description Only active users can authenticate
-             * @default active
-             */
+            /** @description Only active users can authenticate. Default: `active` */
             status?: components["schemas"]["UserStatus"];
             /** @description Never returned. Must not be the email address or the name */
             password?: string;
@@ -1577,42 +1513,25 @@ export interface components {
              * @description The user; by default the caller
              */
             user_id?: string;
-            /**
-             * @description The name that others see
-             * @default null
-             */
+            /** @description The name that others see */
             display_name?: string | null;
-            /**
-             * @description A text of one or more lines about the user
-             * @default null
-             */
+            /** @description A text of one or more lines about the user */
             bio?: string | null;
             /**
              * Format: uri
              * @description The URL of a picture
-             * @default null
              */
             avatar_url?: string | null;
             /**
              * Format: uri
              * @description The URL of a website
-             * @default null
              */
             website_url?: string | null;
-            /**
-             * @description A place
-             * @default null
-             */
+            /** @description A place */
             location?: string | null;
-            /**
-             * @description An IANA time zone name
-             * @default null
-             */
+            /** @description An IANA time zone name */
             time_zone?: string | null;
-            /**
-             * @description A BCP 47 tag, stored in its canonical form
-             * @default null
-             */
+            /** @description A BCP 47 tag, stored in its canonical form */
             locale?: string | null;
         };
         /** @description A page of resources */
@@ -1629,42 +1548,25 @@ export interface components {
              * @description The user; cannot be changed
              */
             user_id?: string;
-            /**
-             * @description The name that others see
-             * @default null
-             */
+            /** @description The name that others see */
             display_name?: string | null;
-            /**
-             * @description A text of one or more lines about the user
-             * @default null
-             */
+            /** @description A text of one or more lines about the user */
             bio?: string | null;
             /**
              * Format: uri
              * @description The URL of a picture
-             * @default null
              */
             avatar_url?: string | null;
             /**
              * Format: uri
              * @description The URL of a website
-             * @default null
              */
             website_url?: string | null;
-            /**
-             * @description A place
-             * @default null
-             */
+            /** @description A place */
             location?: string | null;
-            /**
-             * @description An IANA time zone name
-             * @default null
-             */
+            /** @description An IANA time zone name */
             time_zone?: string | null;
-            /**
-             * @description A BCP 47 tag, stored in its canonical form
-             * @default null
-             */
+            /** @description A BCP 47 tag, stored in its canonical form */
             locale?: string | null;
             /**
              * Format: uuid
@@ -2043,7 +1945,7 @@ export interface components {
         };
     };
     parameters: {
-        /** @description Returns these fields and `id` alone: the others, which the schema of the response requires, are absent */
+        /** @description Narrows the response to these fields and `id`, although its schema requires all fields */
         ApiKeyFields: ("id" | "user_id" | "name" | "scopes" | "rate_limit" | "expires_at" | "prefix" | "last_used_at" | "key" | "created_at" | "updated_at")[];
         /** @description Fields to sort by, at most 5; `-` means descending. Default: `-created_at` */
         ApiKeySort: ("created_at" | "-created_at")[];
@@ -2072,7 +1974,7 @@ export interface components {
         Limit: number;
         /** @description `*`; 412 for any tag, since the tag of a list is weak */
         ListIfMatch: string;
-        /** @description Returns these fields and `id` alone: the others, which the schema of the response requires, are absent */
+        /** @description Narrows the response to these fields and `id`, although its schema requires all fields */
         OrderFields: ("id" | "number" | "user_id" | "items" | "shipping_address" | "note" | "status" | "currency" | "total_amount" | "created_at" | "updated_at")[];
         /** @description Related resources to include, at most 3 */
         OrderInclude: ("user" | "products")[];
@@ -2086,7 +1988,7 @@ export interface components {
         OrderUserIdFilter: string;
         /** @description Page number; selects pagination with a total. Reaches the first 10,000 rows; cannot be combined with `cursor` */
         PageNumber: number;
-        /** @description Returns these fields and `id` alone: the others, which the schema of the response requires, are absent */
+        /** @description Narrows the response to these fields and `id`, although its schema requires all fields */
         PostFields: ("id" | "user_id" | "title" | "body" | "status" | "published_at" | "created_at" | "updated_at")[];
         /** @description Related resources to include, at most 3 */
         PostInclude: "user"[];
@@ -2101,7 +2003,7 @@ export interface components {
          * @example me
          */
         PostUserId: string;
-        /** @description Returns these fields and `id` alone: the others, which the schema of the response requires, are absent */
+        /** @description Narrows the response to these fields and `id`, although its schema requires all fields */
         ProductFields: ("id" | "sku" | "name" | "description" | "price_amount" | "currency" | "stock" | "status" | "created_at" | "updated_at")[];
         /** @description At most 8 words, all of which must occur, each in any of: sku, name, description */
         ProductSearch: string;
@@ -2111,13 +2013,13 @@ export interface components {
         ProductStatusFilter: components["schemas"]["ProductStatus"];
         /** @description Expected entity tag; 412 if the current one differs */
         ReadIfMatch: string;
-        /** @description Returns these fields and `id` alone: the others, which the schema of the response requires, are absent */
+        /** @description Narrows the response to these fields and `id`, although its schema requires all fields */
         SessionFields: ("id" | "user_id" | "last_used_at" | "expires_at" | "ip" | "user_agent" | "current" | "created_at" | "updated_at")[];
         /** @description Fields to sort by, at most 5; `-` means descending. Default: `-created_at` */
         SessionSort: ("created_at" | "-created_at")[];
         /** @description Directions, `asc` or `desc`, for the fields of `sort` in the same order */
         SortDirections: ("asc" | "desc")[];
-        /** @description Returns these fields and `id` alone: the others, which the schema of the response requires, are absent */
+        /** @description Narrows the response to these fields and `id`, although its schema requires all fields */
         UserFields: ("id" | "name" | "email" | "role" | "status" | "created_at" | "updated_at")[];
         /**
          * @description The id of the resource, or `me` for the caller
@@ -2131,7 +2033,7 @@ export interface components {
         UserIdOrMe: string;
         /** @description Related resources to include, at most 3 */
         UserInclude: ("orders" | "posts" | "profile")[];
-        /** @description Returns these fields and `id` alone: the others, which the schema of the response requires, are absent */
+        /** @description Narrows the response to these fields and `id`, although its schema requires all fields */
         UserProfileFields: ("id" | "user_id" | "display_name" | "bio" | "avatar_url" | "website_url" | "location" | "time_zone" | "locale" | "created_at" | "updated_at")[];
         /** @description Related resources to include, at most 3 */
         UserProfileInclude: "user"[];
@@ -2245,7 +2147,7 @@ export interface operations {
                 created_before?: components["parameters"]["CreatedBefore"];
                 /** @description At most 8 words, all of which must occur, each in any of: name, email */
                 search?: components["parameters"]["UserSearch"];
-                /** @description Returns these fields and `id` alone: the others, which the schema of the response requires, are absent */
+                /** @description Narrows the response to these fields and `id`, although its schema requires all fields */
                 fields?: components["parameters"]["UserFields"];
                 /** @description Related resources to include, at most 3 */
                 include?: components["parameters"]["UserInclude"];
@@ -2336,7 +2238,7 @@ export interface operations {
     getUser: {
         parameters: {
             query?: {
-                /** @description Returns these fields and `id` alone: the others, which the schema of the response requires, are absent */
+                /** @description Narrows the response to these fields and `id`, although its schema requires all fields */
                 fields?: components["parameters"]["UserFields"];
                 /** @description Related resources to include, at most 3 */
                 include?: components["parameters"]["UserInclude"];
@@ -2561,7 +2463,7 @@ export interface operations {
                 created_before?: components["parameters"]["CreatedBefore"];
                 /** @description At most 8 words, all of which must occur, each in any of: display_name, bio */
                 search?: components["parameters"]["UserProfileSearch"];
-                /** @description Returns these fields and `id` alone: the others, which the schema of the response requires, are absent */
+                /** @description Narrows the response to these fields and `id`, although its schema requires all fields */
                 fields?: components["parameters"]["UserProfileFields"];
                 /** @description Related resources to include, at most 3 */
                 include?: components["parameters"]["UserProfileInclude"];
@@ -2652,7 +2554,7 @@ export interface operations {
     getUserProfile: {
         parameters: {
             query?: {
-                /** @description Returns these fields and `id` alone: the others, which the schema of the response requires, are absent */
+                /** @description Narrows the response to these fields and `id`, although its schema requires all fields */
                 fields?: components["parameters"]["UserProfileFields"];
                 /** @description Related resources to include, at most 3 */
                 include?: components["parameters"]["UserProfileInclude"];
@@ -2877,7 +2779,7 @@ export interface operations {
                 created_before?: components["parameters"]["CreatedBefore"];
                 /** @description At most 8 words, all of which must occur, each in any of: title, body */
                 search?: components["parameters"]["PostSearch"];
-                /** @description Returns these fields and `id` alone: the others, which the schema of the response requires, are absent */
+                /** @description Narrows the response to these fields and `id`, although its schema requires all fields */
                 fields?: components["parameters"]["PostFields"];
                 /** @description Related resources to include, at most 3 */
                 include?: components["parameters"]["PostInclude"];
@@ -2982,7 +2884,7 @@ export interface operations {
     getPost: {
         parameters: {
             query?: {
-                /** @description Returns these fields and `id` alone: the others, which the schema of the response requires, are absent */
+                /** @description Narrows the response to these fields and `id`, although its schema requires all fields */
                 fields?: components["parameters"]["PostFields"];
                 /** @description Related resources to include, at most 3 */
                 include?: components["parameters"]["PostInclude"];
@@ -3227,7 +3129,7 @@ export interface operations {
                 created_before?: components["parameters"]["CreatedBefore"];
                 /** @description At most 8 words, all of which must occur, each in any of: sku, name, description */
                 search?: components["parameters"]["ProductSearch"];
-                /** @description Returns these fields and `id` alone: the others, which the schema of the response requires, are absent */
+                /** @description Narrows the response to these fields and `id`, although its schema requires all fields */
                 fields?: components["parameters"]["ProductFields"];
             };
             header?: {
@@ -3316,7 +3218,7 @@ export interface operations {
     getProduct: {
         parameters: {
             query?: {
-                /** @description Returns these fields and `id` alone: the others, which the schema of the response requires, are absent */
+                /** @description Narrows the response to these fields and `id`, although its schema requires all fields */
                 fields?: components["parameters"]["ProductFields"];
             };
             header?: {
@@ -3541,7 +3443,7 @@ export interface operations {
                 created_before?: components["parameters"]["CreatedBefore"];
                 /** @description At most 8 words, all of which must occur, each in any of: number, note */
                 search?: components["parameters"]["OrderSearch"];
-                /** @description Returns these fields and `id` alone: the others, which the schema of the response requires, are absent */
+                /** @description Narrows the response to these fields and `id`, although its schema requires all fields */
                 fields?: components["parameters"]["OrderFields"];
                 /** @description Related resources to include, at most 3 */
                 include?: components["parameters"]["OrderInclude"];
@@ -3632,7 +3534,7 @@ export interface operations {
     getOrder: {
         parameters: {
             query?: {
-                /** @description Returns these fields and `id` alone: the others, which the schema of the response requires, are absent */
+                /** @description Narrows the response to these fields and `id`, although its schema requires all fields */
                 fields?: components["parameters"]["OrderFields"];
                 /** @description Related resources to include, at most 3 */
                 include?: components["parameters"]["OrderInclude"];
@@ -3853,7 +3755,7 @@ export interface operations {
                 created_after?: components["parameters"]["CreatedAfter"];
                 /** @description Only resources created before this day (UTC) */
                 created_before?: components["parameters"]["CreatedBefore"];
-                /** @description Returns these fields and `id` alone: the others, which the schema of the response requires, are absent */
+                /** @description Narrows the response to these fields and `id`, although its schema requires all fields */
                 fields?: components["parameters"]["SessionFields"];
             };
             header?: {
@@ -3896,7 +3798,7 @@ export interface operations {
     getSession: {
         parameters: {
             query?: {
-                /** @description Returns these fields and `id` alone: the others, which the schema of the response requires, are absent */
+                /** @description Narrows the response to these fields and `id`, although its schema requires all fields */
                 fields?: components["parameters"]["SessionFields"];
             };
             header?: {
@@ -4001,7 +3903,7 @@ export interface operations {
                 created_after?: components["parameters"]["CreatedAfter"];
                 /** @description Only resources created before this day (UTC) */
                 created_before?: components["parameters"]["CreatedBefore"];
-                /** @description Returns these fields and `id` alone: the others, which the schema of the response requires, are absent */
+                /** @description Narrows the response to these fields and `id`, although its schema requires all fields */
                 fields?: components["parameters"]["ApiKeyFields"];
             };
             header?: {
@@ -4090,7 +3992,7 @@ export interface operations {
     getApiKey: {
         parameters: {
             query?: {
-                /** @description Returns these fields and `id` alone: the others, which the schema of the response requires, are absent */
+                /** @description Narrows the response to these fields and `id`, although its schema requires all fields */
                 fields?: components["parameters"]["ApiKeyFields"];
             };
             header?: {

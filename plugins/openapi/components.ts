@@ -44,6 +44,8 @@ function createSchemaExtractor(addSchema: (name: string, component: Json) => Jso
   const convertKeyword = ([keyword, value]: [string, unknown]): [string, unknown][] => {
     // Bodies have whole examples; those of their fields would repeat them.
     if (keyword.startsWith('x-') || keyword === 'examples') return []
+    // A field that is absent is null, as its description or type says.
+    if (keyword === 'default' && (value === null || value === undefined)) return []
     // Client generators support `enum` better than `const`.
     if (keyword === 'const') return [['enum', [value]]]
     if (keyword === 'properties' && isObject(value)) {

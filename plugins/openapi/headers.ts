@@ -1,9 +1,10 @@
 /** Describes every response header once: those of every response in the guide, all others as components. */
+import { MAX_INTEGER } from '../../schemas/types.ts'
 import { securityHeaders } from '../http/response-headers.ts'
 
 export interface Header {
   description: string
-  schema: { type: 'string' | 'integer'; enum?: readonly string[] }
+  schema: { type: 'string' | 'integer'; enum?: readonly string[]; minimum?: number; maximum?: number }
   example: string | number
   /** Whether every response that lists the header has it. */
   required?: boolean
@@ -18,7 +19,7 @@ const text = (description: string, example: string, required = false): Header =>
 
 const count = (description: string, example: number): Header => ({
   description,
-  schema: { type: 'integer' },
+  schema: { type: 'integer', minimum: 0, maximum: MAX_INTEGER },
   example,
   required: true,
 })
@@ -36,7 +37,7 @@ export const headers = {
   ),
   'API-Version': {
     description: 'The API version of the response',
-    schema: { type: 'integer' },
+    schema: { type: 'integer', minimum: 1, maximum: MAX_INTEGER },
     example: 1,
     required: true,
   },
@@ -67,7 +68,7 @@ export const headers = {
   'WWW-Authenticate': text('How to authenticate', 'Bearer realm="resource-api"', true),
   'Retry-After': {
     description: 'The number of seconds to wait before a retry',
-    schema: { type: 'integer' },
+    schema: { type: 'integer', minimum: 1, maximum: MAX_INTEGER },
     example: 1,
   },
   Accept: text(

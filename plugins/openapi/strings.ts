@@ -5,9 +5,9 @@ type Keywords = Record<string, unknown>
 
 /** The documented keywords of the formats that only this service has. */
 const documentedFormats: Record<string, Keywords> = {
-  'iso-4217': { pattern: '^[A-Z]{3}$' },
+  'iso-4217': { pattern: '^[A-Z]{3}$', maxLength: 3 },
   'https-uri': { format: 'uri', pattern: '^https://' },
-  'time-zone': { pattern: '^[A-Za-z][A-Za-z0-9_+/-]*$' },
+  'time-zone': { pattern: '^[A-Za-z][A-Za-z0-9_+/-]*$', maxLength: 64 },
   'bcp-47': { pattern: '^[A-Za-z0-9]+(?:-[A-Za-z0-9]+)*$' },
 }
 

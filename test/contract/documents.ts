@@ -12,8 +12,8 @@ export const ADMIN = {
 }
 
 /** Starts the built server on an empty database. Returns its address. */
-export async function startFreshServer(t: Owner): Promise<string> {
-  const settings = { ADMIN_API_KEY: ADMIN.key, ADMIN_PASSWORD: ADMIN.password, LOG_LEVEL: 'info' }
+export async function startFreshServer(t: Owner, more: Record<string, string> = {}): Promise<string> {
+  const settings = { ADMIN_API_KEY: ADMIN.key, ADMIN_PASSWORD: ADMIN.password, LOG_LEVEL: 'info', ...more }
   const { url } = await startServer(t, { ...(await createServerSettings(t)), ...settings })
   return url
 }

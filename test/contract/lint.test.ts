@@ -4,7 +4,8 @@ import { saveDocument, startFreshServer } from './documents.ts'
 import { runTool } from './run-tool.ts'
 
 t.test('the linters report no errors', async (t) => {
-  const baseUrl = await startFreshServer(t)
+  // The rules require HTTPS.
+  const baseUrl = await startFreshServer(t, { PUBLIC_URL: 'https://resource-api.test' })
   for (const version of ['v1', 'v2'] as const) {
     const document = await saveDocument(baseUrl, version, 'lint')
     const spectral = ['lint', '--ruleset', 'spectral.yaml', '--fail-severity', 'error', '--quiet', document]

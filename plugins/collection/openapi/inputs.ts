@@ -70,6 +70,20 @@ const describeKept = (schema: TObject, names: readonly string[]): TObject => ({
   }),
 })
 
+/**
+ * Describes the defaults of a body in words. With the keyword, openapi-typescript makes the field required, and clients that
+ * validate with Zod send it.
+ */
+function describeDefaults<T extends TSchema>(schema: T): T {
+  const { default: value, ...rest } = schema
+  if (value !== undefined && value !== null) {
+    return { ...schema, default: undefined, description: `${rest.description ?? ''}. Default: \`${value}\`` }
+  }
+  return schema.properties
+    ? { ...schema, properties: mapProperties(schema.properties, describeDefaults) }
+    : schema
+}
+
 const pick = (value: unknown, names: readonly string[]) =>
   Object.fromEntries(Object.entries(Object(value)).filter(([name]) => names.includes(name)))
 
@@ -103,5 +117,5 @@ export function buildBody(resource: ResolvedResource, mode: Mode): TObject {
   const title = `${resource.singular}${titles[mode]}`
   const named = addTitleSuffix({ ...whole, title }, mode === 'update' ? 'Update' : 'Input')
   const examples = [buildBodyExample(resource, mode)]
-  return addTextPatterns({ ...named, title, description: descriptions[mode], examples })
+  return addTextPatterns(describeDefaults({ ...named, title, description: descriptions[mode], examples }))
 }

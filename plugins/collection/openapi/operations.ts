@@ -60,12 +60,11 @@ function buildExamples(resource: ResolvedResource, verb: Verb, { one, many }: Re
     return [{ name: singular, key: 'created', summary: 'With fields that only this response has', value }]
   }
   const whole = { name: singular, key: 'whole', summary: 'All fields', value: one(buildEntity(resource)) }
-  const [relation] = Object.entries(resource.relations)
+  const relation = Object.entries(resource.relations).find(([, { many: isMany }]) => isMany)
   if (verb !== 'read' || !relation) return [whole]
-  const [name, { to, many: isMany }] = relation
-  const related = { [name]: isMany ? [buildEntity(to)] : buildEntity(to) }
-  const meta = isMany ? { includes: { [name]: { has_more: false, truncated: [] } } } : {}
-  const value = one(buildEntity(resource, related), meta)
+  const [name, { to }] = relation
+  const meta = { includes: { [name]: { has_more: false, truncated: [] } } }
+  const value = one(buildEntity(resource, { [name]: [buildEntity(to)] }), meta)
   return [whole, { name: singular, key: name, summary: `With \`include=${name}\``, value }]
 }
 

@@ -35,7 +35,7 @@ function documentList(
       options: { maxItems: 5, examples: [['-created_at']] },
     },
     order: { values: ['asc', 'desc'], options: { maxItems: 5, examples: [['desc']] } },
-    fields: { values: fields, options: { examples: [fields.slice(0, 3)] } },
+    fields: { values: fields, options: { maxItems: fields.length, examples: [fields.slice(0, 3)] } },
     include: { values: relations, options: { maxItems: 3, examples: [relations.slice(0, 1)] } },
   }
   const list = lists[name]

@@ -15,10 +15,9 @@ const buildSelection = (resource: ResolvedResource): TProperties => {
   const relations = Object.keys(resource.relations)
   return {
     fields: Type.Optional(
-      buildText(
-        'Returns these fields and `id` alone: the others, which the schema of the response requires, are absent',
-        [fields.slice(0, 3).join(',')],
-      ),
+      buildText('Narrows the response to these fields and `id`, although its schema requires all fields', [
+        fields.slice(0, 3).join(','),
+      ]),
     ),
     ...(relations.length > 0
       ? {
@@ -62,6 +61,7 @@ export function buildListParameters(resource: ResolvedResource): TObject {
       page: Type.Optional(
         Type.Integer({
           minimum: 1,
+          maximum: MAX_OFFSET + 1,
           description:
             'Page number; selects pagination with a total. Reaches the first 10,000 rows; cannot be combined with `cursor`',
           examples: [1],

@@ -26,7 +26,7 @@ export const buildRelations = (shape: Shape, buildResource: (shape: Shape) => TS
     Object.entries(shape.relations ?? {}).map(([name, { shape: related, many }]) => {
       const schema = buildResource(related)
       const description = `Present only with \`include=${name}\``
-      return [name, Type.Optional(many ? Type.Array(schema, { description }) : OrNull(schema))]
+      return [name, Type.Optional(many ? Type.Array(schema, { maxItems: 100, description }) : OrNull(schema))]
     }),
   )
 
@@ -60,7 +60,7 @@ export const createEnvelopes = (buildResource: (shape: Shape) => TSchema) => ({
   many: (shape: Shape) =>
     Type.Object(
       {
-        data: Type.Array(buildResource(shape), { description: 'The resources of the page' }),
+        data: Type.Array(buildResource(shape), { maxItems: 100, description: 'The resources of the page' }),
         pagination: Pagination,
         meta: Meta,
       },

@@ -77,7 +77,11 @@ export const v2: Representation = {
         { additionalProperties: false, description: 'The resource' },
       )
       const options = { title: `${members.title}Document`, description: 'A typed body' }
-      return Type.Union([Type.Object({ data }, { ...options, additionalProperties: false }), members])
+      const document = Type.Object({ data }, { ...options, additionalProperties: false })
+      return Type.Union([document, members], {
+        title: `${members.title}Body`,
+        description: 'A typed or a flat body',
+      })
     },
     error: ErrorEnvelope('errors'),
   },
