@@ -202,6 +202,6 @@ t.test('two schemas with one name stop the start', async (t) => {
     search: [],
     schemas: { ...productsResource.schemas, read },
   }
-  const started = testApp(t, {}, { resources: [productsResource, twin] })
+  const started = testApp(t, { NODE_ENV: 'development' }, { resources: [productsResource, twin] })
   await t.rejects(started, { message: /Two different schemas have the name Product/ })
 })
