@@ -80,7 +80,7 @@ export interface AppOverrides {
   /** The clock of rate limits and of the identity provider's cached keys, in milliseconds since the epoch. */
   now?: () => number
   /** The password hash functions. */
-  passwordHasher?: PasswordHasher
+  passwordHasher?: PasswordHasher | undefined
   timeouts?: TimeoutOptions
   /** The event loop delay from which requests are refused; a test that blocks the loop it shares raises it. */
   maxLoopDelayMs?: number

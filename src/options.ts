@@ -97,8 +97,8 @@ export function getPluginOptions(config: Config, secret: string, connections: nu
     docs: {
       release,
       publicUrl: config.PUBLIC_URL,
-      // A production build has been tested, and few of its servers are asked for the document: it is built on request.
-      early: config.NODE_ENV !== 'production',
+      // Only a developer changes schemas. Few servers, and few tests, are asked for the document: it is built on request.
+      early: config.NODE_ENV === 'development',
     },
     collections: {
       cursorKey: deriveKey(secret, 'cursors'),

@@ -4,8 +4,10 @@
  */
 import { EventEmitter, once } from 'node:events'
 import t from 'tap'
-import { argon2, type PasswordHasher } from '../../plugins/auth/passwords.ts'
+import type { PasswordHasher } from '../../plugins/auth/passwords.ts'
+import { measureAcceptance } from '../helpers/acceptance.ts'
 import { createClient, type Json, type Person, type TestApp, testApp } from '../helpers/app.ts'
+import { quickHasher } from '../helpers/quick-hasher.ts'
 import { createSharedDatabase } from '../helpers/shared-database.ts'
 import { VERSIONS } from '../helpers/versioned-client.ts'
 
@@ -163,12 +165,8 @@ t.test('sessions', async (t) => {
       first.sessionId,
     ])
     t.equal((await ada.signIn()).status, 201)
-    const ended = performance.now()
-    // Sent again until one is refused. What counts is when the last one that passed was sent.
-    let sent = ended
-    const isAccepted = async () => (await me.get('/users/me')).status === 200
-    for (let next = sent; sent - ended < 5_000 && (await isAccepted()); next = performance.now()) sent = next
-    t.ok(sent - ended < 5_000, `passed ${Math.round(sent - ended)} ms after the end`)
+    const accepted = await measureAcceptance(async () => (await me.get('/users/me')).status === 200, 5_000)
+    t.ok(accepted < 5_000, `passed ${Math.round(accepted)} ms after the end`)
   })
 
   t.test('20 concurrent sign-ins leave 100 sessions', async (t) => {
@@ -191,9 +189,9 @@ t.test('sessions', async (t) => {
   t.test('a password that is replaced during its verification creates no session', async (t) => {
     const gate = new EventEmitter()
     const passwordHasher: PasswordHasher = {
-      ...argon2,
+      ...quickHasher,
       async verify(hashed, password) {
-        const right = await argon2.verify(hashed, password)
+        const right = await quickHasher.verify(hashed, password)
         if (password === PASSWORD) {
           const opened = once(gate, 'open')
           gate.emit('verified')

@@ -9,7 +9,7 @@ import t, { type Test } from 'tap'
 import { openDatabase } from '../../drizzle/client/index.ts'
 import { ADMIN_KEY, createClient, type Json, type Reply, testApp } from '../helpers/app.ts'
 import { SERVER, testDatabaseUrl } from '../helpers/database.ts'
-import { createServerSettings, startModule, startServer } from '../helpers/process.ts'
+import { createServerSettings, SHORT_RUN, startModule, startServer } from '../helpers/process.ts'
 
 const root = fileURLToPath(new URL('../..', import.meta.url))
 const PASSWORD = 'canary-typed-password'
@@ -78,7 +78,7 @@ t.test('the process list contains no credential', linux, async (t) => {
   const user = (email: string) => ['users', 'create', '--email', email, '--name', 'Ada']
 
   await t.test('of a command that reads a password from a pipe', async (t) => {
-    const { child, output, ended } = startModule(t, 'cli.ts', settings, user('ada@example.com'))
+    const { child, output, ended } = startModule(t, 'cli.ts', settings, user('ada@example.com'), SHORT_RUN)
     child.stdin?.write(PASSWORD)
     const watching = watch(child.pid ?? 0, ended)
     child.stdin?.end('\n')
@@ -131,7 +131,7 @@ t.test('the process list contains no credential', linux, async (t) => {
       ['api-keys', 'create', '--email', 'ada@example.com', '--name', 'k'],
       ['signing-keys', 'rotate'],
     ]) {
-      const { child, output, ended } = startModule(t, 'cli.ts', settings, args)
+      const { child, output, ended } = startModule(t, 'cli.ts', settings, args, SHORT_RUN)
       const shown = await watch(child.pid ?? 0, ended)
       t.equal((await ended).code, 0, output.err)
       clean(t, args.join(' '), shown)

@@ -10,7 +10,7 @@ import { openEmbedded } from '../../drizzle/client/embedded/embedded.ts'
 import { EMBEDDED_VERSION } from '../../drizzle/client/embedded/engine.ts'
 import { lockFolder } from '../../drizzle/client/embedded/folder-lock.ts'
 import { DatabaseUnavailable, FolderInUse } from '../../drizzle/client/index.ts'
-import { type Owner, testFolder } from '../helpers/database.ts'
+import { type Owner, testEmbedded, testFolder } from '../helpers/database.ts'
 
 const root = fileURLToPath(new URL('../..', import.meta.url))
 
@@ -175,7 +175,7 @@ t.test('acknowledged writes survive kill -9, and an incomplete folder is recover
 t.test('a failing disk stops the database, and no later write is acknowledged', async (t) => {
   const folder = testFolder(t)
   const syncs = watchSyncs(t)
-  const db = await openEmbedded({ dataDir: folder })
+  const db = await testEmbedded(t, folder)
   await db.run('create table kept (i int)')
   syncs.failing = true
   await t.rejects(

@@ -39,11 +39,7 @@ const normalize = (text: string) =>
 function start(t: Test, folder: string): Promise<string> {
   const server = spawn(
     process.execPath,
-    [
-      '--import',
-      import.meta.resolve('../helpers/typescript.js'),
-      fileURLToPath(new URL('src/server.ts', root)),
-    ],
+    ['--liftoff-only', fileURLToPath(new URL('dist/src/server.js', root))],
     { cwd: folder, env: { PATH, HOME, PORT: '0' }, stdio: ['ignore', 'pipe', 'inherit'] },
   )
   t.teardown(async () => {

@@ -9,6 +9,7 @@ import { getKeyPrefix, hashKey, makeKey } from '../../plugins/auth/key-format.ts
 import { type AppOverrides, buildApp } from '../../src/app.ts'
 import { readConfig } from '../../src/config.ts'
 import { type Owner, testDatabase, testFolder } from './database.ts'
+import { quickHasher } from './quick-hasher.ts'
 import { WITHOUT_LIMITS } from './without-limits.ts'
 
 export const APP_SECRET = 'test-secret-test-secret-test-secret-test'
@@ -114,7 +115,10 @@ async function insertPerson(database: Database, role: Role, scopes: readonly str
   return { id, key }
 }
 
-/** Starts the app on a free port until the test ends. `settings` are environment variables. */
+/**
+ * Starts the app on a free port until the test ends. `settings` are environment variables. Passwords are hashed with
+ * `quickHasher`; `passwordHasher: undefined` stands for the hasher of the service.
+ */
 export async function testApp(
   t: Owner,
   settings: Record<string, string> = {},
@@ -132,6 +136,7 @@ export async function testApp(
   })
   const app = await buildApp(config, {
     maxLoopDelayMs: Number.POSITIVE_INFINITY,
+    passwordHasher: quickHasher,
     ...overrides,
     database,
   })

@@ -9,6 +9,12 @@ import { WITHOUT_LIMITS } from './without-limits.ts'
 
 const root = fileURLToPath(new URL('../..', import.meta.url))
 
+/**
+ * Makes V8 optimize only what is called very often. Without, a process that ends within a second spends a third of its
+ * CPU on optimizing: a server starts with 0.8 s of CPU instead of 1.1.
+ */
+export const SHORT_RUN = ['--interrupt-budget=1000000']
+
 export interface ProcessExit {
   code: number | null
   signal: NodeJS.Signals | null

@@ -11,6 +11,9 @@ import { isMainThread } from 'node:worker_threads'
 
 const CACHE = fileURLToPath(new URL('../../node_modules/.cache/resource-api/typescript/', import.meta.url))
 
+/** Replaces the package async-hook-domain. */
+const ERROR_DOMAIN = new URL('error-domain.js', import.meta.url).href
+
 const compile = async (file, text) => {
   const { transform } = await import('esbuild')
   const { code } = await transform(text, {
@@ -26,6 +29,7 @@ const compile = async (file, text) => {
 
 /** The `load` hook of `node:module`. A module keeps its URL, so that stack traces show the source file. */
 export async function load(url, context, next) {
+  if (url.endsWith('/node_modules/async-hook-domain/dist/mjs/index.js')) return next(ERROR_DOMAIN, context)
   if (!/^file:[^?]*\.ts(\?|$)/.test(url)) return next(url, context)
   const file = fileURLToPath(url)
   const text = readFileSync(file, 'utf8')

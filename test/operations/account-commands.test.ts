@@ -3,12 +3,12 @@ import { type Test, test } from 'tap'
 import { openDatabase } from '../../drizzle/client/index.ts'
 import { createClient, testApp } from '../helpers/app.ts'
 import { testDatabaseUrl } from '../helpers/database.ts'
-import { startModule } from '../helpers/process.ts'
+import { SHORT_RUN, startModule } from '../helpers/process.ts'
 
 const SECRET = 'test-secret-test-secret-test-secret-test'
 
 async function type(t: Test, settings: NodeJS.ProcessEnv, args: string[], input = '') {
-  const { child, output, ended } = startModule(t, 'cli.ts', settings, args)
+  const { child, output, ended } = startModule(t, 'cli.ts', settings, args, SHORT_RUN)
   child.stdin?.end(input)
   const { code } = await ended
   return { code, ...output }

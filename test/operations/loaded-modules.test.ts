@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { startFlags } from '../../bench/start-flags.ts'
 import { SERVER, testFolder } from '../helpers/database.ts'
-import { createServerSettings, startServer } from '../helpers/process.ts'
+import { createServerSettings, SHORT_RUN, startServer } from '../helpers/process.ts'
 
 const settings = {
   ...(await createServerSettings(t)),
@@ -17,7 +17,12 @@ const PACKAGE = /.*\/node_modules\/((?:@[^/]+\/)?[^/]+)\//
 /** The packages of which a server has loaded something by its end, as V8 lists them for coverage. */
 async function loaded(t: Test, more: NodeJS.ProcessEnv = {}, use = async (_url: string) => {}) {
   const folder = testFolder(t)
-  const { child, ended, url } = await startServer(t, { ...settings, ...more, NODE_V8_COVERAGE: folder })
+  const { child, ended, url } = await startServer(
+    t,
+    { ...settings, ...more, NODE_V8_COVERAGE: folder },
+    'server.ts',
+    SHORT_RUN,
+  )
   await use(url)
   child.kill('SIGTERM')
   t.equal((await ended).code, 0)

@@ -6,17 +6,20 @@ import { createServer } from 'node:net'
 import { setTimeout as wait } from 'node:timers/promises'
 import t from 'tap'
 import { createCertificate } from '../helpers/certificate.ts'
-import { SERVER, testFolder } from '../helpers/database.ts'
+import { type Owner, SERVER, testFolder } from '../helpers/database.ts'
 import { listen } from '../helpers/listen.ts'
-import { createServerSettings, startModule, startServer } from '../helpers/process.ts'
+import { createServerSettings, SHORT_RUN, startModule, startServer } from '../helpers/process.ts'
 
 const KEY = 'test-admin-key-test-admin-key-test-admin-key'
 /** One database for all, one server at a time. */
 const settings = await createServerSettings(t)
 const production = { NODE_ENV: 'production', INSECURE_HTTP: 'true', SHUTDOWN_DELAY: '0', HOST: '127.0.0.1' }
 
+const start = (t: Owner, own: NodeJS.ProcessEnv) => startServer(t, own, 'server.ts', SHORT_RUN)
+const run = (t: Owner, file: string, own: NodeJS.ProcessEnv) => startModule(t, file, own, [], SHORT_RUN)
+
 t.test('all invalid settings are reported together, with exit code 1', async (t) => {
-  const { output, ended } = startModule(t, 'server.ts', {
+  const { output, ended } = run(t, 'server.ts', {
     NODE_ENV: 'production',
     PORT: 'x',
     ADMIN_PASSWORD: 'hunter2',
@@ -34,7 +37,7 @@ t.test('a port in use is named, with exit code 1', async (t) => {
   const other = createServer()
   t.teardown(() => other.close())
   const port = await listen(other)
-  const { output, ended } = startModule(t, 'server.ts', { ...settings, PORT: String(port) })
+  const { output, ended } = run(t, 'server.ts', { ...settings, PORT: String(port) })
   t.equal((await ended).code, 1)
   t.match(output.err, new RegExp(`^The service cannot start: Port ${port} on 127\\.0\\.0\\.1 is in use.*\n$`))
 })
@@ -45,21 +48,21 @@ t.test(
     skip: SERVER !== undefined,
   },
   async (t) => {
-    await startServer(t, settings)
-    const { output, ended } = startModule(t, 'server.ts', settings)
+    await start(t, settings)
+    const { output, ended } = run(t, 'server.ts', settings)
     t.equal((await ended).code, 1)
     t.match(output.err, new RegExp(`^The service cannot start: .*${settings.DATA_DIR}.*\n$`))
   },
 )
 
 t.test('one line shows the address of the server and of its documentation', async (t) => {
-  const { url, output } = await startServer(t, { ...settings, LOG_LEVEL: 'silent' })
+  const { url, output } = await start(t, { ...settings, LOG_LEVEL: 'silent' })
   t.match(output.out, new RegExp(`^Ready at ${url}, documentation at ${url}/docs$`, 'm'))
   t.equal((await fetch(`${url}/docs`)).status, 200)
 })
 
 t.test('in production standard output contains JSON lines only', async (t) => {
-  const { url, output, child, ended } = await startServer(t, {
+  const { url, output, child, ended } = await start(t, {
     ...settings,
     ...production,
     ADMIN_API_KEY: KEY,
@@ -75,7 +78,7 @@ t.test('in production standard output contains JSON lines only', async (t) => {
 })
 
 t.test('on SIGTERM readyz is 503, running requests complete, and the exit code is 0', async (t) => {
-  const { url, child, ended } = await startServer(t, {
+  const { url, child, ended } = await start(t, {
     ...settings,
     ADMIN_API_KEY: KEY,
     SHUTDOWN_DELAY: '800',
@@ -104,13 +107,13 @@ t.test('on SIGTERM readyz is 503, running requests complete, and the exit code i
 })
 
 t.test('a second signal ends the process immediately, a duplicate of the first does not', async (t) => {
-  const patient = await startServer(t, { ...settings, LOG_LEVEL: 'silent', SHUTDOWN_DELAY: '60000' })
+  const patient = await start(t, { ...settings, LOG_LEVEL: 'silent', SHUTDOWN_DELAY: '60000' })
   patient.child.kill('SIGINT')
   await wait(500)
   t.equal(patient.child.exitCode, null)
   patient.child.kill('SIGTERM')
   t.same(await patient.ended, { code: 143, signal: null })
-  const brief = await startServer(t, { ...settings, LOG_LEVEL: 'silent', SHUTDOWN_DELAY: '600' })
+  const brief = await start(t, { ...settings, LOG_LEVEL: 'silent', SHUTDOWN_DELAY: '600' })
   brief.child.kill('SIGINT')
   brief.child.kill('SIGINT')
   t.same(await brief.ended, { code: 0, signal: null })
@@ -119,9 +122,9 @@ t.test('a second signal ends the process immediately, a duplicate of the first d
 t.test("the health check uses the server's settings and fails without a server", async (t) => {
   const tls = createCertificate(testFolder(t))
   for (const extra of [{}, { ...tls, NODE_ENV: 'production', HOST: '127.0.0.1', SHUTDOWN_DELAY: '0' }]) {
-    const server = await startServer(t, { ...settings, ...extra })
+    const server = await start(t, { ...settings, ...extra })
     const own = { ...settings, ...extra, PORT: new URL(server.url).port }
-    t.equal((await startModule(t, 'healthcheck.ts', own).ended).code, 0, server.url)
+    t.equal((await run(t, 'healthcheck.ts', own).ended).code, 0, server.url)
     if ('TLS_KEY' in extra) {
       const [reply] = await once(
         get(`${server.url}/readyz`, { rejectUnauthorized: false, agent: false }),
@@ -132,6 +135,6 @@ t.test("the health check uses the server's settings and fails without a server",
     }
     server.child.kill('SIGTERM')
     t.equal((await server.ended).code, 0)
-    t.equal((await startModule(t, 'healthcheck.ts', own).ended).code, 1)
+    t.equal((await run(t, 'healthcheck.ts', own).ended).code, 1)
   }
 })

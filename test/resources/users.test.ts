@@ -23,7 +23,8 @@ const address = () => `${createUniqueName('ada')}@example.com`
 const PASSWORD = 'correct horse battery'
 
 t.test('users', async (t) => {
-  const { admin: client, adminId, database, person } = await testApp(t)
+  // Hashes as the server does, not as other tests do.
+  const { admin: client, adminId, database, person } = await testApp(t, {}, { passwordHasher: undefined })
   const hashOf = async (id: string) =>
     (await database.run('select password_hash from users where id = $1', [id]))[0]?.password_hash
 

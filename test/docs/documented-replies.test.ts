@@ -4,6 +4,7 @@ import t from 'tap'
 import { DatabaseUnavailable } from '../../drizzle/client/errors.ts'
 import type { Database } from '../../drizzle/client/index.ts'
 import { ADMIN_KEY, type Client, type Json, testApp, UNKNOWN_ID } from '../helpers/app.ts'
+import { createClock } from '../helpers/clock.ts'
 import { testDatabase } from '../helpers/database.ts'
 import { sendRaw } from '../helpers/raw-requests.ts'
 import { type Answer, createReplyChecker, type Operation, withoutRequired } from '../helpers/reply-checker.ts'
@@ -165,7 +166,9 @@ t.test('every reply of every operation conforms to its document', async (t) => {
   const { guarded, state } = fragile(await testDatabase(t))
   const app = await testApp(t, {}, { database: guarded })
   const strict = await testApp(t, { REQUIRE_IF_MATCH: 'true' }, { database: guarded })
-  const limited = await testApp(t, { RATE_LIMIT: '1', RATE_LIMIT_TOKENS: '1' }, { database: guarded })
+  const settings = { RATE_LIMIT: '1', RATE_LIMIT_TOKENS: '1' }
+  // The windows of the limits do not end while the test runs.
+  const limited = await testApp(t, settings, { database: guarded, now: createClock().now })
   t.equal((await limited.admin.get('/products')).status, 200, 'and no more')
   const portFor = (status: number) => ({ 428: strict.port, 429: limited.port })[status] ?? port
   const { admin, port } = app
