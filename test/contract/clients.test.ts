@@ -62,7 +62,9 @@ t.test('the clients of five generators', async (t) => {
     const output = dirname(document)
     for (const [name, getCommand] of Object.entries(generators)) {
       const [tool, args] = getCommand(document, output)
-      const { code, output: text } = await runTool(tool, args, { DOCUMENT: document, OUTPUT: output })
+      const { code, output: text } = await runTool(tool, args, {
+        environment: { DOCUMENT: document, OUTPUT: output },
+      })
       t.equal(code, 0, `${name} generates a client of ${version}`, { text })
     }
   }
@@ -89,6 +91,26 @@ t.test('the clients of five generators', async (t) => {
       `the script with ${name}`,
     )
   }
+
+  const { converse: converseTyped } = await importClient('oazapfts-v2')
+  t.strictSame(
+    await converseTyped(baseUrl, ADMIN.key),
+    {
+      price: 1999,
+      violations: ['data.attributes.price_amount OUT_OF_RANGE'],
+      mistaken: 409,
+      name: 'Oolong',
+      kept: 304,
+      total: 1,
+      stock: 25,
+      stale: 412,
+      replaced: 25,
+      owner: ADMIN.email,
+      products: ['OOLONG-V2'],
+      removed: 409,
+    },
+    'a script with the client of version 2',
+  )
 
   const { checkUpdates } = await importClient('zod-updates')
   t.strictSame(

@@ -1,36 +1,14 @@
 /** Newman and Bruno run the collections of both versions on an empty database, and every request succeeds. */
-import { execFile } from 'node:child_process'
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { join } from 'node:path'
-import { fileURLToPath } from 'node:url'
-import { promisify } from 'node:util'
 import t from 'tap'
 import type { Json } from '../helpers/app.ts'
-import { type Owner, testFolder } from '../helpers/database.ts'
-import { createServerSettings, startServer } from '../helpers/process.ts'
+import { testFolder } from '../helpers/database.ts'
+import { ADMIN, startFreshServer } from './documents.ts'
+import { runTool } from './run-tool.ts'
 
-const API_KEY = 'collection-tests-key-0123456789abcdef'
-const contractFolder = fileURLToPath(new URL('.', import.meta.url))
 const requireTool = createRequire(import.meta.url)
-
-/** Runs a command of `test/contract/package.json` and returns its exit code and its output. */
-async function runTool(name: string, args: readonly string[], cwd: string) {
-  const { code = 0, stdout } = await promisify(execFile)(
-    join(contractFolder, 'node_modules/.bin', name),
-    args,
-    {
-      cwd,
-      env: { PATH: process.env.PATH, HOME: process.env.HOME, NO_COLOR: '1' },
-    },
-  ).catch((failed) => failed)
-  return { code, output: String(stdout) }
-}
-
-async function startEmptyServer(t: Owner): Promise<string> {
-  const settings = await createServerSettings(t)
-  return (await startServer(t, { ...settings, ADMIN_API_KEY: API_KEY })).url
-}
 
 /** The number of operations in the document, which is the number of requests in a collection. */
 async function countOperations(base: string, version: number): Promise<number> {
@@ -58,15 +36,15 @@ function importIntoBruno(node: Json): Json {
 
 for (const version of [1, 2]) {
   t.test(`Newman runs the Postman collection of version ${version}`, async (t) => {
-    const base = await startEmptyServer(t)
+    const base = await startFreshServer(t)
     const folder = testFolder(t)
     mkdirSync(folder, { recursive: true })
     const file = join(folder, 'collection.json')
     const report = join(folder, 'report.json')
     writeFileSync(file, JSON.stringify(await readCollection(base, version, 'postman')))
-    const variables = ['--env-var', `base_url=${base}`, '--env-var', `api_key=${API_KEY}`]
+    const variables = ['--env-var', `base_url=${base}`, '--env-var', `api_key=${ADMIN.key}`]
     const options = ['--reporters', 'json', '--reporter-json-export', report]
-    const { code, output } = await runTool('newman', ['run', file, ...variables, ...options], contractFolder)
+    const { code, output } = await runTool('newman', ['run', file, ...variables, ...options])
     t.equal(code, 0, output)
     const { run }: Json = requireTool(report)
     t.equal(run.stats.requests.total, await countOperations(base, version))
@@ -79,7 +57,7 @@ for (const version of [1, 2]) {
   })
 
   t.test(`Bruno imports and runs the Bruno collection of version ${version}`, async (t) => {
-    const base = await startEmptyServer(t)
+    const base = await startFreshServer(t)
     const folder = join(testFolder(t), 'bruno')
     mkdirSync(folder, { recursive: true })
     const collection = importIntoBruno(await readCollection(base, version, 'bruno'))
@@ -88,10 +66,10 @@ for (const version of [1, 2]) {
     // The folder of files that the application writes; its command line runs only those.
     const { createCollectionFromBrunoObject } = requireTool('@usebruno/cli/src/utils/collection.js')
     await createCollectionFromBrunoObject(collection, folder, { format: 'bru' })
-    const variables = ['--env-var', `base_url=${base}`, '--env-var', `api_key=${API_KEY}`]
+    const variables = ['--env-var', `base_url=${base}`, '--env-var', `api_key=${ADMIN.key}`]
     const report = join(folder, 'report.json')
     const args = ['run', '-r', '--env', 'Server', ...variables, '--reporter-json', report]
-    const { code, output } = await runTool('bru', args, folder)
+    const { code, output } = await runTool('bru', args, { cwd: folder })
     t.equal(code, 0, output)
     const [{ summary }]: Json = requireTool(report)
     const total = await countOperations(base, version)

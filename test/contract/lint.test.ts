@@ -1,4 +1,4 @@
-/** Spectral (rules for OpenAPI and OWASP) and Redocly report no error in either document. */
+/** Spectral (rules for OpenAPI and OWASP) and Redocly report nothing in either document. */
 import t from 'tap'
 import { saveDocument, startFreshServer } from './documents.ts'
 import { runTool } from './run-tool.ts'
@@ -8,13 +8,9 @@ t.test('the linters report no errors', async (t) => {
   const baseUrl = await startFreshServer(t, { PUBLIC_URL: 'https://resource-api.test' })
   for (const version of ['v1', 'v2'] as const) {
     const document = await saveDocument(baseUrl, version, 'lint')
-    const spectral = ['lint', '--ruleset', 'spectral.yaml', '--fail-severity', 'error', '--quiet', document]
-    t.match(
-      await runTool('spectral', [...spectral, '--display-only-failures']),
-      { code: 0 },
-      `Spectral: ${version}`,
-    )
-    const redocly = ['lint', '--config', '../../redocly.yaml', document]
+    const spectral = ['lint', '--ruleset', 'spectral.yaml', '--fail-severity', 'hint', '--quiet', document]
+    t.match(await runTool('spectral', spectral), { code: 0 }, `Spectral: ${version}`)
+    const redocly = ['lint', '--config', 'redocly.yaml', document]
     t.match(await runTool('redocly', redocly), { code: 0 }, `Redocly: ${version}`)
   }
 })

@@ -10,15 +10,21 @@ export interface ToolResult {
   output: string
 }
 
-/** @param environment variables in addition to PATH and HOME; telemetry is off */
+interface ToolOptions {
+  /** Variables in addition to PATH and HOME. */
+  environment?: Record<string, string>
+  cwd?: string
+}
+
+/** Runs a tool with telemetry turned off. */
 export async function runTool(
   name: string,
   args: readonly string[],
-  environment: Record<string, string> = {},
+  { environment = {}, cwd = folder }: ToolOptions = {},
 ): Promise<ToolResult> {
   const { PATH, HOME } = process.env
   const env = { PATH, HOME, DO_NOT_TRACK: '1', NO_COLOR: '1', REDOCLY_TELEMETRY: 'off', ...environment }
-  const options = { cwd: folder, env, maxBuffer: 64 * 1024 * 1024 }
+  const options = { cwd, env, maxBuffer: 64 * 1024 * 1024 }
   const {
     code = 0,
     stdout,
