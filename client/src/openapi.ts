@@ -15,7 +15,7 @@ export interface paths {
          * List users
          * @description Paginated by cursor or, with `page`, by page number with a total. Omits resources that the caller may not read.
          *
-         *     Scope of an API key: `users:read` or `users:write`; `include` also needs the `read` scope of each included resource. By role: admin: all; manager: all; member: none.
+         *     An API key needs the scope `users:read` or `users:write`, which includes it, and for `include` the `read` scope of each included resource. By role: admin: all; manager: all; member: none.
          */
         get: operations["listUsers"];
         put?: never;
@@ -23,7 +23,7 @@ export interface paths {
          * Create a user
          * @description The server generates the id. Read-only fields are refused.
          *
-         *     Scope of an API key: `users:write`. By role: admin: all; manager: none; member: none.
+         *     An API key needs the scope `users:write`. By role: admin: all; manager: none; member: none.
          */
         post: operations["createUser"];
         delete?: never;
@@ -43,14 +43,14 @@ export interface paths {
          * Read a user
          * @description Returns all fields, or those named in `fields`.
          *
-         *     Scope of an API key: `users:read` or `users:write`; `include` also needs the `read` scope of each included resource. By role: admin: all; manager: all; member: the caller's own.
+         *     An API key needs the scope `users:read` or `users:write`, which includes it, and for `include` the `read` scope of each included resource. By role: admin: all; manager: all; member: the caller's own.
          */
         get: operations["getUser"];
         /**
          * Replace a user
          * @description Absent fields are set to their defaults. Read-only fields are ignored, so a resource can be sent as it was read.
          *
-         *     Scope of an API key: `users:write`. By role: admin: all; manager: the caller's own; member: the caller's own.
+         *     An API key needs the scope `users:write`. By role: admin: all; manager: the caller's own; member: the caller's own.
          */
         put: operations["replaceUser"];
         post?: never;
@@ -58,7 +58,7 @@ export interface paths {
          * Delete a user
          * @description Deletes the resource. Deleting it again is 404.
          *
-         *     Scope of an API key: `users:write`. By role: admin: all; manager: none; member: none.
+         *     An API key needs the scope `users:write`. By role: admin: all; manager: none; member: none.
          */
         delete: operations["deleteUser"];
         options?: never;
@@ -67,7 +67,7 @@ export interface paths {
          * Change some fields of a user
          * @description Applies a JSON Merge Patch (RFC 7396): only the sent fields change, and null clears a field.
          *
-         *     Scope of an API key: `users:write`. By role: admin: all; manager: the caller's own; member: the caller's own.
+         *     An API key needs the scope `users:write`. By role: admin: all; manager: the caller's own; member: the caller's own.
          */
         patch: operations["updateUser"];
         trace?: never;
@@ -83,7 +83,7 @@ export interface paths {
          * List user profiles
          * @description Paginated by cursor or, with `page`, by page number with a total. Omits resources that the caller may not read.
          *
-         *     Scope of an API key: `user-profiles:read` or `user-profiles:write`; `include` also needs the `read` scope of each included resource. By role: admin: all; manager: all; member: all.
+         *     An API key needs the scope `user-profiles:read` or `user-profiles:write`, which includes it, and for `include` the `read` scope of each included resource. By role: admin: all; manager: all; member: all.
          */
         get: operations["listUserProfiles"];
         put?: never;
@@ -91,7 +91,7 @@ export interface paths {
          * Create a user profile
          * @description The server generates the id. Read-only fields are refused.
          *
-         *     Scope of an API key: `user-profiles:write`. By role: admin: all; manager: all; member: the caller's own.
+         *     An API key needs the scope `user-profiles:write`. By role: admin: all; manager: all; member: the caller's own.
          */
         post: operations["createUserProfile"];
         delete?: never;
@@ -111,14 +111,14 @@ export interface paths {
          * Read a user profile
          * @description Returns all fields, or those named in `fields`.
          *
-         *     Scope of an API key: `user-profiles:read` or `user-profiles:write`; `include` also needs the `read` scope of each included resource. By role: admin: all; manager: all; member: all.
+         *     An API key needs the scope `user-profiles:read` or `user-profiles:write`, which includes it, and for `include` the `read` scope of each included resource. By role: admin: all; manager: all; member: all.
          */
         get: operations["getUserProfile"];
         /**
          * Replace a user profile
          * @description Absent fields are set to their defaults. Read-only fields are ignored, so a resource can be sent as it was read.
          *
-         *     Scope of an API key: `user-profiles:write`. By role: admin: all; manager: all; member: the caller's own.
+         *     An API key needs the scope `user-profiles:write`. By role: admin: all; manager: all; member: the caller's own.
          */
         put: operations["replaceUserProfile"];
         post?: never;
@@ -126,7 +126,7 @@ export interface paths {
          * Delete a user profile
          * @description Deletes the resource. Deleting it again is 404.
          *
-         *     Scope of an API key: `user-profiles:write`. By role: admin: all; manager: all; member: the caller's own.
+         *     An API key needs the scope `user-profiles:write`. By role: admin: all; manager: all; member: the caller's own.
          */
         delete: operations["deleteUserProfile"];
         options?: never;
@@ -135,7 +135,7 @@ export interface paths {
          * Change some fields of a user profile
          * @description Applies a JSON Merge Patch (RFC 7396): only the sent fields change, and null clears a field.
          *
-         *     Scope of an API key: `user-profiles:write`. By role: admin: all; manager: all; member: the caller's own.
+         *     An API key needs the scope `user-profiles:write`. By role: admin: all; manager: all; member: the caller's own.
          */
         patch: operations["updateUserProfile"];
         trace?: never;
@@ -151,7 +151,7 @@ export interface paths {
          * List posts
          * @description Paginated by cursor or, with `page`, by page number with a total. Omits resources that the caller may not read.
          *
-         *     Scope of an API key: `posts:read` or `posts:write`; `include` also needs the `read` scope of each included resource. By role: admin: all; manager: all; member: with `status` published, or the caller's own.
+         *     An API key needs the scope `posts:read` or `posts:write`, which includes it, and for `include` the `read` scope of each included resource. By role: admin: all; manager: all; member: with `status` published, or the caller's own.
          */
         get: operations["listPosts"];
         put?: never;
@@ -159,7 +159,7 @@ export interface paths {
          * Create a post
          * @description The server generates the id. Read-only fields are refused.
          *
-         *     Scope of an API key: `posts:write`. By role: admin: all; manager: all; member: the caller's own.
+         *     An API key needs the scope `posts:write`. By role: admin: all; manager: all; member: the caller's own.
          */
         post: operations["createPost"];
         delete?: never;
@@ -179,14 +179,14 @@ export interface paths {
          * Read a post
          * @description Returns all fields, or those named in `fields`.
          *
-         *     Scope of an API key: `posts:read` or `posts:write`; `include` also needs the `read` scope of each included resource. By role: admin: all; manager: all; member: with `status` published, or the caller's own.
+         *     An API key needs the scope `posts:read` or `posts:write`, which includes it, and for `include` the `read` scope of each included resource. By role: admin: all; manager: all; member: with `status` published, or the caller's own.
          */
         get: operations["getPost"];
         /**
          * Replace a post
          * @description Absent fields are set to their defaults. Read-only fields are ignored, so a resource can be sent as it was read.
          *
-         *     Scope of an API key: `posts:write`. By role: admin: all; manager: all; member: the caller's own.
+         *     An API key needs the scope `posts:write`. By role: admin: all; manager: all; member: the caller's own.
          */
         put: operations["replacePost"];
         post?: never;
@@ -194,7 +194,7 @@ export interface paths {
          * Delete a post
          * @description Deletes the resource. Deleting it again is 404.
          *
-         *     Scope of an API key: `posts:write`. By role: admin: all; manager: all; member: the caller's own.
+         *     An API key needs the scope `posts:write`. By role: admin: all; manager: all; member: the caller's own.
          */
         delete: operations["deletePost"];
         options?: never;
@@ -203,7 +203,7 @@ export interface paths {
          * Change some fields of a post
          * @description Applies a JSON Merge Patch (RFC 7396): only the sent fields change, and null clears a field.
          *
-         *     Scope of an API key: `posts:write`. By role: admin: all; manager: all; member: the caller's own.
+         *     An API key needs the scope `posts:write`. By role: admin: all; manager: all; member: the caller's own.
          */
         patch: operations["updatePost"];
         trace?: never;
@@ -219,7 +219,7 @@ export interface paths {
          * List products
          * @description Paginated by cursor or, with `page`, by page number with a total. Omits resources that the caller may not read.
          *
-         *     Scope of an API key: `products:read` or `products:write`. By role: admin: all; manager: all; member: with `status` active.
+         *     An API key needs the scope `products:read` or `products:write`, which includes it. By role: admin: all; manager: all; member: with `status` active.
          */
         get: operations["listProducts"];
         put?: never;
@@ -227,7 +227,7 @@ export interface paths {
          * Create a product
          * @description The server generates the id. Read-only fields are refused.
          *
-         *     Scope of an API key: `products:write`. By role: admin: all; manager: all; member: none.
+         *     An API key needs the scope `products:write`. By role: admin: all; manager: all; member: none.
          */
         post: operations["createProduct"];
         delete?: never;
@@ -247,14 +247,14 @@ export interface paths {
          * Read a product
          * @description Returns all fields, or those named in `fields`.
          *
-         *     Scope of an API key: `products:read` or `products:write`. By role: admin: all; manager: all; member: with `status` active.
+         *     An API key needs the scope `products:read` or `products:write`, which includes it. By role: admin: all; manager: all; member: with `status` active.
          */
         get: operations["getProduct"];
         /**
          * Replace a product
          * @description Absent fields are set to their defaults. Read-only fields are ignored, so a resource can be sent as it was read.
          *
-         *     Scope of an API key: `products:write`. By role: admin: all; manager: all; member: none.
+         *     An API key needs the scope `products:write`. By role: admin: all; manager: all; member: none.
          */
         put: operations["replaceProduct"];
         post?: never;
@@ -262,7 +262,7 @@ export interface paths {
          * Delete a product
          * @description Deletes the resource. Deleting it again is 404.
          *
-         *     Scope of an API key: `products:write`. By role: admin: all; manager: all; member: none.
+         *     An API key needs the scope `products:write`. By role: admin: all; manager: all; member: none.
          */
         delete: operations["deleteProduct"];
         options?: never;
@@ -271,7 +271,7 @@ export interface paths {
          * Change some fields of a product
          * @description Applies a JSON Merge Patch (RFC 7396): only the sent fields change, and null clears a field.
          *
-         *     Scope of an API key: `products:write`. By role: admin: all; manager: all; member: none.
+         *     An API key needs the scope `products:write`. By role: admin: all; manager: all; member: none.
          */
         patch: operations["updateProduct"];
         trace?: never;
@@ -287,7 +287,7 @@ export interface paths {
          * List orders
          * @description Paginated by cursor or, with `page`, by page number with a total. Omits resources that the caller may not read.
          *
-         *     Scope of an API key: `orders:read` or `orders:write`; `include` also needs the `read` scope of each included resource. By role: admin: all; manager: all; member: the caller's own.
+         *     An API key needs the scope `orders:read` or `orders:write`, which includes it, and for `include` the `read` scope of each included resource. By role: admin: all; manager: all; member: the caller's own.
          */
         get: operations["listOrders"];
         put?: never;
@@ -295,7 +295,7 @@ export interface paths {
          * Create an order
          * @description The server generates the id. Read-only fields are refused.
          *
-         *     Scope of an API key: `orders:write`. By role: admin: all; manager: all; member: the caller's own.
+         *     An API key needs the scope `orders:write`. By role: admin: all; manager: all; member: the caller's own.
          */
         post: operations["createOrder"];
         delete?: never;
@@ -315,14 +315,14 @@ export interface paths {
          * Read an order
          * @description Returns all fields, or those named in `fields`.
          *
-         *     Scope of an API key: `orders:read` or `orders:write`; `include` also needs the `read` scope of each included resource. By role: admin: all; manager: all; member: the caller's own.
+         *     An API key needs the scope `orders:read` or `orders:write`, which includes it, and for `include` the `read` scope of each included resource. By role: admin: all; manager: all; member: the caller's own.
          */
         get: operations["getOrder"];
         /**
          * Replace an order
          * @description Absent fields are set to their defaults. Read-only fields are ignored, so a resource can be sent as it was read.
          *
-         *     Scope of an API key: `orders:write`. By role: admin: all; manager: all; member: the caller's own.
+         *     An API key needs the scope `orders:write`. By role: admin: all; manager: all; member: the caller's own.
          */
         put: operations["replaceOrder"];
         post?: never;
@@ -330,7 +330,7 @@ export interface paths {
          * Delete an order
          * @description Deletes the resource. Deleting it again is 404.
          *
-         *     Scope of an API key: `orders:write`. By role: admin: all; manager: none; member: none.
+         *     An API key needs the scope `orders:write`. By role: admin: all; manager: none; member: none.
          */
         delete: operations["deleteOrder"];
         options?: never;
@@ -339,7 +339,7 @@ export interface paths {
          * Change some fields of an order
          * @description Applies a JSON Merge Patch (RFC 7396): only the sent fields change, and null clears a field.
          *
-         *     Scope of an API key: `orders:write`. By role: admin: all; manager: all; member: the caller's own.
+         *     An API key needs the scope `orders:write`. By role: admin: all; manager: all; member: the caller's own.
          */
         patch: operations["updateOrder"];
         trace?: never;

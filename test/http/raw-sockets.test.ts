@@ -56,7 +56,7 @@ const cases: Case[] = [
   ['an absolute target over HTTPS', get(`https://elsewhere.example${PRODUCTS}`), 200],
   ['an absolute target of another scheme', get('ftp://elsewhere.example/products'), [400, 404]],
   ['a target of the authority form', get('elsewhere.example:443'), 400],
-  ['an absolute target without a path', get('http://elsewhere.example'), 404],
+  ['an absolute target without a path', get('http://elsewhere.example'), 200],
   ['OPTIONS *', `OPTIONS * HTTP/1.1\r\n${CLOSE}\r\n`, 204],
   ['GET *', get('*'), 404],
   ['CONNECT', `CONNECT example.com:443 HTTP/1.1\r\n${CLOSE}\r\n`, 400],

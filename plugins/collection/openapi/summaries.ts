@@ -60,12 +60,12 @@ function describeCredentials(
   if (bearerOnly) return 'Requires a Bearer token; API keys are not accepted.'
   const reads = verb === 'list' || verb === 'read'
   const includes = reads && Object.keys(relations).length > 0
-  const includeScope = includes ? '; `include` also needs the `read` scope of each included resource' : ''
+  const includeScope = includes ? ', and for `include` the `read` scope of each included resource' : ''
   const open = isOpen ? ' Credentials are optional.' : ''
   const scope = getScope(name, verb)
   const including = getIncludingScope(scope)
-  const or = including === undefined ? '' : ` or \`${including}\``
-  return `Scope of an API key: \`${scope}\`${or}${includeScope}.${open}`
+  const or = including === undefined ? '' : ` or \`${including}\`, which includes it`
+  return `An API key needs the scope \`${scope}\`${or}${includeScope}.${open}`
 }
 
 /** Describes the rows that each role may access. */
