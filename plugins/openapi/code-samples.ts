@@ -14,7 +14,7 @@ const SAMPLES: Readonly<Record<string, Sample>> = {
   listProducts: {
     curl: `curl "API/products?status=active&sort=-price_amount&limit=20" \\
   -H "X-API-Key: YOUR_API_KEY"`,
-    typescript: `for await (const product of client.products.list({ status: ['active'], sort: ['-price_amount'] })) {
+    typescript: `for await (const product of client.products.list({ status: 'active', sort: ['-price_amount'] })) {
   console.log(product.sku, product.price_amount)
 }`,
     python: `query = {"status": "active", "sort": "-price_amount", "limit": 20}

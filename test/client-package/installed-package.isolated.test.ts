@@ -6,7 +6,7 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import t from 'tap'
-import { ADMIN_KEY, testApp } from '../helpers/app.ts'
+import { ADMIN_KEY, type Client, type Json, testApp } from '../helpers/app.ts'
 import { getSkipReason, openBrowser } from '../helpers/browser.ts'
 import { testFolder } from '../helpers/database.ts'
 import { listen } from '../helpers/listen.ts'
@@ -39,6 +39,21 @@ function readExamples(): string {
   const [, ...examples] = [...text.matchAll(/```ts\n([\s\S]*?)```/g)].map(([, example = '']) => example)
   return (
     DECLARATIONS + examples.map((example, i) => `export async function f${i}() {\n${example}}\n`).join('')
+  )
+}
+
+/** Writes the TypeScript samples of the OpenAPI document, each into a module of its own. Returns the file names. */
+async function writeSamples(folder: string, { get }: Client): Promise<string[]> {
+  const { paths } = (await get('/openapi/v1.json')).body
+  const operations = Object.values<Json>(paths).flatMap((path) => Object.values<Json>(path))
+  return operations.flatMap(({ operationId, 'x-codeSamples': samples = [] }) =>
+    samples
+      .filter(({ lang }: Json) => lang === 'typescript')
+      .map(({ source }: Json) => {
+        const name = `${operationId}.ts`
+        writeFileSync(join(folder, name), source)
+        return name
+      }),
   )
 }
 
@@ -85,7 +100,7 @@ t.test('the installed package', async (t) => {
     pageServer.closeAllConnections()
     pageServer.close()
   })
-  const { base, admin } = await testApp(t, { CORS_ORIGINS: origin })
+  const { base, admin, anybody } = await testApp(t, { CORS_ORIGINS: origin })
   const code = readFirstLines('client/README.md')
     .replace('http://localhost:3000', base)
     .replace('YOUR_API_KEY', ADMIN_KEY)
@@ -110,9 +125,11 @@ t.test('the installed package', async (t) => {
   await t.test('compiles with two versions of TypeScript, in the strictest settings', async (t) => {
     writeFileSync(join(folder, 'main.ts'), code)
     writeFileSync(join(folder, 'examples.ts'), readExamples())
+    const samples = await writeSamples(folder, anybody)
+    t.equal(samples.length, 10)
     const options = ['--strict', '--exactOptionalPropertyTypes', '--target', 'es2022', '--lib', 'es2022,dom']
     for (const compiler of ['client/node_modules/.bin/tsc', 'node_modules/.bin/tsc']) {
-      const args = [...options, '--module', 'nodenext', '--noEmit', 'main.ts', 'examples.ts']
+      const args = [...options, '--module', 'nodenext', '--noEmit', 'main.ts', 'examples.ts', ...samples]
       const { stdout } = await run(join(root, compiler), args, { cwd: folder }).catch((error) => error)
       t.equal(stdout, '', compiler)
     }
