@@ -99,6 +99,8 @@ for (const version of [1, 2]) {
       ['products', { sku: 'A', name: 'A', price_amount: 1, currency: 'usd' }],
       ['products', { sku: 'A', name: 'A', price_amount: 1, colour: 'red' }],
       ['user-profiles', { website_url: 'http://example.com' }],
+      ['user-profiles', { website_url: 'HTTPS://example.com' }],
+      ['user-profiles', { website_url: 'https://é.example' }],
       ['user-profiles', { time_zone: '+05:00' }],
       ['user-profiles', { locale: 'en_GB' }],
       ['orders', { items: [], status: 'pending' }],
