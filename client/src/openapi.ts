@@ -1489,7 +1489,7 @@ export interface components {
              * @description The URL of a website
              */
             website_url: string | null;
-            /** @description Where the user is, in free text */
+            /** @description A place, free text */
             location: string | null;
             /** @description An IANA time zone name */
             time_zone: string | null;
@@ -1527,7 +1527,7 @@ export interface components {
              * @description The URL of a website
              */
             website_url?: string | null;
-            /** @description Where the user is, in free text */
+            /** @description A place, free text */
             location?: string | null;
             /** @description An IANA time zone name */
             time_zone?: string | null;
@@ -1562,7 +1562,7 @@ export interface components {
              * @description The URL of a website
              */
             website_url?: string | null;
-            /** @description Where the user is, in free text */
+            /** @description A place, free text */
             location?: string | null;
             /** @description An IANA time zone name */
             time_zone?: string | null;
@@ -1599,7 +1599,7 @@ export interface components {
              * @description The URL of a website
              */
             website_url?: string | null;
-            /** @description Where the user is, in free text */
+            /** @description A place, free text */
             location?: string | null;
             /** @description An IANA time zone name */
             time_zone?: string | null;
