@@ -9,7 +9,7 @@ const Included = Type.Object(
       description: 'Whether any resource has more related resources than those shown',
       examples: [false],
     }),
-    truncated: Type.Array(Id('The id of a resource with more related resources than those shown'), {
+    truncated: Type.Array(Id('The id of a resource'), {
       maxItems: 100,
       description: 'The ids of the resources with more related resources than those shown',
     }),

@@ -48,7 +48,7 @@ export interface paths {
         get: operations["getUser"];
         /**
          * Replace a user
-         * @description Absent fields are set to their defaults. Read-only fields are ignored, so a resource can be sent as it was read.
+         * @description Absent fields are set to their defaults or, where described, kept. Read-only fields are ignored, so a resource can be sent as it was read.
          *
          *     An API key needs the scope `users:write`. By role: admin: all; manager: the caller's own; member: the caller's own.
          */
@@ -116,7 +116,7 @@ export interface paths {
         get: operations["getUserProfile"];
         /**
          * Replace a user profile
-         * @description Absent fields are set to their defaults. Read-only fields are ignored, so a resource can be sent as it was read.
+         * @description Absent fields are set to their defaults or, where described, kept. Read-only fields are ignored, so a resource can be sent as it was read.
          *
          *     An API key needs the scope `user-profiles:write`. By role: admin: all; manager: all; member: the caller's own.
          */
@@ -184,7 +184,7 @@ export interface paths {
         get: operations["getPost"];
         /**
          * Replace a post
-         * @description Absent fields are set to their defaults. Read-only fields are ignored, so a resource can be sent as it was read.
+         * @description Absent fields are set to their defaults or, where described, kept. Read-only fields are ignored, so a resource can be sent as it was read.
          *
          *     An API key needs the scope `posts:write`. By role: admin: all; manager: all; member: the caller's own.
          */
@@ -252,7 +252,7 @@ export interface paths {
         get: operations["getProduct"];
         /**
          * Replace a product
-         * @description Absent fields are set to their defaults. Read-only fields are ignored, so a resource can be sent as it was read.
+         * @description Absent fields are set to their defaults or, where described, kept. Read-only fields are ignored, so a resource can be sent as it was read.
          *
          *     An API key needs the scope `products:write`. By role: admin: all; manager: all; member: none.
          */
@@ -320,7 +320,7 @@ export interface paths {
         get: operations["getOrder"];
         /**
          * Replace an order
-         * @description Absent fields are set to their defaults. Read-only fields are ignored, so a resource can be sent as it was read.
+         * @description Absent fields are set to their defaults or, where described, kept. Read-only fields are ignored, so a resource can be sent as it was read.
          *
          *     An API key needs the scope `orders:write`. By role: admin: all; manager: all; member: the caller's own.
          */
@@ -402,7 +402,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * List api keys
+         * List API keys
          * @description Paginated by cursor or, with `page`, by page number with a total. Omits resources that the caller may not read.
          *
          *     Requires a Bearer token; API keys are not accepted. By role: admin: all; manager: the caller's own; member: the caller's own.
@@ -410,7 +410,7 @@ export interface paths {
         get: operations["listApiKeys"];
         put?: never;
         /**
-         * Create an api key
+         * Create an API key
          * @description The server generates the id. Read-only fields are refused.
          *
          *     Requires a Bearer token; API keys are not accepted. By role: admin: the caller's own; manager: the caller's own; member: the caller's own.
@@ -430,7 +430,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Read an api key
+         * Read an API key
          * @description Returns all fields, or those named in `fields`.
          *
          *     Requires a Bearer token; API keys are not accepted. By role: admin: all; manager: the caller's own; member: the caller's own.
@@ -439,7 +439,7 @@ export interface paths {
         put?: never;
         post?: never;
         /**
-         * Delete an api key
+         * Delete an API key
          * @description Deletes the resource. Deleting it again is 404.
          *
          *     Requires a Bearer token; API keys are not accepted. By role: admin: all; manager: the caller's own; member: the caller's own.
@@ -448,7 +448,7 @@ export interface paths {
         options?: never;
         head?: never;
         /**
-         * Change some fields of an api key
+         * Change some fields of an API key
          * @description Applies a JSON Merge Patch (RFC 7396): only the sent fields change, and null clears a field.
          *
          *     Requires a Bearer token; API keys are not accepted. By role: admin: the caller's own; manager: the caller's own; member: the caller's own.
@@ -948,7 +948,7 @@ export interface components {
         };
         /** @description An order of products, with their prices at that time, with the resources that `include` adds */
         OrderWithRelations: components["schemas"]["Order"] & {
-            /** @description An account that calls the API and owns resources */
+            /** @description Present only with `include=user` */
             user?: components["schemas"]["User"] | null;
             /** @description Present only with `include=products` */
             products?: components["schemas"]["Product"][];
@@ -1082,7 +1082,7 @@ export interface components {
         };
         /** @description A text of a user, with the resources that `include` adds */
         PostWithRelations: components["schemas"]["Post"] & {
-            /** @description An account that calls the API and owns resources */
+            /** @description Present only with `include=user` */
             user?: components["schemas"]["User"] | null;
         };
         /** @description One resource */
@@ -1389,7 +1389,7 @@ export interface components {
                 code: "UNAUTHORIZED";
             };
         };
-        /** @description Fields of the body are invalid; all of them are listed, up to 50 */
+        /** @description Fields of the body are invalid (up to 50 are listed), or the Idempotency-Key was used with another body */
         UnprocessableEntityError: {
             /** @description The error */
             error: components["schemas"]["ErrorObject"] & {
@@ -1489,7 +1489,7 @@ export interface components {
              * @description The URL of a website
              */
             website_url: string | null;
-            /** @description A place */
+            /** @description A place, free text */
             location: string | null;
             /** @description An IANA time zone name */
             time_zone: string | null;
@@ -1527,7 +1527,7 @@ export interface components {
              * @description The URL of a website
              */
             website_url?: string | null;
-            /** @description A place */
+            /** @description A place, free text */
             location?: string | null;
             /** @description An IANA time zone name */
             time_zone?: string | null;
@@ -1562,7 +1562,7 @@ export interface components {
              * @description The URL of a website
              */
             website_url?: string | null;
-            /** @description A place */
+            /** @description A place, free text */
             location?: string | null;
             /** @description An IANA time zone name */
             time_zone?: string | null;
@@ -1599,7 +1599,7 @@ export interface components {
              * @description The URL of a website
              */
             website_url?: string | null;
-            /** @description A place */
+            /** @description A place, free text */
             location?: string | null;
             /** @description An IANA time zone name */
             time_zone?: string | null;
@@ -1608,7 +1608,7 @@ export interface components {
         };
         /** @description The public information of a user, with the resources that `include` adds */
         UserProfileWithRelations: components["schemas"]["UserProfile"] & {
-            /** @description An account that calls the API and owns resources */
+            /** @description Present only with `include=user` */
             user?: components["schemas"]["User"] | null;
         };
         /** @description One resource */
@@ -1686,7 +1686,7 @@ export interface components {
             orders?: components["schemas"]["Order"][];
             /** @description Present only with `include=posts` */
             posts?: components["schemas"]["Post"][];
-            /** @description The public information of a user */
+            /** @description Present only with `include=profile` */
             profile?: components["schemas"]["UserProfile"] | null;
         };
         /** @description One resource */
@@ -1920,7 +1920,7 @@ export interface components {
                 "application/vnd.api+json;version=1": components["schemas"]["UnauthorizedError"];
             };
         };
-        /** @description Fields of the body are invalid; all of them are listed, up to 50 */
+        /** @description Fields of the body are invalid (up to 50 are listed), or the Idempotency-Key was used with another body */
         UnprocessableEntity: {
             headers: {
                 [name: string]: unknown;
@@ -1999,7 +1999,7 @@ export interface components {
         /** @description Only resources with this status */
         PostStatusFilter: components["schemas"]["PostStatus"];
         /**
-         * @description The id of the parent, or `me` for the caller
+         * @description The id of the user, or `me` for the caller
          * @example me
          */
         PostUserId: string;
@@ -2792,7 +2792,7 @@ export interface operations {
             };
             path: {
                 /**
-                 * @description The id of the parent, or `me` for the caller
+                 * @description The id of the user, or `me` for the caller
                  * @example me
                  */
                 user_id: components["parameters"]["PostUserId"];
@@ -2837,7 +2837,7 @@ export interface operations {
             };
             path: {
                 /**
-                 * @description The id of the parent, or `me` for the caller
+                 * @description The id of the user, or `me` for the caller
                  * @example me
                  */
                 user_id: components["parameters"]["PostUserId"];
@@ -2901,7 +2901,7 @@ export interface operations {
             };
             path: {
                 /**
-                 * @description The id of the parent, or `me` for the caller
+                 * @description The id of the user, or `me` for the caller
                  * @example me
                  */
                 user_id: components["parameters"]["PostUserId"];
@@ -2953,7 +2953,7 @@ export interface operations {
             };
             path: {
                 /**
-                 * @description The id of the parent, or `me` for the caller
+                 * @description The id of the user, or `me` for the caller
                  * @example me
                  */
                 user_id: components["parameters"]["PostUserId"];
@@ -3013,7 +3013,7 @@ export interface operations {
             };
             path: {
                 /**
-                 * @description The id of the parent, or `me` for the caller
+                 * @description The id of the user, or `me` for the caller
                  * @example me
                  */
                 user_id: components["parameters"]["PostUserId"];
@@ -3057,7 +3057,7 @@ export interface operations {
             };
             path: {
                 /**
-                 * @description The id of the parent, or `me` for the caller
+                 * @description The id of the user, or `me` for the caller
                  * @example me
                  */
                 user_id: components["parameters"]["PostUserId"];

@@ -101,7 +101,8 @@ const failureStatuses: Record<number, Status> = {
     examples: { type: { code: 'UNSUPPORTED_MEDIA_TYPE' } },
   },
   422: {
-    description: 'Fields of the body are invalid; all of them are listed, up to 50',
+    description:
+      'Fields of the body are invalid (up to 50 are listed), or the Idempotency-Key was used with another body',
     examples: {
       fields: {
         code: 'VALIDATION_ERROR',

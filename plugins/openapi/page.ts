@@ -48,8 +48,8 @@ export default async function page(app: FastifyInstance, options: ScalarOptions)
   const getFiles = cachePromise(() => renderScalar(options))
   app.get('/docs/', { config: { access: 'public' } }, async (request, reply) => {
     const { pathname } = new URL(request.url, 'http://localhost')
-    // The URLs in the page are relative, and need the trailing slash.
-    if (!pathname.endsWith('/')) return reply.redirect(`${pathname}/`, 301)
+    // The URLs in the page are relative, and need the trailing slash. So is this one: a proxy can add a path prefix.
+    if (!pathname.endsWith('/')) return reply.redirect('docs/', 301)
     const { html, inlineScripts } = await getFiles()
     // Also for a 304: its policy replaces the one that the browser has cached with the page.
     await reply.helmet(getPolicy(inlineScripts, servers))

@@ -80,6 +80,13 @@ function readLinks(headers: Headers): Map<string, string[]> {
   return links
 }
 
+t.test('/docs redirects below the path prefix of a proxy', async (t) => {
+  const { anybody } = await testApp(t, { PUBLIC_URL })
+  const { status, headers } = await anybody.get('/docs')
+  t.equal(status, 301)
+  t.equal(new URL(headers.get('location') ?? '', `${PUBLIC_URL}/docs`).href, `${PUBLIC_URL}/docs/`)
+})
+
 async function checkCatalog(t: Test, client: Client, prefix: string) {
   const reply = await client.get('/.well-known/api-catalog')
   t.equal(reply.status, 200)

@@ -99,6 +99,8 @@ for (const version of [1, 2]) {
       ['products', { sku: 'A', name: 'A', price_amount: 1, currency: 'usd' }],
       ['products', { sku: 'A', name: 'A', price_amount: 1, colour: 'red' }],
       ['user-profiles', { website_url: 'http://example.com' }],
+      ['user-profiles', { website_url: 'HTTPS://example.com' }],
+      ['user-profiles', { website_url: 'https://é.example' }],
       ['user-profiles', { time_zone: '+05:00' }],
       ['user-profiles', { locale: 'en_GB' }],
       ['orders', { items: [], status: 'pending' }],
@@ -200,6 +202,29 @@ for (const version of [1, 2]) {
     )
     t.ok(members.length > 200)
     t.same([...new Set(getPaths(members.filter(({ schema }) => !isDescribed(schema))))], [])
+  })
+
+  t.test(`version ${version}: each relation says that \`include\` adds it`, async (t) => {
+    const relations = Object.entries<Json>(schemas).flatMap(([name, schema]) => {
+      if (version === 2) return name.endsWith('Relationships') ? [schema] : []
+      return name.endsWith('WithRelations') ? [schema.allOf[1]] : []
+    })
+    t.equal(relations.length, 4)
+    for (const { properties } of relations) {
+      for (const [name, { description }] of Object.entries<Json>(properties)) {
+        t.equal(description, `Present only with \`include=${name}\``)
+      }
+    }
+  })
+
+  t.test(`version ${version}: descriptions name what the server does`, async (t) => {
+    const find = (id: string) => operations.find(({ operationId }) => operationId === id)?.declared
+    t.match(find('replaceUser'), {
+      description: /^Absent fields are set to their defaults or, where described, kept\./,
+    })
+    t.match(find('createApiKey'), { summary: 'Create an API key' })
+    t.equal(parameters.PostUserId.description, 'The id of the user, or `me` for the caller')
+    t.match(schemas.UnprocessableEntityError.description, 'the Idempotency-Key was used with another body')
   })
 
   t.test(`version ${version}: the document is smaller than ${MAX_DOCUMENT_BYTES} bytes`, async (t) => {

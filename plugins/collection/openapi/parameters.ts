@@ -5,6 +5,7 @@ import type { Verb } from '../../access/index.ts'
 import type { Parameter } from '../../openapi/operation.ts'
 import { buildListParameters, buildSelectionParameters } from '../request/parameters.ts'
 import type { ResolvedResource } from '../resolve.ts'
+import { toWords } from './summaries.ts'
 
 /** Converts a name such as `created_after` or `If-Match` to `CreatedAfter` or `IfMatch`. */
 const toPascalCase = (name: string) =>
@@ -71,7 +72,7 @@ function buildPath(resource: ResolvedResource, verb: Verb): Parameter[] {
   const { parent, singular } = resource
   const ids: Parameter[] = verb === 'list' || verb === 'create' ? [] : [buildId(resource, verb)]
   if (!parent) return ids
-  const schema = parent.to.me ? buildIdOrMe('The id of the parent', 'me') : ID
+  const schema = parent.to.me ? buildIdOrMe(`The id of the ${toWords(parent.to.singular)}`, 'me') : ID
   const component = `${singular}${toPascalCase(parent.member)}`
   return [{ component, in: 'path', name: parent.member, schema }, ...ids]
 }

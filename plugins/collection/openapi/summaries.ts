@@ -11,7 +11,11 @@ import {
 import type { ResolvedResource } from '../resolve.ts'
 
 /** Splits a name such as `UserProfiles` into words: `user profiles`. */
-const toWords = (name: string) => name.replace(/(?<=[a-z])(?=[A-Z])/g, ' ').toLowerCase()
+export const toWords = (name: string) =>
+  name
+    .replace(/(?<=[a-z])(?=[A-Z])/g, ' ')
+    .toLowerCase()
+    .replace(/\bapi\b/, 'API')
 
 const withArticle = (name: string) => (/^[AEIO]/.test(name) ? `an ${toWords(name)}` : `a ${toWords(name)}`)
 
@@ -80,7 +84,7 @@ const explanations: Record<Verb, string> = {
   read: 'Returns all fields, or those named in `fields`.',
   create: 'The server generates the id. Read-only fields are refused.',
   replace:
-    'Absent fields are set to their defaults. Read-only fields are ignored, so a resource can be sent as it was read.',
+    'Absent fields are set to their defaults or, where described, kept. Read-only fields are ignored, so a resource can be sent as it was read.',
   update: 'Applies a JSON Merge Patch (RFC 7396): only the sent fields change, and null clears a field.',
   remove: 'Deletes the resource. Deleting it again is 404.',
 }

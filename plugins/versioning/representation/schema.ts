@@ -20,13 +20,24 @@ export function buildMembers({ members, selectable }: Shape): TObject {
   return Type.Object(Object.fromEntries(written), { title, description })
 }
 
+/** Returns the schema of a to-one relation. The description of a named schema cannot vary between its uses. */
+const buildOne = (schema: TSchema, description: string): TSchema => ({
+  ...OrNull(schema),
+  'x-documented': { anyOf: [schema, Type.Null()], description },
+})
+
 /** Returns the schemas of the relations. Each is present only if it was included: an array, one resource, or null. */
 export const buildRelations = (shape: Shape, buildResource: (shape: Shape) => TSchema): TProperties =>
   Object.fromEntries(
     Object.entries(shape.relations ?? {}).map(([name, { shape: related, many }]) => {
       const schema = buildResource(related)
       const description = `Present only with \`include=${name}\``
-      return [name, Type.Optional(many ? Type.Array(schema, { maxItems: 100, description }) : OrNull(schema))]
+      return [
+        name,
+        Type.Optional(
+          many ? Type.Array(schema, { maxItems: 100, description }) : buildOne(schema, description),
+        ),
+      ]
     }),
   )
 
