@@ -1,5 +1,5 @@
 /** Sends requests: adds credentials and idempotency keys, repeats what failed, and reads responses. */
-import createHttpClient, { type Client as HttpClient } from 'openapi-fetch'
+import createHttpClient, { defaultPathSerializer, type Client as HttpClient } from 'openapi-fetch'
 import { ResponseCache } from './cache.ts'
 import type { Deadline } from './deadline.ts'
 import { AuthenticationError, NotFoundError, toApiError } from './errors.ts'
@@ -90,6 +90,7 @@ export class Transport {
     const settings = {
       baseUrl,
       fetch: (request: Request) => this.#fetch(request),
+      pathSerializer: serializePath,
       querySerializer: { array: { style: 'form', explode: false } },
     } as const
     this.http = createHttpClient<paths>(settings)
@@ -214,6 +215,19 @@ export class Transport {
 }
 
 const toBearer = (token: string) => ({ Authorization: `Bearer ${token}` })
+
+/**
+ * Inserts parameters into a path.
+ * @throws TypeError if a parameter would lead to another path: URLs remove the segments "", "." and "..", also encoded
+ */
+function serializePath(path: string, parameters: Record<string, unknown>): string {
+  for (const [name, value] of Object.entries(parameters)) {
+    if (value === undefined || value === null || ['', '.', '..'].includes(String(value))) {
+      throw new TypeError(`The path parameter "${name}" must be an id, and is ${JSON.stringify(value)}`)
+    }
+  }
+  return defaultPathSerializer(path, parameters)
+}
 
 async function toRepeatable(request: Request): Promise<RepeatableRequest> {
   const { method, url, headers } = request

@@ -1,0 +1,45 @@
+/** The client package with a server, a proxy or arguments that are not as they should be. */
+import { createServer, type IncomingMessage, type OutgoingHttpHeaders } from 'node:http'
+import t, { type Test } from 'tap'
+import { createClient } from '../../client/src/index.ts'
+import { listen } from '../helpers/listen.ts'
+
+interface Reply {
+  status: number
+  headers?: OutgoingHttpHeaders
+  body?: string
+}
+
+/** Starts a server that answers every request in the same way. */
+async function startServer(t: Test, { status, headers = {}, body = '' }: Reply) {
+  const received: IncomingMessage[] = []
+  const server = createServer((request, response) => {
+    received.push(request)
+    response.writeHead(status, headers).end(body)
+  })
+  const baseUrl = `http://127.0.0.1:${await listen(server)}`
+  t.teardown(() => server.closeAllConnections())
+  t.teardown(() => server.close())
+  return { baseUrl, received, client: createClient({ baseUrl, apiKey: 'secret', deadlineMs: 5_000 }) }
+}
+
+const TEA = { sku: 'TEA', name: 'Tea', price_amount: 1 }
+const SUCCESS = { status: 200, body: '{"data":{"id":"a"},"meta":{}}' }
+const catchError = (call: PromiseLike<unknown>) => Promise.resolve(call).catch((error: unknown) => error)
+
+t.test('ids that a URL would resolve to another path are rejected', async (t) => {
+  const { client, received } = await startServer(t, SUCCESS)
+  for (const id of ['', '.', '..']) {
+    for (const call of [
+      client.products.get(id),
+      client.users.posts('a').delete(id),
+      client.users.posts(id).get('a'),
+      client.http.DELETE('/api/v1/users/{id}', { params: { path: { id } } }),
+    ]) {
+      t.match(await catchError(call), { name: 'TypeError', message: /must be an id/ })
+    }
+  }
+  t.equal(received.length, 0)
+  await client.products.get('a/../b')
+  t.equal(received[0]?.url, '/api/v1/products/a%2F..%2Fb')
+})
