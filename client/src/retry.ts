@@ -1,12 +1,15 @@
 /** Sends a request until it has a response that another attempt would not change. */
 import { Deadline } from './deadline.ts'
-import { ApiError, NetworkError, readRetryAfterMs } from './errors.ts'
+import { NetworkError, readRetryAfterMs } from './errors.ts'
 
 const MAX_RETRIES = 3
 const FIRST_BACKOFF_MS = 200
 const MAX_BACKOFF_MS = 5_000
 /** Responses of a server or a proxy that is overloaded or restarting. */
 const TEMPORARY_STATUSES = [429, 502, 503, 504]
+
+/** An attempt failed without a whole response; `cause` is the error of `fetch`. */
+export class LostResponseError extends Error {}
 
 interface RetryOptions {
   method: string
@@ -53,7 +56,7 @@ function settleRepeated(method: string, response: Response): Response {
 /**
  * Sends a request. Repeats it at most 3 times: after 429, 502, 503 and 504 as `Retry-After` says, and after network
  * errors with a growing random wait. Waits that would pass the deadline are not begun.
- * @param attempt sends the request once and reads the body of the response
+ * @param attempt sends the request once and reads the body of the response; only its `LostResponseError`s are retried
  * @throws NetworkError, TimeoutError, or the reason of the caller's signal
  */
 export async function sendWithRetries(
@@ -75,11 +78,11 @@ export async function sendWithRetries(
         if (response.status >= 500) isOutcomeUnknown = true
       } catch (error) {
         deadline.signal.throwIfAborted()
-        // An error of the session, which has been retried already.
-        if (error instanceof ApiError) throw error
+        // For example an error of the session, which has been retried already, or of the token store.
+        if (!(error instanceof LostResponseError)) throw error
         delayMs = getBackoffMs(retries)
         if (!isRepeatable || retries === MAX_RETRIES || !deadline.hasTimeFor(delayMs)) {
-          throw new NetworkError(`${method} failed: there was no response`, { cause: error })
+          throw new NetworkError(`${method} failed: there was no response`, { cause: error.cause })
         }
         isOutcomeUnknown = true
       }

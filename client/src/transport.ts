@@ -5,7 +5,7 @@ import type { Deadline } from './deadline.ts'
 import { AuthenticationError, NotFoundError, toApiError } from './errors.ts'
 import type { paths } from './openapi.ts'
 import type { ApiResponse } from './response.ts'
-import { sendWithRetries } from './retry.ts'
+import { LostResponseError, sendWithRetries } from './retry.ts'
 import { createMemoryTokenStore, Session, type SignIn, type TokenStore } from './session.ts'
 import type { Grant, Meta, Token } from './types.ts'
 
@@ -205,8 +205,14 @@ export class Transport {
     const kept = cache?.get(url)
     if (kept !== undefined) sent.set('If-None-Match', kept.etag)
     const send = this.#options.fetch ?? fetch
-    const response = await send(url, { method, headers: sent, body, signal })
-    const text = await response.text()
+    let response: Response
+    let text: string
+    try {
+      response = await send(url, { method, headers: sent, body, signal })
+      text = await response.text()
+    } catch (error) {
+      throw new LostResponseError('The response was lost', { cause: error })
+    }
     if (response.status === 304 && cache && kept) return cache.confirm(url, kept, response.headers)
     if (response.ok) cache?.store(url, response.headers, text)
     const { status, statusText } = response

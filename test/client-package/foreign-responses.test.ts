@@ -43,3 +43,11 @@ t.test('ids that a URL would resolve to another path are rejected', async (t) =>
   await client.products.get('a/../b')
   t.equal(received[0]?.url, '/api/v1/products/a%2F..%2Fb')
 })
+
+t.test('an error of the token store is the error of the call', async (t) => {
+  const { baseUrl, received } = await startServer(t, SUCCESS)
+  const tokenStore = { get: () => JSON.parse('{'), set: () => undefined }
+  const client = createClient({ baseUrl, tokenStore })
+  t.match(await catchError(client.users.get('me')), { name: 'SyntaxError' })
+  t.equal(received.length, 0)
+})
