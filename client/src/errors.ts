@@ -136,6 +136,16 @@ export function readRetryAfterMs(headers: Headers): number | null {
   return Number.isNaN(ms) ? null : Math.max(0, ms)
 }
 
+/** Returns the error of a response that is not from the API, for example a page of a proxy. */
+export function createForeignResponseError(
+  { status, headers }: Response,
+  code: ErrorCode,
+  message: string,
+): ApiError {
+  const requestId = headers.get('X-Request-Id')
+  return new ApiError(message, { status, code, requestId, fields: [], retryAfterMs: null })
+}
+
 /** Returns the error that a response and its parsed body describe. */
 export function toApiError(response: Response, body: unknown): ApiError {
   const { status, headers } = response

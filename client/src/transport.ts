@@ -2,7 +2,7 @@
 import createHttpClient, { defaultPathSerializer, type Client as HttpClient } from 'openapi-fetch'
 import { ResponseCache } from './cache.ts'
 import type { Deadline } from './deadline.ts'
-import { AuthenticationError, NotFoundError, toApiError } from './errors.ts'
+import { AuthenticationError, createForeignResponseError, NotFoundError, toApiError } from './errors.ts'
 import type { paths } from './openapi.ts'
 import type { ApiResponse } from './response.ts'
 import { LostResponseError, sendWithRetries } from './retry.ts'
@@ -208,10 +208,16 @@ export class Transport {
     let response: Response
     let text: string
     try {
-      response = await send(url, { method, headers: sent, body, signal })
+      // fetch would send the API key to the origin of a redirect, and turn a POST into a GET.
+      response = await send(url, { method, headers: sent, body, signal, redirect: 'manual' })
       text = await response.text()
     } catch (error) {
       throw new LostResponseError('The response was lost', { cause: error })
+    }
+    if (isRedirect(response)) {
+      const target = response.headers.get('Location') ?? 'another address'
+      const message = `${url} redirects to ${target}. The client follows no redirects: correct baseUrl`
+      throw createForeignResponseError(response, 'REDIRECT', message)
     }
     if (response.status === 304 && cache && kept) return cache.confirm(url, kept, response.headers)
     if (response.ok) cache?.store(url, response.headers, text)
@@ -221,6 +227,10 @@ export class Transport {
 }
 
 const toBearer = (token: string) => ({ Authorization: `Bearer ${token}` })
+
+/** Returns whether a response is a redirect. Browsers hide the status of redirects. */
+const isRedirect = ({ type, status }: Response) =>
+  type === 'opaqueredirect' || [301, 302, 303, 307, 308].includes(status)
 
 /**
  * Inserts parameters into a path.

@@ -1,7 +1,7 @@
 /** The client package with a server, a proxy or arguments that are not as they should be. */
 import { createServer, type IncomingMessage, type OutgoingHttpHeaders } from 'node:http'
 import t, { type Test } from 'tap'
-import { createClient } from '../../client/src/index.ts'
+import { ApiError, createClient } from '../../client/src/index.ts'
 import { listen } from '../helpers/listen.ts'
 
 interface Reply {
@@ -26,6 +26,27 @@ async function startServer(t: Test, { status, headers = {}, body = '' }: Reply) 
 const TEA = { sku: 'TEA', name: 'Tea', price_amount: 1 }
 const SUCCESS = { status: 200, body: '{"data":{"id":"a"},"meta":{}}' }
 const catchError = (call: PromiseLike<unknown>) => Promise.resolve(call).catch((error: unknown) => error)
+
+t.test('redirects are not followed, so that the API key stays with the server', async (t) => {
+  const other = await startServer(t, SUCCESS)
+  for (const status of [301, 302, 303, 307, 308]) {
+    const { client, received } = await startServer(t, { status, headers: { Location: other.baseUrl } })
+    const error = await catchError(client.products.create(TEA))
+    t.type(error, ApiError)
+    t.match(error, { status, code: 'REDIRECT', message: `redirects to ${other.baseUrl}` })
+    t.equal(received.length, 1)
+  }
+  t.equal(other.received.length, 0)
+})
+
+t.test('a redirect whose status a browser hides is the same error', async (t) => {
+  const hidden = Object.defineProperties(new Response(null), {
+    type: { value: 'opaqueredirect' },
+    status: { value: 0 },
+  })
+  const client = createClient({ baseUrl: 'http://localhost', apiKey: 'secret', fetch: async () => hidden })
+  t.match(await catchError(client.users.get('me')), { name: 'ApiError', status: 0, code: 'REDIRECT' })
+})
 
 t.test('ids that a URL would resolve to another path are rejected', async (t) => {
   const { client, received } = await startServer(t, SUCCESS)
