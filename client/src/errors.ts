@@ -123,7 +123,11 @@ const isObject = (value: unknown): value is Record<string, unknown> =>
 const isErrorBody = (
   body: unknown,
 ): body is { error: { code: string; message: string; details?: FieldError[] } } =>
-  isObject(body) && isObject(body.error) && typeof body.error.message === 'string'
+  isObject(body) &&
+  isObject(body.error) &&
+  typeof body.error.code === 'string' &&
+  typeof body.error.message === 'string' &&
+  (body.error.details === undefined || Array.isArray(body.error.details))
 
 /**
  * Returns the milliseconds of a `Retry-After` field, which has seconds or an HTTP date.

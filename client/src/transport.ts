@@ -104,11 +104,11 @@ export class Transport {
       params: { path: pathParameters, query },
       headers,
       body,
+      parseAs: 'text',
       fetch: (request) => this.#fetch(request, call),
     })
     if (!response.ok) throw toApiError(response, error)
-    // A 204 has no body. Every other success has the members that all operations of the document have.
-    const content = (data ?? {}) as { data?: unknown; meta?: Meta }
+    const content: Content = response.status === 204 ? { data: undefined } : readContent(response, data)
     return {
       ...content,
       data: content.data,
@@ -143,6 +143,7 @@ export class Transport {
       grant.grant_type === 'refresh_token' ? Math.min(this.deadlineMs, REFRESH_DEADLINE_MS) : this.deadlineMs
     const { data, error, response } = await this.http.POST('/api/v1/tokens', {
       body: grant,
+      parseAs: 'text',
       fetch: async (input) => {
         const request = await toRepeatable(input)
         return sendWithRetries((deadline) => this.#fetchOnce(request, {}, deadline), {
@@ -154,8 +155,9 @@ export class Transport {
         })
       },
     })
-    if (data === undefined) throw toApiError(response, error)
-    return data.data
+    if (!response.ok) throw toApiError(response, error)
+    // The document has the type of the data of this response.
+    return readContent(response, data).data as Token
   }
 
   /** Sends a request of openapi-fetch, with retries. */
@@ -243,6 +245,28 @@ function serializePath(path: string, parameters: Record<string, unknown>): strin
     }
   }
   return defaultPathSerializer(path, parameters)
+}
+
+/** The members that the body of every success has in the document, except that of a 204. */
+interface Content {
+  data: unknown
+  meta?: Meta
+}
+
+const isContent = (value: unknown): value is Content =>
+  typeof value === 'object' && value !== null && 'data' in value
+
+/** Parses the body of a success. @throws ApiError if it is not from the API */
+function readContent(response: Response, text = ''): Content {
+  let content: unknown
+  try {
+    content = JSON.parse(text)
+  } catch {
+    // Not JSON, for example a sign-in page of a proxy.
+  }
+  if (isContent(content)) return content
+  const message = `The response has the status ${response.status}, but its body is not from the API: check baseUrl`
+  throw createForeignResponseError(response, 'INVALID_RESPONSE', message)
 }
 
 async function toRepeatable(request: Request): Promise<RepeatableRequest> {

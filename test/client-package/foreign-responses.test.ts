@@ -1,7 +1,7 @@
 /** The client package with a server, a proxy or arguments that are not as they should be. */
 import { createServer, type IncomingMessage, type OutgoingHttpHeaders } from 'node:http'
 import t, { type Test } from 'tap'
-import { ApiError, createClient } from '../../client/src/index.ts'
+import { ApiError, createClient, ServerError } from '../../client/src/index.ts'
 import { listen } from '../helpers/listen.ts'
 
 interface Reply {
@@ -46,6 +46,45 @@ t.test('a redirect whose status a browser hides is the same error', async (t) =>
   })
   const client = createClient({ baseUrl: 'http://localhost', apiKey: 'secret', fetch: async () => hidden })
   t.match(await catchError(client.users.get('me')), { name: 'ApiError', status: 0, code: 'REDIRECT' })
+})
+
+t.test('a success that is not from the API is an ApiError', async (t) => {
+  const contentType = { 'Content-Type': 'text/html' }
+  for (const reply of [
+    { status: 200, headers: contentType, body: '<html>Sign in</html>' },
+    { status: 200, headers: { 'Content-Length': '0' } },
+    { status: 200 },
+    { status: 200, body: '{}' },
+    { status: 200, body: 'null' },
+  ]) {
+    const { client, baseUrl } = await startServer(t, reply)
+    const session = createClient({
+      baseUrl,
+      signIn: { email: 'ada@example.com', password: 'nine brass cogs' },
+    })
+    for (const call of [
+      client.products.get('a'),
+      client.products.list().toArray(),
+      client.products.create(TEA),
+      session.users.get('me'),
+    ]) {
+      t.match(await catchError(call), { name: 'ApiError', status: 200, code: 'INVALID_RESPONSE' })
+    }
+  }
+})
+
+t.test('an error that is not from the API has a code and no fields', async (t) => {
+  const html = await startServer(t, { status: 500, headers: { 'Content-Type': 'text/html' }, body: '<html>' })
+  t.type(await catchError(html.client.products.get('a')), ServerError)
+  const json = await startServer(t, {
+    status: 400,
+    body: '{"error":{"message":"no","code":7,"details":"?"}}',
+  })
+  t.match(await catchError(json.client.products.get('a')), {
+    name: 'BadRequestError',
+    code: 'HTTP_400',
+    fields: [],
+  })
 })
 
 t.test('ids that a URL would resolve to another path are rejected', async (t) => {
