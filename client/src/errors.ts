@@ -129,6 +129,9 @@ const isErrorBody = (
   typeof body.error.message === 'string' &&
   (body.error.details === undefined || Array.isArray(body.error.details))
 
+/** A date in the format that RFC 9110 prescribes. `Date.parse` also reads many other texts, for example "-5". */
+const HTTP_DATE = /^[A-Z][a-z]{2}, \d{2} [A-Z][a-z]{2} \d{4} \d{2}:\d{2}:\d{2} GMT$/
+
 /**
  * Returns the milliseconds of a `Retry-After` field, which has seconds or an HTTP date.
  * @returns null if the response has no readable one
@@ -136,7 +139,8 @@ const isErrorBody = (
 export function readRetryAfterMs(headers: Headers): number | null {
   const value = headers.get('Retry-After')
   if (value === null) return null
-  const ms = /^\d+$/.test(value) ? Number(value) * 1000 : Date.parse(value) - Date.now()
+  if (/^\d+$/.test(value)) return Number(value) * 1000
+  const ms = HTTP_DATE.test(value) ? Date.parse(value) - Date.now() : Number.NaN
   return Number.isNaN(ms) ? null : Math.max(0, ms)
 }
 

@@ -35,7 +35,8 @@ function getRetryDelayMs(response: Response, retries: number, isRepeatable: bool
     TEMPORARY_STATUSES.includes(response.status) || (response.status === 409 && retryAfterMs !== null)
   // 429 is decided before anything is done.
   if (!isTemporary || !(isRepeatable || response.status === 429)) return null
-  return retryAfterMs ?? getBackoffMs(retries)
+  // The backoff is also the minimum: an HTTP date is in the past if the clock of the server is slow.
+  return Math.max(retryAfterMs ?? 0, getBackoffMs(retries))
 }
 
 /**

@@ -1,7 +1,7 @@
 /** The client package with a server, a proxy or arguments that are not as they should be. */
 import { createServer, type IncomingMessage, type OutgoingHttpHeaders } from 'node:http'
 import t, { type Test } from 'tap'
-import { ApiError, createClient, ServerError } from '../../client/src/index.ts'
+import { ApiError, createClient, RateLimitError, ServerError } from '../../client/src/index.ts'
 import { listen } from '../helpers/listen.ts'
 
 interface Reply {
@@ -85,6 +85,31 @@ t.test('an error that is not from the API has a code and no fields', async (t) =
     code: 'HTTP_400',
     fields: [],
   })
+})
+
+t.test('retries wait at least the backoff, whatever Retry-After is', async (t) => {
+  const values = ['-5', '5.5', 'soon 7', '0', 'Thu, 01 Jan 1970 00:00:00 GMT']
+  await Promise.all(
+    values.map(async (value) => {
+      const { client, received } = await startServer(t, { status: 429, headers: { 'Retry-After': value } })
+      const startedAt = performance.now()
+      const error = await catchError(client.products.get('a'))
+      t.type(error, RateLimitError)
+      // At least half of 200, 400 and 800 ms.
+      t.ok(performance.now() - startedAt >= 690, value)
+      t.equal(received.length, 4)
+    }),
+  )
+})
+
+t.test('a Retry-After of more than 24 days does not end the wait immediately', async (t) => {
+  const { client, received } = await startServer(t, { status: 429, headers: { 'Retry-After': '9999999' } })
+  const signal = AbortSignal.timeout(300)
+  const error = await catchError(
+    client.products.get('a', {}, { signal, deadlineMs: Number.POSITIVE_INFINITY }),
+  )
+  t.match(error, { name: 'TimeoutError' })
+  t.equal(received.length, 1)
 })
 
 t.test('ids that a URL would resolve to another path are rejected', async (t) => {
