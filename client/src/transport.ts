@@ -127,7 +127,13 @@ export class Transport {
     try {
       if (id !== undefined) {
         const path = '/api/v1/sessions/{id}'
-        await this.send({ method: 'delete', path, pathParameters: { id }, ...options })
+        // Without the password: if the session has ended, the client would sign in again and leave that session open.
+        const transport = new Transport({
+          ...this.#options,
+          signIn: undefined,
+          tokenStore: this.#session.store,
+        })
+        await transport.send({ method: 'delete', path, pathParameters: { id }, ...options })
       }
     } catch (error) {
       const hasEnded = error instanceof NotFoundError || error instanceof AuthenticationError
