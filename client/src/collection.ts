@@ -161,7 +161,7 @@ export class CollectionClient<P extends CollectionPath> implements Calls<P> {
     const getOptions = () => {
       const remainingMs = end - performance.now()
       if (remainingMs <= 0) throw new TimeoutError(deadlineMs)
-      return { signal, deadlineMs: remainingMs }
+      return { signal, deadlineMs: Math.ceil(remainingMs) }
     }
     for (let edits = 1; ; edits++) {
       const current = await this.get(id, {}, getOptions()).withResponse()

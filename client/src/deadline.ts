@@ -39,7 +39,7 @@ export class Deadline {
   async wait(ms: number): Promise<void> {
     let timer: ReturnType<typeof setTimeout> | undefined
     const elapsed = new Promise<void>((resolve) => {
-      timer = setTimeout(resolve, ms)
+      timer = setTimeout(resolve, Math.min(ms, MAX_TIMER_MS))
     })
     await this.race(elapsed).finally(() => clearTimeout(timer))
   }

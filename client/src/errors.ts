@@ -123,7 +123,14 @@ const isObject = (value: unknown): value is Record<string, unknown> =>
 const isErrorBody = (
   body: unknown,
 ): body is { error: { code: string; message: string; details?: FieldError[] } } =>
-  isObject(body) && isObject(body.error) && typeof body.error.message === 'string'
+  isObject(body) &&
+  isObject(body.error) &&
+  typeof body.error.code === 'string' &&
+  typeof body.error.message === 'string' &&
+  (body.error.details === undefined || Array.isArray(body.error.details))
+
+/** A date in the format that RFC 9110 prescribes. `Date.parse` also reads many other texts, for example "-5". */
+const HTTP_DATE = /^[A-Z][a-z]{2}, \d{2} [A-Z][a-z]{2} \d{4} \d{2}:\d{2}:\d{2} GMT$/
 
 /**
  * Returns the milliseconds of a `Retry-After` field, which has seconds or an HTTP date.
@@ -132,8 +139,19 @@ const isErrorBody = (
 export function readRetryAfterMs(headers: Headers): number | null {
   const value = headers.get('Retry-After')
   if (value === null) return null
-  const ms = /^\d+$/.test(value) ? Number(value) * 1000 : Date.parse(value) - Date.now()
+  if (/^\d+$/.test(value)) return Number(value) * 1000
+  const ms = HTTP_DATE.test(value) ? Date.parse(value) - Date.now() : Number.NaN
   return Number.isNaN(ms) ? null : Math.max(0, ms)
+}
+
+/** Returns the error of a response that is not from the API, for example a page of a proxy. */
+export function createForeignResponseError(
+  { status, headers }: Response,
+  code: ErrorCode,
+  message: string,
+): ApiError {
+  const requestId = headers.get('X-Request-Id')
+  return new ApiError(message, { status, code, requestId, fields: [], retryAfterMs: null })
 }
 
 /** Returns the error that a response and its parsed body describe. */

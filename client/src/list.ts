@@ -52,7 +52,10 @@ export class List<P extends string, Item> implements AsyncIterable<Item> {
 
   /** Iterates over the pages. Without `limit`, a page has up to 100 resources. */
   async *pages(): AsyncGenerator<Page<P, Item>, void, undefined> {
-    let page: Page<P, Item> | null = await this.#readPage({ limit: MAX_LIMIT, ...this.#query })
+    let page: Page<P, Item> | null = await this.#readPage({
+      ...this.#query,
+      limit: this.#query.limit ?? MAX_LIMIT,
+    })
     while (page !== null) {
       yield page
       page = await page.next()

@@ -1,12 +1,15 @@
 /** Sends a request until it has a response that another attempt would not change. */
 import { Deadline } from './deadline.ts'
-import { ApiError, NetworkError, readRetryAfterMs } from './errors.ts'
+import { NetworkError, readRetryAfterMs } from './errors.ts'
 
 const MAX_RETRIES = 3
 const FIRST_BACKOFF_MS = 200
 const MAX_BACKOFF_MS = 5_000
 /** Responses of a server or a proxy that is overloaded or restarting. */
 const TEMPORARY_STATUSES = [429, 502, 503, 504]
+
+/** An attempt failed without a whole response; `cause` is the error of `fetch`. */
+export class LostResponseError extends Error {}
 
 interface RetryOptions {
   method: string
@@ -32,7 +35,8 @@ function getRetryDelayMs(response: Response, retries: number, isRepeatable: bool
     TEMPORARY_STATUSES.includes(response.status) || (response.status === 409 && retryAfterMs !== null)
   // 429 is decided before anything is done.
   if (!isTemporary || !(isRepeatable || response.status === 429)) return null
-  return retryAfterMs ?? getBackoffMs(retries)
+  // The backoff is also the minimum: an HTTP date is in the past if the clock of the server is slow.
+  return Math.max(retryAfterMs ?? 0, getBackoffMs(retries))
 }
 
 /**
@@ -53,7 +57,7 @@ function settleRepeated(method: string, response: Response): Response {
 /**
  * Sends a request. Repeats it at most 3 times: after 429, 502, 503 and 504 as `Retry-After` says, and after network
  * errors with a growing random wait. Waits that would pass the deadline are not begun.
- * @param attempt sends the request once and reads the body of the response
+ * @param attempt sends the request once and reads the body of the response; only its `LostResponseError`s are retried
  * @throws NetworkError, TimeoutError, or the reason of the caller's signal
  */
 export async function sendWithRetries(
@@ -75,11 +79,11 @@ export async function sendWithRetries(
         if (response.status >= 500) isOutcomeUnknown = true
       } catch (error) {
         deadline.signal.throwIfAborted()
-        // An error of the session, which has been retried already.
-        if (error instanceof ApiError) throw error
+        // For example an error of the session, which has been retried already, or of the token store.
+        if (!(error instanceof LostResponseError)) throw error
         delayMs = getBackoffMs(retries)
         if (!isRepeatable || retries === MAX_RETRIES || !deadline.hasTimeFor(delayMs)) {
-          throw new NetworkError(`${method} failed: there was no response`, { cause: error })
+          throw new NetworkError(`${method} failed: there was no response`, { cause: error.cause })
         }
         isOutcomeUnknown = true
       }

@@ -55,14 +55,14 @@ const isRejected = (error: unknown) =>
   error instanceof AuthenticationError || error instanceof ValidationError
 
 export class Session {
-  readonly #store: TokenStore
+  readonly store: TokenStore
   readonly #signIn: SignIn | undefined
   readonly #requestToken: (grant: Grant) => Promise<Token>
   /** The access token that is being read or requested; parallel calls share it. */
   #pending: Promise<string> | undefined
 
   constructor(store: TokenStore, signIn: SignIn | undefined, requestToken: (grant: Grant) => Promise<Token>) {
-    this.#store = store
+    this.store = store
     this.#signIn = signIn
     this.#requestToken = requestToken
   }
@@ -84,23 +84,23 @@ export class Session {
 
   /** Returns the id of the stored session. */
   async getId(): Promise<string | undefined> {
-    return (await this.#store.get())?.sessionId
+    return (await this.store.get())?.sessionId
   }
 
   /** Removes the stored tokens. */
   async clear(): Promise<void> {
-    await this.#store.set(null)
+    await this.store.set(null)
   }
 
   async #obtain(rejected: string | undefined): Promise<string> {
     // Reads the store each time: another tab or process may have renewed the tokens.
-    const tokens = await this.#store.get()
+    const tokens = await this.store.get()
     if (tokens !== null && tokens.accessToken !== rejected && Date.now() < tokens.renewAt) {
       return tokens.accessToken
     }
     const requestedAt = Date.now()
     const renewed = toTokens(await this.#renew(tokens), requestedAt)
-    await this.#store.set(renewed)
+    await this.store.set(renewed)
     return renewed.accessToken
   }
 
@@ -111,7 +111,7 @@ export class Session {
         return await this.#requestToken({ grant_type: 'refresh_token', refresh_token: tokens.refreshToken })
       } catch (error) {
         if (!isRejected(error)) throw error
-        await this.#store.set(null)
+        await this.store.set(null)
         if (this.#signIn === undefined) throw error
       }
     }

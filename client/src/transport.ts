@@ -1,11 +1,11 @@
 /** Sends requests: adds credentials and idempotency keys, repeats what failed, and reads responses. */
-import createHttpClient, { type Client as HttpClient } from 'openapi-fetch'
+import createHttpClient, { defaultPathSerializer, type Client as HttpClient } from 'openapi-fetch'
 import { ResponseCache } from './cache.ts'
 import type { Deadline } from './deadline.ts'
-import { AuthenticationError, NotFoundError, toApiError } from './errors.ts'
+import { AuthenticationError, createForeignResponseError, NotFoundError, toApiError } from './errors.ts'
 import type { paths } from './openapi.ts'
 import type { ApiResponse } from './response.ts'
-import { sendWithRetries } from './retry.ts'
+import { LostResponseError, sendWithRetries } from './retry.ts'
 import { createMemoryTokenStore, Session, type SignIn, type TokenStore } from './session.ts'
 import type { Grant, Meta, Token } from './types.ts'
 
@@ -90,6 +90,7 @@ export class Transport {
     const settings = {
       baseUrl,
       fetch: (request: Request) => this.#fetch(request),
+      pathSerializer: serializePath,
       querySerializer: { array: { style: 'form', explode: false } },
     } as const
     this.http = createHttpClient<paths>(settings)
@@ -103,11 +104,11 @@ export class Transport {
       params: { path: pathParameters, query },
       headers,
       body,
+      parseAs: 'text',
       fetch: (request) => this.#fetch(request, call),
     })
     if (!response.ok) throw toApiError(response, error)
-    // A 204 has no body. Every other success has the members that all operations of the document have.
-    const content = (data ?? {}) as { data?: unknown; meta?: Meta }
+    const content: Content = response.status === 204 ? { data: undefined } : readContent(response, data)
     return {
       ...content,
       data: content.data,
@@ -126,7 +127,13 @@ export class Transport {
     try {
       if (id !== undefined) {
         const path = '/api/v1/sessions/{id}'
-        await this.send({ method: 'delete', path, pathParameters: { id }, ...options })
+        // Without the password: if the session has ended, the client would sign in again and leave that session open.
+        const transport = new Transport({
+          ...this.#options,
+          signIn: undefined,
+          tokenStore: this.#session.store,
+        })
+        await transport.send({ method: 'delete', path, pathParameters: { id }, ...options })
       }
     } catch (error) {
       const hasEnded = error instanceof NotFoundError || error instanceof AuthenticationError
@@ -142,6 +149,7 @@ export class Transport {
       grant.grant_type === 'refresh_token' ? Math.min(this.deadlineMs, REFRESH_DEADLINE_MS) : this.deadlineMs
     const { data, error, response } = await this.http.POST('/api/v1/tokens', {
       body: grant,
+      parseAs: 'text',
       fetch: async (input) => {
         const request = await toRepeatable(input)
         return sendWithRetries((deadline) => this.#fetchOnce(request, {}, deadline), {
@@ -153,8 +161,9 @@ export class Transport {
         })
       },
     })
-    if (data === undefined) throw toApiError(response, error)
-    return data.data
+    if (!response.ok) throw toApiError(response, error)
+    // The document has the type of the data of this response.
+    return readContent(response, data).data as Token
   }
 
   /** Sends a request of openapi-fetch, with retries. */
@@ -204,8 +213,20 @@ export class Transport {
     const kept = cache?.get(url)
     if (kept !== undefined) sent.set('If-None-Match', kept.etag)
     const send = this.#options.fetch ?? fetch
-    const response = await send(url, { method, headers: sent, body, signal })
-    const text = await response.text()
+    let response: Response
+    let text: string
+    try {
+      // fetch would send the API key to the origin of a redirect, and turn a POST into a GET.
+      response = await send(url, { method, headers: sent, body, signal, redirect: 'manual' })
+      text = await response.text()
+    } catch (error) {
+      throw new LostResponseError('The response was lost', { cause: error })
+    }
+    if (isRedirect(response)) {
+      const target = response.headers.get('Location') ?? 'another address'
+      const message = `${url} redirects to ${target}. The client follows no redirects: correct baseUrl`
+      throw createForeignResponseError(response, 'REDIRECT', message)
+    }
     if (response.status === 304 && cache && kept) return cache.confirm(url, kept, response.headers)
     if (response.ok) cache?.store(url, response.headers, text)
     const { status, statusText } = response
@@ -214,6 +235,45 @@ export class Transport {
 }
 
 const toBearer = (token: string) => ({ Authorization: `Bearer ${token}` })
+
+/** Returns whether a response is a redirect. Browsers hide the status of redirects. */
+const isRedirect = ({ type, status }: Response) =>
+  type === 'opaqueredirect' || [301, 302, 303, 307, 308].includes(status)
+
+/**
+ * Inserts parameters into a path.
+ * @throws TypeError if a parameter would lead to another path: URLs remove the segments "", "." and "..", also encoded
+ */
+function serializePath(path: string, parameters: Record<string, unknown>): string {
+  for (const [name, value] of Object.entries(parameters)) {
+    if (value === undefined || value === null || ['', '.', '..'].includes(String(value))) {
+      throw new TypeError(`The path parameter "${name}" must be an id, and is ${JSON.stringify(value)}`)
+    }
+  }
+  return defaultPathSerializer(path, parameters)
+}
+
+/** The members that the body of every success has in the document, except that of a 204. */
+interface Content {
+  data: unknown
+  meta?: Meta
+}
+
+const isContent = (value: unknown): value is Content =>
+  typeof value === 'object' && value !== null && 'data' in value
+
+/** Parses the body of a success. @throws ApiError if it is not from the API */
+function readContent(response: Response, text = ''): Content {
+  let content: unknown
+  try {
+    content = JSON.parse(text)
+  } catch {
+    // Not JSON, for example a sign-in page of a proxy.
+  }
+  if (isContent(content)) return content
+  const message = `The response has the status ${response.status}, but its body is not from the API: check baseUrl`
+  throw createForeignResponseError(response, 'INVALID_RESPONSE', message)
+}
 
 async function toRepeatable(request: Request): Promise<RepeatableRequest> {
   const { method, url, headers } = request

@@ -30,6 +30,9 @@ t.test('lists', async (t) => {
     t.equal(sent.length, 3, 'in pages of 100')
     t.equal((await client.products.list({ limit: 50, fields: ['id'] }).toArray()).length, COUNT)
     t.equal(sent.length, 3 + 5, 'or of `limit`')
+    // @ts-expect-error a program without exactOptionalPropertyTypes may pass undefined
+    await client.products.list({ limit: undefined }).toArray()
+    t.equal(sent.length, 3 + 5 + 3, 'an undefined `limit` is none')
   })
 
   t.test('no page is requested before it is needed', async (t) => {

@@ -184,7 +184,7 @@ t.test('retries', async (t) => {
     await t.rejects(client.users.get('me', {}, { deadlineMs: 50 }), { message: 'No response within 50 ms' })
     await t.rejects(
       client.users.edit('me', () => undefined, { deadlineMs: 50 }),
-      TimeoutError,
+      { name: 'TimeoutError', message: 'No response within 50 ms' },
     )
 
     const controller = new AbortController()

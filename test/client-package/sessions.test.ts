@@ -142,6 +142,18 @@ t.test('sessions', async (t) => {
     await createClient({ baseUrl, apiKey: 'none' }).signOut()
   })
 
+  t.test('signOut of a session that has ended does not sign in again', async (t) => {
+    const store = createStore()
+    const client = createClient({ baseUrl, signIn, tokenStore: store, fetch })
+    await client.users.get('me')
+    const other = createClient({ baseUrl, signIn })
+    await other.sessions.delete(store.tokens?.sessionId ?? '')
+    const before = await other.sessions.list().toArray()
+    await client.signOut()
+    t.equal(store.tokens, null)
+    t.equal((await other.sessions.list().toArray()).length, before.length)
+  })
+
   t.test('a wrong password is an AuthenticationError of every call', async (t) => {
     const client = createClient({ baseUrl, signIn: { ...signIn, password: 'a wrong password' }, fetch })
     const errors = await Promise.all([1, 2].map(() => client.users.get('me').catch((error) => error)))
