@@ -18,9 +18,7 @@ const fields = {
   ),
   avatar_url: Nullable(HttpsUri('The URL of a picture')),
   website_url: Nullable(HttpsUri('The URL of a website')),
-  location: Nullable(
-    Text({ maxLength: 100, description: 'A place, free text', examples: ['London'] }),
-  ),
+  location: Nullable(Text({ maxLength: 100, description: 'A place, free text', examples: ['London'] })),
   time_zone: Nullable(
     Text({ format: 'time-zone', description: 'An IANA time zone name', examples: ['Europe/London'] }),
   ),

@@ -1,4 +1,5 @@
 /** The result of a call: the data, or with `withResponse()` also the entity tag and the header fields. */
+import { createForeignResponseError } from './errors.ts'
 import type { Meta } from './types.ts'
 
 /** A response of the server. */
@@ -34,4 +35,26 @@ export class ResponsePromise<T> extends Promise<T> {
     this.catch(() => undefined)
     return this.#response
   }
+}
+
+/** The members that the body of every success has in the document, except that of a 204. */
+interface Content {
+  data: unknown
+  meta?: Meta
+}
+
+const isContent = (value: unknown): value is Content =>
+  typeof value === 'object' && value !== null && 'data' in value
+
+/** Parses the body of a success. @throws ApiError if it is not from the API */
+export function readContent(response: Response, text = ''): Content {
+  let content: unknown
+  try {
+    content = JSON.parse(text)
+  } catch {
+    // Not JSON, for example a sign-in page of a proxy.
+  }
+  if (isContent(content)) return content
+  const message = `The response has the status ${response.status}, but its body is not from the API: check baseUrl`
+  throw createForeignResponseError(response, 'INVALID_RESPONSE', message)
 }

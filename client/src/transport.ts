@@ -4,10 +4,10 @@ import { ResponseCache } from './cache.ts'
 import type { Deadline } from './deadline.ts'
 import { AuthenticationError, createForeignResponseError, NotFoundError, toApiError } from './errors.ts'
 import type { paths } from './openapi.ts'
-import type { ApiResponse } from './response.ts'
+import { type ApiResponse, readContent } from './response.ts'
 import { LostResponseError, sendWithRetries } from './retry.ts'
 import { createMemoryTokenStore, Session, type SignIn, type TokenStore } from './session.ts'
-import type { Grant, Meta, Token } from './types.ts'
+import type { Grant, Token } from './types.ts'
 
 const DEFAULT_DEADLINE_MS = 30_000
 /**
@@ -108,7 +108,8 @@ export class Transport {
       fetch: (request) => this.#fetch(request, call),
     })
     if (!response.ok) throw toApiError(response, error)
-    const content: Content = response.status === 204 ? { data: undefined } : readContent(response, data)
+    const content =
+      response.status === 204 ? { data: undefined, meta: undefined } : readContent(response, data)
     return {
       ...content,
       data: content.data,
@@ -251,28 +252,6 @@ function serializePath(path: string, parameters: Record<string, unknown>): strin
     }
   }
   return defaultPathSerializer(path, parameters)
-}
-
-/** The members that the body of every success has in the document, except that of a 204. */
-interface Content {
-  data: unknown
-  meta?: Meta
-}
-
-const isContent = (value: unknown): value is Content =>
-  typeof value === 'object' && value !== null && 'data' in value
-
-/** Parses the body of a success. @throws ApiError if it is not from the API */
-function readContent(response: Response, text = ''): Content {
-  let content: unknown
-  try {
-    content = JSON.parse(text)
-  } catch {
-    // Not JSON, for example a sign-in page of a proxy.
-  }
-  if (isContent(content)) return content
-  const message = `The response has the status ${response.status}, but its body is not from the API: check baseUrl`
-  throw createForeignResponseError(response, 'INVALID_RESPONSE', message)
 }
 
 async function toRepeatable(request: Request): Promise<RepeatableRequest> {
