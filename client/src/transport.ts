@@ -1,9 +1,10 @@
 /** Sends requests: adds credentials and idempotency keys, repeats what failed, and reads responses. */
-import createHttpClient, { defaultPathSerializer, type Client as HttpClient } from 'openapi-fetch'
+import createHttpClient, { type Client as HttpClient } from 'openapi-fetch'
 import { ResponseCache } from './cache.ts'
 import type { Deadline } from './deadline.ts'
 import { AuthenticationError, createForeignResponseError, NotFoundError, toApiError } from './errors.ts'
 import type { paths } from './openapi.ts'
+import { serializePath } from './path.ts'
 import { type ApiResponse, readContent } from './response.ts'
 import { LostResponseError, sendWithRetries } from './retry.ts'
 import { createMemoryTokenStore, Session, type SignIn, type TokenStore } from './session.ts'
@@ -240,19 +241,6 @@ const toBearer = (token: string) => ({ Authorization: `Bearer ${token}` })
 /** Returns whether a response is a redirect. Browsers hide the status of redirects. */
 const isRedirect = ({ type, status }: Response) =>
   type === 'opaqueredirect' || [301, 302, 303, 307, 308].includes(status)
-
-/**
- * Inserts parameters into a path.
- * @throws TypeError if a parameter would lead to another path: URLs remove the segments "", "." and "..", also encoded
- */
-function serializePath(path: string, parameters: Record<string, unknown>): string {
-  for (const [name, value] of Object.entries(parameters)) {
-    if (value === undefined || value === null || ['', '.', '..'].includes(String(value))) {
-      throw new TypeError(`The path parameter "${name}" must be an id, and is ${JSON.stringify(value)}`)
-    }
-  }
-  return defaultPathSerializer(path, parameters)
-}
 
 async function toRepeatable(request: Request): Promise<RepeatableRequest> {
   const { method, url, headers } = request
