@@ -59,8 +59,12 @@ interface EncodingNegotiator {
   encodings(available: readonly string[], options: { preferred: readonly string[] }): string[]
 }
 
+/** Characters. A longer Accept or Accept-Encoding is not read: clients send a tenth of this. */
+export const MAX_NEGOTIATION_LENGTH = 1_024
+
 /** Returns the compression to use, or undefined for none (RFC 9110, section 12.5.3). */
 function negotiateCompression(request: IncomingMessage): Compression | undefined {
+  if ((request.headers['accept-encoding']?.length ?? 0) > MAX_NEGOTIATION_LENGTH) return undefined
   const negotiator: EncodingNegotiator = new Negotiator(request)
   const [best] = negotiator.encodings([...COMPRESSIONS, 'identity'], { preferred: COMPRESSIONS })
   return COMPRESSIONS.find((encoding) => encoding === best)

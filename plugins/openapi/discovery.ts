@@ -1,9 +1,10 @@
 /** Serves the start page and its JSON form at `/`, and the API catalog (RFC 9727). */
 import { createHash } from 'node:crypto'
+import type { IncomingMessage } from 'node:http'
 import type { FastifyInstance } from 'fastify'
 import Negotiator from 'negotiator'
 import { addVary } from '../http/add-vary.ts'
-import staticCache, { createAsset, sendAsset } from './assets.ts'
+import staticCache, { createAsset, MAX_NEGOTIATION_LENGTH, sendAsset } from './assets.ts'
 import { API_CATALOG_PATH, buildCatalog, buildLinkHeader, getServiceLinks } from './service-links.ts'
 import { renderStartPage, STYLE } from './start-page.ts'
 
@@ -26,6 +27,16 @@ const POLICY = [
   "frame-ancestors 'none'",
 ].join('; ')
 
+// JSON is first: clients that accept both alike (`*/*`) get it, and so do clients that accept neither.
+const TYPES = ['application/json', 'text/html']
+
+/** Returns whether to send the page, and not the JSON. */
+function prefersHtml(request: IncomingMessage): boolean {
+  if ((request.headers.accept?.length ?? 0) > MAX_NEGOTIATION_LENGTH) return false
+  const [type] = new Negotiator(request).mediaTypes(TYPES)
+  return type === 'text/html'
+}
+
 export default async function discovery(
   app: FastifyInstance,
   { versions, release, publicUrl }: DiscoveryOptions,
@@ -44,11 +55,9 @@ export default async function discovery(
   await app.register(staticCache)
 
   app.get('/', { config: { access: 'public' } }, async (request, reply) => {
-    // JSON is first: clients that accept both alike (`*/*`) get it, and so do clients that accept neither.
-    const [type] = new Negotiator(request.raw).mediaTypes(['application/json', 'text/html'])
     addVary(reply, 'Accept')
     reply.header('Link', linkHeader)
-    if (type !== 'text/html') return sendAsset(request, reply, index)
+    if (!prefersHtml(request.raw)) return sendAsset(request, reply, index)
     reply.header('Content-Security-Policy', POLICY)
     return sendAsset(request, reply, page)
   })

@@ -34,7 +34,8 @@ export function buildExample(schema: TSchema): unknown {
 }
 
 /**
- * Returns the examples of fields, without those that have `x-in-examples: false`. A field that has another value after the creation of its resource has two examples.
+ * Returns the examples of fields, without those that have `x-in-examples: false`. A field that has another value after
+ * the creation of its resource has two examples.
  * @param isCreated whether to return the first of them; otherwise the last
  */
 export const buildFieldExamples = (properties: Properties, isCreated = false): Record<string, unknown> =>

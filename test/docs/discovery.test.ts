@@ -20,6 +20,8 @@ t.test('the start page', async (t) => {
       ['application/json', 'application/json; charset=utf-8'],
       ['text/html;q=0.5, application/json', 'application/json; charset=utf-8'],
       ['image/png', 'application/json; charset=utf-8'],
+      // A header of more than 1,024 characters is not read.
+      [`text/html;level=${'1'.repeat(1_100)}, text/html`, 'application/json; charset=utf-8'],
     ] as const) {
       const reply = await anybody.get('/', { accept })
       t.equal(reply.status, 200)

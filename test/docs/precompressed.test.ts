@@ -43,6 +43,8 @@ t.test('every document and asset', async (t) => {
       const plain = await send('GET', base + path, {})
       t.equal(plain.headers['content-encoding'], undefined, 'is not compressed without Accept-Encoding')
       const tags = new Set([plain.headers.etag])
+      const long = await send('GET', base + path, { 'accept-encoding': `br, ${'x'.repeat(1_100)}` })
+      t.equal(long.headers['content-encoding'], undefined, 'nor with an Accept-Encoding that is too long')
 
       for (const encoding of ['br', 'gzip']) {
         const reply = await send('GET', base + path, { 'accept-encoding': encoding })

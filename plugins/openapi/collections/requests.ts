@@ -51,14 +51,6 @@ const CREDENTIAL_FIELDS = new Map([
   ['current_password', 'password'],
 ])
 
-/** Fields whose example does not suit a run of all requests; undefined leaves the field out. */
-const CHANGED_FIELDS: Readonly<Record<string, Readonly<Record<string, unknown>>>> = {
-  // Only an active product can be ordered.
-  product: { status: 'active' },
-  // The example is a date in the past at some time.
-  api_key: { expires_at: undefined },
-}
-
 const ID_VALUE = /^[\da-f]{8}-/
 
 /** Returns the name of the resource in an operationId: `user_profile` for `createUserProfile`. */
@@ -73,8 +65,6 @@ function adaptBody(value: unknown, resource: string): unknown {
   if (Array.isArray(value)) return value.map((item) => adaptBody(item, resource))
   if (!isObject(value)) return value
   const adapt = ([name, field]: [string, unknown]): [string, unknown] => {
-    const changed = CHANGED_FIELDS[resource]
-    if (changed && Object.hasOwn(changed, name)) return [name, changed[name]]
     const variable = CREDENTIAL_FIELDS.get(name)
     if (variable !== undefined) return [name, `{{${variable}}}`]
     const isId = typeof field === 'string' && ID_VALUE.test(field)
