@@ -1,4 +1,7 @@
-/** The types of the client, checked by the compiler: `npm run typecheck` fails where one of these lines is wrong. */
+/**
+ * The types of the client, checked by the compiler: `npm run typecheck` fails where one of these lines is wrong. Each
+ * `@ts-expect-error` is an assertion: it is an error itself if the types accept the line below it.
+ */
 import { type Client, createClient, type FieldError, type Resource } from '../../client/src/index.ts'
 
 /** Accepts equal types only. */
