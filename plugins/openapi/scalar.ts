@@ -46,7 +46,6 @@ const getConfiguration = ({ versions, publicUrl }: ScalarOptions): Partial<ApiRe
   theme: 'default',
   withDefaultFonts: false,
   telemetry: false,
-  mcp: { disabled: true },
   orderSchemaPropertiesBy: 'preserve',
   hideClientButton: true,
   showDeveloperTools: 'never',
