@@ -1,19 +1,34 @@
 # Builds the image of the service: an unprivileged user, production dependencies only, fit for a read-only root file system.
 
-FROM node:24-bookworm-slim AS build
+# By digest, so that a build is repeatable; Dependabot proposes newer ones. This is Node.js 24.18.0.
+FROM node:24-bookworm-slim@sha256:6f7b03f7c2c8e2e784dcf9295400527b9b1270fd37b7e9a7285cf83b6951452d AS node
+
+FROM node AS build
 WORKDIR /app
 COPY package.json package-lock.json ./
 RUN npm ci --ignore-scripts --no-audit --no-fund
 COPY . .
 RUN npm run build
 
-FROM node:24-bookworm-slim AS dependencies
+FROM node AS dependencies
 WORKDIR /app
 COPY package.json package-lock.json ./
 # No production dependency needs an install script: native packages contain their binaries.
-RUN npm ci --omit=dev --ignore-scripts --no-audit --no-fund
+RUN npm ci --omit=dev --ignore-scripts --no-audit --no-fund \
+  && npm sbom --omit=dev --sbom-format=cyclonedx --sbom-type=application > sbom.cdx.json
 
-FROM node:24-bookworm-slim
+FROM node
+# https://github.com/opencontainers/image-spec/blob/main/annotations.md; the build of a release sets the three arguments.
+ARG VERSION=0.1.0
+ARG REVISION=unknown
+ARG CREATED=unknown
+LABEL org.opencontainers.image.title="resource-api" \
+  org.opencontainers.image.description="A resource-oriented HTTP JSON API in front of PostgreSQL" \
+  org.opencontainers.image.licenses="MIT" \
+  org.opencontainers.image.version="$VERSION" \
+  org.opencontainers.image.revision="$REVISION" \
+  org.opencontainers.image.created="$CREATED" \
+  org.opencontainers.image.base.name="docker.io/library/node:24-bookworm-slim"
 # With NODE_ENV=production, the service does not start without APP_SECRET or without TLS or its alternatives (README,
 # Settings).
 ENV NODE_ENV=production DATA_DIR=/data
@@ -23,6 +38,8 @@ RUN mkdir /data && chown node:node /data
 VOLUME /data
 COPY LICENSE ./
 COPY --from=dependencies /app/node_modules node_modules
+# The software bill of materials (CycloneDX) of what the image runs.
+COPY --from=dependencies /app/sbom.cdx.json ./
 # package.json maps the `#` imports to folders; the migrations are applied at the start.
 COPY package.json ./
 COPY drizzle/migrations drizzle/migrations

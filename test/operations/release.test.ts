@@ -20,6 +20,16 @@ const env = {
 
 const documents = ['docs/openapi/v1.json', 'docs/openapi/v2.json']
 
+const chart = 'deploy/helm/resource-api/Chart.yaml'
+
+const PACKAGE = `{
+  "name": "api",
+  "version": "0.1.0",
+  "files": ["a", "b"],
+  "dependencies": { "a": "0.1.0" }
+}
+`
+
 const CHANGELOG = `# Changelog
 
 ## [Unreleased]
@@ -50,14 +60,18 @@ function createRepository(t: Test, changelog = CHANGELOG) {
   mkdirSync(join(folder, 'docs/openapi'), { recursive: true })
   for (const name of documents)
     write(name, '{ "info": { "version": "0.1.0" }, "x": { "version": "0.1.0" } }\n')
-  write('package.json', '{\n  "name": "api",\n  "version": "0.1.0",\n  "files": ["a", "b"]\n}\n')
+  write('package.json', PACKAGE)
   mkdirSync(join(folder, 'client'))
   write('client/package.json', '{ "version": "0.1.0", "dependencies": {} }\n')
   const others = '"client": { "version": "0.1.0" }, "node_modules/a": { "version": "0.1.0" }'
+  const own = '"": { "name": "api", "version": "0.1.0", "dependencies": { "a": "0.1.0" } }'
   write(
     'package-lock.json',
-    `{ "version": "0.1.0", "packages": { "": { "version": "0.1.0" }, ${others} } }\n`,
+    `{ "name": "api", "version": "0.1.0", "lockfileVersion": 3, "packages": { ${own}, ${others} } }\n`,
   )
+  mkdirSync(join(folder, 'deploy/helm/resource-api'), { recursive: true })
+  write(chart, 'name: api\nversion: 0.1.0\nappVersion: 0.1.0\n')
+  write('.gitignore', 'dist/\n')
   git('add', '--all')
   git('commit', '--quiet', '--message', 'first')
   const release = (...args: string[]) =>
@@ -72,7 +86,7 @@ t.test('a release updates the changelog and the version, commits and tags', asyn
   const date = new Date().toISOString().slice(0, 10)
   const moved = CHANGELOG.replace('To be 0.2.0.\n', `## [0.2.0] - ${date}\n`)
   t.equal(read('CHANGELOG.md'), moved)
-  t.equal(read('package.json'), '{\n  "name": "api",\n  "version": "0.2.0",\n  "files": ["a", "b"]\n}\n')
+  t.equal(read('package.json'), PACKAGE.replace('"version": "0.1.0"', '"version": "0.2.0"'))
   const lock = JSON.parse(read('package-lock.json'))
   t.equal(lock.version, '0.2.0')
   t.equal(lock.packages[''].version, '0.2.0')
@@ -82,6 +96,12 @@ t.test('a release updates the changelog and the version, commits and tags', asyn
   for (const name of documents) {
     t.same(JSON.parse(read(name)), { info: { version: '0.2.0' }, x: { version: '0.1.0' } }, name)
   }
+  t.equal(read(chart), 'name: api\nversion: 0.2.0\nappVersion: 0.2.0\n')
+  const { metadata, components } = JSON.parse(read('dist/sbom.cdx.json'))
+  t.match(
+    [metadata.component, components],
+    [{ name: 'api', version: '0.2.0' }, [{ name: 'a', version: '0.1.0' }]],
+  )
   t.equal(git('status', '--porcelain'), '')
   t.equal(git('log', '-1', '--format=%s'), 'release: 0.2.0')
   t.equal(git('rev-parse', 'v0.2.0^{commit}'), git('rev-parse', 'HEAD'))
