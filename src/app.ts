@@ -42,6 +42,7 @@ import { tokens as tokenRoutes, tokensTag } from '../plugins/resources/tokens.ts
 import { userProfilesResource } from '../plugins/resources/user-profiles.ts'
 import { usersResource } from '../plugins/resources/users.ts'
 import { serializerOptions } from '../plugins/validation/formats.ts'
+import ownRoutes from '../plugins/validation/own-routes.ts'
 import { buildSerializer } from '../plugins/validation/serializers.ts'
 import versionScope, { createAddressing, type Version, versions } from '../plugins/versioning/index.ts'
 import type { Config } from './config.ts'
@@ -141,6 +142,7 @@ export async function buildApp(config: Config, overrides: AppOverrides = {}): Pr
   await app.register(errors, {
     getErrorEnvelope: (request) => addresses.getAddress(request).representation.error,
   })
+  await app.register(ownRoutes)
   await app.register(tracing, { tracer })
   await app.register(requestMetrics, pluginOptions.requestMetrics)
   await app.register(responseHeaders)

@@ -72,11 +72,14 @@ export const serializerOptions = { ajv: { strict: false, formats } }
 
 const ajvFormatsOptions: FormatsPluginOptions = { mode: 'full', formats: ['email'] }
 
-/** Creates a validator that reports all errors and does not modify the value: no coercion, no defaults, no removal. */
-export function createAjv(): Ajv {
+/**
+ * Creates a validator that reports all errors and does not modify the value: no defaults, no removal, and unless
+ * `coerceTypes` is set, no coercion.
+ */
+export function createAjv({ coerceTypes = false } = {}): Ajv {
   const ajv = new Ajv({
     allErrors: true,
-    coerceTypes: false,
+    coerceTypes,
     useDefaults: false,
     removeAdditional: false,
     strict: true,

@@ -1,0 +1,59 @@
+/** A plain Fastify route with a `schema` of its own has the validation and the errors of the resources. */
+import { Type } from '@sinclair/typebox'
+import t from 'tap'
+import { buildApp } from '../../src/app.ts'
+import { readConfig } from '../../src/config.ts'
+import { APP_SECRET, createClient, UNKNOWN_ID } from '../helpers/app.ts'
+import { testDatabase, testFolder } from '../helpers/database.ts'
+import { WITHOUT_LIMITS } from '../helpers/without-limits.ts'
+
+const schema = {
+  params: Type.Object({ id: Type.String({ format: 'uuid' }) }),
+  querystring: Type.Object(
+    { size: Type.Optional(Type.Integer({ maximum: 10 })) },
+    { additionalProperties: false },
+  ),
+  headers: Type.Object({ 'x-size': Type.Optional(Type.Integer()) }),
+  body: Type.Object(
+    { count: Type.Integer({ minimum: 1 }), currency: Type.Optional(Type.String({ format: 'iso-4217' })) },
+    { additionalProperties: false },
+  ),
+}
+
+const config = readConfig({ ...WITHOUT_LIMITS, APP_SECRET, DATA_DIR: testFolder(t) })
+const app = await buildApp(config, { database: await testDatabase(t) })
+t.teardown(() => app.close())
+app.post('/api/v1/own/:id', { schema, config: { access: 'public' } }, async ({ body, query }) => ({ body, query }))
+const { post } = createClient(await app.listen({ port: 0 }), {})
+const path = `/api/v1/own/${UNKNOWN_ID}`
+
+t.test('a valid request reaches the handler, with numbers in its query', async (t) => {
+  const { status, body } = await post(`${path}?size=3`, { count: 2, currency: 'EUR' })
+  t.match([status, body], [200, { body: { count: 2, currency: 'EUR' }, query: { size: 3 } }])
+})
+
+t.test(
+  'all violations of a body are reported together with 422, and nothing is converted or dropped',
+  async (t) => {
+    const { status, body } = await post(path, { count: '2', currency: 'EURO', colour: 'red' })
+    t.equal(status, 422)
+    t.equal(body.error.code, 'VALIDATION_ERROR')
+    const details: { field: string; code: string }[] = body.error.details
+    t.same(details.map(({ field, code }) => `${field} ${code}`).sort(), [
+      'colour UNKNOWN_FIELD',
+      'count INVALID_TYPE',
+      'currency INVALID_FORMAT',
+    ])
+  },
+)
+
+t.test('a wrong query is 400, a wrong path 404, a wrong header field 400', async (t) => {
+  const query = await post(`${path}?size=11&colour=red`, { count: 1 })
+  t.match(
+    [query.status, query.body.error],
+    [400, { code: 'VALIDATION_ERROR', details: [{ field: /./ }, { field: /./ }] }],
+  )
+  t.equal((await post('/api/v1/own/1', { count: 1 })).status, 404)
+  const header = await post(path, { count: 1 }, { 'x-size': 'big' })
+  t.match([header.status, header.body.error.code], [400, 'INVALID_REQUEST'])
+})
