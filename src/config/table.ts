@@ -1,4 +1,4 @@
-/** Renders the table of settings in the README. */
+/** Renders the table of docs/settings.md. */
 import type { TSchema } from '@sinclair/typebox'
 import { describeExpected } from './expects.ts'
 import { Settings } from './settings.ts'

@@ -3,7 +3,7 @@ import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import t from 'tap'
 
 const root = new URL('../../', import.meta.url)
-const FOLDERS = ['', 'docs/', 'bench/', 'client/', '.github/']
+const FOLDERS = ['', 'docs/', 'deploy/', 'bench/', 'client/', '.github/']
 
 const documents = FOLDERS.filter((folder) => existsSync(new URL(folder, root))).flatMap((folder) =>
   readdirSync(new URL(folder, root))

@@ -1,4 +1,4 @@
-/** The first session of the README gets the replies that it shows, from a new server. */
+/** The requests of the README and of the quick start get the responses that they show, each from a new server. */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
@@ -14,13 +14,13 @@ const SEPARATOR = '\u001e'
 
 interface Turn {
   command: string
-  /** The reply that the README shows, if it shows one. */
+  /** The response that the page shows, if it shows one. */
   answer: string | undefined
 }
 
-/** Returns the blocks of the section: a command and the reply below it. */
-function readTurns(): Turn[] {
-  const section = read('README.md').split('\n## First requests\n')[1]?.split('\n## ')[0] ?? ''
+/** Returns the blocks of a section: a command and the response below it. */
+function readTurns(page: string, heading: string): Turn[] {
+  const section = read(page).split(`\n## ${heading}\n`)[1]?.split('\n## ')[0] ?? ''
   const turns = section.matchAll(/```sh\n([\s\S]*?)```(?:\n```(?:json|text)\n([\s\S]*?)```)?/g)
   return [...turns].map(([, command = '', answer]) => ({ command, answer }))
 }
@@ -68,15 +68,20 @@ async function bash(script: string, folder: string): Promise<string> {
   return said
 }
 
-test('the requests of the README get the replies that it shows', async (t) => {
-  const folder = testFolder(t)
-  const port = await start(t, folder)
-  const turns = readTurns()
-  t.ok(turns.length > 10)
-  // One shell for all blocks: later blocks use the variables of earlier ones.
-  const script = turns.map(({ command }) => `${command}\nprintf '\\036'\n`).join('')
-  const answers = (await bash(script.replaceAll(':3000', `:${port}`), folder)).split(SEPARATOR)
-  for (const [i, { command, answer = '' }] of turns.entries()) {
-    t.same(normalize(answers[i] ?? ''), normalize(answer), command)
-  }
-})
+for (const [page, heading, count] of [
+  ['README.md', 'Start', 2],
+  ['docs/quick-start.md', 'First requests', 12],
+] as const) {
+  test(`the requests of ${page} get the responses that it shows`, async (t) => {
+    const folder = testFolder(t)
+    const port = await start(t, folder)
+    const turns = readTurns(page, heading)
+    t.ok(turns.length >= count)
+    // One shell for all blocks: later blocks use the variables of earlier ones.
+    const script = turns.map(({ command }) => `${command}\nprintf '\\036'\n`).join('')
+    const answers = (await bash(script.replaceAll(':3000', `:${port}`), folder)).split(SEPARATOR)
+    for (const [i, { command, answer = '' }] of turns.entries()) {
+      t.same(normalize(answers[i] ?? ''), normalize(answer), command)
+    }
+  })
+}
