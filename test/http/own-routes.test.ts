@@ -23,7 +23,10 @@ const schema = {
 const config = readConfig({ ...WITHOUT_LIMITS, APP_SECRET, DATA_DIR: testFolder(t) })
 const app = await buildApp(config, { database: await testDatabase(t) })
 t.teardown(() => app.close())
-app.post('/api/v1/own/:id', { schema, config: { access: 'public' } }, async ({ body, query }) => ({ body, query }))
+app.post('/api/v1/own/:id', { schema, config: { access: 'public' } }, async ({ body, query }) => ({
+  body,
+  query,
+}))
 const { post } = createClient(await app.listen({ port: 0 }), {})
 const path = `/api/v1/own/${UNKNOWN_ID}`
 

@@ -1,6 +1,6 @@
 /** Settings are validated, and all problems are reported together. */
 import { generateKeyPairSync } from 'node:crypto'
-import { existsSync, readFileSync } from 'node:fs'
+import { readFileSync } from 'node:fs'
 import { test } from 'tap'
 import { parsePrivateKeys } from '../../src/config/private-keys.ts'
 import { ConfigError, readConfig, Settings, settingsTable } from '../../src/config.ts'
