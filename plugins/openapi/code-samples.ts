@@ -1,4 +1,5 @@
-/** Code samples of central operations: curl, TypeScript with `@resource-api/client`, and Python with `requests`. */
+/** Code samples of central operations: curl, TypeScript with the client package, and Python with `requests`. */
+import { identity } from '../../lib/identity.ts'
 
 interface Sample {
   curl: string
@@ -158,11 +159,11 @@ print(response.json()["data"])`,
   },
 }
 
-const CLIENT = `import { createClient } from '@resource-api/client'
+const CLIENT = `import { createClient } from '${identity.clientPackage}'
 
 const client = createClient({ baseUrl: 'SERVER', apiKey: 'YOUR_API_KEY' })`
 
-const SIGN_IN_CLIENT = `import { createClient } from '@resource-api/client'
+const SIGN_IN_CLIENT = `import { createClient } from '${identity.clientPackage}'
 
 const client = createClient({
   baseUrl: 'SERVER',
