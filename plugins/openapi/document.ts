@@ -112,7 +112,13 @@ function buildOperation(
 ): Json {
   const deprecated = isDeprecated(context)
   const errors = deprecated ? [...failures, 410] : failures
-  const samples = buildCodeSamples(rest.operationId, context.server, context.version.representation.version)
+  const { operationId } = rest
+  const { version } = context.version.representation
+  const samples = buildCodeSamples(
+    { operationId, ...(parameters && { parameters }) },
+    context.server,
+    version,
+  )
   return {
     ...rest,
     ...(deprecated && { deprecated }),

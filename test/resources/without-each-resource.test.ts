@@ -32,6 +32,10 @@ async function checkDocuments(t: Test, { anybody }: TestApp, names: { removed: s
       body.tags.some((tag: Json) => tag.name === name)
     t.same(names.removed.filter(documented), [], 'the removed resources are not documented')
     t.same(names.served.filter(documented), names.served, 'the others are')
+    const { get: listOrders } = body.paths[`/api/v${version}/orders`] ?? {}
+    const isWhole = names.served.includes('users') && names.served.includes('products')
+    if (listOrders)
+      t.equal('x-codeSamples' in listOrders, isWhole, 'a sample includes no relation that is gone')
   }
 }
 
