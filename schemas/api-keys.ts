@@ -16,6 +16,8 @@ const expiry = Timestamp(
 
 /** @param scopes the scopes that a key can have; a request also needs the permission of its owner's role */
 export function createApiKeySchemas(scopes: readonly string[]) {
+  // Without products, the first scope after `*`.
+  const exampleScope = scopes.find((scope) => scope === 'products:read') ?? scopes[1] ?? '*'
   const fields = {
     name: Text({
       minLength: 1,
@@ -28,7 +30,7 @@ export function createApiKeySchemas(scopes: readonly string[]) {
       maxItems: scopes.length,
       uniqueItems: true,
       description: '`*` allows everything; `{collection}:write` includes `{collection}:read`',
-      examples: [['products:read']],
+      examples: [[exampleScope]],
     }),
     rate_limit: rateLimit,
   }
@@ -62,7 +64,7 @@ export function createApiKeySchemas(scopes: readonly string[]) {
     ),
     create: Type.Object(input, {
       title: 'ApiKeyCreate',
-      examples: [{ name: 'Nightly export', scopes: ['products:read'] }],
+      examples: [{ name: 'Nightly export', scopes: [exampleScope] }],
     }),
     change: Type.Object(input, {
       title: 'ApiKeyChange',

@@ -1,5 +1,5 @@
 #!/usr/bin/env node
-/** The executable `resource-api`: runs one command and sets the exit code. */
+/** The executable of the command line: runs one command and sets the exit code. */
 import { commands } from './cli/commands.ts'
 import { main } from './cli/main.ts'
 

@@ -3,6 +3,7 @@ import { hkdfSync, randomBytes } from 'node:crypto'
 import { link, mkdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { getErrorCode } from '../lib/error-code.ts'
+import { identity } from '../lib/identity.ts'
 import type { Config } from './config.ts'
 
 /** @returns undefined if the file does not exist */
@@ -58,5 +59,5 @@ export async function loadAppSecret(config: Pick<Config, 'APP_SECRET' | 'DATA_DI
  * @param length in bytes
  */
 export function deriveKey(secret: string, purpose: string, length = 32): Buffer {
-  return Buffer.from(hkdfSync('sha256', secret, 'resource-api', purpose, length))
+  return Buffer.from(hkdfSync('sha256', secret, identity.keySalt, purpose, length))
 }

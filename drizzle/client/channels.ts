@@ -1,9 +1,10 @@
 /** The diagnostics channels that the database client publishes on, for example for metrics. */
 import { channel } from 'node:diagnostics_channel'
+import { getChannelName } from '../../lib/identity.ts'
 
-const waits = channel('resource-api:database:wait')
-const retries = channel('resource-api:database:retry')
-const renewals = channel('resource-api:database:renewed')
+const waits = channel(getChannelName('database:wait'))
+const retries = channel(getChannelName('database:retry'))
+const renewals = channel(getChannelName('database:renewed'))
 
 /** Publishes that a statement or a transaction waited for a connection. */
 export function publishWait(milliseconds: number): void {

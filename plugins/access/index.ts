@@ -36,17 +36,17 @@ export const ANONYMOUS_ACTOR: Actor = {
 export const CALLER: unique symbol = Symbol('the caller')
 
 /** The values that fields of a row must have, all of them. */
-export type Condition = Readonly<Record<string, string | typeof CALLER>>
+export type Condition = Readonly<Record<string, string | number | boolean | typeof CALLER>>
 
 /** Every row, no row, or the rows that meet at least one of the conditions. */
-export type Rule = boolean | readonly Condition[]
+export type Rule<C = Condition> = boolean | readonly C[]
 
 /** Returns whether a text is the role of a user. No constraint of the table ensures it. */
 export const isRole = (text: string): text is Role =>
   text === 'admin' || text === 'manager' || text === 'member'
 
 /** The rule of each verb and role; a missing rule permits nothing. */
-export type Access = Readonly<Partial<Record<Verb, Partial<Record<CallerRole, Rule>>>>>
+export type Access<C = Condition> = Readonly<Partial<Record<Verb, Partial<Record<CallerRole, Rule<C>>>>>>
 
 /** Returns the rule for a caller. */
 export const getRule = (access: Access, verb: Verb, actor: Actor): Rule => access[verb]?.[actor.role] ?? false

@@ -5,6 +5,7 @@
 import { channel } from 'node:diagnostics_channel'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { FastifyInstance } from 'fastify'
+import { getChannelName } from '../../lib/identity.ts'
 import { getRequestId } from '../../lib/request-id.ts'
 import { apiError, writeError } from '../errors/index.ts'
 import { securityHeaders } from '../http/response-headers.ts'
@@ -18,7 +19,7 @@ export type Reason = 'event-loop' | 'line' | 'connections'
 /** Time between two log lines about overload. */
 const LOG_INTERVAL_MS = 10_000
 
-const refused = channel('resource-api:overload:refused')
+const refused = channel(getChannelName('overload:refused'))
 
 /** Returns a function that publishes each refusal on the diagnostics channel, and logs a summary at intervals. */
 export function createRefusalReporter({ log }: FastifyInstance) {

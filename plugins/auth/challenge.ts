@@ -1,5 +1,6 @@
 /** Creates the 401 of a missing or invalid credential, and publishes it for the metrics. */
 import { channel } from 'node:diagnostics_channel'
+import { getChannelName, identity } from '../../lib/identity.ts'
 import { apiError } from '../errors/index.ts'
 
 type CredentialKind = 'none' | 'token' | 'key' | 'password' | 'refresh_token'
@@ -11,13 +12,13 @@ interface ChallengeOptions {
   cause?: unknown
 }
 
-const refusedChannel = channel('resource-api:auth:refused')
+const refusedChannel = channel(getChannelName('auth:refused'))
 
 /** Creates a 401 with the header that it requires (RFC 9110, section 15.5.2). */
 export const createChallenge = ({ error, ...options }: ChallengeOptions) =>
   apiError('UNAUTHORIZED', {
     ...options,
-    headers: { 'WWW-Authenticate': `Bearer realm="resource-api"${error ? `, error="${error}"` : ''}` },
+    headers: { 'WWW-Authenticate': `Bearer realm="${identity.realm}"${error ? `, error="${error}"` : ''}` },
   })
 
 /** Creates the 401 of a credential that a client sent, or of none. */

@@ -1,4 +1,5 @@
 /** Compiles definitions to resources, once at boot: relations, statements and row mappers. */
+import { checkDefinitions } from './check/definitions.ts'
 import type { ResourceDefinition } from './definition.ts'
 import { type Relation, type ResolvedResource, resolveResources } from './resolve.ts'
 import { createRowMapper, type RowMapper } from './sql/row-mapper.ts'
@@ -21,9 +22,10 @@ export interface Resource extends ResolvedResource {
 
 /**
  * Compiles all resources of an app.
- * @throws Error if a definition names a resource that is not among them
+ * @throws Error with all mistakes in the definitions
  */
 export function compileResources(definitions: readonly ResourceDefinition[]): Resource[] {
+  checkDefinitions(definitions)
   const resources = resolveResources(definitions)
   for (const resource of resources) {
     Object.assign(resource, {

@@ -1,11 +1,11 @@
 /** What a resource says of itself: name, schemas, table, lists, relations, access rules, state transitions, actions. */
 import type { Static, TObject } from '@sinclair/typebox'
-import type { SQL } from 'drizzle-orm'
-import type { PgColumn, PgTable } from 'drizzle-orm/pg-core'
 import type { Connection } from '../../drizzle/client/types.ts'
 import type { Violation } from '../../schemas/error.ts'
 import type { Access, Actor, Verb } from '../access/index.ts'
 import type { Mode } from './request/body.ts'
+import type { RelationDefinition, ResourceTable, SortKey } from './resource-table.ts'
+import type { Lacking, Missing, TypedName, TypedNames } from './typed-names.ts'
 
 /** A row as the engine handles it: the columns of its table by their names. Timestamps are PostgreSQL's text. */
 export type Row = { id: string; revision: number; updated_at: string } & Record<string, unknown>
@@ -18,43 +18,6 @@ export function getText(row: Readonly<Record<string, unknown>>, name: string): s
   const value = row[name]
   if (typeof value !== 'string') throw new Error(`The column ${name} has no text`)
   return value
-}
-
-/** A table that a resource can be stored in. */
-export type ResourceTable = PgTable & {
-  id: PgColumn
-  revision: PgColumn
-  created_at: PgColumn
-  updated_at: PgColumn
-}
-
-/** The column that a field sorts by; for a nullable column, an expression without NULL for each direction. */
-export type SortKey =
-  | PgColumn
-  | {
-      column: PgColumn
-      /** NULL is greater than every value, so that it comes last. */
-      ascending: SQL
-      /** NULL is less than every value, so that it comes last. */
-      descending: SQL
-      /** The text that stands for NULL in a cursor. */
-      nulls: { ascending: string; descending: string }
-      /** What `ascending` puts before a value, for types that have no greatest value. */
-      prefix?: string
-    }
-
-export interface RelationDefinition {
-  /** The name of the related resource. */
-  to: string
-  /** The column of this table. */
-  local: string
-  /** The column of the related table, or of `through`, that equals it. */
-  foreign: string
-  /** A join table: its `foreign` equals `local`, its `other` is the id of the related row. */
-  through?: { table: PgTable; foreign: PgColumn; other: PgColumn }
-  many: boolean
-  /** To-many: includes all related rows, not only the 20 newest. */
-  all?: boolean
 }
 
 /** The result of merging a body into a row. */
@@ -149,6 +112,8 @@ export interface DefinitionOptions<R, C, U, Computed = Record<string, unknown>> 
   kept?: readonly string[]
   filters: readonly string[]
   sorts: Readonly<Record<string, SortKey>>
+  /** Sorts that have no index, with a comment that says why. */
+  unindexed?: readonly string[]
   /** Text fields that `search` looks in. */
   search: readonly string[]
   relations: Readonly<Record<string, RelationDefinition>>
@@ -169,16 +134,13 @@ export interface DefinitionOptions<R, C, U, Computed = Record<string, unknown>> 
 /** A definition as the engine reads it, without the types of its rows and bodies. */
 export type ResourceDefinition = DefinitionOptions<Row, Record<string, unknown>, Record<string, unknown>>
 
-/** The fields that the schema has and the table has not. */
-type Lacking<Fields, Columns> = Exclude<keyof Fields, keyof Columns>
-type Missing<Fields, Columns> = Pick<Fields, Lacking<Fields, Columns>>
-
-/** Defines a resource. The compiler proves that the rows of the table fit the schema. */
+/** Defines a resource. The compiler proves that the rows of the table fit the schema, and that all names exist. */
 export function defineResource<
   T extends ResourceTable,
   const Read extends TObject,
   const Create extends TObject,
   const Update extends TObject,
+  const Targets extends Record<string, ResourceTable>,
 >(
   definition: Omit<
     DefinitionOptions<
@@ -187,13 +149,26 @@ export function defineResource<
       Static<Update>,
       Missing<Static<Read>, T['$inferSelect']>
     >,
-    'table' | 'schemas'
-  > & {
-    table: T
-    schemas: T['$inferSelect'] extends Omit<Static<Read>, Lacking<Static<Read>, T['$inferSelect']>>
-      ? { read: Read; create: Create; change: Update }
-      : { error: 'the rows of the table do not fit the schema'; row: T['$inferSelect']; schema: Static<Read> }
-  } & (Lacking<Static<Read>, T['$inferSelect']> extends never ? unknown : { computed: unknown }),
+    'table' | 'schemas' | TypedName
+  > &
+    TypedNames<
+      T,
+      Static<Read>,
+      keyof T['$inferSelect'] & string,
+      keyof T['$inferSelect'] & keyof Static<Read> & string,
+      keyof Static<Create> & string,
+      keyof Static<Update> & string,
+      Targets
+    > & {
+      table: T
+      schemas: T['$inferSelect'] extends Omit<Static<Read>, Lacking<Static<Read>, T['$inferSelect']>>
+        ? { read: Read; create: Create; change: Update }
+        : {
+            error: 'the rows of the table do not fit the schema'
+            row: T['$inferSelect']
+            schema: Static<Read>
+          }
+    } & (Lacking<Static<Read>, T['$inferSelect']> extends never ? unknown : { computed: unknown }),
 ): ResourceDefinition {
   // The engine passes only rows of this table and bodies that the schemas have validated.
   return definition as unknown as ResourceDefinition

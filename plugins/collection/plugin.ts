@@ -2,15 +2,13 @@
 import type { FastifyInstance } from 'fastify'
 import { type RouteAccess, registerGuards, verbs } from '../access/index.ts'
 import { getRouteSchema } from '../openapi/operation.ts'
-import { createAjv } from '../validation/formats.ts'
 import type { Resource } from './compile.ts'
 import { describeOperation } from './openapi/operations.ts'
 import type { CollectionOptions } from './options.ts'
 import { createReadHandlers } from './read/handlers.ts'
 import { createCost } from './request/cost.ts'
+import { ajv } from './validator.ts'
 import { createWriteHandlers } from './write/handlers.ts'
-
-const ajv = createAjv()
 
 /** Creates the Fastify plugin of a resource. */
 export const createCollection =

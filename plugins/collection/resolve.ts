@@ -1,7 +1,8 @@
 /** Resolves what definitions say by name, and reads the facts of their tables, once at boot. */
 import { getTableColumns } from 'drizzle-orm'
 import { getTableConfig, type PgColumn } from 'drizzle-orm/pg-core'
-import type { RelationDefinition, ResourceDefinition, ResourceTable } from './definition.ts'
+import type { ResourceDefinition } from './definition.ts'
+import type { RelationDefinition, ResourceTable } from './resource-table.ts'
 
 export interface Relation extends Omit<RelationDefinition, 'to'> {
   to: ResolvedResource
@@ -35,15 +36,12 @@ function getUniqueColumns(table: ResourceTable): ReadonlySet<string> {
   )
 }
 
-/**
- * Resolves definitions to resources that refer to each other.
- * @throws Error if a relation or a parent names a resource that is not among them
- */
+/** Resolves definitions, which `check/` has checked, to resources that refer to each other. */
 export function resolveResources(definitions: readonly ResourceDefinition[]): ResolvedResource[] {
   const resources = new Map<string, ResolvedResource>()
-  const get = (name: string, by: string): ResolvedResource => {
+  const get = (name: string): ResolvedResource => {
     const found = resources.get(name)
-    if (!found) throw new Error(`${by}: there is no resource "${name}"`)
+    if (!found) throw new Error(`There is no resource "${name}"`)
     return found
   }
   for (const { relations: _relations, parent: _parent, ...definition } of definitions) {
@@ -56,15 +54,16 @@ export function resolveResources(definitions: readonly ResourceDefinition[]): Re
       indexes: getIndexes(table),
     })
   }
+  const byTable = new Map([...resources.values()].map((resource) => [resource.table, resource]))
   return definitions.map(({ name, relations, parent }) => {
-    const resource = get(name, name)
+    const resource = get(name)
     resource.relations = Object.fromEntries(
-      Object.entries(relations).map(([field, relation]) => [
-        field,
-        { ...relation, to: get(relation.to, `${name}: relation "${field}"`) },
-      ]),
+      Object.entries(relations).flatMap(([field, relation]) => {
+        const to = byTable.get(relation.to)
+        return to ? [[field, { ...relation, to }]] : []
+      }),
     )
-    if (parent) resource.parent = { ...parent, to: get(parent.to, `${name}: parent`) }
+    if (parent) resource.parent = { ...parent, to: get(parent.to) }
     return resource
   })
 }

@@ -1,11 +1,12 @@
 /** Responds to requests that Fastify rejects before routing, such as a path that cannot be decoded. */
 import { channel } from 'node:diagnostics_channel'
 import type { FastifyError, FastifyReply, FastifyRequest } from 'fastify'
+import { getChannelName } from '../../lib/identity.ts'
 import { sendError } from '../errors/index.ts'
 import { getVersionHeaders } from '../versioning/addresses.ts'
 import { securityHeaders } from './response-headers.ts'
 
-const malformed = channel('resource-api:http:malformed')
+const malformed = channel(getChannelName('http:malformed'))
 
 /**
  * The `frameworkErrors` option of Fastify. No hook runs for these requests, so this function adds the headers that hooks

@@ -5,6 +5,7 @@ import type { Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
 import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
+import { getChannelName } from '../../lib/identity.ts'
 import { getRequestId } from '../../lib/request-id.ts'
 import type { FailureCode } from '../../schemas/error.ts'
 import { apiError, writeError } from '../errors/index.ts'
@@ -19,7 +20,7 @@ const MAX_REQUEST_LINE_LENGTH = 16_384
 
 type ParserError = Error & { code?: string; rawPacket?: unknown; bytesParsed?: unknown }
 
-const malformed = channel('resource-api:http:malformed')
+const malformed = channel(getChannelName('http:malformed'))
 
 const codesByParserError: Record<string, FailureCode> = {
   HPE_HEADER_OVERFLOW: 'HEADERS_TOO_LARGE',

@@ -6,6 +6,7 @@ import { channel } from 'node:diagnostics_channel'
 import { getHeapStatistics } from 'node:v8'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
+import { getChannelName } from '../../lib/identity.ts'
 import { apiError } from '../errors/index.ts'
 
 export interface TimeoutOptions {
@@ -20,7 +21,7 @@ export interface TimeoutOptions {
 /** Characters. Smaller responses are not tracked: the kernel's send buffer takes them immediately. */
 const MIN_TRACKED_LENGTH = 65_536
 
-const connectionClosed = channel('resource-api:overload:untaken')
+const connectionClosed = channel(getChannelName('overload:untaken'))
 
 declare module 'fastify' {
   interface FastifyRequest {

@@ -1,6 +1,10 @@
-/** Code samples of central operations: curl, TypeScript with `@resource-api/client`, and Python with `requests`. */
+/** Code samples of central operations: curl, TypeScript with the client package, and Python with `requests`. */
+import { identity } from '../../lib/identity.ts'
+import type { Operation } from './operation.ts'
 
 interface Sample {
+  /** The relations that the sample includes. */
+  include?: readonly string[]
   curl: string
   typescript: string
   python: string
@@ -103,6 +107,7 @@ if response.status_code == 412:
 response.raise_for_status()`,
   },
   listOrders: {
+    include: ['user', 'products'],
     curl: `curl "API/orders?include=user,products&limit=5" \\
   -H "X-API-Key: YOUR_API_KEY"`,
     typescript: `for await (const order of client.orders.list({ include: ['user', 'products'] })) {
@@ -158,11 +163,11 @@ print(response.json()["data"])`,
   },
 }
 
-const CLIENT = `import { createClient } from '@resource-api/client'
+const CLIENT = `import { createClient } from '${identity.clientPackage}'
 
 const client = createClient({ baseUrl: 'SERVER', apiKey: 'YOUR_API_KEY' })`
 
-const SIGN_IN_CLIENT = `import { createClient } from '@resource-api/client'
+const SIGN_IN_CLIENT = `import { createClient } from '${identity.clientPackage}'
 
 const client = createClient({
   baseUrl: 'SERVER',
@@ -177,13 +182,20 @@ headers = {"X-API-Key": "YOUR_API_KEY"}`
 const CLIENT_VERSION = 1
 
 /**
- * Returns the value of `x-codeSamples`, or undefined if there are no samples of the operation.
+ * Returns the value of `x-codeSamples`, or undefined if there are no samples of the operation, or if they include a
+ * relation that it does not have.
  * @param server the URL of the service
  * @param version of the API
  */
-export function buildCodeSamples(operationId: string, server: string, version: number) {
+export function buildCodeSamples(
+  { operationId, parameters = [] }: Pick<Operation, 'operationId' | 'parameters'>,
+  server: string,
+  version: number,
+) {
   const sample = SAMPLES[operationId]
   if (sample === undefined) return undefined
+  const relations: unknown[] = parameters.find(({ name }) => name === 'include')?.schema.items?.enum ?? []
+  if (!(sample.include ?? []).every((name) => relations.includes(name))) return undefined
   const isSignIn = operationId === 'createToken'
   const client = isSignIn ? SIGN_IN_CLIENT : CLIENT
   const python = isSignIn ? REQUESTS : API_KEY_HEADERS

@@ -3,6 +3,7 @@ import { createHash } from 'node:crypto'
 import type { IncomingMessage } from 'node:http'
 import type { FastifyInstance } from 'fastify'
 import Negotiator from 'negotiator'
+import { identity } from '../../lib/identity.ts'
 import { addVary } from '../http/add-vary.ts'
 import staticCache, { createAsset, MAX_NEGOTIATION_LENGTH, sendAsset } from './assets.ts'
 import { API_CATALOG_PATH, buildCatalog, buildLinkHeader, getServiceLinks } from './service-links.ts'
@@ -46,7 +47,7 @@ export default async function discovery(
   const page = createAsset('text/html; charset=utf-8', renderStartPage(release, links))
   const index = createAsset(
     'application/json; charset=utf-8',
-    JSON.stringify({ name: 'resource-api', version: release, links }),
+    JSON.stringify({ name: identity.name, version: release, links }),
   )
   const catalog = createAsset(
     'application/linkset+json; profile="https://www.rfc-editor.org/info/rfc9727"',

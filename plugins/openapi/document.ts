@@ -1,4 +1,5 @@
 /** Builds the OpenAPI document of a version from the operations of the routes. */
+import { identity } from '../../lib/identity.ts'
 import type { Version } from '../versioning/index.ts'
 import { buildCodeSamples } from './code-samples.ts'
 import { type Components, createComponents, type Json } from './components.ts'
@@ -78,7 +79,7 @@ export function buildDocument(
   return {
     openapi: '3.1.0',
     info: {
-      title: 'resource-api',
+      title: identity.title,
       version: release,
       summary: `Version ${representation.version} of the API`,
       description: `${getGuide(representation.version, representation.about)}\n\n${commonHeadersGuide}`,
@@ -111,7 +112,13 @@ function buildOperation(
 ): Json {
   const deprecated = isDeprecated(context)
   const errors = deprecated ? [...failures, 410] : failures
-  const samples = buildCodeSamples(rest.operationId, context.server, context.version.representation.version)
+  const { operationId } = rest
+  const { version } = context.version.representation
+  const samples = buildCodeSamples(
+    { operationId, ...(parameters && { parameters }) },
+    context.server,
+    version,
+  )
   return {
     ...rest,
     ...(deprecated && { deprecated }),

@@ -1,4 +1,5 @@
 /** Describes every response header once: those of every response in the guide, all others as components. */
+import { identity } from '../../lib/identity.ts'
 import { MAX_INTEGER } from '../../schemas/types.ts'
 import { securityHeaders } from '../http/response-headers.ts'
 
@@ -65,7 +66,7 @@ export const headers = {
     schema: { type: 'string', enum: ['true'] },
     example: 'true',
   },
-  'WWW-Authenticate': text('How to authenticate', 'Bearer realm="resource-api"', true),
+  'WWW-Authenticate': text('How to authenticate', `Bearer realm="${identity.realm}"`, true),
   'Retry-After': {
     description: 'The number of seconds to wait before a retry',
     schema: { type: 'integer', minimum: 1, maximum: MAX_INTEGER },

@@ -2,6 +2,7 @@
 import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
 import { cachePromise } from '../../lib/cached-promise.ts'
+import { identity } from '../../lib/identity.ts'
 import type { Version } from '../versioning/index.ts'
 import staticCache, { createAsset, sendAsset } from './assets.ts'
 import { writeBrunoCollection } from './collections/bruno.ts'
@@ -58,7 +59,7 @@ async function docs(app: FastifyInstance, { versions, early, publicUrl, ...setti
       })
       const file = `v${number}.${format}.json`
       scope.get(`/openapi/${file}`, { config: { access: 'public' } }, async (request, reply) => {
-        reply.header('Content-Disposition', `attachment; filename="resource-api-${file}"`)
+        reply.header('Content-Disposition', `attachment; filename="${identity.name}-${file}"`)
         return sendAsset(request, reply, await getCollection())
       })
     }

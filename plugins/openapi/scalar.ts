@@ -4,6 +4,7 @@ import { readFile } from 'node:fs/promises'
 import type { ApiReferenceConfiguration } from '@scalar/fastify-api-reference'
 import Fastify from 'fastify'
 import { getErrorCode } from '../../lib/error-code.ts'
+import { identity } from '../../lib/identity.ts'
 import { type Compression, createAsset } from './assets.ts'
 import { ICON } from './icon.ts'
 
@@ -30,7 +31,7 @@ export interface ScalarOptions {
 }
 
 const getConfiguration = ({ versions, publicUrl }: ScalarOptions): Partial<ApiReferenceConfiguration> => ({
-  pageTitle: 'resource-api',
+  pageTitle: identity.title,
   sources: versions.map((version, i) => ({
     title: `Version ${version}`,
     slug: `v${version}`,

@@ -1,4 +1,5 @@
 /** Renders the start page: the name and version of the service, and links to what it offers. */
+import { identity } from '../../lib/identity.ts'
 import { ICON } from './icon.ts'
 import type { ServiceLinks } from './service-links.ts'
 
@@ -59,7 +60,7 @@ export const renderStartPage = (
 <head>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
-<title>resource-api</title>
+<title>${escapeHtml(identity.title)}</title>
 <link rel="icon" href="${ICON}">
 <style>${STYLE}</style>
 </head>
@@ -67,7 +68,7 @@ export const renderStartPage = (
 <main>
 <header>
 <img src="${ICON}" alt="">
-<div><h1>resource-api</h1><p>Release ${escapeHtml(release)}</p></div>
+<div><h1>${escapeHtml(identity.title)}</h1><p>Release ${escapeHtml(release)}</p></div>
 </header>
 <a class="docs" href="${escapeHtml(docs)}">Documentation</a>
 <div class="panels">

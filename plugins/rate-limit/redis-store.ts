@@ -1,9 +1,10 @@
 /** Counts in Redis, which all replicas of the service share. */
 import { Redis } from 'ioredis'
+import { identity } from '../../lib/identity.ts'
 import { type Amount, type Count, type Flag, type Store, toCount, type Window } from './windows.ts'
 import { withTimeout } from './with-timeout.ts'
 
-const PREFIX = 'resource-api:limits:'
+const PREFIX = `${identity.name}:limits:`
 /** Time for the connection, for loading the script, and for its first run. */
 const OPEN_TIMEOUT_MS = 1_000
 

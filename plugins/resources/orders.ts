@@ -1,6 +1,6 @@
 /** Defines orders. A write prices the items and changes the stock of their products in its own transaction. */
 import { queryRows } from '../../drizzle/client/query-rows.ts'
-import { orderProducts, orders } from '../../drizzle/tables.ts'
+import { orderProducts, orders, products, users } from '../../drizzle/tables.ts'
 import { Order, OrderChange, OrderCreate } from '../../schemas/orders.ts'
 import { type Actor, CALLER } from '../access/index.ts'
 import { type Change, defineResource, type ResourceDefinition } from '../collection/definition.ts'
@@ -50,12 +50,12 @@ export const ordersResource: ResourceDefinition = defineResource({
   },
   search: ['number', 'note'],
   relations: {
-    user: { to: 'users', local: 'user_id', foreign: 'id', many: false },
+    user: { to: users, local: 'user_id', foreign: 'id', many: false },
     products: {
-      to: 'products',
+      to: products,
       local: 'id',
-      foreign: 'order_id',
-      through: { table: orderProducts, foreign: orderProducts.order_id, other: orderProducts.product_id },
+      foreign: 'id',
+      through: { table: orderProducts, local: orderProducts.order_id, foreign: orderProducts.product_id },
       many: true,
       all: true,
     },

@@ -1,6 +1,6 @@
 /** Defines user profiles: the public description of a user, one per user. */
 import { sql } from 'drizzle-orm'
-import { userProfiles } from '../../drizzle/tables.ts'
+import { userProfiles, users } from '../../drizzle/tables.ts'
 import { UserProfile, UserProfileChange, UserProfileCreate } from '../../schemas/user-profiles.ts'
 import { CALLER } from '../access/index.ts'
 import { defineResource, type ResourceDefinition } from '../collection/definition.ts'
@@ -28,7 +28,7 @@ export const userProfilesResource: ResourceDefinition = defineResource({
     updated_at: userProfiles.updated_at,
   },
   search: ['display_name', 'bio'],
-  relations: { user: { to: 'users', local: 'user_id', foreign: 'id', many: false } },
+  relations: { user: { to: users, local: 'user_id', foreign: 'id', many: false } },
   access: {
     list: { admin: true, manager: true, member: true },
     read: { admin: true, manager: true, member: true },

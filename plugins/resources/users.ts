@@ -1,5 +1,5 @@
 /** Defines users: hashes passwords, protects the account of a user, and keeps one active admin. */
-import { users } from '../../drizzle/tables.ts'
+import { orders, posts, userProfiles, users } from '../../drizzle/tables.ts'
 import type { Violation } from '../../schemas/error.ts'
 import { User, UserChange, UserCreate } from '../../schemas/users.ts'
 import { type Actor, CALLER } from '../access/index.ts'
@@ -149,9 +149,9 @@ export const usersResource: ResourceDefinition = defineResource({
   },
   search: ['name', 'email'],
   relations: {
-    orders: { to: 'orders', local: 'id', foreign: 'user_id', many: true },
-    posts: { to: 'posts', local: 'id', foreign: 'user_id', many: true },
-    profile: { to: 'user-profiles', local: 'id', foreign: 'user_id', many: false },
+    orders: { to: orders, local: 'id', foreign: 'user_id', many: true },
+    posts: { to: posts, local: 'id', foreign: 'user_id', many: true },
+    profile: { to: userProfiles, local: 'id', foreign: 'user_id', many: false },
   },
   access: {
     list: { admin: true, manager: true },

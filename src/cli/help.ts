@@ -1,7 +1,8 @@
 /** Renders --help, for all commands and for one. */
+import { identity } from '../../lib/identity.ts'
 import type { Command, Commands } from './command.ts'
 
-const PROGRAM = 'resource-api'
+const PROGRAM = identity.name
 
 /** Formats two aligned columns. */
 function formatTable(rows: readonly (readonly [string, string])[]): string {

@@ -1,5 +1,6 @@
 /** Parses the command line, runs the command and returns the exit code. */
 import { type ParseArgsConfig, parseArgs } from 'node:util'
+import { identity } from '../../lib/identity.ts'
 import { release } from '../release.ts'
 import { type Command, type Commands, UsageError, type Values } from './command.ts'
 import { explainError } from './explain.ts'
@@ -80,7 +81,7 @@ export async function main(commands: Commands, args: readonly string[]): Promise
       return 1
     }
     const prefix = commandName === undefined ? '' : `${commandName} `
-    console.error(`${error.message}.\nTry 'resource-api ${prefix}--help'.`)
+    console.error(`${error.message}.\nTry '${identity.name} ${prefix}--help'.`)
     return 2
   }
 }

@@ -1,5 +1,6 @@
 /** The schema of the settings, one property each: the source of their validation, documentation and types. */
 import { type Static, type StringOptions, Type } from '@sinclair/typebox'
+import { identity } from '../../lib/identity.ts'
 import type { FormatName } from './formats.ts'
 
 /** A string, in a format of `formats.ts` if one is given. A `secret` is never printed. */
@@ -103,8 +104,8 @@ export const Settings = Type.Object({
     'One or more Ed25519 private keys for access tokens, as PEM or JWK. The first key signs, all keys verify. If not set, the key is derived from `APP_SECRET`.',
     { secret: true },
   ),
-  JWT_ISSUER: text('The `iss` claim of access tokens.', { default: 'resource-api', minLength: 1 }),
-  JWT_AUDIENCE: text('The `aud` claim of access tokens.', { default: 'resource-api', minLength: 1 }),
+  JWT_ISSUER: text('The `iss` claim of access tokens.', { default: identity.issuer, minLength: 1 }),
+  JWT_AUDIENCE: text('The `aud` claim of access tokens.', { default: identity.audience, minLength: 1 }),
   ACCESS_TOKEN_TTL: number('The lifetime of access tokens, in seconds.', 900, 1, 86_400),
   AUTH_JWKS_URL: optional(
     'The URL of the JSON Web Key Set of an identity provider whose tokens are accepted; https in production.',

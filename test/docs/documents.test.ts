@@ -2,6 +2,7 @@
 import { Type } from '@sinclair/typebox'
 import t from 'tap'
 import { productsResource } from '../../plugins/resources/products.ts'
+import { usersResource } from '../../plugins/resources/users.ts'
 import { versions } from '../../plugins/versioning/index.ts'
 import { Product } from '../../schemas/products.ts'
 import { type Json, testApp } from '../helpers/app.ts'
@@ -138,15 +139,8 @@ t.test('a deprecated version marks each operation as deprecated', async (t) => {
 })
 
 t.test('two schemas with one name stop the start', async (t) => {
-  const read = Type.Omit(Product, ['description'], { title: 'Product' })
-  const twin = {
-    ...productsResource,
-    name: 'gadgets',
-    singular: 'Gadget',
-    plural: 'Gadgets',
-    search: [],
-    schemas: { ...productsResource.schemas, read },
-  }
-  const started = testApp(t, { NODE_ENV: 'development' }, { resources: [productsResource, twin] })
-  await t.rejects(started, { message: /Two different schemas have the name Product/ })
+  const read = Type.Omit(Product, ['description'], { title: 'User' })
+  const homonyms = { ...productsResource, search: [], schemas: { ...productsResource.schemas, read } }
+  const started = testApp(t, { NODE_ENV: 'development' }, { resources: [usersResource, homonyms] })
+  await t.rejects(started, { message: /Two different schemas have the name User/ })
 })

@@ -2,6 +2,7 @@
 import { Socket } from 'node:net'
 import postgres from 'postgres'
 import { parse as parseArray } from 'postgres-array'
+import { identity } from '../../../lib/identity.ts'
 import { DatabaseUnavailable } from '../errors.ts'
 import { PARSERS, PRESERIALIZED_TYPES } from '../values.ts'
 import type { Address } from './address.ts'
@@ -89,7 +90,7 @@ export function createDriver(options: DriverOptions): Driver {
     // The failure of its query for array types is not handled: a connection lost during it would end the process.
     fetch_types: false,
     connection: {
-      application_name: 'resource-api',
+      application_name: identity.name,
       client_encoding: 'UTF8',
       TimeZone: 'UTC',
       DateStyle: 'ISO, MDY',

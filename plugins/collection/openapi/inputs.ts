@@ -91,7 +91,10 @@ const pick = (value: unknown, names: readonly string[]) =>
  * Returns the example of a body. That of PUT has the same values as that of POST; that of PATCH is the example of the schema
  * for changes, or its first field.
  */
-function buildBodyExample({ schemas: { create, change } }: ResolvedResource, mode: Mode): unknown {
+export function buildBodyExample(
+  { schemas: { create, change } }: Pick<ResolvedResource, 'schemas'>,
+  mode: Mode,
+): unknown {
   const names = Object.keys(change.properties)
   if (mode === 'update') return change.examples?.[0] ?? pick(buildExample(change), names.slice(0, 1))
   const whole = buildExample(create)

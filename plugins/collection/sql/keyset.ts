@@ -1,8 +1,9 @@
 /** Keyset pagination: the position of a row in a sort, and the condition for the rows after it. */
 import { and, or, type SQL, type SQLWrapper, sql } from 'drizzle-orm'
 import type { PgColumn } from 'drizzle-orm/pg-core'
-import type { Row, SortKey } from '../definition.ts'
+import type { Row } from '../definition.ts'
 import type { ResolvedResource } from '../resolve.ts'
+import type { SortKey } from '../resource-table.ts'
 import { param } from './statements.ts'
 
 /** A field to sort by. */
@@ -11,7 +12,7 @@ export interface Sort {
   descending: boolean
 }
 
-const isColumn = (key: SortKey): key is PgColumn => !('ascending' in key)
+export const isColumn = (key: SortKey): key is PgColumn => !('ascending' in key)
 
 /** Returns the PostgreSQL type of a column, without its collation. */
 export const getColumnType = (column: PgColumn): string => column.getSQLType().replace(/ collate .*/i, '')

@@ -62,9 +62,10 @@ export function createRelatedReader(
   { runStatement, fields }: RelatedOptions,
 ) {
   const buildQuery = ({ foreign, through, many, all }: Omit<Relation, 'to'>, rule: Rule): SQL => {
-    const isRelated = through ? eq(through.foreign, sql`p.key`) : eq(getColumn(columns, foreign), sql`p.key`)
+    const key = getColumn(columns, foreign)
+    const isRelated = eq(through?.local ?? key, sql`p.key`)
     const from = build.select(fields).from(table)
-    const joined = through ? from.innerJoin(through.table, eq(through.other, table.id)) : from
+    const joined = through ? from.innerJoin(through.table, eq(through.foreign, key)) : from
     const ordered = joined
       .where(and(isRelated, buildRuleCondition(columns, rule)))
       .orderBy(desc(table.created_at), desc(table.id))
@@ -87,7 +88,8 @@ export function createRelatedReader(
   ): Promise<RelatedRow[]> => {
     if (keys.length === 0) return []
     const { foreign, through, many, all = false } = relation
-    const key = `related|${foreign}|${through ? getTableName(through.table) : ''}|${actor.role}|${all}`
+    const join = through ? `${getTableName(through.table)}.${through.local.name}` : ''
+    const key = `related|${foreign}|${join}|${actor.role}|${all}`
     const toQuery = () => ({ toSQL: () => dialect.sqlToQuery(buildQuery(relation, rule)) })
     const values = { keys: `{${keys.join()}}`, caller: actor.userId, limit, maxBytes }
     return runStatement<RelatedRow>(connection, key, values, toQuery, { canBatch: !many })

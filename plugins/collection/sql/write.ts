@@ -48,7 +48,9 @@ export function isSame(a: unknown, b: unknown): boolean {
 }
 
 /** The parts of a resource that its writes depend on. */
-export type StoredResource = Pick<ResourceDefinition, 'table' | 'search'> & { parent?: { member: string } }
+export type StoredResource = Pick<ResourceDefinition, 'table' | 'schemas' | 'search'> & {
+  parent?: { member: string }
+}
 
 /** Creates the functions that write the rows of one resource. */
 export function createStores(resource: StoredResource) {
@@ -59,7 +61,7 @@ export function createStores(resource: StoredResource) {
   const timestamps = new Set(
     columnNames.filter((name) => columns[name]?.columnType.startsWith('PgTimestamp')),
   )
-  const toApiError = createConstraintErrors(table, parent?.member)
+  const toApiError = createConstraintErrors(resource, parent?.member)
   const runStatement = createStatements()
 
   /** Runs a statement of one row. Resolves to the row, or to undefined if there is none. */

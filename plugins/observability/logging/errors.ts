@@ -1,10 +1,16 @@
-/** Serializes errors for the log, without the messages of database errors, which contain SQL and values. */
+/** Serializes errors for the log, without the messages of database errors that contain SQL or values. */
 
 /** Fields of a database error that contain no values, as named by postgres.js and by PGlite. */
 const DIAGNOSTIC_FIELDS = ['severity', 'routine', 'position']
 const SCHEMA_FIELDS = ['schema', 'table', 'column', 'constraint'].flatMap((name) => [name, `${name}_name`])
 const SQLSTATE = /^[0-9A-Z]{5}$/
 const MAX_CAUSE_DEPTH = 5
+
+/**
+ * Syntax error or access rule violation: a mistake in a statement or in the schema, such as a column that does not exist.
+ * The message and the hint name objects of the schema, and no values: values are parameters of the statements.
+ */
+const STATEMENT_MISTAKE = /^42[0-9A-Z]{3}$/
 
 export interface LoggedError {
   type: string
@@ -36,8 +42,16 @@ function getStackFrames(stack: string | undefined): string {
     .join('\n')
 }
 
-function getMessageAndStack(error: Error): Pick<LoggedError, 'message' | 'stack'> {
-  if (isDriverError(error))
+/** Returns whether the database refused the statement itself, as a driver reports it. */
+function isStatementMistake(own: Record<string, unknown>): boolean {
+  return typeof own.severity === 'string' && typeof own.code === 'string' && STATEMENT_MISTAKE.test(own.code)
+}
+
+function getMessageAndStack(
+  error: Error,
+  own: Record<string, unknown>,
+): Pick<LoggedError, 'message' | 'stack'> {
+  if (isDriverError(error) && !isStatementMistake(own))
     return { message: 'database statement failed', stack: getStackFrames(error.stack) }
   return { message: error.message, stack: error.stack ?? '' }
 }
@@ -47,8 +61,9 @@ export function serializeError(error: unknown, depth = 0): LoggedError {
   if (!(error instanceof Error))
     return { type: typeof error, message: 'the thrown value is not an Error', stack: '' }
   const own: Record<string, unknown> = { ...error }
-  const logged: LoggedError = { type: error.name, ...getMessageAndStack(error) }
+  const logged: LoggedError = { type: error.name, ...getMessageAndStack(error, own) }
   if (typeof own.code === 'string' || typeof own.code === 'number') logged.code = own.code
+  if (isStatementMistake(own) && typeof own.hint === 'string') logged.hint = own.hint
   const isDatabaseError = 'severity' in own || SAFE_ERROR_NAMES.has(error.name)
   for (const name of [...DIAGNOSTIC_FIELDS, ...SCHEMA_FIELDS]) {
     if (isDatabaseError && typeof own[name] === 'string') logged[name] = own[name]

@@ -1,6 +1,7 @@
-/** Counts the events that other plugins publish on the diagnostics channels `resource-api:{area}:{event}`. */
+/** Counts the events that other plugins publish on the diagnostics channels. */
 import { subscribe, unsubscribe } from 'node:diagnostics_channel'
 import { Counter, Gauge, Histogram, type Registry } from 'prom-client'
+import { getChannelName } from '../../../lib/identity.ts'
 import { createLabelReader, readNumber } from './labels.ts'
 
 type Subscriber = (message: unknown) => void
@@ -86,8 +87,8 @@ function createSubscribers(registers: Registry[]): Record<string, Subscriber> {
 /** Subscribes to the channels. @returns a function that unsubscribes */
 export function subscribeToChannels(registry: Registry): () => void {
   const subscribers = Object.entries(createSubscribers([registry]))
-  for (const [event, subscriber] of subscribers) subscribe(`resource-api:${event}`, subscriber)
+  for (const [event, subscriber] of subscribers) subscribe(getChannelName(event), subscriber)
   return () => {
-    for (const [event, subscriber] of subscribers) unsubscribe(`resource-api:${event}`, subscriber)
+    for (const [event, subscriber] of subscribers) unsubscribe(getChannelName(event), subscriber)
   }
 }

@@ -3,6 +3,7 @@
  * @prometheus-io/client, which requires Node.js 22.
  */
 import { collectDefaultMetrics, Gauge, Registry } from 'prom-client'
+import { identity } from '../../../lib/identity.ts'
 
 /**
  * Default metrics that are removed: prom-client iterates over all handles of the process at each scrape, which is slow
@@ -19,7 +20,7 @@ export function createRegistry(release: string): Registry {
   collectDefaultMetrics({ register: registry })
   for (const name of REMOVED_METRICS) registry.removeSingleMetric(name)
   new Gauge({
-    name: 'resource_api_info',
+    name: `${identity.metrics}_info`,
     help: 'Always 1; the label is the version of the service.',
     labelNames: ['version'],
     registers: [registry],

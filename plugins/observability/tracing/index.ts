@@ -4,6 +4,7 @@ import type { Context, Span } from '@opentelemetry/api'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
 import type { Database } from '../../../drizzle/client/index.ts'
+import { identity } from '../../../lib/identity.ts'
 import { censorText } from '../logging/redact.ts'
 import { getLoggableUrl, isProbe } from '../logging/requests.ts'
 import type { SdkOptions } from './sdk.ts'
@@ -14,7 +15,7 @@ const getAttributes = (request: FastifyRequest) => ({
   'url.scheme': request.protocol,
   'url.path': censorText(getLoggableUrl(request.originalUrl).path),
   'network.protocol.version': request.raw.httpVersion,
-  'resource_api.request_id': request.id,
+  [`${identity.metrics}.request_id`]: request.id,
   ...(request.is404 ? {} : { 'http.route': request.routeOptions.url }),
 })
 

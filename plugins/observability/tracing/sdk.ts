@@ -14,6 +14,7 @@ import {
   TracerProvider,
 } from '@opentelemetry/sdk-trace'
 import type { FastifyBaseLogger } from 'fastify'
+import { identity } from '../../../lib/identity.ts'
 
 const EXPORT_TIMEOUT_MS = 5_000
 /** How long a shutdown waits for unsent spans. */
@@ -48,7 +49,7 @@ export function startSdk({ endpoint, release, log }: SdkOptions): { tracer: Trac
   const url = `${endpoint.replace(/\/$/, '')}/v1/traces`
   const exporter = logExportFailures(new OTLPTraceExporter({ url, timeoutMillis: EXPORT_TIMEOUT_MS }), log)
   const serviceResource = resourceFromAttributes({
-    'service.name': 'resource-api',
+    'service.name': identity.tracing,
     'service.version': release,
   })
   const provider = new TracerProvider({
@@ -58,7 +59,7 @@ export function startSdk({ endpoint, release, log }: SdkOptions): { tracer: Trac
     spanProcessors: [new BatchSpanProcessor({ exporter })],
   })
   return {
-    tracer: provider.getTracer('resource-api', release),
+    tracer: provider.getTracer(identity.tracing, release),
     async close() {
       const timeout = sleep(SHUTDOWN_TIMEOUT_MS, undefined, { ref: false })
       await Promise.race([provider.shutdown().catch(() => undefined), timeout])

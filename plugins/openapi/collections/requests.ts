@@ -1,4 +1,5 @@
 /** Builds the sample requests of a version from its operations. The collections of Postman and Bruno contain them. */
+import { identity } from '../../../lib/identity.ts'
 import { isObject } from '../../../lib/is-object.ts'
 import type { DocumentedRoute } from '../document.ts'
 import type { Content, Operation, Parameter } from '../operation.ts'
@@ -166,7 +167,7 @@ The user that the collection creates signs in with \`email\` and \`password\`; r
  */
 export function buildSamples(routes: readonly DocumentedRoute[], version: number, server: string): Samples {
   return {
-    name: `resource-api v${version}`,
+    name: `${identity.title} v${version}`,
     description: DESCRIPTION,
     variables: [
       { name: 'base_url', value: server },

@@ -1,0 +1,34 @@
+/** The names under which the service presents itself. A product that is built from this repository changes them here. */
+const NAME = 'resource-api'
+
+export const identity = {
+  /** The program on the command line, the client of PostgreSQL and Redis, and the prefix of downloaded files. */
+  name: NAME,
+  /** The title of pages and OpenAPI documents. */
+  title: NAME,
+  /** The protection space in `WWW-Authenticate` (RFC 9110, section 11.5). */
+  realm: NAME,
+  /** The default of `JWT_ISSUER`. */
+  issuer: NAME,
+  /** The default of `JWT_AUDIENCE`. */
+  audience: NAME,
+  /** The `service.name` of traces. */
+  tracing: NAME,
+  /** The first part of the names of diagnostics channels. */
+  channels: NAME,
+  /** The first part of the names of metrics and span attributes that belong to no standard. */
+  metrics: 'resource_api',
+  /** The npm package of the TypeScript client. */
+  clientPackage: '@resource-api/client',
+  /**
+   * Separates the keys that are derived from `APP_SECRET` from those of other programs with the same secret. A change
+   * makes cursors, refresh tokens and stored responses of a running service invalid.
+   */
+  keySalt: 'resource-api',
+} as const
+
+/**
+ * Returns the name of a diagnostics channel.
+ * @param event `{area}:{event}`
+ */
+export const getChannelName = (event: string) => `${identity.channels}:${event}`

@@ -1,0 +1,63 @@
+/** Checks definitions at the start: that their names exist, that they fit each other, and that their schemas are whole. */
+import { getTableName } from 'drizzle-orm'
+import { verbs } from '../../access/index.ts'
+import type { ResourceDefinition } from '../definition.ts'
+import { findUnknownNames } from './names.ts'
+import { findSchemaMistakes } from './schemas.ts'
+import { findSortMistakes } from './sorts.ts'
+
+const KEBAB_CASE = /^[a-z][a-z0-9]*(?:-[a-z0-9]+)*$/
+
+/** Returns the mistakes that concern the resource as a whole. */
+function findResourceMistakes(
+  { name, parent, access }: ResourceDefinition,
+  names: ReadonlySet<string>,
+): string[] {
+  const hasRole = verbs.some((verb) => Object.values(access[verb] ?? {}).some((rule) => rule !== false))
+  return [
+    ...(KEBAB_CASE.test(name) ? [] : ['the name is not in kebab-case, such as "user-profiles"']),
+    ...(parent && !names.has(parent.to) ? [`its parent "${parent.to}" is not registered`] : []),
+    ...(hasRole ? [] : ['access permits no operation to any role']),
+  ]
+}
+
+/** Returns a mistake for each key that several definitions have. */
+function findRepeated(
+  definitions: readonly ResourceDefinition[],
+  getKey: (definition: ResourceDefinition) => string,
+  describe: (key: string) => string,
+): string[] {
+  return [...new Set(definitions.map(getKey))].flatMap((key) => {
+    const names = definitions.filter((definition) => getKey(definition) === key).map(({ name }) => name)
+    return names.length > 1 ? [`${names.join(', ')}: ${describe(key)}`] : []
+  })
+}
+
+/**
+ * Checks all definitions of an app.
+ * @throws Error with all mistakes, one on each line, with the names of the definition and of its part
+ */
+export function checkDefinitions(definitions: readonly ResourceDefinition[]): void {
+  const names = new Set(definitions.map(({ name }) => name))
+  const mistakes = [
+    ...findRepeated(
+      definitions,
+      ({ name }) => name,
+      (name) => `several resources have the name "${name}"`,
+    ),
+    ...findRepeated(
+      definitions,
+      ({ table }) => getTableName(table),
+      (table) => `several resources are stored in the table "${table}"`,
+    ),
+    ...definitions.flatMap((definition) =>
+      [
+        ...findResourceMistakes(definition, names),
+        ...findUnknownNames(definition),
+        ...findSortMistakes(definition),
+        ...findSchemaMistakes(definition),
+      ].map((mistake) => `${definition.name}: ${mistake}`),
+    ),
+  ]
+  if (mistakes.length > 0) throw new Error(mistakes.join('\n'))
+}

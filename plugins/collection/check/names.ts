@@ -1,0 +1,125 @@
+/** Finds names in a definition that are no column, field or state: casts and variables can hide them from the compiler. */
+import { getTableColumns, getTableName } from 'drizzle-orm'
+import type { PgColumn, PgTable } from 'drizzle-orm/pg-core'
+import { CALLER, type Condition } from '../../access/index.ts'
+import type { ResourceDefinition } from '../definition.ts'
+
+type Columns = Readonly<Record<string, PgColumn>>
+
+const quote = (name: unknown) => `"${String(name)}"`
+
+const list = (names: Iterable<unknown>) => [...names].map(quote).join(', ')
+
+/** Returns a mistake for each name that is not allowed. */
+const findOthers = (
+  part: string,
+  names: Iterable<string>,
+  allowed: readonly string[],
+  kind: string,
+): string[] =>
+  [...names]
+    .filter((name) => !allowed.includes(name))
+    .map((name) => `${part} ${quote(name)} is not ${kind}; there are ${list(allowed)}`)
+
+const isColumnOf = (table: PgTable, column: PgColumn) =>
+  Object.values(getTableColumns(table)).includes(column)
+
+/** The SQL types of columns that can hold a user's id. */
+const CALLER_TYPE = /^(?:uuid|text|varchar)\b/
+
+/** Returns the enum of a field, without null. */
+const getStates = ({ schemas }: ResourceDefinition, field: string): unknown[] | undefined =>
+  schemas.read.properties[field]?.enum?.filter((state: unknown) => state !== null)
+
+function findFieldMistakes(definition: ResourceDefinition, columns: Columns): string[] {
+  const { schemas, immutable = [], kept = [], filters, unindexed = [], sorts, search, parent } = definition
+  const stored = Object.keys(schemas.read.properties).filter((name) => name in columns)
+  const kind = 'a field of the table'
+  return [
+    ...findOthers('filter', filters, stored, kind),
+    ...findOthers('sort', Object.keys(sorts), stored, kind),
+    ...findOthers('unindexed', unindexed, stored, kind),
+    ...findOthers('search', search, stored, kind),
+    ...(search.length > 0 && !('search' in columns) ? ['search needs the column "search" of the table'] : []),
+    ...findOthers('immutable', immutable, stored, kind),
+    ...immutable
+      .filter((name) => schemas.change.required?.includes(name))
+      .map((name) => `immutable ${quote(name)} is a required field of the schema for changes`),
+    ...findOthers('kept', kept, Object.keys(schemas.change.properties), 'a field of the schema for changes'),
+    ...(parent ? findOthers('parent', [parent.member], stored, kind) : []),
+  ]
+}
+
+function findRelationMistakes({ relations, table }: ResourceDefinition, columns: Columns): string[] {
+  return Object.entries(relations).flatMap(([name, { to, local, foreign, through }]) => {
+    const relation = `relation ${quote(name)}:`
+    const related = getTableName(to)
+    const foreignNames = Object.keys(getTableColumns(to))
+    const joins = through ? [through.local, through.foreign] : []
+    return [
+      ...findOthers(`${relation} local`, [local], Object.keys(columns), `a column of ${getTableName(table)}`),
+      ...findOthers(`${relation} foreign`, [foreign], foreignNames, `a column of ${related}`),
+      ...joins
+        .filter((column) => through && !isColumnOf(through.table, column))
+        .map((column) => `${relation} through ${quote(column.name)} is not a column of the join table`),
+    ]
+  })
+}
+
+function findConditionMistakes(
+  part: string,
+  condition: Condition,
+  definition: ResourceDefinition,
+  columns: Columns,
+): string[] {
+  return [
+    ...findOthers(part, Object.keys(condition), Object.keys(columns), 'a column of the table'),
+    ...Object.entries(condition).flatMap(([name, value]) => {
+      const type = columns[name]?.getSQLType()
+      const states = getStates(definition, name)
+      if (type === undefined) return []
+      if (value === CALLER) {
+        const canBeCaller = CALLER_TYPE.test(type) && !states
+        return canBeCaller ? [] : [`${part} ${quote(name)} cannot be the caller: it is no uuid and no text`]
+      }
+      return states && !states.includes(value)
+        ? [`${part} ${quote(name)} is never ${quote(value)}; there are ${list(states)}`]
+        : []
+    }),
+  ]
+}
+
+function findAccessMistakes(definition: ResourceDefinition, columns: Columns): string[] {
+  return Object.entries(definition.access).flatMap(([verb, rules]) =>
+    Object.entries(rules).flatMap(([role, rule]) =>
+      typeof rule === 'boolean'
+        ? []
+        : rule.flatMap((condition) =>
+            findConditionMistakes(`access to ${verb} of ${role}`, condition, definition, columns),
+          ),
+    ),
+  )
+}
+
+function findTransitionMistakes(definition: ResourceDefinition, columns: Columns): string[] {
+  return Object.entries(definition.transitions ?? {}).flatMap(([field, successors]) => {
+    const part = `transition of ${quote(field)}`
+    const states = getStates(definition, field)
+    if (!states || !(field in columns)) return [`${part}: it is not an enum field of the table`]
+    const named = new Set([...Object.keys(successors), ...Object.values(successors).flat()])
+    return [...named]
+      .filter((state) => !states.includes(state))
+      .map((state) => `${part}: ${quote(state)} is no state; there are ${list(states)}`)
+  })
+}
+
+/** Returns a mistake for each name in a definition that does not exist. */
+export function findUnknownNames(definition: ResourceDefinition): string[] {
+  const columns: Columns = getTableColumns(definition.table)
+  return [
+    ...findFieldMistakes(definition, columns),
+    ...findRelationMistakes(definition, columns),
+    ...findAccessMistakes(definition, columns),
+    ...findTransitionMistakes(definition, columns),
+  ]
+}

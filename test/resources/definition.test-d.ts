@@ -1,0 +1,107 @@
+/**
+ * The types of `defineResource`, checked by the compiler: `npm run typecheck` fails where one of these lines is wrong.
+ * Each `@ts-expect-error` is an assertion: it is an error itself if the types accept the line below it.
+ */
+import { orderProducts, orders, posts, products, users } from '../../drizzle/tables.ts'
+import { CALLER } from '../../plugins/access/index.ts'
+import { defineResource } from '../../plugins/collection/definition.ts'
+import { Order, OrderChange, OrderCreate } from '../../schemas/orders.ts'
+import { Post, PostChange, PostCreate } from '../../schemas/posts.ts'
+
+/** A definition without mistakes, to which each line below adds one. */
+const named = {
+  name: 'orders',
+  singular: 'Order',
+  plural: 'Orders',
+  description: 'Orders',
+  table: orders,
+  schemas: { read: Order, create: OrderCreate, change: OrderChange },
+} as const
+const lists = { filters: [], sorts: {}, search: [] } as const
+const base = { ...named, ...lists, relations: {}, access: {} } as const
+const user = { to: users, local: 'user_id', foreign: 'id', many: false } as const
+
+const mistyped = [{ user: CALLER }] as const
+
+/** Never called: only its types matter. */
+export function checkTypes() {
+  defineResource({ ...base, filters: ['status', 'user_id'], kept: ['status'], immutable: ['user_id'] })
+  // @ts-expect-error: orders have no such field
+  defineResource({ ...base, filters: ['statuss'] })
+  // @ts-expect-error: a column that is no field is never sent, so it is no filter
+  defineResource({ ...base, filters: ['revision'] })
+  // @ts-expect-error: orders have no such field
+  defineResource({ ...base, search: ['number', 'text'] })
+  // @ts-expect-error: the number is not set at creation
+  defineResource({ ...base, immutable: ['number'] })
+  // @ts-expect-error: PUT cannot keep what it cannot change
+  defineResource({ ...base, kept: ['user_id'] })
+  // @ts-expect-error: no caller can set it, so it is not withheld
+  defineResource({ ...base, withheld: () => ['number'] })
+
+  defineResource({ ...base, sorts: { number: orders.number } })
+  // @ts-expect-error: orders have no such column
+  defineResource({ ...base, sorts: { numbers: orders.number } })
+  // @ts-expect-error: orders have no such column
+  defineResource({ ...base, sorts: { number: orders.numbers } })
+
+  defineResource({ ...base, relations: { user } })
+  // @ts-expect-error: a relation leads to a table
+  defineResource({ ...base, relations: { user: { ...user, to: 'users' } } })
+  // @ts-expect-error: orders have no such column
+  defineResource({ ...base, relations: { user: { ...user, local: 'owner_id' } } })
+  // @ts-expect-error: users have no such column
+  defineResource({ ...base, relations: { user: { ...user, foreign: 'order_id' } } })
+  const through = { table: orderProducts, local: orderProducts.order_id, foreign: orderProducts.product_id }
+  const joined = { to: products, local: 'id', foreign: 'id', through, many: true } as const
+  defineResource({ ...base, relations: { joined } })
+  // @ts-expect-error: products have no such column
+  defineResource({ ...base, relations: { joined: { ...joined, foreign: 'product_id' } } })
+
+  defineResource({
+    ...base,
+    access: { list: { admin: true, member: [{ user_id: CALLER, status: 'paid' }] } },
+  })
+  // @ts-expect-error: orders have no such column
+  defineResource({ ...base, access: { list: { member: [{ user: CALLER }] } } })
+  // @ts-expect-error: orders have no such column, wherever the condition is written
+  defineResource({ ...base, access: { list: { member: mistyped } } })
+  // @ts-expect-error: orders have no such status
+  defineResource({ ...base, access: { list: { member: [{ status: 'payed' }] } } })
+  // @ts-expect-error: the total is a number
+  defineResource({ ...base, access: { list: { member: [{ total_amount: '5' }] } } })
+  // @ts-expect-error: a status is no id
+  defineResource({ ...base, access: { list: { member: [{ status: CALLER }] } } })
+  // @ts-expect-error: a time is no id
+  defineResource({ ...base, access: { list: { member: [{ created_at: CALLER }] } } })
+  // @ts-expect-error: there is no such role
+  defineResource({ ...base, access: { list: { owner: true } } })
+  // @ts-expect-error: there is no such operation
+  defineResource({ ...base, access: { delete: { admin: true } } })
+
+  const post = {
+    ...lists,
+    name: 'posts',
+    singular: 'Post',
+    plural: 'Posts',
+    description: 'Posts',
+    table: posts,
+    schemas: { read: Post, create: PostCreate, change: PostChange },
+    relations: {},
+    access: {},
+  } as const
+  const status = { draft: ['published'], published: ['archived'], archived: [] } as const
+  defineResource({ ...post, parent: { to: 'users', member: 'user_id' }, transitions: { status } })
+  // @ts-expect-error: posts have no such field
+  defineResource({ ...post, parent: { to: 'users', member: 'owner_id' } })
+  // @ts-expect-error: posts have no such field
+  defineResource({ ...post, transitions: { state: status } })
+  // @ts-expect-error: a title is no state
+  defineResource({ ...post, transitions: { title: { draft: [] } } })
+  // @ts-expect-error: posts have no such status
+  defineResource({ ...post, transitions: { status: { ...status, draft: ['publishd'] } } })
+  // @ts-expect-error: posts have no such status
+  defineResource({ ...post, transitions: { status: { ...status, deleted: [] } } })
+  // @ts-expect-error: the successors of a status are missing
+  defineResource({ ...post, transitions: { status: { draft: ['published'], published: [] } } })
+}
