@@ -7,7 +7,7 @@ import { resources } from '../../src/app.ts'
 import { testApp } from '../helpers/app.ts'
 
 t.test('relations and parents refer to the compiled resources', async (t) => {
-  const compiled = compileResources(resources)
+  const compiled = compileResources(resources, [1, 2])
   const get = (name: string) => compiled.find((resource) => resource.name === name)
   t.same(
     compiled.map(({ name }) => name),
