@@ -6,7 +6,7 @@ import type { Connection } from '../../drizzle/client/types.ts'
 import type { Violation } from '../../schemas/error.ts'
 import type { Access, Actor, Verb } from '../access/index.ts'
 import type { Mode } from './request/body.ts'
-import type { VersionFields } from './versions/version-fields.ts'
+import type { CommonField, VersionFields } from './versions/version-fields.ts'
 
 /** A row as the engine handles it: the columns of its table by their names. Timestamps are PostgreSQL's text. */
 export type Row = { id: string; revision: number; updated_at: string } & Record<string, unknown>
@@ -197,7 +197,7 @@ export function defineResource<
     versions?: {
       readonly [V in keyof Added]: VersionFields<
         Static<Read>,
-        keyof (Static<Read> & Static<Create> & Static<Update>) & string,
+        Exclude<keyof (Static<Read> & Static<Create> & Static<Update>), CommonField> & string,
         Added[V]
       >
     }

@@ -56,7 +56,7 @@ export function createSelect(resource: ResolvedResource) {
   const allColumns = Object.keys(columns).filter((name) => name !== 'search')
 
   /** The value of a field that only a version has may depend on all fields. */
-  const needsAll = (fields: readonly string[]) => 
+  const needsAll = (fields: readonly string[]) =>
     fields.some((name) => !Object.hasOwn(schemas.read.properties, name))
 
   /** Returns the columns to read: the requested fields, and those that the engine needs. */

@@ -2,10 +2,7 @@
 import { buildListParameters } from '../request/parameters.ts'
 import type { ResolvedResource } from '../resolve.ts'
 import { createFieldNames, listFields } from './field-names.ts'
-import type { VersionFields } from './version-fields.ts'
-
-/** Fields of every resource in every version: addresses, the default sort and `Last-Modified` depend on them. */
-const COMMON_FIELDS: readonly string[] = ['id', 'created_at', 'updated_at']
+import { COMMON_FIELDS, type VersionFields } from './version-fields.ts'
 
 const isFieldName = (name: string) => /^[a-z][a-z0-9_]*$/.test(name)
 
@@ -25,7 +22,7 @@ function checkOwnFields(resource: ResolvedResource, { rename = {}, hide = [] }: 
       .filter((name) => !known.includes(name))
       .map((name) => `there is no field "${name}"; the fields are ${known.join(', ')}`),
     ...[...renamed, ...hide]
-      .filter((name) => COMMON_FIELDS.includes(name))
+      .filter((name) => COMMON_FIELDS.some((common) => common === name))
       .map((name) => `"${name}" cannot be renamed or hidden: every version has it`),
     ...renamed
       .filter((name) => name === parent?.member)

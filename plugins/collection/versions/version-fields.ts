@@ -1,6 +1,11 @@
 /** What a definition says of its fields in one version: renamed, hidden and added ones. */
 import type { Static, TSchema } from '@sinclair/typebox'
 
+/** Fields of every resource in every version: addresses, the default sort and `Last-Modified` depend on them. */
+export const COMMON_FIELDS = ['id', 'created_at', 'updated_at'] as const
+
+export type CommonField = (typeof COMMON_FIELDS)[number]
+
 /** A read-only field that only a version has. Its value follows from the resource. */
 interface AddedField<Fields, Value> {
   schema: Value
