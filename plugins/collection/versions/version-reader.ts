@@ -32,11 +32,8 @@ export function createVersionReader(
   const fillDefaults = createDefaults(resource.schemas.create)
   return {
     ...internal,
-    read(body, { known = {}, withheld = [] } = {}) {
-      const read = versioned.read(body, {
-        known: names.toPublicFields(known),
-        withheld: names.listPublic(withheld),
-      })
+    read(body, { withheld = [], ...options } = {}) {
+      const read = versioned.read(body, { ...options, withheld: names.listPublic(withheld) })
       const fields = names.toInternalFields(read)
       // A new resource has the defaults of hidden fields. PUT keeps the values of hidden fields: they stay absent.
       return mode === 'create' ? fillDefaults(fields) : fields
