@@ -15,24 +15,19 @@ export interface VersionedResource extends PublishedResource {
   resource: Resource
 }
 
-const mapProperties = (schema: TObject, names: FieldNames, toProperty: (property: TSchema) => TSchema) =>
-  names.toPublicFields(
-    Object.fromEntries(
-      Object.entries<TSchema>(schema.properties).map(([name, property]) => [name, toProperty(property)]),
-    ),
-  )
-
 /** Returns a schema with the names of the version, also in descriptions and examples. */
 function renameSchema(schema: TObject, names: FieldNames): TObject {
-  const properties = mapProperties(schema, names, (property) =>
+  const translate = (property: TSchema): TSchema =>
     property.description === undefined
       ? property
-      : { ...property, description: names.translateDescription(property.description) },
+      : { ...property, description: names.translateDescription(property.description) }
+  const properties = Object.entries<TSchema>(schema.properties).map(
+    ([name, property]) => [name, translate(property)] as const,
   )
   const examples: unknown[] | undefined = schema.examples
   return {
     ...schema,
-    properties,
+    properties: names.toPublicFields(Object.fromEntries(properties)),
     ...(schema.required && { required: names.listPublic(schema.required) }),
     ...(examples && {
       examples: examples.map((example) => (isObject(example) ? names.toPublicFields(example) : example)),

@@ -61,6 +61,12 @@ export function createWriteHandlers(
     update: createVersionReader(ajv, versioned, 'update'),
   }
   const toSentNames = names ? names.translateError : (error: unknown) => error
+  const removeRow: typeof steps.remove = names
+    ? (write) =>
+        steps.remove(write).catch((error) => {
+          throw names.translateError(error)
+        })
+    : steps.remove
 
   const createTools = (request: FastifyRequest, reply: FastifyReply, actor: Actor): Tools => ({
     // A sign-up has no user yet: sign-ups from one address wait for each other.
@@ -158,14 +164,11 @@ export function createWriteHandlers(
     const { actor, id, parent, hasQuery } = addresses.read(request)
     if (hasQuery) refuseQuery(request)
     addresses.ensureUuids(id, parent)
-    const removing = steps.remove({
+    await removeRow({
       actor,
       id,
       parent,
       checkPrecondition: readPrecondition(request, requireIfMatch, (row) => builder.getTag(request, row)),
-    })
-    await removing.catch((error) => {
-      throw toSentNames(error)
     })
     return reply.code(204).header('Cache-Control', 'no-store').send()
   }
