@@ -109,7 +109,10 @@ export async function buildApp(config: Config, overrides: AppOverrides = {}): Pr
   const options = pluginOptions.collections
   const all = overrides.versions ?? versions
   const definitions = overrides.resources ?? resources
-  const served = compileResources([...definitions, ...createCredentialResources(definitions)])
+  const served = compileResources(
+    [...definitions, ...createCredentialResources(definitions)],
+    all.map(({ representation }) => representation.version),
+  )
   const addresses = createAddressing(all, config.DEFAULT_API_VERSION)
   const parserErrors = createParserErrors(addresses)
   const getClientAddress = createAddressReader(config)

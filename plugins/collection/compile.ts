@@ -5,6 +5,7 @@ import { type Relation, type ResolvedResource, resolveResources } from './resolv
 import { createRowMapper, type RowMapper } from './sql/row-mapper.ts'
 import { createSelect, type Select } from './sql/select.ts'
 import { createStores, type Stores } from './sql/write.ts'
+import { checkVersionFields } from './versions/check-version-fields.ts'
 
 /** A relation of a compiled resource. */
 export type CompiledRelation = Relation & { to: Resource }
@@ -22,12 +23,17 @@ export interface Resource extends ResolvedResource {
 
 /**
  * Compiles all resources of an app.
- * @throws Error with all mistakes in the definitions
+ * @param versions the versions of the app
+ * @throws Error with all mistakes in the definitions, or with fields of a version that cannot be
  */
-export function compileResources(definitions: readonly ResourceDefinition[]): Resource[] {
+export function compileResources(
+  definitions: readonly ResourceDefinition[],
+  versions: readonly number[],
+): Resource[] {
   checkDefinitions(definitions)
   const resources = resolveResources(definitions)
   for (const resource of resources) {
+    checkVersionFields(resource, versions)
     Object.assign(resource, {
       select: createSelect(resource),
       stores: createStores(resource),

@@ -1,11 +1,12 @@
 /** What a resource says of itself: name, schemas, table, lists, relations, access rules, state transitions, actions. */
-import type { Static, TObject } from '@sinclair/typebox'
+import type { Static, TObject, TSchema } from '@sinclair/typebox'
 import type { Connection } from '../../drizzle/client/types.ts'
 import type { Violation } from '../../schemas/error.ts'
 import type { Access, Actor, Verb } from '../access/index.ts'
 import type { Mode } from './request/body.ts'
 import type { RelationDefinition, ResourceTable, SortKey } from './resource-table.ts'
 import type { Lacking, Missing, TypedName, TypedNames } from './typed-names.ts'
+import type { CommonField, VersionFields } from './versions/version-fields.ts'
 
 /** A row as the engine handles it: the columns of its table by their names. Timestamps are PostgreSQL's text. */
 export type Row = { id: string; revision: number; updated_at: string } & Record<string, unknown>
@@ -128,6 +129,8 @@ export interface DefinitionOptions<R, C, U, Computed = Record<string, unknown>> 
   computed?(row: R & Readonly<Record<string, unknown>>, actor: Actor): Computed
   /** Checks what no schema can express. Sees only fields that are valid by themselves. */
   check?(body: Partial<C & U>, mode: Mode): Violation[]
+  /** How fields differ in a version of the API, by its number. A version without an entry has the fields above. */
+  versions?: Readonly<Record<number, VersionFields>>
   actions?: Actions<R, C, U>
 }
 
@@ -141,6 +144,7 @@ export function defineResource<
   const Create extends TObject,
   const Update extends TObject,
   const Targets extends Record<string, ResourceTable>,
+  Added extends Readonly<Record<number, Readonly<Record<string, TSchema>>>> = Record<number, never>,
 >(
   definition: Omit<
     DefinitionOptions<
@@ -149,7 +153,7 @@ export function defineResource<
       Static<Update>,
       Missing<Static<Read>, T['$inferSelect']>
     >,
-    'table' | 'schemas' | TypedName
+    'table' | 'schemas' | 'versions' | TypedName
   > &
     TypedNames<
       T,
@@ -161,6 +165,13 @@ export function defineResource<
       Targets
     > & {
       table: T
+      versions?: {
+        readonly [V in keyof Added]: VersionFields<
+          Static<Read>,
+          Exclude<keyof (Static<Read> & Static<Create> & Static<Update>), CommonField> & string,
+          Added[V]
+        >
+      }
       schemas: T['$inferSelect'] extends Omit<Static<Read>, Lacking<Static<Read>, T['$inferSelect']>>
         ? { read: Read; create: Create; change: Update }
         : {

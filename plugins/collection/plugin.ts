@@ -8,14 +8,17 @@ import type { CollectionOptions } from './options.ts'
 import { createReadHandlers } from './read/handlers.ts'
 import { createCost } from './request/cost.ts'
 import { ajv } from './validator.ts'
+import { applyVersion } from './versions/apply-version.ts'
 import { createWriteHandlers } from './write/handlers.ts'
 
 /** Creates the Fastify plugin of a resource. */
 export const createCollection =
   (resource: Resource) =>
   async (app: FastifyInstance, options: CollectionOptions): Promise<void> => {
-    const { list, read } = createReadHandlers(resource, app, options, ajv)
-    const { create, replace, update, remove } = createWriteHandlers(resource, app, options, ajv)
+    const { representation } = options
+    const versioned = applyVersion(resource, representation.version)
+    const { list, read } = createReadHandlers(versioned, app, options, ajv)
+    const { create, replace, update, remove } = createWriteHandlers(versioned, app, options, ajv)
     const parent = resource.parent ? `/${resource.parent.to.name}/:${resource.parent.member}` : ''
     const collectionUrl = `${parent}/${resource.name}`
     const itemUrl = `${collectionUrl}/:id`
@@ -34,8 +37,8 @@ export const createCollection =
     for (const verb of resource.verbs ?? verbs) {
       const { method, url, handler } = operations[verb]
       const routeAccess: RouteAccess = `${resource.name}:${verb}`
-      const { representation } = options
-      const operation = describeOperation(resource, verb, { representation, isOpen: app.isOpen(routeAccess) })
+      const isOpen = app.isOpen(routeAccess)
+      const operation = describeOperation(versioned.published, verb, { representation, isOpen })
       const config = { access: routeAccess, operation }
       app.route({
         method,

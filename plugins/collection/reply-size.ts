@@ -35,6 +35,12 @@ export function getMaxBytes(schema: TSchema): number {
   return schema.maxLength === undefined ? DEFAULT_STRING_BYTES : schema.maxLength * BYTES_PER_CHARACTER
 }
 
+/** Returns the most bytes that a row with these fields takes. For a field that only a version has, all fields are read. */
+export function getSelectedBytes(schema: TObject, fields: readonly string[] | undefined): number {
+  const isPart = fields?.every((name) => Object.hasOwn(schema.properties, name))
+  return getMaxBytes(fields && isPart ? Type.Pick(schema, [...fields]) : schema)
+}
+
 /** Returns how many rows one statement may read, so that they take about MAX_PAGE_BYTES. */
 export const getChunkSize = (maxRowBytes: number): number =>
   Math.max(DEFAULT_LIMIT + 1, Math.floor(MAX_PAGE_BYTES / maxRowBytes))

@@ -4,10 +4,10 @@ import type { Actor } from '../access/index.ts'
 import { buildStrongTag, buildWeakTag, hash } from '../http/preconditions.ts'
 import type { StoredResponse } from '../idempotency/keyed-write.ts'
 import type { Representation } from '../versioning/representation/types.ts'
-import type { Resource } from './compile.ts'
 import type { Row } from './definition.ts'
 import { buildResourceShape } from './openapi/operations.ts'
 import type { Included } from './read/include.ts'
+import type { VersionedResource } from './versions/apply-version.ts'
 
 /** Returns the serializer of a route's responses with a status. */
 export function getSerializer(reply: FastifyReply, status: 200 | 201) {
@@ -23,10 +23,13 @@ interface WrittenRow {
   location: string | null
 }
 
-export function createResponseBuilder(resource: Resource, representation: Representation) {
+export function createResponseBuilder(
+  { resource, published }: VersionedResource,
+  representation: Representation,
+) {
   // A new release with another schema changes every tag.
   const schemaTag = buildWeakTag(
-    JSON.stringify(representation.schemas.one(buildResourceShape(resource, true))),
+    JSON.stringify(representation.schemas.one(buildResourceShape(published, true))),
   )
 
   const hashShape = (isVendor: boolean, fields: readonly string[] | undefined, includedTag: string) =>

@@ -52,15 +52,23 @@ export const invalidBody = (violations: readonly Violation[]) =>
 export const invalidQuery = (violations: readonly Violation[]) =>
   apiError('VALIDATION_ERROR', { status: 400, message: 'The query has invalid parameters', violations })
 
+/** Returns the same error with another message or other violations. */
+export function rewriteError(
+  error: ApiError,
+  { message = error.message, violations }: { message?: string; violations: readonly Violation[] },
+): ApiError {
+  const { status, headers, cause } = error
+  return new ApiError(error.code, { message, status, headers, cause, violations })
+}
+
 /** Returns the same error with a prefix on the path of each violation: `email` becomes `data.attributes.email`. */
 export function withPrefix(error: unknown, prefix: string): unknown {
   if (prefix === '' || !(error instanceof ApiError) || error.violations.length === 0) return error
-  const { message, status, headers, cause } = error
   const violations = error.violations.map((violation) => ({
     ...violation,
     field: `${prefix}${violation.field}`,
   }))
-  return new ApiError(error.code, { message, status, headers, cause, violations })
+  return rewriteError(error, { violations })
 }
 
 /** Fastify's own errors that are faults of the client. */

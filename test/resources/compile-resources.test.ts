@@ -16,7 +16,7 @@ import { resources } from '../../src/app.ts'
 import { testApp } from '../helpers/app.ts'
 
 t.test('relations and parents refer to the compiled resources', async (t) => {
-  const compiled = compileResources(resources)
+  const compiled = compileResources(resources, [1, 2])
   const get = (name: string) => compiled.find((resource) => resource.name === name)
   t.same(
     compiled.map(({ name }) => name),
@@ -28,14 +28,14 @@ t.test('relations and parents refer to the compiled resources', async (t) => {
 })
 
 t.test('a relation to a resource that is not registered is left out', async (t) => {
-  const [compiled] = compileResources([usersResource])
+  const [compiled] = compileResources([usersResource], [1, 2])
   t.same(compiled?.relations, {})
 })
 
 /** Returns the mistakes that stop the start. */
 function findMistakes(definitions: readonly ResourceDefinition[]): string[] {
   try {
-    compileResources(definitions)
+    compileResources(definitions, [1, 2])
     return []
   } catch (error) {
     return error instanceof Error ? error.message.split('\n') : []

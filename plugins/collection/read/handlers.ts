@@ -23,6 +23,7 @@ import { createSelectionReader, EVERYTHING } from '../request/selection.ts'
 import { createResponseBuilder, getSerializer } from '../response-builder.ts'
 import { readPosition } from '../sql/keyset.ts'
 import { toTimestamp } from '../sql/row-mapper.ts'
+import type { VersionedResource } from '../versions/apply-version.ts'
 import { include } from './include.ts'
 import { largePages, MAX_BYTES_AT_ONCE, serializeInPieces } from './large-replies.ts'
 import { buildLinks } from './links.ts'
@@ -47,20 +48,21 @@ function getListRule(resource: Resource, actor: Actor, parent: string | undefine
 
 /** Creates the handlers of one resource in one version. */
 export function createReadHandlers(
-  resource: Resource,
+  versioned: VersionedResource,
   app: FastifyInstance,
   options: CollectionOptions,
   ajv: Ajv,
 ) {
+  const { resource } = versioned
   const { representation, publicUrl } = options
   const { database, refusal, addressing } = app
   const { access, parent, select } = resource
   const replicas = resource.readsPrimary ? undefined : database.replicas
   const addresses = createResourceAddresses(resource)
-  const builder = createResponseBuilder(resource, representation)
+  const builder = createResponseBuilder(versioned, representation)
   const cursors = createCursors(options.cursorKey)
-  const readListQuery = createListReader(ajv, resource)
-  const readSelection = createSelectionReader(ajv, resource)
+  const readListQuery = createListReader(ajv, versioned)
+  const readSelection = createSelectionReader(ajv, versioned)
 
   const buildPagination = (
     query: ListQuery,

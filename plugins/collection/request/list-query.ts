@@ -1,15 +1,15 @@
 /** Parses the query strings of lists to plans. All violations are reported together. */
-import { Type } from '@sinclair/typebox'
 import type { Ajv } from 'ajv'
 import type { FastifyRequest } from 'fastify'
 import { LRUCache } from 'lru-cache'
 import type { FieldCode, Violation } from '../../../schemas/error.ts'
 import { invalidQuery } from '../../errors/index.ts'
-import { getChunkSize, getMaxBytes } from '../reply-size.ts'
+import { getChunkSize, getSelectedBytes } from '../reply-size.ts'
 import type { ResolvedResource } from '../resolve.ts'
 import { createSortTerms, type Sort, type SortTerm } from '../sql/keyset.ts'
 import { getFilterShape, getFilterValues, type ListFilters } from '../sql/list-conditions.ts'
 import type { Values } from '../sql/statements.ts'
+import { type PublishedResource, toInternalQuery } from '../versions/published-resource.ts'
 import { buildListParameters, DEFAULT_LIMIT, MAX_OFFSET } from './parameters.ts'
 import {
   createQueryReader,
@@ -172,9 +172,9 @@ function isQuick(query: ParsedQuery, hasParent: boolean): boolean {
 }
 
 /** Creates a function that parses the query string of a list. It throws ApiError 400. */
-export function createListReader(ajv: Ajv, resource: ResolvedResource) {
-  const read = createQueryReader(ajv, buildListParameters(resource))
-  const readSelection = createSelection(resource)
+export function createListReader(ajv: Ajv, { resource, published, names }: PublishedResource) {
+  const read = createQueryReader(ajv, buildListParameters(published))
+  const readSelection = createSelection(published)
   const getSortTerms = createSortTerms(resource)
   const { read: schema } = resource.schemas
   const cache = new LRUCache<string, ListQuery>({ max: MAX_CACHED_QUERIES })
@@ -184,16 +184,17 @@ export function createListReader(ajv: Ajv, resource: ResolvedResource) {
     const { values, violations } = validated
     const [createdAfter, createdBefore] = [toText(values.created_after), toText(values.created_before)]
     checkDates(createdAfter, createdBefore, violations)
-    const query = {
+    const sent = {
       ...readSelection(values, violations),
       ...readPage(validated),
-      sorts: readSorts(resource, validated),
-      filters: readFilters(resource, values),
+      sorts: readSorts(published, validated),
+      filters: readFilters(published, values),
       words: readWords(toText(values.search), violations),
       createdAfter,
       createdBefore,
     }
     if (violations.length > 0) throw invalidQuery(violations)
+    const query = names ? toInternalQuery(sent, names) : sent
     return {
       ...query,
       terms: getSortTerms(query.sorts),
@@ -201,7 +202,7 @@ export function createListReader(ajv: Ajv, resource: ResolvedResource) {
       shape: getShape(query),
       values: getFilterValues(query),
       isQuick: isQuick(query, resource.parent !== undefined),
-      chunkSize: getChunkSize(getMaxBytes(query.fields ? Type.Pick(schema, [...query.fields]) : schema)),
+      chunkSize: getChunkSize(getSelectedBytes(schema, query.fields)),
     }
   }
 

@@ -5,6 +5,7 @@ import { MAX_VIOLATIONS, type Violation } from '../../../schemas/error.ts'
 import { getScope } from '../../access/index.ts'
 import { invalidQuery } from '../../errors/index.ts'
 import type { ResolvedResource } from '../resolve.ts'
+import type { PublishedResource } from '../versions/published-resource.ts'
 import { buildSelectionParameters } from './parameters.ts'
 import { createQueryReader, createViolation, type QueryValues } from './query-validation.ts'
 
@@ -73,13 +74,13 @@ export function createSelection({ schemas, relations }: ResolvedResource) {
 export const EVERYTHING: Selection = { fields: undefined, include: [], scopes: [] }
 
 /** Creates a function that parses the query string of a single read. It throws ApiError 400. */
-export function createSelectionReader(ajv: Ajv, resource: ResolvedResource) {
-  const read = createQueryReader(ajv, buildSelectionParameters(resource))
-  const readSelection = createSelection(resource)
+export function createSelectionReader(ajv: Ajv, { published, names }: PublishedResource) {
+  const read = createQueryReader(ajv, buildSelectionParameters(published))
+  const readSelection = createSelection(published)
   return (request: FastifyRequest): Selection => {
     const { values, violations } = read(request)
     const selection = readSelection(values, violations)
     if (violations.length > 0) throw invalidQuery(violations)
-    return selection
+    return names ? { ...selection, fields: selection.fields?.map(names.toInternal) } : selection
   }
 }

@@ -51,14 +51,26 @@ const getRuleKey = ({ rule, actor, parent }: ListScope): string =>
 /** Creates the functions that read the rows of one resource. */
 export function createSelect(resource: ResolvedResource) {
   const runStatement = createStatements()
-  const { columns, parent, relations, table } = resource
-  const members = Object.keys(resource.schemas.read.properties).filter((name) => name in columns)
+  const { columns, parent, relations, schemas, table } = resource
+  const members = Object.keys(schemas.read.properties).filter((name) => name in columns)
   const allColumns = Object.keys(columns).filter((name) => name !== 'search')
+
+  /** The value of a field that only a version has may depend on all fields. */
+  const needsAll = (fields: readonly string[]) =>
+    fields.some((name) => !Object.hasOwn(schemas.read.properties, name))
 
   /** Returns the columns to read: the requested fields, and those that the engine needs. */
   const selectColumns = (fields: readonly string[] | undefined, also: readonly string[]) =>
     Object.fromEntries(
-      [...new Set([...(fields ?? members), 'id', 'revision', 'updated_at', ...also])]
+      [
+        ...new Set([
+          ...(fields && !needsAll(fields) ? fields : members),
+          'id',
+          'revision',
+          'updated_at',
+          ...also,
+        ]),
+      ]
         .filter((name) => name in columns)
         .map((name) => [name, getColumn(columns, name)]),
     )

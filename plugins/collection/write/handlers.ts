@@ -8,15 +8,15 @@ import { withPrefix } from '../../errors/index.ts'
 import { readPrecondition } from '../../http/preconditions.ts'
 import { getClientIp } from '../../rate-limit/windows.ts'
 import type { ReadBody } from '../../versioning/representation/types.ts'
-import type { Resource } from '../compile.ts'
 import type { Row, Tools } from '../definition.ts'
-import { getInputSchema } from '../openapi/inputs.ts'
 import type { CollectionOptions } from '../options.ts'
-import { createBodyReader, type Mode, readObject } from '../request/body.ts'
+import { readObject } from '../request/body.ts'
 import { BYTES_PER_COST, countReplyBytes } from '../request/cost.ts'
 import { createQueryRefusal } from '../request/query-validation.ts'
 import { createResourceAddresses, type ResourceAddress } from '../request/resource-address.ts'
 import { createResponseBuilder } from '../response-builder.ts'
+import type { VersionedResource } from '../versions/apply-version.ts'
+import { createVersionReader } from '../versions/version-reader.ts'
 import { createWriteSteps } from './steps.ts'
 import { createRunWrite, type WriteSteps } from './strategies.ts'
 import type { ChangingWrite, Write } from './types.ts'
@@ -42,33 +42,31 @@ function recordingWriter(database: FastifyInstance['database'], handler: Handler
 
 /** Creates the handlers of one resource in one version. */
 export function createWriteHandlers(
-  resource: Resource,
+  versioned: VersionedResource,
   app: FastifyInstance,
   options: CollectionOptions,
   ajv: Ajv,
 ) {
+  const { resource, names } = versioned
   const { representation, publicUrl, requireIfMatch } = options
   const { database, refusal, addressing, passwords, limits, idempotency } = app
   const steps = createWriteSteps(resource, database, refusal)
   const runWrite = createRunWrite(database, new Set(Object.keys(resource.columns)))
   const addresses = createResourceAddresses(resource)
-  const builder = createResponseBuilder(resource, representation)
+  const builder = createResponseBuilder(versioned, representation)
   const refuseQuery = createQueryRefusal(ajv)
-  const createReader = (mode: Mode) =>
-    createBodyReader({
-      ajv,
-      read: resource.schemas.read,
-      input: getInputSchema(resource, mode),
-      mode,
-      check: resource.check,
-      kept: resource.kept,
-      identity: ['id', ...(resource.parent ? [resource.parent.member] : [])],
-    })
   const readers = {
-    create: createReader('create'),
-    replace: createReader('replace'),
-    update: createReader('update'),
+    create: createVersionReader(ajv, versioned, 'create'),
+    replace: createVersionReader(ajv, versioned, 'replace'),
+    update: createVersionReader(ajv, versioned, 'update'),
   }
+  const toSentNames = names ? names.translateError : (error: unknown) => error
+  const removeRow: typeof steps.remove = names
+    ? (write) =>
+        steps.remove(write).catch((error) => {
+          throw names.translateError(error)
+        })
+    : steps.remove
 
   const createTools = (request: FastifyRequest, reply: FastifyReply, actor: Actor): Tools => ({
     // A sign-up has no user yet: sign-ups from one address wait for each other.
@@ -101,7 +99,7 @@ export function createWriteHandlers(
     writeSteps: WriteSteps<Found>,
   ): Promise<string> => {
     const response = await runWrite(writeSteps).catch((error) => {
-      throw withPrefix(error, prefix)
+      throw withPrefix(toSentNames(error), prefix)
     })
     const { status, location, etag, body, replayed } = response
     if (body.length >= BYTES_PER_COST) await countReplyBytes(request, actor, body.length)
@@ -166,7 +164,7 @@ export function createWriteHandlers(
     const { actor, id, parent, hasQuery } = addresses.read(request)
     if (hasQuery) refuseQuery(request)
     addresses.ensureUuids(id, parent)
-    await steps.remove({
+    await removeRow({
       actor,
       id,
       parent,

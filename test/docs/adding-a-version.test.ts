@@ -1,0 +1,65 @@
+/** The code of docs/adding-a-version.md is that of the files in test/version-3, and does what the page says. */
+import { readFileSync } from 'node:fs'
+import t from 'tap'
+import { testApp } from '../helpers/app.ts'
+import { productsResource } from '../version-3/products.ts'
+import { versions } from '../version-3/versions.ts'
+
+const read = (path: string) => readFileSync(new URL(`../../${path}`, import.meta.url), 'utf8')
+
+/** Returns the lines of code without indentation and imports, whose paths differ. */
+const normalize = (code: string) =>
+  code
+    .split('\n')
+    .map((line) => line.trim())
+    .filter((line) => line !== '' && !line.startsWith('import '))
+    .join('\n')
+
+const page = read('docs/adding-a-version.md')
+
+/** Returns the code blocks of the section whose heading ends with a file. */
+function getBlocks(file: string, language: string): string[] {
+  const section = page.split('\n## ').find((part) => part.split('\n')[0]?.endsWith(`\`${file}\``)) ?? ''
+  const blocks = section.matchAll(new RegExp(`\`\`\`${language}\n([\\s\\S]*?)\`\`\``, 'g'))
+  return [...blocks].map(([, code = '']) => code)
+}
+
+t.test('the page shows the files unchanged', async (t) => {
+  const files = {
+    'plugins/versioning/representation/v3.ts': 'test/version-3/v3.ts',
+    'plugins/versioning/index.ts': 'test/version-3/versions.ts',
+    'plugins/resources/products.ts': 'test/version-3/products.ts',
+  }
+  for (const [shown, file] of Object.entries(files)) {
+    const [block = '', ...others] = getBlocks(shown, 'ts')
+    t.same(others, [], 'one block each')
+    t.ok(block !== '' && normalize(read(file)).includes(normalize(block)), shown)
+  }
+  t.equal(
+    normalize(getBlocks('plugins/versioning/representation/v3.ts', 'ts')[0] ?? ''),
+    normalize(read('test/version-3/v3.ts')),
+  )
+})
+
+t.test('version 3 answers as the page says, and version 1 announces its end', async (t) => {
+  const resources = [productsResource]
+  const { admin } = await testApp(t, {}, { versions, resources })
+  const [inVersion1, inVersion3] = getBlocks('plugins/resources/products.ts', 'json').map((text) =>
+    JSON.parse(text),
+  )
+  const { code, title, price_amount } = inVersion3
+  const created = await admin.post('/v3/products', { code, title, price_amount })
+  t.equal(created.status, 201)
+  const { id, created_at, updated_at, ...fields } = created.body.data
+  t.same(fields, inVersion3)
+  t.same(Object.keys(fields), Object.keys(inVersion3), 'in this order')
+  const { name, sku } = inVersion1
+  t.match({ name, sku }, { name: title, sku: code })
+  const { data } = (await admin.get(`/v2/products/${id}`)).body
+  t.same(data.attributes, { ...inVersion1, created_at, updated_at }, 'version 2 has the fields of version 1')
+
+  const { headers } = await admin.get(`/v1/products/${id}`)
+  t.equal(headers.get('deprecation'), `@${Date.UTC(2027, 0, 1) / 1000}`)
+  t.equal(headers.get('sunset'), 'Sat, 01 Jan 2028 00:00:00 GMT')
+  t.equal(headers.get('link'), `</v3/products/${id}>; rel="successor-version"`)
+})

@@ -1,0 +1,39 @@
+/** Products whose fields differ in version 3. */
+import { Type } from '@sinclair/typebox'
+import { products } from '../../drizzle/tables.ts'
+import { defineResource, type ResourceDefinition } from '../../plugins/collection/definition.ts'
+import { Product, ProductChange, ProductCreate } from '../../schemas/products.ts'
+
+const staff = { admin: true, manager: true } as const
+const visible = { ...staff, member: [{ status: 'active' }] } as const
+
+export const productsResource: ResourceDefinition = defineResource({
+  name: 'products',
+  singular: 'Product',
+  plural: 'Products',
+  description: 'Goods that can be ordered',
+  table: products,
+  schemas: { read: Product, create: ProductCreate, change: ProductChange },
+  filters: ['status'],
+  sorts: {
+    name: products.name,
+    sku: products.sku,
+    price_amount: products.price_amount,
+    created_at: products.created_at,
+  },
+  search: ['sku', 'name', 'description'],
+  relations: {},
+  versions: {
+    3: {
+      rename: { name: 'title', sku: 'code' },
+      hide: ['stock'],
+      add: {
+        label: {
+          schema: Type.String({ description: 'Code and title', examples: ['TEA-001 Green tea'] }),
+          value: ({ sku, name }) => `${sku} ${name}`,
+        },
+      },
+    },
+  },
+  access: { list: visible, read: visible, create: staff, replace: staff, update: staff, remove: staff },
+})
