@@ -26,8 +26,7 @@ export const isRegistered = (name: string) => definitions.some((definition) => d
 /** Returns the name of the table of a resource. */
 export const getTable = (name: string) => getTableName(getDefinition(name).table)
 
-/** Returns the tables that a column refers to, by the name of the column. */
-export const getReferences = ({ table }: ResourceDefinition): ReadonlyMap<string, string> =>
+const readReferences = ({ table }: ResourceDefinition): ReadonlyMap<string, string> =>
   new Map(
     getTableConfig(table).foreignKeys.flatMap((key) => {
       const { columns, foreignTable } = key.reference()
@@ -35,6 +34,13 @@ export const getReferences = ({ table }: ResourceDefinition): ReadonlyMap<string
       return column && !another ? [[column.name, getTableName(foreignTable)] as const] : []
     }),
   )
+
+// Drizzle builds the configuration of a table anew each time.
+const references = new Map(definitions.map((definition) => [definition.name, readReferences(definition)]))
+
+/** Returns the tables that columns refer to, by the name of the column. */
+export const getReferences = ({ name }: ResourceDefinition): ReadonlyMap<string, string> =>
+  references.get(name) ?? new Map()
 
 /** Returns the column that holds the owner of a row; undefined if rows have no owner. */
 export function getOwnerColumn(definition: ResourceDefinition): string | undefined {

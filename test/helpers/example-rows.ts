@@ -55,7 +55,7 @@ function getSoleOwnerColumn(definition: ResourceDefinition): string | undefined 
 }
 
 /** Returns the resource that a field such as `product_id` refers to. */
-function getReferenced(field: string): ResourceDefinition | undefined {
+export function getReferenced(field: string): ResourceDefinition | undefined {
   const name = field.replace(/_id$/, '').replaceAll('_', '')
   return field.endsWith('_id')
     ? definitions.find(({ singular }) => singular.toLowerCase() === name)
