@@ -2,8 +2,10 @@
 import { type SQL, sql } from 'drizzle-orm'
 import { getTableConfig, PgDialect } from 'drizzle-orm/pg-core'
 import t from 'tap'
+import { products } from '../../drizzle/tables.ts'
 import type { ResourceDefinition, SortKey } from '../../plugins/collection/definition.ts'
 import { buildExample } from '../../plugins/openapi/examples.ts'
+import { productsResource } from '../../plugins/resources/products.ts'
 import { compileSchema, createAjv } from '../../plugins/validation/formats.ts'
 import { definitions, locateDefinition, locateSchema, locateTable } from '../helpers/definitions.ts'
 
@@ -49,11 +51,13 @@ t.test('the lists have the promised filters, sorts, searched fields and relation
     const { name, filters, sorts, search, relations } = definition
     const promised = PROMISED[name]
     if (!promised) continue
-    const include = Object.entries(relations).map(([field]) => field)
-    const isRegistered = (field: string) => include.includes(field) || PROMISED[field] === undefined
+    const isRegistered = (to: string) => definitions.some((other) => other.name === to)
+    const include = Object.entries(relations).flatMap(([field, { to }]) => (isRegistered(to) ? [field] : []))
+    // A relation to a resource that is not registered is absent.
+    const expected = promised.include.filter((field) => isRegistered(field) || !(field in PROMISED))
     t.same(
       { filters, sorts: Object.keys(sorts), search, include },
-      { ...promised, include: promised.include.filter(isRegistered) },
+      { ...promised, include: expected },
       locateDefinition(definition, 'filters'),
     )
   }
@@ -145,16 +149,14 @@ for (const definition of definitions) {
 t.test(
   'a filter and a sort without an index are reported with the file and the line of the definition',
   async (t) => {
-    const definition = definitions.find(({ name }) => name === 'products')
-    if (!definition) return t.end()
-    const { name = definition.table.created_at } = definition.sorts
-    const mistaken = { ...definition, filters: ['description'], sorts: { stock: name } }
-    const [filter = '', ...others] = findMissingIndexes(mistaken)
+    const mistaken = { ...productsResource, filters: ['description'], sorts: { stock: products.stock } }
+    const [filter = '', sort = '', ...others] = findMissingIndexes(mistaken)
     t.match(
       filter,
       /^plugins\/resources\/products\.ts:\d+: the filter "description" of products has no index; /,
     )
     t.match(filter, /add one on \(description, created_at, id\) in drizzle\/tables\.ts:\d+$/)
+    t.match(sort, /^plugins\/resources\/products\.ts:\d+: the sort "stock" of products has no index; /)
     t.same(others, [])
   },
 )
