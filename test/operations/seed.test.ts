@@ -9,13 +9,13 @@ import { Post } from '../../schemas/posts.ts'
 import { Product } from '../../schemas/products.ts'
 import { UserProfile } from '../../schemas/user-profiles.ts'
 import { User } from '../../schemas/users.ts'
+import { resources } from '../../src/app.ts'
 import {
   AlreadySeededError,
   countRows,
   type SeedResult,
   seedDatabase,
 } from '../../src/cli/demo-data/index.ts'
-import { searchTextBuilders } from '../../src/cli/seed.ts'
 import { type Client, type Json, testApp } from '../helpers/app.ts'
 import { testDatabase } from '../helpers/database.ts'
 
@@ -33,7 +33,7 @@ const sow = (
     seed: 42,
     until: UNTIL,
     concurrency: database.kind === 'server' ? 3 : 1,
-    searchTextBuilders,
+    definitions: resources,
     ...options,
   })
 
@@ -221,7 +221,7 @@ test('bulk mode creates the same data and keeps every index and foreign key', as
     t.ok(indexes <= all && rowsOf(added) > 0)
   }
   const users = FEW_USERS
-  const options = { users, seed: 42, until: UNTIL, concurrency: 1, searchTextBuilders }
+  const options = { users, seed: 42, until: UNTIL, concurrency: 1, definitions: resources }
   await seedDatabase(usual, options)
   const { items } = await seedDatabase(bulk, {
     ...options,
@@ -230,7 +230,7 @@ test('bulk mode creates the same data and keeps every index and foreign key', as
     onIndexCreated: onIndex,
   })
   t.equal((await contents(bulk)) === (await contents(usual)), true)
-  t.equal(rowsOf(added), countRows(users) - 3 * 5 * users + items, 'progress counts every row')
+  t.equal(rowsOf(added), countRows(users, resources) - 3 * 5 * users + items, 'progress counts every row')
   t.ok(indexes > 30, `${indexes} made again`)
   t.strictSame(await definitions(bulk), before)
 
@@ -272,9 +272,9 @@ test('any number of users from one is possible', async (t) => {
   const count = (added: number) => {
     rows += added
   }
-  const options = { seed: 1, until: UNTIL, concurrency: 1, searchTextBuilders, onProgress: count }
+  const options = { seed: 1, until: UNTIL, concurrency: 1, definitions: resources, onProgress: count }
   const { items, ...counts } = await seedDatabase(database, { ...options, users: 1 })
   t.strictSame(counts, { users: 1, profiles: 1, posts: 1, products: 2, orders: 5 })
   t.equal(rows, 10 + items, 'progress counts every row')
-  t.equal(countRows(1), 25)
+  t.equal(countRows(1, resources), 25)
 })
