@@ -1,7 +1,6 @@
 /** Compiling resources resolves names, and an unknown name stops the start. */
 import t from 'tap'
 import { compileResources } from '../../plugins/collection/compile.ts'
-import { postsResource } from '../../plugins/resources/posts.ts'
 import { productsResource } from '../../plugins/resources/products.ts'
 import { resources } from '../../src/app.ts'
 import { testApp } from '../helpers/app.ts'
@@ -13,7 +12,7 @@ t.test('relations and parents refer to the compiled resources', async (t) => {
     compiled.map(({ name }) => name),
     resources.map(({ name }) => name),
   )
-  t.equal(get('posts')?.parent?.to, get('users'))
+  for (const { name, parent } of resources) if (parent) t.equal(get(name)?.parent?.to, get(parent.to))
   t.equal(get('users')?.relations.orders?.to, get('orders'))
   t.equal(get('orders')?.relations.user?.to, get('users'))
 })
@@ -27,8 +26,8 @@ t.test('a relation to an unregistered resource stops the start with its name', a
 })
 
 t.test('an unregistered parent stops the start with its name', async (t) => {
-  const orphans = { ...postsResource, relations: {} }
+  const orphans = { ...productsResource, parent: { to: 'users', member: 'user_id' } }
   await t.rejects(testApp(t, {}, { resources: [orphans] }), {
-    message: 'posts: parent: there is no resource "users"',
+    message: 'products: parent: there is no resource "users"',
   })
 })

@@ -4,4 +4,10 @@ import { productsStep } from './products.ts'
 import type { SeedStep } from './seed-step.ts'
 import { profilesStep, usersStep } from './users.ts'
 
-export const steps: readonly SeedStep[] = [usersStep, profilesStep, postsStep, productsStep]
+export const steps: readonly SeedStep[] = [
+  // In the order of the summary, one line each.
+  usersStep,
+  profilesStep,
+  postsStep,
+  productsStep,
+]
