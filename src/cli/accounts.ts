@@ -3,6 +3,7 @@ import type { Database } from '../../drizzle/client/index.ts'
 import { queryRows } from '../../drizzle/client/query-rows.ts'
 import { toEmailAddress } from '../../lib/email-address.ts'
 import { newId } from '../../lib/ids.ts'
+import { listScopes } from '../../plugins/access/index.ts'
 import { getKeyPrefix, hashKey, makeKey } from '../../plugins/auth/key-format.ts'
 import { hashPassword } from '../../plugins/auth/passwords.ts'
 import { createBodyReader } from '../../plugins/collection/request/body.ts'
@@ -66,11 +67,16 @@ export async function findUser(
   return { id: user.id, email }
 }
 
+/** Returns the names of all registered resources. Loads the app, which takes longer than all else of a command. */
+async function listCollections(): Promise<string[]> {
+  const { resources } = await import('../app.ts')
+  return resources.map(({ name }) => name)
+}
+
 async function createKey(values: Values): Promise<void> {
   const email = getRequired(values, 'email')
   const days = getWholeNumber(values, 'days', 1, 365)
-  const { resources } = await import('../app.ts')
-  const apiKeysResource = createApiKeysResource(resources.map(({ name }) => name))
+  const apiKeysResource = createApiKeysResource(await listCollections())
   const body = readFields(apiKeysResource, {
     name: getRequired(values, 'name'),
     scopes: getRequired(values, 'scopes').split(','),
@@ -126,13 +132,14 @@ export const usersCreate: Command = {
 
 export const keysCreate: Command = {
   summary: 'Create an API key',
-  details: `Only the key goes to standard output.\n${databaseHelp}`,
+  details: async () => `The scopes are ${listScopes(await listCollections()).join(', ')}.
+Only the key goes to standard output.\n${databaseHelp}`,
   options: {
     email: { value: 'address', help: 'The e-mail address of the user whom the key acts for' },
     name: { value: 'name', help: 'The purpose of the key' },
     scopes: {
       value: 'list',
-      help: 'For example products:read,orders:write (write includes read); * for all',
+      help: 'Scopes, separated by commas, such as products:read (write includes read)',
       default: '*',
     },
     days: { value: 'n', help: 'Days until it expires, 365 at most', default: '90' },

@@ -13,8 +13,8 @@ export type Values = Readonly<Record<string, string | undefined>>
 
 export interface Command {
   summary: string
-  /** Text of --help below the options. */
-  details?: string
+  /** Text of --help below the options; a function if it depends on the app, which loads slowly. */
+  details?: string | (() => Promise<string>)
   /** Positional arguments in their order, all required: name and help text. */
   arguments?: Readonly<Record<string, string>>
   options: Readonly<Record<string, Option>>

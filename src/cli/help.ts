@@ -24,21 +24,22 @@ ${formatTable([HELP, ['--version', 'Show the version']])}
 others) are environment variables. Exit codes: 0 success, 1 failure, 2 invalid command line.
 `
 
-export function formatCommandHelp(
+export async function formatCommandHelp(
   name: string,
   { summary, details, options, arguments: expected = {} }: Command,
-): string {
+): Promise<string> {
   const positionals = Object.entries(expected).map(([argument, help]) => [`<${argument}>`, help] as const)
   const placeholders = positionals.map(([argument]) => ` ${argument}`).join('')
   const rows = Object.entries(options).map(([option, { value, help, default: defaultValue }]) => {
-    const text = defaultValue === undefined ? help : `${help} (default: ${defaultValue})`
-    return [`--${option} <${value}>`, text] as const
+    const meaning = defaultValue === undefined ? help : `${help} (default: ${defaultValue})`
+    return [`--${option} <${value}>`, meaning] as const
   })
+  const text = typeof details === 'function' ? await details() : details
   return `${summary}
 
 Usage: ${PROGRAM} ${name}${placeholders}${rows.length > 0 ? ' [options]' : ''}
 ${positionals.length > 0 ? `\nArguments:\n${formatTable(positionals)}\n` : ''}
 Options:
 ${formatTable([...rows, HELP])}
-${details === undefined ? '' : `\n${details.trim()}\n`}`
+${text === undefined ? '' : `\n${text.trim()}\n`}`
 }

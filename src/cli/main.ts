@@ -73,7 +73,7 @@ export async function main(commands: Commands, args: readonly string[]): Promise
     commandName = name
     const values = parseValues(command, rest)
     if (values) await command.run(values)
-    else console.log(formatCommandHelp(name, command))
+    else console.log(await formatCommandHelp(name, command))
     return 0
   } catch (error) {
     if (!(error instanceof UsageError)) {

@@ -1,16 +1,9 @@
-/** `seed`: fills all five collections with demo data. */
+/** `seed`: fills the registered collections with demo data. */
 import type { Database } from '../../drizzle/client/index.ts'
-import type { ResourceDefinition } from '../../plugins/collection/definition.ts'
-import { buildSearchText } from '../../plugins/collection/sql/case-folding.ts'
-import { ordersResource } from '../../plugins/resources/orders.ts'
-import { postsResource } from '../../plugins/resources/posts.ts'
-import { productsResource } from '../../plugins/resources/products.ts'
-import { userProfilesResource } from '../../plugins/resources/user-profiles.ts'
-import { usersResource } from '../../plugins/resources/users.ts'
 import { type Config, readConfig } from '../config.ts'
 import { createFirstAdmin } from '../first-admin.ts'
 import { type Command, getWholeNumber, UsageError, type Values } from './command.ts'
-import { countRows, type SearchTextBuilders, seedDatabase } from './demo-data/index.ts'
+import { countRows, seedDatabase } from './demo-data/index.ts'
 import { withDatabase } from './open.ts'
 import { createProgress, type Progress } from './progress.ts'
 
@@ -20,20 +13,6 @@ const MAX_SEED = 999_999
 const MAX_CONCURRENCY = 4
 /** The number of users from which all rows are written in one transaction. Fewer take a minute or two either way. */
 const MIN_BULK_USERS = 20_000
-
-const createSearchTextBuilder =
-  ({ search }: ResourceDefinition) =>
-  (row: Readonly<Record<string, unknown>>) =>
-    buildSearchText(row, search)
-
-/** The content of each table's `search` column, as the server writes it. */
-export const searchTextBuilders: SearchTextBuilders = {
-  users: createSearchTextBuilder(usersResource),
-  profiles: createSearchTextBuilder(userProfilesResource),
-  posts: createSearchTextBuilder(postsResource),
-  products: createSearchTextBuilder(productsResource),
-  orders: createSearchTextBuilder(ordersResource),
-}
 
 /** Returns the end of the demo data's time range: the start of a day, so that all runs of a day write the same data. */
 function parseUntil({ until = new Date().toISOString().slice(0, 10) }: Values): number {
@@ -59,10 +38,11 @@ async function run(values: Values): Promise<void> {
   const seed = getWholeNumber(values, 'seed', 0, MAX_SEED)
   const until = parseUntil(values)
   const config = readConfig()
+  const { resources: definitions } = await import('../app.ts')
   await withDatabase(config, async (database) => {
     await ensureFirstAdmin(config, database)
     const startedAt = performance.now()
-    const rowBar = createProgress('rows', countRows(users))
+    const rowBar = createProgress('rows', countRows(users, definitions))
     let indexBar: Progress | undefined
     const concurrency = database.kind === 'server' ? Math.min(MAX_CONCURRENCY, config.POOL_SIZE) : 1
     const added = await seedDatabase(database, {
@@ -71,7 +51,7 @@ async function run(values: Values): Promise<void> {
       until,
       concurrency,
       bulk: database.kind === 'server' && users >= MIN_BULK_USERS,
-      searchTextBuilders,
+      definitions,
       onProgress: rowBar.add,
       onIndexCreated(total) {
         if (!indexBar) rowBar.stop()
@@ -81,16 +61,13 @@ async function run(values: Values): Promise<void> {
     }).finally(() => (indexBar ?? rowBar).stop())
     const seconds = (performance.now() - startedAt) / 1000
     const rows = Object.values(added).reduce((sum, count) => sum + count, 0)
-    const collections = [
-      formatCount(added.users, 'users'),
-      formatCount(added.profiles, 'profiles'),
-      formatCount(added.posts, 'posts'),
-      formatCount(added.products, 'products'),
-    ].join(', ')
-    const orders = `${formatCount(added.orders, 'orders')} with ${formatCount(added.items, 'items')}`
+    const { items, orders, ...others } = added
+    const collections = Object.entries(others).map(([label, count]) => formatCount(count, label))
+    const withOrders =
+      orders === undefined ? '' : ` and ${formatCount(orders, 'orders')} with ${formatCount(items, 'items')}`
     const rate = formatCount(Math.round(rows / seconds), 'a second')
     console.log(
-      `Added ${collections} and ${orders}: ${formatCount(rows, 'rows')} in ${seconds.toFixed(1)} s, ${rate}`,
+      `Added ${collections.join(', ')}${withOrders}: ${formatCount(rows, 'rows')} in ${seconds.toFixed(1)} s, ${rate}`,
     )
   })
 }

@@ -1,10 +1,9 @@
-/** Checks docs/api-reference.md: its examples get the responses that it shows, and its tables are complete. */
+/** Checks docs/api-reference.md: its examples get the responses that it shows, and its tables of errors are complete. */
 import { execFile } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 import { promisify } from 'node:util'
 import t from 'tap'
 import { failures, fieldCodes } from '../../schemas/error.ts'
-import { resources } from '../../src/app.ts'
 import { ADMIN_KEY, type Json, testApp } from '../helpers/app.ts'
 
 const text = readFileSync(new URL('../../docs/api-reference.md', import.meta.url), 'utf8')
@@ -59,13 +58,3 @@ t.test('the tables of errors contain every code', async (t) => {
   for (const [code, { status }] of Object.entries(failures)) t.match(text, `| ${status} | \`${code}\` |`)
   for (const code of fieldCodes) t.match(text, new RegExp(`^\\| (.*, )?\`${code}\``, 'm'))
 })
-
-t.test(
-  'the table of lists contains the filters, sorts and searched fields of every collection',
-  async (t) => {
-    const quote = (names: readonly string[]) => names.map((name) => `\`${name}\``).join(', ')
-    for (const { name, filters, sorts, search } of resources) {
-      t.match(text, `| ${name} | ${quote(filters)} | ${quote(Object.keys(sorts))} | ${search.join(', ')} |`)
-    }
-  },
-)

@@ -10,6 +10,6 @@ t.test('the committed documents are those of the app', async (t) => {
     const { body } = await anybody.get(`/openapi/${name}`)
     const committed = readFileSync(new URL(`../../docs/openapi/${name}`, import.meta.url), 'utf8')
     const isCurrent = committed === `${JSON.stringify(body, null, 2)}\n`
-    t.ok(isCurrent, `docs/openapi/${name} is current; if not, run: npm run openapi`)
+    t.ok(isCurrent, `docs/openapi/${name} is current; if not, run: npm run docs`)
   }
 })

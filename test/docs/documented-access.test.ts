@@ -2,20 +2,33 @@
 import t from 'tap'
 import { v7 as uuid } from 'uuid'
 import { getIncludingScope, getScope, type Verb } from '../../plugins/access/index.ts'
-import { type Cell, matrix } from '../helpers/access-matrix.ts'
+import { type Cell, getComparison, getConditions, matrix } from '../helpers/access-matrix.ts'
 import { type Client, type Json, type TestApp, testApp } from '../helpers/app.ts'
 import { createReplyChecker, type Operation } from '../helpers/reply-checker.ts'
 
 const ROLES = ['admin', 'manager', 'member'] as const
 
-/** A cell of the matrix as the documents word it. */
-const inWords: Record<Cell, string> = {
-  all: 'all',
-  none: 'none',
-  own: "the caller's own",
-  'own or published': "with `status` published, or the caller's own",
-  active: 'with `status` active',
+/** A condition of a cell as the documents word it. */
+function toWords(parts: readonly string[]): string {
+  const words = parts.map((part) => {
+    const [field, value] = getComparison(part) ?? []
+    return field === undefined ? "the caller's own" : `with \`${field}\` ${value}`
+  })
+  return words.join(' ')
 }
+
+/** A cell of the matrix as the documents word it: the conditions in any order. */
+const getWords = (cell: Cell) =>
+  cell === 'all' || cell === 'none' ? [cell] : getConditions(cell).map(toWords).sort()
+
+/** The access by role at the end of a description. */
+const readRoles = (description: string) =>
+  Object.fromEntries(
+    (/By role: (.*)\.$/.exec(description)?.[1] ?? '').split('; ').map((text) => {
+      const [role, words = ''] = text.split(/: (.*)/)
+      return [role, words.split(', or ').sort()]
+    }),
+  )
 
 const verbs: Record<string, Verb> = { POST: 'create', PUT: 'replace', PATCH: 'update', DELETE: 'remove' }
 const verbOf = ({ method, path }: Operation): Verb =>
@@ -70,8 +83,8 @@ for (const signup of [false, true]) {
             const { operationId, declared } = operation
             const { description, parameters = [] } = declared
             const cells = matrix[collectionOf(operation)]?.[verbOf(operation)]
-            const roles = ROLES.map((role) => `${role}: ${inWords[cells?.[role] ?? 'none']}`).join('; ')
-            t.ok(description.endsWith(`By role: ${roles}.`), `${operationId}: ${description}`)
+            const access = Object.fromEntries(ROLES.map((role) => [role, getWords(cells?.[role] ?? 'none')]))
+            t.same(readRoles(description), access, `${operationId}: ${description}`)
             const [scope] = scopesOf(operation)
             t.match(
               description,

@@ -5,6 +5,7 @@ import { productsResource } from '../../plugins/resources/products.ts'
 import { usersResource } from '../../plugins/resources/users.ts'
 import { versions } from '../../plugins/versioning/index.ts'
 import { Product } from '../../schemas/products.ts'
+import { resources } from '../../src/app.ts'
 import { type Json, testApp } from '../helpers/app.ts'
 import { createReplyChecker } from '../helpers/reply-checker.ts'
 
@@ -18,22 +19,16 @@ t.test('the OpenAPI documents', async (t) => {
       const { operations, faults, resolve } = createReplyChecker(document)
 
       await t.test('has the names that client generators need', async (t) => {
-        for (const one of ['User', 'UserProfile', 'Post', 'Product', 'Order']) {
-          for (const operation of [
-            `get${one}`,
-            `create${one}`,
-            `replace${one}`,
-            `update${one}`,
-            `delete${one}`,
-            `list${one}s`,
-          ]) {
+        for (const { singular, plural } of resources) {
+          const names = ['get', 'create', 'replace', 'update', 'delete'].map((verb) => verb + singular)
+          for (const name of [...names, `list${plural}`]) {
             t.ok(
-              operations.some(({ operationId }) => operationId === operation),
-              operation,
+              operations.some(({ operationId }) => operationId === name),
+              name,
             )
           }
           for (const suffix of ['', 'Page', 'Create', 'Replace', 'Update']) {
-            t.ok(document.components.schemas[`${one}${suffix}`], `${one}${suffix}`)
+            t.ok(document.components.schemas[`${singular}${suffix}`], `${singular}${suffix}`)
           }
         }
         t.same(Object.keys(document.components.securitySchemes), ['apiKey', 'bearer'])

@@ -5,24 +5,47 @@
  * run has created, and the example refresh token by that of the last sign-in; nothing else is.
  */
 import t from 'tap'
+import type { ResourceDefinition } from '../../plugins/collection/definition.ts'
+import { buildExample } from '../../plugins/openapi/examples.ts'
 import { JSON_TYPES } from '../../plugins/openapi/operation.ts'
 import { exampleRefreshToken } from '../../schemas/tokens.ts'
 import { exampleId } from '../../schemas/types.ts'
+import { resources } from '../../src/app.ts'
 import { ADMIN_KEY, createClient, type Json, testApp } from '../helpers/app.ts'
+import { getDefinition } from '../helpers/definitions.ts'
+import { getReferenced } from '../helpers/example-rows.ts'
 import { createReplyChecker, type Operation, withoutRequired } from '../helpers/reply-checker.ts'
 
-/** The collections in the order of their creation. Signing in needs a user; sessions need a sign-in. */
-const COLLECTIONS = [
-  'users',
-  'user-profiles',
-  'posts',
-  'products',
-  'orders',
-  'tokens',
-  'sessions',
-  'api-keys',
-  'health',
+/** The fields of a resource that its examples refer to another row with, such as `user_id` or `items.0.product_id`. */
+function getReferredFields(value: Json): string[] {
+  if (typeof value !== 'object' || value === null) return []
+  return Object.entries<Json>(value).flatMap(([name, field]) =>
+    field === exampleId ? [name] : getReferredFields(field),
+  )
+}
+
+/** Returns the names of the resources that a row of this one refers to. */
+const getDependencies = (definition: ResourceDefinition): string[] => [
+  ...(definition.parent ? [definition.parent.to] : []),
+  ...getReferredFields(buildExample(definition.schemas.create)).flatMap(
+    (field) => getReferenced(field)?.name ?? [],
+  ),
 ]
+
+/** Returns the names of the resources, those that others refer to first. */
+function sortByDependency(): string[] {
+  const sorted: string[] = []
+  const add = (definition: ResourceDefinition) => {
+    if (sorted.includes(definition.name)) return
+    for (const name of getDependencies(definition)) if (name !== definition.name) add(getDefinition(name))
+    sorted.push(definition.name)
+  }
+  for (const definition of resources) add(definition)
+  return sorted
+}
+
+/** The collections in the order of their creation. Signing in needs a user; sessions need a sign-in. */
+const COLLECTIONS = [...sortByDependency(), 'tokens', 'sessions', 'api-keys', 'health']
 const METHODS = ['POST', 'GET', 'PUT', 'PATCH']
 
 type ReplyChecker = ReturnType<typeof createReplyChecker>
@@ -86,7 +109,7 @@ for (const { version, type, index } of runs) {
     const substitute = (value: Json) =>
       JSON.parse(
         JSON.stringify(value, (name, each) => {
-          if (name === 'product_id' && each === exampleId) return ids.get('products')
+          if (each === exampleId) return ids.get(getReferenced(name)?.name ?? '') ?? each
           return each === exampleRefreshToken ? tokens.refresh_token : each
         }),
       )
@@ -100,7 +123,10 @@ for (const { version, type, index } of runs) {
     const getPath = (operation: Operation) =>
       operation.path.replace(/\{(\w+)\}/g, (_, name: string) => {
         const { example } = operation.declared.parameters.find((each: Json) => each.name === name)
-        return example === exampleId ? (ids.get(tagOf(operation)) ?? 'none was created') : example
+        if (example !== exampleId) return example
+        return (
+          ids.get(name === 'id' ? tagOf(operation) : (getReferenced(name)?.name ?? '')) ?? 'none was created'
+        )
       })
 
     const getBodies = ({ declared, operationId }: Operation): Json[] => {

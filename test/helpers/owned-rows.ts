@@ -1,104 +1,88 @@
 /** Inserts rows of each collection for an owner, and builds valid bodies for them. */
 import { v7 as uuid } from 'uuid'
 import type { Database } from '../../drizzle/client/index.ts'
-import type { Role } from '../../plugins/access/index.ts'
 import type { Json } from './app.ts'
+import { getDefinition, locateSchema } from './definitions.ts'
+import { createExampleRows, createUniqueValue } from './example-rows.ts'
 import { insertRows, type Values } from './rows.ts'
 
 /** The properties of a row that access rules depend on. */
 export interface RowKind {
   own: boolean
-  status?: string
-  /** The role of its owner. */
-  role?: Role
+  /** The values that differ from those of the examples. */
+  values?: Values
 }
 
 const tomorrow = () => new Date(Date.now() + 86_400_000).toISOString()
 const short = () => uuid().slice(-12)
 
+/** Returns the first field of text that a change can set to any text. */
+function findTextField(name: string): string | undefined {
+  const { properties } = getDefinition(name).schemas.change
+  return Object.keys(properties).find((field) => {
+    const { type, pattern, format, enum: values }: Json = properties[field]
+    return [type].flat().includes('string') && !pattern && !format && !values && !/password/.test(field)
+  })
+}
+
 export function createOwnedRows(database: Database) {
+  const { insertRow, makeRoom, buildCreation, getParent } = createExampleRows(database)
   const one = async (table: string, values: Values): Promise<string> =>
     (await insertRows(database, table, [values]))[0] ?? ''
-  const product = (status = 'active') => one('products', { stock: 1_000, status })
-  const user = (role: Role = 'member') => one('users', { role })
 
-  async function order(owner: string): Promise<string> {
-    const product_id = await product()
-    const item = { product_id, quantity: 1, sku: 's', name: 'n', unit_amount: 5, total_amount: 5 }
-    const id = await one('orders', { user_id: owner, items: JSON.stringify([item]) })
-    await database.run('insert into order_products (order_id, product_id) values ($1, $2)', [id, product_id])
-    return id
-  }
-
-  /** Deletes an existing profile, because a user has one at most. */
-  const withoutProfile = (owner: string) =>
-    database.run('delete from user_profiles where user_id = $1', [owner])
-
-  async function profile(owner: string): Promise<string> {
-    await withoutProfile(owner)
-    return one('user_profiles', { user_id: owner })
-  }
-
-  const session = (owner: string) =>
-    one('sessions', { user_id: owner, refresh_hash: 'x', expires_at: tomorrow(), ends_at: tomorrow() })
-  const key = (owner: string) => {
-    const text = short()
-    const values = { name: 'k', prefix: 'rak_', key_hash: text, scopes: '["*"]', expires_at: tomorrow() }
-    return one('api_keys', { user_id: owner, ...values })
-  }
-
-  const makers: Record<string, (owner: string, status?: string) => Promise<string>> = {
+  const makers: Record<string, (owner: string) => Promise<string>> = {
     users: async (owner) => owner,
-    'user-profiles': profile,
-    posts: (owner, status = 'draft') => one('posts', { user_id: owner, status }),
-    products: (_owner, status) => product(status),
-    orders: order,
-    sessions: session,
-    'api-keys': key,
+    sessions: (owner) =>
+      one('sessions', { user_id: owner, refresh_hash: 'x', expires_at: tomorrow(), ends_at: tomorrow() }),
+    'api-keys': (owner) => {
+      const values = { name: 'k', prefix: 'rak_', scopes: '["*"]', expires_at: tomorrow() }
+      return one('api_keys', { user_id: owner, key_hash: short(), ...values })
+    },
   }
 
-  /** Returns the path of a collection; posts are below their owner. */
-  const listOf = (collection: string, owner: string) =>
-    collection === 'posts' ? `/users/${owner}/posts` : `/${collection}`
-
-  const emailOf = async (id: string) =>
+  const getEmail = async (id: string) =>
     (await database.run('select email from users where id = $1', [id]))[0]?.email ?? `${short()}@example.com`
 
   return {
-    user,
-    listOf,
-    /** Inserts a row and returns its id. */
-    async make(collection: string, owner: string, status?: string): Promise<string> {
-      const maker = makers[collection]
-      if (!maker) throw new Error(`Rows of ${collection} cannot be inserted`)
-      return maker(owner, status)
+    user: (values: Values = {}) => one('users', values),
+    getParent,
+    /** Returns the path of a collection; some are below a parent. */
+    async listOf(name: string, owner: string): Promise<string> {
+      const { parent } = getDefinition(name)
+      return parent ? `/${parent.to}/${await getParent(name, owner)}/${name}` : `/${name}`
     },
+    /** Returns the path of a collection below a parent that does not exist. */
+    getMissingList(name: string): string {
+      const { parent } = getDefinition(name)
+      return parent ? `/${parent.to}/${uuid()}/${name}` : `/${name}`
+    },
+    /** Inserts a row and returns its id. */
+    make: (name: string, owner: string, values: Values = {}): Promise<string> =>
+      makers[name]?.(owner) ?? insertRow(name, owner, values),
     /** Returns a body that creates a row of `owner`. */
-    async creation(collection: string, owner: string): Promise<Json> {
-      if (collection === 'user-profiles') await withoutProfile(owner)
-      return {
-        users: { name: 'New', email: `${short()}@example.com` },
-        'user-profiles': { user_id: owner },
-        posts: { title: 't', body: 'b' },
-        products: { sku: short(), name: 'n', price_amount: 1 },
-        orders: { user_id: owner, items: [{ product_id: await product(), quantity: 1 }] },
-        'api-keys': { name: 'k', scopes: ['*'] },
-      }[collection]
+    async creation(name: string, owner: string, values: Values = {}): Promise<Json> {
+      await makeRoom(name, owner)
+      const { password: _, ...body } = await buildCreation(name, owner)
+      return { ...body, ...values }
     },
     /** Returns a body that replaces a row of `owner`. A user's email is kept, because a new one needs the password. */
-    async replacement(collection: string, owner: string): Promise<Json> {
-      return {
-        users: { name: short(), email: await emailOf(owner) },
-        'user-profiles': { bio: short() },
-        posts: { title: short(), body: 'b' },
-        products: { sku: short(), name: 'changed', price_amount: 1 },
-        orders: { note: short(), items: [{ product_id: await product(), quantity: 1 }] },
-      }[collection]
+    async replacement(name: string, owner: string): Promise<Json> {
+      if (name === 'users') return { name: short(), email: await getEmail(owner) }
+      const { change } = getDefinition(name).schemas
+      const body = await buildCreation(name, owner)
+      return Object.fromEntries(Object.entries(body).filter(([field]) => field in change.properties))
     },
     /** Returns a body of PATCH that has an effect. */
-    change(collection: string): Json {
-      const fields: Record<string, string> = { 'user-profiles': 'bio', posts: 'title', orders: 'note' }
-      return { [fields[collection] ?? 'name']: short() }
+    change(name: string): Json {
+      const { change } = getDefinition(name).schemas
+      const field = findTextField(name)
+      if (field !== undefined) return { [field]: createUniqueValue(change.properties[field], 'changed ') }
+      const [number] = Object.entries<Json>(change.properties).filter(([, { type }]) => type === 'integer')
+      if (number) return { [number[0]]: createUniqueValue(number[1], 0) }
+      if (change.examples?.[0]) return change.examples[0]
+      throw new Error(
+        `${locateSchema(change.title)}: give ${change.title} an example, such as examples: [{ name: 'Changed' }]`,
+      )
     },
   }
 }

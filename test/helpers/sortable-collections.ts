@@ -1,73 +1,70 @@
-/** The collections with their documented sorts, and rows to fill them. */
+/** The registered collections with their sorts, and rows to fill them. */
+import { getTableColumns } from 'drizzle-orm'
 import type { Database } from '../../drizzle/client/index.ts'
+import type { ResourceDefinition } from '../../plugins/collection/definition.ts'
+import { usersResource } from '../../plugins/resources/users.ts'
+import { resources } from '../../src/app.ts'
+import type { Json } from './app.ts'
+import { getOwnerColumn, getTable } from './definitions.ts'
+import { createExampleRows, getUniqueColumns } from './example-rows.ts'
 import { insertRows, type Values } from './rows.ts'
 
 export interface Collection {
+  name: string
   path: string
   table: string
-  /** The contract's sortable fields. */
+  /** The sortable fields. */
   sorts: readonly string[]
-  /** Returns the values of row `n`, with few distinct values, so that many rows are equal in a sort. */
-  row(n: number): Values
+  /** Inserts row `n`, with few distinct values, so that many rows are equal in a sort. @returns its id */
+  insert(n: number): Promise<string>
 }
 
-const at = (n: number) => `2026-01-01T00:00:00.00000${n % 3}Z`
-const text = (n: number) =>
-  ['b', 'B', 'a"\\', 'é', '\u{10ffff}z', '\u{1f600}', '\uffee', '\u{10ffff}'][n % 8] ?? ''
+const TEXTS = ['b', 'B', 'a"\\', 'é', '\u{10ffff}z', '\u{1f600}', '\uffee', '\u{10ffff}']
 
-/** Returns the five collections. The posts belong to `owner`, each profile to a new user. */
+const getTime = (n: number) => `2026-01-01T00:00:00.00000${n % 3}Z`
+
+/** Returns a value of a field for row `n`. */
+function getValue(schema: Json, field: string, n: number): string | number {
+  const { type, format, enum: values, maximum } = schema
+  const types = [type].flat()
+  if (types.includes('integer')) return [0, 9, 10, maximum][n % 4]
+  if (format === 'date') return `2026-01-0${1 + (n % 3)}`
+  if (format === 'date-time') return getTime(field === 'updated_at' ? n >> 2 : n)
+  return values ? values[n % values.length] : (TEXTS[n % TEXTS.length] ?? '')
+}
+
+/** Returns the values of row `n` in the sortable fields that need not be unique; every third is null where it can be. */
+function buildValues(definition: ResourceDefinition, n: number): Values {
+  const columns = getTableColumns(definition.table)
+  const fields = Object.keys(definition.sorts).filter((field) => !getUniqueColumns(definition).has(field))
+  return Object.fromEntries(
+    fields.map((field) => {
+      const isNull = n % 3 === 0 && columns[field]?.notNull === false
+      return [field, isNull ? null : getValue(definition.schemas.read.properties[field], field, n)]
+    }),
+  )
+}
+
+/** Returns all collections. The rows belong to `owner`, or each to a user if a user can have only one. */
 export async function createCollections(database: Database, owner: string): Promise<Collection[]> {
+  const { insertRow, getParent } = createExampleRows(database)
   const users = await insertRows(
     database,
     'users',
-    Array.from({ length: 60 }, (_, n) => ({ name: text(n), created_at: at(n), updated_at: at(n + 1) })),
+    Array.from({ length: 60 }, (_, n) => ({ ...buildValues(usersResource, n), status: 'active' })),
   )
-  return [
-    {
-      path: '/users',
-      table: 'users',
-      sorts: ['name', 'email', 'created_at', 'updated_at'],
-      row: (n) => ({ name: text(n), created_at: at(n), updated_at: at(n >> 2) }),
-    },
-    {
-      path: '/user-profiles',
-      table: 'user_profiles',
-      sorts: ['display_name', 'created_at', 'updated_at'],
-      row: (n) => ({
-        user_id: users[n],
-        display_name: n % 3 === 0 ? null : text(n),
-        created_at: at(n),
-        updated_at: at(n >> 2),
-      }),
-    },
-    {
-      path: `/users/${owner}/posts`,
-      table: 'posts',
-      sorts: ['title', 'published_at', 'created_at', 'updated_at'],
-      row: (n) => ({
-        user_id: owner,
-        title: text(n),
-        published_at: n % 3 === 0 ? null : at(n >> 1),
-        created_at: at(n),
-        updated_at: at(n >> 2),
-      }),
-    },
-    {
-      path: '/products',
-      table: 'products',
-      sorts: ['name', 'sku', 'price_amount', 'created_at'],
-      row: (n) => ({ name: text(n), price_amount: n % 4, created_at: at(n) }),
-    },
-    {
-      path: '/orders',
-      table: 'orders',
-      sorts: ['number', 'total_amount', 'created_at', 'updated_at'],
-      row: (n) => ({
-        user_id: owner,
-        total_amount: [0, 9, 10, 9_007_199_254_740_991][n % 4],
-        created_at: at(n),
-        updated_at: at(n >> 2),
-      }),
-    },
-  ]
+  return Promise.all(
+    resources.map(async (definition): Promise<Collection> => {
+      const { name, parent, sorts } = definition
+      const isSole = getUniqueColumns(definition).has(getOwnerColumn(definition) ?? '')
+      return {
+        name,
+        path: parent ? `/${parent.to}/${await getParent(name, owner)}/${name}` : `/${name}`,
+        table: getTable(name),
+        sorts: Object.keys(sorts),
+        insert: (n) =>
+          insertRow(name, (isSole && users[n % users.length]) || owner, buildValues(definition, n)),
+      }
+    }),
+  )
 }

@@ -2,6 +2,7 @@
 import { METHODS } from 'node:http'
 import t from 'tap'
 import { v7 as uuid } from 'uuid'
+import { resources } from '../../src/app.ts'
 import { ADMIN_KEY, testApp } from '../helpers/app.ts'
 import { sendRaw } from '../helpers/raw-requests.ts'
 
@@ -11,14 +12,12 @@ const COLLECTION = ['GET', 'HEAD', 'OPTIONS', 'POST']
 const MEMBER = ['DELETE', 'GET', 'HEAD', 'OPTIONS', 'PATCH', 'PUT']
 const id = uuid()
 const paths: [path: string, methods: string[]][] = [
-  ...['users', 'user-profiles', 'products', 'orders', `users/${id}/posts`].flatMap(
-    (name): [string, string[]][] => [
-      [`/api/v1/${name}`, COLLECTION],
-      [`/v2/${name}/${id}`, MEMBER],
-    ],
-  ),
+  ...resources.flatMap(({ name, parent }): [string, string[]][] => {
+    const list = parent ? `${parent.to}/${id}/${name}` : name
+    const own: [string, string[]][] = parent?.to === 'users' ? [[`/users/me/${name}`, COLLECTION]] : []
+    return [[`/api/v1/${list}`, COLLECTION], [`/v2/${list}/${id}`, MEMBER], ...own]
+  }),
   ['/users/me', MEMBER],
-  ['/users/me/posts', COLLECTION],
   ['/livez', ['GET', 'HEAD', 'OPTIONS']],
   ['/readyz', ['GET', 'HEAD', 'OPTIONS']],
   ['/openapi/v1.json', ['GET', 'HEAD', 'OPTIONS']],

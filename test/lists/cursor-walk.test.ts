@@ -5,7 +5,6 @@ import t from 'tap'
 import type { Database } from '../../drizzle/client/index.ts'
 import { testApp } from '../helpers/app.ts'
 import { collectIds, getIds } from '../helpers/lists.ts'
-import { insertRows } from '../helpers/rows.ts'
 import { type Collection, createCollections } from '../helpers/sortable-collections.ts'
 
 const LASTING = 25
@@ -16,7 +15,7 @@ const { id: owner } = await person('member')
 const collections = await createCollections(database, owner)
 
 /** Rows that come, change and go for as long as `isOver` says no. */
-async function churn(on: Database, { table, row }: Collection, seed: number, isOver: () => boolean) {
+async function churn(on: Database, { table, insert }: Collection, seed: number, isOver: () => boolean) {
   let n = seed
   let round = 0
   const passing = new Map<number, string>()
@@ -28,10 +27,7 @@ async function churn(on: Database, { table, row }: Collection, seed: number, isO
     round += 1
     const id = passing.get(n)
     if (id === undefined) {
-      // A profile's user is its own; all else of a row is as chance has it.
-      const { user_id, email, ...values } = row(LASTING + n + (table === 'user_profiles' ? 0 : round))
-      const [made = ''] = await insertRows(on, table, [{ ...values, ...(user_id && { user_id }) }])
-      passing.set(n, made)
+      passing.set(n, await insert(LASTING + n))
     } else if (round % 3 === 0) {
       const moved = `2026-01-01T00:00:00.00000${round % 4}Z`
       await on.run(
@@ -60,16 +56,11 @@ async function walkAmid(collection: Collection, query: string, seed: number, las
 }
 
 for (const collection of collections) {
-  const { path, table, sorts, row } = collection
+  const { path, table, sorts, insert } = collection
   t.test(
     `${table}: the pages contain every unchanged row once while others are inserted and deleted`,
     async (t) => {
-      if (table !== 'users')
-        await insertRows(
-          database,
-          table,
-          Array.from({ length: LASTING }, (_, n) => row(n)),
-        )
+      if (table !== 'users') for (let n = 0; n < LASTING; n++) await insert(n)
       const all = await database.run(`select id from ${table}`)
       const lasting = new Set(all.map(({ id }) => String(id)))
 

@@ -1,20 +1,16 @@
 /** Lists are sorted by the documented fields, in either direction, with stable order of equal rows. */
 import t from 'tap'
 import { type Json, testApp } from '../helpers/app.ts'
+import { getDefinition } from '../helpers/definitions.ts'
 import { getIds, getViolations } from '../helpers/lists.ts'
-import { insertRows } from '../helpers/rows.ts'
 import { createCollections } from '../helpers/sortable-collections.ts'
 
 const { admin, database, person } = await testApp(t)
 const { id: owner } = await person('member')
 const collections = await createCollections(database, owner)
-for (const { table, row } of collections) {
-  if (table !== 'users')
-    await insertRows(
-      database,
-      table,
-      Array.from({ length: 40 }, (_, n) => row(n)),
-    )
+for (const { table, insert } of collections) {
+  if (table === 'users') continue
+  for (let n = 0; n < 40; n++) await insert(n)
 }
 
 type Value = string | number | null
@@ -25,7 +21,7 @@ const compare = (a: Value, b: Value) =>
     ? a - b
     : Buffer.compare(Buffer.from(`${a}`), Buffer.from(`${b}`))
 
-/** What the contract says of two rows, from the database's own text of them. */
+/** The first 100 rows in the order that the contract promises, from the database's own text of them. */
 function expected(rows: Json[], sort: string): string[] {
   const terms = sort.split(',').map((term) => ({ name: term.replace('-', ''), down: term.startsWith('-') }))
   const all = [...terms, { name: 'id', down: terms.at(-1)?.down ?? false }]
@@ -38,12 +34,18 @@ function expected(rows: Json[], sort: string): string[] {
     }
     return 0
   }
-  return [...rows].sort(order).map(({ id }) => id)
+  return [...rows]
+    .sort(order)
+    .slice(0, 100)
+    .map(({ id }) => id)
 }
 
-for (const { path, table, sorts } of collections) {
+for (const { name, path, table, sorts } of collections) {
   t.test(`${table}: every sortable field sorts in both directions, alone and combined`, async (t) => {
-    const rows = await database.run(`select * from ${table}`)
+    const parent = getDefinition(name).parent?.member
+    const rows = await database.run(
+      `select * from ${table}${parent ? ` where ${parent} = '${path.split('/')[2]}'` : ''}`,
+    )
     const [first = '', second = '', third = ''] = sorts
     const several = [
       `${first},${second}`,
@@ -66,7 +68,6 @@ t.test('a column that is not a documented sort is rejected', async (t) => {
   const refused: Record<string, string[]> = {
     '/users': ['role', 'status', 'password_hash', 'id', 'search', 'revision'],
     '/user-profiles': ['bio', 'user_id'],
-    [`/users/${owner}/posts`]: ['body', 'status'],
     '/products': ['stock', 'updated_at', 'status', 'currency'],
     '/orders': ['items', 'user_id', 'note'],
   }

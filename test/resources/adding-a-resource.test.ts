@@ -42,8 +42,11 @@ t.test('the document shows the files unchanged', async (t) => {
     (await migration()).map((statement) => statement.trim()),
     'the migration is what drizzle-kit writes',
   )
-  const list = /^export const resources = [\s\S]*?(?=\n\])/m.exec(file('src/app.ts'))?.[0]
-  t.match(under('src/app.ts', 'ts'), `${list}\n  couponsResource,\n]\n`, 'the entry')
+  t.match(
+    under('src/app.ts', 'ts'),
+    /^export const resources = \[[\s\S]*\n {2}couponsResource,\n\]$/m,
+    'the entry',
+  )
 })
 
 t.test('coupons keep the whole contract', async (t) => {

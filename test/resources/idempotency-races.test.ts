@@ -43,7 +43,7 @@ async function insist(send: () => Promise<Reply>): Promise<Reply> {
 
 t.test('of 20 concurrent requests with one key one is executed', async (t) => {
   for (let round = 0; round < 5; round++) {
-    const product_id = await make('products', adminId)
+    const product_id = await make('products', adminId, { stock: 1000 })
     const body = { items: [{ product_id, quantity: 1 }] }
     const header = createKeyHeader()
     once(t, await all(20, () => admin.post('/orders', body, header)))
@@ -55,7 +55,7 @@ t.test('of 20 concurrent requests with one key one is executed', async (t) => {
 t.test('of concurrent requests in two processes one is executed', async (t) => {
   const clients: Client[] = [admin, other.admin]
   for (let round = 0; round < 5; round++) {
-    const product_id = await make('products', adminId)
+    const product_id = await make('products', adminId, { stock: 1000 })
     const body = { items: [{ product_id, quantity: 1 }] }
     const header = createKeyHeader()
     const replies = await all(20, (i) => (clients[i % 2] ?? admin).post('/orders', body, header))

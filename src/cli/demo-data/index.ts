@@ -2,19 +2,17 @@
 import { getTableName } from 'drizzle-orm'
 import type { PgTable } from 'drizzle-orm/pg-core'
 import type { Connection, Database } from '../../../drizzle/client/index.ts'
-import { queryRows } from '../../../drizzle/client/query-rows.ts'
-import { orderProducts, orders, posts, products, userProfiles, users } from '../../../drizzle/tables.ts'
+import { orderProducts, orders } from '../../../drizzle/tables.ts'
+import type { ResourceDefinition } from '../../../plugins/collection/definition.ts'
+import { buildSearchText } from '../../../plugins/collection/sql/case-folding.ts'
 import { dropIndexes, lockTables } from './bulk.ts'
-import { insertRows } from './insert.ts'
-import { buildOrder } from './orders.ts'
+import { createOrderBatches, reserveOrderNumbers } from './order-batches.ts'
 import { createPools } from './pools.ts'
-import { buildPost } from './posts.ts'
-import { buildProduct } from './products.ts'
-import { type Counts, getCounts, type SearchTextBuilders, type SeedContext } from './seed-context.ts'
+import { getCounts, type SeedContext } from './seed-context.ts'
+import { type Batch, type SeedStep, sliceIndices } from './seed-step.ts'
+import { steps } from './steps.ts'
 import { createTimeline } from './timeline.ts'
-import { buildProfiles, buildUser, getFirstEmail } from './users.ts'
-
-export type { SearchTextBuilders } from './seed-context.ts'
+import { getFirstEmail } from './users.ts'
 
 export interface SeedOptions {
   /** The number of users, from which all other numbers follow. */
@@ -23,7 +21,8 @@ export interface SeedOptions {
   seed: number
   /** The end of the two years over which the data is spread, in epoch milliseconds. */
   until: number
-  searchTextBuilders: SearchTextBuilders
+  /** The registered resources; only they get rows. */
+  definitions: readonly ResourceDefinition[]
   /** Batches written concurrently; at most the number of database connections. */
   concurrency: number
   /**
@@ -37,10 +36,11 @@ export interface SeedOptions {
   onIndexCreated?: (total: number) => void
 }
 
-/** The number of rows that were added. */
-export interface SeedResult extends Counts {
+/** The number of rows that were added, by the label of the step, and `orders`. */
+export interface SeedResult {
   /** Order items, of all orders. */
   items: number
+  [label: string]: number
 }
 
 /** The database already contains data of this seed. The message is for the operator. */
@@ -48,89 +48,51 @@ export class AlreadySeededError extends Error {
   override readonly name = 'AlreadySeededError'
 }
 
-/** Rows per batch: enough that the round trip does not matter, few enough for little memory. */
-const BATCH_SIZE = 1_000
 const AVERAGE_ITEMS = 3
-const TABLES = [users, userProfiles, posts, products, orders, orderProducts]
 /** Inserting into the trigram indexes is the most expensive part; a longer pending list makes it cheaper. */
 const RAISE_PENDING_LIST_LIMIT = "select set_config('gin_pending_list_limit', '65536', true)"
 
+type Definitions = readonly ResourceDefinition[]
+
+const isRegistered = (definitions: Definitions, resource: string) =>
+  definitions.some(({ name }) => name === resource)
+
+const selectSteps = (definitions: Definitions): SeedStep[] =>
+  steps.filter(({ resource }) => isRegistered(definitions, resource))
+
+/** Returns the tables that are filled. */
+const listTables = (definitions: Definitions): PgTable[] => [
+  ...selectSteps(definitions).map(({ table }) => table),
+  ...(isRegistered(definitions, 'orders') ? [orders, orderProducts] : []),
+]
+
 /** Returns the approximate number of rows for a number of users: an order has three items on average. */
-export function countRows(userCount: number): number {
-  const { orders: orderCount, ...others } = getCounts(userCount)
-  return Object.values(others).reduce((sum, count) => sum + count, orderCount * (1 + AVERAGE_ITEMS))
+export function countRows(userCount: number, definitions: Definitions): number {
+  const orderCount = isRegistered(definitions, 'orders') ? getCounts(userCount).orders : 0
+  const counts = selectSteps(definitions).map((step) => step.countRows(userCount))
+  return counts.reduce((sum, count) => sum + count, orderCount * (1 + AVERAGE_ITEMS))
 }
 
-type Batch = (tx: Connection) => Promise<number>
-
-/** Returns a batch for every thousand indices. @param build returns the rows of one index */
-function createBatches<T extends PgTable>(
-  count: number,
-  table: T,
-  build: (index: number) => readonly T['$inferSelect'][],
-): Batch[] {
-  return sliceIndices(count).map((indices) => async (tx) => {
-    const rows = indices().flatMap(build)
-    await insertRows(tx, table, rows)
-    return rows.length
-  })
-}
-
-const sliceIndices = (count: number): (() => number[])[] =>
-  Array.from({ length: Math.ceil(count / BATCH_SIZE) }, (_, i) => () => {
-    const from = i * BATCH_SIZE
-    return Array.from({ length: Math.min(BATCH_SIZE, count - from) }, (__, j) => from + j)
-  })
-
-/** Writes orders and their links to products in one transaction, so that no reader sees one without the other. */
-function createOrderBatches(
-  context: SeedContext,
-  firstNumber: number,
-  onItems: (batch: number, items: number) => void,
-): Batch[] {
-  return sliceIndices(context.counts.orders).map((indices, batch) => async (tx) => {
-    const built = indices().map((index) => buildOrder(context, index, firstNumber + index))
-    const orderRows = built.map(({ order }) => order)
-    const linkRows = built.flatMap(({ links }) => links)
-    await insertRows(tx, orders, orderRows)
-    await insertRows(tx, orderProducts, linkRows)
-    onItems(batch, linkRows.length)
-    return orderRows.length + linkRows.length
-  })
-}
-
-/** Reserves numbers for `count` orders; a running server may take numbers at the same time. @returns the first one */
-function reserveOrderNumbers(database: Database, count: number): Promise<number> {
-  return database.transaction(async (tx) => {
-    // Changes nothing, but locks the sequence until the end of the transaction.
-    await tx.run('alter sequence order_numbers increment by 1')
-    const [row] = await queryRows<{ first: number }>(
-      tx,
-      'select last_value + case when is_called then 1 else 0 end as first from order_numbers',
-    )
-    const first = row?.first ?? 1
-    await tx.run("select setval('order_numbers', $1)", [first + count - 1])
-    return first
-  })
-}
+/** Returns a batch for every thousand indices. */
+const createBatches = (context: SeedContext, { indicesPerUser, insert }: SeedStep): Batch[] =>
+  sliceIndices(context.counts.users * indicesPerUser).map((indices) => (tx) => insert(tx, context, indices()))
 
 /** Returns all batches in stages: the rows that a batch refers to are in an earlier stage. */
 function createStages(
   context: SeedContext,
-  firstNumber: number,
-  onItems: (batch: number, items: number) => void,
+  definitions: Definitions,
+  orderBatches: readonly Batch[],
 ): Batch[][] {
-  const { counts } = context
-  const userBatches = createBatches(counts.users, users, (i) => [buildUser(context, i)])
+  const selected = selectSteps(definitions)
+  const [first, second, third] = [0, 1, 2].map((stage) =>
+    selected.filter((step) => step.stage === stage).flatMap((step) => createBatches(context, step)),
+  )
+  const users = first ?? []
   return [
     // The first batch of users is written alone: its first user marks the seed as used, also if a later batch fails.
-    userBatches.splice(0, 1),
-    [...userBatches, ...createBatches(counts.products, products, (i) => [buildProduct(context, i)])],
-    [
-      ...createBatches(counts.users, userProfiles, (i) => buildProfiles(context, i)),
-      ...createBatches(counts.posts, posts, (i) => [buildPost(context, i)]),
-      ...createOrderBatches(context, firstNumber, onItems),
-    ],
+    users.splice(0, 1),
+    [...users, ...(second ?? [])],
+    [...(third ?? []), ...orderBatches],
   ]
 }
 
@@ -175,13 +137,14 @@ async function isEmpty(tx: Connection): Promise<boolean> {
 function writeInBulk(
   database: Database,
   stages: readonly Batch[][],
-  { onProgress, onIndexCreated }: SeedOptions,
+  { definitions, onProgress, onIndexCreated }: SeedOptions,
 ): Promise<boolean> {
+  const tables = listTables(definitions)
   return database.transaction(
     async (tx) => {
-      await lockTables(tx, TABLES)
+      await lockTables(tx, tables)
       if (!(await isEmpty(tx))) return false
-      const statements = await dropIndexes(tx, TABLES)
+      const statements = await dropIndexes(tx, tables)
       let previous = Promise.resolve(0)
       for (const write of stages.flat()) {
         const written = write(tx)
@@ -208,6 +171,7 @@ function writeInBulk(
  * @throws AlreadySeededError if the database contains data of this seed, complete or not
  */
 export async function seedDatabase(database: Database, options: SeedOptions): Promise<SeedResult> {
+  const { definitions } = options
   const counts = getCounts(options.users)
   const timeline = createTimeline(options.until)
   const pools = await createPools(options.seed)
@@ -216,7 +180,8 @@ export async function seedDatabase(database: Database, options: SeedOptions): Pr
     counts,
     timeline,
     pools,
-    searchTextBuilders: options.searchTextBuilders,
+    getSearchText: (resource, row) =>
+      buildSearchText(row, definitions.find(({ name }) => name === resource)?.search ?? []),
   }
   const [firstUser] = await database.run('select 1 from users where email = $1', [getFirstEmail(context)])
   if (firstUser) {
@@ -225,15 +190,22 @@ export async function seedDatabase(database: Database, options: SeedOptions): Pr
     )
   }
 
-  const firstNumber = await reserveOrderNumbers(database, counts.orders)
   // Indexed by batch, so that a batch that is retried after a deadlock counts once.
   const items: number[] = []
-  const stages = createStages(context, firstNumber, (batch, count) => {
-    items[batch] = count
-  })
+  const hasOrders = isRegistered(definitions, 'orders')
+  const orderBatches = hasOrders
+    ? createOrderBatches(context, await reserveOrderNumbers(database, counts.orders), (batch, count) => {
+        items[batch] = count
+      })
+    : []
+  const stages = createStages(context, definitions, orderBatches)
   const isWritten = options.bulk && (await writeInBulk(database, stages, options))
   if (!isWritten) await writeConcurrently(database, stages, options)
   // Query plans depend on table statistics, which autovacuum would update only later.
-  for (const table of TABLES) await database.run(`vacuum (analyze) "${getTableName(table)}"`)
-  return { ...counts, items: items.reduce((sum, count) => sum + count, 0) }
+  for (const table of listTables(definitions)) await database.run(`vacuum (analyze) "${getTableName(table)}"`)
+  return {
+    ...Object.fromEntries(selectSteps(definitions).map((step) => [step.label, step.countRows(counts.users)])),
+    ...(hasOrders && { orders: counts.orders }),
+    items: items.reduce((sum, count) => sum + count, 0),
+  }
 }

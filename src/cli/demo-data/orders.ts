@@ -126,7 +126,7 @@ export function buildOrder(
       ? { name: buyer.name, ...address, line2: null, country: buyer.market.country }
       : null,
     status,
-    search: context.searchTextBuilders.orders(fields),
+    search: context.getSearchText('orders', fields),
   }
   return { order, links: items.map(({ product_id }) => ({ order_id: id, product_id })) }
 }

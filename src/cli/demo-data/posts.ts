@@ -1,18 +1,20 @@
 /** Demo posts: a few authors write most of them, and most are published. */
-import type { posts } from '../../../drizzle/tables.ts'
+import { posts } from '../../../drizzle/tables.ts'
 import { Random } from './random.ts'
 import type { SeedContext } from './seed-context.ts'
+import { createSeedStep } from './seed-step.ts'
 import { createUuid, DAY_MS, toIsoString } from './timeline.ts'
 import { getPerson } from './users.ts'
 
 type PostRow = typeof posts.$inferSelect
 
+const POSTS_PER_USER = 1
 const STATUSES: Record<PostRow['status'], number> = { published: 0.75, draft: 0.15, archived: 0.1 }
 
-export function buildPost(context: SeedContext, index: number): PostRow {
+function buildPost(context: SeedContext, index: number): PostRow {
   const { seed, counts, timeline, pools } = context
   const random = new Random(seed, 'post', index)
-  const created = timeline.getMoment(index, counts.posts, random)
+  const created = timeline.getMoment(index, counts.users * POSTS_PER_USER, random)
   const authors = timeline.countBefore(created, counts.users)
   const author = getPerson(context, Math.floor(authors * random.fraction() ** 2))
   const status = random.share(STATUSES)
@@ -37,6 +39,15 @@ export function buildPost(context: SeedContext, index: number): PostRow {
     ...fields,
     status,
     published_at: published === undefined ? null : toIsoString(published),
-    search: context.searchTextBuilders.posts(fields),
+    search: context.getSearchText('posts', fields),
   }
 }
+
+export const postsStep = createSeedStep({
+  resource: 'posts',
+  label: 'posts',
+  table: posts,
+  stage: 2,
+  indicesPerUser: POSTS_PER_USER,
+  build: (context, index) => [buildPost(context, index)],
+})

@@ -1,8 +1,9 @@
 /** Demo products: a catalog in three currencies, with few drafts and archived products. */
-import type { products } from '../../../drizzle/tables.ts'
+import { products } from '../../../drizzle/tables.ts'
 import type { Currency } from './pools.ts'
 import { Random } from './random.ts'
-import type { SeedContext } from './seed-context.ts'
+import { PRODUCTS_PER_USER, type SeedContext } from './seed-context.ts'
+import { createSeedStep } from './seed-step.ts'
 import { createUuid, toIsoString } from './timeline.ts'
 
 type ProductRow = typeof products.$inferSelect
@@ -46,7 +47,7 @@ export function drawGoods({ seed, pools: { goods } }: SeedContext, { index, crea
   }
 }
 
-export function buildProduct(context: SeedContext, index: number): ProductRow {
+function buildProduct(context: SeedContext, index: number): ProductRow {
   const offer = drawOffer(context, index)
   const { id, ...goods } = drawGoods(context, offer)
   const { random, created, status, currency, availableUntil } = offer
@@ -63,6 +64,15 @@ export function buildProduct(context: SeedContext, index: number): ProductRow {
     // The remaining stock, after all orders.
     stock: random.chance(0.06) ? 0 : Math.floor(500 * random.fraction() ** 2) + 1,
     status,
-    search: context.searchTextBuilders.products({ ...goods, description }),
+    search: context.getSearchText('products', { ...goods, description }),
   }
 }
+
+export const productsStep = createSeedStep({
+  resource: 'products',
+  label: 'products',
+  table: products,
+  stage: 1,
+  indicesPerUser: PRODUCTS_PER_USER,
+  build: (context, index) => [buildProduct(context, index)],
+})

@@ -2,40 +2,26 @@
 import type { Pools } from './pools.ts'
 import type { Timeline } from './timeline.ts'
 
-/** The number of rows per collection; all follow from the number of users. */
-export interface Counts {
+/** The numbers of rows that other rows are spread over; all follow from the number of users. */
+interface Counts {
   users: number
-  profiles: number
-  posts: number
   products: number
   orders: number
 }
-
-type Searchable = 'users' | 'profiles' | 'posts' | 'products' | 'orders'
-
-/** Functions that return the content of a row's `search` column, as the server writes it. */
-export type SearchTextBuilders = Readonly<
-  Record<Searchable, (row: Readonly<Record<string, unknown>>) => string>
->
 
 export interface SeedContext {
   seed: number
   counts: Counts
   timeline: Timeline
   pools: Pools
-  searchTextBuilders: SearchTextBuilders
+  /** Returns the content of the `search` column of a row of a resource, as the server writes it. */
+  getSearchText(resource: string, row: Readonly<Record<string, unknown>>): string
 }
 
-const PROFILE_SHARE = 0.7
+export const PRODUCTS_PER_USER = 2
 
 export const getCounts = (users: number): Counts => ({
   users,
-  profiles: Math.ceil(users * PROFILE_SHARE),
-  posts: users,
-  products: 2 * users,
+  products: PRODUCTS_PER_USER * users,
   orders: 5 * users,
 })
-
-/** Returns whether the user with this index has a profile. */
-export const hasProfile = (index: number): boolean =>
-  Math.ceil((index + 1) * PROFILE_SHARE) > Math.ceil(index * PROFILE_SHARE)

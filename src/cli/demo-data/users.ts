@@ -1,14 +1,17 @@
 /** Demo users and their profiles: people of four countries, most of them active members. */
-import type { userProfiles, users } from '../../../drizzle/tables.ts'
+import { userProfiles, users } from '../../../drizzle/tables.ts'
 import type { Country, Market } from './pools.ts'
 import { Random } from './random.ts'
-import { hasProfile, type SeedContext } from './seed-context.ts'
+import type { SeedContext } from './seed-context.ts'
+import { createSeedStep } from './seed-step.ts'
 import { createUuid, DAY_MS, toIsoString } from './timeline.ts'
 
 type UserRow = typeof users.$inferSelect
 type ProfileRow = typeof userProfiles.$inferSelect
 
 const COUNTRIES: Record<Country, number> = { US: 0.57, GB: 0.15, DE: 0.16, FR: 0.12 }
+/** The share of users who have a profile. */
+const PROFILE_SHARE = 0.7
 // No admins: only the operator creates those.
 const ROLES = { member: 0.975, manager: 0.025 }
 const STATUSES: Record<UserRow['status'], number> = { active: 0.93, inactive: 0.05, suspended: 0.02 }
@@ -55,7 +58,7 @@ export function getFirstEmail(context: SeedContext): string {
   return formatEmail(context, 0, first, last)
 }
 
-export function buildUser(context: SeedContext, index: number): UserRow {
+function buildUser(context: SeedContext, index: number): UserRow {
   const { random, person, first, last, status, changed, updated } = drawUser(context, index)
   const fields = { name: person.name, email: formatEmail(context, index, first, last) }
   return {
@@ -69,11 +72,15 @@ export function buildUser(context: SeedContext, index: number): UserRow {
     password_hash: null,
     role: random.share(ROLES),
     status,
-    search: context.searchTextBuilders.users(fields),
+    search: context.getSearchText('users', fields),
   }
 }
 
-export function buildProfiles(context: SeedContext, index: number): ProfileRow[] {
+/** Returns whether the user with this index has a profile. */
+const hasProfile = (index: number): boolean =>
+  Math.ceil((index + 1) * PROFILE_SHARE) > Math.ceil(index * PROFILE_SHARE)
+
+function buildProfiles(context: SeedContext, index: number): ProfileRow[] {
   if (!hasProfile(index)) return []
   const { person, first } = drawUser(context, index)
   const random = new Random(context.seed, 'profile', index)
@@ -96,7 +103,26 @@ export function buildProfiles(context: SeedContext, index: number): ProfileRow[]
       location: random.chance(0.8) ? random.pick(market.places).city : null,
       time_zone: random.chance(0.8) ? random.pick(market.zones) : null,
       locale: random.chance(0.9) ? market.locale : null,
-      search: context.searchTextBuilders.profiles(fields),
+      search: context.getSearchText('user-profiles', fields),
     },
   ]
 }
+
+export const usersStep = createSeedStep({
+  resource: 'users',
+  label: 'users',
+  table: users,
+  stage: 0,
+  indicesPerUser: 1,
+  build: (context, index) => [buildUser(context, index)],
+})
+
+export const profilesStep = createSeedStep({
+  resource: 'user-profiles',
+  label: 'profiles',
+  table: userProfiles,
+  stage: 2,
+  indicesPerUser: 1,
+  countRows: (userCount) => Math.ceil(userCount * PROFILE_SHARE),
+  build: buildProfiles,
+})

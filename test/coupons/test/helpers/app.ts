@@ -11,6 +11,9 @@ export const migration = () => generateMigration(generateDrizzleJson({}), genera
 
 export async function testApp(t: Owner, settings: Record<string, string> = {}) {
   const database = await testDatabase(t)
+  // Also if the resource has been added as docs/adding-a-resource.md says.
+  await database.run('drop table if exists coupons')
   for (const statement of await migration()) await database.run(statement)
-  return startApp(t, settings, { database, resources: [...resources, couponsResource] })
+  const others = resources.filter(({ name }) => name !== couponsResource.name)
+  return startApp(t, settings, { database, resources: [...others, couponsResource] })
 }

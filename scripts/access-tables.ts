@@ -1,0 +1,62 @@
+/** The tables of docs/permissions.md: for each resource and operation, the rows that each role may access. */
+import type { Access, Condition, Rule, Verb } from '../plugins/access/index.ts'
+import { CALLER, verbs } from '../plugins/access/index.ts'
+import type { ResourceDefinition } from '../plugins/collection/definition.ts'
+
+export const roles = ['member', 'manager', 'admin'] as const
+
+type AccessRole = (typeof roles)[number]
+
+/** The cells by operation and role; an operation that the resource does not have is absent. */
+type AccessTable = Partial<Record<Verb, Record<AccessRole, string>>>
+
+/** The field that holds the owner of a row. */
+const getOwnerField = (name: string) => (name === 'users' ? 'id' : 'user_id')
+
+/** `own` for rows of the caller, a value alone for a status, otherwise the field and the value. */
+function describeCondition(condition: Condition, ownerField: string): string {
+  const parts = Object.entries(condition).map(([field, value]) => {
+    if (value === CALLER) return field === ownerField ? 'own' : `own by ${field}`
+    return field === 'status' ? value : `${field} ${String(value)}`
+  })
+  return parts.sort().join(' and ')
+}
+
+/** Returns the text of a cell: `all`, `none`, or conditions such as `own or published`. */
+function describeCell(rule: Rule | undefined, ownerField: string): string {
+  if (rule === undefined || rule === false) return 'none'
+  if (rule === true) return 'all'
+  return rule
+    .map((condition) => describeCondition(condition, ownerField))
+    .sort()
+    .join(' or ')
+}
+
+/** Returns the table of one resource. */
+export function buildAccessTable({ name, access, verbs: own = verbs }: ResourceDefinition): AccessTable {
+  const describe = (rules: Access[Verb], role: AccessRole) => describeCell(rules?.[role], getOwnerField(name))
+  return Object.fromEntries(
+    own.map((verb) => [
+      verb,
+      Object.fromEntries(roles.map((role) => [role, describe(access[verb], role)])) as Record<
+        AccessRole,
+        string
+      >,
+    ]),
+  )
+}
+
+const formatRow = (cells: readonly string[]) => `| ${cells.join(' | ')} |`
+
+/** Returns a Markdown table for each resource, with a row for each operation. */
+export function formatAccessTables(definitions: readonly ResourceDefinition[]): string {
+  const head = [formatRow(['', ...roles]), formatRow(['', ...roles].map(() => '---'))]
+  return definitions
+    .map((definition) => {
+      const rows = Object.entries(buildAccessTable(definition)).map(([verb, cells]) =>
+        formatRow([verb, ...roles.map((role) => cells[role])]),
+      )
+      return [`### ${definition.name}`, '', ...head, ...rows].join('\n')
+    })
+    .join('\n\n')
+}

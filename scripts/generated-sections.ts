@@ -1,0 +1,64 @@
+/** The parts of Markdown pages that are generated from the definitions and the settings. */
+import { readFile, writeFile } from 'node:fs/promises'
+import type { ResourceDefinition } from '../plugins/collection/definition.ts'
+import { createCredentialResources, resources } from '../src/app.ts'
+import { settingsTable } from '../src/config.ts'
+import { formatAccessTables } from './access-tables.ts'
+
+const root = new URL('../', import.meta.url)
+
+interface Section {
+  /** The path of the page from the root of the repository. */
+  file: string
+  /** The name in the comments around the section: `<!-- name -->` and `<!-- /name -->`. */
+  name: string
+  build(): string
+}
+
+const quote = (names: readonly string[]) => names.map((name) => `\`${name}\``).join(', ')
+
+/** Returns the table of the filters, sorts and searched fields of each resource. */
+function formatListsTable(definitions: readonly ResourceDefinition[]): string {
+  const rows = definitions.map(({ name, filters, sorts, search }) => {
+    const cells = [name, quote(filters), quote(Object.keys(sorts)), search.join(', ')]
+    return `|${cells.map((cell) => (cell === '' ? ' ' : ` ${cell} `)).join('|')}|`
+  })
+  return ['| Collection | Filters | Sort | Search |', '|---|---|---|---|', ...rows].join('\n')
+}
+
+const all = [...resources, ...createCredentialResources(resources)]
+
+export const sections: readonly Section[] = [
+  { file: 'docs/permissions.md', name: 'matrix', build: () => formatAccessTables(all) },
+  { file: 'docs/api-reference.md', name: 'lists', build: () => formatListsTable(all) },
+  {
+    file: 'docs/authentication.md',
+    name: 'collections',
+    build: () => `The collections are ${quote(resources.map(({ name }) => name))}.`,
+  },
+  { file: 'docs/settings.md', name: 'settings', build: settingsTable },
+]
+
+/** Returns a page with a section brought up to date. @throws Error if the page lacks the comments around it */
+function replaceSection(page: string, { file, name, build }: Section): string {
+  const [start, end] = [`<!-- ${name} -->\n`, `\n<!-- /${name} -->`]
+  const from = page.indexOf(start)
+  const to = page.indexOf(end, from)
+  if (from === -1 || to === -1)
+    throw new Error(`${file}: the comments <!-- ${name} --> and <!-- /${name} --> are missing`)
+  return page.slice(0, from + start.length) + build() + page.slice(to)
+}
+
+/** Returns the page as it is and as it should be. */
+export async function compareSection(section: Section): Promise<{ page: string; current: string }> {
+  const page = await readFile(new URL(section.file, root), 'utf8')
+  return { page, current: replaceSection(page, section) }
+}
+
+/** Writes a section. @returns whether the page has changed */
+export async function writeSection(section: Section): Promise<boolean> {
+  const { page, current } = await compareSection(section)
+  if (page === current) return false
+  await writeFile(new URL(section.file, root), current)
+  return true
+}

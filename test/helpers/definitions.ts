@@ -1,0 +1,91 @@
+/** The registered definitions, and what tests of all resources derive from them. */
+import { readdirSync, readFileSync } from 'node:fs'
+import { getTableName } from 'drizzle-orm'
+import { getTableConfig } from 'drizzle-orm/pg-core'
+import { CALLER, getRuleFields, verbs } from '../../plugins/access/index.ts'
+import type { ResourceDefinition } from '../../plugins/collection/definition.ts'
+import { createCredentialResources, resources } from '../../src/app.ts'
+
+const root = new URL('../../', import.meta.url)
+
+/** All definitions of the app: the resources of src/app.ts, sessions and API keys. */
+export const definitions: readonly ResourceDefinition[] = [
+  ...resources,
+  ...createCredentialResources(resources),
+]
+
+/** @throws Error if no resource has the name */
+export function getDefinition(name: string): ResourceDefinition {
+  const found = definitions.find((definition) => definition.name === name)
+  if (!found) throw new Error(`There is no resource "${name}" in src/app.ts`)
+  return found
+}
+
+export const isRegistered = (name: string) => definitions.some((definition) => definition.name === name)
+
+/** Returns the name of the table of a resource. */
+export const getTable = (name: string) => getTableName(getDefinition(name).table)
+
+const readReferences = ({ table }: ResourceDefinition): ReadonlyMap<string, string> =>
+  new Map(
+    getTableConfig(table).foreignKeys.flatMap((key) => {
+      const { columns, foreignTable } = key.reference()
+      const [column, another] = columns
+      return column && !another ? [[column.name, getTableName(foreignTable)] as const] : []
+    }),
+  )
+
+// Drizzle builds the configuration of a table anew each time.
+const references = new Map(definitions.map((definition) => [definition.name, readReferences(definition)]))
+
+/** Returns the tables that columns refer to, by the name of the column. */
+export const getReferences = ({ name }: ResourceDefinition): ReadonlyMap<string, string> =>
+  references.get(name) ?? new Map()
+
+/** Returns the column that holds the owner of a row; undefined if rows have no owner. */
+export function getOwnerColumn(definition: ResourceDefinition): string | undefined {
+  for (const verb of verbs) {
+    for (const rule of Object.values(definition.access[verb] ?? {})) {
+      if (typeof rule === 'boolean') continue
+      for (const condition of rule) {
+        const own = Object.keys(condition).find((field) => condition[field] === CALLER)
+        if (own !== undefined) return own
+      }
+    }
+  }
+  return [...getReferences(definition)].find(([, table]) => table === 'users')?.[0]
+}
+
+/** Returns the fields other than the owner that access rules compare. */
+export const getComparedFields = (definition: ResourceDefinition): string[] => {
+  const rules = verbs.flatMap((verb) => Object.values(definition.access[verb] ?? {}))
+  return [...new Set(rules.flatMap(getRuleFields))].filter((field) => field !== getOwnerColumn(definition))
+}
+
+/**
+ * Returns the first place in the source files of a folder that matches, such as `plugins/resources/posts.ts:18`.
+ * @param within the text that the file contains before the match
+ */
+function findSource(folder: string, pattern: RegExp, within = ''): string {
+  for (const name of readdirSync(new URL(folder, root)).filter((each) => each.endsWith('.ts'))) {
+    const text = readFileSync(new URL(`${folder}${name}`, root), 'utf8')
+    const start = text.indexOf(within)
+    if (start === -1) continue
+    const offset = text.slice(start).search(pattern)
+    if (offset === -1) continue
+    return `${folder}${name}:${text.slice(0, start + offset).split('\n').length}`
+  }
+  return folder
+}
+
+/** Returns the file and the line of a property of a definition, or of the definition. */
+export const locateDefinition = ({ name }: ResourceDefinition, property = 'name') =>
+  findSource('plugins/resources/', new RegExp(`\\b${property}:`), `name: '${name}'`)
+
+/** Returns the file and the line of the table of a resource. */
+export const locateTable = ({ table }: ResourceDefinition) =>
+  findSource('drizzle/', new RegExp(`pgTable\\(\\s*'${getTableName(table)}'`))
+
+/** Returns the file and the line of the schema with this title. */
+export const locateSchema = (title: string | undefined) =>
+  findSource('schemas/', new RegExp(`title: '${title}'`))

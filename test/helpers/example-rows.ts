@@ -1,0 +1,181 @@
+/**
+ * Rows and bodies of any resource, from the examples of its schemas. Unique values vary, and ids in the examples are
+ * replaced by those of rows that exist: `user_id` by the owner, `product_id` by a new product.
+ */
+import { getTableColumns } from 'drizzle-orm'
+import { v7 as uuid } from 'uuid'
+import type { Database, Param } from '../../drizzle/client/index.ts'
+import type { ResourceDefinition } from '../../plugins/collection/definition.ts'
+import { resolveResources } from '../../plugins/collection/resolve.ts'
+import { buildSearchText } from '../../plugins/collection/sql/case-folding.ts'
+import { buildExample } from '../../plugins/openapi/examples.ts'
+import { compileSchema, createAjv } from '../../plugins/validation/formats.ts'
+import { exampleId } from '../../schemas/types.ts'
+import type { Json } from './app.ts'
+import {
+  definitions,
+  getDefinition,
+  getOwnerColumn,
+  getReferences,
+  getTable,
+  isRegistered,
+  locateSchema,
+  locateTable,
+} from './definitions.ts'
+
+type Fields = Record<string, Json>
+
+const ajv = createAjv()
+const resolved = new Map(resolveResources(definitions).map((resource) => [resource.name, resource]))
+let count = 0
+
+/** Returns a different value each time that the schema of the field accepts, made from its example. */
+export function createUniqueValue(schema: Json, example: Json): Json {
+  count += 1
+  if (typeof example === 'number') return (schema.minimum ?? 0) + count
+  const digits = String(count).padStart(5, '0')
+  const text = String(example ?? '')
+  const [local = '', domain] = text.split('@')
+  const base = domain === undefined ? text : local
+  const rest = domain === undefined ? '' : `@${domain}`
+  const candidates = [`${base}${digits}`, `${digits}${base}`, base.slice(0, -digits.length) + digits, digits]
+  const isValid = compileSchema(ajv, schema)
+  return candidates.map((candidate) => `${candidate}${rest}`).find((candidate) => isValid(candidate))
+}
+
+/** Returns the columns whose values differ in all rows. */
+export const getUniqueColumns = ({ name }: ResourceDefinition): ReadonlySet<string> =>
+  resolved.get(name)?.uniqueColumns ?? new Set()
+
+/** Returns the column of the owner if an owner has at most one row. */
+function getSoleOwnerColumn(definition: ResourceDefinition): string | undefined {
+  const column = getOwnerColumn(definition)
+  const isSole = column !== undefined && column !== 'id' && getUniqueColumns(definition).has(column)
+  return isSole ? column : undefined
+}
+
+/** Returns the resource that a field such as `product_id` refers to. */
+export function getReferenced(field: string): ResourceDefinition | undefined {
+  const name = field.replace(/_id$/, '').replaceAll('_', '')
+  return field.endsWith('_id')
+    ? definitions.find(({ singular }) => singular.toLowerCase() === name)
+    : undefined
+}
+
+export function createExampleRows(database: Database) {
+  const insert = async (table: string, values: Fields): Promise<string> => {
+    const names = Object.keys(values)
+    const params = names.map((name): Param => {
+      const value = values[name]
+      return typeof value === 'object' && value !== null ? JSON.stringify(value) : value
+    })
+    const places = names.map((_, i) => `$${i + 1}`)
+    const columns = names.map((name) => `"${name}"`)
+    await database.run(`insert into "${table}" (${columns.join()}) values (${places.join()})`, params)
+    return values.id
+  }
+
+  /** Replaces the ids in an example by those of rows that exist. */
+  async function substituteIds(value: Json, owner: string): Promise<Json> {
+    if (Array.isArray(value)) return Promise.all(value.map((item) => substituteIds(item, owner)))
+    if (typeof value !== 'object' || value === null) return value
+    const entries: [string, Json][] = []
+    for (const [name, field] of Object.entries(value)) {
+      const referenced = field === exampleId ? getReferenced(name) : undefined
+      entries.push([name, referenced ? await getRow(referenced, owner) : await substituteIds(field, owner)])
+    }
+    return Object.fromEntries(entries)
+  }
+
+  /** Returns the owner, if a user is wanted, or the id of a new row. */
+  const getRow = async (definition: ResourceDefinition, owner: string): Promise<string> =>
+    definition.name === 'users' ? owner : insertRow(definition.name, owner)
+
+  /** Returns a valid body of POST, with the references of the path or the body set to the owner. */
+  async function buildCreation(name: string, owner: string): Promise<Fields> {
+    const definition = getDefinition(name)
+    const { create } = definition.schemas
+    const fields: Fields = Object.fromEntries(
+      Object.entries(await substituteIds(buildExample(create), owner)).filter(
+        ([field]) => field in create.properties,
+      ),
+    )
+    const ownerColumn = getOwnerColumn(definition)
+    if (ownerColumn !== undefined && ownerColumn in create.properties && ownerColumn !== 'id') {
+      fields[ownerColumn] = owner
+    }
+    for (const field of getUniqueColumns(definition)) {
+      if (field === ownerColumn || !(field in fields)) continue
+      fields[field] = createUniqueValue(create.properties[field], fields[field])
+      if (fields[field] !== undefined) continue
+      throw new Error(
+        `${locateSchema(create.title)}: no different value of the unique field "${field}" could be made from its example; give it an example that stays valid with digits at its end`,
+      )
+    }
+    return fields
+  }
+
+  const parents = new Map<string, Promise<string>>()
+  /** Returns the id of the parent below which rows of an owner are. */
+  function getParent(name: string, owner: string): Promise<string> | undefined {
+    const parent = getDefinition(name).parent
+    if (!parent) return undefined
+    if (parent.to === 'users') return Promise.resolve(owner)
+    const key = `${name} ${owner}`
+    const found = parents.get(key) ?? insertRow(parent.to, owner)
+    parents.set(key, found)
+    return found
+  }
+
+  /** Inserts a row of an owner with the values of the examples. @returns its id */
+  async function insertRow(name: string, owner: string, values: Fields = {}): Promise<string> {
+    const definition = getDefinition(name)
+    const { schemas, search, parent, table } = definition
+    const references = getReferences(definition)
+    const ownerColumn = getOwnerColumn(definition)
+    const body = await buildCreation(name, owner)
+    const whole: Json = await substituteIds(buildExample(schemas.read), owner)
+    const row: Fields = { id: uuid() }
+    const hasParent = parent && (await getParent(name, owner))
+    for (const { name: column, notNull, hasDefault } of Object.values(getTableColumns(table))) {
+      const property: Json = schemas.create.properties[column]
+      const given = column in body ? body[column] : property?.default
+      if (column in row || ['created_at', 'updated_at', 'revision', 'search'].includes(column)) continue
+      if (parent && column === parent.member) row[column] = hasParent
+      else if (column === ownerColumn) row[column] = owner
+      // The rows have more fields than the bodies in objects and lists.
+      else if (typeof given === 'object' && given !== null) row[column] = whole[column]
+      else if (given !== undefined) row[column] = given
+      else if (!notNull || hasDefault) continue
+      else if (references.has(column)) row[column] = await insertReferenced(definition, column, owner)
+      else if (whole[column] !== undefined) row[column] = whole[column]
+      else {
+        throw new Error(
+          `${locateTable(definition)}: no row can be inserted, because the column "${column}" has no default, and neither ${schemas.create.title} nor ${schemas.read.title} has an example of it (${locateSchema(schemas.create.title)})`,
+        )
+      }
+    }
+    Object.assign(row, values)
+    if (search.length > 0) row.search = buildSearchText(row, search)
+    await makeRoom(name, owner)
+    return insert(getTable(name), row)
+  }
+
+  /** Deletes the row of an owner who can have only one. */
+  async function makeRoom(name: string, owner: string): Promise<void> {
+    const column = getSoleOwnerColumn(getDefinition(name))
+    if (column === undefined) return
+    await database.run(`delete from "${getTable(name)}" where "${column}" = $1`, [owner])
+  }
+
+  async function insertReferenced(definition: ResourceDefinition, column: string, owner: string) {
+    const table = getReferences(definition).get(column)
+    const target = definitions.find(({ name }) => isRegistered(name) && getTable(name) === table)
+    if (target) return getRow(target, owner)
+    throw new Error(
+      `${locateTable(definition)}: the column "${column}" refers to the table "${table}", which no registered resource has`,
+    )
+  }
+
+  return { insertRow, makeRoom, buildCreation, getParent }
+}
