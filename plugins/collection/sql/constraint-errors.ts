@@ -1,6 +1,7 @@
 /** Turns violations of unique and foreign key constraints into API errors. */
 import { getTableConfig } from 'drizzle-orm/pg-core'
 import { SqlError } from '../../../drizzle/client/errors.ts'
+import type { Violation } from '../../../schemas/error.ts'
 import { apiError, invalidBody } from '../../errors/index.ts'
 import type { ResourceDefinition } from '../definition.ts'
 
@@ -11,16 +12,25 @@ const FOREIGN_KEY_VIOLATION = '23503'
 function getConstraints(table: ResourceDefinition['table']) {
   const { indexes, foreignKeys } = getTableConfig(table)
   const unique = indexes.flatMap(({ config }) => {
-    const [column] = config.columns
-    return config.unique && config.name && column && 'name' in column
-      ? [[config.name, String(column.name)] as const]
-      : []
+    const names = config.columns.flatMap((column) => ('name' in column ? [String(column.name)] : []))
+    return config.unique && config.name && names.length > 0 ? [[config.name, names] as const] : []
   })
   const foreign = foreignKeys.flatMap((key) => {
     const [column] = key.reference().columns
     return column ? [[key.getName(), column.name] as const] : []
   })
   return { unique: new Map(unique), foreign: new Map(foreign) }
+}
+
+/** Returns the error for a key that another row has. A key of several columns names them all. */
+function createConflict(columns: readonly string[], cause: SqlError) {
+  const [together, state] = [columns.join(' and '), columns.length > 1 ? 'are taken together' : 'is taken']
+  const violations = columns.map((field): Violation => {
+    const others = columns.filter((column) => column !== field).join(' and ')
+    const message = others === '' ? 'is taken' : `is taken together with ${others}`
+    return { field, message, code: 'ALREADY_EXISTS' }
+  })
+  return apiError('RESOURCE_CONFLICT', { message: `The ${together} ${state}`, violations, cause })
 }
 
 /**
@@ -35,13 +45,9 @@ export function createConstraintErrors(
   return (error) => {
     if (!(error instanceof SqlError)) return error
     const constraint = error.constraint ?? ''
-    const uniqueColumn = unique.get(constraint)
-    if (error.code === UNIQUE_VIOLATION && uniqueColumn !== undefined) {
-      return apiError('RESOURCE_CONFLICT', {
-        message: `The ${uniqueColumn} is taken`,
-        violations: [{ field: uniqueColumn, message: 'is taken', code: 'ALREADY_EXISTS' }],
-        cause: error,
-      })
+    const uniqueColumns = unique.get(constraint)
+    if (error.code === UNIQUE_VIOLATION && uniqueColumns !== undefined) {
+      return createConflict(uniqueColumns, error)
     }
     if (error.code !== FOREIGN_KEY_VIOLATION) return error
     const foreignColumn = foreign.get(constraint)
