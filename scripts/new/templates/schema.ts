@@ -20,10 +20,10 @@ function describe(field: Field): string {
     money: 'In minor units of `currency`',
     currency: 'An ISO 4217 code',
     boolean: /^(is|has) /.test(words) ? `Whether it ${words}` : `The ${words}`,
-    date: `The ${words}`,
-    timestamp: `The ${words}`,
+    date: 'A day',
+    timestamp: 'A time',
     enum: `The ${words}`,
-    url: `The ${words}`,
+    url: 'An https URL',
     ref: `The ${words.replace(/ id$/, '')}`,
   }
   return `${texts[field.type]}${field.isImmutable ? '; cannot be changed' : ''}`
@@ -32,31 +32,31 @@ function describe(field: Field): string {
 const getDefault = (field: Field) =>
   field.default === undefined ? '' : `default: ${literal(field.default)},`
 
-const writeText = (field: BoundedField) =>
-  `Text({
-    minLength: ${number(field.min)},
-    maxLength: ${number(field.max)},
-    ${field.type === 'multiline' ? "'x-multiline': true," : ''}
-    ${getDefault(field)}
-    description: ${quote(describe(field))},
-    examples: [${literal(getExample(field) ?? '')}],
-  })`
+/** The options that fields of most types have. */
+const writeOptions = (field: Field) =>
+  `${getDefault(field)} description: ${quote(describe(field))}, examples: [${literal(getExample(field) ?? '')}]`
+
+const writeText = (field: BoundedField) => {
+  const options = [
+    `minLength: ${number(field.min)}`,
+    `maxLength: ${number(field.max)}`,
+    ...(field.type === 'multiline' ? ["'x-multiline': true"] : []),
+  ]
+  return `Text({ ${options.join(', ')}, ${writeOptions(field)} })`
+}
 
 const getValuesName = (plan: ResourcePlan, field: EnumField) =>
   `${toCamel(`${toWords(plan.singular).replaceAll(' ', '-')}-${field.name}`)}Values`
 
 function writeEnum(plan: ResourcePlan, field: EnumField): string {
   const description = field.name === 'status' && plan.states ? describeStates(plan) : describe(field)
-  return `OneOf(${getValuesName(plan, field)}, {
-    title: '${plan.singular}${toPascal(field.name)}',
-    ${getDefault(field)}
-    description: ${quote(description)},
-  })`
+  const title = `${plan.singular}${toPascal(field.name)}`
+  return `OneOf(${getValuesName(plan, field)}, { title: '${title}', ${getDefault(field)} description: ${quote(description)} })`
 }
 
 /** Years before 1 are valid in JSON Schema, but not in PostgreSQL. */
 const writeTime = (field: Field, format: string) =>
-  `Text({ format: '${format}', pattern: '^(?!0000)', description: ${quote(describe(field))}, examples: [${quote(String(getExample(field)))}] })`
+  `Text({ format: '${format}', pattern: '^(?!0000)', ${writeOptions(field)} })`
 
 function writeType(plan: ResourcePlan, field: Field): string {
   switch (field.type) {
@@ -65,12 +65,11 @@ function writeType(plan: ResourcePlan, field: Field): string {
       return writeText(field)
     case 'integer':
     case 'money':
-      return `Integer(${number(field.min)}, ${number(field.max)}, {
-        ${getDefault(field)} description: ${quote(describe(field))}, examples: [${getExample(field)}] })`
+      return `Integer(${number(field.min)}, ${number(field.max)}, { ${writeOptions(field)} })`
     case 'currency':
       return field.default === undefined ? 'Currency()' : `{ ...Currency(), ${getDefault(field)} }`
     case 'boolean':
-      return `Type.Boolean({ ${getDefault(field)} description: ${quote(describe(field))}, examples: [true] })`
+      return `Type.Boolean({ ${writeOptions(field)} })`
     case 'date':
       return writeTime(field, 'date')
     case 'timestamp':
@@ -127,11 +126,9 @@ export const ${singular} = Type.Object(
   { title: '${singular}', description: ${quote(plan.description)} },
 )
 
-export const ${singular}Create = Type.Object(${createFields}, {
-  title: '${singular}Create'${writeCreateExample(plan)} })
+export const ${singular}Create = Type.Object(${createFields}, { title: '${singular}Create'${writeCreateExample(plan)} })
 
-export const ${singular}Change = Type.Object(fields, {
-  title: '${singular}Change'${second ? `, examples: [{ status: '${second}' }]` : ''} })
+export const ${singular}Change = Type.Object(fields, { title: '${singular}Change'${second ? `, examples: [{ status: '${second}' }]` : ''} })
 `
   const helpers = [
     'common',

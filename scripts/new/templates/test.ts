@@ -275,7 +275,7 @@ function createContext(plan: ResourcePlan): Context {
 
 export function writeTest(plan: ResourcePlan): string {
   const context = createContext(plan)
-  const { word, words } = context
+  const { words } = context
   const body = writeBody(context)
   const tests = [
     writeCreation(context),
@@ -286,21 +286,33 @@ export function writeTest(plan: ResourcePlan): string {
     writeAccess(context),
     writeTransitions(context),
   ].filter((text) => text !== '')
-  const usesPerson = tests.some((text) => text.includes('person('))
-  const usesDatabase = [body, ...tests].some((text) => text.includes('database,'))
+  const all = [body, ...tests].join()
+  const used = [
+    ...(plan.owner && !all.includes('admin.') ? [] : ['admin']),
+    ...(all.includes('database,') ? ['database'] : []),
+    ...(all.includes('person(') ? ['person'] : []),
+  ]
   const usesMade = body.includes('++made')
   const code = `
 t.test('${words}', async (t) => {
-  const { admin, ${usesDatabase ? 'database,' : ''} ${usesPerson ? 'person' : ''} } = await testApp(t)
-  ${plan.owner ? '' : 'const author = admin\n'}${plan.parent ? '' : `const path = '/${plan.name}'\n`}
-  ${usesMade ? 'let made = 0\n' : ''}
+  const { ${used.join(', ')} } = await testApp(t)
+  ${plan.owner ? '' : 'const author = admin'}
+  ${plan.parent ? '' : `const path = '/${plan.name}'`}
+  ${usesMade ? 'let made = 0' : ''}
+
   ${body}
 
   ${tests.join('\n\n  ')}
 })
 `
   const tables = [...new Set(plan.references.map(({ table }) => table))]
-  return `/** ${capitalize(withArticle(word))}: validation, keys, access by role and owner, transitions. */
+  const subjects = [
+    'validation',
+    ...(plan.unique.length > 0 ? ['a unique key'] : []),
+    'access',
+    ...(plan.states ? ['status transitions'] : []),
+  ]
+  return `/** ${capitalize(words)}: ${subjects.join(', ')}. */
 import t from 'tap'
 ${importUsed(
   tables.filter((table) => code.includes(`database, ${table})`)),
