@@ -1,6 +1,7 @@
 /** Asks on a terminal for the answers that the command line does not give. */
-import { type Answers, buildPlan, type Flag } from './plan.ts'
+import { buildPlan } from './build-plan.ts'
 import type { Registered } from './registered.ts'
+import type { Answers, Flag } from './resource-plan.ts'
 
 interface Question {
   flag: Flag

@@ -1,5 +1,5 @@
 /** Adds a resource to the files that list resources, tables or collections. An edit that finds no place for it fails. */
-import type { ResourcePlan } from './plan.ts'
+import type { ResourcePlan } from './resource-plan.ts'
 import { tableImports, writeTable } from './templates/table.ts'
 
 /** Splits a text in front of and behind its only occurrence of `anchor`. */

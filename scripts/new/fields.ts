@@ -17,11 +17,10 @@ export type BoundedField = FieldBase & {
 }
 export type EnumField = FieldBase & { type: 'enum'; values: readonly string[] }
 /** The id of a row of another resource. */
-export type ReferenceField = FieldBase & { type: 'ref'; to: string; cascades: boolean }
+type ReferenceField = FieldBase & { type: 'ref'; to: string; cascades: boolean }
 type PlainField = FieldBase & { type: 'boolean' | 'date' | 'timestamp' | 'url' | 'currency' }
 
 export type Field = BoundedField | EnumField | ReferenceField | PlainField
-export type FieldType = Field['type']
 
 /** The smallest and the largest bounds of a type, and the bounds of a field that states none. */
 const bounds: Record<BoundedField['type'], { within: [number, number]; default: [number, number] }> = {

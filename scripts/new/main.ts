@@ -2,10 +2,11 @@
 import { createInterface } from 'node:readline/promises'
 import { UsageError } from '../../src/cli/command.ts'
 import { askAnswers } from './ask.ts'
+import { buildPlan } from './build-plan.ts'
 import { HELP, readCommandLine } from './options.ts'
-import { type Answers, buildPlan, type ResourcePlan } from './plan.ts'
 import { listRegistered, type Registered } from './registered.ts'
 import { renderFiles } from './render.ts'
+import type { Answers, Flag, ResourcePlan } from './resource-plan.ts'
 import { writeFiles } from './write.ts'
 
 /** @throws UsageError if the user presses Ctrl-C or Ctrl-D */
@@ -22,6 +23,26 @@ async function askOnTerminal(answers: Answers, registered: readonly Registered[]
   } finally {
     lines.close()
   }
+}
+
+/** The options that are right or wrong whatever the answers to the questions will be. */
+const INDEPENDENT = new Set<Flag>([
+  'name',
+  'singular',
+  'fields',
+  'parent',
+  'owner',
+  'states',
+  'states-by',
+  'description',
+])
+
+/** Returns the answers of the command line, before anything is asked. @throws UsageError */
+function checkGiven(answers: Answers, registered: readonly Registered[]): Answers {
+  const { problems } = buildPlan({ fields: 'x:text', ...answers }, registered)
+  const certain = problems.filter(({ flag }) => INDEPENDENT.has(flag))
+  if (certain.length === 0) return answers
+  throw new UsageError(certain.map(({ message }) => message).join('\n'))
 }
 
 /** @throws UsageError with all problems */
@@ -43,10 +64,9 @@ async function addResource(args: string[]): Promise<void> {
   const { answers, isDryRun } = readCommandLine(args)
   if (!answers) return console.log(HELP)
   const registered = listRegistered()
-  const { problems } = buildPlan({ fields: 'x:text', ...answers }, registered)
-  const nameProblem = problems.find(({ flag }) => flag === 'name' || flag === 'singular')
-  if (nameProblem) throw new UsageError(nameProblem.message)
-  const complete = process.stdin.isTTY ? await askOnTerminal(answers, registered) : answers
+  const complete = process.stdin.isTTY
+    ? await askOnTerminal(checkGiven(answers, registered), registered)
+    : answers
   const plan = getPlan(complete, registered)
   const files = renderFiles(plan)
   if (isDryRun) {

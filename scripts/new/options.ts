@@ -1,7 +1,7 @@
 /** Reads the command line of `npm run new`. */
 import { parseArgs } from 'node:util'
 import { UsageError } from '../../src/cli/command.ts'
-import type { Answers } from './plan.ts'
+import type { Answers } from './resource-plan.ts'
 
 export const HELP = `Adds a resource: schema, table, migration, definition, test, the entry in src/app.ts, the OpenAPI
 documents and the TypeScript client.

@@ -1,11 +1,11 @@
 /** Renders the files of a new resource, formatted by Biome. Writes nothing. */
 import { execFileSync } from 'node:child_process'
-import { existsSync, readFileSync } from 'node:fs'
+import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { UsageError } from '../../src/cli/command.ts'
 import { addTable, addToApp, addToClient } from './edits.ts'
-import type { ResourcePlan } from './plan.ts'
+import type { ResourcePlan } from './resource-plan.ts'
 import { writeDefinition } from './templates/definition.ts'
 import { writeSchema } from './templates/schema.ts'
 import { writeTest } from './templates/test.ts'
@@ -42,11 +42,22 @@ const edits: [path: string, edit: (text: string, plan: ResourcePlan) => string][
   ['client/src/client.ts', addToClient],
 ]
 
+/** @throws UsageError if another table has its name, in code or in SQL */
+function checkTable({ variable, table }: ResourcePlan): void {
+  for (const name of readdirSync(join(ROOT, 'drizzle')).filter((each) => each.endsWith('tables.ts'))) {
+    const text = readFileSync(join(ROOT, 'drizzle', name), 'utf8')
+    if (text.includes(`export const ${variable} =`) || text.includes(`pgTable(\n  '${table}',`)) {
+      throw new UsageError(`drizzle/${name} has a table "${table}" already; choose another name`)
+    }
+  }
+}
+
 /**
  * @throws UsageError if a new file exists already
  * @throws Error if a file to edit has no place for the resource
  */
 export function renderFiles(plan: ResourcePlan): RenderedFile[] {
+  checkTable(plan)
   const created = templates.map(([path, write]) => ({ path: path(plan.name), write }))
   const existing = created.find(({ path }) => existsSync(join(ROOT, path)))
   if (existing) throw new UsageError(`${existing.path} exists already; remove it, or choose another name`)

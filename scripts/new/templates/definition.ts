@@ -1,6 +1,6 @@
 /** The template of `plugins/resources/{name}.ts`. */
 import { toWords } from '../names.ts'
-import type { ResourcePlan } from '../plan.ts'
+import type { ResourcePlan } from '../resource-plan.ts'
 import { importUsed, list, quote } from './code.ts'
 import { getNullSort } from './null-sort.ts'
 

@@ -1,7 +1,7 @@
 /** The template of `schemas/{name}.ts`. */
 import type { BoundedField, EnumField, Field } from '../fields.ts'
 import { toCamel, toPascal, toWords } from '../names.ts'
-import type { ResourcePlan } from '../plan.ts'
+import type { ResourcePlan } from '../resource-plan.ts'
 import { importUsed, list, literal, number, quote } from './code.ts'
 import { getExample } from './values.ts'
 

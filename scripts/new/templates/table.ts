@@ -1,6 +1,6 @@
 /** The template of the table, which is appended to `drizzle/tables.ts`. */
 import type { Field } from '../fields.ts'
-import type { Reference, ResourcePlan } from '../plan.ts'
+import type { Reference, ResourcePlan } from '../resource-plan.ts'
 import { literal, quote } from './code.ts'
 import { getNullSort } from './null-sort.ts'
 
