@@ -113,7 +113,11 @@ export function buildPlan(
   attempt('name', undefined, () => checkName(name, registered))
   attempt('states-by', undefined, () => checkStatesBy(statesBy))
   attempt('description', undefined, () => checkDescription(description))
-  const singular = attempt('singular', '', () => readSingular(name, answers.singular, registered))
+  // The singular of a name that is wrong would be wrong too.
+  const isNameRight = problems.every(({ flag }) => flag !== 'name')
+  const singular = attempt('singular', '', () =>
+    isNameRight ? readSingular(name, answers.singular, registered) : '',
+  )
   const columns = readColumns(answers, registered, attempt)
   if (!columns) return { problems }
   const { states, owner, fields, references } = columns

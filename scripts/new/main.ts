@@ -56,7 +56,7 @@ const nextSteps = ({ name, isStatusForStaff }: ResourcePlan) => `
 Next:
   1. Read schemas/${name}.ts, and write descriptions and examples that help your clients.
   2. Read plugins/resources/${name}.ts: who may read and write${isStatusForStaff ? ', and who changes the status' : ''}.
-  3. npm run typecheck && npm run lint && npx tap test/resources/${name}.test.ts
+  3. npm run typecheck && npm run lint && npm test -- test/resources/${name}.test.ts
   4. Commit all of it, with a line in CHANGELOG.md. The next start applies the migration.
 To undo it before the commit: docs/adding-a-resource.md, "Removing a resource".`
 
