@@ -1,52 +1,23 @@
 /**
- * The code blocks of docs/adding-a-resource.md are the files in test/coupons, and that resource keeps the
- * whole contract.
+ * The code of docs/adding-a-resource.md is what its command writes and what stands in test/coupons, and that resource
+ * keeps the whole contract.
  */
 import { readFileSync } from 'node:fs'
-import { posix } from 'node:path'
 import t from 'tap'
-import { migration, testApp } from '../coupons/test/helpers/app.ts'
+import { renderGuide } from '../../scripts/new/guide.ts'
+import { testApp } from '../coupons/test/helpers/app.ts'
 import { createClient, type Json } from '../helpers/app.ts'
 
-const RESOURCE_FOLDER = 'test/coupons'
-const file = (path: string) => readFileSync(new URL(`../../${path}`, import.meta.url), 'utf8')
+const read = (path: string) => readFileSync(new URL(`../../${path}`, import.meta.url), 'utf8')
 
-/** A module's lines with its imports, by where they lead from `path`, in alphabetical order. */
-function settled(text: string, path: string): string {
-  const lines = text.trim().split('\n')
-  const isImport = (line: string) => line.startsWith('import ')
-  const imports = lines.filter(isImport).map((line) =>
-    line.replace(/'(\.[^']+)'/, (_, to: string) => {
-      const target = posix.join(posix.dirname(path), to)
-      return target.startsWith(`${RESOURCE_FOLDER}/`) ? target.slice(RESOURCE_FOLDER.length + 1) : target
-    }),
-  )
-  return [...imports.sort(), ...lines.filter((line) => !isImport(line))].join('\n')
-}
-
-t.test('the document shows the files unchanged', async (t) => {
-  const document = file('docs/adding-a-resource.md')
-  const under = (path: string, language: string) => {
-    const section = document.split('\n## ').find((part) => part.split('\n')[0]?.endsWith(`\`${path}\``)) ?? ''
-    return new RegExp(`\`\`\`${language}\n([\\s\\S]*?)\`\`\``).exec(section)?.[1] ?? ''
-  }
-  for (const path of ['schemas/coupons.ts', 'plugins/resources/coupons.ts', 'test/coupons.test.ts']) {
-    const filePath = `${RESOURCE_FOLDER}/${path}`
-    t.equal(settled(under(path, 'ts'), path), settled(file(filePath), filePath), path)
-  }
-  const table = under('drizzle/tables.ts', 'ts').trim()
-  t.ok(table && file(`${RESOURCE_FOLDER}/drizzle/tables.ts`).endsWith(`${table}\n`), 'drizzle/tables.ts')
-  const statements = under('drizzle/tables.ts', 'sql').trim().split('--> statement-breakpoint\n')
-  t.same(
-    statements.map((statement) => statement.trim()),
-    (await migration()).map((statement) => statement.trim()),
-    'the migration is what drizzle-kit writes',
-  )
-  t.match(
-    under('src/app.ts', 'ts'),
-    /^export const resources = \[[\s\S]*\n {2}couponsResource,\n\]$/m,
-    'the entry',
-  )
+t.test('the document shows the code unchanged', async (t) => {
+  const guide = read('docs/adding-a-resource.md')
+  const blocks = [...guide.matchAll(/<!-- (\S+) -->\n```ts\n([\s\S]*?)^```$/gm)]
+  const excerpts = blocks.filter(([, path = '']) => path.startsWith('test/coupons/'))
+  t.equal(blocks.length - excerpts.length, 4, 'a block for each file that the command writes')
+  t.equal(renderGuide(guide), guide, 'the command writes other code; npm run new:guide renders it')
+  t.equal(excerpts.length, 2)
+  for (const [, path = '', code = ''] of excerpts) t.ok(read(path).includes(code), path)
 })
 
 t.test('coupons keep the whole contract', async (t) => {

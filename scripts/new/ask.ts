@@ -1,0 +1,61 @@
+/** Asks on a terminal for the answers that the command line does not give. */
+import { buildPlan } from './build-plan.ts'
+import type { Registered } from './registered.ts'
+import type { Answers, Flag } from './resource-plan.ts'
+
+interface Question {
+  flag: Flag
+  text: string
+  /** Whether the question makes sense after the answers so far. Default: always. */
+  isAsked?(answers: Answers): boolean
+}
+
+const isGiven = (answer: string | undefined) => answer !== undefined && answer !== '' && answer !== 'none'
+
+const questions: readonly Question[] = [
+  {
+    flag: 'fields',
+    text: 'Fields, for example title:text(1..200), price_amount:money, product_id:ref(products)',
+  },
+  { flag: 'parent', text: 'Parent in the path, for example users (empty: none)' },
+  {
+    flag: 'owner',
+    text: 'Column of the user whose row it is, for example user_id (empty: none)',
+    isAsked: ({ parent }) => parent !== 'users',
+  },
+  { flag: 'states', text: 'States, for example draft>published>archived (empty: none)' },
+  {
+    flag: 'states-by',
+    text: 'Who changes the status: staff or owner (empty: staff)',
+    isAsked: ({ states, owner, parent }) => isGiven(states) && (isGiven(owner) || parent === 'users'),
+  },
+  { flag: 'public', text: 'What members read besides their own rows: states, all or none (empty: none)' },
+  { flag: 'unique', text: 'Fields that are unique together, for example user_id,product_id (empty: none)' },
+  { flag: 'description', text: 'Description in one line (empty: the name)' },
+]
+
+/**
+ * Returns the answers with those to the questions. A question whose answer is wrong is asked again.
+ * @param ask shows a question and resolves to the line that was typed
+ * @param show shows what is wrong with an answer
+ */
+export async function askAnswers(
+  given: Answers,
+  registered: readonly Registered[],
+  ask: (question: string) => Promise<string>,
+  show: (problem: string) => void,
+): Promise<Answers> {
+  let answers = given
+  for (const { flag, text, isAsked } of questions) {
+    if (answers[flag] !== undefined || isAsked?.(answers) === false) continue
+    let problem: string | undefined
+    do {
+      const line = (await ask(`${text}\n> `)).trim()
+      const next = line === '' ? answers : { ...answers, [flag]: line }
+      problem = buildPlan(next, registered).problems.find((each) => each.flag === flag)?.message
+      if (problem === undefined) answers = next
+      else show(problem)
+    } while (problem !== undefined)
+  }
+  return answers
+}

@@ -1,0 +1,27 @@
+/** Reads the resources of the service, which a new one may refer to. */
+import * as tables from '../../drizzle/tables.ts'
+import { createCredentialResources, resources } from '../../src/app.ts'
+
+export interface Registered {
+  /** The name in paths: `user-profiles`. */
+  name: string
+  /** `UserProfile` */
+  singular: string
+  /** `UserProfiles` */
+  plural: string
+  /** The export of `drizzle/tables.ts`; undefined for the tables of credentials. */
+  table: string | undefined
+  isNested: boolean
+}
+
+/** Returns all registered resources, those of credentials included. */
+export function listRegistered(): Registered[] {
+  const exported: [string, unknown][] = Object.entries(tables)
+  return [...resources, ...createCredentialResources(resources)].map((resource) => ({
+    name: resource.name,
+    singular: resource.singular,
+    plural: resource.plural,
+    table: exported.find(([, table]) => table === resource.table)?.[0],
+    isNested: resource.parent !== undefined,
+  }))
+}

@@ -1,0 +1,73 @@
+/** Renders the files of a new resource, formatted by Biome. Writes nothing. */
+import { execFileSync } from 'node:child_process'
+import { existsSync, readdirSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { UsageError } from '../../src/cli/command.ts'
+import { addTable, addToApp, addToClient } from './edits.ts'
+import type { ResourcePlan } from './resource-plan.ts'
+import { writeDefinition } from './templates/definition.ts'
+import { writeSchema } from './templates/schema.ts'
+import { writeTest } from './templates/test.ts'
+
+export const ROOT = fileURLToPath(new URL('../..', import.meta.url))
+
+export interface RenderedFile {
+  /** Relative to the repository. */
+  path: string
+  isNew: boolean
+  text: string
+}
+
+/**
+ * Formats a file and sorts its imports, without writing it. Lines of spaces are those of a template that had nothing to
+ * write; lines that separate statements are empty.
+ */
+export const format = (path: string, text: string): string =>
+  execFileSync(
+    process.execPath,
+    [join(ROOT, 'node_modules/@biomejs/biome/bin/biome'), 'check', '--write', `--stdin-file-path=${path}`],
+    { cwd: ROOT, input: text.replace(/^[ ]+\n/gm, ''), encoding: 'utf8', stdio: 'pipe' },
+  )
+
+const templates: [path: (name: string) => string, write: (plan: ResourcePlan) => string][] = [
+  [(name) => `schemas/${name}.ts`, writeSchema],
+  [(name) => `plugins/resources/${name}.ts`, writeDefinition],
+  [(name) => `test/resources/${name}.test.ts`, writeTest],
+]
+
+const edits: [path: string, edit: (text: string, plan: ResourcePlan) => string][] = [
+  ['drizzle/tables.ts', addTable],
+  ['src/app.ts', addToApp],
+  ['client/src/client.ts', addToClient],
+]
+
+/** @throws UsageError if another table has its name, in code or in SQL */
+function checkTable({ variable, table }: ResourcePlan): void {
+  for (const name of readdirSync(join(ROOT, 'drizzle')).filter((each) => each.endsWith('tables.ts'))) {
+    const text = readFileSync(join(ROOT, 'drizzle', name), 'utf8')
+    if (text.includes(`export const ${variable} =`) || text.includes(`pgTable(\n  '${table}',`)) {
+      throw new UsageError(`drizzle/${name} has a table "${table}" already; choose another name`)
+    }
+  }
+}
+
+/**
+ * @throws UsageError if a new file exists already
+ * @throws Error if a file to edit has no place for the resource
+ */
+export function renderFiles(plan: ResourcePlan): RenderedFile[] {
+  checkTable(plan)
+  const created = templates.map(([path, write]) => ({ path: path(plan.name), write }))
+  const existing = created.find(({ path }) => existsSync(join(ROOT, path)))
+  if (existing) throw new UsageError(`${existing.path} exists already; remove it, or choose another name`)
+  const edited = edits.flatMap(([path, edit]) => {
+    const before = readFileSync(join(ROOT, path), 'utf8')
+    const text = edit(before, plan)
+    return text === before ? [] : [{ path, isNew: false, text: format(path, text) }]
+  })
+  return [
+    ...created.map(({ path, write }) => ({ path, isNew: true, text: format(path, write(plan)) })),
+    ...edited,
+  ]
+}

@@ -1,0 +1,22 @@
+/** Writes values as TypeScript. Biome brings the code into its final form. */
+
+/** A string literal. */
+export const quote = (text: string) => JSON.stringify(text)
+
+/** A number literal with separators: `1_000_000`. */
+export const number = (value: number) =>
+  Math.abs(value) < 10_000 ? String(value) : value.toLocaleString('en-US').replaceAll(',', '_')
+
+/** A literal of a field's value. */
+export const literal = (value: string | number | boolean) =>
+  typeof value === 'number' ? number(value) : JSON.stringify(value)
+
+/** An array literal of strings. */
+export const list = (texts: readonly string[]) => `[${texts.map(quote).join(', ')}]`
+
+/** An import of the names that the code uses. */
+export function importUsed(names: readonly string[], from: string, code: string): string {
+  const withoutTexts = code.replace(/"(?:[^"\\]|\\.)*"|'[^'\n]*'/g, '')
+  const used = names.filter((name) => new RegExp(`\\b${name.replace('type ', '')}\\b`).test(withoutTexts))
+  return used.length > 0 ? `import { ${used.join(', ')} } from '${from}'\n` : ''
+}

@@ -1,0 +1,112 @@
+/** The template of `plugins/resources/{name}.ts`. */
+import { toWords } from '../names.ts'
+import type { ResourcePlan } from '../resource-plan.ts'
+import { importUsed, list, quote } from './code.ts'
+import { getNullSort } from './null-sort.ts'
+
+const conditions = (texts: readonly string[]) => `[${texts.map((text) => `{ ${text} }`).join(', ')}]`
+
+/** Returns the rules that all operations share: who may read, and who may write. */
+function writeRules({ owner, public: visible }: ResourcePlan): { readable: string; writable: string } {
+  const own = owner ? [`${owner.column}: CALLER`] : []
+  const states = visible === 'all' ? [] : visible.map((state) => `status: '${state}'`)
+  const read =
+    visible === 'all' ? 'true' : states.length + own.length > 0 ? conditions([...states, ...own]) : undefined
+  const staff = 'admin: true, manager: true'
+  return {
+    readable: `{ ${staff}${read ? `, member: ${read}` : ''} }`,
+    writable: `{ ${staff}${owner ? `, member: ${conditions(own)}` : ''} }`,
+  }
+}
+
+function writeSorts(plan: ResourcePlan): string {
+  const names = [...plan.sorts, 'created_at', 'updated_at']
+  const sorts = names.map((name) => {
+    const column = `${plan.variable}.${name}`
+    const field = plan.fields.find((each) => each.name === name)
+    if (!field?.isNullable) return `${name}: ${column},`
+    const { ascending, descending, nulls, prefix } = getNullSort(field, column)
+    return `${name}: {
+      column: ${column},
+      ascending: sql\`${ascending}\`,
+      descending: sql\`${descending}\`,
+      nulls: { ascending: '${nulls.ascending}', descending: '${nulls.descending}' },
+      ${prefix === undefined ? '' : `prefix: '${prefix}',`}
+    },`
+  })
+  return `{ ${sorts.join('\n')} }`
+}
+
+const writeRelations = ({ references }: ResourcePlan) =>
+  `{ ${references
+    .map(
+      ({ column, to }) =>
+        `${column.replace(/_id$/, '')}: { to: '${to.name}', local: '${column}', foreign: 'id', many: false },`,
+    )
+    .join('\n')} }`
+
+function writeTransitions({ states }: ResourcePlan): string {
+  if (!states) return ''
+  const following = [...states].map(([state, next]) => `${state}: ${list(next)},`)
+  return `transitions: { status: { ${following.join('\n')} } },`
+}
+
+/** Lets only managers and admins set the status. */
+const writeStatusGuard = ({ isStatusForStaff }: ResourcePlan) =>
+  isStatusForStaff
+    ? `
+  withheld: (actor) => (actor.role === 'member' ? ['status'] : []),
+  actions: {
+    // Members change their own rows, but only managers and admins decide on the status.
+    guard(_current, { changed }, actor) {
+      if (actor.role !== 'member' || !changed.has('status')) return
+      throw apiError('FORBIDDEN', { message: 'Only managers and admins can change the status' })
+    },
+  },`
+    : ''
+
+export function writeDefinition(plan: ResourcePlan): string {
+  const { name, singular, plural, variable, owner, parent } = plan
+  const ownerColumn = owner && owner !== parent ? owner.column : undefined
+  const immutable = [
+    ...(ownerColumn ? [ownerColumn] : []),
+    ...plan.fields.filter(({ isImmutable }) => isImmutable).map((field) => field.name),
+  ]
+  const { readable, writable } = writeRules(plan)
+  const code = `
+const readable = ${readable} as const
+const writable = ${writable} as const
+
+export const ${variable}Resource: ResourceDefinition = defineResource({
+  name: '${name}',
+  singular: '${singular}',
+  plural: '${plural}',
+  description: ${quote(plan.description)},
+  table: ${variable},
+  ${parent ? `parent: { to: '${parent.to.name}', member: '${parent.column}' },` : ''}
+  schemas: { read: ${singular}, create: ${singular}Create, change: ${singular}Change },
+  ${immutable.length > 0 ? `immutable: ${list(immutable)},` : ''}
+  ${plan.states ? "kept: ['status']," : ''}
+  filters: ${list(plan.filters)},
+  sorts: ${writeSorts(plan)},
+  search: ${list(plan.search)},
+  relations: ${writeRelations(plan)},
+  access: {
+    list: readable,
+    read: readable,
+    create: writable,
+    replace: writable,
+    update: writable,
+    remove: writable,
+  },
+  ${writeTransitions(plan)}
+  ${ownerColumn ? `defaults: (actor) => ({ ${ownerColumn}: actor.userId }),` : ''}
+  ${writeStatusGuard(plan)}
+})
+`
+  const tables = [...new Set([variable, ...plan.references.map(({ table }) => table)])]
+  return `/** Defines ${toWords(name)}. */
+${importUsed(['sql'], 'drizzle-orm', code)}${importUsed(tables, '../../drizzle/tables.ts', code)}import { ${singular}, ${singular}Change, ${singular}Create } from '../../schemas/${name}.ts'
+${importUsed(['CALLER'], '../access/index.ts', code)}import { defineResource, type ResourceDefinition } from '../collection/definition.ts'
+${importUsed(['apiError'], '../errors/index.ts', code)}${code}`
+}

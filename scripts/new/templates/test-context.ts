@@ -1,0 +1,89 @@
+/** What the tests of a new resource share: the clients, the path and a valid body. */
+import type { Field } from '../fields.ts'
+import { toWords } from '../names.ts'
+import type { Reference, ResourcePlan } from '../resource-plan.ts'
+import { literal } from './code.ts'
+import { getExample } from './values.ts'
+
+export interface Context {
+  plan: ResourcePlan
+  /** `review` */
+  word: string
+  /** `reviews` */
+  words: string
+  /** The references that a body has: not those in the path, nor the owner. */
+  sent: readonly Reference[]
+  /** The statements that begin each test: the clients, and the path of the collection. */
+  begin(names?: readonly ('other' | 'userId' | 'no author')[]): string
+}
+
+/** Returns a value as code. In a unique key it is another one for each row. */
+function writeValue({ plan }: Context, field: Field): string {
+  const example = literal(getExample(field) ?? '')
+  if (!plan.unique.includes(field.name)) return example
+  switch (field.type) {
+    case 'text':
+    case 'multiline':
+      return `String(++made).padStart(${field.min}, '0')`
+    case 'integer':
+    case 'money':
+      return `${field.min} + ++made`
+    case 'date':
+      return 'new Date(Date.UTC(2026, 0, ++made)).toISOString().slice(0, 10)'
+    case 'timestamp':
+      return 'new Date(Date.UTC(2026, 0, ++made)).toISOString()'
+    case 'url':
+      // biome-ignore lint/suspicious/noTemplateCurlyInString: this is code of the test
+      return '`https://example.com/${++made}`'
+    default:
+      return example
+  }
+}
+
+/** The function that returns a valid body with the required fields. */
+export function writeBody(context: Context): string {
+  const { plan, sent, word } = context
+  const fields = plan.fields.filter((field) => field.default === undefined && !field.isNullable)
+  const values = fields.map((field) => {
+    const reference = sent.find(({ column }) => column === field.name)
+    return `${field.name}: ${reference ? `await insertRow(database, ${reference.table})` : writeValue(context, field)},`
+  })
+  const isAsync = values.some((value) => value.includes('await '))
+  return `/** Returns the body of a new ${word}. */
+  const newBody = ${isAsync ? 'async ' : ''}() => (${isAsync ? '' : ''}{ ${values.join('\n')} })`
+}
+
+export const callBody = (context: Context) =>
+  writeBody(context).includes('async ()') ? 'await newBody()' : 'newBody()'
+
+export const wrap = (code: string) => (code.startsWith('await') ? `(${code})` : code)
+
+export function createContext(plan: ResourcePlan): Context {
+  const { name, owner, parent } = plan
+  const path =
+    parent === undefined
+      ? undefined
+      : parent === owner
+        ? `\`/users/\${userId}/${name}\``
+        : `\`/${parent.to.name}/\${await insertRow(database, ${parent.table})}/${name}\``
+  return {
+    plan,
+    word: toWords(plan.singular),
+    words: toWords(name),
+    sent: plan.references.filter((each) => each !== owner && each !== parent),
+    begin(names = []) {
+      const hasId = names.includes('userId') || (parent !== undefined && parent === owner)
+      const author = [
+        ...(hasId ? ['id: userId'] : []),
+        ...(names.includes('no author') ? [] : ['client: author']),
+      ]
+      return [
+        owner ? `const { ${author.join(', ')} } = await person('member')` : '',
+        names.includes('other') ? `const { client: other } = await person('member')` : '',
+        path ? `const path = ${path}` : '',
+      ]
+        .filter((line) => line !== '')
+        .join('\n    ')
+    },
+  }
+}

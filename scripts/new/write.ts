@@ -1,0 +1,75 @@
+/** Writes a new resource into the repository, all of it or nothing. */
+import { execFileSync } from 'node:child_process'
+import { readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { type RenderedFile, ROOT } from './render.ts'
+
+/** The generated files that the commands below change. */
+const GENERATED = ['docs/openapi/v1.json', 'docs/openapi/v2.json', 'client/src/openapi.ts']
+const MIGRATIONS = 'drizzle/migrations'
+const JOURNAL = `${MIGRATIONS}/meta/_journal.json`
+
+const listMigrations = () =>
+  readdirSync(join(ROOT, MIGRATIONS), { recursive: true, encoding: 'utf8' })
+    .filter((name) => /\.(sql|json)$/.test(name))
+    .map((name) => `${MIGRATIONS}/${name}`)
+
+/** Runs a script of package.json. Its output is shown only if it fails. */
+function runScript(script: string, args: readonly string[] = []): void {
+  console.error(`npm run ${[script, ...args].join(' ')}`)
+  try {
+    execFileSync('npm', ['run', '--silent', script, ...(args.length > 0 ? ['--', ...args] : [])], {
+      cwd: ROOT,
+      encoding: 'utf8',
+      stdio: ['ignore', 'pipe', 'pipe'],
+    })
+  } catch (error) {
+    const { stdout = '', stderr = '' } = error as { stdout?: string; stderr?: string }
+    throw new Error(`npm run ${script} failed:\n${stdout}${stderr}`.trimEnd(), { cause: error })
+  }
+}
+
+/** Remembers the files that will change. @returns a function that restores them and removes the new ones */
+function createRestore(files: readonly RenderedFile[]): () => void {
+  const edited = files.filter(({ isNew }) => !isNew).map(({ path }) => path)
+  const before = new Map(
+    [...edited, JOURNAL, ...GENERATED].map((path) => [path, readFileSync(join(ROOT, path))]),
+  )
+  const migrations = new Set(listMigrations())
+  return () => {
+    for (const [path, content] of before) writeFileSync(join(ROOT, path), content)
+    const added = listMigrations().filter((path) => !migrations.has(path))
+    const created = files.filter(({ isNew }) => isNew).map(({ path }) => path)
+    for (const path of [...created, ...added]) rmSync(join(ROOT, path), { force: true })
+  }
+}
+
+/**
+ * Writes the files, the migration, and the documents and client types that follow from them. If a step fails, or Ctrl-C
+ * interrupts it, all files are as they were before.
+ * @returns the paths of all files that it wrote, relative to the repository
+ */
+export function writeFiles(files: readonly RenderedFile[], name: string): string[] {
+  const restore = createRestore(files)
+  const known = new Set(listMigrations())
+  // The command that runs gets the signal too and fails, so that the files are restored.
+  const ignore = () => {}
+  process.on('SIGINT', ignore)
+  try {
+    for (const { path, text, isNew } of files) {
+      writeFileSync(join(ROOT, path), text, { flag: isNew ? 'wx' : 'w' })
+    }
+    runScript('migrations', ['--name', name])
+    const migration = listMigrations().filter((path) => !known.has(path))
+    if (migration.length === 0) throw new Error('drizzle-kit wrote no migration')
+    runScript('openapi')
+    return [...files.map(({ path }) => path), ...migration, JOURNAL, ...GENERATED]
+  } catch (error) {
+    restore()
+    throw new Error(`${error instanceof Error ? error.message : error}\nAll files are as they were before.`, {
+      cause: error,
+    })
+  } finally {
+    process.off('SIGINT', ignore)
+  }
+}

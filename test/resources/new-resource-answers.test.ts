@@ -1,0 +1,120 @@
+/** `npm run new` checks all answers before it writes anything, and asks for those that the command line does not give. */
+import { getTableName } from 'drizzle-orm'
+import t from 'tap'
+import { askAnswers } from '../../scripts/new/ask.ts'
+import { buildPlan } from '../../scripts/new/build-plan.ts'
+import { readCommandLine } from '../../scripts/new/options.ts'
+import { listRegistered } from '../../scripts/new/registered.ts'
+import { renderFiles } from '../../scripts/new/render.ts'
+import type { Answers } from '../../scripts/new/resource-plan.ts'
+import { createCredentialResources, resources } from '../../src/app.ts'
+import { UsageError } from '../../src/cli/command.ts'
+import { testDatabase } from '../helpers/database.ts'
+import { insertRow } from '../helpers/insert-row.ts'
+
+const registered = listRegistered()
+const getProblems = (answers: Partial<Answers>) =>
+  buildPlan({ name: 'teas', fields: 'name:text', ...answers }, registered).problems.map(
+    ({ message }) => message,
+  )
+const getPlan = (answers: Partial<Answers>) => {
+  const { plan, problems } = buildPlan({ name: 'teas', fields: 'name:text', ...answers }, registered)
+  if (!plan) throw new Error(problems.map(({ message }) => message).join('\n'))
+  return plan
+}
+
+t.test('each mistake has a message that names it', async (t) => {
+  const mistakes: [Partial<Answers>, string][] = [
+    [{ name: 'Teas' }, '"Teas" is not the name of a collection'],
+    [{ name: 'v2' }, '"v2" is not the name of a collection'],
+    [{ name: '../teas' }, '"../teas" is not the name of a collection'],
+    [{ name: 'products' }, 'There is a resource "products" already'],
+    [{ name: 'sessions' }, 'There is a resource "sessions" already'],
+    [{ name: 'events' }, 'The path /events is reserved'],
+    [{ name: 'sheep' }, '--singular is required'],
+    [{ name: 'goods', singular: 'Product' }, '--singular: another resource is called "Product"'],
+    [{ name: `${'long-'.repeat(15)}teas` }, 'longer than the 63 characters of PostgreSQL'],
+    [{ fields: '' }, '--fields is required'],
+    [{ fields: 'name' }, '"name" is not a field'],
+    [{ fields: 'Name:text' }, '"Name" is not a field name; write it in snake_case'],
+    [{ fields: 'revision:integer' }, '"revision" is reserved'],
+    [{ fields: 'cursor:text' }, '"cursor" is reserved'],
+    [{ fields: 'name:string' }, 'name: there is no type "string"; choose text, multiline'],
+    [{ fields: 'name:text(9..1)' }, 'name: "9..1" are no bounds'],
+    [{ fields: 'name:text(0..9999999)' }, 'name: "0..9999999" are no bounds'],
+    [{ fields: 'size:enum(small)' }, 'size: write two or more different values'],
+    [{ fields: 'count:integer(0..5)=6' }, 'count: the default must be an integer from 0 to 5'],
+    [{ fields: 'size:enum(small|large)=big' }, 'size: the default must be one of small, large'],
+    [{ fields: 'name:text?=x' }, 'name: the default of a nullable field is null'],
+    [{ fields: 'name:text, name:text' }, '"name" stands twice'],
+    [{ fields: 'name:text!' }, 'with a field that can be changed'],
+    [{ fields: 'at:timestamp!' }, 'at: a timestamp cannot be immutable'],
+    [{ fields: 'product:ref(products)' }, 'product: the name of a reference ends with _id'],
+    [{ fields: 'tea_id:ref(teas)' }, 'there is no resource "teas" to refer to; choose from users'],
+    [{ fields: 'product_id:ref(products), product:text' }, '"product" is the name of a relation already'],
+    [{ fields: 'status:text', states: 'a>b' }, '"status" stands twice'],
+    [{ parent: 'shops' }, '--parent: there is no resource "shops"'],
+    [{ parent: 'posts' }, '--parent: "posts" has a parent itself'],
+    [{ parent: 'users', owner: 'author_id' }, '--owner: rows under /users belong to the user in the path'],
+    [{ owner: 'user' }, '--owner: the name of the column ends with _id'],
+    [{ states: 'draft' }, '--states: name two or more states'],
+    [{ states: 'draft>Published' }, '--states: "Published" is not a state'],
+    [{ states: 'a>b', 'states-by': 'members' }, '--states-by: write staff or owner'],
+    [{ public: 'draft' }, '--public: without --states, write all or none'],
+    [{ states: 'a>b', public: 'c' }, '--public: "c" is not possible; choose from a, b'],
+    [{ unique: 'user_id' }, '--unique: "user_id" is not possible; choose from name'],
+    [{ fields: 'is_open:boolean', unique: 'is_open' }, '--unique: is_open have too few values'],
+    [{ filters: 'nothing' }, '--filters: "nothing" is not possible'],
+    [{ fields: 'note:multiline', sorts: 'note' }, '--sorts: "note" is not possible; choose from none'],
+    [{ search: 'nothing' }, '--search: "nothing" is not possible; choose from name'],
+    [{ description: 'x */ process.exit()' }, '--description: write one line'],
+  ]
+  for (const [answers, message] of mistakes) {
+    const problems = getProblems(answers)
+    t.equal(problems.length, 1, `${JSON.stringify(answers)}: ${problems.join()}`)
+    t.match(problems[0], message)
+  }
+})
+
+t.test('all mistakes are reported together', async (t) => {
+  const problems = getProblems({ name: 'events', fields: 'x:y', parent: 'z', owner: 'user', states: 'a' })
+  t.equal(problems.length, 5)
+})
+
+t.test('a table or a file that exists is not overwritten', async (t) => {
+  t.throws(() => renderFiles(getPlan({ name: 'order-products' })), {
+    message: 'drizzle/tables.ts has a table "order_products" already; choose another name',
+  })
+  t.throws(() => renderFiles(getPlan({ name: 'types' })), { message: 'schemas/types.ts exists already' })
+})
+
+t.test('an unknown option or a missing name is refused', async (t) => {
+  for (const args of [['--fieds', 'x'], [], ['a', 'b'], ['teas', '--fields']]) {
+    t.throws(() => readCommandLine(args), UsageError)
+  }
+})
+
+t.test('on a terminal, a wrong answer is asked again, and what is given is not asked', async (t) => {
+  const lines = ['name:texx', 'name:text', '', '', 'open', 'open>closed', 'all']
+  const asked: string[] = []
+  const shown: string[] = []
+  const ask = async (question: string) => {
+    asked.push(question.split(/[ ,]/, 1)[0] ?? '')
+    return lines.shift() ?? ''
+  }
+  const given = { name: 'teas', unique: 'name', description: 'Hot' }
+  const answers = await askAnswers(given, registered, ask, (problem) => shown.push(problem))
+  t.same(answers, { ...given, fields: 'name:text', states: 'open>closed', public: 'all' })
+  t.same(asked, ['Fields', 'Fields', 'Parent', 'Column', 'States', 'States', 'What'])
+  t.equal(shown.length, 2)
+})
+
+t.test('a row of every resource can be inserted with the rows that it refers to', async (t) => {
+  const database = await testDatabase(t)
+  for (const { name, table } of [...resources, ...createCredentialResources(resources)]) {
+    const id = await insertRow(database, table)
+    const sqlName = getTableName(table)
+    const rows = await database.run(`select 1 from ${sqlName} where id = $1`, [id])
+    t.equal(rows.length, 1, name)
+  }
+})

@@ -1,0 +1,231 @@
+/**
+ * `npm run new` in a copy of the repository: what it writes compiles, passes the linter and its own test, and serves the
+ * resource. In a process of its own, because it changes the environment.
+ */
+import { execFile, execFileSync, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { createInterface } from 'node:readline/promises'
+import { fileURLToPath } from 'node:url'
+import { promisify } from 'node:util'
+import t from 'tap'
+import { ADMIN_KEY, createClient } from '../helpers/app.ts'
+import { testFolder } from '../helpers/database.ts'
+import { getIds, getViolations } from '../helpers/lists.ts'
+
+// The migration of the copy has another time in each run. A server would keep a template database for each.
+delete process.env.DATABASE_URL
+
+const root = fileURLToPath(new URL('../../', import.meta.url))
+
+/** Links all packages into a folder of its own, so that caches below `node_modules` are the copy's own. */
+function linkPackages(copy: string, folder: string) {
+  mkdirSync(join(copy, folder), { recursive: true })
+  for (const name of readdirSync(join(root, folder)).filter((each) => each !== '.cache')) {
+    symlinkSync(join(root, folder, name), join(copy, folder, name))
+  }
+}
+
+function copyRepository(): string {
+  const copy = testFolder(t)
+  const listed = execFileSync('git', ['ls-files', '-z', '--cached', '--others', '--exclude-standard'], {
+    cwd: root,
+    encoding: 'utf8',
+  })
+  for (const path of listed.split('\0').filter((each) => each !== '' && existsSync(join(root, each)))) {
+    mkdirSync(dirname(join(copy, path)), { recursive: true })
+    cpSync(join(root, path), join(copy, path))
+  }
+  linkPackages(copy, 'node_modules')
+  linkPackages(copy, 'client/node_modules')
+  return copy
+}
+
+const copy = copyRepository()
+const read = (path: string) => readFileSync(join(copy, path), 'utf8')
+
+interface Result {
+  code: number
+  stdout: string
+  stderr: string
+}
+
+/** Runs Node.js in the copy. */
+async function run(args: readonly string[]): Promise<Result> {
+  try {
+    const result = await promisify(execFile)(process.execPath, args, { cwd: copy, maxBuffer: 1e8 })
+    return { code: 0, ...result }
+  } catch (error) {
+    const { code, stdout = '', stderr = '' } = error as Partial<Result>
+    return { code: code ?? -1, stdout, stderr }
+  }
+}
+
+const runNew = (...args: string[]) => run(['--import', 'tsx', 'scripts/new/main.ts', ...args])
+
+/** The files and their contents that the command may change. */
+const takeSnapshot = () =>
+  [
+    ...readdirSync(copy, { recursive: true, encoding: 'utf8' }).filter(
+      (path) => /\.(ts|json|sql)$/.test(path) && !path.includes('node_modules'),
+    ),
+  ]
+    .sort()
+    .map((path) => `${path} ${read(path).length}`)
+
+const REVIEWS = [
+  'reviews',
+  ...['--description', 'What users say about products'],
+  ...['--fields', 'product_id:ref(products)!, rating:integer(1..5), body:multiline(1..2000)'],
+  ...['--owner', 'user_id'],
+  ...['--unique', 'user_id,product_id'],
+  ...['--states', 'pending>published>hidden'],
+  ...['--public', 'published'],
+]
+
+/** The files that are written by hand where there is no command. */
+const WRITTEN = [
+  'schemas/reviews.ts',
+  'plugins/resources/reviews.ts',
+  'test/resources/reviews.test.ts',
+  'drizzle/tables.ts',
+  'src/app.ts',
+  'client/src/client.ts',
+]
+
+t.test('a step that fails leaves all files as they were', async (t) => {
+  const before = takeSnapshot()
+  const script = read('package.json')
+  writeFileSync(join(copy, 'package.json'), script.replace('"openapi": "', '"openapi": "exit 3; '))
+  const { code, stderr } = await runNew(...REVIEWS)
+  writeFileSync(join(copy, 'package.json'), script)
+  t.equal(code, 1)
+  t.match(stderr, 'npm run openapi failed')
+  t.match(stderr, 'All files are as they were before.')
+  t.same(takeSnapshot(), before)
+})
+
+t.test('the files of a new resource are written', async (t) => {
+  const { code, stdout, stderr } = await runNew(...REVIEWS)
+  t.equal(code, 0, stderr)
+  for (const path of [...WRITTEN, 'client/src/openapi.ts', 'docs/openapi/v2.json']) {
+    t.match(stdout, `  ${path}\n`)
+    t.match(read(path), /[Rr]eviews/, path)
+  }
+  const migration = /drizzle\/migrations\/\d+_reviews\.sql/.exec(stdout)?.[0] ?? ''
+  t.match(read(migration), 'CREATE UNIQUE INDEX "reviews_user_id_product_id_unique"')
+  t.notMatch(read(migration), /DROP|ALTER TABLE "(?!reviews")/, 'other tables are not changed')
+})
+
+/** The options of a test file; they compile the copy into its own cache. */
+const TEST_OPTIONS = [
+  '--require=./test/helpers/disable-processinfo.cjs',
+  '--import=./test/helpers/typescript.js',
+]
+
+t.test('they compile, pass the linter and their own test', async (t) => {
+  const tsc = 'node_modules/typescript/bin/tsc'
+  const test = 'test/resources/reviews.test.ts'
+  // Of the other tests, the benchmark and the scripts, none can depend on a new resource.
+  const product = ['src', 'plugins', 'schemas', 'drizzle', 'lib', test]
+  writeFileSync(
+    join(copy, 'tsconfig.new.json'),
+    JSON.stringify({ extends: './tsconfig.json', include: product }),
+  )
+  const checks = {
+    types: [tsc, '-p', 'tsconfig.new.json'],
+    'types of the client': [tsc, '--noEmit', '-p', 'client'],
+    linter: ['node_modules/@biomejs/biome/bin/biome', 'check', '--error-on-warnings', ...WRITTEN],
+    test: [...TEST_OPTIONS, test],
+  }
+  for (const [name, args] of Object.entries(checks)) {
+    const { code, stdout, stderr } = await run(args)
+    t.equal(code, 0, code === 0 ? name : `${name}: ${stdout.slice(-2000)}${stderr.slice(-2000)}`)
+  }
+})
+
+/** Starts the app of the copy with two members, and prints their credentials. It ends with its standard input. */
+const APP = `
+  import { testApp } from './test/helpers/app.ts'
+  const teardowns = []
+  const { base, person } = await testApp({ teardown: (undo) => teardowns.unshift(undo) })
+  const people = [await person('member'), await person('member')]
+  console.log(JSON.stringify({ base, people: people.map(({ id, key, token }) => ({ id, key, token })) }))
+  process.stdin.resume().once('end', async () => {
+    for (const undo of teardowns) await undo()
+  })
+`
+
+interface StartedApp {
+  base: string
+  people: [Person, Person]
+}
+type Person = Record<'id' | 'key' | 'token', string>
+
+async function startApp(): Promise<StartedApp> {
+  const child = spawn(process.execPath, [...TEST_OPTIONS, '--input-type=module', '--eval', APP], {
+    cwd: copy,
+    stdio: ['pipe', 'pipe', 'inherit'],
+  })
+  const closed = once(child, 'close')
+  t.teardown(async () => {
+    child.stdin.end()
+    await closed
+  })
+  for await (const line of createInterface(child.stdout)) return JSON.parse(line)
+  throw new Error('The app of the copy did not start')
+}
+
+t.test('the service serves the resource', async (t) => {
+  const {
+    base,
+    people: [{ id: userId, key, token }, { key: otherKey }],
+  } = await startApp()
+  const admin = createClient(base, { 'x-api-key': ADMIN_KEY })
+  const author = createClient(base, { 'x-api-key': key })
+  const bearer = createClient(base, { authorization: `Bearer ${token}` })
+  const other = createClient(base, { 'x-api-key': otherKey })
+  const product = await admin.post('/products', {
+    sku: 'TEA',
+    name: 'Tea',
+    price_amount: 500,
+    status: 'active',
+  })
+  const body = { product_id: product.body.data.id, rating: 5, body: 'Warm.\nAnd green.' }
+
+  const created = await author.post('/v2/reviews', { data: { type: 'reviews', attributes: body } })
+  t.equal(created.status, 201)
+  const { id } = created.body.data
+  t.match(created.body.data.attributes, { ...body, user_id: userId, status: 'pending' })
+
+  const again = await author.post('/reviews', body)
+  t.equal(again.status, 409)
+  t.same(getViolations(again), ['product_id ALREADY_EXISTS', 'user_id ALREADY_EXISTS'])
+  t.equal((await other.post('/reviews', body)).status, 201, 'another user may review the product too')
+
+  t.equal((await other.get(`/reviews/${id}`)).status, 403)
+  t.equal((await author.patch(`/reviews/${id}`, { status: 'published' })).status, 403)
+  t.equal((await admin.patch(`/reviews/${id}`, { status: 'published' })).status, 200)
+  t.equal((await other.get(`/reviews/${id}`)).status, 200)
+  const list = await other.get(`/reviews?sort=-rating&status=published&search=GREEN&include=user,product`)
+  t.same(getIds(list), [id])
+  t.equal(list.body.data[0].product.sku, 'TEA')
+  const back = await admin.patch(`/reviews/${id}`, { status: 'pending' })
+  t.equal(back.status, 409)
+  t.same(getViolations(back), ['status INVALID_TRANSITION'])
+
+  const minted = await bearer.post('/api-keys', { name: 'Reviews', scopes: ['reviews:read'] })
+  t.equal(minted.status, 201, 'API keys can have its scopes')
+  const document = (await createClient(base, {}).get('/openapi/v1.json')).body
+  t.ok(document.paths['/api/v1/reviews'].post)
+  t.equal((await admin.delete(`/products/${body.product_id}`)).status, 409, 'a product with reviews stays')
+})
+
+t.test('a resource that exists is not overwritten', async (t) => {
+  const before = takeSnapshot()
+  const { code, stderr } = await runNew(...REVIEWS)
+  t.equal(code, 2)
+  t.match(stderr, 'There is a resource "reviews" already')
+  t.same(takeSnapshot(), before)
+})
