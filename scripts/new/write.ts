@@ -2,10 +2,17 @@
 import { execFileSync } from 'node:child_process'
 import { readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { sections } from '../generated-sections.ts'
 import { type RenderedFile, ROOT } from './render.ts'
 
-/** The generated files that the commands below change. */
-const GENERATED = ['docs/openapi/v1.json', 'docs/openapi/v2.json', 'client/src/openapi.ts']
+/** The generated files that `npm run docs` may change. */
+const GENERATED = [
+  ...new Set(sections.map(({ file }) => file)),
+  '.env.example',
+  'docs/openapi/v1.json',
+  'docs/openapi/v2.json',
+  'client/src/openapi.ts',
+]
 const MIGRATIONS = 'drizzle/migrations'
 const JOURNAL = `${MIGRATIONS}/meta/_journal.json`
 
@@ -29,19 +36,28 @@ function runScript(script: string, args: readonly string[] = []): void {
   }
 }
 
-/** Remembers the files that will change. @returns a function that restores them and removes the new ones */
-function createRestore(files: readonly RenderedFile[]): () => void {
+interface Snapshot {
+  /** Whether a file differs from what it was. */
+  isChanged(path: string): boolean
+  /** Restores the files and removes the new ones. */
+  restore(): void
+}
+
+/** Remembers the files that will change. */
+function takeSnapshot(files: readonly RenderedFile[]): Snapshot {
   const edited = files.filter(({ isNew }) => !isNew).map(({ path }) => path)
   const before = new Map(
     [...edited, JOURNAL, ...GENERATED].map((path) => [path, readFileSync(join(ROOT, path))]),
   )
   const migrations = new Set(listMigrations())
-  return () => {
+  const isChanged = (path: string) => !before.get(path)?.equals(readFileSync(join(ROOT, path)))
+  const restore = () => {
     for (const [path, content] of before) writeFileSync(join(ROOT, path), content)
     const added = listMigrations().filter((path) => !migrations.has(path))
     const created = files.filter(({ isNew }) => isNew).map(({ path }) => path)
     for (const path of [...created, ...added]) rmSync(join(ROOT, path), { force: true })
   }
+  return { isChanged, restore }
 }
 
 /**
@@ -50,7 +66,7 @@ function createRestore(files: readonly RenderedFile[]): () => void {
  * @returns the paths of all files that it wrote, relative to the repository
  */
 export function writeFiles(files: readonly RenderedFile[], name: string): string[] {
-  const restore = createRestore(files)
+  const { isChanged, restore } = takeSnapshot(files)
   const known = new Set(listMigrations())
   // The command that runs gets the signal too and fails, so that the files are restored.
   const ignore = () => {}
@@ -62,8 +78,8 @@ export function writeFiles(files: readonly RenderedFile[], name: string): string
     runScript('migrations', ['--name', name])
     const migration = listMigrations().filter((path) => !known.has(path))
     if (migration.length === 0) throw new Error('drizzle-kit wrote no migration')
-    runScript('openapi')
-    return [...files.map(({ path }) => path), ...migration, JOURNAL, ...GENERATED]
+    runScript('docs')
+    return [...files.map(({ path }) => path), ...migration, JOURNAL, ...GENERATED.filter(isChanged)]
   } catch (error) {
     restore()
     throw new Error(`${error instanceof Error ? error.message : error}\nAll files are as they were before.`, {

@@ -101,7 +101,7 @@ t.test('a step that fails leaves all files as they were', async (t) => {
   const { code, stderr } = await runNew(...REVIEWS)
   writeFileSync(join(copy, 'package.json'), script)
   t.equal(code, 1)
-  t.match(stderr, 'npm run openapi failed')
+  t.match(stderr, 'npm run docs failed')
   t.match(stderr, 'All files are as they were before.')
   t.same(takeSnapshot(), before)
 })

@@ -40,8 +40,8 @@ function writeSorts(plan: ResourcePlan): string {
 const writeRelations = ({ references }: ResourcePlan) =>
   `{ ${references
     .map(
-      ({ column, to }) =>
-        `${column.replace(/_id$/, '')}: { to: '${to.name}', local: '${column}', foreign: 'id', many: false },`,
+      ({ column, table }) =>
+        `${column.replace(/_id$/, '')}: { to: ${table}, local: '${column}', foreign: 'id', many: false },`,
     )
     .join('\n')} }`
 
