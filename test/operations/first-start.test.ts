@@ -29,7 +29,7 @@ t.test('the first admin of an empty database', async (t) => {
   t.beforeEach(() => empty(database))
 
   t.test('without settings an admin and a key are generated once', async (t) => {
-    const made = await bootstrap(database, nothingNamed)
+    const { credentials: made } = await bootstrap(database, nothingNamed)
     if (!made) throw new Error('nothing was made')
     t.equal(made.email, 'root@example.com', 'the address is kept in lower case, as every other')
     t.ok(isKey(made.key))
@@ -41,24 +41,26 @@ t.test('the first admin of an empty database', async (t) => {
     t.equal(keys.length, 1)
     t.notMatch(JSON.stringify(keys), made.key, "the key's text is not stored")
     t.ok(made.key.startsWith(String(keys[0]?.prefix)))
-    t.equal(await bootstrap(database, nothingNamed), undefined)
+    t.strictSame(await bootstrap(database, nothingNamed), { hadUsers: true, hasActiveAdmin: true })
     t.equal((await rowsOf(database)).users.length, 1)
   })
 
   t.test('configured credentials are used and not printed', async (t) => {
-    t.equal(await bootstrap(database, { ...nothingNamed, password: PASSWORD }), undefined)
+    const result = await bootstrap(database, { ...nothingNamed, password: PASSWORD })
+    t.strictSame(result, { hadUsers: false, hasActiveAdmin: true })
     const { users, keys } = await rowsOf(database)
     t.ok(await verify(String(users[0]?.password_hash), PASSWORD))
     t.same(keys, [])
     await empty(database)
-    t.equal(await bootstrap(database, { ...nothingNamed, hasKey: true }), undefined)
+    t.equal((await bootstrap(database, { ...nothingNamed, hasKey: true })).credentials, undefined)
     const named = await rowsOf(database)
     t.match(named.users, [{ role: 'admin', password_hash: null }])
     t.same(named.keys, [], 'ADMIN_API_KEY is matched in memory and stored nowhere')
   })
 
   t.test('in production nothing is generated', async (t) => {
-    t.equal(await bootstrap(database, { ...nothingNamed, canGenerate: false }), undefined)
+    const result = await bootstrap(database, { ...nothingNamed, canGenerate: false })
+    t.strictSame(result, { hadUsers: false, hasActiveAdmin: false })
     t.same((await rowsOf(database)).users, [])
     await bootstrap(database, { ...nothingNamed, canGenerate: false, password: PASSWORD })
     t.equal((await rowsOf(database)).users.length, 1)
@@ -68,7 +70,8 @@ t.test('the first admin of an empty database', async (t) => {
     await database.run(
       `insert into users (id, name, email) values (gen_random_uuid(), 'A', 'somebody@example.com')`,
     )
-    t.equal(await bootstrap(database, { ...nothingNamed, password: PASSWORD }), undefined)
+    const result = await bootstrap(database, { ...nothingNamed, password: PASSWORD })
+    t.strictSame(result, { hadUsers: true, hasActiveAdmin: false })
     t.equal((await rowsOf(database)).users.length, 1)
   })
 
@@ -78,12 +81,12 @@ t.test('the first admin of an empty database', async (t) => {
     })
     await t.rejects(failing, { message: 'The disk is full' })
     t.same(await rowsOf(database), { users: [], keys: [] })
-    t.ok(await bootstrap(database, nothingNamed), 'so that the next start can')
+    t.ok((await bootstrap(database, nothingNamed)).credentials, 'so that the next start can')
   })
 
   t.test('concurrent starts create one admin', async (t) => {
     const made = await Promise.all(Array.from({ length: 5 }, () => bootstrap(database, nothingNamed)))
-    t.equal(made.filter(Boolean).length, 1)
+    t.equal(made.filter(({ credentials }) => credentials).length, 1)
     const { users, keys } = await rowsOf(database)
     t.same([users.length, keys.length], [1, 1])
   })
