@@ -1,6 +1,7 @@
 /** The list of commands. */
 import { keysCreate, keysRevoke, usersCreate } from './accounts.ts'
 import type { Commands } from './command.ts'
+import { doctor } from './doctor.ts'
 import { usersConfirmEmail, usersLink } from './identities.ts'
 import { keysList, usersList } from './lists.ts'
 import { migrate } from './migrate.ts'
@@ -13,6 +14,7 @@ import { usersSetPassword, usersSetRole, usersSetStatus } from './user-changes.t
 export const commands: Commands = {
   serve,
   migrate,
+  doctor,
   seed,
   openapi,
   'users list': usersList,
