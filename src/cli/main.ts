@@ -29,15 +29,20 @@ const findGroup = (commands: Commands, group: string): Commands =>
 /** Returns the error for words that name no command. */
 function createUnknownCommandError(commands: Commands, args: readonly string[]): UsageError {
   const [first = '', second = ''] = args
-  const both = second === '' || second.startsWith('-') ? first : `${first} ${second}`
+  const pair = second === '' || second.startsWith('-') ? first : `${first} ${second}`
   const names = Object.keys(commands)
   const groups = names.flatMap((name) => (name.includes(' ') ? (name.split(' ')[0] ?? []) : []))
-  const pair = findSimilar(
-    both,
-    names.filter((name) => name.includes(' ')),
-  )
-  if (pair !== undefined || groups.includes(first))
-    return new UsageError(`Unknown command '${both}'.${suggest(both, names)}`)
+  if (groups.includes(first)) {
+    const similar = findSimilar(
+      second,
+      Object.keys(findGroup(commands, first)).map((name) => name.slice(first.length + 1)),
+    )
+    return new UsageError(
+      `Unknown command '${pair}'.${similar === undefined ? '' : ` Did you mean '${first} ${similar}'?`}`,
+    )
+  }
+  const similarPair = findSimilar(pair, names)
+  if (similarPair?.includes(' ')) return new UsageError(`Unknown command '${pair}'.${suggest(pair, names)}`)
   return new UsageError(`Unknown command '${first}'.${suggest(first, [...names, ...groups])}`)
 }
 

@@ -4,11 +4,14 @@ import { closest, distance } from 'fastest-levenshtein'
 /** Longer texts are not names; the comparison takes time proportional to the product of both lengths. */
 const MAX_LENGTH = 64
 
-/** Returns the most similar name if a third of its characters or less differ. */
+/** Two exchanged letters are a distance of 2. */
+const MAX_DISTANCE = 2
+
+/** Returns the most similar name, if it differs by two letters or fewer, and not by half of them. */
 export function findSimilar(text: string, names: readonly string[]): string | undefined {
   if (text.length > MAX_LENGTH || names.length === 0) return undefined
   const name = closest(text, names)
-  return distance(text, name) <= Math.max(1, Math.floor(name.length / 3)) ? name : undefined
+  return distance(text, name) <= Math.min(MAX_DISTANCE, Math.ceil(name.length / 2) - 1) ? name : undefined
 }
 
 /** Returns a sentence with a leading space, to be put behind an error message, or an empty text. */

@@ -9,8 +9,9 @@ import { isKey } from '../../plugins/auth/key-format.ts'
 import { buildApp } from '../../src/app.ts'
 import { readConfig } from '../../src/config.ts'
 import { createFirstAdmin } from '../../src/first-admin.ts'
-import { ADMIN_KEY, createClient, testApp } from '../helpers/app.ts'
+import { ADMIN_KEY, APP_SECRET, createClient, testApp } from '../helpers/app.ts'
 import { SERVER, testDatabase, testDatabaseUrl, testFolder } from '../helpers/database.ts'
+import { keepOpen } from '../helpers/shared-database.ts'
 import { createVersionedClient } from '../helpers/versioned-client.ts'
 
 const PASSWORD = 'correct horse battery'
@@ -140,6 +141,38 @@ t.test(
     t.equal((await client(`${key}x`).get('/users/me')).status, 401)
   },
 )
+
+t.test('a start warns without an active admin, and of settings that have no effect', async (t) => {
+  const database = await testDatabase(t)
+  const settings = { NODE_ENV: 'test', DATA_DIR: testFolder(t), ADMIN_PASSWORD: PASSWORD }
+  const run = (more: Record<string, string> = {}) =>
+    createFirstAdmin(readConfig({ ...settings, ...more }), database)
+  t.strictSame(await run(), [], 'the setting has been used')
+  const ignored =
+    /^ADMIN_PASSWORD is ignored, because the database has users\. Remove it .*users set-password/
+  t.match(await run(), [ignored])
+  t.match(await run({ ADMIN_EMAIL: 'root@example.com' }), [/^ADMIN_PASSWORD and ADMIN_EMAIL are ignored/])
+  t.match(
+    await run({ ADMIN_EMAIL: 'root@example.com', ADMIN_API_KEY: ADMIN_KEY }),
+    [ignored],
+    'the key belongs to the admin with ADMIN_EMAIL',
+  )
+  t.strictSame(await run({ ADMIN_PASSWORD: '' }), [])
+
+  const noAdmin =
+    /^The database has no active admin, .*users set-role EMAIL --role admin.*users create --role admin/
+  for (const change of [`status = 'suspended'`, `status = 'active', role = 'manager'`]) {
+    await database.run(`update users set ${change}`)
+    const lines: string[] = []
+    const config = readConfig({ ...settings, LOG_LEVEL: 'warn', ADMIN_PASSWORD: '' })
+    const logs = { write: (line: string) => void lines.push(JSON.parse(line).msg) }
+    await (await buildApp(config, { database: keepOpen(database), logs })).close()
+    t.match(lines, [noAdmin], change)
+  }
+  await empty(database)
+  const production = { NODE_ENV: 'production', INSECURE_HTTP: 'true', APP_SECRET, ADMIN_PASSWORD: '' }
+  t.match(await run(production), [/^The database has no active admin, .*Set ADMIN_PASSWORD or ADMIN_API_KEY/])
+})
 
 t.test('the file of the first credentials is never an existing file or link', async (t) => {
   const database = await testDatabase(t)
