@@ -108,7 +108,7 @@ t.test('tables are found by the search path, by a role that owns nothing', { ski
     await database.close()
     return errors
   }
-  t.match(await inspect(), ['The table users is missing'], 'the tables are in no schema of the search path')
+  t.ok((await inspect()).includes('The table users is missing'), 'no schema of the search path has it')
   await owner.run(`alter role ${role} set search_path = app`)
   await owner.run(`grant usage on schema app to ${role}`)
   t.strictSame(await inspect(), [])
