@@ -3,8 +3,8 @@ import { Type } from '@sinclair/typebox'
 import { examplePassword } from './tokens.ts'
 import { common, Id, OneOf, Text } from './types.ts'
 
-const roles = ['member', 'manager', 'admin'] as const
-const userStatuses = ['active', 'inactive', 'suspended'] as const
+export const roles = ['member', 'manager', 'admin'] as const
+export const userStatuses = ['active', 'inactive', 'suspended'] as const
 
 const fields = {
   name: Text({ minLength: 1, maxLength: 200, description: 'The display name', examples: ['Ada Lovelace'] }),

@@ -2,6 +2,7 @@
 import Fastify, { type FastifyInstance } from 'fastify'
 import { type Database, openDatabase } from '../drizzle/client/index.ts'
 import { migrate } from '../drizzle/migrate.ts'
+import { ensureSchema } from '../drizzle/schema-check.ts'
 import access, { authorize } from '../plugins/access/index.ts'
 import admission from '../plugins/admission/index.ts'
 import auth, { credentials, peekActor } from '../plugins/auth/index.ts'
@@ -89,20 +90,23 @@ export interface AppOverrides {
   logs?: { write(line: string): void }
 }
 
-async function openMigratedDatabase(config: Config): Promise<Database> {
+/** Opens and migrates the database. @returns it, and the warnings of the schema check */
+async function openMigratedDatabase(config: Config): Promise<{ opened: Database; warnings: string[] }> {
   const opened = await openDatabase(getDatabaseOptions(config))
   try {
     await migrate(opened)
+    return { opened, warnings: await ensureSchema(opened) }
   } catch (error) {
     await opened.close()
     throw error
   }
-  return opened
 }
 
 /** Builds the service, ready to listen. The server and the tests call it. */
 export async function buildApp(config: Config, overrides: AppOverrides = {}): Promise<FastifyInstance> {
-  const opened = overrides.database ?? (await openMigratedDatabase(config))
+  const { opened, warnings } = overrides.database
+    ? { opened: overrides.database, warnings: [] }
+    : await openMigratedDatabase(config)
   const secret = await loadAppSecret(config)
   const connections = opened.kind === 'embedded' ? 1 : config.POOL_SIZE
   const pluginOptions = getPluginOptions(config, secret, connections)
@@ -118,7 +122,7 @@ export async function buildApp(config: Config, overrides: AppOverrides = {}): Pr
   const getClientAddress = createAddressReader(config)
   const now = overrides.now ?? Date.now
   const provider = await createIdentityProvider(config, now)
-  await createFirstAdmin(config, opened)
+  const adminWarnings = await createFirstAdmin(config, opened)
 
   const app: FastifyInstance = Fastify({
     ...getServerOptions(config, (serve) => (request, response) => app.admit(request, response, serve)),
@@ -134,6 +138,7 @@ export async function buildApp(config: Config, overrides: AppOverrides = {}): Pr
     schemaController: { compilersFactory: { buildSerializer } },
   })
   app.decorate('addressing', addresses)
+  for (const warning of [...warnings, ...adminWarnings]) app.log.warn(warning)
 
   const tracer = await openTracing({
     endpoint: config.OTEL_EXPORTER_OTLP_ENDPOINT,

@@ -3,8 +3,9 @@ import { mkdir, writeFile } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
 import type { Database } from '../drizzle/client/index.ts'
 import { getErrorCode } from '../lib/error-code.ts'
+import { identity } from '../lib/identity.ts'
 import { bootstrap, type FirstCredentials } from '../plugins/auth/bootstrap.ts'
-import type { Config } from './config.ts'
+import { type Config, Settings } from './config.ts'
 
 const formatCredentials = ({
   email,
@@ -43,13 +44,42 @@ async function announceCredentials(dataDir: string, credentials: FirstCredential
   console.log(`Created the first admin and an API key; the credentials are in ${file}`)
 }
 
-/** Creates the first admin if the database has no users, before sign-up or demo data creates any other user. */
-export async function createFirstAdmin(config: Config, database: Database): Promise<void> {
+const NO_ACTIVE_ADMIN = 'The database has no active admin, so nobody can manage users or roles.'
+const MAKE_ADMIN = `Run '${identity.name} users set-role EMAIL --role admin' and '${identity.name} users set-status EMAIL --status active', or '${identity.name} users create --role admin --email EMAIL'.`
+const SET_FIRST_ADMIN = `Set ADMIN_PASSWORD or ADMIN_API_KEY and start again, or run '${identity.name} users create --role admin --email EMAIL'.`
+
+/** The settings that only a database without users reads. ADMIN_API_KEY belongs to the admin with ADMIN_EMAIL. */
+function listIgnoredSettings({ ADMIN_PASSWORD, ADMIN_API_KEY, ADMIN_EMAIL }: Config): string[] {
+  const isEmailIgnored =
+    ADMIN_API_KEY === undefined && ADMIN_EMAIL !== Settings.properties.ADMIN_EMAIL.default
+  return [
+    ...(ADMIN_PASSWORD === undefined ? [] : ['ADMIN_PASSWORD']),
+    ...(isEmailIgnored ? ['ADMIN_EMAIL'] : []),
+  ]
+}
+
+/**
+ * Creates the first admin if the database has no users, before sign-up or demo data creates any other user.
+ * @returns warnings for the operator
+ */
+export async function createFirstAdmin(config: Config, database: Database): Promise<string[]> {
   const options = {
     email: config.ADMIN_EMAIL,
     password: config.ADMIN_PASSWORD,
     hasKey: config.ADMIN_API_KEY !== undefined,
     canGenerate: config.NODE_ENV !== 'production',
   }
-  await bootstrap(database, options, (credentials) => announceCredentials(config.DATA_DIR, credentials))
+  const { hadUsers, hasActiveAdmin } = await bootstrap(database, options, (credentials) =>
+    announceCredentials(config.DATA_DIR, credentials),
+  )
+  const warnings: string[] = []
+  if (!hasActiveAdmin) warnings.push(`${NO_ACTIVE_ADMIN} ${hadUsers ? MAKE_ADMIN : SET_FIRST_ADMIN}`)
+  const ignored = hadUsers ? listIgnoredSettings(config) : []
+  if (ignored.length > 0) {
+    const verb = ignored.length === 1 ? 'is' : 'are'
+    warnings.push(
+      `${ignored.join(' and ')} ${verb} ignored, because the database has users. Remove ${verb === 'is' ? 'it' : 'them'} from the settings; '${identity.name} users set-password EMAIL' changes a password.`,
+    )
+  }
+  return warnings
 }

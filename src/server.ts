@@ -1,27 +1,5 @@
-/** Starts the server process and stops it on a signal. */
-import { buildApp } from './app.ts'
-import { explainError } from './cli/explain.ts'
-import { type Config, readConfig } from './config.ts'
-import { listen } from './listen.ts'
-import { watchSignals } from './signals.ts'
+/** The executable of the server: checks the version of Node.js and starts the server. */
+import { requireNodeVersion } from './node-version.ts'
 
-async function start(config: Config): Promise<void> {
-  const signals = watchSignals()
-  const app = await buildApp(config)
-  const address = await listen(app, config)
-  signals.drain(app, config.SHUTDOWN_DELAY)
-  process.on('uncaughtException', (error) => {
-    app.log.fatal({ err: error }, 'uncaught exception: the process ends')
-    process.exit(1)
-  })
-  // In production standard output holds only JSON lines.
-  if (config.NODE_ENV === 'production') app.log.info({ address, docs: `${address}/docs` }, 'ready')
-  else console.log(`Ready at ${address}, documentation at ${address}/docs`)
-}
-
-try {
-  await start(readConfig())
-} catch (error) {
-  console.error(explainError('The service cannot start', error))
-  process.exit(1)
-}
+requireNodeVersion()
+await import('./start-server.ts')

@@ -1,6 +1,7 @@
 /** Creates the first admin of an empty database and, if none is configured, a password and an API key for that admin. */
 import { randomBytes } from 'node:crypto'
 import type { Connection, Database } from '../../drizzle/client/index.ts'
+import { queryRows } from '../../drizzle/client/query-rows.ts'
 import { newId } from '../../lib/ids.ts'
 import { buildSearchText } from '../collection/sql/case-folding.ts'
 import { getKeyPrefix, hashKey, makeKey } from './key-format.ts'
@@ -23,11 +24,22 @@ export interface FirstCredentials {
   key: string
 }
 
+interface BootstrapResult {
+  /** The generated credentials, if they were needed. */
+  credentials?: FirstCredentials
+  /** Whether the database had users before. */
+  hadUsers: boolean
+  hasActiveAdmin: boolean
+}
+
 /** Serializes replicas that start together. Arbitrary; unique among the advisory locks of this service. */
 const LOCK_ID = 4_271_993_006
 const ADMIN_NAME = 'Admin'
 const KEY_LIFETIME_DAYS = 365
 const PASSWORD_BYTES = 18
+
+const SELECT_STATE = `select exists (select from users) as had_users,
+  exists (select from users where role = 'admin' and status = 'active') as has_active_admin`
 
 async function insertAdmin(tx: Connection, email: string, password: string | undefined): Promise<string> {
   const id = newId()
@@ -54,27 +66,26 @@ async function insertKey(tx: Connection, userId: string): Promise<string> {
 /**
  * Creates the first admin if the database has no users.
  * @param announce shows the generated credentials before the commit: if it fails, nothing is created
- * @returns the generated credentials; undefined if none were needed
  */
 export async function bootstrap(
   database: Database,
   { email, password, hasKey, canGenerate }: BootstrapOptions,
   announce?: (credentials: FirstCredentials) => Promise<void>,
-): Promise<FirstCredentials | undefined> {
+): Promise<BootstrapResult> {
   const address = email.toLowerCase()
   return database.transaction(async (tx) => {
     await tx.run('select pg_advisory_xact_lock($1)', [LOCK_ID])
-    const [existing] = await tx.run('select 1 from users limit 1')
-    if (existing) return undefined
+    const [state] = await queryRows<{ had_users: boolean; has_active_admin: boolean }>(tx, SELECT_STATE)
+    if (state?.had_users) return { hadUsers: true, hasActiveAdmin: state.has_active_admin }
     if (password !== undefined || hasKey) {
       await insertAdmin(tx, address, password)
-      return undefined
+      return { hadUsers: false, hasActiveAdmin: true }
     }
-    if (!canGenerate) return undefined
+    if (!canGenerate) return { hadUsers: false, hasActiveAdmin: false }
     const generatedPassword = randomBytes(PASSWORD_BYTES).toString('base64url')
     const id = await insertAdmin(tx, address, generatedPassword)
     const credentials = { email: address, password: generatedPassword, key: await insertKey(tx, id) }
     await announce?.(credentials)
-    return credentials
+    return { credentials, hadUsers: false, hasActiveAdmin: true }
   })
 }

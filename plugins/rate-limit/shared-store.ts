@@ -23,7 +23,7 @@ interface SharedStoreOptions {
 }
 
 /** Returns the reason to log. A Redis error starts with its code; the rest may repeat the command, with a password. */
-const getReason = (error: unknown): string => {
+export const getReason = (error: unknown): string => {
   if (!(error instanceof Error)) return 'unknown'
   return error.name === 'ReplyError' ? (error.message.split(' ')[0] ?? '') : error.message
 }

@@ -6,12 +6,14 @@ import { newId } from '../../lib/ids.ts'
 import { listScopes } from '../../plugins/access/index.ts'
 import { getKeyPrefix, hashKey, makeKey } from '../../plugins/auth/key-format.ts'
 import { hashPassword } from '../../plugins/auth/passwords.ts'
+import type { ResourceDefinition } from '../../plugins/collection/definition.ts'
 import { createBodyReader } from '../../plugins/collection/request/body.ts'
 import { createStores } from '../../plugins/collection/sql/write.ts'
 import { ApiError } from '../../plugins/errors/index.ts'
 import { createApiKeysResource, reserveKey } from '../../plugins/resources/api-keys.ts'
 import { usersResource } from '../../plugins/resources/users.ts'
 import { createAjv } from '../../plugins/validation/formats.ts'
+import { roles } from '../../schemas/users.ts'
 import { readConfig } from '../config.ts'
 import { askSecret } from './ask.ts'
 import { type Command, getRequired, getWholeNumber, UsageError, type Values } from './command.ts'
@@ -20,18 +22,13 @@ import { withDatabase } from './open.ts'
 const DAY_MS = 24 * 3600 * 1000
 
 /** Validates and normalizes fields as the API does. @throws UsageError with all violations */
-function readFields(
-  resource: typeof usersResource,
+export function readFields(
+  { check, schemas }: Pick<ResourceDefinition, 'check' | 'schemas'>,
   fields: Record<string, unknown>,
+  mode: 'create' | 'update' = 'create',
 ): Record<string, unknown> {
-  const { check, schemas } = resource
-  const reader = createBodyReader({
-    ajv: createAjv(),
-    read: schemas.read,
-    input: schemas.create,
-    mode: 'create',
-    check,
-  })
+  const input = mode === 'create' ? schemas.create : schemas.change
+  const reader = createBodyReader({ ajv: createAjv(), read: schemas.read, input, mode, check })
   try {
     return reader.read({ members: fields, prefix: '', violations: [] })
   } catch (error) {
@@ -125,7 +122,7 @@ export const usersCreate: Command = {
   options: {
     email: { value: 'address', help: 'The e-mail address' },
     name: { value: 'name', help: 'The display name', default: 'Admin' },
-    role: { value: 'role', help: 'member, manager or admin', default: 'member' },
+    role: { value: 'role', help: 'member, manager or admin', choices: roles, default: 'member' },
   },
   run: createUser,
 }

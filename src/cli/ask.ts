@@ -22,7 +22,7 @@ export async function askSecret(question: string): Promise<string> {
   })
   try {
     for await (const line of lines) return line
-    if (isInterrupted) throw new Error('Interrupted; nothing was created')
+    if (isInterrupted) throw new Error('Interrupted; nothing was changed')
     return ''
   } finally {
     lines.close()

@@ -1,15 +1,21 @@
 /** The interface of a command: its help texts, its options and its action. */
+import { suggest } from './suggest.ts'
 
-/** An option, which always takes a value. Without a default it may be omitted. */
 interface Option {
-  /** The placeholder of the value in --help. */
-  value: string
+  /** The placeholder of the value in --help. An option without it is a flag and takes no value. */
+  value?: string
   help: string
+  /** The only values. */
+  choices?: readonly string[]
+  /** Without a default the option may be omitted. A flag has none. */
   default?: string
 }
 
 /** The values of arguments and options by name, or their defaults. */
 export type Values = Readonly<Record<string, string | undefined>>
+
+/** The names of the flags that were passed. */
+export type Flags = ReadonlySet<string>
 
 export interface Command {
   summary: string
@@ -19,7 +25,7 @@ export interface Command {
   arguments?: Readonly<Record<string, string>>
   options: Readonly<Record<string, Option>>
   /** Resolves for exit code 0, throws for 1. `serve` never resolves. */
-  run(values: Values): Promise<void>
+  run(values: Values, flags: Flags): Promise<void>
 }
 
 /** The commands by name, which is one word or two (`users create`). */
@@ -43,4 +49,14 @@ export function getWholeNumber(values: Values, name: string, minimum: number, ma
   const number = /^\d{1,15}$/.test(text) ? Number(text) : Number.NaN
   if (number >= minimum && number <= maximum) return number
   throw new UsageError(`--${name} must be a whole number from ${minimum} to ${maximum}, not '${text}'`)
+}
+
+/** @throws UsageError if an option has a value that is not among its choices */
+export function checkChoices(options: Command['options'], values: Values): void {
+  for (const [name, { choices }] of Object.entries(options)) {
+    const value = values[name]
+    if (value === undefined || !choices || choices.includes(value)) continue
+    const list = `${choices.slice(0, -1).join(', ')} or ${choices.at(-1)}`
+    throw new UsageError(`--${name} must be ${list}, not '${value}'.${suggest(value, choices)}`)
+  }
 }

@@ -1,21 +1,30 @@
 /** The list of commands. */
 import { keysCreate, keysRevoke, usersCreate } from './accounts.ts'
 import type { Commands } from './command.ts'
+import { doctor } from './doctor.ts'
 import { usersConfirmEmail, usersLink } from './identities.ts'
+import { keysList, usersList } from './lists.ts'
 import { migrate } from './migrate.ts'
 import { openapi } from './openapi.ts'
 import { seed } from './seed.ts'
 import { serve } from './serve.ts'
 import { signingKeysRotate } from './signing-keys.ts'
+import { usersSetPassword, usersSetRole, usersSetStatus } from './user-changes.ts'
 
 export const commands: Commands = {
   serve,
   migrate,
+  doctor,
   seed,
   openapi,
+  'users list': usersList,
   'users create': usersCreate,
+  'users set-password': usersSetPassword,
+  'users set-role': usersSetRole,
+  'users set-status': usersSetStatus,
   'users link': usersLink,
   'users confirm-email': usersConfirmEmail,
+  'api-keys list': keysList,
   'api-keys create': keysCreate,
   'api-keys revoke': keysRevoke,
   'signing-keys rotate': signingKeysRotate,

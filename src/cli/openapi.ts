@@ -4,10 +4,10 @@ import { versions } from '../../plugins/versioning/index.ts'
 import { readConfig } from '../config.ts'
 import { type Command, getWholeNumber } from './command.ts'
 
-/** Replaces the database. Every query returns a row, so that `createFirstAdmin` finds a user and creates none. */
+/** Replaces the database. Every query returns this row, so that `createFirstAdmin` finds an admin and creates none. */
 const stubDatabase: Database = {
   kind: 'embedded',
-  run: async () => [{}],
+  run: async () => [{ had_users: true, has_active_admin: true }],
   transaction: (work) => work(stubDatabase),
   ping: async () => {},
   getLoad: () => ({ size: 0, used: 0, waiting: 0 }),

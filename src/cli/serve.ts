@@ -5,7 +5,7 @@ export const serve: Command = {
   summary: 'Run the server',
   options: {},
   async run() {
-    await import('../server.ts')
+    await import('../start-server.ts')
     // The signal handlers of the server end the process.
     await new Promise(() => {})
   },

@@ -3,27 +3,18 @@
  */
 import t from 'tap'
 import { openDatabase } from '../../drizzle/client/index.ts'
-import { commands } from '../../src/cli/commands.ts'
-import { main } from '../../src/cli/main.ts'
 import { createClient, testApp } from '../helpers/app.ts'
+import { runCommand } from '../helpers/command.ts'
 import { testDatabaseUrl } from '../helpers/database.ts'
 import { ISSUER, signUserToken, startProvider } from '../helpers/identity-provider.ts'
 
 const { url, dataDir } = await testDatabaseUrl(t)
 const place = { ...(url && { DATABASE_URL: url }), ...(dataDir && { DATA_DIR: dataDir }) }
 
-/** Runs a command within this process. */
+/** Runs a command on that database. */
 async function type(settings: NodeJS.ProcessEnv, ...args: string[]) {
-  const [out, err] = [t.capture(console, 'log'), t.capture(console, 'error')]
-  const env = t.intercept(process, 'env', { value: { ...place, ...settings } })
-  const code = await main(commands, args)
-  const text = (calls: typeof out) =>
-    calls()
-      .map((call) => String(call.args[0]))
-      .join('\n')
-  const said = { code, out: text(out), err: text(err) }
-  for (const undo of [out, err, env]) undo.restore()
-  return said
+  const { code, out, err } = await runCommand(t, args, { ...place, ...settings })
+  return { code, out: out.trimEnd(), err: err.trimEnd() }
 }
 
 const link = (email: string, subject: string, issuer = ISSUER) =>

@@ -122,7 +122,7 @@ t.test('the process list contains no credential', linux, async (t) => {
   await t.test('Ctrl+C at the password prompt creates no user', { skip: script }, async (t) => {
     const { code, said } = await onTerminal(t, 'eve@example.com', 'canary-half\u0003')
     t.equal(code, 1)
-    t.match(said, 'users create failed: Interrupted; nothing was created')
+    t.match(said, 'users create failed: Interrupted; nothing was changed')
     t.notMatch(said, /Made|canary-/)
   })
 

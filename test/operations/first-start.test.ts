@@ -9,8 +9,9 @@ import { isKey } from '../../plugins/auth/key-format.ts'
 import { buildApp } from '../../src/app.ts'
 import { readConfig } from '../../src/config.ts'
 import { createFirstAdmin } from '../../src/first-admin.ts'
-import { ADMIN_KEY, createClient, testApp } from '../helpers/app.ts'
+import { ADMIN_KEY, APP_SECRET, createClient, testApp } from '../helpers/app.ts'
 import { SERVER, testDatabase, testDatabaseUrl, testFolder } from '../helpers/database.ts'
+import { keepOpen } from '../helpers/shared-database.ts'
 import { createVersionedClient } from '../helpers/versioned-client.ts'
 
 const PASSWORD = 'correct horse battery'
@@ -29,7 +30,7 @@ t.test('the first admin of an empty database', async (t) => {
   t.beforeEach(() => empty(database))
 
   t.test('without settings an admin and a key are generated once', async (t) => {
-    const made = await bootstrap(database, nothingNamed)
+    const { credentials: made } = await bootstrap(database, nothingNamed)
     if (!made) throw new Error('nothing was made')
     t.equal(made.email, 'root@example.com', 'the address is kept in lower case, as every other')
     t.ok(isKey(made.key))
@@ -41,24 +42,26 @@ t.test('the first admin of an empty database', async (t) => {
     t.equal(keys.length, 1)
     t.notMatch(JSON.stringify(keys), made.key, "the key's text is not stored")
     t.ok(made.key.startsWith(String(keys[0]?.prefix)))
-    t.equal(await bootstrap(database, nothingNamed), undefined)
+    t.strictSame(await bootstrap(database, nothingNamed), { hadUsers: true, hasActiveAdmin: true })
     t.equal((await rowsOf(database)).users.length, 1)
   })
 
   t.test('configured credentials are used and not printed', async (t) => {
-    t.equal(await bootstrap(database, { ...nothingNamed, password: PASSWORD }), undefined)
+    const result = await bootstrap(database, { ...nothingNamed, password: PASSWORD })
+    t.strictSame(result, { hadUsers: false, hasActiveAdmin: true })
     const { users, keys } = await rowsOf(database)
     t.ok(await verify(String(users[0]?.password_hash), PASSWORD))
     t.same(keys, [])
     await empty(database)
-    t.equal(await bootstrap(database, { ...nothingNamed, hasKey: true }), undefined)
+    t.equal((await bootstrap(database, { ...nothingNamed, hasKey: true })).credentials, undefined)
     const named = await rowsOf(database)
     t.match(named.users, [{ role: 'admin', password_hash: null }])
     t.same(named.keys, [], 'ADMIN_API_KEY is matched in memory and stored nowhere')
   })
 
   t.test('in production nothing is generated', async (t) => {
-    t.equal(await bootstrap(database, { ...nothingNamed, canGenerate: false }), undefined)
+    const result = await bootstrap(database, { ...nothingNamed, canGenerate: false })
+    t.strictSame(result, { hadUsers: false, hasActiveAdmin: false })
     t.same((await rowsOf(database)).users, [])
     await bootstrap(database, { ...nothingNamed, canGenerate: false, password: PASSWORD })
     t.equal((await rowsOf(database)).users.length, 1)
@@ -68,7 +71,8 @@ t.test('the first admin of an empty database', async (t) => {
     await database.run(
       `insert into users (id, name, email) values (gen_random_uuid(), 'A', 'somebody@example.com')`,
     )
-    t.equal(await bootstrap(database, { ...nothingNamed, password: PASSWORD }), undefined)
+    const result = await bootstrap(database, { ...nothingNamed, password: PASSWORD })
+    t.strictSame(result, { hadUsers: true, hasActiveAdmin: false })
     t.equal((await rowsOf(database)).users.length, 1)
   })
 
@@ -78,12 +82,12 @@ t.test('the first admin of an empty database', async (t) => {
     })
     await t.rejects(failing, { message: 'The disk is full' })
     t.same(await rowsOf(database), { users: [], keys: [] })
-    t.ok(await bootstrap(database, nothingNamed), 'so that the next start can')
+    t.ok((await bootstrap(database, nothingNamed)).credentials, 'so that the next start can')
   })
 
   t.test('concurrent starts create one admin', async (t) => {
     const made = await Promise.all(Array.from({ length: 5 }, () => bootstrap(database, nothingNamed)))
-    t.equal(made.filter(Boolean).length, 1)
+    t.equal(made.filter(({ credentials }) => credentials).length, 1)
     const { users, keys } = await rowsOf(database)
     t.same([users.length, keys.length], [1, 1])
   })
@@ -137,6 +141,38 @@ t.test(
     t.equal((await client(`${key}x`).get('/users/me')).status, 401)
   },
 )
+
+t.test('a start warns without an active admin, and of settings that have no effect', async (t) => {
+  const database = await testDatabase(t)
+  const settings = { NODE_ENV: 'test', DATA_DIR: testFolder(t), ADMIN_PASSWORD: PASSWORD }
+  const run = (more: Record<string, string> = {}) =>
+    createFirstAdmin(readConfig({ ...settings, ...more }), database)
+  t.strictSame(await run(), [], 'the setting has been used')
+  const ignored =
+    /^ADMIN_PASSWORD is ignored, because the database has users\. Remove it .*users set-password/
+  t.match(await run(), [ignored])
+  t.match(await run({ ADMIN_EMAIL: 'root@example.com' }), [/^ADMIN_PASSWORD and ADMIN_EMAIL are ignored/])
+  t.match(
+    await run({ ADMIN_EMAIL: 'root@example.com', ADMIN_API_KEY: ADMIN_KEY }),
+    [ignored],
+    'the key belongs to the admin with ADMIN_EMAIL',
+  )
+  t.strictSame(await run({ ADMIN_PASSWORD: '' }), [])
+
+  const noAdmin =
+    /^The database has no active admin, .*users set-role EMAIL --role admin.*users create --role admin/
+  for (const change of [`status = 'suspended'`, `status = 'active', role = 'manager'`]) {
+    await database.run(`update users set ${change}`)
+    const lines: string[] = []
+    const config = readConfig({ ...settings, LOG_LEVEL: 'warn', ADMIN_PASSWORD: '' })
+    const logs = { write: (line: string) => void lines.push(JSON.parse(line).msg) }
+    await (await buildApp(config, { database: keepOpen(database), logs })).close()
+    t.match(lines, [noAdmin], change)
+  }
+  await empty(database)
+  const production = { NODE_ENV: 'production', INSECURE_HTTP: 'true', APP_SECRET, ADMIN_PASSWORD: '' }
+  t.match(await run(production), [/^The database has no active admin, .*Set ADMIN_PASSWORD or ADMIN_API_KEY/])
+})
 
 t.test('the file of the first credentials is never an existing file or link', async (t) => {
   const database = await testDatabase(t)

@@ -1,0 +1,130 @@
+/** `doctor`: checks the installation and changes nothing. */
+import { existsSync } from 'node:fs'
+import { join, resolve } from 'node:path'
+import { type Database, FolderInUse, openDatabase } from '../../drizzle/client/index.ts'
+import { queryRows } from '../../drizzle/client/query-rows.ts'
+import { parseAddress } from '../../drizzle/client/server/address.ts'
+import { type Config, ConfigError, readConfig } from '../config.ts'
+import { describeOldNode } from '../node-version.ts'
+import type { Command, Flags } from './command.ts'
+import { checkAdmins, checkDatabase } from './doctor/check-database.ts'
+import { checkDisk, checkSecrets, checkTls, formatBytes } from './doctor/check-files.ts'
+import { checkRedis, checkReplicas } from './doctor/check-services.ts'
+import { attempt, type Finding, fail, formatError, ok, warn } from './doctor/finding.ts'
+
+function checkNode(version: string): Finding {
+  const message = describeOldNode(version)
+  return message === undefined ? ok('Node.js', version) : fail('Node.js', message, 'Install a later version.')
+}
+
+/** @returns the settings, or one finding for each invalid setting */
+function readSettings(): { config?: Config; findings: Finding[] } {
+  try {
+    const config = readConfig()
+    return { config, findings: [ok('settings', `All settings are valid for NODE_ENV=${config.NODE_ENV}`)] }
+  } catch (error) {
+    if (!(error instanceof ConfigError)) throw error
+    const advice = 'Correct this environment variable. The other checks need it and were not made.'
+    return { findings: error.problems.map((problem) => fail('settings', problem, advice)) }
+  }
+}
+
+const SELECT_VERSION = "select current_setting('server_version') as version"
+
+async function openServer(url: string): Promise<{ database?: Database; finding: Finding }> {
+  const { label } = parseAddress(url)
+  try {
+    const database = await openDatabase({ url, poolSize: 1 })
+    const startedAt = performance.now()
+    const [row] = await queryRows<{ version: string }>(database, SELECT_VERSION)
+    const latency = (performance.now() - startedAt).toFixed(1)
+    const message = `PostgreSQL ${row?.version} at ${label} answers in ${latency} ms`
+    return { database, finding: ok('database', message) }
+  } catch (error) {
+    const message = formatError(`${label} cannot be used`, error)
+    const advice = 'Check DATABASE_URL and the server. The other checks of the database were not made.'
+    return { finding: fail('database', message, advice) }
+  }
+}
+
+/** Opens the embedded database only if it exists, because opening would create it. */
+async function openFolder(dataDir: string): Promise<{ database?: Database; finding: Finding }> {
+  const folder = resolve(dataDir)
+  if (!existsSync(join(folder, 'postgres')))
+    return { finding: ok('database', `There is no database in ${folder} yet; the first start creates it`) }
+  try {
+    const database = await openDatabase({ dataDir })
+    return { database, finding: ok('database', `The embedded database in ${folder} can be opened`) }
+  } catch (error) {
+    if (error instanceof FolderInUse) {
+      const advice =
+        'To check the database too, stop that process. GET /readyz shows whether it serves requests.'
+      return {
+        finding: warn('database', `${folder} is in use by another process, such as a running server`, advice),
+      }
+    }
+    const message = formatError(`${folder} cannot be opened`, error)
+    return { finding: fail('database', message, 'Restore a backup, or set another DATA_DIR.') }
+  }
+}
+
+const checkDatabaseSize = (database: Database): Promise<Finding> =>
+  attempt('disk', 'Check the server.', async () => {
+    const [row] = await queryRows<{ size: number }>(
+      database,
+      'select pg_database_size(current_database()) as size',
+    )
+    return ok('disk', `The database has ${formatBytes(row?.size ?? Number.NaN)}`)
+  })
+
+/** Makes all checks, in the order in which a start would depend on them. */
+async function* diagnose(): AsyncGenerator<Finding> {
+  yield checkNode(process.versions.node)
+  const { config, findings } = readSettings()
+  yield* findings
+  if (!config) return
+  const { DATABASE_URL: url, DATA_DIR: dataDir } = config
+  const { database, finding } = url === undefined ? await openFolder(dataDir) : await openServer(url)
+  try {
+    yield finding
+    if (database) yield* checkDatabase(database)
+    if (url === undefined) yield checkDisk(config)
+    else if (database) yield await checkDatabaseSize(database)
+    if (database) yield* checkReplicas(database, config)
+    yield* checkRedis(config)
+    if (database) yield await checkAdmins(database, config)
+    yield* checkSecrets(config)
+    yield* checkTls(config)
+  } finally {
+    await database?.close()
+  }
+}
+
+const CHECK_WIDTH = 10
+const STATUS_WIDTH = 'warning'.length
+
+function formatFinding({ check, status, message, advice }: Finding): string {
+  const line = `${status.padEnd(STATUS_WIDTH)}  ${check.padEnd(CHECK_WIDTH)}  ${message}`
+  return advice === undefined ? line : `${line}\n${' '.repeat(STATUS_WIDTH + CHECK_WIDTH + 4)}${advice}`
+}
+
+/** @throws Error if a check failed */
+async function run(flags: Flags): Promise<void> {
+  const findings: Finding[] = []
+  for await (const finding of diagnose()) {
+    findings.push(finding)
+    if (!flags.has('json')) console.log(formatFinding(finding))
+  }
+  if (flags.has('json')) console.log(JSON.stringify(findings, null, 2))
+  const failed = findings.filter(({ status }) => status === 'failed').length
+  if (failed > 0) throw new Error(`${failed} of ${findings.length} checks failed`)
+}
+
+export const doctor: Command = {
+  summary: 'Check the settings, the database and other services',
+  details: `Each check is ok, warning or failed, with what to do. Exit code 1 if a check failed; warnings count as success. Changes
+nothing: applies no migration and creates no file. Secrets are not printed. The embedded database (DATA_DIR) can be
+open in one process only; while a server runs on it, the checks of its content are not made.`,
+  options: { json: { help: 'Print a JSON array of objects with check, status, message and advice' } },
+  run: (_values, flags) => run(flags),
+}

@@ -1,0 +1,157 @@
+/** The checks of the database: rights, extension, migrations, tables, clock, admins. */
+import type { Database } from '../../../drizzle/client/index.ts'
+import { queryRows } from '../../../drizzle/client/query-rows.ts'
+import { countPendingMigrations } from '../../../drizzle/migrate.ts'
+import { inspectSchema, SCHEMA_ADVICE, tableNames } from '../../../drizzle/schema-check.ts'
+import { identity } from '../../../lib/identity.ts'
+import type { Config } from '../../config.ts'
+import { attempt, type Finding, fail, ok, warn } from './finding.ts'
+
+const CLOCK_WARNING_MS = 5_000
+const CLOCK_FAILURE_MS = 30_000
+
+interface Rights {
+  role: string
+  is_standby: boolean
+  is_read_only: boolean
+  /** Whether migrations can create a schema, the trusted extension and tables. */
+  can_create: boolean
+  /** What the role may not do, such as `INSERT on users`. */
+  missing: string[] | null
+}
+
+const SELECT_RIGHTS = `select current_user as role, pg_is_in_recovery() as is_standby,
+  current_setting('transaction_read_only') = 'on' as is_read_only,
+  has_database_privilege(current_database(), 'CREATE')
+    and coalesce(has_schema_privilege(current_schema(), 'CREATE'), false) as can_create,
+  (select json_agg(p.name || ' on ' || t.name)
+    from unnest(string_to_array($1, ',')) as t(name), unnest(array['SELECT', 'INSERT', 'UPDATE', 'DELETE']) as p(name)
+    where not has_table_privilege(to_regclass(quote_ident(t.name)), p.name)) as missing`
+
+const SELECT_EXTENSION = `select exists (select from pg_extension where extname = 'pg_trgm') as is_installed,
+  exists (select from pg_available_extensions where name = 'pg_trgm') as is_available`
+
+async function readRights(database: Database): Promise<Rights> {
+  const [rights] = await queryRows<Rights>(database, SELECT_RIGHTS, [tableNames.join(',')])
+  if (!rights) throw new Error('The database returned no row')
+  return rights
+}
+
+function checkRights({ role, is_standby, is_read_only, missing }: Rights): Finding {
+  if (is_standby)
+    return fail('rights', 'The database is a standby', 'Set DATABASE_URL to the primary server.')
+  if (is_read_only)
+    return fail(
+      'rights',
+      'The database is read-only',
+      'Set default_transaction_read_only = off for the database and the role.',
+    )
+  if (missing === null) return ok('rights', `The role ${role} may read and write all tables`)
+  const advice = `Run as the owner of the tables: grant select, insert, update, delete on all tables in schema public to "${role}"`
+  return fail('rights', `The role ${role} lacks ${missing.join(', ')}`, advice)
+}
+
+async function checkExtension(database: Database, { role, can_create }: Rights): Promise<Finding> {
+  const [extension] = await queryRows<{ is_installed: boolean; is_available: boolean }>(
+    database,
+    SELECT_EXTENSION,
+  )
+  if (extension?.is_installed) return ok('pg_trgm', 'The extension is installed')
+  if (!extension?.is_available)
+    return fail(
+      'pg_trgm',
+      'The server does not have the extension',
+      'Install the contrib package of PostgreSQL on the server (Debian: postgresql-contrib).',
+    )
+  if (can_create) return ok('pg_trgm', 'The extension is available; the first migration creates it')
+  return fail(
+    'pg_trgm',
+    `The extension is not installed, and the role ${role} may not create it`,
+    'Run as a superuser in this database: create extension pg_trgm',
+  )
+}
+
+function checkMigrations(pending: number, { role, can_create }: Rights): Finding {
+  if (pending === 0) return ok('migrations', 'All migrations of this release are applied')
+  const message = `${pending} migration${pending === 1 ? ' is' : 's are'} pending`
+  if (can_create)
+    return ok('migrations', `${message}; the next start applies them, or '${identity.name} migrate'`)
+  return fail(
+    'migrations',
+    `${message}, and the role ${role} may not create tables`,
+    `Run '${identity.name} migrate' once with a DATABASE_URL of the owner of the database.`,
+  )
+}
+
+async function checkSchema(database: Database): Promise<Finding> {
+  const { errors, warnings } = await inspectSchema(database)
+  if (errors.length > 0) return fail('schema', [...errors, ...warnings].join('; '), SCHEMA_ADVICE)
+  if (warnings.length > 0)
+    return warn(
+      'schema',
+      warnings.join('; '),
+      'Create what is missing as the files in drizzle/migrations do.',
+    )
+  return ok('schema', 'The database has all tables, columns and indexes of this release')
+}
+
+async function checkClock(database: Database): Promise<Finding> {
+  const before = Date.now()
+  const [row] = await queryRows<{ now: number }>(
+    database,
+    'select (extract(epoch from clock_timestamp()) * 1000)::int8 as now',
+  )
+  const difference = (row?.now ?? Number.NaN) - (before + Date.now()) / 2
+  const message = `The clocks of the database and of this machine differ by ${(Math.abs(difference) / 1000).toFixed(1)} s`
+  const advice = 'Synchronize both clocks (NTP).'
+  if (!(Math.abs(difference) <= CLOCK_FAILURE_MS)) return fail('clock', message, advice)
+  return Math.abs(difference) > CLOCK_WARNING_MS ? warn('clock', message, advice) : ok('clock', message)
+}
+
+/** Checks everything that holds on one connection, in the order in which a start would fail. */
+export async function* checkDatabase(database: Database): AsyncGenerator<Finding> {
+  let rights: Rights
+  try {
+    rights = await readRights(database)
+  } catch (error) {
+    yield await attempt('rights', 'Check the server.', () => Promise.reject(error))
+    return
+  }
+  yield checkRights(rights)
+  yield await attempt('pg_trgm', 'Check the server.', () => checkExtension(database, rights))
+  let pending = Number.NaN
+  yield await attempt('migrations', 'Let the role read drizzle.__drizzle_migrations.', async () => {
+    pending = await countPendingMigrations(database)
+    return checkMigrations(pending, rights)
+  })
+  // Before the migrations, the tables are those of an earlier release.
+  if (pending === 0) yield await attempt('schema', 'Check the server.', () => checkSchema(database))
+  if (database.kind === 'server')
+    yield await attempt('clock', 'Check the server.', () => checkClock(database))
+}
+
+const SELECT_HAS_TABLE = `select to_regclass('users') is not null as has_table`
+const SELECT_ADMINS = `select exists (select from users) as has_users,
+  (select count(*) from users where role = 'admin' and status = 'active') as admins`
+
+/** Checks that an active admin exists, or that the first start creates one. */
+export const checkAdmins = (database: Database, config: Config): Promise<Finding> =>
+  attempt('admin', 'Let the role read the table users.', async () => {
+    const [table] = await queryRows<{ has_table: boolean }>(database, SELECT_HAS_TABLE)
+    const [users] = table?.has_table
+      ? await queryRows<{ has_users: boolean; admins: number }>(database, SELECT_ADMINS)
+      : []
+    const admins = users?.admins ?? 0
+    if (admins > 0) return ok('admin', `${admins} active admin${admins === 1 ? '' : 's'}`)
+    const create = `'${identity.name} users create --role admin --email EMAIL'`
+    if (users?.has_users)
+      return warn(
+        'admin',
+        'No admin is active',
+        `Run '${identity.name} users set-role EMAIL --role admin', or ${create}.`,
+      )
+    const { NODE_ENV, ADMIN_PASSWORD, ADMIN_API_KEY } = config
+    const creates = NODE_ENV !== 'production' || ADMIN_PASSWORD !== undefined || ADMIN_API_KEY !== undefined
+    if (creates) return ok('admin', 'There are no users; the first start creates an admin')
+    return warn('admin', 'There are no users', `Set ADMIN_PASSWORD or ADMIN_API_KEY, or run ${create}.`)
+  })

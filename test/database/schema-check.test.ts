@@ -1,0 +1,115 @@
+/** A table that differs from the code stops the start with one message that lists all differences. */
+import t from 'tap'
+import { type Database, openDatabase } from '../../drizzle/client/index.ts'
+import { inspectSchema } from '../../drizzle/schema-check.ts'
+import { buildApp } from '../../src/app.ts'
+import { readConfig } from '../../src/config.ts'
+import { SERVER, testDatabase, testDatabaseUrl, testFolder } from '../helpers/database.ts'
+
+const DAMAGE = [
+  'alter table products drop column stock',
+  'alter table products alter price_amount type int4',
+  'alter table orders alter note type text collate "default"',
+  'alter table orders alter number drop default',
+  'drop sequence order_numbers',
+  'drop table sign_in_addresses',
+]
+
+const ERRORS = [
+  'The column orders.note has the type text instead of text COLLATE "C"',
+  'The column products.price_amount has the type integer instead of bigint',
+  'The table products lacks the column stock (bigint)',
+  'The table sign_in_addresses is missing',
+  'The sequence order_numbers is missing',
+]
+
+t.test('tables as the migrations create them have no differences', async (t) => {
+  const database = await testDatabase(t)
+  t.strictSame(await inspectSchema(database), { errors: [], warnings: [] })
+
+  await t.test('those of a later release neither', async (t) => {
+    await database.run('alter table products add column color text')
+    await database.run('create table later (id uuid primary key)')
+    t.strictSame(await inspectSchema(database), { errors: [], warnings: [] })
+  })
+
+  await t.test('a missing index and another nullability are warnings', async (t) => {
+    await database.run('drop index users_email_unique')
+    await database.run('alter table order_products drop constraint order_products_order_id_product_id_pk')
+    await database.run('alter table products alter name drop not null, alter description set not null')
+    const { errors, warnings } = await inspectSchema(database)
+    t.strictSame(errors, [])
+    t.strictSame(warnings.sort(), [
+      'The column products.description is declared NOT NULL',
+      'The column products.name is not declared NOT NULL',
+      'The table order_products lacks the index order_products_order_id_product_id_pk',
+      'The table users lacks the index users_email_unique',
+    ])
+  })
+})
+
+t.test('a start fails with all differences and what to do, and logs warnings', async (t) => {
+  const { url, dataDir = testFolder(t) } = await testDatabaseUrl(t)
+  const place = url === undefined ? { dataDir } : { url }
+  const withDatabase = async (work: (database: Database) => Promise<unknown>) => {
+    const database = await openDatabase(place)
+    await work(database)
+    await database.close()
+  }
+  const lines: string[] = []
+  const start = () =>
+    buildApp(
+      readConfig({
+        NODE_ENV: 'test',
+        LOG_LEVEL: 'warn',
+        ADMIN_API_KEY: 'a key of thirty-two characters or more'.replaceAll(' ', '-'),
+        DATA_DIR: dataDir,
+        ...(url && { DATABASE_URL: url }),
+      }),
+      { logs: { write: (line) => lines.push(JSON.parse(line).msg) } },
+    )
+
+  await withDatabase((database) => database.run('drop index users_name'))
+  await (await start()).close()
+  t.strictSame(lines, ['The table users lacks the index users_name'])
+
+  await withDatabase(async (database) => {
+    for (const statement of DAMAGE) await database.run(statement)
+  })
+  const error = await start().then(
+    () => undefined,
+    (reason: Error) => reason,
+  )
+  for (const line of ERRORS) t.match(error?.message, `\n  ${line}\n`)
+  t.match(error?.message, /^The database differs from this release:\n/)
+  t.match(error?.message, /Create it as the files in drizzle\/migrations do, or restore a backup/)
+})
+
+const skip = SERVER ? false : 'set DATABASE_URL to a PostgreSQL server to run this'
+
+t.test('tables are found by the search path, by a role that owns nothing', { skip }, async (t) => {
+  const { url = '' } = await testDatabaseUrl(t)
+  const owner = await openDatabase({ url })
+  t.teardown(() => owner.close())
+  await owner.run('alter schema public rename to app')
+  await owner.run('create schema public')
+  const name = new URL(url).pathname.slice(1)
+  const role = `stranger_${name}`
+  await owner.run(`create role ${role} login`)
+  t.teardown(async () => {
+    await owner.run(`drop owned by ${role}`)
+    await owner.run(`drop role ${role}`)
+  })
+  const as = new URL(url)
+  as.username = role
+  const inspect = async () => {
+    const database = await openDatabase({ url: as.href })
+    const { errors } = await inspectSchema(database)
+    await database.close()
+    return errors
+  }
+  t.ok((await inspect()).includes('The table users is missing'), 'no schema of the search path has it')
+  await owner.run(`alter role ${role} set search_path = app`)
+  await owner.run(`grant usage on schema app to ${role}`)
+  t.strictSame(await inspect(), [])
+})
