@@ -1,6 +1,6 @@
 /** Parses the command line, runs the command and returns the exit code. */
 import { type ParseArgsConfig, parseArgs } from 'node:util'
-import { identity, identity } from '../../lib/identity.ts'
+import { identity } from '../../lib/identity.ts'
 import { release } from '../release.ts'
 import { type Command, type Commands, checkChoices, type Flags, UsageError, type Values } from './command.ts'
 import { explainError } from './explain.ts'
