@@ -1,9 +1,9 @@
 /** The interface of a command: its help texts, its options and its action. */
 
-/** An option, which always takes a value. Without a default it may be omitted. */
+/** An option, which takes a value or is a flag. Without a default it may be omitted. */
 interface Option {
-  /** The placeholder of the value in --help. */
-  value: string
+  /** The placeholder of the value in --help. Without it, the option is a flag: its value is 'true' or undefined. */
+  value?: string
   help: string
   default?: string
 }

@@ -1,9 +1,12 @@
 /** The list of commands. */
 import { keysCreate, keysRevoke, usersCreate } from './accounts.ts'
+import { backup } from './backup.ts'
 import type { Commands } from './command.ts'
+import { copy } from './copy.ts'
 import { usersConfirmEmail, usersLink } from './identities.ts'
 import { migrate } from './migrate.ts'
 import { openapi } from './openapi.ts'
+import { restore } from './restore.ts'
 import { seed } from './seed.ts'
 import { serve } from './serve.ts'
 import { signingKeysRotate } from './signing-keys.ts'
@@ -13,6 +16,9 @@ export const commands: Commands = {
   migrate,
   seed,
   openapi,
+  backup,
+  restore,
+  copy,
   'users create': usersCreate,
   'users link': usersLink,
   'users confirm-email': usersConfirmEmail,

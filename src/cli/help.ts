@@ -31,7 +31,7 @@ export function formatCommandHelp(
   const placeholders = positionals.map(([argument]) => ` ${argument}`).join('')
   const rows = Object.entries(options).map(([option, { value, help, default: defaultValue }]) => {
     const text = defaultValue === undefined ? help : `${help} (default: ${defaultValue})`
-    return [`--${option} <${value}>`, text] as const
+    return [value === undefined ? `--${option}` : `--${option} <${value}>`, text] as const
   })
   return `${summary}
 

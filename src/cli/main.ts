@@ -36,15 +36,16 @@ function parseValues({ options, arguments: expected = {} }: Command, args: strin
       'Do not pass a password as an argument, which `ps` shows to every user: enter it when asked, or pipe it in as the first line of standard input',
     )
   }
-  for (const [name, { default: defaultValue }] of Object.entries(options)) {
-    known[name] = { type: 'string', ...(defaultValue !== undefined && { default: defaultValue }) }
+  for (const [name, { value, default: defaultValue }] of Object.entries(options)) {
+    const type = value === undefined ? 'boolean' : 'string'
+    known[name] = { type, ...(defaultValue !== undefined && { default: defaultValue }) }
   }
   try {
     const { values, positionals } = parseArgs({ args, options: known, allowPositionals: true })
     if (values.help === true) return undefined
     const texts = Object.entries(values).map(([name, value]) => [
       name,
-      typeof value === 'string' ? value : undefined,
+      typeof value === 'string' ? value : value === true ? 'true' : undefined,
     ])
     return { ...Object.fromEntries(texts), ...readArguments(Object.keys(expected), positionals) }
   } catch (error) {
