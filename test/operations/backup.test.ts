@@ -167,6 +167,10 @@ test('the kept secret is included only on request, and restored without replacin
   t.match(never, { code: 1, err: /APP_SECRET is set, which is never included/ })
   t.notOk(existsSync(join(folder, 'no')))
 
+  await withDatabaseAt(source, async (database) => {
+    await database.run('create table notes (text text)')
+    await database.run(`insert into notes values ('of another program')`)
+  })
   const file = join(folder, 'with')
   const included = await runCommand(t, ['backup', file, '--include-secret'], source)
   t.match(included.out, /app-secret is included: protect the backup/)
@@ -176,7 +180,7 @@ test('the kept secret is included only on request, and restored without replacin
   const checked = await runCommand(t, ['restore', '--check', file])
   t.match(
     checked.out,
-    /is complete and intact: 0 rows, written .* from (a PostgreSQL server|an embedded database)\nThe secret is included\n/,
+    /is complete and intact: 1 rows, written .* from (a PostgreSQL server|an embedded database)\nThe secret is included\n/,
   )
   t.notMatch(checked.out, SECRET)
 
@@ -188,6 +192,10 @@ test('the kept secret is included only on request, and restored without replacin
   rmSync(secretFile)
   const restored = await runCommand(t, ['restore', file], target)
   t.match(restored, { code: 0, out: /The secret of the backup is kept in .*app-secret\./ })
+  t.match(
+    restored.out,
+    /^Restored 0 rows .*\n.*\nNot restored: notes, which is not a table of this service\n/,
+  )
   t.equal(readFileSync(secretFile, 'utf8'), `${SECRET}\n`)
   t.equal(statSync(secretFile).mode & 0o777, 0o600)
 })

@@ -66,7 +66,7 @@ function checkVersion(folder: string): void {
   if (version !== EMBEDDED_VERSION)
     throw new Error(
       `The database in ${folder} is of PostgreSQL ${version}, but this release has PostgreSQL ${EMBEDDED_VERSION}:` +
-        ' dump it with the release that created it, and load the dump into a new folder',
+        ' back it up with the release that created it (resource-api backup), and restore that file into a new DATA_DIR',
     )
 }
 

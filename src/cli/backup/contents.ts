@@ -3,7 +3,7 @@ import { queryRows } from '../../../drizzle/client/query-rows.ts'
 import type { Connection } from '../../../drizzle/client/types.ts'
 import { readAppliedMigrations } from '../../../drizzle/migrate.ts'
 
-export interface Column {
+interface Column {
   name: string
   /** As PostgreSQL prints it, such as `timestamp(6) with time zone`. */
   type: string
