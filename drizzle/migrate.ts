@@ -9,6 +9,8 @@ import type { Connection, Database } from './client/types.ts'
 interface MigrateOptions {
   /** A folder of drizzle-kit; by default the one of this package. */
   folder?: string
+  /** Leaves out the migrations that were not created at one of these times (epoch milliseconds). */
+  only?: ReadonlySet<number>
 }
 
 interface Migration {
@@ -69,16 +71,26 @@ export async function countPendingMigrations(
   database: Connection,
   options: MigrateOptions = {},
 ): Promise<number> {
-  const migrations = loadMigrations(options)
+  const applied = new Set(await readAppliedMigrations(database))
+  return loadMigrations(options).filter(({ createdAt }) => !applied.has(createdAt)).length
+}
+
+/** Returns the creation times of the migrations that were applied to the database, in epoch milliseconds, ascending. */
+export async function readAppliedMigrations(database: Connection): Promise<number[]> {
   const [table] = await queryRows<{ exists: boolean }>(
     database,
     `select to_regclass('${MIGRATIONS_TABLE}') is not null as "exists"`,
   )
-  if (!table?.exists) return migrations.length
-  const rows = await queryRows<{ created_at: number }>(database, `select created_at from ${MIGRATIONS_TABLE}`)
-  const applied = new Set(rows.map((row) => row.created_at))
-  return migrations.filter(({ createdAt }) => !applied.has(createdAt)).length
+  if (!table?.exists) return []
+  const rows = await queryRows<{ created_at: number }>(
+    database,
+    `select created_at from ${MIGRATIONS_TABLE} order by created_at`,
+  )
+  return rows.map((row) => row.created_at)
 }
+
+/** Returns the creation times of this release's migrations, in epoch milliseconds, in their order. */
+export const getMigrationTimes = (): number[] => loadMigrations({}).map(({ createdAt }) => createdAt)
 
 /** Runs `work` in a transaction that holds the lock of all processes that migrate this database. */
 function lockMigrations<T>(
@@ -100,17 +112,20 @@ async function apply(tx: Connection, { createdAt, hash, statements }: Migration)
   return true
 }
 
-function loadMigrations({ folder = getPackagedFolder() }: MigrateOptions): Migration[] {
+function loadMigrations({ folder = getPackagedFolder(), only }: MigrateOptions): Migration[] {
   const journal: { entries: { tag: string }[] } = JSON.parse(
     readFileSync(join(folder, 'meta/_journal.json'), 'utf8'),
   )
   // Drizzle returns the migrations in the order of the journal, without their names.
-  return readMigrationFiles({ migrationsFolder: folder }).map(({ sql, hash, folderMillis }, index) => ({
-    tag: journal.entries[index]?.tag ?? String(index),
-    hash,
-    createdAt: folderMillis,
-    statements: sql.filter((statement) => statement.trim() !== ''),
-  }))
+  const migrations = readMigrationFiles({ migrationsFolder: folder }).map(
+    ({ sql, hash, folderMillis }, index) => ({
+      tag: journal.entries[index]?.tag ?? String(index),
+      hash,
+      createdAt: folderMillis,
+      statements: sql.filter((statement) => statement.trim() !== ''),
+    }),
+  )
+  return only ? migrations.filter(({ createdAt }) => only.has(createdAt)) : migrations
 }
 
 /** Found through `imports` of package.json, which works both for the sources and for `dist`. */

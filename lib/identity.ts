@@ -25,6 +25,8 @@ export const identity = {
    * makes cursors, refresh tokens and stored responses of a running service invalid.
    */
   keySalt: 'resource-api',
+  /** The first line of backups names it. After a change, earlier backups cannot be restored. */
+  backupFormat: 'resource-api backup',
 } as const
 
 /**

@@ -6,23 +6,28 @@ import { spawnSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { readFile, writeFile } from 'node:fs/promises'
 import { fileURLToPath } from 'node:url'
+import { updateCommandHelp } from './command-help.ts'
 import { updateEnvExample } from './env-example.ts'
 import { sections, writeSection } from './generated-sections.ts'
 
 const root = fileURLToPath(new URL('..', import.meta.url))
-const ENV_EXAMPLE = `${root}.env.example`
 const OPENAPI_FILES = ['docs/openapi/v1.json', 'docs/openapi/v2.json', 'client/src/openapi.ts']
 
 const changed = new Set<string>()
 
 for (const section of sections) if (await writeSection(section)) changed.add(section.file)
 
-const example = await readFile(ENV_EXAMPLE, 'utf8')
-const current = updateEnvExample(example)
-if (current !== example) {
-  await writeFile(ENV_EXAMPLE, current)
-  changed.add('.env.example')
+/** Updates a whole file. */
+async function updateFile(file: string, update: (text: string) => string | Promise<string>) {
+  const text = await readFile(root + file, 'utf8')
+  const current = await update(text)
+  if (current === text) return
+  await writeFile(root + file, current)
+  changed.add(file)
 }
+
+await updateFile('.env.example', updateEnvExample)
+await updateFile('docs/command-line.md', updateCommandHelp)
 
 const hashFiles = () =>
   Promise.all(

@@ -22,12 +22,12 @@ async function readSecret(file: string): Promise<string | undefined> {
 }
 
 /**
- * Creates the file with a new secret, atomically: the secret is written to a temporary file, and a hard link gives that
+ * Creates the file with the secret, atomically: the secret is written to a temporary file, and a hard link gives that
  * file its name only if no other process has created it first.
  */
-async function createSecret(file: string): Promise<void> {
+async function createSecret(file: string, secret: string): Promise<void> {
   const temporary = `${file}.${process.pid}.${randomBytes(4).toString('hex')}`
-  await writeFile(temporary, `${randomBytes(48).toString('base64url')}\n`, {
+  await writeFile(temporary, `${secret}\n`, {
     mode: 0o600,
     flag: 'wx',
     flush: true,
@@ -41,17 +41,29 @@ async function createSecret(file: string): Promise<void> {
   }
 }
 
+/** Returns the path of the file in which the secret is kept if `APP_SECRET` is not set. */
+export const getSecretFile = (dataDir: string): string => join(dataDir, 'app-secret')
+
+/** Returns the kept secret, or undefined if there is none. */
+export const readKeptSecret = (dataDir: string): Promise<string | undefined> =>
+  readSecret(getSecretFile(dataDir))
+
+/** Keeps the secret in `dataDir`, unless a secret is kept there. @returns the kept secret */
+export async function keepSecret(dataDir: string, secret: string): Promise<string> {
+  await mkdir(dataDir, { recursive: true, mode: 0o700 })
+  const file = getSecretFile(dataDir)
+  const existing = await readSecret(file)
+  if (existing !== undefined) return existing
+  await createSecret(file, secret)
+  const kept = await readSecret(file)
+  if (kept === undefined) throw new Error(`${file} was deleted while this process created it`)
+  return kept
+}
+
 /** Returns `APP_SECRET` or, if it is not set, the secret in `DATA_DIR`, which the first process creates. */
 export async function loadAppSecret(config: Pick<Config, 'APP_SECRET' | 'DATA_DIR'>): Promise<string> {
   if (config.APP_SECRET !== undefined) return config.APP_SECRET
-  await mkdir(config.DATA_DIR, { recursive: true, mode: 0o700 })
-  const file = join(config.DATA_DIR, 'app-secret')
-  const existing = await readSecret(file)
-  if (existing !== undefined) return existing
-  await createSecret(file)
-  const created = await readSecret(file)
-  if (created === undefined) throw new Error(`${file} was deleted while this process created it`)
-  return created
+  return keepSecret(config.DATA_DIR, randomBytes(48).toString('base64url'))
 }
 
 /**

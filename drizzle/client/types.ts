@@ -39,13 +39,18 @@ export interface Connection {
 export interface TransactionOptions {
   /** Milliseconds that one statement of the transaction may take; 0 for no limit (migrations). */
   statementTimeout?: number
+  /**
+   * Whether all statements see one snapshot and none may write (REPEATABLE READ READ ONLY). PGlite ignores it: in its
+   * only connection no other transaction can commit meanwhile.
+   */
+  isSnapshot?: boolean
 }
 
 export interface Database extends Connection {
   /** The engine: PGlite in this process, or a PostgreSQL server. */
   readonly kind: 'embedded' | 'server'
   /**
-   * Runs `work` in one READ COMMITTED transaction: commits if it resolves, rolls back if it throws. If a statement
+   * Runs `work` in one READ COMMITTED transaction (see `TransactionOptions` for another): commits if it resolves, rolls back if it throws. If a statement
    * failed, the transaction fails with that error, even if `work` caught it. Inside, use only `tx`: `run` of the
    * database itself would wait for a second connection, which PGlite does not have.
    * @throws the error of `work`; else as `run` does. If the connection is lost during COMMIT, it is unknown whether

@@ -1,11 +1,14 @@
 /** The list of commands. */
 import { keysCreate, keysRevoke, usersCreate } from './accounts.ts'
+import { backup } from './backup.ts'
 import type { Commands } from './command.ts'
+import { copy } from './copy.ts'
 import { doctor } from './doctor.ts'
 import { usersConfirmEmail, usersLink } from './identities.ts'
 import { keysList, usersList } from './lists.ts'
 import { migrate } from './migrate.ts'
 import { openapi } from './openapi.ts'
+import { restore } from './restore.ts'
 import { seed } from './seed.ts'
 import { serve } from './serve.ts'
 import { signingKeysRotate } from './signing-keys.ts'
@@ -17,6 +20,9 @@ export const commands: Commands = {
   doctor,
   seed,
   openapi,
+  backup,
+  restore,
+  copy,
   'users list': usersList,
   'users create': usersCreate,
   'users set-password': usersSetPassword,

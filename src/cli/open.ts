@@ -6,13 +6,19 @@ import type { Config } from '../config.ts'
 /** The time to wait for a connection. A command shares its connections with no client; it waits only for its own work. */
 const CONNECTION_WAIT_MS = 3_600_000
 
-/**
- * Opens the database, applies pending migrations, runs `work` and closes the database.
- * @throws FolderInUse if another process has the embedded database open
- */
-export async function withDatabase<T>(
+/** Opens the database, applies pending migrations, runs `work` and closes the database. @throws as `withOpenDatabase` */
+export const withDatabase = <T>(
   config: Config,
   work: (database: Database, applied: readonly string[]) => Promise<T>,
+): Promise<T> => withOpenDatabase(config, async (database) => work(database, await migrate(database)))
+
+/**
+ * Opens the database as it is, runs `work` and closes the database.
+ * @throws FolderInUse if another process has the embedded database open
+ */
+export async function withOpenDatabase<T>(
+  config: Config,
+  work: (database: Database) => Promise<T>,
 ): Promise<T> {
   const { DATABASE_URL: url, POOL_SIZE: poolSize, DATA_DIR: dataDir } = config
   const database = await openDatabase({
@@ -23,7 +29,7 @@ export async function withDatabase<T>(
     acquireTimeout: CONNECTION_WAIT_MS,
   })
   try {
-    return await work(database, await migrate(database))
+    return await work(database)
   } finally {
     await database.close()
   }

@@ -33,6 +33,10 @@ function createLines(what: string, total: number): Progress {
   }
 }
 
+/** Shows a bar on standard error if that is a terminal, otherwise nothing: for commands whose output scripts read. */
+export const createQuietProgress = (what: string, total: number): Progress =>
+  process.stderr.isTTY ? createBar(what, total) : { add() {}, stop() {} }
+
 /** @param what the counted things, in the plural */
 export const createProgress = (what: string, total: number): Progress =>
   process.stdout.isTTY ? createBar(what, total) : createLines(what, total)

@@ -172,6 +172,11 @@ t.test('acknowledged writes survive kill -9, and an incomplete folder is recover
   await db.close()
 })
 
+t.test('a folder is opened with 8 MB of shared buffers, as a database in memory is', async (t) => {
+  for (const db of [await testEmbedded(t, testFolder(t)), await testEmbedded(t)])
+    t.same(await db.run('show shared_buffers'), [{ shared_buffers: '8MB' }])
+})
+
 t.test('a failing disk stops the database, and no later write is acknowledged', async (t) => {
   const folder = testFolder(t)
   const syncs = watchSyncs(t)

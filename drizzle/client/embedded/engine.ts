@@ -3,6 +3,7 @@ import { existsSync, mkdirSync, readFileSync, renameSync, rmSync } from 'node:fs
 import { join } from 'node:path'
 import { PGlite, type PGliteOptions } from '@electric-sql/pglite'
 import { pg_trgm } from '@electric-sql/pglite/contrib/pg_trgm'
+import { identity } from '../../../lib/identity.ts'
 import { PARSERS, PRESERIALIZED_TYPES } from '../values.ts'
 import { DURABLE_PARAMS, DurableFS, syncFolder, syncTree } from './durability.ts'
 
@@ -18,21 +19,21 @@ export const EMBEDDED_VERSION = '18'
 /** The status with which PGlite's build of PostgreSQL leaves its main loop on an ERROR. The engine stays usable. */
 const LONGJMP_STATUS = 100
 
-const SETTINGS = ['TimeZone=UTC', 'DateStyle=ISO,MDY', 'IntervalStyle=postgres'].flatMap((setting) => [
-  '-c',
-  setting,
-])
-
 /**
- * PostgreSQL clears its buffers when it starts: 75 ms of CPU for the default of 128 MB. In memory, larger buffers only
- * hold second copies of the files.
+ * PostgreSQL clears its buffers when it starts, so that all of them are resident: with the default of 128 MB, 140 MB more
+ * and 75 ms of CPU. The operating system caches the files of a folder, and in memory the buffers are second copies:
+ * with 43 MB of demo data, the CPU time of reads and writes differed by less than two runs of the same size did (10 %).
  */
-const MEMORY_BUFFERS = ['-c', 'shared_buffers=8MB']
+const SHARED_BUFFERS = 'shared_buffers=8MB'
+
+const SETTINGS = ['TimeZone=UTC', 'DateStyle=ISO,MDY', 'IntervalStyle=postgres', SHARED_BUFFERS].flatMap(
+  (setting) => ['-c', setting],
+)
 
 /** Starts an engine in memory, from a dump if one is given. */
 export function startMemory(loadFrom?: Blob | File): Promise<Engine> {
   return start({
-    startParams: [...PGlite.defaultStartParams, ...SETTINGS, ...MEMORY_BUFFERS],
+    startParams: [...PGlite.defaultStartParams, ...SETTINGS],
     ...(loadFrom && { loadDataDir: loadFrom }),
   })
 }
@@ -66,7 +67,7 @@ function checkVersion(folder: string): void {
   if (version !== EMBEDDED_VERSION)
     throw new Error(
       `The database in ${folder} is of PostgreSQL ${version}, but this release has PostgreSQL ${EMBEDDED_VERSION}:` +
-        ' dump it with the release that created it, and load the dump into a new folder',
+        ` back it up with the release that created it (${identity.name} backup), and restore that file into a new DATA_DIR`,
     )
 }
 

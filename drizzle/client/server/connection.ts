@@ -96,11 +96,11 @@ export class ServerConnection implements Connection {
   }
 
   async transaction<T>(work: (tx: Connection) => Promise<T>, options: TransactionOptions = {}): Promise<T> {
-    const timeout = options.statementTimeout ?? this.#options.statementTimeout
+    const { statementTimeout: timeout = this.#options.statementTimeout, isSnapshot = false } = options
     let begun: Promise<Client> | undefined
     // All statements use one client: if it is lost, later ones fail instead of running outside of the transaction.
     const run: Connection['run'] = async (text, params) => {
-      begun ??= this.#begin(timeout)
+      begun ??= this.#begin(timeout, isSnapshot ? 'repeatable read, read only' : 'read committed')
       return (await begun).run(text, params, { timeout, canRepeat: false })
     }
     try {
@@ -133,9 +133,9 @@ export class ServerConnection implements Connection {
   }
 
   /** Begins a transaction. May be retried as a read is: a transaction that has only begun has changed nothing. */
-  #begin(timeout: number): Promise<Client> {
+  #begin(timeout: number, mode: string): Promise<Client> {
     return this.#retryIfIdle(async (client) => {
-      await client.run('begin isolation level read committed')
+      await client.run(`begin isolation level ${mode}`)
       if (timeout !== this.#options.statementTimeout)
         await client.run(`set local statement_timeout = ${timeout}`)
       if (timeout === 0) await client.run(CHECK_CLIENT_SQL)

@@ -1,0 +1,135 @@
+/** Describes what a database contains: its tables in the order of their foreign keys, its sequences and migrations. */
+import { queryRows } from '../../../drizzle/client/query-rows.ts'
+import type { Connection } from '../../../drizzle/client/types.ts'
+import { readAppliedMigrations } from '../../../drizzle/migrate.ts'
+
+interface Column {
+  name: string
+  /** As PostgreSQL prints it, such as `timestamp(6) with time zone`. */
+  type: string
+}
+
+export interface Table {
+  name: string
+  columns: Column[]
+  /** The expressions that order the rows, the same on every server. */
+  order: string[]
+}
+
+export interface Sequence {
+  name: string
+  /** The number that the sequence gives next, as text: it may be greater than 2^53. */
+  next: string
+}
+
+export interface Contents {
+  /** The creation times of the applied migrations, in epoch milliseconds. */
+  migrations: number[]
+  /** A table comes after those that it references. */
+  tables: Table[]
+  sequences: Sequence[]
+}
+
+interface TableRow {
+  name: string
+  columns: (Column & { hasCollation: boolean })[]
+  /** Null if the table has no primary key. */
+  primaryKey: string[] | null
+  /** The tables that it references; null if there are none. */
+  references: string[] | null
+}
+
+const IS_SERVICE_OBJECT = `c.relnamespace = current_schema()::regnamespace
+  and not exists (select from pg_depend d where d.objid = c.oid and d.deptype = 'e')`
+
+/** Generated columns are left out: PostgreSQL computes them again. */
+const TABLES_SQL = `
+  select c.relname::text as name,
+    (select coalesce(json_agg(json_build_object('name', a.attname, 'type', format_type(a.atttypid, a.atttypmod),
+        'hasCollation', a.attcollation <> 0) order by a.attnum), '[]')
+      from pg_attribute a
+      where a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped and a.attgenerated = '') as columns,
+    (select json_agg(a.attname order by k.position)
+      from pg_index i cross join unnest(i.indkey) with ordinality k (attnum, position)
+        join pg_attribute a on a.attrelid = i.indrelid and a.attnum = k.attnum
+      where i.indrelid = c.oid and i.indisprimary) as "primaryKey",
+    (select json_agg(distinct r.relname)
+      from pg_constraint f join pg_class r on r.oid = f.confrelid
+      where f.conrelid = c.oid and f.contype = 'f' and r.oid <> c.oid) as references
+  from pg_class c
+  where c.relkind in ('r', 'p') and not c.relispartition and ${IS_SERVICE_OBJECT}
+  order by c.relname`
+
+const SEQUENCES_SQL = `
+  select c.relname::text as name, s.seqincrement::text as increment
+  from pg_class c join pg_sequence s on s.seqrelid = c.oid
+  where ${IS_SERVICE_OBJECT}
+  order by c.relname`
+
+export const quoteName = (name: string): string => `"${name.replaceAll('"', '""')}"`
+
+/** Reads the contents. Within a snapshot, after its first statement: a sequence is never behind the rows then. */
+export async function readContents(connection: Connection): Promise<Contents> {
+  const migrations = await readAppliedMigrations(connection)
+  const tables = sortByReferences(await queryRows<TableRow>(connection, TABLES_SQL))
+  return { migrations, tables: tables.map(toTable), sequences: await readSequences(connection) }
+}
+
+/** @returns the rows of each table */
+export async function countRows(
+  connection: Connection,
+  tables: readonly Table[],
+): Promise<Map<string, number>> {
+  const counts = new Map<string, number>()
+  for (const { name } of tables) {
+    const [row] = await queryRows<{ count: number }>(
+      connection,
+      `select count(*) as count from ${quoteName(name)}`,
+    )
+    counts.set(name, row?.count ?? 0)
+  }
+  return counts
+}
+
+/** Orders by the primary key: text by code point, because the locale of a database determines its order otherwise. */
+function toTable({ name, columns, primaryKey }: TableRow): Table {
+  const keys = primaryKey ?? columns.map((column) => column.name)
+  return {
+    name,
+    columns: columns.map((column) => ({ name: column.name, type: column.type })),
+    order: keys.map((key) => {
+      const column = columns.find((candidate) => candidate.name === key)
+      if (primaryKey === null) return `${quoteName(key)}::text collate "C"`
+      return column?.hasCollation ? `${quoteName(key)} collate "C"` : quoteName(key)
+    }),
+  }
+}
+
+/** @throws Error if tables reference each other in a cycle */
+function sortByReferences(rows: readonly TableRow[]): TableRow[] {
+  const sorted: TableRow[] = []
+  let remaining = [...rows]
+  while (remaining.length > 0) {
+    const names = new Set(remaining.map(({ name }) => name))
+    const next = remaining.filter(({ references }) => !references?.some((name) => names.has(name)))
+    if (next.length === 0) throw new Error(`The tables ${[...names].join(', ')} reference each other`)
+    sorted.push(...next)
+    remaining = remaining.filter((row) => !next.includes(row))
+  }
+  return sorted
+}
+
+async function readSequences(connection: Connection): Promise<Sequence[]> {
+  const sequences: Sequence[] = []
+  for (const { name, increment } of await queryRows<{ name: string; increment: string }>(
+    connection,
+    SEQUENCES_SQL,
+  )) {
+    const [row] = await queryRows<{ next: string }>(
+      connection,
+      `select (case when is_called then last_value + ${increment} else last_value end)::text as next from ${quoteName(name)}`,
+    )
+    if (row) sequences.push({ name, next: row.next })
+  }
+  return sequences
+}

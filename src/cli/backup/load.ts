@@ -1,0 +1,150 @@
+/** Loads rows into an empty database, compares what it then contains, and commits only if that is equal. */
+import type { Connection, Database } from '../../../drizzle/client/types.ts'
+import { getMigrationTimes, migrate, readAppliedMigrations } from '../../../drizzle/migrate.ts'
+import { type Checksums, findDifferences, readChecksums } from './checksums.ts'
+import { type Contents, quoteName, readContents, type Sequence, type Table } from './contents.ts'
+import { type Batch, insertRows, readRows } from './rows.ts'
+
+interface SourceTable {
+  name: string
+  /** The names, in the order of the values in a row. */
+  columns: readonly string[]
+}
+
+/** What is loaded: the contents of a backup or of another database. */
+interface Source extends Pick<Contents, 'migrations' | 'sequences'> {
+  tables: readonly SourceTable[]
+  /** The rows, in the order of the tables. May be called again if the transaction is repeated. */
+  readRows(): AsyncIterable<Batch>
+}
+
+interface Loaded {
+  /** Of the loaded rows. */
+  checksums: Checksums
+  /** The tables of the source that are none of this service. */
+  skipped: string[]
+  /** The names of the migrations that the source lacked. */
+  applied: string[]
+}
+
+interface LoadOptions {
+  onRows?: (count: number) => void
+  /** Called before the commit. If it throws, nothing is loaded. */
+  beforeCommit?: () => Promise<void>
+}
+
+/** Checks that this release knows the migrations of the source. @throws Error if it does not */
+export function checkMigrations(migrations: readonly number[], what: string): void {
+  const known = new Set(getMigrationTimes())
+  if (!migrations.every((time) => known.has(time)))
+    throw new Error(`${what} is of a newer release than this one: use that release, or a newer one`)
+}
+
+/**
+ * Loads the source in one transaction. The migrations of the source are applied before, and those that it lacks
+ * afterwards, so that they change its rows as they do in an upgrade.
+ * @throws Error if the database is not empty, or what it contains afterwards differs from the source
+ */
+export async function loadDatabase(
+  database: Database,
+  source: Source,
+  options: LoadOptions = {},
+): Promise<Loaded> {
+  await checkTarget(database, source)
+  await migrate(database, { only: new Set(source.migrations) })
+  const loaded = await database.transaction((tx) => load(tx, source, options), { statementTimeout: 0 })
+  return { ...loaded, applied: await migrate(database) }
+}
+
+async function load(tx: Connection, source: Source, options: LoadOptions): Promise<Omit<Loaded, 'applied'>> {
+  // The server otherwise closes a connection whose transaction waits for the source.
+  await tx.run('set local idle_in_transaction_session_timeout = 0')
+  const contents = await readContents(tx)
+  const tables = selectTables(contents.tables, source.tables)
+  const byName = new Map(tables.map((table) => [table.name, table]))
+  const sequences = source.sequences.filter(({ name }) =>
+    contents.sequences.some((sequence) => sequence.name === name),
+  )
+  await tx.run(`lock table ${tables.map(({ name }) => quoteName(name)).join(', ')} in exclusive mode`)
+  await checkEmpty(tx, tables)
+  const expected = await readChecksums(selectRows(source.readRows(), byName), async ({ table, lines }) => {
+    const target = byName.get(table)
+    if (target) await insertRows(tx, target, lines)
+    options.onRows?.(lines.length)
+  })
+  await restartSequences(tx, sequences)
+  await compare(tx, tables, expected, sequences)
+  for (const { name } of tables) await tx.run(`analyze ${quoteName(name)}`)
+  await options.beforeCommit?.()
+  return {
+    checksums: expected,
+    skipped: source.tables.map(({ name }) => name).filter((name) => !byName.has(name)),
+  }
+}
+
+async function* selectRows(batches: AsyncIterable<Batch>, tables: ReadonlyMap<string, Table>) {
+  for await (const batch of batches) if (tables.has(batch.table)) yield batch
+}
+
+/** @throws Error if the database has rows, or is further migrated than the source */
+async function checkTarget(database: Database, source: Source): Promise<void> {
+  const { tables } = await readContents(database)
+  await checkEmpty(
+    database,
+    tables.filter(({ name }) => source.tables.some((table) => table.name === name)),
+  )
+  const migrations = new Set(source.migrations)
+  if (!(await readAppliedMigrations(database)).every((time) => migrations.has(time)))
+    throw new Error(
+      'The database has the tables of a newer release than the data: use a database without tables; the missing migrations are applied after the data is loaded',
+    )
+}
+
+async function checkEmpty(connection: Connection, tables: readonly Table[]): Promise<void> {
+  for (const { name } of tables) {
+    const rows = await connection.run(`select 1 from ${quoteName(name)} limit 1`)
+    if (rows.length > 0)
+      throw new Error(
+        `The database is not empty (the table ${name} has rows), and nothing is overwritten: use a new database or another DATA_DIR`,
+      )
+  }
+}
+
+/**
+ * Returns the tables of the service that the source has, with their columns in the order of the source.
+ * @throws Error if the columns differ: the source was changed by hand
+ */
+function selectTables(tables: readonly Table[], sources: readonly SourceTable[]): Table[] {
+  return tables.flatMap((table) => {
+    const source = sources.find(({ name }) => name === table.name)
+    if (!source) return []
+    const columns = source.columns.flatMap((name) => table.columns.filter((column) => column.name === name))
+    if (columns.length !== table.columns.length || columns.length !== source.columns.length)
+      throw new Error(`The table ${table.name} has other columns in the data than its migrations create`)
+    return { ...table, columns }
+  })
+}
+
+/** Unlike `setval`, RESTART is rolled back with the transaction. */
+async function restartSequences(tx: Connection, sequences: readonly Sequence[]): Promise<void> {
+  for (const { name, next } of sequences)
+    await tx.run(`alter sequence ${quoteName(name)} restart with ${BigInt(next)}`)
+}
+
+/** Reads everything back. @throws Error if it differs from what was read from the source */
+async function compare(
+  tx: Connection,
+  tables: readonly Table[],
+  expected: Checksums,
+  sequences: readonly Sequence[],
+): Promise<void> {
+  const differing = findDifferences(expected, await readChecksums(readRows(tx, tables)))
+  const actual = (await readContents(tx)).sequences
+  for (const { name, next } of sequences) {
+    if (actual.find((sequence) => sequence.name === name)?.next !== next) differing.push(name)
+  }
+  if (differing.length > 0)
+    throw new Error(
+      `The database differs from the data after loading it (${differing.join(', ')}); nothing was kept`,
+    )
+}

@@ -1,0 +1,57 @@
+/**
+ * Reads and inserts the rows of a table as lines of text. A line is a JSON array with PostgreSQL's text of each value,
+ * or null: exact for every type, and the same in PGlite and on a server.
+ */
+import { queryRows } from '../../../drizzle/client/query-rows.ts'
+import type { Connection } from '../../../drizzle/client/types.ts'
+import { quoteName, type Table } from './contents.ts'
+
+/** Consecutive rows of one table. */
+export interface Batch {
+  /** The name of the table. */
+  table: string
+  lines: string[]
+}
+
+/** A row of a post can have a megabyte: this many of them fit into memory. */
+export const MAX_BATCH_ROWS = 200
+/** Characters. A batch ends with the row that exceeds this. */
+export const MAX_BATCH_LENGTH = 1 << 20
+
+const CURSOR = 'backup_rows'
+
+/** Reads all rows of the tables, in order, within the transaction of `tx`. */
+export async function* readRows(tx: Connection, tables: readonly Table[]): AsyncGenerator<Batch> {
+  for (const table of tables) {
+    const values = table.columns.map(({ name }) => `${quoteName(name)}::text`).join(', ')
+    await tx.run(
+      `declare ${CURSOR} no scroll cursor for select array_to_json(array[${values}]::text[])::text as line` +
+        ` from ${quoteName(table.name)} order by ${table.order.join(', ')}`,
+    )
+    for (let count = MAX_BATCH_ROWS; ; ) {
+      const rows = await queryRows<{ line: string }>(tx, `fetch ${count} from ${CURSOR}`)
+      if (rows.length === 0) break
+      const lines = rows.map(({ line }) => line)
+      yield { table: table.name, lines }
+      count = getBatchRows(lines)
+    }
+    await tx.run(`close ${CURSOR}`)
+  }
+}
+
+/** Returns how many rows of the mean length of these fit into a batch. A few different numbers: each is a statement. */
+function getBatchRows(lines: readonly string[]): number {
+  const mean = lines.reduce((sum, line) => sum + line.length, 0) / lines.length
+  return [MAX_BATCH_ROWS, 50, 10].find((count) => count * mean <= MAX_BATCH_LENGTH) ?? 2
+}
+
+/** Inserts rows, whose values have the order of `table.columns`. */
+export async function insertRows(tx: Connection, table: Table, lines: readonly string[]): Promise<void> {
+  const names = table.columns.map(({ name }) => quoteName(name)).join(', ')
+  const values = table.columns.map(({ type }, index) => `(line ->> ${index})::${type}`).join(', ')
+  await tx.run(
+    `insert into ${quoteName(table.name)} (${names}) overriding system value` +
+      ` select ${values} from jsonb_array_elements($1::jsonb) line`,
+    [`[${lines.join(',')}]`],
+  )
+}

@@ -1,0 +1,62 @@
+/** `copy`: copies the database into an empty PostgreSQL database and compares the two. */
+import { parseAddress } from '../../drizzle/client/server/address.ts'
+import { type Config, readConfig } from '../config.ts'
+import { getSecretFile, readKeptSecret } from '../secrets.ts'
+import { countAllRows } from './backup/checksums.ts'
+import { checkMigrations, loadDatabase } from './backup/load.ts'
+import { SECRET_USES } from './backup/secret-uses.ts'
+import { sumCounts, withProgress, withSnapshot } from './backup/source.ts'
+import { type Command, getRequired, UsageError, type Values } from './command.ts'
+import { withOpenDatabase } from './open.ts'
+
+/** Returns the address without user and password. @throws UsageError if it is invalid */
+function readLabel(url: string): string {
+  try {
+    return parseAddress(url).label
+  } catch (error) {
+    throw new UsageError(`--to: ${error instanceof Error ? error.message : error}`)
+  }
+}
+
+async function run(values: Values): Promise<void> {
+  const to = getRequired(values, 'to')
+  const label = readLabel(to)
+  const config = readConfig()
+  const { checksums, skipped, applied } = await withSnapshot(config, ({ counts, tables, ...snapshot }) => {
+    checkMigrations(snapshot.migrations, 'The database')
+    const columns = tables.map((table) => ({
+      name: table.name,
+      columns: table.columns.map((column) => column.name),
+    }))
+    return withProgress(sumCounts(counts), (progress) =>
+      withOpenDatabase({ ...config, DATABASE_URL: to }, (target) =>
+        loadDatabase(target, { ...snapshot, tables: columns }, { onRows: progress.add }),
+      ),
+    )
+  })
+  console.log(`Copied ${countAllRows(checksums).toLocaleString('en')} rows to ${label}`)
+  console.log('Compared the two databases: they are equal')
+  for (const name of skipped) console.log(`Not copied: ${name}, which is not a table of this service`)
+  for (const name of applied) console.log(`Applied ${name}`)
+  console.log(
+    `Next: set DATABASE_URL to the address of the new database, ${await describeSecret(config)}, and start the server. ${SECRET_USES}`,
+  )
+}
+
+/** Returns what to do with the secret, as a part of a sentence. */
+async function describeSecret({ APP_SECRET: configured, DATA_DIR: dataDir }: Config): Promise<string> {
+  if (configured !== undefined) return 'keep APP_SECRET'
+  const isKept = (await readKeptSecret(dataDir)) !== undefined
+  return isKept ? `set APP_SECRET to the content of ${getSecretFile(dataDir)}` : 'set APP_SECRET'
+}
+
+export const copy: Command = {
+  summary: 'Copy the database into an empty PostgreSQL database',
+  details: `Copies the embedded database in DATA_DIR, which no running server may have open, or the database at
+DATABASE_URL: stop the servers, because what they write after the start of the command is not copied. Everything is
+loaded in one transaction, read back and compared, and committed only if it is equal. The source is not changed.
+
+An argument is visible to every user in 'ps': leave the password out of the address and set PGPASSWORD.`,
+  options: { to: { value: 'url', help: 'The address: postgres://user@host:port/database' } },
+  run,
+}

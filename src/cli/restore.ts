@@ -1,0 +1,90 @@
+/** `restore`: loads a backup into an empty database and compares the result with the file. */
+import { identity } from '../../lib/identity.ts'
+import { type Config, readConfig } from '../config.ts'
+import { getSecretFile, keepSecret, readKeptSecret } from '../secrets.ts'
+import { countAllRows } from './backup/checksums.ts'
+import type { Header } from './backup/format.ts'
+import { checkMigrations, loadDatabase } from './backup/load.ts'
+import { type BackupFile, withBackup } from './backup/read-backup.ts'
+import { SECRET_USES } from './backup/secret-uses.ts'
+import { withProgress } from './backup/source.ts'
+import type { Command, Flags, Values } from './command.ts'
+import { withOpenDatabase } from './open.ts'
+
+const formatRows = (count: number): string => `${count.toLocaleString('en')} rows`
+
+const describe = ({ created_at, release, database }: Header): string =>
+  `written ${created_at} by release ${release} from ${database === 'embedded' ? 'an embedded database' : 'a PostgreSQL server'}`
+
+/**
+ * Returns the secret that is to be kept in `DATA_DIR`, and the sentence about it.
+ * @throws Error if another secret is kept there
+ */
+async function chooseSecret(
+  { APP_SECRET: configured, DATA_DIR: dataDir }: Config,
+  included: string | undefined,
+): Promise<{ secret?: string; note: string }> {
+  const file = getSecretFile(dataDir)
+  if (included === undefined)
+    return {
+      note: `The backup has no secret: set APP_SECRET to the former one, or copy the former file to ${file}. ${SECRET_USES}`,
+    }
+  if (configured === included) return { note: 'APP_SECRET is the secret of the backup.' }
+  if (configured !== undefined)
+    return { note: `APP_SECRET differs from the secret of the backup, which was not kept. ${SECRET_USES}` }
+  const kept = await readKeptSecret(dataDir)
+  if (kept !== undefined && kept !== included)
+    throw new Error(
+      `The backup includes a secret, but ${file} holds another one: move that file away, or set APP_SECRET`,
+    )
+  return { secret: included, note: `The secret of the backup is kept in ${file}.` }
+}
+
+async function restoreBackup(file: string, { header, readRows }: BackupFile): Promise<void> {
+  checkMigrations(header.migrations, 'The backup')
+  const config = readConfig()
+  const { secret, note } = await chooseSecret(config, header.app_secret)
+  const total = header.tables.reduce((sum, { rows }) => sum + rows, 0)
+  const { checksums, skipped, applied } = await withProgress(total, (progress) =>
+    withOpenDatabase(config, (database) =>
+      loadDatabase(
+        database,
+        { ...header, readRows },
+        {
+          onRows: progress.add,
+          beforeCommit: async () =>
+            void (secret !== undefined && (await keepSecret(config.DATA_DIR, secret))),
+        },
+      ),
+    ),
+  )
+  console.log(`Restored ${formatRows(countAllRows(checksums))} from ${file}, ${describe(header)}`)
+  console.log('Compared the database with the file: they are equal')
+  for (const name of skipped) console.log(`Not restored: ${name}, which is not a table of this service`)
+  for (const name of applied) console.log(`Applied ${name}`)
+  console.log(note)
+}
+
+function run(values: Values, flags: Flags): Promise<void> {
+  const file = values.file ?? ''
+  return withBackup(file, async (backup) => {
+    if (!flags.has('check')) return restoreBackup(file, backup)
+    const { header, checksums } = backup
+    const secret = header.app_secret === undefined ? 'not included' : 'included'
+    console.log(`${file} is complete and intact: ${formatRows(countAllRows(checksums))}, ${describe(header)}`)
+    console.log(`The secret is ${secret}`)
+  })
+}
+
+export const restore: Command = {
+  summary: 'Load a backup into an empty database',
+  details: `Checks the file first. Then loads it in one transaction into DATABASE_URL, or without it into the embedded
+database in DATA_DIR, which no running server may have open; reads everything back, compares it with the file, and
+commits only if it is equal. If the command fails or is stopped, the database stays empty.
+
+The database must have no rows. A backup of an older release is loaded into the tables of that release, and then
+the migrations are applied; for that, the database must have no tables of a newer release.`,
+  arguments: { file: `A file that '${identity.name} backup' wrote` },
+  options: { check: { help: 'Only check that the file is complete and intact; no database is opened' } },
+  run,
+}

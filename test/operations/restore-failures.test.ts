@@ -1,0 +1,160 @@
+/** A restore that fails or is killed leaves the database empty, and a killed backup no file under its name. */
+import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { gzipSync } from 'node:zlib'
+import { type Test, test } from 'tap'
+import type { Database } from '../../drizzle/client/index.ts'
+import {
+  createMigratedDatabase,
+  editBackup,
+  insertDifficultRows,
+  openAt,
+  type Settings,
+  withDatabaseAt,
+} from '../helpers/backups.ts'
+import { runCommand } from '../helpers/command.ts'
+import { SERVER, testFolder } from '../helpers/database.ts'
+import { startModule } from '../helpers/process.ts'
+import { waitUntil } from '../helpers/wait-until.ts'
+
+const USERS = 5_000
+
+/** Inserts so many users that their backup and their restore take a while. */
+const insertUsers = (database: Database) =>
+  database.run(
+    `insert into users (id, name, email, search)
+     select gen_random_uuid(), md5(n::text), n::text, md5(n::text) from generate_series(1, ${USERS}) n`,
+  )
+
+async function countUsers(settings: Settings): Promise<unknown> {
+  const [row] = await withDatabaseAt(settings, (database) => database.run('select count(*) from users'))
+  return row?.count
+}
+
+test('a file that is damaged or of a newer release is refused before the database is opened', async (t) => {
+  const source = await createMigratedDatabase(t)
+  await withDatabaseAt(source, insertDifficultRows)
+  const folder = testFolder(t)
+  const good = join(folder, 'good')
+  t.equal((await runCommand(t, ['backup', good], source)).code, 0)
+  const bytes = readFileSync(good)
+  const damaged = join(folder, 'damaged')
+  const settings = { DATA_DIR: join(folder, 'data') }
+  const expectRefusal = async (name: string, message: RegExp, args: string[] = []) => {
+    const { code, err } = await runCommand(t, ['restore', damaged, ...args], settings)
+    t.equal(code, 1, name)
+    t.match(err, message, name)
+    t.notOk(existsSync(settings.DATA_DIR), `${name}: no database is created`)
+  }
+  for (const position of [bytes.length >> 2, bytes.length >> 1, bytes.length - 8]) {
+    const flipped = Buffer.from(bytes)
+    flipped[position] = (flipped[position] ?? 0) ^ 4
+    writeFileSync(damaged, flipped)
+    await expectRefusal(
+      `bit flip at ${position}`,
+      /^restore failed: The (file|header of the backup) is (damaged|incomplete|not)/,
+    )
+  }
+  for (const length of [0, 10, bytes.length >> 1, bytes.length - 1]) {
+    writeFileSync(damaged, bytes.subarray(0, length))
+    await expectRefusal(`${length} bytes`, /^restore failed: The file is (incomplete|not a backup)/)
+  }
+  writeFileSync(damaged, 'select 1;\n')
+  await expectRefusal('not compressed', /^restore failed: The file is damaged, or is not a backup\n/)
+  writeFileSync(damaged, gzipSync('{"users":[]}\n'))
+  await expectRefusal('another format', /^restore failed: The file is not a backup of this service\n/)
+  const edit = (change: (lines: string[]) => string[]) => {
+    writeFileSync(damaged, bytes)
+    editBackup(damaged, change)
+  }
+  const editHeader = (change: Record<string, unknown>) =>
+    edit(([header = '', ...lines]) => [JSON.stringify({ ...JSON.parse(header), ...change }), ...lines])
+  editHeader({ version: 2 })
+  await expectRefusal(
+    'a newer format',
+    /version 2 of the format, and this release reads version 1: restore it with/,
+  )
+  editHeader({ migrations: [1, 4_000_000_000_000] })
+  await expectRefusal('a newer release', /^restore failed: The backup is of a newer release than this one/)
+  edit((lines) => lines.toSpliced(2, 1))
+  await expectRefusal('a lost row', /^restore failed: The file is damaged: its checksum differs\n/, [
+    '--check',
+  ])
+  const missing = await runCommand(t, ['restore', join(folder, 'none')], settings)
+  t.match(missing, { code: 1, err: /^restore failed: ENOENT/ })
+})
+
+test('rows that the database refuses leave it empty, and a good backup can be restored then', async (t) => {
+  const source = await createMigratedDatabase(t)
+  await withDatabaseAt(source, insertDifficultRows)
+  const folder = testFolder(t)
+  const [good, bad] = [join(folder, 'good'), join(folder, 'bad')]
+  t.equal((await runCommand(t, ['backup', good], source)).code, 0)
+  writeFileSync(bad, readFileSync(good))
+  // The sequences are set after all rows are inserted, and this one has a minimum of 1.
+  editBackup(bad, ([header = '', ...lines]) => {
+    const edited = JSON.parse(header)
+    edited.sequences[0].next = '0'
+    return [JSON.stringify(edited), ...lines]
+  })
+  t.equal((await runCommand(t, ['restore', '--check', bad])).code, 0, 'its checksums are right')
+  const target = await createMigratedDatabase(t)
+  const refused = await runCommand(t, ['restore', bad], target)
+  t.match(refused, { code: 1, err: /^restore failed: PostgreSQL refused a statement: 22023/ })
+  t.equal(await countUsers(target), 0)
+  const restored = await runCommand(t, ['restore', good], target)
+  t.equal(restored.code, 0, restored.err)
+  const again = await runCommand(t, ['restore', good], target)
+  t.match(again, {
+    code: 1,
+    err: /The database is not empty \(the table users has rows\), and nothing is overwritten/,
+  })
+})
+
+/** Starts a command, and kills it when `isStarted` is true. */
+async function kill(
+  t: Test,
+  args: string[],
+  settings: Settings,
+  isStarted: () => boolean | Promise<boolean>,
+) {
+  const { child, ended } = startModule(t, 'cli.ts', settings, args)
+  let isOver = false
+  void ended.then(() => {
+    isOver = true
+  })
+  await waitUntil(async () => isOver || (await isStarted()))
+  child.kill('SIGKILL')
+  await ended
+}
+
+test('kill -9 leaves no backup under its name, and an empty database', async (t) => {
+  const source = await createMigratedDatabase(t)
+  await withDatabaseAt(source, insertUsers)
+  const folder = testFolder(t)
+  const file = join(folder, 'backup')
+  await kill(t, ['backup', file], source, () => readdirSync(folder).some((name) => name.endsWith('.part')))
+  if (existsSync(file)) t.equal((await runCommand(t, ['restore', '--check', file])).code, 0)
+  const next = join(folder, 'next')
+  const written = await runCommand(t, ['backup', next], source)
+  t.equal(written.code, 0, written.err)
+
+  const target = await createMigratedDatabase(t)
+  const probe = SERVER ? await openAt(target) : undefined
+  t.teardown(() => probe?.close())
+  const wal = join(target.DATA_DIR ?? '', 'postgres/pg_wal')
+  const start = SERVER ? 0 : readdirSync(wal).length
+  await kill(t, ['restore', next], target, async () => {
+    if (!probe) return readdirSync(wal).length > start + 2
+    const rows = await probe.run(
+      `select 1 from pg_stat_activity where datname = current_database() and query like 'insert into%'`,
+    )
+    return rows.length > 0
+  })
+  // On a busy machine the restore may be complete before it is killed.
+  const kept = await countUsers(target)
+  t.ok(kept === 0 || kept === USERS, `all or nothing, not ${kept} users`)
+  const restored = await runCommand(t, ['restore', next], target)
+  t.equal(restored.code, kept === 0 ? 0 : 1, restored.err)
+  t.equal(await countUsers(target), USERS)
+})
