@@ -1,6 +1,8 @@
 /** Builds the schemas of query parameters, which validate query strings and document them in OpenAPI. */
 import { type TObject, type TProperties, type TSchema, Type } from '@sinclair/typebox'
+import { buildExample } from '../../openapi/examples.ts'
 import type { ResolvedResource } from '../resolve.ts'
+import { listRangeParameters, type RangeParameters } from './list-bounds.ts'
 
 /** Rows of a page without `limit`. */
 export const DEFAULT_LIMIT = 20
@@ -31,17 +33,68 @@ const buildSelection = (resource: ResolvedResource): TProperties => {
 export const buildSelectionParameters = (resource: ResolvedResource): TObject =>
   Type.Object(buildSelection(resource), { additionalProperties: false })
 
+/** Different values of a filter. */
+const MAX_FILTER_VALUES = 50
+
+/** Returns the schema of one value of a field in a query string. */
+function buildValue(resource: ResolvedResource, field: string): TSchema {
+  const property: TSchema = resource.schemas.read.properties[field] ?? Type.Never()
+  const { default: _, description: __, ...schema } = property
+  const type = [property.type].flat().find((each) => each !== 'null')
+  if (type === 'integer') {
+    const safe = { minimum: Number.MIN_SAFE_INTEGER, maximum: Number.MAX_SAFE_INTEGER }
+    return { ...safe, ...schema, type }
+  }
+  if (property.enum)
+    return { ...schema, type, enum: property.enum.filter((value: unknown) => value !== null) }
+  const isPlain = type === 'string' && !property.format && !property.pattern
+  // PostgreSQL has no text with NUL, and `x-trim` refuses control characters.
+  return {
+    ...schema,
+    type,
+    ...(isPlain && { minLength: 1, maxLength: property.maxLength ?? 255, 'x-trim': true }),
+  }
+}
+
+const buildFilters = (resource: ResolvedResource): TProperties =>
+  Object.fromEntries(
+    resource.filters.map((name) => {
+      const { examples, ...value } = buildValue(resource, name)
+      const filter = Type.Array(value, {
+        minItems: 1,
+        maxItems: MAX_FILTER_VALUES,
+        description: 'Any of these values',
+        examples: [[buildExample({ ...value, ...(examples && { examples }) })]],
+      })
+      return [name, Type.Optional(filter)]
+    }),
+  )
+
+const buildTime = (description: string) =>
+  Type.Optional(Type.String({ format: 'date-or-time', description, examples: ['2026-11-21'] }))
+
+/** Builds the two parameters that limit a field. */
+function buildRange(
+  resource: ResolvedResource,
+  { field, lower, upper, isHalfOpen }: RangeParameters,
+): [string, TSchema][] {
+  if (isHalfOpen) {
+    const verb = field.replace('_at', '')
+    return [
+      [lower, buildTime(`Only resources ${verb} at this time or later; a date is midnight UTC`)],
+      [upper, buildTime(`Only resources ${verb} before this time; a date is midnight UTC`)],
+    ]
+  }
+  const value = buildValue(resource, field)
+  return [
+    [lower, Type.Optional({ ...value, description: `The smallest \`${field}\`` })],
+    [upper, Type.Optional({ ...value, description: `The greatest \`${field}\`` })],
+  ]
+}
+
 /** Builds the parameters of a list. */
 export function buildListParameters(resource: ResolvedResource): TObject {
   const sorts = Object.keys(resource.sorts)
-  const filters = Object.fromEntries(
-    resource.filters.map((name): [string, TSchema] => {
-      const { default: _, ...property }: TSchema = resource.schemas.read.properties[name] ?? Type.Never()
-      return [name, Type.Optional({ ...property, description: `Only resources with this ${name}` })]
-    }),
-  )
-  const buildDate = (description: string) =>
-    Type.Optional(Type.String({ format: 'date', description, examples: ['2026-11-21'] }))
   return Type.Object(
     {
       limit: Type.Optional(
@@ -75,9 +128,8 @@ export function buildListParameters(resource: ResolvedResource): TObject {
       order: Type.Optional(
         buildText('Directions, `asc` or `desc`, for the fields of `sort` in the same order', ['desc']),
       ),
-      ...filters,
-      created_after: buildDate('Only resources created on this day (UTC) or later'),
-      created_before: buildDate('Only resources created before this day (UTC)'),
+      ...buildFilters(resource),
+      ...Object.fromEntries(listRangeParameters(resource).flatMap((range) => buildRange(resource, range))),
       ...(resource.search.length > 0
         ? {
             search: Type.Optional(
