@@ -52,11 +52,9 @@ export function chooseIndex(
   )
   const hasOtherBounds = query.bounds.some(({ field }) => field !== terms[0]?.name)
   const [only, another] = [...fixed, ...lists.map(({ column }) => column)]
-  const isAlone = only !== undefined && another === undefined && !hasOtherBounds
-  if (lists.length === 0) {
-    // Under a parent, each index begins with the parent's column.
-    return { leading: isAlone && parent === undefined && hasIndex(resource, only, terms) ? only : undefined }
-  }
+  // Under a parent, each index begins with the parent's column, and PostgreSQL chooses well.
+  const isAlone = only !== undefined && another === undefined && !hasOtherBounds && parent === undefined
+  if (lists.length === 0) return { leading: isAlone && hasIndex(resource, only, terms) ? only : undefined }
   // A unique column has a row for each value at most, which needs no order.
   const indexed = lists.filter(
     ({ column }) => !uniqueColumns.has(column.name) && hasIndex(resource, column, terms),
