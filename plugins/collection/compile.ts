@@ -1,5 +1,6 @@
 /** Compiles definitions to resources, once at boot: relations, statements and row mappers. */
 import type { ResourceDefinition } from './definition.ts'
+import { ensureIndexed } from './ensure-indexed.ts'
 import { type Relation, type ResolvedResource, resolveResources } from './resolve.ts'
 import { createRowMapper, type RowMapper } from './sql/row-mapper.ts'
 import { createSelect, type Select } from './sql/select.ts'
@@ -21,11 +22,12 @@ export interface Resource extends ResolvedResource {
 
 /**
  * Compiles all resources of an app.
- * @throws Error if a definition names a resource that is not among them
+ * @throws Error if a definition names a resource that is not among them, or a filter without an index
  */
 export function compileResources(definitions: readonly ResourceDefinition[]): Resource[] {
   const resources = resolveResources(definitions)
   for (const resource of resources) {
+    ensureIndexed(resource)
     Object.assign(resource, {
       select: createSelect(resource),
       stores: createStores(resource),

@@ -34,26 +34,24 @@ export const buildSelectionParameters = (resource: ResolvedResource): TObject =>
   Type.Object(buildSelection(resource), { additionalProperties: false })
 
 /** Different values of a filter. */
-const MAX_FILTER_VALUES = 50
+export const MAX_FILTER_VALUES = 50
 
-/** Returns the schema of one value of a field in a query string. */
+/** The longest text that is compared with a field without a maximum. */
+const MAX_TEXT_LENGTH = 255
+
+/** Returns the schema of a value that a field is compared with. NULL cannot be one. */
 function buildValue(resource: ResolvedResource, field: string): TSchema {
   const property: TSchema = resource.schemas.read.properties[field] ?? Type.Never()
-  const { default: _, description: __, ...schema } = property
-  const type = [property.type].flat().find((each) => each !== 'null')
-  if (type === 'integer') {
-    const safe = { minimum: Number.MIN_SAFE_INTEGER, maximum: Number.MAX_SAFE_INTEGER }
-    return { ...safe, ...schema, type }
+  const { default: _, description: __, type: types, enum: values, format, ...rest } = property
+  const type = [types].flat().find((each) => each !== 'null')
+  if (values) return { ...rest, type, enum: values.filter((value: unknown) => value !== null) }
+  if (format) return { ...rest, type, format }
+  // The database has no larger integers, and no text with NUL: `x-trim` refuses control characters.
+  const limits: Partial<Record<string, TSchema[string]>> = {
+    integer: { minimum: Number.MIN_SAFE_INTEGER, maximum: Number.MAX_SAFE_INTEGER },
+    string: { minLength: 1, maxLength: MAX_TEXT_LENGTH, 'x-trim': true },
   }
-  if (property.enum)
-    return { ...schema, type, enum: property.enum.filter((value: unknown) => value !== null) }
-  const isPlain = type === 'string' && !property.format && !property.pattern
-  // PostgreSQL has no text with NUL, and `x-trim` refuses control characters.
-  return {
-    ...schema,
-    type,
-    ...(isPlain && { minLength: 1, maxLength: property.maxLength ?? 255, 'x-trim': true }),
-  }
+  return { ...limits[type], ...rest, type, ...(type === 'string' && { 'x-trim': true }) }
 }
 
 const buildFilters = (resource: ResolvedResource): TProperties =>
