@@ -17,7 +17,7 @@ const buildSelection = (resource: ResolvedResource): TProperties => {
   const relations = Object.keys(resource.relations)
   return {
     fields: Type.Optional(
-      buildText('Narrows the response to these fields and `id`, although its schema requires all fields', [
+      buildText('Narrows the response to these fields and `id`; its schema requires all', [
         fields.slice(0, 3).join(','),
       ]),
     ),
@@ -69,7 +69,13 @@ const buildFilters = (resource: ResolvedResource): TProperties =>
   )
 
 const buildTime = (description: string) =>
-  Type.Optional(Type.String({ format: 'date-or-time', description, examples: ['2026-11-21'] }))
+  Type.Optional(
+    Type.String({
+      format: 'date-or-time',
+      description: `${description}: a date, which is midnight UTC, or an RFC 3339 time`,
+      examples: ['2026-11-21'],
+    }),
+  )
 
 /** Builds the two parameters that limit a field. */
 function buildRange(
@@ -79,8 +85,8 @@ function buildRange(
   if (isHalfOpen) {
     const verb = field.replace('_at', '')
     return [
-      [lower, buildTime(`Only resources ${verb} at this time or later; a date is midnight UTC`)],
-      [upper, buildTime(`Only resources ${verb} before this time; a date is midnight UTC`)],
+      [lower, buildTime(`Only resources ${verb} at this time or later`)],
+      [upper, buildTime(`Only resources ${verb} before this time`)],
     ]
   }
   const value = buildValue(resource, field)
