@@ -32,3 +32,25 @@ t.test('an unregistered parent stops the start with its name', async (t) => {
     message: 'posts: parent: there is no resource "users"',
   })
 })
+
+t.test('a filter or a range without an index stops the start, unless the definition says so', async (t) => {
+  const compile = (changes: object) => compileResources([{ ...productsResource, ...changes }])
+  t.throws(() => compile({ filters: ['name', 'stock'] }), {
+    message:
+      'products: no index begins with (stock), and "stock" is in filters or ranges. Add the index to the table, or add ' +
+      '"stock" to unindexed in the definition, with a comment that says why',
+  })
+  t.throws(() => compile({ ranges: ['stock'] }), /no index begins with \(stock\)/)
+  t.equal(compile({ ranges: ['stock'], unindexed: ['stock'] }).length, 1)
+  t.throws(() => compile({ unindexed: ['stock'] }), /"stock" in unindexed is in neither filters nor ranges/)
+  t.throws(() => compile({ filters: ['colour'] }), /"colour" in filters or ranges is no field/)
+  t.throws(
+    () => compile({ ranges: ['name'] }),
+    /"name" in ranges must be an integer, a number, a date or a date-time/,
+  )
+  const others = resources.filter(({ name }) => name !== 'posts')
+  // Its index begins with the user.
+  t.throws(() => compileResources([...others, { ...postsResource, filters: ['published_at'] }]), {
+    message: /^posts: no index begins with \(user_id, published_at\)/,
+  })
+})
