@@ -61,11 +61,15 @@ t.test('the tables of errors contain every code', async (t) => {
 })
 
 t.test(
-  'the table of lists contains the filters, sorts and searched fields of every collection',
+  'the table of lists contains the filters, ranges, sorts and searched fields of every collection',
   async (t) => {
     const quote = (names: readonly string[]) => names.map((name) => `\`${name}\``).join(', ')
-    for (const { name, filters, sorts, search } of resources) {
-      t.match(text, `| ${name} | ${quote(filters)} | ${quote(Object.keys(sorts))} | ${search.join(', ')} |`)
+    for (const { name, filters, ranges = [], sorts, search } of resources) {
+      const limited = ranges.length > 0 ? `${quote(ranges)} ` : ''
+      t.match(
+        text,
+        `| ${name} | ${quote(filters)} | ${limited}| ${quote(Object.keys(sorts))} | ${search.join(', ')} |`,
+      )
     }
   },
 )
