@@ -1,7 +1,13 @@
 /** Checks that the filters and ranges of a resource have indexes, once at boot. */
 
+import type { TSchema } from '@sinclair/typebox'
 import type { ResolvedResource } from './resolve.ts'
 import { getColumn } from './sql/conditions.ts'
+
+const hasType = (schema: TSchema | undefined, types: readonly string[]) =>
+  [schema?.type].flat().some((type) => types.includes(type))
+
+const isTime = (schema: TSchema | undefined) => schema?.format === 'date' || schema?.format === 'date-time'
 
 /**
  * Checks that an index begins with each filter and range of a resource, under a parent after the parent's column, except
@@ -24,10 +30,18 @@ export function ensureIndexed(resource: ResolvedResource): void {
         `table, or add "${field}" to unindexed in the definition, with a comment that says why`,
     )
   }
+  for (const field of filters) {
+    if (
+      isTime(properties[field]) ||
+      !hasType(properties[field], ['string', 'integer', 'number', 'boolean'])
+    ) {
+      throw new Error(
+        `${name}: "${field}" in filters must be a text, a number or a boolean; a time belongs in ranges`,
+      )
+    }
+  }
   for (const field of ranges) {
-    const schema = properties[field]
-    if (['integer', 'number'].some((type) => [schema?.type].flat().includes(type))) continue
-    if (schema?.format === 'date' || schema?.format === 'date-time') continue
+    if (isTime(properties[field]) || hasType(properties[field], ['integer', 'number'])) continue
     throw new Error(`${name}: "${field}" in ranges must be an integer, a number, a date or a date-time`)
   }
   for (const field of unindexed) {

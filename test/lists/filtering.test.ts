@@ -1,7 +1,7 @@
 /** Filters select rows by values, by ranges and by time, and invalid query parameters are rejected. */
 import t from 'tap'
 import { testApp } from '../helpers/app.ts'
-import { getIds, getViolations } from '../helpers/lists.ts'
+import { collectIds, getIds, getViolations } from '../helpers/lists.ts'
 import { insertRows } from '../helpers/rows.ts'
 
 const { admin, database, person, adminId } = await testApp(t)
@@ -230,6 +230,26 @@ t.test('a filter with several values selects the rows that have any of them', as
   t.same(await found(`status=paid,refunded&user_id=${bob.id},${ada.id.toUpperCase()}`), [2, 3, 10, 11])
   const unknown = '00000000-0000-7000-8000-000000000000'
   t.same(await found(`status=paid&user_id=${bob.id},${unknown}`), [3], 'an id without rows selects none')
+
+  const published = ['2026-01-02', null, '2026-01-01'].map((published_at, n) => ({
+    user_id: bob.id,
+    status: n === 1 ? 'draft' : 'published',
+    created_at: '2024-01-01',
+    published_at,
+  }))
+  const postIds = await insertRows(database, 'posts', published)
+  for (const [sort, expected] of [
+    ['created_at,published_at', [2, 0, 1]],
+    ['-created_at,-published_at', [0, 2, 1]],
+  ] as const) {
+    const query = `status=draft,published&created_before=2024-01-02&sort=${sort}&limit=2`
+    const found = await collectIds(admin, `/users/${bob.id}/posts?${query}&fields=title`)
+    t.same(
+      found.map((id) => postIds.indexOf(id)),
+      expected,
+      'null is last in both directions',
+    )
+  }
 
   const own = await ada.client.get(`/orders?status=paid,refunded&user_id=${bob.id},${ada.id}&limit=100`)
   t.same(getIds(own).filter(isNew).sort(), [ids[2], ids[10]].sort(), 'access rules hold')

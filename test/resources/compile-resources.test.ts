@@ -43,6 +43,10 @@ t.test('a filter or a range without an index stops the start, unless the definit
   t.throws(() => compile({ ranges: ['stock'] }), /no index begins with \(stock\)/)
   t.equal(compile({ ranges: ['stock'], unindexed: ['stock'] }).length, 1)
   t.throws(() => compile({ unindexed: ['stock'] }), /"stock" in unindexed is in neither filters nor ranges/)
+  t.throws(
+    () => compile({ filters: ['created_at'] }),
+    /"created_at" in filters must be .* a time belongs in ranges/,
+  )
   t.throws(() => compile({ filters: ['colour'] }), /"colour" in filters or ranges is no field/)
   t.throws(
     () => compile({ ranges: ['name'] }),
