@@ -126,6 +126,7 @@ export const products = pgTable(
     index('products_name').on(t.name, t.id),
     index('products_price_amount').on(t.price_amount, t.id),
     index('products_status').on(t.status, t.created_at, t.id),
+    index('products_currency').on(t.currency, t.created_at, t.id),
     trigrams('products_search', sql`${t.search}`),
     // Holds even if an order's own check of the stock fails.
     check('products_stock_not_negative', sql`${t.stock} >= 0`),

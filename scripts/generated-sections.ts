@@ -19,11 +19,11 @@ const quote = (names: readonly string[]) => names.map((name) => `\`${name}\``).j
 
 /** Returns the table of the filters, sorts and searched fields of each resource. */
 function formatListsTable(definitions: readonly ResourceDefinition[]): string {
-  const rows = definitions.map(({ name, filters, sorts, search }) => {
-    const cells = [name, quote(filters), quote(Object.keys(sorts)), search.join(', ')]
+  const rows = definitions.map(({ name, filters, ranges = [], sorts, search }) => {
+    const cells = [name, quote(filters), quote(ranges), quote(Object.keys(sorts)), search.join(', ')]
     return `|${cells.map((cell) => (cell === '' ? ' ' : ` ${cell} `)).join('|')}|`
   })
-  return ['| Collection | Filters | Sort | Search |', '|---|---|---|---|', ...rows].join('\n')
+  return ['| Collection | Filters | Ranges | Sort | Search |', '|---|---|---|---|---|', ...rows].join('\n')
 }
 
 const all = [...resources, ...createCredentialResources(resources)]

@@ -35,7 +35,10 @@ export interface paths {
     "/api/v1/users/{id}": {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /** @description HTTP date; ignored with If-Match */
+                "If-Unmodified-Since"?: components["parameters"]["IfUnmodifiedSince"];
+            };
             path?: never;
             cookie?: never;
         };
@@ -103,8 +106,17 @@ export interface paths {
     "/api/v1/user-profiles/{id}": {
         parameters: {
             query?: never;
-            header?: never;
-            path?: never;
+            header?: {
+                /** @description HTTP date; ignored with If-Match */
+                "If-Unmodified-Since"?: components["parameters"]["IfUnmodifiedSince"];
+            };
+            path: {
+                /**
+                 * @description The id of the resource
+                 * @example 0193a5b0-7b1e-7c3a-9f00-3f2b8c1d4e5f
+                 */
+                id: components["parameters"]["Id"];
+            };
             cookie?: never;
         };
         /**
@@ -144,7 +156,13 @@ export interface paths {
         parameters: {
             query?: never;
             header?: never;
-            path?: never;
+            path: {
+                /**
+                 * @description The id of the user, or `me` for the caller
+                 * @example me
+                 */
+                user_id: components["parameters"]["PostUserId"];
+            };
             cookie?: never;
         };
         /**
@@ -171,8 +189,22 @@ export interface paths {
     "/api/v1/users/{user_id}/posts/{id}": {
         parameters: {
             query?: never;
-            header?: never;
-            path?: never;
+            header?: {
+                /** @description HTTP date; ignored with If-Match */
+                "If-Unmodified-Since"?: components["parameters"]["IfUnmodifiedSince"];
+            };
+            path: {
+                /**
+                 * @description The id of the user, or `me` for the caller
+                 * @example me
+                 */
+                user_id: components["parameters"]["PostUserId"];
+                /**
+                 * @description The id of the resource
+                 * @example 0193a5b0-7b1e-7c3a-9f00-3f2b8c1d4e5f
+                 */
+                id: components["parameters"]["Id"];
+            };
             cookie?: never;
         };
         /**
@@ -239,8 +271,17 @@ export interface paths {
     "/api/v1/products/{id}": {
         parameters: {
             query?: never;
-            header?: never;
-            path?: never;
+            header?: {
+                /** @description HTTP date; ignored with If-Match */
+                "If-Unmodified-Since"?: components["parameters"]["IfUnmodifiedSince"];
+            };
+            path: {
+                /**
+                 * @description The id of the resource
+                 * @example 0193a5b0-7b1e-7c3a-9f00-3f2b8c1d4e5f
+                 */
+                id: components["parameters"]["Id"];
+            };
             cookie?: never;
         };
         /**
@@ -307,8 +348,17 @@ export interface paths {
     "/api/v1/orders/{id}": {
         parameters: {
             query?: never;
-            header?: never;
-            path?: never;
+            header?: {
+                /** @description HTTP date; ignored with If-Match */
+                "If-Unmodified-Since"?: components["parameters"]["IfUnmodifiedSince"];
+            };
+            path: {
+                /**
+                 * @description The id of the resource
+                 * @example 0193a5b0-7b1e-7c3a-9f00-3f2b8c1d4e5f
+                 */
+                id: components["parameters"]["Id"];
+            };
             cookie?: never;
         };
         /**
@@ -369,8 +419,17 @@ export interface paths {
     "/api/v1/sessions/{id}": {
         parameters: {
             query?: never;
-            header?: never;
-            path?: never;
+            header?: {
+                /** @description HTTP date; ignored with If-Match */
+                "If-Unmodified-Since"?: components["parameters"]["IfUnmodifiedSince"];
+            };
+            path: {
+                /**
+                 * @description The id of the resource
+                 * @example 0193a5b0-7b1e-7c3a-9f00-3f2b8c1d4e5f
+                 */
+                id: components["parameters"]["Id"];
+            };
             cookie?: never;
         };
         /**
@@ -425,8 +484,17 @@ export interface paths {
     "/api/v1/api-keys/{id}": {
         parameters: {
             query?: never;
-            header?: never;
-            path?: never;
+            header?: {
+                /** @description HTTP date; ignored with If-Match */
+                "If-Unmodified-Since"?: components["parameters"]["IfUnmodifiedSince"];
+            };
+            path: {
+                /**
+                 * @description The id of the resource
+                 * @example 0193a5b0-7b1e-7c3a-9f00-3f2b8c1d4e5f
+                 */
+                id: components["parameters"]["Id"];
+            };
             cookie?: never;
         };
         /**
@@ -664,7 +732,7 @@ export interface components {
                  * @description A code for programs
                  * @enum {string}
                  */
-                code: "VALIDATION_ERROR" | "INVALID_CURSOR" | "INVALID_REQUEST";
+                code?: "VALIDATION_ERROR" | "INVALID_CURSOR" | "INVALID_REQUEST";
             };
         };
         /** @description The request conflicts with the state of this or another resource */
@@ -675,7 +743,7 @@ export interface components {
                  * @description A code for programs
                  * @enum {string}
                  */
-                code: "RESOURCE_CONFLICT";
+                code?: "RESOURCE_CONFLICT";
             };
         };
         /** @description Pagination by cursor, which is the default */
@@ -709,7 +777,7 @@ export interface components {
                  * @description A code for programs
                  * @enum {string}
                  */
-                code: "FORBIDDEN";
+                code?: "FORBIDDEN";
             };
         };
         /** @description A password or a refresh token */
@@ -737,7 +805,7 @@ export interface components {
                  * @description A code for programs
                  * @enum {string}
                  */
-                code: "INTERNAL_SERVER_ERROR";
+                code?: "INTERNAL_SERVER_ERROR";
             };
         };
         /** @description Facts about the response */
@@ -760,7 +828,7 @@ export interface components {
                  * @description A code for programs
                  * @enum {string}
                  */
-                code: "NOT_ACCEPTABLE";
+                code?: "NOT_ACCEPTABLE";
             };
         };
         /** @description The resource does not exist */
@@ -771,7 +839,7 @@ export interface components {
                  * @description A code for programs
                  * @enum {string}
                  */
-                code: "RESOURCE_NOT_FOUND";
+                code?: "RESOURCE_NOT_FOUND";
             };
         };
         /** @description Pagination by page number, which `page` in the request selects */
@@ -983,7 +1051,7 @@ export interface components {
                  * @description A code for programs
                  * @enum {string}
                  */
-                code: "PAYLOAD_TOO_LARGE";
+                code?: "PAYLOAD_TOO_LARGE";
             };
         };
         /** @description A text of a user */
@@ -1098,7 +1166,7 @@ export interface components {
                  * @description A code for programs
                  * @enum {string}
                  */
-                code: "PRECONDITION_FAILED";
+                code?: "PRECONDITION_FAILED";
             };
         };
         /** @description `If-Match` is required */
@@ -1109,7 +1177,7 @@ export interface components {
                  * @description A code for programs
                  * @enum {string}
                  */
-                code: "PRECONDITION_REQUIRED";
+                code?: "PRECONDITION_REQUIRED";
             };
         };
         /** @description Goods that can be ordered */
@@ -1239,7 +1307,7 @@ export interface components {
                  * @description A code for programs
                  * @enum {string}
                  */
-                code: "HEADERS_TOO_LARGE";
+                code?: "HEADERS_TOO_LARGE";
             };
         };
         /** @description The request took longer than 10 seconds to arrive */
@@ -1250,7 +1318,7 @@ export interface components {
                  * @description A code for programs
                  * @enum {string}
                  */
-                code: "REQUEST_TIMEOUT";
+                code?: "REQUEST_TIMEOUT";
             };
         };
         /**
@@ -1266,7 +1334,7 @@ export interface components {
                  * @description A code for programs
                  * @enum {string}
                  */
-                code: "SERVICE_UNAVAILABLE";
+                code?: "SERVICE_UNAVAILABLE";
             };
         };
         /** @description A sign-in of a user */
@@ -1364,7 +1432,7 @@ export interface components {
                  * @description A code for programs
                  * @enum {string}
                  */
-                code: "RATE_LIMIT_EXCEEDED";
+                code?: "RATE_LIMIT_EXCEEDED";
             };
         };
         /** @description The query string is longer than 8 KiB */
@@ -1375,7 +1443,7 @@ export interface components {
                  * @description A code for programs
                  * @enum {string}
                  */
-                code: "URI_TOO_LONG";
+                code?: "URI_TOO_LONG";
             };
         };
         /** @description The credentials are missing or invalid */
@@ -1386,7 +1454,7 @@ export interface components {
                  * @description A code for programs
                  * @enum {string}
                  */
-                code: "UNAUTHORIZED";
+                code?: "UNAUTHORIZED";
             };
         };
         /** @description Fields of the body are invalid (up to 50 are listed), or the Idempotency-Key was used with another body */
@@ -1397,7 +1465,7 @@ export interface components {
                  * @description A code for programs
                  * @enum {string}
                  */
-                code: "VALIDATION_ERROR" | "IDEMPOTENCY_KEY_REUSED";
+                code?: "VALIDATION_ERROR" | "IDEMPOTENCY_KEY_REUSED";
             };
         };
         /** @description The media type, charset or encoding of the body is not supported */
@@ -1408,7 +1476,7 @@ export interface components {
                  * @description A code for programs
                  * @enum {string}
                  */
-                code: "UNSUPPORTED_MEDIA_TYPE";
+                code?: "UNSUPPORTED_MEDIA_TYPE";
             };
         };
         /** @description An account that calls the API and owns resources */
@@ -1945,13 +2013,13 @@ export interface components {
         };
     };
     parameters: {
-        /** @description Narrows the response to these fields and `id`, although its schema requires all fields */
+        /** @description Narrows the response to these fields and `id`; its schema requires all */
         ApiKeyFields: ("id" | "user_id" | "name" | "scopes" | "rate_limit" | "expires_at" | "prefix" | "last_used_at" | "key" | "created_at" | "updated_at")[];
         /** @description Fields to sort by, at most 5; `-` means descending. Default: `-created_at` */
         ApiKeySort: ("created_at" | "-created_at")[];
-        /** @description Only resources created on this day (UTC) or later */
+        /** @description Only resources created at this time or later: a date, which is midnight UTC, or an RFC 3339 time */
         CreatedAfter: string;
-        /** @description Only resources created before this day (UTC) */
+        /** @description Only resources created before this time: a date, which is midnight UTC, or an RFC 3339 time */
         CreatedBefore: string;
         /** @description `pagination.cursor` of the previous page; empty for the first page */
         Cursor: string;
@@ -1974,21 +2042,27 @@ export interface components {
         Limit: number;
         /** @description `*`; 412 for any tag, since the tag of a list is weak */
         ListIfMatch: string;
-        /** @description Narrows the response to these fields and `id`, although its schema requires all fields */
+        /** @description Narrows the response to these fields and `id`; its schema requires all */
         OrderFields: ("id" | "number" | "user_id" | "items" | "shipping_address" | "note" | "status" | "currency" | "total_amount" | "created_at" | "updated_at")[];
         /** @description Related resources to include, at most 3 */
         OrderInclude: ("user" | "products")[];
+        /** @description Any of these values */
+        OrderNumberFilter: string[];
         /** @description At most 8 words, all of which must occur, each in any of: number, note */
         OrderSearch: string;
         /** @description Fields to sort by, at most 5; `-` means descending. Default: `-created_at` */
         OrderSort: ("number" | "total_amount" | "created_at" | "updated_at" | "-number" | "-total_amount" | "-created_at" | "-updated_at")[];
-        /** @description Only resources with this status */
-        OrderStatusFilter: components["schemas"]["OrderStatus"];
-        /** @description Only resources with this user_id */
-        OrderUserIdFilter: string;
+        /** @description Any of these values */
+        OrderStatusFilter: components["schemas"]["OrderStatus"][];
+        /** @description The greatest `total_amount` */
+        OrderTotalAmountMax: number;
+        /** @description The smallest `total_amount` */
+        OrderTotalAmountMin: number;
+        /** @description Any of these values */
+        OrderUserIdFilter: string[];
         /** @description Page number; selects pagination with a total. Reaches the first 10,000 rows; cannot be combined with `cursor` */
         PageNumber: number;
-        /** @description Narrows the response to these fields and `id`, although its schema requires all fields */
+        /** @description Narrows the response to these fields and `id`; its schema requires all */
         PostFields: ("id" | "user_id" | "title" | "body" | "status" | "published_at" | "created_at" | "updated_at")[];
         /** @description Related resources to include, at most 3 */
         PostInclude: "user"[];
@@ -1996,30 +2070,44 @@ export interface components {
         PostSearch: string;
         /** @description Fields to sort by, at most 5; `-` means descending. Default: `-created_at` */
         PostSort: ("title" | "published_at" | "created_at" | "updated_at" | "-title" | "-published_at" | "-created_at" | "-updated_at")[];
-        /** @description Only resources with this status */
-        PostStatusFilter: components["schemas"]["PostStatus"];
+        /** @description Any of these values */
+        PostStatusFilter: components["schemas"]["PostStatus"][];
         /**
          * @description The id of the user, or `me` for the caller
          * @example me
          */
         PostUserId: string;
-        /** @description Narrows the response to these fields and `id`, although its schema requires all fields */
+        /** @description Any of these values */
+        ProductCurrencyFilter: string[];
+        /** @description Narrows the response to these fields and `id`; its schema requires all */
         ProductFields: ("id" | "sku" | "name" | "description" | "price_amount" | "currency" | "stock" | "status" | "created_at" | "updated_at")[];
+        /** @description The greatest `price_amount` */
+        ProductPriceAmountMax: number;
+        /** @description The smallest `price_amount` */
+        ProductPriceAmountMin: number;
         /** @description At most 8 words, all of which must occur, each in any of: sku, name, description */
         ProductSearch: string;
+        /** @description Any of these values */
+        ProductSkuFilter: string[];
         /** @description Fields to sort by, at most 5; `-` means descending. Default: `-created_at` */
         ProductSort: ("name" | "sku" | "price_amount" | "created_at" | "-name" | "-sku" | "-price_amount" | "-created_at")[];
-        /** @description Only resources with this status */
-        ProductStatusFilter: components["schemas"]["ProductStatus"];
+        /** @description Any of these values */
+        ProductStatusFilter: components["schemas"]["ProductStatus"][];
         /** @description Expected entity tag; 412 if the current one differs */
         ReadIfMatch: string;
-        /** @description Narrows the response to these fields and `id`, although its schema requires all fields */
+        /** @description Narrows the response to these fields and `id`; its schema requires all */
         SessionFields: ("id" | "user_id" | "last_used_at" | "expires_at" | "ip" | "user_agent" | "current" | "created_at" | "updated_at")[];
         /** @description Fields to sort by, at most 5; `-` means descending. Default: `-created_at` */
         SessionSort: ("created_at" | "-created_at")[];
         /** @description Directions, `asc` or `desc`, for the fields of `sort` in the same order */
         SortDirections: ("asc" | "desc")[];
-        /** @description Narrows the response to these fields and `id`, although its schema requires all fields */
+        /** @description Only resources updated at this time or later: a date, which is midnight UTC, or an RFC 3339 time */
+        UpdatedAfter: string;
+        /** @description Only resources updated before this time: a date, which is midnight UTC, or an RFC 3339 time */
+        UpdatedBefore: string;
+        /** @description Any of these values */
+        UserEmailFilter: string[];
+        /** @description Narrows the response to these fields and `id`; its schema requires all */
         UserFields: ("id" | "name" | "email" | "role" | "status" | "created_at" | "updated_at")[];
         /**
          * @description The id of the resource, or `me` for the caller
@@ -2033,7 +2121,7 @@ export interface components {
         UserIdOrMe: string;
         /** @description Related resources to include, at most 3 */
         UserInclude: ("orders" | "posts" | "profile")[];
-        /** @description Narrows the response to these fields and `id`, although its schema requires all fields */
+        /** @description Narrows the response to these fields and `id`; its schema requires all */
         UserProfileFields: ("id" | "user_id" | "display_name" | "bio" | "avatar_url" | "website_url" | "location" | "time_zone" | "locale" | "created_at" | "updated_at")[];
         /** @description Related resources to include, at most 3 */
         UserProfileInclude: "user"[];
@@ -2041,16 +2129,16 @@ export interface components {
         UserProfileSearch: string;
         /** @description Fields to sort by, at most 5; `-` means descending. Default: `-created_at` */
         UserProfileSort: ("display_name" | "created_at" | "updated_at" | "-display_name" | "-created_at" | "-updated_at")[];
-        /** @description Only resources with this user_id */
-        UserProfileUserIdFilter: string;
-        /** @description Only resources with this role */
-        UserRoleFilter: components["schemas"]["UserRole"];
+        /** @description Any of these values */
+        UserProfileUserIdFilter: string[];
+        /** @description Any of these values */
+        UserRoleFilter: components["schemas"]["UserRole"][];
         /** @description At most 8 words, all of which must occur, each in any of: name, email */
         UserSearch: string;
         /** @description Fields to sort by, at most 5; `-` means descending. Default: `-created_at` */
         UserSort: ("name" | "email" | "created_at" | "updated_at" | "-name" | "-email" | "-created_at" | "-updated_at")[];
-        /** @description Only resources with this status */
-        UserStatusFilter: components["schemas"]["UserStatus"];
+        /** @description Any of these values */
+        UserStatusFilter: components["schemas"]["UserStatus"][];
     };
     requestBodies: never;
     headers: {
@@ -2137,17 +2225,23 @@ export interface operations {
                 sort?: components["parameters"]["UserSort"];
                 /** @description Directions, `asc` or `desc`, for the fields of `sort` in the same order */
                 order?: components["parameters"]["SortDirections"];
-                /** @description Only resources with this status */
+                /** @description Any of these values */
                 status?: components["parameters"]["UserStatusFilter"];
-                /** @description Only resources with this role */
+                /** @description Any of these values */
                 role?: components["parameters"]["UserRoleFilter"];
-                /** @description Only resources created on this day (UTC) or later */
+                /** @description Any of these values */
+                email?: components["parameters"]["UserEmailFilter"];
+                /** @description Only resources created at this time or later: a date, which is midnight UTC, or an RFC 3339 time */
                 created_after?: components["parameters"]["CreatedAfter"];
-                /** @description Only resources created before this day (UTC) */
+                /** @description Only resources created before this time: a date, which is midnight UTC, or an RFC 3339 time */
                 created_before?: components["parameters"]["CreatedBefore"];
+                /** @description Only resources updated at this time or later: a date, which is midnight UTC, or an RFC 3339 time */
+                updated_after?: components["parameters"]["UpdatedAfter"];
+                /** @description Only resources updated before this time: a date, which is midnight UTC, or an RFC 3339 time */
+                updated_before?: components["parameters"]["UpdatedBefore"];
                 /** @description At most 8 words, all of which must occur, each in any of: name, email */
                 search?: components["parameters"]["UserSearch"];
-                /** @description Narrows the response to these fields and `id`, although its schema requires all fields */
+                /** @description Narrows the response to these fields and `id`; its schema requires all */
                 fields?: components["parameters"]["UserFields"];
                 /** @description Related resources to include, at most 3 */
                 include?: components["parameters"]["UserInclude"];
@@ -2238,20 +2332,20 @@ export interface operations {
     getUser: {
         parameters: {
             query?: {
-                /** @description Narrows the response to these fields and `id`, although its schema requires all fields */
+                /** @description Narrows the response to these fields and `id`; its schema requires all */
                 fields?: components["parameters"]["UserFields"];
                 /** @description Related resources to include, at most 3 */
                 include?: components["parameters"]["UserInclude"];
             };
             header?: {
+                /** @description HTTP date; ignored with If-Match */
+                "If-Unmodified-Since"?: components["parameters"]["IfUnmodifiedSince"];
                 /** @description Entity tags that the client has; 304 if one is current */
                 "If-None-Match"?: components["parameters"]["IfNoneMatch"];
                 /** @description HTTP date; ignored with If-None-Match */
                 "If-Modified-Since"?: components["parameters"]["IfModifiedSince"];
                 /** @description Expected entity tag; 412 if the current one differs */
                 "If-Match"?: components["parameters"]["ReadIfMatch"];
-                /** @description HTTP date; ignored with If-Match */
-                "If-Unmodified-Since"?: components["parameters"]["IfUnmodifiedSince"];
             };
             path: {
                 /**
@@ -2295,10 +2389,10 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Entity tag of the resource as it was read, or `*`; 412 if it has changed since */
-                "If-Match"?: components["parameters"]["IfMatch"];
                 /** @description HTTP date; ignored with If-Match */
                 "If-Unmodified-Since"?: components["parameters"]["IfUnmodifiedSince"];
+                /** @description Entity tag of the resource as it was read, or `*`; 412 if it has changed since */
+                "If-Match"?: components["parameters"]["IfMatch"];
             };
             path: {
                 /**
@@ -2350,10 +2444,10 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Entity tag of the resource as it was read, or `*`; 412 if it has changed since */
-                "If-Match"?: components["parameters"]["IfMatch"];
                 /** @description HTTP date; ignored with If-Match */
                 "If-Unmodified-Since"?: components["parameters"]["IfUnmodifiedSince"];
+                /** @description Entity tag of the resource as it was read, or `*`; 412 if it has changed since */
+                "If-Match"?: components["parameters"]["IfMatch"];
             };
             path: {
                 /**
@@ -2387,10 +2481,10 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Entity tag of the resource as it was read, or `*`; 412 if it has changed since */
-                "If-Match"?: components["parameters"]["IfMatch"];
                 /** @description HTTP date; ignored with If-Match */
                 "If-Unmodified-Since"?: components["parameters"]["IfUnmodifiedSince"];
+                /** @description Entity tag of the resource as it was read, or `*`; 412 if it has changed since */
+                "If-Match"?: components["parameters"]["IfMatch"];
                 /** @description Makes a retry safe: for 24 hours, requests with the same key and body get the same response, and the write happens once */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
             };
@@ -2455,15 +2549,19 @@ export interface operations {
                 sort?: components["parameters"]["UserProfileSort"];
                 /** @description Directions, `asc` or `desc`, for the fields of `sort` in the same order */
                 order?: components["parameters"]["SortDirections"];
-                /** @description Only resources with this user_id */
+                /** @description Any of these values */
                 user_id?: components["parameters"]["UserProfileUserIdFilter"];
-                /** @description Only resources created on this day (UTC) or later */
+                /** @description Only resources created at this time or later: a date, which is midnight UTC, or an RFC 3339 time */
                 created_after?: components["parameters"]["CreatedAfter"];
-                /** @description Only resources created before this day (UTC) */
+                /** @description Only resources created before this time: a date, which is midnight UTC, or an RFC 3339 time */
                 created_before?: components["parameters"]["CreatedBefore"];
+                /** @description Only resources updated at this time or later: a date, which is midnight UTC, or an RFC 3339 time */
+                updated_after?: components["parameters"]["UpdatedAfter"];
+                /** @description Only resources updated before this time: a date, which is midnight UTC, or an RFC 3339 time */
+                updated_before?: components["parameters"]["UpdatedBefore"];
                 /** @description At most 8 words, all of which must occur, each in any of: display_name, bio */
                 search?: components["parameters"]["UserProfileSearch"];
-                /** @description Narrows the response to these fields and `id`, although its schema requires all fields */
+                /** @description Narrows the response to these fields and `id`; its schema requires all */
                 fields?: components["parameters"]["UserProfileFields"];
                 /** @description Related resources to include, at most 3 */
                 include?: components["parameters"]["UserProfileInclude"];
@@ -2554,20 +2652,20 @@ export interface operations {
     getUserProfile: {
         parameters: {
             query?: {
-                /** @description Narrows the response to these fields and `id`, although its schema requires all fields */
+                /** @description Narrows the response to these fields and `id`; its schema requires all */
                 fields?: components["parameters"]["UserProfileFields"];
                 /** @description Related resources to include, at most 3 */
                 include?: components["parameters"]["UserProfileInclude"];
             };
             header?: {
+                /** @description HTTP date; ignored with If-Match */
+                "If-Unmodified-Since"?: components["parameters"]["IfUnmodifiedSince"];
                 /** @description Entity tags that the client has; 304 if one is current */
                 "If-None-Match"?: components["parameters"]["IfNoneMatch"];
                 /** @description HTTP date; ignored with If-None-Match */
                 "If-Modified-Since"?: components["parameters"]["IfModifiedSince"];
                 /** @description Expected entity tag; 412 if the current one differs */
                 "If-Match"?: components["parameters"]["ReadIfMatch"];
-                /** @description HTTP date; ignored with If-Match */
-                "If-Unmodified-Since"?: components["parameters"]["IfUnmodifiedSince"];
             };
             path: {
                 /**
@@ -2611,10 +2709,10 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Entity tag of the resource as it was read, or `*`; 412 if it has changed since */
-                "If-Match"?: components["parameters"]["IfMatch"];
                 /** @description HTTP date; ignored with If-Match */
                 "If-Unmodified-Since"?: components["parameters"]["IfUnmodifiedSince"];
+                /** @description Entity tag of the resource as it was read, or `*`; 412 if it has changed since */
+                "If-Match"?: components["parameters"]["IfMatch"];
             };
             path: {
                 /**
@@ -2666,10 +2764,10 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Entity tag of the resource as it was read, or `*`; 412 if it has changed since */
-                "If-Match"?: components["parameters"]["IfMatch"];
                 /** @description HTTP date; ignored with If-Match */
                 "If-Unmodified-Since"?: components["parameters"]["IfUnmodifiedSince"];
+                /** @description Entity tag of the resource as it was read, or `*`; 412 if it has changed since */
+                "If-Match"?: components["parameters"]["IfMatch"];
             };
             path: {
                 /**
@@ -2703,10 +2801,10 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Entity tag of the resource as it was read, or `*`; 412 if it has changed since */
-                "If-Match"?: components["parameters"]["IfMatch"];
                 /** @description HTTP date; ignored with If-Match */
                 "If-Unmodified-Since"?: components["parameters"]["IfUnmodifiedSince"];
+                /** @description Entity tag of the resource as it was read, or `*`; 412 if it has changed since */
+                "If-Match"?: components["parameters"]["IfMatch"];
                 /** @description Makes a retry safe: for 24 hours, requests with the same key and body get the same response, and the write happens once */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
             };
@@ -2771,15 +2869,19 @@ export interface operations {
                 sort?: components["parameters"]["PostSort"];
                 /** @description Directions, `asc` or `desc`, for the fields of `sort` in the same order */
                 order?: components["parameters"]["SortDirections"];
-                /** @description Only resources with this status */
+                /** @description Any of these values */
                 status?: components["parameters"]["PostStatusFilter"];
-                /** @description Only resources created on this day (UTC) or later */
+                /** @description Only resources created at this time or later: a date, which is midnight UTC, or an RFC 3339 time */
                 created_after?: components["parameters"]["CreatedAfter"];
-                /** @description Only resources created before this day (UTC) */
+                /** @description Only resources created before this time: a date, which is midnight UTC, or an RFC 3339 time */
                 created_before?: components["parameters"]["CreatedBefore"];
+                /** @description Only resources updated at this time or later: a date, which is midnight UTC, or an RFC 3339 time */
+                updated_after?: components["parameters"]["UpdatedAfter"];
+                /** @description Only resources updated before this time: a date, which is midnight UTC, or an RFC 3339 time */
+                updated_before?: components["parameters"]["UpdatedBefore"];
                 /** @description At most 8 words, all of which must occur, each in any of: title, body */
                 search?: components["parameters"]["PostSearch"];
-                /** @description Narrows the response to these fields and `id`, although its schema requires all fields */
+                /** @description Narrows the response to these fields and `id`; its schema requires all */
                 fields?: components["parameters"]["PostFields"];
                 /** @description Related resources to include, at most 3 */
                 include?: components["parameters"]["PostInclude"];
@@ -2884,20 +2986,20 @@ export interface operations {
     getPost: {
         parameters: {
             query?: {
-                /** @description Narrows the response to these fields and `id`, although its schema requires all fields */
+                /** @description Narrows the response to these fields and `id`; its schema requires all */
                 fields?: components["parameters"]["PostFields"];
                 /** @description Related resources to include, at most 3 */
                 include?: components["parameters"]["PostInclude"];
             };
             header?: {
+                /** @description HTTP date; ignored with If-Match */
+                "If-Unmodified-Since"?: components["parameters"]["IfUnmodifiedSince"];
                 /** @description Entity tags that the client has; 304 if one is current */
                 "If-None-Match"?: components["parameters"]["IfNoneMatch"];
                 /** @description HTTP date; ignored with If-None-Match */
                 "If-Modified-Since"?: components["parameters"]["IfModifiedSince"];
                 /** @description Expected entity tag; 412 if the current one differs */
                 "If-Match"?: components["parameters"]["ReadIfMatch"];
-                /** @description HTTP date; ignored with If-Match */
-                "If-Unmodified-Since"?: components["parameters"]["IfUnmodifiedSince"];
             };
             path: {
                 /**
@@ -2946,10 +3048,10 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Entity tag of the resource as it was read, or `*`; 412 if it has changed since */
-                "If-Match"?: components["parameters"]["IfMatch"];
                 /** @description HTTP date; ignored with If-Match */
                 "If-Unmodified-Since"?: components["parameters"]["IfUnmodifiedSince"];
+                /** @description Entity tag of the resource as it was read, or `*`; 412 if it has changed since */
+                "If-Match"?: components["parameters"]["IfMatch"];
             };
             path: {
                 /**
@@ -3006,10 +3108,10 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Entity tag of the resource as it was read, or `*`; 412 if it has changed since */
-                "If-Match"?: components["parameters"]["IfMatch"];
                 /** @description HTTP date; ignored with If-Match */
                 "If-Unmodified-Since"?: components["parameters"]["IfUnmodifiedSince"];
+                /** @description Entity tag of the resource as it was read, or `*`; 412 if it has changed since */
+                "If-Match"?: components["parameters"]["IfMatch"];
             };
             path: {
                 /**
@@ -3048,10 +3150,10 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Entity tag of the resource as it was read, or `*`; 412 if it has changed since */
-                "If-Match"?: components["parameters"]["IfMatch"];
                 /** @description HTTP date; ignored with If-Match */
                 "If-Unmodified-Since"?: components["parameters"]["IfUnmodifiedSince"];
+                /** @description Entity tag of the resource as it was read, or `*`; 412 if it has changed since */
+                "If-Match"?: components["parameters"]["IfMatch"];
                 /** @description Makes a retry safe: for 24 hours, requests with the same key and body get the same response, and the write happens once */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
             };
@@ -3121,15 +3223,23 @@ export interface operations {
                 sort?: components["parameters"]["ProductSort"];
                 /** @description Directions, `asc` or `desc`, for the fields of `sort` in the same order */
                 order?: components["parameters"]["SortDirections"];
-                /** @description Only resources with this status */
+                /** @description Any of these values */
                 status?: components["parameters"]["ProductStatusFilter"];
-                /** @description Only resources created on this day (UTC) or later */
+                /** @description Any of these values */
+                sku?: components["parameters"]["ProductSkuFilter"];
+                /** @description Any of these values */
+                currency?: components["parameters"]["ProductCurrencyFilter"];
+                /** @description The smallest `price_amount` */
+                price_amount_min?: components["parameters"]["ProductPriceAmountMin"];
+                /** @description The greatest `price_amount` */
+                price_amount_max?: components["parameters"]["ProductPriceAmountMax"];
+                /** @description Only resources created at this time or later: a date, which is midnight UTC, or an RFC 3339 time */
                 created_after?: components["parameters"]["CreatedAfter"];
-                /** @description Only resources created before this day (UTC) */
+                /** @description Only resources created before this time: a date, which is midnight UTC, or an RFC 3339 time */
                 created_before?: components["parameters"]["CreatedBefore"];
                 /** @description At most 8 words, all of which must occur, each in any of: sku, name, description */
                 search?: components["parameters"]["ProductSearch"];
-                /** @description Narrows the response to these fields and `id`, although its schema requires all fields */
+                /** @description Narrows the response to these fields and `id`; its schema requires all */
                 fields?: components["parameters"]["ProductFields"];
             };
             header?: {
@@ -3218,18 +3328,18 @@ export interface operations {
     getProduct: {
         parameters: {
             query?: {
-                /** @description Narrows the response to these fields and `id`, although its schema requires all fields */
+                /** @description Narrows the response to these fields and `id`; its schema requires all */
                 fields?: components["parameters"]["ProductFields"];
             };
             header?: {
+                /** @description HTTP date; ignored with If-Match */
+                "If-Unmodified-Since"?: components["parameters"]["IfUnmodifiedSince"];
                 /** @description Entity tags that the client has; 304 if one is current */
                 "If-None-Match"?: components["parameters"]["IfNoneMatch"];
                 /** @description HTTP date; ignored with If-None-Match */
                 "If-Modified-Since"?: components["parameters"]["IfModifiedSince"];
                 /** @description Expected entity tag; 412 if the current one differs */
                 "If-Match"?: components["parameters"]["ReadIfMatch"];
-                /** @description HTTP date; ignored with If-Match */
-                "If-Unmodified-Since"?: components["parameters"]["IfUnmodifiedSince"];
             };
             path: {
                 /**
@@ -3273,10 +3383,10 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Entity tag of the resource as it was read, or `*`; 412 if it has changed since */
-                "If-Match"?: components["parameters"]["IfMatch"];
                 /** @description HTTP date; ignored with If-Match */
                 "If-Unmodified-Since"?: components["parameters"]["IfUnmodifiedSince"];
+                /** @description Entity tag of the resource as it was read, or `*`; 412 if it has changed since */
+                "If-Match"?: components["parameters"]["IfMatch"];
             };
             path: {
                 /**
@@ -3328,10 +3438,10 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Entity tag of the resource as it was read, or `*`; 412 if it has changed since */
-                "If-Match"?: components["parameters"]["IfMatch"];
                 /** @description HTTP date; ignored with If-Match */
                 "If-Unmodified-Since"?: components["parameters"]["IfUnmodifiedSince"];
+                /** @description Entity tag of the resource as it was read, or `*`; 412 if it has changed since */
+                "If-Match"?: components["parameters"]["IfMatch"];
             };
             path: {
                 /**
@@ -3365,10 +3475,10 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Entity tag of the resource as it was read, or `*`; 412 if it has changed since */
-                "If-Match"?: components["parameters"]["IfMatch"];
                 /** @description HTTP date; ignored with If-Match */
                 "If-Unmodified-Since"?: components["parameters"]["IfUnmodifiedSince"];
+                /** @description Entity tag of the resource as it was read, or `*`; 412 if it has changed since */
+                "If-Match"?: components["parameters"]["IfMatch"];
                 /** @description Makes a retry safe: for 24 hours, requests with the same key and body get the same response, and the write happens once */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
             };
@@ -3433,17 +3543,27 @@ export interface operations {
                 sort?: components["parameters"]["OrderSort"];
                 /** @description Directions, `asc` or `desc`, for the fields of `sort` in the same order */
                 order?: components["parameters"]["SortDirections"];
-                /** @description Only resources with this status */
+                /** @description Any of these values */
                 status?: components["parameters"]["OrderStatusFilter"];
-                /** @description Only resources with this user_id */
+                /** @description Any of these values */
                 user_id?: components["parameters"]["OrderUserIdFilter"];
-                /** @description Only resources created on this day (UTC) or later */
+                /** @description Any of these values */
+                number?: components["parameters"]["OrderNumberFilter"];
+                /** @description The smallest `total_amount` */
+                total_amount_min?: components["parameters"]["OrderTotalAmountMin"];
+                /** @description The greatest `total_amount` */
+                total_amount_max?: components["parameters"]["OrderTotalAmountMax"];
+                /** @description Only resources created at this time or later: a date, which is midnight UTC, or an RFC 3339 time */
                 created_after?: components["parameters"]["CreatedAfter"];
-                /** @description Only resources created before this day (UTC) */
+                /** @description Only resources created before this time: a date, which is midnight UTC, or an RFC 3339 time */
                 created_before?: components["parameters"]["CreatedBefore"];
+                /** @description Only resources updated at this time or later: a date, which is midnight UTC, or an RFC 3339 time */
+                updated_after?: components["parameters"]["UpdatedAfter"];
+                /** @description Only resources updated before this time: a date, which is midnight UTC, or an RFC 3339 time */
+                updated_before?: components["parameters"]["UpdatedBefore"];
                 /** @description At most 8 words, all of which must occur, each in any of: number, note */
                 search?: components["parameters"]["OrderSearch"];
-                /** @description Narrows the response to these fields and `id`, although its schema requires all fields */
+                /** @description Narrows the response to these fields and `id`; its schema requires all */
                 fields?: components["parameters"]["OrderFields"];
                 /** @description Related resources to include, at most 3 */
                 include?: components["parameters"]["OrderInclude"];
@@ -3534,20 +3654,20 @@ export interface operations {
     getOrder: {
         parameters: {
             query?: {
-                /** @description Narrows the response to these fields and `id`, although its schema requires all fields */
+                /** @description Narrows the response to these fields and `id`; its schema requires all */
                 fields?: components["parameters"]["OrderFields"];
                 /** @description Related resources to include, at most 3 */
                 include?: components["parameters"]["OrderInclude"];
             };
             header?: {
+                /** @description HTTP date; ignored with If-Match */
+                "If-Unmodified-Since"?: components["parameters"]["IfUnmodifiedSince"];
                 /** @description Entity tags that the client has; 304 if one is current */
                 "If-None-Match"?: components["parameters"]["IfNoneMatch"];
                 /** @description HTTP date; ignored with If-None-Match */
                 "If-Modified-Since"?: components["parameters"]["IfModifiedSince"];
                 /** @description Expected entity tag; 412 if the current one differs */
                 "If-Match"?: components["parameters"]["ReadIfMatch"];
-                /** @description HTTP date; ignored with If-Match */
-                "If-Unmodified-Since"?: components["parameters"]["IfUnmodifiedSince"];
             };
             path: {
                 /**
@@ -3591,10 +3711,10 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Entity tag of the resource as it was read, or `*`; 412 if it has changed since */
-                "If-Match"?: components["parameters"]["IfMatch"];
                 /** @description HTTP date; ignored with If-Match */
                 "If-Unmodified-Since"?: components["parameters"]["IfUnmodifiedSince"];
+                /** @description Entity tag of the resource as it was read, or `*`; 412 if it has changed since */
+                "If-Match"?: components["parameters"]["IfMatch"];
             };
             path: {
                 /**
@@ -3646,10 +3766,10 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Entity tag of the resource as it was read, or `*`; 412 if it has changed since */
-                "If-Match"?: components["parameters"]["IfMatch"];
                 /** @description HTTP date; ignored with If-Match */
                 "If-Unmodified-Since"?: components["parameters"]["IfUnmodifiedSince"];
+                /** @description Entity tag of the resource as it was read, or `*`; 412 if it has changed since */
+                "If-Match"?: components["parameters"]["IfMatch"];
             };
             path: {
                 /**
@@ -3683,10 +3803,10 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Entity tag of the resource as it was read, or `*`; 412 if it has changed since */
-                "If-Match"?: components["parameters"]["IfMatch"];
                 /** @description HTTP date; ignored with If-Match */
                 "If-Unmodified-Since"?: components["parameters"]["IfUnmodifiedSince"];
+                /** @description Entity tag of the resource as it was read, or `*`; 412 if it has changed since */
+                "If-Match"?: components["parameters"]["IfMatch"];
                 /** @description Makes a retry safe: for 24 hours, requests with the same key and body get the same response, and the write happens once */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
             };
@@ -3751,11 +3871,11 @@ export interface operations {
                 sort?: components["parameters"]["SessionSort"];
                 /** @description Directions, `asc` or `desc`, for the fields of `sort` in the same order */
                 order?: components["parameters"]["SortDirections"];
-                /** @description Only resources created on this day (UTC) or later */
+                /** @description Only resources created at this time or later: a date, which is midnight UTC, or an RFC 3339 time */
                 created_after?: components["parameters"]["CreatedAfter"];
-                /** @description Only resources created before this day (UTC) */
+                /** @description Only resources created before this time: a date, which is midnight UTC, or an RFC 3339 time */
                 created_before?: components["parameters"]["CreatedBefore"];
-                /** @description Narrows the response to these fields and `id`, although its schema requires all fields */
+                /** @description Narrows the response to these fields and `id`; its schema requires all */
                 fields?: components["parameters"]["SessionFields"];
             };
             header?: {
@@ -3798,18 +3918,18 @@ export interface operations {
     getSession: {
         parameters: {
             query?: {
-                /** @description Narrows the response to these fields and `id`, although its schema requires all fields */
+                /** @description Narrows the response to these fields and `id`; its schema requires all */
                 fields?: components["parameters"]["SessionFields"];
             };
             header?: {
+                /** @description HTTP date; ignored with If-Match */
+                "If-Unmodified-Since"?: components["parameters"]["IfUnmodifiedSince"];
                 /** @description Entity tags that the client has; 304 if one is current */
                 "If-None-Match"?: components["parameters"]["IfNoneMatch"];
                 /** @description HTTP date; ignored with If-None-Match */
                 "If-Modified-Since"?: components["parameters"]["IfModifiedSince"];
                 /** @description Expected entity tag; 412 if the current one differs */
                 "If-Match"?: components["parameters"]["ReadIfMatch"];
-                /** @description HTTP date; ignored with If-Match */
-                "If-Unmodified-Since"?: components["parameters"]["IfUnmodifiedSince"];
             };
             path: {
                 /**
@@ -3853,10 +3973,10 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Entity tag of the resource as it was read, or `*`; 412 if it has changed since */
-                "If-Match"?: components["parameters"]["IfMatch"];
                 /** @description HTTP date; ignored with If-Match */
                 "If-Unmodified-Since"?: components["parameters"]["IfUnmodifiedSince"];
+                /** @description Entity tag of the resource as it was read, or `*`; 412 if it has changed since */
+                "If-Match"?: components["parameters"]["IfMatch"];
             };
             path: {
                 /**
@@ -3899,11 +4019,11 @@ export interface operations {
                 sort?: components["parameters"]["ApiKeySort"];
                 /** @description Directions, `asc` or `desc`, for the fields of `sort` in the same order */
                 order?: components["parameters"]["SortDirections"];
-                /** @description Only resources created on this day (UTC) or later */
+                /** @description Only resources created at this time or later: a date, which is midnight UTC, or an RFC 3339 time */
                 created_after?: components["parameters"]["CreatedAfter"];
-                /** @description Only resources created before this day (UTC) */
+                /** @description Only resources created before this time: a date, which is midnight UTC, or an RFC 3339 time */
                 created_before?: components["parameters"]["CreatedBefore"];
-                /** @description Narrows the response to these fields and `id`, although its schema requires all fields */
+                /** @description Narrows the response to these fields and `id`; its schema requires all */
                 fields?: components["parameters"]["ApiKeyFields"];
             };
             header?: {
@@ -3992,18 +4112,18 @@ export interface operations {
     getApiKey: {
         parameters: {
             query?: {
-                /** @description Narrows the response to these fields and `id`, although its schema requires all fields */
+                /** @description Narrows the response to these fields and `id`; its schema requires all */
                 fields?: components["parameters"]["ApiKeyFields"];
             };
             header?: {
+                /** @description HTTP date; ignored with If-Match */
+                "If-Unmodified-Since"?: components["parameters"]["IfUnmodifiedSince"];
                 /** @description Entity tags that the client has; 304 if one is current */
                 "If-None-Match"?: components["parameters"]["IfNoneMatch"];
                 /** @description HTTP date; ignored with If-None-Match */
                 "If-Modified-Since"?: components["parameters"]["IfModifiedSince"];
                 /** @description Expected entity tag; 412 if the current one differs */
                 "If-Match"?: components["parameters"]["ReadIfMatch"];
-                /** @description HTTP date; ignored with If-Match */
-                "If-Unmodified-Since"?: components["parameters"]["IfUnmodifiedSince"];
             };
             path: {
                 /**
@@ -4047,10 +4167,10 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Entity tag of the resource as it was read, or `*`; 412 if it has changed since */
-                "If-Match"?: components["parameters"]["IfMatch"];
                 /** @description HTTP date; ignored with If-Match */
                 "If-Unmodified-Since"?: components["parameters"]["IfUnmodifiedSince"];
+                /** @description Entity tag of the resource as it was read, or `*`; 412 if it has changed since */
+                "If-Match"?: components["parameters"]["IfMatch"];
             };
             path: {
                 /**
@@ -4084,10 +4204,10 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Entity tag of the resource as it was read, or `*`; 412 if it has changed since */
-                "If-Match"?: components["parameters"]["IfMatch"];
                 /** @description HTTP date; ignored with If-Match */
                 "If-Unmodified-Since"?: components["parameters"]["IfUnmodifiedSince"];
+                /** @description Entity tag of the resource as it was read, or `*`; 412 if it has changed since */
+                "If-Match"?: components["parameters"]["IfMatch"];
                 /** @description Makes a retry safe: for 24 hours, requests with the same key and body get the same response, and the write happens once */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
             };

@@ -80,12 +80,17 @@ export interface Selection<
   include?: readonly Relations[]
 }
 
+/** A parameter that takes several values takes a single one too. */
+type OneOrMore<T> = T extends readonly (infer Value)[] ? Value | readonly Value[] : T
+
+type Parameters<Query> = { [Name in keyof Query]: OneOrMore<Query[Name]> }
+
 /** The query of a list: filters, sorts, search and pagination as the document describes them. */
 export type ListQuery<
   P extends string,
   Fields extends FieldName<P> = FieldName<P>,
   Relations extends RelationName<P> = RelationName<P>,
-> = Omit<QueryAt<P, 'get'>, 'fields' | 'include'> & Selection<P, Fields, Relations>
+> = Parameters<Omit<QueryAt<P, 'get'>, 'fields' | 'include'>> & Selection<P, Fields, Relations>
 
 /** The pagination of a page: by cursor, or by page number if the query has `page`. */
 export type Pagination<P extends string> =

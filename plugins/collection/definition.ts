@@ -111,9 +111,12 @@ export interface DefinitionOptions<R, C, U, Computed = Record<string, unknown>> 
   immutable?: readonly string[]
   /** Fields that PUT keeps, instead of resetting them to their defaults, if they are absent. */
   kept?: readonly string[]
+  /** Fields that a list filters by: equality with one of several values. */
   filters: readonly string[]
+  /** Numbers, dates and times that a list limits with `{field}_min` and `{field}_max`. */
+  ranges?: readonly string[]
   sorts: Readonly<Record<string, SortKey>>
-  /** Sorts that have no index, with a comment that says why. */
+  /** Filters, ranges and sorts that have no index on purpose: a list by them reads any number of rows. */
   unindexed?: readonly string[]
   /** Text fields that `search` looks in. */
   search: readonly string[]

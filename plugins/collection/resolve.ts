@@ -18,7 +18,8 @@ export interface ResolvedResource extends Omit<ResourceDefinition, 'relations' |
   indexes: readonly (readonly (string | undefined)[])[]
 }
 
-function getIndexes(table: ResourceTable): ResolvedResource['indexes'] {
+/** Returns the columns of each index over all rows of a table; undefined in place of an expression. */
+export function getIndexes(table: ResourceTable): ResolvedResource['indexes'] {
   return getTableConfig(table)
     .indexes.filter(({ config }) => !config.where)
     .map(({ config }) => config.columns.map((column) => ('name' in column ? column.name : undefined)))

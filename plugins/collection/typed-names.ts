@@ -54,6 +54,7 @@ export interface TypedNames<
   immutable?: readonly Creatable[]
   kept?: readonly Changeable[]
   filters: readonly Field[]
+  ranges?: readonly Field[]
   sorts: Readonly<Partial<Record<Field, SortKey>>>
   unindexed?: readonly Field[]
   search: readonly Field[]

@@ -38,7 +38,9 @@ function getMessage(error: ErrorObject): string {
       return `must be one of ${allowed.filter((value) => value !== null).join(', ')}`
     }
     case 'format':
-      return `must be a valid ${error.params.format}`
+      return error.params.format === 'date-or-time'
+        ? 'must be a date (YYYY-MM-DD) or an RFC 3339 time with its offset, of a day that exists'
+        : `must be a valid ${error.params.format}`
     default:
       return error.message ?? 'is invalid'
   }

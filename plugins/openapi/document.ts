@@ -1,5 +1,7 @@
 /** Builds the OpenAPI document of a version from the operations of the routes. */
+import { isDeepStrictEqual } from 'node:util'
 import { identity } from '../../lib/identity.ts'
+import { isObject } from '../../lib/is-object.ts'
 import type { Version } from '../versioning/index.ts'
 import { buildCodeSamples } from './code-samples.ts'
 import { type Components, createComponents, type Json } from './components.ts'
@@ -55,6 +57,9 @@ const securitySchemes = {
   },
 }
 
+/** The credentials of operations that do not name theirs: an API key or a Bearer token. */
+const COMMON_SECURITY = [{ apiKey: [] }, { bearer: [] }]
+
 const isOfVersion = ({ url }: DocumentedRoute, version: number) => url.startsWith(`/api/v${version}/`)
 const isUnversioned = ({ url }: DocumentedRoute) => !url.startsWith('/api/')
 
@@ -91,6 +96,7 @@ export function buildDocument(
     externalDocs: { description: 'The documentation page', url: `${server}/docs` },
     tags: [...tags, healthTag].map(({ name, description }) => ({ name, description })),
     paths,
+    security: COMMON_SECURITY,
     components: { ...components.getAll(), securitySchemes },
   }
 }
@@ -101,7 +107,27 @@ function buildPaths(routes: readonly DocumentedRoute[], context: Context): Json 
     const path = url.replaceAll(/:(\w+)/g, '{$1}')
     paths[path] = { ...paths[path], [method.toLowerCase()]: buildOperation(operation, context) }
   }
-  return paths
+  return Object.fromEntries(Object.entries(paths).map(([path, item]) => [path, shareParameters(item)]))
+}
+
+const getParameters = (operation: unknown): unknown[] =>
+  isObject(operation) && Array.isArray(operation.parameters) ? operation.parameters : []
+
+/** Moves the parameters that all operations of a path have, such as its ids, from the operations to the path. */
+function shareParameters(item: Json): Json {
+  const operations = Object.entries(item)
+  const [[, first] = [], ...others] = operations
+  const isShared = (parameter: unknown) =>
+    others.every(([, other]) => getParameters(other).some((each) => isDeepStrictEqual(each, parameter)))
+  const shared = getParameters(first).filter(isShared)
+  if (others.length === 0 || shared.length === 0) return item
+  const withoutShared = operations.map(([method, operation]) => {
+    const parameters = getParameters(operation).filter(
+      (parameter) => !shared.some((each) => isDeepStrictEqual(each, parameter)),
+    )
+    return [method, { ...(isObject(operation) && operation), parameters }]
+  })
+  return { parameters: shared, ...Object.fromEntries(withoutShared) }
 }
 
 const isDeprecated = ({ version, isVersioned }: Context) => isVersioned && version.deprecated !== undefined
@@ -123,7 +149,7 @@ function buildOperation(
     ...rest,
     ...(deprecated && { deprecated }),
     ...(samples && { 'x-codeSamples': samples }),
-    security,
+    ...(!isDeepStrictEqual(security, COMMON_SECURITY) && { security }),
     ...(parameters && { parameters: parameters.map((parameter) => buildParameter(parameter, context)) }),
     ...(body && { requestBody: { required: true, content: buildContent(body, body.types, context) } }),
     responses: {
@@ -154,7 +180,7 @@ function buildParameter(
   })
 }
 
-/** Builds a body. The first media type has all examples, the others the first one, to keep the document small. */
+/** Builds a body. Only the first media type has examples, to keep the document small: the others have the same bodies. */
 function buildContent(
   { schema, examples }: Content,
   types: readonly string[],
@@ -163,13 +189,13 @@ function buildContent(
   const documented = components.extractSchemas(schema)
   const references = examples.map(({ name, key, summary, value }): [string, Json] => [
     key,
-    components.addExample(`${name}.${key}`, { summary, value }),
+    components.addExample(`${name}.${key}`, { ...(summary !== undefined && { summary }), value }),
   ])
   return Object.fromEntries(
-    types.map((type, i) => {
-      const shown = i === 0 ? references : references.slice(0, 1)
-      return [type, { schema: documented, examples: Object.fromEntries(shown) }]
-    }),
+    types.map((type, i) => [
+      type,
+      { schema: documented, ...(i === 0 && { examples: Object.fromEntries(references) }) },
+    ]),
   )
 }
 

@@ -54,7 +54,6 @@ export const buildBodyExamples = (schema: TSchema): Example[] => {
   return forms.map((form) => ({
     name: form.title ?? '',
     key: form.properties?.data ? 'typed' : 'flat',
-    summary: form.description ?? '',
     value: buildExample(form),
   }))
 }

@@ -148,7 +148,8 @@ export const getFailureName = (status: number) => `${STATUS_CODES[status]}`.repl
 /** Returns the schema of the errors of one status: an `ApiError` with one of the codes that the status has. */
 function buildErrorSchema(name: string, { description, examples }: Status, apiError: TObject): TSchema {
   const codes = [...new Set(Object.values(examples).map(({ code }) => code))]
-  const ownCodes = Type.Object({ code: OneOf(codes, { description: 'A code for programs' }) })
+  // Required in the schema of all errors.
+  const ownCodes = Type.Object({ code: Type.Optional(OneOf(codes, { description: 'A code for programs' })) })
   const error = Type.Unsafe({ allOf: [apiError.properties.error, ownCodes], description: 'The error' })
   return Type.Object({ error }, { title: `${name.replace(/Error$/, '')}Error`, description })
 }
@@ -159,9 +160,9 @@ export function describeFailure(status: number, representation: Representation):
   if (!failure) throw new Error(`The status ${status} is not described in failures.ts`)
   const name = getFailureName(status)
   const examples = Object.entries(failure.examples).map(([key, { code, message, violations = [] }]) => {
-    const summary = message ?? failures[code].message
-    const value = representation.error({ code, message: summary, request_id: exampleId, violations })
-    return { name, key, summary, value }
+    const text = message ?? failures[code].message
+    const value = representation.error({ code, message: text, request_id: exampleId, violations })
+    return { name, key, value }
   })
   return {
     description: failure.description,

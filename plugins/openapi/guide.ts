@@ -36,7 +36,9 @@ Every response names its version in \`API-Version\`.
 Lists use cursor pagination by default: pass \`pagination.cursor\` to the next request until \`has_more\` is false, or follow
 \`Link: rel="next"\`. Each row that exists during the whole traversal is returned exactly once, even if other rows are added
 or deleted. With \`page\`, the list has a total, but pages end at 10,000 rows. \`sort=-price_amount,name\` sets the
-order, \`fields=name,stock\` selects fields, and \`include=user\` adds related resources. \`search\` and filters select rows.
+order, \`fields=name,stock\` selects fields, and \`include=user\` adds related resources. \`search\` and filters
+select rows: \`status=active,draft\` those with one of the values, \`price_amount_min=500\` and
+\`created_after=2026-11-21\` those within limits.
 
 ## Errors
 

@@ -10,7 +10,8 @@ export interface Example {
   /** The name of what it is an example of. With `key`, the name in `components.examples`. */
   name: string
   key: string
-  summary: string
+  /** Absent where `key` or the value says the same. */
+  summary?: string
   value: unknown
 }
 

@@ -8,6 +8,9 @@ const documentedFormats: Record<string, Keywords> = {
   'iso-4217': { pattern: '^[A-Z]{3}$', maxLength: 3 },
   'https-uri': { format: 'uri', pattern: '^https://' },
   'time-zone': { pattern: '^[A-Za-z][A-Za-z0-9_+/-]*$', maxLength: 64 },
+  'date-or-time': {
+    pattern: '^\\d{4}-\\d{2}-\\d{2}(?:[Tt][0-9:.]+(?:[Zz]|[+-]\\d{2}:\\d{2}))?$',
+  },
   'bcp-47': { pattern: '^[A-Za-z0-9]+(?:-[A-Za-z0-9]+)*$' },
 }
 

@@ -41,7 +41,8 @@ export const ordersResource: ResourceDefinition = defineResource({
   schemas: { read: Order, create: OrderCreate, change: OrderChange },
   immutable: ['user_id'],
   kept: ['status'],
-  filters: ['status', 'user_id'],
+  filters: ['status', 'user_id', 'number'],
+  ranges: ['total_amount'],
   sorts: {
     number: orders.number,
     total_amount: orders.total_amount,

@@ -140,7 +140,7 @@ export const usersResource: ResourceDefinition = defineResource({
   me: true,
   schemas: { read: User, create: UserCreate, change: UserChange },
   kept: ['role', 'status'],
-  filters: ['status', 'role'],
+  filters: ['status', 'role', 'email'],
   sorts: {
     name: users.name,
     email: users.email,

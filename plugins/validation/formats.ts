@@ -59,6 +59,7 @@ const isDate = (text: string): boolean => /^\d{4}-\d\d-\d\d$/.test(text) && isRe
 const formats = {
   date: isDate,
   'date-time': isDateTime,
+  'date-or-time': (text: string) => isDate(text) || isDateTime(text),
   // Without the prefix `urn:uuid:`, which ajv-formats accepts but a uuid column does not.
   uuid: /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i,
   'iso-4217': (code: string) => currencies.has(code),

@@ -35,6 +35,23 @@ t.test('lists', async (t) => {
     t.equal(sent.length, 3 + 5 + 3, 'an undefined `limit` is none')
   })
 
+  t.test('a filter takes one value or several, and a range its limits', async (t) => {
+    const skus = ['SKU-9', 'SKU-3', 'NO']
+    const found = await client.products.list({ sku: skus, sort: ['price_amount'] }).toArray()
+    t.same(
+      found.map(({ sku }) => sku),
+      ['SKU-3', 'SKU-9'],
+    )
+    t.match(sent[0]?.path, 'sku=SKU-9,SKU-3,NO')
+    const range = {
+      price_amount_min: 3,
+      price_amount_max: 5,
+      currency: 'USD',
+      status: ['active', 'draft'],
+    } as const
+    t.equal((await client.products.list(range).toArray()).length, 3)
+  })
+
   t.test('no page is requested before it is needed', async (t) => {
     const list = client.products.list({ limit: 10 })
     t.equal(sent.length, 0)

@@ -33,6 +33,9 @@ export async function checkTypes(client: Client) {
   client.products.list({ fields: ['title'] })
   // @ts-expect-error: products have no such status
   client.products.list({ status: 'sold' })
+  client.products.list({ status: ['active', 'draft'], sku: 'TEA-1', price_amount_min: 5 })
+  // @ts-expect-error: each value is a status of a product
+  client.products.list({ status: ['active', 'sold'] })
   // @ts-expect-error: products have no such filter
   client.products.list({ colour: 'green' })
   // @ts-expect-error: this field has no order

@@ -60,9 +60,10 @@ t.test('the OpenAPI documents', async (t) => {
         }
         let count = 0
         const media = (where: string, content: Json = {}) => {
-          for (const [type, { schema, examples, example }] of Object.entries<Json>(content)) {
+          for (const [i, [type, { schema, examples, example }]] of Object.entries<Json>(content).entries()) {
             const shown = check(`${where} ${type}`, schema, examples, example)
-            if (shown === 0) found.push(`${where} ${type} has no example`)
+            // The other media types have the same bodies.
+            if ((shown === 0) === (i === 0)) found.push(`${where} ${type} has ${shown} examples`)
             count += shown
           }
         }
@@ -80,7 +81,7 @@ t.test('the OpenAPI documents', async (t) => {
         for (const [name, { schema, example }] of Object.entries<Json>(document.components.headers))
           check(name, schema, {}, example)
         t.same(found, [])
-        t.ok(count > 200, `${count} examples`)
+        t.ok(count > 150, `${count} examples`)
       })
 
       await t.test('is served with an ETag', async (t) => {

@@ -93,7 +93,11 @@ export function createReplyChecker(document: Json) {
               operationId: item[method].operationId,
               method: method.toUpperCase(),
               path,
-              declared: { ...item[method], parameters: (item[method].parameters ?? []).map(resolve) },
+              declared: {
+                security: document.security,
+                ...item[method],
+                parameters: [...(item.parameters ?? []), ...(item[method].parameters ?? [])].map(resolve),
+              },
             },
           ]
         : [],

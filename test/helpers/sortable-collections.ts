@@ -15,6 +15,8 @@ export interface Collection {
   table: string
   /** The sortable fields. */
   sorts: readonly string[]
+  /** A filter with several values that selects all rows; empty if the definition has no such filter. */
+  everyValue: string
   /** Inserts row `n`, with few distinct values, so that many rows are equal in a sort. @returns its id */
   insert(n: number): Promise<string>
 }
@@ -33,16 +35,32 @@ function getValue(schema: Json, field: string, n: number): string | number {
   return values ? values[n % values.length] : (TEXTS[n % TEXTS.length] ?? '')
 }
 
-/** Returns the values of row `n` in the sortable fields that need not be unique; every third is null where it can be. */
+/** Returns the first filter whose values are an enum. */
+const getEnumFilter = ({ filters, schemas }: ResourceDefinition): string | undefined =>
+  filters.find((name) => schemas.read.properties[name]?.enum !== undefined)
+
+/**
+ * Returns the values of row `n` in the sortable fields that need not be unique, and in the first filter by an enum. Every
+ * third is null where it can be.
+ */
 function buildValues(definition: ResourceDefinition, n: number): Values {
   const columns = getTableColumns(definition.table)
-  const fields = Object.keys(definition.sorts).filter((field) => !getUniqueColumns(definition).has(field))
+  const sorted = Object.keys(definition.sorts).filter((field) => !getUniqueColumns(definition).has(field))
+  const fields = [...sorted, ...[getEnumFilter(definition) ?? []].flat()]
   return Object.fromEntries(
     fields.map((field) => {
       const isNull = n % 3 === 0 && columns[field]?.notNull === false
       return [field, isNull ? null : getValue(definition.schemas.read.properties[field], field, n)]
     }),
   )
+}
+
+/** Returns a filter with several values that selects all rows. The owners are those of the rows, at most 50. */
+function buildEveryValue(definition: ResourceDefinition, owners: readonly string[]): string {
+  const filter = getEnumFilter(definition)
+  if (filter !== undefined) return `${filter}=${definition.schemas.read.properties[filter]?.enum.join()}`
+  const owner = getOwnerColumn(definition) ?? ''
+  return definition.filters.includes(owner) ? `${owner}=${owners.join()}` : ''
 }
 
 /** Returns all collections. The rows belong to `owner`, or each to a user if a user can have only one. */
@@ -62,6 +80,7 @@ export async function createCollections(database: Database, owner: string): Prom
         path: parent ? `/${parent.to}/${await getParent(name, owner)}/${name}` : `/${name}`,
         table: getTable(name),
         sorts: Object.keys(sorts),
+        everyValue: buildEveryValue(definition, isSole ? users.slice(0, 50) : [owner]),
         insert: (n) =>
           insertRow(name, (isSole && users[n % users.length]) || owner, buildValues(definition, n)),
       }

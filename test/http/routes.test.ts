@@ -24,7 +24,12 @@ const operations: Operation[] = [...documents].flatMap(([version, document]) =>
   Object.entries<Json>(document.paths).flatMap(([path, item]) =>
     Object.entries<Json>(item)
       .filter(([method]) => method !== 'parameters')
-      .map(([method, said]) => ({ version, method, path, said })),
+      .map(([method, said]) => ({
+        version,
+        method,
+        path,
+        said: { security: document.security, ...said },
+      })),
   ),
 )
 const ofVersion = (version: number) =>

@@ -45,7 +45,13 @@ const entries: Record<string, VersionFields> = {
   },
   products: productsResource.versions?.[3] ?? {},
   orders: {
-    rename: { items: 'lines', status: 'state', number: 'reference', shipping_address: 'ship_to' },
+    rename: {
+      items: 'lines',
+      status: 'state',
+      number: 'reference',
+      shipping_address: 'ship_to',
+      total_amount: 'total',
+    },
     hide: ['note'],
     add: { updated: { schema: Short('The last change'), value: ({ updated_at }) => `${updated_at}` } },
   },
@@ -320,6 +326,22 @@ t.test('query parameters have the names of the version', async (t) => {
   const pending = getIds(await admin.get('/v3/orders?state=pending&sort=reference'))
   t.same(pending, getIds(await admin.get('/v1/orders?status=pending&sort=number')))
   t.ok(pending.length > 0)
+  const cheap = '/v3/orders?total_min=1&total_max=1000000&state=pending,paid&sort=-total&limit=1'
+  const page = await admin.get(cheap)
+  t.same(
+    getIds(page),
+    getIds(
+      await admin.get(
+        cheap.replace('v3', 'v1').replaceAll('total', 'total_amount').replace('state', 'status'),
+      ),
+    ),
+  )
+  t.same(getViolations(await admin.get('/v3/orders?total_amount_min=1')), [
+    'total_amount_min UNKNOWN_PARAMETER',
+  ])
+  t.same(getViolations(await admin.get('/v3/orders?total_min=2&total_max=1')), [
+    'total_min CONFLICTING_PARAMETERS',
+  ])
   t.same(getViolations(await admin.get('/v3/orders?status=pending')), ['status UNKNOWN_PARAMETER'])
   t.same(getViolations(await admin.get('/v3/orders?state=lost')), ['state INVALID_VALUE'])
   t.same(getViolations(await admin.get('/v3/users?status=active')), ['status UNKNOWN_PARAMETER'], 'hidden')

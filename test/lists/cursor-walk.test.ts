@@ -56,7 +56,7 @@ async function walkAmid(collection: Collection, query: string, seed: number, las
 }
 
 for (const collection of collections) {
-  const { path, table, sorts, insert } = collection
+  const { path, table, sorts, everyValue, insert } = collection
   t.test(
     `${table}: the pages contain every unchanged row once while others are inserted and deleted`,
     async (t) => {
@@ -68,6 +68,11 @@ for (const collection of collections) {
         const still = getIds(await admin.get(`${path}?limit=100&sort=${sort}`))
         t.equal(still.length, lasting.size)
         t.same(await walkAmid(collection, `sort=${sort}&limit=7`, sort.length, lasting), still, sort)
+      }
+      for (const sort of ['created_at', `-created_at,${sorts[0]}`]) {
+        const still = getIds(await admin.get(`${path}?limit=100&sort=${sort}`))
+        const query = `${everyValue}&sort=${sort}&limit=7&fields=id`
+        t.same(await walkAmid(collection, query, sort.length, lasting), still, query)
       }
 
       const several = fc

@@ -100,6 +100,32 @@ t.test('a cursor is bound to collection, parent, sort, filters and search', asyn
       ],
     ],
     ['/products?limit=2&status=active', ['/products?', '/products?status=draft']],
+    [
+      '/products?limit=2&status=active,draft',
+      [
+        '/products?',
+        '/products?status=active',
+        '/products?status=active,draft,archived',
+        '/products?status=active,archived',
+      ],
+    ],
+    [
+      '/products?limit=2&price_amount_min=1',
+      [
+        '/products?',
+        '/products?price_amount_min=2',
+        '/products?price_amount_max=1',
+        '/products?created_after=0001-01-01',
+      ],
+    ],
+    [
+      '/users?limit=1&updated_after=2020-01-01&sort=name',
+      [
+        '/users?sort=name',
+        '/users?sort=name&updated_before=2020-01-01',
+        '/users?sort=name&created_after=2020-01-01',
+      ],
+    ],
     ['/products?limit=2&search=tea', ['/products?', '/products?search=leaf', '/products?search=tea%20leaf']],
     [
       '/products?limit=2&created_after=2020-01-01',
@@ -243,4 +269,35 @@ t.test('a cursor with fewer values than the sort needs is rejected', async (t) =
       `${collection} by ${sort}`,
     )
   }
+})
+
+t.test('queries that select the same rows in the same order share cursors', async (t) => {
+  const same: [string, string[]][] = [
+    ['status=active,draft', ['status=draft,active', 'status=active,draft,active,draft']],
+    ['status=active', ['status=active,active']],
+    ['status=active&currency=USD', ['currency=USD&status=active']],
+    [
+      'created_after=2020-01-01',
+      ['created_after=2020-01-01T00:00:00Z', 'created_after=2020-01-01t01:00:00.000%2B01:00'],
+    ],
+    ['price_amount_min=1&price_amount_max=500', ['price_amount_max=500&price_amount_min=1']],
+  ]
+  for (const [query, others] of same) {
+    const cursor = await cursorOf(`/products?limit=2&${query}`)
+    const next = getIds(await admin.get(`/products?limit=2&${query}&cursor=${cursor}`))
+    t.equal(next.length, 2, query)
+    for (const other of others) {
+      t.same(getIds(await admin.get(`/products?limit=2&${other}&cursor=${cursor}`)), next, other)
+    }
+  }
+})
+
+t.test('a cursor of a release before filters with several values is valid', async (t) => {
+  const query = 'limit=2&status=active&created_after=2020-01-01&created_before=2100-01-01&search=tea'
+  const binding =
+    '["products",null,[["created_at",true]],[["status","active"]],"2020-01-01","2100-01-01",["tea"]]'
+  const sent = await cursorOf(`/products?${query}`)
+  const position = JSON.parse(Buffer.from(sent, 'base64url').subarray(16).toString())
+  const older = createCursors(deriveKey(SECRET, 'cursors')).write(position, binding)
+  t.equal((await admin.get(`/products?${query}&cursor=${older}`)).status, 200)
 })

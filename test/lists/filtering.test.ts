@@ -1,7 +1,7 @@
-/** Filters select rows by equality and by date, and invalid query parameters are rejected. */
+/** Filters select rows by values, by ranges and by time, and invalid query parameters are rejected. */
 import t from 'tap'
 import { testApp } from '../helpers/app.ts'
-import { getIds, getViolations } from '../helpers/lists.ts'
+import { collectIds, getIds, getViolations } from '../helpers/lists.ts'
 import { insertRows } from '../helpers/rows.ts'
 
 const { admin, database, person, adminId } = await testApp(t)
@@ -51,7 +51,13 @@ t.test('a value outside the enum and a malformed UUID are rejected', async (t) =
   const refused: Record<string, string[]> = {
     '/users?status=archived': ['status INVALID_VALUE'],
     '/users?status=ACTIVE': ['status INVALID_VALUE'],
-    '/users?status=active,inactive': ['status INVALID_VALUE'],
+    '/users?status=active,no': ['status INVALID_VALUE'],
+    '/users?status=no,yes,no': ['status INVALID_VALUE'],
+    '/users?status=active,,inactive': ['status INVALID_VALUE'],
+    '/users?status=,': ['status INVALID_VALUE'],
+    '/users?status=active, inactive': ['status INVALID_VALUE'],
+    [`/orders?user_id=${ada.id},`]: ['user_id INVALID_FORMAT'],
+    [`/orders?user_id=${ada.id},1`]: ['user_id INVALID_FORMAT'],
     '/users?status=': ['status INVALID_VALUE'],
     '/users?role=root': ['role INVALID_VALUE'],
     '/users?role=constructor': ['role INVALID_VALUE'],
@@ -73,9 +79,16 @@ t.test('a value outside the enum and a malformed UUID are rejected', async (t) =
 })
 
 t.test('a filter of another collection is an unknown parameter', async (t) => {
-  const offered = [['status', 'role'], ['user_id'], ['status'], ['status'], ['status', 'user_id']]
+  const offered = [
+    ['status', 'role', 'email', 'updated_after'],
+    ['user_id', 'updated_after'],
+    ['status', 'updated_after'],
+    ['status', 'sku', 'currency', 'price_amount_min', 'price_amount_max'],
+    ['status', 'user_id', 'number', 'total_amount_min', 'total_amount_max', 'updated_after'],
+  ]
+  const names = [...new Set(offered.flat()), 'id', 'revision', 'price_amount', 'stock_min', 'created_at_min']
   for (const [i, path] of LIST.entries()) {
-    for (const name of ['status', 'role', 'user_id', 'email', 'id', 'revision']) {
+    for (const name of names) {
       if (offered[i]?.includes(name)) continue
       t.same(getViolations(await admin.get(`${path}?${name}=active`)), [`${name} UNKNOWN_PARAMETER`], path)
     }
@@ -122,7 +135,19 @@ t.test('a date that does not exist is rejected', async (t) => {
     '0000-12-31',
     '10000-01-01',
     '-2026-01-01',
-    '2026-01-01T00:00:00Z',
+    '2026-01-01T00:00:00',
+    '2026-01-01T00:00Z',
+    '2026-01-01T24:00:00Z',
+    '2026-01-01T23:59:60Z',
+    '2026-02-29T00:00:00Z',
+    '2026-01-01T00:00:00%2B24:00',
+    '2026-01-01T00:00:00.Z',
+    '2026-01-01T00:00:00,5Z',
+    '2026-01-01%2000:00:00Z',
+    // The same instant is in the year 0, or in the year 10000.
+    '0001-01-01T00:00:00%2B00:01',
+    '9999-12-31T23:59:59-00:01',
+    '9999-12-31T23:59:59.9999991Z',
     '20260101',
     'yesterday',
     'infinity',
@@ -140,6 +165,215 @@ t.test('a date that does not exist is rejected', async (t) => {
   t.equal((await admin.get('/products?created_after=2024-02-29')).status, 200)
   const crossed = await admin.get('/products?created_after=2026-03-02&created_before=2026-03-01')
   t.same(getViolations(crossed), ['created_after CONFLICTING_PARAMETERS'])
+})
+
+t.test('an offset whose "+" is not encoded is rejected with the way to write it', async (t) => {
+  for (const name of ['created_after', 'updated_before']) {
+    const reply = await admin.get(`/orders?${name}=2026-01-01T00:00:00+01:00`)
+    t.same(getViolations(reply), [`${name} INVALID_FORMAT`])
+    t.match(reply.body.error.details[0].message, /%2B/)
+  }
+  t.equal((await admin.get('/orders?created_after=2026-01-01T00:00:00%2B01:00')).status, 200)
+})
+
+t.test('times are compared by the microsecond, with any offset and any number of digits', async (t) => {
+  const times = ['2025-05-05T09:59:59.999999Z', '2025-05-05T10:00:00Z', '2025-05-05T10:00:00.000001Z']
+  const rows = times.map((at) => ({ user_id: ada.id, created_at: at, updated_at: at }))
+  const ids = await insertRows(database, 'orders', rows)
+  const span = 'sort=created_at&created_after=2025-05-05&created_before=2025-05-06'
+  const found = async (query: string) => {
+    const reply = await admin.get(`/orders?${span}&${query}`)
+    return getIds(reply).map((id) => ids.indexOf(id))
+  }
+  const after: Record<string, number[]> = {
+    '2025-05-05T10:00:00Z': [1, 2],
+    '2025-05-05t10:00:00z': [1, 2],
+    '2025-05-05T12:30:00%2B02:30': [1, 2],
+    '2025-05-05T00:00:00.000000000-10:00': [1, 2],
+    '2025-05-05T10:00:00.0000001Z': [2],
+    '2025-05-05T10:00:00.000001Z': [2],
+    '2025-05-05T10:00:00.0000010000001Z': [],
+    '2025-05-05T09:59:59.9999990001Z': [1, 2],
+    '2025-05-05': [0, 1, 2],
+    '2025-05-06': [],
+  }
+  for (const [time, expected] of Object.entries(after)) {
+    t.same(await found(`updated_after=${time}`), expected, `after ${time}`)
+    const others = [0, 1, 2].filter((i) => !expected.includes(i))
+    t.same(await found(`updated_before=${time}`), others, `before ${time}`)
+  }
+  const instant = '2025-05-05T10:00:00'
+  t.same(await found(`updated_after=${instant}Z&updated_before=${instant}.000001Z`), [1])
+  t.same(await found(`updated_after=${instant}Z&updated_before=${instant}Z`), [], 'an empty span is no error')
+  const crossed = await admin.get(`/orders?updated_after=${instant}.000001Z&updated_before=${instant}Z`)
+  t.same(getViolations(crossed), ['updated_after CONFLICTING_PARAMETERS'])
+  const same = `created_after=${instant}%2B01:00&created_before=2025-05-05T09:00:00Z`
+  t.equal((await admin.get(`/orders?${same}`)).status, 200, 'equal instants with different offsets')
+  t.equal((await admin.get('/products?updated_after=2025-05-05')).status, 400, 'products do not sort by it')
+})
+
+t.test('a filter with several values selects the rows that have any of them', async (t) => {
+  const states = ['pending', 'paid', 'shipped', 'completed', 'cancelled', 'refunded']
+  const rows = states.flatMap((status) =>
+    [ada.id, bob.id].map((user_id) => ({ user_id, status, currency: 'EUR' })),
+  )
+  const ids = await insertRows(database, 'orders', rows)
+  const isNew = (id: string) => ids.includes(id)
+  const found = async (query: string) =>
+    getIds(await admin.get(`/orders?limit=100&${query.includes('sort=') ? '' : 'sort=number&'}${query}`))
+      .filter(isNew)
+      .map((id) => ids.indexOf(id))
+  t.same(await found('status=paid,refunded'), [2, 3, 10, 11])
+  t.same(await found('status=refunded,paid,paid,refunded'), [2, 3, 10, 11])
+  t.same(await found('status=paid,refunded&sort=-number'), [11, 10, 3, 2], 'in the order of sort')
+  t.same(await found(`status=paid,refunded&user_id=${bob.id}`), [3, 11])
+  t.same(await found(`status=paid,refunded&user_id=${bob.id},${ada.id.toUpperCase()}`), [2, 3, 10, 11])
+  const unknown = '00000000-0000-7000-8000-000000000000'
+  t.same(await found(`status=paid&user_id=${bob.id},${unknown}`), [3], 'an id without rows selects none')
+
+  const published = ['2026-01-02', null, '2026-01-01'].map((published_at, n) => ({
+    user_id: bob.id,
+    status: n === 1 ? 'draft' : 'published',
+    created_at: '2024-01-01',
+    published_at,
+  }))
+  const postIds = await insertRows(database, 'posts', published)
+  for (const [sort, expected] of [
+    ['created_at,published_at', [2, 0, 1]],
+    ['-created_at,-published_at', [0, 2, 1]],
+  ] as const) {
+    const query = `status=draft,published&created_before=2024-01-02&sort=${sort}&limit=2`
+    const found = await collectIds(admin, `/users/${bob.id}/posts?${query}&fields=title`)
+    t.same(
+      found.map((id) => postIds.indexOf(id)),
+      expected,
+      'null is last in both directions',
+    )
+  }
+
+  const own = await ada.client.get(`/orders?status=paid,refunded&user_id=${bob.id},${ada.id}&limit=100`)
+  t.same(getIds(own).filter(isNew).sort(), [ids[2], ids[10]].sort(), 'access rules hold')
+  const page = await admin.get(`/orders?status=paid,refunded&page=1&limit=2&user_id=${bob.id}`)
+  t.equal(
+    page.body.pagination.total,
+    getIds(await admin.get(`/orders?status=paid,refunded&user_id=${bob.id}`)).length,
+  )
+})
+
+t.test('sku, email and number find one resource, whatever the letter case of the address', async (t) => {
+  const [tea = '', coffee = ''] = await insertRows(database, 'products', [
+    { sku: 'TEA.1_a-B', currency: 'JPY', price_amount: 500 },
+    { sku: 'COFFEE-1', currency: 'CHF', price_amount: 700 },
+  ])
+  t.same(getIds(await admin.get('/products?sku=TEA.1_a-B')), [tea])
+  t.same(getIds(await admin.get('/products?sku=tea.1_a-b')), [], 'an SKU has its letter case')
+  t.same(getIds(await admin.get('/products?sku=NO,COFFEE-1,TEA.1_a-B&sort=sku')), [coffee, tea])
+  t.same(getIds(await admin.get('/products?currency=JPY')), [tea])
+  t.same(getIds(await admin.get('/products?currency=CHF,JPY&sort=price_amount')), [tea, coffee])
+
+  const [user = ''] = await insertRows(database, 'users', [{ email: 'grace.hopper+navy@example.com' }])
+  const address = 'Grace.Hopper%2BNavy@EXAMPLE.com'
+  t.same(getIds(await admin.get(`/users?email=${address}`)), [user])
+  t.same(getIds(await admin.get(`/users?email=nobody@example.com,${address}`)), [user])
+
+  const [order = ''] = await insertRows(database, 'orders', [{ user_id: ada.id }])
+  const { number } = (await admin.get(`/orders/${order}`)).body.data
+  t.same(getIds(await admin.get(`/orders?number=${number}`)), [order])
+  t.same(getIds(await admin.get(`/orders?number=${number},ORD-9999999999`)), [order])
+  t.same(getIds(await bob.client.get(`/orders?number=${number}`)), [order])
+})
+
+t.test('a value that a field can never have is rejected', async (t) => {
+  const refused: Record<string, string[]> = {
+    '/products?sku=a%20b': ['sku INVALID_FORMAT'],
+    '/products?sku=': ['sku TOO_SHORT'],
+    '/products?sku=A,,B': ['sku TOO_SHORT'],
+    [`/products?sku=${'a'.repeat(65)}`]: ['sku TOO_LONG'],
+    '/products?currency=usd': ['currency INVALID_FORMAT'],
+    '/products?currency=USD,XXZ': ['currency INVALID_FORMAT'],
+    '/users?email=ada': ['email INVALID_FORMAT'],
+    '/users?email=': ['email INVALID_FORMAT'],
+    '/users?email="a,b"@example.com': ['email INVALID_FORMAT'],
+    // U+212A (KELVIN SIGN), whose lower case is "k".
+    '/users?email=%E2%84%AA@example.com': ['email INVALID_FORMAT'],
+    '/orders?number=': ['number TOO_SHORT'],
+    '/orders?number=ORD-1%00': ['number INVALID_FORMAT'],
+    '/orders?number=ORD-1,%0AORD%07': ['number INVALID_FORMAT'],
+    '/orders?number=1&number=2': ['number CONFLICTING_PARAMETERS'],
+  }
+  for (const [path, problems] of Object.entries(refused)) {
+    const reply = await admin.get(path)
+    t.equal(reply.status, 400, path)
+    t.same(getViolations(reply), problems, path)
+  }
+})
+
+t.test('a filter has at most 50 different values', async (t) => {
+  const skus = (count: number) => Array.from({ length: count }, (_, n) => `S-${n}`).join()
+  t.equal((await admin.get(`/products?sku=${skus(50)}`)).status, 200)
+  t.equal((await admin.get(`/products?sku=${skus(50)},${skus(50)}`)).status, 200, 'repeated ones count once')
+  const addresses = Array.from({ length: 50 }, (_, n) => `a${n}@example.com`).join()
+  t.equal((await admin.get(`/users?email=${addresses},${addresses.toUpperCase()}`)).status, 200)
+  const reply = await admin.get(`/products?sku=${skus(51)}`)
+  t.same(getViolations(reply), ['sku TOO_LONG'])
+  t.match(reply.body.error.details[0].message, /50/)
+  t.same(
+    getViolations(await admin.get(`/products?sku=${'!,'.repeat(4000)}`)).length,
+    2,
+    'empty and malformed',
+  )
+})
+
+t.test('what SQL and arrays treat specially is an ordinary value', async (t) => {
+  const texts = ["' or 1=1 --", '{', '}', '{}', '"', '\\', '\\"', 'NULL', 'null', '$1', "\\'", '%', '_', '😀']
+  const ids = await insertRows(
+    database,
+    'orders',
+    texts.map((number) => ({ user_id: ada.id, number })),
+  )
+  for (const [i, text] of texts.entries()) {
+    t.same(getIds(await admin.get(`/orders?number=${encodeURIComponent(text)}`)), [ids[i]], text)
+  }
+  const all = texts.map(encodeURIComponent).join()
+  t.same(getIds(await admin.get(`/orders?number=${all}`)).sort(), ids.sort(), 'together')
+})
+
+t.test('_min and _max limit a number, both inclusive', async (t) => {
+  const largest = 9_007_199_254_740_991
+  const amounts = [0, 9, 10, 11, largest]
+  const ids = await insertRows(
+    database,
+    'orders',
+    amounts.map((total_amount) => ({ user_id: ada.id, total_amount, currency: 'EUR', note: 'ranged' })),
+  )
+  const found = async (query: string) => {
+    const reply = await admin.get(`/orders?sort=total_amount&limit=100&${query}`)
+    return getIds(reply).flatMap((id) => (ids.includes(id) ? [ids.indexOf(id)] : []))
+  }
+  t.same(await found('total_amount_min=9&total_amount_max=10'), [1, 2])
+  t.same(await found('total_amount_min=10'), [2, 3, 4])
+  t.same(await found('total_amount_max=9'), [0, 1])
+  t.same(await found('total_amount_min=10&total_amount_max=10'), [2])
+  t.same(await found(`total_amount_min=${largest}`), [4])
+  const refused: Record<string, string[]> = {
+    'total_amount_min=11&total_amount_max=10': ['total_amount_min CONFLICTING_PARAMETERS'],
+    // As text, 9 is greater than 10.
+    'total_amount_min=10&total_amount_max=9': ['total_amount_min CONFLICTING_PARAMETERS'],
+    'total_amount_min=-1': ['total_amount_min OUT_OF_RANGE'],
+    'total_amount_max=9007199254740992': ['total_amount_max OUT_OF_RANGE'],
+    [`total_amount_max=${'9'.repeat(400)}`]: ['total_amount_max OUT_OF_RANGE'],
+    'total_amount_min=1.5': ['total_amount_min INVALID_TYPE'],
+    'total_amount_min=1e2': ['total_amount_min INVALID_TYPE'],
+    'total_amount_min=': ['total_amount_min INVALID_TYPE'],
+    'total_amount_min=1,2': ['total_amount_min INVALID_TYPE'],
+    'total_amount_min=1&total_amount_min=1': ['total_amount_min CONFLICTING_PARAMETERS'],
+  }
+  for (const [query, problems] of Object.entries(refused)) {
+    t.same(getViolations(await admin.get(`/orders?${query}`)), problems, query)
+  }
+  t.same(getViolations(await admin.get('/products?price_amount_min=1000000000001')), [
+    'price_amount_min OUT_OF_RANGE',
+  ])
 })
 
 t.test(

@@ -26,9 +26,9 @@ async function fill(database: Database): Promise<string> {
       (array['draft','published','archived'])[1 + n % 3], case when n % 3 > 0 then ${moment} end,
       ${WORDS}, ${moment}, ${moment}
     from (select array_agg(id order by id) ids from users) u, generate_series(1, ${ROWS}) n`)
-  await database.run(`insert into products (id, sku, name, price_amount, status, search, created_at, updated_at)
-    select gen_random_uuid(), 'S-' || n, 'Product ' || n % 800, n % 1000, (array['draft','active','archived'])[1 + n % 3],
-      ${WORDS}, ${moment}, ${moment} from generate_series(1, ${ROWS}) n`)
+  await database.run(`insert into products (id, sku, name, price_amount, currency, status, search, created_at, updated_at)
+    select gen_random_uuid(), 'S-' || n, 'Product ' || n % 800, n % 1000, (array['USD','EUR','JPY'])[1 + n % 3],
+      (array['draft','active','archived'])[1 + n % 3], ${WORDS}, ${moment}, ${moment} from generate_series(1, ${ROWS}) n`)
   await database.run(`insert into orders (id, user_id, items, currency, total_amount, status, search, created_at, updated_at)
     select gen_random_uuid(), u.id, '[]', 'USD', n % 3000,
       (array['pending','paid','shipped','completed','cancelled','refunded'])[1 + n % 6], ${WORDS}, ${moment}, ${moment}
@@ -82,6 +82,8 @@ interface Plan {
   removed: number
   /** Of the largest sort, save those that begin in order. */
   sorted: number
+  /** Rows that the scans returned. */
+  read: number
 }
 
 const literal = (param: Param) => (param === null ? 'null' : `'${String(param).replaceAll("'", "''")}'`)
@@ -94,12 +96,14 @@ const planOf = ({ text, params }: Asked, mode: 'custom' | 'generic'): Promise<Pl
     const values = params.length > 0 ? `(${params.map(literal).join()})` : ''
     const [row] = await tx.run(`explain (analyze, timing off, format json) execute looked_at${values}`)
     await tx.run('deallocate looked_at')
-    const plan: Plan = { nodes: [], removed: 0, sorted: 0 }
+    const plan: Plan = { nodes: [], removed: 0, sorted: 0, read: 0 }
     const walk = (node: Json) => {
       plan.nodes.push(
         [node['Node Type'], node['Index Name'] ?? node['Relation Name']].filter(Boolean).join(' '),
       )
-      plan.removed += node['Rows Removed by Filter'] ?? 0
+      plan.removed += (node['Rows Removed by Filter'] ?? 0) * node['Actual Loops']
+      // The values of a filter are a scan too, of a function.
+      if (node['Relation Name']) plan.read += node['Actual Rows'] * node['Actual Loops']
       if (node['Node Type'] === 'Sort')
         plan.sorted = Math.max(plan.sorted, ...node.Plans.map((from: Json) => from['Actual Rows']))
       for (const each of node.Plans ?? []) walk(each)
@@ -233,6 +237,111 @@ for (const { path, table, sorts, filters } of lists) {
   })
 }
 
+const [, another] = (await opened.run('select id from users order by id limit 2')).map(({ id }) => String(id))
+const several: [path: string, index: string, query: string][] = [
+  ['/users', 'users_status', 'status=active,suspended'],
+  ['/users', 'users_role', 'role=manager,admin,member'],
+  [`/users/${author}/posts`, 'posts_status', 'status=draft,archived'],
+  ['/products', 'products_status', 'status=active,draft'],
+  ['/products', 'products_currency', 'currency=EUR,USD,CHF'],
+  ['/orders', 'orders_status', 'status=paid,shipped,completed'],
+  ['/orders', 'orders_user_id', `user_id=${author},${another}`],
+]
+
+t.test('a filter with several values reads one page of each value from its index', async (t) => {
+  for (const [path, index, filter] of several) {
+    const values = filter.split(',').length
+    for (const sort of ['', '&sort=created_at', '&limit=7']) {
+      const query = `${path}?${filter}${sort}`
+      const { body } = await admin.get(query)
+      for (const page of [query, `${query}&cursor=${body.pagination.cursor ?? ''}`, `${query}&page=2`]) {
+        const [statement] = await statementsOf(page)
+        if (!statement) throw new Error('no statement')
+        const rows = page.endsWith('page=2') ? 41 : 21
+        for (const mode of BOTH) {
+          const { nodes, removed, sorted, read } = await planOf(statement, mode)
+          const used = new Set(nodes.filter((node) => /^(?:Index|Bitmap|Seq)/.test(node)))
+          t.same([...used], [`Index Scan ${index}`], `${page}, ${mode}: ${nodes}`)
+          t.ok(read <= values * rows, `${page}, ${mode}: reads ${read}`)
+          t.ok(sorted <= values * rows, `${page}, ${mode}: sorts ${sorted}`)
+          t.equal(removed, 0, `${page}, ${mode}: reads nothing in vain`)
+        }
+      }
+    }
+  }
+})
+
+t.test('several states of one user read the rows of that user once', async (t) => {
+  for (const by of [`user_id=${author}`, `user_id=${author},${another}`]) {
+    const [statement] = await statementsOf(`/orders?status=paid,pending,shipped&${by}`)
+    for (const mode of BOTH) {
+      const { nodes, read, removed } = await planOf(statement as Asked, mode)
+      t.ok(
+        nodes.some((node) => /Scan orders_user_id/.test(node)),
+        `${by}, ${mode}: ${nodes}`,
+      )
+      t.ok(read + removed <= 2, `${by}, ${mode}: reads ${read + removed}`)
+    }
+  }
+})
+
+t.test('a look-up by sku, email, number or the user of a profile reads nothing else', async (t) => {
+  const { body } = await admin.get('/orders?limit=2')
+  const numbers = body.data.map(({ number }: Json) => number)
+  const lookups: [path: string, index: string, filter: string, values: string[]][] = [
+    ['/products', 'products_sku_unique', 'sku', ['S-7', 'S-8']],
+    ['/users', 'users_email_unique', 'email', ['7@example.com', '8@example.com']],
+    ['/orders', 'orders_number_unique', 'number', numbers],
+    ['/user-profiles', 'user_profiles_user_id_unique', 'user_id', [author, String(another)]],
+  ]
+  for (const [path, index, filter, values] of lookups) {
+    const name = path === '/products' ? 'name' : 'updated_at'
+    for (const query of [values[0], values.join()].flatMap((wanted) => [
+      `${path}?${filter}=${wanted}`,
+      `${path}?${filter}=${wanted}&sort=${name}&page=1`,
+    ])) {
+      const [statement] = await statementsOf(query)
+      for (const mode of BOTH) {
+        const { nodes, read, removed } = await planOf(statement as Asked, mode)
+        t.ok(
+          nodes.some((node) => node.includes(`Scan ${index}`)),
+          `${query}, ${mode}: ${nodes}`,
+        )
+        t.ok(read >= 1 && read <= values.length && removed === 0, `${query}, ${mode}: reads ${read}`)
+      }
+    }
+  }
+})
+
+t.test(
+  'a range reads its rows from the index of the field, or a page in the order of the list',
+  async (t) => {
+    const ranges: [query: string, index: string, most: number][] = [
+      ['/products?price_amount_min=10&price_amount_max=12&sort=price_amount', 'products_price_amount', 21],
+      ['/products?price_amount_min=990&sort=-price_amount', 'products_price_amount', 21],
+      ['/products?price_amount_min=10&price_amount_max=10', 'products_price_amount', 40],
+      ['/products?price_amount_min=5', 'products_created_at', 30],
+      ['/products?price_amount_max=2&status=active,draft,archived', 'products_price_amount', 200],
+      ['/orders?total_amount_min=2999', 'orders_total_amount', 20],
+      ['/orders?updated_after=2026-01-14T21:00:00Z&sort=updated_at', 'orders_updated_at', 21],
+      ['/orders?updated_before=2026-01-01T00:10:00Z', 'orders_updated_at', 20],
+      [`/users/${author}/posts?updated_before=2026-01-01T02:00:00Z&sort=updated_at`, 'posts_updated_at', 21],
+    ]
+    for (const [query, index, most] of ranges) {
+      const [statement] = await statementsOf(query)
+      if (!statement) throw new Error('no statement')
+      for (const mode of modesOf(statement)) {
+        const { nodes, read, removed } = await planOf(statement, mode)
+        t.ok(
+          nodes.some((node) => node.endsWith(`Scan ${index}`)),
+          `${query}, ${mode}: ${nodes}`,
+        )
+        t.ok(read + removed <= most, `${query}, ${mode}: reads ${read + removed}`)
+      }
+    }
+  },
+)
+
 t.test("a list of a member uses an index and sorts only the member's rows", async (t) => {
   const OWN = 40
   const { id, client } = await person('member')
@@ -283,6 +392,13 @@ t.test('includes use an index', async (t) => {
 t.test('a common value that the newest rows do not have is found without a long scan', async (t) => {
   const { id, client } = await person('member')
   const isOld = `created_at < timestamptz '2026-01-01' + interval '${ROWS - 3000} minutes'`
+  const absent: Record<string, string> = {
+    'users.status': 'suspended',
+    'users.role': 'admin',
+    'products.status': 'archived',
+    'orders.status': 'refunded',
+    'orders.user_id': '00000000-0000-7000-8000-000000000000',
+  }
   const cases: [table: string, column: string, value: string, other: string, sort: string, by: Client[]][] = [
     ['users', 'status', 'active', 'inactive', 'name', [admin]],
     ['users', 'role', 'member', 'manager', 'name', [admin]],
@@ -304,6 +420,13 @@ t.test('a common value that the newest rows do not have is found without a long 
       'created_after=2026-01-02',
       'search=item',
     ]
+    const either = `/${table}?${column}=${value},${absent[`${table}.${column}`]}`
+    const [both] = await statementsOf(either)
+    for (const mode of BOTH) {
+      const { nodes, read, removed } = await planOf(both as Asked, mode)
+      t.ok(nodes.includes(`Index Scan ${table}_${column}`), `${either}, ${mode}: ${nodes}`)
+      t.ok(read + removed <= 42, `${either}, ${mode}: reads ${read + removed}`)
+    }
     for (const [i, by] of callers.entries()) {
       for (const path of more.map((query) => `/${table}?${query}${i === 0 ? `&${column}=${value}` : ''}`)) {
         const { body } = await by.get(path)

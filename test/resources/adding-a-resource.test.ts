@@ -172,6 +172,25 @@ t.test('coupons keep the whole contract', async (t) => {
     t.equal(new Set(await walk('sort=-ends_on,code')).size, 5)
     t.same(await walk('kind=amount'), ['SUM-500'])
     t.same(await walk('status=active'), ['SHARE-10'])
+    t.same(await walk('kind=percent,amount&status=draft&sort=code'), [
+      'MORE-1',
+      'MORE-2',
+      'MORE-3',
+      'SUM-500',
+    ])
+    // What has no end is within no limit of it.
+    t.same(await walk('ends_on_min=2027-02-01&ends_on_max=2027-02-28&sort=ends_on'), ['MORE-2'])
+    t.same(await walk('ends_on_min=0001-01-01&sort=code'), ['MORE-1', 'MORE-2', 'MORE-3'])
+    t.same(codes(await admin.get('/coupons?ends_on_min=2027-02-29&ends_on_max=0000-01-01')), {
+      ends_on_min: 'INVALID_FORMAT',
+      ends_on_max: 'INVALID_FORMAT',
+    })
+    t.same(codes(await admin.get('/coupons?ends_on_min=2027-02-02&ends_on_max=2027-02-01')), {
+      ends_on_min: 'CONFLICTING_PARAMETERS',
+    })
+    t.same(codes(await admin.get('/coupons?ends_on_min=2027-02-02T00:00:00Z')), {
+      ends_on_min: 'INVALID_FORMAT',
+    })
     t.same(await walk('search=STRASSE'), ['SUM-500'])
     t.same(await walk('created_before=2020-01-01'), [])
     const page = await admin.get('/coupons?page=2&limit=2&fields=code')
@@ -223,9 +242,9 @@ t.test('coupons keep the whole contract', async (t) => {
 
   t.test('OpenAPI', async (t) => {
     for (const version of [1, 2]) {
-      const { paths, components } = (await anybody.get(`/openapi/v${version}.json`)).body
+      const { paths, components, security: common } = (await anybody.get(`/openapi/v${version}.json`)).body
       const members = ['coupons', 'coupons/{id}'].map((path) => paths[`/api/v${version}/${path}`])
-      const operations: Json[] = members.flatMap((methods) => Object.values(methods))
+      const operations: Json[] = members.flatMap(({ parameters: _, ...methods }) => Object.values(methods))
       t.same(operations.map(({ operationId }) => operationId).sort(), [
         'createCoupon',
         'deleteCoupon',
@@ -234,7 +253,7 @@ t.test('coupons keep the whole contract', async (t) => {
         'replaceCoupon',
         'updateCoupon',
       ])
-      t.ok(operations.every(({ tags, security }) => tags.includes('coupons') && security.length > 0))
+      t.ok(operations.every(({ tags, security = common }) => tags.includes('coupons') && security.length > 0))
       t.ok(components.schemas.CouponStatus.enum.length > 0)
       const { value } = components.examples['CouponCreate.flat']
       const example = await admin.post(`/api/v${version}/coupons`, { ...value, code: `EXAMPLE-${version}` })

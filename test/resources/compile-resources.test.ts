@@ -66,7 +66,7 @@ t.test('the message names definition, part and name, and lists the names that ex
 t.test('names that are no field of the table stop the start', async (t) => {
   isMistake(t, { filters: ['status', 'revision'] }, ['orders: filter "revision" is not a field of the table'])
   isMistake(t, { sorts: { numbers: products.name } }, ['orders: sort "numbers" is not a field of the table'])
-  isMistake(t, { unindexed: ['noote'] }, ['orders: unindexed "noote" is not a field of the table'])
+  isMistake(t, { unindexed: ['noote'] }, ['orders: unindexed "noote" is not a filter, range or sort'])
   isMistake(t, { search: ['noote'] }, ['orders: search "noote" is not a field of the table'])
   isMistake(t, { immutable: ['owner_id'] }, ['orders: immutable "owner_id" is not a field of the table'])
   isMistake(t, { immutable: ['items'] }, ['orders: immutable "items" is a required field of the schema for'])
@@ -82,7 +82,7 @@ t.test('a search without its column stops the start', async (t) => {
     title: 'Order',
   })
   const schemas = { ...ordersResource.schemas, read }
-  const lists = { filters: [], sorts: {}, search: ['number'], immutable: [] }
+  const lists = { filters: [], ranges: [], sorts: {}, search: ['number'], immutable: [] }
   const change = {
     table,
     schemas,
@@ -212,6 +212,7 @@ t.test('a sort that would lose rows or has no index stops the start', async (t) 
       change: read,
     },
     filters: [],
+    ranges: [],
     search: [],
     access: { list: { admin: true } },
   }
@@ -238,8 +239,9 @@ t.test('a sort that would lose rows or has no index stops the start', async (t) 
   ])
   t.same(find({ name: products.name }), ['goods: sort "name" is not by the column "name" of the table'])
   // Under a parent, the index begins with the parent's column.
-  isMistake(t, { parent: { to: 'users', member: 'user_id' }, sorts: { created_at: orders.created_at } }, [])
-  isMistake(t, { parent: { to: 'users', member: 'user_id' }, sorts: { number: orders.number } }, [
+  const nested = { parent: { to: 'users', member: 'user_id' }, filters: [], ranges: [] }
+  isMistake(t, { ...nested, sorts: { created_at: orders.created_at } }, [])
+  isMistake(t, { ...nested, sorts: { number: orders.number } }, [
     'orders: sort "number" has no index on (user_id, number, id)',
   ])
 })
@@ -262,5 +264,29 @@ t.test('all mistakes of all definitions are reported together', async (t) => {
     /^orders: kept "state"/,
     /^products: search "title"/,
     /^posts: /,
+  ])
+})
+
+t.test('a filter or a range without an index stops the start, unless the definition says so', async (t) => {
+  const find = (changes: Partial<ResourceDefinition>) => findMistakes([{ ...productsResource, ...changes }])
+  const advice = 'add one, or name it in `unindexed` with a comment that says why'
+  t.same(find({ filters: ['name', 'stock'] }), [
+    `products: filter "stock" has no index that begins with (stock); ${advice}`,
+  ])
+  t.same(find({ ranges: ['stock'] }), [
+    `products: range "stock" has no index that begins with (stock); ${advice}`,
+  ])
+  t.same(find({ ranges: ['stock'], unindexed: ['stock'] }), [])
+  t.match(find({ unindexed: ['stock'] }), [/^products: unindexed "stock" is not a filter, range or sort; /])
+  t.match(find({ filters: ['created_at'] }), [/^products: filter "created_at" must be .* a time belongs in /])
+  t.match(find({ filters: ['colour'] }), [/^products: filter "colour" is not a field of the table; /])
+  t.match(find({ ranges: ['name'] }), [/^products: range "name" must be a number, an integer, a date or/])
+  const others = resources.filter(({ name }) => name !== 'posts')
+  // Its index begins with the user.
+  t.match(findMistakes([...others, { ...postsResource, filters: ['title_of'] }]), [
+    /^posts: filter "title_of" is/,
+  ])
+  t.match(findMistakes([...others, { ...postsResource, filters: ['body'] }]), [
+    /^posts: filter "body" has no index that begins with \(user_id, body\)/,
   ])
 })

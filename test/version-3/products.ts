@@ -14,7 +14,8 @@ export const productsResource: ResourceDefinition = defineResource({
   description: 'Goods that can be ordered',
   table: products,
   schemas: { read: Product, create: ProductCreate, change: ProductChange },
-  filters: ['status'],
+  filters: ['status', 'sku', 'currency'],
+  ranges: ['price_amount'],
   sorts: {
     name: products.name,
     sku: products.sku,

@@ -2,6 +2,7 @@
 import { getTableName } from 'drizzle-orm'
 import { verbs } from '../../access/index.ts'
 import type { ResourceDefinition } from '../definition.ts'
+import { findFilterMistakes } from './filters.ts'
 import { findUnknownNames } from './names.ts'
 import { findSchemaMistakes } from './schemas.ts'
 import { findSortMistakes } from './sorts.ts'
@@ -54,6 +55,7 @@ export function checkDefinitions(definitions: readonly ResourceDefinition[]): vo
       [
         ...findResourceMistakes(definition, names),
         ...findUnknownNames(definition),
+        ...findFilterMistakes(definition),
         ...findSortMistakes(definition),
         ...findSchemaMistakes(definition),
       ].map((mistake) => `${definition.name}: ${mistake}`),

@@ -32,13 +32,20 @@ const getStates = ({ schemas }: ResourceDefinition, field: string): unknown[] | 
   schemas.read.properties[field]?.enum?.filter((state: unknown) => state !== null)
 
 function findFieldMistakes(definition: ResourceDefinition, columns: Columns): string[] {
-  const { schemas, immutable = [], kept = [], filters, unindexed = [], sorts, search, parent } = definition
+  const { schemas, immutable = [], kept = [], filters, ranges = [], sorts, search, parent } = definition
+  const { unindexed = [] } = definition
   const stored = Object.keys(schemas.read.properties).filter((name) => name in columns)
   const kind = 'a field of the table'
   return [
     ...findOthers('filter', filters, stored, kind),
+    ...findOthers('range', ranges, stored, kind),
     ...findOthers('sort', Object.keys(sorts), stored, kind),
-    ...findOthers('unindexed', unindexed, stored, kind),
+    ...findOthers(
+      'unindexed',
+      unindexed,
+      [...filters, ...ranges, ...Object.keys(sorts)],
+      'a filter, range or sort',
+    ),
     ...findOthers('search', search, stored, kind),
     ...(search.length > 0 && !('search' in columns) ? ['search needs the column "search" of the table'] : []),
     ...findOthers('immutable', immutable, stored, kind),

@@ -53,13 +53,13 @@ function buildExamples(resource: ResolvedResource, verb: Verb, { one, many }: Re
   const { singular } = resource
   if (verb === 'list') {
     const value = many([buildEntity(resource)], pagination)
-    return [{ name: `${singular}Page`, key: 'cursor', summary: 'By cursor', value }]
+    return [{ name: `${singular}Page`, key: 'cursor', value }]
   }
   if (verb === 'create' && hasCreationExamples(resource)) {
     const value = one(buildEntity(resource, undefined, true))
     return [{ name: singular, key: 'created', summary: 'With fields that only this response has', value }]
   }
-  const whole = { name: singular, key: 'whole', summary: 'All fields', value: one(buildEntity(resource)) }
+  const whole = { name: singular, key: 'whole', value: one(buildEntity(resource)) }
   const relation = Object.entries(resource.relations).find(([, { many: isMany }]) => isMany)
   if (verb !== 'read' || !relation) return [whole]
   const [name, { to }] = relation

@@ -15,7 +15,9 @@ const toPascalCase = (name: string) =>
 const componentNames: Record<string, string> = { order: 'SortDirections', page: 'PageNumber' }
 
 /** Returns the name in the components: parameters whose schema depends on the resource have its name too. */
-function getComponentName({ singular, filters }: ResolvedResource, name: string): string {
+function getComponentName(resource: ResolvedResource, name: string): string {
+  const { singular, filters, ranges = [] } = resource
+  if (ranges.includes(name.replace(/_(?:min|max)$/, ''))) return `${singular}${toPascalCase(name)}`
   if (filters.includes(name)) return `${singular}${toPascalCase(name)}Filter`
   const isOwn = ['sort', 'fields', 'include', 'search'].includes(name)
   return isOwn ? `${singular}${toPascalCase(name)}` : (componentNames[name] ?? toPascalCase(name))

@@ -3,17 +3,26 @@ import type { FastifyRequest } from 'fastify'
 import type { Actor } from '../../access/index.ts'
 import { getChunkSize, getMaxBytes } from '../reply-size.ts'
 import type { ResolvedResource } from '../resolve.ts'
-import { DEFAULT_LIMIT } from './parameters.ts'
+import { DEFAULT_LIMIT, MAX_FILTER_VALUES } from './parameters.ts'
 
 /** A search or a total may read every row. */
 const SEARCH_COST = 4
 const TOTAL_COST = 4
+/**
+ * Further values of a filter that add one request. Each value is a read of `limit` rows: 50 values take the database
+ * 0.7 ms for pages of 20 rows and 2.7 ms for 100, one value takes 0.02 ms.
+ */
+const VALUES_PER_COST = 10
 /** Reads up to 21 rows for each row of the page. */
 const INCLUDED_LIST_COST = 2
 /** Reads a page of large rows with several statements. */
 const LARGE_PAGE_COST = 2
 /** Each of these adds one request to the cost of a response. 8 MiB take about 100 ms of CPU, so 64 KiB take about 1 ms. */
 export const BYTES_PER_COST = 65_536
+
+/** Returns the number of values of a filter; a list has at most MAX_FILTER_VALUES. */
+const countDifferent = (values: string): number =>
+  values.includes(',') ? Math.min(new Set(values.split(',')).size, MAX_FILTER_VALUES) : 1
 
 /**
  * Creates a function that returns the cost of a query string, which is not yet validated. Most cost 1. An invalid query
@@ -23,13 +32,18 @@ export function createCost(resource: ResolvedResource) {
   const chunkSize = getChunkSize(getMaxBytes(resource.schemas.read))
   const isList = (name: string) => resource.relations[name]?.many === true
 
-  return ({ search, page, include, limit }: Readonly<Record<string, unknown>>): number => {
+  return (query: Readonly<Record<string, unknown>>): number => {
+    const { search, page, include, limit } = query
     const rows = limit === undefined ? DEFAULT_LIMIT : Number(limit)
     let cost = 1
     if (search !== undefined) cost += SEARCH_COST
     if (page !== undefined) cost += TOTAL_COST
     if (typeof include === 'string') {
       cost += INCLUDED_LIST_COST * [...new Set(include.split(','))].filter(isList).length
+    }
+    for (const name of resource.filters) {
+      const values = query[name]
+      if (typeof values === 'string') cost += Math.floor((countDifferent(values) - 1) / VALUES_PER_COST)
     }
     if (rows >= chunkSize) cost += LARGE_PAGE_COST
     return cost

@@ -1,6 +1,8 @@
 /** Builds the schemas of query parameters, which validate query strings and document them in OpenAPI. */
 import { type TObject, type TProperties, type TSchema, Type } from '@sinclair/typebox'
+import { buildExample } from '../../openapi/examples.ts'
 import type { ResolvedResource } from '../resolve.ts'
+import { listRangeParameters, type RangeParameters } from './list-bounds.ts'
 
 /** Rows of a page without `limit`. */
 export const DEFAULT_LIMIT = 20
@@ -15,7 +17,7 @@ const buildSelection = (resource: ResolvedResource): TProperties => {
   const relations = Object.keys(resource.relations)
   return {
     fields: Type.Optional(
-      buildText('Narrows the response to these fields and `id`, although its schema requires all fields', [
+      buildText('Narrows the response to these fields and `id`; its schema requires all', [
         fields.slice(0, 3).join(','),
       ]),
     ),
@@ -31,17 +33,72 @@ const buildSelection = (resource: ResolvedResource): TProperties => {
 export const buildSelectionParameters = (resource: ResolvedResource): TObject =>
   Type.Object(buildSelection(resource), { additionalProperties: false })
 
+/** Different values of a filter. */
+export const MAX_FILTER_VALUES = 50
+
+/** The longest text that is compared with a field without a maximum. */
+const MAX_TEXT_LENGTH = 255
+
+/** Returns the schema of a value that a field is compared with. NULL cannot be one. */
+function buildValue(resource: ResolvedResource, field: string): TSchema {
+  const property: TSchema = resource.schemas.read.properties[field] ?? Type.Never()
+  const { default: _, description: __, type: types, enum: values, format, ...rest } = property
+  const type = [types].flat().find((each) => each !== 'null')
+  if (values) return { ...rest, type, enum: values.filter((value: unknown) => value !== null) }
+  if (format) return { ...rest, type, format }
+  // The database has no larger integers, and no text with NUL: `x-trim` refuses control characters.
+  const limits: Partial<Record<string, TSchema[string]>> = {
+    integer: { minimum: Number.MIN_SAFE_INTEGER, maximum: Number.MAX_SAFE_INTEGER },
+    string: { minLength: 1, maxLength: MAX_TEXT_LENGTH, 'x-trim': true },
+  }
+  return { ...limits[type], ...rest, type, ...(type === 'string' && { 'x-trim': true }) }
+}
+
+const buildFilters = (resource: ResolvedResource): TProperties =>
+  Object.fromEntries(
+    resource.filters.map((name) => {
+      const { examples, ...value } = buildValue(resource, name)
+      const filter = Type.Array(value, {
+        minItems: 1,
+        maxItems: MAX_FILTER_VALUES,
+        description: 'Any of these values',
+        examples: [[buildExample({ ...value, ...(examples && { examples }) })]],
+      })
+      return [name, Type.Optional(filter)]
+    }),
+  )
+
+const buildTime = (description: string) =>
+  Type.Optional(
+    Type.String({
+      format: 'date-or-time',
+      description: `${description}: a date, which is midnight UTC, or an RFC 3339 time`,
+      examples: ['2026-11-21'],
+    }),
+  )
+
+/** Builds the two parameters that limit a field. */
+function buildRange(
+  resource: ResolvedResource,
+  { field, lower, upper, isHalfOpen }: RangeParameters,
+): [string, TSchema][] {
+  if (isHalfOpen) {
+    const verb = field.replace('_at', '')
+    return [
+      [lower, buildTime(`Only resources ${verb} at this time or later`)],
+      [upper, buildTime(`Only resources ${verb} before this time`)],
+    ]
+  }
+  const value = buildValue(resource, field)
+  return [
+    [lower, Type.Optional({ ...value, description: `The smallest \`${field}\`` })],
+    [upper, Type.Optional({ ...value, description: `The greatest \`${field}\`` })],
+  ]
+}
+
 /** Builds the parameters of a list. */
 export function buildListParameters(resource: ResolvedResource): TObject {
   const sorts = Object.keys(resource.sorts)
-  const filters = Object.fromEntries(
-    resource.filters.map((name): [string, TSchema] => {
-      const { default: _, ...property }: TSchema = resource.schemas.read.properties[name] ?? Type.Never()
-      return [name, Type.Optional({ ...property, description: `Only resources with this ${name}` })]
-    }),
-  )
-  const buildDate = (description: string) =>
-    Type.Optional(Type.String({ format: 'date', description, examples: ['2026-11-21'] }))
   return Type.Object(
     {
       limit: Type.Optional(
@@ -75,9 +132,8 @@ export function buildListParameters(resource: ResolvedResource): TObject {
       order: Type.Optional(
         buildText('Directions, `asc` or `desc`, for the fields of `sort` in the same order', ['desc']),
       ),
-      ...filters,
-      created_after: buildDate('Only resources created on this day (UTC) or later'),
-      created_before: buildDate('Only resources created before this day (UTC)'),
+      ...buildFilters(resource),
+      ...Object.fromEntries(listRangeParameters(resource).flatMap((range) => buildRange(resource, range))),
       ...(resource.search.length > 0
         ? {
             search: Type.Optional(

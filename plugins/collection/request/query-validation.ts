@@ -1,16 +1,13 @@
 /** Validates query strings against the parameters of an operation. */
-import { type TObject, type TSchema, Type } from '@sinclair/typebox'
+import { type TObject, Type } from '@sinclair/typebox'
 import type { Ajv } from 'ajv'
 import type { FastifyRequest } from 'fastify'
 import { isObject } from '../../../lib/is-object.ts'
-import { type FieldCode, MAX_VIOLATIONS, type Violation } from '../../../schemas/error.ts'
+import { MAX_VIOLATIONS, type Violation } from '../../../schemas/error.ts'
 import { apiError, invalidQuery } from '../../errors/index.ts'
-import { toViolations } from '../../errors/violations.ts'
+import { deduplicate, toViolations } from '../../errors/violations.ts'
 import { compileSchema } from '../../validation/formats.ts'
-import { hasLongMarkRun, LONG_MARK_RUN, MAX_UNITS_PER_CODE_POINT } from './text-limits.ts'
-
-/** The values of valid parameters, whose schemas allow only strings and integers. */
-export type QueryValues = Readonly<Record<string, string | number>>
+import { createViolation, type QueryValues, readValue } from './query-values.ts'
 
 export interface ValidatedQuery {
   values: QueryValues
@@ -18,43 +15,6 @@ export interface ValidatedQuery {
   invalid: ReadonlySet<string>
   /** Further checks add theirs. */
   violations: Violation[]
-}
-
-export const createViolation = (field: string, message: string, code: FieldCode): Violation => ({
-  field,
-  message,
-  code,
-})
-
-/** Converts an integer in JSON's notation. One beyond the safe integers is beyond the range of each parameter too. */
-function toInteger(text: string): number | string {
-  if (!/^(?:0|-?[1-9]\d*)$/.test(text)) return text
-  return Math.max(Number.MIN_SAFE_INTEGER, Math.min(Number.MAX_SAFE_INTEGER, Number(text)))
-}
-
-/** Normalizes a text like those of bodies: NFC and trimmed. Returns undefined after a violation. */
-function readText(
-  name: string,
-  value: string,
-  maxLength: number,
-  violations: Violation[],
-): string | undefined {
-  const text = value.trim()
-  if (text.length > maxLength * MAX_UNITS_PER_CODE_POINT) {
-    violations.push(createViolation(name, `must NOT have more than ${maxLength} characters`, 'TOO_LONG'))
-    return undefined
-  }
-  if (hasLongMarkRun(text)) {
-    violations.push(createViolation(name, LONG_MARK_RUN, 'INVALID_FORMAT'))
-    return undefined
-  }
-  return text.normalize('NFC')
-}
-
-/** Converts a value to the type of its parameter. Returns undefined after a violation. */
-function readValue(parameter: TSchema, name: string, value: string, violations: Violation[]) {
-  if (parameter.type === 'integer') return toInteger(value)
-  return parameter['x-trim'] ? readText(name, value, parameter.maxLength, violations) : value
 }
 
 /**
@@ -74,6 +34,10 @@ function checkEncoding(url: string) {
   }
 }
 
+/** Names the parameter in the violations of the values of a list: `status`, not `status.0`. */
+const nameParameters = (violations: readonly Violation[]): Violation[] =>
+  deduplicate(violations.map((each) => ({ ...each, field: each.field.split('.', 1)[0] ?? '' })))
+
 /** Creates a function that validates the query strings of one operation. */
 export function createQueryReader(ajv: Ajv, schema: TObject) {
   const validate = compileSchema(ajv, schema)
@@ -82,7 +46,7 @@ export function createQueryReader(ajv: Ajv, schema: TObject) {
   return ({ query, originalUrl }: FastifyRequest): ValidatedQuery => {
     checkEncoding(originalUrl)
     const violations: Violation[] = []
-    const values: Record<string, string | number> = {}
+    const values: Record<string, QueryValues[string]> = {}
     for (const [name, sent] of Object.entries(isObject(query) ? query : {})) {
       if (violations.length >= MAX_VIOLATIONS) throw invalidQuery(violations)
       const parameter = parameters.get(name)
@@ -95,7 +59,7 @@ export function createQueryReader(ajv: Ajv, schema: TObject) {
         if (value !== undefined) values[name] = value
       }
     }
-    if (!validate(values)) violations.push(...toViolations(validate.errors ?? []))
+    if (!validate(values)) violations.push(...nameParameters(toViolations(validate.errors ?? [])))
     const invalid = new Set(violations.map(({ field }) => field))
     for (const name of invalid) delete values[name]
     return { values, invalid, violations }

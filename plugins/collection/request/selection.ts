@@ -7,7 +7,8 @@ import { invalidQuery } from '../../errors/index.ts'
 import type { ResolvedResource } from '../resolve.ts'
 import type { PublishedResource } from '../versions/published-resource.ts'
 import { buildSelectionParameters } from './parameters.ts'
-import { createQueryReader, createViolation, type QueryValues } from './query-validation.ts'
+import { createQueryReader } from './query-validation.ts'
+import { createViolation, type QueryValues, split } from './query-values.ts'
 
 const MAX_INCLUDES = 3
 
@@ -19,10 +20,6 @@ export interface Selection {
   /** The scopes that the included relations require. */
   scopes: readonly string[]
 }
-
-/** Splits a comma-separated value. */
-export const split = (value: string | number | undefined): string[] =>
-  value === undefined ? [] : String(value).split(',')
 
 /** Adds a violation for each name that is not known. */
 export function checkNames(

@@ -1,17 +1,20 @@
-/** The conditions that the rows of a list meet: filters, dates, search words, parent and access rule. */
-import { eq, gte, lt, type SQL, sql } from 'drizzle-orm'
+/** The conditions that the rows of a list meet: filters, limits, search words, parent and access rule. */
+import { eq, gte, lt, lte, type SQL, sql } from 'drizzle-orm'
 import type { PgColumn } from 'drizzle-orm/pg-core'
 import { type Actor, getRuleFields, type Rule } from '../../access/index.ts'
+import type { Bound } from '../request/list-bounds.ts'
+import type { QueryValue } from '../request/query-values.ts'
 import type { ResolvedResource } from '../resolve.ts'
 import { toLikePatterns } from './case-folding.ts'
 import { buildRuleCondition, type Equality, getColumn } from './conditions.ts'
+import { getColumnType } from './keyset.ts'
 import { param, type Values } from './statements.ts'
 
 /** The conditions of a query string. */
 export interface ListFilters {
-  filters: Readonly<Record<string, string>>
-  createdAfter: string | undefined
-  createdBefore: string | undefined
+  /** The values of each filter: sorted, and no two are equal. */
+  filters: Readonly<Record<string, readonly QueryValue[]>>
+  bounds: readonly Bound[]
   words: readonly string[]
 }
 
@@ -23,45 +26,75 @@ export interface ListScope {
   parent: string | undefined
 }
 
-/** Dates of `created_after` and `created_before` begin at midnight UTC. */
-const MIDNIGHT = 'T00:00:00Z'
+const comparisons = { '>=': gte, '<=': lte, '<': lt }
 
 /** Returns the text that is the same for all queries with the same conditions, whatever their values. */
-export const getFilterShape = (query: ListFilters): string =>
+export const getFilterShape = ({ filters, bounds, words }: ListFilters): string =>
   [
-    Object.keys(query.filters).join(),
-    query.createdAfter === undefined ? '' : 'a',
-    query.createdBefore === undefined ? '' : 'b',
-    query.words.length,
+    Object.entries(filters)
+      .map(([name, { length }]) => (length > 1 ? `${name}*` : name))
+      .join(),
+    bounds.map(({ parameter }) => parameter).join(),
+    words.length,
   ].join('|')
 
-/** @param equals builds the condition that a column has a value */
+/** The value of a filter whose rows are read value by value. */
+const EACH_VALUE = sql`v.value`
+
+/** Returns the values of a filter with several as rows `v`. */
+export const unnestValues = (name: string, column: PgColumn): SQL =>
+  sql`unnest(${param(`filter_${name}`)}::${sql.raw(getColumnType(column))}[]) as v(value)`
+
+interface ConditionOptions {
+  /** Builds the condition that a column has a value. */
+  equals?: Equality
+  /** The filter whose value is that of `unnestValues`. */
+  each?: string | undefined
+}
+
 export function buildListConditions(
-  { columns, parent, table }: ResolvedResource,
+  { columns, parent }: ResolvedResource,
   query: ListFilters,
   scope: ListScope,
-  equals: Equality = eq,
+  { equals = eq, each }: ConditionOptions = {},
 ): (SQL | undefined)[] {
+  const buildFilter = ([name, values]: [string, readonly QueryValue[]]) => {
+    const column = getColumn(columns, name)
+    const wanted = param(`filter_${name}`)
+    if (values.length === 1) return equals(column, wanted)
+    if (name === each) return equals(column, EACH_VALUE)
+    return sql`${column} = any(${wanted}::${sql.raw(getColumnType(column))}[])`
+  }
   return [
     scope.parent !== undefined && parent ? eq(getColumn(columns, parent.member), param('parent')) : undefined,
-    ...Object.keys(query.filters).map((name) => equals(getColumn(columns, name), param(`filter_${name}`))),
-    query.createdAfter === undefined ? undefined : gte(table.created_at, param('after')),
-    query.createdBefore === undefined ? undefined : lt(table.created_at, param('before')),
+    ...Object.entries(query.filters).map(buildFilter),
+    ...query.bounds.map(({ parameter, field, operator }) =>
+      comparisons[operator](getColumn(columns, field), param(parameter)),
+    ),
     ...query.words.map((_, i) => sql`${getColumn(columns, 'search')} like ${param(`word${i}`)}`),
     buildRuleCondition(columns, scope.rule, equals),
   ]
 }
 
+/** Writes an array as PostgreSQL's text. */
+const toArrayText = (values: readonly QueryValue[]) =>
+  `{${values.map((value) => `"${String(value).replaceAll(/["\\]/g, '\\$&')}"`).join()}}`
+
 /** Returns the values of the parameters that depend on the query string. */
 export const getFilterValues = (query: ListFilters): Values => ({
-  ...Object.fromEntries(Object.entries(query.filters).map(([name, wanted]) => [`filter_${name}`, wanted])),
-  ...(query.createdAfter === undefined ? {} : { after: query.createdAfter + MIDNIGHT }),
-  ...(query.createdBefore === undefined ? {} : { before: query.createdBefore + MIDNIGHT }),
+  ...Object.fromEntries(
+    Object.entries(query.filters).map(([name, values]) => [
+      `filter_${name}`,
+      values.length === 1 ? values[0] : toArrayText(values),
+    ]),
+  ),
+  ...Object.fromEntries(query.bounds.map(({ parameter, value }) => [parameter, value])),
   ...Object.fromEntries(toLikePatterns(query.words).map((pattern, i) => [`word${i}`, pattern])),
 })
 
 /** Returns the columns that have one value in all rows of a list. A rule with alternatives fixes no column. */
 export function getFixedColumns({ columns }: ResolvedResource, query: ListFilters, rule: Rule): PgColumn[] {
   const ruleFields = typeof rule !== 'boolean' && rule.length === 1 ? getRuleFields(rule) : []
-  return [...Object.keys(query.filters), ...ruleFields].map((name) => getColumn(columns, name))
+  const filters = Object.entries(query.filters).flatMap(([name, { length }]) => (length === 1 ? [name] : []))
+  return [...filters, ...ruleFields].map((name) => getColumn(columns, name))
 }

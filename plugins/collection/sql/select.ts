@@ -1,5 +1,5 @@
 /** Reads rows. Drizzle builds the SQL once for each shape of query; it runs as a prepared statement. */
-import { and, asc, desc, eq, sql } from 'drizzle-orm'
+import { and, asc, desc, eq, getTableName, type SQL, sql } from 'drizzle-orm'
 import { PgDialect, QueryBuilder } from 'drizzle-orm/pg-core'
 import type { Connection } from '../../../drizzle/client/types.ts'
 import { formatRule, getRuleFields, type Rule } from '../../access/index.ts'
@@ -10,9 +10,9 @@ import type { ListQuery } from '../request/list-query.ts'
 import { DEFAULT_LIMIT } from '../request/parameters.ts'
 import type { ResolvedResource } from '../resolve.ts'
 import { getColumn } from './conditions.ts'
-import { buildAfterCondition, toPositionValues } from './keyset.ts'
-import { equalsAnyOf, findLeadingColumn } from './leading-column.ts'
-import { buildListConditions, getFixedColumns, type ListScope } from './list-conditions.ts'
+import { buildAfterCondition, type SortTerm, toPositionValues } from './keyset.ts'
+import { chooseIndex, equalsAnyOf } from './leading-column.ts'
+import { buildListConditions, type ListScope, unnestValues } from './list-conditions.ts'
 import { createRelatedReader } from './related.ts'
 import { createStatements, param } from './statements.ts'
 
@@ -43,6 +43,8 @@ interface RowSelection {
   /** Determines the rule. */
   role?: string
 }
+
+const toOrder = ({ expression, descending }: SortTerm) => (descending ? desc(expression) : asc(expression))
 
 /** Returns the key of a rule. Under a parent, a role has several rules. */
 const getRuleKey = ({ rule, actor, parent }: ListScope): string =>
@@ -86,30 +88,37 @@ export function createSelect(resource: ResolvedResource) {
 
   const buildPage = (query: ListQuery, scope: ChunkScope, isDefaultSize: boolean, hasOffset: boolean) => {
     const { terms } = query
-    // Under a parent, each index begins with the parent's column.
-    const leadingColumn =
-      scope.parent === undefined
-        ? findLeadingColumn(resource, getFixedColumns(resource, query, scope.rule), terms)
-        : undefined
+    const { leading, each } = chooseIndex(resource, query, terms, scope)
     const [first] = terms
-    const order = leadingColumn && first ? [{ ...first, expression: leadingColumn }, ...terms] : terms
+    const order = leading && first ? [{ ...first, expression: leading }, ...terms] : terms
     const needed = [...query.sorts.map(({ name }) => name), ...getLocalColumns(query.include)]
+    const equals = leading ? equalsAnyOf : eq
     const ordered = build
       .select(selectColumns(query.fields, needed))
       .from(table)
       .where(
         and(
-          ...buildListConditions(resource, query, scope, leadingColumn ? equalsAnyOf : eq),
+          ...buildListConditions(resource, query, scope, { equals, each }),
           scope.position ? buildAfterCondition(terms) : undefined,
         ),
       )
-      .orderBy(
-        ...order.map(({ expression, descending }) => (descending ? desc(expression) : asc(expression))),
-      )
+      .orderBy(...order.map(toOrder))
+      .getSQL()
     // A literal limit: PostgreSQL plans a statement with a parameter as limit again for each execution.
     const limit = isDefaultSize ? sql.raw(String(DEFAULT_SIZE)) : param('limit')
     const offset = hasOffset ? sql` offset ${param('offset')}` : sql``
-    return { toSQL: () => dialect.sqlToQuery(sql`${ordered.getSQL()} limit ${limit}${offset}`) }
+    const page = each
+      ? mergeReads(each, sql`${ordered} limit ${hasOffset ? param('reach') : limit}`, terms)
+      : ordered
+    return { toSQL: () => dialect.sqlToQuery(sql`${page} limit ${limit}${offset}`) }
+  }
+
+  /** Reads the rows of each value of a filter, and merges them. The order refers to the columns by their table's name. */
+  const mergeReads = (name: string, read: SQL, terms: readonly SortTerm[]): SQL => {
+    const alias = sql.identifier(getTableName(table))
+    const values = unnestValues(name, getColumn(columns, name))
+    const order = sql.join(terms.map(toOrder), sql`, `)
+    return sql`select ${alias}.* from ${values} cross join lateral (${read}) as ${alias} order by ${order}`
   }
 
   return {
@@ -153,6 +162,7 @@ export function createSelect(resource: ResolvedResource) {
       const { actor, parent: parentId, position, rule, size } = scope
       if (position && position.length < query.terms.length) throw invalidCursor()
       const isDefaultSize = size === DEFAULT_SIZE
+      const offset = query.page === undefined ? 0 : (query.page - 1) * query.limit
       const hasOffset = query.page !== undefined && !position
       const key = `page|${getRuleKey(scope)}|${query.shape}|${position !== undefined}|${hasOffset}|${isDefaultSize}`
       const values = {
@@ -161,10 +171,11 @@ export function createSelect(resource: ResolvedResource) {
         caller: actor.userId,
         parent: parentId,
         limit: size,
-        offset: query.page === undefined ? 0 : (query.page - 1) * query.limit,
+        offset,
+        reach: offset + size,
       }
       // A search is planned with its words: the index is best for rare words, walking the sort order for frequent ones.
-      const options = { canBatch: query.isQuick && rule === true, customPlan: query.words.length > 0 }
+      const options = { canBatch: query.isQuick && rule === true, customPlan: query.customPlan }
       return runStatement(
         connection,
         key,
@@ -183,7 +194,7 @@ export function createSelect(resource: ResolvedResource) {
           .from(table)
           .where(and(...buildListConditions(resource, query, scope)))
       const values = { ...query.values, caller: scope.actor.userId, parent: scope.parent }
-      const options = { customPlan: query.words.length > 0 }
+      const options = { customPlan: query.customPlan }
       const [row] = await runStatement<{ count: number }>(connection, key, values, buildCount, options)
       return row?.count ?? 0
     },

@@ -61,7 +61,7 @@ const renameAccess = (access: Access, names: FieldNames): Access =>
   )
 
 function publish(resource: ResolvedResource, names: FieldNames, fields: VersionFields): ResolvedResource {
-  const { schemas, filters, sorts, search, immutable = [], kept = [], access, check } = resource
+  const { schemas, filters, ranges = [], sorts, search, immutable = [], kept = [], access, check } = resource
   return {
     ...resource,
     schemas: {
@@ -70,6 +70,7 @@ function publish(resource: ResolvedResource, names: FieldNames, fields: VersionF
       change: renameSchema(schemas.change, names),
     },
     filters: names.listPublic(filters),
+    ranges: names.listPublic(ranges),
     sorts: names.toPublicFields(sorts),
     search: names.listPublic(search),
     immutable: names.listPublic(immutable),

@@ -36,12 +36,12 @@ function checkOwnFields(resource: ResolvedResource, { rename = {}, hide = [] }: 
 
 /** Returns the problems of the names that fields have in a version. */
 function checkNames(resource: ResolvedResource, fields: VersionFields): string[] {
-  const { schemas, relations, filters } = resource
+  const { schemas, relations, filters, ranges = [] } = resource
   const names = createFieldNames(schemas, fields)
   const added = Object.keys(fields.add ?? {})
   const known = listFields(schemas)
   const visible = names.listPublic(known)
-  const parameters = Object.keys(buildListParameters({ ...resource, filters: [] }).properties)
+  const parameters = Object.keys(buildListParameters({ ...resource, filters: [], ranges: [] }).properties)
   return [
     ...[...Object.values(fields.rename ?? {}), ...added]
       .filter((name) => name === undefined || !isFieldName(name))
@@ -53,8 +53,10 @@ function checkNames(resource: ResolvedResource, fields: VersionFields): string[]
     ...[...visible, ...added]
       .filter((name) => Object.hasOwn(relations, name))
       .map((name) => `"${name}" is the name of a relation`),
-    ...names
-      .listPublic(filters)
+    ...[
+      ...names.listPublic(filters),
+      ...names.listPublic(ranges).flatMap((name) => [`${name}_min`, `${name}_max`]),
+    ]
       .filter((name) => parameters.includes(name))
       .map((name) => `"${name}" cannot be the name of a filter: lists have a parameter with that name`),
   ]

@@ -37,6 +37,9 @@ export const couponsResource: ResourceDefinition = defineResource({
   immutable: ['code'],
   kept: ['status'],
   filters: ['kind', 'status'],
+  ranges: ['ends_on'],
+  // There are few coupons: reading all of them is quick.
+  unindexed: ['kind', 'ends_on'],
   sorts: {
     code: coupons.code,
     ends_on: {

@@ -1,0 +1,1 @@
+CREATE INDEX "products_currency" ON "products" USING btree ("currency","created_at","id");

@@ -1,0 +1,189 @@
+/** Lists with any filters and limits contain the rows that a model in memory selects, each exactly once. */
+import fc from 'fast-check'
+import t from 'tap'
+import { type Client, testApp } from '../helpers/app.ts'
+import { collectIds } from '../helpers/lists.ts'
+import { insertRows } from '../helpers/rows.ts'
+
+const ROWS = 90
+const ORDER_STATES = ['pending', 'paid', 'shipped', 'completed', 'cancelled', 'refunded']
+const POST_STATES = ['draft', 'published', 'archived']
+
+interface Row {
+  id: string
+  status: string
+  user_id: string
+  total_amount: number
+  created_at: string
+  updated_at: string
+}
+
+const { admin, database, person } = await testApp(t)
+const people = [await person('member'), await person('member'), await person('member')]
+const [ada] = people
+if (!ada) throw new Error('There are three people')
+
+/** Times with few distinct values: many rows are equal in a sort. */
+const at = (n: number) => `2026-01-0${1 + (n % 2)}T00:00:00.00000${n % 3}Z`
+const makeRow = (n: number, states: readonly string[]) => ({
+  status: states[(n * 7) % states.length] ?? '',
+  user_id: people[n % people.length]?.id ?? '',
+  created_at: at(n),
+  updated_at: at(n >> 1),
+})
+const orderRows = Array.from({ length: ROWS }, (_, n) => ({
+  ...makeRow(n, ORDER_STATES),
+  total_amount: (n * 5) % 8,
+}))
+const orderIds = await insertRows(database, 'orders', orderRows)
+const orders: Row[] = orderRows.map((row, i) => ({ ...row, id: orderIds[i] ?? '' }))
+const postRows = Array.from({ length: ROWS }, (_, n) => makeRow(n, POST_STATES))
+const postIds = await insertRows(database, 'posts', postRows)
+const posts: Row[] = postRows.map((row, i) => ({ ...row, total_amount: 0, id: postIds[i] ?? '' }))
+
+/** The values of the parameters of a list; an absent one selects all rows. */
+interface Query {
+  status?: string[]
+  user_id?: string[]
+  total_amount_min?: number
+  total_amount_max?: number
+  created_after?: string
+  created_before?: string
+  updated_after?: string
+  updated_before?: string
+  sort: string
+}
+
+const isSelected = (row: Row, query: Query): boolean =>
+  (query.status?.includes(row.status) ?? true) &&
+  (query.user_id?.includes(row.user_id) ?? true) &&
+  row.total_amount >= (query.total_amount_min ?? 0) &&
+  row.total_amount <= (query.total_amount_max ?? 100) &&
+  row.created_at >= (query.created_after ?? '') &&
+  row.created_at < (query.created_before ?? '9') &&
+  row.updated_at >= (query.updated_after ?? '') &&
+  row.updated_at < (query.updated_before ?? '9')
+
+const compare = (a: string | number, b: string | number) => {
+  if (a === b) return 0
+  return a < b ? -1 : 1
+}
+
+/** Returns the ids of the rows that a query selects, in its order. */
+function select(rows: readonly Row[], query: Query): string[] {
+  const name = query.sort.replace('-', '')
+  const direction = query.sort.startsWith('-') ? -1 : 1
+  // The sorts of the queries below are fields of a row.
+  const key = (row: Row) => row[name as keyof Row]
+  return rows
+    .filter((row) => isSelected(row, query))
+    .sort((a, b) => direction * (compare(key(a), key(b)) || compare(a.id, b.id)))
+    .map(({ id }) => id)
+}
+
+const toPath = (path: string, query: Query, limit: number): string => {
+  const parameters = Object.entries(query).map(
+    ([name, value]) => `${name}=${encodeURIComponent(String(value))}`,
+  )
+  return `${path}?${[...parameters, `limit=${limit}`].join('&')}`
+}
+
+async function matches(client: Client, path: string, rows: readonly Row[], query: Query, limit: number) {
+  const expected = select(rows, query)
+  const found = await collectIds(client, toPath(path, query, limit))
+  t.same(found, expected, toPath(path, query, limit))
+  const page = await client.get(`${toPath(path, query, limit)}&page=2`)
+  t.equal(page.body.pagination.total, expected.length)
+  t.same(
+    page.body.data.map(({ id }: Row) => id),
+    expected.slice(limit, 2 * limit),
+    'the second page by number',
+  )
+}
+
+const span = (after: string, before: string) =>
+  fc
+    .uniqueArray(fc.nat(5), { minLength: 0, maxLength: 2 })
+    .map((times) => times.map(at).sort())
+    .chain((times) =>
+      fc.constantFrom(
+        {},
+        { [after]: times[0] ?? at(0) },
+        { [before]: times.at(-1) ?? at(1) },
+        ...(times.length === 2 ? [{ [after]: times[0], [before]: times[1] }] : []),
+      ),
+    )
+
+const times = fc
+  .tuple(span('created_after', 'created_before'), span('updated_after', 'updated_before'))
+  .map(([created, updated]) => ({ ...created, ...updated }))
+
+const optional = <T>(name: string, values: fc.Arbitrary<T>) =>
+  fc.option(
+    values.map((value) => ({ [name]: value })),
+    { nil: {} },
+  )
+
+const several = (values: readonly string[]) =>
+  // With repetitions, in any order.
+  fc.array(fc.constantFrom(...values), { minLength: 1, maxLength: values.length + 2 })
+
+const sorts = ['created_at', 'updated_at'].flatMap((name) => [name, `-${name}`])
+
+t.test('a list of orders has the rows of the model, for admins and members', async (t) => {
+  const range = fc
+    .tuple(fc.nat(8), fc.nat(8), fc.nat(3))
+    .map(
+      ([a, b, kind]) =>
+        [
+          {},
+          { total_amount_min: a },
+          { total_amount_max: b },
+          { total_amount_min: Math.min(a, b), total_amount_max: Math.max(a, b) },
+        ][kind],
+    )
+  const queries = fc
+    .tuple(
+      optional('status', several(ORDER_STATES)),
+      optional('user_id', several(people.map(({ id }) => id))),
+      range,
+      times,
+      fc.constantFrom('-created_at', ...sorts, 'total_amount', '-total_amount'),
+    )
+    .map(
+      ([status, users, amounts, dates, sort]): Query => ({ ...status, ...users, ...amounts, ...dates, sort }),
+    )
+  await fc.assert(
+    fc.asyncProperty(
+      queries,
+      fc.integer({ min: 3, max: 40 }),
+      fc.boolean(),
+      async (query, limit, isMember) => {
+        const rows = isMember ? orders.filter(({ user_id }) => user_id === ada.id) : orders
+        await matches(isMember ? ada.client : admin, '/orders', rows, query, limit)
+      },
+    ),
+    { numRuns: 40, endOnFailure: true },
+  )
+  t.pass()
+})
+
+t.test('a list of the posts of a user has the rows of the model, for admins and other members', async (t) => {
+  const own = posts.filter(({ user_id }) => user_id === people[1]?.id)
+  const queries = fc
+    .tuple(optional('status', several(POST_STATES)), times, fc.constantFrom(...sorts))
+    .map(([status, dates, sort]): Query => ({ ...status, ...dates, sort }))
+  await fc.assert(
+    fc.asyncProperty(
+      queries,
+      fc.integer({ min: 3, max: 40 }),
+      fc.boolean(),
+      async (query, limit, isMember) => {
+        const rows = isMember ? own.filter(({ status }) => status === 'published') : own
+        await matches(isMember ? ada.client : admin, `/users/${people[1]?.id}/posts`, rows, query, limit)
+      },
+    ),
+    { numRuns: 20, endOnFailure: true },
+  )
+  t.pass()
+})
