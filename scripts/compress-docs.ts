@@ -2,7 +2,7 @@
 import { existsSync } from 'node:fs'
 import { mkdir, writeFile } from 'node:fs/promises'
 import { COMPRESSIONS, compress } from '../plugins/openapi/assets.ts'
-import { getCompressedFile, renderScalar } from '../plugins/openapi/scalar.ts'
+import { getCompressedFile, loadScalar } from '../plugins/openapi/scalar.ts'
 
 /** Brotli's quality. The highest, 11, takes 18 s instead of 4 s and saves 2 %. */
 const BROTLI_QUALITY = 10
@@ -10,7 +10,7 @@ const BROTLI_QUALITY = 10
 /** The compiled module, which reads the files at run time. */
 const compiledModule = new URL('../dist/plugins/openapi/scalar.js', import.meta.url)
 
-const { script } = await renderScalar({ versions: [1], publicUrl: undefined })
+const script = await loadScalar()
 for (const encoding of COMPRESSIONS) {
   const file = getCompressedFile(script.hash, encoding, compiledModule.href)
   if (existsSync(file)) continue

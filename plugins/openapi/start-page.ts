@@ -1,4 +1,5 @@
 /** Renders the start page: the name and version of the service, and links to what it offers. */
+import { escapeHtml } from './escape-html.ts'
 import { ICON } from './icon.ts'
 import type { ServiceLinks } from './service-links.ts'
 
@@ -34,9 +35,6 @@ a { color: var(--accent); }
 a:focus-visible { outline: 2px solid var(--accent); outline-offset: 2px; }
 code { color: var(--muted); font: 0.875rem ui-monospace, monospace; }
 `
-
-const escapeHtml = (text: string) =>
-  text.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('"', '&quot;')
 
 const renderLink = (href: string, text: string) => `<a href="${escapeHtml(href)}">${escapeHtml(text)}</a>`
 
