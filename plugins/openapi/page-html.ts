@@ -69,7 +69,7 @@ export const renderPage = (configuration: unknown): string => `<!doctype html>
 </head>
 <body>
 <header class="bar">
-<a class="brand" href="../"><img src="${ICON}" alt="">resource-api</a>
+<a class="brand" href="../" aria-label="resource-api: start page"><img src="${ICON}" alt=""><span>resource-api</span></a>
 <p id="account" class="account" role="status"></p>
 <button id="sign-in-open" type="button" class="primary">Sign in</button>
 <button id="sign-out" type="button" hidden>Sign out</button>

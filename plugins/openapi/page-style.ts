@@ -60,8 +60,23 @@ body.dark-mode .moon, body:not(.dark-mode) .sun { display: none; }
 @media (max-width: 480px) {
   .bar button { padding: 0 10px; }
   .bar .icon { padding: 0; }
+  .bar:has(#sign-out:not([hidden])) .brand span { display: none; }
 }
 .scalar-app { --scalar-radius: 4px; }
 /* Links to the makers of Scalar, and its switch of the theme, which the header replaces. */
 a[href*="scalar.com"], .darklight-reference { display: none !important; }
+/* The button that closes the request client would lie on the header. */
+.scalar-app button.app-exit-button { position: absolute; z-index: 2; color: inherit; background: none; }
+/* The columns of a table are as wide as their texts; on a narrow screen the table scrolls. */
+.scalar-app .introduction-description .markdown table { table-layout: auto; }
+.scalar-app .introduction-description .markdown :is(td, th) { overflow-wrap: normal; word-break: normal; }
+.scalar-app .introduction-description .markdown td:first-child { white-space: nowrap; }
+@media (max-width: 1000px) {
+  /* Below the header of the page is one of Scalar. */
+  .scalar-app .introduction-description .introduction-description-heading { scroll-margin-top: 116px; }
+}
+@media (max-width: 600px) {
+  .scalar-app .introduction-description .markdown table { display: block; overflow-x: auto; }
+  .scalar-app .introduction-description .markdown td:last-child { min-width: 220px; }
+}
 `
