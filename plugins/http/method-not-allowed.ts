@@ -74,7 +74,7 @@ async function methodNotAllowed(app: FastifyInstance) {
     const { isVersioned, path } = app.addressing.getAddress(raw)
     if (!isVersioned) return app.addressing.describeVersion(path)
     // A path that names nothing below the version still has its prefix.
-    return path.startsWith('/api/') ? undefined : describeUnknownPath(path, versionedUrls)
+    return /^\/(?:api\/|v\d)/.test(path) ? undefined : describeUnknownPath(path, versionedUrls)
   }
 
   app.decorate('answerUnrouted', ({ method, originalUrl, raw }, reply) => {

@@ -1,5 +1,11 @@
-/** Explains every error code for people. */
-import { type FailureCode, type FieldCode, failures, fieldCodes } from '../../schemas/error.ts'
+/** Explains every error code, for the documentation page and docs/error-codes.md. */
+import {
+  type FailureCode,
+  type FieldCode,
+  failures,
+  fieldCodes,
+  MAX_VIOLATIONS,
+} from '../../schemas/error.ts'
 
 interface Explanation {
   meaning: string
@@ -106,19 +112,38 @@ const fieldMeanings: Readonly<Record<FieldCode, string>> = {
   INSUFFICIENT_STOCK: 'The product has too little stock',
 }
 
-export interface ExplainedCode extends Required<Explanation> {
-  code: FailureCode
-}
-
-/** Every code of a whole request, in the order of `failures`, which is that of the statuses. */
-export const explainedCodes: readonly ExplainedCode[] = Object.entries(failures).map(([name, { status }]) => {
-  // The keys of `failures` are the codes.
-  const code = name as FailureCode
-  return { code, statuses: [status], ...explanations[code] }
-})
-
-/** Every code of a field or parameter. */
-export const explainedFieldCodes = fieldCodes.map((code) => ({ code, meaning: fieldMeanings[code] }))
-
 /** Returns the name of a code in the fragment of a URL: `rate_limit_exceeded`. */
 export const getAnchor = (code: FailureCode): string => code.toLowerCase()
+
+/** Returns a Markdown table. */
+const writeTable = (titles: readonly string[], rows: readonly (readonly string[])[]) =>
+  [titles, titles.map(() => '---'), ...rows].map((cells) => `| ${cells.join(' | ')} |`).join('\n')
+
+/**
+ * Explains all codes in Markdown: a table with a link to the entry of each code, the codes of fields, and the entries.
+ * @param getLink returns the URL of the entry of a code
+ */
+export function writeErrorCodes(getLink: (code: FailureCode) => string): string {
+  // The keys of `failures` are the codes. They are in the order of the statuses.
+  const codes = Object.keys(failures) as FailureCode[]
+  const explained = codes.map((code) => ({ code, statuses: [failures[code].status], ...explanations[code] }))
+  return [
+    writeTable(
+      ['Code', 'Status', 'Meaning'],
+      explained.map(({ code, statuses, meaning }) => [
+        `[\`${code}\`](${getLink(code)})`,
+        statuses.join(', '),
+        meaning,
+      ]),
+    ),
+    `The entries of \`details\` (\`errors\` in version 2), at most ${MAX_VIOLATIONS}, have one of these codes:`,
+    writeTable(
+      ['Code of a field', 'Meaning'],
+      fieldCodes.map((code) => [`\`${code}\``, fieldMeanings[code]]),
+    ),
+    ...explained.map(
+      ({ code, statuses, meaning, remedy }) =>
+        `### ${code}\n\nStatus ${statuses.join(' or ')}. ${meaning}.\n\n**What to do:** ${remedy}.`,
+    ),
+  ].join('\n\n')
+}

@@ -1,6 +1,5 @@
 /** The introduction of the OpenAPI documents and, with examples and tables, of the documentation page. */
-import { type FailureCode, MAX_VIOLATIONS } from '../../schemas/error.ts'
-import { type ExplainedCode, explainedCodes, explainedFieldCodes, getAnchor } from './error-codes.ts'
+import { getAnchor, writeErrorCodes } from './error-codes.ts'
 
 interface Section {
   title: string
@@ -24,30 +23,7 @@ To use another program, download the [OpenAPI document](../openapi/v${version}.j
 collection, set \`api_key\`; a run of the whole collection creates one resource of each kind, changes it and deletes it.
 `.trim()
 
-/** The path of an entry in the fragment of a URL of the page, as Scalar makes it. */
-const getEntryPath = (version: number, code: FailureCode) => `v${version}/description/${getAnchor(code)}`
-
 const toSample = (language: string, text: string) => `\`\`\`${language}\n${text}\n\`\`\``
-
-const writeRow = (cells: readonly string[]) => `| ${cells.join(' | ')} |`
-
-/** Returns a Markdown table. */
-const writeTable = (titles: readonly string[], rows: readonly (readonly string[])[]) =>
-  [titles, titles.map(() => '---'), ...rows].map(writeRow).join('\n')
-
-const writeErrorTable = (version: number) =>
-  writeTable(
-    ['Code', 'Status', 'Meaning'],
-    explainedCodes.map(({ code, statuses, meaning }) => [
-      `[\`${code}\`](#${getEntryPath(version, code)})`,
-      statuses.join(', '),
-      meaning,
-    ]),
-  )
-
-/** Writes an entry of the page for a code. Scalar makes an anchor of each heading. */
-const writeErrorEntry = ({ code, statuses, meaning, remedy }: ExplainedCode) =>
-  `### ${code}\n\nStatus ${statuses.join(' or ')}. ${meaning}.\n\n**What to do:** ${remedy}.`
 
 const getSections = (version: number, about: string): Section[] => [
   {
@@ -108,15 +84,8 @@ ${toSample(
 Every error has the form \`{"error": {"code", "message", "request_id"}}\`. Validation errors are reported together, each
 with its \`field\` and a \`code\`. Unknown parameters and fields are rejected, not ignored. Include the \`request_id\`
 when you ask for support.`,
-    details: [
-      writeErrorTable(version),
-      `The entries of \`details\` (\`errors\` in version 2), of which there are at most ${MAX_VIOLATIONS}, have one of these codes:`,
-      writeTable(
-        ['Code of a field', 'Meaning'],
-        explainedFieldCodes.map(({ code, meaning }) => [`\`${code}\``, meaning]),
-      ),
-      ...explainedCodes.map(writeErrorEntry),
-    ].join('\n\n'),
+    // Scalar makes such an anchor of each heading.
+    details: writeErrorCodes((code) => `#v${version}/description/${getAnchor(code)}`),
   },
   {
     title: 'Versions',
