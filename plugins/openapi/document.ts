@@ -34,13 +34,6 @@ interface Context {
 
 const healthTag = { name: 'health', description: 'Liveness and readiness checks' }
 
-/** Returns the title of a group of operations: `API keys` for `api-keys`. */
-const getDisplayName = (name: string) =>
-  name
-    .replaceAll('-', ' ')
-    .replace(/^api\b/, 'API')
-    .replace(/^./, (first) => first.toUpperCase())
-
 /** The credentials of the API; operations refer to them by name. */
 const securitySchemes = {
   apiKey: {
@@ -95,11 +88,7 @@ export function buildDocument(
     },
     servers: [{ url: server }],
     externalDocs: { description: 'The documentation page', url: `${server}/docs` },
-    tags: [...tags, healthTag].map(({ name, description }) => ({
-      name,
-      'x-displayName': getDisplayName(name),
-      description,
-    })),
+    tags: [...tags, healthTag].map(({ name, description }) => ({ name, description })),
     paths,
     components: { ...components.getAll(), securitySchemes },
   }

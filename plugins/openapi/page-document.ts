@@ -8,6 +8,17 @@ import { commonHeadersGuide } from './headers.ts'
 const omit = (object: unknown, ...names: readonly string[]): Json =>
   Object.fromEntries(Object.entries(isObject(object) ? object : {}).filter(([name]) => !names.includes(name)))
 
+/** Returns the title of a group of operations: `API keys` for `api-keys`. */
+const getDisplayName = (name: string) =>
+  name
+    .replaceAll('-', ' ')
+    .replace(/^api\b/, 'API')
+    .replace(/^./, (first) => first.toUpperCase())
+
+/** Adds the title that Scalar shows instead of the name. */
+const withDisplayName = (tag: unknown) =>
+  isObject(tag) ? { ...tag, 'x-displayName': getDisplayName(String(tag.name)) } : tag
+
 /**
  * Returns a copy of a document with the longer introduction of the page. It names no credentials: the page has its own
  * form for them, and sends the one credential that is active.
@@ -27,6 +38,7 @@ export function toPageDocument(document: Json, { representation }: Version): Jso
       ...omit(document.info, 'contact', 'license'),
       description: `${getPageGuide(representation.version, representation.about)}\n\n${commonHeadersGuide}`,
     },
+    tags: Array.isArray(document.tags) ? document.tags.map(withDisplayName) : [],
     paths: Object.fromEntries(paths.map(([url, path]) => [url, withoutSecurity(path)])),
     components: omit(document.components, 'securitySchemes'),
   }
