@@ -67,6 +67,8 @@ body.dark-mode .moon, body:not(.dark-mode) .sun { display: none; }
 a[href*="scalar.com"], .darklight-reference { display: none !important; }
 /* The button that closes the request client would lie on the header. */
 .scalar-app button.app-exit-button { position: absolute; z-index: 2; color: inherit; background: none; }
+/* The rows of its tables would scroll over their title. */
+.scalar-app .request-response-header { z-index: 1; }
 /* The columns of a table are as wide as their texts; on a narrow screen the table scrolls. */
 .scalar-app .introduction-description .markdown table { table-layout: auto; }
 .scalar-app .introduction-description .markdown :is(td, th) { overflow-wrap: normal; word-break: normal; }

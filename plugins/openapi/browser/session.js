@@ -7,7 +7,16 @@ import { readCredential, saveCredential, setCredential } from './credential.js'
 const REFRESH_BEFORE_MS = 30_000
 
 /** An error with a text for the reader. */
-export class SignInError extends Error {}
+export class SignInError extends Error {
+  /**
+   * @param {string} message
+   * @param {number} [status] of the response; undefined if there was none
+   */
+  constructor(message, status) {
+    super(message)
+    this.status = status
+  }
+}
 
 /**
  * Returns the text of an error response: the message, the invalid fields, and when to try again.
@@ -56,7 +65,7 @@ export function createSessions(api) {
       headers: { 'Content-Type': 'application/json' },
       body: JSON.stringify(grant),
     })
-    if (!response.ok) throw new SignInError(await readMessage(response))
+    if (!response.ok) throw new SignInError(await readMessage(response), response.status)
     const { data } = await response.json()
     // The untyped and the typed envelope.
     const token = data.attributes ?? data
@@ -74,9 +83,9 @@ export function createSessions(api) {
   async function refresh({ refreshToken, label }) {
     try {
       await requestTokens({ grant_type: 'refresh_token', refresh_token: refreshToken }, label)
-    } catch {
-      // The reader has to sign in again.
-      saveCredential(undefined)
+    } catch (error) {
+      // The session has ended: the reader has to sign in again. After another failure the next request tries again.
+      if (error instanceof SignInError && error.status === 401) saveCredential(undefined)
     }
   }
 
