@@ -6,7 +6,7 @@ import { requireNodeVersion } from '../src/node-version.ts'
 // `npm start` builds first: the build, too, has to say that Node.js is too old.
 requireNodeVersion()
 const { COMPRESSIONS, compress } = await import('../plugins/openapi/assets.ts')
-const { getCompressedFile, renderScalar } = await import('../plugins/openapi/scalar.ts')
+const { getCompressedFile, loadScalar } = await import('../plugins/openapi/scalar.ts')
 
 /** Brotli's quality. The highest, 11, takes 18 s instead of 4 s and saves 2 %. */
 const BROTLI_QUALITY = 10
@@ -14,7 +14,7 @@ const BROTLI_QUALITY = 10
 /** The compiled module, which reads the files at run time. */
 const compiledModule = new URL('../dist/plugins/openapi/scalar.js', import.meta.url)
 
-const { script } = await renderScalar({ versions: [1], publicUrl: undefined })
+const script = await loadScalar()
 for (const encoding of COMPRESSIONS) {
   const file = getCompressedFile(script.hash, encoding, compiledModule.href)
   if (existsSync(file)) continue

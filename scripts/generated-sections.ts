@@ -1,6 +1,7 @@
 /** The parts of Markdown pages that are generated from the definitions and the settings. */
 import { readFile, writeFile } from 'node:fs/promises'
 import type { ResourceDefinition } from '../plugins/collection/definition.ts'
+import { getAnchor, writeErrorCodes } from '../plugins/openapi/error-codes.ts'
 import { createCredentialResources, resources } from '../src/app.ts'
 import { settingsTable } from '../src/config.ts'
 import { formatAccessTables } from './access-tables.ts'
@@ -35,6 +36,11 @@ export const sections: readonly Section[] = [
     file: 'docs/authentication.md',
     name: 'collections',
     build: () => `The collections are ${quote(resources.map(({ name }) => name))}.`,
+  },
+  {
+    file: 'docs/error-codes.md',
+    name: 'codes',
+    build: () => `\n${writeErrorCodes((code) => `#${getAnchor(code)}`)}\n`,
   },
   { file: 'docs/settings.md', name: 'settings', build: settingsTable },
 ]

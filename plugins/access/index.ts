@@ -133,11 +133,16 @@ interface Guard {
   scope: string | undefined
 }
 
-/** Returns a function that creates the error for a row without access: 403, or 404 to hide that the row exists. */
-const createRefusal = (hideForbidden: boolean) => () =>
-  hideForbidden
-    ? apiError('RESOURCE_NOT_FOUND')
-    : apiError('FORBIDDEN', { message: 'Access to this resource is not allowed' })
+/**
+ * Returns a function that creates the error for a row without access: 403, or to hide that the row exists the same 404 as
+ * for a row that does not exist.
+ */
+const createRefusal =
+  (hideForbidden: boolean) =>
+  (createNotFound: () => Error): Error =>
+    hideForbidden
+      ? createNotFound()
+      : apiError('FORBIDDEN', { message: 'Access to this resource is not allowed' })
 
 interface AccessOptions {
   hideForbidden: boolean

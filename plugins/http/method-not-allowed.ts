@@ -2,10 +2,12 @@
  * Responds to OPTIONS and, with 405, to unsupported methods on every path of the route table: Fastify itself responds 404
  * to a method without a route.
  */
+import type { IncomingMessage } from 'node:http'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
 import { apiError } from '../errors/index.ts'
 import { getBodyTypes } from './content-type.ts'
+import { describeUnknownPath } from './unknown-paths.ts'
 
 declare module 'fastify' {
   interface FastifyContextConfig {
@@ -54,8 +56,11 @@ async function methodNotAllowed(app: FastifyInstance) {
   const methodsByUrl = new Map<string, Set<string>>()
   const allMethods = new Set(['OPTIONS'])
 
+  const versionedUrls = new Set<string>()
   app.addHook('onRoute', (route) => {
     if (route.config?.allow !== undefined) return
+    const [, versioned] = /^\/api\/v\d+(\/.+)$/.exec(route.url) ?? []
+    if (versioned !== undefined) versionedUrls.add(versioned)
     const methods = methodsByUrl.get(route.url) ?? new Set(['OPTIONS'])
     for (const method of [route.method].flat()) {
       methods.add(method)
@@ -64,9 +69,20 @@ async function methodNotAllowed(app: FastifyInstance) {
     methodsByUrl.set(route.url, methods)
   })
 
-  app.decorate('answerUnrouted', ({ method, originalUrl }, reply) => {
+  /** Returns the reason for which a path has no route; undefined if the general message is all there is to say. */
+  const describeUnrouted = (raw: IncomingMessage): string | undefined => {
+    const { isVersioned, path } = app.addressing.getAddress(raw)
+    if (!isVersioned) return app.addressing.describeVersion(path)
+    // A path that names nothing below the version still has its prefix.
+    return /^\/(?:api\/|v\d)/.test(path) ? undefined : describeUnknownPath(path, versionedUrls)
+  }
+
+  app.decorate('answerUnrouted', ({ method, originalUrl, raw }, reply) => {
     // `OPTIONS *` asks for the methods of the whole server (RFC 9110, section 9.3.7).
-    if (method !== 'OPTIONS' || originalUrl !== '*') throw apiError('RESOURCE_NOT_FOUND')
+    if (method !== 'OPTIONS' || originalUrl !== '*') {
+      const message = describeUnrouted(raw)
+      throw apiError('RESOURCE_NOT_FOUND', message === undefined ? {} : { message })
+    }
     reply.code(204).header('Allow', joinMethods(allMethods)).send()
   })
 

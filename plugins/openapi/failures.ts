@@ -56,7 +56,12 @@ const failureStatuses: Record<number, Status> = {
       row: { code: 'FORBIDDEN', message: 'Access to this resource is not allowed' },
     },
   },
-  404: { description: 'The resource does not exist', examples: { absent: { code: 'RESOURCE_NOT_FOUND' } } },
+  404: {
+    description: 'The resource does not exist',
+    examples: {
+      absent: { code: 'RESOURCE_NOT_FOUND', message: `There is no product with the id ${exampleId}` },
+    },
+  },
   406: {
     description: 'No media type in `Accept` is supported',
     examples: { accept: { code: 'NOT_ACCEPTABLE' } },

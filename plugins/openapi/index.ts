@@ -11,6 +11,7 @@ import { buildSamples } from './collections/requests.ts'
 import discovery from './discovery.ts'
 import { buildDocument, type DocumentedRoute, selectRoutes } from './document.ts'
 import page from './page.ts'
+import { toPageDocument } from './page-document.ts'
 import { getServerUrl } from './server-url.ts'
 
 interface DocsOptions {
@@ -50,6 +51,12 @@ async function docs(app: FastifyInstance, { versions, early, publicUrl, ...setti
     const getDocument = cachePromise(async () => createAsset(JSON_TYPE, JSON.stringify(build())))
     scope.get(`/openapi/v${number}.json`, { config: { access: 'public' } }, async (request, reply) =>
       sendAsset(request, reply, await getDocument()),
+    )
+    const getPageDocument = cachePromise(async () =>
+      createAsset(JSON_TYPE, JSON.stringify(toPageDocument(build(), version))),
+    )
+    scope.get(`/docs/v${number}.json`, { config: { access: 'public' } }, async (request, reply) =>
+      sendAsset(request, reply, await getPageDocument()),
     )
     for (const [format, write] of Object.entries(collectionWriters)) {
       const getCollection = cachePromise(async () => {

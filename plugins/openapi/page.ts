@@ -1,42 +1,48 @@
 /** Serves the documentation page: Scalar, without external resources, under a strict Content-Security-Policy. */
+import { readFile } from 'node:fs/promises'
 import helmet from '@fastify/helmet'
 import type { FastifyInstance } from 'fastify'
 import { cachePromise } from '../../lib/cached-promise.ts'
-import staticCache, { sendAsset } from './assets.ts'
-import { renderScalar, type ScalarOptions } from './scalar.ts'
+import staticCache, { type Asset, createAsset, sendAsset } from './assets.ts'
+import { renderPage } from './page-html.ts'
+import { getConfiguration, loadScalar } from './scalar.ts'
 
 const SELF = ["'self'"]
 
-/**
- * Returns the Content-Security-Policy of the page.
- * @param scripts the hashes of inline scripts
- * @param servers the origins that the page may send requests to
- */
-const getPolicy = (scripts: readonly string[], servers: readonly string[]) => ({
-  contentSecurityPolicy: {
-    useDefaults: false,
-    directives: {
-      defaultSrc: ["'none'"],
-      scriptSrc: [...SELF, ...scripts],
-      // Scalar sets style attributes at run time, which neither a hash nor a nonce can allow.
-      styleSrc: [...SELF, "'unsafe-inline'"],
-      imgSrc: [...SELF, 'data:', 'blob:'],
-      fontSrc: SELF,
-      connectSrc: [...SELF, ...servers],
-      workerSrc: [...SELF, 'blob:'],
-      baseUri: ["'none'"],
-      formAction: ["'none'"],
-      frameAncestors: ["'none'"],
-    },
-  },
-})
+/** The scripts of the page, as they are in the folder `browser`. */
+const SCRIPTS = ['theme', 'page', 'session', 'credential', 'sign-in', 'get-element']
 
-export default async function page(app: FastifyInstance, options: ScalarOptions) {
-  const { publicUrl } = options
-  // With PUBLIC_URL the page sends requests there, wherever it was opened; otherwise to its own origin.
-  const servers = publicUrl === undefined ? [] : [new URL(publicUrl).origin]
+const loadBrowserScript = async (name: string) =>
+  createAsset(
+    'application/javascript; charset=utf-8',
+    await readFile(new URL(`./browser/${name}.js`, import.meta.url), 'utf8'),
+  )
+
+interface PageOptions {
+  versions: readonly number[]
+  publicUrl: string | undefined
+}
+
+export default async function page(app: FastifyInstance, { versions, publicUrl }: PageOptions) {
   await app.register(helmet, {
-    ...getPolicy([], servers),
+    contentSecurityPolicy: {
+      useDefaults: false,
+      directives: {
+        defaultSrc: ["'none'"],
+        scriptSrc: SELF,
+        // Scalar sets style attributes at run time, which neither a hash nor a nonce can allow.
+        styleSrc: [...SELF, "'unsafe-inline'"],
+        imgSrc: [...SELF, 'data:', 'blob:'],
+        fontSrc: SELF,
+        // With PUBLIC_URL the page sends requests there, wherever it was opened; otherwise to its own origin.
+        connectSrc: [...SELF, ...(publicUrl === undefined ? [] : [new URL(publicUrl).origin])],
+        workerSrc: [...SELF, 'blob:'],
+        baseUri: ["'none'"],
+        // Its form is sent by a script.
+        formAction: ["'none'"],
+        frameAncestors: ["'none'"],
+      },
+    },
     // Strict-Transport-Security concerns the whole host and is not set by its documentation.
     strictTransportSecurity: false,
     xFrameOptions: { action: 'deny' },
@@ -45,18 +51,28 @@ export default async function page(app: FastifyInstance, options: ScalarOptions)
     xDownloadOptions: false,
   })
   await app.register(staticCache)
-  const getFiles = cachePromise(() => renderScalar(options))
+
+  const html = createAsset(
+    'text/html; charset=utf-8',
+    renderPage({
+      api: `${publicUrl ?? '..'}/api/v${versions[0]}`,
+      version: `v${versions[0]}`,
+      server: publicUrl ?? null,
+      scalar: getConfiguration(versions),
+    }),
+  )
   app.get('/docs/', { config: { access: 'public' } }, async (request, reply) => {
     const { pathname } = new URL(request.url, 'http://localhost')
     // The URLs in the page are relative, and need the trailing slash. So is this one: a proxy can add a path prefix.
     if (!pathname.endsWith('/')) return reply.redirect('docs/', 301)
-    const { html, inlineScripts } = await getFiles()
-    // Also for a 304: its policy replaces the one that the browser has cached with the page.
-    await reply.helmet(getPolicy(inlineScripts, servers))
     return sendAsset(request, reply, html)
   })
-  app.get('/docs/js/scalar.js', { config: { access: 'public' } }, async (request, reply) => {
-    const { script } = await getFiles()
-    return sendAsset(request, reply, script)
-  })
+  const serveScript = (name: string, load: () => Promise<Asset>) => {
+    const getScript = cachePromise(load)
+    app.get(`/docs/js/${name}.js`, { config: { access: 'public' } }, async (request, reply) =>
+      sendAsset(request, reply, await getScript()),
+    )
+  }
+  serveScript('scalar', loadScalar)
+  for (const name of SCRIPTS) serveScript(name, () => loadBrowserScript(name))
 }

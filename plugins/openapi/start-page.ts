@@ -1,5 +1,6 @@
 /** Renders the start page: the name and version of the service, and links to what it offers. */
 import { identity } from '../../lib/identity.ts'
+import { escapeHtml } from './escape-html.ts'
 import { ICON } from './icon.ts'
 import type { ServiceLinks } from './service-links.ts'
 
@@ -35,9 +36,6 @@ a { color: var(--accent); }
 a:focus-visible { outline: 2px solid var(--accent); outline-offset: 2px; }
 code { color: var(--muted); font: 0.875rem ui-monospace, monospace; }
 `
-
-const escapeHtml = (text: string) =>
-  text.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('"', '&quot;')
 
 const renderLink = (href: string, text: string) => `<a href="${escapeHtml(href)}">${escapeHtml(text)}</a>`
 

@@ -5,6 +5,9 @@ import type { Representation } from './representation/types.ts'
 
 const UNVERSIONED = /^\/(?:docs|openapi|livez|readyz|metrics|\.well-known)(?:\/|$)/
 
+/** The version in a path, known or not. */
+const VERSION_PREFIX = /^(?:\/api)?\/v(\d[^/]*)/
+
 /** A property, since the address is read often per request, and a WeakMap would add to garbage collection. */
 const ADDRESS = Symbol('address')
 
@@ -126,6 +129,13 @@ export function createAddressing(
     rewriteUrl(raw: IncomingMessage): string {
       const { route, query } = getAddress(raw)
       return route + query
+    },
+    /** Returns the message for a path that names a version which does not exist; undefined for other paths. */
+    describeVersion(path: string): string | undefined {
+      const [, named = ''] = VERSION_PREFIX.exec(path) ?? []
+      if (named === '' || versionsByName.has(named)) return undefined
+      const which = /^\d{1,9}$/.test(named) ? `version ${named}` : 'such version'
+      return `There is no ${which}; supported: ${[...versionsByName.keys()].join(', ')}`
     },
     /** The representation of the default version. */
     fallback,

@@ -11,17 +11,25 @@ t.test('with HIDE_FORBIDDEN a forbidden row is indistinguishable from a missing 
   const body = { items: [{ product_id: product.id, quantity: 1 }] }
   const foreign = (await admin.post('/orders', body)).body.data.id
   const missing = await client.get(`/orders/${UNKNOWN_ID}`)
-  for (const reply of [
-    await client.get(`/orders/${foreign}`),
-    await client.patch(`/orders/${foreign}`, { note: 'x' }),
-    await client.put(`/orders/${foreign}`, body),
-    await client.get(`/users/${other.id}`),
-    await client.patch(`/users/${other.id}`, { name: 'x' }),
-    await client.post(`/users/${other.id}/posts`, { title: 'a', body: 'b' }),
-  ]) {
-    t.equal(reply.status, 404)
-    t.equal(reply.body.error.code, 'RESOURCE_NOT_FOUND')
-    t.equal(reply.body.error.message, missing.body.error.message)
+  t.equal(missing.body.error.message, `There is no order with the id ${UNKNOWN_ID}`)
+  const post = { title: 'a', body: 'b' }
+  for (const [hidden, send] of [
+    [foreign, (order: string) => client.get(`/orders/${order}`)],
+    [foreign, (order: string) => client.patch(`/orders/${order}`, { note: 'x' })],
+    [foreign, (order: string) => client.put(`/orders/${order}`, body)],
+    [other.id, (user: string) => client.get(`/users/${user}`)],
+    [other.id, (user: string) => client.patch(`/users/${user}`, { name: 'x' })],
+    [other.id, (user: string) => client.post(`/users/${user}/posts`, post)],
+  ] as const) {
+    const { status, body: refused } = await send(hidden)
+    const { body: unknown } = await send(UNKNOWN_ID)
+    t.equal(status, 404)
+    t.equal(refused.error.code, 'RESOURCE_NOT_FOUND')
+    // The same bytes, but for the id that the client sent and that of the request.
+    t.equal(
+      JSON.stringify({ ...refused.error, request_id: '' }),
+      JSON.stringify({ ...unknown.error, request_id: '' }).replaceAll(UNKNOWN_ID, hidden),
+    )
   }
   t.equal(
     (await client.post('/orders', { ...body, user_id: other.id })).status,

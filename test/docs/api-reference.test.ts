@@ -3,7 +3,6 @@ import { execFile } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 import { promisify } from 'node:util'
 import t from 'tap'
-import { failures, fieldCodes } from '../../schemas/error.ts'
 import { ADMIN_KEY, type Json, testApp } from '../helpers/app.ts'
 
 const text = readFileSync(new URL('../../docs/api-reference.md', import.meta.url), 'utf8')
@@ -52,9 +51,4 @@ t.test('the examples get the responses that the page shows', async (t) => {
     for (const line of expected.lines)
       t.ok(received.lines.includes(line), `${line} in the response to ${command}`)
   }
-})
-
-t.test('the tables of errors contain every code', async (t) => {
-  for (const [code, { status }] of Object.entries(failures)) t.match(text, `| ${status} | \`${code}\` |`)
-  for (const code of fieldCodes) t.match(text, new RegExp(`^\\| (.*, )?\`${code}\``, 'm'))
 })

@@ -5,35 +5,84 @@
 import type { Page } from 'playwright-core'
 import t from 'tap'
 import { ADMIN_KEY, testApp } from '../helpers/app.ts'
-import { getSkipReason, openBrowser, openWatchedPage } from '../helpers/browser.ts'
+import { getSkipReason, openBrowser, openWatchedPage, readAccessibilityFaults } from '../helpers/browser.ts'
 
 const PASSWORD = 'nine brass cogs, turning'
 
-/** Opens the page's request client on an operation. */
-async function openClient(page: Page, group: string, name: string, operation: RegExp) {
-  const link = page.getByRole('link', { name })
-  if (!(await link.isVisible())) await page.getByRole('button', { name: `Open Group - ${group}` }).click()
-  await link.click()
-  await page.getByRole('button', { name: operation }).first().click()
-  return page.getByRole('dialog', { name: 'API Client' })
+/** The warning is of Scalar, which does not know `oneOf` with references; the error is a response that a test expects. */
+const isExpected = (complaint: string) =>
+  /^document validation errors|^\[Object, |the server responded with a status of 401/.test(complaint)
+
+const PRODUCTS = '/api/v1/products'
+
+/** Opens the page at a section. */
+async function openSection(page: Page, base: string, section: string) {
+  // The page reads the fragment when it starts.
+  await page.goto('about:blank')
+  await page.goto(`${base}/docs/#${section}`)
+}
+
+/** Sends the request for products from the page. Returns the response and the headers that were sent. */
+async function sendFromPage(page: Page) {
+  await page
+    .getByRole('button', { name: /Test Request.*get \/api\/v1\/products\)/ })
+    .first()
+    .click()
+  const client = page.getByRole('dialog', { name: 'API Client' })
+  const answered = page.waitForResponse((response) => new URL(response.url()).pathname === PRODUCTS)
+  await client.getByRole('button', { name: /^Send get request/ }).click()
+  const response = await answered
+  await client.getByText(`${response.status()} ${response.statusText()}`).waitFor()
+  const text = await response.text()
+  await client
+    .getByText(text.includes('TEA-BROWSER') ? 'TEA-BROWSER' : 'UNAUTHORIZED')
+    .first()
+    .waitFor()
+  await page.getByRole('button', { name: 'Close Client' }).click()
+  return { status: response.status(), headers: await response.request().allHeaders() }
+}
+
+/** Fills in the form to sign in. */
+async function signIn(page: Page, method: string, fields: Record<string, string>) {
+  const open = page.getByRole('button', { name: 'Sign in' })
+  const dialog = page.getByRole('dialog', { name: 'Sign in' })
+  if (!(await dialog.isVisible())) await open.click()
+  await dialog.getByRole('radio', { name: method }).check()
+  for (const [label, value] of Object.entries(fields)) {
+    await dialog.getByLabel(label, { exact: true }).and(dialog.locator('input:not([type=radio])')).fill(value)
+  }
+  await dialog.getByRole('button', { name: 'Sign in' }).click()
+  return dialog
 }
 
 t.test('the documentation page in a real browser', { skip: getSkipReason() }, async (t) => {
-  const { admin, base } = await testApp(t)
-  const { body: ada } = await admin.post('/api/v1/users', {
-    name: 'Ada',
-    email: 'ada@example.com',
-    password: PASSWORD,
-  })
-  await admin.post('/api/v1/products', { sku: 'TEA-BROWSER', name: 'Tea', price_amount: 1999 })
+  const { admin, base, database } = await testApp(t)
+  const email = 'ada@example.com'
+  const { body: ada } = await admin.post('/api/v1/users', { name: 'Ada', email, password: PASSWORD })
+  await admin.post(PRODUCTS, { sku: 'TEA-BROWSER', name: 'Tea', price_amount: 1999, status: 'active' })
+  const countSessions = async () =>
+    Number((await database.run('select count(*) from sessions where user_id = $1', [ada.data.id]))[0]?.count)
   const browser = await openBrowser(t)
   const { page, requests, complaints } = await openWatchedPage(browser, base)
+  page.setDefaultTimeout(60_000)
+  const awaitTheme = (name: string) => page.locator(`body.${name}-mode`).waitFor()
+  const readStorage = async () => String(await page.evaluate('JSON.stringify(sessionStorage)'))
+  const readWidth = () => page.evaluate('document.documentElement.scrollWidth')
 
-  await t.test('shows both versions and switches between them', async (t) => {
+  await t.test('has a title, a description, a language and an icon', async (t) => {
     await page.goto(`${base}/docs`)
+    t.equal(await page.title(), 'resource-api: API reference')
+    t.equal(await page.locator('html').getAttribute('lang'), 'en')
+    t.match(await page.locator('meta[name=description]').getAttribute('content'), /pagination, filtering/)
+    t.match(await page.locator('link[rel=icon]').getAttribute('href'), /^data:image\/svg\+xml/)
+    t.ok(await page.evaluate('document.querySelector(".brand img").naturalWidth > 0'), 'and a logo')
+  })
+
+  await t.test('shows both versions and switches between them', async () => {
     await page.getByRole('heading', { name: 'resource-api' }).waitFor()
-    t.equal(await page.title(), 'resource-api')
     await page.getByText('error.details').first().waitFor()
+    for (const name of [/^User profiles/, /^API keys/])
+      await page.getByRole('button', { name }).first().waitFor()
     await page.getByRole('button', { name: 'Version 1' }).click()
     await page.getByRole('option', { name: 'Version 2' }).click()
     await page.getByText('error.errors').first().waitFor()
@@ -41,88 +90,107 @@ t.test('the documentation page in a real browser', { skip: getSkipReason() }, as
 
   await t.test('offers the collections', async (t) => {
     for (const name of ['Postman', 'Bruno']) {
+      const link = page.getByRole('link', { name: `${name} collection` }).first()
       const started = page.waitForEvent('download')
-      await page
-        .getByRole('link', { name: `${name} collection` })
-        .first()
-        .click()
+      await link.click()
       t.equal((await started).suggestedFilename(), `resource-api-v2.${name.toLowerCase()}.json`)
     }
   })
 
-  await t.test(
-    'shows a code sample of an operation, sends it with an API key and shows the reply',
-    async (t) => {
-      // The input of the key is visible, because its scheme is selected by default.
-      await page
-        .getByRole('textbox', { name: 'Value' })
-        .or(page.locator('input[autocomplete=off]'))
-        .first()
-        .fill(ADMIN_KEY)
-      await page.getByRole('button', { name: 'Open Group - products' }).click()
-      await page.getByRole('link', { name: 'List products' }).click()
-      await page.getByText(`curl "${base}/api/v2/products?status=active`).first().waitFor()
-      await page
-        .getByRole('button', { name: /Test Request.*\/api\/v2\/products\)/ })
-        .first()
-        .click()
-      const answered = page.waitForResponse(`${base}/api/v2/products`)
-      await page.getByRole('button', { name: 'Send get request' }).click()
-      const answer = await answered
-      t.equal(answer.status(), 200)
-      t.equal(await answer.request().headerValue('x-api-key'), ADMIN_KEY)
-      await page.getByText('200 OK').waitFor()
-      await page.getByText('TEA-BROWSER').first().waitFor()
-      await page.getByRole('button', { name: 'Close Client' }).click()
-    },
-  )
-
-  await t.test('signs a user in and sends operations with the token only', async (t) => {
-    const signIn = await openClient(
-      page,
-      'tokens',
-      'Sign in or refresh a session',
-      /Test Request.*\/tokens\)/,
-    )
-    const body = signIn.getByRole('region', { name: 'Request Body' }).locator('.cm-content')
-    const example = (await body.innerText()).replace(/\n\n/g, '\n')
-    t.match(
-      JSON.parse(example),
-      { data: { type: 'tokens', attributes: { grant_type: 'password', email: /@/, password: String } } },
-      'an example stands there',
-    )
-    await body.fill(
-      JSON.stringify({ grant_type: 'password', email: 'ada@example.com', password: PASSWORD }, null, 2),
-    )
-    const signed = page.waitForResponse(`${base}/api/v2/tokens`)
-    await signIn.getByRole('button', { name: /^Send post request/ }).click()
-    t.equal((await signed).status(), 201)
-    await signIn.getByText('201 Created').waitFor()
-    const token: string = (await (await signed).json()).data.attributes.access_token
-    await signIn.getByText(token.slice(0, 40)).first().waitFor()
-    await signIn.getByRole('button', { name: 'Close Client' }).click()
-
-    const read = await openClient(page, 'users', 'Read a user', /Test Request.*get.*\/users\/\{id\}\)/)
-    await read.getByRole('button', { name: /^Selected Auth Type/ }).click()
-    await page.getByRole('option', { name: 'bearer' }).click()
-    await page.getByRole('option', { name: 'apiKey' }).click()
-    await read.getByRole('button', { name: 'Selected Auth Type: bearer' }).click()
-    await read.getByRole('textbox', { name: 'Bearer Token' }).fill(token)
-    const answered = page.waitForResponse(`${base}/api/v2/users/me`)
-    await read.getByRole('button', { name: /^Send get request/ }).click()
-    const answer = await answered
-    const sent = await answer.request().allHeaders()
-    t.equal(answer.status(), 200)
-    t.equal(sent.authorization, `Bearer ${token}`)
-    t.notOk('x-api-key' in sent, 'and no API key')
-    t.equal((await answer.json()).data.id, ada.data.id)
-    await read.getByText('200 OK').waitFor()
-    await read.getByText('ada@example.com').first().waitFor()
+  await t.test('has the theme of the system until the reader chooses one, and keeps the choice', async () => {
+    for (const theme of ['dark', 'light'] as const) {
+      await page.emulateMedia({ colorScheme: theme })
+      await awaitTheme(theme)
+    }
+    await page.getByRole('button', { name: 'Dark theme' }).click()
+    await awaitTheme('dark')
+    await openSection(page, base, 'rate_limit_exceeded')
+    await awaitTheme('dark')
+    await page.getByRole('button', { name: 'Dark theme', pressed: true }).click()
+    await awaitTheme('light')
   })
 
-  await t.test('opens again after a reload', async () => {
-    await page.reload()
-    await page.getByRole('heading', { name: 'resource-api' }).first().waitFor()
+  await t.test('opens at the entry of an error code', async () => {
+    await page.getByRole('heading', { name: 'RATE_LIMIT_EXCEEDED' }).first().waitFor()
+    // Below the header of the page.
+    await page.waitForFunction(`(() => {
+      const headings = [...document.querySelectorAll('h3')]
+      const { top } = headings.find((h3) => h3.textContent.includes('RATE_LIMIT_EXCEEDED')).getBoundingClientRect()
+      return top > 52 && top < 300
+    })()`)
+  })
+
+  await t.test('shows why a sign-in fails', async (t) => {
+    const dialog = await signIn(page, 'E-mail and password', { 'E-mail': email, Password: 'wrong' })
+    await dialog.getByRole('alert').getByText('Invalid e-mail address or password.').waitFor()
+    await signIn(page, 'API key', { 'API key': 'no-key' })
+    await dialog.getByRole('alert').getByText('Invalid or expired API key.').waitFor()
+    await signIn(page, 'Access token', { 'Access token': 'ü' })
+    await dialog.getByRole('alert').getByText('visible ASCII').waitFor()
+    t.same(await readAccessibilityFaults(page, '#sign-in'), [])
+    await dialog.getByRole('button', { name: 'Cancel' }).click()
+    t.equal(await readStorage(), '{}')
+  })
+
+  await t.test('signs a user in, and sends operations with the token only', async (t) => {
+    await openSection(page, base, `v1/tag/products/GET${PRODUCTS}`)
+    await page.getByText(`curl "${base}/api/v1/products?status=active`).first().waitFor()
+    await signIn(page, 'E-mail and password', { 'E-mail': email, Password: PASSWORD })
+    await page.getByText(email).waitFor()
+    t.notOk((await readStorage()).includes(PASSWORD), 'the password is not kept')
+    const { status, headers } = await sendFromPage(page)
+    t.equal(status, 200)
+    t.match(headers.authorization, /^Bearer /)
+    t.notOk('x-api-key' in headers, 'and no API key')
+  })
+
+  await t.test('refreshes a token that is about to end', async (t) => {
+    const before = await page.evaluate(`(() => {
+      const [name] = Object.keys(sessionStorage)
+      const credential = JSON.parse(sessionStorage.getItem(name))
+      sessionStorage.setItem(name, JSON.stringify({ ...credential, expiresAt: Date.now() }))
+      return credential.value
+    })()`)
+    const { status, headers } = await sendFromPage(page)
+    t.equal(status, 200)
+    t.match(headers.authorization, /^Bearer /)
+    t.not(headers.authorization, `Bearer ${before}`)
+  })
+
+  await t.test('signs out, which ends the session', async (t) => {
+    t.equal(await countSessions(), 1)
+    const ended = page.waitForResponse((response) => response.request().method() === 'DELETE')
+    await page.getByRole('button', { name: 'Sign out' }).click()
+    t.equal((await ended).status(), 204)
+    t.equal(await countSessions(), 0)
+    const { status, headers } = await sendFromPage(page)
+    t.equal(status, 401)
+    t.notOk('authorization' in headers)
+  })
+
+  await t.test('sends operations with an API key', async (t) => {
+    await signIn(page, 'API key', { 'API key': ADMIN_KEY })
+    await page.getByText('API key test-admin').waitFor()
+    const { status, headers } = await sendFromPage(page)
+    t.equal(status, 200)
+    t.equal(headers['x-api-key'], ADMIN_KEY)
+    t.notOk('authorization' in headers, 'and no token')
+  })
+
+  await t.test('needs no horizontal scrolling at a width of 390 pixels', async (t) => {
+    await page.setViewportSize({ width: 390, height: 844 })
+    await openSection(page, base, 'v1/description/errors')
+    await page.getByText('Every error has the form').first().waitFor()
+    t.equal(await readWidth(), 390)
+    for (const theme of ['dark', 'light']) {
+      await page.getByRole('button', { name: 'Dark theme' }).click()
+      await awaitTheme(theme)
+      t.same(await readAccessibilityFaults(page, '.bar'), [])
+    }
+    await page.getByRole('button', { name: 'Sign out' }).click()
+    await page.getByRole('button', { name: 'Sign in' }).click()
+    t.equal(await readWidth(), 390)
+    await page.getByRole('button', { name: 'Cancel' }).click()
   })
 
   await t.test('requests no other host and does not violate its content security policy', async (t) => {
@@ -133,10 +201,13 @@ t.test('the documentation page in a real browser', { skip: getSkipReason() }, as
       'no link to another place',
     )
     t.same(
-      requests.filter((url) => !url.startsWith(`${base}/`) && !url.startsWith('data:')),
+      requests.filter((url) => !url.startsWith(`${base}/`) && !/^(?:data|about):/.test(url)),
       [],
     )
-    t.same(complaints, [])
+    t.same(
+      complaints.filter((text) => !isExpected(text)),
+      [],
+    )
   })
 })
 
@@ -164,5 +235,8 @@ t.test('the start page in a real browser', { skip: getSkipReason() }, async (t) 
     requests.filter((url) => !url.startsWith(`${base}/`) && !url.startsWith('data:')),
     [],
   )
-  t.same(complaints, [])
+  t.same(
+    complaints.filter((text) => !isExpected(text)),
+    [],
+  )
 })

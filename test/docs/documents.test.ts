@@ -101,12 +101,11 @@ t.test('the OpenAPI documents', async (t) => {
   })
 
   await t.test(
-    'are shown by a page whose content security policy names its script, also on a 304',
+    'are shown by a page whose content security policy allows its own scripts only, also on a 304',
     async (t) => {
       const fresh = await fetch(`${base}/docs/`)
       const policy = fresh.headers.get('content-security-policy') ?? ''
-      t.match(policy, /script-src 'self' 'sha256-[^']+';/)
-      t.notMatch(policy, /script-src[^;]*unsafe/)
+      t.match(policy, /script-src 'self';/)
       for (const name of ['x-xss-protection', 'x-download-options']) t.equal(fresh.headers.get(name), null)
       const kept = await fetch(`${base}/docs/`, {
         headers: { 'if-none-match': fresh.headers.get('etag') ?? '' },

@@ -32,7 +32,7 @@ const DECODERS: Readonly<Record<string, (body: Buffer) => Buffer>> = {
 }
 
 const PATHS = [
-  ...['/', '/docs/', '/docs/js/scalar.js', '/.well-known/api-catalog'],
+  ...['/', '/docs/', '/docs/js/scalar.js', '/docs/js/page.js', '/docs/v1.json', '/.well-known/api-catalog'],
   ...['/openapi/v1.json', '/openapi/v2.json', '/openapi/v1.postman.json', '/openapi/v2.bruno.json'],
 ]
 

@@ -1,5 +1,6 @@
 /** Runs Debian's Chromium and records what a page does. */
 import { existsSync } from 'node:fs'
+import axe from 'axe-core'
 import { type Browser, chromium, type Page } from 'playwright-core'
 import type { Owner } from './database.ts'
 
@@ -50,4 +51,15 @@ export async function openWatchedPage(browser: Browser, base: string): Promise<W
     return isOwn ? route.continue() : route.abort('blockedbyclient')
   })
   return { page, requests, complaints }
+}
+
+/** Returns the faults of accessibility that axe finds in a part of a page, by the rules of WCAG 2.2 AA. */
+export async function readAccessibilityFaults(page: Page, selector: string): Promise<string[]> {
+  await page.evaluate(axe.source)
+  const tags = ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa']
+  const options = JSON.stringify({ runOnly: { type: 'tag', values: tags } })
+  return page.evaluate<string[]>(
+    `axe.run('${selector}', ${options}).then(({ violations }) =>
+      violations.flatMap(({ id, nodes }) => nodes.map(({ html }) => id + ': ' + html)))`,
+  )
 }

@@ -55,6 +55,7 @@ t.test('a server loads the modules of its settings', async (t) => {
   }
   const packages = await loaded(t, asking, async (url) => {
     t.match(await (await fetch(`${url}/docs/`)).text(), '<!doctype html>')
+    t.equal((await fetch(`${url}/docs/js/scalar.js`)).status, 200)
     for (const version of [1, 2]) {
       const reply = await fetch(`${url}/openapi/v${version}.json`)
       t.match(await reply.json(), { openapi: '3.1.0', paths: { [`/api/v${version}/users`]: Object } })

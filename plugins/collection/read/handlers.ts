@@ -3,7 +3,6 @@ import type { Ajv } from 'ajv'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { Connection } from '../../../drizzle/client/types.ts'
 import { type Actor, allows, getRule, narrowRule, type Rule, requireScope } from '../../access/index.ts'
-import { apiError } from '../../errors/index.ts'
 import {
   buildStrongTag,
   buildWeakTag,
@@ -18,7 +17,7 @@ import type { CollectionOptions } from '../options.ts'
 import { BYTES_PER_COST, countReplyBytes } from '../request/cost.ts'
 import { createCursors } from '../request/cursor.ts'
 import { createListReader, type ListQuery } from '../request/list-query.ts'
-import { createResourceAddresses, type ResourceAddress } from '../request/resource-address.ts'
+import { createNotFound, createResourceAddresses, type ResourceAddress } from '../request/resource-address.ts'
 import { createSelectionReader, EVERYTHING } from '../request/selection.ts'
 import { createResponseBuilder, getSerializer } from '../response-builder.ts'
 import { readPosition } from '../sql/keyset.ts'
@@ -147,8 +146,8 @@ export function createReadHandlers(
     const rule = getRule(access, 'read', actor)
     const find = async (connection: Connection) => {
       const row = await select.one(connection, id, { fields, include: names, rule, role: actor.role })
-      if (!row || (parent && row[parent.member] !== parentId)) throw apiError('RESOURCE_NOT_FOUND')
-      if (!allows(rule, row, actor)) throw refusal()
+      if (!row || (parent && row[parent.member] !== parentId)) throw createNotFound(resource, id)
+      if (!allows(rule, row, actor)) throw refusal(() => createNotFound(resource, id))
       const included = names.length > 0 ? await include(connection, resource, [row], names, actor) : undefined
       return { row, included }
     }

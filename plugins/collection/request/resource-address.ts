@@ -6,6 +6,7 @@ import { isObject } from '../../../lib/is-object.ts'
 import type { Actor } from '../../access/index.ts'
 import { apiError } from '../../errors/index.ts'
 import type { Resource } from '../compile.ts'
+import { toWords } from '../openapi/summaries.ts'
 
 export interface ResourceAddress {
   /** The caller, for whose id `me` stands. */
@@ -19,6 +20,10 @@ function toId(segment: unknown, hasMe: boolean | undefined, actor: Actor): strin
   if (typeof segment !== 'string') return ''
   return hasMe && segment === 'me' ? actor.userId : segment.toLowerCase()
 }
+
+/** Returns the error for an id that no row has. */
+export const createNotFound = ({ singular }: Pick<Resource, 'singular'>, id: string) =>
+  apiError('RESOURCE_NOT_FOUND', { message: `There is no ${toWords(singular)} with the id ${id}` })
 
 /** Creates the functions that read and write the addresses of one resource. */
 export function createResourceAddresses({ name, me, parent }: Resource) {
@@ -47,14 +52,17 @@ export function createResourceAddresses({ name, me, parent }: Resource) {
      * @throws ApiError 404
      */
     ensureUuids(...ids: readonly (string | undefined)[]) {
-      for (const id of ids) if (id !== undefined && !isUuid(id)) throw apiError('RESOURCE_NOT_FOUND')
+      for (const id of ids) {
+        if (id === undefined || isUuid(id)) continue
+        throw apiError('RESOURCE_NOT_FOUND', { message: 'The id in the path is not a UUID' })
+      }
     },
 
     /** @throws ApiError 404 if the parent does not exist */
     async ensureParent(connection: Connection, id: string | undefined) {
       if (id === undefined || !parent) return
       const found = await parent.to.select.one(connection, id, { fields: ['id'] })
-      if (!found) throw apiError('RESOURCE_NOT_FOUND')
+      if (!found) throw createNotFound(parent.to, id)
     },
   }
 }

@@ -99,7 +99,10 @@ export function createConstraintErrors(
         cause: error,
       })
     }
-    if (foreignColumn === parentColumn) return apiError('RESOURCE_NOT_FOUND', { cause: error })
+    if (foreignColumn === parentColumn) {
+      const message = `The ${foreignColumn} in the path does not exist`
+      return apiError('RESOURCE_NOT_FOUND', { message, cause: error })
+    }
     return invalidBody([{ field: foreignColumn, message: 'does not exist', code: 'NOT_FOUND' }])
   }
 }

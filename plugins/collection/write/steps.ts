@@ -4,7 +4,7 @@ import { allows, getRule, type Verb } from '../../access/index.ts'
 import { apiError } from '../../errors/index.ts'
 import type { Resource } from '../compile.ts'
 import type { Row } from '../definition.ts'
-import type { ResourceAddress } from '../request/resource-address.ts'
+import { createNotFound, type ResourceAddress } from '../request/resource-address.ts'
 import type { Lock } from '../sql/select.ts'
 import { createSettle } from './settle.ts'
 import { createUnreadUpdates } from './single-statement.ts'
@@ -15,7 +15,11 @@ import type { ChangingWrite, RemovingWrite, Write } from './types.ts'
  * Returns the functions that build the steps of a resource's writes.
  * @param refusal creates the error for a row that the caller may not access: 403, or 404 with HIDE_FORBIDDEN
  */
-export function createWriteSteps(resource: Resource, database: Database, refusal: () => Error) {
+export function createWriteSteps(
+  resource: Resource,
+  database: Database,
+  refusal: (createNotFound: () => Error) => Error,
+) {
   const { access, actions = {}, parent, select, stores } = resource
   const getUnreadUpdate = createUnreadUpdates(resource, database)
   const settle = createSettle(resource)
@@ -28,8 +32,10 @@ export function createWriteSteps(resource: Resource, database: Database, refusal
     lock: Lock | undefined,
   ): Promise<Row> => {
     const row = await select.whole(connection, write.id, lock)
-    if (!row || (parent && row[parent.member] !== write.parent)) throw apiError('RESOURCE_NOT_FOUND')
-    if (!allows(getRule(access, verb, write.actor), row, write.actor)) throw refusal()
+    if (!row || (parent && row[parent.member] !== write.parent)) throw createNotFound(resource, write.id)
+    if (!allows(getRule(access, verb, write.actor), row, write.actor)) {
+      throw refusal(() => createNotFound(resource, write.id))
+    }
     return row
   }
 
@@ -37,7 +43,8 @@ export function createWriteSteps(resource: Resource, database: Database, refusal
   const refuseNew = async (parentId: string | undefined): Promise<Error> => {
     if (!parent || parentId === undefined) return apiError('FORBIDDEN')
     const found = await parent.to.select.one(database, parentId, { fields: ['id'] })
-    return found ? refusal() : apiError('RESOURCE_NOT_FOUND')
+    const createParentNotFound = () => createNotFound(parent.to, parentId)
+    return found ? refusal(createParentNotFound) : createParentNotFound()
   }
 
   /** @throws ApiError 403, 404 */

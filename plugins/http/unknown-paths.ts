@@ -1,0 +1,52 @@
+/** Describes a path that no route has: its first unknown segment, and the nearest collection. */
+import { getEditDistance } from '../../lib/edit-distance.ts'
+
+/** Characters. Longer segments are neither compared nor repeated in the message; no collection has half of it. */
+const MAX_SEGMENT_LENGTH = 64
+/** A name that differs more is another word. */
+const MAX_EDITS = 2
+
+/** What a message may repeat: text that needs no escaping. */
+const PLAIN = /^[\w.~-]+$/
+
+const split = (path: string) => path.split('/').slice(1)
+
+const isParameter = (segment: string) => segment.startsWith(':')
+
+/** Returns the routes whose first segments fit those of the path. */
+const selectFitting = (routes: readonly (readonly string[])[], path: readonly string[]) =>
+  routes.filter((route) => path.every((segment, i) => route[i] === segment || isParameter(route[i] ?? '')))
+
+/** Returns the name that is at most `MAX_EDITS` away, ignoring case, and nearest. */
+function findNearest(segment: string, names: Iterable<string>): string | undefined {
+  const sent = segment.toLowerCase()
+  const distances = [...names]
+    .filter((name) => Math.abs(name.length - sent.length) <= MAX_EDITS)
+    .map((name) => ({ name, distance: getEditDistance(sent, name) }))
+    .filter(({ distance }) => distance <= MAX_EDITS)
+    .sort((a, b) => a.distance - b.distance)
+  return distances[0]?.name
+}
+
+/**
+ * Returns the message for a path, or undefined if none is better than the general one.
+ * @param path below the version: `/product`
+ * @param urls of the routes below the version: `/products/:id`
+ */
+export function describeUnknownPath(path: string, urls: Iterable<string>): string | undefined {
+  const segments = split(path)
+  const routes = [...urls].map(split)
+  const known = segments.findIndex((_, i) => selectFitting(routes, segments.slice(0, i + 1)).length === 0)
+  const segment = segments[known]
+  if (segment === undefined || segment.length > MAX_SEGMENT_LENGTH || !PLAIN.test(segment)) return undefined
+  const siblings = selectFitting(routes, segments.slice(0, known)).flatMap((route) =>
+    route[known] === undefined ? [] : [{ name: route[known], prefix: route.slice(0, known) }],
+  )
+  if (siblings.length === 0) return undefined
+  const message = `There is no collection "${segment}"`
+  const nearest = findNearest(segment, new Set(siblings.map(({ name }) => name)))
+  if (nearest === undefined) return message
+  const prefix = siblings.find(({ name }) => name === nearest)?.prefix ?? []
+  const parents = prefix.map((parent) => (isParameter(parent) ? `{${parent.slice(1)}}` : parent))
+  return `${message}; did you mean /${[...parents, nearest].join('/')}?`
+}

@@ -1,0 +1,62 @@
+/** docs/error-codes.md is generated from the codes, and the documentation page of each version explains the same. */
+import { readFileSync } from 'node:fs'
+import t from 'tap'
+import { writeErrorCodes } from '../../plugins/openapi/error-codes.ts'
+import { failures, fieldCodes } from '../../schemas/error.ts'
+import { testApp } from '../helpers/app.ts'
+
+const page = readFileSync(new URL('../../docs/error-codes.md', import.meta.url), 'utf8')
+
+const { anybody } = await testApp(t)
+
+t.test('the page explains every code, as plugins/openapi/error-codes.ts does', async (t) => {
+  const shown = /<!-- codes -->\n([\s\S]*?)\n<!-- \/codes -->/.exec(page)?.[1]?.trim()
+  t.equal(
+    shown,
+    writeErrorCodes((code) => `#${code.toLowerCase()}`),
+    'between the markers of docs/error-codes.md',
+  )
+  for (const code of fieldCodes) t.match(shown, `| \`${code}\` |`)
+})
+
+t.test('the documentation page has the table, and an entry with an anchor for every code', async (t) => {
+  for (const version of [1, 2]) {
+    const { description } = (await anybody.get(`/docs/v${version}.json`)).body.info
+    for (const [code, { status }] of Object.entries(failures)) {
+      const anchor = `#v${version}/description/${code.toLowerCase()}`
+      t.ok(description.includes(`| [\`${code}\`](${anchor}) | `), code)
+      t.match(description, new RegExp(`^### ${code}\n\nStatus (?:\\d+ or )?${status}\\.`, 'm'))
+    }
+  }
+})
+
+t.test(
+  'the document of the page has the operations of the OpenAPI document and no credentials',
+  async (t) => {
+    for (const version of [1, 2]) {
+      const { body: shown } = await anybody.get(`/docs/v${version}.json`)
+      const { body: served } = await anybody.get(`/openapi/v${version}.json`)
+      t.same(Object.keys(shown.paths), Object.keys(served.paths))
+      t.match(shown.paths['/livez'].get.operationId, served.paths['/livez'].get.operationId)
+      t.same(shown.components.schemas, served.components.schemas)
+      t.notMatch(JSON.stringify(shown), /"security(?:Schemes)?":/)
+      t.match(JSON.stringify(served), /"securitySchemes":/)
+      const titles = Object.fromEntries(
+        shown.tags.map((tag: { name: string; 'x-displayName': string }) => [tag.name, tag['x-displayName']]),
+      )
+      t.match(titles, { users: 'Users', 'user-profiles': 'User profiles', 'api-keys': 'API keys' })
+      const sections = [...shown.info.description.matchAll(/^## (.+)$/gm)].map(([, title]) => title)
+      t.same(sections, [
+        'Authentication',
+        'Pagination',
+        'Filtering and sorting',
+        'Idempotency',
+        'Errors',
+        'Versions',
+        'Limits',
+        'Conditional requests',
+        'Headers of every response',
+      ])
+    }
+  },
+)
