@@ -27,13 +27,14 @@ export function toPageDocument(document: Json, { representation }: Version): Jso
   const paths = Object.entries(isObject(document.paths) ? document.paths : {})
   const withoutSecurity = (path: unknown) =>
     Object.fromEntries(
-      Object.entries(isObject(path) ? path : {}).map(([method, operation]) => [
-        method,
-        omit(operation, 'security'),
+      Object.entries(isObject(path) ? path : {}).map(([name, value]) => [
+        name,
+        // The parameters that all operations of the path share are an array.
+        Array.isArray(value) ? value : omit(value, 'security'),
       ]),
     )
   return {
-    ...omit(document, 'externalDocs'),
+    ...omit(document, 'externalDocs', 'security'),
     info: {
       ...omit(document.info, 'contact', 'license'),
       description: `${getPageGuide(representation.version, representation.about)}\n\n${commonHeadersGuide}`,

@@ -136,7 +136,7 @@ t.test('the documentation page in a real browser', { skip: getSkipReason() }, as
     await openSection(page, base, `v1/tag/products/GET${PRODUCTS}`)
     await page.getByText(`curl "${base}/api/v1/products?status=active`).first().waitFor()
     await signIn(page, 'E-mail and password', { 'E-mail': email, Password: PASSWORD })
-    await page.getByText(email).waitFor()
+    await page.getByRole('status').getByText(email).waitFor()
     t.notOk((await readStorage()).includes(PASSWORD), 'the password is not kept')
     const { status, headers } = await sendFromPage(page)
     t.equal(status, 200)
