@@ -24,6 +24,8 @@ export interface Operation {
   declared: Json
 }
 
+const DOCUMENT_ID = 'https://example.com/document'
+
 const METHODS = ['get', 'put', 'post', 'delete', 'patch']
 
 /** Headers of the connection and of the message framing, which operations do not declare. */
@@ -77,10 +79,14 @@ export function createReplyChecker(document: Json) {
           .reduce((found: Json, name: string) => found[name], document)
       : node
 
+  // The components are compiled once, and not again within the schema of each response.
+  const rebase = (schema: Json): Json =>
+    JSON.parse(JSON.stringify(schema).replaceAll('"#/components/', `"${DOCUMENT_ID}#/components/`))
+  ajv.addSchema({ $id: DOCUMENT_ID, components: { schemas: rebase(document.components.schemas) } })
+
   /** Returns the violations of a value against a schema of the document. */
   const faults = (schema: Json, value: unknown): string[] => {
-    const validate =
-      known.get(schema) ?? ajv.compile({ ...schema, components: { schemas: document.components.schemas } })
+    const validate = known.get(schema) ?? ajv.compile(rebase(schema))
     known.set(schema, validate)
     return validate(value) ? [] : (validate.errors ?? []).map((e) => `${e.instancePath || '/'} ${e.message}`)
   }
