@@ -118,6 +118,10 @@ t.test('the documentation page in a real browser', { skip: getSkipReason() }, as
       const { top } = headings.find((h3) => h3.textContent.includes('RATE_LIMIT_EXCEEDED')).getBoundingClientRect()
       return top > 52 && top < 300
     })()`)
+    // The same in a page that is open already.
+    await page.evaluate("location.hash = '#forbidden'")
+    await page.waitForURL(/\/description\/forbidden$/)
+    await page.getByRole('heading', { name: 'FORBIDDEN' }).first().waitFor()
   })
 
   await t.test('shows why a sign-in fails', async (t) => {

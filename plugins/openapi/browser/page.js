@@ -13,10 +13,22 @@ import { startAccount } from './sign-in.js'
 
 /** @type {{ api: string, version: string, server: string | null, scalar: object }} */
 const { api, version, server, scalar } = JSON.parse(getElement('configuration', HTMLScriptElement).text)
-// Short links to the entries of error codes: `/docs/#rate_limit_exceeded`.
-if (/^#[a-z_]+$/.test(location.hash)) {
-  location.replace(`#${version}/description/${location.hash.slice(1)}`)
+
+/**
+ * Follows a short link to the entry of an error code: `/docs/#rate_limit_exceeded`.
+ * @returns whether the address is one
+ */
+function followShortLink() {
+  const isShortLink = /^#[a-z_]+$/.test(location.hash)
+  if (isShortLink) location.replace(`#${version}/description/${location.hash.slice(1)}`)
+  return isShortLink
 }
+
+followShortLink()
+// Scalar reads the address when it starts.
+addEventListener('hashchange', () => {
+  if (followShortLink()) location.reload()
+})
 const sessions = createSessions(new URL(api, location.href).href)
 startAccount(sessions)
 
