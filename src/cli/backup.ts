@@ -79,7 +79,7 @@ async function run(values: Values, flags: Flags): Promise<void> {
   print(
     result.size === undefined
       ? `Wrote ${amount}`
-      : `Wrote ${file}: ${amount}, ${(result.size / 1e6).toFixed(1)} MB`,
+      : `Wrote ${file}: ${amount}, ${Math.ceil(result.size / 1000).toLocaleString('en')} kB`,
   )
   print(note)
 }

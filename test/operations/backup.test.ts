@@ -46,7 +46,7 @@ test('a restored database has every value, and its users, keys, cursors, ETags a
   const file = join(testFolder(t), 'backup.gz')
   const written = await runCommand(t, ['backup', file], source)
   t.equal(written.code, 0, written.err)
-  t.match(written.out, /^Wrote .*backup\.gz: \d+ rows of 12 tables, [\d.]+ MB\n/)
+  t.match(written.out, /^Wrote .*backup\.gz: \d+ rows of 12 tables, [\d,]+ kB\n/)
   t.equal(statSync(file).mode & 0o777, 0o600, 'only its owner can read the file')
 
   // On the server: once from a server to a server, once from a server to a folder.
