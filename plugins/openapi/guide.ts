@@ -9,8 +9,8 @@ interface Section {
 }
 
 const introduction = `
-A JSON API for users, their profiles and posts, products and orders. All collections work the same way: their names are
-plural nouns, and their resources are read (GET), replaced (PUT), partially updated (PATCH, RFC 7396) and deleted by id.
+A JSON API with a collection for each kind of resource. All collections work the same way: their names are plural nouns,
+and their resources are read (GET), replaced (PUT), partially updated (PATCH, RFC 7396) and deleted by id.
 `.trim()
 
 /** What only the page can offer: files beside it, and its own form. */

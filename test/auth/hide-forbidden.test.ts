@@ -1,10 +1,11 @@
 /** With HIDE_FORBIDDEN a row that the caller may not access is a 404. */
 import t from 'tap'
 import { testApp, UNKNOWN_ID } from '../helpers/app.ts'
+import { createNotes } from '../helpers/notes.ts'
 import { createActiveProduct, createVersionedClient } from '../helpers/versioned-client.ts'
 
 t.test('with HIDE_FORBIDDEN a forbidden row is indistinguishable from a missing one', async (t) => {
-  const { admin, person } = await testApp(t, { HIDE_FORBIDDEN: 'true' })
+  const { admin, person } = await testApp(t, { HIDE_FORBIDDEN: 'true' }, await createNotes(t))
   const { client, id } = await person('member')
   const other = await person('member')
   const product = await createActiveProduct(createVersionedClient(admin, 1))
@@ -12,14 +13,14 @@ t.test('with HIDE_FORBIDDEN a forbidden row is indistinguishable from a missing 
   const foreign = (await admin.post('/orders', body)).body.data.id
   const missing = await client.get(`/orders/${UNKNOWN_ID}`)
   t.equal(missing.body.error.message, `There is no order with the id ${UNKNOWN_ID}`)
-  const post = { title: 'a', body: 'b' }
+  const note = { title: 'a', body: 'b' }
   for (const [hidden, send] of [
     [foreign, (order: string) => client.get(`/orders/${order}`)],
     [foreign, (order: string) => client.patch(`/orders/${order}`, { note: 'x' })],
     [foreign, (order: string) => client.put(`/orders/${order}`, body)],
     [other.id, (user: string) => client.get(`/users/${user}`)],
     [other.id, (user: string) => client.patch(`/users/${user}`, { name: 'x' })],
-    [other.id, (user: string) => client.post(`/users/${user}/posts`, post)],
+    [other.id, (user: string) => client.post(`/users/${user}/notes`, note)],
   ] as const) {
     const { status, body: refused } = await send(hidden)
     const { body: unknown } = await send(UNKNOWN_ID)

@@ -3,15 +3,23 @@ import { execFile } from 'node:child_process'
 import { promisify } from 'node:util'
 import t from 'tap'
 import { ADMIN_KEY, type Json, testApp } from '../helpers/app.ts'
+import { isRegistered } from '../helpers/definitions.ts'
 import { createReplyChecker } from '../helpers/reply-checker.ts'
 
 const run = promisify(execFile)
 
-/** The operations with samples, each after those that create what it needs. */
-const OPERATIONS = [
-  ...['createUser', 'createToken', 'createPost', 'createProduct', 'getProduct', 'updateProduct'],
-  ...['listProducts', 'createOrder', 'listOrders', 'updateOrder'],
+/** The operations with samples by their resource, each after those that create what it needs. */
+const SAMPLED: readonly (readonly [resource: string, ...operations: string[]])[] = [
+  ['users', 'createUser'],
+  ['tokens', 'createToken'],
+  ['posts', 'createPost'],
+  ['products', 'createProduct', 'getProduct', 'updateProduct', 'listProducts'],
+  ['orders', 'createOrder', 'listOrders', 'updateOrder'],
 ]
+
+const OPERATIONS = SAMPLED.flatMap(([resource, ...operations]) =>
+  resource === 'tokens' || isRegistered(resource) ? operations : [],
+)
 
 /** The placeholder for the id of what an operation creates. */
 const PLACEHOLDERS: Readonly<Record<string, string>> = {

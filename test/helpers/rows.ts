@@ -9,6 +9,7 @@ const searched: Record<string, readonly string[]> = {
   users: ['name', 'email'],
   user_profiles: ['display_name', 'bio'],
   posts: ['title', 'body'],
+  notes: ['title', 'body'],
   products: ['sku', 'name', 'description'],
   orders: ['number', 'note'],
 }
@@ -20,6 +21,7 @@ const defaults: Record<string, (n: number) => Values> = {
   users: (n) => ({ name: `User ${n}`, email: `user.${n}@example.com` }),
   user_profiles: () => ({}),
   posts: (n) => ({ title: `Post ${n}`, body: 'Body' }),
+  notes: (n) => ({ title: `Note ${n}`, body: 'Body' }),
   products: (n) => ({ sku: `SKU-${n}`, name: `Product ${n}`, price_amount: 100, status: 'active' }),
   orders: (n) => ({
     number: `ORD-9${String(n).padStart(9, '0')}`,

@@ -4,10 +4,11 @@ import { createCursors } from '../../plugins/collection/request/cursor.ts'
 import { deriveKey } from '../../src/secrets.ts'
 import { type Reply, testApp } from '../helpers/app.ts'
 import { getIds } from '../helpers/lists.ts'
+import { createNotes } from '../helpers/notes.ts'
 import { insertRows } from '../helpers/rows.ts'
 
 const SECRET = 'secret-of-the-cursors-secret-of-the-cursors'
-const { admin, database, person, adminId } = await testApp(t, { APP_SECRET: SECRET })
+const { admin, database, person, adminId } = await testApp(t, { APP_SECRET: SECRET }, await createNotes(t))
 const { id: other, client: member } = await person('member')
 await insertRows(
   database,
@@ -19,7 +20,7 @@ await insertRows(
   })),
 )
 for (const user_id of [adminId, other])
-  await insertRows(database, 'posts', [{ user_id }, { user_id }, { user_id }])
+  await insertRows(database, 'notes', [{ user_id }, { user_id }, { user_id }])
 await insertRows(database, 'orders', [{ user_id: other }, { user_id: other }, { user_id: other }])
 
 const cursorOf = async (path: string): Promise<string> => (await admin.get(path)).body.pagination.cursor
@@ -96,7 +97,7 @@ t.test('a cursor is bound to collection, parent, sort, filters and search', asyn
         '/products?created_before=2030-01-01',
         '/products?search=tea',
         '/user-profiles?',
-        `/users/${adminId}/posts?`,
+        `/users/${adminId}/notes?`,
       ],
     ],
     ['/products?limit=2&status=active', ['/products?', '/products?status=draft']],
@@ -136,8 +137,8 @@ t.test('a cursor is bound to collection, parent, sort, filters and search', asyn
       ['/products?sort=sku,name', '/products?sort=name,-sku', '/products?sort=name'],
     ],
     [
-      `/users/${adminId}/posts?limit=2`,
-      [`/users/${other}/posts?`, '/products?', `/users/${adminId}/posts?status=draft`],
+      `/users/${adminId}/notes?limit=2`,
+      [`/users/${other}/notes?`, '/products?', `/users/${adminId}/notes?status=draft`],
     ],
     [`/orders?limit=2&user_id=${other}`, ['/orders?', `/orders?user_id=${adminId}`]],
   ]
@@ -174,11 +175,11 @@ t.test(
   },
 )
 
-t.test("a cursor of /users/me/posts is valid with the user's id", async (t) => {
-  const cursor = await cursorOf('/users/me/posts?limit=1')
-  t.equal((await admin.get(`/users/${adminId}/posts?cursor=${cursor}`)).status, 200)
+t.test("a cursor of /users/me/notes is valid with the user's id", async (t) => {
+  const cursor = await cursorOf('/users/me/notes?limit=1')
+  t.equal((await admin.get(`/users/${adminId}/notes?cursor=${cursor}`)).status, 200)
   t.ok(
-    isRefused(await member.get(`/users/me/posts?cursor=${cursor}`)),
+    isRefused(await member.get(`/users/me/notes?cursor=${cursor}`)),
     'me of another user is another parent',
   )
 })

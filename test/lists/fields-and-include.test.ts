@@ -2,17 +2,18 @@
 import t from 'tap'
 import { type Json, type Reply, testApp } from '../helpers/app.ts'
 import { getIds, getViolations } from '../helpers/lists.ts'
+import { createNotes } from '../helpers/notes.ts'
 import { insertRows } from '../helpers/rows.ts'
 
-const { admin, database, person } = await testApp(t)
+const { admin, database, person } = await testApp(t, {}, await createNotes(t))
 const ada = await person('member')
 const bob = await person('member')
 const moment = (n: number) => new Date(Date.UTC(2026, 0, 1) + n).toISOString()
 const newest = (ids: string[], count: number) => [...ids].reverse().slice(0, count)
 
-const posts = await insertRows(
+const notes = await insertRows(
   database,
-  'posts',
+  'notes',
   Array.from({ length: 23 }, (_, n) => ({
     user_id: ada.id,
     created_at: moment(n),
@@ -45,7 +46,7 @@ t.test('fields returns the named fields and the id', async (t) => {
   const all: [string, string[]][] = [
     ['/users', ['id', 'name', 'email', 'role', 'status', 'created_at', 'updated_at']],
     ['/user-profiles', ['id', 'user_id', 'display_name', 'bio', 'location', 'locale', 'created_at']],
-    [`/users/${ada.id}/posts`, ['id', 'user_id', 'title', 'body', 'status', 'published_at', 'created_at']],
+    [`/users/${ada.id}/notes`, ['id', 'user_id', 'title', 'body', 'status', 'published_at', 'created_at']],
     ['/products', ['id', 'sku', 'description', 'price_amount', 'stock', 'status', 'updated_at']],
     ['/orders', ['id', 'number', 'user_id', 'items', 'shipping_address', 'note', 'total_amount']],
   ]
@@ -70,7 +71,7 @@ t.test('sorting, paging and tags work without the fields that are not selected',
   )
   t.equal(next.status, 200)
   const path = `/users/${ada.id}`
-  const tags = ['', '?fields=name', '?fields=email', '?include=profile', '?include=posts']
+  const tags = ['', '?fields=name', '?fields=email', '?include=profile', '?include=notes']
   const found = await Promise.all(
     tags.map(async (query) => (await admin.get(path + query)).headers.get('etag')),
   )
@@ -113,7 +114,7 @@ t.test('fields and include with unknown names are rejected, on lists and single 
     'include=orders%20': 'include INVALID_VALUE',
     'include=toString': 'include INVALID_VALUE',
     'include=__proto__': 'include INVALID_VALUE',
-    'include=orders&include=posts': 'include CONFLICTING_PARAMETERS',
+    'include=orders&include=notes': 'include CONFLICTING_PARAMETERS',
   }
   for (const [query, problem] of Object.entries({ ...fields, ...include })) {
     for (const path of ['/users', `/v2/users/${ada.id}`]) {
@@ -127,27 +128,27 @@ t.test('fields and include with unknown names are rejected, on lists and single 
     ['include UNKNOWN_PARAMETER'],
     'none to include',
   )
-  const four = await admin.get('/users?include=orders,posts,profile,user')
+  const four = await admin.get('/users?include=orders,notes,profile,user')
   t.same(getViolations(four), ['include INVALID_VALUE', 'include INVALID_VALUE'], 'unknown, and more than 3')
-  t.equal((await admin.get('/users?include=orders,posts,profile,orders&fields=id,id')).status, 200, 'a set')
+  t.equal((await admin.get('/users?include=orders,notes,profile,orders&fields=id,id')).status, 200, 'a set')
 })
 
 t.test('a to-many include has the 20 newest rows, has_more, and the parents with more rows', async (t) => {
   for (const path of [`/v1/users/${ada.id}`, '/v1/users?role=member']) {
-    const { body } = await admin.get(`${path}${path.includes('?') ? '&' : '?'}include=posts,orders`)
+    const { body } = await admin.get(`${path}${path.includes('?') ? '&' : '?'}include=notes,orders`)
     const user = [body.data].flat().find(({ id }: Json) => id === ada.id)
-    t.same(user.posts.map(idOf), newest(posts, 20))
+    t.same(user.notes.map(idOf), newest(notes, 20))
     t.same(user.orders.map(idOf), newest(orders, 20))
     t.same(body.meta.includes, {
       orders: { has_more: true, truncated: [ada.id] },
-      posts: { has_more: true, truncated: [ada.id] },
+      notes: { has_more: true, truncated: [ada.id] },
     })
   }
-  const { body } = await admin.get(`/users/${bob.id}?include=posts,orders,profile`)
-  t.same([body.data.posts, body.data.orders.map(idOf), body.data.profile], [[], bobs, null])
+  const { body } = await admin.get(`/users/${bob.id}?include=notes,orders,profile`)
+  t.same([body.data.notes, body.data.orders.map(idOf), body.data.profile], [[], bobs, null])
   t.same(body.meta.includes, {
     orders: { has_more: false, truncated: [] },
-    posts: { has_more: false, truncated: [] },
+    notes: { has_more: false, truncated: [] },
   })
 })
 
@@ -167,9 +168,9 @@ t.test('an order includes all of its products', async (t) => {
 })
 
 t.test('a to-one include is a whole resource or null, without relations', async (t) => {
-  const [post = ''] = posts
+  const [note = ''] = notes
   const reads: [string, string][] = [
-    [`/users/${ada.id}/posts/${post}`, 'user'],
+    [`/users/${ada.id}/notes/${note}`, 'user'],
     [`/user-profiles/${profile}`, 'user'],
     [`/orders/${whole}`, 'user'],
   ]
@@ -186,10 +187,10 @@ t.test('a to-one include is a whole resource or null, without relations', async 
 })
 
 t.test('in v2 relations are typed resources next to the attributes', async (t) => {
-  const { body } = await admin.get(`/v2/users/${ada.id}?include=orders,posts,profile&fields=name`)
+  const { body } = await admin.get(`/v2/users/${ada.id}?include=orders,notes,profile&fields=name`)
   t.same(Object.keys(body.data).sort(), ['attributes', 'id', 'relationships', 'type'])
-  t.same(Object.keys(body.data.relationships).sort(), ['orders', 'posts', 'profile'])
-  t.same(body.data.relationships.posts.map(idOf), newest(posts, 20))
+  t.same(Object.keys(body.data.relationships).sort(), ['notes', 'orders', 'profile'])
+  t.same(body.data.relationships.notes.map(idOf), newest(notes, 20))
   t.match(body.data.relationships.profile, {
     id: profile,
     type: 'user-profiles',
@@ -197,7 +198,7 @@ t.test('in v2 relations are typed resources next to the attributes', async (t) =
   })
   t.equal(body.data.relationships.orders[0].type, 'orders')
   t.notOk('id' in body.data.relationships.orders[0].attributes)
-  t.equal(body.meta.includes.posts.has_more, true)
+  t.equal(body.meta.includes.notes.has_more, true)
   const none = await admin.get(`/v2/users/${bob.id}?include=profile`)
   t.equal(none.body.data.relationships.profile, null)
   const order = await admin.get(`/v2/orders/${whole}?include=user,products`)
@@ -210,17 +211,17 @@ t.test('rows that the caller may not read are left out', async (t) => {
   t.equal(body.data.products.length, 12, 'a member sees active products alone')
   const profiles = await bob.client.get(`/user-profiles/${profile}?include=user`)
   t.equal(profiles.body.data.user, null, 'a member reads no other user')
-  const own = await ada.client.get('/users/me?include=posts')
-  t.same(own.body.data.posts.map(idOf), newest(posts, 20), 'drafts of one’s own among them')
-  const seen = await bob.client.get(`/users/${ada.id}/posts?include=user&limit=100`)
+  const own = await ada.client.get('/users/me?include=notes')
+  t.same(own.body.data.notes.map(idOf), newest(notes, 20), 'drafts of one’s own among them')
+  const seen = await bob.client.get(`/users/${ada.id}/notes?include=user&limit=100`)
   t.equal(seen.body.data.length, 22)
   t.ok(seen.body.data.every(({ user }: Json) => user === null))
 })
 
 t.test('an include needs the read scope of the relation', async (t) => {
-  const { client } = await person('manager', ['users:read', 'posts:read'])
-  t.equal((await client.get(`/users/${ada.id}?include=posts`)).status, 200)
-  for (const path of [`/users/${ada.id}?include=posts,orders`, '/users?include=profile']) {
+  const { client } = await person('manager', ['users:read', 'notes:read'])
+  t.equal((await client.get(`/users/${ada.id}?include=notes`)).status, 200)
+  for (const path of [`/users/${ada.id}?include=notes,orders`, '/users?include=profile']) {
     const reply = await client.get(path)
     t.equal(reply.status, 403, path)
     t.match(reply.body.error.message, /(orders|user-profiles):read/)
@@ -231,17 +232,17 @@ t.test('the tag changes with the included rows', async (t) => {
   const { client } = await person('admin')
   const tagsOf = async (paths: string[]) =>
     Promise.all(paths.map(async (path) => (await client.get(path)).headers.get('etag')))
-  const post = posts[21]
+  const note = notes[21]
   const paths = [
-    `/v1/users/${ada.id}?include=posts`,
-    `/v2/users/${ada.id}?include=posts`,
-    '/v1/users?include=posts',
+    `/v1/users/${ada.id}?include=notes`,
+    `/v2/users/${ada.id}?include=notes`,
+    '/v1/users?include=notes',
     `/v1/users/${ada.id}`,
     '/v1/users',
   ]
   const before = await tagsOf(paths)
   t.same(await tagsOf(paths), before)
-  await client.patch(`/users/${ada.id}/posts/${post}`, { title: 'Another' })
+  await client.patch(`/users/${ada.id}/notes/${note}`, { title: 'Another' })
   const after = await tagsOf(paths)
   t.same(
     after.map((tag, i) => tag !== before[i]),
@@ -250,15 +251,15 @@ t.test('the tag changes with the included rows', async (t) => {
 
   const fresh = await client.get(paths[0] ?? '', { 'if-none-match': after[0] ?? '' })
   t.equal(fresh.status, 304)
-  await client.post(`/users/${ada.id}/posts`, { title: 'One more', body: 'x' })
+  await client.post(`/users/${ada.id}/notes`, { title: 'One more', body: 'x' })
   const stale: Reply = await client.get(paths[0] ?? '', { 'if-none-match': after[0] ?? '' })
   t.equal(stale.status, 200)
   t.notOk(stale.headers.has('last-modified'))
   t.ok((await client.get(`/users/${ada.id}`)).headers.has('last-modified'))
-  const list = await client.get('/users?include=posts')
+  const list = await client.get('/users?include=notes')
   t.match(list.headers.get('etag'), /^W\//)
   t.equal(
-    (await client.get('/users?include=posts', { 'if-none-match': list.headers.get('etag') ?? '' })).status,
+    (await client.get('/users?include=notes', { 'if-none-match': list.headers.get('etag') ?? '' })).status,
     304,
   )
   t.ok(getIds(list).includes(ada.id))

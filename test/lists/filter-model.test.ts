@@ -3,11 +3,11 @@ import fc from 'fast-check'
 import t from 'tap'
 import { type Client, testApp } from '../helpers/app.ts'
 import { collectIds } from '../helpers/lists.ts'
+import { createNotes, NOTE_STATES } from '../helpers/notes.ts'
 import { insertRows } from '../helpers/rows.ts'
 
 const ROWS = 90
 const ORDER_STATES = ['pending', 'paid', 'shipped', 'completed', 'cancelled', 'refunded']
-const POST_STATES = ['draft', 'published', 'archived']
 
 interface Row {
   id: string
@@ -18,7 +18,7 @@ interface Row {
   updated_at: string
 }
 
-const { admin, database, person } = await testApp(t)
+const { admin, database, person } = await testApp(t, {}, await createNotes(t))
 const people = [await person('member'), await person('member'), await person('member')]
 const [ada] = people
 if (!ada) throw new Error('There are three people')
@@ -37,9 +37,9 @@ const orderRows = Array.from({ length: ROWS }, (_, n) => ({
 }))
 const orderIds = await insertRows(database, 'orders', orderRows)
 const orders: Row[] = orderRows.map((row, i) => ({ ...row, id: orderIds[i] ?? '' }))
-const postRows = Array.from({ length: ROWS }, (_, n) => makeRow(n, POST_STATES))
-const postIds = await insertRows(database, 'posts', postRows)
-const posts: Row[] = postRows.map((row, i) => ({ ...row, total_amount: 0, id: postIds[i] ?? '' }))
+const noteRows = Array.from({ length: ROWS }, (_, n) => makeRow(n, NOTE_STATES))
+const noteIds = await insertRows(database, 'notes', noteRows)
+const notes: Row[] = noteRows.map((row, i) => ({ ...row, total_amount: 0, id: noteIds[i] ?? '' }))
 
 /** The values of the parameters of a list; an absent one selects all rows. */
 interface Query {
@@ -168,10 +168,10 @@ t.test('a list of orders has the rows of the model, for admins and members', asy
   t.pass()
 })
 
-t.test('a list of the posts of a user has the rows of the model, for admins and other members', async (t) => {
-  const own = posts.filter(({ user_id }) => user_id === people[1]?.id)
+t.test('a list of the notes of a user has the rows of the model, for admins and other members', async (t) => {
+  const own = notes.filter(({ user_id }) => user_id === people[1]?.id)
   const queries = fc
-    .tuple(optional('status', several(POST_STATES)), times, fc.constantFrom(...sorts))
+    .tuple(optional('status', several(NOTE_STATES)), times, fc.constantFrom(...sorts))
     .map(([status, dates, sort]): Query => ({ ...status, ...dates, sort }))
   await fc.assert(
     fc.asyncProperty(
@@ -180,7 +180,7 @@ t.test('a list of the posts of a user has the rows of the model, for admins and 
       fc.boolean(),
       async (query, limit, isMember) => {
         const rows = isMember ? own.filter(({ status }) => status === 'published') : own
-        await matches(isMember ? ada.client : admin, `/users/${people[1]?.id}/posts`, rows, query, limit)
+        await matches(isMember ? ada.client : admin, `/users/${people[1]?.id}/notes`, rows, query, limit)
       },
     ),
     { numRuns: 20, endOnFailure: true },

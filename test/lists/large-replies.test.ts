@@ -3,22 +3,22 @@ import t from 'tap'
 import { v7 as uuid } from 'uuid'
 import type { Database } from '../../drizzle/client/index.ts'
 import { type Client, type Json, testApp } from '../helpers/app.ts'
-import { createSharedDatabase } from '../helpers/shared-database.ts'
+import { createNotes } from '../helpers/notes.ts'
 
 const MEBIBYTE = 1_048_576
-const POSTS = 60
+const NOTES = 60
 /** 50,000 emoji and as many quotation marks: 300,000 bytes in JSON. */
 const LARGE = `repeat('😀"', 50000)`
 
-const database = await createSharedDatabase(t)
+const { database, resources } = await createNotes(t)
 const statements: string[] = []
-/** Statements on posts that run now, and the maximum that ran concurrently. */
+/** Statements on notes that run now, and the maximum that ran concurrently. */
 const running = { now: 0, most: 0 }
 const counted: Database = {
   ...database,
   run: (text, params, options) => {
     statements.push(text)
-    const count = text.includes(' from "posts" ') ? 1 : 0
+    const count = text.includes(' from "notes" ') ? 1 : 0
     running.now += count
     running.most = Math.max(running.most, running.now)
     return database.run(text, params, options).finally(() => {
@@ -26,19 +26,19 @@ const counted: Database = {
     })
   },
 }
-const { person } = await testApp(t, {}, { database: counted })
+const { person } = await testApp(t, {}, { database: counted, resources })
 const author = await person('member')
 const manager = await person('manager')
 
-const addPosts = (userId: string, count: number, body: string) =>
+const addNotes = (userId: string, count: number, body: string) =>
   database.run(
-    `insert into posts (id, user_id, title, body, status, created_at)
+    `insert into notes (id, user_id, title, body, status, created_at)
      select gen_random_uuid(), $1, 'Title ' || n, ${body}, 'published', now() - n * interval '1 second'
      from generate_series(1, ${count}) n`,
     [userId],
   )
 
-await addPosts(author.id, POSTS, LARGE)
+await addNotes(author.id, NOTES, LARGE)
 
 /** Walks a list by cursors. */
 async function walk(client: Client, path: string, headers = {}) {
@@ -54,7 +54,7 @@ async function walk(client: Client, path: string, headers = {}) {
 
 t.test('a cursor page has fewer rows if they are large, and no row is missing', async (t) => {
   for (const sort of ['-created_at', 'title', 'published_at', '-title,created_at']) {
-    const pages = await walk(author.client, `/api/v1/users/me/posts?limit=100&sort=${sort}`)
+    const pages = await walk(author.client, `/api/v1/users/me/notes?limit=100&sort=${sort}`)
     t.ok(pages.length > 1, `${pages.length} pages`)
     for (const { data, pagination, bytes } of pages) {
       t.ok(data.length > 0)
@@ -62,9 +62,9 @@ t.test('a cursor page has fewer rows if they are large, and no row is missing', 
       t.equal(pagination.has_more, pagination.cursor !== null)
     }
     const ids = pages.flatMap(({ data }) => data.map(({ id }: Json) => id))
-    t.equal(ids.length, POSTS)
-    t.equal(new Set(ids).size, POSTS)
-    const sorted = (await author.client.get(`/api/v1/users/me/posts?limit=100&sort=${sort}&fields=id`)).body
+    t.equal(ids.length, NOTES)
+    t.equal(new Set(ids).size, NOTES)
+    const sorted = (await author.client.get(`/api/v1/users/me/notes?limit=100&sort=${sort}&fields=id`)).body
       .data
     t.same(
       ids,
@@ -75,9 +75,9 @@ t.test('a cursor page has fewer rows if they are large, and no row is missing', 
 })
 
 t.test('pages that may be large are read one at a time per user', async (t) => {
-  await author.client.get('/api/v1/users/me/posts?limit=100')
+  await author.client.get('/api/v1/users/me/notes?limit=100')
   running.most = 0
-  const get = () => author.client.get('/api/v1/users/me/posts?limit=100')
+  const get = () => author.client.get('/api/v1/users/me/notes?limit=100')
   const replies = await Promise.all([get(), get(), get()])
   t.same(
     replies.map(({ status }) => status),
@@ -88,21 +88,21 @@ t.test('pages that may be large are read one at a time per user', async (t) => {
 
 t.test('a large reply has the same text as a small one', async (t) => {
   const vendor = { accept: 'application/vnd.api+json;version=2' }
-  const [page] = await walk(author.client, '/api/v2/users/me/posts?limit=100', vendor)
+  const [page] = await walk(author.client, '/api/v2/users/me/notes?limit=100', vendor)
   t.equal(page.headers.get('content-type'), 'application/vnd.api+json;version=2')
   t.equal(Number(page.headers.get('content-length')), page.bytes)
   t.same(Object.keys(page).slice(0, 3), ['data', 'pagination', 'meta'])
   t.match(page.meta.timestamp, /^\d{4}-.*Z$/)
   const [first] = page.data
-  const one = await author.client.get(`/api/v2/users/me/posts/${first.id}`, vendor)
+  const one = await author.client.get(`/api/v2/users/me/notes/${first.id}`, vendor)
   t.same(first, one.body.data)
   t.equal(page.data.at(0).attributes.body, '😀"'.repeat(50_000))
   t.match(page.headers.get('link'), /rel="next"/)
-  const head = await author.client.call('HEAD', '/api/v2/users/me/posts?limit=100')
+  const head = await author.client.call('HEAD', '/api/v2/users/me/notes?limit=100')
   t.equal(head.status, 200)
   t.equal(head.text, '')
   const tag = page.headers.get('etag') ?? ''
-  const again = await author.client.get('/api/v2/users/me/posts?limit=100', {
+  const again = await author.client.get('/api/v2/users/me/notes?limit=100', {
     ...vendor,
     'if-none-match': tag,
   })
@@ -110,25 +110,25 @@ t.test('a large reply has the same text as a small one', async (t) => {
 })
 
 t.test('a numbered page that is too large is rejected with 400 and the limit that fits', async (t) => {
-  const { status, body } = await author.client.get('/api/v1/users/me/posts?limit=100&page=1')
+  const { status, body } = await author.client.get('/api/v1/users/me/notes?limit=100&page=1')
   t.equal(status, 400)
   t.match(body.error.details, [{ field: 'limit', code: 'OUT_OF_RANGE' }])
   const fits = Number(/only (\d+) of/.exec(body.error.details[0].message)?.[1])
-  const page = await author.client.get(`/api/v1/users/me/posts?limit=${fits}&page=2`)
+  const page = await author.client.get(`/api/v1/users/me/notes?limit=${fits}&page=2`)
   t.equal(page.status, 200)
-  t.same(page.body.pagination, { page: 2, limit: fits, total: POSTS, total_pages: Math.ceil(POSTS / fits) })
-  const narrow = await author.client.get('/api/v1/users/me/posts?limit=100&page=1&fields=title')
+  t.same(page.body.pagination, { page: 2, limit: fits, total: NOTES, total_pages: Math.ceil(NOTES / fits) })
+  const narrow = await author.client.get('/api/v1/users/me/notes?limit=100&page=1&fields=title')
   t.equal(narrow.status, 200)
-  t.equal(narrow.body.data.length, POSTS)
+  t.equal(narrow.body.data.length, NOTES)
 })
 
 t.test('a numbered page that is read in chunks has every row once', async (t) => {
   const { id, client } = await person('member')
-  await addPosts(id, 90, `'short'`)
+  await addNotes(id, 90, `'short'`)
   for (const sort of ['-created_at', 'title']) {
     const found: string[] = []
     for (const page of [1, 2, 3]) {
-      const { body } = await client.get(`/api/v1/users/me/posts?limit=40&page=${page}&sort=${sort}`)
+      const { body } = await client.get(`/api/v1/users/me/notes?limit=40&page=${page}&sort=${sort}`)
       t.equal(body.data.length, page < 3 ? 40 : 10)
       found.push(...body.data.map(({ id }: Json) => id))
     }
@@ -139,9 +139,9 @@ t.test('a numbered page that is read in chunks has every row once', async (t) =>
 t.test('lists of small rows and pages of the default limit run one statement', async (t) => {
   for (const [path, table] of [
     ['/products?limit=100', 'products'],
-    ['/users/me/posts', 'posts'],
+    ['/users/me/notes', 'notes'],
     ['/orders?limit=50', 'orders'],
-    ['/users/me/posts?limit=100&fields=title', 'posts'],
+    ['/users/me/notes?limit=100&fields=title', 'notes'],
   ] as const) {
     statements.length = 0
     await author.client.get(`/api/v1${path}`)
@@ -152,38 +152,38 @@ t.test('lists of small rows and pages of the default limit run one statement', a
 
 t.test('includes that are too large are truncated, and their parents are named', async (t) => {
   const small = await person('member')
-  await addPosts(small.id, 3, `'short'`)
-  const { body, text } = await manager.client.get('/api/v1/users?include=posts')
+  await addNotes(small.id, 3, `'short'`)
+  const { body, text } = await manager.client.get('/api/v1/users?include=notes')
   t.ok(Buffer.byteLength(text) < 6 * MEBIBYTE, `${text.length} characters`)
-  const posts = (id: string) => body.data.find((user: Json) => user.id === id).posts
-  t.ok(body.meta.includes.posts.has_more)
-  t.ok(body.meta.includes.posts.truncated.includes(author.id))
-  t.ok(posts(author.id).length < 20)
-  for (const post of posts(author.id))
-    t.equal(post.body, '😀"'.repeat(50_000), 'those that are there are whole')
-  const newest = (await author.client.get('/api/v1/users/me/posts?limit=5&fields=id')).body.data
+  const notes = (id: string) => body.data.find((user: Json) => user.id === id).notes
+  t.ok(body.meta.includes.notes.has_more)
+  t.ok(body.meta.includes.notes.truncated.includes(author.id))
+  t.ok(notes(author.id).length < 20)
+  for (const note of notes(author.id))
+    t.equal(note.body, '😀"'.repeat(50_000), 'those that are there are whole')
+  const newest = (await author.client.get('/api/v1/users/me/notes?limit=5&fields=id')).body.data
   t.same(
-    posts(author.id)
+    notes(author.id)
       .slice(0, 5)
       .map(({ id }: Json) => id),
     newest.map(({ id }: Json) => id),
   )
-  const one = await manager.client.get(`/api/v1/users/${author.id}?include=posts`)
-  t.same(one.body.meta.includes.posts, { has_more: true, truncated: [author.id] })
-  t.ok(one.body.data.posts.length > 5)
+  const one = await manager.client.get(`/api/v1/users/${author.id}?include=notes`)
+  t.same(one.body.meta.includes.notes, { has_more: true, truncated: [author.id] })
+  t.ok(one.body.data.notes.length > 5)
 })
 
 t.test('small includes are complete, in v2 as well', async (t) => {
   const { id } = await person('member')
-  await addPosts(id, 25, `'short'`)
-  const { body } = await manager.client.get(`/api/v2/users/${id}?include=posts,orders,profile`)
-  t.equal(body.data.relationships.posts.length, 20)
+  await addNotes(id, 25, `'short'`)
+  const { body } = await manager.client.get(`/api/v2/users/${id}?include=notes,orders,profile`)
+  t.equal(body.data.relationships.notes.length, 20)
   t.same(body.meta.includes, {
     orders: { has_more: false, truncated: [] },
-    posts: { has_more: true, truncated: [id] },
+    notes: { has_more: true, truncated: [id] },
   })
-  const [first] = body.data.relationships.posts
-  t.match(first, { type: 'posts', id: String, attributes: { title: 'Title 1', body: 'short' } })
+  const [first] = body.data.relationships.notes
+  t.match(first, { type: 'notes', id: String, attributes: { title: 'Title 1', body: 'short' } })
 })
 
 t.test('the products of an order are truncated by size only', async (t) => {

@@ -2,10 +2,11 @@
 import t from 'tap'
 import { testApp } from '../helpers/app.ts'
 import { collectIds, getIds, getLinks, getViolations } from '../helpers/lists.ts'
+import { createNotes } from '../helpers/notes.ts'
 import { insertRows } from '../helpers/rows.ts'
 
 const PATH = '/api/v1/products'
-const { admin, anybody, database, person, adminId } = await testApp(t)
+const { admin, anybody, database, person, adminId } = await testApp(t, {}, await createNotes(t))
 const made = (
   await insertRows(
     database,
@@ -198,23 +199,23 @@ t.test('no link names a page that would be rejected, and links are absolute with
 })
 
 t.test('Link keeps me in the path of a nested list', async (t) => {
-  await insertRows(database, 'posts', [{ user_id: adminId }, { user_id: adminId }])
-  const ownLinks = getLinks(await admin.get('/users/me/posts?limit=1'))
-  t.match(ownLinks.next, /^\/users\/me\/posts\?limit=1&cursor=/)
-  const named = getLinks(await admin.get(`/v2/users/${adminId}/posts?limit=1`))
-  t.equal(named.first, `/v2/users/${adminId}/posts?limit=1`)
+  await insertRows(database, 'notes', [{ user_id: adminId }, { user_id: adminId }])
+  const ownLinks = getLinks(await admin.get('/users/me/notes?limit=1'))
+  t.match(ownLinks.next, /^\/users\/me\/notes\?limit=1&cursor=/)
+  const named = getLinks(await admin.get(`/v2/users/${adminId}/notes?limit=1`))
+  t.equal(named.first, `/v2/users/${adminId}/notes?limit=1`)
 })
 
 t.test('an unknown parent is a 404, a parent without rows a 200', async (t) => {
   const unknownId = '0193a5b0-7b1e-7c3a-9f00-3f2b8c1d4e5f'
   const { id } = await person('member')
-  t.equal((await admin.get(`/users/${unknownId}/posts`)).status, 404)
-  t.equal((await admin.get(`/users/${unknownId}/posts?page=3`)).status, 404)
-  t.equal((await admin.get('/users/unknownId/posts')).status, 404)
-  t.equal((await admin.get(`/users/${unknownId}/posts?limit=0`)).status, 400, 'the query is checked first')
-  t.same((await admin.get(`/users/${id}/posts`)).body.data, [])
-  t.same((await admin.get(`/users/${id.toUpperCase()}/posts`)).body.data, [])
-  t.equal((await admin.get(`/users/${id}/posts?page=2`)).status, 200)
+  t.equal((await admin.get(`/users/${unknownId}/notes`)).status, 404)
+  t.equal((await admin.get(`/users/${unknownId}/notes?page=3`)).status, 404)
+  t.equal((await admin.get('/users/unknownId/notes')).status, 404)
+  t.equal((await admin.get(`/users/${unknownId}/notes?limit=0`)).status, 400, 'the query is checked first')
+  t.same((await admin.get(`/users/${id}/notes`)).body.data, [])
+  t.same((await admin.get(`/users/${id.toUpperCase()}/notes`)).body.data, [])
+  t.equal((await admin.get(`/users/${id}/notes?page=2`)).status, 200)
 })
 
 t.test('HEAD of a list has the headers of GET and no body', async (t) => {
