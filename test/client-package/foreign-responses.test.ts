@@ -117,8 +117,7 @@ t.test('ids that a URL would resolve to another path are rejected', async (t) =>
   for (const id of ['', '.', '..']) {
     for (const call of [
       client.products.get(id),
-      client.users.posts('a').delete(id),
-      client.users.posts(id).get('a'),
+      client.orders.delete(id),
       client.http.DELETE('/api/v1/users/{id}', { params: { path: { id } } }),
     ]) {
       t.match(await catchError(call), { name: 'TypeError', message: /must be an id/ })

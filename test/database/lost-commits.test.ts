@@ -5,6 +5,7 @@ import { type Reply, testApp } from '../helpers/app.ts'
 import { testDatabaseUrl } from '../helpers/database.ts'
 import { createKeyHeader, isReplayed } from '../helpers/idempotency.ts'
 import { type Loss, startLossyProxy } from '../helpers/lossy-proxy.ts'
+import { createNotesTable, resourcesWithNotes } from '../helpers/notes.ts'
 
 const { url } = await testDatabaseUrl(t)
 
@@ -20,9 +21,11 @@ async function each<T>(items: readonly T[], work: (item: T) => Promise<void>) {
 t.test('a commit whose reply is lost', { skip: url === undefined && 'needs a server' }, async (t) => {
   let loss: () => Loss = () => 'none'
   const proxy = await startLossyProxy(t, url ?? '', () => loss())
-  const { admin, adminId } = await testApp(t, {}, { database: await openDatabase({ url: proxy.url }) })
+  const database = await openDatabase({ url: proxy.url })
+  const { admin, adminId } = await testApp(t, {}, { database, resources: resourcesWithNotes })
   const direct = await openDatabase({ url: url ?? '', poolSize: 1 })
   t.teardown(() => direct.close())
+  await createNotesTable(direct)
   const headers = (many: number) => Array.from({ length: many }, createKeyHeader)
 
   /** Sends until it is done; what comes before must be worth another try. */
@@ -40,7 +43,7 @@ t.test('a commit whose reply is lost', { skip: url === undefined && 'needs a ser
   t.test('is a 503, and its repetition succeeds: 200 writes, 200 rows', async (t) => {
     const keys = headers(200)
     const send = (header: Record<string, string>) =>
-      admin.post('/users/me/posts', { title: header['idempotency-key'], body: 'b' }, header)
+      admin.post('/users/me/notes', { title: header['idempotency-key'], body: 'b' }, header)
     loss = () => 'answered'
     await each(keys, async (header) => {
       t.equal((await send(header)).status, 503)
@@ -53,7 +56,7 @@ t.test('a commit whose reply is lost', { skip: url === undefined && 'needs a ser
       t.ok(isReplayed(reply), 'it had been done')
       ids.add(reply.body.data.id)
     })
-    const rows = await direct.run('select id, title from posts where user_id = $1', [adminId])
+    const rows = await direct.run('select id, title from notes where user_id = $1', [adminId])
     t.equal(rows.length, 200)
     t.same(new Set(rows.map(({ id }) => id)), ids)
     t.same(new Set(rows.map(({ title }) => title)), new Set(keys.map((header) => header['idempotency-key'])))

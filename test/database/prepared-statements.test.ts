@@ -3,6 +3,7 @@ import t from 'tap'
 import type { Connection, Database } from '../../drizzle/client/index.ts'
 import { testApp } from '../helpers/app.ts'
 import { testDatabase } from '../helpers/database.ts'
+import { createNotesTable, resourcesWithNotes } from '../helpers/notes.ts'
 import { insertRows } from '../helpers/rows.ts'
 
 /** A database that remembers what it was asked. */
@@ -23,7 +24,13 @@ function counting(database: Database) {
 }
 
 const { counted, texts } = counting(await testDatabase(t))
-const { admin, database, adminId } = await testApp(t, {}, { database: counted })
+const { admin, database, adminId } = await testApp(
+  t,
+  {},
+  { database: counted, resources: resourcesWithNotes },
+)
+await createNotesTable(database)
+const note = { title: 'a', body: 'b' }
 const users = await insertRows(
   database,
   'users',
@@ -31,13 +38,13 @@ const users = await insertRows(
 )
 for (const user_id of users) {
   await insertRows(database, 'orders', [{ user_id }, { user_id }])
-  await insertRows(database, 'posts', [{ user_id }])
+  await insertRows(database, 'notes', [{ user_id, ...note }])
   await insertRows(database, 'user_profiles', [{ user_id }])
 }
 await insertRows(
   database,
-  'posts',
-  Array.from({ length: 3 }, () => ({ user_id: adminId })),
+  'notes',
+  Array.from({ length: 3 }, () => ({ user_id: adminId, ...note })),
 )
 const products = await insertRows(
   database,
@@ -62,16 +69,16 @@ const LISTS: [string, number][] = [
   ['/users?limit=1', 1],
   ['/users?status=active&role=member&search=user&created_after=2020-01-01&sort=name,-email&fields=id', 1],
   ['/users?include=orders', 2],
-  ['/users?include=orders,posts,profile', 4],
-  ['/users?include=orders,posts,profile&limit=100', 4],
+  ['/users?include=orders,notes,profile', 4],
+  ['/users?include=orders,notes,profile&limit=100', 4],
   ['/users?page=1', 2],
-  ['/users?page=2&include=orders,posts,profile&search=user', 5],
+  ['/users?page=2&include=orders,notes,profile&search=user', 5],
   ['/user-profiles', 1],
   ['/user-profiles?include=user', 2],
   ['/user-profiles?include=user&page=1', 3],
-  ['/users/me/posts', 1],
-  ['/users/me/posts?include=user', 2],
-  ['/users/me/posts?page=1&sort=-published_at', 2],
+  ['/users/me/notes', 1],
+  ['/users/me/notes?include=user', 2],
+  ['/users/me/notes?page=1&sort=-title', 2],
   ['/products', 1],
   ['/products?page=1', 2],
   ['/orders', 1],
@@ -104,7 +111,7 @@ t.test('a 304 runs no more statements than a 200', async (t) => {
 })
 
 t.test('only an empty page under a parent checks whether the parent exists', async (t) => {
-  t.equal((await statementsOf(`/users/${adminId}/posts?search=nothing`)).found.length, 2)
+  t.equal((await statementsOf(`/users/${adminId}/notes?search=nothing`)).found.length, 2)
   t.equal((await statementsOf('/products?search=nothing')).found.length, 1)
   t.equal((await statementsOf('/orders?search=nothing&include=user,products')).found.length, 1)
 })
@@ -148,14 +155,13 @@ async function writeOf(method: string, path: string, body: unknown, headers: Rec
 t.test(
   'an Idempotency-Key costs three statements, or four if it saves work, and none without it',
   async (t) => {
-    const post = { title: 'a', body: 'b' }
     const [product] = products
     const items = [{ product_id: product, quantity: 1 }]
     await database.run('update products set stock = 100')
     const user = { name: 'N', email: 'statements@example.com' }
     const changed = `/users/${users[0]}`
     const cases: [method: string, path: string, body: unknown, second: unknown, more: number][] = [
-      ['POST', '/users/me/posts', post, post, 3],
+      ['POST', '/users/me/notes', note, note, 3],
       ['POST', '/orders', { items }, { items }, 3],
       ['PATCH', `/products/${product}`, { name: 'A' }, { name: 'B' }, 3],
       // Asked before passwords are hashed, too.
@@ -189,7 +195,7 @@ t.test(
       // A change without effect is detected by reading the row.
       ['PATCH', `/products/${first}`, { stock: 77 }, [/^update "products"/, /^select/]],
       ['PATCH', `/products/${first}`, { name: 'Found by it' }, [/^select/, /^update "products"/]],
-      ['POST', '/users/me/posts', { title: 'a', body: 'b' }, [/^insert into "posts"/]],
+      ['POST', '/users/me/notes', note, [/^insert into "notes"/]],
     ]
     for (const [method, path, body, statements] of cases) {
       const { reply, found } = await writeOf(method, path, body, {})

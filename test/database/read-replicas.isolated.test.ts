@@ -13,6 +13,7 @@ import { type Client, createClient, testApp } from '../helpers/app.ts'
 import { type Owner, SERVER, testDatabaseUrl } from '../helpers/database.ts'
 import { parseExposition, sumSamples } from '../helpers/exposition.ts'
 import { createFakeStandby } from '../helpers/fake-standby.ts'
+import { createNotesTable, resourcesWithNotes } from '../helpers/notes.ts'
 import { startProxy } from '../helpers/proxy.ts'
 import { waitUntil } from '../helpers/wait-until.ts'
 
@@ -34,7 +35,12 @@ async function replicated(t: Owner, settings: Record<string, string> = {}) {
   const database = await open()
   const lines: string[] = []
   const logs = { write: (line: string) => void lines.push(line) }
-  const app = await testApp(t, { LOG_LEVEL: 'info', METRICS_TOKEN: TOKEN, ...settings }, { database, logs })
+  for (const each of [database, standby.database]) await createNotesTable(each)
+  const app = await testApp(
+    t,
+    { LOG_LEVEL: 'info', METRICS_TOKEN: TOKEN, ...settings },
+    { database, logs, resources: resourcesWithNotes },
+  )
   const id = uuid()
   await database.run(INSERT, [id, 'WHERE', 'primary', 'active'])
   await standby.database.run(INSERT, [id, 'WHERE', 'replica', 'active'])
@@ -126,8 +132,8 @@ t.test('reads', { skip }, async (t) => {
     t.equal((await reader.client.get(`/products/${drafted}`)).body.data.name, 'no draft any more')
     t.equal((await reader.client.get(`/products/${uuid()}`)).status, 404)
     const writer = await all.person('member')
-    t.same((await reader.client.get(`/users/${writer.id}/posts`)).body.data, [], 'a parent too')
-    t.equal((await reader.client.get(`/users/${uuid()}/posts`)).status, 404)
+    t.same((await reader.client.get(`/users/${writer.id}/notes`)).body.data, [], 'a parent too')
+    t.equal((await reader.client.get(`/users/${uuid()}/notes`)).status, 404)
   })
 
   t.test('a read with If-Match or If-Unmodified-Since goes to the primary', async (t) => {
@@ -168,16 +174,15 @@ t.test('a writer reads the own writes', { skip, jobs: 4 }, async (t) => {
   const { where, reader, id } = all
 
   for (const [name, write] of [
-    ['POST', ({ client }) => client.post('/users/me/posts', { title: 'Mine', body: 'text' })],
+    ['POST', ({ client }) => client.post('/user-profiles', { bio: 'Mine' })],
     ['PATCH', ({ client, id }) => client.patch(`/users/${id}`, { name: 'Ada' })],
     ['PUT', ({ client, id }) => client.put(`/users/${id}`, { name: 'Ada', email: `${id}@example.com` })],
     [
       'POST with a key',
-      ({ client }) =>
-        client.post('/users/me/posts', { title: 'Mine', body: 'text' }, { 'idempotency-key': 'once' }),
+      ({ client }) => client.post('/user-profiles', { bio: 'Mine' }, { 'idempotency-key': 'once' }),
     ],
-    ['DELETE', ({ client }) => client.delete(`/users/me/posts/${uuid()}`)],
-    ['a write that is refused', ({ client }) => client.post('/users/me/posts', {})],
+    ['DELETE', ({ client }) => client.delete(`/user-profiles/${uuid()}`)],
+    ['a write that is refused', ({ client }) => client.post('/orders', {})],
     ['one that the role never has', ({ client }) => client.patch(`/products/${id}`, { stock: 1 })],
   ] satisfies [string, (who: Awaited<ReturnType<Replicated['person']>>) => ReturnType<Client['get']>][]) {
     t.test(name, { buffered: true }, async (t) => {
@@ -223,7 +228,7 @@ t.test('a writer reads the own writes', { skip, jobs: 4 }, async (t) => {
       const writer = await all.person('member')
       t.equal(await where(other.at(writer.key)), 'replica')
       const began = performance.now()
-      t.equal((await one.at(writer.key).post('/users/me/posts', { title: 'A', body: 'b' })).status, 201)
+      t.equal((await one.at(writer.key).post('/user-profiles', { bio: 'A' })).status, 201)
       t.equal(await where(other.at(writer.key)), 'primary')
       t.equal(await where(other.at(reader.key)), 'replica')
       await waitUntil(async () => (await where(other.at(writer.key))) === 'replica')

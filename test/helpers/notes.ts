@@ -2,6 +2,7 @@
 import { Type } from '@sinclair/typebox'
 import { sql } from 'drizzle-orm'
 import { index, pgTable, uuid } from 'drizzle-orm/pg-core'
+import type { Database } from '../../drizzle/client/index.ts'
 import { common, folded, moment, text } from '../../drizzle/columns.ts'
 import { users } from '../../drizzle/tables.ts'
 import { CALLER } from '../../plugins/access/index.ts'
@@ -10,17 +11,9 @@ import { common as commonFields, Id, Nullable, OneOf, Text, Timestamp } from '..
 import { resources } from '../../src/app.ts'
 import { type Owner, testDatabase } from './database.ts'
 
-const TABLE = `create table notes (
-  id uuid primary key, created_at timestamptz(6) not null default now(),
-  updated_at timestamptz(6) not null default now(), revision bigint not null default 1,
-  user_id uuid not null references users on delete cascade,
-  title text collate "C" not null, body text collate "C" not null,
-  status text collate "C" not null default 'draft', published_at timestamptz(6),
-  search text collate "C" not null default '')`
-
 export const NOTE_STATES = ['draft', 'published', 'archived'] as const
 
-const notes = pgTable(
+export const notes = pgTable(
   'notes',
   {
     ...common(),
@@ -51,37 +44,55 @@ const notes = pgTable(
   ],
 )
 
+/** Creates the table. Call it before the first request. */
+export const createNotesTable = (database: Database) =>
+  database.run(
+    `create table notes (id uuid primary key, created_at timestamptz(6) not null default now(),
+       updated_at timestamptz(6) not null default now(), revision bigint not null default 1,
+       user_id uuid not null, title text collate "C" not null, body text collate "C" not null,
+       status text collate "C" not null default 'draft', published_at timestamptz(6),
+       search text collate "C" not null default '',
+       constraint notes_user_id_users_id_fk foreign key (user_id) references users (id) on delete cascade)`,
+  )
+
 const fields = {
-  title: Text({ minLength: 1, maxLength: 200 }),
-  body: Text({ minLength: 1, maxLength: 100_000, 'x-trim': false, 'x-multiline': true }),
-  status: OneOf(NOTE_STATES, { title: 'NoteStatus', default: 'draft' }),
+  title: Text({ minLength: 1, maxLength: 200, description: 'The title', examples: ['Tea'] }),
+  body: Text({
+    minLength: 1,
+    maxLength: 100_000,
+    'x-trim': false,
+    'x-multiline': true,
+    description: 'The text',
+    examples: ['It is warm.'],
+  }),
+  status: OneOf(NOTE_STATES, { title: 'NoteStatus', default: 'draft', description: 'The state' }),
 }
+
+export const Note = Type.Object(
+  {
+    id: Id(),
+    user_id: Id(),
+    ...fields,
+    published_at: Nullable(Timestamp('The time of publication')),
+    ...commonFields,
+  },
+  { title: 'Note' },
+)
+export const NoteCreate = Type.Object(fields, { title: 'NoteCreate' })
+export const NoteChange = Type.Object(fields, { title: 'NoteChange' })
 
 const own = [{ user_id: CALLER }] as const
 const readable = [{ status: 'published' }, { user_id: CALLER }] as const
 const written = { admin: true, manager: true, member: own } as const
 
-const notesResource: ResourceDefinition = defineResource({
+export const notesResource: ResourceDefinition = defineResource({
   name: 'notes',
   singular: 'Note',
   plural: 'Notes',
   description: 'Texts of a user',
   table: notes,
   parent: { to: 'users', member: 'user_id' },
-  schemas: {
-    read: Type.Object(
-      {
-        id: Id(),
-        user_id: Id(),
-        ...fields,
-        published_at: Nullable(Timestamp('The time of publication')),
-        ...commonFields,
-      },
-      { title: 'Note' },
-    ),
-    create: Type.Object(fields, { title: 'NoteCreate' }),
-    change: Type.Object(fields, { title: 'NoteChange' }),
-  },
+  schemas: { read: Note, create: NoteCreate, change: NoteChange },
   filters: ['status'],
   sorts: {
     title: notes.title,
@@ -104,10 +115,17 @@ const notesResource: ResourceDefinition = defineResource({
     update: written,
     remove: written,
   },
+  transitions: {
+    status: {
+      draft: ['published', 'archived'],
+      published: ['draft', 'archived'],
+      archived: ['draft', 'published'],
+    },
+  },
 })
 
 /** The registered definitions and notes. Users include their notes. */
-const withNotes: readonly ResourceDefinition[] = [
+export const resourcesWithNotes: ResourceDefinition[] = [
   ...resources.map((definition) =>
     definition.name === 'users'
       ? {
@@ -125,6 +143,6 @@ const withNotes: readonly ResourceDefinition[] = [
 /** Returns what an app that serves notes replaces: its definitions, and a database with their table. */
 export async function createNotes(t: Owner) {
   const database = await testDatabase(t)
-  await database.run(TABLE)
-  return { database, resources: [...withNotes] }
+  await createNotesTable(database)
+  return { database, resources: resourcesWithNotes }
 }

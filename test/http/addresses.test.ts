@@ -4,11 +4,13 @@ import { createAddressing } from '../../plugins/versioning/addresses.ts'
 import { v1 } from '../../plugins/versioning/representation/v1.ts'
 import { v2 } from '../../plugins/versioning/representation/v2.ts'
 import { ADMIN_KEY, type Reply, testApp } from '../helpers/app.ts'
+import { createNotesTable, resourcesWithNotes } from '../helpers/notes.ts'
 import { sendRaw } from '../helpers/raw-requests.ts'
 import { createSharedDatabase } from '../helpers/shared-database.ts'
 
 const database = await createSharedDatabase(t)
-const { app, admin, adminId, port } = await testApp(t, {}, { database })
+const { app, admin, adminId, port } = await testApp(t, {}, { database, resources: resourcesWithNotes })
+await createNotesTable(database)
 const published = await testApp(t, { PUBLIC_URL: 'https://api.example.com' }, { database })
 
 const product = (sku: string) => ({ sku, name: sku, price_amount: 1 })
@@ -38,7 +40,7 @@ for (const [form, version] of forms) {
     t.equal(list.headers.get('api-version'), version)
     t.equal('attributes' in list.body.data[0], version === '2')
     t.equal((await admin.get(`${form}/products/${id}`)).status, 200)
-    t.equal((await admin.get(`${form}/users/${adminId}/posts`)).status, 200)
+    t.equal((await admin.get(`${form}/users/${adminId}/notes`)).status, 200)
   })
 
   t.test(`${form || 'no prefix'}: Link and Location repeat the form of the path`, async (t) => {
@@ -57,9 +59,9 @@ for (const [form, version] of forms) {
     t.equal(made.headers.get('location'), `${form}/products/${made.body.data.id}`)
     t.equal((await admin.get(made.headers.get('location') ?? '')).body.data.id, made.body.data.id)
 
-    const post = await admin.post(`${form}/users/me/posts`, { title: 'A', body: 'B' })
-    t.equal(post.headers.get('location'), `${form}/users/${adminId}/posts/${post.body.data.id}`)
-    t.equal((await admin.get(post.headers.get('location') ?? '')).status, 200)
+    const note = await admin.post(`${form}/users/me/notes`, { title: 'A', body: 'B' })
+    t.equal(note.headers.get('location'), `${form}/users/${adminId}/notes/${note.body.data.id}`)
+    t.equal((await admin.get(note.headers.get('location') ?? '')).status, 200)
   })
 
   t.test(`${form || 'no prefix'}: Link and Location are absolute with PUBLIC_URL`, async (t) => {

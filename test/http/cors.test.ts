@@ -5,6 +5,7 @@ import { ADMIN_KEY, type Reply, testApp } from '../helpers/app.ts'
 import { getSkipReason, openBrowser } from '../helpers/browser.ts'
 import type { Owner } from '../helpers/database.ts'
 import { listen } from '../helpers/listen.ts'
+import { resourcesWithNotes } from '../helpers/notes.ts'
 import { sendRaw } from '../helpers/raw-requests.ts'
 import { createSharedDatabase } from '../helpers/shared-database.ts'
 
@@ -13,7 +14,8 @@ const PAGE = 'https://app.example.com'
 const OTHER = 'https://admin.example.com:8443'
 const VARY = 'Accept, Authorization, X-API-Key'
 
-const start = (owner: Owner, CORS_ORIGINS: string) => testApp(owner, { CORS_ORIGINS }, { database })
+const start = (owner: Owner, CORS_ORIGINS: string) =>
+  testApp(owner, { CORS_ORIGINS }, { database, resources: resourcesWithNotes })
 const listed = await start(t, `${PAGE}, ${OTHER}`)
 
 /** The headers of a reply that concern pages of other origins. */
@@ -118,7 +120,7 @@ t.test('a preflight lists the methods of its path and the allowed headers', asyn
   for (const [path, allow] of [
     ['/api/v1/products', 'GET, HEAD, OPTIONS, POST'],
     ['/v2/products/0193a5b0-7b1e-7c3a-9f00-3f2b8c1d4e5f', 'DELETE, GET, HEAD, OPTIONS, PATCH, PUT'],
-    ['/users/me/posts', 'GET, HEAD, OPTIONS, POST'],
+    ['/users/me/notes', 'GET, HEAD, OPTIONS, POST'],
     ['/tokens', 'OPTIONS, POST'],
   ] as const) {
     const reply = await preflight(path)

@@ -1,8 +1,10 @@
 /** The message of a 404 says what is unknown: the version, the collection or the id. */
 import t from 'tap'
 import { testApp, UNKNOWN_ID } from '../helpers/app.ts'
+import { createNotesTable, resourcesWithNotes } from '../helpers/notes.ts'
 
-const { admin, anybody } = await testApp(t)
+const { admin, anybody, database } = await testApp(t, {}, { resources: resourcesWithNotes })
+await createNotesTable(database)
 
 const cases: [path: string, message: string][] = [
   ['/api/v3/users', 'There is no version 3; supported: 1, 2'],
@@ -13,7 +15,7 @@ const cases: [path: string, message: string][] = [
   ['/product', 'There is no collection "product"; did you mean /products?'],
   ['/api/v2/Products', 'There is no collection "Products"; did you mean /products?'],
   ['/v1/user_profiles', 'There is no collection "user_profiles"; did you mean /user-profiles?'],
-  ['/users/me/post', 'There is no collection "post"; did you mean /users/{user_id}/posts?'],
+  ['/users/me/note', 'There is no collection "note"; did you mean /users/{user_id}/notes?'],
   ['/invoices', 'There is no collection "invoices"'],
   ['/produ', 'There is no collection "produ"'],
   [`/${'p'.repeat(64)}`, `There is no collection "${'p'.repeat(64)}"`],
@@ -36,7 +38,7 @@ t.test('an unknown path is a 404 that names the nearest collection, without cred
 })
 
 t.test('an unknown id is a 404 that names the resource and the id', async (t) => {
-  const post = { title: 'a', body: 'b' }
+  const note = { title: 'a', body: 'b' }
   for (const [reply, message] of [
     [await admin.get(`/products/${UNKNOWN_ID}`), `There is no product with the id ${UNKNOWN_ID}`],
     [
@@ -48,9 +50,9 @@ t.test('an unknown id is a 404 that names the resource and the id', async (t) =>
       `There is no user profile with the id ${UNKNOWN_ID}`,
     ],
     [await admin.patch(`/orders/${UNKNOWN_ID}`, {}), `There is no order with the id ${UNKNOWN_ID}`],
-    [await admin.get(`/users/${UNKNOWN_ID}/posts`), `There is no user with the id ${UNKNOWN_ID}`],
-    [await admin.get(`/users/me/posts/${UNKNOWN_ID}`), `There is no post with the id ${UNKNOWN_ID}`],
-    [await admin.post(`/users/${UNKNOWN_ID}/posts`, post), 'The user_id in the path does not exist'],
+    [await admin.get(`/users/${UNKNOWN_ID}/notes`), `There is no user with the id ${UNKNOWN_ID}`],
+    [await admin.get(`/users/me/notes/${UNKNOWN_ID}`), `There is no note with the id ${UNKNOWN_ID}`],
+    [await admin.post(`/users/${UNKNOWN_ID}/notes`, note), 'The user_id in the path does not exist'],
     [await admin.get('/products/TEA-001'), 'The id in the path is not a UUID'],
   ] as const) {
     t.equal(reply.status, 404)

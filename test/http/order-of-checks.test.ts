@@ -4,13 +4,19 @@ import { v7 as uuid } from 'uuid'
 import { v1 } from '../../plugins/versioning/representation/v1.ts'
 import { v2 } from '../../plugins/versioning/representation/v2.ts'
 import { ADMIN_KEY, type CallOptions, type Client, type Reply, testApp } from '../helpers/app.ts'
+import { createNotesTable, resourcesWithNotes } from '../helpers/notes.ts'
 import { createSharedDatabase } from '../helpers/shared-database.ts'
 
 const database = await createSharedDatabase(t)
 // v1 has ended, so that 410 can be asked for; all but a few requests go to v2.
 const ended = { since: new Date(0), sunset: new Date(1), successor: 2 }
 const versions = [{ representation: v1, deprecated: ended }, { representation: v2 }]
-const { admin, anybody, person } = await testApp(t, { REQUIRE_IF_MATCH: 'true' }, { database, versions })
+const { admin, anybody, person } = await testApp(
+  t,
+  { REQUIRE_IF_MATCH: 'true' },
+  { database, versions, resources: resourcesWithNotes },
+)
+await createNotesTable(database)
 const member = (await person('member')).client
 const reader = (await person('admin', ['products:read'])).client
 
@@ -19,13 +25,13 @@ const product = (
 ).body.data
 const items = [{ product_id: product.id, quantity: 1 }]
 const order = `/v2/orders/${(await admin.post('/v2/orders', { items })).body.data.id}`
-const ownPost = (await admin.post('/v2/users/me/posts', { title: 'A', body: 'B', status: 'published' })).body
+const ownNote = (await admin.post('/v2/users/me/notes', { title: 'A', body: 'B', status: 'published' })).body
   .data
 
 const PRODUCTS = '/v2/products'
 const one = `${PRODUCTS}/${product.id}`
 const unknown = `${PRODUCTS}/${uuid()}`
-const post = `/v2/users/${ownPost.attributes.user_id}/posts/${ownPost.id}`
+const note = `/v2/users/${ownNote.attributes.user_id}/notes/${ownNote.id}`
 const html = { accept: 'text/html' }
 const two = { authorization: 'Bearer x', 'x-api-key': ADMIN_KEY }
 const bad = { 'x-api-key': 'bad' }
@@ -112,7 +118,7 @@ const cases: [sentence: string, status: number, code: string, ...ask: Ask][] = [
   ['query before row', 400, 'VALIDATION_ERROR', 'GET', `${unknown}?x=1`],
   ['query before an id that is none', 400, 'VALIDATION_ERROR', 'GET', `${PRODUCTS}/nothing?x=1`],
   ['query before row, on DELETE', 400, 'VALIDATION_ERROR', 'DELETE', `${unknown}?x=1`],
-  ['query before parent', 400, 'VALIDATION_ERROR', 'GET', `/v2/users/${uuid()}/posts?x=1`],
+  ['query before parent', 400, 'VALIDATION_ERROR', 'GET', `/v2/users/${uuid()}/notes?x=1`],
   ['query before precondition', 400, 'VALIDATION_ERROR', 'DELETE', `${one}?x=1`, { headers: stale }],
   ['members before row', 422, 'VALIDATION_ERROR', 'PATCH', unknown, { body: { stock: -1 } }],
   [
@@ -123,8 +129,8 @@ const cases: [sentence: string, status: number, code: string, ...ask: Ask][] = [
     `${PRODUCTS}/nothing`,
     { body: { stock: -1 } },
   ],
-  ['members before parent', 422, 'VALIDATION_ERROR', 'POST', `/v2/users/${uuid()}/posts`, { body: {} }],
-  ['members before access', 422, 'VALIDATION_ERROR', 'PATCH', post, { body: { title: '' } }, member],
+  ['members before parent', 422, 'VALIDATION_ERROR', 'POST', `/v2/users/${uuid()}/notes`, { body: {} }],
+  ['members before access', 422, 'VALIDATION_ERROR', 'PATCH', note, { body: { title: '' } }, member],
   [
     'members before precondition',
     422,
@@ -138,7 +144,7 @@ const cases: [sentence: string, status: number, code: string, ...ask: Ask][] = [
     404,
     'RESOURCE_NOT_FOUND',
     'PATCH',
-    `/v2/users/${uuid()}/posts/${uuid()}`,
+    `/v2/users/${uuid()}/notes/${uuid()}`,
     { body: { title: 'T' } },
     member,
   ],
@@ -147,7 +153,7 @@ const cases: [sentence: string, status: number, code: string, ...ask: Ask][] = [
     404,
     'RESOURCE_NOT_FOUND',
     'POST',
-    `/v2/users/${uuid()}/posts`,
+    `/v2/users/${uuid()}/notes`,
     { body: { title: 'T', body: 'B' } },
     member,
   ],
@@ -160,13 +166,13 @@ const cases: [sentence: string, status: number, code: string, ...ask: Ask][] = [
     unknown,
     { headers: stale, body: {} },
   ],
-  ['access before a precondition that is required', 403, 'FORBIDDEN', 'DELETE', post, {}, member],
+  ['access before a precondition that is required', 403, 'FORBIDDEN', 'DELETE', note, {}, member],
   [
     'access before a precondition that fails',
     403,
     'FORBIDDEN',
     'PATCH',
-    post,
+    note,
     { headers: stale, body: { title: 'T' } },
     member,
   ],

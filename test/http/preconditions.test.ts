@@ -99,13 +99,13 @@ t.test(
 
     const tagOf = async (path: string) => (await admin.get(path)).headers.get('etag')
     const plain = await tagOf('/users/me')
-    const before = await tagOf('/users/me?include=posts')
+    const before = await tagOf('/users/me?include=profile')
     t.not(before, plain)
-    const post = (await admin.post('/users/me/posts', { title: 'A', body: 'B' })).body.data
-    const after = await tagOf('/users/me?include=posts')
+    const profile = (await admin.post('/user-profiles', { bio: 'A' })).body.data
+    const after = await tagOf('/users/me?include=profile')
     t.not(after, before, 'an included row is new')
-    await admin.patch(`/users/me/posts/${post.id}`, { title: 'C' })
-    t.not(await tagOf('/users/me?include=posts'), after, 'an included row has changed')
+    await admin.patch(`/user-profiles/${profile.id}`, { bio: 'C' })
+    t.not(await tagOf('/users/me?include=profile'), after, 'an included row has changed')
     t.equal(await tagOf('/users/me'), plain)
   },
 )
@@ -136,7 +136,7 @@ t.test('Last-Modified is sent for a single resource without include, in whole se
   t.equal((await admin.get(path)).headers.get('last-modified'), expected)
   await changedAt(id, '2020-02-03T04:05:06.999999Z')
   t.equal((await admin.get(path)).headers.get('last-modified'), 'Mon, 03 Feb 2020 04:05:06 GMT')
-  t.equal((await admin.get('/users/me?include=posts')).headers.get('last-modified'), null)
+  t.equal((await admin.get('/users/me?include=profile')).headers.get('last-modified'), null)
   t.equal((await admin.get('/products')).headers.get('last-modified'), null)
 })
 
@@ -168,7 +168,7 @@ t.test('If-None-Match returns 304 for a strong tag, a weak tag, one of several t
 })
 
 t.test('If-None-Match on lists', async (t) => {
-  for (const path of ['/api/v1/products?limit=2', '/api/v2/products?page=1', '/users?include=posts']) {
+  for (const path of ['/api/v1/products?limit=2', '/api/v2/products?page=1', '/users?include=profile']) {
     const tag = (await admin.get(path)).headers.get('etag') ?? ''
     for (const sent of [tag, tag.replace('W/', ''), `"x", ${tag}`, '*']) {
       t.equal((await admin.get(path, { 'if-none-match': sent })).status, 304, `${path} ${sent}`)
@@ -327,7 +327,7 @@ t.test('If-Match on a read returns 412 for another tag, with the strong comparis
 
 t.test('If-Match on a list matches * only, because the tag of a list is weak', async (t) => {
   await product()
-  for (const path of ['/api/v1/products?limit=1', '/api/v2/products?page=1', '/users?include=posts']) {
+  for (const path of ['/api/v1/products?limit=1', '/api/v2/products?page=1', '/users?include=profile']) {
     const tag = (await admin.get(path)).headers.get('etag') ?? ''
     t.equal((await read(t, path, { 'if-match': '*' }, path)).status, 200)
     for (const sent of [tag, tag.replace('W/', ''), '"x"']) {
@@ -362,7 +362,7 @@ t.test(
       t.equal((await admin.get(path, { 'if-unmodified-since': sent })).status, 200, sent)
     }
     const earlier = 'Thu, 01 Jan 1970 00:00:00 GMT'
-    const including = await admin.get('/users/me?include=posts', { 'if-unmodified-since': earlier })
+    const including = await admin.get('/users/me?include=profile', { 'if-unmodified-since': earlier })
     t.equal(including.status, 200, 'no date with include')
   },
 )
@@ -597,7 +597,7 @@ t.test('with REQUIRE_IF_MATCH a write without If-Match is rejected with 428', as
 
 t.test('Cache-Control is private, no-cache on reads and no-store on writes and errors', async (t) => {
   const { path, made } = await product()
-  for (const where of [path, '/products', `/users/${adminId}`, '/users/me?include=posts']) {
+  for (const where of [path, '/products', `/users/${adminId}`, '/users/me?include=profile']) {
     t.equal((await admin.get(where)).headers.get('cache-control'), 'private, no-cache', where)
   }
   const written = [

@@ -2,6 +2,7 @@
 import { verify } from '@node-rs/argon2'
 import t from 'tap'
 import { testApp, UNKNOWN_ID } from '../helpers/app.ts'
+import { createNotesTable, resourcesWithNotes } from '../helpers/notes.ts'
 import {
   createActiveProduct,
   createUniqueName,
@@ -13,7 +14,8 @@ import {
 const address = () => `${createUniqueName('put')}@example.com`
 
 t.test('PUT and PATCH', async (t) => {
-  const { admin: client, database, person } = await testApp(t)
+  const { admin: client, database, person } = await testApp(t, {}, { resources: resourcesWithNotes })
+  await createNotesTable(database)
 
   for (const version of VERSIONS) {
     const admin = createVersionedClient(client, version)
@@ -25,8 +27,8 @@ t.test('PUT and PATCH', async (t) => {
         .data
       const profile = (await admin.post('/user-profiles', { user_id: userId, bio: 'One\ntwo', locale: 'de' }))
         .data
-      const post = (
-        await admin.post(`/users/${userId}/posts`, { title: 'a', body: ' b ', status: 'published' })
+      const note = (
+        await admin.post(`/users/${userId}/notes`, { title: 'a', body: ' b ', status: 'published' })
       ).data
       const order = (
         await admin.post('/orders', {
@@ -40,7 +42,7 @@ t.test('PUT and PATCH', async (t) => {
         `/products/${product.id}`,
         `/users/${userId}`,
         `/user-profiles/${profile.id}`,
-        `/users/${userId}/posts/${post.id}`,
+        `/users/${userId}/notes/${note.id}`,
         `/orders/${order.id}`,
       ]
     }
@@ -96,7 +98,7 @@ t.test('PUT and PATCH', async (t) => {
     })
 
     t.test(`v${version}: PUT sets absent fields to their defaults`, async (t) => {
-      const [product = '', user = '', profile = '', post = '', order = ''] = await oneOfEach()
+      const [product = '', user = '', profile = '', note = '', order = ''] = await oneOfEach()
       const sku = createUniqueName('PUT')
       t.match((await admin.put(product, { sku, name: 'New', price_amount: 7 })).data, {
         sku,
@@ -108,7 +110,7 @@ t.test('PUT and PATCH', async (t) => {
         status: 'draft',
       })
       t.match((await admin.put(profile, {})).data, { bio: null, locale: null, display_name: null })
-      t.match((await admin.put(post, { title: 'x', body: 'y' })).data, {
+      t.match((await admin.put(note, { title: 'x', body: 'y' })).data, {
         title: 'x',
         body: 'y',
         status: 'draft',
@@ -154,7 +156,7 @@ t.test('PUT and PATCH', async (t) => {
         ['/products', { sku: createUniqueName('X'), name: 'a', price_amount: 1 }],
         ['/users', { name: 'a', email: address() }],
         ['/user-profiles', {}],
-        [`/users/${user}/posts`, { title: 'a', body: 'b' }],
+        [`/users/${user}/notes`, { title: 'a', body: 'b' }],
         ['/orders', { items: [{ product_id: UNKNOWN_ID, quantity: 1 }] }],
       ]
       for (const [path, body] of bodies) {
@@ -183,7 +185,7 @@ t.test('PUT and PATCH', async (t) => {
       for (const path of await oneOfEach()) {
         const before = await admin.get(path)
         const { id: _, user_id: __, number, currency, total_amount, ...all } = before.data
-        const readOnly = ['created_at', 'updated_at', 'published_at']
+        const readOnly = ['created_at', 'updated_at']
         const members = Object.entries(all).filter(([name]) => !readOnly.includes(name) && name !== 'items')
         const same = Object.fromEntries(members)
         if (number === undefined && currency !== undefined) same.currency = currency
@@ -199,7 +201,7 @@ t.test('PUT and PATCH', async (t) => {
     })
 
     t.test(`v${version}: PATCH rejects read-only and immutable fields, even unchanged ones`, async (t) => {
-      const readOnly = ['id', 'user_id', 'created_at', 'updated_at', 'published_at', 'number', 'total_amount']
+      const readOnly = ['id', 'user_id', 'created_at', 'updated_at', 'number', 'total_amount']
       for (const path of await oneOfEach()) {
         const { data, etag } = await admin.get(path)
         const names = readOnly.filter((name) => name in data)

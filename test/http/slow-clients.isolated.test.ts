@@ -5,6 +5,7 @@ import t from 'tap'
 import { readConfig } from '../../src/config.ts'
 import { getServerOptions } from '../../src/http-options.ts'
 import { ADMIN_KEY, testApp } from '../helpers/app.ts'
+import { createNotesTable, resourcesWithNotes } from '../helpers/notes.ts'
 import { createServerSettings, startServer } from '../helpers/process.ts'
 import { parseReplies, sendRaw } from '../helpers/raw-requests.ts'
 import { recordMessages } from '../helpers/record-messages.ts'
@@ -12,20 +13,25 @@ import { recordMessages } from '../helpers/record-messages.ts'
 const HEAD = `Host: localhost\r\nX-API-Key: ${ADMIN_KEY}\r\n`
 const GET = `GET /api/v1/products HTTP/1.1\r\n${HEAD}\r\n`
 /** Of a page: more than the buffers of two kernels take. */
-const POSTS = 60
+const NOTES = 60
 const CHARACTERS = 100_000
 
 /** A tenth of the real patience, or some more: the test is as busy as the app, in the same process. */
 const patience = { headersTimeout: 1_000, requestTimeout: 2_000, keepAliveTimeout: 500 }
-const service = await testApp(t, {}, { timeouts: { responseTimeoutMs: 2_200, readTimeoutMs: 800 } })
+const service = await testApp(
+  t,
+  {},
+  { timeouts: { responseTimeoutMs: 2_200, readTimeoutMs: 800 }, resources: resourcesWithNotes },
+)
 Object.assign(service.app.server, patience)
 const { app, admin, adminId, database, port } = service
+await createNotesTable(database)
 await database.run(
-  `insert into posts (id, user_id, title, body, search)
-   select gen_random_uuid(), $1, 'A long one', repeat('y', ${CHARACTERS}), '' from generate_series(1, ${POSTS})`,
+  `insert into notes (id, user_id, title, body, search)
+   select gen_random_uuid(), $1, 'A long one', repeat('y', ${CHARACTERS}), '' from generate_series(1, ${NOTES})`,
   [adminId],
 )
-const LARGE = `/users/${adminId}/posts?limit=${POSTS}`
+const LARGE = `/users/${adminId}/notes?limit=${NOTES}`
 
 const connections = () =>
   new Promise<number>((resolve) => app.server.getConnections((_error, count) => resolve(count)))

@@ -6,6 +6,7 @@ import type { Database } from '../../drizzle/client/index.ts'
 import { type Client, type Reply, testApp } from '../helpers/app.ts'
 import { createClock } from '../helpers/clock.ts'
 import { testDatabase } from '../helpers/database.ts'
+import { createNotesTable, resourcesWithNotes } from '../helpers/notes.ts'
 import { waitUntil } from '../helpers/wait-until.ts'
 
 /** A database whose statements on products wait until they are released. */
@@ -129,7 +130,9 @@ t.test('a request refused before its handler leaves no slot taken', async (t) =>
 
 t.test('an expensive request counts as several in the rate limit and the concurrency', async (t) => {
   const { database, waiting, release } = await createHeldDatabase(t)
-  const { person } = await testApp(t, { RATE_LIMIT: '1000', USER_CONCURRENCY: '9' }, { database })
+  const settings = { RATE_LIMIT: '1000', USER_CONCURRENCY: '9' }
+  const { person } = await testApp(t, settings, { database, resources: resourcesWithNotes })
+  await createNotesTable(database)
   const admin = await person('admin')
   const { client } = await person('member')
   release()
@@ -146,15 +149,15 @@ t.test('an expensive request counts as several in the rate limit and the concurr
     ['/products?search=tea&page=1', 9],
     ['/orders?include=user', 1],
     ['/orders?include=user,products', 3],
-    ['/users?include=posts,orders,profile', 5],
+    ['/users?include=notes,orders,profile', 5],
     ['/products?status=active,draft,archived', 1],
     [`/products?sku=${Array.from({ length: 10 }, (_, n) => n).join()}`, 1],
     [`/products?sku=${Array.from({ length: 11 }, (_, n) => n).join()}`, 2],
     [`/products?sku=${'A,'.repeat(60)}A`, 1],
     [`/products?sku=${Array.from({ length: 50 }, (_, n) => n).join()}&page=1`, 9],
-    ['/users/me/posts', 1],
-    ['/users/me/posts?limit=100', 3],
-    ['/users/me?include=posts', 3],
+    ['/users/me/notes', 1],
+    ['/users/me/notes?limit=100', 3],
+    ['/users/me?include=notes', 3],
   ]
   for (const [path, cost] of costs) {
     const before = await remaining(admin.client, '/api/v1/users/me')
@@ -191,14 +194,15 @@ t.test('the first cost that exceeds the window is admitted, then no request is',
 t.test('a large reply counts by its size, also while the burst window is full', async (t) => {
   const time = createClock()
   const settings = { RATE_LIMIT: '1000', RATE_LIMIT_BURST: '3' }
-  const { person, database } = await testApp(t, settings, { now: time.now })
+  const { person, database } = await testApp(t, settings, { now: time.now, resources: resourcesWithNotes })
+  await createNotesTable(database)
   const { id, client } = await person('member')
   await database.run(
-    `insert into posts (id, user_id, title, body) select gen_random_uuid(), $1, 'Title', repeat('x', 100000)
+    `insert into notes (id, user_id, title, body) select gen_random_uuid(), $1, 'Title', repeat('x', 100000)
      from generate_series(1, 50)`,
     [id],
   )
-  const page = await client.get('/api/v1/users/me/posts?limit=100')
+  const page = await client.get('/api/v1/users/me/notes?limit=100')
   t.equal(page.status, 200)
   time.pass(1_000)
   const after = await client.get('/api/v1/users/me')

@@ -11,6 +11,7 @@ import { type Owner, testDatabase } from '../helpers/database.ts'
 import { createDeferred } from '../helpers/deferred.ts'
 import { parseExposition, sumSamples } from '../helpers/exposition.ts'
 import { listen as listenOnFreePort } from '../helpers/listen.ts'
+import { resourcesWithNotes } from '../helpers/notes.ts'
 import { sendRaw } from '../helpers/raw-requests.ts'
 import { keepOpen } from '../helpers/shared-database.ts'
 
@@ -37,7 +38,7 @@ async function watched(
   return { ...app, own: own ?? '', read }
 }
 
-const shared = await watched(t)
+const shared = await watched(t, METRICS, { resources: resourcesWithNotes })
 
 t.test('without METRICS_PORT and METRICS_TOKEN there are no metrics', async (t) => {
   const { anybody, own } = await watched(t, {})
@@ -255,7 +256,7 @@ t.test('500 random paths, methods and ids create no new series', async (t) => {
         `/api/v1/${a}/${b}`,
         `/api/v9/${a}`,
         `/api/v1/products/${a}`,
-        `/users/${a}/posts/${b}`,
+        `/users/${a}/notes/${b}`,
       ]
       const bytes = `${methods[i % 10]} ${paths[(i >> 1) % 5]}?${a}=${b} HTTP/1.1\r\nHost: ${a}.example\r\nX-Request-Id: ${a}${b}\r\nX-API-Key: ${b}\r\nConnection: close\r\n\r\n`
       await sendRaw(port, bytes)

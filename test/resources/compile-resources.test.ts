@@ -9,20 +9,20 @@ import { CALLER } from '../../plugins/access/index.ts'
 import { compileResources } from '../../plugins/collection/compile.ts'
 import type { ResourceDefinition } from '../../plugins/collection/definition.ts'
 import { ordersResource } from '../../plugins/resources/orders.ts'
-import { postsResource } from '../../plugins/resources/posts.ts'
 import { productsResource } from '../../plugins/resources/products.ts'
 import { usersResource } from '../../plugins/resources/users.ts'
 import { resources } from '../../src/app.ts'
 import { testApp } from '../helpers/app.ts'
+import { notesResource, resourcesWithNotes } from '../helpers/notes.ts'
 
 t.test('relations and parents refer to the compiled resources', async (t) => {
-  const compiled = compileResources(resources, [1, 2])
+  const compiled = compileResources(resourcesWithNotes, [1, 2])
   const get = (name: string) => compiled.find((resource) => resource.name === name)
   t.same(
     compiled.map(({ name }) => name),
-    resources.map(({ name }) => name),
+    resourcesWithNotes.map(({ name }) => name),
   )
-  t.equal(get('posts')?.parent?.to, get('users'))
+  t.equal(get('notes')?.parent?.to, get('users'))
   t.equal(get('users')?.relations.orders?.to, get('orders'))
   t.equal(get('orders')?.relations.user?.to, get('users'))
 })
@@ -247,8 +247,8 @@ t.test('a sort that would lose rows or has no index stops the start', async (t) 
 })
 
 t.test('a parent that is not registered stops the start of the service', async (t) => {
-  await t.rejects(testApp(t, {}, { resources: [{ ...postsResource, relations: {} }] }), {
-    message: 'posts: its parent "users" is not registered',
+  await t.rejects(testApp(t, {}, { resources: [{ ...notesResource, relations: {} }] }), {
+    message: 'notes: its parent "users" is not registered',
   })
 })
 
@@ -256,14 +256,14 @@ t.test('all mistakes of all definitions are reported together', async (t) => {
   const found = findMistakes([
     { ...ordersResource, filters: ['statuss'], kept: ['state'] },
     { ...productsResource, search: ['title'] },
-    postsResource,
+    notesResource,
   ])
   t.equal(found.length, 4)
   t.match(found, [
     /^orders: filter "statuss"/,
     /^orders: kept "state"/,
     /^products: search "title"/,
-    /^posts: /,
+    /^notes: /,
   ])
 })
 
@@ -281,12 +281,11 @@ t.test('a filter or a range without an index stops the start, unless the definit
   t.match(find({ filters: ['created_at'] }), [/^products: filter "created_at" must be .* a time belongs in /])
   t.match(find({ filters: ['colour'] }), [/^products: filter "colour" is not a field of the table; /])
   t.match(find({ ranges: ['name'] }), [/^products: range "name" must be a number, an integer, a date or/])
-  const others = resources.filter(({ name }) => name !== 'posts')
   // Its index begins with the user.
-  t.match(findMistakes([...others, { ...postsResource, filters: ['title_of'] }]), [
-    /^posts: filter "title_of" is/,
+  t.match(findMistakes([...resources, { ...notesResource, filters: ['title_of'] }]), [
+    /^notes: filter "title_of" is/,
   ])
-  t.match(findMistakes([...others, { ...postsResource, filters: ['body'] }]), [
-    /^posts: filter "body" has no index that begins with \(user_id, body\)/,
+  t.match(findMistakes([...resources, { ...notesResource, filters: ['body'] }]), [
+    /^notes: filter "body" has no index that begins with \(user_id, body\)/,
   ])
 })

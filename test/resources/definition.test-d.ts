@@ -2,11 +2,11 @@
  * The types of `defineResource`, checked by the compiler: `npm run typecheck` fails where one of these lines is wrong.
  * Each `@ts-expect-error` is an assertion: it is an error itself if the types accept the line below it.
  */
-import { orderProducts, orders, posts, products, users } from '../../drizzle/tables.ts'
+import { orderProducts, orders, products, users } from '../../drizzle/tables.ts'
 import { CALLER } from '../../plugins/access/index.ts'
 import { defineResource } from '../../plugins/collection/definition.ts'
 import { Order, OrderChange, OrderCreate } from '../../schemas/orders.ts'
-import { Post, PostChange, PostCreate } from '../../schemas/posts.ts'
+import { Note, NoteChange, NoteCreate, notes } from '../helpers/notes.ts'
 
 /** A definition without mistakes, to which each line below adds one. */
 const named = {
@@ -79,29 +79,29 @@ export function checkTypes() {
   // @ts-expect-error: there is no such operation
   defineResource({ ...base, access: { delete: { admin: true } } })
 
-  const post = {
+  const note = {
     ...lists,
-    name: 'posts',
-    singular: 'Post',
-    plural: 'Posts',
-    description: 'Posts',
-    table: posts,
-    schemas: { read: Post, create: PostCreate, change: PostChange },
+    name: 'notes',
+    singular: 'Note',
+    plural: 'Notes',
+    description: 'Notes',
+    table: notes,
+    schemas: { read: Note, create: NoteCreate, change: NoteChange },
     relations: {},
     access: {},
   } as const
-  const status = { draft: ['published'], published: ['archived'], archived: [] } as const
-  defineResource({ ...post, parent: { to: 'users', member: 'user_id' }, transitions: { status } })
-  // @ts-expect-error: posts have no such field
-  defineResource({ ...post, parent: { to: 'users', member: 'owner_id' } })
-  // @ts-expect-error: posts have no such field
-  defineResource({ ...post, transitions: { state: status } })
+  const status = { draft: ['published'], published: [] } as const
+  defineResource({ ...note, parent: { to: 'users', member: 'user_id' }, transitions: { status } })
+  // @ts-expect-error: notes have no such field
+  defineResource({ ...note, parent: { to: 'users', member: 'owner_id' } })
+  // @ts-expect-error: notes have no such field
+  defineResource({ ...note, transitions: { state: status } })
   // @ts-expect-error: a title is no state
-  defineResource({ ...post, transitions: { title: { draft: [] } } })
-  // @ts-expect-error: posts have no such status
-  defineResource({ ...post, transitions: { status: { ...status, draft: ['publishd'] } } })
-  // @ts-expect-error: posts have no such status
-  defineResource({ ...post, transitions: { status: { ...status, deleted: [] } } })
+  defineResource({ ...note, transitions: { title: { draft: [] } } })
+  // @ts-expect-error: notes have no such status
+  defineResource({ ...note, transitions: { status: { ...status, draft: ['publishd'] } } })
+  // @ts-expect-error: notes have no such status
+  defineResource({ ...note, transitions: { status: { ...status, deleted: [] } } })
   // @ts-expect-error: the successors of a status are missing
-  defineResource({ ...post, transitions: { status: { draft: ['published'], published: [] } } })
+  defineResource({ ...note, transitions: { status: { draft: ['published'] } } })
 }

@@ -4,51 +4,60 @@ import { products } from '../../drizzle/tables.ts'
 import { findFilterMistakes } from '../../plugins/collection/check/filters.ts'
 import { findSortMistakes } from '../../plugins/collection/check/sorts.ts'
 import type { ResourceDefinition } from '../../plugins/collection/definition.ts'
-import type { ResourceTable } from '../../plugins/collection/resource-table.ts'
 import { buildExample } from '../../plugins/openapi/examples.ts'
 import { productsResource } from '../../plugins/resources/products.ts'
 import { compileSchema, createAjv } from '../../plugins/validation/formats.ts'
-import { definitions, locateDefinition, locateSchema, locateTable } from '../helpers/definitions.ts'
+import {
+  definitions,
+  isRegistered,
+  locateDefinition,
+  locateSchema,
+  locateTable,
+} from '../helpers/definitions.ts'
 
 /** What clients rely on; it does not follow from the definitions. A resource that is not registered is ignored. */
 const PROMISED: Record<
   string,
-  Pick<ResourceDefinition, 'filters' | 'ranges' | 'search'> & Record<'sorts' | 'include', string[]>
+  Pick<ResourceDefinition, 'filters' | 'ranges' | 'search'> & {
+    sorts: string[]
+    /** The relations, and the resources that they lead to. One to a resource that is not registered is absent. */
+    include: Record<string, string>
+  }
 > = {
   users: {
     filters: ['status', 'role', 'email'],
     ranges: [],
     sorts: ['name', 'email', 'created_at', 'updated_at'],
     search: ['name', 'email'],
-    include: ['orders', 'posts', 'profile'],
+    include: { orders: 'orders', posts: 'posts', profile: 'user-profiles' },
   },
   'user-profiles': {
     filters: ['user_id'],
     ranges: [],
     sorts: ['display_name', 'created_at', 'updated_at'],
     search: ['display_name', 'bio'],
-    include: ['user'],
+    include: { user: 'users' },
   },
   posts: {
     filters: ['status'],
     ranges: [],
     sorts: ['title', 'published_at', 'created_at', 'updated_at'],
     search: ['title', 'body'],
-    include: ['user'],
+    include: { user: 'users' },
   },
   products: {
     filters: ['status', 'sku', 'currency'],
     ranges: ['price_amount'],
     sorts: ['name', 'sku', 'price_amount', 'created_at'],
     search: ['sku', 'name', 'description'],
-    include: [],
+    include: {},
   },
   orders: {
     filters: ['status', 'user_id', 'number'],
     ranges: ['total_amount'],
     sorts: ['number', 'total_amount', 'created_at', 'updated_at'],
     search: ['number', 'note'],
-    include: ['user', 'products'],
+    include: { user: 'users', products: 'products' },
   },
 }
 
@@ -57,13 +66,14 @@ t.test('the lists have the promised filters, sorts, searched fields and relation
     const { name, filters, ranges = [], sorts, search, relations } = definition
     const promised = PROMISED[name]
     if (!promised) continue
-    const isRegistered = (to: ResourceTable) => definitions.some(({ table }) => table === to)
-    const include = Object.entries(relations).flatMap(([field, { to }]) => (isRegistered(to) ? [field] : []))
-    // A relation to a resource that is not registered is absent.
-    const expected = promised.include.filter((field) => include.includes(field) || !(field in relations))
+    const include = Object.entries(relations).flatMap(([field, { to }]) => {
+      const related = definitions.find(({ table }) => table === to)
+      return related ? [[field, related.name]] : []
+    })
+    const promisedInclude = Object.entries(promised.include).filter(([, to]) => isRegistered(to))
     t.same(
       { filters, ranges, sorts: Object.keys(sorts), search, include },
-      { ...promised, include: expected },
+      { ...promised, include: promisedInclude },
       locateDefinition(definition, 'filters'),
     )
   }

@@ -6,14 +6,16 @@ import type { PasswordHasher } from '../../plugins/auth/passwords.ts'
 import { type Client, type Reply, testApp } from '../helpers/app.ts'
 import { createDeferred } from '../helpers/deferred.ts'
 import { createKeyHeader, isReplayed, pickReplayedParts } from '../helpers/idempotency.ts'
+import { createNotesTable, resourcesWithNotes } from '../helpers/notes.ts'
 import { createOwnedRows } from '../helpers/owned-rows.ts'
 import { quickHasher } from '../helpers/quick-hasher.ts'
 import { recordMessages } from '../helpers/record-messages.ts'
 import { createSharedDatabase } from '../helpers/shared-database.ts'
 
 const database = await createSharedDatabase(t)
-const { admin, adminId, person } = await testApp(t, {}, { database })
-const other = await testApp(t, {}, { database })
+const { admin, adminId, person } = await testApp(t, {}, { resources: resourcesWithNotes, database })
+await createNotesTable(database)
+const other = await testApp(t, {}, { resources: resourcesWithNotes, database })
 const { make } = createOwnedRows(database)
 const isServer = database.kind === 'server'
 
@@ -72,7 +74,7 @@ t.test('a request that got 409 gets the stored reply later', async (t) => {
   const header = createKeyHeader()
   const clients: Client[] = [admin, other.admin]
   const replies = await all(10, (i) =>
-    insist(() => (clients[i % 2] ?? admin).post('/users/me/posts', body, header)),
+    insist(() => (clients[i % 2] ?? admin).post('/users/me/notes', body, header)),
   )
   t.same(new Set(replies.map(({ text }) => text)).size, 1)
   t.equal(replies.filter(isReplayed).length, 9)
@@ -111,7 +113,7 @@ function blind(to: Database): Database {
 
 const KEEPING = /insert into idempotency_keys/
 const LOCKING = / for (?:no key )?update$/
-const post = { title: 'a', body: 'b' }
+const note = { title: 'a', body: 'b' }
 
 t.test(
   'concurrent transactions on PostgreSQL',
@@ -121,23 +123,23 @@ t.test(
       'the key is a 409 on every replica while the first request runs, and other keys pass',
       async (t) => {
         const { held, reached, release } = holding(KEEPING)
-        const slow = (await testApp(t, {}, { database: held })).admin
+        const slow = (await testApp(t, {}, { resources: resourcesWithNotes, database: held })).admin
         const header = createKeyHeader()
-        const first = slow.post('/users/me/posts', post, header)
+        const first = slow.post('/users/me/notes', note, header)
         await reached
         for (const client of [slow, admin]) {
-          const second = await client.post('/users/me/posts', post, header)
+          const second = await client.post('/users/me/notes', note, header)
           t.equal(second.status, 409)
           t.equal(second.body.error.code, 'RESOURCE_CONFLICT')
           t.equal(second.headers.get('retry-after'), '1')
-          const third = await client.post('/users/me/posts', { ...post, title: 'c' }, header)
+          const third = await client.post('/users/me/notes', { ...note, title: 'c' }, header)
           t.equal(third.status, 409, 'whatever the body: there is nothing yet to compare it with')
         }
-        t.equal((await admin.post('/users/me/posts', post, createKeyHeader())).status, 201)
+        t.equal((await admin.post('/users/me/notes', note, createKeyHeader())).status, 201)
         release()
         t.equal((await first).status, 201)
         t.same(
-          pickReplayedParts(await admin.post('/users/me/posts', post, header)),
+          pickReplayedParts(await admin.post('/users/me/notes', note, header)),
           pickReplayedParts(await first),
         )
       },
@@ -147,7 +149,7 @@ t.test(
       'a forbidden row is a 403 and a missing one a 404, also while the first request runs',
       async (t) => {
         const { held, reached, release } = holding(LOCKING)
-        const slow = await testApp(t, {}, { database: held })
+        const slow = await testApp(t, {}, { resources: resourcesWithNotes, database: held })
         const member = await person('member')
         const path = `/orders/${await make('orders', member.id)}`
         const header = { ...createKeyHeader(), 'x-api-key': member.key }
@@ -168,26 +170,26 @@ t.test(
     t.test('a record that another process stored despite the lock rolls the write back', async (t) => {
       const { held, reached, release } = holding(KEEPING, blind(database))
       const [slow, fast] = [
-        await testApp(t, {}, { database: held }),
-        await testApp(t, {}, { database: blind(database) }),
+        await testApp(t, {}, { resources: resourcesWithNotes, database: held }),
+        await testApp(t, {}, { resources: resourcesWithNotes, database: blind(database) }),
       ]
       const { id, key } = await person('manager')
       const header = { ...createKeyHeader(), 'x-api-key': key }
-      const path = `/users/${id}/posts`
-      const late = slow.anybody.post(path, post, header)
+      const path = `/users/${id}/notes`
+      const late = slow.anybody.post(path, note, header)
       await reached
-      const first = await fast.anybody.post(path, post, header)
+      const first = await fast.anybody.post(path, note, header)
       t.equal(first.status, 201)
       t.notOk(isReplayed(first))
       release()
       t.ok(isReplayed(await late))
       t.same(pickReplayedParts(await late), pickReplayedParts(first))
-      t.equal((await database.run('select 1 from posts where user_id = $1', [id])).length, 1)
+      t.equal((await database.run('select 1 from notes where user_id = $1', [id])).length, 1)
     })
 
     t.test('a write of a user who is deleted concurrently is rolled back', async (t) => {
       const { held, reached, release } = holding(KEEPING)
-      const slow = await testApp(t, {}, { database: held })
+      const slow = await testApp(t, {}, { resources: resourcesWithNotes, database: held })
       const { id, key } = await person('manager')
       const sku = uuid()
       const header = { ...createKeyHeader(), 'x-api-key': key }
@@ -210,7 +212,7 @@ t.test(
             throw error
           }),
       }
-      const { anybody } = await testApp(t, {}, { database: watched })
+      const { anybody } = await testApp(t, {}, { resources: resourcesWithNotes, database: watched })
       const [one, two] = [await person('admin'), await person('admin')]
       const replies = await all(80, (i) => {
         const [by, whom] = i % 2 === 0 ? [one, two] : [two, one]
@@ -236,7 +238,7 @@ t.test('a password is hashed once, not for a concurrent request or a replay', as
       return quickHasher.hash(password)
     },
   }
-  const { admin } = await testApp(t, {}, { database, passwordHasher })
+  const { admin } = await testApp(t, {}, { resources: resourcesWithNotes, database, passwordHasher })
   const body = { name: 'N', email: `${uuid()}@example.com`, password: PASSWORD }
   const header = createKeyHeader()
   const first = admin.post('/users', body, header)

@@ -10,13 +10,15 @@ import {
 import { startBackgroundTask } from '../../lib/background-task.ts'
 import { testApp } from '../helpers/app.ts'
 import { createKeyHeader, isReplayed, pickReplayedParts } from '../helpers/idempotency.ts'
+import { createNotesTable, resourcesWithNotes } from '../helpers/notes.ts'
 import { recordMessages } from '../helpers/record-messages.ts'
 import { createSharedDatabase } from '../helpers/shared-database.ts'
 
 const database = await createSharedDatabase(t)
-const { app, admin, adminId, person } = await testApp(t, {}, { database })
-const post = { title: 'a', body: 'b' }
-const OWN_POSTS = '/users/me/posts'
+const { app, admin, adminId, person } = await testApp(t, {}, { database, resources: resourcesWithNotes })
+await createNotesTable(database)
+const note = { title: 'a', body: 'b' }
+const OWN_NOTES = '/users/me/notes'
 
 const count = async (where = 'true') =>
   Number((await database.run(`select count(*) as count from idempotency_keys where ${where}`))[0]?.count)
@@ -61,24 +63,28 @@ t.test('no API key, password or Idempotency-Key is stored', async (t) => {
 })
 
 t.test('bodies are hashed with a key derived from APP_SECRET', async (t) => {
-  const other = await testApp(t, { APP_SECRET: 'another-secret-another-secret-another' }, { database })
+  const other = await testApp(
+    t,
+    { APP_SECRET: 'another-secret-another-secret-another' },
+    { database, resources: resourcesWithNotes },
+  )
   const header = createKeyHeader()
-  t.equal((await admin.post(OWN_POSTS, post, header)).status, 201)
-  const reply = await other.admin.post(OWN_POSTS, post, header)
+  t.equal((await admin.post(OWN_NOTES, note, header)).status, 201)
+  const reply = await other.admin.post(OWN_NOTES, note, header)
   t.equal(reply.body.error.code, 'IDEMPOTENCY_KEY_REUSED', 'refused, and not done a second time')
 })
 
 t.test('a reply is stored for 24 hours, and then the key is new', async (t) => {
   const header = createKeyHeader()
-  const first = await admin.post(OWN_POSTS, post, header)
+  const first = await admin.post(OWN_NOTES, note, header)
   await age('23 hours 59 minutes')
-  t.same(pickReplayedParts(await admin.post(OWN_POSTS, post, header)), pickReplayedParts(first))
+  t.same(pickReplayedParts(await admin.post(OWN_NOTES, note, header)), pickReplayedParts(first))
   await age('24 hours')
-  const second = await admin.post(OWN_POSTS, { ...post, title: 'c' }, header)
+  const second = await admin.post(OWN_NOTES, { ...note, title: 'c' }, header)
   t.equal(second.status, 201, 'another body too')
   t.notOk(isReplayed(second))
-  t.ok(isReplayed(await admin.post(OWN_POSTS, { ...post, title: 'c' }, header)), 'and is kept from then on')
-  const third = await admin.post(OWN_POSTS, post, header)
+  t.ok(isReplayed(await admin.post(OWN_NOTES, { ...note, title: 'c' }, header)), 'and is kept from then on')
+  const third = await admin.post(OWN_NOTES, note, header)
   t.equal(third.body.error.code, 'IDEMPOTENCY_KEY_REUSED', 'in place of the former')
 })
 
@@ -97,7 +103,7 @@ t.test(
   { skip: database.kind !== 'server' && 'PGlite has one connection' },
   async (t) => {
     await insertOld(2_000, '25 hours')
-    const other = await testApp(t, {}, { database })
+    const other = await testApp(t, {}, { database, resources: resourcesWithNotes })
     const counts = await Promise.all([app, other.app, app].map(({ idempotency }) => idempotency.prune()))
     const rest = await app.idempotency.prune()
     t.equal(
@@ -131,10 +137,10 @@ t.test(
       ...database,
       transaction: (work, limits) => database.transaction((tx) => work(on(tx)), limits),
     }
-    const { app, admin } = await testApp(t, {}, { database: watched })
+    const { app, admin } = await testApp(t, {}, { database: watched, resources: resourcesWithNotes })
     await insertOld(20_000, '1 hour')
     await database.run('analyze idempotency_keys')
-    await admin.post(OWN_POSTS, post, createKeyHeader())
+    await admin.post(OWN_NOTES, note, createKeyHeader())
     await app.idempotency.prune()
     t.equal(asked.length, 3, 'looked for, kept, removed')
     for (const [text, params] of asked) {
@@ -156,28 +162,28 @@ t.test('a request that failed with a 5xx is executed again', async (t) => {
         return result
       }, limits),
   }
-  const { admin } = await testApp(t, {}, { database: failing })
+  const { admin } = await testApp(t, {}, { database: failing, resources: resourcesWithNotes })
   const before = await count()
   const header = createKeyHeader()
   away = true
-  const refused = await admin.post(OWN_POSTS, post, header)
+  const refused = await admin.post(OWN_NOTES, note, header)
   t.equal(refused.status, 503)
   t.ok(refused.headers.get('retry-after'))
   t.equal(await count(), before)
   away = false
-  const done = await admin.post(OWN_POSTS, post, header)
+  const done = await admin.post(OWN_NOTES, note, header)
   t.equal(done.status, 201)
   t.notOk(isReplayed(done))
-  t.ok(isReplayed(await admin.post(OWN_POSTS, post, header)))
+  t.ok(isReplayed(await admin.post(OWN_NOTES, note, header)))
 })
 
 t.test('replays, mismatches and removals are published on channels', async (t) => {
   const record = (event: string) => recordMessages(t, `resource-api:idempotency:${event}`)
   const [replayed, mismatch, pruned] = [record('replayed'), record('mismatch'), record('pruned')]
   const header = createKeyHeader()
-  await admin.post(OWN_POSTS, post, header)
-  await admin.post(OWN_POSTS, post, header)
-  await admin.post(OWN_POSTS, { ...post, title: 'c' }, header)
+  await admin.post(OWN_NOTES, note, header)
+  await admin.post(OWN_NOTES, note, header)
+  await admin.post(OWN_NOTES, { ...note, title: 'c' }, header)
   await insertOld(2, '25 hours')
   await app.idempotency.prune()
   await app.idempotency.prune()

@@ -4,12 +4,18 @@ import { v7 as uuid } from 'uuid'
 import { ADMIN_KEY, type Client, type Json, type Reply, testApp } from '../helpers/app.ts'
 import { definitions, getTable } from '../helpers/definitions.ts'
 import { createKeyHeader, isReplayed, pickReplayedParts } from '../helpers/idempotency.ts'
+import { createNotesTable, resourcesWithNotes } from '../helpers/notes.ts'
 import { createOwnedRows } from '../helpers/owned-rows.ts'
 import { sendRaw } from '../helpers/raw-requests.ts'
 import { createSharedDatabase } from '../helpers/shared-database.ts'
 
 const database = await createSharedDatabase(t)
-const { port, admin, adminId, anybody, person } = await testApp(t, {}, { database })
+const { port, admin, adminId, anybody, person } = await testApp(
+  t,
+  {},
+  { database, resources: resourcesWithNotes },
+)
+await createNotesTable(database)
 const boss = await person('admin')
 const { listOf, make, creation, change } = createOwnedRows(database)
 
@@ -219,40 +225,40 @@ t.test('a key is separate for each user, method, path and version', async (t) =>
     t.notOk(isReplayed(reply), path)
     return reply.body.data.id
   }
-  const post = { title: 'a', body: 'b' }
+  const note = { title: 'a', body: 'b' }
   const ids = [
-    await names(one.client, `/users/${one.id}/posts`, post),
-    await names(two.client, `/users/${one.id}/posts`, post),
-    await names(one.client, `/users/${two.id}/posts`, post),
-    await names(one.client, `/v2/users/${one.id}/posts`, post),
+    await names(one.client, `/users/${one.id}/notes`, note),
+    await names(two.client, `/users/${one.id}/notes`, note),
+    await names(one.client, `/users/${two.id}/notes`, note),
+    await names(one.client, `/v2/users/${one.id}/notes`, note),
   ]
   t.equal(new Set(ids).size, 4)
   const [first] = ids
-  t.notOk(isReplayed(await one.client.patch(`/users/${one.id}/posts/${first}`, { title: 'a' }, header)))
-  const again = await one.bearer.post(`/users/${one.id}/posts`, post, header)
+  t.notOk(isReplayed(await one.client.patch(`/users/${one.id}/notes/${first}`, { title: 'a' }, header)))
+  const again = await one.bearer.post(`/users/${one.id}/notes`, note, header)
   t.ok(isReplayed(again), 'but another credential of the same user is the same')
 })
 
 t.test('path form, letter case of ids and me do not matter', async (t) => {
   const header = createKeyHeader()
   const body = { title: 'a', body: 'b' }
-  const first = await admin.post('/users/me/posts', body, header)
+  const first = await admin.post('/users/me/notes', body, header)
   t.equal(first.status, 201)
   const typed = { accept: 'application/vnd.api+json;version=1' }
   for (const [path, more] of [
-    ['/api/v1/users/me/posts', {}],
-    ['/v1/users/me/posts/', {}],
-    ['/api/users/me/posts', {}],
-    [`/api/v1/users/${adminId}/posts`, {}],
-    [`/users/${adminId.toUpperCase()}/posts`, {}],
-    ['/users/me/%70osts', {}],
-    ['/users/me/posts', typed],
+    ['/api/v1/users/me/notes', {}],
+    ['/v1/users/me/notes/', {}],
+    ['/api/users/me/notes', {}],
+    [`/api/v1/users/${adminId}/notes`, {}],
+    [`/users/${adminId.toUpperCase()}/notes`, {}],
+    ['/users/me/%6eotes', {}],
+    ['/users/me/notes', typed],
   ] as const) {
     const again = await admin.post(path, body, { ...header, ...more })
     t.ok(isReplayed(again), path)
     t.same(pickReplayedParts(again), pickReplayedParts(first), path)
   }
-  const vendor = await admin.post('/users/me/posts', body, { ...header, ...typed })
+  const vendor = await admin.post('/users/me/notes', body, { ...header, ...typed })
   t.equal(vendor.headers.get('content-type'), 'application/vnd.api+json;version=1')
 })
 

@@ -12,7 +12,9 @@ import { UsageError } from '../../src/cli/command.ts'
 import { testDatabase } from '../helpers/database.ts'
 import { insertRow } from '../helpers/insert-row.ts'
 
-const registered = listRegistered()
+/** Some resource that is below another one, whether or not the app has such a resource. */
+const nested = { name: 'notes', singular: 'Note', plural: 'Notes', table: 'notes', isNested: true }
+const registered = [...listRegistered(), nested]
 const getProblems = (answers: Partial<Answers>) =>
   buildPlan({ name: 'teas', fields: 'name:text', ...answers }, registered).problems.map(
     ({ message }) => message,
@@ -54,7 +56,7 @@ t.test('each mistake has a message that names it', async (t) => {
     [{ fields: 'product_id:ref(products), product:text' }, '"product" is the name of a relation already'],
     [{ fields: 'status:text', states: 'a>b' }, '"status" stands twice'],
     [{ parent: 'shops' }, '--parent: there is no resource "shops"'],
-    [{ parent: 'posts' }, '--parent: "posts" has a parent itself'],
+    [{ parent: 'notes' }, '--parent: "notes" has a parent itself'],
     [{ parent: 'users', owner: 'author_id' }, '--owner: rows under /users belong to the user in the path'],
     [{ owner: 'user' }, '--owner: the name of the column ends with _id'],
     [{ states: 'draft' }, '--states: name two or more states'],

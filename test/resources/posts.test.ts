@@ -1,12 +1,12 @@
 /** Posts belong to the user in their path and remember their first publication. */
 import t from 'tap'
 import { testApp, UNKNOWN_ID } from '../helpers/app.ts'
-import { createUniqueName, createVersionedClient, VERSIONS } from '../helpers/versioned-client.ts'
+import { createUniqueName, createVersionedClient, omitId, VERSIONS } from '../helpers/versioned-client.ts'
 
 const STATES = ['draft', 'published', 'archived'] as const
 
 t.test('posts', async (t) => {
-  const { admin: client, adminId, person } = await testApp(t)
+  const { admin: client, adminId, database, person } = await testApp(t)
   const author = await person('member')
   const other = await person('member')
 
@@ -114,6 +114,69 @@ t.test('posts', async (t) => {
       t.equal((await own.delete(`${posts}/${id}`)).status, 204)
       t.equal((await own.delete(`${posts}/${id}`)).status, 404)
       t.equal((await own.get(`${posts}/${id}`)).status, 404)
+    })
+
+    t.test(`v${version}: title has 1 to 200 characters, and body 1 to 100,000`, async (t) => {
+      const path = `${posts}/${(await newPost()).id}`
+      const wide = '\u{1F9E1}'
+      for (const [name, max] of [
+        ['title', 200],
+        ['body', 100_000],
+      ] as const) {
+        t.equal((await own.patch(path, { [name]: wide.repeat(max) })).data[name], wide.repeat(max))
+        const long = await own.patch(path, { [name]: wide.repeat(max + 1) })
+        t.same(long.violations, [`${name} TOO_LONG`])
+        t.same((await own.patch(path, { [name]: '' })).violations, [`${name} TOO_SHORT`])
+        t.same((await own.patch(path, { [name]: null })).violations, [`${name} INVALID_TYPE`])
+      }
+      t.same((await own.patch(path, { title: 'a\nb' })).violations, ['title INVALID_FORMAT'])
+      t.same((await own.patch(path, { status: null })).violations, ['status INVALID_TYPE'])
+      t.same((await own.patch(path, { status: 'gone' })).violations, ['status INVALID_VALUE'])
+      t.same((await own.post(posts, {})).violations, ['body REQUIRED', 'title REQUIRED'])
+      t.same((await own.put(path, {})).violations, ['body REQUIRED', 'title REQUIRED'])
+      const { data } = await own.patch(path, { title: ' Cafe\u0301 ', body: ' a\r\nCafe\u0301 \n' })
+      t.match(data, { title: 'Caf\u00e9', body: ' a\nCaf\u00e9 \n' }, 'a body keeps its ends')
+    })
+
+    t.test(`v${version}: a write of a post as it was read changes nothing`, async (t) => {
+      const { id } = await newPost({ status: 'published' })
+      const path = `${posts}/${id}`
+      const read = await own.get(path)
+      const { title, body, status } = read.data
+      for (const reply of [
+        await own.put(path, omitId(read.data)),
+        await own.patch(path, {}),
+        await own.patch(path, { title, body, status }),
+      ]) {
+        t.equal(reply.status, 200)
+        t.same(reply.data, read.data)
+        t.equal(reply.etag, read.etag)
+      }
+    })
+
+    t.test(`v${version}: a PATCH changes only the fields that are sent`, async (t) => {
+      const { id } = await newPost({ status: 'published' })
+      const path = `${posts}/${id}`
+      const before = await own.get(path)
+      const after = await own.patch(path, { title: 'New' })
+      const { updated_at } = after.data
+      t.same(after.data, { ...before.data, title: 'New', updated_at })
+      t.ok(updated_at >= before.data.updated_at)
+      t.not(after.etag, before.etag)
+      t.same((await own.get(path)).data, after.data)
+    })
+
+    t.test(`v${version}: PUT of an unknown post is a 404`, async (t) => {
+      t.equal((await admin.put(`${posts}/${UNKNOWN_ID}`, { title: 'a', body: 'b' })).status, 404)
+    })
+
+    t.test(`v${version}: deleting a user deletes the posts`, async (t) => {
+      const leaving = await person('member')
+      const path = `/users/${leaving.id}/posts`
+      t.equal((await admin.post(path, { title: 'A', body: 'B' })).status, 201)
+      t.equal((await admin.delete(`/users/${leaving.id}`)).status, 204)
+      t.equal((await admin.get(path)).status, 404)
+      t.same(await database.run('select id from posts where user_id = $1', [leaving.id]), [])
     })
 
     t.test(`v${version}: search covers title and body`, async (t) => {

@@ -6,18 +6,18 @@ import { compileResources } from '../../plugins/collection/compile.ts'
 import { defineResource, type ResourceDefinition } from '../../plugins/collection/definition.ts'
 import type { VersionFields } from '../../plugins/collection/versions/version-fields.ts'
 import { ordersResource } from '../../plugins/resources/orders.ts'
-import { postsResource } from '../../plugins/resources/posts.ts'
 import { productsResource } from '../../plugins/resources/products.ts'
 import { usersResource } from '../../plugins/resources/users.ts'
 import { Product, ProductChange, ProductCreate } from '../../schemas/products.ts'
 import { testApp } from '../helpers/app.ts'
+import { notesResource } from '../helpers/notes.ts'
 
 const added = { schema: Type.String(), value: () => 'x' }
 
 /** Returns the message with which the start fails. */
 function getRefusal(definition: ResourceDefinition, fields: VersionFields, version = 3): string {
   const withFields = { ...definition, relations: {}, versions: { [version]: fields } }
-  const others = [usersResource, ordersResource, postsResource].filter(({ name }) => name !== definition.name)
+  const others = [usersResource, ordersResource, notesResource].filter(({ name }) => name !== definition.name)
   const unrelated = others.map((other) => ({ ...other, relations: {} }))
   try {
     compileResources([withFields, ...unrelated], [1, 2, 3])
@@ -91,7 +91,7 @@ const refusals: [problem: string, definition: ResourceDefinition, fields: Versio
       { rename: { status: 'page' } },
       /"page" cannot be the name of a filter/,
     ],
-    ["the parent's id is renamed", postsResource, { rename: { user_id: 'author_id' } }, /names a parameter/],
+    ["the parent's id is renamed", notesResource, { rename: { user_id: 'author_id' } }, /names a parameter/],
   ]
 
 for (const [problem, definition, fields, message] of refusals) {
@@ -123,7 +123,7 @@ t.test('the start fails if a field has the name of a relation', async (t) => {
 })
 
 t.test('names may be exchanged, and hidden fields with a default need not be sent', async (t) => {
-  t.equal(getRefusal(postsResource, { rename: { title: 'body', body: 'title' }, hide: ['user_id'] }), '')
+  t.equal(getRefusal(notesResource, { rename: { title: 'body', body: 'title' }, hide: ['user_id'] }), '')
   t.equal(getRefusal(productsResource, { hide: ['stock', 'currency'], rename: { name: 'stock' } }), '')
 })
 
