@@ -185,7 +185,7 @@ t.test('PUT and PATCH', async (t) => {
       for (const path of await oneOfEach()) {
         const before = await admin.get(path)
         const { id: _, user_id: __, number, currency, total_amount, ...all } = before.data
-        const readOnly = ['created_at', 'updated_at']
+        const readOnly = ['created_at', 'updated_at', 'published_at']
         const members = Object.entries(all).filter(([name]) => !readOnly.includes(name) && name !== 'items')
         const same = Object.fromEntries(members)
         if (number === undefined && currency !== undefined) same.currency = currency
@@ -201,7 +201,7 @@ t.test('PUT and PATCH', async (t) => {
     })
 
     t.test(`v${version}: PATCH rejects read-only and immutable fields, even unchanged ones`, async (t) => {
-      const readOnly = ['id', 'user_id', 'created_at', 'updated_at', 'number', 'total_amount']
+      const readOnly = ['id', 'user_id', 'created_at', 'updated_at', 'number', 'total_amount', 'published_at']
       for (const path of await oneOfEach()) {
         const { data, etag } = await admin.get(path)
         const names = readOnly.filter((name) => name in data)

@@ -90,7 +90,7 @@ export function checkTypes() {
     relations: {},
     access: {},
   } as const
-  const status = { draft: ['published'], published: [] } as const
+  const status = { draft: ['published'], published: [], archived: [] } as const
   defineResource({ ...note, parent: { to: 'users', member: 'user_id' }, transitions: { status } })
   // @ts-expect-error: notes have no such field
   defineResource({ ...note, parent: { to: 'users', member: 'owner_id' } })
