@@ -27,8 +27,8 @@ const MAX_SEARCHED_LENGTH = 5_000
 
 const SORTED_BY_DEFAULT = new Set<string>(['integer', 'money', 'date', 'timestamp'])
 const SORTABLE = new Set<string>([...SORTED_BY_DEFAULT, 'text'])
-const FILTERED_BY_DEFAULT = new Set<string>(['enum', 'ref'])
-const FILTERABLE = new Set<string>([...FILTERED_BY_DEFAULT, 'text', 'currency'])
+const FILTERED_BY_DEFAULT = new Set<string>(['enum', 'ref', 'boolean'])
+const FILTERABLE = new Set<string>([...FILTERED_BY_DEFAULT, 'text', 'currency', 'integer'])
 const SEARCHABLE = new Set<string>(['text', 'multiline'])
 
 /** Runs one check; others go on with `fallback`, so that all problems are found. */

@@ -24,8 +24,9 @@ NAME is a plural noun in kebab-case. On a terminal, the command asks for what th
   --states-by WHO     staff (default): only managers and admins change the status; owner: the owner too
   --public LIST       what members may read besides their own rows: states, all, or none (default)
   --unique LIST       fields whose values no two rows share together, for example user_id,product_id
-  --filters LIST      fields to filter by. Default: status, owner, references and enums
-  --sorts LIST        fields to sort by, besides created_at and updated_at. Default: numbers, dates and timestamps
+  --filters LIST      fields to filter by. Default: status, owner, references, enums, booleans
+  --sorts LIST        fields to sort by, besides created_at and updated_at. Default: numbers, dates and timestamps,
+                      which also have limits, such as rating_min
   --search LIST       fields that search looks in. Default: texts of at most 5,000 characters
   --singular NAME     in PascalCase, for irregular nouns: Person
   --description TEXT  one line for the documents

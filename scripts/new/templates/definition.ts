@@ -19,6 +19,15 @@ function writeRules({ owner, public: visible }: ResourcePlan): { readable: strin
   }
 }
 
+/** The types of fields whose values can be limited. */
+const LIMITED = new Set<string>(['integer', 'money', 'date', 'timestamp'])
+
+/** Lists may limit the fields that they can sort by, which have an index. That of a nullable field is no plain one. */
+const listRanges = ({ sorts, fields }: ResourcePlan): string[] =>
+  sorts.filter((name) =>
+    fields.some((field) => field.name === name && LIMITED.has(field.type) && !field.isNullable),
+  )
+
 function writeSorts(plan: ResourcePlan): string {
   const names = [...plan.sorts, 'created_at', 'updated_at']
   const sorts = names.map((name) => {
@@ -72,6 +81,7 @@ export function writeDefinition(plan: ResourcePlan): string {
     ...(ownerColumn ? [ownerColumn] : []),
     ...plan.fields.filter(({ isImmutable }) => isImmutable).map((field) => field.name),
   ]
+  const ranges = listRanges(plan)
   const { readable, writable } = writeRules(plan)
   const code = `
 const readable = ${readable} as const
@@ -88,6 +98,7 @@ export const ${variable}Resource: ResourceDefinition = defineResource({
   ${immutable.length > 0 ? `immutable: ${list(immutable)},` : ''}
   ${plan.states ? "kept: ['status']," : ''}
   filters: ${list(plan.filters)},
+  ${ranges.length > 0 ? `ranges: ${list(ranges)},` : ''}
   sorts: ${writeSorts(plan)},
   search: ${list(plan.search)},
   relations: ${writeRelations(plan)},
