@@ -1,5 +1,5 @@
 /** Describes a path that no route has: its first unknown segment, and the nearest collection. */
-import { getEditDistance } from '../../lib/edit-distance.ts'
+import { distance as getEditDistance } from 'fastest-levenshtein'
 
 /** Characters. Longer segments are neither compared nor repeated in the message; no collection has half of it. */
 const MAX_SEGMENT_LENGTH = 64
