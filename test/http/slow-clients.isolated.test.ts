@@ -21,7 +21,12 @@ const patience = { headersTimeout: 1_000, requestTimeout: 2_000, keepAliveTimeou
 const service = await testApp(
   t,
   {},
-  { timeouts: { responseTimeoutMs: 2_200, readTimeoutMs: 800 }, resources: resourcesWithNotes },
+  {
+    // The large pages of a user are read one after the other: even on a busy machine, none of them may be answered with 503,
+    // for which a reader that does not read would wait for ever.
+    timeouts: { responseTimeoutMs: 8_000, readTimeoutMs: 800 },
+    resources: resourcesWithNotes,
+  },
 )
 Object.assign(service.app.server, patience)
 const { app, admin, adminId, database, port } = service
