@@ -3,6 +3,6 @@ import { defineConfig } from 'drizzle-kit'
 
 export default defineConfig({
   dialect: 'postgresql',
-  schema: ['./drizzle/tables.ts', './drizzle/credential-tables.ts', './drizzle/idempotency-tables.ts'],
+  schema: './drizzle/all-tables.ts',
   out: './drizzle/migrations',
 })

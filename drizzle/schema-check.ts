@@ -1,11 +1,9 @@
 /** Compares the tables that the code declares with those of the database. */
 import { is } from 'drizzle-orm'
 import { getTableConfig, isPgSequence, PgTable } from 'drizzle-orm/pg-core'
+import * as tables from './all-tables.ts'
 import { queryRows } from './client/query-rows.ts'
 import type { Connection } from './client/types.ts'
-import * as credentialTables from './credential-tables.ts'
-import * as idempotencyTables from './idempotency-tables.ts'
-import * as tables from './tables.ts'
 
 interface SchemaReport {
   /** Missing tables and columns, and columns of another type: the service cannot run. One sentence each. */
@@ -24,7 +22,7 @@ interface ColumnRow {
   is_not_null: boolean | null
 }
 
-const declared: readonly unknown[] = [tables, credentialTables, idempotencyTables].flatMap(Object.values)
+const declared: readonly unknown[] = Object.values(tables)
 const declaredTables = declared.flatMap((value) => (is(value, PgTable) ? [getTableConfig(value)] : []))
 const declaredSequences = declared.flatMap((value) => (isPgSequence(value) ? [value.seqName ?? ''] : []))
 

@@ -25,6 +25,8 @@ export const identity = {
    * makes cursors, refresh tokens and stored responses of a running service invalid.
    */
   keySalt: 'resource-api',
+  /** The environment variable with the API key of commands that call a server. */
+  keyVariable: 'RESOURCE_API_KEY',
   /** The first line of backups names it. After a change, earlier backups cannot be restored. */
   backupFormat: 'resource-api backup',
 } as const

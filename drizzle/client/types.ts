@@ -40,8 +40,8 @@ export interface TransactionOptions {
   /** Milliseconds that one statement of the transaction may take; 0 for no limit (migrations). */
   statementTimeout?: number
   /**
-   * Whether all statements see one snapshot and none may write (REPEATABLE READ READ ONLY). PGlite ignores it: in its
-   * only connection no other transaction can commit meanwhile.
+   * Whether all statements see one snapshot and none may write (REPEATABLE READ READ ONLY). PGlite ignores it: it
+   * has only one connection, so no other transaction can commit before this one ends.
    */
   isSnapshot?: boolean
 }
@@ -50,9 +50,9 @@ export interface Database extends Connection {
   /** The engine: PGlite in this process, or a PostgreSQL server. */
   readonly kind: 'embedded' | 'server'
   /**
-   * Runs `work` in one READ COMMITTED transaction (see `TransactionOptions` for another): commits if it resolves, rolls back if it throws. If a statement
-   * failed, the transaction fails with that error, even if `work` caught it. Inside, use only `tx`: `run` of the
-   * database itself would wait for a second connection, which PGlite does not have.
+   * Runs `work` in one transaction, READ COMMITTED unless `options` choose a snapshot: commits if it resolves, rolls
+   * back if it throws. If a statement failed, the transaction fails with that error, even if `work` caught it. Inside,
+   * use only `tx`: `run` of the database itself would wait for a second connection, which PGlite does not have.
    * @throws the error of `work`; else as `run` does. If the connection is lost during COMMIT, it is unknown whether
    * the transaction was committed.
    */

@@ -1,9 +1,9 @@
 /** `copy`: copies the database into an empty PostgreSQL database and compares the two. */
+import { countAllRows } from '../../drizzle/backup/checksums.ts'
+import { checkMigrations, loadDatabase } from '../../drizzle/backup/load.ts'
 import { parseAddress } from '../../drizzle/client/server/address.ts'
 import { type Config, readConfig } from '../config.ts'
 import { getSecretFile, readKeptSecret } from '../secrets.ts'
-import { countAllRows } from './backup/checksums.ts'
-import { checkMigrations, loadDatabase } from './backup/load.ts'
 import { SECRET_USES } from './backup/secret-uses.ts'
 import { sumCounts, withProgress, withSnapshot } from './backup/source.ts'
 import { type Command, getRequired, UsageError, type Values } from './command.ts'

@@ -1,10 +1,10 @@
 /** `restore`: loads a backup into an empty database and compares the result with the file. */
+import { countAllRows } from '../../drizzle/backup/checksums.ts'
+import { checkMigrations, loadDatabase } from '../../drizzle/backup/load.ts'
 import { identity } from '../../lib/identity.ts'
 import { type Config, readConfig } from '../config.ts'
 import { getSecretFile, keepSecret, readKeptSecret } from '../secrets.ts'
-import { countAllRows } from './backup/checksums.ts'
 import type { Header } from './backup/format.ts'
-import { checkMigrations, loadDatabase } from './backup/load.ts'
 import { type BackupFile, withBackup } from './backup/read-backup.ts'
 import { SECRET_USES } from './backup/secret-uses.ts'
 import { withProgress } from './backup/source.ts'

@@ -5,9 +5,14 @@ import { pipeline } from 'node:stream'
 import { createGunzip } from 'node:zlib'
 import type { Static, TSchema } from '@sinclair/typebox'
 import { Value } from '@sinclair/typebox/value'
-import { ChecksumBuilder, type Checksums, findDifferences, readChecksums } from './checksums.ts'
+import {
+  ChecksumBuilder,
+  type Checksums,
+  findDifferences,
+  readChecksums,
+} from '../../../drizzle/backup/checksums.ts'
+import { type Batch, MAX_BATCH_LENGTH, MAX_BATCH_ROWS } from '../../../drizzle/backup/rows.ts'
 import { FORMAT_VERSION, FormatMark, Header, TableMark, Trailer } from './format.ts'
-import { type Batch, MAX_BATCH_LENGTH, MAX_BATCH_ROWS } from './rows.ts'
 
 /** Characters; the longest row has a few million. A file that is no backup is not read into memory as one line. */
 const MAX_LINE_LENGTH = 1 << 26

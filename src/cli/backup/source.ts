@@ -1,12 +1,12 @@
 /** Reads a database for a backup or a copy: from one snapshot, while servers may go on writing. */
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
+import { type Contents, countRows, readContents } from '../../../drizzle/backup/contents.ts'
+import { readRows } from '../../../drizzle/backup/rows.ts'
 import type { Connection, Database } from '../../../drizzle/client/types.ts'
 import type { Config } from '../../config.ts'
 import { withOpenDatabase } from '../open.ts'
 import { createQuietProgress, type Progress } from '../progress.ts'
-import { type Contents, countRows, readContents } from './contents.ts'
-import { readRows } from './rows.ts'
 
 export interface Snapshot extends Contents {
   kind: Database['kind']

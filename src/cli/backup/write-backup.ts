@@ -5,10 +5,10 @@ import { rename, rm } from 'node:fs/promises'
 import { dirname } from 'node:path'
 import { pipeline } from 'node:stream/promises'
 import { createGzip } from 'node:zlib'
+import { ChecksumBuilder } from '../../../drizzle/backup/checksums.ts'
+import type { Batch } from '../../../drizzle/backup/rows.ts'
 import { syncFolder } from '../../../drizzle/client/embedded/durability.ts'
-import { ChecksumBuilder } from './checksums.ts'
 import { formatHeader, type Header } from './format.ts'
-import type { Batch } from './rows.ts'
 
 interface Backup {
   header: Omit<Header, 'format' | 'version'>

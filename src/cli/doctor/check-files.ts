@@ -1,9 +1,11 @@
 /** The checks of files: free disk space, secrets, TLS certificate. */
 import { X509Certificate } from 'node:crypto'
 import { existsSync, readFileSync, statfsSync, statSync } from 'node:fs'
-import { dirname, join, resolve } from 'node:path'
+import { dirname, resolve } from 'node:path'
 import { readPem } from '../../config/pem.ts'
 import type { Config } from '../../config.ts'
+import { getCredentialsFile } from '../../first-admin.ts'
+import { getSecretFile } from '../../secrets.ts'
 import { type Finding, fail, ok, warn } from './finding.ts'
 
 const MIB = 1024 * 1024
@@ -31,7 +33,7 @@ export function checkDisk({ DATA_DIR }: Config): Finding {
   return free < LOW_SPACE ? warn('disk', message, advice) : ok('disk', message)
 }
 
-/** Checks that nobody else can read a file. Windows has no such mode. */
+/** Returns whether users other than the owner can read a file. Windows has no such mode. */
 const isReadableByOthers = (file: string): boolean =>
   process.platform !== 'win32' && (statSync(file).mode & 0o077) !== 0
 
@@ -50,10 +52,9 @@ function checkSecretFile(file: string): Finding {
 
 /** Checks the application secret, and that no generated password is left in a file. */
 export function* checkSecrets({ APP_SECRET, DATA_DIR }: Config): Generator<Finding> {
-  const folder = resolve(DATA_DIR)
   if (APP_SECRET !== undefined) yield ok('secret', `APP_SECRET has ${APP_SECRET.length} characters`)
-  else yield checkSecretFile(join(folder, 'app-secret'))
-  const credentials = join(folder, 'first-credentials')
+  else yield checkSecretFile(resolve(getSecretFile(DATA_DIR)))
+  const credentials = getCredentialsFile(DATA_DIR)
   if (existsSync(credentials)) {
     const advice = 'Store the password and the API key in a safe place and delete the file.'
     yield warn('secret', `${credentials} still has the generated credentials of the first admin`, advice)

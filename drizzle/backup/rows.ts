@@ -2,8 +2,8 @@
  * Reads and inserts the rows of a table as lines of text. A line is a JSON array with PostgreSQL's text of each value,
  * or null: exact for every type, and the same in PGlite and on a server.
  */
-import { queryRows } from '../../../drizzle/client/query-rows.ts'
-import type { Connection } from '../../../drizzle/client/types.ts'
+import { queryRows } from '../client/query-rows.ts'
+import type { Connection } from '../client/types.ts'
 import { quoteName, type Table } from './contents.ts'
 
 /** Consecutive rows of one table. */

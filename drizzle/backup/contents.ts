@@ -1,7 +1,7 @@
 /** Describes what a database contains: its tables in the order of their foreign keys, its sequences and migrations. */
-import { queryRows } from '../../../drizzle/client/query-rows.ts'
-import type { Connection } from '../../../drizzle/client/types.ts'
-import { readAppliedMigrations } from '../../../drizzle/migrate.ts'
+import { queryRows } from '../client/query-rows.ts'
+import type { Connection } from '../client/types.ts'
+import { readAppliedMigrations } from '../migrate.ts'
 
 interface Column {
   name: string

@@ -1,6 +1,6 @@
 /** Loads rows into an empty database, compares what it then contains, and commits only if that is equal. */
-import type { Connection, Database } from '../../../drizzle/client/types.ts'
-import { getMigrationTimes, migrate, readAppliedMigrations } from '../../../drizzle/migrate.ts'
+import type { Connection, Database } from '../client/types.ts'
+import { getMigrationTimes, migrate, readAppliedMigrations } from '../migrate.ts'
 import { type Checksums, findDifferences, readChecksums } from './checksums.ts'
 import { type Contents, quoteName, readContents, type Sequence, type Table } from './contents.ts'
 import { type Batch, insertRows, readRows } from './rows.ts'

@@ -1,0 +1,140 @@
+/** The tables of events and of webhooks. */
+import { sql } from 'drizzle-orm'
+import { index, json, jsonb, pgSequence, pgTable, uniqueIndex, uuid } from 'drizzle-orm/pg-core'
+import { common, integer, moment, text } from './columns.ts'
+import { users } from './tables.ts'
+
+/** Numbers the changes. It caches no values, so that they rise in the order in which they are drawn. */
+export const eventSequence = pgSequence('event_sequence', { cache: 1 })
+
+/** A UUIDv7 (RFC 9562, section 5.7), which PostgreSQL makes itself only from version 18 on. */
+const uuidv7 = sql`encode(set_bit(set_bit(overlay(uuid_send(gen_random_uuid()) placing substring(int8send((extract(epoch from clock_timestamp()) * 1000)::bigint) from 3) from 1 for 6), 52, 1), 53, 1), 'hex')::uuid`
+
+type Credential = 'token' | 'api_key' | 'bootstrap_key' | 'none' | 'system'
+
+/** What is known of a change when it is made. */
+const change = () => ({
+  type: text().notNull(),
+  resource_id: uuid().notNull(),
+  /** The revision of the resource after the change. */
+  revision: integer().notNull(),
+  /** The columns of the resource after the change, or before its deletion. No column that the API does not show. */
+  columns: json().$type<Record<string, unknown>>().notNull(),
+  /** The former values of the columns that changed; null unless the resource was updated. */
+  previous: json().$type<Record<string, unknown>>(),
+  /** The user whose resource it is; null for resources without an owner. */
+  owner_id: uuid(),
+  actor_id: uuid(),
+  credential: text().$type<Credential>().notNull(),
+  /** The session or the API key. */
+  credential_id: uuid(),
+  request_id: text(),
+  created_at: moment().notNull().default(sql`clock_timestamp()`),
+})
+
+/**
+ * The changes that have no position in the feed yet. Each write of a resource adds to this table, so that it has one index
+ * only. The sequencer moves its rows to `events`.
+ */
+export const outbox = pgTable('outbox', {
+  /** Drawn while the changed row is locked: orders the changes of one row. */
+  sequence: integer().primaryKey().default(sql`nextval('event_sequence')`),
+  ...change(),
+})
+
+/**
+ * The changes of resources in the order of the feed. Rows are inserted and removed, never updated. No foreign keys: an
+ * event stays when its resource, its user and its credential are deleted.
+ */
+export const events = pgTable(
+  'events',
+  {
+    id: uuid().primaryKey().default(uuidv7),
+    /** The place in the feed. */
+    position: integer().notNull(),
+    resource_type: text().notNull(),
+    ...change(),
+    /** When the position was assigned. */
+    updated_at: moment().notNull().default(sql`clock_timestamp()`),
+  },
+  (t) => [
+    uniqueIndex('events_position').on(t.position),
+    index('events_resource_type').on(t.resource_type, t.position),
+    index('events_resource_id').on(t.resource_id, t.position),
+    index('events_actor_id').on(t.actor_id, t.position).where(sql`${t.actor_id} is not null`),
+    index('events_owner_id').on(t.owner_id, t.position).where(sql`${t.owner_id} is not null`),
+    index('events_created_at').on(t.created_at, t.position),
+  ],
+)
+
+/** The state of the feed: one row, which the sequencer locks while it assigns positions. */
+export const eventFeed = pgTable('event_feed', {
+  id: integer().primaryKey().default(1),
+  /** The position of the newest event; 0 before the first one. */
+  last_position: integer().notNull().default(0),
+  /** The highest position of an event that was removed after its retention. */
+  removed_position: integer().notNull().default(0),
+})
+
+/** Endpoints of customers, to which events are sent. */
+export const webhookEndpoints = pgTable(
+  'webhook_endpoints',
+  {
+    ...common(),
+    user_id: uuid()
+      .notNull()
+      .references(() => users.id, { onDelete: 'cascade' }),
+    url: text().notNull(),
+    event_types: jsonb().$type<string[]>().notNull(),
+    description: text(),
+    api_version: integer().notNull(),
+    status: text().$type<'enabled' | 'disabled'>().notNull().default('enabled'),
+    disabled_reason: text(),
+    failing_since: moment(),
+    last_delivered_at: moment(),
+    /** The secret that signs, encrypted. */
+    secret_box: text().notNull(),
+    /** The secret before the last rotation, encrypted. It signs too until it expires. */
+    previous_secret_box: text(),
+    previous_secret_expires_at: moment(),
+  },
+  (t) => [
+    index('webhook_endpoints_created_at').on(t.created_at, t.id),
+    index('webhook_endpoints_user_id').on(t.user_id, t.created_at, t.id),
+  ],
+)
+
+/** Events that are sent to endpoints, with the result of the latest attempt. Their ids order them by creation. */
+export const webhookDeliveries = pgTable(
+  'webhook_deliveries',
+  {
+    ...common(),
+    id: uuid().primaryKey().default(uuidv7),
+    endpoint_id: uuid()
+      .notNull()
+      .references(() => webhookEndpoints.id, { onDelete: 'cascade' }),
+    /** The owner of the endpoint, who never changes; for the access rules. */
+    user_id: uuid().notNull(),
+    /** The event; no foreign key, since events are removed and test events are not stored. */
+    event_id: uuid().notNull(),
+    event_type: text().notNull(),
+    status: text().$type<'pending' | 'succeeded' | 'failed'>().notNull().default('pending'),
+    /** The attempts that were begun. */
+    attempts: integer().notNull().default(0),
+    /** When the next attempt is due; while one runs, the end of its lease; null when there is none. */
+    next_attempt_at: moment(),
+    response_status: integer(),
+    response_body: text(),
+    error: text(),
+    duration_ms: integer(),
+    delivered_at: moment(),
+  },
+  (t) => [
+    index('webhook_deliveries_endpoint_id').on(t.endpoint_id, t.created_at, t.id),
+    index('webhook_deliveries_status').on(t.endpoint_id, t.status, t.created_at, t.id),
+    // The dispatcher reads the first ones of each endpoint, so that no endpoint delays another.
+    index('webhook_deliveries_pending')
+      .on(t.endpoint_id, t.next_attempt_at)
+      .where(sql`${t.status} = 'pending'`),
+  ],
+)

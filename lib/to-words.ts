@@ -1,0 +1,12 @@
+/** Turns a name in code, SQL or a path into the words of a sentence. */
+
+/** Splits a name into words: `user profiles` for `UserProfiles` or `user-profiles`, `API key` for `api_key`. */
+export const toWords = (name: string): string =>
+  name
+    .replace(/(?<=[a-z0-9])(?=[A-Z])/g, ' ')
+    .replace(/[-_]/g, ' ')
+    .toLowerCase()
+    .replace(/\bapi\b/g, 'API')
+
+/** Puts the indefinite article before words: `a review`, `an API key`. */
+export const withArticle = (words: string): string => `${/^[aeio]/i.test(words) ? 'an' : 'a'} ${words}`
