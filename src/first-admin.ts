@@ -6,6 +6,7 @@ import { getErrorCode } from '../lib/error-code.ts'
 import { identity } from '../lib/identity.ts'
 import { bootstrap, type FirstCredentials } from '../plugins/auth/bootstrap.ts'
 import { type Config, Settings } from './config.ts'
+import { getAccountRecorders } from './recorders.ts'
 
 const formatCredentials = ({
   email,
@@ -32,6 +33,9 @@ async function createFile(file: string, text: string): Promise<void> {
   }
 }
 
+/** Returns the path of the file with the generated credentials, if they could not be shown on a terminal. */
+export const getCredentialsFile = (dataDir: string): string => resolve(join(dataDir, 'first-credentials'))
+
 /** @throws Error if the credentials file already exists */
 async function announceCredentials(dataDir: string, credentials: FirstCredentials): Promise<void> {
   if (process.stdout.isTTY) {
@@ -39,12 +43,12 @@ async function announceCredentials(dataDir: string, credentials: FirstCredential
     return
   }
   await mkdir(dataDir, { recursive: true, mode: 0o700 })
-  const file = resolve(join(dataDir, 'first-credentials'))
+  const file = getCredentialsFile(dataDir)
   await createFile(file, formatCredentials(credentials))
   console.log(`Created the first admin and an API key; the credentials are in ${file}`)
 }
 
-const NO_ACTIVE_ADMIN = 'The database has no active admin, so nobody can manage users or roles.'
+const NO_ACTIVE_ADMIN = 'The database has no active admin, so no user can manage users or roles.'
 const MAKE_ADMIN = `Run '${identity.name} users set-role EMAIL --role admin' and '${identity.name} users set-status EMAIL --status active', or '${identity.name} users create --role admin --email EMAIL'.`
 const SET_FIRST_ADMIN = `Set ADMIN_PASSWORD or ADMIN_API_KEY and start again, or run '${identity.name} users create --role admin --email EMAIL'.`
 
@@ -68,6 +72,7 @@ export async function createFirstAdmin(config: Config, database: Database): Prom
     password: config.ADMIN_PASSWORD,
     hasKey: config.ADMIN_API_KEY !== undefined,
     canGenerate: config.NODE_ENV !== 'production',
+    recorders: getAccountRecorders(config),
   }
   const { hadUsers, hasActiveAdmin } = await bootstrap(database, options, (credentials) =>
     announceCredentials(config.DATA_DIR, credentials),

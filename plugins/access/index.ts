@@ -102,11 +102,16 @@ export const listScopes = (collections: readonly string[]): string[] => [
 export const getIncludingScope = (scope: string): string | undefined =>
   scope.endsWith(READ_SUFFIX) ? scope.slice(0, -READ_SUFFIX.length) + WRITE_SUFFIX : undefined
 
-/** @throws ApiError 403 with the name of the missing scope */
-export function requireScope({ scopes }: Actor, scope: string) {
-  if (scopes.has('*') || scopes.has(scope)) return
+/** Returns whether a credential has a scope, or one that includes it. */
+export function hasScope({ scopes }: Actor, scope: string): boolean {
+  if (scopes.has('*') || scopes.has(scope)) return true
   const including = getIncludingScope(scope)
-  if (including !== undefined && scopes.has(including)) return
+  return including !== undefined && scopes.has(including)
+}
+
+/** @throws ApiError 403 with the name of the missing scope */
+export function requireScope(actor: Actor, scope: string) {
+  if (hasScope(actor, scope)) return
   throw apiError('FORBIDDEN', { message: `The credential lacks the scope ${scope}` })
 }
 

@@ -2,8 +2,12 @@
 import { randomBytes } from 'node:crypto'
 import type { Connection, Database } from '../../drizzle/client/index.ts'
 import { queryRows } from '../../drizzle/client/query-rows.ts'
+import { apiKeys } from '../../drizzle/credential-tables.ts'
+import { users } from '../../drizzle/tables.ts'
 import { newId } from '../../lib/ids.ts'
 import { buildSearchText } from '../collection/sql/case-folding.ts'
+import { SYSTEM_ORIGIN } from '../outbox/origin.ts'
+import { changeRows, type Recorders } from '../outbox/recorder.ts'
 import { getKeyPrefix, hashKey, makeKey } from './key-format.ts'
 import { hashPassword } from './passwords.ts'
 
@@ -15,6 +19,8 @@ interface BootstrapOptions {
   hasKey: boolean
   /** Whether a password and a key may be generated if neither is configured. */
   canGenerate: boolean
+  /** Without, no events are written. */
+  recorders?: Recorders
 }
 
 /** Generated credentials, which are shown once. */
@@ -41,25 +47,30 @@ const PASSWORD_BYTES = 18
 const SELECT_STATE = `select exists (select from users) as had_users,
   exists (select from users where role = 'admin' and status = 'active') as has_active_admin`
 
-async function insertAdmin(tx: Connection, email: string, password: string | undefined): Promise<string> {
+async function insertAdmin(
+  tx: Connection,
+  recorders: Recorders,
+  email: string,
+  password: string | undefined,
+): Promise<string> {
   const id = newId()
   const hash = password === undefined ? null : await hashPassword(password)
   const search = buildSearchText({ name: ADMIN_NAME, email }, ['name', 'email'])
-  await tx.run(
-    `insert into users (id, name, email, email_is_confirmed, role, password_hash, search)
-     values ($1, $2, $3, true, 'admin', $4, $5)`,
-    [id, ADMIN_NAME, email, hash, search],
-  )
+  await changeRows(tx, { recorders, origin: SYSTEM_ORIGIN }, users, 'created', {
+    text: `insert into users (id, name, email, email_is_confirmed, role, password_hash, search)
+      values ($1, $2, $3, true, 'admin', $4, $5)`,
+    params: [id, ADMIN_NAME, email, hash, search],
+  })
   return id
 }
 
-async function insertKey(tx: Connection, userId: string): Promise<string> {
+async function insertKey(tx: Connection, recorders: Recorders, userId: string): Promise<string> {
   const key = makeKey()
-  await tx.run(
-    `insert into api_keys (id, user_id, name, prefix, key_hash, scopes, expires_at)
-     values ($1, $2, 'First key', $3, $4, '["*"]', now() + make_interval(days => $5))`,
-    [newId(), userId, getKeyPrefix(key), hashKey(key), KEY_LIFETIME_DAYS],
-  )
+  await changeRows(tx, { recorders, origin: SYSTEM_ORIGIN }, apiKeys, 'created', {
+    text: `insert into api_keys (id, user_id, name, prefix, key_hash, scopes, expires_at)
+      values ($1, $2, 'First key', $3, $4, '["*"]', now() + make_interval(days => $5))`,
+    params: [newId(), userId, getKeyPrefix(key), hashKey(key), KEY_LIFETIME_DAYS],
+  })
   return key
 }
 
@@ -69,7 +80,7 @@ async function insertKey(tx: Connection, userId: string): Promise<string> {
  */
 export async function bootstrap(
   database: Database,
-  { email, password, hasKey, canGenerate }: BootstrapOptions,
+  { email, password, hasKey, canGenerate, recorders = new Map() }: BootstrapOptions,
   announce?: (credentials: FirstCredentials) => Promise<void>,
 ): Promise<BootstrapResult> {
   const address = email.toLowerCase()
@@ -78,13 +89,17 @@ export async function bootstrap(
     const [state] = await queryRows<{ had_users: boolean; has_active_admin: boolean }>(tx, SELECT_STATE)
     if (state?.had_users) return { hadUsers: true, hasActiveAdmin: state.has_active_admin }
     if (password !== undefined || hasKey) {
-      await insertAdmin(tx, address, password)
+      await insertAdmin(tx, recorders, address, password)
       return { hadUsers: false, hasActiveAdmin: true }
     }
     if (!canGenerate) return { hadUsers: false, hasActiveAdmin: false }
     const generatedPassword = randomBytes(PASSWORD_BYTES).toString('base64url')
-    const id = await insertAdmin(tx, address, generatedPassword)
-    const credentials = { email: address, password: generatedPassword, key: await insertKey(tx, id) }
+    const id = await insertAdmin(tx, recorders, address, generatedPassword)
+    const credentials = {
+      email: address,
+      password: generatedPassword,
+      key: await insertKey(tx, recorders, id),
+    }
     await announce?.(credentials)
     return { credentials, hadUsers: false, hasActiveAdmin: true }
   })

@@ -40,6 +40,24 @@ export function peekActor(app: FastifyInstance, headers: IncomingHttpHeaders): A
   return token === undefined ? undefined : app.credentials.tokens.peek(token)
 }
 
+/**
+ * Returns the actor of the credential in the headers of a request; undefined if it is missing or invalid.
+ * @throws ApiError 400 for two credentials
+ */
+export function readActor(
+  app: FastifyInstance,
+  headers: IncomingHttpHeaders,
+): MaybePromise<Actor | undefined> {
+  const { authorization } = headers
+  const key = getApiKey(headers)
+  if (authorization !== undefined && key !== undefined) {
+    throw apiError('INVALID_REQUEST', { message: 'Send either Authorization or X-API-Key, not both' })
+  }
+  if (key !== undefined) return app.credentials.keys.read(key)
+  const token = authorization === undefined ? undefined : getBearerToken(authorization)
+  return token === undefined ? undefined : app.credentials.tokens.read(token)
+}
+
 export const credentials = fp(
   async (app: FastifyInstance, options: CredentialOptions) => {
     app.decorate('credentials', createCredentials(app, options))
@@ -76,15 +94,8 @@ async function auth(app: FastifyInstance) {
 
   /** Returns the actor of the credential; undefined if it is missing or invalid. */
   const findActor = (headers: IncomingHttpHeaders, access: RouteAccess): MaybePromise<Actor | undefined> => {
-    const { authorization } = headers
-    const key = getApiKey(headers)
-    if (authorization !== undefined && key !== undefined) {
-      throw apiError('INVALID_REQUEST', { message: 'Send either Authorization or X-API-Key, not both' })
-    }
-    if (key !== undefined) return keys.read(key)
-    if (authorization === undefined) return app.isOpen(access) ? ANONYMOUS_ACTOR : undefined
-    const token = getBearerToken(authorization)
-    return token === undefined ? undefined : tokens.read(token)
+    const isAnonymous = headers.authorization === undefined && getApiKey(headers) === undefined
+    return isAnonymous && app.isOpen(access) ? ANONYMOUS_ACTOR : readActor(app, headers)
   }
 
   /** Rejects a request with 401, or with 429 if its address has sent too many such requests. */

@@ -1,11 +1,12 @@
 /** Compiles definitions to resources, once at boot: relations, statements and row mappers. */
+
+import type { Recorders } from '../outbox/recorder.ts'
 import { checkDefinitions } from './check/definitions.ts'
 import type { ResourceDefinition } from './definition.ts'
 import { type Relation, type ResolvedResource, resolveResources } from './resolve.ts'
 import { createRowMapper, type RowMapper } from './sql/row-mapper.ts'
 import { createSelect, type Select } from './sql/select.ts'
 import { createStores, type Stores } from './sql/write.ts'
-import { checkVersionFields } from './versions/check-version-fields.ts'
 
 /** A relation of a compiled resource. */
 export type CompiledRelation = Relation & { to: Resource }
@@ -24,19 +25,20 @@ export interface Resource extends ResolvedResource {
 /**
  * Compiles all resources of an app.
  * @param versions the versions of the app
- * @throws Error with all mistakes in the definitions, or with fields of a version that cannot be
+ * @param recorders records the changes; without, no events are written
+ * @throws Error with all mistakes in the definitions
  */
 export function compileResources(
   definitions: readonly ResourceDefinition[],
   versions: readonly number[],
+  recorders: Recorders = new Map(),
 ): Resource[] {
-  checkDefinitions(definitions)
+  checkDefinitions(definitions, versions)
   const resources = resolveResources(definitions)
   for (const resource of resources) {
-    checkVersionFields(resource, versions)
     Object.assign(resource, {
       select: createSelect(resource),
-      stores: createStores(resource),
+      stores: createStores(resource, recorders),
       toEntity: createRowMapper(resource),
     } satisfies Omit<Resource, keyof ResolvedResource>)
   }

@@ -3,6 +3,8 @@ import type { Static, TObject, TSchema } from '@sinclair/typebox'
 import type { Connection } from '../../drizzle/client/types.ts'
 import type { Violation } from '../../schemas/error.ts'
 import type { Access, Actor, Verb } from '../access/index.ts'
+import type { ChangeKind, RowsChange } from '../outbox/recorder.ts'
+import type { Handler, HandlerContext } from './options.ts'
 import type { Mode } from './request/body.ts'
 import type { RelationDefinition, ResourceTable, SortKey } from './resource-table.ts'
 import type { Lacking, Missing, TypedName, TypedNames } from './typed-names.ts'
@@ -43,10 +45,15 @@ export interface Tools {
   attempt(account: string, verify: () => Promise<boolean>): Promise<boolean>
 }
 
-/** Writes rows of the resource in the transaction of the request. */
-export interface Store<R> {
-  /** For statements of an action's own. */
+/** Runs statements of an action's own in the transaction of the request. */
+export interface ActionConnection {
   connection: Connection
+  /** Changes rows of the table of another resource, with an event for each. */
+  changeRows(table: ResourceTable, kind: ChangeKind, change: RowsChange): Promise<void>
+}
+
+/** Writes rows of the resource in the transaction of the request, with an event for each change. */
+export interface Store<R> extends ActionConnection {
   insert(values: Partial<R>): Promise<R>
   /** Updates the columns that differ; does nothing if none does. */
   update(current: R, values: Partial<R>): Promise<R>
@@ -104,6 +111,8 @@ export interface DefinitionOptions<R, C, U, Computed = Record<string, unknown>> 
   bearerOnly?: boolean
   /** Whether `me` in the path stands for the id of the caller. */
   me?: boolean
+  /** Whether changes are events. Default: they are. */
+  isRecorded?: boolean
   /** Whether reads always go to the primary. Default: they may go to a replica. */
   readsPrimary?: boolean
   schemas: { read: TObject; create: TObject; change: TObject }
@@ -135,6 +144,18 @@ export interface DefinitionOptions<R, C, U, Computed = Record<string, unknown>> 
   /** How fields differ in a version of the API, by its number. A version without an entry has the fields above. */
   versions?: Readonly<Record<number, VersionFields>>
   actions?: Actions<R, C, U>
+  /** The sort of a list that asks for none, such as `-position`. Default: `-created_at`. */
+  defaultSort?: string
+  /** `cursor` if lists have no page numbers. Default: clients choose between the two. */
+  pagination?: 'cursor'
+  /** The schemas of values that filters accept, for filters that accept others than the field has. */
+  filterValues?: Readonly<Record<string, TSchema>>
+  /** Appended to the description of an operation. */
+  notes?: Readonly<Partial<Record<Verb, string>>>
+  /** The statuses of errors that an operation has in addition to those of all resources. */
+  failures?: Readonly<Partial<Record<Verb, readonly number[]>>>
+  /** Creates the handlers of operations that differ from those of the engine, in one version. */
+  handlers?(context: HandlerContext): Readonly<Partial<Record<Verb, Handler>>>
 }
 
 /** A definition as the engine reads it, without the types of its rows and bodies. */

@@ -1,4 +1,5 @@
-/** The options of a collection's plugin. */
+/** The options of a collection's plugin, and what handlers of a definition get. */
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { Representation } from '../versioning/representation/types.ts'
 
 export interface CollectionOptions {
@@ -9,3 +10,10 @@ export interface CollectionOptions {
   publicUrl: string | undefined
   requireIfMatch: boolean
 }
+
+/** Where the handlers of a definition run. */
+export interface HandlerContext extends CollectionOptions {
+  app: FastifyInstance
+}
+
+export type Handler = (request: FastifyRequest, reply: FastifyReply) => Promise<unknown>

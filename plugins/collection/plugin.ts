@@ -32,6 +32,7 @@ export const createCollection =
     } as const
 
     const { access, bearerOnly = false } = resource
+    const ownHandlers = resource.handlers?.({ ...options, app }) ?? {}
     const getCost = createCost(resource)
     registerGuards(app, resource.name, { access, bearerOnly })
     for (const verb of resource.verbs ?? verbs) {
@@ -43,7 +44,7 @@ export const createCollection =
       app.route({
         method,
         url,
-        handler: app.concurrency.holdDuring(handler),
+        handler: app.concurrency.holdDuring(ownHandlers[verb] ?? handler),
         config: method === 'GET' ? { ...config, getCost } : config,
         schema: getRouteSchema(operation),
       })

@@ -84,7 +84,7 @@ export const ordersResource: ResourceDefinition = defineResource({
     async create(store, id, { items, user_id = '', ...fields }) {
       // Before products are locked, so that they are locked for a shorter time.
       const [next] = await queryRows<{ number: string }>(store.connection, SELECT_NEXT_NUMBER)
-      const reservation = await reserveStock(store.connection, [], items, undefined)
+      const reservation = await reserveStock(store, [], items, undefined)
       const order = await store.insert({ ...fields, ...reservation, ...next, id, user_id })
       await linkProducts(store.connection, id, [], reservation.items)
       return order
@@ -101,11 +101,11 @@ export const ordersResource: ResourceDefinition = defineResource({
             message: `The items of an order with status "${current.status}" cannot be changed`,
           })
         }
-        reservation = await reserveStock(connection, current.items, next.items, current.currency)
+        reservation = await reserveStock(store, current.items, next.items, current.currency)
         await linkProducts(connection, current.id, current.items, reservation.items)
       }
       const order = await store.update(current, { ...next, ...reservation })
-      if (isStockReleased(current.status, order.status)) await releaseStock(connection, order.items)
+      if (isStockReleased(current.status, order.status)) await releaseStock(store, order.items)
       return order
     },
 
@@ -115,7 +115,7 @@ export const ordersResource: ResourceDefinition = defineResource({
           message: `An order with status "${current.status}" cannot be deleted`,
         })
       }
-      if (current.status === 'pending') await releaseStock(store.connection, current.items)
+      if (current.status === 'pending') await releaseStock(store, current.items)
       await store.remove(current)
     },
   },

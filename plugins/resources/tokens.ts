@@ -101,7 +101,7 @@ function describeOperation({ one, schemas }: Representation): Operation {
 }
 
 export async function tokens(app: FastifyInstance, { representation }: { representation: Representation }) {
-  const { database, passwords, sessions, accessTokens, limits, signInAddresses } = app
+  const { database, passwords, sessions, accessTokens, limits, outbox, signInAddresses } = app
   const refuseQuery = createQueryRefusal(ajv)
 
   const signInWithPassword = async (
@@ -114,7 +114,7 @@ export async function tokens(app: FastifyInstance, { representation }: { represe
       signIn(database, getPasswords, email, password),
     )
     if (!user) throw refusePassword()
-    const origin = { ip: request.ip, userAgent: request.headers['user-agent'] }
+    const origin = { ip: request.ip, userAgent: request.headers['user-agent'], requestId: request.id }
     const grant = await sessions.create(user, origin).catch((error) => {
       throw error instanceof UserChangedError ? refusePassword() : error
     })
@@ -127,7 +127,9 @@ export async function tokens(app: FastifyInstance, { representation }: { represe
     { refresh_token }: Static<typeof RefreshGrant>,
   ): Promise<SessionGrant> => {
     const userId = await sessions.findOwner(refresh_token)
-    const grant = await limits.countRefreshGrant(request, userId, () => sessions.refresh(refresh_token))
+    const grant = await limits.countRefreshGrant(request, userId, () =>
+      sessions.refresh(refresh_token, request.id),
+    )
     if (!grant) throw refuseRefreshToken()
     return grant
   }
@@ -141,6 +143,7 @@ export async function tokens(app: FastifyInstance, { representation }: { represe
       readGrantType(body) === 'password'
         ? await signInWithPassword(request, reply, readPasswordGrant(body))
         : await refresh(request, readRefreshGrant(body))
+    outbox.publish()
     const accessToken = accessTokens.issue(grant)
     reply.code(201).header('Cache-Control', 'no-store')
     const token = {

@@ -1,4 +1,5 @@
 /** Defines users: hashes passwords, protects the account of a user, and keeps one active admin. */
+import { apiKeys, sessions } from '../../drizzle/credential-tables.ts'
 import { orders, posts, userProfiles, users } from '../../drizzle/tables.ts'
 import type { Violation } from '../../schemas/error.ts'
 import { User, UserChange, UserCreate } from '../../schemas/users.ts'
@@ -121,15 +122,15 @@ function guardRoleAndStatus(current: UserRow, next: Pick<UserRow, 'role' | 'stat
 }
 
 /** Ends the sessions of a user, except that of the caller if they changed their own account and it is still active. */
-const endSessions = ({ connection }: Store<UserRow>, { id, status }: UserRow, actor: Actor) =>
-  connection.run('delete from sessions where user_id = $1 and id is distinct from $2::uuid', [
-    id,
-    (status === 'active' && id === actor.userId && actor.sessionId) || null,
-  ])
+const endSessions = ({ changeRows }: Store<UserRow>, { id, status }: UserRow, actor: Actor) =>
+  changeRows(sessions, 'deleted', {
+    text: 'delete from sessions where user_id = $1 and id is distinct from $2::uuid',
+    params: [id, (status === 'active' && id === actor.userId && actor.sessionId) || null],
+  })
 
 /** Other processes accept the keys for up to 5 s; this process clears its credential cache after the write. */
-const deleteApiKeys = ({ connection }: Store<UserRow>, { id }: UserRow) =>
-  connection.run('delete from api_keys where user_id = $1', [id])
+const deleteApiKeys = ({ changeRows }: Store<UserRow>, { id }: UserRow) =>
+  changeRows(apiKeys, 'deleted', { text: 'delete from api_keys where user_id = $1', params: [id] })
 
 export const usersResource: ResourceDefinition = defineResource({
   name: 'users',

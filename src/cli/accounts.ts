@@ -1,6 +1,7 @@
 /** `users create`, `api-keys create`, `api-keys revoke`: manage accounts and keys directly in the database. */
 import type { Database } from '../../drizzle/client/index.ts'
 import { queryRows } from '../../drizzle/client/query-rows.ts'
+import { apiKeys } from '../../drizzle/credential-tables.ts'
 import { toEmailAddress } from '../../lib/email-address.ts'
 import { newId } from '../../lib/ids.ts'
 import { listScopes } from '../../plugins/access/index.ts'
@@ -10,11 +11,14 @@ import type { ResourceDefinition } from '../../plugins/collection/definition.ts'
 import { createBodyReader } from '../../plugins/collection/request/body.ts'
 import { createStores } from '../../plugins/collection/sql/write.ts'
 import { ApiError } from '../../plugins/errors/index.ts'
+import { SYSTEM_ORIGIN } from '../../plugins/outbox/origin.ts'
+import { changeRows } from '../../plugins/outbox/recorder.ts'
 import { createApiKeysResource, reserveKey } from '../../plugins/resources/api-keys.ts'
 import { usersResource } from '../../plugins/resources/users.ts'
 import { createAjv } from '../../plugins/validation/formats.ts'
 import { roles } from '../../schemas/users.ts'
 import { readConfig } from '../config.ts'
+import { getAccountRecorders } from '../recorders.ts'
 import { askSecret } from './ask.ts'
 import { type Command, getRequired, getWholeNumber, UsageError, type Values } from './command.ts'
 import { withDatabase } from './open.ts'
@@ -42,10 +46,11 @@ async function createUser(values: Values): Promise<void> {
   const password = await askSecret('Password (12 characters or more; empty for none): ')
   const body = readFields(usersResource, { email, name, role, ...(password === '' ? {} : { password }) })
   const hash = typeof body.password === 'string' ? await hashPassword(body.password) : null
-  await withDatabase(readConfig(), (database) =>
+  const config = readConfig()
+  await withDatabase(config, (database) =>
     database.transaction(async (tx) => {
-      const user = await createStores(usersResource)
-        .store(tx)
+      const user = await createStores(usersResource, getAccountRecorders(config))
+        .store(tx, SYSTEM_ORIGIN)
         .insert({ ...body, id: newId(), email_is_confirmed: true, password_hash: hash })
       console.log(`Created the ${user.role} ${user.email} with id ${user.id}`)
     }),
@@ -80,12 +85,13 @@ async function createKey(values: Values): Promise<void> {
     expires_at: new Date(Date.now() + days * DAY_MS).toISOString(),
   })
   const key = makeKey()
-  await withDatabase(readConfig(), async (database) => {
+  const config = readConfig()
+  await withDatabase(config, async (database) => {
     const owner = await findUser(database, email)
     await database.transaction(async (tx) => {
       await reserveKey(tx, owner.id)
-      await createStores(apiKeysResource)
-        .store(tx)
+      await createStores(apiKeysResource, getAccountRecorders(config))
+        .store(tx, SYSTEM_ORIGIN)
         .insert({
           ...body,
           id: newId(),
@@ -101,12 +107,14 @@ async function createKey(values: Values): Promise<void> {
 
 async function revokeKey(values: Values): Promise<void> {
   const prefix = getRequired(values, 'prefix')
-  await withDatabase(readConfig(), async (database) => {
-    const revoked = await queryRows<{ name: string }>(
-      database,
-      'delete from api_keys where prefix = $1 returning name',
-      [prefix],
-    )
+  const config = readConfig()
+  await withDatabase(config, async (database) => {
+    const context = { recorders: getAccountRecorders(config), origin: SYSTEM_ORIGIN }
+    const revoked = await changeRows<{ name: string }>(database, context, apiKeys, 'deleted', {
+      text: 'delete from api_keys where prefix = $1',
+      params: [prefix],
+      returning: 'name',
+    })
     if (revoked.length === 0) throw new Error(`No API key has the prefix ${prefix}`)
     for (const { name } of revoked) console.log(`Revoked '${name}'; running servers reject it within 5 s`)
   })

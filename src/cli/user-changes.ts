@@ -5,9 +5,12 @@ import { type Actor, ANONYMOUS_ACTOR } from '../../plugins/access/index.ts'
 import { hashPassword } from '../../plugins/auth/passwords.ts'
 import { getText, type Row } from '../../plugins/collection/definition.ts'
 import { createStores } from '../../plugins/collection/sql/write.ts'
+import { SYSTEM_ORIGIN } from '../../plugins/outbox/origin.ts'
+import type { Recorders } from '../../plugins/outbox/recorder.ts'
 import { usersResource } from '../../plugins/resources/users.ts'
 import { roles, userStatuses } from '../../schemas/users.ts'
 import { readConfig } from '../config.ts'
+import { getAccountRecorders } from '../recorders.ts'
 import { findUser, readFields } from './accounts.ts'
 import { askSecret } from './ask.ts'
 import { type Command, type Flags, getRequired, UsageError, type Values } from './command.ts'
@@ -32,7 +35,12 @@ interface Result {
  * @param changes columns and fields
  * @throws ApiError 409 if no active admin would remain
  */
-function changeUser(database: Database, id: string, changes: Record<string, unknown>): Promise<Result> {
+function changeUser(
+  database: Database,
+  recorders: Recorders,
+  id: string,
+  changes: Record<string, unknown>,
+): Promise<Result> {
   return database.transaction(async (tx) => {
     const count = async (sql: string) => (await queryRows<{ count: number }>(tx, sql, [id]))[0]?.count ?? 0
     const [before] = await queryRows<Row>(tx, SELECT_USER, [id])
@@ -40,7 +48,7 @@ function changeUser(database: Database, id: string, changes: Record<string, unkn
     const [sessions, keys] = [await count(COUNT_SESSIONS), await count(COUNT_KEYS)]
     const next = { ...before, ...changes }
     const changed = new Set(Object.keys(changes).filter((name) => next[name] !== before[name]))
-    const store = createStores(usersResource).store(tx)
+    const store = createStores(usersResource, recorders).store(tx, SYSTEM_ORIGIN)
     const after = await usersResource.actions?.change?.(store, before, { next, changed }, OPERATOR)
     if (!after) throw new Error('Users cannot be changed')
     const [endedSessions, revokedKeys] = [
@@ -67,12 +75,13 @@ function checkPassword(user: Row, password: string): void {
 async function setPassword(values: Values, flags: Flags): Promise<void> {
   const password = await askSecret('New password (12 characters or more): ')
   if (password === '') throw new UsageError('A password is required')
-  await withDatabase(readConfig(), async (database) => {
+  const config = readConfig()
+  await withDatabase(config, async (database) => {
     const { id, email } = await findUser(database, values.email)
     const [user] = await queryRows<Row>(database, 'select email, name, status from users where id = $1', [id])
     if (!user) throw new Error('The user was deleted in the meantime')
     checkPassword(user, password)
-    const { endedSessions, revokedKeys } = await changeUser(database, id, {
+    const { endedSessions, revokedKeys } = await changeUser(database, getAccountRecorders(config), id, {
       password,
       password_hash: await hashPassword(password),
       ...(flags.has('revoke-api-keys') && { revoke_api_keys: true }),
@@ -86,9 +95,11 @@ async function setPassword(values: Values, flags: Flags): Promise<void> {
 /** Sets a field that has a few values. */
 async function setField(values: Values, field: 'role' | 'status'): Promise<void> {
   const value = getRequired(values, field)
-  await withDatabase(readConfig(), async (database) => {
+  const config = readConfig()
+  await withDatabase(config, async (database) => {
     const { id, email } = await findUser(database, values.email)
-    const { before, after, endedSessions } = await changeUser(database, id, { [field]: value })
+    const recorders = getAccountRecorders(config)
+    const { before, after, endedSessions } = await changeUser(database, recorders, id, { [field]: value })
     const ended = endedSessions === 0 ? '' : `; ended ${formatCount(endedSessions, 'session')}`
     console.log(
       before[field] === after[field]

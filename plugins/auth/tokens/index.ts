@@ -48,7 +48,10 @@ async function tokens(app: FastifyInstance, options: TokensOptions) {
   const keys: [SigningKey, ...SigningKey[]] = [toSigningKey(first), ...others.map(toSigningKey)]
 
   app.decorate('accessTokens', await createAccessTokens(app, { keys, issuer, audience, ttl }))
-  app.decorate('sessions', createSessions(app.database, createRefreshTokens(refreshKey)))
+  app.decorate(
+    'sessions',
+    createSessions(app.database, createRefreshTokens(refreshKey), app.outbox.recorders),
+  )
 
   const keySet = { keys: keys.map(({ jwk }) => jwk) }
   await app.register(async (scope) => {
@@ -72,4 +75,7 @@ async function tokens(app: FastifyInstance, options: TokensOptions) {
   })
 }
 
-export default fp(tokens, { name: 'tokens', dependencies: ['errors', 'database', 'head-not-modified'] })
+export default fp(tokens, {
+  name: 'tokens',
+  dependencies: ['errors', 'database', 'outbox', 'head-not-modified'],
+})

@@ -1,7 +1,10 @@
 /** Creates sessions at sign-in and rotates their refresh tokens. The reuse of an old token ends its session. */
 import type { Connection, Database } from '../../../drizzle/client/index.ts'
 import { queryRows } from '../../../drizzle/client/query-rows.ts'
+import { sessions } from '../../../drizzle/credential-tables.ts'
 import { newId } from '../../../lib/ids.ts'
+import type { ChangeOrigin } from '../../outbox/origin.ts'
+import { type ChangeContext, changeRows, type Recorders } from '../../outbox/recorder.ts'
 import type { RefreshToken, RefreshTokens } from './refresh-token.ts'
 
 /** A session that is not refreshed expires after this time. */
@@ -18,6 +21,7 @@ const MAX_SESSIONS_PER_USER = 100
 export interface Origin {
   ip: string
   userAgent: string | undefined
+  requestId?: string
 }
 
 /** A user whose password was verified. */
@@ -62,18 +66,20 @@ const NEW_EXPIRY = `least(now() + make_interval(secs => ${IDLE_LIFETIME_SECONDS}
 const SECONDS_LEFT = `floor(extract(epoch from expires_at - now()))::bigint as seconds`
 
 const INSERT_SESSION = `insert into sessions (id, user_id, refresh_hash, expires_at, ends_at, ip, user_agent)
-  values ($1, $2, $3, now() + make_interval(secs => ${IDLE_LIFETIME_SECONDS}), now() + make_interval(secs => ${MAX_LIFETIME_SECONDS}), $4, $5)
-  returning ${SECONDS_LEFT}`
+  values ($1, $2, $3, now() + make_interval(secs => ${IDLE_LIFETIME_SECONDS}), now() + make_interval(secs => ${MAX_LIFETIME_SECONDS}), $4, $5)`
 
 // The lock serializes the sign-ins of a user, so that none exceeds the limit. It also waits for a concurrent change of the
 // password, after which PostgreSQL checks the condition again: no session outlives the password it was created with.
 const LOCK_USER = `select 1 from users
   where id = $1 and status = 'active' and ($2::text is null or password_hash = $2) for no key update`
 
-// Deletes expired sessions and, to make room for one session, those used least recently.
-const DELETE_EXCESS = `delete from sessions where user_id = $1 and (expires_at <= now() or id in (
-  select id from sessions where user_id = $1 and expires_at > now()
-  order by last_used_at desc, id desc offset ${MAX_SESSIONS_PER_USER - 1}))`
+// Without events: these sessions ended when they expired.
+const DELETE_EXPIRED = `delete from sessions where user_id = $1 and expires_at <= now()`
+
+// To make room for one session, deletes those used least recently.
+const DELETE_EXCESS = `delete from sessions where user_id = $1 and id in (
+  select id from sessions where user_id = $1
+  order by last_used_at desc, id desc offset ${MAX_SESSIONS_PER_USER - 1})`
 
 // Of several concurrent uses of a token, one rotates it; the others find another generation.
 const ROTATE = `update sessions s set generation = generation + 1, refresh_hash = $3,
@@ -91,7 +97,15 @@ const SELECT_OWNER = `select user_id from sessions where id = $1 and expires_at 
 
 const DELETE_SESSION = `delete from sessions where id = $1`
 
-export function createSessions(database: Database, tokens: RefreshTokens) {
+/** The origin of what happens at a sign-in or a refresh: no credential has been checked yet. */
+const getSignInOrigin = (actorId: string | null, requestId: string | undefined): ChangeOrigin => ({
+  actorId,
+  credential: 'none',
+  credentialId: null,
+  requestId: requestId ?? null,
+})
+
+export function createSessions(database: Database, tokens: RefreshTokens, recorders: Recorders) {
   const toGrant = (token: RefreshToken, { user_id, role, seconds }: GrantRow): SessionGrant => ({
     sessionId: token.sessionId,
     userId: user_id,
@@ -111,6 +125,7 @@ export function createSessions(database: Database, tokens: RefreshTokens) {
   const handleReuse = async (
     connection: Connection,
     token: RefreshToken,
+    requestId: string | undefined,
   ): Promise<SessionGrant | undefined> => {
     const [session] = await queryRows<SessionRow>(connection, SELECT_SESSION, [
       token.sessionId,
@@ -127,7 +142,11 @@ export function createSessions(database: Database, tokens: RefreshTokens) {
       isAncestor(token, rotations, session.refresh_hash)
     )
       return toGrant(tokens.getSuccessor(token), session)
-    await connection.run(DELETE_SESSION, [token.sessionId])
+    const context = { recorders, origin: getSignInOrigin(null, requestId) }
+    await changeRows(connection, context, sessions, 'deleted', {
+      text: DELETE_SESSION,
+      params: [token.sessionId],
+    })
     return undefined
   }
 
@@ -136,19 +155,19 @@ export function createSessions(database: Database, tokens: RefreshTokens) {
      * Creates a session.
      * @throws UserChangedError if the user can no longer sign in with that password
      */
-    async create(user: AuthenticatedUser, { ip, userAgent }: Origin): Promise<SessionGrant> {
+    async create(user: AuthenticatedUser, { ip, userAgent, requestId }: Origin): Promise<SessionGrant> {
       const token = tokens.createFirst(newId())
+      const context: ChangeContext = { recorders, origin: getSignInOrigin(user.id, requestId) }
       return database.transaction(async (tx) => {
         const [locked] = await tx.run(LOCK_USER, [user.id, user.passwordHash ?? null])
         if (!locked) throw new UserChangedError()
-        await tx.run(DELETE_EXCESS, [user.id])
-        const [row] = await queryRows<Pick<GrantRow, 'seconds'>>(tx, INSERT_SESSION, [
-          token.sessionId,
-          user.id,
-          tokens.hash(token),
-          ip,
-          userAgent?.slice(0, 500) ?? null,
-        ])
+        await tx.run(DELETE_EXPIRED, [user.id])
+        await changeRows(tx, context, sessions, 'deleted', { text: DELETE_EXCESS, params: [user.id] })
+        const [row] = await changeRows<Pick<GrantRow, 'seconds'>>(tx, context, sessions, 'created', {
+          text: INSERT_SESSION,
+          params: [token.sessionId, user.id, tokens.hash(token), ip, userAgent?.slice(0, 500) ?? null],
+          returning: SECONDS_LEFT,
+        })
         if (!row) throw new Error('The session was not inserted')
         return toGrant(token, { user_id: user.id, role: user.role, seconds: row.seconds })
       })
@@ -163,7 +182,7 @@ export function createSessions(database: Database, tokens: RefreshTokens) {
     },
 
     /** Rotates a token. Returns undefined if it is invalid; one that was used before ends its session. */
-    async refresh(text: string): Promise<SessionGrant | undefined> {
+    async refresh(text: string, requestId?: string): Promise<SessionGrant | undefined> {
       const token = tokens.read(text)
       if (!token) return undefined
       const successor = tokens.getSuccessor(token)
@@ -173,7 +192,7 @@ export function createSessions(database: Database, tokens: RefreshTokens) {
         tokens.hash(successor),
         tokens.hash(token),
       ])
-      return row ? toGrant(successor, row) : handleReuse(database, token)
+      return row ? toGrant(successor, row) : handleReuse(database, token, requestId)
     },
   }
 }

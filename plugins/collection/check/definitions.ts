@@ -6,6 +6,7 @@ import { findFilterMistakes } from './filters.ts'
 import { findUnknownNames } from './names.ts'
 import { findSchemaMistakes } from './schemas.ts'
 import { findSortMistakes } from './sorts.ts'
+import { findVersionMistakes } from './versions.ts'
 
 const KEBAB_CASE = /^[a-z][a-z0-9]*(?:-[a-z0-9]+)*$/
 
@@ -36,10 +37,15 @@ function findRepeated(
 
 /**
  * Checks all definitions of an app.
+ * @param versions the versions of the app
  * @throws Error with all mistakes, one on each line, with the names of the definition and of its part
  */
-export function checkDefinitions(definitions: readonly ResourceDefinition[]): void {
+export function checkDefinitions(
+  definitions: readonly ResourceDefinition[],
+  versions: readonly number[],
+): void {
   const names = new Set(definitions.map(({ name }) => name))
+  const tables = new Set(definitions.map(({ table }) => table))
   const mistakes = [
     ...findRepeated(
       definitions,
@@ -58,6 +64,7 @@ export function checkDefinitions(definitions: readonly ResourceDefinition[]): vo
         ...findFilterMistakes(definition),
         ...findSortMistakes(definition),
         ...findSchemaMistakes(definition),
+        ...findVersionMistakes(definition, versions, tables),
       ].map((mistake) => `${definition.name}: ${mistake}`),
     ),
   ]

@@ -145,6 +145,11 @@ export function describeOperation(
     parameters: buildParameters(resource, verb),
     ...(body && { body }),
     responses: buildResponses(resource, verb, representation),
-    failures: [...commonFailures, ...failures[verb], ...(resource.parent ? [404] : [])],
+    failures: [
+      ...commonFailures,
+      ...failures[verb],
+      ...(resource.failures?.[verb] ?? []),
+      ...(resource.parent ? [404] : []),
+    ],
   }
 }

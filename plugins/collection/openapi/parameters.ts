@@ -1,11 +1,11 @@
 /** Builds the parameters of each operation for OpenAPI: those of the path, of the query and the request headers. */
 import { type ArrayOptions, type TSchema, Type } from '@sinclair/typebox'
+import { toWords } from '../../../lib/to-words.ts'
 import { exampleId, OneOf } from '../../../schemas/types.ts'
 import type { Verb } from '../../access/index.ts'
 import type { Parameter } from '../../openapi/operation.ts'
-import { buildListParameters, buildSelectionParameters } from '../request/parameters.ts'
+import { buildListParameters, buildSelectionParameters, DEFAULT_SORT } from '../request/parameters.ts'
 import type { ResolvedResource } from '../resolve.ts'
-import { toWords } from './summaries.ts'
 
 /** Converts a name such as `created_after` or `If-Match` to `CreatedAfter` or `IfMatch`. */
 const toPascalCase = (name: string) =>
@@ -35,7 +35,7 @@ function documentList(
   const lists: Record<string, { values: readonly string[]; options: ArrayOptions }> = {
     sort: {
       values: [...sorts, ...sorts.map((sort) => `-${sort}`)],
-      options: { maxItems: 5, examples: [['-created_at']] },
+      options: { maxItems: 5, examples: [[resource.defaultSort ?? DEFAULT_SORT]] },
     },
     order: { values: ['asc', 'desc'], options: { maxItems: 5, examples: [['desc']] } },
     fields: { values: fields, options: { maxItems: fields.length, examples: [fields.slice(0, 3)] } },

@@ -1,4 +1,5 @@
 /** Builds the summary, description and operationId of each operation, with its scopes and the rules of each role. */
+import { toWords, withArticle } from '../../../lib/to-words.ts'
 import {
   CALLER,
   type Condition,
@@ -10,22 +11,15 @@ import {
 } from '../../access/index.ts'
 import type { ResolvedResource } from '../resolve.ts'
 
-/** Splits a name such as `UserProfiles` into words: `user profiles`. */
-export const toWords = (name: string) =>
-  name
-    .replace(/(?<=[a-z])(?=[A-Z])/g, ' ')
-    .toLowerCase()
-    .replace(/\bapi\b/, 'API')
-
-const withArticle = (name: string) => (/^[AEIO]/.test(name) ? `an ${toWords(name)}` : `a ${toWords(name)}`)
+const getSingular = ({ singular }: ResolvedResource) => withArticle(toWords(singular))
 
 const summaries: Record<Verb, (resource: ResolvedResource) => string> = {
   list: (resource) => `List ${toWords(resource.plural)}`,
-  read: (resource) => `Read ${withArticle(resource.singular)}`,
-  create: (resource) => `Create ${withArticle(resource.singular)}`,
-  replace: (resource) => `Replace ${withArticle(resource.singular)}`,
-  update: (resource) => `Change some fields of ${withArticle(resource.singular)}`,
-  remove: (resource) => `Delete ${withArticle(resource.singular)}`,
+  read: (resource) => `Read ${getSingular(resource)}`,
+  create: (resource) => `Create ${getSingular(resource)}`,
+  replace: (resource) => `Replace ${getSingular(resource)}`,
+  update: (resource) => `Change some fields of ${getSingular(resource)}`,
+  remove: (resource) => `Delete ${getSingular(resource)}`,
 }
 
 export const getSummary = (resource: ResolvedResource, verb: Verb) => summaries[verb](resource)
@@ -89,6 +83,15 @@ const explanations: Record<Verb, string> = {
   remove: 'Deletes the resource. Deleting it again is 404.',
 }
 
+/** For resources whose lists have no page numbers. */
+const CURSOR_LIST = 'Paginated by cursor. Omits resources that the caller may not read.'
+
 /** @param isOpen whether it may be called without credentials */
-export const getDescription = (resource: ResolvedResource, verb: Verb, isOpen: boolean) =>
-  `${explanations[verb]}\n\n${describeCredentials(resource, verb, isOpen)} ${describeRoles(resource, verb)}`
+export function getDescription(resource: ResolvedResource, verb: Verb, isOpen: boolean): string {
+  const { notes, pagination } = resource
+  return [
+    verb === 'list' && pagination === 'cursor' ? CURSOR_LIST : explanations[verb],
+    ...(notes?.[verb] === undefined ? [] : [notes[verb]]),
+    `${describeCredentials(resource, verb, isOpen)} ${describeRoles(resource, verb)}`,
+  ].join('\n\n')
+}

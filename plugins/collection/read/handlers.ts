@@ -16,7 +16,7 @@ import type { Row } from '../definition.ts'
 import type { CollectionOptions } from '../options.ts'
 import { BYTES_PER_COST, countReplyBytes } from '../request/cost.ts'
 import { createCursors } from '../request/cursor.ts'
-import { createListReader, type ListQuery } from '../request/list-query.ts'
+import { createListReader, getListIdentity, type ListQuery } from '../request/list-query.ts'
 import { createNotFound, createResourceAddresses, type ResourceAddress } from '../request/resource-address.ts'
 import { createSelectionReader, EVERYTHING } from '../request/selection.ts'
 import { createResponseBuilder, getSerializer } from '../response-builder.ts'
@@ -29,11 +29,6 @@ import { buildLinks } from './links.ts'
 import { readPage } from './page.ts'
 
 const CACHE_CONTROL = 'private, no-cache'
-
-/** Returns the text that identifies a list: a cursor is valid only for the list that it was made for. */
-const getListIdentity = ({ name }: Resource, query: ListQuery, parent: string | undefined) =>
-  // One JSON array: its first two items depend on the request, the others are those of the query.
-  `${JSON.stringify([name, parent ?? null]).slice(0, -1)},${query.identity.slice(1)}`
 
 /**
  * Returns the access rule of a list. Under a parent it is already known to whom the rows belong; PostgreSQL would
@@ -94,7 +89,7 @@ export function createReadHandlers(
     { actor, parent: parentId }: ResourceAddress,
     query: ListQuery,
   ) => {
-    const identity = getListIdentity(resource, query, parentId)
+    const identity = getListIdentity(resource.name, query.identity, parentId)
     const position = query.cursor === undefined ? undefined : cursors.read(query.cursor, identity)
     for (const scope of query.scopes) requireScope(actor, scope)
     addresses.ensureUuids(parentId)

@@ -11,14 +11,13 @@ import { getFilterShape, getFilterValues, type ListFilters } from '../sql/list-c
 import type { Values } from '../sql/statements.ts'
 import { type PublishedResource, toInternalQuery } from '../versions/published-resource.ts'
 import { type Bound, createBoundsReader } from './list-bounds.ts'
-import { buildListParameters, DEFAULT_LIMIT, MAX_OFFSET } from './parameters.ts'
+import { buildListParameters, DEFAULT_LIMIT, DEFAULT_SORT, MAX_OFFSET } from './parameters.ts'
 import { createQueryReader, type ValidatedQuery } from './query-validation.ts'
 import { createViolation, type QueryValue, type QueryValues, split, toText } from './query-values.ts'
 import { checkNames, createSelection, type Selection } from './selection.ts'
 
 const MAX_SORTS = 5
 const MAX_WORDS = 8
-const DEFAULT_SORTS: readonly Sort[] = [{ name: 'created_at', descending: true }]
 
 /** The parsed query string of a list, and what follows from it for every request with the same query string. */
 export interface ListQuery extends Selection, ListFilters {
@@ -57,7 +56,8 @@ function readSorts(
   resource: ResolvedResource,
   { values, invalid, violations }: ValidatedQuery,
 ): readonly Sort[] {
-  if (values.sort === undefined && values.order === undefined) return DEFAULT_SORTS
+  const defaults = [parseSort(resource.defaultSort ?? DEFAULT_SORT)]
+  if (values.sort === undefined && values.order === undefined) return defaults
   const refuse = (parameter: string, message: string, code: FieldCode) =>
     violations.push(createViolation(parameter, message, code))
 
@@ -67,7 +67,7 @@ function readSorts(
   if (sent.length > MAX_SORTS) refuse('sort', `must not have more than ${MAX_SORTS} fields`, 'INVALID_VALUE')
   if (new Set(names).size < names.length) refuse('sort', 'must not repeat a field', 'INVALID_VALUE')
 
-  const sorts = values.sort === undefined ? DEFAULT_SORTS : sent
+  const sorts = values.sort === undefined ? defaults : sent
   const orders = split(values.order)
   if (orders.some((order) => order !== 'asc' && order !== 'desc')) {
     refuse('order', 'must be asc or desc for each field', 'INVALID_VALUE')
@@ -129,11 +129,14 @@ const isOf = (field: string, operator: string) => (bound: Bound) =>
 const findDay = (bounds: readonly Bound[], operator: string) =>
   String(bounds.find(isOf('created_at', operator))?.value ?? '').replace('T00:00:00.000000Z', '') || null
 
+/** The parts of a query string that determine which rows a list has, and their order. */
+type OrderedFilters = ListFilters & Pick<ListQuery, 'sorts'>
+
 /**
- * Returns the text that cursors are bound to. A filter with one value, and days of creation, are written as in earlier
+ * Returns the part of the text that cursors are bound to that follows from the query string. A filter with one value, and days of creation, are written as in earlier
  * releases, so that their cursors stay valid.
  */
-function getIdentity({ sorts, filters, bounds, words }: ParsedQuery): string {
+export function getQueryIdentity({ sorts, filters, bounds, words }: OrderedFilters): string {
   const others = bounds.filter(({ field }) => field !== 'created_at')
   return JSON.stringify([
     sorts.map((sort) => [sort.name, sort.descending]),
@@ -146,6 +149,14 @@ function getIdentity({ sorts, filters, bounds, words }: ParsedQuery): string {
     ...(others.length > 0 ? [others.map(({ parameter, value }) => [parameter, value])] : []),
   ])
 }
+
+/**
+ * Returns the text that identifies a list: a cursor is valid only for the list that it was made for.
+ * @param identity that of the query
+ */
+export const getListIdentity = (resource: string, identity: string, parent: string | undefined) =>
+  // One JSON array: its first two items depend on the request, the others are those of the query.
+  `${JSON.stringify([resource, parent ?? null]).slice(0, -1)},${identity.slice(1)}`
 
 const getShape = (query: ParsedQuery) =>
   [
@@ -199,7 +210,7 @@ export function createListReader(ajv: Ajv, { resource, published, names }: Publi
     return {
       ...query,
       terms: getSortTerms(query.sorts),
-      identity: getIdentity(query),
+      identity: getQueryIdentity(query),
       shape: getShape(query),
       values: getFilterValues(query),
       isQuick: isQuick(resource, query),

@@ -1,18 +1,28 @@
 /** Builds the schemas of query parameters, which validate query strings and document them in OpenAPI. */
 import { type TObject, type TProperties, type TSchema, Type } from '@sinclair/typebox'
 import { buildExample } from '../../openapi/examples.ts'
-import type { ResolvedResource } from '../resolve.ts'
+import type { ResourceDefinition } from '../definition.ts'
 import { listRangeParameters, type RangeParameters } from './list-bounds.ts'
 
 /** Rows of a page without `limit`. */
 export const DEFAULT_LIMIT = 20
+/** The order of a list without `sort`. */
+export const DEFAULT_SORT = '-created_at'
 /** Rows before the last page that `page` can reach. */
 export const MAX_OFFSET = 10_000
+
+/** The parts of a definition, or of a resource, from which parameters follow. */
+type QueriedResource = Pick<
+  ResourceDefinition,
+  'schemas' | 'filters' | 'filterValues' | 'ranges' | 'sorts' | 'defaultSort' | 'pagination' | 'search'
+> & {
+  relations: Readonly<Record<string, unknown>>
+}
 
 const buildText = (description: string, examples: string[]) =>
   Type.String({ minLength: 1, description, examples })
 
-const buildSelection = (resource: ResolvedResource): TProperties => {
+const buildSelection = (resource: QueriedResource): TProperties => {
   const fields = Object.keys(resource.schemas.read.properties)
   const relations = Object.keys(resource.relations)
   return {
@@ -30,7 +40,7 @@ const buildSelection = (resource: ResolvedResource): TProperties => {
 }
 
 /** Builds the parameters of a single read. */
-export const buildSelectionParameters = (resource: ResolvedResource): TObject =>
+export const buildSelectionParameters = (resource: QueriedResource): TObject =>
   Type.Object(buildSelection(resource), { additionalProperties: false })
 
 /** Different values of a filter. */
@@ -40,7 +50,7 @@ export const MAX_FILTER_VALUES = 50
 const MAX_TEXT_LENGTH = 255
 
 /** Returns the schema of a value that a field is compared with. NULL cannot be one. */
-function buildValue(resource: ResolvedResource, field: string): TSchema {
+function buildValue(resource: QueriedResource, field: string): TSchema {
   const property: TSchema = resource.schemas.read.properties[field] ?? Type.Never()
   const { default: _, description: __, type: types, enum: values, format, ...rest } = property
   const type = [types].flat().find((each) => each !== 'null')
@@ -54,10 +64,10 @@ function buildValue(resource: ResolvedResource, field: string): TSchema {
   return { ...limits[type], ...rest, type, ...(type === 'string' && { 'x-trim': true }) }
 }
 
-const buildFilters = (resource: ResolvedResource): TProperties =>
+const buildFilters = (resource: QueriedResource): TProperties =>
   Object.fromEntries(
     resource.filters.map((name) => {
-      const { examples, ...value } = buildValue(resource, name)
+      const { examples, ...value } = resource.filterValues?.[name] ?? buildValue(resource, name)
       const filter = Type.Array(value, {
         minItems: 1,
         maxItems: MAX_FILTER_VALUES,
@@ -79,7 +89,7 @@ const buildTime = (description: string) =>
 
 /** Builds the two parameters that limit a field. */
 function buildRange(
-  resource: ResolvedResource,
+  resource: QueriedResource,
   { field, lower, upper, isHalfOpen }: RangeParameters,
 ): [string, TSchema][] {
   if (isHalfOpen) {
@@ -96,8 +106,19 @@ function buildRange(
   ]
 }
 
+const buildPageNumber = () =>
+  Type.Optional(
+    Type.Integer({
+      minimum: 1,
+      maximum: MAX_OFFSET + 1,
+      description:
+        'Page number; selects pagination with a total. Reaches the first 10,000 rows; cannot be combined with `cursor`',
+      examples: [1],
+    }),
+  )
+
 /** Builds the parameters of a list. */
-export function buildListParameters(resource: ResolvedResource): TObject {
+export function buildListParameters(resource: QueriedResource): TObject {
   const sorts = Object.keys(resource.sorts)
   return Type.Object(
     {
@@ -115,19 +136,12 @@ export function buildListParameters(resource: ResolvedResource): TObject {
           examples: [''],
         }),
       ),
-      page: Type.Optional(
-        Type.Integer({
-          minimum: 1,
-          maximum: MAX_OFFSET + 1,
-          description:
-            'Page number; selects pagination with a total. Reaches the first 10,000 rows; cannot be combined with `cursor`',
-          examples: [1],
-        }),
-      ),
+      ...(resource.pagination === 'cursor' ? {} : { page: buildPageNumber() }),
       sort: Type.Optional(
-        buildText('Fields to sort by, at most 5; `-` means descending. Default: `-created_at`', [
-          `-${sorts[0]}`,
-        ]),
+        buildText(
+          `Fields to sort by, at most 5; \`-\` means descending. Default: \`${resource.defaultSort ?? DEFAULT_SORT}\``,
+          [`-${sorts[0]}`],
+        ),
       ),
       order: Type.Optional(
         buildText('Directions, `asc` or `desc`, for the fields of `sort` in the same order', ['desc']),

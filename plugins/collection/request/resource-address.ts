@@ -3,10 +3,10 @@ import type { FastifyRequest } from 'fastify'
 import { validate as isUuid } from 'uuid'
 import type { Connection } from '../../../drizzle/client/types.ts'
 import { isObject } from '../../../lib/is-object.ts'
+import { toWords } from '../../../lib/to-words.ts'
 import type { Actor } from '../../access/index.ts'
 import { apiError } from '../../errors/index.ts'
 import type { Resource } from '../compile.ts'
-import { toWords } from '../openapi/summaries.ts'
 
 export interface ResourceAddress {
   /** The caller, for whose id `me` stands. */

@@ -1,9 +1,12 @@
 /** Writes rows: inserts, updates that increment the revision, and deletes. */
-import { and, eq, getTableColumns, or, type SQL, sql } from 'drizzle-orm'
-import { type PgColumn, PgDialect } from 'drizzle-orm/pg-core'
+import { and, eq, getTableColumns, getTableName, or, type SQL, sql } from 'drizzle-orm'
+import type { PgColumn } from 'drizzle-orm/pg-core'
 import { drizzle } from 'drizzle-orm/pg-proxy'
 import type { Connection } from '../../../drizzle/client/types.ts'
 import type { Actor, Rule } from '../../access/index.ts'
+import { listCascades } from '../../outbox/cascades.ts'
+import type { ChangeOrigin } from '../../outbox/origin.ts'
+import { buildRecordedStatement, type ChangeKind, changeRows, type Recorders } from '../../outbox/recorder.ts'
 import type { ResourceDefinition, Row, Store } from '../definition.ts'
 import { buildSearchText } from './case-folding.ts'
 import { buildRuleCondition, getColumn } from './conditions.ts'
@@ -16,6 +19,7 @@ export interface UnreadTarget {
   parent: string | undefined
   rule: Rule
   actor: Actor
+  origin: ChangeOrigin
 }
 
 /** The row has changed since it was read. `write/strategies.ts` catches it and writes again with a lock. */
@@ -26,7 +30,16 @@ export class StaleRowError extends Error {
 /** The parameters that select the row; columns to set have parameters of their own names. */
 const CURRENT = { id: 'current_id', revision: 'current_revision', parent: 'current_parent' }
 
-const dialect = new PgDialect()
+/** The parameters of an event, in the order of `buildRecordedStatement`. */
+const ORIGIN = ['origin_actor', 'origin_credential', 'origin_credential_id', 'origin_request'] as const
+
+const toOriginValues = ({ actorId, credential, credentialId, requestId }: ChangeOrigin): Values => ({
+  origin_actor: actorId,
+  origin_credential: credential,
+  origin_credential_id: credentialId,
+  origin_request: requestId,
+})
+
 /** Builds statements; `runStatement` runs them. */
 const build = drizzle(async () => {
   throw new Error('Statements are only built here')
@@ -52,8 +65,11 @@ export type StoredResource = Pick<ResourceDefinition, 'table' | 'schemas' | 'sea
   parent?: { member: string }
 }
 
-/** Creates the functions that write the rows of one resource. */
-export function createStores(resource: StoredResource) {
+/**
+ * Creates the functions that write the rows of one resource.
+ * @param recorders records the changes; without, no events are written
+ */
+export function createStores(resource: StoredResource, recorders: Recorders = new Map()) {
   const { table, search, parent } = resource
   const columns: Record<string, PgColumn> = getTableColumns(table)
   const columnNames = Object.keys(columns).sort()
@@ -63,6 +79,26 @@ export function createStores(resource: StoredResource) {
   )
   const toApiError = createConstraintErrors(resource, parent?.member)
   const runStatement = createStatements()
+  const recorder = recorders.get(getTableName(table))
+  const cascades = listCascades(recorders, table)
+  const selected = Object.keys(returning)
+    .map((name) => `changed."${name}"`)
+    .join(', ')
+
+  /** Extends a statement that returns the columns of its row so that it writes the event too. */
+  const record = (kind: ChangeKind, query: Query): Query =>
+    recorder
+      ? {
+          toSQL() {
+            const { sql: text, params } = query.toSQL()
+            const change = { text, paramCount: params.length, select: selected }
+            return {
+              sql: buildRecordedStatement(recorder, kind, change),
+              params: [...params, ...ORIGIN.map(param)],
+            }
+          },
+        }
+      : query
 
   /** Runs a statement of one row. Resolves to the row, or to undefined if there is none. */
   const runForRow = async (
@@ -101,17 +137,41 @@ export function createStores(resource: StoredResource) {
   const currentRevision = and(eq(table.id, param(CURRENT.id)), eq(table.revision, param(CURRENT.revision)))
   const toCurrentValues = ({ id, revision }: Row) => ({ [CURRENT.id]: id, [CURRENT.revision]: revision })
 
-  const buildUpdate = (names: readonly string[], where: SQL | undefined) =>
-    build
-      .update(table)
-      .set({
-        ...toParams(names),
-        revision: sql`${table.revision} + 1`,
-        // Monotonic even if the system clock is set back.
-        updated_at: sql`greatest(clock_timestamp(), ${table.updated_at} + interval '1 microsecond')`,
-      })
-      .where(where)
-      .returning(returning)
+  const buildSet = (names: readonly string[]) =>
+    build.update(table).set({
+      ...toParams(names),
+      revision: sql`${table.revision} + 1`,
+      // Monotonic even if the system clock is set back.
+      updated_at: sql`greatest(clock_timestamp(), ${table.updated_at} + interval '1 microsecond')`,
+    })
+
+  /** What an update returns; with a recorder also the former values, from the parameter `previous` or as given. */
+  const returningPrevious = (previous = sql`${param('previous')}::json`) =>
+    recorder ? { ...returning, event_previous: previous.as('event_previous') } : returning
+
+  /** Returns the former values that an event has, as JSON. */
+  const getPrevious = (current: Row, changes: Values): string | undefined =>
+    recorder &&
+    JSON.stringify(
+      Object.fromEntries(
+        Object.keys(changes).flatMap((name) => (recorder.columns.has(name) ? [[name, current[name]]] : [])),
+      ),
+    )
+
+  /** The former values of an update that does not read the row: those of `old` that differ. */
+  const buildPrevious = (names: readonly string[]): SQL<unknown> => {
+    const shown = names.filter((name) => recorder?.columns.has(name))
+    const parts = shown.map((name) => {
+      const [column, old] = [getColumn(columns, name), sql`old.${sql.identifier(name)}`]
+      const pair = sql`${sql.raw(`'${name}'`)}, ${old}`
+      return shown.length === 1
+        ? sql`json_build_object(${pair})`
+        : sql`case when ${column} is distinct from ${old} then jsonb_build_object(${pair}) else '{}'::jsonb end`
+    })
+    const [only, another] = parts
+    if (only && !another) return only
+    return only ? sql`(${sql.join(parts, sql` || `)})::json` : sql`'{}'::json`
+  }
 
   /** Returns the columns whose values differ from the row. */
   const getChanges = (current: Row, values: Values): Values =>
@@ -124,16 +184,35 @@ export function createStores(resource: StoredResource) {
       ),
     )
 
-  const store = (connection: Connection): Store<Row> => ({
+  /** Deletes the rows that refer to a row with `on delete cascade`, so that each has an event. */
+  const removeDependent = async (context: Store<Row>, id: string) => {
+    for (const { lock, table: dependent, text } of cascades) {
+      if (lock !== undefined) await context.connection.run(lock, [id])
+      await context.changeRows(dependent, 'deleted', { text, params: [id] })
+    }
+  }
+
+  const store = (connection: Connection, origin: ChangeOrigin): Store<Row> => ({
     connection,
+
+    async changeRows(changed, kind, change) {
+      await changeRows(connection, { recorders, origin }, changed, kind, change)
+    },
 
     async insert(fields) {
       const values: Values = { ...fields, ...getSearchColumn(fields) }
-      const row = await runForRow(connection, `insert|${getColumnSet(values)}`, values, () =>
-        build
-          .insert(table)
-          .values(toParams(getNames(values)))
-          .returning(returning),
+      const row = await runForRow(
+        connection,
+        `insert|${getColumnSet(values)}`,
+        recorder ? { ...values, ...toOriginValues(origin) } : values,
+        () =>
+          record(
+            'created',
+            build
+              .insert(table)
+              .values(toParams(getNames(values)))
+              .returning(returning),
+          ),
       )
       if (!row) throw new Error('An insert returned no row')
       return row
@@ -151,17 +230,26 @@ export function createStores(resource: StoredResource) {
       const row = await runForRow(
         connection,
         `update|${getColumnSet(values)}`,
-        { ...values, ...toCurrentValues(current) },
-        () => buildUpdate(getNames(values), currentRevision),
+        {
+          ...values,
+          ...toCurrentValues(current),
+          ...toOriginValues(origin),
+          previous: getPrevious(current, changes),
+        },
+        () =>
+          record('updated', buildSet(getNames(values)).where(currentRevision).returning(returningPrevious())),
       )
       if (!row) throw new StaleRowError()
       return row
     },
 
     async remove(current) {
-      await runForRow(connection, 'delete', toCurrentValues(current), () => ({
-        toSQL: () => dialect.sqlToQuery(sql`delete from ${table} where ${currentRevision}`),
-      }))
+      await removeDependent(this, current.id).catch((error) => {
+        throw toApiError(error)
+      })
+      await runForRow(connection, 'delete', { ...toCurrentValues(current), ...toOriginValues(origin) }, () =>
+        record('deleted', build.delete(table).where(currentRevision).returning(returning)),
+      )
     },
   })
 
@@ -171,7 +259,7 @@ export function createStores(resource: StoredResource) {
    */
   const updateUnread = (
     connection: Connection,
-    { id, parent: parentId, rule, actor }: UnreadTarget,
+    { id, parent: parentId, rule, actor, origin }: UnreadTarget,
     values: Values,
   ) => {
     const isDifferent = () =>
@@ -183,11 +271,35 @@ export function createStores(resource: StoredResource) {
         buildRuleCondition(columns, rule),
         isDifferent(),
       )
+    const buildUnread = () => {
+      const names = getNames(values)
+      if (!recorder) return buildSet(names).where(isTarget()).returning(returning)
+      // `old` has the former values, which PostgreSQL itself returns only from version 18 on. It is not locked: after a
+      // concurrent update the revisions differ, no row is updated, and the write reads the row.
+      const read = sql.join(
+        ['id', 'revision', ...names].map((name) => sql.identifier(name)),
+        sql`, `,
+      )
+      const old = sql`(select ${read} from ${table} where ${isTarget()}) as old`
+      return record(
+        'updated',
+        buildSet(names)
+          .from(old)
+          .where(sql`${table.id} = old.id and ${table.revision} = old.revision`)
+          .returning(returningPrevious(buildPrevious(names))),
+      )
+    }
     return runForRow(
       connection,
       `unread|${actor.role}|${getColumnSet(values)}`,
-      { ...values, [CURRENT.id]: id, [CURRENT.parent]: parentId, caller: actor.userId },
-      () => buildUpdate(getNames(values), isTarget()),
+      {
+        ...values,
+        [CURRENT.id]: id,
+        [CURRENT.parent]: parentId,
+        caller: actor.userId,
+        ...(recorder && toOriginValues(origin)),
+      },
+      buildUnread,
     )
   }
 

@@ -6,6 +6,7 @@ import { isAwaited } from '../../../lib/is-awaited.ts'
 import type { Actor } from '../../access/index.ts'
 import { withPrefix } from '../../errors/index.ts'
 import { readPrecondition } from '../../http/preconditions.ts'
+import { getOrigin } from '../../outbox/origin.ts'
 import { getClientIp } from '../../rate-limit/windows.ts'
 import type { ReadBody } from '../../versioning/representation/types.ts'
 import type { Row, Tools } from '../definition.ts'
@@ -27,7 +28,7 @@ type Handler = (request: FastifyRequest, reply: FastifyReply) => Promise<unknown
  * Makes later reads of the caller go to the primary. It is recorded before the response is sent, since the next request
  * may be a read, and also after a failure, since the write may have been committed.
  */
-function recordingWriter(database: FastifyInstance['database'], handler: Handler): Handler {
+export function recordingWriter(database: FastifyInstance['database'], handler: Handler): Handler {
   const { replicas } = database
   if (!replicas) return handler
   return async (request, reply) => {
@@ -49,7 +50,7 @@ export function createWriteHandlers(
 ) {
   const { resource, names } = versioned
   const { representation, publicUrl, requireIfMatch } = options
-  const { database, refusal, addressing, passwords, limits, idempotency } = app
+  const { database, refusal, addressing, passwords, limits, idempotency, outbox } = app
   const steps = createWriteSteps(resource, database, refusal)
   const runWrite = createRunWrite(database, new Set(Object.keys(resource.columns)))
   const addresses = createResourceAddresses(resource)
@@ -101,6 +102,7 @@ export function createWriteHandlers(
     const response = await runWrite(writeSteps).catch((error) => {
       throw withPrefix(toSentNames(error), prefix)
     })
+    outbox.publish()
     const { status, location, etag, body, replayed } = response
     if (body.length >= BYTES_PER_COST) await countReplyBytes(request, actor, body.length)
     // In lower case: Fastify would convert other names for each reply.
@@ -126,7 +128,8 @@ export function createWriteHandlers(
       return builder.buildResponse(request, reply, { status: 201, row, actor, location })
     }
     const getTools = () => createTools(request, reply, actor)
-    const write: Write = { actor, id: newId(), parent, fields, keyedWrite, getTools, respond }
+    const origin = getOrigin(actor, request.id)
+    const write: Write = { actor, id: newId(), parent, fields, origin, keyedWrite, getTools, respond }
     return run(request, reply, address, body, await steps.create(write))
   }
 
@@ -152,6 +155,7 @@ export function createWriteHandlers(
         mode,
         reader,
         fields,
+        origin: getOrigin(actor, request.id),
         keyedWrite,
         checkPrecondition: readPrecondition(request, requireIfMatch, (row) => builder.getTag(request, row)),
         getTools: () => createTools(request, reply, actor),
@@ -168,8 +172,10 @@ export function createWriteHandlers(
       actor,
       id,
       parent,
+      origin: getOrigin(actor, request.id),
       checkPrecondition: readPrecondition(request, requireIfMatch, (row) => builder.getTag(request, row)),
     })
+    outbox.publish()
     return reply.code(204).header('Cache-Control', 'no-store').send()
   }
 

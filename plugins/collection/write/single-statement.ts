@@ -3,7 +3,7 @@ import type { Database } from '../../../drizzle/client/types.ts'
 import { getRule } from '../../access/index.ts'
 import type { Resource } from '../compile.ts'
 import type { Row } from '../definition.ts'
-import type { ResourceAddress } from '../request/resource-address.ts'
+import type { Write } from './types.ts'
 
 /** Types for which equality in SQL is equality in JSON, so that the statement can compare values. */
 const COMPARABLE_TYPES = /^(text|bigint|smallint|boolean)\b/
@@ -29,13 +29,13 @@ export function createUnreadUpdates(resource: Resource, database: Database) {
    * changed no row: it does not exist, belongs to another user, or has these values already.
    */
   return (
-    { id, actor, parent }: ResourceAddress,
+    { id, actor, parent, origin }: Write,
     fields: Readonly<Record<string, unknown>>,
   ): (() => Promise<Row | undefined>) | undefined => {
     const names = Object.keys(fields)
     const rule = getRule(access, 'update', actor)
     const isPossible = hasNoActions && names.length > 0 && rule !== false
     if (!isPossible || !names.every((name) => settable.has(name))) return undefined
-    return () => stores.updateUnread(database, { id, parent, rule, actor }, fields)
+    return () => stores.updateUnread(database, { id, parent, rule, actor, origin }, fields)
   }
 }

@@ -61,7 +61,7 @@ export function createWriteSteps(
       admit: async () => undefined,
       prepare: prepare && (() => prepare(fields, actor, write.getTools())),
       act: async (connection, _found, prepared) => {
-        const store = stores.store(connection)
+        const store = stores.store(connection, write.origin)
         const complete = prepared ? { ...values, ...prepared.columns } : values
         return action ? action(store, id, complete, actor) : store.insert(complete)
       },
@@ -93,7 +93,7 @@ export function createWriteSteps(
             message: 'Another request changed the resource in the meantime; try again',
           })
         }
-        const store = stores.store(connection)
+        const store = stores.store(connection, write.origin)
         const next = { ...settled.next, ...prepared?.columns }
         return action ? action(store, current, { ...settled, next }, actor) : store.update(current, next)
       },
@@ -107,7 +107,7 @@ export function createWriteSteps(
     database.transaction(async (tx) => {
       const current = await findAdmitted(tx, write, 'remove', 'update')
       write.checkPrecondition?.(current)
-      const store = stores.store(tx)
+      const store = stores.store(tx, write.origin)
       await (actions.remove ? actions.remove(store, current, write.actor) : store.remove(current))
     })
 

@@ -1,5 +1,6 @@
 /** The parts of a request that a write depends on. */
 import type { KeyedWrite, StoredResponse } from '../../idempotency/keyed-write.ts'
+import type { ChangeOrigin } from '../../outbox/origin.ts'
 import type { Row, Tools } from '../definition.ts'
 import type { BodyReader } from '../request/body.ts'
 import type { ResourceAddress } from '../request/resource-address.ts'
@@ -8,6 +9,7 @@ import type { ResourceAddress } from '../request/resource-address.ts'
 export interface Write extends ResourceAddress {
   /** The validated fields of the body. */
   fields: Record<string, unknown>
+  origin: ChangeOrigin
   keyedWrite: KeyedWrite | undefined
   /** Creates the tools on demand, since few writes need them. */
   getTools: () => Tools
@@ -24,4 +26,4 @@ export interface ChangingWrite extends Write {
   checkPrecondition: ((row: Row) => void) | undefined
 }
 
-export type RemovingWrite = ResourceAddress & Pick<ChangingWrite, 'checkPrecondition'>
+export type RemovingWrite = ResourceAddress & Pick<ChangingWrite, 'checkPrecondition' | 'origin'>

@@ -1,10 +1,11 @@
 /** Reserves the stock of products for orders, prices the items, and releases the stock again. */
 import { queryRows } from '../../../drizzle/client/query-rows.ts'
 import type { Connection } from '../../../drizzle/client/types.ts'
-import type { OrderItemRow } from '../../../drizzle/tables.ts'
+import { type OrderItemRow, products as productsTable } from '../../../drizzle/tables.ts'
 import type { Violation } from '../../../schemas/error.ts'
 import { MAX_STOCK } from '../../../schemas/products.ts'
 import { MAX_INTEGER } from '../../../schemas/types.ts'
+import type { ActionConnection } from '../../collection/definition.ts'
 import { apiError, invalidBody } from '../../errors/index.ts'
 
 /** An item as a client sends it. */
@@ -67,7 +68,7 @@ async function lockProducts(
  * @throws ApiError 409 if the stock of a product would exceed its maximum; then no stock changes
  */
 async function takeStock(
-  connection: Connection,
+  { changeRows }: ActionConnection,
   products: ReadonlyMap<string, ProductRow>,
   deltas: ReadonlyMap<string, number>,
 ): Promise<void> {
@@ -84,7 +85,11 @@ async function takeStock(
     quantities.push(quantity)
   }
   if (ids.length === 0) return
-  await connection.run(TAKE_STOCK, [toArrayLiteral(ids), toArrayLiteral(quantities)])
+  await changeRows(productsTable, 'updated', {
+    text: TAKE_STOCK,
+    params: [toArrayLiteral(ids), toArrayLiteral(quantities)],
+    previous: "json_build_object('stock', products.stock + taken.quantity)",
+  })
 }
 
 /** Returns the quantity of each product after a change, minus the quantity before. */
@@ -166,14 +171,14 @@ function checkStock(lines: readonly Line[], deltas: ReadonlyMap<string, number>)
  * stock, or if the stock of a product would exceed its maximum
  */
 export async function reserveStock(
-  connection: Connection,
+  store: ActionConnection,
   heldItems: readonly OrderItemRow[],
   requested: readonly RequestedItem[],
   currency: string | undefined,
 ): Promise<Reservation> {
   const deltas = getDeltas(heldItems, requested)
   // Including products of kept items: if this transaction releases them later, they would be locked out of order.
-  const products = await lockProducts(connection, [...deltas.keys()])
+  const products = await lockProducts(store.connection, [...deltas.keys()])
   const heldByProduct = new Map(heldItems.map((item) => [item.product_id, item]))
   const lines = requested.map((item): Line => {
     const held = heldByProduct.get(item.product_id)
@@ -187,7 +192,7 @@ export async function reserveStock(
   const items = lines.map(priceItem)
   const total_amount = sumTotal(items)
   checkStock(lines, deltas)
-  await takeStock(connection, products, deltas)
+  await takeStock(store, products, deltas)
   return { items, currency: commonCurrency ?? '', total_amount }
 }
 
@@ -195,9 +200,9 @@ export async function reserveStock(
  * Returns the quantities of the items to the stock of their products.
  * @throws ApiError 409 if the stock of a product would exceed its maximum
  */
-export async function releaseStock(connection: Connection, items: readonly OrderItemRow[]): Promise<void> {
+export async function releaseStock(store: ActionConnection, items: readonly OrderItemRow[]): Promise<void> {
   const deltas = getDeltas(items, [])
-  await takeStock(connection, await lockProducts(connection, [...deltas.keys()]), deltas)
+  await takeStock(store, await lockProducts(store.connection, [...deltas.keys()]), deltas)
 }
 
 /** Updates the join table `order_products` to the products of the new items. */

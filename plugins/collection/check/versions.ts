@@ -1,8 +1,9 @@
-/** Checks what a definition says of its fields in a version, at boot. */
+/** Finds fields that a version cannot rename, hide or add. */
+import type { ResourceDefinition } from '../definition.ts'
 import { buildListParameters } from '../request/parameters.ts'
-import type { ResolvedResource } from '../resolve.ts'
-import { createFieldNames, listFields } from './field-names.ts'
-import { COMMON_FIELDS, type VersionFields } from './version-fields.ts'
+import type { ResourceTable } from '../resource-table.ts'
+import { createFieldNames, listFields } from '../versions/field-names.ts'
+import { COMMON_FIELDS, type VersionFields } from '../versions/version-fields.ts'
 
 const isFieldName = (name: string) => /^[a-z][a-z0-9_]*$/.test(name)
 
@@ -10,9 +11,11 @@ const findDuplicates = (names: readonly string[]): string[] => [
   ...new Set(names.filter((name, i) => names.indexOf(name) !== i)),
 ]
 
-/** Returns the problems of the fields that a version renames or hides. */
-function checkOwnFields(resource: ResolvedResource, { rename = {}, hide = [] }: VersionFields): string[] {
-  const { schemas, parent, verbs } = resource
+/** Returns the mistakes in the fields that a version renames or hides. */
+function findFieldMistakes(
+  { schemas, parent, verbs }: ResourceDefinition,
+  { rename = {}, hide = [] }: VersionFields,
+): string[] {
   const known = listFields(schemas)
   const renamed = Object.keys(rename)
   const { required = [], properties } = schemas.create
@@ -34,14 +37,14 @@ function checkOwnFields(resource: ResolvedResource, { rename = {}, hide = [] }: 
   ]
 }
 
-/** Returns the problems of the names that fields have in a version. */
-function checkNames(resource: ResolvedResource, fields: VersionFields): string[] {
-  const { schemas, relations, filters, ranges = [] } = resource
+/** Returns the mistakes in the names that fields have in a version. */
+function findNameMistakes(definition: ResourceDefinition, fields: VersionFields): string[] {
+  const { schemas, relations, filters, ranges = [] } = definition
   const names = createFieldNames(schemas, fields)
   const added = Object.keys(fields.add ?? {})
   const known = listFields(schemas)
   const visible = names.listPublic(known)
-  const parameters = Object.keys(buildListParameters({ ...resource, filters: [], ranges: [] }).properties)
+  const parameters = Object.keys(buildListParameters({ ...definition, filters: [], ranges: [] }).properties)
   return [
     ...[...Object.values(fields.rename ?? {}), ...added]
       .filter((name) => name === undefined || !isFieldName(name))
@@ -63,21 +66,26 @@ function checkNames(resource: ResolvedResource, fields: VersionFields): string[]
 }
 
 /**
- * Checks the fields of all versions of a resource.
+ * Returns the mistakes in the fields of all versions of a resource.
  * @param versions the versions of the app
- * @throws Error that names the resource, the version and each problem
+ * @param tables the tables of all resources: a relation to another table is left out, so its name is free
  */
-export function checkVersionFields(resource: ResolvedResource, versions: readonly number[]) {
-  for (const [key, fields] of Object.entries(resource.versions ?? {})) {
-    const problems = [
-      ...(versions.includes(Number(key))
+export function findVersionMistakes(
+  definition: ResourceDefinition,
+  versions: readonly number[],
+  tables: ReadonlySet<ResourceTable>,
+): string[] {
+  const relations = Object.fromEntries(
+    Object.entries(definition.relations).filter(([, relation]) => tables.has(relation.to)),
+  )
+  const served = { ...definition, relations }
+  return Object.entries(definition.versions ?? {}).flatMap(([version, fields]) =>
+    [
+      ...(versions.includes(Number(version))
         ? []
         : [`there is no such version; the versions are ${versions.join(', ')}`]),
-      ...checkOwnFields(resource, fields),
-      ...checkNames(resource, fields),
-    ]
-    if (problems.length > 0) {
-      throw new Error(`${resource.name}: the fields of version ${key}: ${problems.join('; ')}`)
-    }
-  }
+      ...findFieldMistakes(served, fields),
+      ...findNameMistakes(served, fields),
+    ].map((mistake) => `the fields of version ${version}: ${mistake}`),
+  )
 }
