@@ -49,6 +49,10 @@ export const failures = {
     status: 410,
     message: 'This version of the API has been retired; the Link header names its successor',
   },
+  EVENTS_EXPIRED: {
+    status: 410,
+    message: 'Events after the cursor have been removed; read the collections again and start a new cursor',
+  },
   PRECONDITION_FAILED: { status: 412, message: 'The resource has changed since it was read' },
   PAYLOAD_TOO_LARGE: { status: 413, message: 'The body is too large' },
   URI_TOO_LONG: { status: 414, message: 'The URL is too long' },

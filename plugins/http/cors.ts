@@ -19,7 +19,7 @@ declare module 'fastify' {
 /** Request headers that a page may send, in addition to those that browsers always allow. */
 const ALLOWED_HEADERS = [
   ...['Accept', 'Authorization', 'Content-Type', 'Idempotency-Key', 'X-API-Key', 'X-Request-Id'],
-  ...['If-Match', 'If-None-Match', 'If-Modified-Since', 'If-Unmodified-Since'],
+  ...['If-Match', 'If-None-Match', 'If-Modified-Since', 'If-Unmodified-Since', 'Last-Event-ID'],
 ]
 
 /** Response headers that a page's scripts may read. */

@@ -5,10 +5,15 @@ import Negotiator from 'negotiator'
 /** The vendor media type, which can name a version: `application/vnd.api+json;version=2`. */
 export const VENDOR_TYPE = 'application/vnd.api+json'
 
+/** The media type of server-sent events, which few addresses have. */
+export const STREAM_TYPE = 'text/event-stream'
+
 export interface Negotiated {
   version: number
   /** Whether the client prefers the vendor media type to `application/json`. */
   vendor: boolean
+  /** Whether the client prefers a stream to both. */
+  stream: boolean
 }
 
 /** Characters. Real clients send a tenth of this; the limit bounds the work for unauthenticated requests. */
@@ -36,16 +41,19 @@ function dropMalformedWeights(accept: string): string {
 }
 
 /** Returns the available representations by media type, ordered by the server's preference. */
-function createOffers(candidates: readonly number[]): Map<string, Negotiated> {
+function createOffers(candidates: readonly number[], hasStream: boolean): Map<string, Negotiated> {
   const [first] = candidates
-  const plain = first === undefined ? [] : [{ type: 'application/json', version: first, vendor: false }]
+  const plain =
+    first === undefined ? [] : [{ type: 'application/json', version: first, vendor: false, stream: false }]
   const vendor = candidates.map((version) => ({
     type: `${VENDOR_TYPE};version=${version}`,
     version,
     vendor: true,
+    stream: false,
   }))
+  const stream = plain.map((offer) => ({ ...offer, type: STREAM_TYPE, stream: true }))
   return new Map(
-    [...plain, ...vendor].flatMap(({ type, ...negotiated }) => [
+    [...plain, ...vendor, ...(hasStream ? stream : [])].flatMap(({ type, ...negotiated }) => [
       [type, negotiated],
       [`${type};charset=utf-8`, negotiated],
     ]),
@@ -56,9 +64,10 @@ function createOffers(candidates: readonly number[]): Map<string, Negotiated> {
  * Creates a function from an Accept header to the representation to send, or undefined if none is acceptable. The
  * highest `q` decides, then the most specific range, then the order in the header, as in Negotiator.
  * @param candidates the available versions; the first is the default
+ * @param hasStream whether a stream is available too
  */
-export function createNegotiation(candidates: readonly number[]) {
-  const offers = createOffers(candidates)
+export function createNegotiation(candidates: readonly number[], hasStream = false) {
+  const offers = createOffers(candidates, hasStream)
   const types = [...offers.keys()]
   const defaultOffer = types[0] === undefined ? undefined : offers.get(types[0])
   // Clients send few different values, and Negotiator takes a considerable part of a request's time.

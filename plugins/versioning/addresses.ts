@@ -36,6 +36,8 @@ export interface Address {
   representation: Representation
   /** Whether the client prefers the vendor media type to `application/json`. */
   vendor: boolean
+  /** Whether the client prefers a stream of server-sent events. */
+  stream: boolean
   /** Whether the Accept header allows an available representation. If not, the response is 406. */
   acceptable: boolean
 }
@@ -60,10 +62,12 @@ const normalize = (path: string) =>
 /**
  * Creates the functions that read and rewrite the addresses of one app's requests.
  * @param defaultVersion serves a path without a version, unless the Accept header names another one
+ * @param streamPath the path below the version that is available as a stream too
  */
 export function createAddressing(
   versions: readonly { representation: Representation }[],
   defaultVersion: number,
+  streamPath?: string,
 ) {
   const representations = versions.map(({ representation }) => representation)
   const fallback = representations.find(({ version }) => version === defaultVersion)
@@ -72,10 +76,18 @@ export function createAddressing(
   const versionsByName = new Map(
     representations.map((representation) => [
       String(representation.version),
-      { representation, negotiate: createNegotiation([representation.version]) },
+      {
+        representation,
+        negotiate: createNegotiation([representation.version]),
+        negotiateStream: createNegotiation([representation.version], true),
+      },
     ]),
   )
-  const negotiateAny = createNegotiation([fallback, ...others].map(({ version }) => version))
+  const byPreference = [fallback, ...others].map(({ version }) => version)
+  const anyVersion = {
+    negotiate: createNegotiation(byPreference),
+    negotiateStream: createNegotiation(byPreference, true),
+  }
 
   const parse = (url: string, accept: string | undefined): Address => {
     const { path: sent, query } = splitTarget(url)
@@ -88,6 +100,7 @@ export function createAddressing(
       isVersioned: false,
       representation: fallback,
       vendor: false,
+      stream: false,
       acceptable: true,
     }
     if (whole === '' || whole === '/' || UNVERSIONED.test(whole)) return unversioned
@@ -102,7 +115,8 @@ export function createAddressing(
       return { ...unversioned, representation, isVersioned: inPath !== undefined }
     }
 
-    const negotiated = (inPath?.negotiate ?? negotiateAny)(accept)
+    const { negotiate, negotiateStream } = inPath ?? anyVersion
+    const negotiated = (path === streamPath ? negotiateStream : negotiate)(accept)
     const representation =
       inPath?.representation ?? versionsByName.get(String(negotiated?.version))?.representation ?? fallback
     return {
@@ -113,6 +127,7 @@ export function createAddressing(
       isVersioned: true,
       representation,
       vendor: negotiated?.vendor ?? false,
+      stream: negotiated?.stream ?? false,
       acceptable: negotiated !== undefined,
     }
   }

@@ -2,11 +2,14 @@
 import { subscribe, unsubscribe } from 'node:diagnostics_channel'
 import { Counter, Gauge, Histogram, type Registry } from 'prom-client'
 import { getChannelName } from '../../../lib/identity.ts'
-import { createLabelReader, readNumber } from './labels.ts'
+import { createLabelReader, readNumber, readNumbers } from './labels.ts'
 
 type Subscriber = (message: unknown) => void
 
 const WAIT_BUCKETS_SECONDS = [0.001, 0.005, 0.01, 0.05, 0.1, 0.25, 0.5, 1, 2]
+
+/** From the delay after a commit to an outage of the database. */
+const DELAY_BUCKETS_SECONDS = [0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 5, 30, 300]
 
 /** @returns the subscriber of each channel, by `{area}:{event}` */
 function createSubscribers(registers: Registry[]): Record<string, Subscriber> {
@@ -44,7 +47,34 @@ function createSubscribers(registers: Registry[]): Record<string, Subscriber> {
     buckets: WAIT_BUCKETS_SECONDS,
     registers,
   })
+  const assigned = new Counter({
+    name: 'events_total',
+    help: 'Events to which this process assigned a position.',
+    registers,
+  })
+  const delay = new Histogram({
+    name: 'event_position_delay_seconds',
+    help: 'Time from the creation of an event to its position.',
+    buckets: DELAY_BUCKETS_SECONDS,
+    registers,
+  })
+  const removed = new Counter({
+    name: 'events_removed_total',
+    help: 'Events that were removed after EVENTS_RETENTION_DAYS.',
+    registers,
+  })
   return {
+    'events:assigned': (message) => {
+      const delays = readNumbers(message, 'delays')
+      assigned.inc(delays.length)
+      for (const seconds of delays) delay.observe(seconds)
+    },
+    'events:removed': (message) => removed.inc(readNumber(message, 'count')),
+    'events:stream-ended': countBy(
+      'reason',
+      'event_streams_ended_total',
+      'Event streams that ended, by reason: client, credential, shutdown, unread, expired, error.',
+    ),
     'auth:refused': countBy(
       'kind',
       'authentication_failures_total',
@@ -71,6 +101,16 @@ function createSubscribers(registers: Registry[]): Record<string, Subscriber> {
       'Transactions that were retried, by the SQLSTATE of the failure.',
     ),
     'database:wait': (message) => wait.observe(readNumber(message, 'milliseconds') / 1000),
+    'webhooks:attempt': countBy(
+      'result',
+      'webhook_attempts_total',
+      'Requests to webhook endpoints, by result: succeeded, failed.',
+    ),
+    'webhooks:delivery': countBy(
+      'result',
+      'webhook_deliveries_total',
+      'Deliveries that ended, by result: succeeded, failed (after the last attempt, or not sent).',
+    ),
     'overload:refused': countBy(
       'reason',
       'overload_refused_total',

@@ -20,6 +20,12 @@ export function readNumber(message: unknown, field: string): number {
   return typeof value === 'number' && Number.isFinite(value) && value > 0 ? value : 0
 }
 
+/** Returns the numbers in a field of a message. */
+export function readNumbers(message: unknown, field: string): number[] {
+  const values: unknown = message instanceof Object ? Reflect.get(message, field) : undefined
+  return Array.isArray(values) ? values.filter((value) => typeof value === 'number') : []
+}
+
 const METHODS = new Set(['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS'])
 
 /** Node's HTTP parser accepts about 30 methods. */

@@ -1,10 +1,13 @@
 /** Counts each request and its duration once its response is sent or aborted. */
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { Counter, Gauge, Histogram, type Registry } from 'prom-client'
+import { STREAM_TYPE } from '../../versioning/accept.ts'
 import { toMethodLabel, toRouteLabels } from './labels.ts'
 
 /** From the duration of a read by id to the response timeout (10 s). */
 const DURATION_BUCKETS_SECONDS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10]
+
+const isStream = (reply: FastifyReply) => String(reply.getHeader('content-type')).startsWith(STREAM_TYPE)
 
 export function countRequests(app: FastifyInstance, registry: Registry): void {
   const registers = [registry]
@@ -36,7 +39,8 @@ export function countRequests(app: FastifyInstance, registry: Registry): void {
     inFlight -= 1
     const labels = { method: toMethodLabel(request.method), ...toRouteLabels(request.routeOptions.url) }
     const status = reply.raw.writableFinished ? String(reply.statusCode) : 'aborted'
-    duration.observe(labels, (performance.now() - startedAt) / 1000)
+    // A stream lasts as long as its client wants.
+    if (!isStream(reply)) duration.observe(labels, (performance.now() - startedAt) / 1000)
     total.inc({ ...labels, status })
   }
   app.addHook('onRequest', (request, reply, done) => {

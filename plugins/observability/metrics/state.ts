@@ -106,8 +106,51 @@ function addReplicaMetrics({ database }: FastifyInstance, registers: Registry[])
   })
 }
 
+function addEventMetrics(app: FastifyInstance, registers: Registry[]): void {
+  if (!app.feed) return
+  const { events } = app
+  new Gauge({
+    name: 'event_streams',
+    help: 'Event streams of this process.',
+    registers,
+    collect() {
+      this.set(events.streams.size)
+    },
+  })
+  new Gauge({
+    name: 'event_pending_age_seconds',
+    help: 'Age of the oldest event without a position; 0 if there is none, -1 if the database does not answer.',
+    registers,
+    collect() {
+      this.set(events.getPendingAge())
+    },
+  })
+}
+
+function addWebhookMetrics({ feed, webhooks }: FastifyInstance, registers: Registry[]): void {
+  if (!feed) return
+  new Gauge({
+    name: 'webhook_oldest_due_seconds',
+    help: 'Age of the oldest delivery that is due; 0 if none is, -1 if the database does not answer.',
+    registers,
+    collect() {
+      this.set(webhooks.getOverdueAge())
+    },
+  })
+  new Gauge({
+    name: 'webhook_endpoints_disabled',
+    help: 'Webhook endpoints that the service has disabled; -1 if the database does not answer.',
+    registers,
+    collect() {
+      this.set(webhooks.getDisabledCount())
+    },
+  })
+}
+
 export function addGauges(app: FastifyInstance, registry: Registry): void {
   addSocketMetrics(app, [registry])
   addDatabaseMetrics(app, [registry])
   addReplicaMetrics(app, [registry])
+  addEventMetrics(app, [registry])
+  addWebhookMetrics(app, [registry])
 }

@@ -11,7 +11,8 @@ export type RunInSpan = <T>(
 ) => Promise<T>
 
 const DB_SYSTEM = { 'db.system.name': 'postgresql' }
-const OPERATION = /^\s*(\w+)/
+/** A change and its event are one statement, in which the change comes first. */
+const OPERATION = /^\s*(?:with changed as \()?(\w+)/
 const TABLE = /\b(?:from|into|update)\s+"?([a-z_]+)"?/i
 
 /** Returns the span name, such as `SELECT users`, and the attributes of a statement. */

@@ -1,0 +1,142 @@
+/** Runs the sequencer: soon after a commit in this process, and regularly for those of processes that have ended. */
+import type { FastifyBaseLogger } from 'fastify'
+import type { Database } from '../../drizzle/client/types.ts'
+import { assignBatch, type BatchStep, readFeedState } from './sequencer.ts'
+
+/** Time in which commits are collected to one batch. */
+const WAKE_DELAY_MS = 25
+/** How often a process looks for events that another process has committed or assigned. */
+const POLL_INTERVAL_MS = 500
+/** Pause after a failure. */
+const RETRY_DELAY_MS = 1_000
+
+/** The interface of the feed to other parts of the service. */
+export interface Feed {
+  /** Makes the sequencer run soon after a commit in this process. */
+  wake(): void
+  /**
+   * Calls the listener with the last position after each batch that this process sees, assigned here or elsewhere.
+   * @returns a function that removes the listener
+   */
+  onAdvance(listener: (lastPosition: number) => void): () => void
+  /** Adds a step to the transaction that assigns positions. */
+  addBatchStep(step: BatchStep): void
+}
+
+interface RunningFeed extends Feed {
+  /** Begins to run. */
+  start(): void
+  /** Assigns positions to all events that are committed now. */
+  assignAll(): Promise<void>
+  /** Returns the age in seconds of the oldest change without a position, as last read; -1 after a failure. */
+  getPendingAge(): number
+  /** Stops the runs, and waits for one in progress. */
+  stop(): Promise<void>
+}
+
+export function createFeed(database: Database, log: Pick<FastifyBaseLogger, 'warn' | 'info'>): RunningFeed {
+  const listeners = new Set<(lastPosition: number) => void>()
+  const steps: BatchStep[] = []
+  let lastPosition = 0
+  let isStopped = false
+  let hasFailed = false
+  /** Seconds, as last read. */
+  let pendingAge = 0
+  /** Also before the start. */
+  let isRunning = true
+  let isWoken = false
+  let running: Promise<void> = Promise.resolve()
+  let timer: NodeJS.Timeout | undefined
+  let wakeTimer: NodeJS.Timeout | undefined
+
+  const advance = (position: number) => {
+    if (position <= lastPosition) return
+    lastPosition = position
+    for (const listener of listeners) listener(position)
+  }
+
+  const assignPending = async () => {
+    for (let isFull = true; isFull && !isStopped; ) {
+      const assignment = await assignBatch(database, steps)
+      // The other process may have begun before a commit of this one.
+      if (assignment.isBusy) isWoken = true
+      else {
+        advance(assignment.last)
+        if (!assignment.isFull) pendingAge = 0
+      }
+      isFull = assignment.isFull
+    }
+  }
+
+  /** Assigns positions to all events that are committed now, also while another run assigns some. */
+  const assignAll = async () => {
+    for (;;) {
+      await running
+      const { isBusy, isFull, last } = await assignBatch(database, steps)
+      if (!isBusy) advance(last)
+      if (!isBusy && !isFull) return
+    }
+  }
+
+  const poll = async () => {
+    const { last_position, pending_age } = await readFeedState(database)
+    pendingAge = Math.max(0, pending_age ?? 0)
+    if (pending_age !== null) await assignPending()
+    else advance(last_position)
+  }
+
+  const work = async () => {
+    const wasWoken = isWoken
+    isWoken = false
+    try {
+      if (wasWoken) await assignPending()
+      else await poll()
+      if (hasFailed) log.info('event positions are assigned again')
+      hasFailed = false
+    } catch (err) {
+      if (!hasFailed) log.warn({ err }, 'event positions could not be assigned')
+      hasFailed = true
+    }
+  }
+
+  const run = async () => {
+    isRunning = true
+    clearTimeout(timer)
+    await work()
+    isRunning = false
+    if (isStopped) return
+    timer = setTimeout(start, hasFailed ? RETRY_DELAY_MS : POLL_INTERVAL_MS).unref()
+    if (isWoken) scheduleWake()
+  }
+  function start() {
+    running = run()
+  }
+  function scheduleWake() {
+    if (wakeTimer !== undefined || isRunning || isStopped || hasFailed) return
+    wakeTimer = setTimeout(() => {
+      wakeTimer = undefined
+      if (!isRunning && !isStopped) start()
+    }, WAKE_DELAY_MS).unref()
+  }
+
+  return {
+    wake() {
+      isWoken = true
+      scheduleWake()
+    },
+    onAdvance(listener) {
+      listeners.add(listener)
+      return () => listeners.delete(listener)
+    },
+    addBatchStep: (step) => void steps.push(step),
+    start,
+    assignAll,
+    getPendingAge: () => (hasFailed ? -1 : pendingAge),
+    async stop() {
+      isStopped = true
+      clearTimeout(timer)
+      clearTimeout(wakeTimer)
+      await running
+    },
+  }
+}

@@ -1,0 +1,204 @@
+/** The handlers of `GET /events`, as a list or as a stream, and of `GET /events/{id}`. */
+import { Readable } from 'node:stream'
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import type { Actor } from '../access/index.ts'
+import type { Handler, HandlerContext } from '../collection/options.ts'
+import { largePages, MAX_BYTES_AT_ONCE, serializeInPieces } from '../collection/read/large-replies.ts'
+import { buildLinks } from '../collection/read/links.ts'
+import { MAX_PAGE_BYTES } from '../collection/reply-size.ts'
+import { BYTES_PER_COST, countReplyBytes } from '../collection/request/cost.ts'
+import { createCursors, invalidCursor } from '../collection/request/cursor.ts'
+import {
+  createListReader,
+  getListIdentity,
+  getQueryIdentity,
+  type ListQuery,
+} from '../collection/request/list-query.ts'
+import { DEFAULT_LIMIT } from '../collection/request/parameters.ts'
+import { createViolation } from '../collection/request/query-values.ts'
+import { createNotFound, createResourceAddresses } from '../collection/request/resource-address.ts'
+import { createSelectionReader, EVERYTHING } from '../collection/request/selection.ts'
+import { createResponseBuilder, getSerializer } from '../collection/response-builder.ts'
+import { toTimestamp } from '../collection/sql/row-mapper.ts'
+import { ajv } from '../collection/validator.ts'
+import { applyVersion } from '../collection/versions/apply-version.ts'
+import { invalidQuery } from '../errors/index.ts'
+import { buildStrongTag, buildWeakTag, isNotModified, sendNotModified } from '../http/preconditions.ts'
+import { STREAM_TYPE } from '../versioning/accept.ts'
+import { type EventPage, ensureAvailable, readEvent, readEventPage } from './page.ts'
+import { buildReadableCondition, canRead, getReadableRules } from './readable.ts'
+import { readFeedState } from './sequencer.ts'
+
+const CACHE_CONTROL = 'private, no-cache'
+
+/** The order of the feed. Streams have no other. */
+const FEED_ORDER = [{ name: 'position', descending: false }]
+
+/** Parameters of a list that a stream does not have. */
+const LIST_PARAMETERS = ['limit']
+
+const isAscending = ({ sorts }: ListQuery) => sorts[0]?.descending === false
+
+/** Creates the handlers of events in one version. */
+export function createEventHandlers(context: HandlerContext): { list: Handler; read: Handler } {
+  const { app, representation, publicUrl, cursorKey } = context
+  const { database, addressing, refusal } = app
+  const { resource, resources, mapper, streams } = app.events
+  const versioned = applyVersion(resource, representation.version)
+  const addresses = createResourceAddresses(resource)
+  const builder = createResponseBuilder(versioned, representation)
+  const cursors = createCursors(cursorKey)
+  const readListQuery = createListReader(ajv, versioned)
+  const readSelection = createSelectionReader(ajv, versioned)
+
+  const getRules = (actor: Actor) => getReadableRules(resources, actor)
+
+  /** @throws ApiError 400 INVALID_CURSOR */
+  const readCursor = (cursor: string, identity: string): number => {
+    const [text = ''] = cursors.read(cursor, identity)
+    const position = Number(text)
+    if (!Number.isSafeInteger(position)) throw invalidCursor()
+    return position
+  }
+
+  /** Returns the cursor after a page. In the order of the feed there always is one, from which a consumer goes on. */
+  const buildCursor = (page: EventPage, query: ListQuery, identity: string): string | null => {
+    const last = page.events.at(-1)
+    if (page.hasMore && last) return cursors.write([String(last.position)], identity)
+    return isAscending(query) ? cursors.write([String(page.feed.last_position)], identity) : null
+  }
+
+  const setLinks = (
+    request: FastifyRequest,
+    reply: FastifyReply,
+    cursor: string | null,
+    hasMore: boolean,
+  ) => {
+    const { form, path, query } = addressing.getAddress(request.raw)
+    // A page without events has no successor, although it has a cursor.
+    const pagination = { cursor: hasMore ? cursor : null, has_more: hasMore }
+    const links = buildLinks(`${publicUrl ?? ''}${form}${path}`, query, pagination, DEFAULT_LIMIT)
+    const earlier = reply.getHeader('link')
+    reply.header('link', earlier ? `${earlier}, ${links}` : links)
+  }
+
+  const listPage = async (request: FastifyRequest, reply: FastifyReply, actor: Actor, query: ListQuery) => {
+    const identity = getListIdentity(resource.name, query.identity, undefined)
+    const from = query.cursor === undefined ? undefined : readCursor(query.cursor, identity)
+    const page = await readEventPage(database, {
+      filters: query,
+      buildAccess: (addParam) =>
+        buildReadableCondition(resources, getRules(actor), () => addParam(actor.userId)),
+      from,
+      isDescending: !isAscending(query),
+      limit: query.limit,
+      maxBytes: MAX_PAGE_BYTES,
+    })
+    if (from !== undefined && isAscending(query)) ensureAvailable(from, page.feed)
+    if (page.bytes >= BYTES_PER_COST) await countReplyBytes(request, actor, page.bytes)
+
+    const pagination = { cursor: buildCursor(page, query, identity), has_more: page.hasMore }
+    const positions = page.events.map(({ position }) => position).join()
+    const shapeHash = builder.getShapeHash(request, query.fields)
+    const tag = buildWeakTag([shapeHash, positions, JSON.stringify(pagination)].join('|'))
+    const isUnchanged = isNotModified(request, tag)
+    reply.header('etag', tag).header('cache-control', CACHE_CONTROL)
+    setLinks(request, reply, pagination.cursor, page.hasMore)
+    if (isUnchanged) return sendNotModified(reply)
+    const entities = page.events.map((event) =>
+      mapper.toEntity(event, actor, representation.version, query.fields),
+    )
+    const body = representation.many(entities, pagination)
+    if (page.bytes <= MAX_BYTES_AT_ONCE) return body
+    reply.header('content-type', 'application/json; charset=utf-8')
+    return serializeInPieces(getSerializer(reply, 200), body)
+  }
+
+  /** @throws ApiError 400 for parameters that a stream does not have */
+  const ensureStreamable = (request: FastifyRequest, query: ListQuery) => {
+    const sent = new URLSearchParams(addressing.getAddress(request.raw).query)
+    const refused = [...LIST_PARAMETERS, ...(isAscending(query) ? [] : ['sort', 'order'])].filter((name) =>
+      sent.has(name),
+    )
+    if (refused.length === 0) return
+    throw invalidQuery(
+      refused.map((name) => createViolation(name, 'is not available for a stream', 'CONFLICTING_PARAMETERS')),
+    )
+  }
+
+  /** Returns the position that a stream starts after: that of a cursor, or the last one. */
+  const findStart = async (request: FastifyRequest, query: ListQuery, identity: string): Promise<number> => {
+    const { 'last-event-id': lastEventId } = request.headers
+    // A client that reconnects sends the same query string again, with an older cursor.
+    const cursor = typeof lastEventId === 'string' && lastEventId !== '' ? lastEventId : query.cursor
+    const from = cursor === undefined ? undefined : readCursor(cursor, identity)
+    const state = await readFeedState(database)
+    // A process that has just started may not know the position yet, and would read the whole feed for its streams.
+    streams.advance(state.last_position)
+    if (from === undefined) return state.last_position
+    ensureAvailable(from, state)
+    return from
+  }
+
+  const stream = async (request: FastifyRequest, reply: FastifyReply, actor: Actor, query: ListQuery) => {
+    ensureStreamable(request, query)
+    const identity = getListIdentity(
+      resource.name,
+      getQueryIdentity({ ...query, sorts: FEED_ORDER }),
+      undefined,
+    )
+    streams.ensureRoom(actor.userId)
+    const position = await findStart(request, query, identity)
+    const isHead = request.method === 'HEAD'
+    const body = isHead
+      ? Readable.from([])
+      : streams.open(
+          {
+            actor,
+            headers: request.headers,
+            filters: query,
+            rules: getRules(actor),
+            version: representation.version,
+            fields: query.fields,
+            identity,
+            position,
+          },
+          reply,
+        )
+    // The stream lasts as long as the client wants.
+    if (!isHead) clearTimeout(request.timeout ?? undefined)
+    reply
+      .header('content-type', STREAM_TYPE)
+      .header('cache-control', 'no-store, no-transform')
+      .header('x-accel-buffering', 'no')
+    // Not the reply: a promise of it would be pending, and the request at work, until the stream ends.
+    return body
+  }
+
+  const list = async (request: FastifyRequest, reply: FastifyReply) => {
+    const { actor } = addresses.read(request)
+    const query = readListQuery(request)
+    if (addressing.getAddress(request.raw).stream) return stream(request, reply, actor, query)
+    if (query.limit <= DEFAULT_LIMIT) return listPage(request, reply, actor, query)
+    return largePages.run(actor.userId, () => listPage(request, reply, actor, query))
+  }
+
+  const read = async (request: FastifyRequest, reply: FastifyReply) => {
+    const { actor, id, hasQuery } = addresses.read(request)
+    const { fields } = hasQuery ? readSelection(request) : EVERYTHING
+    addresses.ensureUuids(id)
+    const event = await readEvent(database, id)
+    if (!event) throw createNotFound(resource, id)
+    if (!canRead(getRules(actor), event, actor)) throw refusal(() => createNotFound(resource, id))
+
+    // Events never change.
+    const tag = buildStrongTag(event.position, builder.getShapeHash(request, fields))
+    const updatedAt = toTimestamp(event.updated_at)
+    reply.header('etag', tag).header('cache-control', CACHE_CONTROL)
+    reply.header('last-modified', new Date(updatedAt).toUTCString())
+    if (isNotModified(request, tag, updatedAt)) return sendNotModified(reply)
+    return representation.one(mapper.toEntity(event, actor, representation.version, fields))
+  }
+
+  return { list, read }
+}

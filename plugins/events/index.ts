@@ -1,0 +1,113 @@
+/** The event feed: assigns positions, serves streams, and removes old events. Without EVENTS, nothing of it runs. */
+import type { FastifyInstance } from 'fastify'
+import fp from 'fastify-plugin'
+import { startBackgroundTask } from '../../lib/background-task.ts'
+import { readActor } from '../auth/index.ts'
+import type { Resource } from '../collection/compile.ts'
+import { createCursors } from '../collection/request/cursor.ts'
+import type { Representation } from '../versioning/representation/types.ts'
+import { createFeed, type Feed } from './feed.ts'
+import { createEventMapper, type EventMapper } from './represent-event.ts'
+import { removeOldEvents } from './retention.ts'
+import { createStreamFormat } from './stream-format.ts'
+import { EventStreams } from './streams.ts'
+
+const MINUTE_MS = 60_000
+
+interface EventsOptions {
+  /** The compiled resource of events; undefined if they are not recorded. */
+  resource: Resource | undefined
+  /** The resources whose changes are recorded. */
+  resources: readonly Resource[]
+  representations: readonly Representation[]
+  /** Signs cursors. */
+  cursorKey: Buffer
+  maxStreams: number
+  /** Days after which events are removed; 0 keeps them all. */
+  retentionDays: number
+}
+
+/** What the handlers of events use. */
+interface Events {
+  resource: Resource
+  resources: readonly Resource[]
+  mapper: EventMapper
+  streams: EventStreams
+  /** Assigns positions to all events that are committed now. */
+  assignAll(): Promise<void>
+  /** Stops to assign positions. */
+  stop(): Promise<void>
+  /** Returns the age in seconds of the oldest change without a position, as last read; -1 after a failure. */
+  getPendingAge(): number
+  /** Removes old events now. @returns their number */
+  removeOld(): Promise<number>
+}
+
+declare module 'fastify' {
+  interface FastifyInstance {
+    /** Undefined without EVENTS. */
+    feed: Feed | undefined
+    /** Only with EVENTS, on which the routes of events depend. */
+    events: Events
+  }
+}
+
+async function events(app: FastifyInstance, options: EventsOptions) {
+  const { resource, resources, representations, cursorKey, maxStreams, retentionDays } = options
+  if (!resource) {
+    app.decorate('feed', undefined)
+    return
+  }
+  const { database, log, outbox } = app
+  const feed = createFeed(database, log)
+  const mapper = createEventMapper(resource, resources, representations)
+  const cursors = createCursors(cursorKey)
+  const personal = new Set(resources.filter(({ computed }) => computed).map(({ name }) => name))
+  const streams = new EventStreams({
+    database,
+    log,
+    resources,
+    maxStreams,
+    readActor: (headers) => readActor(app, headers),
+    format: createStreamFormat({
+      mapper,
+      writeCursor: (position, identity) => cursors.write([String(position)], identity),
+      isPersonal: (resourceType) => personal.has(resourceType),
+    }),
+  })
+  feed.onAdvance((lastPosition) => streams.advance(lastPosition))
+  outbox.subscribe(() => feed.wake())
+
+  let isStopped = false
+  const removeOld = async () =>
+    retentionDays === 0 ? 0 : removeOldEvents(database, retentionDays, () => !isStopped)
+  const stopRemoval = startBackgroundTask(removeOld, {
+    firstDelay: MINUTE_MS,
+    interval: 10 * MINUTE_MS,
+    onFailure: (err) => log.warn({ err }, 'old events could not be removed'),
+  })
+
+  app.decorate('feed', feed)
+  app.decorate('events', {
+    resource,
+    resources,
+    mapper,
+    streams,
+    assignAll: feed.assignAll,
+    stop: feed.stop,
+    getPendingAge: feed.getPendingAge,
+    removeOld,
+  })
+  app.addHook('onReady', async () => feed.start())
+  app.addHook('preClose', async () => streams.closeAll())
+  // Fastify runs onClose hooks in reverse order, so this one runs before the database closes.
+  app.addHook('onClose', async () => {
+    isStopped = true
+    await Promise.all([feed.stop(), streams.stop(), stopRemoval()])
+  })
+}
+
+export default fp(events, {
+  name: 'events',
+  dependencies: ['errors', 'database', 'limits', 'outbox', 'shutdown'],
+})

@@ -1,0 +1,105 @@
+/** The sequencer: moves changes from the outbox to the events, and assigns their positions in the feed. */
+import { queryRows } from '../../drizzle/client/query-rows.ts'
+import type { Connection, Database } from '../../drizzle/client/types.ts'
+import { publishAssigned } from './channels.ts'
+
+/** Events that one transaction assigns. */
+const BATCH_SIZE = 1_000
+
+const LOCK_FEED = 'select last_position from event_feed where id = 1 for update skip locked'
+const CREATE_FEED = 'insert into event_feed (id) values (1) on conflict do nothing'
+
+/**
+ * Runs after LOCK_FEED, as a statement of its own: with READ COMMITTED its snapshot is taken while the row is locked, and
+ * so contains the events of all transactions that were committed before any event that another batch has assigned.
+ */
+const ASSIGN = `with moved as (
+    delete from outbox where sequence in (select sequence from outbox order by sequence limit ${BATCH_SIZE}) returning *
+  ), placed as (
+    insert into events (position, type, resource_type, resource_id, revision, columns, previous, owner_id, actor_id,
+      credential, credential_id, request_id, created_at)
+    select $1::bigint + row_number() over (order by sequence), type, split_part(type, '.', 1), resource_id, revision,
+      columns, previous, owner_id, actor_id, credential, credential_id, request_id, created_at
+    from moved
+    returning extract(epoch from updated_at - created_at)::float8 as delay
+  ), feed as (
+    update event_feed set last_position = $1::bigint + (select count(*) from moved)
+    where id = 1 and exists (select 1 from moved)
+  ) select delay from placed`
+
+/** The events of one batch: those with `after < position <= last`. */
+interface EventBatch {
+  after: number
+  last: number
+}
+
+/** Work in the transaction that assigns the positions of a batch. */
+export type BatchStep = (tx: Connection, batch: EventBatch) => Promise<void>
+
+interface Assignment {
+  /** Whether another process is assigning positions. If so, nothing else is known. */
+  isBusy: boolean
+  /** Whether more events may wait for a position. */
+  isFull: boolean
+  /** The last position of the feed. */
+  last: number
+}
+
+async function lockFeed(tx: Connection) {
+  const [feed] = await queryRows<{ last_position: number }>(tx, LOCK_FEED)
+  return feed
+}
+
+/** Creates the row of the feed if there is none, and locks it if no other process has. */
+async function createFeedRow(tx: Connection) {
+  await tx.run(CREATE_FEED)
+  return lockFeed(tx)
+}
+
+/**
+ * Assigns positions to one batch of events.
+ *
+ * Events of one row are in the order of its revisions: a change gets the lock of its row only after the change before it
+ * was committed, and draws its sequence value after that. Each snapshot that has its event therefore has the event before
+ * it, with a smaller sequence value. Events of open transactions are not visible yet and delay no other event.
+ */
+export async function assignBatch(database: Database, steps: readonly BatchStep[]): Promise<Assignment> {
+  let delays: number[] = []
+  const assignment = await database.transaction(async (tx): Promise<Assignment> => {
+    const feed = (await lockFeed(tx)) ?? (await createFeedRow(tx))
+    if (!feed) return { isBusy: true, isFull: false, last: 0 }
+    const after = feed.last_position
+    const rows = await queryRows<{ delay: number }>(tx, ASSIGN, [after])
+    const last = after + rows.length
+    if (rows.length > 0) for (const step of steps) await step(tx, { after, last })
+    delays = rows.map(({ delay }) => delay)
+    return { isBusy: false, isFull: rows.length === BATCH_SIZE, last }
+  })
+  if (delays.length > 0) publishAssigned(delays)
+  return assignment
+}
+
+/** The state of the feed. */
+export interface FeedState {
+  /** The position of the newest event; 0 before the first one. */
+  last_position: number
+  /** The highest position of an event that was removed. */
+  removed_position: number
+}
+
+const SELECT_STATE = `select coalesce(max(last_position), 0)::bigint as last_position,
+    coalesce(max(removed_position), 0)::bigint as removed_position,
+    (select extract(epoch from clock_timestamp() - created_at)::float8 from outbox order by sequence limit 1) as pending_age
+  from event_feed`
+
+interface PendingState {
+  /** The age in seconds of the oldest change without a position; null if there is none. */
+  pending_age: number | null
+}
+
+/** Reads the state of the feed, and how long a change has waited for a position. */
+export async function readFeedState(connection: Connection): Promise<FeedState & PendingState> {
+  const [state] = await queryRows<FeedState & PendingState>(connection, SELECT_STATE)
+  if (!state) throw new Error('An aggregate returned no row')
+  return state
+}

@@ -1,0 +1,64 @@
+/** Defines events: the changes of the other resources, in the order of the feed. */
+import { sql } from 'drizzle-orm'
+import { events } from '../../drizzle/event-tables.ts'
+import { changeKinds, createEventSchema } from '../../schemas/events.ts'
+import { Nothing, OneOf } from '../../schemas/types.ts'
+import { defineResource, type ResourceDefinition } from '../collection/definition.ts'
+import { getWildcard } from '../events/filter.ts'
+import { createEventHandlers } from '../events/handlers.ts'
+
+/** The rows of each role depend on the resources of the events: see plugins/events/readable.ts. */
+const everyRole = { admin: true, manager: true, member: true } as const
+
+const ACCESS_NOTE =
+  'Admins and managers read the events of resources that they may read, members those of resources that are theirs. A credential also needs the `read` scope of the resource; events of sessions and API keys need a Bearer token.'
+
+/** @param resourceTypes the names of the resources whose changes are recorded */
+export const createEventsResource = (resourceTypes: readonly string[]): ResourceDefinition =>
+  defineResource({
+    name: 'events',
+    singular: 'Event',
+    plural: 'Events',
+    description:
+      'The changes of resources, in an order that never changes. Members read those of their own resources, managers those of resources that they may read',
+    table: events,
+    verbs: ['list', 'read'],
+    isRecorded: false,
+    // A replica may lag behind the position in a cursor.
+    readsPrimary: true,
+    schemas: { read: createEventSchema(resourceTypes), create: Nothing, change: Nothing },
+    filters: ['type', 'resource_type', 'resource_id', 'actor_id'],
+    filterValues: {
+      type: OneOf(
+        resourceTypes.flatMap((name) => [...changeKinds.map((kind) => `${name}.${kind}`), getWildcard(name)]),
+        { examples: [getWildcard(resourceTypes[0] ?? '')] },
+      ),
+    },
+    // A list has only events with a position, so that NULL is never compared.
+    sorts: {
+      position: {
+        column: events.position,
+        ascending: sql`${events.position}`,
+        descending: sql`${events.position}`,
+        nulls: { ascending: '', descending: '' },
+      },
+    },
+    defaultSort: '-position',
+    pagination: 'cursor',
+    // The indexes have only events with a position. That of the resource type serves `type` too.
+    unindexed: ['type', 'resource_type', 'resource_id', 'actor_id', 'position'],
+    search: [],
+    relations: {},
+    access: { list: everyRole, read: everyRole },
+    // The handlers replace it by the representation in a version.
+    computed: ({ columns }) => ({ data: columns }),
+    failures: { list: [410] },
+    notes: {
+      read: ACCESS_NOTE,
+      list:
+        `${ACCESS_NOTE}\n\n` +
+        'With `sort=position`, the order of the feed, the cursor is never null: a consumer polls with the cursor of the last page. Only events with a position are on a page.\n\n' +
+        'With `Accept: text/event-stream`, the feed is a stream of server-sent events: `id` is the cursor, `event` the type, `data` the event in one line of JSON. It begins after `Last-Event-ID` or `cursor`, or now, and has no `limit`.',
+    },
+    handlers: createEventHandlers,
+  })

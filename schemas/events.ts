@@ -1,0 +1,73 @@
+/** The schema of events, the changes of resources. */
+import { Type } from '@sinclair/typebox'
+import { exampleId, Id, MAX_INTEGER, OneOf, Timestamp } from './types.ts'
+
+const NullableId = (description: string) =>
+  Type.Unsafe<string | null>({ type: ['string', 'null'], format: 'uuid', description, examples: [exampleId] })
+
+/** The kinds of changes, the last part of an event's type. */
+export const changeKinds = ['created', 'updated', 'deleted'] as const
+
+/** @param resourceTypes the names of the resources whose changes are recorded */
+export const createEventSchema = (resourceTypes: readonly string[]) => {
+  const types = resourceTypes.flatMap((name) => changeKinds.map((kind) => `${name}.${kind}`))
+  // Without products, the first type.
+  const example = resourceTypes.find((name) => name === 'products') ?? resourceTypes[0] ?? ''
+  return Type.Object(
+    {
+      id: Id('The id of the event, the same in every delivery'),
+      position: Type.Unsafe<number | null>({
+        type: ['integer', 'null'],
+        minimum: 1,
+        maximum: MAX_INTEGER,
+        description: 'The place in the feed, which never changes; null until it is assigned',
+        examples: [4711],
+      }),
+      type: OneOf(types, {
+        title: 'EventType',
+        description: 'The collection and the kind of change',
+        examples: [`${example}.updated`],
+      }),
+      resource_type: OneOf(resourceTypes, {
+        title: 'EventResourceType',
+        description: 'The collection of the resource',
+        examples: [example],
+      }),
+      resource_id: Id('The id of the resource'),
+      revision: Type.Integer({
+        minimum: 1,
+        maximum: MAX_INTEGER,
+        description: 'The revision of the resource after the change, with which its `ETag` begins',
+        examples: [2],
+      }),
+      data: Type.Unsafe<Record<string, unknown>>({
+        type: 'object',
+        additionalProperties: true,
+        description:
+          'The resource after the change, in the version of the request and without includes; after a deletion, as it was last',
+        examples: [{ id: exampleId, stock: 7 }],
+      }),
+      previous: Type.Unsafe<Record<string, unknown> | null>({
+        type: ['object', 'null'],
+        additionalProperties: true,
+        description:
+          'The former values of the fields that changed, without `updated_at`; null unless the resource was updated',
+        examples: [{ stock: 8 }],
+      }),
+      actor_id: NullableId('The user who made the change; null for a sign-up and for the command line'),
+      credential: OneOf(['token', 'api_key', 'bootstrap_key', 'none', 'system'], {
+        title: 'EventCredential',
+        description: 'The kind of credential; `system` for the command line',
+        examples: ['token'],
+      }),
+      credential_id: NullableId('The session or the API key'),
+      request_id: Type.Unsafe<string | null>({
+        type: ['string', 'null'],
+        description: 'The value of the X-Request-Id header of the request',
+        examples: [exampleId],
+      }),
+      created_at: Timestamp('The time of the change'),
+    },
+    { title: 'Event', description: 'A change of a resource' },
+  )
+}
