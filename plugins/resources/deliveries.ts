@@ -1,0 +1,114 @@
+/** Defines deliveries: events that are sent to a webhook endpoint. They stand under the path of their endpoint. */
+import { queryRows } from '../../drizzle/client/query-rows.ts'
+import type { Connection } from '../../drizzle/client/types.ts'
+import { webhookDeliveries } from '../../drizzle/event-tables.ts'
+import { newId } from '../../lib/ids.ts'
+import { Delivery, DeliveryCreate } from '../../schemas/deliveries.ts'
+import type { Violation } from '../../schemas/error.ts'
+import { Nothing } from '../../schemas/types.ts'
+import { type Actor, CALLER } from '../access/index.ts'
+import { defineResource, type ResourceDefinition } from '../collection/definition.ts'
+import { createNotFound } from '../collection/request/resource-address.ts'
+import { apiError, invalidBody } from '../errors/index.ts'
+import type { RecordedResource } from '../events/readable.ts'
+import { TEST_EVENT_TYPE } from '../webhooks/delivery-store.ts'
+import { buildOwnerCondition } from '../webhooks/owners.ts'
+import { WEBHOOK_ENDPOINTS } from './webhook-endpoints.ts'
+
+const own = [{ user_id: CALLER }] as const
+const ownerOrAdmin = { admin: true, manager: own } as const
+
+/** The lock keeps the endpoint until the delivery is inserted. */
+const FIND_ENDPOINT = 'select user_id, status from webhook_endpoints where id = $1 for key share'
+
+interface EndpointRow {
+  user_id: string
+  status: 'enabled' | 'disabled'
+}
+
+interface DeliveryOptions {
+  /** The resources whose changes are events. */
+  recorded: readonly RecordedResource[]
+  /** Whether 404 replaces 403. */
+  hideForbidden: boolean
+}
+
+function checkChoice({ event_id, test }: { event_id?: string; test?: true }): Violation[] {
+  if (event_id === undefined && test === undefined) {
+    return [{ field: 'event_id', message: 'is required, unless "test" is true', code: 'REQUIRED' }]
+  }
+  if (event_id === undefined || test === undefined) return []
+  return [{ field: 'test', message: 'cannot be combined with "event_id"', code: 'INVALID_VALUE' }]
+}
+
+/** Creates a function that returns the type of an event that the owner of an endpoint may read. */
+function createEventFinder(recorded: readonly RecordedResource[]) {
+  const statement = `select events.type from events join users as u on u.id = $2
+    where events.id = $1 and ${buildOwnerCondition(recorded, 'u')}`
+  return async (connection: Connection, eventId: string, ownerId: string): Promise<string | undefined> => {
+    const [event] = await queryRows<{ type: string }>(connection, statement, [eventId, ownerId])
+    return event?.type
+  }
+}
+
+export function createDeliveriesResource({ recorded, hideForbidden }: DeliveryOptions): ResourceDefinition {
+  const findEventType = createEventFinder(recorded)
+
+  /**
+   * Returns the id of the owner.
+   * @throws ApiError 404, 403, 409
+   */
+  const findOwner = async (connection: Connection, endpointId: string, actor: Actor): Promise<string> => {
+    const createEndpointNotFound = () => createNotFound({ singular: 'WebhookEndpoint' }, endpointId)
+    const [endpoint] = await queryRows<EndpointRow>(connection, FIND_ENDPOINT, [endpointId])
+    if (!endpoint) throw createEndpointNotFound()
+    if (actor.role !== 'admin' && endpoint.user_id !== actor.userId) {
+      throw hideForbidden
+        ? createEndpointNotFound()
+        : apiError('FORBIDDEN', { message: 'Access to this resource is not allowed' })
+    }
+    if (endpoint.status === 'enabled') return endpoint.user_id
+    throw apiError('RESOURCE_CONFLICT', { message: 'The endpoint is disabled; enable it first' })
+  }
+
+  return defineResource({
+    name: 'deliveries',
+    singular: 'Delivery',
+    plural: 'Deliveries',
+    description: 'Events that were sent to a webhook endpoint, or will be. Kept for 30 days',
+    table: webhookDeliveries,
+    parent: { to: WEBHOOK_ENDPOINTS, member: 'endpoint_id' },
+    verbs: ['list', 'read', 'create'],
+    isRecorded: false,
+    bearerOnly: true,
+    schemas: { read: Delivery, create: DeliveryCreate, change: Nothing },
+    filters: ['status'],
+    sorts: { created_at: webhookDeliveries.created_at },
+    search: [],
+    relations: {},
+    access: { list: ownerOrAdmin, read: ownerOrAdmin, create: ownerOrAdmin },
+    // Compared with the caller's id; the action finds out whose the endpoint is.
+    defaults: (actor) => ({ user_id: actor.userId }),
+    check: checkChoice,
+    actions: {
+      async create(store, id, { event_id: eventId, endpoint_id: endpointId = '' }, actor) {
+        const user_id = await findOwner(store.connection, endpointId, actor)
+        const event_type =
+          eventId === undefined ? TEST_EVENT_TYPE : await findEventType(store.connection, eventId, user_id)
+        if (event_type === undefined) {
+          const message = 'must be the id of an event that the owner of the endpoint may read'
+          throw invalidBody([{ field: 'event_id', message, code: 'NOT_FOUND' }])
+        }
+        return store.insert({
+          id,
+          endpoint_id: endpointId,
+          user_id,
+          event_id: eventId ?? newId(),
+          event_type,
+          // PostgreSQL reads it as the time of its own clock, by which deliveries are due.
+          next_attempt_at: 'now',
+        })
+      },
+    },
+  })
+}

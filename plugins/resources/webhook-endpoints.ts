@@ -1,0 +1,102 @@
+/** Defines webhook endpoints: URLs of managers and admins, to which events are sent. */
+import { queryRows } from '../../drizzle/client/query-rows.ts'
+import type { Connection } from '../../drizzle/client/types.ts'
+import { webhookEndpoints } from '../../drizzle/event-tables.ts'
+import { createWebhookEndpointSchemas, listEventTypes } from '../../schemas/webhook-endpoints.ts'
+import { CALLER } from '../access/index.ts'
+import { defineResource, type ResourceDefinition } from '../collection/definition.ts'
+import { apiError } from '../errors/index.ts'
+import type { AddressPolicy } from '../webhooks/delivery/addresses.ts'
+import type { SecretBox } from '../webhooks/delivery/secret-box.ts'
+import { createWebhookSecret } from '../webhooks/delivery/signature.ts'
+import { findUrlMistake } from '../webhooks/delivery/url.ts'
+
+export const WEBHOOK_ENDPOINTS = 'webhook-endpoints'
+
+const MAX_ENDPOINTS_PER_USER = 100
+
+/** Makes concurrent requests for the same user wait for each other; without it, they would all count the same rows. */
+const LOCK_USER = 'select 1 from users where id = $1 for no key update'
+
+const SELECT_IS_FULL = `select count(*) >= ${MAX_ENDPOINTS_PER_USER} as is_full from webhook_endpoints where user_id = $1`
+
+const own = [{ user_id: CALLER }] as const
+const ownerOrAdmin = { admin: true, manager: own } as const
+const ownerOnly = { admin: own, manager: own } as const
+
+export interface WebhookEndpointOptions {
+  /** The collections whose changes are events, apart from webhook endpoints. */
+  collections: readonly string[]
+  versions: readonly number[]
+  defaultVersion: number
+  requiresHttps: boolean
+  policy: AddressPolicy
+  secretBox: SecretBox
+}
+
+/** @throws ApiError 409 if the user has 100 endpoints */
+async function reserveEndpoint(tx: Connection, userId: string): Promise<void> {
+  await tx.run(LOCK_USER, [userId])
+  const [endpoints] = await queryRows<{ is_full: boolean }>(tx, SELECT_IS_FULL, [userId])
+  if (!endpoints?.is_full) return
+  throw apiError('RESOURCE_CONFLICT', {
+    message: `A user can have at most ${MAX_ENDPOINTS_PER_USER} webhook endpoints; delete one first`,
+  })
+}
+
+export const createWebhookEndpointsResource = ({
+  collections,
+  versions,
+  defaultVersion,
+  requiresHttps,
+  policy,
+  secretBox,
+}: WebhookEndpointOptions): ResourceDefinition =>
+  defineResource({
+    name: WEBHOOK_ENDPOINTS,
+    singular: 'WebhookEndpoint',
+    plural: 'WebhookEndpoints',
+    description: `URLs to which events are sent. At most ${MAX_ENDPOINTS_PER_USER} per user`,
+    table: webhookEndpoints,
+    bearerOnly: true,
+    schemas: createWebhookEndpointSchemas({
+      eventTypes: listEventTypes([...collections, WEBHOOK_ENDPOINTS]),
+      versions,
+      defaultVersion,
+    }),
+    filters: [],
+    sorts: { created_at: webhookEndpoints.created_at },
+    search: [],
+    relations: {},
+    access: {
+      list: ownerOrAdmin,
+      read: ownerOrAdmin,
+      create: ownerOnly,
+      replace: ownerOrAdmin,
+      update: ownerOrAdmin,
+      remove: ownerOrAdmin,
+    },
+    defaults: (actor) => ({ user_id: actor.userId }),
+    computed: (row) => ({ secret: typeof row.secret === 'string' ? row.secret : null }),
+    check({ url }) {
+      const message = url === undefined ? undefined : findUrlMistake(url, { requiresHttps, policy })
+      return message === undefined ? [] : [{ field: 'url', message, code: 'INVALID_VALUE' }]
+    },
+    actions: {
+      async create(store, id, body, actor) {
+        await reserveEndpoint(store.connection, actor.userId)
+        const secret = createWebhookSecret()
+        const row = await store.insert({ ...body, id, secret_box: secretBox.encrypt(secret, id) })
+        return { ...row, secret }
+      },
+      change(store, current, { next }) {
+        const isEnabled = current.status === 'disabled' && next.status === 'enabled'
+        return store.update(current, {
+          ...next,
+          ...(isEnabled && { disabled_reason: null }),
+          // The 5 days of failures, after which an endpoint is disabled, begin again.
+          ...((isEnabled || next.url !== current.url) && { failing_since: null }),
+        })
+      },
+    },
+  })

@@ -1,0 +1,89 @@
+/** Connections that are kept open between attempts, for each origin. */
+import type { LookupFunction } from 'node:net'
+import { Client } from 'undici'
+
+interface Connection {
+  client: Client
+  /** Ends the connection, and its request with an error, also while the connection is being made. */
+  end(reason: Error): void
+}
+
+/** Idle connections are closed after this time, also if the server offers to keep them longer. */
+const KEEP_ALIVE_MS = 4_000
+/** Stated because the default of undici follows a flag of Node.js. */
+const MAX_HEADER_BYTES = 16_384
+/**
+ * How long one address of several may take to accept a connection before the next one is tried. The default of Node.js,
+ * 250 ms, gives up servers on another continent.
+ */
+const ADDRESS_ATTEMPT_MS = 1_000
+
+/**
+ * Creates the pool. A client of undici has one connection. Its `Agent` is not used: for an aborted request it makes another
+ * connection, which stays open without a request (https://github.com/nodejs/undici/issues/5845), and it does not abort a
+ * connection that is being made (https://github.com/nodejs/undici/issues/386).
+ */
+export function createConnections(lookup: LookupFunction) {
+  const open = new Set<Connection>()
+  const idle = new Map<string, Connection[]>()
+
+  function removeIdle(origin: string, connection: Connection): void {
+    const rest = idle.get(origin)?.filter((other) => other !== connection) ?? []
+    if (rest.length > 0) idle.set(origin, rest)
+    else idle.delete(origin)
+  }
+
+  function connect(origin: string): Connection {
+    const socket = new AbortController()
+    const client = new Client(origin, {
+      keepAliveTimeout: KEEP_ALIVE_MS,
+      keepAliveMaxTimeout: KEEP_ALIVE_MS,
+      maxHeaderSize: MAX_HEADER_BYTES,
+      // The caller has one timeout for all steps, and ends the connection.
+      headersTimeout: 0,
+      bodyTimeout: 0,
+      connect: {
+        lookup,
+        autoSelectFamily: true,
+        autoSelectFamilyAttemptTimeout: ADDRESS_ATTEMPT_MS,
+        timeout: 0,
+        signal: socket.signal,
+      },
+    })
+    const connection: Connection = {
+      client,
+      end(reason) {
+        open.delete(connection)
+        removeIdle(origin, connection)
+        void client.destroy(reason)
+        socket.abort()
+      },
+    }
+    open.add(connection)
+    // If the server closes the connection when a request is about to be sent, undici makes another one for it.
+    client.on('disconnect', (_origin, _targets, error) => {
+      if (idle.get(origin)?.includes(connection)) connection.end(error)
+    })
+    return connection
+  }
+
+  return {
+    /** Returns a connection without a request: an idle one, or one that is made for its first request. */
+    take(origin: string): Connection {
+      const connection = idle.get(origin)?.at(-1)
+      if (connection === undefined) return connect(origin)
+      removeIdle(origin, connection)
+      return connection
+    },
+
+    /** Keeps a connection, whose response is complete, for the next request. */
+    release(origin: string, connection: Connection): void {
+      if (connection.client.stats.connected) idle.set(origin, [...(idle.get(origin) ?? []), connection])
+      else connection.end(new Error('The server closed the connection'))
+    },
+
+    endAll(reason: Error): void {
+      for (const connection of open) connection.end(reason)
+    },
+  }
+}

@@ -1,0 +1,129 @@
+/** Sends webhooks: one POST for each attempt, which reaches only allowed addresses and ends within its timeout. */
+import { setMaxListeners } from 'node:events'
+import type { Client } from 'undici'
+import type { AddressPolicy } from './addresses.ts'
+import { createConnections } from './connections.ts'
+import { AttemptError, CANCELED, describeFailure, NOT_PUBLIC } from './failures.ts'
+import { createCheckedLookup, type LookupAll, lookupBySystem } from './lookup.ts'
+import { createResponseText } from './response-text.ts'
+
+interface WebhookSenderOptions {
+  policy: AddressPolicy
+  /** Milliseconds for a whole attempt: DNS, connection, TLS, request, headers and body of the response. */
+  timeoutMs?: number
+  lookup?: LookupAll
+}
+
+interface WebhookRequest {
+  url: string
+  headers: Record<string, string>
+  body: string
+  /** Cancels the attempt. All attempts may share one. */
+  signal?: AbortSignal
+}
+
+/** The outcome of an attempt. It succeeded if `error` is null and the status is 2xx. */
+export interface SendResult {
+  /** Null if no response began. */
+  responseStatus: number | null
+  /** The first characters of the body, or null if no response began. */
+  responseBody: string | null
+  /** Why there is no complete response. Null for a response of any status, and if only the rest of a long body was not read. */
+  error: string | null
+  durationMs: number
+}
+
+export interface WebhookSender {
+  /** Makes one attempt. Never throws. */
+  send(request: WebhookRequest): Promise<SendResult>
+  /** Cancels running attempts and closes all connections. Later attempts are canceled too. */
+  close(): void
+}
+
+/** What has arrived of the response. */
+interface PartialResponse {
+  status: number | null
+  text: ReturnType<typeof createResponseText>
+}
+
+/** @throws AttemptError */
+function readUrl(text: string, policy: AddressPolicy): URL {
+  if (!URL.canParse(text)) throw new AttemptError('the URL is not valid')
+  const url = new URL(text)
+  const isHttp = url.protocol === 'https:' || url.protocol === 'http:'
+  if (!isHttp || url.username !== '' || url.password !== '') throw new AttemptError('the URL is not valid')
+  // Node.js calls `lookup` for names alone.
+  if (!policy.isHostAllowed(url.hostname)) throw new AttemptError(NOT_PUBLIC)
+  return url
+}
+
+/**
+ * Sends the request and reads its response. Fills `received` as it arrives, so that a failure keeps what came before.
+ * @returns whether the response was read to its end
+ */
+async function exchange(
+  client: Client,
+  url: URL,
+  { headers, body }: WebhookRequest,
+  received: PartialResponse,
+): Promise<boolean> {
+  // undici does not follow redirects, and uses no proxy of the environment.
+  const path = `${url.pathname}${url.search}`
+  const response = await client.request({ path, method: 'POST', headers, body })
+  received.status = response.statusCode
+  const chunks: AsyncIterable<Uint8Array> = response.body
+  for await (const chunk of chunks) {
+    received.text.append(chunk)
+    if (received.text.isFull()) return false
+  }
+  return true
+}
+
+export function createWebhookSender({
+  policy,
+  timeoutMs = 10_000,
+  lookup = lookupBySystem,
+}: WebhookSenderOptions): WebhookSender {
+  const connections = createConnections(createCheckedLookup(policy, lookup))
+  const timedOut = `the request timed out after ${timeoutMs / 1_000} s`
+  let isClosed = false
+
+  /** @throws AttemptError, or an error of the look-up, the connection or the response */
+  async function attempt(request: WebhookRequest, received: PartialResponse): Promise<void> {
+    if (isClosed || request.signal?.aborted) throw new AttemptError(CANCELED)
+    const url = readUrl(request.url, policy)
+    const connection = connections.take(url.origin)
+    const cancel = () => connection.end(new AttemptError(CANCELED))
+    const timer = setTimeout(() => connection.end(new AttemptError(timedOut)), timeoutMs)
+    if (request.signal !== undefined) setMaxListeners(0, request.signal)
+    request.signal?.addEventListener('abort', cancel)
+    let isReusable = false
+    try {
+      isReusable = await exchange(connection.client, url, request, received)
+    } finally {
+      clearTimeout(timer)
+      request.signal?.removeEventListener('abort', cancel)
+      if (isReusable) connections.release(url.origin, connection)
+      else connection.end(new Error('The response was not read to its end'))
+    }
+  }
+
+  return {
+    async send(request) {
+      const startedAt = performance.now()
+      const received: PartialResponse = { status: null, text: createResponseText() }
+      const error = await attempt(request, received).then(() => null, describeFailure)
+      return {
+        responseStatus: received.status,
+        responseBody: received.status === null ? null : received.text.read(),
+        error,
+        durationMs: Math.round(performance.now() - startedAt),
+      }
+    },
+
+    close() {
+      isClosed = true
+      connections.endAll(new AttemptError(CANCELED))
+    },
+  }
+}

@@ -1,0 +1,126 @@
+/** Webhooks: creates deliveries of events to endpoints, and sends them. */
+import type { FastifyInstance } from 'fastify'
+import fp from 'fastify-plugin'
+import { webhookEndpoints } from '../../drizzle/event-tables.ts'
+import { startBackgroundTask } from '../../lib/background-task.ts'
+import type { Resource } from '../collection/compile.ts'
+import { SYSTEM_ORIGIN } from '../outbox/origin.ts'
+import { changeRows } from '../outbox/recorder.ts'
+import { createAttempt } from './attempt.ts'
+import { createDeliveryStep } from './create-deliveries.ts'
+import type { AddressPolicy } from './delivery/addresses.ts'
+import type { SecretBox } from './delivery/secret-box.ts'
+import { createWebhookSender } from './delivery/sender.ts'
+import { createDispatcher } from './dispatcher.ts'
+import { createMessageBuilder } from './message.ts'
+import { pruneDeliveries } from './prune.ts'
+import { reencryptSecrets } from './reencrypt.ts'
+
+interface WebhookOptions {
+  /** The resources whose changes are events. */
+  resources: readonly Resource[]
+  /** The versions of the API. */
+  versions: readonly number[]
+  policy: AddressPolicy
+  secretBox: SecretBox
+  /** Attempts at the same time. */
+  concurrency: number
+  /** Milliseconds that an attempt may take. */
+  timeoutMs: number
+  /** The value of the header `user-agent`. */
+  userAgent: string
+}
+
+interface Webhooks {
+  /** Removes old deliveries, and encrypts secrets with the current key. */
+  maintain(): Promise<void>
+  /** Returns for how many seconds the oldest due delivery has waited, as last read; -1 after a failure. */
+  getOverdueAge(): number
+  /** Returns how many endpoints the service has disabled, as last read; -1 after a failure. */
+  getDisabledCount(): number
+  /** Claims no more deliveries, and waits for the statements that run. Attempts go on. */
+  pause(): Promise<void>
+}
+
+declare module 'fastify' {
+  interface FastifyInstance {
+    /** Only with EVENTS. */
+    webhooks: Webhooks
+  }
+}
+
+const MINUTE_MS = 60_000
+
+const DISABLE = `update webhook_endpoints set status = 'disabled', disabled_reason = $2, revision = revision + 1,
+    updated_at = greatest(clock_timestamp(), updated_at + interval '1 microsecond')
+  where id = $1 and status = 'enabled'`
+
+/** An enabled endpoint has no reason. */
+const DISABLE_PREVIOUS = `json_build_object('status', 'enabled', 'disabled_reason', null)`
+
+async function webhooks(app: FastifyInstance, options: WebhookOptions) {
+  const { database, events, feed, log, outbox } = app
+  // Without events there is nothing to send.
+  if (!feed) return
+  const { resources, versions, policy, secretBox, concurrency, timeoutMs, userAgent } = options
+  const sender = createWebhookSender({ policy, timeoutMs })
+  const buildMessage = createMessageBuilder({ mapper: events.mapper, resources, versions })
+
+  const dispatcher = createDispatcher({
+    database,
+    log,
+    concurrency,
+    timeoutMs,
+    attempt: createAttempt({ sender, secretBox, userAgent, buildMessage }),
+    async disable(endpointId, reason) {
+      const [endpoint] = await changeRows<{ url: string }>(
+        database,
+        { recorders: outbox.recorders, origin: SYSTEM_ORIGIN },
+        webhookEndpoints,
+        'updated',
+        { text: DISABLE, params: [endpointId, reason], previous: DISABLE_PREVIOUS, returning: 'url' },
+      )
+      if (!endpoint) return
+      outbox.publish()
+      // The path and the query may contain a token.
+      const { origin } = new URL(endpoint.url)
+      log.warn({ endpoint_id: endpointId, origin, reason }, 'a webhook endpoint was disabled')
+    },
+  })
+
+  let isStopped = false
+  const maintain = async () => {
+    await pruneDeliveries(database, () => !isStopped)
+    const failures = await reencryptSecrets(database, secretBox)
+    if (failures === 0) return
+    log.warn(
+      { secrets: failures },
+      'secrets of webhook endpoints cannot be decrypted: set APP_SECRET_PREVIOUS to the former APP_SECRET',
+    )
+  }
+  const stopMaintenance = startBackgroundTask(maintain, {
+    firstDelay: MINUTE_MS / 2,
+    interval: 10 * MINUTE_MS,
+    onFailure: (err) =>
+      log.warn({ err }, 'old deliveries could not be deleted, or secrets not encrypted again'),
+  })
+
+  app.decorate('webhooks', {
+    maintain,
+    getOverdueAge: dispatcher.getOverdueAge,
+    getDisabledCount: dispatcher.getDisabledCount,
+    pause: dispatcher.pause,
+  })
+  feed.addBatchStep(createDeliveryStep(resources))
+  feed.onAdvance(() => dispatcher.wake())
+  app.addHook('onReady', async () => dispatcher.start())
+  app.addHook('preClose', async () => dispatcher.pause())
+  app.addHook('onClose', async () => {
+    isStopped = true
+    await stopMaintenance()
+    await dispatcher.stop().catch((err) => log.warn({ err }, 'the results of webhooks could not be stored'))
+    await sender.close()
+  })
+}
+
+export default fp(webhooks, { name: 'webhooks', dependencies: ['database', 'events', 'outbox'] })
