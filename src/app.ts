@@ -14,6 +14,7 @@ import type { ResourceDefinition } from '../plugins/collection/definition.ts'
 import { createCollection } from '../plugins/collection/plugin.ts'
 import database from '../plugins/database.ts'
 import errors from '../plugins/errors/index.ts'
+import events from '../plugins/events/index.ts'
 import compression from '../plugins/http/compression.ts'
 import contentType from '../plugins/http/content-type.ts'
 import cors from '../plugins/http/cors.ts'
@@ -33,8 +34,12 @@ import tracing, { openTracing } from '../plugins/observability/tracing/index.ts'
 import docs from '../plugins/openapi/index.ts'
 import health from '../plugins/operations/health.ts'
 import shutdown from '../plugins/operations/shutdown.ts'
+import outbox from '../plugins/outbox/index.ts'
+import { createRecorders } from '../plugins/outbox/recorder.ts'
 import limits, { countRequests } from '../plugins/rate-limit/index.ts'
 import { createApiKeysResource } from '../plugins/resources/api-keys.ts'
+import { createDeliveriesResource } from '../plugins/resources/deliveries.ts'
+import { createEventsResource } from '../plugins/resources/events.ts'
 import { ordersResource } from '../plugins/resources/orders.ts'
 import { postsResource } from '../plugins/resources/posts.ts'
 import { productsResource } from '../plugins/resources/products.ts'
@@ -42,11 +47,19 @@ import { sessionsResource } from '../plugins/resources/sessions.ts'
 import { tokens as tokenRoutes, tokensTag } from '../plugins/resources/tokens.ts'
 import { userProfilesResource } from '../plugins/resources/user-profiles.ts'
 import { usersResource } from '../plugins/resources/users.ts'
+import {
+  createWebhookEndpointsResource,
+  WEBHOOK_ENDPOINTS,
+  type WebhookEndpointOptions,
+} from '../plugins/resources/webhook-endpoints.ts'
+import { webhookSecrets } from '../plugins/resources/webhook-secrets.ts'
 import { serializerOptions } from '../plugins/validation/formats.ts'
 import ownRoutes from '../plugins/validation/own-routes.ts'
 import { buildSerializer } from '../plugins/validation/serializers.ts'
 import versionScope, { createAddressing, type Version, versions } from '../plugins/versioning/index.ts'
-import type { Config } from './config.ts'
+import webhooks from '../plugins/webhooks/index.ts'
+import { describeWebhooks } from '../plugins/webhooks/openapi.ts'
+import { type Config, readConfig } from './config.ts'
 import { createFirstAdmin } from './first-admin.ts'
 import { createAddressReader, getServerOptions } from './http-options.ts'
 import {
@@ -54,6 +67,7 @@ import {
   getDatabaseOptions,
   getLoggingOptions,
   getPluginOptions,
+  getWebhookOptions,
   routerOptions,
 } from './options.ts'
 import { release } from './release.ts'
@@ -68,11 +82,42 @@ export const resources = [
   ordersResource,
 ]
 
-/** Returns the resources that manage credentials, which every app has. API keys can have the scopes of the others. */
-export const createCredentialResources = (others: readonly ResourceDefinition[]) => [
-  sessionsResource,
-  createApiKeysResource(others.map(({ name }) => name)),
-]
+/**
+ * Returns the definitions that every app has in addition: those of credentials and, if changes are recorded, of events and
+ * webhooks. API keys can have the scopes of all but credentials and webhooks.
+ */
+function createOwnResources(
+  others: readonly ResourceDefinition[],
+  { EVENTS }: Pick<Config, 'EVENTS'>,
+  webhookOptions: Omit<WebhookEndpointOptions, 'collections'> & { hideForbidden: boolean },
+): ResourceDefinition[] {
+  const names = others.map(({ name }) => name)
+  const credentialResources = [sessionsResource, createApiKeysResource(EVENTS ? [...names, 'events'] : names)]
+  if (!EVENTS) return credentialResources
+  const common = [...others, ...credentialResources]
+  const collections = common.map(({ name }) => name)
+  const endpoints = createWebhookEndpointsResource({ ...webhookOptions, collections })
+  const { hideForbidden } = webhookOptions
+  return [
+    ...credentialResources,
+    endpoints,
+    createDeliveriesResource({ recorded: [...common, endpoints], hideForbidden }),
+    createEventsResource([...collections, endpoints.name]),
+  ]
+}
+
+/** Returns all definitions of an app with the default settings, for documents and tests. */
+export function listDefinitions(): ResourceDefinition[] {
+  const config = readConfig({})
+  const webhookOptions = {
+    ...getWebhookOptions(config, ''),
+    versions: versions.map(({ representation }) => representation.version),
+  }
+  return [...resources, ...createOwnResources(resources, config, webhookOptions)]
+}
+
+/** Returns whether changes of a resource are events. */
+const isRecorded = ({ isRecorded: hasEvents = true }: Pick<ResourceDefinition, 'isRecorded'>) => hasEvents
 
 /** What a test replaces in the app. */
 export interface AppOverrides {
@@ -113,11 +158,17 @@ export async function buildApp(config: Config, overrides: AppOverrides = {}): Pr
   const options = pluginOptions.collections
   const all = overrides.versions ?? versions
   const definitions = overrides.resources ?? resources
-  const served = compileResources(
-    [...definitions, ...createCredentialResources(definitions)],
-    all.map(({ representation }) => representation.version),
-  )
-  const addresses = createAddressing(all, config.DEFAULT_API_VERSION)
+  const representations = all.map(({ representation }) => representation)
+  const numbers = representations.map(({ version }) => version)
+  const allDefinitions = [
+    ...definitions,
+    ...createOwnResources(definitions, config, { ...pluginOptions.webhooks, versions: numbers }),
+  ]
+  const recorders = createRecorders(config.EVENTS ? allDefinitions.filter(isRecorded) : [])
+  const served = compileResources(allDefinitions, numbers, recorders)
+  const findServed = (wanted: string) => served.find(({ name }) => name === wanted)
+  const webhookEndpoints = findServed(WEBHOOK_ENDPOINTS)
+  const addresses = createAddressing(all, config.DEFAULT_API_VERSION, config.EVENTS ? '/events' : undefined)
   const parserErrors = createParserErrors(addresses)
   const getClientAddress = createAddressReader(config)
   const now = overrides.now ?? Date.now
@@ -162,6 +213,7 @@ export async function buildApp(config: Config, overrides: AppOverrides = {}): Pr
   await app.register(headNotModified)
   await app.register(timeouts, overrides.timeouts ?? {})
   await app.register(database, { database: tracer?.traceDatabase(opened) ?? opened })
+  await app.register(outbox, { recorders })
   await app.register(idempotency, pluginOptions.idempotency)
   await app.register(shutdown, pluginOptions.shutdown)
   await app.register(admission, {
@@ -182,7 +234,24 @@ export async function buildApp(config: Config, overrides: AppOverrides = {}): Pr
   })
   opened.replicas?.recentWriters.shareBy(app.limits.setFlag)
   await app.register(credentials, { ...pluginOptions.credentials, provider })
-  await app.register(docs, { ...pluginOptions.docs, versions: all, tags: [...served, tokensTag] })
+  await app.register(events, {
+    ...pluginOptions.events,
+    resource: findServed('events'),
+    resources: served.filter(isRecorded),
+    representations,
+  })
+  await app.register(docs, {
+    ...pluginOptions.docs,
+    versions: all,
+    tags: [...served, tokensTag],
+    getWebhooks: (representation) =>
+      describeWebhooks(findServed('events'), served.filter(isRecorded), representation),
+  })
+  await app.register(webhooks, {
+    ...pluginOptions.webhooks,
+    resources: served.filter(isRecorded),
+    versions: numbers,
+  })
   await app.register(health)
   await app.register(metrics, pluginOptions.metrics)
 
@@ -199,6 +268,15 @@ export async function buildApp(config: Config, overrides: AppOverrides = {}): Pr
         for (const resource of served)
           await scope.register(createCollection(resource), { ...options, representation })
         await scope.register(tokenRoutes, { representation })
+        if (webhookEndpoints) {
+          const { secretBox } = pluginOptions.webhooks
+          await scope.register(webhookSecrets, {
+            representation,
+            endpoints: webhookEndpoints,
+            secretBox,
+            publicUrl: config.PUBLIC_URL,
+          })
+        }
         app.answerOtherMethods(scope)
       },
       { prefix: `/api/v${representation.version}` },

@@ -1,6 +1,7 @@
 /** Reads the settings from the environment and validates them; no other module reads `process.env`. */
 import type { TSchema } from '@sinclair/typebox'
 import { Ajv } from 'ajv'
+import { identity } from '../lib/identity.ts'
 import { describeExpected } from './config/expects.ts'
 import { formats } from './config/formats.ts'
 import { findConflicts, type Problem } from './config/rules.ts'
@@ -75,3 +76,7 @@ export function readConfig(env: NodeJS.ProcessEnv = process.env): Config {
   if (problems.length > 0) throw new ConfigError(problems.map(([name, text]) => `${name} ${text}`))
   return Object.freeze(config)
 }
+
+/** Returns the API key of commands that call a server. The server has no such setting. An empty value counts as not set. */
+export const readClientKey = (env: NodeJS.ProcessEnv = process.env): string | undefined =>
+  env[identity.keyVariable] || undefined

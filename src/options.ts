@@ -1,5 +1,8 @@
 /** Maps the settings to the options of each plugin; `app.ts` is left with the plugins and their order. */
+import { identity } from '../lib/identity.ts'
 import type { Provider } from '../plugins/auth/tokens/identity-provider.ts'
+import { createAddressPolicy } from '../plugins/webhooks/delivery/addresses.ts'
+import { createSecretBox } from '../plugins/webhooks/delivery/secret-box.ts'
 import { parsePrivateKeys } from './config/private-keys.ts'
 import type { Config } from './config.ts'
 import { isBehindProxy } from './http-options.ts'
@@ -70,6 +73,28 @@ function getTokenOptions(config: Config, secret: string) {
   }
 }
 
+/** Returns the options of webhooks and of their resources. */
+export function getWebhookOptions(config: Config, secret: string) {
+  const { NODE_ENV, APP_SECRET_PREVIOUS: previous } = config
+  const deriveBoxKey = (from: string) => deriveKey(from, 'webhook secrets')
+  return {
+    policy: createAddressPolicy({
+      allowsPrivate: config.WEBHOOK_PRIVATE_ADDRESSES,
+      allowsLoopback: NODE_ENV !== 'production',
+    }),
+    requiresHttps: NODE_ENV === 'production',
+    hideForbidden: config.HIDE_FORBIDDEN,
+    secretBox: createSecretBox({
+      current: deriveBoxKey(secret),
+      previous: previous === undefined ? [] : [deriveBoxKey(previous)],
+    }),
+    defaultVersion: config.DEFAULT_API_VERSION,
+    concurrency: config.WEBHOOK_CONCURRENCY,
+    timeoutMs: config.WEBHOOK_TIMEOUT,
+    userAgent: `${identity.name}/${release}`,
+  }
+}
+
 /**
  * Returns the options of the plugins that settings configure, by plugin.
  * @param secret the application secret, from which each plugin gets a key of its own
@@ -93,7 +118,13 @@ export function getPluginOptions(config: Config, secret: string, connections: nu
     signInAddresses: { secret: deriveKey(secret, 'sign-in addresses') },
     rateLimits: getRateLimitOptions(config, secret),
     credentials: { adminKey: config.ADMIN_API_KEY, adminEmail: config.ADMIN_EMAIL },
+    events: {
+      cursorKey: deriveKey(secret, 'cursors'),
+      maxStreams: config.EVENT_STREAMS,
+      retentionDays: config.EVENTS_RETENTION_DAYS,
+    },
     metrics: { port: config.METRICS_PORT, host: config.HOST, token: config.METRICS_TOKEN },
+    webhooks: getWebhookOptions(config, secret),
     docs: {
       release,
       publicUrl: config.PUBLIC_URL,

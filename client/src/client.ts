@@ -1,9 +1,12 @@
 /** Creates the client: one object with a member for each collection. */
 import type { Client as HttpClient } from 'openapi-fetch'
-import { type Collection, CollectionClient } from './collection.ts'
+import { type Collection, CollectionClient, type KeyOptions } from './collection.ts'
+import { type EventQuery, EventStream, type StreamOptions } from './event-stream.ts'
 import type { paths } from './openapi.ts'
+import { type ApiResponse, ResponsePromise } from './response.ts'
 import type { SignIn, TokenStore } from './session.ts'
 import { type CallOptions, Transport, type TransportOptions } from './transport.ts'
+import type { Created } from './types.ts'
 
 type Settings = Omit<TransportOptions, 'apiKey' | 'signIn' | 'tokenStore'>
 
@@ -16,6 +19,12 @@ export type ClientOptions = Settings &
 
 /** The posts of a user. */
 export type Posts = Collection<'/api/v1/users/{user_id}/posts'>
+
+/** The deliveries of events to a webhook endpoint. */
+export type Deliveries = Collection<'/api/v1/webhook-endpoints/{endpoint_id}/deliveries'>
+
+/** A webhook endpoint with its secret. */
+type CreatedEndpoint = Created<'/api/v1/webhook-endpoints'>
 
 /** A client of the API. */
 export interface Client {
@@ -31,6 +40,21 @@ export interface Client {
   sessions: Collection<'/api/v1/sessions'>
   /** Requires a session: sign in. The key itself is only in the response to `create`. */
   apiKeys: Collection<'/api/v1/api-keys'>
+  /** Requires a session: sign in. The secret is only in the responses to `create` and `createSecret`. */
+  webhookEndpoints: Collection<'/api/v1/webhook-endpoints'> & {
+    /** Returns the deliveries of an endpoint. Creating one sends an event again, or a test. */
+    deliveries(endpointId: string): Deliveries
+    /** Creates another secret. For 24 hours, events are signed with the former one too. @throws NotFoundError */
+    createSecret(endpointId: string, options?: KeyOptions): ResponsePromise<CreatedEndpoint>
+  }
+  /** Changes of resources. */
+  events: Collection<'/api/v1/events'> & {
+    /**
+     * Returns a stream: iterate over it for events as they happen.
+     * @param query filters, and the cursor after which the stream starts
+     */
+    stream(query?: EventQuery, options?: StreamOptions): EventStream
+  }
   /** Ends the session on the server, and forgets its tokens. */
   signOut(options?: CallOptions): Promise<void>
   /** The client of openapi-fetch below, with the same credentials and retries, for every path of the document. */
@@ -41,6 +65,8 @@ export interface Client {
 export function createClient(options: ClientOptions): Client {
   const transport = new Transport(options)
   const users = new CollectionClient(transport, '/api/v1/users')
+  const webhookEndpoints = new CollectionClient(transport, '/api/v1/webhook-endpoints')
+  const events = new CollectionClient(transport, '/api/v1/events')
   return {
     users: Object.assign(users, {
       posts: (userId: string): Posts =>
@@ -51,7 +77,34 @@ export function createClient(options: ClientOptions): Client {
     orders: new CollectionClient(transport, '/api/v1/orders'),
     sessions: new CollectionClient(transport, '/api/v1/sessions'),
     apiKeys: new CollectionClient(transport, '/api/v1/api-keys'),
+    webhookEndpoints: Object.assign(webhookEndpoints, {
+      deliveries: (endpointId: string): Deliveries => {
+        const path = '/api/v1/webhook-endpoints/{endpoint_id}/deliveries'
+        return new CollectionClient(transport, path, { endpoint_id: endpointId })
+      },
+      createSecret: (id: string, keyOptions?: KeyOptions) => createSecret(transport, id, keyOptions),
+    }),
+    events: Object.assign(events, {
+      stream: (query: EventQuery = {}, streamOptions: StreamOptions = {}) =>
+        new EventStream(transport, query, streamOptions),
+    }),
     signOut: (callOptions) => transport.signOut(callOptions),
     http: transport.http,
   }
+}
+
+function createSecret(
+  transport: Transport,
+  id: string,
+  { idempotencyKey, ...options }: KeyOptions = {},
+): ResponsePromise<CreatedEndpoint> {
+  const response = transport.send({
+    method: 'post',
+    path: '/api/v1/webhook-endpoints/{id}/secrets',
+    pathParameters: { id },
+    headers: { 'Idempotency-Key': idempotencyKey },
+    ...options,
+  })
+  // The document has this type for the response to this path.
+  return new ResponsePromise(response as Promise<ApiResponse<CreatedEndpoint>>)
 }

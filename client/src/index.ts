@@ -1,5 +1,5 @@
 /** The public interface of the package. */
-export { type Client, type ClientOptions, createClient, type Posts } from './client.ts'
+export { type Client, type ClientOptions, createClient, type Deliveries, type Posts } from './client.ts'
 export type { Collection, KeyOptions, MatchOptions } from './collection.ts'
 export {
   ApiError,
@@ -16,9 +16,18 @@ export {
   TimeoutError,
   ValidationError,
 } from './errors.ts'
+export type { ResourceEvent } from './event.ts'
+export type { EventQuery, EventStream, StreamedEvent, StreamOptions } from './event-stream.ts'
 export type { List, Page } from './list.ts'
 export type { components, operations, paths } from './openapi.ts'
 export type { ApiResponse, ResponsePromise } from './response.ts'
 export type { SignIn, TokenStore, Tokens } from './session.ts'
 export type { CallOptions } from './transport.ts'
 export type { CollectionPath, ErrorCode, FieldError, Resource } from './types.ts'
+export {
+  verifyWebhook,
+  type WebhookErrorCode,
+  type WebhookOptions,
+  type WebhookPayload,
+  WebhookVerificationError,
+} from './verify-webhook.ts'

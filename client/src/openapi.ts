@@ -524,6 +524,191 @@ export interface paths {
         patch: operations["updateApiKey"];
         trace?: never;
     };
+    "/api/v1/webhook-endpoints": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List webhook endpoints
+         * @description Paginated by cursor or, with `page`, by page number with a total. Omits resources that the caller may not read.
+         *
+         *     Requires a Bearer token; API keys are not accepted. By role: admin: all; manager: the caller's own; member: none.
+         */
+        get: operations["listWebhookEndpoints"];
+        put?: never;
+        /**
+         * Create a webhook endpoint
+         * @description The server generates the id. Read-only fields are refused.
+         *
+         *     Requires a Bearer token; API keys are not accepted. By role: admin: the caller's own; manager: the caller's own; member: none.
+         */
+        post: operations["createWebhookEndpoint"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/webhook-endpoints/{id}": {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description HTTP date; ignored with If-Match */
+                "If-Unmodified-Since"?: components["parameters"]["IfUnmodifiedSince"];
+            };
+            path: {
+                /**
+                 * @description The id of the resource
+                 * @example 0193a5b0-7b1e-7c3a-9f00-3f2b8c1d4e5f
+                 */
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        /**
+         * Read a webhook endpoint
+         * @description Returns all fields, or those named in `fields`.
+         *
+         *     Requires a Bearer token; API keys are not accepted. By role: admin: all; manager: the caller's own; member: none.
+         */
+        get: operations["getWebhookEndpoint"];
+        /**
+         * Replace a webhook endpoint
+         * @description Absent fields are set to their defaults or, where described, kept. Read-only fields are ignored, so a resource can be sent as it was read.
+         *
+         *     Requires a Bearer token; API keys are not accepted. By role: admin: all; manager: the caller's own; member: none.
+         */
+        put: operations["replaceWebhookEndpoint"];
+        post?: never;
+        /**
+         * Delete a webhook endpoint
+         * @description Deletes the resource. Deleting it again is 404.
+         *
+         *     Requires a Bearer token; API keys are not accepted. By role: admin: all; manager: the caller's own; member: none.
+         */
+        delete: operations["deleteWebhookEndpoint"];
+        options?: never;
+        head?: never;
+        /**
+         * Change some fields of a webhook endpoint
+         * @description Applies a JSON Merge Patch (RFC 7396): only the sent fields change, and null clears a field.
+         *
+         *     Requires a Bearer token; API keys are not accepted. By role: admin: all; manager: the caller's own; member: none.
+         */
+        patch: operations["updateWebhookEndpoint"];
+        trace?: never;
+    };
+    "/api/v1/webhook-endpoints/{endpoint_id}/deliveries": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The id of the resource
+                 * @example 0193a5b0-7b1e-7c3a-9f00-3f2b8c1d4e5f
+                 */
+                endpoint_id: components["parameters"]["DeliveryEndpointId"];
+            };
+            cookie?: never;
+        };
+        /**
+         * List deliveries
+         * @description Paginated by cursor or, with `page`, by page number with a total. Omits resources that the caller may not read.
+         *
+         *     Requires a Bearer token; API keys are not accepted. By role: admin: all; manager: the caller's own; member: none.
+         */
+        get: operations["listDeliveries"];
+        put?: never;
+        /**
+         * Create a delivery
+         * @description The server generates the id. Read-only fields are refused.
+         *
+         *     Requires a Bearer token; API keys are not accepted. By role: admin: all; manager: the caller's own; member: none.
+         */
+        post: operations["createDelivery"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/webhook-endpoints/{endpoint_id}/deliveries/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Read a delivery
+         * @description Returns all fields, or those named in `fields`.
+         *
+         *     Requires a Bearer token; API keys are not accepted. By role: admin: all; manager: the caller's own; member: none.
+         */
+        get: operations["getDelivery"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/events": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List events
+         * @description Paginated by cursor. Omits resources that the caller may not read.
+         *
+         *     Admins and managers read the events of resources that they may read, members those of resources that are theirs. A credential also needs the `read` scope of the resource; events of sessions and API keys need a Bearer token.
+         *
+         *     With `sort=position`, the order of the feed, the cursor is never null: a consumer polls with the cursor of the last page. Only events with a position are on a page.
+         *
+         *     With `Accept: text/event-stream`, the feed is a stream of server-sent events: `id` is the cursor, `event` the type, `data` the event in one line of JSON. It begins after `Last-Event-ID` or `cursor`, or now, and has no `limit`.
+         *
+         *     An API key needs the scope `events:read` or `events:write`, which includes it. By role: admin: all; manager: all; member: all.
+         */
+        get: operations["listEvents"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/events/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Read an event
+         * @description Returns all fields, or those named in `fields`.
+         *
+         *     Admins and managers read the events of resources that they may read, members those of resources that are theirs. A credential also needs the `read` scope of the resource; events of sessions and API keys need a Bearer token.
+         *
+         *     An API key needs the scope `events:read` or `events:write`, which includes it. By role: admin: all; manager: all; member: all.
+         */
+        get: operations["getEvent"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/tokens": {
         parameters: {
             query?: never;
@@ -540,6 +725,28 @@ export interface paths {
          *     The response is the same, and takes the same time, for an unknown e-mail address and for a wrong password. A refresh token can be used once: a second use within 10 s returns the same successor, a later one ends the session.
          */
         post: operations["createToken"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/webhook-endpoints/{id}/secrets": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Create a webhook secret
+         * @description Gives the endpoint a new `secret`, which only this response shows. Events are signed with both secrets for 24 hours; a further secret replaces the older one. The body is empty or `{}`.
+         *
+         *     Requires a Bearer token; API keys are not accepted. By role: admin: all; manager: the caller's own; member: none.
+         */
+        post: operations["createWebhookSecret"];
         delete?: never;
         options?: never;
         head?: never;
@@ -587,7 +794,168 @@ export interface paths {
         trace?: never;
     };
 }
-export type webhooks = Record<string, never>;
+export interface webhooks {
+    users: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * A change in users
+         * @description Sent to webhook endpoints whose `event_types` contain the type, in their `api_version`. Respond with 2xx within 10 s; verify the signature before.
+         */
+        post: operations["receiveUserEvent"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "user-profiles": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * A change in user profiles
+         * @description Sent to webhook endpoints whose `event_types` contain the type, in their `api_version`. Respond with 2xx within 10 s; verify the signature before.
+         */
+        post: operations["receiveUserProfileEvent"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    posts: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * A change in posts
+         * @description Sent to webhook endpoints whose `event_types` contain the type, in their `api_version`. Respond with 2xx within 10 s; verify the signature before.
+         */
+        post: operations["receivePostEvent"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    products: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * A change in products
+         * @description Sent to webhook endpoints whose `event_types` contain the type, in their `api_version`. Respond with 2xx within 10 s; verify the signature before.
+         */
+        post: operations["receiveProductEvent"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    orders: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * A change in orders
+         * @description Sent to webhook endpoints whose `event_types` contain the type, in their `api_version`. Respond with 2xx within 10 s; verify the signature before.
+         */
+        post: operations["receiveOrderEvent"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    sessions: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * A change in sessions
+         * @description Sent to webhook endpoints whose `event_types` contain the type, in their `api_version`. Respond with 2xx within 10 s; verify the signature before.
+         */
+        post: operations["receiveSessionEvent"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "api-keys": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * A change in API keys
+         * @description Sent to webhook endpoints whose `event_types` contain the type, in their `api_version`. Respond with 2xx within 10 s; verify the signature before.
+         */
+        post: operations["receiveApiKeyEvent"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "webhook-endpoints": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * A change in webhook endpoints
+         * @description Sent to webhook endpoints whose `event_types` contain the type, in their `api_version`. Respond with 2xx within 10 s; verify the signature before.
+         */
+        post: operations["receiveWebhookEndpointEvent"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+}
 export interface components {
     schemas: {
         /** @description A postal address */
@@ -698,6 +1066,23 @@ export interface components {
              */
             expires_at?: string;
         };
+        /** @description The body of a webhook */
+        ApiKeyMessage: {
+            /**
+             * @description The type of the event
+             * @enum {string}
+             */
+            type: "api-keys.created" | "api-keys.updated" | "api-keys.deleted";
+            /**
+             * Format: date-time
+             * @description The time of the change
+             */
+            timestamp: string;
+            /** @description The change in API keys */
+            data: components["schemas"]["Event"] & {
+                data: components["schemas"]["ApiKey"];
+            };
+        };
         /** @description A page of resources */
         ApiKeyPage: {
             /** @description The resources of the page */
@@ -753,11 +1138,93 @@ export interface components {
             /** @description Whether there is a next page */
             has_more: boolean;
         };
+        /** @description An event that is sent to a webhook endpoint */
+        Delivery: {
+            /**
+             * Format: uuid
+             * @description A UUIDv7 assigned by the server
+             */
+            id: string;
+            /**
+             * Format: uuid
+             * @description The endpoint
+             */
+            endpoint_id: string;
+            /**
+             * Format: uuid
+             * @description The event, whose id is the value of `webhook-id`
+             */
+            event_id: string;
+            /** @description The type of the event */
+            event_type: string;
+            /** @description The state; `failed` after the last attempt, or if the event must not be sent */
+            status: components["schemas"]["DeliveryStatus"];
+            /** @description The attempts that were begun */
+            attempts: number;
+            /**
+             * Format: date-time
+             * @description The next attempt; while one runs, when it counts as lost; null if there is none
+             */
+            next_attempt_at: string | null;
+            /** @description The status of the latest response */
+            response_status: number | null;
+            /** @description The first 1,024 characters of the latest response */
+            response_body: string | null;
+            /** @description Why the latest attempt had no complete response, or why the event was not sent */
+            error: string | null;
+            /** @description How long the latest attempt took */
+            duration_ms: number | null;
+            /**
+             * Format: date-time
+             * @description When an attempt succeeded
+             */
+            delivered_at: string | null;
+            /**
+             * Format: date-time
+             * @description The time of creation
+             */
+            created_at: string;
+            /**
+             * Format: date-time
+             * @description The time of the last change
+             */
+            updated_at: string;
+        };
+        /** @description The fields of a new resource */
+        DeliveryCreate: {
+            /**
+             * Format: uuid
+             * @description The event to send, which the owner of the endpoint may read
+             */
+            event_id?: string;
+            /**
+             * @description In place of `event_id`: sends a `webhook-endpoints.test`, whose `data` is the endpoint
+             * @enum {boolean}
+             */
+            test?: true;
+        };
+        /** @description A page of resources */
+        DeliveryPage: {
+            /** @description The resources of the page */
+            data: components["schemas"]["Delivery"][];
+            pagination: components["schemas"]["Pagination"];
+            meta: components["schemas"]["Meta"];
+        };
+        /** @description One resource */
+        DeliveryReply: {
+            data: components["schemas"]["Delivery"];
+            meta: components["schemas"]["Meta"];
+        };
+        /**
+         * DeliveryStatus
+         * @enum {string}
+         */
+        DeliveryStatus: "pending" | "succeeded" | "failed";
         /**
          * ErrorCode
          * @enum {string}
          */
-        ErrorCode: "INVALID_REQUEST" | "INVALID_CURSOR" | "UNAUTHORIZED" | "FORBIDDEN" | "RESOURCE_NOT_FOUND" | "METHOD_NOT_ALLOWED" | "NOT_ACCEPTABLE" | "REQUEST_TIMEOUT" | "RESOURCE_CONFLICT" | "VERSION_RETIRED" | "PRECONDITION_FAILED" | "PAYLOAD_TOO_LARGE" | "URI_TOO_LONG" | "UNSUPPORTED_MEDIA_TYPE" | "VALIDATION_ERROR" | "IDEMPOTENCY_KEY_REUSED" | "PRECONDITION_REQUIRED" | "RATE_LIMIT_EXCEEDED" | "HEADERS_TOO_LARGE" | "INTERNAL_SERVER_ERROR" | "NOT_IMPLEMENTED" | "BAD_GATEWAY" | "SERVICE_UNAVAILABLE";
+        ErrorCode: "INVALID_REQUEST" | "INVALID_CURSOR" | "UNAUTHORIZED" | "FORBIDDEN" | "RESOURCE_NOT_FOUND" | "METHOD_NOT_ALLOWED" | "NOT_ACCEPTABLE" | "REQUEST_TIMEOUT" | "RESOURCE_CONFLICT" | "VERSION_RETIRED" | "EVENTS_EXPIRED" | "PRECONDITION_FAILED" | "PAYLOAD_TOO_LARGE" | "URI_TOO_LONG" | "UNSUPPORTED_MEDIA_TYPE" | "VALIDATION_ERROR" | "IDEMPOTENCY_KEY_REUSED" | "PRECONDITION_REQUIRED" | "RATE_LIMIT_EXCEEDED" | "HEADERS_TOO_LARGE" | "INTERNAL_SERVER_ERROR" | "NOT_IMPLEMENTED" | "BAD_GATEWAY" | "SERVICE_UNAVAILABLE";
         /** @description The reason of the failure */
         ErrorObject: {
             /** @description A code for programs */
@@ -769,6 +1236,86 @@ export interface components {
             /** @description The invalid fields or parameters */
             details?: components["schemas"]["Violation"][];
         };
+        /** @description A change of a resource */
+        Event: {
+            /**
+             * Format: uuid
+             * @description The id of the event, the same in every delivery
+             */
+            id: string;
+            /** @description The place in the feed, which never changes; null until it is assigned */
+            position: number | null;
+            /** @description The collection and the kind of change */
+            type: components["schemas"]["EventType"];
+            /** @description The collection of the resource */
+            resource_type: components["schemas"]["EventResourceType"];
+            /**
+             * Format: uuid
+             * @description The id of the resource
+             */
+            resource_id: string;
+            /** @description The revision of the resource after the change, with which its `ETag` begins */
+            revision: number;
+            /** @description The resource after the change, in the version of the request and without includes; after a deletion, as it was last */
+            data: {
+                [key: string]: unknown;
+            };
+            /** @description The former values of the fields that changed, without `updated_at`; null unless the resource was updated */
+            previous: {
+                [key: string]: unknown;
+            } | null;
+            /**
+             * Format: uuid
+             * @description The user who made the change; null for a sign-up and for the command line
+             */
+            actor_id: string | null;
+            /** @description The kind of credential; `system` for the command line */
+            credential: components["schemas"]["EventCredential"];
+            /**
+             * Format: uuid
+             * @description The session or the API key
+             */
+            credential_id: string | null;
+            /** @description The value of the X-Request-Id header of the request */
+            request_id: string | null;
+            /**
+             * Format: date-time
+             * @description The time of the change
+             */
+            created_at: string;
+        };
+        /**
+         * EventCredential
+         * @enum {string}
+         */
+        EventCredential: "token" | "api_key" | "bootstrap_key" | "none" | "system";
+        /** @description A page of resources */
+        EventPage: {
+            /** @description The resources of the page */
+            data: components["schemas"]["Event"][];
+            pagination: components["schemas"]["Pagination"];
+            meta: components["schemas"]["Meta"];
+        };
+        /** @description One resource */
+        EventReply: {
+            data: components["schemas"]["Event"];
+            meta: components["schemas"]["Meta"];
+        };
+        /**
+         * EventResourceType
+         * @enum {string}
+         */
+        EventResourceType: "users" | "user-profiles" | "posts" | "products" | "orders" | "sessions" | "api-keys" | "webhook-endpoints";
+        /**
+         * EventType
+         * @enum {string}
+         */
+        EventType: "users.created" | "users.updated" | "users.deleted" | "user-profiles.created" | "user-profiles.updated" | "user-profiles.deleted" | "posts.created" | "posts.updated" | "posts.deleted" | "products.created" | "products.updated" | "products.deleted" | "orders.created" | "orders.updated" | "orders.deleted" | "sessions.created" | "sessions.updated" | "sessions.deleted" | "api-keys.created" | "api-keys.updated" | "api-keys.deleted" | "webhook-endpoints.created" | "webhook-endpoints.updated" | "webhook-endpoints.deleted";
+        /**
+         * EventTypePattern
+         * @enum {string}
+         */
+        EventTypePattern: "*" | "users.*" | "users.created" | "users.updated" | "users.deleted" | "user-profiles.*" | "user-profiles.created" | "user-profiles.updated" | "user-profiles.deleted" | "posts.*" | "posts.created" | "posts.updated" | "posts.deleted" | "products.*" | "products.created" | "products.updated" | "products.deleted" | "orders.*" | "orders.created" | "orders.updated" | "orders.deleted" | "sessions.*" | "sessions.created" | "sessions.updated" | "sessions.deleted" | "api-keys.*" | "api-keys.created" | "api-keys.updated" | "api-keys.deleted" | "webhook-endpoints.*" | "webhook-endpoints.created" | "webhook-endpoints.updated" | "webhook-endpoints.deleted";
         /** @description The role, the scope or the access rules of the resource do not permit the request */
         ForbiddenError: {
             /** @description The error */
@@ -778,6 +1325,17 @@ export interface components {
                  * @enum {string}
                  */
                 code?: "FORBIDDEN";
+            };
+        };
+        /** @description This API version has been retired, or events after the cursor have been removed */
+        GoneError: {
+            /** @description The error */
+            error: components["schemas"]["ErrorObject"] & {
+                /**
+                 * @description A code for programs
+                 * @enum {string}
+                 */
+                code?: "VERSION_RETIRED" | "EVENTS_EXPIRED";
             };
         };
         /** @description A password or a refresh token */
@@ -955,6 +1513,23 @@ export interface components {
             /** @description Read-only, and ignored */
             total_amount?: unknown;
         };
+        /** @description The body of a webhook */
+        OrderMessage: {
+            /**
+             * @description The type of the event
+             * @enum {string}
+             */
+            type: "orders.created" | "orders.updated" | "orders.deleted";
+            /**
+             * Format: date-time
+             * @description The time of the change
+             */
+            timestamp: string;
+            /** @description The change in orders */
+            data: components["schemas"]["Event"] & {
+                data: components["schemas"]["Order"];
+            };
+        };
         /** @description A page of resources */
         OrderPage: {
             /** @description The resources of the page */
@@ -1097,6 +1672,23 @@ export interface components {
             /** @description draft -> published, archived; published -> draft, archived; archived -> draft, published. Default: `draft` */
             status?: components["schemas"]["PostStatus"];
         };
+        /** @description The body of a webhook */
+        PostMessage: {
+            /**
+             * @description The type of the event
+             * @enum {string}
+             */
+            type: "posts.created" | "posts.updated" | "posts.deleted";
+            /**
+             * Format: date-time
+             * @description The time of the change
+             */
+            timestamp: string;
+            /** @description The change in posts */
+            data: components["schemas"]["Event"] & {
+                data: components["schemas"]["Post"];
+            };
+        };
         /** @description A page of resources */
         PostPage: {
             /** @description The resources of the page */
@@ -1229,6 +1821,23 @@ export interface components {
             /** @description Only active products can be ordered. Default: `draft` */
             status?: components["schemas"]["ProductStatus"];
         };
+        /** @description The body of a webhook */
+        ProductMessage: {
+            /**
+             * @description The type of the event
+             * @enum {string}
+             */
+            type: "products.created" | "products.updated" | "products.deleted";
+            /**
+             * Format: date-time
+             * @description The time of the change
+             */
+            timestamp: string;
+            /** @description The change in products */
+            data: components["schemas"]["Event"] & {
+                data: components["schemas"]["Product"];
+            };
+        };
         /** @description A page of resources */
         ProductPage: {
             /** @description The resources of the page */
@@ -1325,7 +1934,7 @@ export interface components {
          * Scope
          * @enum {string}
          */
-        Scope: "*" | "users:read" | "users:write" | "user-profiles:read" | "user-profiles:write" | "posts:read" | "posts:write" | "products:read" | "products:write" | "orders:read" | "orders:write";
+        Scope: "*" | "users:read" | "users:write" | "user-profiles:read" | "user-profiles:write" | "posts:read" | "posts:write" | "products:read" | "products:write" | "orders:read" | "orders:write" | "events:read" | "events:write";
         /** @description The service is temporarily unavailable */
         ServiceUnavailableError: {
             /** @description The error */
@@ -1375,6 +1984,23 @@ export interface components {
              * @description The time of the last change
              */
             updated_at: string;
+        };
+        /** @description The body of a webhook */
+        SessionMessage: {
+            /**
+             * @description The type of the event
+             * @enum {string}
+             */
+            type: "sessions.created" | "sessions.updated" | "sessions.deleted";
+            /**
+             * Format: date-time
+             * @description The time of the change
+             */
+            timestamp: string;
+            /** @description The change in sessions */
+            data: components["schemas"]["Event"] & {
+                data: components["schemas"]["Session"];
+            };
         };
         /** @description A page of resources */
         SessionPage: {
@@ -1524,6 +2150,23 @@ export interface components {
             /** @description Never returned. Must not be the email address or the name */
             password?: string;
         };
+        /** @description The body of a webhook */
+        UserMessage: {
+            /**
+             * @description The type of the event
+             * @enum {string}
+             */
+            type: "users.created" | "users.updated" | "users.deleted";
+            /**
+             * Format: date-time
+             * @description The time of the change
+             */
+            timestamp: string;
+            /** @description The change in users */
+            data: components["schemas"]["Event"] & {
+                data: components["schemas"]["User"];
+            };
+        };
         /** @description A page of resources */
         UserPage: {
             /** @description The resources of the page */
@@ -1601,6 +2244,23 @@ export interface components {
             time_zone?: string | null;
             /** @description A BCP 47 tag, stored in its canonical form */
             locale?: string | null;
+        };
+        /** @description The body of a webhook */
+        UserProfileMessage: {
+            /**
+             * @description The type of the event
+             * @enum {string}
+             */
+            type: "user-profiles.created" | "user-profiles.updated" | "user-profiles.deleted";
+            /**
+             * Format: date-time
+             * @description The time of the change
+             */
+            timestamp: string;
+            /** @description The change in user profiles */
+            data: components["schemas"]["Event"] & {
+                data: components["schemas"]["UserProfile"];
+            };
         };
         /** @description A page of resources */
         UserProfilePage: {
@@ -1776,6 +2436,194 @@ export interface components {
          * @enum {string}
          */
         ViolationCode: "REQUIRED" | "INVALID_TYPE" | "INVALID_FORMAT" | "INVALID_VALUE" | "TOO_SHORT" | "TOO_LONG" | "OUT_OF_RANGE" | "UNKNOWN_FIELD" | "UNKNOWN_PARAMETER" | "CONFLICTING_PARAMETERS" | "READ_ONLY" | "ALREADY_EXISTS" | "NOT_FOUND" | "INVALID_TRANSITION" | "INSUFFICIENT_STOCK";
+        /** @description A URL to which events are sent */
+        WebhookEndpoint: {
+            /**
+             * Format: uuid
+             * @description A UUIDv7 assigned by the server
+             */
+            id: string;
+            /**
+             * Format: uuid
+             * @description The owner. Only events that the owner may read are sent
+             */
+            user_id: string;
+            /** @description The URL that receives each event in a POST request: https, without credentials and without a fragment, at a public address */
+            url: string;
+            /** @description The types of events to send: `*` for all, `{collection}.*` for all of a collection */
+            event_types: components["schemas"]["EventTypePattern"][];
+            /** @description The purpose of the endpoint */
+            description: string | null;
+            /** @description The version of the API in which events are represented */
+            api_version: number;
+            /** @description Whether events are sent. The service disables an endpoint that fails for 5 days or answers 410 */
+            status: components["schemas"]["WebhookEndpointStatus"];
+            /** @description Why the service disabled the endpoint; null if it did not */
+            disabled_reason: string | null;
+            /**
+             * Format: date-time
+             * @description The first of the latest attempts, all of which failed; null if the latest succeeded
+             */
+            failing_since: string | null;
+            /**
+             * Format: date-time
+             * @description The latest successful delivery
+             */
+            last_delivered_at: string | null;
+            /** @description The secret that signs, only in the responses to the creation and to `POST /webhook-endpoints/{id}/secrets`; null otherwise */
+            secret: string | null;
+            /**
+             * Format: date-time
+             * @description The time of creation
+             */
+            created_at: string;
+            /**
+             * Format: date-time
+             * @description The time of the last change
+             */
+            updated_at: string;
+        };
+        /** @description The fields of a new resource */
+        WebhookEndpointCreate: {
+            /** @description The URL that receives each event in a POST request: https, without credentials and without a fragment, at a public address */
+            url: string;
+            /** @description The types of events to send: `*` for all, `{collection}.*` for all of a collection */
+            event_types: components["schemas"]["EventTypePattern"][];
+            /** @description The purpose of the endpoint */
+            description?: string | null;
+            /** @description The version of the API in which events are represented. Default: `1` */
+            api_version?: number;
+            /** @description Whether events are sent. The service disables an endpoint that fails for 5 days or answers 410. Default: `enabled` */
+            status?: components["schemas"]["WebhookEndpointStatus"];
+        };
+        /** @description The body of a webhook */
+        WebhookEndpointMessage: {
+            /**
+             * @description The type of the event
+             * @enum {string}
+             */
+            type: "webhook-endpoints.created" | "webhook-endpoints.updated" | "webhook-endpoints.deleted" | "webhook-endpoints.test";
+            /**
+             * Format: date-time
+             * @description The time of the change
+             */
+            timestamp: string;
+            /** @description The change in webhook endpoints */
+            data: {
+                /**
+                 * Format: uuid
+                 * @description The id of the event, the same in every delivery
+                 */
+                id: string;
+                /** @description The place in the feed, which never changes; null until it is assigned */
+                position: number | null;
+                /**
+                 * @description The type of the event
+                 * @enum {string}
+                 */
+                type: "webhook-endpoints.created" | "webhook-endpoints.updated" | "webhook-endpoints.deleted" | "webhook-endpoints.test";
+                /** @description The collection of the resource */
+                resource_type: components["schemas"]["EventResourceType"];
+                /**
+                 * Format: uuid
+                 * @description The id of the resource
+                 */
+                resource_id: string;
+                /** @description The revision of the resource after the change, with which its `ETag` begins */
+                revision: number;
+                /** @description The resource after the change, in the version of the request and without includes; after a deletion, as it was last */
+                data: {
+                    [key: string]: unknown;
+                };
+                /** @description The former values of the fields that changed, without `updated_at`; null unless the resource was updated */
+                previous: {
+                    [key: string]: unknown;
+                } | null;
+                /**
+                 * Format: uuid
+                 * @description The user who made the change; null for a sign-up and for the command line
+                 */
+                actor_id: string | null;
+                /** @description The kind of credential; `system` for the command line */
+                credential: components["schemas"]["EventCredential"];
+                /**
+                 * Format: uuid
+                 * @description The session or the API key
+                 */
+                credential_id: string | null;
+                /** @description The value of the X-Request-Id header of the request */
+                request_id: string | null;
+                /**
+                 * Format: date-time
+                 * @description The time of the change
+                 */
+                created_at: string;
+            } & {
+                data: components["schemas"]["WebhookEndpoint"];
+            };
+        };
+        /** @description A page of resources */
+        WebhookEndpointPage: {
+            /** @description The resources of the page */
+            data: components["schemas"]["WebhookEndpoint"][];
+            pagination: components["schemas"]["Pagination"];
+            meta: components["schemas"]["Meta"];
+        };
+        /** @description All fields of a resource */
+        WebhookEndpointReplace: {
+            /** @description The URL that receives each event in a POST request: https, without credentials and without a fragment, at a public address */
+            url: string;
+            /** @description The types of events to send: `*` for all, `{collection}.*` for all of a collection */
+            event_types: components["schemas"]["EventTypePattern"][];
+            /** @description The purpose of the endpoint */
+            description?: string | null;
+            /** @description The version of the API in which events are represented. Default: `1` */
+            api_version?: number;
+            /** @description Whether events are sent. The service disables an endpoint that fails for 5 days or answers 410. Default: `enabled` */
+            status?: components["schemas"]["WebhookEndpointStatus"];
+            /**
+             * Format: uuid
+             * @description That in the path; may be absent
+             */
+            id?: string;
+            /** @description Read-only, and ignored */
+            user_id?: unknown;
+            /** @description Read-only, and ignored */
+            disabled_reason?: unknown;
+            /** @description Read-only, and ignored */
+            failing_since?: unknown;
+            /** @description Read-only, and ignored */
+            last_delivered_at?: unknown;
+            /** @description Read-only, and ignored */
+            secret?: unknown;
+            /** @description Read-only, and ignored */
+            created_at?: unknown;
+            /** @description Read-only, and ignored */
+            updated_at?: unknown;
+        };
+        /** @description One resource */
+        WebhookEndpointReply: {
+            data: components["schemas"]["WebhookEndpoint"];
+            meta: components["schemas"]["Meta"];
+        };
+        /**
+         * WebhookEndpointStatus
+         * @enum {string}
+         */
+        WebhookEndpointStatus: "enabled" | "disabled";
+        /** @description The fields to change */
+        WebhookEndpointUpdate: {
+            /** @description The URL that receives each event in a POST request: https, without credentials and without a fragment, at a public address */
+            url?: string;
+            /** @description The types of events to send: `*` for all, `{collection}.*` for all of a collection */
+            event_types?: components["schemas"]["EventTypePattern"][];
+            /** @description The purpose of the endpoint */
+            description?: string | null;
+            /** @description The version of the API in which events are represented */
+            api_version?: number;
+            /** @description Whether events are sent. The service disables an endpoint that fails for 5 days or answers 410 */
+            status?: components["schemas"]["WebhookEndpointStatus"];
+        };
     };
     responses: {
         /** @description The request is malformed, or a parameter is invalid */
@@ -1814,6 +2662,16 @@ export interface components {
             content: {
                 "application/json": components["schemas"]["ForbiddenError"];
                 "application/vnd.api+json;version=1": components["schemas"]["ForbiddenError"];
+            };
+        };
+        /** @description This API version has been retired, or events after the cursor have been removed */
+        Gone: {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["GoneError"];
+                "application/vnd.api+json;version=1": components["schemas"]["GoneError"];
             };
         };
         /** @description Internal error */
@@ -2011,6 +2869,20 @@ export interface components {
                 "application/vnd.api+json;version=1": components["schemas"]["UnsupportedMediaTypeError"];
             };
         };
+        /** @description The endpoint wants no more events, and is disabled */
+        WebhookGone: {
+            headers: {
+                [name: string]: unknown;
+            };
+            content?: never;
+        };
+        /** @description Any 2xx: the event was received */
+        WebhookReceived: {
+            headers: {
+                [name: string]: unknown;
+            };
+            content?: never;
+        };
     };
     parameters: {
         /** @description Narrows the response to these fields and `id`; its schema requires all */
@@ -2023,6 +2895,29 @@ export interface components {
         CreatedBefore: string;
         /** @description `pagination.cursor` of the previous page; empty for the first page */
         Cursor: string;
+        /**
+         * @description The id of the resource
+         * @example 0193a5b0-7b1e-7c3a-9f00-3f2b8c1d4e5f
+         */
+        DeliveryEndpointId: string;
+        /** @description Narrows the response to these fields and `id`; its schema requires all */
+        DeliveryFields: ("id" | "endpoint_id" | "event_id" | "event_type" | "status" | "attempts" | "next_attempt_at" | "response_status" | "response_body" | "error" | "duration_ms" | "delivered_at" | "created_at" | "updated_at")[];
+        /** @description Fields to sort by, at most 5; `-` means descending. Default: `-created_at` */
+        DeliverySort: ("created_at" | "-created_at")[];
+        /** @description Any of these values */
+        DeliveryStatusFilter: components["schemas"]["DeliveryStatus"][];
+        /** @description Any of these values */
+        EventActorIdFilter: string[];
+        /** @description Narrows the response to these fields and `id`; its schema requires all */
+        EventFields: ("id" | "position" | "type" | "resource_type" | "resource_id" | "revision" | "data" | "previous" | "actor_id" | "credential" | "credential_id" | "request_id" | "created_at")[];
+        /** @description Any of these values */
+        EventResourceIdFilter: string[];
+        /** @description Any of these values */
+        EventResourceTypeFilter: components["schemas"]["EventResourceType"][];
+        /** @description Fields to sort by, at most 5; `-` means descending. Default: `-position` */
+        EventSort: ("position" | "-position")[];
+        /** @description Any of these values */
+        EventTypeFilter: ("users.created" | "users.updated" | "users.deleted" | "users.*" | "user-profiles.created" | "user-profiles.updated" | "user-profiles.deleted" | "user-profiles.*" | "posts.created" | "posts.updated" | "posts.deleted" | "posts.*" | "products.created" | "products.updated" | "products.deleted" | "products.*" | "orders.created" | "orders.updated" | "orders.deleted" | "orders.*" | "sessions.created" | "sessions.updated" | "sessions.deleted" | "sessions.*" | "api-keys.created" | "api-keys.updated" | "api-keys.deleted" | "api-keys.*" | "webhook-endpoints.created" | "webhook-endpoints.updated" | "webhook-endpoints.deleted" | "webhook-endpoints.*")[];
         /**
          * @description The id of the resource
          * @example 0193a5b0-7b1e-7c3a-9f00-3f2b8c1d4e5f
@@ -2139,6 +3034,16 @@ export interface components {
         UserSort: ("name" | "email" | "created_at" | "updated_at" | "-name" | "-email" | "-created_at" | "-updated_at")[];
         /** @description Any of these values */
         UserStatusFilter: components["schemas"]["UserStatus"][];
+        /** @description Narrows the response to these fields and `id`; its schema requires all */
+        WebhookEndpointFields: ("id" | "user_id" | "url" | "event_types" | "description" | "api_version" | "status" | "disabled_reason" | "failing_since" | "last_delivered_at" | "secret" | "created_at" | "updated_at")[];
+        /** @description Fields to sort by, at most 5; `-` means descending. Default: `-created_at` */
+        WebhookEndpointSort: ("created_at" | "-created_at")[];
+        /** @description The id of the event, the same in every attempt */
+        WebhookId: string;
+        /** @description One or more signatures, separated by spaces: `v1,` and the Base64 of the HMAC-SHA256 of `{webhook-id}.{webhook-timestamp}.{body}` */
+        WebhookSignature: string;
+        /** @description The time of the attempt, in epoch seconds */
+        WebhookTimestamp: string;
     };
     requestBodies: never;
     headers: {
@@ -4259,6 +5164,610 @@ export interface operations {
             503: components["responses"]["ServiceUnavailable"];
         };
     };
+    listWebhookEndpoints: {
+        parameters: {
+            query?: {
+                /** @description Maximum number of resources on a page */
+                limit?: components["parameters"]["Limit"];
+                /** @description `pagination.cursor` of the previous page; empty for the first page */
+                cursor?: components["parameters"]["Cursor"];
+                /** @description Page number; selects pagination with a total. Reaches the first 10,000 rows; cannot be combined with `cursor` */
+                page?: components["parameters"]["PageNumber"];
+                /** @description Fields to sort by, at most 5; `-` means descending. Default: `-created_at` */
+                sort?: components["parameters"]["WebhookEndpointSort"];
+                /** @description Directions, `asc` or `desc`, for the fields of `sort` in the same order */
+                order?: components["parameters"]["SortDirections"];
+                /** @description Only resources created at this time or later: a date, which is midnight UTC, or an RFC 3339 time */
+                created_after?: components["parameters"]["CreatedAfter"];
+                /** @description Only resources created before this time: a date, which is midnight UTC, or an RFC 3339 time */
+                created_before?: components["parameters"]["CreatedBefore"];
+                /** @description Narrows the response to these fields and `id`; its schema requires all */
+                fields?: components["parameters"]["WebhookEndpointFields"];
+            };
+            header?: {
+                /** @description Entity tags that the client has; 304 if one is current */
+                "If-None-Match"?: components["parameters"]["IfNoneMatch"];
+                /** @description `*`; 412 for any tag, since the tag of a list is weak */
+                "If-Match"?: components["parameters"]["ListIfMatch"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A page */
+            200: {
+                headers: {
+                    ETag: components["headers"]["ETag"];
+                    Link: components["headers"]["Link"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["WebhookEndpointPage"];
+                    "application/vnd.api+json;version=1": components["schemas"]["WebhookEndpointPage"];
+                };
+            };
+            304: components["responses"]["PageNotModified"];
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            406: components["responses"]["NotAcceptable"];
+            408: components["responses"]["RequestTimeout"];
+            412: components["responses"]["PreconditionFailed"];
+            414: components["responses"]["URITooLong"];
+            429: components["responses"]["TooManyRequests"];
+            431: components["responses"]["RequestHeaderFieldsTooLarge"];
+            500: components["responses"]["InternalServerError"];
+            503: components["responses"]["ServiceUnavailable"];
+        };
+    };
+    createWebhookEndpoint: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Makes a retry safe: for 24 hours, requests with the same key and body get the same response, and the write happens once */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["WebhookEndpointCreate"];
+                "application/vnd.api+json": components["schemas"]["WebhookEndpointCreate"];
+            };
+        };
+        responses: {
+            /** @description Created */
+            201: {
+                headers: {
+                    ETag: components["headers"]["ETag"];
+                    Location: components["headers"]["Location"];
+                    "Idempotency-Replayed": components["headers"]["Idempotency-Replayed"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["WebhookEndpointReply"];
+                    "application/vnd.api+json;version=1": components["schemas"]["WebhookEndpointReply"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            406: components["responses"]["NotAcceptable"];
+            408: components["responses"]["RequestTimeout"];
+            409: components["responses"]["Conflict"];
+            413: components["responses"]["PayloadTooLarge"];
+            414: components["responses"]["URITooLong"];
+            415: components["responses"]["UnsupportedMediaType"];
+            422: components["responses"]["UnprocessableEntity"];
+            429: components["responses"]["TooManyRequests"];
+            431: components["responses"]["RequestHeaderFieldsTooLarge"];
+            500: components["responses"]["InternalServerError"];
+            503: components["responses"]["ServiceUnavailable"];
+        };
+    };
+    getWebhookEndpoint: {
+        parameters: {
+            query?: {
+                /** @description Narrows the response to these fields and `id`; its schema requires all */
+                fields?: components["parameters"]["WebhookEndpointFields"];
+            };
+            header?: {
+                /** @description HTTP date; ignored with If-Match */
+                "If-Unmodified-Since"?: components["parameters"]["IfUnmodifiedSince"];
+                /** @description Entity tags that the client has; 304 if one is current */
+                "If-None-Match"?: components["parameters"]["IfNoneMatch"];
+                /** @description HTTP date; ignored with If-None-Match */
+                "If-Modified-Since"?: components["parameters"]["IfModifiedSince"];
+                /** @description Expected entity tag; 412 if the current one differs */
+                "If-Match"?: components["parameters"]["ReadIfMatch"];
+            };
+            path: {
+                /**
+                 * @description The id of the resource
+                 * @example 0193a5b0-7b1e-7c3a-9f00-3f2b8c1d4e5f
+                 */
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The resource */
+            200: {
+                headers: {
+                    ETag: components["headers"]["ETag"];
+                    "Last-Modified": components["headers"]["Last-Modified"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["WebhookEndpointReply"];
+                    "application/vnd.api+json;version=1": components["schemas"]["WebhookEndpointReply"];
+                };
+            };
+            304: components["responses"]["NotModified"];
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            406: components["responses"]["NotAcceptable"];
+            408: components["responses"]["RequestTimeout"];
+            412: components["responses"]["PreconditionFailed"];
+            414: components["responses"]["URITooLong"];
+            429: components["responses"]["TooManyRequests"];
+            431: components["responses"]["RequestHeaderFieldsTooLarge"];
+            500: components["responses"]["InternalServerError"];
+            503: components["responses"]["ServiceUnavailable"];
+        };
+    };
+    replaceWebhookEndpoint: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description HTTP date; ignored with If-Match */
+                "If-Unmodified-Since"?: components["parameters"]["IfUnmodifiedSince"];
+                /** @description Entity tag of the resource as it was read, or `*`; 412 if it has changed since */
+                "If-Match"?: components["parameters"]["IfMatch"];
+            };
+            path: {
+                /**
+                 * @description The id of the resource
+                 * @example 0193a5b0-7b1e-7c3a-9f00-3f2b8c1d4e5f
+                 */
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["WebhookEndpointReplace"];
+                "application/vnd.api+json": components["schemas"]["WebhookEndpointReplace"];
+            };
+        };
+        responses: {
+            /** @description The changed resource */
+            200: {
+                headers: {
+                    ETag: components["headers"]["ETag"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["WebhookEndpointReply"];
+                    "application/vnd.api+json;version=1": components["schemas"]["WebhookEndpointReply"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            406: components["responses"]["NotAcceptable"];
+            408: components["responses"]["RequestTimeout"];
+            409: components["responses"]["Conflict"];
+            412: components["responses"]["PreconditionFailed"];
+            413: components["responses"]["PayloadTooLarge"];
+            414: components["responses"]["URITooLong"];
+            415: components["responses"]["UnsupportedMediaType"];
+            422: components["responses"]["UnprocessableEntity"];
+            428: components["responses"]["PreconditionRequired"];
+            429: components["responses"]["TooManyRequests"];
+            431: components["responses"]["RequestHeaderFieldsTooLarge"];
+            500: components["responses"]["InternalServerError"];
+            503: components["responses"]["ServiceUnavailable"];
+        };
+    };
+    deleteWebhookEndpoint: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description HTTP date; ignored with If-Match */
+                "If-Unmodified-Since"?: components["parameters"]["IfUnmodifiedSince"];
+                /** @description Entity tag of the resource as it was read, or `*`; 412 if it has changed since */
+                "If-Match"?: components["parameters"]["IfMatch"];
+            };
+            path: {
+                /**
+                 * @description The id of the resource
+                 * @example 0193a5b0-7b1e-7c3a-9f00-3f2b8c1d4e5f
+                 */
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            204: components["responses"]["Deleted"];
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            406: components["responses"]["NotAcceptable"];
+            408: components["responses"]["RequestTimeout"];
+            409: components["responses"]["Conflict"];
+            412: components["responses"]["PreconditionFailed"];
+            414: components["responses"]["URITooLong"];
+            428: components["responses"]["PreconditionRequired"];
+            429: components["responses"]["TooManyRequests"];
+            431: components["responses"]["RequestHeaderFieldsTooLarge"];
+            500: components["responses"]["InternalServerError"];
+            503: components["responses"]["ServiceUnavailable"];
+        };
+    };
+    updateWebhookEndpoint: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description HTTP date; ignored with If-Match */
+                "If-Unmodified-Since"?: components["parameters"]["IfUnmodifiedSince"];
+                /** @description Entity tag of the resource as it was read, or `*`; 412 if it has changed since */
+                "If-Match"?: components["parameters"]["IfMatch"];
+                /** @description Makes a retry safe: for 24 hours, requests with the same key and body get the same response, and the write happens once */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path: {
+                /**
+                 * @description The id of the resource
+                 * @example 0193a5b0-7b1e-7c3a-9f00-3f2b8c1d4e5f
+                 */
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["WebhookEndpointUpdate"];
+                "application/vnd.api+json": components["schemas"]["WebhookEndpointUpdate"];
+                "application/merge-patch+json": components["schemas"]["WebhookEndpointUpdate"];
+            };
+        };
+        responses: {
+            /** @description The changed resource */
+            200: {
+                headers: {
+                    ETag: components["headers"]["ETag"];
+                    "Idempotency-Replayed": components["headers"]["Idempotency-Replayed"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["WebhookEndpointReply"];
+                    "application/vnd.api+json;version=1": components["schemas"]["WebhookEndpointReply"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            406: components["responses"]["NotAcceptable"];
+            408: components["responses"]["RequestTimeout"];
+            409: components["responses"]["Conflict"];
+            412: components["responses"]["PreconditionFailed"];
+            413: components["responses"]["PayloadTooLarge"];
+            414: components["responses"]["URITooLong"];
+            415: components["responses"]["UnsupportedMediaType"];
+            422: components["responses"]["UnprocessableEntity"];
+            428: components["responses"]["PreconditionRequired"];
+            429: components["responses"]["TooManyRequests"];
+            431: components["responses"]["RequestHeaderFieldsTooLarge"];
+            500: components["responses"]["InternalServerError"];
+            503: components["responses"]["ServiceUnavailable"];
+        };
+    };
+    listDeliveries: {
+        parameters: {
+            query?: {
+                /** @description Maximum number of resources on a page */
+                limit?: components["parameters"]["Limit"];
+                /** @description `pagination.cursor` of the previous page; empty for the first page */
+                cursor?: components["parameters"]["Cursor"];
+                /** @description Page number; selects pagination with a total. Reaches the first 10,000 rows; cannot be combined with `cursor` */
+                page?: components["parameters"]["PageNumber"];
+                /** @description Fields to sort by, at most 5; `-` means descending. Default: `-created_at` */
+                sort?: components["parameters"]["DeliverySort"];
+                /** @description Directions, `asc` or `desc`, for the fields of `sort` in the same order */
+                order?: components["parameters"]["SortDirections"];
+                /** @description Any of these values */
+                status?: components["parameters"]["DeliveryStatusFilter"];
+                /** @description Only resources created at this time or later: a date, which is midnight UTC, or an RFC 3339 time */
+                created_after?: components["parameters"]["CreatedAfter"];
+                /** @description Only resources created before this time: a date, which is midnight UTC, or an RFC 3339 time */
+                created_before?: components["parameters"]["CreatedBefore"];
+                /** @description Narrows the response to these fields and `id`; its schema requires all */
+                fields?: components["parameters"]["DeliveryFields"];
+            };
+            header?: {
+                /** @description Entity tags that the client has; 304 if one is current */
+                "If-None-Match"?: components["parameters"]["IfNoneMatch"];
+                /** @description `*`; 412 for any tag, since the tag of a list is weak */
+                "If-Match"?: components["parameters"]["ListIfMatch"];
+            };
+            path: {
+                /**
+                 * @description The id of the resource
+                 * @example 0193a5b0-7b1e-7c3a-9f00-3f2b8c1d4e5f
+                 */
+                endpoint_id: components["parameters"]["DeliveryEndpointId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A page */
+            200: {
+                headers: {
+                    ETag: components["headers"]["ETag"];
+                    Link: components["headers"]["Link"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DeliveryPage"];
+                    "application/vnd.api+json;version=1": components["schemas"]["DeliveryPage"];
+                };
+            };
+            304: components["responses"]["PageNotModified"];
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            406: components["responses"]["NotAcceptable"];
+            408: components["responses"]["RequestTimeout"];
+            412: components["responses"]["PreconditionFailed"];
+            414: components["responses"]["URITooLong"];
+            429: components["responses"]["TooManyRequests"];
+            431: components["responses"]["RequestHeaderFieldsTooLarge"];
+            500: components["responses"]["InternalServerError"];
+            503: components["responses"]["ServiceUnavailable"];
+        };
+    };
+    createDelivery: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Makes a retry safe: for 24 hours, requests with the same key and body get the same response, and the write happens once */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path: {
+                /**
+                 * @description The id of the resource
+                 * @example 0193a5b0-7b1e-7c3a-9f00-3f2b8c1d4e5f
+                 */
+                endpoint_id: components["parameters"]["DeliveryEndpointId"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["DeliveryCreate"];
+                "application/vnd.api+json": components["schemas"]["DeliveryCreate"];
+            };
+        };
+        responses: {
+            /** @description Created */
+            201: {
+                headers: {
+                    ETag: components["headers"]["ETag"];
+                    Location: components["headers"]["Location"];
+                    "Idempotency-Replayed": components["headers"]["Idempotency-Replayed"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DeliveryReply"];
+                    "application/vnd.api+json;version=1": components["schemas"]["DeliveryReply"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            406: components["responses"]["NotAcceptable"];
+            408: components["responses"]["RequestTimeout"];
+            409: components["responses"]["Conflict"];
+            413: components["responses"]["PayloadTooLarge"];
+            414: components["responses"]["URITooLong"];
+            415: components["responses"]["UnsupportedMediaType"];
+            422: components["responses"]["UnprocessableEntity"];
+            429: components["responses"]["TooManyRequests"];
+            431: components["responses"]["RequestHeaderFieldsTooLarge"];
+            500: components["responses"]["InternalServerError"];
+            503: components["responses"]["ServiceUnavailable"];
+        };
+    };
+    getDelivery: {
+        parameters: {
+            query?: {
+                /** @description Narrows the response to these fields and `id`; its schema requires all */
+                fields?: components["parameters"]["DeliveryFields"];
+            };
+            header?: {
+                /** @description Entity tags that the client has; 304 if one is current */
+                "If-None-Match"?: components["parameters"]["IfNoneMatch"];
+                /** @description HTTP date; ignored with If-None-Match */
+                "If-Modified-Since"?: components["parameters"]["IfModifiedSince"];
+                /** @description Expected entity tag; 412 if the current one differs */
+                "If-Match"?: components["parameters"]["ReadIfMatch"];
+                /** @description HTTP date; ignored with If-Match */
+                "If-Unmodified-Since"?: components["parameters"]["IfUnmodifiedSince"];
+            };
+            path: {
+                /**
+                 * @description The id of the resource
+                 * @example 0193a5b0-7b1e-7c3a-9f00-3f2b8c1d4e5f
+                 */
+                endpoint_id: components["parameters"]["DeliveryEndpointId"];
+                /**
+                 * @description The id of the resource
+                 * @example 0193a5b0-7b1e-7c3a-9f00-3f2b8c1d4e5f
+                 */
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The resource */
+            200: {
+                headers: {
+                    ETag: components["headers"]["ETag"];
+                    "Last-Modified": components["headers"]["Last-Modified"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DeliveryReply"];
+                    "application/vnd.api+json;version=1": components["schemas"]["DeliveryReply"];
+                };
+            };
+            304: components["responses"]["NotModified"];
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            406: components["responses"]["NotAcceptable"];
+            408: components["responses"]["RequestTimeout"];
+            412: components["responses"]["PreconditionFailed"];
+            414: components["responses"]["URITooLong"];
+            429: components["responses"]["TooManyRequests"];
+            431: components["responses"]["RequestHeaderFieldsTooLarge"];
+            500: components["responses"]["InternalServerError"];
+            503: components["responses"]["ServiceUnavailable"];
+        };
+    };
+    listEvents: {
+        parameters: {
+            query?: {
+                /** @description Maximum number of resources on a page */
+                limit?: components["parameters"]["Limit"];
+                /** @description `pagination.cursor` of the previous page; empty for the first page */
+                cursor?: components["parameters"]["Cursor"];
+                /** @description Fields to sort by, at most 5; `-` means descending. Default: `-position` */
+                sort?: components["parameters"]["EventSort"];
+                /** @description Directions, `asc` or `desc`, for the fields of `sort` in the same order */
+                order?: components["parameters"]["SortDirections"];
+                /** @description Any of these values */
+                type?: components["parameters"]["EventTypeFilter"];
+                /** @description Any of these values */
+                resource_type?: components["parameters"]["EventResourceTypeFilter"];
+                /** @description Any of these values */
+                resource_id?: components["parameters"]["EventResourceIdFilter"];
+                /** @description Any of these values */
+                actor_id?: components["parameters"]["EventActorIdFilter"];
+                /** @description Only resources created at this time or later: a date, which is midnight UTC, or an RFC 3339 time */
+                created_after?: components["parameters"]["CreatedAfter"];
+                /** @description Only resources created before this time: a date, which is midnight UTC, or an RFC 3339 time */
+                created_before?: components["parameters"]["CreatedBefore"];
+                /** @description Narrows the response to these fields and `id`; its schema requires all */
+                fields?: components["parameters"]["EventFields"];
+            };
+            header?: {
+                /** @description Entity tags that the client has; 304 if one is current */
+                "If-None-Match"?: components["parameters"]["IfNoneMatch"];
+                /** @description `*`; 412 for any tag, since the tag of a list is weak */
+                "If-Match"?: components["parameters"]["ListIfMatch"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A page */
+            200: {
+                headers: {
+                    ETag: components["headers"]["ETag"];
+                    Link: components["headers"]["Link"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["EventPage"];
+                    "application/vnd.api+json;version=1": components["schemas"]["EventPage"];
+                };
+            };
+            304: components["responses"]["PageNotModified"];
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            406: components["responses"]["NotAcceptable"];
+            408: components["responses"]["RequestTimeout"];
+            410: components["responses"]["Gone"];
+            412: components["responses"]["PreconditionFailed"];
+            414: components["responses"]["URITooLong"];
+            429: components["responses"]["TooManyRequests"];
+            431: components["responses"]["RequestHeaderFieldsTooLarge"];
+            500: components["responses"]["InternalServerError"];
+            503: components["responses"]["ServiceUnavailable"];
+        };
+    };
+    getEvent: {
+        parameters: {
+            query?: {
+                /** @description Narrows the response to these fields and `id`; its schema requires all */
+                fields?: components["parameters"]["EventFields"];
+            };
+            header?: {
+                /** @description Entity tags that the client has; 304 if one is current */
+                "If-None-Match"?: components["parameters"]["IfNoneMatch"];
+                /** @description HTTP date; ignored with If-None-Match */
+                "If-Modified-Since"?: components["parameters"]["IfModifiedSince"];
+                /** @description Expected entity tag; 412 if the current one differs */
+                "If-Match"?: components["parameters"]["ReadIfMatch"];
+                /** @description HTTP date; ignored with If-Match */
+                "If-Unmodified-Since"?: components["parameters"]["IfUnmodifiedSince"];
+            };
+            path: {
+                /**
+                 * @description The id of the resource
+                 * @example 0193a5b0-7b1e-7c3a-9f00-3f2b8c1d4e5f
+                 */
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The resource */
+            200: {
+                headers: {
+                    ETag: components["headers"]["ETag"];
+                    "Last-Modified": components["headers"]["Last-Modified"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["EventReply"];
+                    "application/vnd.api+json;version=1": components["schemas"]["EventReply"];
+                };
+            };
+            304: components["responses"]["NotModified"];
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            406: components["responses"]["NotAcceptable"];
+            408: components["responses"]["RequestTimeout"];
+            412: components["responses"]["PreconditionFailed"];
+            414: components["responses"]["URITooLong"];
+            429: components["responses"]["TooManyRequests"];
+            431: components["responses"]["RequestHeaderFieldsTooLarge"];
+            500: components["responses"]["InternalServerError"];
+            503: components["responses"]["ServiceUnavailable"];
+        };
+    };
     createToken: {
         parameters: {
             query?: never;
@@ -4287,6 +5796,54 @@ export interface operations {
             401: components["responses"]["Unauthorized"];
             406: components["responses"]["NotAcceptable"];
             408: components["responses"]["RequestTimeout"];
+            413: components["responses"]["PayloadTooLarge"];
+            414: components["responses"]["URITooLong"];
+            415: components["responses"]["UnsupportedMediaType"];
+            422: components["responses"]["UnprocessableEntity"];
+            429: components["responses"]["TooManyRequests"];
+            431: components["responses"]["RequestHeaderFieldsTooLarge"];
+            500: components["responses"]["InternalServerError"];
+            503: components["responses"]["ServiceUnavailable"];
+        };
+    };
+    createWebhookSecret: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Makes a retry safe: for 24 hours, requests with the same key and body get the same response, and the write happens once */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path: {
+                /**
+                 * @description The id of the resource
+                 * @example 0193a5b0-7b1e-7c3a-9f00-3f2b8c1d4e5f
+                 */
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Created */
+            201: {
+                headers: {
+                    ETag: components["headers"]["ETag"];
+                    Location: components["headers"]["Location"];
+                    "Idempotency-Replayed": components["headers"]["Idempotency-Replayed"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["WebhookEndpointReply"];
+                    "application/vnd.api+json;version=1": components["schemas"]["WebhookEndpointReply"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            406: components["responses"]["NotAcceptable"];
+            408: components["responses"]["RequestTimeout"];
+            409: components["responses"]["Conflict"];
             413: components["responses"]["PayloadTooLarge"];
             414: components["responses"]["URITooLong"];
             415: components["responses"]["UnsupportedMediaType"];
@@ -4340,6 +5897,198 @@ export interface operations {
             408: components["responses"]["RequestTimeoutUnversioned"];
             431: components["responses"]["RequestHeaderFieldsTooLargeUnversioned"];
             503: components["responses"]["ServiceUnavailableUnversioned"];
+        };
+    };
+    receiveUserEvent: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The id of the event, the same in every attempt */
+                "webhook-id"?: components["parameters"]["WebhookId"];
+                /** @description The time of the attempt, in epoch seconds */
+                "webhook-timestamp"?: components["parameters"]["WebhookTimestamp"];
+                /** @description One or more signatures, separated by spaces: `v1,` and the Base64 of the HMAC-SHA256 of `{webhook-id}.{webhook-timestamp}.{body}` */
+                "webhook-signature"?: components["parameters"]["WebhookSignature"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["UserMessage"];
+            };
+        };
+        responses: {
+            200: components["responses"]["WebhookReceived"];
+            410: components["responses"]["WebhookGone"];
+        };
+    };
+    receiveUserProfileEvent: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The id of the event, the same in every attempt */
+                "webhook-id"?: components["parameters"]["WebhookId"];
+                /** @description The time of the attempt, in epoch seconds */
+                "webhook-timestamp"?: components["parameters"]["WebhookTimestamp"];
+                /** @description One or more signatures, separated by spaces: `v1,` and the Base64 of the HMAC-SHA256 of `{webhook-id}.{webhook-timestamp}.{body}` */
+                "webhook-signature"?: components["parameters"]["WebhookSignature"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["UserProfileMessage"];
+            };
+        };
+        responses: {
+            200: components["responses"]["WebhookReceived"];
+            410: components["responses"]["WebhookGone"];
+        };
+    };
+    receivePostEvent: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The id of the event, the same in every attempt */
+                "webhook-id"?: components["parameters"]["WebhookId"];
+                /** @description The time of the attempt, in epoch seconds */
+                "webhook-timestamp"?: components["parameters"]["WebhookTimestamp"];
+                /** @description One or more signatures, separated by spaces: `v1,` and the Base64 of the HMAC-SHA256 of `{webhook-id}.{webhook-timestamp}.{body}` */
+                "webhook-signature"?: components["parameters"]["WebhookSignature"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["PostMessage"];
+            };
+        };
+        responses: {
+            200: components["responses"]["WebhookReceived"];
+            410: components["responses"]["WebhookGone"];
+        };
+    };
+    receiveProductEvent: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The id of the event, the same in every attempt */
+                "webhook-id"?: components["parameters"]["WebhookId"];
+                /** @description The time of the attempt, in epoch seconds */
+                "webhook-timestamp"?: components["parameters"]["WebhookTimestamp"];
+                /** @description One or more signatures, separated by spaces: `v1,` and the Base64 of the HMAC-SHA256 of `{webhook-id}.{webhook-timestamp}.{body}` */
+                "webhook-signature"?: components["parameters"]["WebhookSignature"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ProductMessage"];
+            };
+        };
+        responses: {
+            200: components["responses"]["WebhookReceived"];
+            410: components["responses"]["WebhookGone"];
+        };
+    };
+    receiveOrderEvent: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The id of the event, the same in every attempt */
+                "webhook-id"?: components["parameters"]["WebhookId"];
+                /** @description The time of the attempt, in epoch seconds */
+                "webhook-timestamp"?: components["parameters"]["WebhookTimestamp"];
+                /** @description One or more signatures, separated by spaces: `v1,` and the Base64 of the HMAC-SHA256 of `{webhook-id}.{webhook-timestamp}.{body}` */
+                "webhook-signature"?: components["parameters"]["WebhookSignature"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["OrderMessage"];
+            };
+        };
+        responses: {
+            200: components["responses"]["WebhookReceived"];
+            410: components["responses"]["WebhookGone"];
+        };
+    };
+    receiveSessionEvent: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The id of the event, the same in every attempt */
+                "webhook-id"?: components["parameters"]["WebhookId"];
+                /** @description The time of the attempt, in epoch seconds */
+                "webhook-timestamp"?: components["parameters"]["WebhookTimestamp"];
+                /** @description One or more signatures, separated by spaces: `v1,` and the Base64 of the HMAC-SHA256 of `{webhook-id}.{webhook-timestamp}.{body}` */
+                "webhook-signature"?: components["parameters"]["WebhookSignature"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["SessionMessage"];
+            };
+        };
+        responses: {
+            200: components["responses"]["WebhookReceived"];
+            410: components["responses"]["WebhookGone"];
+        };
+    };
+    receiveApiKeyEvent: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The id of the event, the same in every attempt */
+                "webhook-id"?: components["parameters"]["WebhookId"];
+                /** @description The time of the attempt, in epoch seconds */
+                "webhook-timestamp"?: components["parameters"]["WebhookTimestamp"];
+                /** @description One or more signatures, separated by spaces: `v1,` and the Base64 of the HMAC-SHA256 of `{webhook-id}.{webhook-timestamp}.{body}` */
+                "webhook-signature"?: components["parameters"]["WebhookSignature"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ApiKeyMessage"];
+            };
+        };
+        responses: {
+            200: components["responses"]["WebhookReceived"];
+            410: components["responses"]["WebhookGone"];
+        };
+    };
+    receiveWebhookEndpointEvent: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The id of the event, the same in every attempt */
+                "webhook-id"?: components["parameters"]["WebhookId"];
+                /** @description The time of the attempt, in epoch seconds */
+                "webhook-timestamp"?: components["parameters"]["WebhookTimestamp"];
+                /** @description One or more signatures, separated by spaces: `v1,` and the Base64 of the HMAC-SHA256 of `{webhook-id}.{webhook-timestamp}.{body}` */
+                "webhook-signature"?: components["parameters"]["WebhookSignature"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["WebhookEndpointMessage"];
+            };
+        };
+        responses: {
+            200: components["responses"]["WebhookReceived"];
+            410: components["responses"]["WebhookGone"];
         };
     };
 }

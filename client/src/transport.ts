@@ -2,7 +2,13 @@
 import createHttpClient, { type Client as HttpClient } from 'openapi-fetch'
 import { ResponseCache } from './cache.ts'
 import type { Deadline } from './deadline.ts'
-import { AuthenticationError, createForeignResponseError, NotFoundError, toApiError } from './errors.ts'
+import {
+  AuthenticationError,
+  createForeignResponseError,
+  NetworkError,
+  NotFoundError,
+  toApiError,
+} from './errors.ts'
 import type { paths } from './openapi.ts'
 import { serializePath } from './path.ts'
 import { type ApiResponse, readContent } from './response.ts'
@@ -50,6 +56,13 @@ export interface Call extends CallOptions {
   query?: object | undefined
   headers?: Record<string, string | undefined> | undefined
   body?: unknown
+}
+
+/** A request for a stream. */
+interface StreamCall {
+  path: string
+  query: object
+  headers: Record<string, string | undefined>
 }
 
 /** A request that can be sent several times. */
@@ -122,6 +135,37 @@ export class Transport {
     }
   }
 
+  /**
+   * Sends a request for a stream, once.
+   * @param deadline the time limit for the header fields of the response
+   * @returns the response, whose body was not read
+   * @throws ApiError
+   */
+  async openStream({ path, query, headers }: StreamCall, deadline: Deadline): Promise<Response> {
+    try {
+      const { error, response } = await this.#anyPath.request('get', path, {
+        params: { path: {}, query },
+        headers,
+        parseAs: 'stream',
+        fetch: async (input) => {
+          const request = await toRepeatable(input)
+          return this.#attempt(deadline, (credentials) => this.#fetchStream(request, credentials, deadline))
+        },
+      })
+      if (!response.ok) throw toApiError(response, error)
+      if (!/^text\/event-stream\b/.test(response.headers.get('Content-Type') ?? '')) {
+        await response.body?.cancel()
+        const message = `The response has the status ${response.status}, but is not a stream: check baseUrl`
+        throw createForeignResponseError(response, 'INVALID_RESPONSE', message)
+      }
+      return response
+    } catch (error) {
+      deadline.signal.throwIfAborted()
+      if (!(error instanceof LostResponseError)) throw error
+      throw new NetworkError('The stream could not be opened: there was no response', { cause: error.cause })
+    }
+  }
+
   /** Ends the session on the server, and forgets its tokens and the kept responses. */
   async signOut(options: CallOptions = {}): Promise<void> {
     if (this.#session === undefined) return
@@ -181,60 +225,86 @@ export class Transport {
     const hasCredentials = this.#options.apiKey !== undefined || this.#session !== undefined
     // The server ignores the key of a request without credentials.
     const isRepeatable = !isPost || hasCredentials
-    return sendWithRetries((deadline) => this.#attempt(request, deadline), {
-      method: input.method,
-      deadlineMs,
-      signal,
-      isRepeatable,
-    })
+    return sendWithRetries(
+      (deadline) => this.#attempt(deadline, (credentials) => this.#fetchOnce(request, credentials, deadline)),
+      { method: input.method, deadlineMs, signal, isRepeatable },
+    )
   }
 
   /** Sends a request once, and again with a new access token if the server rejected the first one. */
-  async #attempt(request: RepeatableRequest, deadline: Deadline): Promise<Response> {
+  async #attempt(
+    deadline: Deadline,
+    send: (credentials: Record<string, string>) => Promise<Response>,
+  ): Promise<Response> {
     const { apiKey } = this.#options
     const session = this.#session
-    if (session === undefined) {
-      return this.#fetchOnce(request, apiKey === undefined ? {} : { 'X-API-Key': apiKey }, deadline)
-    }
+    if (session === undefined) return send(apiKey === undefined ? {} : { 'X-API-Key': apiKey })
     const token = await deadline.race(session.getAccessToken())
-    const response = await this.#fetchOnce(request, toBearer(token), deadline)
+    const response = await send(toBearer(token))
     if (response.status !== 401) return response
     const renewed = await deadline.race(session.getAccessToken(token))
-    return this.#fetchOnce(request, toBearer(renewed), deadline)
+    return send(toBearer(renewed))
   }
 
   /** Sends a request once and reads the whole response, so that a lost connection is noticed here. */
   async #fetchOnce(
-    { method, url, headers, body }: RepeatableRequest,
+    request: RepeatableRequest,
     credentials: Record<string, string>,
     { signal }: Deadline,
   ): Promise<Response> {
-    const sent = new Headers(headers)
-    for (const [name, value] of Object.entries(credentials)) sent.set(name, value)
-    const cache = method === 'GET' && !sent.has('If-None-Match') ? this.#cache : undefined
+    const { method, url } = request
+    const cache = method === 'GET' && !request.headers.has('If-None-Match') ? this.#cache : undefined
     const kept = cache?.get(url)
-    if (kept !== undefined) sent.set('If-None-Match', kept.etag)
+    const headers = { ...credentials, ...(kept !== undefined && { 'If-None-Match': kept.etag }) }
+    const response = await this.#fetchHead(request, headers, signal)
+    const text = await readText(url, response)
+    if (response.status === 304 && cache && kept) return cache.confirm(url, kept, response.headers)
+    if (response.ok) cache?.store(url, response.headers, text)
+    return withText(response, text)
+  }
+
+  /** Sends a request for a stream once. Reads the whole response if it is an error. */
+  async #fetchStream(
+    request: RepeatableRequest,
+    credentials: Record<string, string>,
+    { signal }: Deadline,
+  ): Promise<Response> {
+    const response = await this.#fetchHead(request, credentials, signal)
+    return response.ok ? response : withText(response, await readText(request.url, response))
+  }
+
+  /** Sends a request once. The body of the response was not read. */
+  async #fetchHead(
+    { method, url, headers, body }: RepeatableRequest,
+    moreHeaders: Record<string, string>,
+    signal: AbortSignal,
+  ): Promise<Response> {
+    const sent = new Headers(headers)
+    for (const [name, value] of Object.entries(moreHeaders)) sent.set(name, value)
     const send = this.#options.fetch ?? fetch
-    let response: Response
-    let text: string
     try {
       // fetch would send the API key to the origin of a redirect, and turn a POST into a GET.
-      response = await send(url, { method, headers: sent, body, signal, redirect: 'manual' })
-      text = await response.text()
+      return await send(url, { method, headers: sent, body, signal, redirect: 'manual' })
     } catch (error) {
       throw new LostResponseError('The response was lost', { cause: error })
     }
-    if (isRedirect(response)) {
-      const target = response.headers.get('Location') ?? 'another address'
-      const message = `${url} redirects to ${target}. The client follows no redirects: correct baseUrl`
-      throw createForeignResponseError(response, 'REDIRECT', message)
-    }
-    if (response.status === 304 && cache && kept) return cache.confirm(url, kept, response.headers)
-    if (response.ok) cache?.store(url, response.headers, text)
-    const { status, statusText } = response
-    return new Response(text === '' ? null : text, { status, statusText, headers: response.headers })
   }
 }
+
+/** Reads the body of a response. @throws ApiError if the response is a redirect, LostResponseError */
+async function readText(url: string, response: Response): Promise<string> {
+  const text = await response.text().catch((cause) => {
+    throw new LostResponseError('The response was lost', { cause })
+  })
+  if (!isRedirect(response)) return text
+  const target = response.headers.get('Location') ?? 'another address'
+  const message = `${url} redirects to ${target}. The client follows no redirects: correct baseUrl`
+  throw createForeignResponseError(response, 'REDIRECT', message)
+}
+
+/** Returns a response as it was before its body was read. */
+const withText = ({ status, statusText, headers }: Response, text: string) =>
+  new Response(text === '' ? null : text, { status, statusText, headers })
 
 const toBearer = (token: string) => ({ Authorization: `Bearer ${token}` })
 

@@ -31,6 +31,24 @@ while True:
         break
     query["cursor"] = page["pagination"]["cursor"]`,
   },
+  listEvents: {
+    curl: `curl "API/events?sort=position&limit=20" \\
+  -H "X-API-Key: YOUR_API_KEY"`,
+    typescript: `for await (const { cursor, event } of client.events.stream()) {
+  console.log(event.type, event.resource_id, event.previous)
+  // Store the cursor: events.stream({ cursor }) continues after it.
+  console.log(cursor)
+}`,
+    python: `query = {"sort": "position", "limit": 100, "cursor": ""}
+while True:
+    response = requests.get("API/events", headers=headers, params=query)
+    response.raise_for_status()
+    page = response.json()
+    print(page["data"])
+    query["cursor"] = page["pagination"]["cursor"]
+    if not page["pagination"]["has_more"]:
+        break  # Poll again later, with this cursor.`,
+  },
   getProduct: {
     curl: `curl "API/products/PRODUCT_ID" \\
   -H "X-API-Key: YOUR_API_KEY"`,

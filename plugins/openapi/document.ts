@@ -3,6 +3,7 @@ import { isDeepStrictEqual } from 'node:util'
 import { identity } from '../../lib/identity.ts'
 import { isObject } from '../../lib/is-object.ts'
 import type { Version } from '../versioning/index.ts'
+import type { Representation } from '../versioning/representation/types.ts'
 import { buildCodeSamples } from './code-samples.ts'
 import { type Components, createComponents, type Json } from './components.ts'
 import { describeFailure, getFailureName } from './failures.ts'
@@ -23,6 +24,8 @@ export interface DocumentSettings {
   server: string
   /** The groups of operations. */
   tags: readonly { name: string; description: string }[]
+  /** Returns the requests that the service sends, by name. */
+  getWebhooks(representation: Representation): Readonly<Record<string, Operation>>
 }
 
 /** What the functions below share. */
@@ -71,7 +74,7 @@ export const selectRoutes = (routes: readonly DocumentedRoute[], version: number
 export function buildDocument(
   routes: readonly DocumentedRoute[],
   version: Version,
-  { release, server, tags }: DocumentSettings,
+  { release, server, tags, getWebhooks }: DocumentSettings,
 ): Json {
   const { representation } = version
   const components = createComponents()
@@ -81,13 +84,20 @@ export function buildDocument(
     ...buildPaths(versioned, { components, version, isVersioned: true, server }),
     ...buildPaths(unversioned, { components, version, isVersioned: false, server }),
   }
+  const context = { components, version, isVersioned: true, server }
+  const webhooks = Object.entries(getWebhooks(representation)).map(([name, operation]) => [
+    name,
+    { post: buildOperation(operation, context) },
+  ])
+  const hasEvents = webhooks.length > 0
+  const guide = getGuide({ version: representation.version, about: representation.about, hasEvents })
   return {
     openapi: '3.1.0',
     info: {
       title: identity.title,
       version: release,
       summary: `Version ${representation.version} of the API`,
-      description: `${getGuide(representation.version, representation.about)}\n\n${commonHeadersGuide}`,
+      description: `${guide}\n\n${commonHeadersGuide}`,
       // No person is the contact of every installation, so this is the start page of the service itself.
       contact: { name: 'The operator of this service', url: `${server}/` },
       license: { name: 'MIT', identifier: 'MIT' },
@@ -96,6 +106,7 @@ export function buildDocument(
     externalDocs: { description: 'The documentation page', url: `${server}/docs` },
     tags: [...tags, healthTag].map(({ name, description }) => ({ name, description })),
     paths,
+    ...(hasEvents && { webhooks: Object.fromEntries(webhooks) }),
     security: COMMON_SECURITY,
     components: { ...components.getAll(), securitySchemes },
   }

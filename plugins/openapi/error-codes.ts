@@ -52,6 +52,12 @@ const explanations: Readonly<Record<FailureCode, Explanation>> = {
     remedy: 'Correct the fields in `details`; if there is a `Retry-After`, send it again after that time',
   },
   VERSION_RETIRED: { meaning: 'The version has been retired', remedy: 'Use the version in `Link`' },
+  EVENTS_EXPIRED: {
+    meaning:
+      'Events after the cursor have been removed after `EVENTS_RETENTION_DAYS`, or the database was restored from an older backup',
+    remedy:
+      'Open a stream without a cursor, whose first `id` is the cursor of the present; read the collections again, then continue from that cursor',
+  },
   PRECONDITION_FAILED: {
     meaning: 'The resource has changed since it was read, or another precondition failed',
     remedy: 'Read the resource again and repeat the change with its `ETag`',

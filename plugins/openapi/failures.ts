@@ -84,8 +84,8 @@ const failureStatuses: Record<number, Status> = {
     },
   },
   410: {
-    description: 'This API version has been retired',
-    examples: { retired: { code: 'VERSION_RETIRED' } },
+    description: 'This API version has been retired, or events after the cursor have been removed',
+    examples: { retired: { code: 'VERSION_RETIRED' }, expired: { code: 'EVENTS_EXPIRED' } },
   },
   412: {
     description: 'The resource has changed, or another precondition failed; `ETag` is the current tag',

@@ -1,5 +1,14 @@
 /** The introduction of the OpenAPI documents and, with examples and tables, of the documentation page. */
+import { identity } from '../../lib/identity.ts'
 import { getAnchor, writeErrorCodes } from './error-codes.ts'
+
+interface GuideOptions {
+  version: number
+  /** How the version represents resources and errors. */
+  about: string
+  /** Whether changes are events, which a setting turns off. */
+  hasEvents: boolean
+}
 
 interface Section {
   title: string
@@ -13,7 +22,7 @@ A JSON API with a collection for each kind of resource. All collections work the
 and their resources are read (GET), replaced (PUT), partially updated (PATCH, RFC 7396) and deleted by id.
 `.trim()
 
-/** What only the page can offer: files beside it, and its own form. */
+/** The introduction of the page, which has a sign-in form and links to the files served with it. */
 const getPageIntroduction = (version: number) =>
   `
 To send requests from this page, choose **Sign in** at its top: with your e-mail address and password, or with an API key.
@@ -25,7 +34,47 @@ collection, set \`api_key\`; a run of the whole collection creates one resource 
 
 const toSample = (language: string, text: string) => `\`\`\`${language}\n${text}\n\`\`\``
 
-const getSections = (version: number, about: string): Section[] => [
+const getEventsSection = (version: number): Section => ({
+  title: 'Events and webhooks',
+  text: `
+Every change of a resource is an event, with a \`type\` such as \`orders.created\`, the resource after the change in \`data\`,
+and the former values of the fields that changed in \`previous\`. \`GET /events?sort=position\` is the feed, in an order that
+never changes: a consumer continues from its last cursor and sees each event once. With \`Accept: text/event-stream\` the
+feed is a stream. A webhook endpoint receives the events of its \`event_types\` as POST requests with a signature, at least
+once.`,
+  details: `Follow the stream. To continue after a lost connection, send the last \`id\` as \`Last-Event-ID\`.
+
+${toSample(
+  'sh',
+  `curl -N "$URL/api/v${version}/events?type=products.*" \\
+  -H "X-API-Key: $KEY" \\
+  -H "Accept: text/event-stream"`,
+)}
+
+Create a webhook endpoint, as a manager or an admin with an access token. The response has the \`secret\`, which is not shown
+again.
+
+${toSample(
+  'sh',
+  `curl -X POST "$URL/api/v${version}/webhook-endpoints" \\
+  -H "Authorization: Bearer $TOKEN" \\
+  -H "Content-Type: application/json" \\
+  -d '{"url": "https://example.com/webhooks",
+       "event_types": ["orders.*"]}'`,
+)}
+
+Verify each request (Standard Webhooks 1.0), and answer 2xx within 10 seconds. Ignore a \`webhook-id\` that you have processed.
+
+${toSample(
+  'ts',
+  `import { verifyWebhook } from '${identity.clientPackage}'
+
+const webhook = { body, headers, secret }
+const { type, data } = await verifyWebhook(webhook)`,
+)}`,
+})
+
+const getSections = ({ version, about, hasEvents }: GuideOptions): Section[] => [
   {
     title: 'Authentication',
     text: `
@@ -79,6 +128,7 @@ ${toSample(
   -d '{"items": [{"product_id": "'$PRODUCT'", "quantity": 2}]}'`,
 )}`,
   },
+  ...(hasEvents ? [getEventsSection(version)] : []),
   {
     title: 'Errors',
     text: `
@@ -133,22 +183,16 @@ overwriting that change. A GET with \`If-Match\` is answered with 412 unless the
   },
 ]
 
-/**
- * Returns the introduction of an OpenAPI document, in Markdown.
- * @param about how the version represents resources and errors
- */
-export const getGuide = (version: number, about: string): string =>
-  [
-    introduction,
-    ...getSections(version, about).map(({ title, text }) => `## ${title}\n\n${text.trim()}`),
-  ].join('\n\n')
+/** Returns the introduction of an OpenAPI document, in Markdown. */
+export const getGuide = (options: GuideOptions): string =>
+  [introduction, ...getSections(options).map(({ title, text }) => `## ${title}\n\n${text.trim()}`)].join(
+    '\n\n',
+  )
 
 /** Returns the introduction of the documentation page, in Markdown. */
-export const getPageGuide = (version: number, about: string): string =>
+export const getPageGuide = (options: GuideOptions): string =>
   [
     introduction,
-    getPageIntroduction(version),
-    ...getSections(version, about).map(
-      ({ title, text, details }) => `## ${title}\n\n${text.trim()}\n\n${details}`,
-    ),
+    getPageIntroduction(options.version),
+    ...getSections(options).map(({ title, text, details }) => `## ${title}\n\n${text.trim()}\n\n${details}`),
   ].join('\n\n')

@@ -9,7 +9,7 @@ import { writeBrunoCollection } from './collections/bruno.ts'
 import { writePostmanCollection } from './collections/postman.ts'
 import { buildSamples } from './collections/requests.ts'
 import discovery from './discovery.ts'
-import { buildDocument, type DocumentedRoute, selectRoutes } from './document.ts'
+import { buildDocument, type DocumentedRoute, type DocumentSettings, selectRoutes } from './document.ts'
 import page from './page.ts'
 import { toPageDocument } from './page-document.ts'
 import { getServerUrl } from './server-url.ts'
@@ -21,6 +21,8 @@ interface DocsOptions {
   publicUrl: string | undefined
   /** The groups of operations. */
   tags: readonly { name: string; description: string }[]
+  /** Returns the requests that the service sends, by name. */
+  getWebhooks: DocumentSettings['getWebhooks']
   /** Whether the start fails if a document cannot be built; otherwise the first request for it does. */
   early: boolean
 }

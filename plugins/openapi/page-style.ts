@@ -78,6 +78,8 @@ a[href*="scalar.com"], .darklight-reference { display: none !important; }
   .scalar-app .introduction-description .introduction-description-heading { scroll-margin-top: 116px; }
 }
 @media (max-width: 600px) {
+  /* The button that copies a link to a field is wider than the rest of its line. */
+  .scalar-app { overflow-x: clip; }
   .scalar-app .introduction-description .markdown table { display: block; overflow-x: auto; }
   .scalar-app .introduction-description .markdown td:last-child { min-width: 220px; }
 }

@@ -25,7 +25,7 @@ export const getConfiguration = (versions: readonly number[]): Partial<ApiRefere
   documentDownloadType: 'none',
 })
 
-/** Returns the file with the compressed script that `npm run build` wrote. It exists beside the compiled module only. */
+/** Returns the file with the compressed script that `npm run build` wrote, in the folder of the compiled module. */
 export const getCompressedFile = (hash: string, encoding: Compression, base = import.meta.url) =>
   new URL(`./compressed/${hash}.${encoding}`, base)
 

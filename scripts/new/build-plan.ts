@@ -1,4 +1,5 @@
 /** Checks the answers about a new resource against each other and against the service, and completes them. */
+import { toWords } from '../../lib/to-words.ts'
 import { UsageError } from '../../src/cli/command.ts'
 import {
   checkChangeable,
@@ -17,7 +18,7 @@ import {
   readUnique,
 } from './checks.ts'
 import { type Field, readFields } from './fields.ts'
-import { toCamel, toPascal, toSnake, toWords } from './names.ts'
+import { toCamel, toPascal, toSnake } from './names.ts'
 import type { Registered } from './registered.ts'
 import type { Answers, Flag, Problem, ResourcePlan } from './resource-plan.ts'
 import { readStates, type States } from './states.ts'

@@ -25,7 +25,7 @@ async function askOnTerminal(answers: Answers, registered: readonly Registered[]
   }
 }
 
-/** The options that are right or wrong whatever the answers to the questions will be. */
+/** The options whose problems do not depend on the answers to the questions. */
 const INDEPENDENT = new Set<Flag>([
   'name',
   'singular',

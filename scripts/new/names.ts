@@ -18,12 +18,6 @@ export const toSnake = (name: string) =>
     .replace(/(?<=[a-z0-9])(?=[A-Z])/g, '_')
     .toLowerCase()
 
-/** `UserProfile` -> `user profile`, `product_id` -> `product id` */
-export const toWords = (name: string) => toSnake(name).replaceAll('_', ' ')
-
-/** `a review`, `an order` */
-export const withArticle = (words: string) => `${/^[aeio]/.test(words) ? 'an' : 'a'} ${words}`
-
 /** Returns the singular of an English plural, in PascalCase; undefined if the rules do not know it. */
 export function toSingular(plural: string): string | undefined {
   const pascal = toPascal(plural)

@@ -1,6 +1,6 @@
 /** Reads the resources of the service, which a new one may refer to. */
 import * as tables from '../../drizzle/tables.ts'
-import { createCredentialResources, resources } from '../../src/app.ts'
+import { listDefinitions } from '../../src/app.ts'
 
 export interface Registered {
   /** The name in paths: `user-profiles`. */
@@ -17,7 +17,7 @@ export interface Registered {
 /** Returns all registered resources, those of credentials included. */
 export function listRegistered(): Registered[] {
   const exported: [string, unknown][] = Object.entries(tables)
-  return [...resources, ...createCredentialResources(resources)].map((resource) => ({
+  return listDefinitions().map((resource) => ({
     name: resource.name,
     singular: resource.singular,
     plural: resource.plural,

@@ -4,6 +4,7 @@ import { backup } from './backup.ts'
 import type { Commands } from './command.ts'
 import { copy } from './copy.ts'
 import { doctor } from './doctor.ts'
+import { eventsTail } from './events.ts'
 import { usersConfirmEmail, usersLink } from './identities.ts'
 import { keysList, usersList } from './lists.ts'
 import { migrate } from './migrate.ts'
@@ -33,5 +34,6 @@ export const commands: Commands = {
   'api-keys list': keysList,
   'api-keys create': keysCreate,
   'api-keys revoke': keysRevoke,
+  'events tail': eventsTail,
   'signing-keys rotate': signingKeysRotate,
 }

@@ -84,6 +84,10 @@ export const Settings = Type.Object({
     'The secret from which all keys are derived; the same on every server. Required in production; otherwise generated in `DATA_DIR` at the first start.',
     { secret: true, minLength: 32, maxLength: 1_024 },
   ),
+  APP_SECRET_PREVIOUS: optional(
+    'The former `APP_SECRET`, which decrypts the secrets of webhook endpoints until they are encrypted with the new one.',
+    { secret: true, minLength: 32, maxLength: 1_024 },
+  ),
   ADMIN_EMAIL: text('The e-mail address of the first admin, who is created if the database has no users.', {
     format: 'email',
     maxLength: 254,
@@ -132,6 +136,33 @@ export const Settings = Type.Object({
   CORS_ORIGINS: list('The origins whose web pages may call the API (CORS); `*` for all.', {
     format: 'origin',
   }),
+
+  EVENTS: Type.Boolean({
+    description: 'Records each change of a resource as an event, and serves the events.',
+    default: true,
+  }),
+  EVENTS_RETENTION_DAYS: number(
+    'The number of days after which events are removed; 0 keeps them all.',
+    90,
+    0,
+    36_500,
+  ),
+  EVENT_STREAMS: limit('The maximum number of event streams per process.', 1_000),
+  WEBHOOK_CONCURRENCY: number(
+    'The maximum number of concurrent requests to webhook endpoints per process. One endpoint gets a fifth of them.',
+    50,
+    1,
+    1_000,
+  ),
+  WEBHOOK_TIMEOUT: number(
+    'The time for one request to a webhook endpoint, in milliseconds.',
+    10_000,
+    100,
+    60_000,
+  ),
+  WEBHOOK_PRIVATE_ADDRESSES: flag(
+    'Allows webhook endpoints at private addresses. Their owners can then send requests to hosts in the network of the server.',
+  ),
 
   RATE_LIMIT: limit('The maximum number of requests per user and window.', 600),
   RATE_LIMIT_WINDOW: number('The length of the window of `RATE_LIMIT`, in seconds.', 60, 1, 3_600),

@@ -42,6 +42,9 @@ export interface Samples {
 /** The operation whose response has the access token of the requests behind it. */
 const SIGN_IN = 'createToken'
 
+/** The variable for the first resource of a list, where no request creates one. */
+const LIST_CAPTURES: ReadonlyMap<string, string> = new Map([['listEvents', 'event_id']])
+
 /** The folder of the DELETE requests. */
 const DELETE_FOLDER = 'delete'
 
@@ -73,7 +76,11 @@ function adaptBody(value: unknown, resource: string): unknown {
     if (isId && name.endsWith('_id')) return [name, `{{${name}}}`]
     return [name, adaptBody(field, resource)]
   }
-  return Object.fromEntries(Object.entries(value).map(adapt))
+  const adapted = Object.fromEntries(Object.entries(value).map(adapt))
+  // Members may not manage webhook endpoints.
+  return resource === 'user' && 'password' in value && !('current_password' in value)
+    ? { ...adapted, role: 'manager' }
+    : adapted
 }
 
 const getFirstExample = (content: Content | undefined): unknown => content?.examples[0]?.value
@@ -86,6 +93,8 @@ function findField(operation: Operation, field: string): string {
 }
 
 function getCaptures(operation: Operation, resource: string): SampleRequest['captures'] {
+  const listed = LIST_CAPTURES.get(operation.operationId)
+  if (listed !== undefined) return [{ variable: listed, path: 'data[0].id' }]
   if (operation.responses[201] === undefined) return []
   const fields = operation.operationId === SIGN_IN ? ['access_token', 'session_id'] : ['id']
   return fields.map((field) => ({
@@ -108,6 +117,17 @@ const selectParameters = ({ parameters = [] }: Operation, location: Parameter['i
       description,
     }))
 
+/** Returns the variable with the id of a resource: `webhook_endpoint_id` for `webhook-endpoints`. */
+const toVariable = (collection: string) =>
+  `${collection.replaceAll('-', '_').replace(/ies$/, 'y').replace(/s$/, '')}_id`
+
+/** Replaces the parameters of a path by the variables of the collections before them. */
+const fillIds = (url: string) =>
+  url
+    .split('/')
+    .map((segment, i, all) => (segment.startsWith(':') ? `{{${toVariable(all[i - 1] ?? '')}}}` : segment))
+    .join('/')
+
 function buildRequest({ method, url, operation }: DocumentedRoute): SampleRequest {
   const resource = getResourceName(operation.operationId)
   const body = adaptBody(getFirstExample(operation.body), resource)
@@ -115,7 +135,7 @@ function buildRequest({ method, url, operation }: DocumentedRoute): SampleReques
     name: operation.summary,
     description: operation.description,
     method,
-    path: url.replaceAll(/:(\w+)/g, (_, name) => `{{${name === 'id' ? `${resource}_id` : name}}}`),
+    path: fillIds(url),
     query: selectParameters(operation, 'query'),
     headers: selectParameters(operation, 'header'),
     ...(body !== undefined && { body: JSON.stringify(body, null, 2) }),

@@ -1,5 +1,5 @@
 /** The template of `plugins/resources/{name}.ts`. */
-import { toWords } from '../names.ts'
+import { toWords } from '../../../lib/to-words.ts'
 import type { ResourcePlan } from '../resource-plan.ts'
 import { importUsed, list, quote } from './code.ts'
 import { getNullSort } from './null-sort.ts'

@@ -1,6 +1,7 @@
 /** The template of `schemas/{name}.ts`. */
+import { toWords } from '../../../lib/to-words.ts'
 import type { BoundedField, EnumField, Field } from '../fields.ts'
-import { toCamel, toPascal, toWords } from '../names.ts'
+import { toCamel, toPascal, toSnake } from '../names.ts'
 import type { ResourcePlan } from '../resource-plan.ts'
 import { importUsed, list, literal, number, quote } from './code.ts'
 import { getExample } from './values.ts'
@@ -46,7 +47,7 @@ const writeText = (field: BoundedField) => {
 }
 
 const getValuesName = (plan: ResourcePlan, field: EnumField) =>
-  `${toCamel(`${toWords(plan.singular).replaceAll(' ', '-')}-${field.name}`)}Values`
+  `${toCamel(`${toSnake(plan.singular)}-${field.name}`)}Values`
 
 function writeEnum(plan: ResourcePlan, field: EnumField): string {
   const description = field.name === 'status' && plan.states ? describeStates(plan) : describe(field)

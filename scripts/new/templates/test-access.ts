@@ -1,5 +1,5 @@
 /** The templates of the tests of access rules and status transitions. */
-import { withArticle } from '../names.ts'
+import { withArticle } from '../../../lib/to-words.ts'
 import type { ResourcePlan } from '../resource-plan.ts'
 import { findWay } from '../states.ts'
 import { literal } from './code.ts'

@@ -1,6 +1,6 @@
 /** What the tests of a new resource share: the clients, the path and a valid body. */
+import { toWords } from '../../../lib/to-words.ts'
 import type { Field } from '../fields.ts'
-import { toWords } from '../names.ts'
 import type { Reference, ResourcePlan } from '../resource-plan.ts'
 import { literal } from './code.ts'
 import { getExample } from './values.ts'
@@ -33,8 +33,7 @@ function writeValue({ plan }: Context, field: Field): string {
     case 'timestamp':
       return 'new Date(Date.UTC(2026, 0, ++made)).toISOString()'
     case 'url':
-      // biome-ignore lint/suspicious/noTemplateCurlyInString: this is code of the test
-      return '`https://example.com/${++made}`'
+      return `\`https://example.com/\${++made}\``
     default:
       return example
   }

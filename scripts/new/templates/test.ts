@@ -1,5 +1,5 @@
 /** The template of `test/resources/{name}.test.ts`. */
-import { withArticle } from '../names.ts'
+import { withArticle } from '../../../lib/to-words.ts'
 import type { ResourcePlan } from '../resource-plan.ts'
 import { importUsed, literal } from './code.ts'
 import { writeAccess, writeTransitions } from './test-access.ts'

@@ -1,6 +1,6 @@
 /** Chooses values of the fields for examples and tests. */
+import { toWords } from '../../../lib/to-words.ts'
 import type { BoundedField, Field } from '../fields.ts'
-import { toWords } from '../names.ts'
 
 /** Returns a text with the length that the field allows. */
 const fit = (text: string, { min, max }: BoundedField) =>
