@@ -2,7 +2,14 @@
  * The types of the client, checked by the compiler: `npm run typecheck` fails where one of these lines is wrong. Each
  * `@ts-expect-error` is an assertion: it is an error itself if the types accept the line below it.
  */
-import { type Client, createClient, type FieldError, type Resource } from '../../client/src/index.ts'
+import {
+  type Client,
+  createClient,
+  type FieldError,
+  type Resource,
+  type ResourceEvent,
+  verifyWebhook,
+} from '../../client/src/index.ts'
 
 /** Accepts equal types only. */
 const expectEqual = <A, B>(
@@ -88,6 +95,23 @@ export async function checkTypes(client: Client) {
   const live = await client.http.GET('/livez')
   // @ts-expect-error: there is no such path
   client.http.GET('/api/v1/nothing')
+
+  // Events, and webhooks that deliver them.
+  for await (const { cursor, event } of client.events.stream({
+    type: ['products.*'],
+    resource_type: 'products',
+  })) {
+    expectEqual<typeof cursor, string>()
+    expectEqual<typeof event, ResourceEvent>()
+  }
+  // @ts-expect-error: events have no such filter
+  client.events.stream({ colour: 'green' })
+  const { data: delivered } = await verifyWebhook({ body: '', headers: new Headers(), secret: 'whsec_' })
+  expectEqual<typeof delivered, ResourceEvent>()
+  // @ts-expect-error: a secret is required
+  verifyWebhook({ body: '', headers: {} })
+  // @ts-expect-error: one secret or several
+  verifyWebhook({ body: '', headers: {}, secret: '', secrets: [''] })
 
   createClient({ baseUrl: '', signIn: { email: '', password: '' } })
   createClient({ baseUrl: '' })

@@ -1,8 +1,10 @@
 /** A commit whose reply is lost is a 503, and a repetition with the same Idempotency-Key has one effect. */
+
 import t from 'tap'
 import { openDatabase } from '../../drizzle/client/index.ts'
 import { type Reply, testApp } from '../helpers/app.ts'
 import { testDatabaseUrl } from '../helpers/database.ts'
+import { stopEventWork } from '../helpers/events.ts'
 import { createKeyHeader, isReplayed } from '../helpers/idempotency.ts'
 import { type Loss, startLossyProxy } from '../helpers/lossy-proxy.ts'
 import { createNotesTable, resourcesWithNotes } from '../helpers/notes.ts'
@@ -22,7 +24,8 @@ t.test('a commit whose reply is lost', { skip: url === undefined && 'needs a ser
   let loss: () => Loss = () => 'none'
   const proxy = await startLossyProxy(t, url ?? '', () => loss())
   const database = await openDatabase({ url: proxy.url })
-  const { admin, adminId } = await testApp(t, {}, { database, resources: resourcesWithNotes })
+  const { admin, adminId, app } = await testApp(t, {}, { database, resources: resourcesWithNotes })
+  await stopEventWork(app)
   const direct = await openDatabase({ url: url ?? '', poolSize: 1 })
   t.teardown(() => direct.close())
   await createNotesTable(direct)

@@ -33,7 +33,13 @@ const everything: Values = {
     digest: `sha256:${'0'.repeat(64)}`,
     pullSecrets: [{ name: 'registry' }],
   },
-  settings: { TRUST_PROXY: '10.42.0.0/16', BODY_LIMIT: 2097152, COMPRESS: true, SHUTDOWN_DELAY: '20000' },
+  settings: {
+    TRUST_PROXY: '10.42.0.0/16',
+    BODY_LIMIT: 2097152,
+    COMPRESS: true,
+    SHUTDOWN_DELAY: '20000',
+    EVENTS_RETENTION_DAYS: 30,
+  },
   migrations: { enabled: true, existingSecret: 'owner' },
   ingress: { enabled: true, className: 'nginx', tlsSecret: 'certificate', annotations: { a: 'b' } },
   autoscaling: { enabled: true },
@@ -144,6 +150,7 @@ t.test('the settings of the pods are settings of the service', (t) => {
     COMPRESS: true,
     METRICS_PORT: 9464,
     SHUTDOWN_DELAY: 20_000,
+    EVENTS_RETENTION_DAYS: 30,
   })
   t.end()
 })

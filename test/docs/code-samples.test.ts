@@ -15,6 +15,7 @@ const SAMPLED: readonly (readonly [resource: string, ...operations: string[]])[]
   ['posts', 'createPost'],
   ['products', 'createProduct', 'getProduct', 'updateProduct', 'listProducts'],
   ['orders', 'createOrder', 'listOrders', 'updateOrder'],
+  ['events', 'listEvents'],
 ]
 
 const OPERATIONS = SAMPLED.flatMap(([resource, ...operations]) =>

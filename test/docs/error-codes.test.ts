@@ -51,6 +51,7 @@ t.test(
         'Pagination',
         'Filtering and sorting',
         'Idempotency',
+        'Events and webhooks',
         'Errors',
         'Versions',
         'Limits',

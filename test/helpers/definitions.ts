@@ -4,15 +4,12 @@ import { getTableName } from 'drizzle-orm'
 import { getTableConfig } from 'drizzle-orm/pg-core'
 import { CALLER, getRuleFields, verbs } from '../../plugins/access/index.ts'
 import type { ResourceDefinition } from '../../plugins/collection/definition.ts'
-import { createCredentialResources, resources } from '../../src/app.ts'
+import { listDefinitions } from '../../src/app.ts'
 
 const root = new URL('../../', import.meta.url)
 
 /** All definitions of the app: the resources of src/app.ts, sessions and API keys. */
-export const definitions: readonly ResourceDefinition[] = [
-  ...resources,
-  ...createCredentialResources(resources),
-]
+export const definitions: readonly ResourceDefinition[] = listDefinitions()
 
 /** @throws Error if no resource has the name */
 export function getDefinition(name: string): ResourceDefinition {
@@ -35,7 +32,7 @@ const readReferences = ({ table }: ResourceDefinition): ReadonlyMap<string, stri
     }),
   )
 
-// Drizzle builds the configuration of a table anew each time.
+// A map, because each call of getTableConfig builds the configuration again.
 const references = new Map(definitions.map((definition) => [definition.name, readReferences(definition)]))
 
 /** Returns the tables that columns refer to, by the name of the column. */

@@ -1,4 +1,5 @@
 /** An app whose database can be made to fail, and assertions about what clients then see. */
+
 import { createServer } from 'node:net'
 import { setTimeout as wait } from 'node:timers/promises'
 import type { Test } from 'tap'
@@ -7,6 +8,7 @@ import { bootstrap } from '../../plugins/auth/bootstrap.ts'
 import { type Reply, type TestApp, testApp } from './app.ts'
 import { type Owner, testDatabaseUrl } from './database.ts'
 import { createDeferred } from './deferred.ts'
+import { stopEventWork } from './events.ts'
 import { listen } from './listen.ts'
 import { startProxy } from './proxy.ts'
 import { getRunningTime } from './running-time.ts'
@@ -54,6 +56,7 @@ export async function createFaultyApp(t: Owner): Promise<FaultyApp> {
     { LOG_LEVEL: 'debug' },
     { database, logs: { write: (line) => logs.push(line) } },
   )
+  await stopEventWork(app.app)
   return { ...app, proxy, direct, logs }
 }
 

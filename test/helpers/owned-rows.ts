@@ -30,6 +30,19 @@ export function createOwnedRows(database: Database) {
   const one = async (table: string, values: Values): Promise<string> =>
     (await insertRows(database, table, [values]))[0] ?? ''
 
+  const makeEndpoint = (owner: string) => {
+    const values = { url: 'https://example.com', event_types: '["*"]', api_version: 1, secret_box: 'x' }
+    return one('webhook_endpoints', { user_id: owner, ...values })
+  }
+  const endpoints = new Map<string, Promise<string>>()
+  /** Returns the id of the parent below which rows of an owner are. */
+  const getParentOf = (name: string, owner: string): Promise<string> | undefined => {
+    if (getDefinition(name).parent?.to !== 'webhook-endpoints') return getParent(name, owner)
+    const endpoint = endpoints.get(owner) ?? makeEndpoint(owner)
+    endpoints.set(owner, endpoint)
+    return endpoint
+  }
+
   const makers: Record<string, (owner: string) => Promise<string>> = {
     users: async (owner) => owner,
     sessions: (owner) =>
@@ -38,6 +51,15 @@ export function createOwnedRows(database: Database) {
       const values = { name: 'k', prefix: 'rak_', scopes: '["*"]', expires_at: tomorrow() }
       return one('api_keys', { user_id: owner, key_hash: short(), ...values })
     },
+    'webhook-endpoints': makeEndpoint,
+    deliveries: async (owner) => {
+      const values = { event_id: uuid(), event_type: 'products.created' }
+      return one('webhook_deliveries', {
+        endpoint_id: (await getParentOf('deliveries', owner)) ?? '',
+        user_id: owner,
+        ...values,
+      })
+    },
   }
 
   const getEmail = async (id: string) =>
@@ -45,11 +67,11 @@ export function createOwnedRows(database: Database) {
 
   return {
     user: (values: Values = {}) => one('users', values),
-    getParent,
+    getParent: getParentOf,
     /** Returns the path of a collection; some are below a parent. */
     async listOf(name: string, owner: string): Promise<string> {
       const { parent } = getDefinition(name)
-      return parent ? `/${parent.to}/${await getParent(name, owner)}/${name}` : `/${name}`
+      return parent ? `/${parent.to}/${await getParentOf(name, owner)}/${name}` : `/${name}`
     },
     /** Returns the path of a collection below a parent that does not exist. */
     getMissingList(name: string): string {

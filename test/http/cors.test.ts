@@ -134,7 +134,7 @@ t.test('a preflight lists the methods of its path and the allowed headers', asyn
     t.equal(reply.headers.get('access-control-allow-credentials'), null)
     t.equal(
       reply.headers.get('access-control-allow-headers'),
-      'Accept, Authorization, Content-Type, Idempotency-Key, X-API-Key, X-Request-Id, If-Match, If-None-Match, If-Modified-Since, If-Unmodified-Since',
+      'Accept, Authorization, Content-Type, Idempotency-Key, X-API-Key, X-Request-Id, If-Match, If-None-Match, If-Modified-Since, If-Unmodified-Since, Last-Event-ID',
     )
     t.match(reply.headers.get('vary'), /^Accept, Authorization, X-API-Key,.*\bOrigin\b/)
     t.ok(reply.headers.get('x-request-id'))

@@ -5,7 +5,7 @@ import { v7 as uuid } from 'uuid'
 import access, { type RouteAccess, verbs } from '../../plugins/access/index.ts'
 import errors from '../../plugins/errors/index.ts'
 import { v1 } from '../../plugins/versioning/representation/v1.ts'
-import { createCredentialResources, resources } from '../../src/app.ts'
+import { listDefinitions } from '../../src/app.ts'
 import { type Json, testApp } from '../helpers/app.ts'
 
 const { app, admin, anybody } = await testApp(t)
@@ -61,12 +61,12 @@ t.test('every resource has the same operations and texts in both versions', asyn
     update: 'update',
     remove: 'delete',
   }
-  const expected = [...resources, ...createCredentialResources(resources)].flatMap((resource) =>
+  const expected = listDefinitions().flatMap((resource) =>
     (resource.verbs ?? verbs).map(
       (verb) => `${said[verb]}${verb === 'list' ? resource.plural : resource.singular}`,
     ),
   )
-  expected.push('createToken')
+  expected.push('createToken', 'createWebhookSecret')
   for (const version of [1, 2]) {
     t.same(
       ofVersion(version)
@@ -168,7 +168,7 @@ t.test('every operation on a resource requires credentials and declares it', asy
   for (const operation of ofResources.filter(asks)) {
     const { method, path, said } = operation
     const schemes = said.security.flatMap((each: object) => Object.keys(each))
-    const keyless = ['sessions', 'api-keys'].includes(said.tags[0])
+    const keyless = ['sessions', 'api-keys', 'webhook-endpoints', 'deliveries'].includes(said.tags[0])
     t.same(schemes.sort(), keyless ? ['bearer'] : ['apiKey', 'bearer'], nameOf(operation))
     const reply = await anybody.call(method.toUpperCase(), path.replace(/\{\w+\}/g, uuid()))
     t.equal(reply.status, 401, nameOf(operation))

@@ -423,7 +423,10 @@ const readDocument = async (version: number) => (await admin.get(`/openapi/v${ve
 t.test('the documents of other versions stay as they are', async (t) => {
   for (const version of [1, 2]) {
     const path = `../../docs/openapi/v${version}.json`
-    const committed = JSON.parse(readFileSync(new URL(path, import.meta.url), 'utf8'))
+    // The number of versions is greater here.
+    const committed = JSON.parse(readFileSync(new URL(path, import.meta.url), 'utf8'), (name, value) =>
+      name === 'api_version' && value.maximum ? { ...value, maximum: versions.length } : value,
+    )
     const document = await readDocument(version)
     t.same(document.components, committed.components)
     t.same(document.paths, committed.paths)

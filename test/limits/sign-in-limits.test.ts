@@ -4,6 +4,7 @@ import type { PasswordHasher } from '../../plugins/auth/passwords.ts'
 import { createClient, type TestApp, testApp } from '../helpers/app.ts'
 import { createClock } from '../helpers/clock.ts'
 import type { Owner } from '../helpers/database.ts'
+import { stopEventWork } from '../helpers/events.ts'
 import { quickHasher } from '../helpers/quick-hasher.ts'
 import { createClientFrom, formatWindow, readWindow, sendInSequence } from '../helpers/rate-limits.ts'
 import { createSharedDatabase } from '../helpers/shared-database.ts'
@@ -391,6 +392,7 @@ t.test('a wrong password runs the same statements for an unknown account', async
     },
   }
   const app = await testApp(t, { TRUST_PROXY: '127.0.0.1' }, { database: spied })
+  await stopEventWork(app.app)
   const { email } = await account(app)
   const asked = async (of: string) => {
     texts.length = 0

@@ -5,6 +5,7 @@ import { resources } from '../../src/app.ts'
 import { type Client, type Json, testApp } from '../helpers/app.ts'
 import { SERVER, testDatabase } from '../helpers/database.ts'
 import { getTable, isRegistered } from '../helpers/definitions.ts'
+import { stopEventWork } from '../helpers/events.ts'
 
 if (!SERVER) {
   t.plan(0, 'plans are looked at where DATABASE_URL names a server')
@@ -55,7 +56,7 @@ interface Asked {
 
 const asked: Asked[] = []
 const opened = await testDatabase(t)
-const { admin, person } = await testApp(
+const { app, admin, person } = await testApp(
   t,
   {},
   {
@@ -68,6 +69,9 @@ const { admin, person } = await testApp(
     },
   },
 )
+
+// Else its statements were among those of the lists.
+await stopEventWork(app)
 
 const author = await fill(opened)
 

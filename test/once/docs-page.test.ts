@@ -124,6 +124,23 @@ t.test('the documentation page in a real browser', { skip: getSkipReason() }, as
     await page.getByRole('heading', { name: 'FORBIDDEN' }).first().waitFor()
   })
 
+  await t.test(
+    'has a section on events and webhooks, and shows webhooks in the group of their resource',
+    async () => {
+      await openSection(page, base, 'v1/description/events-and-webhooks')
+      await page.getByText('curl -N').first().waitFor()
+      await openSection(page, base, 'v1/tag/webhook-endpoints')
+      await page.getByRole('heading', { name: 'A change in webhook endpoints' }).first().waitFor()
+    },
+  )
+
+  await t.test('shows the parameters that the operations of a path share', async () => {
+    const path = '/api/v1/webhook-endpoints/{endpoint_id}/deliveries'
+    await openSection(page, base, `v1/tag/deliveries/POST${path}`)
+    const operation = page.locator(`[id="v1/tag/deliveries/POST${path}"]`)
+    await operation.getByText('The id of the resource').first().waitFor()
+  })
+
   await t.test('shows why a sign-in fails', async (t) => {
     const dialog = await signIn(page, 'E-mail and password', { 'E-mail': email, Password: 'wrong' })
     await dialog.getByRole('alert').getByText('Invalid e-mail address or password.').waitFor()
@@ -183,6 +200,9 @@ t.test('the documentation page in a real browser', { skip: getSkipReason() }, as
 
   await t.test('needs no horizontal scrolling at a width of 390 pixels', async (t) => {
     await page.setViewportSize({ width: 390, height: 844 })
+    await openSection(page, base, 'v1/tag/webhook-endpoints/POST/api/v1/webhook-endpoints')
+    await page.getByText('The types of events to send').first().waitFor()
+    t.equal(await readWidth(), 390)
     await openSection(page, base, 'v1/description/errors')
     await page.getByText('Every error has the form').first().waitFor()
     t.equal(await readWidth(), 390)

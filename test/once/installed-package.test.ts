@@ -21,16 +21,20 @@ const DOCUMENTS = ['client/README.md', 'README.md', 'docs/api-reference.md']
 const PAGE = `<!doctype html>
 <script type="importmap">{ "imports": {
   "@resource-api/client": "/node_modules/@resource-api/client/dist/index.js",
+  "eventsource-parser": "/node_modules/eventsource-parser/dist/index.js",
   "openapi-fetch": "/node_modules/openapi-fetch/dist/index.mjs"
 } }</script>`
 
 /** The names that the examples of the README use without declaring them. */
 const DECLARATIONS = `
-import { createClient, ValidationError, type Tokens, type TokenStore } from '@resource-api/client'
+import { createClient, ApiError, ValidationError, verifyWebhook } from '@resource-api/client'
+import type { ResourceEvent, Tokens, TokenStore } from '@resource-api/client'
 declare const client: ReturnType<typeof createClient>
 declare const baseUrl: string, apiKey: string, email: string, password: string, id: string
 declare const tokenStore: TokenStore
 declare const changes: { stock: number }
+declare const loadCursor: () => Promise<string | undefined>, saveCursor: (cursor: string) => Promise<void>
+declare const handle: (event: ResourceEvent) => Promise<void>
 `
 
 /** Returns the examples of the client's README after the first one, as functions. */
@@ -50,6 +54,7 @@ const SAMPLES = [
     'createToken',
     'createUser',
     'getProduct',
+    'listEvents',
     'listOrders',
     'listProducts',
   ],
@@ -89,7 +94,7 @@ async function installPackage(folder: string) {
   }
   const client = await pack('client')
   const dependencies = await Promise.all(
-    ['openapi-fetch', 'openapi-typescript-helpers'].map((name) =>
+    ['eventsource-parser', 'openapi-fetch', 'openapi-typescript-helpers'].map((name) =>
       pack(`node_modules/${name}`, '--ignore-scripts'),
     ),
   )
@@ -132,7 +137,7 @@ t.test('the installed package', async (t) => {
       readdirSync(join(folder, 'node_modules'))
         .filter((name) => !name.startsWith('.'))
         .sort(),
-      ['@resource-api', 'openapi-fetch', 'openapi-typescript-helpers'],
+      ['@resource-api', 'eventsource-parser', 'openapi-fetch', 'openapi-typescript-helpers'],
     )
   })
 

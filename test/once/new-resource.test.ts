@@ -10,9 +10,12 @@ import { createInterface } from 'node:readline/promises'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import t from 'tap'
-import { ADMIN_KEY, createClient } from '../helpers/app.ts'
+import { ADMIN_KEY, createClient, type Json } from '../helpers/app.ts'
 import { testFolder } from '../helpers/database.ts'
 import { getIds, getViolations } from '../helpers/lists.ts'
+import { waitUntil } from '../helpers/wait-until.ts'
+import { startReceiver, verify } from '../helpers/webhook-receiver.ts'
+import { createEndpoint } from '../helpers/webhooks.ts'
 
 // The migration of the copy has another time in each run. A server would keep a template database for each.
 delete process.env.DATABASE_URL
@@ -145,12 +148,12 @@ t.test('they compile, pass the linter and their own test', async (t) => {
   }
 })
 
-/** Starts the app of the copy with two members, and prints their credentials. It ends with its standard input. */
+/** Starts the app of the copy with two members and a manager, and prints their credentials. It ends with its standard input. */
 const APP = `
   import { testApp } from './test/helpers/app.ts'
   const teardowns = []
   const { base, person } = await testApp({ teardown: (undo) => teardowns.unshift(undo) })
-  const people = [await person('member'), await person('member')]
+  const people = [await person('member'), await person('member'), await person('manager')]
   console.log(JSON.stringify({ base, people: people.map(({ id, key, token }) => ({ id, key, token })) }))
   process.stdin.resume().once('end', async () => {
     for (const undo of teardowns) await undo()
@@ -159,7 +162,7 @@ const APP = `
 
 interface StartedApp {
   base: string
-  people: [Person, Person]
+  people: [Person, Person, Person]
 }
 type Person = Record<'id' | 'key' | 'token', string>
 
@@ -177,15 +180,18 @@ async function startApp(): Promise<StartedApp> {
   throw new Error('The app of the copy did not start')
 }
 
-t.test('the service serves the resource', async (t) => {
+t.test('the service serves the resource, and its changes are events', async (t) => {
   const {
     base,
-    people: [{ id: userId, key, token }, { key: otherKey }],
+    people: [{ id: userId, key, token }, { key: otherKey }, { token: managerToken }],
   } = await startApp()
   const admin = createClient(base, { 'x-api-key': ADMIN_KEY })
   const author = createClient(base, { 'x-api-key': key })
   const bearer = createClient(base, { authorization: `Bearer ${token}` })
   const other = createClient(base, { 'x-api-key': otherKey })
+  const manager = createClient(base, { authorization: `Bearer ${managerToken}` })
+  const receiver = await startReceiver(t)
+  const { secret } = await createEndpoint(manager, receiver.url, { event_types: ['reviews.*'] })
   const product = await admin.post('/products', {
     sku: 'TEA',
     name: 'Tea',
@@ -214,6 +220,26 @@ t.test('the service serves the resource', async (t) => {
   const back = await admin.patch(`/reviews/${id}`, { status: 'pending' })
   t.equal(back.status, 409)
   t.same(getViolations(back), ['status INVALID_TRANSITION'])
+
+  const feed = `/events?sort=position&type=reviews.*&resource_id=${id}`
+  await waitUntil(async () => (await admin.get(feed)).body.data.length === 2)
+  const { data: events }: Json = (await admin.get(feed)).body
+  t.match(events, [
+    { type: 'reviews.created', actor_id: userId, data: { ...body, status: 'pending' }, previous: null },
+    { type: 'reviews.updated', data: { status: 'published' }, previous: { status: 'pending' } },
+  ])
+  t.same(getIds(await author.get(feed)), getIds(await admin.get(feed)), 'the author reads them too')
+  t.same(getIds(await other.get(feed)), [])
+  const isDelivered = (event: Json) =>
+    receiver.received.some((each) => each.headers['webhook-id'] === event.id)
+  await waitUntil(() => events.every(isDelivered))
+  for (const webhook of receiver.received)
+    t.match(verify(secret, webhook), { data: { resource_type: 'reviews' } })
+
+  const scopes = ['reviews:read', 'events:read']
+  const follower = await bearer.post('/api-keys', { name: 'Follower', scopes })
+  const follow = createClient(base, { 'x-api-key': follower.body.data.key })
+  t.equal((await follow.get(feed)).body.data.length, 2, 'an API key needs events:read and reviews:read')
 
   const minted = await bearer.post('/api-keys', { name: 'Reviews', scopes: ['reviews:read'] })
   t.equal(minted.status, 201, 'API keys can have its scopes')

@@ -19,6 +19,7 @@ import {
 } from '../helpers/backups.ts'
 import { runCommand } from '../helpers/command.ts'
 import { SERVER, testEmbedded, testFolder } from '../helpers/database.ts'
+import { stopEventWork } from '../helpers/events.ts'
 
 const SECRET = 'kept-secret-kept-secret-kept-secret-kept'
 const PASSWORD = 'a good long secret'
@@ -40,13 +41,15 @@ test('a restored database has every value, and its users, keys, cursors, ETags a
   const page = (await first.admin.get('/users?limit=1')).body.pagination
   const etag = (await first.admin.get(`/users/${id}`)).headers.get('etag')
   await insertDifficultRows(first.database)
+  await first.app.events.assignAll()
+  await stopEventWork(first.app)
   const before = await readEverything(first.database)
   await first.app.close()
 
   const file = join(testFolder(t), 'backup.gz')
   const written = await runCommand(t, ['backup', file], source)
   t.equal(written.code, 0, written.err)
-  t.match(written.out, /^Wrote .*backup\.gz: \d+ rows of 12 tables, [\d,]+ kB\n/)
+  t.match(written.out, /^Wrote .*backup\.gz: \d+ rows of 17 tables, [\d,]+ kB\n/)
   t.equal(statSync(file).mode & 0o777, 0o600, 'only its owner can read the file')
 
   // On the server: once from a server to a server, once from a server to a folder.
@@ -209,7 +212,7 @@ test('a backup can be written to standard output', async (t) => {
   })
   const file = join(testFolder(t), 'backup.gz')
   writeFileSync(file, stdout)
-  t.match(stderr.toString(), /^Wrote 0 rows of 12 tables\nNo secret is included/)
+  t.match(stderr.toString(), /^Wrote 0 rows of 17 tables\nNo secret is included/)
   t.equal((await runCommand(t, ['restore', '--check', file])).code, 0)
 })
 

@@ -9,6 +9,7 @@ import { listen } from '../../src/listen.ts'
 import { testApp } from '../helpers/app.ts'
 import { type Owner, testDatabase } from '../helpers/database.ts'
 import { createDeferred } from '../helpers/deferred.ts'
+import { stopEventWork } from '../helpers/events.ts'
 import { parseExposition, sumSamples } from '../helpers/exposition.ts'
 import { listen as listenOnFreePort } from '../helpers/listen.ts'
 import { resourcesWithNotes } from '../helpers/notes.ts'
@@ -129,7 +130,7 @@ t.test('each metric has a valid name, help, type and samples', async (t) => {
   for (const { name, help, type, samples } of families.values()) {
     t.match(
       name,
-      /^(?:http|database|rate_limit|idempotency|overload|authentication|resource_api|process|nodejs)_[a-z0-9_]+$/,
+      /^(?:http|database|rate_limit|idempotency|overload|authentication|resource_api|process|nodejs|events?|webhook)_[a-z0-9_]+$/,
     )
     t.match(help, /^[A-Z].{5,}/, name)
     t.match(type, /^(?:counter|gauge|histogram)$/, name)
@@ -343,6 +344,8 @@ t.test(
   'the connection pool is shown: size, connections in use, waiting requests and wait time',
   async (t) => {
     const { read, app } = await watched(t)
+    // Both apps use this database.
+    await Promise.all([stopEventWork(app), stopEventWork(shared.app)])
     const before = await read()
     const size = sumSamples(before, 'database_pool_size')
     const waits = sumSamples(before, 'database_pool_wait_seconds_count')

@@ -110,7 +110,7 @@ t.test('relations by columns that do not exist stop the start', async (t) => {
 
 t.test('conditions that no row can meet stop the start', async (t) => {
   const part = 'orders: access to list of member'
-  // The compiler accepts a variable with another name beside a right one.
+  // The compiler accepts a variable that has an unknown name in addition to a known one.
   const condition = { user_id: CALLER, state: 'paid' } as const
   isMistake(t, { access: { list: { member: [condition] } } }, [
     `${part} "state" is not a column of the table`,

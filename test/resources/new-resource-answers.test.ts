@@ -7,7 +7,7 @@ import { readCommandLine } from '../../scripts/new/options.ts'
 import { listRegistered } from '../../scripts/new/registered.ts'
 import { renderFiles } from '../../scripts/new/render.ts'
 import type { Answers } from '../../scripts/new/resource-plan.ts'
-import { createCredentialResources, resources } from '../../src/app.ts'
+import { listDefinitions } from '../../src/app.ts'
 import { UsageError } from '../../src/cli/command.ts'
 import { testDatabase } from '../helpers/database.ts'
 import { insertRow } from '../helpers/insert-row.ts'
@@ -32,7 +32,7 @@ t.test('each mistake has a message that names it', async (t) => {
     [{ name: '../teas' }, '"../teas" is not the name of a collection'],
     [{ name: 'products' }, 'There is a resource "products" already'],
     [{ name: 'sessions' }, 'There is a resource "sessions" already'],
-    [{ name: 'events' }, 'The path /events is reserved'],
+    [{ name: 'metrics' }, 'The path /metrics is reserved'],
     [{ name: 'sheep' }, '--singular is required'],
     [{ name: 'goods', singular: 'Product' }, '--singular: another resource is called "Product"'],
     [{ name: `${'long-'.repeat(15)}teas` }, 'longer than the 63 characters of PostgreSQL'],
@@ -79,7 +79,7 @@ t.test('each mistake has a message that names it', async (t) => {
 })
 
 t.test('all mistakes are reported together', async (t) => {
-  const problems = getProblems({ name: 'events', fields: 'x:y', parent: 'z', owner: 'user', states: 'a' })
+  const problems = getProblems({ name: 'metrics', fields: 'x:y', parent: 'z', owner: 'user', states: 'a' })
   t.equal(problems.length, 5)
 })
 
@@ -113,7 +113,7 @@ t.test('on a terminal, a wrong answer is asked again, and what is given is not a
 
 t.test('a row of every resource can be inserted with the rows that it refers to', async (t) => {
   const database = await testDatabase(t)
-  for (const { name, table } of [...resources, ...createCredentialResources(resources)]) {
+  for (const { name, table } of listDefinitions()) {
     const id = await insertRow(database, table)
     const sqlName = getTableName(table)
     const rows = await database.run(`select 1 from ${sqlName} where id = $1`, [id])

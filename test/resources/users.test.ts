@@ -8,6 +8,7 @@ import { createBodyReader } from '../../plugins/collection/request/body.ts'
 import { createWriteSteps } from '../../plugins/collection/write/steps.ts'
 import { createRunWrite } from '../../plugins/collection/write/strategies.ts'
 import { ApiError } from '../../plugins/errors/index.ts'
+import { getOrigin } from '../../plugins/outbox/origin.ts'
 import { usersResource } from '../../plugins/resources/users.ts'
 import { createAjv } from '../../plugins/validation/formats.ts'
 import { resources } from '../../src/app.ts'
@@ -271,6 +272,7 @@ t.test('users', async (t) => {
         mode: 'update' as const,
         reader,
         fields,
+        origin: getOrigin(actor, 'request-1'),
         checkPrecondition: undefined,
         keyedWrite: undefined,
         getTools: () => tools,

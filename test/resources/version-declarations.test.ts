@@ -83,7 +83,7 @@ const refusals: [problem: string, definition: ResourceDefinition, fields: Versio
       'a name is not in snake_case',
       productsResource,
       { rename: { name: 'fullName' }, add: { 'a.b': added } },
-      /"fullName" is no name of a field: use snake_case; "a\.b" is no name/,
+      /"fullName" is no name of a field: use snake_case\nproducts: the fields of version 3: "a\.b" is no name/,
     ],
     [
       'a filter has the name of a parameter',
@@ -111,6 +111,26 @@ t.test('the start fails for a version that does not exist', async (t) => {
   await t.rejects(testApp(t, {}, { resources: [early] }), {
     message: 'products: the fields of version 3: there is no such version; the versions are 1, 2',
   })
+})
+
+t.test('the mistakes of all versions are reported together with the others', async (t) => {
+  const products = { ...productsResource, versions: { 2: { hide: ['stok'] }, 3: { rename: { id: 'key' } } } }
+  const orders = { ...ordersResource, filters: ['statuss'], versions: { 3: { rename: { note: 'user' } } } }
+  t.throws(() => compileResources([products, usersResource, orders], [1, 2, 3]), {
+    message: new RegExp(
+      [
+        '^products: the fields of version 2: there is no field "stok".*',
+        'products: the fields of version 3: "id" cannot be renamed or hidden.*',
+        'orders: filter "statuss" is not a field.*',
+        'orders: the fields of version 3: "user" is the name of a relation$',
+      ].join('\n'),
+    ),
+  })
+})
+
+t.test('a field may have the name of a relation to a resource that is not registered', async (t) => {
+  const orders = { ...ordersResource, versions: { 3: { rename: { note: 'user' } } } }
+  t.doesNotThrow(() => compileResources([orders], [1, 2, 3]))
 })
 
 t.test('the start fails if a field has the name of a relation', async (t) => {

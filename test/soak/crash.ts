@@ -6,6 +6,7 @@ import { type Client, createClient, type Reply } from '../helpers/app.ts'
 import type { Owner } from '../helpers/database.ts'
 import { startServer } from '../helpers/process.ts'
 import { type PrivatePostgres, startPrivatePostgres } from './private-postgres.ts'
+import { waitUntilServed } from './wait-until-served.ts'
 
 export interface CrashOptions {
   /** Settings of the server other than `DATABASE_URL`. */
@@ -109,15 +110,6 @@ async function compareRows(url: string, { posts, orders, productId, report }: Cr
     if (taken !== orders.size) report.duplicated.push(`${orders.size} orders decreased the stock by ${taken}`)
   } finally {
     await database.close()
-  }
-}
-
-/** Sends requests until one returns 200. */
-async function waitUntilServed(client: Client): Promise<void> {
-  for (;;) {
-    const reply = await client.get('/products?limit=1').catch(() => undefined)
-    if (reply?.status === 200) return
-    await wait(10)
   }
 }
 

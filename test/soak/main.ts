@@ -1,7 +1,12 @@
-/** `npm run soak -- [part ...]`: runs tests that take minutes, prints their results and fails if a guarantee is broken. */
+/**
+ * `npm run soak -- [--kills N] [part ...]`: runs tests that take minutes, prints their results and fails if a guarantee is
+ * broken.
+ */
+import { parseArgs } from 'node:util'
 import { createDatabase, type Owner, testFolder } from '../helpers/database.ts'
 import { startModule } from '../helpers/process.ts'
 import { crashRounds } from './crash.ts'
+import { eventRounds } from './events.ts'
 import { hostileRequests } from './hostile.ts'
 import { attackAsMember } from './hostile-member.ts'
 import { killRounds } from './kill.ts'
@@ -10,6 +15,7 @@ import { measureOverload } from './overload.ts'
 import { wrongPasswords } from './passwords.ts'
 import {
   printCrashes,
+  printEvents,
   printHostile,
   printHostileMember,
   printKills,
@@ -30,9 +36,10 @@ import { measureSlowSockets } from './slow.ts'
 const SERVER = process.env.DATABASE_URL || 'postgres://root@127.0.0.1:5432/postgres'
 /** The module to run: the build. */
 const SERVER_MODULE = 'server.js'
-const KILL_ROUNDS = 20
+const DEFAULT_KILLS = '20'
 const KILL_CLIENTS = 8
 const CRASH_CLIENTS = 64
+const EVENT_WRITERS = 12
 const SEEDED_USERS = '10000'
 const PASSWORD_ATTEMPTS = 1_000
 const PASSWORD_CLIENTS = 32
@@ -42,6 +49,13 @@ const OUTAGE_CLIENTS = 8
 /** Three kinds: about a thousand sockets in all. */
 const SLOW_SOCKETS_PER_KIND = 334
 const LONG_PHASE_SECONDS = 60
+
+const { values: flags, positionals } = parseArgs({
+  options: { kills: { type: 'string', default: DEFAULT_KILLS } },
+  allowPositionals: true,
+})
+/** Of each part that kills. */
+const killCount = Number(flags.kills)
 
 /** Runs `work` and then its teardown functions, last first, also after an error. */
 async function withTeardown(work: (t: Owner) => Promise<void>): Promise<void> {
@@ -68,10 +82,10 @@ const withDatabase = (work: (t: Owner, settings: NodeJS.ProcessEnv) => Promise<v
   })
 
 async function kill(): Promise<void> {
-  const common = { rounds: KILL_ROUNDS, clients: KILL_CLIENTS, file: SERVER_MODULE, onRound: console.log }
+  const common = { rounds: killCount, clients: KILL_CLIENTS, file: SERVER_MODULE, onRound: console.log }
   const between = [300, 2_000] as const
   console.log(
-    `kill -9 of a server while ${KILL_CLIENTS} clients write, ${KILL_ROUNDS} times, embedded database`,
+    `kill -9 of a server while ${KILL_CLIENTS} clients write, ${killCount} times, embedded database`,
   )
   await withTeardown(async (t) => {
     const settings = { DATA_DIR: testFolder(t) }
@@ -85,14 +99,29 @@ async function kill(): Promise<void> {
 }
 
 async function crash(): Promise<void> {
-  console.log(`kill -9 of PostgreSQL while ${CRASH_CLIENTS} clients write with keys, ${KILL_ROUNDS} times`)
+  console.log(`kill -9 of PostgreSQL while ${CRASH_CLIENTS} clients write with keys, ${killCount} times`)
   await withTeardown(async (t) => {
     const report = await crashRounds(t, {
-      ...{ rounds: KILL_ROUNDS, clients: CRASH_CLIENTS, file: SERVER_MODULE, onRound: console.log },
+      ...{ rounds: killCount, clients: CRASH_CLIENTS, file: SERVER_MODULE, onRound: console.log },
       settings: { DATA_DIR: testFolder(t) },
       between: [500, 1_500],
     })
     if (report) printCrashes(report)
+    else console.log('  skipped: PostgreSQL is not installed')
+  })
+}
+
+async function events(): Promise<void> {
+  console.log(
+    `kill -9 of one of two servers and of PostgreSQL in turn while ${EVENT_WRITERS} clients write, ${killCount} times; events`,
+  )
+  await withTeardown(async (t) => {
+    const report = await eventRounds(t, {
+      ...{ rounds: killCount, clients: EVENT_WRITERS, file: SERVER_MODULE, onRound: console.log },
+      settings: { DATA_DIR: testFolder(t) },
+      between: [1_000, 3_000],
+    })
+    if (report) printEvents(report)
     else console.log('  skipped: PostgreSQL is not installed')
   })
 }
@@ -179,6 +208,7 @@ async function replicas(): Promise<void> {
 const parts: Readonly<Record<string, () => Promise<void>>> = {
   kill,
   crash,
+  events,
   seed,
   passwords,
   restarts,
@@ -189,10 +219,10 @@ const parts: Readonly<Record<string, () => Promise<void>>> = {
   replicas,
 }
 
-const names = process.argv.length > 2 ? process.argv.slice(2) : Object.keys(parts)
+const names = positionals.length > 0 ? positionals : Object.keys(parts)
 const selected = names.map((name) => Object.hasOwn(parts, name) && parts[name])
-if (selected.includes(false)) {
-  console.error(`npm run soak -- [part ...]; the parts are ${Object.keys(parts).join(', ')}`)
+if (selected.includes(false) || !Number.isSafeInteger(killCount)) {
+  console.error(`npm run soak -- [--kills N] [part ...]; the parts are ${Object.keys(parts).join(', ')}`)
   process.exitCode = 2
 } else {
   for (const part of selected) if (part) await part()

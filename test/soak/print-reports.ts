@@ -1,6 +1,7 @@
 /** Prints the reports of the soak tests, and sets exit code 1 if one breaks a guarantee. */
 import type { Delays } from '../helpers/attacks.ts'
 import type { CrashReport } from './crash.ts'
+import type { EventsReport } from './events.ts'
 import type { HostileReport } from './hostile.ts'
 import type { HostileMemberReport } from './hostile-member.ts'
 import type { KillReport } from './kill.ts'
@@ -75,6 +76,32 @@ export function printCrashes({ version, lost, duplicated, ...report }: CrashRepo
   printLines([...lost, ...duplicated])
   const isUnexpected = (name: string) => !/^(?:503|409 RESOURCE_CONFLICT|error)/.test(name)
   failIf(lost.length + duplicated.length > 0 || Object.keys(refused).some(isUnexpected))
+}
+
+export function printEvents(report: EventsReport): void {
+  const { version, kills, writes, otherResponses, webhooks, positionDelays, violations } = report
+  console.log(
+    `${version}: ${kills.server} kills of the server, ${kills.postgres} of PostgreSQL;` +
+      ` ${writes.acknowledged} writes acknowledged (${writes.replayed} by a replay), ${writes.refused} refused,` +
+      ` ${writes.unknown} in doubt, ${writes.unknownMade} of them made; ${report.events} events; ${violations.length} violations`,
+  )
+  for (const { name, events, repeated, connections, longestWait } of report.consumers) {
+    console.log(
+      `  ${name}: ${events} events, ${repeated} repeated, ${connections} connections or pages,` +
+        ` longest wait ${Math.round(longestWait)} ms`,
+    )
+  }
+  const { arrived, rejected, repeated } = webhooks
+  console.log(`  webhooks: ${arrived} arrived, ${rejected} of them rejected; ${repeated} events repeated`)
+  const { p50, p99, max } = positionDelays
+  console.log(`  ms until the position: ${formatTimes([p50, p99, max])} (p50, p99, max)`)
+  for (const [part, times] of Object.entries(report.recoveryTimes)) {
+    console.log(`  first 200 ${formatRange(times)} ms after a kill of ${part} (min, median, max)`)
+  }
+  console.log(`  other responses: ${JSON.stringify(otherResponses)}`)
+  printLines(violations)
+  const isUnexpected = (name: string) => !/^(?:503|409|no response)/.test(name)
+  failIf(violations.length > 0 || Object.keys(otherResponses).some(isUnexpected))
 }
 
 export function printPasswords(report: PasswordsReport): void {

@@ -32,6 +32,7 @@ const normalize = (text: string) =>
     .replace(/\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z/g, '<time>')
     .replace(/"cursor":"[\w-]+"/g, '"cursor":"<cursor>"')
     .replace(/"(\d+)-[\w-]{12}"/g, '"$1-<tag>"')
+    .replace(/^id: [\w-]+$/gm, 'id: <cursor>')
     .trim()
     .split('\n')
 
@@ -57,12 +58,11 @@ function start(t: Test, folder: string): Promise<string> {
   })
 }
 
+const startBash = (script: string, folder: string) =>
+  spawn('bash', ['-c', script], { cwd: folder, env: { PATH, HOME }, stdio: ['ignore', 'pipe', 'inherit'] })
+
 async function bash(script: string, folder: string): Promise<string> {
-  const shell = spawn('bash', ['-c', script], {
-    cwd: folder,
-    env: { PATH, HOME },
-    stdio: ['ignore', 'pipe', 'inherit'],
-  })
+  const shell = startBash(script, folder)
   let said = ''
   for await (const chunk of shell.stdout) said += chunk
   return said
@@ -85,3 +85,23 @@ for (const [page, heading, count] of [
     }
   })
 }
+
+test('the stream of docs/quick-start.md shows the changes that are made in another terminal', async (t) => {
+  const page = 'docs/quick-start.md'
+  const folder = testFolder(t)
+  const port = await start(t, folder)
+  const usePort = (script: string) => script.replaceAll(':3000', `:${port}`)
+  const [setUp] = readTurns(page, 'First requests')
+  const [follow, write] = readTurns(page, 'Following changes')
+  const shown = /```text\n([\s\S]*?)```/.exec(read(page).split('\n## Following changes\n')[1] ?? '')?.[1]
+  // It ends with the server.
+  const stream = startBash(usePort(`exec 2> /dev/null; ${follow?.command}`), folder)
+  let said = ''
+  for await (const chunk of stream.stdout) {
+    const isOpen = said !== ''
+    said += chunk
+    if (!isOpen) await bash(usePort(`${setUp?.command}\n${write?.command}`), folder)
+    if (/products\.updated.*\n\n$/.test(said)) break
+  }
+  t.same(normalize(said), normalize(shown ?? ''))
+})

@@ -1,0 +1,344 @@
+/** The client package follows the stream of events, and connects again without losing or repeating an event. */
+import t from 'tap'
+import { createClient, type StreamedEvent, type StreamOptions, type Tokens } from '../../client/src/index.ts'
+import { startFakeEventServer } from '../helpers/fake-event-server.ts'
+import { waitUntil } from '../helpers/wait-until.ts'
+
+const API_KEY = 'secret'
+
+t.test('a stream yields each event with its cursor, from now on', async (t) => {
+  const server = await startFakeEventServer(t)
+  const client = createClient({ baseUrl: server.url, apiKey: API_KEY })
+  server.add()
+  const stream = client.events.stream()
+  t.equal(server.requests.length, 0, 'without iteration there is no request')
+  const items = stream[Symbol.asyncIterator]()
+  const first = items.next()
+  await waitUntil(() => server.streams.size === 1)
+  const event = server.add({ type: 'orders.updated', previous: { status: 'pending' } })
+  t.strictSame(await first, { done: false, value: { cursor: 'cursor-2', event } })
+  t.match(server.requests[0]?.headers, { accept: 'text/event-stream', 'x-api-key': API_KEY })
+  t.notOk(server.requests[0]?.headers['last-event-id'])
+  await items.return()
+})
+
+t.test('filters and a cursor select the events', async (t) => {
+  const server = await startFakeEventServer(t)
+  const client = createClient({ baseUrl: server.url, apiKey: API_KEY })
+  const types = ['products.created', 'orders.created', 'users.updated', 'products.deleted'] as const
+  for (const type of types) server.add({ type })
+  const query = { type: ['products.*', 'users.updated'], resource_type: 'products', actor_id: 'user-1' }
+  const cursors: string[] = []
+  for await (const { cursor } of client.events.stream({ ...query, cursor: 'cursor-1' })) {
+    cursors.push(cursor)
+    if (cursors.length === 2) break
+  }
+  t.same(cursors, ['cursor-3', 'cursor-4'])
+  const [request] = server.requests
+  t.equal(
+    decodeURIComponent(request?.url ?? ''),
+    '/api/v1/events?type=products.*,users.updated&resource_type=products&actor_id=user-1',
+  )
+})
+
+t.test('leaving the loop closes the connection', async (t) => {
+  const server = await startFakeEventServer(t)
+  const client = createClient({ baseUrl: server.url, apiKey: API_KEY })
+  server.add()
+  for await (const _ of client.events.stream({ cursor: 'cursor-0' })) break
+  await waitUntil(() => server.streams.size === 0)
+  await t.rejects(
+    (async () => {
+      for await (const _ of client.events.stream({ cursor: 'cursor-0' })) throw new Error('of the consumer')
+    })(),
+    { message: 'of the consumer' },
+  )
+  await waitUntil(() => server.streams.size === 0)
+  t.equal(server.requests.length, 2, 'and an error of the consumer is not a lost connection')
+})
+
+t.test('an abort ends the stream without an error, whatever it waits for', async (t) => {
+  const server = await startFakeEventServer(t)
+  const client = createClient({ baseUrl: server.url, apiKey: API_KEY })
+  const readAll = async (signal: AbortSignal, onReconnect?: StreamOptions['onReconnect']) => {
+    const items: StreamedEvent[] = []
+    const options = { signal, ...(onReconnect && { onReconnect }) }
+    for await (const item of client.events.stream({}, options)) items.push(item)
+    return items.length
+  }
+  const reading = new AbortController()
+  const read = readAll(reading.signal)
+  await waitUntil(() => server.streams.size === 1)
+  reading.abort()
+  t.equal(await read, 0, 'an event')
+  await waitUntil(() => server.streams.size === 0)
+
+  const waiting = new AbortController()
+  server.refusals.push({ status: 503, headers: { 'Retry-After': '3600' } })
+  t.equal(await readAll(waiting.signal, () => waiting.abort()), 0, 'the next attempt')
+  t.equal(await readAll(waiting.signal), 0, 'nothing yet')
+  t.equal(server.requests.length, 2)
+})
+
+t.test('after a lost connection the stream goes on after the last event', async (t) => {
+  const server = await startFakeEventServer(t)
+  const client = createClient({ baseUrl: server.url, apiKey: API_KEY })
+  const losses: string[] = []
+  const stream = client.events.stream(
+    { cursor: 'cursor-0' },
+    { onReconnect: ({ name, message }) => losses.push(`${name}: ${message}`) },
+  )
+  server.add()
+  const cursors: string[] = []
+  for await (const { cursor } of stream) {
+    cursors.push(cursor)
+    if (cursors.length === 4) break
+    if (cursors.length === 1) server.cut()
+    else server.end()
+    await waitUntil(() => server.streams.size === 0)
+    server.add()
+  }
+  t.same(cursors, ['cursor-1', 'cursor-2', 'cursor-3', 'cursor-4'])
+  t.same(losses, [
+    'NetworkError: The connection of the stream was lost',
+    'NetworkError: The server ended the stream',
+    'NetworkError: The server ended the stream',
+  ])
+  t.same(
+    server.requests.map(({ headers }) => headers['last-event-id']),
+    ['cursor-0', 'cursor-1', 'cursor-2', 'cursor-3'],
+  )
+})
+
+t.test('a comment moves the position from which the stream goes on', async (t) => {
+  const server = await startFakeEventServer(t)
+  const client = createClient({ baseUrl: server.url, apiKey: API_KEY })
+  const stream = client.events.stream({ type: 'orders.created', cursor: 'cursor-0' })
+  const next = stream[Symbol.asyncIterator]().next()
+  await waitUntil(() => server.streams.size === 1)
+  for (let i = 0; i < 3; i++) server.add()
+  server.sendPosition()
+  await waitUntil(() => stream.cursor === 'cursor-3')
+  server.cut()
+  await waitUntil(() => server.requests.length === 2 && server.streams.size === 1)
+  t.equal(server.requests[1]?.headers['last-event-id'], 'cursor-3')
+  // The id may also stand before the comment.
+  server.sendText('id: cursor-4\r\n:\r\n\r\n')
+  await waitUntil(() => stream.cursor === 'cursor-4')
+  server.add({ type: 'orders.created' })
+  t.match(await next, { value: { event: { type: 'orders.created' } } })
+})
+
+t.test('the cursor of the stream moves past an event when it was processed', async (t) => {
+  const server = await startFakeEventServer(t)
+  const client = createClient({ baseUrl: server.url, apiKey: API_KEY })
+  for (let i = 0; i < 3; i++) server.add()
+  const stream = client.events.stream({ cursor: 'cursor-0' })
+  const read = async (count: number) => {
+    const steps: string[] = []
+    for await (const { cursor } of stream) {
+      steps.push(`${cursor} after ${stream.cursor}`)
+      if (steps.length === count) break
+    }
+    return steps
+  }
+  t.same(await read(2), ['cursor-1 after cursor-0', 'cursor-2 after cursor-1'])
+  t.same(await read(2), ['cursor-2 after cursor-1', 'cursor-3 after cursor-2'], 'another loop goes on there')
+})
+
+t.test('an event is read in any pieces, with any line breaks', async (t) => {
+  const server = await startFakeEventServer(t)
+  const client = createClient({ baseUrl: server.url, apiKey: API_KEY })
+  const text =
+    ': hello\r\nid: cursor-9\r\nevent: products.created\r\ndata: {"id":"é€😀",\r\ndata: "revision":1}\r\n\r\n'
+  const bytes = Buffer.from(text)
+  const next = client.events.stream()[Symbol.asyncIterator]().next()
+  await waitUntil(() => server.streams.size === 1)
+  const [stream] = server.streams.keys()
+  stream?.socket?.setNoDelay(true)
+  for (const byte of bytes) await new Promise((resolve) => stream?.write(Buffer.from([byte]), resolve))
+  t.match(await next, { value: { cursor: 'cursor-9', event: { id: 'é€😀', revision: 1 } } })
+})
+
+t.test('refusals that another attempt does not change are errors', async (t) => {
+  const server = await startFakeEventServer(t)
+  server.removeUntil(5)
+  const read = async (cursor: string, apiKey = API_KEY) =>
+    createClient({ baseUrl: server.url, apiKey })
+      .events.stream({ cursor })
+      [Symbol.asyncIterator]()
+      .next()
+      .catch((error) => error)
+  t.match(await read('cursor-4'), {
+    name: 'ApiError',
+    status: 410,
+    code: 'EVENTS_EXPIRED',
+    message: 'Events after the cursor were removed',
+    requestId: null,
+  })
+  t.match(await read('nonsense'), { name: 'BadRequestError', code: 'INVALID_CURSOR' })
+  t.match(await read('cursor-5', 'wrong'), { name: 'AuthenticationError', code: 'UNAUTHORIZED' })
+  server.refusals.push(
+    { status: 403, code: 'FORBIDDEN' },
+    { status: 307, headers: { Location: 'http://other' } },
+  )
+  t.match(await read('cursor-5'), { name: 'PermissionError' })
+  t.match(await read('cursor-5'), { name: 'ApiError', code: 'REDIRECT' })
+  server.refusals.push({ status: 200 })
+  t.match(await read('cursor-5'), { name: 'ApiError', code: 'INVALID_RESPONSE' })
+  t.equal(server.requests.length, 6)
+})
+
+t.test('429 and errors of the server are tried again, not before Retry-After', async (t) => {
+  const server = await startFakeEventServer(t)
+  const client = createClient({ baseUrl: server.url, apiKey: API_KEY })
+  const waits: { name: string; delayMs: number }[] = []
+  const onReconnect: StreamOptions['onReconnect'] = ({ name }, delayMs) => waits.push({ name, delayMs })
+  server.refusals.push({ status: 429, headers: { 'Retry-After': '2' } }, { status: 502 })
+  server.add()
+  const startedAt = performance.now()
+  for await (const _ of client.events.stream({ cursor: 'cursor-0' }, { onReconnect })) break
+  t.same(
+    waits.map(({ name }) => name),
+    ['RateLimitError', 'ServerError'],
+  )
+  t.equal(waits[0]?.delayMs, 2_000)
+  // The second pause is twice a second, which is the pause of a server that asks for none.
+  t.ok(waits[1] && waits[1].delayMs >= 2_000 && waits[1].delayMs <= 3_000)
+  t.ok(performance.now() - startedAt >= 3_990)
+})
+
+t.test('pauses grow while the server is away, and deadlineMs ends the attempts', async (t) => {
+  const server = await startFakeEventServer(t)
+  const client = createClient({ baseUrl: server.url, apiKey: API_KEY })
+  const delays: number[] = []
+  const options = { deadlineMs: 1_000, onReconnect: (_: unknown, delayMs: number) => delays.push(delayMs) }
+  const next = client.events.stream({}, options)[Symbol.asyncIterator]().next()
+  await waitUntil(() => server.streams.size === 1)
+  server.sendPosition()
+  const refusal = { status: 503, code: 'SERVICE_UNAVAILABLE' }
+  server.refusals.push(...Array.from({ length: 20 }, () => refusal))
+  server.cut()
+  t.match(await next.catch((error) => error), { name: 'ServerError', code: 'SERVICE_UNAVAILABLE' })
+  t.ok(delays.length >= 3 && delays.length < 8, `${delays.length} attempts`)
+  // The server asked for 10 ms; half of it is random.
+  for (const [i, delay] of delays.entries()) t.ok(delay >= 10 * 2 ** i && delay <= 15 * 2 ** i, `${delay} ms`)
+})
+
+t.test('a silent connection is given up after 15 s', async (t) => {
+  const server = await startFakeEventServer(t)
+  const client = createClient({ baseUrl: server.url, apiKey: API_KEY })
+  // The 15 s take 300 ms.
+  const { setTimeout } = globalThis
+  let silences = 0
+  const fast = (callback: () => void, ms?: number) => {
+    if (ms !== 15_000) return setTimeout(callback, ms)
+    silences += 1
+    return setTimeout(callback, 300)
+  }
+  t.intercept(globalThis, 'setTimeout', { value: fast })
+  const errors: string[] = []
+  const options = { onReconnect: ({ name, message }: Error) => errors.push(`${name}: ${message}`) }
+  const items = client.events.stream({ cursor: 'cursor-0' }, options)[Symbol.asyncIterator]()
+  const first = items.next()
+  await waitUntil(() => server.requests.length >= 2)
+  server.add()
+  await first
+  t.equal(errors[0], 'TimeoutError: No response within 15000 ms')
+  t.ok(silences >= 2)
+  await items.return()
+})
+
+t.test('an access token that has expired is refreshed before the stream goes on', async (t) => {
+  const server = await startFakeEventServer(t)
+  let count = 0
+  const token = () => ({
+    ...{ access_token: `token-${++count}`, expires_in: 900, refresh_token: 'r', refresh_expires_in: 9_000 },
+    ...{ id: 't', token_type: 'Bearer', session_id: 's', user_id: 'u' },
+  })
+  const tokens: Tokens = {
+    ...{ accessToken: 'expired', refreshToken: 'r', sessionId: 's', userId: 'u' },
+    renewAt: Number.POSITIVE_INFINITY,
+  }
+  const tokenStore = {
+    kept: tokens,
+    get: () => tokenStore.kept,
+    set: (next: Tokens | null) => {
+      tokenStore.kept = next ?? tokens
+    },
+  }
+  const client = createClient({
+    baseUrl: server.url,
+    tokenStore,
+    fetch: async (input, init) => {
+      if (!String(input).endsWith('/api/v1/tokens')) return fetch(input, init)
+      server.credentials.add(`token-${count + 1}`)
+      return Response.json({ data: token(), meta: {} }, { status: 201 })
+    },
+  })
+  server.add()
+  const cursors: string[] = []
+  for await (const { cursor } of client.events.stream({ cursor: 'cursor-0' })) {
+    cursors.push(cursor)
+    if (cursors.length === 2) break
+    // The API ends a stream when its credential does.
+    server.credentials.clear()
+    server.end()
+    await waitUntil(() => server.streams.size === 0)
+    server.add()
+  }
+  t.same(cursors, ['cursor-1', 'cursor-2'])
+  t.same(
+    server.requests.map(({ headers }) => headers.authorization),
+    ['expired', 'token-1', 'token-1', 'token-2'].map((each) => `Bearer ${each}`),
+  )
+})
+
+t.test('the stream is read only as fast as it is iterated', async (t) => {
+  const server = await startFakeEventServer(t)
+  const client = createClient({ baseUrl: server.url, apiKey: API_KEY })
+  const data = { text: 'x'.repeat(50_000) }
+  const COUNT = 600
+  const [slow, fast] = [client.events.stream(), client.events.stream()].map((stream) =>
+    stream[Symbol.asyncIterator](),
+  )
+  const firstOfSlow = slow?.next()
+  await waitUntil(() => server.streams.size === 1)
+  const [slowStream] = server.streams.keys()
+  const firstOfFast = fast?.next()
+  await waitUntil(() => server.streams.size === 2)
+  for (let i = 0; i < COUNT; i++) server.add({ data })
+  await Promise.all([firstOfSlow, firstOfFast])
+  for (let i = 1; i < COUNT; i++) await fast?.next()
+  t.ok((slowStream?.writableLength ?? 0) > 15_000_000, `${slowStream?.writableLength} bytes were not read`)
+  let last: string | undefined
+  for (let i = 1; i < COUNT; i++) last = (await slow?.next())?.value?.cursor
+  t.equal(last, `cursor-${COUNT}`)
+  await Promise.all([slow?.return(), fast?.return()])
+})
+
+t.test('a line of more than 4 MiB is an error', async (t) => {
+  const server = await startFakeEventServer(t)
+  const client = createClient({ baseUrl: server.url, apiKey: API_KEY })
+  const next = client.events.stream()[Symbol.asyncIterator]().next()
+  await waitUntil(() => server.streams.size === 1)
+  server.sendText(`data: ${'x'.repeat(5 * 1024 * 1024)}`)
+  t.match(await next.catch((error) => error), {
+    name: 'ApiError',
+    code: 'INVALID_RESPONSE',
+    message: /4194304/,
+  })
+  await waitUntil(() => server.streams.size === 0)
+})
+
+t.test('data that is not an event is an error', async (t) => {
+  const server = await startFakeEventServer(t)
+  const client = createClient({ baseUrl: server.url, apiKey: API_KEY })
+  for (const text of ['id: 1\ndata: {\n\n', 'data: {}\n\n']) {
+    const next = client.events.stream()[Symbol.asyncIterator]().next()
+    await waitUntil(() => server.streams.size === 1)
+    server.sendText(text)
+    t.match(await next.catch((error) => error), { name: 'ApiError', code: 'INVALID_RESPONSE' })
+    await waitUntil(() => server.streams.size === 0)
+  }
+})

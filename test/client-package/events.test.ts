@@ -1,0 +1,176 @@
+/** The client package follows, lists and receives the events of the real server, also over a restart of it. */
+import t, { type Test } from 'tap'
+import {
+  ApiError,
+  createClient,
+  NetworkError,
+  ServerError,
+  type StreamedEvent,
+  type Tokens,
+  verifyWebhook,
+} from '../../client/src/index.ts'
+import { ADMIN_KEY, type Person, testApp } from '../helpers/app.ts'
+import { findFreePort } from '../helpers/listen.ts'
+import { createServerSettings, startServer } from '../helpers/process.ts'
+import { waitUntil } from '../helpers/wait-until.ts'
+import { startReceiver } from '../helpers/webhook-receiver.ts'
+
+/** Long enough for a server that starts on a busy machine. */
+const PATIENCE_MS = 120_000
+
+const createTea = (number: number) => ({ sku: `TEA-${number}`, name: 'Tea', price_amount: 500 })
+
+/** Returns a client with the session of a person. */
+function createSessionClient(baseUrl: string, { id, token, sessionId }: Person) {
+  const tokens: Tokens = {
+    ...{ accessToken: token, refreshToken: '', sessionId, userId: id },
+    renewAt: Number.POSITIVE_INFINITY,
+  }
+  return createClient({ baseUrl, tokenStore: { get: () => tokens, set: () => undefined } })
+}
+
+/** Returns the cursor of a page that has no number. */
+const getCursor = (pagination: object) => String('cursor' in pagination && pagination.cursor)
+
+/** Reads a number of events of a stream. */
+async function read(stream: AsyncIterable<StreamedEvent>, count: number): Promise<StreamedEvent[]> {
+  const items: StreamedEvent[] = []
+  for await (const item of stream) {
+    items.push(item)
+    if (items.length === count) break
+  }
+  return items
+}
+
+t.test('a stream has each change once, also if the server restarts while it is written to', async (t) => {
+  const COUNT = 30
+  const settings = {
+    ...(await createServerSettings(t)),
+    PORT: String(await findFreePort()),
+    ADMIN_API_KEY: ADMIN_KEY,
+  }
+  const { child, ended, url: baseUrl } = await startServer(t, settings)
+  const client = createClient({ baseUrl, apiKey: ADMIN_KEY })
+  const filter = { type: 'products.*' } as const
+  // A stream begins now: from a cursor, the test does not have to wait until it is open.
+  const { pagination } = await client.events.list({ ...filter, sort: 'position' }).page()
+  const losses: string[] = []
+  const stream = client.events.stream(
+    { ...filter, cursor: getCursor(pagination) },
+    { deadlineMs: PATIENCE_MS, onReconnect: ({ name }) => losses.push(name) },
+  )
+  const reading = read(stream, COUNT)
+
+  /** Creates a product, however often the server is away. */
+  const create = async (number: number): Promise<string> => {
+    for (;;) {
+      try {
+        const { id } = await client.products.create(createTea(number), { idempotencyKey: `tea-${number}` })
+        return id
+      } catch (error) {
+        if (!(error instanceof NetworkError || error instanceof ServerError)) throw error
+      }
+    }
+  }
+  let restarted: Promise<unknown> | undefined
+  const ids: string[] = []
+  for (let number = 0; number < COUNT; number++) {
+    ids.push(await create(number))
+    if (number !== COUNT / 2) continue
+    child.kill('SIGTERM')
+    restarted = ended.then(() => startServer(t, settings))
+  }
+  await restarted
+  const items = await reading
+  t.same(
+    items.map(({ event }) => event.resource_id),
+    ids,
+  )
+  t.ok(losses.length > 0, losses.join())
+
+  // Another program goes on after the cursor that this one has stored.
+  const rest = client.events.stream({ ...filter, cursor: items[9]?.cursor })
+  t.same(await read(rest, COUNT - 10), items.slice(10))
+})
+
+t.test('events', async (t) => {
+  const { base: baseUrl, app, database, adminId } = await testApp(t)
+  const client = createClient({ baseUrl, apiKey: ADMIN_KEY })
+
+  await t.test('they are listed and read', async (t) => {
+    const created = await client.products.create(createTea(100))
+    await client.products.update(created.id, { stock: 7 })
+    await app.events.assignAll()
+    const query = { resource_id: created.id, sort: 'position' } as const
+    const events = await client.events.list(query).toArray()
+    t.match(events, [
+      { type: 'products.created', revision: 1, data: created, previous: null },
+      { type: 'products.updated', revision: 2, previous: { stock: 0 }, actor_id: adminId },
+    ])
+    t.same(await client.events.get(events[0]?.id ?? ''), events[0])
+    const { pagination, hasNext } = await client.events.list(query).page()
+    t.notOk(hasNext)
+    t.not(getCursor(pagination), 'null', 'polling goes on from the cursor of the last page')
+  })
+
+  await t.test('a cursor whose events were removed is an ApiError', async (t) => {
+    const { pagination } = await client.events.list({ sort: 'position', limit: 1 }).page()
+    const cursor = getCursor(pagination)
+    await database.run(`update events set created_at = created_at - interval '1 year'`)
+    await app.events.removeOld()
+    const expired = { name: 'ApiError', status: 410, code: 'EVENTS_EXPIRED', requestId: String }
+    for (const attempt of [
+      () => read(client.events.stream({ cursor }), 1),
+      () => client.events.list({ sort: 'position', cursor }).page(),
+    ]) {
+      const error = await attempt().catch((reason: unknown) => reason)
+      t.ok(error instanceof ApiError)
+      t.match(error, expired)
+    }
+  })
+})
+
+async function startWebhooks(t: Test) {
+  const { base, person } = await testApp(t)
+  const receiver = await startReceiver(t)
+  return { client: createSessionClient(base, await person('manager')), receiver }
+}
+
+t.test('an endpoint is created, and its deliveries are verified', async (t) => {
+  const { client, receiver } = await startWebhooks(t)
+  const endpoint = await client.webhookEndpoints.create({ url: receiver.url, event_types: ['products.*'] })
+  t.equal((await client.webhookEndpoints.get(endpoint.id)).secret, null)
+  const product = await client.products.create(createTea(200))
+  const [webhook] = await receiver.waitFor(1)
+  const { text: body = '', headers = {} } = webhook ?? {}
+  const { type, data } = await verifyWebhook({ body, headers, secret: String(endpoint.secret) })
+  t.equal(type, 'products.created')
+  t.match(data, { type: 'products.created', resource_id: product.id, data: { sku: product.sku } })
+  t.equal(headers['webhook-id'], data.id)
+  await t.rejects(verifyWebhook({ body: `${body} `, headers, secret: String(endpoint.secret) }), {
+    code: 'INVALID_SIGNATURE',
+  })
+
+  const deliveries = client.webhookEndpoints.deliveries(endpoint.id)
+  await waitUntil(async () => (await deliveries.list({ status: 'succeeded' }).toArray()).length === 1)
+  const again = await deliveries.create({ event_id: data.id })
+  t.match(await deliveries.get(again.id), { event_id: data.id, event_type: 'products.created' })
+  const [, repeated] = await receiver.waitFor(2)
+  t.equal(repeated?.headers['webhook-id'], data.id)
+})
+
+t.test('while a secret is replaced, both secrets verify', async (t) => {
+  const { client, receiver } = await startWebhooks(t)
+  const { id, secret } = await client.webhookEndpoints.create({ url: receiver.url, event_types: ['*'] })
+  const { data: rotated, status } = await client.webhookEndpoints.createSecret(id).withResponse()
+  t.equal(status, 201)
+  t.match(rotated.secret, /^whsec_/)
+  t.not(rotated.secret, secret)
+  await client.webhookEndpoints.deliveries(id).create({ test: true })
+  await waitUntil(() => receiver.received.some(({ body }) => body.type === 'webhook-endpoints.test'))
+  const test = receiver.received.find(({ body }) => body.type === 'webhook-endpoints.test')
+  const { text: body = '', headers = {} } = test ?? {}
+  for (const each of [secret, rotated.secret]) {
+    t.match(await verifyWebhook({ body, headers, secret: String(each) }), { type: 'webhook-endpoints.test' })
+  }
+})

@@ -1,0 +1,189 @@
+/** What an event shows: the resource after the change and the former values, in each version, and never a secret. */
+import t from 'tap'
+import { ADMIN_KEY, type Client, type Json, testApp } from '../helpers/app.ts'
+import { testDatabase } from '../helpers/database.ts'
+import { openStream } from '../helpers/event-streams.ts'
+import { getEvents, readFeed } from '../helpers/events.ts'
+import { createNotesTable, resourcesWithNotes } from '../helpers/notes.ts'
+import { startReceiver, verify } from '../helpers/webhook-receiver.ts'
+import { createEndpoint } from '../helpers/webhooks.ts'
+import { productsResource } from '../version-3/products.ts'
+import { versions } from '../version-3/versions.ts'
+
+const PASSWORD = 'correct horse battery'
+const SECRETS =
+  /argon2|scrypt|password_hash|key_hash|refresh_hash|secret_box|whsec_|rak_[\w-]{20}|correct horse/
+
+const database = await testDatabase(t)
+await createNotesTable(database)
+const api = await testApp(
+  t,
+  {},
+  {
+    database,
+    versions,
+    resources: resourcesWithNotes.map((each) => (each.name === 'products' ? productsResource : each)),
+  },
+)
+const { admin, anybody, app, base } = api
+/** Closes streams directly before the app: `fetch` replaces a connection that is aborted, and a shutdown waits for it. */
+const streamOwner = t
+
+/** Returns the events of a resource, the oldest first. */
+async function readEvents(client: Client, version: number, resourceId: string): Promise<Json[]> {
+  await app.events.assignAll()
+  const page = await client.get(`/v${version}/events?sort=position&resource_id=${resourceId}`)
+  if (page.status !== 200) throw new Error(page.text)
+  return getEvents(page)
+}
+
+t.test('data is what a read of the resource returned after the change, in each version', async (t) => {
+  const body = { sku: 'TEA-1', name: 'Tea', price_amount: 500, stock: 10, status: 'active' }
+  const { id } = (await admin.post('/v1/products', body)).body.data
+  /** The resource after each change, by version. */
+  const reads: Record<number, Json[]> = { 1: [], 2: [], 3: [] }
+  const read = async () => {
+    for (const version of [1, 2, 3])
+      reads[version]?.push((await admin.get(`/v${version}/products/${id}`)).body.data)
+  }
+  await read()
+  await admin.patch(`/v1/products/${id}`, { stock: 4 })
+  await read()
+  await admin.patch(`/v1/products/${id}`, { name: 'Green tea', description: 'From Uji' })
+  await read()
+  t.equal((await admin.delete(`/v1/products/${id}`)).status, 204)
+
+  for (const version of [1, 2, 3]) {
+    const events = await readEvents(admin, version, id)
+    const [created, restocked, renamed] = reads[version] ?? []
+    const isTyped = version === 2
+    t.strictSame(
+      events.map(({ type, revision }) => [type, revision]),
+      [
+        ['products.created', 1],
+        ['products.updated', 2],
+        ['products.updated', 3],
+        ['products.deleted', 4],
+      ],
+    )
+    const withoutLinks = ({ links: _, ...data }: Json) => data
+    t.strictSame(
+      events.map(({ data }) => data),
+      [created, restocked, renamed, renamed].map((data) => (isTyped ? withoutLinks(data) : data)),
+      `version ${version}`,
+    )
+    const former =
+      version === 3
+        ? [null, {}, { title: 'Tea', description: null, label: 'TEA-1 Tea' }, null]
+        : [null, { stock: 10 }, { name: 'Tea', description: null }, null]
+    t.strictSame(
+      events.map(({ previous }) => previous),
+      former,
+      `version ${version}: flat, without fields that did not change`,
+    )
+  }
+})
+
+t.test('data has no included resources, also if the collection can include some', async (t) => {
+  const { id } = (await admin.post('/v1/users', { name: 'Ada', email: 'ada@example.com' })).body.data
+  const refused = await admin.get(`/v1/events?include=user`)
+  t.equal(refused.status, 400)
+  const [first] = await readEvents(admin, 1, id)
+  const [second] = await readEvents(admin, 2, id)
+  t.strictSame(first.data, (await admin.get(`/v1/users/${id}`)).body.data)
+  t.notOk('relationships' in second.data || 'included' in second.data)
+})
+
+t.test('secrets are in no list, read, stream or webhook', async (t) => {
+  const receiver = await startReceiver(t)
+  await app.events.assignAll()
+  const { cursor } = await readFeed(admin)
+  const stream = await openStream(streamOwner, base, { headers: { 'x-api-key': ADMIN_KEY }, cursor })
+  const root = await api.person('admin')
+  const endpoint = await createEndpoint(root.bearer, receiver.url, { event_types: ['*'] })
+  const email = 'grace@example.com'
+  const { id } = (await admin.post('/users', { name: 'Grace', email, password: PASSWORD })).body.data
+  const grant = { grant_type: 'password', email, password: PASSWORD }
+  const tokens = (await anybody.post('/tokens', grant)).body.data
+  const bearer = { authorization: `Bearer ${tokens.access_token}` }
+  const { key } = (await anybody.post('/api-keys', { name: 'Export', scopes: ['*'] }, bearer)).body.data
+  const changed = { password: 'another horse battery', current_password: PASSWORD }
+  t.equal((await anybody.patch(`/users/${id}`, changed, bearer)).status, 200)
+  const { secret } = (await root.bearer.post(`/webhook-endpoints/${endpoint.id}/secrets`, {})).body.data
+
+  await app.events.assignAll()
+  const { events } = await readFeed(admin, '', cursor)
+  await stream.waitForEvents(events.length)
+  const begin = events.findIndex(({ resource_id }) => resource_id === endpoint.id)
+  const received = await receiver.waitFor(events.length - begin)
+  const texts = [
+    JSON.stringify(events),
+    JSON.stringify(stream.events),
+    received.map(({ text }) => text).join(),
+  ]
+  for (const text of texts) {
+    t.match(text, 'users.updated')
+    t.match(text, 'webhook-endpoints.updated')
+    t.notMatch(text, SECRETS)
+    for (const each of [key, endpoint.secret, secret, tokens.refresh_token]) t.notOk(text.includes(each))
+  }
+  t.match(
+    events.filter(({ type }) => /^(users|webhook-endpoints)\.updated$/.test(type)),
+    [{ previous: {} }, { previous: {} }],
+    'nothing is shown of a new password or secret',
+  )
+  await root.bearer.delete(`/webhook-endpoints/${endpoint.id}`)
+})
+
+t.test('a session is current only for its own reader', async (t) => {
+  const [first, second] = [await api.person('member'), await api.person('admin')]
+  const find = async (client: Client) => (await readEvents(client, 1, first.sessionId))[0]?.data.current
+  t.equal(await find(first.bearer), true)
+  t.equal(await find(second.bearer), false)
+})
+
+t.test('a resource of the tests is in the feed, in streams and in webhooks', async (t) => {
+  const receiver = await startReceiver(t)
+  const manager = await api.person('manager')
+  const member = await api.person('member')
+  const other = await api.person('member')
+  const endpoint = await createEndpoint(manager.bearer, receiver.url, { event_types: ['notes.*'] })
+  const stream = await openStream(streamOwner, base, {
+    headers: { authorization: `Bearer ${member.token}` },
+    path: '/v2/events?type=notes.*',
+  })
+  const { id } = (await member.client.post('/users/me/notes', { title: 'One', body: 'Text' })).body.data
+  await member.client.patch(`/users/${member.id}/notes/${id}`, { status: 'published' })
+  await admin.delete(`/users/${member.id}/notes/${id}`)
+
+  const events = await readEvents(member.client, 1, id)
+  t.match(events, [
+    {
+      type: 'notes.created',
+      resource_type: 'notes',
+      actor_id: member.id,
+      data: { title: 'One', status: 'draft' },
+    },
+    { type: 'notes.updated', previous: { status: 'draft' }, data: { status: 'published' } },
+    { type: 'notes.deleted', revision: 3, actor_id: api.adminId, data: { status: 'published' } },
+  ])
+  t.strictSame(await readEvents(other.client, 1, id), [], 'members read the events of their own alone')
+  t.match(await stream.waitForEvents(3), [
+    { type: 'notes.created', data: { type: 'events', attributes: { data: { type: 'notes', id } } } },
+    { type: 'notes.updated' },
+    { type: 'notes.deleted' },
+  ])
+  const received = await receiver.waitFor(3)
+  for (const webhook of received) t.ok(verify(endpoint.secret, webhook))
+  t.strictSame(received.map(({ body }) => body.type).sort(), [
+    'notes.created',
+    'notes.deleted',
+    'notes.updated',
+  ])
+  const scope = await manager.bearer.post('/api-keys', {
+    name: 'Notes',
+    scopes: ['events:read', 'notes:read'],
+  })
+  t.equal(scope.status, 201, 'a key can have its scope')
+  await manager.bearer.delete(`/webhook-endpoints/${endpoint.id}`)
+})

@@ -1,0 +1,218 @@
+/** The sequencer: each event gets one position, in an order that consumers can rely on, whatever runs concurrently. */
+import t, { type Test } from 'tap'
+import { v7 as uuid } from 'uuid'
+import { type Connection, type Database, openDatabase } from '../../drizzle/client/index.ts'
+import { createFeed } from '../../plugins/events/feed.ts'
+import { readEventPage } from '../../plugins/events/page.ts'
+import { assignBatch } from '../../plugins/events/sequencer.ts'
+import { SERVER, testDatabase, testDatabaseUrl } from '../helpers/database.ts'
+import { createDeferred } from '../helpers/deferred.ts'
+import { insertEvent, insertManyEvents } from '../helpers/events.ts'
+import { waitUntil } from '../helpers/wait-until.ts'
+
+const SELECT_POSITIONS = 'select id, position from events order by position nulls last'
+
+/** Changes a row as the engine does: the event is inserted while the row is locked. */
+async function change(connection: Connection, table: string, id: string) {
+  await connection.run(
+    `with changed as (update ${table} set revision = revision + 1 where id = $1 returning id, revision)
+     insert into outbox (type, resource_id, revision, columns, previous, credential)
+     select 'products.updated', id, revision, '{}', '{}', 'system' from changed`,
+    [id],
+  )
+}
+
+/** Follows the feed with pages of a size until `isDone` returns true for the positions that were read. */
+async function follow(database: Database, limit: number, wanted: number) {
+  const seen: { id: string; resource_id: string; revision: number; position: number }[] = []
+  let from = 0
+  await waitUntil(async () => {
+    const page = await readEventPage(database, { from, limit, maxBytes: 1_000_000 })
+    seen.push(...page.events)
+    from = page.hasMore ? (page.events.at(-1)?.position ?? from) : page.feed.last_position
+    return seen.length >= wanted
+  })
+  return seen
+}
+
+/** Writers change few rows, consumers follow the feed, and sequencers run all the time. */
+async function checkFeed(
+  t: Test,
+  {
+    writers,
+    sequencers,
+    readers,
+    changes,
+  }: { writers: Database[]; sequencers: Database[]; readers: Database[]; changes: number },
+) {
+  const [first] = writers
+  if (!first) throw new Error('There is no writer')
+  await first.run('create table if not exists contended (id uuid primary key, revision bigint not null)')
+  const rows = Array.from({ length: 4 }, () => uuid())
+  for (const id of rows) await first.run('insert into contended values ($1, 0)', [id])
+  const wanted = writers.length * changes
+
+  let isOver = false
+  const assigning = sequencers.map(async (database) => {
+    while (!isOver) await assignBatch(database, [])
+  })
+  const writing = writers.map(async (database, writer) => {
+    for (let i = 0; i < changes; i += 1) {
+      const id = rows[(writer + i) % rows.length] ?? ''
+      await database.transaction(async (tx) => {
+        await change(tx, 'contended', id)
+        // Some transactions stay open while others are committed.
+        if (i % 3 === writer % 3) await tx.run('select pg_sleep(0.003)')
+      })
+    }
+  })
+  const [, ...seenByReader] = await Promise.all([
+    Promise.all(writing),
+    ...readers.map((database, i) => follow(database, 1 + i * 7, wanted)),
+  ])
+  isOver = true
+  await Promise.all(assigning)
+
+  for (const seen of seenByReader) {
+    t.equal(seen.length, wanted, 'a consumer gets as many events as there were changes')
+    t.equal(new Set(seen.map(({ id }) => id)).size, wanted, 'each of them once')
+    for (const row of rows) {
+      const revisions = seen.filter(({ resource_id }) => resource_id === row).map(({ revision }) => revision)
+      t.same(
+        revisions,
+        revisions.map((_, i) => i + 1),
+        'the events of one resource come in the order of its revisions',
+      )
+    }
+  }
+  const positions = await first.run(SELECT_POSITIONS)
+  t.same(
+    positions.map(({ position }) => position),
+    positions.map((_, i) => i + 1),
+    'positions have no gaps',
+  )
+}
+
+t.test('consumers see each event once and in order while others write', async (t) => {
+  const database = await testDatabase(t)
+  await checkFeed(t, {
+    writers: [database, database, database],
+    sequencers: [database],
+    readers: [database, database],
+    changes: 20,
+  })
+})
+
+t.test(
+  'consumers see each event once and in order with many writers and two sequencers',
+  { skip: !SERVER && 'needs several connections' },
+  async (t) => {
+    const { url } = await testDatabaseUrl(t)
+    const open = async (poolSize: number) => {
+      const database = await openDatabase({ url, poolSize })
+      t.teardown(() => database.close())
+      return database
+    }
+    const writer = await open(12)
+    await checkFeed(t, {
+      writers: Array.from({ length: 12 }, () => writer),
+      sequencers: [await open(1), await open(1)],
+      readers: [await open(1), await open(1), await open(1)],
+      changes: 40,
+    })
+  },
+)
+
+t.test(
+  'an open transaction delays no event of another, and comes after those that were committed before it',
+  { skip: !SERVER && 'needs several connections' },
+  async (t) => {
+    const database = await testDatabase(t)
+    const [hasBegun, mayEnd] = [createDeferred(), createDeferred()]
+    let slow = ''
+    const open = database.transaction(async (tx) => {
+      slow = await insertEvent(tx)
+      hasBegun.resolve()
+      await mayEnd.promise
+    })
+    await hasBegun.promise
+    const quick = await insertEvent(database)
+    await assignBatch(database, [])
+    t.same(
+      (await readEventPage(database, { limit: 10, maxBytes: 1 })).events.map(
+        ({ resource_id }) => resource_id,
+      ),
+      [quick],
+    )
+    mayEnd.resolve()
+    await open
+    await assignBatch(database, [])
+    const { events } = await readEventPage(database, { limit: 10, maxBytes: 1_000_000 })
+    t.same(
+      events.map(({ resource_id }) => resource_id),
+      [quick, slow],
+    )
+  },
+)
+
+t.test('a batch and its steps are committed together', async (t) => {
+  const database = await testDatabase(t)
+  await insertEvent(database)
+  await insertEvent(database)
+  const batches: unknown[] = []
+  const fail = async () => {
+    throw new Error('no')
+  }
+  await t.rejects(assignBatch(database, [fail]), /no/)
+  t.same((await database.run('select 1 from events')).length, 0)
+  await assignBatch(database, [async (_, batch) => void batches.push(batch)])
+  await insertEvent(database)
+  await assignBatch(database, [async (_, batch) => void batches.push(batch)])
+  await assignBatch(database, [async (_, batch) => void batches.push(batch)])
+  t.same(batches, [
+    { after: 0, last: 2 },
+    { after: 2, last: 3 },
+  ])
+})
+
+t.test('more events than a batch has get their positions in one run', async (t) => {
+  const database = await testDatabase(t)
+  await insertManyEvents(database, 2500)
+  const advances: number[] = []
+  const feed = createFeed(database, { warn: () => undefined, info: () => undefined })
+  t.teardown(() => feed.stop())
+  feed.onAdvance((position) => advances.push(position))
+  feed.start()
+  await waitUntil(() => advances.at(-1) === 2500)
+  t.same(advances, [1000, 2000, 2500])
+})
+
+t.test('a failing database is logged once, and assignment continues after it', async (t) => {
+  const database = await testDatabase(t)
+  let isDown = true
+  let failures = 0
+  const down = async () => {
+    failures += 1
+    throw new Error('down')
+  }
+  const flaky: Database = {
+    ...database,
+    run: (...statement) => (isDown ? down() : database.run(...statement)),
+    transaction: (work) => (isDown ? down() : database.transaction(work)),
+  }
+  const lines: string[] = []
+  const feed = createFeed(flaky, {
+    warn: (_: unknown, message?: string) => void lines.push(`warn ${message}`),
+    info: (message: unknown) => void lines.push(`info ${message}`),
+  })
+  t.teardown(() => feed.stop())
+  const advances: number[] = []
+  feed.onAdvance((position) => advances.push(position))
+  await insertEvent(database)
+  feed.start()
+  feed.wake()
+  await waitUntil(() => failures >= 2)
+  isDown = false
+  await waitUntil(() => advances.length > 0)
+  t.same(lines, ['warn event positions could not be assigned', 'info event positions are assigned again'])
+})

@@ -1,0 +1,157 @@
+/** Inserts events as the outbox does, reads its rows, and reads the feed as consumers do. */
+import type { FastifyInstance } from 'fastify'
+import { v7 as uuid } from 'uuid'
+import type { Connection, Param } from '../../drizzle/client/index.ts'
+import { queryRows } from '../../drizzle/client/query-rows.ts'
+import type { outbox } from '../../drizzle/event-tables.ts'
+import type { Client, Json, Reply, TestApp } from './app.ts'
+
+export interface EventValues {
+  type?: string
+  resource_id?: string
+  revision?: number
+  columns?: Readonly<Record<string, unknown>>
+  previous?: Readonly<Record<string, unknown>> | null
+  owner_id?: string | null
+  actor_id?: string | null
+  credential?: string
+  credential_id?: string | null
+  request_id?: string | null
+  created_at?: string
+}
+
+/** The columns of a product as `to_jsonb` writes them. */
+const product = {
+  sku: 'TEA-1',
+  name: 'Tea',
+  description: null,
+  price_amount: 1999,
+  currency: 'USD',
+  stock: 8,
+  status: 'active',
+  created_at: '2026-11-22T21:59:37.123456+00:00',
+  updated_at: '2026-11-22T21:59:38.5+00:00',
+}
+
+/** Inserts a change into the outbox and returns the id of its resource. Default: a product was created. */
+export async function insertEvent(connection: Connection, values: EventValues = {}): Promise<string> {
+  const { type = 'products.created', resource_id = uuid(), revision = 1, previous = null } = values
+  const columns = { id: resource_id, ...(values.columns ?? product) }
+  const row: Record<string, Param> = {
+    type,
+    resource_id,
+    revision,
+    columns: JSON.stringify(columns),
+    previous: previous && JSON.stringify(previous),
+    owner_id: values.owner_id ?? null,
+    actor_id: values.actor_id ?? null,
+    credential: values.credential ?? 'system',
+    credential_id: values.credential_id ?? null,
+    request_id: values.request_id ?? null,
+    ...(values.created_at !== undefined && { created_at: values.created_at }),
+  }
+  const names = Object.keys(row)
+  await connection.run(
+    `insert into outbox (${names.join()}) values (${names.map((_, i) => `$${i + 1}`).join()})`,
+    Object.values(row),
+  )
+  return resource_id
+}
+
+/** Inserts products that were created, without columns. */
+export const insertManyEvents = (connection: Connection, count: number) =>
+  connection.run(
+    `insert into outbox (type, resource_id, revision, columns, credential)
+     select 'products.created', gen_random_uuid(), 1, '{}', 'system' from generate_series(1, $1::int)`,
+    [count],
+  )
+
+/** Inserts a change, assigns all positions, and returns the id of the event. */
+export async function insertPlacedEvent(
+  { app, database }: Pick<TestApp, 'app' | 'database'>,
+  values?: EventValues,
+): Promise<string> {
+  const resourceId = await insertEvent(database, values)
+  await app.events.assignAll()
+  const [event] = await database.run('select id from events where resource_id = $1', [resourceId])
+  return String(event?.id)
+}
+
+/** Inserts an event of a resource that has an owner. */
+export const insertOwnedEvent = (
+  connection: Connection,
+  resourceType: string,
+  owner: string,
+  columns: Readonly<Record<string, unknown>> = {},
+) =>
+  insertEvent(connection, {
+    type: `${resourceType}.created`,
+    ...(resourceType === 'users' && { resource_id: owner }),
+    owner_id: owner,
+    columns: { ...(resourceType !== 'users' && { user_id: owner }), ...columns },
+  })
+
+/** Stops the statements that an app runs on its own for events and webhooks, for tests that count or block statements. */
+export async function stopEventWork({ events, webhooks }: FastifyInstance): Promise<void> {
+  await webhooks.pause()
+  await events.stop()
+}
+
+/** Assigns all positions, and removes the events: those of the first admin and of what a test has prepared. */
+export async function clearFeed({ app, database }: Pick<TestApp, 'app' | 'database'>): Promise<number> {
+  await app.events.assignAll()
+  await database.run('delete from events')
+  const [feed] = await queryRows<{ last_position: number }>(database, 'select last_position from event_feed')
+  return feed?.last_position ?? 0
+}
+
+/** Returns the events of a page, in either version. */
+export const getEvents = ({ body }: Reply): Json[] =>
+  body.data.map((each: Json) => (each.attributes ? { ...each.attributes, id: each.id } : each))
+
+/** Returns the positions of events, counted from those that `clearFeed` has removed. */
+export const getPlaces = (events: readonly Json[], removed: number): number[] =>
+  events.map(({ position }) => position - removed)
+
+/** Reads the feed from a cursor until it is exhausted. */
+export async function readFeed(
+  client: Client,
+  query = '',
+  from = '',
+): Promise<{ events: Json[]; cursor: string }> {
+  const events: Json[] = []
+  let cursor = from
+  for (;;) {
+    const page = await client.get(`/events?sort=position&cursor=${cursor}${query}`)
+    if (page.status !== 200) throw new Error(page.text)
+    events.push(...getEvents(page))
+    cursor = page.body.pagination.cursor
+    if (!page.body.pagination.has_more) return { events, cursor }
+  }
+}
+
+const SHARED_COLUMNS =
+  'type, resource_id, revision, columns, previous, owner_id, actor_id, credential, credential_id, request_id'
+
+export type ChangeRow = Omit<typeof outbox.$inferSelect, 'sequence' | 'created_at'>
+
+/** Returns the changes of a resource, or all, with and without a position, in their order. */
+export const readChanges = (database: Connection, resourceId?: string): Promise<ChangeRow[]> =>
+  queryRows<ChangeRow>(
+    database,
+    `select ${SHARED_COLUMNS} from (
+       select position, null as sequence, ${SHARED_COLUMNS} from events
+       union all select null, sequence, ${SHARED_COLUMNS} from outbox
+     ) as changes where $1::uuid is null or resource_id = $1::uuid order by position nulls last, sequence`,
+    [resourceId ?? null],
+  )
+
+/** Returns the types of events, sorted: `sessions.deleted x2, users.updated`. */
+export function countTypes(events: readonly Pick<ChangeRow, 'type'>[]): string {
+  const counts = new Map<string, number>()
+  for (const { type } of events) counts.set(type, (counts.get(type) ?? 0) + 1)
+  return [...counts]
+    .sort(([a], [b]) => (a < b ? -1 : 1))
+    .map(([type, count]) => (count === 1 ? type : `${type} x${count}`))
+    .join(', ')
+}

@@ -1,0 +1,464 @@
+/** An attempt ends within its timeout, keeps the beginning of the response, and holds up no other endpoint. */
+import { execFile } from 'node:child_process'
+import { once } from 'node:events'
+import { readFileSync } from 'node:fs'
+import { createServer, type RequestListener } from 'node:http'
+import { createServer as createTlsServer } from 'node:https'
+import { createServer as createTcpServer, type Server, type Socket } from 'node:net'
+import { promisify } from 'node:util'
+import { gzipSync } from 'node:zlib'
+import t, { type Test } from 'tap'
+import { createAddressPolicy } from '../../plugins/webhooks/delivery/addresses.ts'
+import { createWebhookSender, type SendResult } from '../../plugins/webhooks/delivery/sender.ts'
+import { createCertificate } from '../helpers/certificate.ts'
+import { testFolder } from '../helpers/database.ts'
+import { createDeferred } from '../helpers/deferred.ts'
+import { findFreePort, listen } from '../helpers/listen.ts'
+import { waitUntil } from '../helpers/wait-until.ts'
+
+const policy = createAddressPolicy({ allowsPrivate: false, allowsLoopback: true })
+const hook = { headers: { 'content-type': 'application/json' }, body: '{"type":"test"}' }
+
+/** Long enough for a busy machine. Attempts that must not time out have it. */
+const LONG_MS = 60_000
+/** For an attempt that must time out after a response has begun, on a busy machine too. */
+const BODY_MS = 5_000
+/** For attempts that time out before. */
+const SHORT_MS = 300
+
+function startSender(t: Test, options: Partial<Parameters<typeof createWebhookSender>[0]> = {}) {
+  const sender = createWebhookSender({ policy, timeoutMs: LONG_MS, ...options })
+  t.teardown(() => sender.close())
+  return sender
+}
+
+/** Makes a server listen on loopback. */
+async function start(
+  t: Test,
+  server: Server,
+): Promise<{ port: number; sockets: Set<Socket>; opened: number }> {
+  const state = { port: 0, sockets: new Set<Socket>(), opened: 0 }
+  server.on('connection', (socket: Socket) => {
+    state.opened += 1
+    state.sockets.add(socket)
+    socket.on('error', () => {})
+    socket.on('close', () => state.sockets.delete(socket))
+  })
+  state.port = await listen(server)
+  t.teardown(async () => {
+    for (const socket of state.sockets) socket.destroy()
+    server.close()
+    await once(server, 'close')
+  })
+  return state
+}
+
+const startHttp = (t: Test, listener: RequestListener) => start(t, createServer(listener))
+
+/** Starts a server that reads and never answers. */
+const startSilent = (t: Test) =>
+  start(
+    t,
+    createTcpServer((socket) => socket.resume()),
+  )
+
+/** Starts a server that answers each connection's first bytes by hand. */
+const startRaw = (t: Test, onData: (socket: Socket) => void) =>
+  start(
+    t,
+    createTcpServer((socket) => socket.once('data', () => onData(socket))),
+  )
+
+const outcome = ({ responseStatus, responseBody, error }: SendResult) => ({
+  responseStatus,
+  responseBody,
+  error,
+})
+
+/** Sends one webhook to a raw server. */
+async function sendToRaw(t: Test, onData: (socket: Socket) => void, timeoutMs = LONG_MS) {
+  const server = await startRaw(t, onData)
+  const result = await startSender(t, { timeoutMs }).send({
+    ...hook,
+    url: `http://127.0.0.1:${server.port}/`,
+  })
+  return { ...outcome(result), server, durationMs: result.durationMs }
+}
+
+t.test('a webhook is a POST with its headers, body and path', async (t) => {
+  const received: unknown[] = []
+  const server = await startHttp(t, async (request, response) => {
+    const chunks: Buffer[] = []
+    for await (const chunk of request) chunks.push(chunk)
+    const { method, url, headers } = request
+    received.push({ method, url, headers, body: Buffer.concat(chunks).toString() })
+    response.writeHead(201).end('created')
+  })
+  const body = '{"name":"Zoë 🦊"}'
+  const headers = { 'content-type': 'application/json', 'webhook-id': 'msg_1' }
+  const url = `http://127.0.0.1:${server.port}/hooks/a%20b?key=1&x=/`
+  const result = await startSender(t).send({ url, headers, body })
+  t.same(outcome(result), { responseStatus: 201, responseBody: 'created', error: null })
+  t.ok(Number.isInteger(result.durationMs) && result.durationMs >= 0)
+  const sent = {
+    ...headers,
+    host: `127.0.0.1:${server.port}`,
+    'content-length': String(Buffer.byteLength(body)),
+  }
+  t.match(received, [{ method: 'POST', url: '/hooks/a%20b?key=1&x=/', headers: sent, body }])
+})
+
+t.test('a response of any status is complete', async (t) => {
+  const server = await startHttp(t, (request, response) => {
+    const status = Number(request.url?.slice(1))
+    response.writeHead(status).end(status === 204 ? undefined : `status ${status}`)
+  })
+  const sender = startSender(t)
+  for (const status of [200, 204, 302, 400, 410, 429, 500, 503]) {
+    const result = await sender.send({ ...hook, url: `http://127.0.0.1:${server.port}/${status}` })
+    const responseBody = status === 204 ? '' : `status ${status}`
+    t.same(outcome(result), { responseStatus: status, responseBody, error: null })
+  }
+})
+
+t.test('the first 1024 characters of the body are kept, as a text that PostgreSQL accepts', async (t) => {
+  const bodies: readonly (readonly [sent: string | Buffer, kept: string])[] = [
+    ['x'.repeat(1_024), 'x'.repeat(1_024)],
+    ['x'.repeat(60_000), 'x'.repeat(1_024)],
+    ['🦊'.repeat(1_025), '🦊'.repeat(1_024)],
+    [`x${'🦊'.repeat(2_000)}`, `x${'🦊'.repeat(1_023)}`],
+    ['a\0b\0\0c', 'abc'],
+    [Buffer.from([0x61, 0xff, 0x62, 0xe2, 0x82]), 'a\ufffdb\ufffd'],
+    [Buffer.concat([Buffer.alloc(4_094), Buffer.from('🦊🦊')]), ''],
+  ]
+  const server = await startHttp(t, (request, response) => {
+    response.end(bodies[Number(request.url?.slice(1))]?.[0])
+  })
+  const sender = startSender(t)
+  for (const [index, [, kept]] of bodies.entries()) {
+    const result = await sender.send({ ...hook, url: `http://127.0.0.1:${server.port}/${index}` })
+    t.equal(result.error, null)
+    t.equal(result.responseBody, kept, `body ${index}`)
+  }
+  t.equal(server.opened, 1, 'bodies of up to 64 KiB leave the connection open')
+})
+
+t.test('the rest of an endless body is not read', async (t) => {
+  let written = 0
+  const { server, ...result } = await sendToRaw(t, (socket) => {
+    socket.write('HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n')
+    const chunk = `10000\r\n${'y'.repeat(65_536)}\r\n`
+    const write = () => {
+      written += chunk.length
+      if (!socket.destroyed && written < 2 ** 30) socket.write(chunk, write)
+    }
+    write()
+  })
+  t.match(result, { responseStatus: 200, responseBody: 'y'.repeat(1_024), error: null })
+  await waitUntil(() => server.sockets.size === 0)
+  t.ok(written < 2 ** 25, `${written} bytes were sent until the connection was closed`)
+})
+
+t.test('a compressed body is not decompressed', async (t) => {
+  const bomb = gzipSync(Buffer.alloc(2 ** 24))
+  const server = await startHttp(t, (_request, response) => {
+    response.writeHead(200, { 'content-encoding': 'gzip', 'content-length': bomb.length }).end(bomb)
+  })
+  const result = await startSender(t).send({ ...hook, url: `http://127.0.0.1:${server.port}/` })
+  t.match(result, { responseStatus: 200, error: null })
+  t.ok((result.responseBody ?? '').length <= 1_024)
+  t.notMatch(result.responseBody, '\0')
+})
+
+t.test('an attempt ends at its timeout, at whatever step', async (t) => {
+  const nothing = { responseStatus: null, responseBody: null, error: 'the request timed out after 0.3 s' }
+  const silent = await startSilent(t)
+  const url = `http://127.0.0.1:${silent.port}/`
+
+  await t.test('while DNS does not answer', async (t) => {
+    const dns = createDeferred()
+    const lookup = () => dns.promise.then(() => [{ address: '127.0.0.1', family: 4 }])
+    const sender = startSender(t, { timeoutMs: SHORT_MS, lookup })
+    const result = await sender.send({ ...hook, url: `http://slow.example:${silent.port}/` })
+    t.same(outcome(result), nothing)
+    t.ok(result.durationMs >= SHORT_MS - 1)
+    dns.resolve()
+    t.same(outcome(await sender.send({ ...hook, url })), nothing)
+    t.ok(silent.opened <= 1, 'the late address is not connected to')
+  })
+  await t.test('while the TLS handshake does not go on', async (t) => {
+    const sender = startSender(t, { timeoutMs: SHORT_MS })
+    t.same(outcome(await sender.send({ ...hook, url: url.replace('http:', 'https:') })), nothing)
+    await waitUntil(() => silent.sockets.size === 0)
+  })
+  await t.test('while the server does not answer', async (t) => {
+    t.same(outcome(await startSender(t, { timeoutMs: SHORT_MS }).send({ ...hook, url })), nothing)
+    await waitUntil(() => silent.sockets.size === 0)
+  })
+  await t.test('while the server does not read a large body', async (t) => {
+    const paused = await start(t, createTcpServer({ pauseOnConnect: true }))
+    const large = { headers: {}, body: 'x'.repeat(2 ** 24), url: `http://127.0.0.1:${paused.port}/` }
+    t.same(outcome(await startSender(t, { timeoutMs: SHORT_MS }).send(large)), nothing)
+  })
+})
+
+/** Writes a text again and again until the connection is closed. */
+function drip(socket: Socket, text: string) {
+  const timer = setInterval(() => socket.write(text), 20)
+  socket.on('close', () => clearInterval(timer))
+}
+
+t.test('an attempt to a server that sends slowly times out, and keeps what came', async (t) => {
+  const nothing = { responseStatus: null, responseBody: null, error: 'the request timed out after 0.3 s' }
+
+  await t.test('in the headers', async (t) => {
+    const { server, ...result } = await sendToRaw(
+      t,
+      (socket) => {
+        socket.write('HTTP/1.1 200 OK\r\nX-Slow: ')
+        drip(socket, 'a')
+      },
+      SHORT_MS,
+    )
+    t.match(result, nothing)
+    await waitUntil(() => server.sockets.size === 0)
+  })
+  await t.test('with informational responses without end', async (t) => {
+    const result = await sendToRaw(t, (socket) => drip(socket, 'HTTP/1.1 103 Early Hints\r\n\r\n'), SHORT_MS)
+    t.match(result, nothing)
+  })
+  await t.test('in the body', async (t) => {
+    const { server, ...result } = await sendToRaw(
+      t,
+      (socket) => {
+        socket.write('HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\nbegin')
+        drip(socket, '.')
+      },
+      BODY_MS,
+    )
+    t.match(result, {
+      responseStatus: 200,
+      responseBody: /^begin\.*$/,
+      error: 'the request timed out after 5 s',
+    })
+    await waitUntil(() => server.sockets.size === 0)
+  })
+})
+
+t.test('a failure is described by a fixed sentence', async (t) => {
+  const closed = 'the connection was closed before the response was complete'
+  const none = { responseStatus: null, responseBody: null }
+
+  await t.test('headers of more than 16 KiB', async (t) => {
+    const header = `X-Large: ${'x'.repeat(20_000)}\r\n`
+    const result = await sendToRaw(t, (socket) => socket.write(`HTTP/1.1 200 OK\r\n${header}\r\n`))
+    t.match(result, { ...none, error: 'the headers of the response are too large' })
+  })
+  await t.test('headers without end', async (t) => {
+    const result = await sendToRaw(t, (socket) => {
+      socket.write('HTTP/1.1 200 OK\r\n')
+      drip(socket, `X-More: ${'x'.repeat(1_000)}\r\n`)
+    })
+    t.match(result, { ...none, error: 'the headers of the response are too large' })
+  })
+  await t.test('a connection that is reset', async (t) => {
+    t.match(await sendToRaw(t, (socket) => socket.resetAndDestroy()), { ...none, error: closed })
+  })
+  await t.test('a connection that is closed without a response', async (t) => {
+    t.match(await sendToRaw(t, (socket) => socket.end()), { ...none, error: closed })
+  })
+  await t.test('a body that is shorter than announced', async (t) => {
+    const result = await sendToRaw(t, (socket) =>
+      socket.end('HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nshort'),
+    )
+    t.match(result, { responseStatus: 200, responseBody: 'short', error: closed })
+  })
+  await t.test('a response that is not HTTP', async (t) => {
+    const result = await sendToRaw(t, (socket) => socket.end('SSH-2.0-OpenSSH_9.6\r\n'))
+    t.match(result, { ...none, error: 'the response is not valid HTTP' })
+  })
+  await t.test('a switch of the protocol', async (t) => {
+    const upgrade = 'HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\n'
+    t.match(await sendToRaw(t, (socket) => socket.write(upgrade)), { ...none, error: closed })
+  })
+  await t.test('a port without a server', async (t) => {
+    const result = await startSender(t).send({ ...hook, url: `http://127.0.0.1:${await findFreePort()}/` })
+    t.same(outcome(result), { ...none, error: 'the connection was refused' })
+  })
+  await t.test('a name without addresses', async (t) => {
+    const sender = startSender(t, { lookup: async () => [] })
+    const result = await sender.send({ ...hook, url: 'http://empty.example/' })
+    t.same(outcome(result), { ...none, error: 'the host name was not found' })
+  })
+  for (const [code, error] of [
+    ['ENOTFOUND', 'the host name was not found'],
+    ['EAI_AGAIN', 'the host name could not be resolved'],
+    ['ESERVFAIL', 'the request failed'],
+  ] as const)
+    await t.test(`a look-up that fails with ${code}`, async (t) => {
+      const lookup = async () => {
+        throw Object.assign(new Error('the resolver at 10.0.0.2 failed'), { code })
+      }
+      const result = await startSender(t, { lookup }).send({ ...hook, url: 'http://gone.example/' })
+      t.same(outcome(result), { ...none, error })
+    })
+  await t.test('a header that HTTP does not allow', async (t) => {
+    const sender = startSender(t)
+    const result = await sender.send({ ...hook, headers: { 'x-a': 'b\r\nx: y' }, url: 'http://127.0.0.1:1/' })
+    t.same(outcome(result), { ...none, error: 'the request failed' })
+  })
+})
+
+t.test('over TLS', async (t) => {
+  const files = createCertificate(testFolder(t))
+  const tls = { key: readFileSync(files.TLS_KEY), cert: readFileSync(files.TLS_CERT) }
+  let requests = 0
+  const server = createTlsServer(tls, (_request, response) => {
+    requests += 1
+    response.end('secure')
+  })
+  const { port } = await start(t, server)
+  const none = { responseStatus: null, responseBody: null }
+
+  await t.test('a self-signed certificate is refused before the request is sent', async (t) => {
+    const result = await startSender(t).send({ ...hook, url: `https://localhost:${port}/` })
+    t.same(outcome(result), { ...none, error: 'the TLS certificate is not valid' })
+    t.equal(requests, 0)
+  })
+  await t.test('a server without TLS is refused', async (t) => {
+    const plain = await startHttp(t, (_request, response) => response.end())
+    const result = await startSender(t).send({ ...hook, url: `https://127.0.0.1:${plain.port}/` })
+    t.same(outcome(result), { ...none, error: 'the TLS handshake failed' })
+  })
+  await t.test('a trusted certificate is accepted for its name alone', async (t) => {
+    const folder = new URL('../../plugins/webhooks/delivery/', import.meta.url)
+    const script = `
+      const { createAddressPolicy } = await import('${new URL('addresses.ts', folder)}')
+      const { createWebhookSender } = await import('${new URL('sender.ts', folder)}')
+      const policy = createAddressPolicy({ allowsPrivate: false, allowsLoopback: true })
+      const sender = createWebhookSender({ policy, timeoutMs: ${LONG_MS} })
+      const results = []
+      for (const host of ['localhost', '127.0.0.1'])
+        results.push(await sender.send({ url: \`https://\${host}:${port}/\`, headers: {}, body: '{}' }))
+      sender.close()
+      console.log(JSON.stringify(results))`
+    const flags = ['--import=./test/helpers/typescript.js', '--input-type=module', '--eval', script]
+    const env = { ...process.env, NODE_EXTRA_CA_CERTS: files.TLS_CERT }
+    const { stdout } = await promisify(execFile)(process.execPath, flags, { env })
+    t.match(JSON.parse(stdout), [
+      { responseStatus: 200, responseBody: 'secure', error: null },
+      { responseStatus: null, responseBody: null, error: 'the TLS certificate is not valid' },
+    ])
+  })
+})
+
+t.test('a connection is used again, and closed after some idle seconds', async (t) => {
+  const http = createServer((_request, response) => response.end('ok'))
+  // The server keeps connections for ever.
+  http.keepAliveTimeout = 0
+  const server = await start(t, http)
+  const sender = startSender(t)
+  for (let count = 0; count < 50; count++)
+    await sender.send({ ...hook, url: `http://127.0.0.1:${server.port}/` })
+  t.equal(server.opened, 1)
+  await waitUntil(() => server.sockets.size === 0)
+})
+
+t.test('a server may close the connection after each response', async (t) => {
+  const closing = await startHttp(t, (_request, response) => {
+    response.writeHead(200, { connection: 'close' }).end('ok')
+  })
+  const large = await startHttp(t, (_request, response) => response.end(Buffer.alloc(200_000, 'x')))
+  const abrupt = await startRaw(t, (socket) => socket.end('HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok'))
+  const unmeasured = await startRaw(t, (socket) => socket.end('HTTP/1.1 200 OK\r\n\r\nok'))
+  const sender = startSender(t)
+  for (const { port } of [closing, large, unmeasured])
+    for (let count = 0; count < 50; count++)
+      t.match(await sender.send({ ...hook, url: `http://127.0.0.1:${port}/` }), {
+        responseStatus: 200,
+        error: null,
+      })
+  // A webhook that is sent while the server closes the connection may fail: it is attempted again later.
+  for (let count = 0; count < 50; count++) {
+    t.equal((await sender.send({ ...hook, url: `http://127.0.0.1:${abrupt.port}/` })).error, null)
+    await waitUntil(() => abrupt.sockets.size === 0)
+  }
+})
+
+t.test('dead and slow endpoints hold up no other', async (t) => {
+  const silent = await startSilent(t)
+  const healthy = await startHttp(t, (_request, response) => response.end('ok'))
+  const refused = await findFreePort()
+  const lookup = (hostname: string) =>
+    hostname === 'dead-dns.example'
+      ? new Promise<never>(() => {})
+      : Promise.resolve([{ address: '127.0.0.1', family: 4 }])
+  const sender = startSender(t, { lookup })
+
+  const dead = Array.from({ length: 50 }, () => [
+    sender.send({ ...hook, url: `http://127.0.0.1:${silent.port}/` }),
+    sender.send({ ...hook, url: 'http://dead-dns.example/' }),
+  ]).flat()
+  let ended = 0
+  for (const attempt of dead) attempt.then(() => (ended += 1))
+  const failing = Array.from({ length: 50 }, () =>
+    sender.send({ ...hook, url: `http://127.0.0.1:${refused}/` }),
+  )
+  const url = `http://healthy.example:${healthy.port}/`
+  const results = await Promise.all(Array.from({ length: 100 }, () => sender.send({ ...hook, url })))
+  t.ok(results.every(({ responseStatus }) => responseStatus === 200))
+  t.ok((await Promise.all(failing)).every(({ error }) => error === 'the connection was refused'))
+  t.equal(ended, 0, 'the others still wait')
+
+  sender.close()
+  t.ok((await Promise.all(dead)).every(({ error }) => error === 'the attempt was canceled'))
+})
+
+t.test('attempts to one name share a look-up that is under way', async (t) => {
+  const server = await startHttp(t, (_request, response) => response.end('ok'))
+  const dns = createDeferred()
+  const lookups: string[] = []
+  const lookup = async (hostname: string) => {
+    lookups.push(hostname)
+    if (hostname === 'slow.example') await dns.promise
+    return [{ address: '127.0.0.1', family: 4 }]
+  }
+  const sender = startSender(t, { lookup })
+  const send = (host: string) => sender.send({ ...hook, url: `http://${host}:${server.port}/` })
+  const slow = Array.from({ length: 10 }, () => send('slow.example'))
+  t.equal((await send('quick.example')).responseStatus, 200)
+  dns.resolve()
+  for (const { responseStatus } of await Promise.all(slow)) t.equal(responseStatus, 200)
+  t.same(lookups.sort(), ['quick.example', 'slow.example'])
+})
+
+t.test('the caller cancels attempts by a signal, which many may share', async (t) => {
+  const silent = await startSilent(t)
+  const warnings: Error[] = []
+  const onWarning = (warning: Error) => warnings.push(warning)
+  process.on('warning', onWarning)
+  t.teardown(() => process.off('warning', onWarning))
+  const sender = startSender(t)
+  const shutdown = new AbortController()
+  const request = { ...hook, url: `http://127.0.0.1:${silent.port}/`, signal: shutdown.signal }
+  const attempts = Array.from({ length: 20 }, () => sender.send(request))
+  await waitUntil(() => silent.opened === 20)
+  shutdown.abort()
+  const canceled = { responseStatus: null, responseBody: null, error: 'the attempt was canceled' }
+  for (const result of await Promise.all(attempts)) t.same(outcome(result), canceled)
+  await waitUntil(() => silent.sockets.size === 0)
+  t.same(outcome(await sender.send(request)), canceled)
+  t.equal(silent.opened, 20, 'an attempt that was canceled before it began connects to nothing')
+  t.same(warnings, [])
+})
+
+t.test('after the sender is closed, no attempt is made', async (t) => {
+  const server = await startHttp(t, (_request, response) => response.end('ok'))
+  const sender = startSender(t)
+  const url = `http://127.0.0.1:${server.port}/`
+  t.equal((await sender.send({ ...hook, url })).responseStatus, 200)
+  sender.close()
+  await waitUntil(() => server.sockets.size === 0)
+  t.equal((await sender.send({ ...hook, url })).error, 'the attempt was canceled')
+  t.equal(server.opened, 1)
+})

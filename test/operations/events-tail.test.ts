@@ -1,0 +1,230 @@
+/** `events tail` prints the stream of events, connects again after a loss, and fails where the server refuses it. */
+import t, { type Test } from 'tap'
+import { testApp } from '../helpers/app.ts'
+import { runCommand } from '../helpers/command.ts'
+import { startFakeEventServer } from '../helpers/fake-event-server.ts'
+import { findFreePort } from '../helpers/listen.ts'
+import { startModule } from '../helpers/process.ts'
+import { waitUntil } from '../helpers/wait-until.ts'
+
+const KEY = 'rak_a-secret-key'
+const SETTINGS = { RESOURCE_API_KEY: KEY }
+const EXPIRED = { status: 410, code: 'EVENTS_EXPIRED', message: 'Events after the cursor were removed' }
+const USER = '01a204a7-62ae-72fd-96c9-e4ed7b9e78e9'
+const PRODUCT = '01a2049f-b4cb-706e-aac4-ae1128997c36'
+
+/** Starts a server, and the command until the server refuses the stream. */
+async function startTail(t: Test, args: string, settings: NodeJS.ProcessEnv = SETTINGS) {
+  const server = await startFakeEventServer(t, { apiKey: KEY })
+  const result = runCommand(t, `events tail --url ${server.url} ${args}`, settings)
+  return {
+    server,
+    result,
+    /** Waits until the stream is open. */
+    open: () => waitUntil(() => server.streams.size === 1),
+    /** Ends the command. */
+    end: async () => {
+      server.refusals.push(EXPIRED)
+      // After what was sent before.
+      server.end()
+      return result
+    },
+  }
+}
+
+t.test('each event is a line of aligned columns', async (t) => {
+  const { server, open, end } = await startTail(t, '--from cursor-0')
+  await open()
+  server.add({ type: 'products.created', resource_id: PRODUCT, actor_id: USER })
+  const previous = { stock: 3, status: 'draft' }
+  server.add({ type: 'user-profiles.updated', resource_id: PRODUCT, actor_id: USER, previous })
+  server.add({
+    type: 'users.updated',
+    resource_id: USER,
+    actor_id: null,
+    credential: 'system',
+    previous: { role: 'member' },
+  })
+  server.add({ type: 'webhook-endpoints.deleted', resource_id: PRODUCT, actor_id: USER })
+  const { code, out, err } = await end()
+  t.equal(code, 1)
+  t.same(out.split('\n'), [
+    `2026-11-22T12:00:00Z  products.created       ${PRODUCT}  ${USER}`,
+    `2026-11-22T12:00:00Z  user-profiles.updated  ${PRODUCT}  ${USER}  stock, status`,
+    `2026-11-22T12:00:00Z  users.updated          ${USER}  ${'system'.padEnd(36)}  role`,
+    `2026-11-22T12:00:00Z  webhook-endpoints.deleted  ${PRODUCT}  ${USER}`,
+    '',
+  ])
+  t.match(
+    err,
+    /^No connection: .*\. Connecting again in 0\.0 s\nevents tail failed: Events after the cursor were removed\n$/,
+  )
+  t.equal(server.requests[0]?.headers['last-event-id'], 'cursor-0')
+  t.equal(server.requests[0]?.headers['x-api-key'], KEY)
+})
+
+t.test('--json prints each event as a line of JSON, and --type filters', async (t) => {
+  const { server, open, end } = await startTail(t, '--json --type products.*,orders.created')
+  await open()
+  const types = ['products.created', 'users.updated', 'orders.created'] as const
+  const events = types.map((type) => server.add({ type }))
+  const { out } = await end()
+  t.same(
+    out
+      .trim()
+      .split('\n')
+      .map((line) => JSON.parse(line)),
+    [events[0], events[2]],
+  )
+})
+
+t.test('after a loss the command goes on after the last position', async (t) => {
+  const { server, open, end } = await startTail(t, '--type orders.created')
+  await open()
+  for (let i = 0; i < 3; i++) server.add()
+  server.sendPosition()
+  const event = server.add({ type: 'orders.created' })
+  server.add()
+  server.sendPosition()
+  server.refusals.push({ status: 503, message: 'The service is shutting down' })
+  server.end()
+  await waitUntil(() => server.requests.length === 3)
+  await open()
+  server.add({ type: 'orders.created', resource_id: 'second' })
+  const { out, err } = await end()
+  t.equal(server.requests[2]?.headers['last-event-id'], 'cursor-5')
+  t.match(
+    out,
+    new RegExp(`^\\S+  orders.created +${event.resource_id} .*\n\\S+  orders.created +second .*\n$`),
+  )
+  const losses = err.split('\n').slice(0, 2)
+  t.match(losses[0], 'No connection: the server has closed the connection. Connecting again in 0.0 s')
+  t.match(losses[1], 'No connection: The service is shutting down. Connecting again in 0.0 s')
+})
+
+t.test('a silent connection is given up after 15 s, and Retry-After is kept', async (t) => {
+  const { setTimeout } = globalThis
+  // The 15 s take 300 ms.
+  const value = (callback: () => void, ms?: number) => setTimeout(callback, ms === 15_000 ? 300 : ms)
+  t.intercept(globalThis, 'setTimeout', { value })
+  const { server, result, open } = await startTail(t, '')
+  await open()
+  server.refusals.push({ status: 429, message: 'Too many streams', headers: { 'Retry-After': '1' } }, EXPIRED)
+  t.same((await result).err.split('\n').slice(0, 2), [
+    'No connection: nothing was received for 15 s. Connecting again in 0.0 s',
+    'No connection: Too many streams. Connecting again in 1.0 s',
+  ])
+})
+
+t.test('a line of more than 4 MiB ends the command', async (t) => {
+  const { server, result, open } = await startTail(t, '')
+  await open()
+  server.sendText(`data: ${'x'.repeat(5 * 1024 * 1024)}`)
+  t.match(await result, { code: 1, err: /a line of more than 4194304 characters\n$/ })
+})
+
+t.test('colors are for terminals only', async (t) => {
+  t.intercept(process.stdout, 'isTTY', { value: true })
+  t.intercept(process.stdout, 'hasColors', { value: () => true })
+  const { server, open, end } = await startTail(t, '')
+  await open()
+  server.add({ type: 'products.deleted', resource_id: PRODUCT, actor_id: USER })
+  const { out } = await end()
+  const type = 'products.deleted'.padEnd(21)
+  t.equal(out, `\x1b[90m2026-11-22T12:00:00Z\x1b[39m  \x1b[31m${type}\x1b[39m  ${PRODUCT}  ${USER}\n`)
+})
+
+t.test('what the server refuses is an error with its message and exit code 1', async (t) => {
+  const server = await startFakeEventServer(t, { apiKey: KEY })
+  const run = (args: string) => runCommand(t, `events tail --url ${server.url} ${args}`, SETTINGS)
+  t.match(await run('--key wrong'), {
+    code: 1,
+    out: '',
+    err: 'events tail failed: Invalid or expired API key\n',
+  })
+  server.refusals.push({ status: 403, message: 'The API key lacks the scope events:read' })
+  t.match(await run(''), { code: 1, err: /lacks the scope events:read\n$/ })
+  server.removeUntil(5)
+  t.match(await run('--from cursor-3'), { code: 1, err: /Events after the cursor were removed\n$/ })
+  server.refusals.push({ status: 302, headers: { Location: 'http://other' }, message: '' })
+  t.match(await run(''), { code: 1 })
+  t.equal(server.requests.length, 4)
+})
+
+t.test('arguments that cannot be used are usage errors, which repeat no secret', async (t) => {
+  for (const [args, message] of [
+    ['--url ftp://host', '--url must be an http or https address without credentials'],
+    ['--url host:3000', '--url must be an http or https address without credentials'],
+    ['--url http://user:hunter2@host', '--url must be an http or https address without credentials'],
+    ['--key sécret', 'The API key must consist of visible ASCII characters'],
+    ['--from é', '--from must consist of visible ASCII characters'],
+  ] as const) {
+    const { code, err } = await runCommand(t, `events tail ${args}`, SETTINGS)
+    t.equal(code, 2, args)
+    t.equal(err.split('\n')[0], `${message}.`)
+    t.notMatch(err, /hunter2|sécret/)
+  }
+  const missing = await runCommand(t, 'events tail')
+  t.match(missing, { code: 2, err: /^--key or RESOURCE_API_KEY is required\./ })
+})
+
+t.test('Ctrl-C ends the command with exit code 0 and the cursor to go on', async (t) => {
+  const server = await startFakeEventServer(t, { apiKey: KEY })
+  const args = ['events', 'tail', '--url', server.url]
+  const { child, output, ended } = startModule(t, 'cli.ts', SETTINGS, args)
+  await waitUntil(() => server.streams.size === 1)
+  server.add({ resource_id: PRODUCT })
+  await waitUntil(() => output.out.includes(PRODUCT))
+  child.kill('SIGINT')
+  t.same(await ended, { code: 0, signal: null })
+  t.equal(output.err, 'Stopped. To go on from here: --from cursor-1\n')
+  await waitUntil(() => server.streams.size === 0)
+})
+
+t.test('while the server is away, the command says why and tries again', async (t) => {
+  const port = await findFreePort()
+  const args = ['events', 'tail', '--url', `http://127.0.0.1:${port}`]
+  const { child, output, ended } = startModule(t, 'cli.ts', SETTINGS, args)
+  await waitUntil(() => output.err.includes('\n'))
+  t.match(output.err, /^No connection: connect ECONNREFUSED 127\.0\.0\.1:\d+\. Connecting again in 1\.\d s\n/)
+  child.kill('SIGINT')
+  t.same(await ended, { code: 0, signal: null }, 'and Ctrl-C ends the wait')
+})
+
+t.test('the events of the API are printed, and the cursor of the end leads to those after it', async (t) => {
+  const { base, person } = await testApp(t)
+  const { id: userId, key, client } = await person('manager', ['events:read', 'products:write'])
+  const createProduct = async (sku: string): Promise<string> => {
+    const reply = await client.post('/products', { sku, name: 'Tea', price_amount: 500 })
+    return reply.body.data.id
+  }
+  const start = (...args: string[]) =>
+    startModule(t, 'cli.ts', { RESOURCE_API_KEY: key }, ['events', 'tail', '--url', base, ...args])
+  // A stream begins now: from a cursor, the test does not have to wait until it is open.
+  const page = await client.get('/events?sort=position&type=products.*')
+  const from = page.body.pagination.cursor
+
+  const first = start('--type', 'products.*', '--from', from)
+  const id = await createProduct('TEA-1')
+  await client.patch(`/products/${id}`, { stock: 5, status: 'active' })
+  await waitUntil(() => first.output.out.includes('updated'))
+  first.child.kill('SIGINT')
+  t.match(await first.ended, { code: 0 })
+  t.same(first.output.out.replace(/^\S+/gm, 'TIME').split('\n'), [
+    `TIME  products.created       ${id}  ${userId}`,
+    `TIME  products.updated       ${id}  ${userId}  stock, status`,
+    '',
+  ])
+
+  const [, cursor = ''] = /--from (\S+)/.exec(first.output.err) ?? []
+  const other = await createProduct('TEA-2')
+  const second = start('--type', 'products.*', '--from', cursor, '--json')
+  await waitUntil(() => second.output.out.includes('\n'))
+  second.child.kill('SIGINT')
+  await second.ended
+  t.match(JSON.parse(second.output.out), {
+    type: 'products.created',
+    resource_id: other,
+    data: { sku: 'TEA-2' },
+  })
+})

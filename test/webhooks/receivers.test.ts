@@ -1,0 +1,83 @@
+/** The receivers in docs/webhooks.md verify what the service sends. */
+import { spawn, spawnSync } from 'node:child_process'
+import { once } from 'node:events'
+import { readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import t from 'tap'
+import { createWebhookSecret, signWebhook } from '../../plugins/webhooks/delivery/signature.ts'
+import { testFolder } from '../helpers/database.ts'
+import { findFreePort } from '../helpers/listen.ts'
+import { waitUntil } from '../helpers/wait-until.ts'
+
+const page = readFileSync(new URL('../../docs/webhooks.md', import.meta.url), 'utf8')
+
+const getSource = (language: string): string => {
+  const source = new RegExp(`<!-- receiver:${language} -->\\n\`\`\`\\w+\\n([^]*?)\`\`\``).exec(page)?.[1]
+  if (source === undefined) throw new Error(`docs/webhooks.md has no receiver in ${language}`)
+  return source
+}
+
+const receivers = [
+  {
+    language: 'typescript',
+    file: 'receiver.ts',
+    command: [process.execPath, '--import', 'tsx'],
+    probe: '--version',
+  },
+  { language: 'python', file: 'receiver.py', command: ['python3'], probe: '--version' },
+  { language: 'go', file: 'receiver.go', command: ['go'], probe: 'version' },
+]
+
+/** Compiles a Go program: `go run` would leave it running when it is killed itself. @returns the path of the program */
+function buildProgram(source: string): string {
+  const program = source.replace(/\.go$/, '')
+  const { status, stderr } = spawnSync('go', ['build', '-o', program, source], { encoding: 'utf8' })
+  if (status !== 0) throw new Error(stderr)
+  return program
+}
+
+for (const { language, file, command: start, probe } of receivers) {
+  const [program = '', ...options] = start
+  const isInstalled = spawnSync(program, [probe]).status === 0
+  t.test(`the receiver in ${language} accepts signed requests alone`, { skip: !isInstalled }, async (t) => {
+    const source = join(testFolder(t), file)
+    writeFileSync(source, getSource(language))
+    const [command = '', ...args] = language === 'go' ? [buildProgram(source)] : [program, ...options, source]
+    const port = await findFreePort()
+    const secret = createWebhookSecret()
+    const child = spawn(command, args, {
+      cwd: new URL('../..', import.meta.url),
+      env: { ...process.env, PORT: String(port), WEBHOOK_SECRET: secret },
+      stdio: ['ignore', 'pipe', 'pipe'],
+    })
+    const hasExited = once(child, 'exit')
+    t.teardown(() => {
+      child.kill()
+      return hasExited
+    })
+    let output = ''
+    for (const stream of [child.stdout, child.stderr]) stream.on('data', (chunk) => (output += chunk))
+
+    const send = async (secrets: readonly string[], age = 0): Promise<number | undefined> => {
+      const body =
+        '{"type":"products.updated","timestamp":"2026-11-21T09:30:00.000Z","data":{"resource_id":"é"}}'
+      const timestampSeconds = Math.floor(Date.now() / 1000) - age
+      const reply = await fetch(`http://127.0.0.1:${port}/`, {
+        method: 'POST',
+        headers: {
+          'webhook-id': 'event-1',
+          'webhook-timestamp': String(timestampSeconds),
+          'webhook-signature': signWebhook({ id: 'event-1', timestampSeconds, body, secrets }),
+        },
+        body,
+      }).catch(() => undefined)
+      return reply?.status
+    }
+    await waitUntil(async () => (await send([secret])) !== undefined)
+    t.equal(await send([secret]), 204)
+    t.equal(await send([createWebhookSecret(), secret]), 204)
+    t.equal(await send([createWebhookSecret()]), 401)
+    t.equal(await send([secret], 600), 401)
+    t.match(output, /event-1 products\.updated/)
+  })
+}
