@@ -79,10 +79,13 @@ export async function openBenchDatabase(users: number) {
     version: toShortVersion(row?.version),
     /** The process id of the postmaster, the parent of all PostgreSQL processes. */
     pid: Number(readFileSync(`${folder}/postmaster.pid`, 'utf8').split('\n')[0]),
-    /** Deletes the products that measurements created, so that each one starts with the same data. */
+    /** Deletes the products and the events that measurements created, so that each one starts with the same data. */
     async deleteWrittenRows() {
       await sql`delete from products where sku like 'BENCH-%'`
       await sql`vacuum (analyze) products`
+      // A baseline of an earlier release has no events.
+      const [table] = await sql`select to_regclass('public.outbox') is not null as exists`
+      if (table?.exists) await sql`truncate outbox, events`
     },
     async close() {
       await sql.end()

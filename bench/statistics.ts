@@ -15,3 +15,9 @@ export function computeSpread(numbers: readonly number[]): Spread {
     max: getAt(sorted.length - 1),
   }
 }
+
+/** @param share from 0 to 1 */
+export function computePercentile(numbers: readonly number[], share: number): number {
+  const sorted = [...numbers].sort((a, b) => a - b)
+  return sorted[Math.max(0, Math.ceil(sorted.length * share) - 1)] ?? Number.NaN
+}

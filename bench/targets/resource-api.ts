@@ -95,6 +95,14 @@ export const serviceWithKey: Target = {
   ...common,
   createHeaders: createKeyHeaders,
 }
+/** The service with an API key, without events: what they cost is the difference. */
+export const serviceWithoutEvents: Target = {
+  name: 'ours-no-events',
+  title: 'ours, EVENTS=false',
+  ...common,
+  env: { ...serverSettings, EVENTS: 'false' },
+  createHeaders: createKeyHeaders,
+}
 /** The service from another checkout, which must be built: compares a change with the state before it. */
 export const baselineWithKey: Target = {
   name: 'baseline-key',
@@ -107,5 +115,13 @@ export const serviceWithToken: Target = {
   name: 'ours-token',
   title: 'ours, Bearer token',
   ...common,
+  createHeaders: createTokenHeaders,
+}
+/** The service as a sender of webhooks. Not in production, where it sends neither to loopback nor over http. */
+export const serviceForWebhooks: Target = {
+  name: 'ours-webhooks',
+  title: 'ours, webhooks',
+  ...common,
+  env: { ...serverSettings, NODE_ENV: 'test' },
   createHeaders: createTokenHeaders,
 }
