@@ -1,10 +1,15 @@
 /** Runs the sequencer: soon after a commit in this process, and regularly for those of processes that have ended. */
 import type { FastifyBaseLogger } from 'fastify'
 import type { Database } from '../../drizzle/client/types.ts'
-import { assignBatch, type BatchStep, readFeedState } from './sequencer.ts'
+import { assignBatch, type BatchStep, readFeedState, readPendingAge } from './sequencer.ts'
 
 /** Time in which commits are collected to one batch. */
 const WAKE_DELAY_MS = 25
+/**
+ * The least time between runs, as a multiple of the last one's. A run takes long if rows that were deleted from the outbox
+ * cannot be removed, because a backup or another old snapshot is open: 5 ms for 50,000 of them.
+ */
+const PAUSE_PER_RUN = 3
 /** How often a process looks for events that another process has committed or assigned. */
 const POLL_INTERVAL_MS = 500
 /** Pause after a failure. */
@@ -44,6 +49,7 @@ export function createFeed(database: Database, log: Pick<FastifyBaseLogger, 'war
   let pendingAge = 0
   /** Also before the start. */
   let isRunning = true
+  let runDuration = 0
   let isWoken = false
   let running: Promise<void> = Promise.resolve()
   let timer: NodeJS.Timeout | undefined
@@ -79,10 +85,10 @@ export function createFeed(database: Database, log: Pick<FastifyBaseLogger, 'war
   }
 
   const poll = async () => {
-    const { last_position, pending_age } = await readFeedState(database)
-    pendingAge = Math.max(0, pending_age ?? 0)
-    if (pending_age !== null) await assignPending()
-    else advance(last_position)
+    const age = await readPendingAge(database)
+    pendingAge = age ?? 0
+    if (age !== undefined) await assignPending()
+    else advance((await readFeedState(database)).last_position)
   }
 
   const work = async () => {
@@ -102,7 +108,9 @@ export function createFeed(database: Database, log: Pick<FastifyBaseLogger, 'war
   const run = async () => {
     isRunning = true
     clearTimeout(timer)
+    const startedAt = performance.now()
     await work()
+    runDuration = performance.now() - startedAt
     isRunning = false
     if (isStopped) return
     timer = setTimeout(start, hasFailed ? RETRY_DELAY_MS : POLL_INTERVAL_MS).unref()
@@ -113,10 +121,13 @@ export function createFeed(database: Database, log: Pick<FastifyBaseLogger, 'war
   }
   function scheduleWake() {
     if (wakeTimer !== undefined || isRunning || isStopped || hasFailed) return
-    wakeTimer = setTimeout(() => {
-      wakeTimer = undefined
-      if (!isRunning && !isStopped) start()
-    }, WAKE_DELAY_MS).unref()
+    wakeTimer = setTimeout(
+      () => {
+        wakeTimer = undefined
+        if (!isRunning && !isStopped) start()
+      },
+      Math.max(WAKE_DELAY_MS, PAUSE_PER_RUN * runDuration),
+    ).unref()
   }
 
   return {

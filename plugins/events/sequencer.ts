@@ -6,7 +6,12 @@ import { publishAssigned } from './channels.ts'
 /** Events that one transaction assigns. */
 const BATCH_SIZE = 1_000
 
-const LOCK_FEED = 'select last_position from event_feed where id = 1 for update skip locked'
+/**
+ * Also makes the next statement use indexes. Its plan is kept, and one that was made while the outbox was empty reads the
+ * whole table each time, with all rows deleted since the last vacuum: 3 ms instead of 1 ms with 50,000 of them.
+ */
+const LOCK_FEED = `select last_position, set_config('enable_seqscan', 'off', true) from event_feed
+  where id = 1 for update skip locked`
 const CREATE_FEED = 'insert into event_feed (id) values (1) on conflict do nothing'
 
 /**
@@ -25,7 +30,7 @@ const ASSIGN = `with moved as (
   ), feed as (
     update event_feed set last_position = $1::bigint + (select count(*) from moved)
     where id = 1 and exists (select 1 from moved)
-  ) select delay from placed`
+  ) select coalesce(json_agg(delay), '[]') as delays, set_config('enable_seqscan', 'on', true) from placed`
 
 /** The events of one batch: those with `after < position <= last`. */
 interface EventBatch {
@@ -69,11 +74,11 @@ export async function assignBatch(database: Database, steps: readonly BatchStep[
     const feed = (await lockFeed(tx)) ?? (await createFeedRow(tx))
     if (!feed) return { isBusy: true, isFull: false, last: 0 }
     const after = feed.last_position
-    const rows = await queryRows<{ delay: number }>(tx, ASSIGN, [after])
-    const last = after + rows.length
-    if (rows.length > 0) for (const step of steps) await step(tx, { after, last })
-    delays = rows.map(({ delay }) => delay)
-    return { isBusy: false, isFull: rows.length === BATCH_SIZE, last }
+    const [assigned] = await queryRows<{ delays: number[] }>(tx, ASSIGN, [after])
+    delays = assigned?.delays ?? []
+    const last = after + delays.length
+    if (last > after) for (const step of steps) await step(tx, { after, last })
+    return { isBusy: false, isFull: delays.length === BATCH_SIZE, last }
   })
   if (delays.length > 0) publishAssigned(delays)
   return assignment
@@ -88,18 +93,21 @@ export interface FeedState {
 }
 
 const SELECT_STATE = `select coalesce(max(last_position), 0)::bigint as last_position,
-    coalesce(max(removed_position), 0)::bigint as removed_position,
-    (select extract(epoch from clock_timestamp() - created_at)::float8 from outbox order by sequence limit 1) as pending_age
+    coalesce(max(removed_position), 0)::bigint as removed_position
   from event_feed`
 
-interface PendingState {
-  /** The age in seconds of the oldest change without a position; null if there is none. */
-  pending_age: number | null
-}
-
-/** Reads the state of the feed, and how long a change has waited for a position. */
-export async function readFeedState(connection: Connection): Promise<FeedState & PendingState> {
-  const [state] = await queryRows<FeedState & PendingState>(connection, SELECT_STATE)
+export async function readFeedState(connection: Connection): Promise<FeedState> {
+  const [state] = await queryRows<FeedState>(connection, SELECT_STATE)
   if (!state) throw new Error('An aggregate returned no row')
   return state
+}
+
+const SELECT_PENDING = `select extract(epoch from clock_timestamp() - created_at)::float8 as age
+  from outbox order by sequence limit 1`
+
+/** Returns the age in seconds of the oldest change without a position; undefined if there is none. */
+export async function readPendingAge(connection: Connection): Promise<number | undefined> {
+  // Planned each time: a plan that was made while the outbox was empty would read the whole table.
+  const [oldest] = await queryRows<{ age: number }>(connection, SELECT_PENDING, [], { customPlan: true })
+  return oldest && Math.max(0, oldest.age)
 }
