@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { readMigrationFiles } from 'drizzle-orm/migrator'
 import { queryRows } from './client/query-rows.ts'
+import { DEFAULT_SCHEMA, getSearchPath } from './client/schema.ts'
 import type { Connection, Database } from './client/types.ts'
 
 interface MigrateOptions {
@@ -12,6 +13,8 @@ interface MigrateOptions {
   /** Leaves out the migrations that were not created at one of these times (epoch milliseconds). */
   only?: ReadonlySet<number>
 }
+
+type MigratedDatabase = Pick<Database, 'run' | 'transaction' | 'schema'>
 
 interface Migration {
   /** The name of its file. */
@@ -22,8 +25,13 @@ interface Migration {
   statements: string[]
 }
 
-/** The table of drizzle-kit, so that its tools know the applied migrations too. */
-const MIGRATIONS_TABLE = 'drizzle.__drizzle_migrations'
+/** Its sequence has a name that begins with that of the table. */
+export const RECORD_TABLE = '__drizzle_migrations'
+
+/** Returns the name of the table of drizzle-kit, so that its tools know the applied migrations too. */
+const getRecordTable = (schema: string): string =>
+  schema === DEFAULT_SCHEMA ? `drizzle.${RECORD_TABLE}` : `"${schema}".${RECORD_TABLE}`
+
 /** The key of the advisory lock, within one database. No other code uses it. */
 const ADVISORY_LOCK_KEY = 1_835_624_306
 /** Without a timeout: creating an index on a large table takes long, and so does waiting for a process that does so. */
@@ -35,22 +43,15 @@ const NO_TIMEOUT = { statementTimeout: 0 }
  * @returns the names of the migrations that this call applied
  * @throws Error with the name of the migration that failed. It is rolled back; those before it stay applied.
  */
-export async function migrate(
-  database: Pick<Database, 'run' | 'transaction'>,
-  options: MigrateOptions = {},
-): Promise<string[]> {
+export async function migrate(database: MigratedDatabase, options: MigrateOptions = {}): Promise<string[]> {
   const applied: string[] = []
   // If none is missing, nothing is changed: the server may run as a role that owns no table.
   if ((await countPendingMigrations(database, options)) === 0) return applied
-  await lockMigrations(database, async (tx) => {
-    await tx.run('create schema if not exists drizzle')
-    await tx.run(
-      `create table if not exists ${MIGRATIONS_TABLE} (id serial primary key, hash text not null, created_at bigint)`,
-    )
-  })
+  const { schema } = database
+  await lockMigrations(database, (tx) => prepareSchema(tx, schema))
   for (const migration of loadMigrations(options)) {
     try {
-      if (await lockMigrations(database, (tx) => apply(tx, migration))) applied.push(migration.tag)
+      if (await lockMigrations(database, (tx) => apply(tx, schema, migration))) applied.push(migration.tag)
     } catch (cause) {
       throw new Error(
         `Migration ${migration.tag} failed and was rolled back; the migrations before it stay applied`,
@@ -68,23 +69,24 @@ export async function migrate(
  * during a rollout the old release runs on the newer tables, and migrations are written so that it can.
  */
 export async function countPendingMigrations(
-  database: Connection,
+  database: Pick<Database, 'run' | 'schema'>,
   options: MigrateOptions = {},
 ): Promise<number> {
-  const applied = new Set(await readAppliedMigrations(database))
+  const applied = new Set(await readAppliedMigrations(database, database.schema))
   return loadMigrations(options).filter(({ createdAt }) => !applied.has(createdAt)).length
 }
 
 /** Returns the creation times of the migrations that were applied to the database, in epoch milliseconds, ascending. */
-export async function readAppliedMigrations(database: Connection): Promise<number[]> {
+export async function readAppliedMigrations(database: Connection, schema: string): Promise<number[]> {
+  const recordTable = getRecordTable(schema)
   const [table] = await queryRows<{ exists: boolean }>(
     database,
-    `select to_regclass('${MIGRATIONS_TABLE}') is not null as "exists"`,
+    `select to_regclass('${recordTable}') is not null as "exists"`,
   )
   if (!table?.exists) return []
   const rows = await queryRows<{ created_at: number }>(
     database,
-    `select created_at from ${MIGRATIONS_TABLE} order by created_at`,
+    `select created_at from ${recordTable} order by created_at`,
   )
   return rows.map((row) => row.created_at)
 }
@@ -103,12 +105,34 @@ function lockMigrations<T>(
   }, NO_TIMEOUT)
 }
 
+/** Creates the schema, the extension and the table of applied migrations, unless they exist. */
+async function prepareSchema(tx: Connection, schema: string): Promise<void> {
+  const recordSchema = schema === DEFAULT_SCHEMA ? 'drizzle' : `"${schema}"`
+  await tx.run(`create schema if not exists ${recordSchema}`)
+  // Not in the schema of one service: the others of the database use it too, and it would be dropped with the schema.
+  if (schema !== DEFAULT_SCHEMA) await tx.run('create extension if not exists pg_trgm with schema public')
+  await tx.run(
+    `create table if not exists ${getRecordTable(schema)} (id serial primary key, hash text not null, created_at bigint)`,
+  )
+}
+
+/** Adds the schema of the extension to the search path: migrations create indexes with its operator classes. */
+const SET_SEARCH_PATH = `select set_config('search_path', $1 || ', ' || quote_ident(n.nspname), true)
+  from pg_extension e join pg_namespace n on n.oid = e.extnamespace where e.extname = 'pg_trgm'`
+
 /** @returns whether it was applied now; false if another process has applied it */
-async function apply(tx: Connection, { createdAt, hash, statements }: Migration): Promise<boolean> {
-  const applied = await tx.run(`select id from ${MIGRATIONS_TABLE} where created_at = $1`, [createdAt])
+async function apply(
+  tx: Connection,
+  schema: string,
+  { createdAt, hash, statements }: Migration,
+): Promise<boolean> {
+  const recordTable = getRecordTable(schema)
+  const applied = await tx.run(`select id from ${recordTable} where created_at = $1`, [createdAt])
   if (applied.length > 0) return false
+  const searchPath = getSearchPath(schema)
+  if (searchPath !== undefined) await tx.run(SET_SEARCH_PATH, [searchPath])
   for (const statement of statements) await tx.run(statement)
-  await tx.run(`insert into ${MIGRATIONS_TABLE} (hash, created_at) values ($1, $2)`, [hash, createdAt])
+  await tx.run(`insert into ${recordTable} (hash, created_at) values ($1, $2)`, [hash, createdAt])
   return true
 }
 
@@ -122,7 +146,10 @@ function loadMigrations({ folder = getPackagedFolder(), only }: MigrateOptions):
       tag: journal.entries[index]?.tag ?? String(index),
       hash,
       createdAt: folderMillis,
-      statements: sql.filter((statement) => statement.trim() !== ''),
+      // drizzle-kit writes the default schema before the tables of foreign keys.
+      statements: sql
+        .filter((statement) => statement.trim() !== '')
+        .map((statement) => statement.replaceAll(`"${DEFAULT_SCHEMA}".`, '')),
     }),
   )
   return only ? migrations.filter(({ createdAt }) => only.has(createdAt)) : migrations

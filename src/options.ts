@@ -1,4 +1,5 @@
 /** Maps the settings to the options of each plugin; `app.ts` is left with the plugins and their order. */
+import { DEFAULT_SCHEMA } from '../drizzle/client/schema.ts'
 import { identity } from '../lib/identity.ts'
 import type { Provider } from '../plugins/auth/tokens/identity-provider.ts'
 import { createAddressPolicy } from '../plugins/webhooks/delivery/addresses.ts'
@@ -23,6 +24,7 @@ export const routerOptions = { ignoreTrailingSlash: true, maxParamLength: MAX_PA
 export function getDatabaseOptions(config: Config) {
   return {
     url: config.DATABASE_URL,
+    schema: config.DATABASE_SCHEMA,
     poolSize: config.POOL_SIZE,
     dataDir: config.DATA_DIR,
     replicaUrls: config.DATABASE_REPLICA_URLS,
@@ -57,6 +59,7 @@ function getRateLimitOptions(config: Config, secret: string) {
     tokens: config.RATE_LIMIT_TOKENS,
     authFailures: config.RATE_LIMIT_AUTH_FAILURES,
     redisUrl: config.REDIS_URL,
+    redisNamespace: config.DATABASE_SCHEMA === DEFAULT_SCHEMA ? undefined : config.DATABASE_SCHEMA,
     userConcurrency: config.USER_CONCURRENCY,
     attempts: { failures: config.LOGIN_FAILURES, secret: deriveKey(secret, 'rate limits') },
   }

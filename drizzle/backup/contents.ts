@@ -1,7 +1,7 @@
 /** Describes what a database contains: its tables in the order of their foreign keys, its sequences and migrations. */
 import { queryRows } from '../client/query-rows.ts'
 import type { Connection } from '../client/types.ts'
-import { readAppliedMigrations } from '../migrate.ts'
+import { RECORD_TABLE, readAppliedMigrations } from '../migrate.ts'
 
 interface Column {
   name: string
@@ -39,7 +39,9 @@ interface TableRow {
   references: string[] | null
 }
 
+/** In a schema other than the default one, the table of applied migrations is among those of the service. */
 const IS_SERVICE_OBJECT = `c.relnamespace = current_schema()::regnamespace
+  and not starts_with(c.relname, '${RECORD_TABLE}')
   and not exists (select from pg_depend d where d.objid = c.oid and d.deptype = 'e')`
 
 /** Generated columns are left out: PostgreSQL computes them again. */
@@ -68,11 +70,15 @@ const SEQUENCES_SQL = `
 
 export const quoteName = (name: string): string => `"${name.replaceAll('"', '""')}"`
 
-/** Reads the contents. Within a snapshot, after its first statement: a sequence is never behind the rows then. */
-export async function readContents(connection: Connection): Promise<Contents> {
-  const migrations = await readAppliedMigrations(connection)
-  const tables = sortByReferences(await queryRows<TableRow>(connection, TABLES_SQL))
-  return { migrations, tables: tables.map(toTable), sequences: await readSequences(connection) }
+/** Reads the contents of a schema. Within a snapshot, after its first statement: a sequence is never behind the rows then. */
+export async function readContents(connection: Connection, schema: string): Promise<Contents> {
+  const migrations = await readAppliedMigrations(connection, schema)
+  return { migrations, tables: await readTables(connection), sequences: await readSequences(connection) }
+}
+
+/** Returns the tables, each after those that it references. */
+export async function readTables(connection: Connection): Promise<Table[]> {
+  return sortByReferences(await queryRows<TableRow>(connection, TABLES_SQL)).map(toTable)
 }
 
 /** @returns the rows of each table */
@@ -119,7 +125,7 @@ function sortByReferences(rows: readonly TableRow[]): TableRow[] {
   return sorted
 }
 
-async function readSequences(connection: Connection): Promise<Sequence[]> {
+export async function readSequences(connection: Connection): Promise<Sequence[]> {
   const sequences: Sequence[] = []
   for (const { name, increment } of await queryRows<{ name: string; increment: string }>(
     connection,

@@ -2,7 +2,7 @@
 import type { Connection, Database } from '../client/types.ts'
 import { getMigrationTimes, migrate, readAppliedMigrations } from '../migrate.ts'
 import { type Checksums, findDifferences, readChecksums } from './checksums.ts'
-import { type Contents, quoteName, readContents, type Sequence, type Table } from './contents.ts'
+import { type Contents, quoteName, readSequences, readTables, type Sequence, type Table } from './contents.ts'
 import { type Batch, insertRows, readRows } from './rows.ts'
 
 interface SourceTable {
@@ -59,12 +59,10 @@ export async function loadDatabase(
 async function load(tx: Connection, source: Source, options: LoadOptions): Promise<Omit<Loaded, 'applied'>> {
   // The server otherwise closes a connection whose transaction waits for the source.
   await tx.run('set local idle_in_transaction_session_timeout = 0')
-  const contents = await readContents(tx)
-  const tables = selectTables(contents.tables, source.tables)
+  const existing = await readSequences(tx)
+  const tables = selectTables(await readTables(tx), source.tables)
   const byName = new Map(tables.map((table) => [table.name, table]))
-  const sequences = source.sequences.filter(({ name }) =>
-    contents.sequences.some((sequence) => sequence.name === name),
-  )
+  const sequences = source.sequences.filter(({ name }) => existing.some((sequence) => sequence.name === name))
   await tx.run(`lock table ${tables.map(({ name }) => quoteName(name)).join(', ')} in exclusive mode`)
   await checkEmpty(tx, tables)
   const expected = await readChecksums(selectRows(source.readRows(), byName), async ({ table, lines }) => {
@@ -88,13 +86,13 @@ async function* selectRows(batches: AsyncIterable<Batch>, tables: ReadonlyMap<st
 
 /** @throws Error if the database has rows, or is further migrated than the source */
 async function checkTarget(database: Database, source: Source): Promise<void> {
-  const { tables } = await readContents(database)
+  const tables = await readTables(database)
   await checkEmpty(
     database,
     tables.filter(({ name }) => source.tables.some((table) => table.name === name)),
   )
   const migrations = new Set(source.migrations)
-  if (!(await readAppliedMigrations(database)).every((time) => migrations.has(time)))
+  if (!(await readAppliedMigrations(database, database.schema)).every((time) => migrations.has(time)))
     throw new Error(
       'The database has the tables of a newer release than the data: use a database without tables; the missing migrations are applied after the data is loaded',
     )
@@ -125,10 +123,10 @@ function selectTables(tables: readonly Table[], sources: readonly SourceTable[])
   })
 }
 
-/** Unlike `setval`, RESTART is rolled back with the transaction. */
+/** Not rolled back, so a load that fails leaves the sequences of the empty tables at these numbers. */
 async function restartSequences(tx: Connection, sequences: readonly Sequence[]): Promise<void> {
   for (const { name, next } of sequences)
-    await tx.run(`alter sequence ${quoteName(name)} restart with ${BigInt(next)}`)
+    await tx.run('select setval($1::regclass, $2::bigint, false)', [quoteName(name), next])
 }
 
 /** Reads everything back. @throws Error if it differs from what was read from the source */
@@ -139,7 +137,7 @@ async function compare(
   sequences: readonly Sequence[],
 ): Promise<void> {
   const differing = findDifferences(expected, await readChecksums(readRows(tx, tables)))
-  const actual = (await readContents(tx)).sequences
+  const actual = await readSequences(tx)
   for (const { name, next } of sequences) {
     if (actual.find((sequence) => sequence.name === name)?.next !== next) differing.push(name)
   }

@@ -55,6 +55,13 @@ const PROGRAMMING_ERROR_CODES = new Set([
   'UNSAFE_TRANSACTION',
 ])
 
+/**
+ * Returns the name of the constraint in an error of Citus, which passes on the message of a node but not its other fields,
+ * and appends the number of the shard to the name.
+ */
+const findShardConstraint = ({ message }: Error): string | undefined =>
+  /constraint "([^"]+)_\d{6,}"/.exec(message)?.[1]
+
 /** Returns a driver's error as DatabaseUnavailable or SqlError. Other errors are returned unchanged. */
 export function toDatabaseError(error: unknown): unknown {
   if (!(error instanceof Error) || error instanceof SqlError || error instanceof DatabaseUnavailable)
@@ -74,7 +81,8 @@ export function toDatabaseError(error: unknown): unknown {
     code,
     // postgres.js writes `constraint_name`, PGlite `constraint`.
     {
-      constraint: readText(error, 'constraint_name') ?? readText(error, 'constraint'),
+      constraint:
+        readText(error, 'constraint_name') ?? readText(error, 'constraint') ?? findShardConstraint(error),
       table: readText(error, 'table_name') ?? readText(error, 'table'),
     },
     redactError(error),

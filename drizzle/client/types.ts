@@ -49,6 +49,8 @@ export interface TransactionOptions {
 export interface Database extends Connection {
   /** The engine: PGlite in this process, or a PostgreSQL server. */
   readonly kind: 'embedded' | 'server'
+  /** The schema of the tables. */
+  readonly schema: string
   /**
    * Runs `work` in one transaction, READ COMMITTED unless `options` choose a snapshot: commits if it resolves, rolls
    * back if it throws. If a statement failed, the transaction fails with that error, even if `work` caught it. Inside,

@@ -24,10 +24,12 @@ const HOUR_MS = 3_600_000
 const SELECT_KNOWN = `select 1 from sign_in_addresses a join users u on u.id = a.user_id
   where a.address_hash = $1 and u.email = $2 and a.signed_in_at > now() - interval '${RETENTION_DAYS} days'`
 
-const UPSERT = `insert into sign_in_addresses (address_hash, user_id) select $1::text, id from users where id = $2
-  on conflict (address_hash) do update set user_id = excluded.user_id, signed_in_at = now()
+// Materialized for Citus, which otherwise sends its nodes a statement with a syntax error.
+const UPSERT = `with account as materialized (select id from users where id = $2)
+  insert into sign_in_addresses (address_hash, user_id) select $1::text, id from account
+  on conflict (address_hash) do update set user_id = excluded.user_id, signed_in_at = excluded.signed_in_at
     where sign_in_addresses.user_id <> excluded.user_id
-      or sign_in_addresses.signed_in_at < now() - interval '${RENEWAL_DAYS} days'
+      or excluded.signed_in_at - sign_in_addresses.signed_in_at > interval '${RENEWAL_DAYS} days'
   returning user_id`
 
 const DELETE_OLDEST = `delete from sign_in_addresses where user_id = $1 and address_hash not in (

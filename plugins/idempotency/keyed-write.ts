@@ -43,13 +43,13 @@ const STORE = `insert into idempotency_keys as kept
   on conflict (user_id, id) do update set body_hash = excluded.body_hash, status = excluded.status,
     location = excluded.location, etag = excluded.etag, body = excluded.body, reply_id = excluded.reply_id,
     reply_timestamp = excluded.reply_timestamp, created_at = excluded.created_at
-  where kept.created_at <= now() - ${RETENTION}
+  where excluded.created_at - kept.created_at >= ${RETENTION}
   returning status`
 
 // $7 is null: the body goes to idempotency_replies, where all keys with the same reply share it.
 const STORE_UNCHANGED = `with reply as (
     insert into idempotency_replies (user_id, id, body) values ($1, $8, $10)
-    on conflict (user_id, id) do update set last_used_at = now()
+    on conflict (user_id, id) do update set last_used_at = excluded.last_used_at
   ) ${STORE}`
 
 interface StoredRow {

@@ -41,8 +41,10 @@ export interface RowsChange {
   params: readonly Param[]
   /** What the statement returns: expressions over the columns of the table. Default: nothing. */
   returning?: string
-  /** For an update: the former values of the columns that changed, as an expression of type json. */
+  /** For an update: the former values of the columns that changed, as JSON over the row `changed`. */
   previous?: string
+  /** Further columns of `changed`, for `previous`: expressions with names over the tables of the statement. */
+  former?: string
 }
 
 /** Returns the column that the access rules compare with the id of the caller. */
@@ -81,8 +83,10 @@ const getOriginParams = ({ actorId, credential, credentialId, requestId }: Chang
 ]
 
 interface RecordedStatement {
-  /** The change, which returns all columns of its rows, and `event_previous` if it is an update. */
+  /** The change, which returns all columns of its rows, and those that `previous` has in addition. */
   text: string
+  /** For an update: the former values, as JSON over the row `changed`. */
+  previous: string | undefined
   /** The number of its parameters. Those of `getOriginParams` follow. */
   paramCount: number
   /** What the whole statement returns: expressions over the columns of the changed rows. */
@@ -96,7 +100,7 @@ interface RecordedStatement {
 export function buildRecordedStatement(
   { resourceType, columns, ownerColumn }: Recorder,
   kind: ChangeKind,
-  { text, paramCount, select }: RecordedStatement,
+  { text, previous = 'null', paramCount, select }: RecordedStatement,
 ): string {
   const [actor, credential, credentialId, requestId] = Array.from(
     { length: ORIGIN_PARAM_COUNT },
@@ -106,7 +110,7 @@ export function buildRecordedStatement(
   return `with changed as (${text}), recorded as (
     insert into outbox (type, resource_id, revision, columns, previous, owner_id, actor_id, credential, credential_id, request_id)
     select '${resourceType}.${kind}', changed.id, changed.revision${kind === 'deleted' ? ' + 1' : ''},
-      (select row_to_json(shown) from (select ${shown}) as shown), ${kind === 'updated' ? 'changed.event_previous' : 'null'},
+      (select row_to_json(shown) from (select ${shown}) as shown), ${previous},
       ${ownerColumn === undefined ? 'null' : `changed.${quote(ownerColumn)}`},
       ${actor}::uuid, ${credential}, ${credentialId}::uuid, ${requestId}
     from changed
@@ -129,7 +133,7 @@ export async function changeRows<R extends object = Row>(
   { recorders, origin }: ChangeContext,
   table: ResourceTable,
   kind: ChangeKind,
-  { text, params, returning, previous }: RowsChange,
+  { text, params, returning, previous, former }: RowsChange,
 ): Promise<R[]> {
   const recorder = recorders.get(getTableName(table))
   if (!recorder) {
@@ -137,7 +141,8 @@ export async function changeRows<R extends object = Row>(
   }
   const all = `${quote(recorder.tableName)}.*`
   const recorded = buildRecordedStatement(recorder, kind, {
-    text: `${text} returning ${previous === undefined ? all : `${all}, ${previous} as event_previous`}`,
+    text: `${text} returning ${former === undefined ? all : `${all}, ${former}`}`,
+    previous,
     paramCount: params.length,
     select: returning ?? 'count(*)',
   })

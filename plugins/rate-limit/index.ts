@@ -8,6 +8,8 @@ import { createSharedStore, type StoreState } from './shared-store.ts'
 
 interface LimitsOptions extends LimitSettings {
   redisUrl: string | undefined
+  /** Separates the counts of services that share a Redis server. */
+  redisNamespace: string | undefined
   /** Maximum sum of the costs of one user's concurrent requests in a process. */
   userConcurrency: number
   /** Called when this process starts to count by itself because Redis is unavailable, and when that ends. */
@@ -27,12 +29,15 @@ declare module 'fastify' {
   }
 }
 
-async function openStore(app: FastifyInstance, { redisUrl: url, now, onStoreChange }: LimitsOptions) {
+async function openStore(
+  app: FastifyInstance,
+  { redisUrl: url, redisNamespace, now, onStoreChange }: LimitsOptions,
+) {
   const memory = createMemoryStore({ now })
   if (url === undefined) return memory
   const { openRedisStore } = await import('./redis-store.ts')
   const shared = await createSharedStore({
-    open: () => openRedisStore(url),
+    open: () => openRedisStore(url, redisNamespace),
     fallback: memory,
     log: app.log,
     onChange: onStoreChange,

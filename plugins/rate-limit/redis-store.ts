@@ -76,7 +76,8 @@ function readReply(reply: unknown, windows: readonly Window[], flag: Flag | unde
  * Opens a connection to Redis.
  * @throws Error if Redis cannot be reached, rejects the credentials, or cannot write
  */
-export async function openRedisStore(url: string): Promise<RedisStore> {
+export async function openRedisStore(url: string, namespace?: string): Promise<RedisStore> {
+  const prefix = namespace === undefined ? PREFIX : `${PREFIX}${namespace}:`
   const client = new Redis(url, CLIENT_OPTIONS)
   const last = { error: new Error('The connection ended') }
   client.on('error', (error: Error) => {
@@ -87,8 +88,8 @@ export async function openRedisStore(url: string): Promise<RedisStore> {
     await client.connect()
     const script = String(await client.script('LOAD', SCRIPT))
     const add = async (amount: Amount, windows: readonly Window[], flag?: Flag) => {
-      const keys = windows.map(({ key }) => PREFIX + key)
-      if (flag) keys.push(PREFIX + flag.key)
+      const keys = windows.map(({ key }) => prefix + key)
+      if (flag) keys.push(prefix + flag.key)
       const bounds = windows.flatMap(({ limit, durationMs }) => [limit, durationMs])
       return readReply(await client.evalsha(script, keys.length, ...keys, amount, ...bounds), windows, flag)
     }
@@ -96,7 +97,7 @@ export async function openRedisStore(url: string): Promise<RedisStore> {
     await add(1, [PROBE])
     return {
       add,
-      setFlag: async (key, durationMs) => void (await client.set(PREFIX + key, 1, 'PX', durationMs)),
+      setFlag: async (key, durationMs) => void (await client.set(prefix + key, 1, 'PX', durationMs)),
       onEnd: (listener) => void client.once('end', () => listener(last.error)),
       close: () => client.disconnect(),
     }

@@ -1,6 +1,8 @@
 /** The statements of the dispatcher. Each serves many deliveries. */
+
 import { queryRows } from '../../drizzle/client/query-rows.ts'
 import type { Connection } from '../../drizzle/client/types.ts'
+import { getNextUpdatedAt } from '../../drizzle/updated-at.ts'
 import type { Role } from '../access/index.ts'
 import type { EventRow } from '../events/represent-event.ts'
 
@@ -32,27 +34,17 @@ export interface ClaimedDelivery {
 
 export const TEST_EVENT_TYPE = 'webhook-endpoints.test'
 
-/** The endpoints with pending deliveries, found by one probe of the index for each of them. */
-const WAITING = `waiting (endpoint_id) as (
-    (select endpoint_id from webhook_deliveries where status = 'pending' order by endpoint_id limit 1)
-    union all
-    select (
-      select endpoint_id from webhook_deliveries
-      where status = 'pending' and endpoint_id > waiting.endpoint_id order by endpoint_id limit 1
-    ) from waiting where endpoint_id is not null
-  )`
-
 /**
  * Each endpoint has an allowance, so that one with many due deliveries leaves room for the others: $1 by the id of the
  * endpoint, $2 for those that are not in $1. The candidates are locked by a second read: a lock in the lateral read would
  * lock rows that the limit then leaves out.
  */
-const CLAIM = `with recursive ${WAITING}, candidate as (
-    select due.id from waiting
-    left join jsonb_each_text($1::jsonb) as known on known.key = waiting.endpoint_id::text
+const CLAIM = `with candidate as (
+    select due.id from webhook_endpoints as endpoint
+    left join jsonb_each_text($1::jsonb) as known on known.key = endpoint.id::text
     cross join lateral (
       select id, next_attempt_at from webhook_deliveries
-      where endpoint_id = waiting.endpoint_id and status = 'pending' and next_attempt_at <= now()
+      where endpoint_id = endpoint.id and status = 'pending' and next_attempt_at <= now()
       order by next_attempt_at limit coalesce(known.value::bigint, $2)
     ) as due
     order by due.next_attempt_at limit $3
@@ -62,8 +54,8 @@ const CLAIM = `with recursive ${WAITING}, candidate as (
     for update skip locked
   ), claimed as (
     update webhook_deliveries as d set attempts = d.attempts + 1, revision = d.revision + 1,
-      next_attempt_at = clock_timestamp() + $4 * interval '1 millisecond',
-      updated_at = greatest(clock_timestamp(), d.updated_at + interval '1 microsecond')
+      next_attempt_at = statement_timestamp() + $4 * interval '1 millisecond',
+      updated_at = ${getNextUpdatedAt('d.updated_at')}
     from locked where d.id = locked.id
     returning d.id, d.attempts, d.event_id, d.event_type, d.created_at, d.endpoint_id
   )
@@ -104,8 +96,8 @@ export const claim = (
 const IS_CLAIMED = `d.id = r.id and d.attempts = r.attempts and d.status = 'pending'`
 
 const RELEASE = `update webhook_deliveries as d
-  set attempts = d.attempts - 1, revision = d.revision + 1, next_attempt_at = clock_timestamp(),
-    updated_at = greatest(clock_timestamp(), d.updated_at + interval '1 microsecond')
+  set attempts = d.attempts - 1, revision = d.revision + 1, next_attempt_at = statement_timestamp(),
+    updated_at = ${getNextUpdatedAt('d.updated_at')}
   from jsonb_to_recordset($1::jsonb) as r (id uuid, attempts bigint) where ${IS_CLAIMED}`
 
 /** Gives up claims whose attempts have not begun. */
@@ -133,11 +125,13 @@ export interface StoredResult {
 
 const SAVE = `update webhook_deliveries as d
   set status = r.status, response_status = r.response_status, response_body = r.response_body, error = r.error,
-    duration_ms = r.duration_ms, next_attempt_at = clock_timestamp() + r.delay_ms * interval '1 millisecond',
-    delivered_at = case when r.status = 'succeeded' then clock_timestamp() end, revision = d.revision + 1,
-    updated_at = greatest(clock_timestamp(), d.updated_at + interval '1 microsecond')
+    duration_ms = r.duration_ms, 
+    next_attempt_at = (statement_timestamp() at time zone 'UTC' + r.delay_ms * interval '1 millisecond') at time zone 'UTC',
+    delivered_at = case when r.status = 'succeeded' then clock.now end, revision = d.revision + 1,
+    updated_at = ${getNextUpdatedAt('d.updated_at')}
   from jsonb_to_recordset($1::jsonb) as r (id uuid, attempts bigint, status text, delay_ms float8,
-    response_status bigint, response_body text, error text, duration_ms bigint)
+    response_status bigint, response_body text, error text, duration_ms bigint),
+    (select statement_timestamp() as now) as clock
   where ${IS_CLAIMED}`
 
 export async function saveResults(connection: Connection, results: readonly StoredResult[]): Promise<void> {
@@ -153,33 +147,25 @@ export interface EndpointState {
   isFailing: boolean
 }
 
-/**
- * Changes neither `revision` nor `updated_at`, so that it writes no event. The rows are locked in the order of their ids:
- * processes that save at the same time would deadlock otherwise.
- */
-const SAVE_ENDPOINTS = `with r as (
-    select id, "hasDelivered" as has_delivered, "isFailing" as is_failing
-    from jsonb_to_recordset($1::jsonb) as r (id uuid, "hasDelivered" boolean, "isFailing" boolean)
-  ), locked as (
-    select e.id, e.failing_since from webhook_endpoints as e join r on r.id = e.id
-    where r.has_delivered or r.is_failing <> (e.failing_since is not null)
-    order by e.id for no key update of e
-  )
-  update webhook_endpoints as e set
-    last_delivered_at = case when r.has_delivered then clock_timestamp() else e.last_delivered_at end,
-    failing_since = case when r.is_failing then coalesce(e.failing_since, clock_timestamp()) end
-  from r join locked on locked.id = r.id where e.id = r.id`
+/** Changes neither `revision` nor `updated_at`, so that it writes no event. */
+const SAVE_ENDPOINT = `update webhook_endpoints as e set
+    last_delivered_at = case when $2::boolean then clock.now else e.last_delivered_at end,
+    failing_since = case when $3::boolean then coalesce(e.failing_since, clock.now) end
+  from (select statement_timestamp() as now) as clock
+  where e.id = $1 and ($2::boolean or $3::boolean <> (e.failing_since is not null))`
 
+/** One statement each: one for all could deadlock with that of another process. */
 export async function saveEndpoints(connection: Connection, states: readonly EndpointState[]): Promise<void> {
-  if (states.length > 0) await connection.run(SAVE_ENDPOINTS, [JSON.stringify(states)])
+  const save = ({ id, hasDelivered, isFailing }: EndpointState) =>
+    connection.run(SAVE_ENDPOINT, [id, hasDelivered, isFailing], { canBatch: true })
+  await Promise.all(states.map(save))
 }
 
-const SELECT_STATE = `with recursive ${WAITING}
-  select (extract(epoch from min(first.next_attempt_at) - clock_timestamp()) * 1000)::float8 as due_in_ms,
+const SELECT_STATE = `select (extract(epoch from min(first.next_attempt_at) - clock_timestamp()) * 1000)::float8 as due_in_ms,
     (select count(*) from webhook_endpoints where disabled_reason is not null) as disabled
-  from waiting cross join lateral (
+  from webhook_endpoints as endpoint cross join lateral (
     select next_attempt_at from webhook_deliveries
-    where endpoint_id = waiting.endpoint_id and status = 'pending' order by next_attempt_at limit 1
+    where endpoint_id = endpoint.id and status = 'pending' order by next_attempt_at limit 1
   ) as first`
 
 /** What the dispatcher knows without claiming a delivery. */

@@ -1,7 +1,9 @@
 /** Webhooks: creates deliveries of events to endpoints, and sends them. */
+
 import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
 import { webhookEndpoints } from '../../drizzle/event-tables.ts'
+import { getNextUpdatedAt } from '../../drizzle/updated-at.ts'
 import { startBackgroundTask } from '../../lib/background-task.ts'
 import type { Resource } from '../collection/compile.ts'
 import { SYSTEM_ORIGIN } from '../outbox/origin.ts'
@@ -52,7 +54,7 @@ declare module 'fastify' {
 const MINUTE_MS = 60_000
 
 const DISABLE = `update webhook_endpoints set status = 'disabled', disabled_reason = $2, revision = revision + 1,
-    updated_at = greatest(clock_timestamp(), updated_at + interval '1 microsecond')
+    updated_at = ${getNextUpdatedAt()}
   where id = $1 and status = 'enabled'`
 
 /** An enabled endpoint has no reason. */

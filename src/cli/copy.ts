@@ -1,6 +1,7 @@
 /** `copy`: copies the database into an empty PostgreSQL database and compares the two. */
 import { countAllRows } from '../../drizzle/backup/checksums.ts'
 import { checkMigrations, loadDatabase } from '../../drizzle/backup/load.ts'
+import { DEFAULT_SCHEMA } from '../../drizzle/client/schema.ts'
 import { parseAddress } from '../../drizzle/client/server/address.ts'
 import { type Config, readConfig } from '../config.ts'
 import { getSecretFile, readKeptSecret } from '../secrets.ts'
@@ -8,6 +9,7 @@ import { SECRET_USES } from './backup/secret-uses.ts'
 import { sumCounts, withProgress, withSnapshot } from './backup/source.ts'
 import { type Command, getRequired, UsageError, type Values } from './command.ts'
 import { withOpenDatabase } from './open.ts'
+import { readSchemaConfig } from './schema-option.ts'
 
 /** Returns the address without user and password. @throws UsageError if it is invalid */
 function readLabel(url: string): string {
@@ -22,6 +24,7 @@ async function run(values: Values): Promise<void> {
   const to = getRequired(values, 'to')
   const label = readLabel(to)
   const config = readConfig()
+  const { DATABASE_SCHEMA: schema } = readSchemaConfig(values)
   const { checksums, skipped, applied } = await withSnapshot(config, ({ counts, tables, ...snapshot }) => {
     checkMigrations(snapshot.migrations, 'The database')
     const columns = tables.map((table) => ({
@@ -29,7 +32,7 @@ async function run(values: Values): Promise<void> {
       columns: table.columns.map((column) => column.name),
     }))
     return withProgress(sumCounts(counts), (progress) =>
-      withOpenDatabase({ ...config, DATABASE_URL: to }, (target) =>
+      withOpenDatabase({ ...config, DATABASE_URL: to, DATABASE_SCHEMA: schema }, (target) =>
         loadDatabase(target, { ...snapshot, tables: columns }, { onRows: progress.add }),
       ),
     )
@@ -39,7 +42,7 @@ async function run(values: Values): Promise<void> {
   for (const name of skipped) console.log(`Not copied: ${name}, which is not a table of this service`)
   for (const name of applied) console.log(`Applied ${name}`)
   console.log(
-    `Next: set DATABASE_URL to the address of the new database, ${await describeSecret(config)}, and start the server. ${SECRET_USES}`,
+    `Next: set DATABASE_URL to the address of the new database, ${schema === DEFAULT_SCHEMA ? '' : `DATABASE_SCHEMA=${schema}, `}${await describeSecret(config)}, and start the server. ${SECRET_USES}`,
   )
 }
 
@@ -57,6 +60,9 @@ DATABASE_URL: stop the servers, because what they write after the start of the c
 loaded in one transaction, read back and compared, and committed only if it is equal. The source is not changed.
 
 An argument is visible to every user in 'ps': leave the password out of the address and set PGPASSWORD.`,
-  options: { to: { value: 'url', help: 'The address: postgres://user@host:port/database' } },
+  options: {
+    to: { value: 'url', help: 'The address: postgres://user@host:port/database' },
+    schema: { value: 'name', help: 'The schema in that database, instead of DATABASE_SCHEMA' },
+  },
   run,
 }

@@ -4,13 +4,14 @@ import { join, resolve } from 'node:path'
 import { type Database, FolderInUse, openDatabase } from '../../drizzle/client/index.ts'
 import { queryRows } from '../../drizzle/client/query-rows.ts'
 import { parseAddress } from '../../drizzle/client/server/address.ts'
-import { type Config, ConfigError, readConfig } from '../config.ts'
+import { type Config, ConfigError } from '../config.ts'
 import { describeOldNode } from '../node-version.ts'
-import type { Command, Flags } from './command.ts'
+import type { Command, Flags, Values } from './command.ts'
 import { checkAdmins, checkDatabase } from './doctor/check-database.ts'
 import { checkDisk, checkSecrets, checkTls, formatBytes } from './doctor/check-files.ts'
 import { checkRedis, checkReplicas } from './doctor/check-services.ts'
 import { attempt, type Finding, fail, formatError, ok, warn } from './doctor/finding.ts'
+import { readSchemaConfig, SCHEMA_OPTION } from './schema-option.ts'
 
 function checkNode(version: string): Finding {
   const message = describeOldNode(version)
@@ -18,9 +19,9 @@ function checkNode(version: string): Finding {
 }
 
 /** @returns the settings, or one finding for each invalid setting */
-function readSettings(): { config?: Config; findings: Finding[] } {
+function readSettings(values: Values): { config?: Config; findings: Finding[] } {
   try {
-    const config = readConfig()
+    const config = readSchemaConfig(values)
     return { config, findings: [ok('settings', `All settings are valid for NODE_ENV=${config.NODE_ENV}`)] }
   } catch (error) {
     if (!(error instanceof ConfigError)) throw error
@@ -31,10 +32,10 @@ function readSettings(): { config?: Config; findings: Finding[] } {
 
 const SELECT_VERSION = "select current_setting('server_version') as version"
 
-async function openServer(url: string): Promise<{ database?: Database; finding: Finding }> {
+async function openServer(url: string, schema: string): Promise<{ database?: Database; finding: Finding }> {
   const { label } = parseAddress(url)
   try {
-    const database = await openDatabase({ url, poolSize: 1 })
+    const database = await openDatabase({ url, schema, poolSize: 1 })
     const startedAt = performance.now()
     const [row] = await queryRows<{ version: string }>(database, SELECT_VERSION)
     const latency = (performance.now() - startedAt).toFixed(1)
@@ -48,12 +49,15 @@ async function openServer(url: string): Promise<{ database?: Database; finding: 
 }
 
 /** Opens the embedded database only if it exists, because opening would create it. */
-async function openFolder(dataDir: string): Promise<{ database?: Database; finding: Finding }> {
+async function openFolder(
+  dataDir: string,
+  schema: string,
+): Promise<{ database?: Database; finding: Finding }> {
   const folder = resolve(dataDir)
   if (!existsSync(join(folder, 'postgres')))
     return { finding: ok('database', `There is no database in ${folder} yet; the first start creates it`) }
   try {
-    const database = await openDatabase({ dataDir })
+    const database = await openDatabase({ dataDir, schema })
     return { database, finding: ok('database', `The embedded database in ${folder} can be opened`) }
   } catch (error) {
     if (error instanceof FolderInUse) {
@@ -78,13 +82,14 @@ const checkDatabaseSize = (database: Database): Promise<Finding> =>
   })
 
 /** Makes all checks, in the order in which a start would depend on them. */
-async function* diagnose(): AsyncGenerator<Finding> {
+async function* diagnose(values: Values): AsyncGenerator<Finding> {
   yield checkNode(process.versions.node)
-  const { config, findings } = readSettings()
+  const { config, findings } = readSettings(values)
   yield* findings
   if (!config) return
-  const { DATABASE_URL: url, DATA_DIR: dataDir } = config
-  const { database, finding } = url === undefined ? await openFolder(dataDir) : await openServer(url)
+  const { DATABASE_URL: url, DATABASE_SCHEMA: schema, DATA_DIR: dataDir } = config
+  const { database, finding } =
+    url === undefined ? await openFolder(dataDir, schema) : await openServer(url, schema)
   try {
     yield finding
     if (database) yield* checkDatabase(database)
@@ -109,9 +114,9 @@ function formatFinding({ check, status, message, advice }: Finding): string {
 }
 
 /** @throws Error if a check failed */
-async function run(flags: Flags): Promise<void> {
+async function run(values: Values, flags: Flags): Promise<void> {
   const findings: Finding[] = []
-  for await (const finding of diagnose()) {
+  for await (const finding of diagnose(values)) {
     findings.push(finding)
     if (!flags.has('json')) console.log(formatFinding(finding))
   }
@@ -125,6 +130,9 @@ export const doctor: Command = {
   details: `Each check is ok, warning or failed, with what to do. Exit code 1 if a check failed; warnings count as success. Changes
 nothing: applies no migration and creates no file. Secrets are not printed. The embedded database (DATA_DIR) can be
 open in one process only; while a server runs on it, the checks of its content are not made.`,
-  options: { json: { help: 'Print a JSON array of objects with check, status, message and advice' } },
-  run: (_values, flags) => run(flags),
+  options: {
+    schema: SCHEMA_OPTION,
+    json: { help: 'Print a JSON array of objects with check, status, message and advice' },
+  },
+  run,
 }

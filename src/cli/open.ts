@@ -20,9 +20,10 @@ export async function withOpenDatabase<T>(
   config: Config,
   work: (database: Database) => Promise<T>,
 ): Promise<T> {
-  const { DATABASE_URL: url, POOL_SIZE: poolSize, DATA_DIR: dataDir } = config
+  const { DATABASE_URL: url, DATABASE_SCHEMA: schema, POOL_SIZE: poolSize, DATA_DIR: dataDir } = config
   const database = await openDatabase({
     url,
+    schema,
     poolSize,
     dataDir,
     statementTimeout: 0,

@@ -7,6 +7,7 @@ import { type Command, getWholeNumber } from './command.ts'
 /** Replaces the database. Every query returns this row, so that `createFirstAdmin` finds an admin and creates none. */
 const stubDatabase: Database = {
   kind: 'embedded',
+  schema: 'public',
   run: async () => [{ had_users: true, has_active_admin: true }],
   transaction: (work) => work(stubDatabase),
   ping: async () => {},

@@ -23,6 +23,11 @@ function isOrigin(text: string): boolean {
   return text === '*' || parseUrl(text, 'http:', 'https:')?.origin === text
 }
 
+/** Schemas of PostgreSQL and of drizzle-kit are not for tables of the service. */
+function isSchemaName(text: string): boolean {
+  return /^(?!pg_)[a-z][a-z0-9_]{0,62}$/.test(text) && !['information_schema', 'drizzle'].includes(text)
+}
+
 function isHost(text: string): boolean {
   return isIP(text) !== 0 || /^(?!-)[A-Za-z0-9-]{1,63}(\.[A-Za-z0-9-]{1,63})*$/.test(text)
 }
@@ -56,6 +61,10 @@ export const formats = {
   'postgres-url': {
     expects: 'a postgres:// or postgresql:// URL',
     check: (text: string) => parseUrl(text, 'postgres:', 'postgresql:') !== null,
+  },
+  'schema-name': {
+    expects: 'a lower-case letter and then up to 62 lower-case letters, digits and underscores, not pg_...',
+    check: isSchemaName,
   },
   'redis-url': {
     expects: 'a redis:// or rediss:// URL',

@@ -57,6 +57,13 @@ export const Settings = Type.Object({
       secret: true,
     },
   ),
+  DATABASE_SCHEMA: text(
+    'The schema of the tables, which is created if it does not exist. Services with different schemas share a database, and know nothing of each other. With `public`, connections use the search path of their role.',
+    {
+      format: 'schema-name',
+      default: 'public',
+    },
+  ),
   DATABASE_REPLICA_URLS: list('The URLs of read replicas of `DATABASE_URL`.', {
     format: 'postgres-url',
     secret: true,

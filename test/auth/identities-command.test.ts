@@ -2,10 +2,9 @@
  * The commands `users link` and `users confirm-email` link an account to a subject of an identity provider.
  */
 import t from 'tap'
-import { openDatabase } from '../../drizzle/client/index.ts'
 import { createClient, testApp } from '../helpers/app.ts'
 import { runCommand } from '../helpers/command.ts'
-import { testDatabaseUrl } from '../helpers/database.ts'
+import { openDatabase, testDatabaseUrl } from '../helpers/database.ts'
 import { ISSUER, signUserToken, startProvider } from '../helpers/identity-provider.ts'
 
 const { url, dataDir } = await testDatabaseUrl(t)

@@ -6,9 +6,8 @@ import { readdirSync, readFileSync } from 'node:fs'
 import { setTimeout as wait } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import t, { type Test } from 'tap'
-import { openDatabase } from '../../drizzle/client/index.ts'
 import { ADMIN_KEY, createClient, type Json, type Reply, testApp } from '../helpers/app.ts'
-import { SERVER, testDatabaseUrl } from '../helpers/database.ts'
+import { openDatabase, SERVER, testDatabaseUrl } from '../helpers/database.ts'
 import { createServerSettings, SHORT_RUN, startModule, startServer } from '../helpers/process.ts'
 
 const root = fileURLToPath(new URL('../..', import.meta.url))

@@ -3,8 +3,7 @@
  * or error.
  */
 import t, { type Test } from 'tap'
-import { openDatabase } from '../../drizzle/client/index.ts'
-import { SERVER, testDatabaseUrl } from '../helpers/database.ts'
+import { openDatabase, SERVER, testDatabaseUrl } from '../helpers/database.ts'
 import { startStatementRecorder } from '../helpers/statement-recorder.ts'
 
 const skip = SERVER ? false : 'set DATABASE_URL to a PostgreSQL server to run these'

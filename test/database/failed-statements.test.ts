@@ -1,15 +1,10 @@
 /** A failing statement never changes the result of another one, on any connection and in any order. */
 import fc from 'fast-check'
 import t, { type Test } from 'tap'
-import {
-  type Connection,
-  type Database,
-  DatabaseUnavailable,
-  openDatabase,
-} from '../../drizzle/client/index.ts'
+import { type Connection, type Database, DatabaseUnavailable } from '../../drizzle/client/index.ts'
 import type { Row } from '../../drizzle/client/types.ts'
 import { testApp } from '../helpers/app.ts'
-import { SERVER, testDatabase, testDatabaseUrl } from '../helpers/database.ts'
+import { openDatabase, SERVER, testDatabase, testDatabaseUrl } from '../helpers/database.ts'
 
 const skip = SERVER ? false : 'set DATABASE_URL to a PostgreSQL server to run these'
 const QUICK = { canBatch: true }

@@ -1,9 +1,8 @@
 /** A commit whose reply is lost is a 503, and a repetition with the same Idempotency-Key has one effect. */
 
 import t from 'tap'
-import { openDatabase } from '../../drizzle/client/index.ts'
 import { type Reply, testApp } from '../helpers/app.ts'
-import { testDatabaseUrl } from '../helpers/database.ts'
+import { openDatabase, testDatabaseUrl } from '../helpers/database.ts'
 import { stopEventWork } from '../helpers/events.ts'
 import { createKeyHeader, isReplayed } from '../helpers/idempotency.ts'
 import { type Loss, startLossyProxy } from '../helpers/lossy-proxy.ts'

@@ -1,28 +1,13 @@
 /** Migrations run in order, once, and atomically, also when several processes start together. */
-import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
-import { join } from 'node:path'
+import { readFileSync } from 'node:fs'
 import { drizzle } from 'drizzle-orm/postgres-js'
 import { migrate as drizzleMigrate } from 'drizzle-orm/postgres-js/migrator'
 import postgres from 'postgres'
 import t from 'tap'
-import { type Database, openDatabase } from '../../drizzle/client/index.ts'
+import type { Database } from '../../drizzle/client/index.ts'
 import { countPendingMigrations, migrate } from '../../drizzle/migrate.ts'
-import { createDatabase, type Owner, SERVER, testDatabase, testFolder } from '../helpers/database.ts'
-
-/** A folder as drizzle-kit writes it, of these migrations. */
-function folderOf(t: Owner, migrations: Record<string, string>): string {
-  const folder = testFolder(t)
-  mkdirSync(join(folder, 'meta'))
-  const entries = Object.entries(migrations).map(([tag, sql], idx) => {
-    writeFileSync(join(folder, `${tag}.sql`), sql)
-    return { idx, version: '7', when: 1_700_000_000_000 + idx, tag, breakpoints: true }
-  })
-  writeFileSync(
-    join(folder, 'meta/_journal.json'),
-    JSON.stringify({ version: '7', dialect: 'postgresql', entries }),
-  )
-  return folder
-}
+import { createDatabase, type Owner, openDatabase, SERVER, testDatabase } from '../helpers/database.ts'
+import { createMigrations } from '../helpers/migrations.ts'
 
 const THREE = {
   '0000_first': 'create table steps (n int);--> statement-breakpoint\ninsert into steps values (0);\n',
@@ -34,14 +19,14 @@ const steps = async (db: Database) => (await db.run('select n from steps order b
 function behaves(t: Owner & Pick<typeof import('tap').t, 'test'>, open: (t: Owner) => Promise<Database>) {
   t.test('migrations are applied in order and once', async (t) => {
     const db = await open(t)
-    const folder = folderOf(t, THREE)
+    const folder = createMigrations(t, THREE)
     t.equal(await countPendingMigrations(db, { folder }), 3)
     t.strictSame(await migrate(db, { folder }), Object.keys(THREE))
     t.strictSame(await steps(db), [0, 1, 2])
     t.equal(await countPendingMigrations(db, { folder }), 0)
     t.strictSame(await migrate(db, { folder }), [])
     t.strictSame(await steps(db), [0, 1, 2])
-    const more = folderOf(t, { ...THREE, '0003_fourth': 'insert into steps values (3)' })
+    const more = createMigrations(t, { ...THREE, '0003_fourth': 'insert into steps values (3)' })
     t.equal(await countPendingMigrations(db, { folder: more }), 1)
     t.strictSame(await migrate(db, { folder: more }), ['0003_fourth'])
     t.strictSame(await migrate(db, { folder }), [], 'an older build lets newer tables be')
@@ -54,18 +39,18 @@ function behaves(t: Owner & Pick<typeof import('tap').t, 'test'>, open: (t: Owne
       ...THREE,
       '0001_second': 'insert into steps values (7);--> statement-breakpoint\nselect 1 / 0;',
     }
-    const folder = folderOf(t, broken)
+    const folder = createMigrations(t, broken)
     await t.rejects(migrate(db, { folder }), { message: /0001_second/, cause: { code: '22012' } })
     t.strictSame(await steps(db), [0])
     t.equal(await countPendingMigrations(db, { folder }), 2)
-    const mended = folderOf(t, THREE)
+    const mended = createMigrations(t, THREE)
     t.strictSame(await migrate(db, { folder: mended }), ['0001_second', '0002_third'])
     t.strictSame(await steps(db), [0, 1, 2])
   })
 
   t.test('two concurrent runs apply each migration once', async (t) => {
     const db = await open(t)
-    const folder = folderOf(t, THREE)
+    const folder = createMigrations(t, THREE)
     const done = await Promise.all([
       migrate(db, { folder }),
       migrate(db, { folder }),
@@ -111,14 +96,14 @@ t.test('server', { skip }, async (t) => {
       ...THREE,
       '0001_second': `${THREE['0001_second']}--> statement-breakpoint\nselect pg_sleep(0.6);`,
     }
-    const folder = folderOf(t, slow)
+    const folder = createMigrations(t, slow)
     const done = await Promise.all(replicas.map((db) => migrate(db, { folder })))
     t.strictSame(done.flat().sort(), Object.keys(slow))
     for (const db of replicas) t.strictSame(await steps(db), [0, 1, 2])
   })
 
   t.test("Drizzle's migrator finds nothing to do afterwards, and vice versa", async (t) => {
-    const folder = folderOf(t, THREE)
+    const folder = createMigrations(t, THREE)
     const check = async (first: 'ours' | 'drizzle') => {
       const url = await createDatabase(t, server)
       const db = await open(t, url)
@@ -136,7 +121,7 @@ t.test('server', { skip }, async (t) => {
 
   t.test('a role without the CREATE privilege can verify that all migrations are applied', async (t) => {
     const url = await createDatabase(t, server)
-    const folder = folderOf(t, THREE)
+    const folder = createMigrations(t, THREE)
     const owner = await open(t, url)
     await migrate(owner, { folder })
     const role = `reader_${process.pid}`

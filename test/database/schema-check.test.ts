@@ -1,10 +1,10 @@
 /** A table that differs from the code stops the start with one message that lists all differences. */
 import t from 'tap'
-import { type Database, openDatabase } from '../../drizzle/client/index.ts'
+import type { Database } from '../../drizzle/client/index.ts'
 import { inspectSchema } from '../../drizzle/schema-check.ts'
 import { buildApp } from '../../src/app.ts'
 import { readConfig } from '../../src/config.ts'
-import { SERVER, testDatabase, testDatabaseUrl, testFolder } from '../helpers/database.ts'
+import { openDatabase, SERVER, testDatabase, testDatabaseUrl, testFolder } from '../helpers/database.ts'
 
 const DAMAGE = [
   'alter table products drop column stock',

@@ -4,8 +4,7 @@
  */
 import { setTimeout as wait } from 'node:timers/promises'
 import t from 'tap'
-import { openDatabase } from '../../drizzle/client/index.ts'
-import { SERVER } from '../helpers/database.ts'
+import { openDatabase, SERVER } from '../helpers/database.ts'
 import {
   assertAllRefused,
   assertNothingLost,

@@ -1,8 +1,8 @@
 /** The benchmark's workloads run a known set of statements and packets on the wire. */
 import t from 'tap'
-import { type Connection, type Database, openDatabase } from '../../drizzle/client/index.ts'
+import type { Connection, Database } from '../../drizzle/client/index.ts'
 import { type Client, type Reply, testApp } from '../helpers/app.ts'
-import { SERVER, testDatabase, testDatabaseUrl } from '../helpers/database.ts'
+import { openDatabase, SERVER, testDatabase, testDatabaseUrl } from '../helpers/database.ts'
 import { stopEventWork } from '../helpers/events.ts'
 import { insertRows } from '../helpers/rows.ts'
 import { type RecordedTraffic, startStatementRecorder } from '../helpers/statement-recorder.ts'

@@ -1,10 +1,9 @@
 /** Who made a change: sign-ins, sessions that end, API keys, refresh tokens, and commands. What is no change has no event. */
 import t from 'tap'
-import { openDatabase } from '../../drizzle/client/index.ts'
 import { getKeyPrefix } from '../../plugins/auth/key-format.ts'
 import { createClient, testApp } from '../helpers/app.ts'
 import { runCommand } from '../helpers/command.ts'
-import { testDatabaseUrl } from '../helpers/database.ts'
+import { openDatabase, testDatabaseUrl } from '../helpers/database.ts'
 import { countTypes, readChanges } from '../helpers/events.ts'
 
 const PASSWORD = 'correct horse battery'

@@ -4,7 +4,7 @@ import t, { type Test } from 'tap'
 import { testApp } from '../helpers/app.ts'
 import { createMigratedDatabase, openAt, type Settings } from '../helpers/backups.ts'
 import { runCommand } from '../helpers/command.ts'
-import { SERVER, testEmbedded, testFolder } from '../helpers/database.ts'
+import { getSchema, SERVER, testEmbedded, testFolder } from '../helpers/database.ts'
 import { insertEvent, readFeed } from '../helpers/events.ts'
 import { startReceiver, verify } from '../helpers/webhook-receiver.ts'
 import { createEndpoint } from '../helpers/webhooks.ts'
@@ -127,7 +127,11 @@ t.test('consumers and endpoints go on after a copy to PostgreSQL', { skip: !SERV
   await (await testEmbedded(t, source.DATA_DIR)).close()
   const filled = await fillFeed(t, source, receiver.url)
   const target = await createMigratedDatabase(t)
-  const copied = await runCommand(t, ['copy', '--to', target.DATABASE_URL ?? ''], source)
+  const copied = await runCommand(
+    t,
+    ['copy', '--to', target.DATABASE_URL ?? '', '--schema', getSchema(target.DATABASE_URL)],
+    source,
+  )
   t.equal(copied.code, 0, copied.err)
   await checkFeed(t, target, filled, receiver)
 })

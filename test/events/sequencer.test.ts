@@ -1,11 +1,11 @@
 /** The sequencer: each event gets one position, in an order that consumers can rely on, whatever runs concurrently. */
 import t, { type Test } from 'tap'
 import { v7 as uuid } from 'uuid'
-import { type Connection, type Database, openDatabase } from '../../drizzle/client/index.ts'
+import type { Connection, Database } from '../../drizzle/client/index.ts'
 import { createFeed } from '../../plugins/events/feed.ts'
 import { readEventPage } from '../../plugins/events/page.ts'
 import { assignBatch } from '../../plugins/events/sequencer.ts'
-import { SERVER, testDatabase, testDatabaseUrl } from '../helpers/database.ts'
+import { openDatabase, SERVER, testDatabase, testDatabaseUrl } from '../helpers/database.ts'
 import { createDeferred } from '../helpers/deferred.ts'
 import { insertEvent, insertManyEvents } from '../helpers/events.ts'
 import { waitUntil } from '../helpers/wait-until.ts'

@@ -1,10 +1,10 @@
 /** `GET /events` as a stream: its events and cursors, its end, and its limits. */
 import { connect } from 'node:net'
 import t from 'tap'
-import { type Database, openDatabase } from '../../drizzle/client/index.ts'
+import type { Database } from '../../drizzle/client/index.ts'
 import { assignBatch } from '../../plugins/events/sequencer.ts'
 import { ADMIN_KEY, createClient, testApp } from '../helpers/app.ts'
-import { SERVER, testDatabase, testDatabaseUrl } from '../helpers/database.ts'
+import { openDatabase, SERVER, testDatabase, testDatabaseUrl } from '../helpers/database.ts'
 import { openStream } from '../helpers/event-streams.ts'
 import {
   clearFeed,

@@ -131,6 +131,7 @@ export async function testApp(
     ADMIN_API_KEY: ADMIN_KEY,
     APP_SECRET,
     DATA_DIR: testFolder(t),
+    DATABASE_SCHEMA: database.schema,
     ...WITHOUT_LIMITS,
     ...settings,
   })

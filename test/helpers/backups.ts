@@ -2,8 +2,8 @@
 import { createHash } from 'node:crypto'
 import { readFileSync, writeFileSync } from 'node:fs'
 import { gunzipSync, gzipSync } from 'node:zlib'
-import { type Database, openDatabase } from '../../drizzle/client/index.ts'
-import { createDatabase, type Owner, SERVER, testDatabaseUrl, testFolder } from './database.ts'
+import type { Database } from '../../drizzle/client/index.ts'
+import { createDatabase, type Owner, openDatabase, SERVER, testDatabaseUrl, testFolder } from './database.ts'
 
 export type Settings = Readonly<Record<string, string>>
 
@@ -36,7 +36,7 @@ export async function withDatabaseAt<T>(
 /** Returns all rows of all tables as PostgreSQL's text, and the next numbers of the sequences. */
 export async function readEverything(database: Database): Promise<Record<string, unknown>> {
   const names = await database.run(
-    `select table_name::text as name from information_schema.tables where table_schema = 'public' order by 1`,
+    `select table_name::text as name from information_schema.tables where table_schema = current_schema() and not starts_with(table_name, '__') order by 1`,
   )
   const everything: Record<string, unknown> = {}
   for (const { name } of names)

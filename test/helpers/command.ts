@@ -3,6 +3,7 @@ import { Readable } from 'node:stream'
 import type { Test } from 'tap'
 import { commands } from '../../src/cli/commands.ts'
 import { main } from '../../src/cli/main.ts'
+import { withSchema } from './database.ts'
 
 export interface CommandResult {
   code: number
@@ -22,7 +23,7 @@ export async function runCommand(
   input = '',
 ): Promise<CommandResult> {
   const [out, err] = [t.capture(console, 'log'), t.capture(console, 'error')]
-  const env = t.intercept(process, 'env', { value: settings })
+  const env = t.intercept(process, 'env', { value: withSchema(settings) })
   const stdin = t.intercept(process, 'stdin', { value: Readable.from([input]) })
   const code = await main(commands, typeof args === 'string' ? args.split(' ').filter(Boolean) : args)
   const text = (calls: typeof out) =>

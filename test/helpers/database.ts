@@ -19,8 +19,13 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { PGlite, type Transaction } from '@electric-sql/pglite'
 import { pg_trgm } from '@electric-sql/pglite/contrib/pg_trgm'
-import { openEmbedded } from '../../drizzle/client/embedded/embedded.ts'
-import { type Connection, type Database, openDatabase } from '../../drizzle/client/index.ts'
+import { openEmbedded as openEmbeddedDatabase } from '../../drizzle/client/embedded/embedded.ts'
+import {
+  type Connection,
+  type Database,
+  openDatabase as openAnyDatabase,
+} from '../../drizzle/client/index.ts'
+import { DEFAULT_SCHEMA, getSearchPath } from '../../drizzle/client/schema.ts'
 import { migrate } from '../../drizzle/migrate.ts'
 
 /** The part of tap's `t` that helpers use. */
@@ -28,8 +33,32 @@ export interface Owner {
   teardown(undo: () => unknown): void
 }
 
+/** The address of a database on the coordinator of a Citus cluster, in which each test gets a distributed schema. */
+export const CITUS = process.env.CITUS_URL || undefined
+
 /** The address of the PostgreSQL server of the tests; undefined on PGlite. */
-export const SERVER = process.env.DATABASE_URL || undefined
+export const SERVER = CITUS ?? (process.env.DATABASE_URL || undefined)
+
+/** The schema of the tables in the databases of the tests. */
+export const SCHEMA = process.env.DATABASE_SCHEMA || DEFAULT_SCHEMA
+
+/** Returns the schema of a test database: the parameter `schema` of its address, which the service ignores. */
+export const getSchema = (url: string | undefined): string =>
+  (url !== undefined && URL.canParse(url) && new URL(url).searchParams.get('schema')) || SCHEMA
+
+/** Adds the setting of the schema to those of a process or a command. */
+export const withSchema = (settings: NodeJS.ProcessEnv): NodeJS.ProcessEnv => {
+  const schema = getSchema(settings.DATABASE_URL)
+  return schema === DEFAULT_SCHEMA ? settings : { DATABASE_SCHEMA: schema, ...settings }
+}
+
+/** As the function of the service, with the schema of the tests. */
+export const openDatabase: typeof openAnyDatabase = (options) =>
+  openAnyDatabase({ schema: getSchema(options.url), ...options })
+
+/** As the function of the service, with the schema of the tests. */
+export const openEmbedded: typeof openEmbeddedDatabase = (options) =>
+  openEmbeddedDatabase({ schema: SCHEMA, ...options })
 
 const root = fileURLToPath(new URL('../..', import.meta.url))
 const CACHE = join(root, 'node_modules/.cache/resource-api')
@@ -71,13 +100,28 @@ export function testFolder(t: Owner): string {
 
 /** Creates a database on `server` as a copy of `template` and returns its address; it is dropped after the test. */
 export async function createDatabase(t: Owner, server: string, template = 'template0'): Promise<string> {
+  if (server === CITUS) return nameSchema(t, server)
   const name = `test_${process.pid}_${randomBytes(4).toString('hex')}`
   await onServer(server, (admin) => admin.run(`create database ${name} template ${template} encoding 'UTF8'`))
   t.teardown(() => onServer(server, (admin) => admin.run(`drop database if exists ${name} with (force)`)))
   return getAddress(server, name)
 }
 
+/** Returns the address of a schema that does not exist yet; it is dropped after the test. */
+function nameSchema(t: Owner, server: string): string {
+  const url = new URL(server)
+  const schema = `test_${process.pid}_${randomBytes(4).toString('hex')}`
+  url.searchParams.set('schema', schema)
+  t.teardown(() => onServer(server, (admin) => admin.run(`drop schema if exists ${schema} cascade`)))
+  return url.href
+}
+
 async function cloneTemplate(t: Owner, server: string): Promise<string> {
+  if (server === CITUS) {
+    const url = nameSchema(t, server)
+    await onServer(url, migrate)
+    return url
+  }
   // Kept between runs, a few megabytes per set of migrations. To remove one, set `is_template false` and drop it.
   const name = `template_${getFingerprint()}`
   await onServer(server, async (admin) => {
@@ -108,6 +152,7 @@ async function onServer<T>(url: string, work: (admin: Database) => Promise<T>): 
 function getAddress(server: string, name: string): string {
   const url = new URL(server)
   url.pathname = name
+  if (SCHEMA !== DEFAULT_SCHEMA) url.searchParams.set('schema', SCHEMA)
   return url.href
 }
 
@@ -153,10 +198,13 @@ async function readOrMakeDump(): Promise<File> {
 
 async function makeDump(): Promise<Blob> {
   const pg = await PGlite.create({ extensions: { pg_trgm }, initDbStartParams: INITDB_ARGS })
+  const searchPath = getSearchPath(SCHEMA)
+  if (searchPath !== undefined) await pg.exec(`set search_path = ${searchPath}`)
   const runner = (on: PGlite | Transaction): Connection => ({
     run: async (text, params = []) => (await on.query<Record<string, unknown>>(text, [...params])).rows,
   })
-  await migrate({ ...runner(pg), transaction: (work) => pg.transaction((tx) => work(runner(tx))) })
+  const transaction: Database['transaction'] = (work) => pg.transaction((tx) => work(runner(tx)))
+  await migrate({ ...runner(pg), transaction, schema: SCHEMA })
   // Tests need neither of these, and they are two thirds of the files that each test would load.
   for (const template of ['template0', 'template1']) {
     await pg.query('update pg_database set datistemplate = false where datname = $1', [template])
@@ -180,7 +228,7 @@ function getFingerprint(): string {
   )
   for (const name of files.sort()) hash.update(name).update(readFileSync(join(folder, name)))
   hash.update(readFileSync(join(root, 'node_modules/@electric-sql/pglite/package.json')))
-  hash.update(INITDB_ARGS.join())
+  hash.update(INITDB_ARGS.join()).update(SCHEMA)
   known = hash.digest('hex').slice(0, 16)
   return known
 }

@@ -2,8 +2,8 @@
  * A database that poses as a standby of another one on the same server. Its different rows show where a read
  * went, and its replication lag is set by the test.
  */
-import { type Database, openDatabase } from '../../drizzle/client/index.ts'
-import { type Owner, testDatabaseUrl } from './database.ts'
+import type { Database } from '../../drizzle/client/index.ts'
+import { type Owner, openDatabase, testDatabaseUrl } from './database.ts'
 
 /** Statements that create functions which hide the server's own, by the search path. */
 const DISGUISE = (primary: string) => [

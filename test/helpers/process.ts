@@ -4,7 +4,7 @@ import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { setTimeout as wait } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
-import { type Owner, testDatabaseUrl, testFolder } from './database.ts'
+import { type Owner, testDatabaseUrl, testFolder, withSchema } from './database.ts'
 import { WITHOUT_LIMITS } from './without-limits.ts'
 
 const root = fileURLToPath(new URL('../..', import.meta.url))
@@ -38,7 +38,7 @@ export function startModule(
   args: readonly string[] = [],
   flags: readonly string[] = [],
 ): RunningProcess {
-  const env = { PATH: process.env.PATH, ...settings }
+  const env = { PATH: process.env.PATH, ...withSchema(settings) }
   const module = `dist/src/${file.replace(/\.ts$/, '.js')}`
   // The same option as in the processes of tests, see `typescript.js`.
   const child = spawn(process.execPath, ['--liftoff-only', ...flags, module, ...args], { cwd: root, env })

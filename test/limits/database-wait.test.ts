@@ -1,8 +1,7 @@
 /** A request that waits too long for the database is answered with 503 within the documented times. */
 import t, { type Test } from 'tap'
-import { openDatabase } from '../../drizzle/client/index.ts'
 import { type Reply, testApp } from '../helpers/app.ts'
-import { SERVER, testDatabase, testDatabaseUrl } from '../helpers/database.ts'
+import { openDatabase, SERVER, testDatabase, testDatabaseUrl } from '../helpers/database.ts'
 import { createDeferred } from '../helpers/deferred.ts'
 import { waitUntil } from '../helpers/wait-until.ts'
 

@@ -42,6 +42,7 @@ async function small(
   const state = { delay: 0 }
   const stand: Database = {
     kind: 'embedded',
+    schema: 'public',
     run: async () => [],
     transaction: (work) => work(stand),
     ping: async () => {},

@@ -1,8 +1,7 @@
 /** The commands for users, API keys and signing keys change a database that a server then serves. */
 import { type Test, test } from 'tap'
-import { openDatabase } from '../../drizzle/client/index.ts'
 import { createClient, testApp } from '../helpers/app.ts'
-import { testDatabaseUrl } from '../helpers/database.ts'
+import { openDatabase, testDatabaseUrl } from '../helpers/database.ts'
 import { SHORT_RUN, startModule } from '../helpers/process.ts'
 
 const SECRET = 'test-secret-test-secret-test-secret-test'

@@ -18,7 +18,7 @@ import {
   withDatabaseAt,
 } from '../helpers/backups.ts'
 import { runCommand } from '../helpers/command.ts'
-import { SERVER, testEmbedded, testFolder } from '../helpers/database.ts'
+import { getSchema, SERVER, testEmbedded, testFolder } from '../helpers/database.ts'
 import { stopEventWork } from '../helpers/events.ts'
 
 const SECRET = 'kept-secret-kept-secret-kept-secret-kept'
@@ -83,7 +83,7 @@ test('copy fills an empty PostgreSQL database and says what to set', { skip: !SE
   await database.close()
   writeFileSync(join(dataDir, 'app-secret'), `${SECRET}\n`, { mode: 0o600 })
   const target = await createEmptyDatabase(t)
-  const args = ['copy', '--to', target.DATABASE_URL ?? '']
+  const args = ['copy', '--to', target.DATABASE_URL ?? '', '--schema', getSchema(target.DATABASE_URL)]
   const copied = await runCommand(t, args, { DATA_DIR: dataDir })
   t.equal(copied.code, 0, copied.err)
   t.match(

@@ -2,10 +2,9 @@
 import { readdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { type Test, test } from 'tap'
-import { openDatabase } from '../../drizzle/client/index.ts'
 import { createCertificate } from '../helpers/certificate.ts'
 import { runCommand } from '../helpers/command.ts'
-import { createDatabase, SERVER, testDatabaseUrl, testFolder } from '../helpers/database.ts'
+import { createDatabase, openDatabase, SERVER, testDatabaseUrl, testFolder } from '../helpers/database.ts'
 import { createFakeStandby } from '../helpers/fake-standby.ts'
 
 const SECRET = 'a-secret-of-more-than-thirty-two-characters'

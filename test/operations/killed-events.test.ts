@@ -1,8 +1,7 @@
 /** kill -9 of a server amid writes loses no event and keeps their order. The soak test has the long run. */
 import t from 'tap'
-import { openDatabase } from '../../drizzle/client/index.ts'
 import { createClient, type Json } from '../helpers/app.ts'
-import { SERVER } from '../helpers/database.ts'
+import { openDatabase, SERVER } from '../helpers/database.ts'
 import { readFeed } from '../helpers/events.ts'
 import { createServerSettings, startServer } from '../helpers/process.ts'
 import { waitUntil } from '../helpers/wait-until.ts'

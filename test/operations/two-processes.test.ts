@@ -1,9 +1,8 @@
 /** Two processes on one database: a change in one takes effect in the other within the documented time. */
 import { setTimeout } from 'node:timers/promises'
 import t from 'tap'
-import { openDatabase } from '../../drizzle/client/index.ts'
 import { ADMIN_KEY, type Client, createClient, type Json } from '../helpers/app.ts'
-import { SERVER } from '../helpers/database.ts'
+import { openDatabase, SERVER } from '../helpers/database.ts'
 import { createServerSettings, startModule, startServer } from '../helpers/process.ts'
 
 const PASSWORD = 'correct horse battery'

@@ -1,9 +1,9 @@
 /** The commands that list users and API keys and change a user, on a database that a server then serves. */
 import t from 'tap'
-import { type Database, openDatabase } from '../../drizzle/client/index.ts'
+import type { Database } from '../../drizzle/client/index.ts'
 import { testApp } from '../helpers/app.ts'
 import { runCommand } from '../helpers/command.ts'
-import { testDatabaseUrl } from '../helpers/database.ts'
+import { openDatabase, testDatabaseUrl } from '../helpers/database.ts'
 
 const { url, dataDir } = await testDatabaseUrl(t)
 const place = { ...(url && { DATABASE_URL: url }), ...(dataDir && { DATA_DIR: dataDir }) }

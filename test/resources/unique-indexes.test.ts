@@ -11,6 +11,7 @@ import { common as commonFields, Id, Text } from '../../schemas/types.ts'
 import { resources } from '../../src/app.ts'
 import { testApp } from '../helpers/app.ts'
 import { testDatabase } from '../helpers/database.ts'
+import { runMigration } from '../helpers/migrations.ts'
 
 const pages = pgTable(
   'pages',
@@ -68,7 +69,7 @@ t.test('a conflict names the fields of the violated index', async (t) => {
     generateDrizzleJson({ users }),
     generateDrizzleJson({ users, pages }),
   )
-  for (const statement of migration) await database.run(statement)
+  await runMigration(t, database, migration)
   const { admin } = await testApp(t, {}, { database, resources: [...resources, pagesResource] })
 
   const page = { slug: 'tea', language: 'en', title: 'Tea', short_name: 'tea' }

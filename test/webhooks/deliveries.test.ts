@@ -134,8 +134,11 @@ t.test(
     })
     t.equal(again.status, 201)
     await waitForDeliveries(manager.bearer, endpoint.id, (all) => all.length === 2 && all.every(isSettled))
-    const recovered = await manager.bearer.get(`/webhook-endpoints/${endpoint.id}`)
-    t.equal(recovered.body.data.failing_since, null)
+    // Stored after the delivery.
+    await waitUntil(async () => {
+      const recovered = await manager.bearer.get(`/webhook-endpoints/${endpoint.id}`)
+      return recovered.body.data.failing_since === null
+    })
     t.equal(receiver.received.at(-1)?.headers['webhook-id'], first.event_id)
     await manager.bearer.delete(`/webhook-endpoints/${endpoint.id}`)
   },

@@ -4,6 +4,7 @@ import { Semaphore, type SemaphoreOptions } from '../../../lib/semaphore.ts'
 import { publishWait } from '../channels.ts'
 import { DatabaseUnavailable, redactError, toDatabaseError } from '../errors.ts'
 import { withRetries } from '../retry.ts'
+import { DEFAULT_SCHEMA } from '../schema.ts'
 import { createPing } from '../server/ping.ts'
 import { runTransactionBody } from '../transaction.ts'
 import type { Connection, Database, Param, Row, RunOptions } from '../types.ts'
@@ -18,6 +19,8 @@ interface EmbeddedOptions extends SemaphoreOptions {
    * `close`.
    */
   dataDir?: string | undefined
+  /** The schema of the tables, default `public`. */
+  schema?: string | undefined
   /** A dump of PGlite that is loaded if there is no database yet. */
   loadFrom?: Blob | File | undefined
 }
@@ -31,11 +34,12 @@ const TIME_SLICE_MS = 5
  * @throws FolderInUse if another process has the folder; Error if the folder is of another version of PostgreSQL
  */
 export async function openEmbedded(options: EmbeddedOptions = {}): Promise<Database> {
-  const { dataDir, loadFrom, ...limits } = options
-  if (dataDir === undefined) return createDatabase(await startMemory(loadFrom), limits, () => undefined)
+  const { dataDir, schema = DEFAULT_SCHEMA, loadFrom, ...limits } = options
+  const source = { schema, loadFrom }
+  if (dataDir === undefined) return createDatabase(await startMemory(source), schema, limits, () => undefined)
   const lock = await lockFolder(dataDir)
   try {
-    return createDatabase(await startFolder(dataDir, loadFrom), limits, lock.release)
+    return createDatabase(await startFolder(dataDir, source), schema, limits, lock.release)
   } catch (error) {
     lock.release()
     throw error
@@ -44,6 +48,7 @@ export async function openEmbedded(options: EmbeddedOptions = {}): Promise<Datab
 
 function createDatabase(
   { pg, getLastError }: Engine,
+  schema: string,
   limits: SemaphoreOptions,
   releaseFolder: () => void,
 ): Database {
@@ -116,6 +121,7 @@ function createDatabase(
   }
   return {
     kind: 'embedded',
+    schema,
     run: (...statement) => withRetries(() => semaphore.run(() => query(...statement))),
     transaction: (work) => withRetries(() => semaphore.run(() => transaction(work))),
     ping: createPing(pingEngine),

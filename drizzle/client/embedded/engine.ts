@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import { PGlite, type PGliteOptions } from '@electric-sql/pglite'
 import { pg_trgm } from '@electric-sql/pglite/contrib/pg_trgm'
 import { identity } from '../../../lib/identity.ts'
+import { getSearchPath } from '../schema.ts'
 import { PARSERS, PRESERIALIZED_TYPES } from '../values.ts'
 import { DURABLE_PARAMS, DurableFS, syncFolder, syncTree } from './durability.ts'
 
@@ -26,37 +27,47 @@ const LONGJMP_STATUS = 100
  */
 const SHARED_BUFFERS = 'shared_buffers=8MB'
 
-const SETTINGS = ['TimeZone=UTC', 'DateStyle=ISO,MDY', 'IntervalStyle=postgres', SHARED_BUFFERS].flatMap(
-  (setting) => ['-c', setting],
-)
+const SETTINGS = ['TimeZone=UTC', 'DateStyle=ISO,MDY', 'IntervalStyle=postgres', SHARED_BUFFERS]
+
+interface EngineSource {
+  /** The schema of the tables. */
+  schema: string
+  /** A dump of PGlite that is loaded if there is no database yet. */
+  loadFrom: Blob | File | undefined
+}
+
+function getStartOptions(params: readonly string[], { schema, loadFrom }: EngineSource): PGliteOptions {
+  const searchPath = getSearchPath(schema)
+  const settings = searchPath === undefined ? SETTINGS : [...SETTINGS, `search_path=${searchPath}`]
+  return {
+    startParams: [...params, ...settings.flatMap((setting) => ['-c', setting])],
+    ...(loadFrom && { loadDataDir: loadFrom }),
+  }
+}
 
 /** Starts an engine in memory, from a dump if one is given. */
-export function startMemory(loadFrom?: Blob | File): Promise<Engine> {
-  return start({
-    startParams: [...PGlite.defaultStartParams, ...SETTINGS],
-    ...(loadFrom && { loadDataDir: loadFrom }),
-  })
-}
+export const startMemory = (source: EngineSource): Promise<Engine> =>
+  start(getStartOptions(PGlite.defaultStartParams, source))
 
 /**
  * Starts an engine on `dataDir/postgres`, created if absent, from a dump if one is given. The caller must hold the lock
  * of `dataDir` (`folder-lock.ts`).
  * @throws Error if the folder is of another version of PostgreSQL, or the engine does not start
  */
-export async function startFolder(dataDir: string, loadFrom?: Blob | File): Promise<Engine> {
+export async function startFolder(dataDir: string, source: EngineSource): Promise<Engine> {
   const folder = join(dataDir, 'postgres')
   if (!existsSync(folder)) {
     // Created under another name, synced, then renamed: a folder named `postgres` is complete even after a crash.
     const draft = join(dataDir, 'postgres.new')
     rmSync(draft, { recursive: true, force: true })
-    const { pg } = await startOn(draft, loadFrom)
+    const { pg } = await startOn(draft, source)
     await pg.close()
     syncTree(draft)
     renameSync(draft, folder)
     syncFolder(dataDir)
   }
   checkVersion(folder)
-  return startOn(folder)
+  return startOn(folder, { ...source, loadFrom: undefined })
 }
 
 function checkVersion(folder: string): void {
@@ -71,14 +82,9 @@ function checkVersion(folder: string): void {
     )
 }
 
-function startOn(folder: string, loadFrom?: Blob | File): Promise<Engine> {
+function startOn(folder: string, source: EngineSource): Promise<Engine> {
   mkdirSync(folder, { recursive: true, mode: 0o700 })
-  const fs = new DurableFS(folder)
-  return start({
-    fs,
-    startParams: [...DURABLE_PARAMS, ...SETTINGS],
-    ...(loadFrom && { loadDataDir: loadFrom }),
-  })
+  return start({ fs: new DurableFS(folder), ...getStartOptions(DURABLE_PARAMS, source) })
 }
 
 async function start(options: PGliteOptions): Promise<Engine> {

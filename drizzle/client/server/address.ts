@@ -1,11 +1,14 @@
 /** Parses a `postgres://` address, so that only its known parts reach the server and no password reaches the log. */
 import { readFileSync } from 'node:fs'
 import { type ConnectionOptions, checkServerIdentity } from 'node:tls'
+import { DEFAULT_SCHEMA } from '../schema.ts'
 
 export interface Address {
   /** A TCP port of a host, or the path of a Unix socket. */
   target: { host: string; port: number } | { path: string }
   database: string
+  /** The schema of the tables. With `public`, connections keep the search path of their role. */
+  schema: string
   user: string
   /** If absent, postgres.js takes the one in `PGPASSWORD`. */
   password?: string
@@ -19,7 +22,7 @@ export interface Address {
  * folder of a Unix socket) as libpq knows them. Without `sslmode`, TLS is not used. Other parameters are ignored.
  * @throws Error that never contains the password
  */
-export function parseAddress(text: string): Address {
+export function parseAddress(text: string, schema = DEFAULT_SCHEMA): Address {
   const url = URL.canParse(text) ? new URL(text) : undefined
   if (!url || !/^postgres(ql)?:$/.test(url.protocol))
     throw new Error(
@@ -40,6 +43,7 @@ export function parseAddress(text: string): Address {
   return {
     target,
     database,
+    schema,
     user,
     ...(url.password && { password: decodeURIComponent(url.password) }),
     ssl: getTlsOptions(url.searchParams, folder || host),

@@ -11,6 +11,8 @@
 import { setImmediate as nextIteration } from 'node:timers/promises'
 import { publishRenewal } from '../channels.ts'
 import { DatabaseUnavailable, isConnectionLoss } from '../errors.ts'
+import { queryRows } from '../query-rows.ts'
+import { getSearchPath } from '../schema.ts'
 import { runTransactionBody } from '../transaction.ts'
 import type { Connection, Param, Row, RunOptions, TransactionOptions } from '../types.ts'
 import { Client, type ClientOptions } from './client.ts'
@@ -52,6 +54,20 @@ const PING_TIMEOUT_MS = 1000
  * servers on Linux support the check; others would refuse the setting.
  */
 const CHECK_CLIENT_SQL = `select set_config('client_connection_check_interval', '1000', true) where version() ~ 'linux'`
+
+/**
+ * Checks that a pooler between this process and the server has passed on or set the search path: otherwise statements
+ * would find the tables of another schema.
+ * @throws DatabaseUnavailable
+ */
+async function ensureSearchPath(connection: Connection, schema: string): Promise<void> {
+  if (getSearchPath(schema) === undefined) return
+  const [row] = await queryRows<{ path: string }>(connection, `select current_setting('search_path') as path`)
+  if (row?.path.replaceAll('"', '') === schema) return
+  throw new DatabaseUnavailable(
+    `Connections have the search_path ${row?.path} instead of ${schema} (DATABASE_SCHEMA): the pooler must pass it on or set it`,
+  )
+}
 
 /** Only reads may be sent twice: if the connection is lost, it is unknown whether a statement was carried out. */
 export const isRead = (text: string): boolean => /^\s*select\b/i.test(text)
@@ -184,6 +200,7 @@ export class ServerConnection implements Connection {
     const client = new Client(this.#options)
     this.#client = client
     try {
+      await ensureSearchPath(client, this.#options.address.schema)
       await this.#options.onConnect?.(client)
     } catch (error) {
       client.destroy()

@@ -4,6 +4,7 @@ import postgres from 'postgres'
 import { parse as parseArray } from 'postgres-array'
 import { identity } from '../../../lib/identity.ts'
 import { DatabaseUnavailable } from '../errors.ts'
+import { getSearchPath } from '../schema.ts'
 import { PARSERS, PRESERIALIZED_TYPES } from '../values.ts'
 import type { Address } from './address.ts'
 
@@ -66,6 +67,7 @@ const TYPES = Object.fromEntries(
 
 export function createDriver(options: DriverOptions): Driver {
   const { address, statementTimeout, connectTimeout, onNotice, onEnd } = options
+  const searchPath = getSearchPath(address.schema)
   let socket: Socket | undefined
   // postgres.js has this option, but its types lack it.
   const untypedOptions = {
@@ -99,6 +101,7 @@ export function createDriver(options: DriverOptions): Driver {
       idle_in_transaction_session_timeout: IDLE_IN_TRANSACTION_TIMEOUT_MS,
       // One statement uses one core: with parallel workers, two searches with totals start up to twelve processes.
       max_parallel_workers_per_gather: 0,
+      ...(searchPath !== undefined && { search_path: searchPath }),
       ...KEEPALIVE,
     },
     onnotice: (notice) => onNotice?.(notice.message ?? ''),

@@ -5,6 +5,7 @@ import { publishWait } from '../channels.ts'
 import { queryRows } from '../query-rows.ts'
 import { withReplicas } from '../replicas/replicas.ts'
 import { withRetries } from '../retry.ts'
+import { DEFAULT_SCHEMA } from '../schema.ts'
 import type { Connection, Database } from '../types.ts'
 import { parseAddress } from './address.ts'
 import { ServerConnection } from './connection.ts'
@@ -14,6 +15,8 @@ import { createPool } from './pool.ts'
 export interface PostgresOptions extends SemaphoreOptions {
   /** `postgres://user:password@host:port/database`, see `address.ts`. */
   url: string
+  /** The schema of the tables, default `public`. */
+  schema?: string
   /** The addresses of standbys for reads. */
   replicaUrls?: readonly string[]
   /** Milliseconds for which a user's reads go to the primary after a write, and which a replica may be behind. */
@@ -40,9 +43,9 @@ const LIFETIME_MS = 30 * 60_000
  */
 export async function openPostgres(options: PostgresOptions): Promise<Database> {
   const { url, poolSize = 10, statementTimeout = 5000, lifetime = LIFETIME_MS, onNotice, ...others } = options
-  const { replicaUrls = [], replicaLag = 5000, ...limits } = others
-  const address = parseAddress(url)
-  const replicas = replicaUrls.map(parseAddress)
+  const { schema = DEFAULT_SCHEMA, replicaUrls = [], replicaLag = 5000, ...limits } = others
+  const address = parseAddress(url, schema)
+  const replicas = replicaUrls.map((replicaUrl) => parseAddress(replicaUrl, schema))
   const common = { address, lifetime, onNotice }
   const pool = createPool({
     size: poolSize,
@@ -59,6 +62,7 @@ export async function openPostgres(options: PostgresOptions): Promise<Database> 
 
   const database: Database = {
     kind: 'server',
+    schema,
     // Retries are outside of the pool: no connection is held during the pause before a retry.
     run: (...statement) => withRetries(() => pool.run(...statement)),
     transaction: (work, txOptions) => withRetries(() => pool.transaction(work, txOptions)),

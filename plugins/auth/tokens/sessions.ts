@@ -1,7 +1,9 @@
 /** Creates sessions at sign-in and rotates their refresh tokens. The reuse of an old token ends its session. */
+
 import type { Connection, Database } from '../../../drizzle/client/index.ts'
 import { queryRows } from '../../../drizzle/client/query-rows.ts'
 import { sessions } from '../../../drizzle/credential-tables.ts'
+import { getNextUpdatedAt } from '../../../drizzle/updated-at.ts'
 import { newId } from '../../../lib/ids.ts'
 import type { ChangeOrigin } from '../../outbox/origin.ts'
 import { type ChangeContext, changeRows, type Recorders } from '../../outbox/recorder.ts'
@@ -84,10 +86,10 @@ const DELETE_EXCESS = `delete from sessions where user_id = $1 and id in (
 // Of several concurrent uses of a token, one rotates it; the others find another generation.
 const ROTATE = `update sessions s set generation = generation + 1, refresh_hash = $3,
     rotations = array_prepend(now(), s.rotations[1:${MAX_STORED_ROTATIONS - 1}]),
-    last_used_at = now(), expires_at = ${NEW_EXPIRY}, revision = s.revision + 1, updated_at = clock_timestamp()
+    last_used_at = now(), expires_at = ${NEW_EXPIRY}, revision = s.revision + 1, updated_at = ${getNextUpdatedAt('s.updated_at')}
   from users u where u.id = s.user_id and u.status = 'active'
     and s.id = $1 and s.generation = $2 and s.refresh_hash = $4 and s.expires_at > now()
-  returning s.user_id, u.role, ${SECONDS_LEFT}`
+  returning s.user_id, u.role, floor(extract(epoch from s.expires_at - s.last_used_at))::bigint as seconds`
 
 const SELECT_SESSION = `select s.generation, s.refresh_hash, s.user_id, u.role, u.status, ${SECONDS_LEFT},
     s.rotations[s.generation - $2::int] > now() - make_interval(secs => ${REUSE_GRACE_SECONDS}) as in_grace

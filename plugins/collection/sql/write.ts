@@ -1,8 +1,9 @@
 /** Writes rows: inserts, updates that increment the revision, and deletes. */
-import { and, eq, getTableColumns, getTableName, or, type SQL, sql } from 'drizzle-orm'
+import { and, eq, getTableColumns, getTableName, or, sql } from 'drizzle-orm'
 import type { PgColumn } from 'drizzle-orm/pg-core'
 import { drizzle } from 'drizzle-orm/pg-proxy'
 import type { Connection } from '../../../drizzle/client/types.ts'
+import { getNextUpdatedAt } from '../../../drizzle/updated-at.ts'
 import type { Actor, Rule } from '../../access/index.ts'
 import { listCascades } from '../../outbox/cascades.ts'
 import type { ChangeOrigin } from '../../outbox/origin.ts'
@@ -85,13 +86,23 @@ export function createStores(resource: StoredResource, recorders: Recorders = ne
     .map((name) => `changed."${name}"`)
     .join(', ')
 
-  /** Extends a statement that returns the columns of its row so that it writes the event too. */
-  const record = (kind: ChangeKind, query: Query): Query =>
+  /**
+   * Extends a statement that returns the columns of its row so that it writes the event too.
+   * @param previous the former values of an update, as JSON over the row `changed`; by default the parameter `previous`
+   */
+  const record = (kind: ChangeKind, query: Query, previous?: string): Query =>
     recorder
       ? {
           toSQL() {
-            const { sql: text, params } = query.toSQL()
-            const change = { text, paramCount: params.length, select: selected }
+            const { sql: text, params: own } = query.toSQL()
+            const hasParam = kind === 'updated' && previous === undefined
+            const params = hasParam ? [...own, param('previous')] : own
+            const change = {
+              text,
+              previous: hasParam ? `$${params.length}::json` : previous,
+              paramCount: params.length,
+              select: selected,
+            }
             return {
               sql: buildRecordedStatement(recorder, kind, change),
               params: [...params, ...ORIGIN.map(param)],
@@ -141,13 +152,8 @@ export function createStores(resource: StoredResource, recorders: Recorders = ne
     build.update(table).set({
       ...toParams(names),
       revision: sql`${table.revision} + 1`,
-      // Monotonic even if the system clock is set back.
-      updated_at: sql`greatest(clock_timestamp(), ${table.updated_at} + interval '1 microsecond')`,
+      updated_at: sql.raw(getNextUpdatedAt(`"${getTableName(table)}"."updated_at"`)),
     })
-
-  /** What an update returns; with a recorder also the former values, from the parameter `previous` or as given. */
-  const returningPrevious = (previous = sql`${param('previous')}::json`) =>
-    recorder ? { ...returning, event_previous: previous.as('event_previous') } : returning
 
   /** Returns the former values that an event has, as JSON. */
   const getPrevious = (current: Row, changes: Values): string | undefined =>
@@ -158,19 +164,21 @@ export function createStores(resource: StoredResource, recorders: Recorders = ne
       ),
     )
 
-  /** The former values of an update that does not read the row: those of `old` that differ. */
-  const buildPrevious = (names: readonly string[]): SQL<unknown> => {
-    const shown = names.filter((name) => recorder?.columns.has(name))
-    const parts = shown.map((name) => {
-      const [column, old] = [getColumn(columns, name), sql`old.${sql.identifier(name)}`]
-      const pair = sql`${sql.raw(`'${name}'`)}, ${old}`
-      return shown.length === 1
-        ? sql`json_build_object(${pair})`
-        : sql`case when ${column} is distinct from ${old} then jsonb_build_object(${pair}) else '{}'::jsonb end`
-    })
-    const [only, another] = parts
-    if (only && !another) return only
-    return only ? sql`(${sql.join(parts, sql` || `)})::json` : sql`'{}'::json`
+  /** Returns the columns that an event shows, and the name that the former value of each has. */
+  const getFormerNames = (names: readonly string[]) =>
+    names.flatMap((name) => (recorder?.columns.has(name) ? [{ name, former: `former_${name}` }] : []))
+
+  /** Returns the former values that differ, as JSON over the row `changed`. */
+  const buildPrevious = (names: readonly string[]): string => {
+    const shown = getFormerNames(names)
+    const [first] = shown
+    if (first && shown.length === 1) return `json_build_object('${first.name}', changed."${first.former}")`
+    const parts = shown.map(
+      ({ name, former }) =>
+        `case when changed."${name}" is distinct from changed."${former}"
+          then jsonb_build_object('${name}', changed."${former}") else '{}'::jsonb end`,
+    )
+    return first ? `(${parts.join(' || ')})::json` : `'{}'::json`
   }
 
   /** Returns the columns whose values differ from the row. */
@@ -236,8 +244,7 @@ export function createStores(resource: StoredResource, recorders: Recorders = ne
           ...toOriginValues(origin),
           previous: getPrevious(current, changes),
         },
-        () =>
-          record('updated', buildSet(getNames(values)).where(currentRevision).returning(returningPrevious())),
+        () => record('updated', buildSet(getNames(values)).where(currentRevision).returning(returning)),
       )
       if (!row) throw new StaleRowError()
       return row
@@ -280,13 +287,20 @@ export function createStores(resource: StoredResource, recorders: Recorders = ne
         ['id', 'revision', ...names].map((name) => sql.identifier(name)),
         sql`, `,
       )
+      const former = Object.fromEntries(
+        getFormerNames(names).map((each) => [
+          each.former,
+          sql`old.${sql.identifier(each.name)}`.as(each.former),
+        ]),
+      )
       const old = sql`(select ${read} from ${table} where ${isTarget()}) as old`
       return record(
         'updated',
         buildSet(names)
           .from(old)
           .where(sql`${table.id} = old.id and ${table.revision} = old.revision`)
-          .returning(returningPrevious(buildPrevious(names))),
+          .returning({ ...returning, ...former }),
+        buildPrevious(names),
       )
     }
     return runForRow(

@@ -1,7 +1,9 @@
 /** Reserves the stock of products for orders, prices the items, and releases the stock again. */
+
 import { queryRows } from '../../../drizzle/client/query-rows.ts'
 import type { Connection } from '../../../drizzle/client/types.ts'
 import { type OrderItemRow, products as productsTable } from '../../../drizzle/tables.ts'
+import { getNextUpdatedAt } from '../../../drizzle/updated-at.ts'
 import type { Violation } from '../../../schemas/error.ts'
 import { MAX_STOCK } from '../../../schemas/products.ts'
 import { MAX_INTEGER } from '../../../schemas/types.ts'
@@ -48,7 +50,7 @@ const LOCK_PRODUCTS = `select id, sku, name, price_amount, currency, status, sto
   where id = any($1::uuid[]) order by id for no key update`
 
 const TAKE_STOCK = `update products set stock = stock - taken.quantity, revision = revision + 1,
-  updated_at = greatest(clock_timestamp(), updated_at + interval '1 microsecond')
+  updated_at = ${getNextUpdatedAt()}
   from unnest($1::uuid[], $2::bigint[]) as taken(id, quantity) where products.id = taken.id`
 
 /** Returns a PostgreSQL array literal of values that need no quotes. */
@@ -88,7 +90,8 @@ async function takeStock(
   await changeRows(productsTable, 'updated', {
     text: TAKE_STOCK,
     params: [toArrayLiteral(ids), toArrayLiteral(quantities)],
-    previous: "json_build_object('stock', products.stock + taken.quantity)",
+    former: 'products.stock + taken.quantity as former_stock',
+    previous: "json_build_object('stock', changed.former_stock)",
   })
 }
 

@@ -24,10 +24,10 @@ export async function withSnapshot<T>(config: Config, work: (snapshot: Snapshot)
   const folder = join(config.DATA_DIR, 'postgres')
   if (config.DATABASE_URL === undefined && !existsSync(folder))
     throw new Error(`There is no database in ${config.DATA_DIR}: set DATA_DIR, or DATABASE_URL`)
-  const readSnapshot = async (tx: Connection, { kind }: Database): Promise<Snapshot> => {
+  const readSnapshot = async (tx: Connection, { kind, schema }: Database): Promise<Snapshot> => {
     // The server otherwise closes a connection whose transaction waits for the disk or for another database.
     await tx.run('set local idle_in_transaction_session_timeout = 0')
-    const contents = await readContents(tx)
+    const contents = await readContents(tx, schema)
     if (contents.migrations.length === 0)
       throw new Error('The database has no tables of this service: check DATABASE_URL and DATA_DIR')
     const counts = await countRows(tx, contents.tables)

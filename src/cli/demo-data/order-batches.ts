@@ -27,8 +27,8 @@ export function createOrderBatches(
 /** Reserves numbers for `count` orders; a running server may take numbers at the same time. @returns the first one */
 export function reserveOrderNumbers(database: Database, count: number): Promise<number> {
   return database.transaction(async (tx) => {
-    // Changes nothing, but locks the sequence until the end of the transaction.
-    await tx.run('alter sequence order_numbers increment by 1')
+    // An insert waits for this lock before it takes a number.
+    await tx.run('lock table orders in exclusive mode')
     const [row] = await queryRows<{ first: number }>(
       tx,
       'select last_value + case when is_called then 1 else 0 end as first from order_numbers',

@@ -1,6 +1,7 @@
 /** The checks of the database: rights, extension, migrations, tables, clock, admins. */
 import type { Database } from '../../../drizzle/client/index.ts'
 import { queryRows } from '../../../drizzle/client/query-rows.ts'
+import { DEFAULT_SCHEMA } from '../../../drizzle/client/schema.ts'
 import { countPendingMigrations } from '../../../drizzle/migrate.ts'
 import { inspectSchema, SCHEMA_ADVICE, tableNames } from '../../../drizzle/schema-check.ts'
 import { identity } from '../../../lib/identity.ts'
@@ -23,7 +24,7 @@ interface Rights {
 const SELECT_RIGHTS = `select current_user as role, pg_is_in_recovery() as is_standby,
   current_setting('transaction_read_only') = 'on' as is_read_only,
   has_database_privilege(current_database(), 'CREATE')
-    and coalesce(has_schema_privilege(current_schema(), 'CREATE'), false) as can_create,
+    and coalesce(has_schema_privilege(current_schema(), 'CREATE'), $2::bool) as can_create,
   (select json_agg(p.name || ' on ' || t.name)
     from unnest(string_to_array($1, ',')) as t(name), unnest(array['SELECT', 'INSERT', 'UPDATE', 'DELETE']) as p(name)
     where not has_table_privilege(to_regclass(quote_ident(t.name)), p.name)) as missing`
@@ -32,12 +33,14 @@ const SELECT_EXTENSION = `select exists (select from pg_extension where extname 
   exists (select from pg_available_extensions where name = 'pg_trgm') as is_available`
 
 async function readRights(database: Database): Promise<Rights> {
-  const [rights] = await queryRows<Rights>(database, SELECT_RIGHTS, [tableNames.join(',')])
+  // Migrations create a schema that does not exist, but for the default one.
+  const params = [tableNames.join(','), database.schema !== DEFAULT_SCHEMA]
+  const [rights] = await queryRows<Rights>(database, SELECT_RIGHTS, params)
   if (!rights) throw new Error('The database returned no row')
   return rights
 }
 
-function checkRights({ role, is_standby, is_read_only, missing }: Rights): Finding {
+function checkRights(schema: string, { role, is_standby, is_read_only, missing }: Rights): Finding {
   if (is_standby)
     return fail('rights', 'The database is a standby', 'Set DATABASE_URL to the primary server.')
   if (is_read_only)
@@ -47,7 +50,7 @@ function checkRights({ role, is_standby, is_read_only, missing }: Rights): Findi
       'Set default_transaction_read_only = off for the database and the role.',
     )
   if (missing === null) return ok('rights', `The role ${role} may read and write all tables`)
-  const advice = `Run as the owner of the tables: grant select, insert, update, delete on all tables in schema public to "${role}"`
+  const advice = `Run as the owner of the tables: grant select, insert, update, delete on all tables in schema ${schema} to "${role}"`
   return fail('rights', `The role ${role} lacks ${missing.join(', ')}`, advice)
 }
 
@@ -117,7 +120,7 @@ export async function* checkDatabase(database: Database): AsyncGenerator<Finding
     yield await attempt('rights', 'Check the server.', () => Promise.reject(error))
     return
   }
-  yield checkRights(rights)
+  yield checkRights(database.schema, rights)
   yield await attempt('pg_trgm', 'Check the server.', () => checkExtension(database, rights))
   let pending = Number.NaN
   yield await attempt('migrations', 'Let the role read drizzle.__drizzle_migrations.', async () => {

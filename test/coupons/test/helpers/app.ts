@@ -3,6 +3,7 @@ import { generateDrizzleJson, generateMigration } from 'drizzle-kit/api'
 import { resources } from '../../../../src/app.ts'
 import { testApp as startApp } from '../../../helpers/app.ts'
 import { type Owner, testDatabase } from '../../../helpers/database.ts'
+import { runMigration } from '../../../helpers/migrations.ts'
 import { coupons } from '../../drizzle/tables.ts'
 import { couponsResource } from '../../plugins/resources/coupons.ts'
 
@@ -11,7 +12,7 @@ export async function testApp(t: Owner, settings: Record<string, string> = {}) {
   // Also if the resource has been added to the service.
   await database.run('drop table if exists coupons')
   const migration = await generateMigration(generateDrizzleJson({}), generateDrizzleJson({ coupons }))
-  for (const statement of migration) await database.run(statement)
+  await runMigration(t, database, migration)
   const others = resources.filter(({ name }) => name !== couponsResource.name)
   return startApp(t, settings, { database, resources: [...others, couponsResource] })
 }
