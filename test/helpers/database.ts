@@ -40,7 +40,7 @@ export const CITUS = process.env.CITUS_URL || undefined
 export const SERVER = CITUS ?? (process.env.DATABASE_URL || undefined)
 
 /** The schema of the tables in the databases of the tests. */
-export const SCHEMA = process.env.DATABASE_SCHEMA || DEFAULT_SCHEMA
+const SCHEMA = process.env.DATABASE_SCHEMA || DEFAULT_SCHEMA
 
 /** Returns the schema of a test database: the parameter `schema` of its address, which the service ignores. */
 export const getSchema = (url: string | undefined): string =>
