@@ -4,10 +4,10 @@
  */
 import { setTimeout as wait } from 'node:timers/promises'
 import t from 'tap'
-import { type Database, DatabaseUnavailable, SqlError } from '../../drizzle/client/index.ts'
+import { type Database, DatabaseUnavailable, openDatabase, SqlError } from '../../drizzle/client/index.ts'
 import { parseAddress } from '../../drizzle/client/server/address.ts'
 import { ServerConnection } from '../../drizzle/client/server/connection.ts'
-import { createDatabase, openDatabase, SERVER } from '../helpers/database.ts'
+import { createDatabase, SERVER } from '../helpers/database.ts'
 import { startProxy } from '../helpers/proxy.ts'
 import { getRunningTime } from '../helpers/running-time.ts'
 

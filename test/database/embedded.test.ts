@@ -6,10 +6,11 @@ import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
 import t from 'tap'
+import { openEmbedded } from '../../drizzle/client/embedded/embedded.ts'
 import { EMBEDDED_VERSION } from '../../drizzle/client/embedded/engine.ts'
 import { lockFolder } from '../../drizzle/client/embedded/folder-lock.ts'
 import { DatabaseUnavailable, FolderInUse } from '../../drizzle/client/index.ts'
-import { type Owner, openEmbedded, testEmbedded, testFolder } from '../helpers/database.ts'
+import { type Owner, testEmbedded, testFolder } from '../helpers/database.ts'
 
 const root = fileURLToPath(new URL('../..', import.meta.url))
 
@@ -196,6 +197,6 @@ t.test('a failing disk stops the database, and no later write is acknowledged', 
   await db.close()
   t.equal(syncs.count, 0, 'closing writes nothing')
   const again = await openEmbedded({ dataDir: folder })
-  await again.run('select * from kept')
+  await again.run(`select * from ${db.schema}.kept`)
   await again.close()
 })

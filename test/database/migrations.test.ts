@@ -4,9 +4,9 @@ import { drizzle } from 'drizzle-orm/postgres-js'
 import { migrate as drizzleMigrate } from 'drizzle-orm/postgres-js/migrator'
 import postgres from 'postgres'
 import t from 'tap'
-import type { Database } from '../../drizzle/client/index.ts'
+import { type Database, openDatabase } from '../../drizzle/client/index.ts'
 import { countPendingMigrations, migrate } from '../../drizzle/migrate.ts'
-import { createDatabase, type Owner, openDatabase, SERVER, testDatabase } from '../helpers/database.ts'
+import { createDatabase, type Owner, SERVER, testDatabase } from '../helpers/database.ts'
 import { createMigrations } from '../helpers/migrations.ts'
 
 const THREE = {
@@ -107,7 +107,7 @@ t.test('server', { skip }, async (t) => {
     const check = async (first: 'ours' | 'drizzle') => {
       const url = await createDatabase(t, server)
       const db = await open(t, url)
-      const sql = postgres(url, { max: 1, onnotice: () => undefined })
+      const sql = postgres(url.split('?')[0] ?? '', { max: 1, onnotice: () => undefined })
       const ours = () => migrate(db, { folder })
       const theirs = () => drizzleMigrate(drizzle(sql), { migrationsFolder: folder })
       for (const apply of first === 'ours' ? [ours, theirs] : [theirs, ours]) await apply()

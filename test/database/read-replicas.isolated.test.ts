@@ -7,16 +7,20 @@ import t, { type Test } from 'tap'
 import { v7 as uuid } from 'uuid'
 import { createRecentWriters } from '../../drizzle/client/replicas/recent-writers.ts'
 import { createWalHistory } from '../../drizzle/client/replicas/wal-position.ts'
+import { DEFAULT_SCHEMA } from '../../drizzle/client/schema.ts'
 import { getKeyPrefix, hashKey, makeKey } from '../../plugins/auth/key-format.ts'
 import { type Client, createClient, testApp } from '../helpers/app.ts'
-import { type Owner, openDatabase, SERVER, testDatabaseUrl } from '../helpers/database.ts'
+import { getSchema, type Owner, openDatabase, SERVER, testDatabaseUrl } from '../helpers/database.ts'
 import { parseExposition, sumSamples } from '../helpers/exposition.ts'
 import { createFakeStandby } from '../helpers/fake-standby.ts'
 import { createNotesTable, resourcesWithNotes } from '../helpers/notes.ts'
 import { startProxy } from '../helpers/proxy.ts'
 import { waitUntil } from '../helpers/wait-until.ts'
 
-const skip = SERVER ? false : 'needs a PostgreSQL: set DATABASE_URL'
+const skip =
+  SERVER && getSchema(undefined) === DEFAULT_SCHEMA
+    ? false
+    : 'needs a PostgreSQL server: set DATABASE_URL; the fake standby has the default schema'
 const REDIS = process.env.REDIS_URL || undefined
 /** Milliseconds. */
 const LAG = 1_500

@@ -1,10 +1,19 @@
 /** A table that differs from the code stops the start with one message that lists all differences. */
 import t from 'tap'
 import type { Database } from '../../drizzle/client/index.ts'
+import { DEFAULT_SCHEMA } from '../../drizzle/client/schema.ts'
 import { inspectSchema } from '../../drizzle/schema-check.ts'
 import { buildApp } from '../../src/app.ts'
 import { readConfig } from '../../src/config.ts'
-import { openDatabase, SERVER, testDatabase, testDatabaseUrl, testFolder } from '../helpers/database.ts'
+import {
+  getSchema,
+  openDatabase,
+  SERVER,
+  testDatabase,
+  testDatabaseUrl,
+  testFolder,
+  withSchema,
+} from '../helpers/database.ts'
 
 const DAMAGE = [
   'alter table products drop column stock',
@@ -59,13 +68,15 @@ t.test('a start fails with all differences and what to do, and logs warnings', a
   const lines: string[] = []
   const start = () =>
     buildApp(
-      readConfig({
-        NODE_ENV: 'test',
-        LOG_LEVEL: 'warn',
-        ADMIN_API_KEY: 'a key of thirty-two characters or more'.replaceAll(' ', '-'),
-        DATA_DIR: dataDir,
-        ...(url && { DATABASE_URL: url }),
-      }),
+      readConfig(
+        withSchema({
+          NODE_ENV: 'test',
+          LOG_LEVEL: 'warn',
+          ADMIN_API_KEY: 'a key of thirty-two characters or more'.replaceAll(' ', '-'),
+          DATA_DIR: dataDir,
+          ...(url && { DATABASE_URL: url }),
+        }),
+      ),
       { logs: { write: (line) => lines.push(JSON.parse(line).msg) } },
     )
 
@@ -85,7 +96,10 @@ t.test('a start fails with all differences and what to do, and logs warnings', a
   t.match(error?.message, /Create it as the files in drizzle\/migrations do, or restore a backup/)
 })
 
-const skip = SERVER ? false : 'set DATABASE_URL to a PostgreSQL server to run this'
+const skip =
+  SERVER && getSchema(undefined) === DEFAULT_SCHEMA
+    ? false
+    : 'needs a PostgreSQL server, and the default schema'
 
 t.test('tables are found by the search path, by a role that owns nothing', { skip }, async (t) => {
   const { url = '' } = await testDatabaseUrl(t)

@@ -53,7 +53,10 @@ t.test('an embedded database has its tables in the schema, and nothing in anothe
   const file = `${testFolder(t)}/backup.gz`
   t.match(await runCommand(t, ['backup', file], settings), { code: 0, err: '' })
   const restored = testFolder(t)
-  t.match(await runCommand(t, ['restore', file], { DATA_DIR: restored, APP_SECRET }), { code: 0, err: '' })
+  t.match(
+    await runCommand(t, ['restore', file], { DATA_DIR: restored, DATABASE_SCHEMA: 'public', APP_SECRET }),
+    { code: 0, err: '' },
+  )
   const copy = await openDatabase({ dataDir: restored })
   t.teardown(() => copy.close())
   t.strictSame(await copy.run('select sku from products'), [{ sku: 'A' }], 'a backup fits another schema')
@@ -134,11 +137,16 @@ t.test(
         await owner.run(`drop owned by ${role}`)
         await owner.run(`drop role ${role}`)
       })
+      const as = new URL(url)
+      as.username = role
+      const settings = { DATABASE_URL: as.href, DATA_DIR: testFolder(t), APP_SECRET }
+      t.match(
+        (await runCommand(t, 'doctor --schema tenant_d', settings)).out,
+        /failed +rights +The role role_\d+ lacks USAGE on the schema tenant_d\n.*grant usage on schema tenant_d/,
+      )
       await owner.run(`grant usage on schema tenant_d to ${role}`)
       await owner.run(`grant select, insert, update, delete on all tables in schema tenant_d to ${role}`)
       await owner.run(`grant usage on all sequences in schema tenant_d to ${role}`)
-      const as = new URL(url)
-      as.username = role
       const database = await openDatabase({ url: as.href, schema: 'tenant_d' })
       t.teardown(() => database.close())
       const { admin } = await testApp(t, {}, { database })

@@ -18,7 +18,7 @@ import {
   withDatabaseAt,
 } from '../helpers/backups.ts'
 import { runCommand } from '../helpers/command.ts'
-import { getSchema, SERVER, testEmbedded, testFolder } from '../helpers/database.ts'
+import { getSchema, SERVER, testEmbedded, testFolder, withSchema } from '../helpers/database.ts'
 import { stopEventWork } from '../helpers/events.ts'
 
 const SECRET = 'kept-secret-kept-secret-kept-secret-kept'
@@ -110,7 +110,7 @@ test('a backup has one snapshot: later changes are not in it', { skip: !SERVER }
     const insert = (email: string) =>
       database.run(`insert into users (id, name, email) values (gen_random_uuid(), '', $1)`, [email])
     await insert('before')
-    return withSnapshot(readConfig(source), async ({ readRows, counts }) => {
+    return withSnapshot(readConfig(withSchema(source)), async ({ readRows, counts }) => {
       await insert('after')
       const lines = []
       for await (const batch of readRows()) lines.push(...batch.lines)
@@ -204,7 +204,7 @@ test('the kept secret is included only on request, and restored without replacin
 })
 
 test('a backup can be written to standard output', async (t) => {
-  const env = { PATH: process.env.PATH, ...(await createMigratedDatabase(t)) }
+  const env = { PATH: process.env.PATH, ...withSchema(await createMigratedDatabase(t)) }
   const run = promisify(execFile)
   const { stdout, stderr } = await run(process.execPath, ['dist/src/cli.js', 'backup', '-'], {
     env,

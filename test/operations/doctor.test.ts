@@ -2,9 +2,17 @@
 import { readdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { type Test, test } from 'tap'
+import { DEFAULT_SCHEMA } from '../../drizzle/client/schema.ts'
 import { createCertificate } from '../helpers/certificate.ts'
 import { runCommand } from '../helpers/command.ts'
-import { createDatabase, openDatabase, SERVER, testDatabaseUrl, testFolder } from '../helpers/database.ts'
+import {
+  createDatabase,
+  getSchema,
+  openDatabase,
+  SERVER,
+  testDatabaseUrl,
+  testFolder,
+} from '../helpers/database.ts'
 import { createFakeStandby } from '../helpers/fake-standby.ts'
 
 const SECRET = 'a-secret-of-more-than-thirty-two-characters'
@@ -196,17 +204,27 @@ test('doctor checks rights, clocks and replicas of a server', { skip }, async (t
     clock.restore()
   }
 
-  const standby = await createFakeStandby(t, url.href)
-  const replicas = [standby.url, url.href, `postgres://nobody:${SECRET}@127.0.0.1:1/there`]
+  const schema = getSchema(url.href)
+  // A fake standby needs the default schema.
+  const standbys = schema === DEFAULT_SCHEMA ? [await createFakeStandby(t, url.href)] : []
+  const replicas = [
+    ...standbys.map((standby) => standby.url),
+    url.href,
+    `postgres://nobody:${SECRET}@127.0.0.1:1/there`,
+  ]
   const { get } = await diagnose(t, { ...settings, DATABASE_REPLICA_URLS: replicas.join(',') })
   t.match(get('replica'), [
-    { status: 'ok' },
+    ...standbys.map(() => ({ status: 'ok' })),
     { status: 'failed', message: 'is not a standby' },
     { status: 'failed', message: /^127\.0\.0\.1:1\/there cannot be used: .*ECONNREFUSED/ },
   ])
 
   const role = `reader_${url.pathname.slice(1)}`
-  await execute(`create role ${role} login`, `grant select on all tables in schema public to ${role}`)
+  await execute(
+    `create role ${role} login`,
+    `grant usage on schema ${schema} to ${role}`,
+    `grant select on all tables in schema ${schema} to ${role}`,
+  )
   t.teardown(() => execute(`drop owned by ${role}`, `drop role ${role}`))
   const as = new URL(url)
   as.username = role
@@ -218,6 +236,7 @@ test('doctor checks rights, clocks and replicas of a server', { skip }, async (t
       advice: new RegExp(`grant select, .* to "${role}"$`),
     },
   ])
+  if (schema !== DEFAULT_SCHEMA) return
   t.match(limited.get('migrations'), [{ status: 'failed', message: /permission denied for schema drizzle/ }])
   t.match(limited.get('schema'), [], 'it is not known whether migrations are pending')
 })

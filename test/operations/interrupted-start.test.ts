@@ -18,9 +18,9 @@ t.test('SIGTERM during a migration on PostgreSQL', { skip }, async (t) => {
   const direct: Database = await openDatabase({ url, poolSize: 2 })
   t.teardown(() => direct.close())
   // Each table takes an hour to make, from the second migration's third on.
-  await direct.run(`create function dawdle() returns event_trigger language plpgsql as $$ begin
+  await direct.run(`create function public.dawdle() returns event_trigger language plpgsql as $$ begin
     if to_regclass('posts') is not null then perform pg_sleep(3600); end if; end $$`)
-  await direct.run('create event trigger slow on ddl_command_end execute function dawdle()')
+  await direct.run('create event trigger slow on ddl_command_end execute function public.dawdle()')
   const others = async () => {
     const [row] = await direct.run(
       `select count(*) as all, count(*) filter (where wait_event = 'PgSleep') as asleep from pg_stat_activity

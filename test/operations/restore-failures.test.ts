@@ -100,7 +100,7 @@ test('rows that the database refuses leave it empty, and a good backup can be re
   t.equal((await runCommand(t, ['restore', '--check', bad])).code, 0, 'its checksums are right')
   const target = await createMigratedDatabase(t)
   const refused = await runCommand(t, ['restore', bad], target)
-  t.match(refused, { code: 1, err: /^restore failed: PostgreSQL refused a statement: 22023/ })
+  t.match(refused, { code: 1, err: /^restore failed: PostgreSQL refused a statement: 22003/ })
   t.equal(await countUsers(target), 0)
   const restored = await runCommand(t, ['restore', good], target)
   t.equal(restored.code, 0, restored.err)

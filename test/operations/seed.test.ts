@@ -204,9 +204,9 @@ test('the same seed creates the same data, another seed other data', async (t) =
 
 /** Every index and constraint of the database, as it says so itself. */
 const definitions = (database: Database) =>
-  database.run(`select indexdef as text from pg_indexes where schemaname = 'public' union all
+  database.run(`select indexdef as text from pg_indexes where schemaname = current_schema() union all
     select conrelid::regclass || ' ' || conname || ' ' || pg_get_constraintdef(oid) from pg_constraint
-    where connamespace = 'public'::regnamespace order by text`)
+    where connamespace = current_schema()::regnamespace order by text`)
 
 test('bulk mode creates the same data and keeps every index and foreign key', async (t) => {
   const [usual, bulk] = [await testDatabase(t), await testDatabase(t)]
@@ -229,7 +229,7 @@ test('bulk mode creates the same data and keeps every index and foreign key', as
   t.equal((await contents(bulk)) === (await contents(usual)), true)
   t.equal(rowsOf(added), countRows(users, resources) - 3 * 5 * users + items, 'progress counts every row')
   const names = tables.join('|')
-  const droppable = new RegExp(`^CREATE INDEX .* ON public\\.(${names}) |^(${names}) \\S+ FOREIGN KEY`)
+  const droppable = new RegExp(`^CREATE INDEX .* ON ${bulk.schema}\\.(${names}) |^(${names}) \\S+ FOREIGN KEY`)
   const dropped = before.filter(({ text }) => droppable.test(String(text)))
   t.ok(dropped.length > tables.length, 'each table has some')
   t.equal(indexes, dropped.length, 'all of them are made again')

@@ -17,14 +17,18 @@ interface Rights {
   is_read_only: boolean
   /** Whether migrations can create a schema, the trusted extension and tables. */
   can_create: boolean
+  /** Whether the role may use the schema; null if it does not exist. */
+  may_use: boolean | null
   /** What the role may not do, such as `INSERT on users`. */
   missing: string[] | null
 }
 
+/** Migrations create a schema that does not exist, but for the default one. */
 const SELECT_RIGHTS = `select current_user as role, pg_is_in_recovery() as is_standby,
   current_setting('transaction_read_only') = 'on' as is_read_only,
   has_database_privilege(current_database(), 'CREATE')
-    and coalesce(has_schema_privilege(current_schema(), 'CREATE'), $2::bool) as can_create,
+    and coalesce(has_schema_privilege(current_schema(), 'CREATE'), $2 <> '${DEFAULT_SCHEMA}') as can_create,
+  (select has_schema_privilege(oid, 'USAGE') from pg_namespace where nspname = $2) as may_use,
   (select json_agg(p.name || ' on ' || t.name)
     from unnest(string_to_array($1, ',')) as t(name), unnest(array['SELECT', 'INSERT', 'UPDATE', 'DELETE']) as p(name)
     where not has_table_privilege(to_regclass(quote_ident(t.name)), p.name)) as missing`
@@ -33,14 +37,13 @@ const SELECT_EXTENSION = `select exists (select from pg_extension where extname 
   exists (select from pg_available_extensions where name = 'pg_trgm') as is_available`
 
 async function readRights(database: Database): Promise<Rights> {
-  // Migrations create a schema that does not exist, but for the default one.
-  const params = [tableNames.join(','), database.schema !== DEFAULT_SCHEMA]
+  const params = [tableNames.join(','), database.schema]
   const [rights] = await queryRows<Rights>(database, SELECT_RIGHTS, params)
   if (!rights) throw new Error('The database returned no row')
   return rights
 }
 
-function checkRights(schema: string, { role, is_standby, is_read_only, missing }: Rights): Finding {
+function checkRights(schema: string, { role, is_standby, is_read_only, may_use, missing }: Rights): Finding {
   if (is_standby)
     return fail('rights', 'The database is a standby', 'Set DATABASE_URL to the primary server.')
   if (is_read_only)
@@ -48,6 +51,13 @@ function checkRights(schema: string, { role, is_standby, is_read_only, missing }
       'rights',
       'The database is read-only',
       'Set default_transaction_read_only = off for the database and the role.',
+    )
+  // The tables of such a schema are not found, so that none would lack a right.
+  if (may_use === false)
+    return fail(
+      'rights',
+      `The role ${role} lacks USAGE on the schema ${schema}`,
+      `Run as its owner: grant usage on schema ${schema} to "${role}"`,
     )
   if (missing === null) return ok('rights', `The role ${role} may read and write all tables`)
   const advice = `Run as the owner of the tables: grant select, insert, update, delete on all tables in schema ${schema} to "${role}"`
