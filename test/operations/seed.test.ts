@@ -229,7 +229,9 @@ test('bulk mode creates the same data and keeps every index and foreign key', as
   t.equal((await contents(bulk)) === (await contents(usual)), true)
   t.equal(rowsOf(added), countRows(users, resources) - 3 * 5 * users + items, 'progress counts every row')
   const names = tables.join('|')
-  const droppable = new RegExp(`^CREATE INDEX .* ON ${bulk.schema}\\.(${names}) |^(${names}) \\S+ FOREIGN KEY`)
+  const droppable = new RegExp(
+    `^CREATE INDEX .* ON ${bulk.schema}\\.(${names}) |^(${names}) \\S+ FOREIGN KEY`,
+  )
   const dropped = before.filter(({ text }) => droppable.test(String(text)))
   t.ok(dropped.length > tables.length, 'each table has some')
   t.equal(indexes, dropped.length, 'all of them are made again')
