@@ -108,7 +108,9 @@ function lockMigrations<T>(
 /** Creates the schema, the extension and the table of applied migrations, unless they exist. */
 async function prepareSchema(tx: Connection, schema: string): Promise<void> {
   const recordSchema = schema === DEFAULT_SCHEMA ? 'drizzle' : `"${schema}"`
-  await tx.run(`create schema if not exists ${recordSchema}`)
+  // `if not exists` needs the privilege to create a schema, even if there is one.
+  const [existing] = await tx.run('select to_regnamespace($1) as schema', [recordSchema])
+  if (existing?.schema === null) await tx.run(`create schema ${recordSchema}`)
   // Not in the schema of one service: the others of the database use it too, and it would be dropped with the schema.
   if (schema !== DEFAULT_SCHEMA) await tx.run('create extension if not exists pg_trgm with schema public')
   await tx.run(

@@ -125,7 +125,7 @@ export interface StoredResult {
 
 const SAVE = `update webhook_deliveries as d
   set status = r.status, response_status = r.response_status, response_body = r.response_body, error = r.error,
-    duration_ms = r.duration_ms, 
+    duration_ms = r.duration_ms,
     next_attempt_at = (statement_timestamp() at time zone 'UTC' + r.delay_ms * interval '1 millisecond') at time zone 'UTC',
     delivered_at = case when r.status = 'succeeded' then clock.now end, revision = d.revision + 1,
     updated_at = ${getNextUpdatedAt('d.updated_at')}

@@ -154,6 +154,21 @@ t.test(
       await t.rejects(database.run('select * from tenant_b.users'), { code: '42501' })
     })
 
+    await t.test('the owner of a schema migrates it, without rights on the database', async (t) => {
+      const owner = await openTenant(t, url, 'tenant_b')
+      const role = `owner_${Date.now()}`
+      await owner.run(`create role ${role} login`)
+      await owner.run(`create schema tenant_e authorization ${role}`)
+      t.teardown(async () => {
+        await owner.run(`drop owned by ${role}`)
+        await owner.run(`drop role ${role}`)
+      })
+      const as = new URL(url)
+      as.username = role
+      const database = await openTenant(t, as.href, 'tenant_e')
+      t.strictSame(await ensureSchema(database), [])
+    })
+
     await t.test('a pooler that does not pass on the schema is noticed before any statement', async (t) => {
       const target = new URL(url)
       const pooler = createServer((socket) => {
