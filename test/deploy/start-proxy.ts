@@ -32,6 +32,8 @@ export interface ProxySample {
   command(file: string, folder: string): readonly [string, ...string[]]
   /** How it answers plain HTTP. */
   redirect: number
+  /** Whether it stops sending requests to a process whose `/readyz` is 503. */
+  checksReadiness: boolean
 }
 
 /** Replaces each text, which must occur. */
@@ -61,6 +63,7 @@ ${site} }`
     },
     command: (file, folder) => ['nginx', '-p', folder, '-c', file],
     redirect: 308,
+    checksReadiness: false,
   },
   {
     name: 'Caddy',
@@ -79,6 +82,7 @@ ${replaceAll(sample, [
 ])}`,
     command: (file) => ['caddy', 'run', '--config', file, '--adapter', 'caddyfile'],
     redirect: 308,
+    checksReadiness: true,
   },
   {
     name: 'HAProxy',
@@ -93,6 +97,7 @@ ${replaceAll(sample, [
       ]),
     command: (file) => ['haproxy', '-db', '-f', file],
     redirect: 308,
+    checksReadiness: true,
   },
 ]
 
