@@ -1,32 +1,27 @@
 /** `npm run bench:processes`: compares one process with two behind HAProxy, without and with Redis. */
 import type { ChildProcess } from 'node:child_process'
-import { readFileSync, writeFileSync } from 'node:fs'
 import { cpus } from 'node:os'
 import { join } from 'node:path'
-import { fileURLToPath } from 'node:url'
 import { assertNoFailures, type BenchContext, runCommand } from './command.ts'
 import { readProcessCpu, readProcessTreeCpu } from './cpu.ts'
 import { type LoadResult, runLoad } from './load.ts'
 import { readOptions } from './options.ts'
-import { isInstalled, startProcess, stopProcess } from './processes.ts'
+import {
+  ALL_CORES,
+  PROXY_PORT,
+  type RunningSetup,
+  type Setup,
+  startSetup,
+  stopSetup,
+} from './process-setup.ts'
+import { isInstalled } from './processes.ts'
 import { computeSpread } from './statistics.ts'
-import { createCheckedCalls, FIRST_PORT, type TargetProcess, waitForResponse } from './target-process.ts'
+import { createCheckedCalls, type TargetProcess } from './target-process.ts'
 import { serviceWithKey } from './targets/resource-api.ts'
 import type { Call } from './targets/target.ts'
-import { workloads } from './workloads.ts'
+import { type Workload, workloads } from './workloads.ts'
 
-/** No process is bound to a core, so that two servers can use both. */
-const ALL_CORES = `0-${cpus().length - 1}`
-const PROXY_PORT = FIRST_PORT
-const REDIS_PORT = FIRST_PORT + 1
-const FIRST_SERVER_PORT = FIRST_PORT + 2
-
-const proxySample = fileURLToPath(new URL('../deploy/haproxy/haproxy.cfg', import.meta.url))
-
-interface Setup {
-  processes: 1 | 2
-  redis: boolean
-}
+const BASE = `http://127.0.0.1:${PROXY_PORT}`
 
 const setups: readonly Setup[] = [
   { processes: 1, redis: false },
@@ -38,12 +33,6 @@ const setups: readonly Setup[] = [
 const formatSetup = ({ processes, redis }: Setup) =>
   `${processes} process${processes > 1 ? 'es' : ''}${redis ? ', Redis' : ''}`
 
-interface RunningSetup {
-  servers: readonly ChildProcess[]
-  proxy: ChildProcess
-  redis: ChildProcess | undefined
-}
-
 interface Measurement extends LoadResult {
   /** Microseconds of CPU per request. */
   servers: number
@@ -54,71 +43,6 @@ interface Measurement extends LoadResult {
   serverCores: number
   /** The share of all cores that was in use, by the load generator too: from 0 to 1. */
   busy: number
-}
-
-/** Returns the sample configuration of HAProxy with the ports of the bench and without TLS. */
-function adaptProxySample(processes: number): string {
-  const replacements: [string, string][] = [
-    ['frontend http\n  bind :80\n  http-request redirect scheme https code 308\n', ''],
-    [
-      'bind :443 ssl crt /etc/ssl/resource-api/fullchain-and-key.pem ssl-min-ver TLSv1.2 alpn h2,http/1.1',
-      `bind 127.0.0.1:${PROXY_PORT}`,
-    ],
-    ['127.0.0.1:3001', `127.0.0.1:${FIRST_SERVER_PORT}`],
-    processes === 1
-      ? ['  server two 127.0.0.1:3002\n', '']
-      : ['127.0.0.1:3002', `127.0.0.1:${FIRST_SERVER_PORT + 1}`],
-  ]
-  return replacements.reduce(
-    (text, [from, to]) => {
-      if (!text.includes(from)) throw new Error(`${proxySample} has no "${from}"`)
-      return text.replace(from, to)
-    },
-    readFileSync(proxySample, 'utf8'),
-  )
-}
-
-function startRedis(context: BenchContext): ChildProcess {
-  const flags = ['--port', `${REDIS_PORT}`, '--bind', '127.0.0.1', '--save', '', '--appendonly', 'no']
-  return startProcess({ core: ALL_CORES, args: ['redis-server', ...flags], cwd: context.temporaryFolder })
-}
-
-async function startServer({ database, options }: BenchContext, port: number, redis: boolean) {
-  const child = startProcess({
-    core: ALL_CORES,
-    args: [options.node, ...options.flags, serviceWithKey.script],
-    cwd: serviceWithKey.folder,
-    env: {
-      NODE_ENV: 'production',
-      PORT: String(port),
-      DATABASE_URL: database.url,
-      POOL_SIZE: String(options.poolSize),
-      TRUST_PROXY: '127.0.0.1',
-      ...(redis && { REDIS_URL: `redis://127.0.0.1:${REDIS_PORT}` }),
-      ...serviceWithKey.env,
-    },
-  })
-  const base = `http://127.0.0.1:${port}`
-  await waitForResponse(child, { name: `the server on port ${port}`, base, path: '/readyz', status: 200 })
-  return child
-}
-
-async function startSetup(context: BenchContext, setup: Setup): Promise<RunningSetup> {
-  const redis = setup.redis ? startRedis(context) : undefined
-  const servers: ChildProcess[] = []
-  for (let i = 0; i < setup.processes; i += 1) {
-    servers.push(await startServer(context, FIRST_SERVER_PORT + i, setup.redis))
-  }
-  const file = join(context.temporaryFolder, 'haproxy.cfg')
-  writeFileSync(file, adaptProxySample(setup.processes))
-  const proxy = startProcess({ core: ALL_CORES, args: ['haproxy', '-db', '-f', file] })
-  const base = `http://127.0.0.1:${PROXY_PORT}`
-  await waitForResponse(proxy, { name: 'haproxy', base, path: '/readyz', status: 200 })
-  return { servers, proxy, redis }
-}
-
-async function stopSetup({ servers, proxy, redis }: RunningSetup): Promise<void> {
-  for (const child of [proxy, ...servers, redis]) if (child) await stopProcess(child)
 }
 
 /** Returns the milliseconds that all cores spent on work and in total. */
@@ -165,6 +89,9 @@ async function measureSetup(
   }
 }
 
+/** The measurements of each workload and setup, one for each round. */
+type Results = Map<string, Measurement[]>
+
 const sumCpu = ({ servers, proxy, postgres, redis }: Measurement) => servers + proxy + postgres + redis
 
 /** The columns of the table, and of the line of each measurement. */
@@ -182,7 +109,7 @@ const columns: readonly (readonly [title: string, digits: number, read: (m: Meas
 ]
 
 /** Prints a table of the medians, in Markdown; requests per second also with their range. */
-function printTable(results: ReadonlyMap<string, readonly Measurement[]>): void {
+function printTable(results: Results): void {
   console.log(`\n| | | ${columns.map(([title]) => title).join(' | ')} |`)
   console.log(`|---|---|${'--:|'.repeat(columns.length)}`)
   for (const [key, measurements] of results) {
@@ -194,42 +121,54 @@ function printTable(results: ReadonlyMap<string, readonly Measurement[]>): void 
   }
 }
 
-async function compareProcesses(context: BenchContext): Promise<void> {
+const formatKey = (workload: Workload, setup: Setup) => `${workload.name} | ${formatSetup(setup)}`
+
+/** Warms a running setup up for a workload and measures it. */
+async function measureWorkload(
+  context: BenchContext,
+  running: RunningSetup,
+  headers: Record<string, string>,
+  workload: Workload,
+): Promise<Measurement> {
   const { database, options } = context
+  await database.deleteWrittenRows()
+  const target: TargetProcess = {
+    target: serviceWithKey,
+    pid: running.proxy.pid ?? 0,
+    port: PROXY_PORT,
+    base: BASE,
+    headers,
+    stop: () => stopSetup(running),
+  }
+  const calls = await createCheckedCalls(target, workload, context)
+  // Each process needs its own warm-up.
+  await measureSetup(context, running, calls, options.warmup * running.servers.length)
+  const measurement = await measureSetup(context, running, calls, options.seconds)
+  assertNoFailures([measurement])
+  return measurement
+}
+
+async function compareProcesses(context: BenchContext): Promise<void> {
+  const { options } = context
   const selected = workloads.filter(({ name }) => options.workloads.includes(name))
-  const base = `http://127.0.0.1:${PROXY_PORT}`
-  const results = new Map<string, Measurement[]>(
-    selected.flatMap(({ name }) => setups.map((setup) => [`${name} | ${formatSetup(setup)}`, []] as const)),
+  const results: Results = new Map(
+    selected.flatMap((workload) => setups.map((setup) => [formatKey(workload, setup), []] as const)),
   )
   let headers: Record<string, string> | undefined
   for (let round = 0; round < options.rounds; round += 1) {
     for (const i of setups.keys()) {
-      // Only one setup runs at a time: every server takes part in the work on events.
       const setup = setups[(i + round) % setups.length]
       if (!setup) continue
+      // Only one setup runs at a time: every server takes part in the work on events.
       const running = await startSetup(context, setup)
-      headers ??= (await serviceWithKey.createHeaders?.(base)) ?? {}
+      headers ??= (await serviceWithKey.createHeaders?.(BASE)) ?? {}
       for (const workload of selected) {
-        await database.deleteWrittenRows()
-        const target: TargetProcess = {
-          target: serviceWithKey,
-          pid: running.proxy.pid ?? 0,
-          port: PROXY_PORT,
-          base,
-          headers,
-          stop: () => stopSetup(running),
-        }
-        const calls = await createCheckedCalls(target, workload, context)
-        // Each process needs its own warm-up.
-        await measureSetup(context, running, calls, options.warmup * setup.processes)
-        const measurement = await measureSetup(context, running, calls, options.seconds)
-        assertNoFailures([measurement])
-        const key = `${workload.name} | ${formatSetup(setup)}`
-        results.get(key)?.push(measurement)
+        const measurement = await measureWorkload(context, running, headers, workload)
+        results.get(formatKey(workload, setup))?.push(measurement)
         const figures = columns.map(
           ([title, digits, read]) => `${title} ${read(measurement).toFixed(digits)}`,
         )
-        console.log(`${round + 1} ${key}: ${figures.join(', ')}`)
+        console.log(`${round + 1} ${formatKey(workload, setup)}: ${figures.join(', ')}`)
       }
       await stopSetup(running)
     }
