@@ -41,12 +41,19 @@ function formatRequest({ method, path, headers = {}, body }: Call, host: string)
   return `${method} ${path} HTTP/1.1\r\n${lines.join('')}\r\n${body ?? ''}`
 }
 
-/** @param file the file in which the generator finds the requests */
-export async function runLoad(
-  calls: readonly Call[],
-  options: { port: number; seconds: number; connections: number; generator: string; file: string },
-): Promise<LoadResult> {
-  const { port, seconds, connections, generator, file } = options
+interface LoadOptions {
+  port: number
+  seconds: number
+  connections: number
+  generator: string
+  /** The file in which the generator finds the requests. */
+  file: string
+  /** The cores of the generator; by default LOAD_CORE. */
+  core?: string
+}
+
+export async function runLoad(calls: readonly Call[], options: LoadOptions): Promise<LoadResult> {
+  const { port, seconds, connections, generator, file, core = LOAD_CORE } = options
   const host = `127.0.0.1:${port}`
   writeFileSync(file, calls.map((call) => formatRequest(call, host)).join('\0'))
   const firstNumber = String(nextNumber)
@@ -66,6 +73,6 @@ export async function runLoad(
   ]
   const autocannon = [process.execPath, toPath('load.js'), url, `${connections}`, `${seconds}`, ...requests]
   const args = generator === 'wrk' ? wrk : autocannon
-  const output = await runProcess({ core: LOAD_CORE, args })
+  const output = await runProcess({ core, args })
   return JSON.parse(output.trim().split('\n').at(-1) ?? '')
 }

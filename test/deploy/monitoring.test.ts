@@ -10,6 +10,7 @@ import { testFolder } from '../helpers/database.ts'
 
 const getPath = (file: string) => fileURLToPath(new URL(file, import.meta.url))
 const rulesFile = getPath('../../deploy/prometheus/alerts.yaml')
+const unitFile = getPath('../../deploy/systemd/resource-api@.service')
 const dashboard = JSON.parse(readFileSync(getPath('../../deploy/grafana/resource-api.json'), 'utf8'))
 
 /** Returns the expressions of the rules and of the dashboard. */
@@ -92,19 +93,43 @@ t.test('no panels of the dashboard overlap, and each has an id of its own', (t) 
   t.end()
 })
 
+/** Returns what systemd has against a unit, except that this machine has no such program or folder. */
+function verifyUnit(unit: string): string[] {
+  const { stdout, stderr, error } = spawnSync('systemd-analyze', ['verify', '--man=no', unit], {
+    encoding: 'utf8',
+  })
+  if (error) throw error
+  return `${stdout}${stderr}`
+    .split('\n')
+    .filter((line) => /resource-api@/.test(line) && !/not executable|No such file/.test(line))
+}
+
 t.test('systemd accepts the unit and rates it as well protected', (t) => {
-  const unit = getPath('../../deploy/systemd/resource-api.service')
-  // `verify` also reports that this machine has no such program or folder.
-  const { stdout, stderr } = spawnSync('systemd-analyze', ['verify', '--man=no', unit], { encoding: 'utf8' })
-  t.same(
-    `${stdout}${stderr}`
-      .split('\n')
-      .filter((line) => /resource-api\.service/.test(line) && !/not executable|No such file/.test(line)),
-    [],
-  )
-  const security = spawnSync('systemd-analyze', ['security', '--offline=yes', '--threshold=20', unit], {
+  t.same(verifyUnit(unitFile), [])
+  const security = spawnSync('systemd-analyze', ['security', '--offline=yes', '--threshold=20', unitFile], {
     encoding: 'utf8',
   })
   t.equal(security.status, 0, security.stdout)
+
+  const mistaken = join(testFolder(t), 'resource-api@.service')
+  writeFileSync(mistaken, `${readFileSync(unitFile, 'utf8')}\n[Service]\nRestart=sometimes\n`)
+  t.match(verifyUnit(mistaken), [/restart specifier/], 'a mistake in the unit is found')
+  t.end()
+})
+
+t.test('each instance of the unit has the port of its name, and the ports are those of the proxies', (t) => {
+  t.match(readFileSync(unitFile, 'utf8'), /^Environment=.*\bPORT=%i$/m)
+  const readme = readFileSync(getPath('../../deploy/README.md'), 'utf8')
+  const [, instances = ''] = /systemctl enable --now (resource-api@.*)/.exec(readme) ?? []
+  const ports = instances.split(' ').map((name) => name.replace('resource-api@', ''))
+  t.ok(ports.length > 1)
+  for (const sample of ['nginx/resource-api.conf', 'caddy/Caddyfile', 'haproxy/haproxy.cfg']) {
+    const text = readFileSync(getPath(`../../deploy/${sample}`), 'utf8')
+    t.same(
+      [...text.matchAll(/127\.0\.0\.1:(\d+)/g)].map(([, port]) => port),
+      ports,
+      sample,
+    )
+  }
   t.end()
 })

@@ -20,16 +20,16 @@ const KEY = { 'X-API-Key': 'key-of-the-proxy-test-key-of-the-proxy-test' }
 
 /**
  * Repeats a request whose connection is closed while its body is sent: the response, which came before the end of the
- * body, is then lost.
+ * body, is then lost, to this client or to the proxy, which answers 502.
  */
-async function readOnceReceived<T>(read: () => Promise<T>, attempts = 10): Promise<T> {
-  try {
-    return await read()
-  } catch (error) {
-    const isClosed = error instanceof Error && /EPIPE|ECONNRESET|socket hang up/.test(error.message)
-    if (!isClosed || attempts === 1) throw error
-    return readOnceReceived(read, attempts - 1)
-  }
+async function readOnceReceived<T extends { status: number }>(
+  read: () => Promise<T>,
+  attempts = 10,
+): Promise<T> {
+  const reply = await read().catch((error: Error) => {
+    if (attempts === 1 || !/EPIPE|ECONNRESET|socket hang up/.test(error.message)) throw error
+  })
+  return reply && (reply.status !== 502 || attempts === 1) ? reply : readOnceReceived(read, attempts - 1)
 }
 
 for (const proxy of proxies) {

@@ -18,8 +18,9 @@ export const HOST = 'api.example.com'
 interface Ports {
   http: number
   https: number
-  /** The port of the service. */
-  service: number
+  /** The ports of the two processes of the service. */
+  one: number
+  two: number
 }
 
 export interface ProxySample {
@@ -31,6 +32,8 @@ export interface ProxySample {
   command(file: string, folder: string): readonly [string, ...string[]]
   /** How it answers plain HTTP. */
   redirect: number
+  /** Whether it stops sending requests to a process whose `/readyz` is 503. */
+  checksReadiness: boolean
 }
 
 /** Replaces each text, which must occur. */
@@ -44,12 +47,12 @@ export const proxies: readonly ProxySample[] = [
   {
     name: 'nginx',
     sample: 'nginx/resource-api.conf',
-    adapt: (sample, { http, https, service }, folder) => {
+    adapt: (sample, { http, https, one, two }, folder) => {
       const site = replaceAll(sample, [
         ['listen 80;', `listen 127.0.0.1:${http};`],
         ['listen 443 ssl', `listen 127.0.0.1:${https} ssl`],
-        ['127.0.0.1:3001', `127.0.0.1:${service}`],
-        ['server 127.0.0.1:3002;', ''],
+        ['127.0.0.1:3001', `127.0.0.1:${one}`],
+        ['127.0.0.1:3002', `127.0.0.1:${two}`],
         ['/etc/ssl/resource-api/fullchain.pem', join(folder, 'cert.pem')],
         ['/etc/ssl/resource-api/privkey.pem', join(folder, 'key.pem')],
       ])
@@ -60,11 +63,12 @@ ${site} }`
     },
     command: (file, folder) => ['nginx', '-p', folder, '-c', file],
     redirect: 308,
+    checksReadiness: false,
   },
   {
     name: 'Caddy',
     sample: 'caddy/Caddyfile',
-    adapt: (sample, { http, https, service }, folder) =>
+    adapt: (sample, { http, https, one, two }, folder) =>
       `{
 	admin off
 	auto_https disable_certs
@@ -74,24 +78,26 @@ ${site} }`
 }
 ${replaceAll(sample, [
   ['api.example.com {', `https://api.example.com {\n\ttls ${folder}/cert.pem ${folder}/key.pem`],
-  ['reverse_proxy 127.0.0.1:3001 127.0.0.1:3002', `reverse_proxy 127.0.0.1:${service}`],
+  ['reverse_proxy 127.0.0.1:3001 127.0.0.1:3002', `reverse_proxy 127.0.0.1:${one} 127.0.0.1:${two}`],
 ])}`,
     command: (file) => ['caddy', 'run', '--config', file, '--adapter', 'caddyfile'],
     redirect: 308,
+    checksReadiness: true,
   },
   {
     name: 'HAProxy',
     sample: 'haproxy/haproxy.cfg',
-    adapt: (sample, { http, https, service }, folder) =>
+    adapt: (sample, { http, https, one, two }, folder) =>
       replaceAll(sample, [
         ['bind :80', `bind 127.0.0.1:${http}`],
         ['bind :443', `bind 127.0.0.1:${https}`],
-        ['127.0.0.1:3001', `127.0.0.1:${service}`],
-        ['  server two 127.0.0.1:3002 check inter 2s\n', ''],
+        ['127.0.0.1:3001', `127.0.0.1:${one}`],
+        ['127.0.0.1:3002', `127.0.0.1:${two}`],
         ['/etc/ssl/resource-api/fullchain-and-key.pem', join(folder, 'both.pem')],
       ]),
     command: (file) => ['haproxy', '-db', '-f', file],
     redirect: 308,
+    checksReadiness: true,
   },
 ]
 
@@ -114,10 +120,14 @@ async function send(
   return { status: response.statusCode, headers: response.headers, body: text }
 }
 
-/** Starts a proxy with its sample configuration in front of a service, and stops it after the test. */
-export async function startProxy(t: Owner, proxy: ProxySample, service: number) {
+/**
+ * Starts a proxy with its sample configuration in front of a service, and stops it after the test.
+ * @param one the port of the first process
+ * @param two the port of the second one; by default, the same process is both
+ */
+export async function startProxy(t: Owner, proxy: ProxySample, one: number, two = one) {
   const folder = mkdtempSync(join(tmpdir(), 'proxy-'))
-  const ports = { http: await findFreePort(), https: await findFreePort(), service }
+  const ports = { http: await findFreePort(), https: await findFreePort(), one, two }
   const { TLS_KEY, TLS_CERT } = createCertificate(folder)
   writeText(folder, 'both.pem', readFileSync(TLS_CERT, 'utf8') + readFileSync(TLS_KEY, 'utf8'))
   const sample = readFileSync(fileURLToPath(new URL(`../../deploy/${proxy.sample}`, import.meta.url)), 'utf8')

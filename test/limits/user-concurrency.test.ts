@@ -3,10 +3,11 @@ import { once } from 'node:events'
 import { connect } from 'node:net'
 import t, { type Test } from 'tap'
 import type { Database } from '../../drizzle/client/index.ts'
-import { type Client, type Reply, testApp } from '../helpers/app.ts'
+import { type Client, createClient, type Reply, testApp } from '../helpers/app.ts'
 import { createClock } from '../helpers/clock.ts'
 import { testDatabase } from '../helpers/database.ts'
 import { createNotesTable, resourcesWithNotes } from '../helpers/notes.ts'
+import { keepOpen } from '../helpers/shared-database.ts'
 import { waitUntil } from '../helpers/wait-until.ts'
 
 /** A database whose statements on products wait until they are released. */
@@ -61,6 +62,24 @@ t.test(
     for (const reply of await Promise.all(again)) t.equal(reply.status, 200, 'the slots are free again')
   },
 )
+
+t.test('each process counts the concurrent requests of a user by itself, also with Redis', async (t) => {
+  const { database, waiting, release } = await createHeldDatabase(t)
+  const { REDIS_URL } = process.env
+  const settings = { USER_CONCURRENCY: '2', ...(REDIS_URL && { REDIS_URL }) }
+  const shared = { database: keepOpen(database) }
+  const [one, other] = [await testApp(t, settings, shared), await testApp(t, settings, shared)]
+  const { key, client } = await one.person('member')
+  const there = createClient(other.base, { 'x-api-key': key })
+  const held: Promise<Reply>[] = []
+  for (const [i, process] of [client, there].entries()) {
+    held.push(process.get(products), process.get(products))
+    await waitUntil(() => waiting.length === 2 * (i + 1))
+    t.equal((await process.get('/api/v1/users/me')).status, 429)
+  }
+  release()
+  for (const reply of await Promise.all(held)) t.equal(reply.status, 200)
+})
 
 t.test('a request whose client disconnected holds its slot until it is done', async (t) => {
   const { database, waiting, release } = await createHeldDatabase(t)
