@@ -57,7 +57,7 @@ export const openDatabase: typeof openAnyDatabase = (options) =>
   openAnyDatabase({ schema: getSchema(options.url), ...options })
 
 /** As the function of the service, with the schema of the tests. */
-export const openEmbedded: typeof openEmbeddedDatabase = (options) =>
+const openEmbedded: typeof openEmbeddedDatabase = (options) =>
   openEmbeddedDatabase({ schema: SCHEMA, ...options })
 
 const root = fileURLToPath(new URL('../..', import.meta.url))
