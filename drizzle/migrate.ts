@@ -29,7 +29,7 @@ interface Migration {
 export const RECORD_TABLE = '__drizzle_migrations'
 
 /** Returns the name of the table of drizzle-kit, so that its tools know the applied migrations too. */
-const getRecordTable = (schema: string): string =>
+export const getRecordTable = (schema: string): string =>
   schema === DEFAULT_SCHEMA ? `drizzle.${RECORD_TABLE}` : `"${schema}".${RECORD_TABLE}`
 
 /** The key of the advisory lock, within one database. No other code uses it. */
@@ -108,7 +108,9 @@ function lockMigrations<T>(
 /** Creates the schema, the extension and the table of applied migrations, unless they exist. */
 async function prepareSchema(tx: Connection, schema: string): Promise<void> {
   const recordSchema = schema === DEFAULT_SCHEMA ? 'drizzle' : `"${schema}"`
-  await tx.run(`create schema if not exists ${recordSchema}`)
+  const [existing] = await tx.run('select 1 where to_regnamespace($1) is not null', [recordSchema])
+  // `if not exists` needs the right to create schemas also if the schema exists.
+  if (!existing) await tx.run(`create schema ${recordSchema}`)
   // Not in the schema of one service: the others of the database use it too, and it would be dropped with the schema.
   if (schema !== DEFAULT_SCHEMA) await tx.run('create extension if not exists pg_trgm with schema public')
   await tx.run(
