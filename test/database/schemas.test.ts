@@ -136,7 +136,7 @@ t.test(
       })
       await owner.run(`grant usage on schema tenant_d to ${role}`)
       await owner.run(`grant select, insert, update, delete on all tables in schema tenant_d to ${role}`)
-      await owner.run(`grant usage on all sequences in schema tenant_d to ${role}`)
+      await owner.run(`grant usage, select on all sequences in schema tenant_d to ${role}`)
       const as = new URL(url)
       as.username = role
       const database = await openDatabase({ url: as.href, schema: 'tenant_d' })
@@ -144,6 +144,8 @@ t.test(
       const { admin } = await testApp(t, {}, { database })
       t.equal((await admin.get('/users')).status, 200)
       await t.rejects(database.run('select * from tenant_b.users'), { code: '42501' })
+      const settings = { DATABASE_URL: as.href, DATABASE_SCHEMA: 'tenant_d', APP_SECRET }
+      t.match(await runCommand(t, ['backup', `${testFolder(t)}/backup.gz`], settings), { code: 0, err: '' })
     })
 
     await t.test('a role without the right to create schemas migrates the schema that it owns', async (t) => {
