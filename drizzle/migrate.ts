@@ -29,7 +29,7 @@ interface Migration {
 export const RECORD_TABLE = '__drizzle_migrations'
 
 /** Returns the name of the table of drizzle-kit, so that its tools know the applied migrations too. */
-const getRecordTable = (schema: string): string =>
+export const getRecordTable = (schema: string): string =>
   schema === DEFAULT_SCHEMA ? `drizzle.${RECORD_TABLE}` : `"${schema}".${RECORD_TABLE}`
 
 /** The key of the advisory lock, within one database. No other code uses it. */

@@ -146,27 +146,59 @@ t.test(
       )
       await owner.run(`grant usage on schema tenant_d to ${role}`)
       await owner.run(`grant select, insert, update, delete on all tables in schema tenant_d to ${role}`)
-      await owner.run(`grant usage on all sequences in schema tenant_d to ${role}`)
+      await owner.run(`grant usage, select on all sequences in schema tenant_d to ${role}`)
       const database = await openDatabase({ url: as.href, schema: 'tenant_d' })
       t.teardown(() => database.close())
       const { admin } = await testApp(t, {}, { database })
       t.equal((await admin.get('/users')).status, 200)
       await t.rejects(database.run('select * from tenant_b.users'), { code: '42501' })
+      t.match(
+        await runCommand(t, ['backup', `${testFolder(t)}/backup.gz`], {
+          ...settings,
+          DATABASE_SCHEMA: 'tenant_d',
+        }),
+        { code: 0, err: '' },
+      )
     })
 
-    await t.test('the owner of a schema migrates it, without rights on the database', async (t) => {
-      const owner = await openTenant(t, url, 'tenant_b')
+    await t.test('a role without the right to create schemas migrates the schema that it owns', async (t) => {
+      const admin = await openTenant(t, url, 'tenant_b')
       const role = `owner_${Date.now()}`
-      await owner.run(`create role ${role} login`)
-      await owner.run(`create schema tenant_e authorization ${role}`)
+      await admin.run(`create role ${role} login`)
       t.teardown(async () => {
-        await owner.run(`drop owned by ${role}`)
-        await owner.run(`drop role ${role}`)
+        await admin.run(`drop owned by ${role} cascade`)
+        await admin.run(`drop role ${role}`)
       })
+      await admin.run(`create schema tenant_e authorization ${role}`)
       const as = new URL(url)
       as.username = role
-      const database = await openTenant(t, as.href, 'tenant_e')
-      t.strictSame(await ensureSchema(database), [])
+      const settings = { DATABASE_URL: as.href, DATA_DIR: testFolder(t), APP_SECRET }
+      const doctor = async (schema: string) =>
+        (await runCommand(t, ['doctor', '--schema', schema], settings)).out
+      t.match(
+        await doctor('tenant_e'),
+        /ok +migrations +\d+ migrations are pending; the next start applies them/,
+      )
+      t.match(await runCommand(t, 'migrate --schema tenant_e', settings), { code: 0, err: '' })
+      t.match(await doctor('tenant_e'), /All migrations of this release are applied/)
+
+      const refused = new RegExp(
+        `failed +migrations +\\d+ migrations are pending, and the role ${role} may not create tables\\n.* of the owner of the schema tenant_f`,
+      )
+      t.match(await doctor('tenant_f'), refused, 'a schema that does not exist')
+      t.match(await runCommand(t, 'migrate --schema tenant_f', settings), {
+        code: 1,
+        err: /permission denied for database/,
+      })
+      t.match(
+        await doctor('tenant_b'),
+        /Let the role read "tenant_b"\.__drizzle_migrations/,
+        'another tenant',
+      )
+      t.match(await runCommand(t, 'migrate --schema tenant_b', settings), {
+        code: 1,
+        err: /permission denied for schema tenant_b/,
+      })
     })
 
     await t.test('a pooler that does not pass on the schema is noticed before any statement', async (t) => {

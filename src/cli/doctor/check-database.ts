@@ -2,7 +2,7 @@
 import type { Database } from '../../../drizzle/client/index.ts'
 import { queryRows } from '../../../drizzle/client/query-rows.ts'
 import { DEFAULT_SCHEMA } from '../../../drizzle/client/schema.ts'
-import { countPendingMigrations } from '../../../drizzle/migrate.ts'
+import { countPendingMigrations, getRecordTable } from '../../../drizzle/migrate.ts'
 import { inspectSchema, SCHEMA_ADVICE, tableNames } from '../../../drizzle/schema-check.ts'
 import { identity } from '../../../lib/identity.ts'
 import type { Config } from '../../config.ts'
@@ -15,19 +15,23 @@ interface Rights {
   role: string
   is_standby: boolean
   is_read_only: boolean
-  /** Whether migrations can create a schema, the trusted extension and tables. */
-  can_create: boolean
+  /** Whether migrations can create the trusted extension, and schemas. */
+  can_create_extension: boolean
+  /** Whether migrations can create the tables, and their schema if it does not exist. */
+  can_create_tables: boolean
   /** Whether the role may use the schema; null if it does not exist. */
   may_use: boolean | null
   /** What the role may not do, such as `INSERT on users`. */
   missing: string[] | null
 }
 
-/** Migrations create a schema that does not exist, but for the default one. */
 const SELECT_RIGHTS = `select current_user as role, pg_is_in_recovery() as is_standby,
   current_setting('transaction_read_only') = 'on' as is_read_only,
-  has_database_privilege(current_database(), 'CREATE')
-    and coalesce(has_schema_privilege(current_schema(), 'CREATE'), $2 <> '${DEFAULT_SCHEMA}') as can_create,
+  has_database_privilege(current_database(), 'CREATE') as can_create_extension,
+  case when $2::text is null then has_database_privilege(current_database(), 'CREATE')
+      and coalesce(has_schema_privilege(current_schema(), 'CREATE'), false)
+    else coalesce(has_schema_privilege(to_regnamespace($2::text)::oid, 'CREATE'),
+      has_database_privilege(current_database(), 'CREATE')) end as can_create_tables,
   (select has_schema_privilege(oid, 'USAGE') from pg_namespace where nspname = $2) as may_use,
   (select json_agg(p.name || ' on ' || t.name)
     from unnest(string_to_array($1, ',')) as t(name), unnest(array['SELECT', 'INSERT', 'UPDATE', 'DELETE']) as p(name)
@@ -37,7 +41,8 @@ const SELECT_EXTENSION = `select exists (select from pg_extension where extname 
   exists (select from pg_available_extensions where name = 'pg_trgm') as is_available`
 
 async function readRights(database: Database): Promise<Rights> {
-  const params = [tableNames.join(','), database.schema]
+  // In the default schema, which may be another one by the role's search path, migrations also create `drizzle`.
+  const params = [tableNames.join(','), database.schema === DEFAULT_SCHEMA ? null : database.schema]
   const [rights] = await queryRows<Rights>(database, SELECT_RIGHTS, params)
   if (!rights) throw new Error('The database returned no row')
   return rights
@@ -64,7 +69,7 @@ function checkRights(schema: string, { role, is_standby, is_read_only, may_use, 
   return fail('rights', `The role ${role} lacks ${missing.join(', ')}`, advice)
 }
 
-async function checkExtension(database: Database, { role, can_create }: Rights): Promise<Finding> {
+async function checkExtension(database: Database, { role, can_create_extension }: Rights): Promise<Finding> {
   const [extension] = await queryRows<{ is_installed: boolean; is_available: boolean }>(
     database,
     SELECT_EXTENSION,
@@ -76,7 +81,7 @@ async function checkExtension(database: Database, { role, can_create }: Rights):
       'The server does not have the extension',
       'Install the contrib package of PostgreSQL on the server (Debian: postgresql-contrib).',
     )
-  if (can_create) return ok('pg_trgm', 'The extension is available; the first migration creates it')
+  if (can_create_extension) return ok('pg_trgm', 'The extension is available; the first migration creates it')
   return fail(
     'pg_trgm',
     `The extension is not installed, and the role ${role} may not create it`,
@@ -84,15 +89,15 @@ async function checkExtension(database: Database, { role, can_create }: Rights):
   )
 }
 
-function checkMigrations(pending: number, { role, can_create }: Rights): Finding {
+function checkMigrations(pending: number, schema: string, { role, can_create_tables }: Rights): Finding {
   if (pending === 0) return ok('migrations', 'All migrations of this release are applied')
   const message = `${pending} migration${pending === 1 ? ' is' : 's are'} pending`
-  if (can_create)
+  if (can_create_tables)
     return ok('migrations', `${message}; the next start applies them, or '${identity.name} migrate'`)
   return fail(
     'migrations',
     `${message}, and the role ${role} may not create tables`,
-    `Run '${identity.name} migrate' once with a DATABASE_URL of the owner of the database.`,
+    `Run '${identity.name} migrate' once with a DATABASE_URL of the owner of the ${schema === DEFAULT_SCHEMA ? 'database' : `schema ${schema}`}.`,
   )
 }
 
@@ -133,9 +138,9 @@ export async function* checkDatabase(database: Database): AsyncGenerator<Finding
   yield checkRights(database.schema, rights)
   yield await attempt('pg_trgm', 'Check the server.', () => checkExtension(database, rights))
   let pending = Number.NaN
-  yield await attempt('migrations', 'Let the role read drizzle.__drizzle_migrations.', async () => {
+  yield await attempt('migrations', `Let the role read ${getRecordTable(database.schema)}.`, async () => {
     pending = await countPendingMigrations(database)
-    return checkMigrations(pending, rights)
+    return checkMigrations(pending, database.schema, rights)
   })
   // Before the migrations, the tables are those of an earlier release.
   if (pending === 0) yield await attempt('schema', 'Check the server.', () => checkSchema(database))
