@@ -3,6 +3,7 @@ import { execFileSync } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import postgres from 'postgres'
+import { readProcessTreeCpu } from './cpu.ts'
 import { LOAD_CORE, runProcess } from './processes.ts'
 import { ADMIN_PASSWORD, serverSettings } from './targets/resource-api.ts'
 
@@ -24,19 +25,23 @@ async function createDatabase(url: string): Promise<void> {
   }
 }
 
-const seedDatabase = (url: string, users: number) =>
-  runProcess({
+/** Runs a command of this service on a database. Returns its last line. */
+export async function runCommandLine(url: string, args: readonly string[]): Promise<string> {
+  const output = await runProcess({
     core: LOAD_CORE,
-    args: [process.execPath, 'dist/src/cli.js', 'seed', '--users', String(users), '--until', SEED_END_DATE],
+    args: [process.execPath, 'dist/src/cli.js', ...args],
     cwd: root,
     env: { ...serverSettings, ADMIN_PASSWORD, NODE_ENV: 'production', DATABASE_URL: url },
   })
+  return output.trim().split('\n').at(-1) ?? ''
+}
 
 const runStartScript = () => execFileSync(script, ['start'], { encoding: 'utf8' }).trim()
 export const stopServer = () => execFileSync(script, ['stop'])
 
-const connect = (url: string) =>
-  postgres(url, { max: 2, connection: { TimeZone: 'UTC' }, onnotice: () => undefined })
+/** @param settings of PostgreSQL, for the connections */
+export const connect = (url: string, settings: Record<string, string> = {}) =>
+  postgres(url, { max: 2, connection: { TimeZone: 'UTC', ...settings }, onnotice: () => undefined })
 
 const toShortVersion = (version: unknown) => String(version).split(' ').slice(0, 2).join(' ')
 
@@ -47,7 +52,8 @@ export async function ensureSeeded(url: string, users: number): Promise<string> 
   try {
     const [table] = await sql`select to_regclass('public.products') is not null as exists`
     const [row] = table?.exists ? await sql`select 1 from products limit 1` : []
-    if (!row) console.log((await seedDatabase(url, users)).trim().split('\n').at(-1))
+    if (!row)
+      console.log(await runCommandLine(url, ['seed', '--users', String(users), '--until', SEED_END_DATE]))
     return url
   } finally {
     await sql.end()
@@ -67,18 +73,24 @@ export async function startServer() {
   }
 }
 
+/** Returns the process id of the postmaster, the parent of all processes of a PostgreSQL server on this machine. */
+export async function readPostmasterPid(sql: ReturnType<typeof connect>): Promise<number> {
+  const [row] = await sql`select current_setting('data_directory') as folder`
+  return Number(readFileSync(`${row?.folder}/postmaster.pid`, 'utf8').split('\n')[0])
+}
+
 /** Starts the server if it is not running, and seeds the bench database if it is empty. */
 export async function openBenchDatabase(users: number) {
   const url = await ensureSeeded(runStartScript(), users)
   const sql = connect(url)
-  const [row] = await sql`select current_setting('data_directory') as folder, version() as version`
-  const folder = String(row?.folder)
+  const [row] = await sql`select version()`
+  const pid = await readPostmasterPid(sql)
   return {
     url,
     sql,
     version: toShortVersion(row?.version),
-    /** The process id of the postmaster, the parent of all PostgreSQL processes. */
-    pid: Number(readFileSync(`${folder}/postmaster.pid`, 'utf8').split('\n')[0]),
+    /** Returns the microseconds of CPU that the server has used. */
+    readCpu: () => readProcessTreeCpu(pid),
     /** Deletes the products and the events that measurements created, so that each one starts with the same data. */
     async deleteWrittenRows() {
       await sql`delete from products where sku like 'BENCH-%'`

@@ -1,21 +1,19 @@
 /** `npm run bench:events`: measures writes with and without events, and prints the ratio of their CPU time. */
 import { v7 as uuid } from 'uuid'
 import { assertNoFailures, type BenchContext, runCommand } from './command.ts'
-import { readProcessCpu, readProcessTreeCpu } from './cpu.ts'
+import { readProcessCpu } from './cpu.ts'
 import { formatMeasurement, measureLoad } from './measure.ts'
 import { readOptions } from './options.ts'
-import { computeSpread } from './statistics.ts'
+import { count, createOrderCalls, deleteOrders } from './orders.ts'
+import { computeSpread, formatRatio } from './statistics.ts'
 import { FIRST_PORT, startTarget, type TargetProcess } from './target-process.ts'
-import { serviceWithKey, serviceWithoutEvents } from './targets/resource-api.ts'
+import { PREFIX, postResource, serviceWithKey, serviceWithoutEvents } from './targets/resource-api.ts'
 import { type Call, send } from './targets/target.ts'
 
-const PREFIX = '/api/v1'
-const ORDER_PRODUCTS = 50
 const ITEMS_PER_ORDER = 10
 const LARGE_POSTS = 20
 const LARGE_BODY_LENGTH = 100_000
 const POSTS_PER_USER = 10_000
-const MAX_STOCK = 1_000_000_000
 
 const targets = [serviceWithKey, serviceWithoutEvents]
 
@@ -24,23 +22,6 @@ interface EventWorkload {
   title: string
   createCalls(context: BenchContext, process: TargetProcess): Promise<Call[]>
 }
-
-const toCall = ({ headers }: TargetProcess, method: string, path: string, body: object): Call => ({
-  method,
-  path: `${PREFIX}${path}`,
-  headers,
-  body: JSON.stringify(body),
-})
-
-async function create(process: TargetProcess, path: string, body: object): Promise<string> {
-  const { status, text } = await send(process.base, toCall(process, 'POST', path, body))
-  if (status !== 201) throw new Error(`POST ${path} returned ${status}: ${text}`)
-  const { data }: { data: { id: string } } = JSON.parse(text)
-  return data.id
-}
-
-/** Returns the numbers from 0 on. */
-const count = (length: number) => Array.from({ length }, (_, i) => i)
 
 const workloads: readonly EventWorkload[] = [
   {
@@ -57,30 +38,18 @@ const workloads: readonly EventWorkload[] = [
   {
     name: 'order',
     title: 'a new order of ten items',
-    async createCalls(_, process) {
-      const ids: string[] = []
-      for (const i of count(ORDER_PRODUCTS)) {
-        const product = { sku: `EVENTS-${uuid()}`, name: `Product ${i}`, price_amount: 500, currency: 'USD' }
-        ids.push(await create(process, '/products', { ...product, stock: MAX_STOCK, status: 'active' }))
-      }
-      return count(ORDER_PRODUCTS).map((first) => {
-        const items = count(ITEMS_PER_ORDER).map((i) => ({
-          product_id: ids[(first + i * 3) % ORDER_PRODUCTS],
-          quantity: 1,
-        }))
-        return toCall(process, 'POST', '/orders', { items, note: 'bench' })
-      })
-    },
+    createCalls: (_, process) => createOrderCalls(process, ITEMS_PER_ORDER),
   },
   {
     name: 'post',
     title: 'the title of a post of 100 kB changed',
-    async createCalls(_, process) {
+    async createCalls(_, { base, headers }) {
       const calls: Call[] = []
       for (const i of count(LARGE_POSTS)) {
         const body = 'All work and no play. '.repeat(LARGE_BODY_LENGTH).slice(0, LARGE_BODY_LENGTH)
-        const id = await create(process, '/users/me/posts', { title: `Post ${i}`, body })
-        calls.push(toCall(process, 'PATCH', `/users/me/posts/${id}`, { title: 'Title #########' }))
+        const { id } = await postResource(base, '/users/me/posts', { title: `Post ${i}`, body }, headers)
+        const path = `${PREFIX}/users/me/posts/${id}`
+        calls.push({ method: 'PATCH', path, headers, body: '{"title":"Title #########"}' })
       }
       return calls
     },
@@ -89,17 +58,12 @@ const workloads: readonly EventWorkload[] = [
 
 const addHeaders = ({ headers }: TargetProcess, call: Call): Call => ({ ...call, headers })
 
-const formatRatio = (withEvents: readonly number[], without: readonly number[]): string => {
-  const { median, min, max } = computeSpread(withEvents.map((value, i) => value / (without[i] ?? Number.NaN)))
-  return `${median.toFixed(2)} times (${min.toFixed(2)} to ${max.toFixed(2)})`
-}
-
 const formatTime = (microseconds: readonly number[]) => `${computeSpread(microseconds).median.toFixed(0)} us`
 
 /** Prints the figures of one kind of write. */
 function print(title: string, [withEvents = [], without = []]: readonly (readonly number[])[]): void {
   console.log(
-    `${title}: ${formatTime(without)} without events, ${formatTime(withEvents)} with: ${formatRatio(withEvents, without)}`,
+    `${title}: ${formatTime(without)} without events, ${formatTime(withEvents)} with: ${formatRatio(withEvents, without)} times`,
   )
 }
 
@@ -145,12 +109,12 @@ async function measureUserDeletions(
       await sql`insert into users (id, name, email) values (${id}, 'Bench', ${`${id}@example.com`})`
       await sql`insert into posts (id, user_id, title, body) select gen_random_uuid(), ${id}, 'Post ' || n, 'A short text'
         from generate_series(1, ${POSTS_PER_USER}) as n`
-      const [serverBefore, postgresBefore] = [readProcessCpu(pid), readProcessTreeCpu(database.pid)]
+      const [serverBefore, postgresBefore] = [readProcessCpu(pid), database.readCpu()]
       const started = performance.now()
       const { status, text } = await send(base, { method: 'DELETE', path: `${PREFIX}/users/${id}`, headers })
       if (status !== 204) throw new Error(`The deletion returned ${status}: ${text}`)
       const elapsed = performance.now() - started
-      const cpu = readProcessCpu(pid) - serverBefore + readProcessTreeCpu(database.pid) - postgresBefore
+      const cpu = readProcessCpu(pid) - serverBefore + database.readCpu() - postgresBefore
       times[i]?.push(cpu)
       console.log(
         `user ${round + 1} ${target.name.padEnd(14)} ${elapsed.toFixed(0)} ms, CPU ${(cpu / 1000).toFixed(0)} ms`,
@@ -161,8 +125,7 @@ async function measureUserDeletions(
 }
 
 async function deleteWrittenRows({ database: { sql } }: BenchContext): Promise<void> {
-  await sql`delete from orders where note = 'bench'`
-  await sql`delete from products where sku like 'EVENTS-%'`
+  await deleteOrders(sql)
   await sql`delete from posts where length(body) = ${LARGE_BODY_LENGTH}`
   await sql`truncate outbox, events`
 }

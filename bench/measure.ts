@@ -1,7 +1,8 @@
 /** Measures one workload: starts, checks and warms up the targets, then measures them in rounds of rotating order. */
 import { join } from 'node:path'
 import type { BenchContext } from './command.ts'
-import { readProcessCpu, readProcessTreeCpu } from './cpu.ts'
+import { readProcessCpu } from './cpu.ts'
+import type { BenchDatabase } from './database.ts'
 import { type LoadResult, runLoad } from './load.ts'
 import { createCheckedCalls, FIRST_PORT, startTarget, type TargetProcess } from './target-process.ts'
 import type { Call, Target } from './targets/target.ts'
@@ -17,19 +18,24 @@ export interface Measurement extends LoadResult {
   busy: number
 }
 
+/** What a measurement needs of the context. */
+export interface MeasureContext extends Pick<BenchContext, 'options' | 'temporaryFolder'> {
+  database: Pick<BenchDatabase, 'readCpu'>
+}
+
 /** Loads a target for some seconds and reads the CPU time that the load cost. */
 export async function measureLoad(
-  { database, temporaryFolder, options }: BenchContext,
+  { database, temporaryFolder, options }: MeasureContext,
   { pid, port }: TargetProcess,
   calls: readonly Call[],
   seconds: number,
 ): Promise<Measurement> {
   const { connections, generator } = options
-  const [serverBefore, postgresBefore] = [readProcessCpu(pid), readProcessTreeCpu(database.pid)]
+  const [serverBefore, postgresBefore] = [readProcessCpu(pid), database.readCpu()]
   const file = join(temporaryFolder, 'requests')
   const result = await runLoad(calls, { port, seconds, connections, generator, file })
   const server = readProcessCpu(pid) - serverBefore
-  const postgres = readProcessTreeCpu(database.pid) - postgresBefore
+  const postgres = database.readCpu() - postgresBefore
   return {
     ...result,
     server: server / result.requests,

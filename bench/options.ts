@@ -25,6 +25,8 @@ export interface Options {
   node: string
   /** Node.js flags of every server; by default those of `npm start` and of the image. */
   flags: readonly string[]
+  /** The address of a database on the coordinator of a Citus cluster. */
+  url: string
   /** A folder for CPU profiles of the servers; undefined writes none. */
   profile: string | undefined
 }
@@ -46,6 +48,7 @@ const OPTIONS: Readonly<Record<OptionName, readonly [value: string, help: string
   out: ['folder', 'for RESULTS.md, results.svg, results.json', 'bench/out'],
   node: ['path', 'the Node.js that runs the servers', process.execPath],
   flags: ['a,b', 'the Node.js flags of the servers', startFlags.join()],
+  url: ['address', 'a database of Citus, whose nodes run on this machine', ''],
   profile: ['folder', 'write a CPU profile of each server to this folder', ''],
 }
 
@@ -106,6 +109,7 @@ export function readOptions(
     out: getValue('out'),
     node: getValue('node'),
     flags: getValue('flags').split(','),
+    url: getValue('url'),
     profile: getValue('profile') || undefined,
   }
 }

@@ -16,6 +16,13 @@ export function computeSpread(numbers: readonly number[]): Spread {
   }
 }
 
+/** Formats the median and the range of the ratios of two lists of measurements, one of each for a round. */
+export function formatRatio(numerators: readonly number[], denominators: readonly number[]): string {
+  const ratios = numerators.map((value, i) => value / (denominators[i] ?? Number.NaN))
+  const { median, min, max } = computeSpread(ratios)
+  return `${median.toFixed(2)} (${min.toFixed(2)} to ${max.toFixed(2)})`
+}
+
 /** @param share from 0 to 1 */
 export function computePercentile(numbers: readonly number[], share: number): number {
   const sorted = [...numbers].sort((a, b) => a - b)

@@ -3,8 +3,10 @@ import type { ChildProcess } from 'node:child_process'
 import { setTimeout as wait } from 'node:timers/promises'
 import { checkResponses } from './check.ts'
 import type { BenchContext } from './command.ts'
+import type { BenchDatabase } from './database.ts'
 import { createExpectedRows } from './expected-rows.ts'
 import { SERVER_CORE, startProcess, stopProcess } from './processes.ts'
+import type { Samples } from './samples.ts'
 import { type Call, send, type Target } from './targets/target.ts'
 import type { Workload } from './workloads.ts'
 
@@ -102,7 +104,7 @@ export async function startTarget(
 export async function createCheckedCalls(
   { target, base, headers }: TargetProcess,
   workload: Workload,
-  { database, samples }: Pick<BenchContext, 'database' | 'samples'>,
+  { database, samples }: { database: Pick<BenchDatabase, 'sql'>; samples: Samples },
 ): Promise<readonly Call[]> {
   const { api } = target
   await target.prepare?.(base, headers, workload.name === 'W3' ? samples.positions : [])

@@ -6,7 +6,7 @@ import type { AddressInfo } from 'node:net'
 import { text } from 'node:stream/consumers'
 import { setTimeout as wait } from 'node:timers/promises'
 import { type BenchContext, runCommand } from './command.ts'
-import { readProcessCpu, readProcessTreeCpu } from './cpu.ts'
+import { readProcessCpu } from './cpu.ts'
 import { readOptions } from './options.ts'
 import { LOAD_CORE } from './processes.ts'
 import { computePercentile } from './statistics.ts'
@@ -106,7 +106,7 @@ async function measureDeliveries(context: BenchContext, target: TargetProcess): 
     await createEndpoint(target, receiver.url)
     await waitForAll(await writeChanges(context, options.warmup))
     receiver.delays.clear()
-    const [serverBefore, postgresBefore] = [readProcessCpu(target.pid), readProcessTreeCpu(database.pid)]
+    const [serverBefore, postgresBefore] = [readProcessCpu(target.pid), database.readCpu()]
     const started = performance.now()
     const count = await writeChanges(context, options.seconds)
     await waitForAll(count)
@@ -120,7 +120,7 @@ async function measureDeliveries(context: BenchContext, target: TargetProcess): 
       missing: count - delays.length,
       repetitions: receiver.countRepetitions(),
       server: (readProcessCpu(target.pid) - serverBefore) / 1_000 / milliseconds,
-      postgres: (readProcessTreeCpu(database.pid) - postgresBefore) / 1_000 / milliseconds,
+      postgres: (database.readCpu() - postgresBefore) / 1_000 / milliseconds,
     }
   } finally {
     receiver.close()

@@ -27,7 +27,7 @@ export const serverSettings: Record<string, string> = {
   USER_CONCURRENCY: '1000',
 }
 
-const PREFIX = '/api/v1'
+export const PREFIX = '/api/v1'
 /** The page size with which cursors are collected: each sample position is the last user of such a page. */
 export const CURSOR_PAGE_SIZE = 9
 
@@ -60,7 +60,13 @@ async function collectCursors(base: string, headers: Record<string, string>, pos
   }
 }
 
-async function postResource(base: string, path: string, body: object, headers: Record<string, string> = {}) {
+/** Creates a resource. Returns its fields. @throws Error if the status is not 201 */
+export async function postResource(
+  base: string,
+  path: string,
+  body: object,
+  headers: Record<string, string> = {},
+) {
   const call = { method: 'POST', path: `${PREFIX}${path}`, headers, body: JSON.stringify(body) }
   const { status, text } = await send(base, call)
   if (status !== 201) throw new Error(`POST ${path} returned ${status}: ${text}`)
@@ -68,8 +74,12 @@ async function postResource(base: string, path: string, body: object, headers: R
   return envelope.data
 }
 
-async function createTokenHeaders(base: string): Promise<Record<string, string>> {
-  const grant = { grant_type: 'password', email: 'admin@example.com', password: ADMIN_PASSWORD }
+/** Signs in as the admin, or as another user. */
+export async function createTokenHeaders(
+  base: string,
+  { email, password } = { email: 'admin@example.com', password: ADMIN_PASSWORD },
+): Promise<Record<string, string>> {
+  const grant = { grant_type: 'password', email, password }
   const { access_token: token } = await postResource(base, '/tokens', grant)
   return { Authorization: `Bearer ${token}` }
 }
@@ -103,6 +113,14 @@ export const serviceWithoutEvents: Target = {
   env: { ...serverSettings, EVENTS: 'false' },
   createHeaders: createKeyHeaders,
 }
+/** The service with an API key on a schema of another database. */
+export const createSchemaTarget = (url: string, schema: string): Target => ({
+  name: 'ours-citus',
+  title: 'ours, a schema on Citus',
+  ...common,
+  env: { ...serverSettings, DATABASE_URL: url, DATABASE_SCHEMA: schema },
+  createHeaders: createKeyHeaders,
+})
 /** The service from another checkout, which must be built: compares a change with the state before it. */
 export const baselineWithKey: Target = {
   name: 'baseline-key',

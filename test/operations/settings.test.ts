@@ -151,9 +151,13 @@ test('production accepts https only for the key set of an identity provider', as
   t.same(problems({ ...production, ...provider, AUTH_JWKS_URL: 'HTTPS://id.example.com/jwks' }), [])
 })
 
+const readTrialSecrets = (file: string) => {
+  const text = readFileSync(new URL(`../../${file}`, import.meta.url), 'utf8')
+  return new Set([...text.matchAll(/:-(TRIAL[^}]*)\}/g)].map(([, secret = '']) => secret))
+}
+
 test('production rejects the secrets of compose.yaml, except in the trial of compose.yaml', async (t) => {
-  const text = readFileSync(new URL('../../compose.yaml', import.meta.url), 'utf8')
-  const trial = new Set([...text.matchAll(/:-(TRIAL[^}]*)\}/g)].map(([, secret = '']) => secret))
+  const trial = readTrialSecrets('compose.yaml')
   t.equal(trial.size, 3)
   const { INSECURE_HTTP, ...served } = { ...production, TRUST_PROXY: '1' }
   for (const secret of trial) {
@@ -182,6 +186,16 @@ test('production rejects the secrets of compose.yaml, except in the trial of com
     ADMIN_API_KEY: 'TRIAL-key-that-everybody-knows-too',
   }
   t.match(problems({ ...served, ...all }), [/^APP_SECRET /, /^ADMIN_API_KEY /], 'all together')
+})
+
+test('production rejects the secrets of compose.citus.yaml, which differ between the tenants', async (t) => {
+  const trial = readTrialSecrets('compose.citus.yaml')
+  t.equal(trial.size, 5)
+  for (const secret of trial) {
+    const settings = { ...production, DATABASE_URL: `postgres://api:${secret}@coordinator:5432/api` }
+    t.same(problems({ ...settings, DATABASE_SCHEMA: 'tenant_a' }), [], 'accepted in the trial')
+    t.match(problems({ ...settings, TRUST_PROXY: '1' }), [/^DATABASE_URL contains a secret of compose.yaml/])
+  }
 })
 
 test('the email of the first admin is ASCII', async (t) => {
