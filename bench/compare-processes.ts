@@ -66,7 +66,7 @@ async function measureSetup(
   const readTimes = () => ({
     servers: servers.reduce((sum, server) => sum + readCpu(server), 0),
     proxy: readCpu(proxy),
-    postgres: readProcessTreeCpu(database.pid),
+    postgres: database.readCpu(),
     redis: readCpu(redis),
     machine: readMachineTimes(),
   })
