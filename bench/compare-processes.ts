@@ -3,7 +3,7 @@ import type { ChildProcess } from 'node:child_process'
 import { cpus } from 'node:os'
 import { join } from 'node:path'
 import { assertNoFailures, type BenchContext, runCommand } from './command.ts'
-import { readProcessCpu, readProcessTreeCpu } from './cpu.ts'
+import { readProcessCpu } from './cpu.ts'
 import { type LoadResult, runLoad } from './load.ts'
 import { readOptions } from './options.ts'
 import {
