@@ -1,7 +1,7 @@
 /**
  * Returns the expression of the time of an update: later than that of the update before, also if the clock is set back.
- * PostgreSQL may evaluate it anywhere: the only part that is not immutable has no argument. Citus, which sends a statement
- * to the node of its row, accepts neither `clock_timestamp()` nor `updated_at + interval '...'`.
+ * In an UPDATE, Citus accepts no volatile function (`clock_timestamp()`), and no stable one that has a column as argument
+ * (`timestamptz + interval`): `at time zone 'UTC'` makes the addition immutable.
  * @param column the column `updated_at`, qualified if the statement has more than one
  */
 export const getNextUpdatedAt = (column = 'updated_at'): string =>

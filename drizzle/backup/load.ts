@@ -123,7 +123,10 @@ function selectTables(tables: readonly Table[], sources: readonly SourceTable[])
   })
 }
 
-/** Not rolled back, so a load that fails leaves the sequences of the empty tables at these numbers. */
+/**
+ * `setval`, because Citus cannot alter the sequence of a distributed table. It is not rolled back: if the load fails, the
+ * tables are empty, and their sequences go on from these numbers.
+ */
 async function restartSequences(tx: Connection, sequences: readonly Sequence[]): Promise<void> {
   for (const { name, next } of sequences)
     await tx.run('select setval($1::regclass, $2::bigint, false)', [quoteName(name), next])

@@ -24,7 +24,8 @@ const HOUR_MS = 3_600_000
 const SELECT_KNOWN = `select 1 from sign_in_addresses a join users u on u.id = a.user_id
   where a.address_hash = $1 and u.email = $2 and a.signed_in_at > now() - interval '${RETENTION_DAYS} days'`
 
-// Materialized for Citus, which otherwise sends its nodes a statement with a syntax error.
+// For Citus: without `materialized` it sends its nodes a statement with a syntax error, and `do update` may call only
+// immutable functions, so not `now()`, which is the default of the inserted `signed_in_at`.
 const UPSERT = `with account as materialized (select id from users where id = $2)
   insert into sign_in_addresses (address_hash, user_id) select $1::text, id from account
   on conflict (address_hash) do update set user_id = excluded.user_id, signed_in_at = excluded.signed_in_at

@@ -36,7 +36,8 @@ const FIND = `select k.body_hash, k.status, k.location, k.etag, k.body, k.reply_
   from idempotency_keys k left join idempotency_replies r on r.user_id = k.user_id and r.id = k.reply_id
   where k.user_id = $1 and k.id = $2 and k.created_at > now() - ${RETENTION}`
 
-// Replaces an expired record that is not yet deleted; never overwrites another one.
+// Replaces an expired record that is not yet deleted; never overwrites another one. Citus accepts no `now()` in the
+// condition: it is the default of `excluded.created_at`.
 const STORE = `insert into idempotency_keys as kept
     (user_id, id, body_hash, status, location, etag, body, reply_id, reply_timestamp)
   values ($1, $2, $3, $4, $5, $6, $7, $8, $9)

@@ -1,5 +1,4 @@
 /** The statements of the dispatcher. Each serves many deliveries. */
-
 import { queryRows } from '../../drizzle/client/query-rows.ts'
 import type { Connection } from '../../drizzle/client/types.ts'
 import { getNextUpdatedAt } from '../../drizzle/updated-at.ts'

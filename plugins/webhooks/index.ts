@@ -1,5 +1,4 @@
 /** Webhooks: creates deliveries of events to endpoints, and sends them. */
-
 import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
 import { webhookEndpoints } from '../../drizzle/event-tables.ts'

@@ -1,7 +1,6 @@
 /** `copy`: copies the database into an empty PostgreSQL database and compares the two. */
 import { countAllRows } from '../../drizzle/backup/checksums.ts'
 import { checkMigrations, loadDatabase } from '../../drizzle/backup/load.ts'
-import { DEFAULT_SCHEMA } from '../../drizzle/client/schema.ts'
 import { parseAddress } from '../../drizzle/client/server/address.ts'
 import { type Config, readConfig } from '../config.ts'
 import { getSecretFile, readKeptSecret } from '../secrets.ts'
@@ -42,7 +41,7 @@ async function run(values: Values): Promise<void> {
   for (const name of skipped) console.log(`Not copied: ${name}, which is not a table of this service`)
   for (const name of applied) console.log(`Applied ${name}`)
   console.log(
-    `Next: set DATABASE_URL to the address of the new database, ${schema === DEFAULT_SCHEMA ? '' : `DATABASE_SCHEMA=${schema}, `}${await describeSecret(config)}, and start the server. ${SECRET_USES}`,
+    `Next: set DATABASE_URL to the address of the new database, ${schema === config.DATABASE_SCHEMA ? '' : `DATABASE_SCHEMA to ${schema}, `}${await describeSecret(config)}, and start the server. ${SECRET_USES}`,
   )
 }
 

@@ -1,5 +1,6 @@
 /** `openapi`: prints the OpenAPI document of a version as a server with the default settings serves it. */
 import type { Database } from '../../drizzle/client/index.ts'
+import { DEFAULT_SCHEMA } from '../../drizzle/client/schema.ts'
 import { versions } from '../../plugins/versioning/index.ts'
 import { readConfig } from '../config.ts'
 import { type Command, getWholeNumber } from './command.ts'
@@ -7,7 +8,7 @@ import { type Command, getWholeNumber } from './command.ts'
 /** Replaces the database. Every query returns this row, so that `createFirstAdmin` finds an admin and creates none. */
 const stubDatabase: Database = {
   kind: 'embedded',
-  schema: 'public',
+  schema: DEFAULT_SCHEMA,
   run: async () => [{ had_users: true, has_active_admin: true }],
   transaction: (work) => work(stubDatabase),
   ping: async () => {},

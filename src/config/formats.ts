@@ -63,7 +63,8 @@ export const formats = {
     check: (text: string) => parseUrl(text, 'postgres:', 'postgresql:') !== null,
   },
   'schema-name': {
-    expects: 'a lower-case letter and then up to 62 lower-case letters, digits and underscores, not pg_...',
+    expects:
+      'a lower-case letter and then up to 62 lower-case letters, digits and underscores; not pg_..., information_schema or drizzle',
     check: isSchemaName,
   },
   'redis-url': {

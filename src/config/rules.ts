@@ -77,7 +77,10 @@ function findTrialSecrets(draft: Draft): Problem[] {
     TRIAL_SECRETS.some((secret) => String(values[name]).includes(secret))
   return Object.entries(Settings.properties)
     .filter(([name, schema]) => 'secret' in schema && schema.secret === true && isTrialSecret(name))
-    .map(([name]) => [name, 'contains a secret of compose.yaml, which is public: set your own'])
+    .map(([name]) => [
+      name,
+      'contains a secret of compose.yaml or compose.citus.yaml, which are public: set your own',
+    ])
 }
 
 function checkProduction(draft: Draft): Problem[] {

@@ -1,5 +1,4 @@
 /** Creates sessions at sign-in and rotates their refresh tokens. The reuse of an old token ends its session. */
-
 import type { Connection, Database } from '../../../drizzle/client/index.ts'
 import { queryRows } from '../../../drizzle/client/query-rows.ts'
 import { sessions } from '../../../drizzle/credential-tables.ts'

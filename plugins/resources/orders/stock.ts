@@ -1,5 +1,4 @@
 /** Reserves the stock of products for orders, prices the items, and releases the stock again. */
-
 import { queryRows } from '../../../drizzle/client/query-rows.ts'
 import type { Connection } from '../../../drizzle/client/types.ts'
 import { type OrderItemRow, products as productsTable } from '../../../drizzle/tables.ts'

@@ -29,7 +29,9 @@ export async function withSnapshot<T>(config: Config, work: (snapshot: Snapshot)
     await tx.run('set local idle_in_transaction_session_timeout = 0')
     const contents = await readContents(tx, schema)
     if (contents.migrations.length === 0)
-      throw new Error('The database has no tables of this service: check DATABASE_URL and DATA_DIR')
+      throw new Error(
+        'The database has no tables of this service: check DATABASE_URL, DATABASE_SCHEMA and DATA_DIR',
+      )
     const counts = await countRows(tx, contents.tables)
     return { ...contents, kind, counts, readRows: () => readRows(tx, contents.tables) }
   }

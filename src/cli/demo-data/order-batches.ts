@@ -24,17 +24,19 @@ export function createOrderBatches(
   })
 }
 
-/** Reserves numbers for `count` orders; a running server may take numbers at the same time. @returns the first one */
-export function reserveOrderNumbers(database: Database, count: number): Promise<number> {
-  return database.transaction(async (tx) => {
-    // An insert waits for this lock before it takes a number.
-    await tx.run('lock table orders in exclusive mode')
-    const [row] = await queryRows<{ first: number }>(
-      tx,
-      'select last_value + case when is_called then 1 else 0 end as first from order_numbers',
+/**
+ * Draws numbers for orders, which follow each other. If a running server has drawn one in between, all are drawn again:
+ * order numbers may have gaps, and a sequence cannot be locked on Citus.
+ * @returns the first one
+ */
+export async function reserveOrderNumbers(database: Database, count: number): Promise<number> {
+  for (;;) {
+    const [drawn] = await queryRows<{ first: number; last: number }>(
+      database,
+      `select coalesce(min(number), 1) as first, coalesce(max(number), 0) as last
+       from (select nextval('order_numbers') as number from generate_series(1, $1::bigint)) as drawn`,
+      [count],
     )
-    const first = row?.first ?? 1
-    await tx.run("select setval('order_numbers', $1)", [first + count - 1])
-    return first
-  })
+    if (drawn && drawn.last - drawn.first + 1 === count) return drawn.first
+  }
 }
