@@ -8,8 +8,11 @@ const SELECT_LINKED = `select u.id, u.role, u.status from user_identities i join
 
 // Requires a confirmed address: one that a user entered may belong to another person. The unique constraints decide
 // between concurrent requests.
-const INSERT_LINK = `insert into user_identities (user_id, issuer, subject)
-  select id, $2::text, $3::text from users where email = $1 and email_is_confirmed and status = 'active'
+// Without `materialized`, Citus sends its nodes a statement with a syntax error.
+const INSERT_LINK = `with account as materialized (
+    select id from users where email = $1 and email_is_confirmed and status = 'active'
+  )
+  insert into user_identities (user_id, issuer, subject) select id, $2::text, $3::text from account
   on conflict do nothing`
 
 const SELECT_UNLINKED = `select u.id, u.status, u.email_is_confirmed,

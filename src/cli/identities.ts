@@ -13,7 +13,7 @@ const UNIQUE_VIOLATION = '23505'
 const SELECT_SUBJECT = 'select subject from user_identities where user_id = $1 and issuer = $2 for update'
 
 const UPSERT_SUBJECT = `insert into user_identities (user_id, issuer, subject) values ($1, $2, $3)
-  on conflict (user_id, issuer) do update set subject = excluded.subject, created_at = now()`
+  on conflict (user_id, issuer) do update set subject = excluded.subject, created_at = excluded.created_at`
 
 const CONFIRM_EMAIL = 'update users set email_is_confirmed = true where id = $1'
 
