@@ -37,21 +37,13 @@ import shutdown from '../plugins/operations/shutdown.ts'
 import outbox from '../plugins/outbox/index.ts'
 import { createRecorders } from '../plugins/outbox/recorder.ts'
 import limits, { countRequests } from '../plugins/rate-limit/index.ts'
-import { createApiKeysResource } from '../plugins/resources/api-keys.ts'
-import { createDeliveriesResource } from '../plugins/resources/deliveries.ts'
-import { createEventsResource } from '../plugins/resources/events.ts'
 import { ordersResource } from '../plugins/resources/orders.ts'
 import { postsResource } from '../plugins/resources/posts.ts'
 import { productsResource } from '../plugins/resources/products.ts'
-import { sessionsResource } from '../plugins/resources/sessions.ts'
 import { tokens as tokenRoutes, tokensTag } from '../plugins/resources/tokens.ts'
 import { userProfilesResource } from '../plugins/resources/user-profiles.ts'
 import { usersResource } from '../plugins/resources/users.ts'
-import {
-  createWebhookEndpointsResource,
-  WEBHOOK_ENDPOINTS,
-  type WebhookEndpointOptions,
-} from '../plugins/resources/webhook-endpoints.ts'
+import { WEBHOOK_ENDPOINTS } from '../plugins/resources/webhook-endpoints.ts'
 import { webhookSecrets } from '../plugins/resources/webhook-secrets.ts'
 import { serializerOptions } from '../plugins/validation/formats.ts'
 import ownRoutes from '../plugins/validation/own-routes.ts'
@@ -70,6 +62,7 @@ import {
   getWebhookOptions,
   routerOptions,
 } from './options.ts'
+import { createOwnResources } from './own-resources.ts'
 import { release } from './release.ts'
 import { loadAppSecret } from './secrets.ts'
 
@@ -81,30 +74,6 @@ export const resources = [
   productsResource,
   ordersResource,
 ]
-
-/**
- * Returns the definitions that every app has in addition: those of credentials and, if changes are recorded, of events and
- * webhooks. API keys can have the scopes of all but credentials and webhooks.
- */
-function createOwnResources(
-  others: readonly ResourceDefinition[],
-  { EVENTS }: Pick<Config, 'EVENTS'>,
-  webhookOptions: Omit<WebhookEndpointOptions, 'collections'> & { hideForbidden: boolean },
-): ResourceDefinition[] {
-  const names = others.map(({ name }) => name)
-  const credentialResources = [sessionsResource, createApiKeysResource(EVENTS ? [...names, 'events'] : names)]
-  if (!EVENTS) return credentialResources
-  const common = [...others, ...credentialResources]
-  const collections = common.map(({ name }) => name)
-  const endpoints = createWebhookEndpointsResource({ ...webhookOptions, collections })
-  const { hideForbidden } = webhookOptions
-  return [
-    ...credentialResources,
-    endpoints,
-    createDeliveriesResource({ recorded: [...common, endpoints], hideForbidden }),
-    createEventsResource([...collections, endpoints.name]),
-  ]
-}
 
 /** Returns all definitions of an app with the default settings, for documents and tests. */
 export function listDefinitions(): ResourceDefinition[] {

@@ -91,7 +91,7 @@ t.test('without Redis each process admits the limit, so that two admit twice as 
     Array(2).fill([401, 401, 429]),
     'of one address',
   )
-  const grant = { grant_type: 'password', email: 'nobody@example.com', password: 'wrong horse battery' }
+  const grant = { grant_type: 'password', email: 'unknown@example.com', password: 'wrong horse battery' }
   t.same(
     await countStatuses(6, (i) => createClientFrom(base(i), `203.0.113.${2 + i}`).post('/tokens', grant)),
     Array(2).fill([401, 401, 401]),

@@ -138,7 +138,7 @@ test('doctor checks secrets and the certificate', async (t) => {
 })
 
 test('doctor reports services that cannot be reached, without their passwords', async (t) => {
-  const address = `nobody:${SECRET}@127.0.0.1:1`
+  const address = `unknown:${SECRET}@127.0.0.1:1`
   const { get } = await diagnose(t, {
     DATABASE_URL: `postgres://${address}/there`,
     REDIS_URL: `redis://${address}`,
@@ -210,7 +210,7 @@ test('doctor checks rights, clocks and replicas of a server', { skip }, async (t
   const replicas = [
     ...standbys.map((standby) => standby.url),
     url.href,
-    `postgres://nobody:${SECRET}@127.0.0.1:1/there`,
+    `postgres://unknown:${SECRET}@127.0.0.1:1/there`,
   ]
   const { get } = await diagnose(t, { ...settings, DATABASE_REPLICA_URLS: replicas.join(',') })
   t.match(get('replica'), [
