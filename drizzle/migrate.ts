@@ -1,29 +1,23 @@
 /** Applies drizzle-kit's migrations: in order, each once, by one process at a time. */
-import { readFileSync } from 'node:fs'
-import { join } from 'node:path'
-import { fileURLToPath } from 'node:url'
-import { readMigrationFiles } from 'drizzle-orm/migrator'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { identity } from '../lib/identity.ts'
+import { DatabaseUnavailable } from './client/errors.ts'
 import { queryRows } from './client/query-rows.ts'
 import { DEFAULT_SCHEMA, getSearchPath } from './client/schema.ts'
 import type { Connection, Database } from './client/types.ts'
+import {
+  CREATE_CONCURRENTLY,
+  loadMigrations,
+  type Migration,
+  type MigrationFilter,
+} from './migration-files.ts'
 
-interface MigrateOptions {
-  /** A folder of drizzle-kit; by default the one of this package. */
-  folder?: string
-  /** Leaves out the migrations that were not created at one of these times (epoch milliseconds). */
-  only?: ReadonlySet<number>
+interface MigrateOptions extends MigrationFilter {
+  /** Milliseconds that each migration waits for locks: of its tables, and of another process that migrates. */
+  lockWaitMs?: number
 }
 
-type MigratedDatabase = Pick<Database, 'run' | 'transaction' | 'schema'>
-
-interface Migration {
-  /** The name of its file. */
-  tag: string
-  hash: string
-  /** Epoch milliseconds of its creation, by which drizzle-kit identifies an applied migration. */
-  createdAt: number
-  statements: string[]
-}
+type MigratedDatabase = Pick<Database, 'run' | 'transaction' | 'schema' | 'runAlone'>
 
 /** Its sequence has a name that begins with that of the table. */
 export const RECORD_TABLE = '__drizzle_migrations'
@@ -34,12 +28,27 @@ export const getRecordTable = (schema: string): string =>
 
 /** The key of the advisory lock, within one database. No other code uses it. */
 const ADVISORY_LOCK_KEY = 1_835_624_306
-/** Without a timeout: creating an index on a large table takes long, and so does waiting for a process that does so. */
+/** Without a timeout: creating an index on a large table takes long. */
 const NO_TIMEOUT = { statementTimeout: 0 }
+const DEFAULT_LOCK_WAIT_MS = 600_000
+/**
+ * The time that one transaction waits for the locks of all its tables. Requests queue behind a lock that is waited for:
+ * this is less than the 2 s for which a request waits for a connection.
+ */
+const LOCK_TIMEOUT_MS = 1_500
+/** For a lock after that time, such as behind a long UPDATE of the same migration. */
+const MIN_LOCK_TIMEOUT_MS = 100
+/** SQLSTATE lock_not_available: `lock_timeout` has passed. */
+const LOCK_NOT_AVAILABLE = '55P03'
+/** The pause after `lock_timeout`, in which requests run; it doubles up to the longest one. */
+const FIRST_PAUSE_MS = 1_000
+const MAX_PAUSE_MS = 15_000
+/** The interval at which a process asks whether another one has finished its migration. */
+const POLL_INTERVAL_MS = 100
 
 /**
- * Applies the missing migrations, each in a transaction of its own. Processes that start together wait for each other.
- * `create index concurrently` cannot be in a migration, because it cannot run in a transaction.
+ * Applies the missing migrations, each in a transaction of its own, or, if it consists of `create index concurrently`,
+ * statement by statement without one. Processes that start together wait for each other.
  * @returns the names of the migrations that this call applied
  * @throws Error with the name of the migration that failed. It is rolled back; those before it stay applied.
  */
@@ -47,21 +56,32 @@ export async function migrate(database: MigratedDatabase, options: MigrateOption
   const applied: string[] = []
   // If none is missing, nothing is changed: the server may run as a role that owns no table.
   if ((await countPendingMigrations(database, options)) === 0) return applied
-  const { schema } = database
-  await lockMigrations(database, (tx) => prepareSchema(tx, schema))
+  const { lockWaitMs = DEFAULT_LOCK_WAIT_MS } = options
+  await lockMigrations(database, lockWaitMs, (tx) => prepareSchema(tx, database.schema))
   for (const migration of loadMigrations(options)) {
     try {
-      if (await lockMigrations(database, (tx) => apply(tx, schema, migration))) applied.push(migration.tag)
+      if (await lockMigrations(database, lockWaitMs, (tx) => apply(tx, database, migration)))
+        applied.push(migration.tag)
     } catch (cause) {
-      throw new Error(
-        `Migration ${migration.tag} failed and was rolled back; the migrations before it stay applied`,
-        {
-          cause,
-        },
-      )
+      const outcome = migration.isConcurrent ? '' : ' and was rolled back'
+      throw new Error(`Migration ${migration.tag} failed${outcome}; the migrations before it stay applied`, {
+        cause,
+      })
     }
   }
   return applied
+}
+
+/**
+ * Checks that no migration is missing, and changes nothing.
+ * @throws Error if one is
+ */
+export async function ensureMigrated(database: Pick<Database, 'run' | 'schema'>): Promise<void> {
+  const pending = await countPendingMigrations(database)
+  if (pending > 0)
+    throw new Error(
+      `The database lacks ${pending} migration${pending === 1 ? '' : 's'} of this release: run '${identity.name} migrate'`,
+    )
 }
 
 /**
@@ -94,16 +114,48 @@ export async function readAppliedMigrations(database: Connection, schema: string
 /** Returns the creation times of this release's migrations, in epoch milliseconds, in their order. */
 export const getMigrationTimes = (): number[] => loadMigrations({}).map(({ createdAt }) => createdAt)
 
-/** Runs `work` in a transaction that holds the lock of all processes that migrate this database. */
-function lockMigrations<T>(
-  database: Pick<Database, 'transaction'>,
+/**
+ * Runs `work` in a transaction that holds the lock of all processes that migrate this database. Repeats it while another
+ * process holds that lock, or `work` has not got the lock of a table in time.
+ * @throws Error after `lockWaitMs`
+ */
+async function lockMigrations<T>(
+  database: MigratedDatabase,
+  lockWaitMs: number,
   work: (tx: Connection) => Promise<T>,
 ): Promise<T> {
-  return database.transaction(async (tx) => {
-    await tx.run('select pg_advisory_xact_lock($1)', [ADVISORY_LOCK_KEY])
-    return work(tx)
-  }, NO_TIMEOUT)
+  const deadline = performance.now() + lockWaitMs
+  let nextPauseMs = FIRST_PAUSE_MS
+  for (;;) {
+    let failure: unknown
+    const done = await database
+      .transaction(async (tx) => ((await tryLock(tx)) ? { result: await work(tx) } : undefined), NO_TIMEOUT)
+      .catch((error: unknown) => {
+        if (!(error instanceof DatabaseUnavailable && error.code === LOCK_NOT_AVAILABLE)) throw error
+        failure = error
+      })
+    if (done) return done.result
+    if (performance.now() >= deadline) throw createLockError(lockWaitMs, failure)
+    await sleep(failure ? nextPauseMs * (1 + Math.random()) : POLL_INTERVAL_MS)
+    if (failure) nextPauseMs = Math.min(2 * nextPauseMs, MAX_PAUSE_MS)
+  }
 }
+
+/**
+ * Not `pg_advisory_xact_lock`: a statement that waits has a snapshot, and `create index concurrently` of the process that
+ * holds the lock waits for the end of all snapshots.
+ */
+async function tryLock(tx: Connection): Promise<boolean> {
+  const [row] = await tx.run('select pg_try_advisory_xact_lock($1) as is_held', [ADVISORY_LOCK_KEY])
+  return row?.is_held === true
+}
+
+const createLockError = (lockWaitMs: number, cause: unknown): Error =>
+  new Error(
+    `${cause ? 'A transaction holds a lock on one of its tables' : 'Another process applies migrations'} for longer` +
+      ` than MIGRATION_TIMEOUT (${lockWaitMs / 1000} s). The view pg_stat_activity shows its process`,
+    { cause },
+  )
 
 /** Creates the schema, the extension and the table of applied migrations, unless they exist. */
 async function prepareSchema(tx: Connection, schema: string): Promise<void> {
@@ -118,46 +170,71 @@ async function prepareSchema(tx: Connection, schema: string): Promise<void> {
   )
 }
 
-/** Adds the schema of the extension to the search path: migrations create indexes with its operator classes. */
-const SET_SEARCH_PATH = `select set_config('search_path', $1 || ', ' || quote_ident(n.nspname), true)
-  from pg_extension e join pg_namespace n on n.oid = e.extnamespace where e.extname = 'pg_trgm'`
+/**
+ * Returns the search path of migrations: with the schema of the extension, whose operator classes their indexes have.
+ * Undefined if connections have it already.
+ */
+async function readSearchPath(tx: Connection, schema: string): Promise<string | undefined> {
+  const searchPath = getSearchPath(schema)
+  if (searchPath === undefined) return undefined
+  const [extension] = await queryRows<{ schema: string }>(
+    tx,
+    "select quote_ident(n.nspname) as schema from pg_extension e join pg_namespace n on n.oid = e.extnamespace where e.extname = 'pg_trgm'",
+  )
+  return extension && `${searchPath}, ${extension.schema}`
+}
 
 /** @returns whether it was applied now; false if another process has applied it */
-async function apply(
-  tx: Connection,
-  schema: string,
-  { createdAt, hash, statements }: Migration,
-): Promise<boolean> {
-  const recordTable = getRecordTable(schema)
+async function apply(tx: Connection, database: MigratedDatabase, migration: Migration): Promise<boolean> {
+  const { createdAt, hash, statements, isConcurrent } = migration
+  const recordTable = getRecordTable(database.schema)
   const applied = await tx.run(`select id from ${recordTable} where created_at = $1`, [createdAt])
   if (applied.length > 0) return false
-  const searchPath = getSearchPath(schema)
-  if (searchPath !== undefined) await tx.run(SET_SEARCH_PATH, [searchPath])
-  for (const statement of statements) await tx.run(statement)
+  const path = await readSearchPath(tx, database.schema)
+  const { runAlone } = database
+  if (isConcurrent && runAlone) await createIndexes(tx, statements, (statement) => runAlone(statement, path))
+  else await runStatements(tx, statements, path)
   await tx.run(`insert into ${recordTable} (hash, created_at) values ($1, $2)`, [hash, createdAt])
   return true
 }
 
-function loadMigrations({ folder = getPackagedFolder(), only }: MigrateOptions): Migration[] {
-  const journal: { entries: { tag: string }[] } = JSON.parse(
-    readFileSync(join(folder, 'meta/_journal.json'), 'utf8'),
-  )
-  // Drizzle returns the migrations in the order of the journal, without their names.
-  const migrations = readMigrationFiles({ migrationsFolder: folder }).map(
-    ({ sql, hash, folderMillis }, index) => ({
-      tag: journal.entries[index]?.tag ?? String(index),
-      hash,
-      createdAt: folderMillis,
-      // drizzle-kit writes the default schema before the tables of foreign keys.
-      statements: sql
-        .filter((statement) => statement.trim() !== '')
-        .map((statement) => statement.replaceAll(`"${DEFAULT_SCHEMA}".`, '')),
-    }),
-  )
-  return only ? migrations.filter(({ createdAt }) => only.has(createdAt)) : migrations
+async function runStatements(
+  tx: Connection,
+  statements: readonly string[],
+  searchPath: string | undefined,
+): Promise<void> {
+  if (searchPath !== undefined) await tx.run("select set_config('search_path', $1, true)", [searchPath])
+  const startedAt = performance.now()
+  for (const statement of statements) {
+    // The locks so far are held while the next one is waited for.
+    const remaining = Math.max(LOCK_TIMEOUT_MS - (performance.now() - startedAt), MIN_LOCK_TIMEOUT_MS)
+    await tx.run("select set_config('lock_timeout', $1, true)", [`${Math.ceil(remaining)}ms`])
+    await tx.run(statement.replace(CREATE_CONCURRENTLY, '$1$2'))
+  }
 }
 
-/** Found through `imports` of package.json, which works both for the sources and for `dist`. */
-function getPackagedFolder(): string {
-  return fileURLToPath(new URL('..', import.meta.resolve('#migrations/meta/_journal.json')))
+const SELECT_INDEX =
+  'select indisvalid as is_valid from pg_index where indexrelid = to_regclass(quote_ident($1))'
+
+/**
+ * Creates the indexes that do not exist yet. One that an earlier attempt did not complete is invalid, and is removed.
+ * @param tx holds the lock of the migrations
+ */
+async function createIndexes(
+  tx: Connection,
+  statements: readonly string[],
+  runAlone: (statement: string) => Promise<void>,
+): Promise<void> {
+  const missing: string[] = []
+  for (const statement of statements) {
+    const name = CREATE_CONCURRENTLY.exec(statement)?.[3] ?? ''
+    const [index] = await queryRows<{ is_valid: boolean }>(tx, SELECT_INDEX, [name])
+    if (index?.is_valid) continue
+    if (index) missing.push(`drop index concurrently "${name}"`)
+    missing.push(statement)
+  }
+  // After the queries: the snapshot of a query lasts until the next statement of the transaction, and the creation of the
+  // index would wait for its end.
+  await tx.run('set local idle_in_transaction_session_timeout = 0')
+  for (const statement of missing) await runAlone(statement)
 }

@@ -60,6 +60,12 @@ export interface Database extends Connection {
    */
   transaction<T>(work: (tx: Connection) => Promise<T>, options?: TransactionOptions): Promise<T>
   /**
+   * Runs a statement that cannot be in a transaction, such as `create index concurrently`, without a timeout, on a
+   * connection that is opened for it. Absent with PGlite, which has only one connection.
+   * @param searchPath of the connection, if it differs from that of the others
+   */
+  runAlone?(text: string, searchPath?: string): Promise<void>
+  /**
    * Runs a real query on a connection of its own (with PGlite: the only one). Concurrent calls share one query.
    * @param timeout milliseconds
    * @throws DatabaseUnavailable if there is no answer within `timeout`

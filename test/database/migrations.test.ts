@@ -7,13 +7,28 @@ import t from 'tap'
 import { type Database, openDatabase } from '../../drizzle/client/index.ts'
 import { countPendingMigrations, migrate } from '../../drizzle/migrate.ts'
 import { createDatabase, type Owner, SERVER, testDatabase } from '../helpers/database.ts'
+import { createDeferred } from '../helpers/deferred.ts'
 import { createMigrations } from '../helpers/migrations.ts'
+import { waitUntil } from '../helpers/wait-until.ts'
 
 const THREE = {
   '0000_first': 'create table steps (n int);--> statement-breakpoint\ninsert into steps values (0);\n',
   '0001_second': 'insert into steps select max(n) + 1 from steps;',
   '0002_third': 'insert into steps select max(n) + 1 from steps;--> statement-breakpoint\n\n',
 }
+const INDEXED = {
+  '0000_table':
+    'create extension if not exists pg_trgm--> statement-breakpoint\ncreate table notes (body text)',
+  '0001_indexes': `-- by hand\nCREATE INDEX CONCURRENTLY "notes_body" ON "notes" USING gin ("body" gin_trgm_ops);--> statement-breakpoint
+    create unique index concurrently if not exists notes_unique on notes (body)`,
+}
+const VALID_INDEXES = [
+  { name: 'notes_body', is_valid: true },
+  { name: 'notes_unique', is_valid: true },
+]
+const readIndexes = (db: Database) =>
+  db.run(`select c.relname as name, i.indisvalid as is_valid from pg_index i
+    join pg_class c on c.oid = i.indexrelid where i.indrelid = to_regclass('notes') order by 1`)
 const steps = async (db: Database) => (await db.run('select n from steps order by n')).map(({ n }) => n)
 
 function behaves(t: Owner & Pick<typeof import('tap').t, 'test'>, open: (t: Owner) => Promise<Database>) {
@@ -46,6 +61,18 @@ function behaves(t: Owner & Pick<typeof import('tap').t, 'test'>, open: (t: Owne
     const mended = createMigrations(t, THREE)
     t.strictSame(await migrate(db, { folder: mended }), ['0001_second', '0002_third'])
     t.strictSame(await steps(db), [0, 1, 2])
+  })
+
+  t.test('indexes are created concurrently, by a migration that has no other statements', async (t) => {
+    const db = await open(t)
+    const folder = createMigrations(t, INDEXED)
+    t.strictSame(await migrate(db, { folder }), Object.keys(INDEXED))
+    t.strictSame(await readIndexes(db), VALID_INDEXES)
+    t.strictSame(await migrate(db, { folder }), [])
+    const mixed = createMigrations(t, {
+      '0000_mixed': Object.values(INDEXED).join('--> statement-breakpoint\n'),
+    })
+    await t.rejects(migrate(db, { folder: mixed }), /0000_mixed has other statements besides "create index/)
   })
 
   t.test('two concurrent runs apply each migration once', async (t) => {
@@ -100,6 +127,91 @@ t.test('server', { skip }, async (t) => {
     const done = await Promise.all(replicas.map((db) => migrate(db, { folder })))
     t.strictSame(done.flat().sort(), Object.keys(slow))
     for (const db of replicas) t.strictSame(await steps(db), [0, 1, 2])
+  })
+
+  t.test('replicas that start together create an index concurrently, also in a schema', async (t) => {
+    const url = await createDatabase(t, server)
+    const folder = createMigrations(t, INDEXED)
+    for (const schema of ['public', 'tenant']) {
+      const replicas = [1, 2, 3, 4].map(async () => {
+        const db = await openDatabase({ url, schema, poolSize: 1 })
+        t.teardown(() => db.close())
+        return db
+      })
+      const done = await Promise.all(replicas.map(async (db) => migrate(await db, { folder })))
+      t.strictSame(done.flat().sort(), Object.keys(INDEXED))
+      for (const db of replicas) t.strictSame(await readIndexes(await db), VALID_INDEXES)
+    }
+  })
+
+  t.test('an index that could not be completed is removed and created again', async (t) => {
+    const db = await open(t)
+    const folder = createMigrations(t, INDEXED)
+    const table = createMigrations(t, { '0000_table': INDEXED['0000_table'] })
+    await migrate(db, { folder: table })
+    await db.run("insert into notes values ('twice'), ('twice')")
+    await t.rejects(migrate(db, { folder }), {
+      message: /^Migration 0001_indexes failed;/,
+      cause: { code: '23505' },
+    })
+    t.strictSame(await readIndexes(db), [
+      { name: 'notes_body', is_valid: true },
+      { name: 'notes_unique', is_valid: false },
+    ])
+    await db.run('delete from notes')
+    t.strictSame(await migrate(db, { folder }), ['0001_indexes'])
+    t.strictSame(await readIndexes(db), VALID_INDEXES)
+  })
+
+  t.test(
+    'requests behind a migration that waits for a lock do not wait for the holder of the lock',
+    async (t) => {
+      const db = await open(t)
+      await migrate(db, { folder: createMigrations(t, THREE) })
+      const more = { ...THREE, '0003_column': 'alter table steps add column note text' }
+      const folder = createMigrations(t, more)
+      const isRead = createDeferred()
+      const canEnd = createDeferred()
+      const holder = db.transaction(async (tx) => {
+        await tx.run('select n from steps')
+        isRead.resolve()
+        await canEnd.promise
+      })
+      await isRead.promise
+      const migrated = migrate(db, { folder })
+      await waitUntil(async () => {
+        const [lock] = await db.run(
+          "select 1 from pg_locks where relation = 'steps'::regclass and not granted and mode = 'AccessExclusiveLock'",
+        )
+        return lock !== undefined
+      })
+      t.strictSame(await steps(db), [0, 1, 2], 'a read succeeds before the holder of the lock ends')
+      canEnd.resolve()
+      await holder
+      t.strictSame(await migrated, ['0003_column'])
+    },
+  )
+
+  t.test('a migration that does not get its lock fails after MIGRATION_TIMEOUT', async (t) => {
+    const db = await open(t)
+    await migrate(db, { folder: createMigrations(t, THREE) })
+    const folder = createMigrations(t, { ...THREE, '0003_column': 'alter table steps add column note text' })
+    await db.transaction(async (tx) => {
+      await tx.run('select n from steps')
+      await t.rejects(migrate(db, { folder, lockWaitMs: 1 }), {
+        message: /^Migration 0003_column failed and was rolled back/,
+        cause: {
+          message: /^A transaction holds a lock on one of its tables for longer than MIGRATION_TIMEOUT/,
+        },
+      })
+    })
+    await db.transaction(async (tx) => {
+      await tx.run('select pg_advisory_xact_lock(1835624306)')
+      await t.rejects(migrate(db, { folder, lockWaitMs: 1 }), {
+        message: /^Another process applies migrations for longer than MIGRATION_TIMEOUT \(0.001 s\)/,
+      })
+    })
+    t.strictSame(await migrate(db, { folder }), ['0003_column'])
   })
 
   t.test("Drizzle's migrator finds nothing to do afterwards, and vice versa", async (t) => {

@@ -1,14 +1,14 @@
 /** Parses a `postgres://` address, so that only its known parts reach the server and no password reaches the log. */
 import { readFileSync } from 'node:fs'
 import { type ConnectionOptions, checkServerIdentity } from 'node:tls'
-import { DEFAULT_SCHEMA } from '../schema.ts'
+import { DEFAULT_SCHEMA, getSearchPath } from '../schema.ts'
 
 export interface Address {
   /** A TCP port of a host, or the path of a Unix socket. */
   target: { host: string; port: number } | { path: string }
   database: string
-  /** The schema of the tables. With `public`, connections keep the search path of their role. */
-  schema: string
+  /** Undefined for the schema `public`, with which connections keep the search path of their role. */
+  searchPath: string | undefined
   user: string
   /** If absent, postgres.js takes the one in `PGPASSWORD`. */
   password?: string
@@ -43,7 +43,7 @@ export function parseAddress(text: string, schema = DEFAULT_SCHEMA): Address {
   return {
     target,
     database,
-    schema,
+    searchPath: getSearchPath(schema),
     user,
     ...(url.password && { password: decodeURIComponent(url.password) }),
     ssl: getTlsOptions(url.searchParams, folder || host),

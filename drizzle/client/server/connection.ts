@@ -12,7 +12,6 @@ import { setImmediate as nextIteration } from 'node:timers/promises'
 import { publishRenewal } from '../channels.ts'
 import { DatabaseUnavailable, isConnectionLoss } from '../errors.ts'
 import { queryRows } from '../query-rows.ts'
-import { getSearchPath } from '../schema.ts'
 import { runTransactionBody } from '../transaction.ts'
 import type { Connection, Param, Row, RunOptions, TransactionOptions } from '../types.ts'
 import { Client, type ClientOptions } from './client.ts'
@@ -53,20 +52,42 @@ const PING_TIMEOUT_MS = 1000
  * For statements without a timeout: if this process ends, the server should notice before the statement ends. Only
  * servers on Linux support the check; others would refuse the setting.
  */
-const CHECK_CLIENT_SQL = `select set_config('client_connection_check_interval', '1000', true) where version() ~ 'linux'`
+const getCheckClientSql = (isLocal: boolean) =>
+  `select set_config('client_connection_check_interval', '1000', ${isLocal}) where version() ~ 'linux'`
 
 /**
  * Checks that a pooler between this process and the server has passed on or set the search path: otherwise statements
  * would find the tables of another schema.
  * @throws DatabaseUnavailable
  */
-async function ensureSearchPath(connection: Connection, schema: string): Promise<void> {
-  if (getSearchPath(schema) === undefined) return
+async function ensureSearchPath(connection: Connection, expected: string | undefined): Promise<void> {
+  if (expected === undefined) return
   const [row] = await queryRows<{ path: string }>(connection, `select current_setting('search_path') as path`)
-  if (row?.path.replaceAll('"', '') === schema) return
+  const schemas = expected.replaceAll('"', '')
+  if (row?.path.replaceAll('"', '') === schemas) return
   throw new DatabaseUnavailable(
-    `Connections have the search_path ${row?.path} instead of ${schema} (DATABASE_SCHEMA): the pooler must pass it on or set it`,
+    `Connections have the search_path ${row?.path} instead of ${schemas} (DATABASE_SCHEMA): the pooler must pass it on or set it`,
   )
+}
+
+/**
+ * Runs a statement that cannot be in a transaction, without a timeout, on a connection that is opened for it. If this
+ * process ends, the server cancels the statement within a second.
+ */
+export async function runAlone(
+  options: Pick<ServerConnectionOptions, 'address' | 'lifetime' | 'onNotice'>,
+  text: string,
+): Promise<void> {
+  const connection = new ServerConnection({
+    ...options,
+    statementTimeout: 0,
+    onConnect: async (client) => void (await client.run(getCheckClientSql(false))),
+  })
+  try {
+    await connection.run(text)
+  } finally {
+    await connection.close()
+  }
 }
 
 /** Only reads may be sent twice: if the connection is lost, it is unknown whether a statement was carried out. */
@@ -154,7 +175,7 @@ export class ServerConnection implements Connection {
       await client.run(`begin isolation level ${mode}`)
       if (timeout !== this.#options.statementTimeout)
         await client.run(`set local statement_timeout = ${timeout}`)
-      if (timeout === 0) await client.run(CHECK_CLIENT_SQL)
+      if (timeout === 0) await client.run(getCheckClientSql(true))
       return client
     })
   }
@@ -200,7 +221,7 @@ export class ServerConnection implements Connection {
     const client = new Client(this.#options)
     this.#client = client
     try {
-      await ensureSearchPath(client, this.#options.address.schema)
+      await ensureSearchPath(client, this.#options.address.searchPath)
       await this.#options.onConnect?.(client)
     } catch (error) {
       client.destroy()

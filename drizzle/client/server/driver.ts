@@ -4,7 +4,6 @@ import postgres from 'postgres'
 import { parse as parseArray } from 'postgres-array'
 import { identity } from '../../../lib/identity.ts'
 import { DatabaseUnavailable } from '../errors.ts'
-import { getSearchPath } from '../schema.ts'
 import { PARSERS, PRESERIALIZED_TYPES } from '../values.ts'
 import type { Address } from './address.ts'
 
@@ -67,7 +66,7 @@ const TYPES = Object.fromEntries(
 
 export function createDriver(options: DriverOptions): Driver {
   const { address, statementTimeout, connectTimeout, onNotice, onEnd } = options
-  const searchPath = getSearchPath(address.schema)
+  const { searchPath } = address
   let socket: Socket | undefined
   // postgres.js has this option, but its types lack it.
   const untypedOptions = {

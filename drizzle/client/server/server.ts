@@ -8,7 +8,7 @@ import { withRetries } from '../retry.ts'
 import { DEFAULT_SCHEMA } from '../schema.ts'
 import type { Connection, Database } from '../types.ts'
 import { parseAddress } from './address.ts'
-import { ServerConnection } from './connection.ts'
+import { runAlone, ServerConnection } from './connection.ts'
 import { afterPendingReads, createPing, PING_OPTIONS } from './ping.ts'
 import { createPool } from './pool.ts'
 
@@ -66,6 +66,8 @@ export async function openPostgres(options: PostgresOptions): Promise<Database> 
     // Retries are outside of the pool: no connection is held during the pause before a retry.
     run: (...statement) => withRetries(() => pool.run(...statement)),
     transaction: (work, txOptions) => withRetries(() => pool.transaction(work, txOptions)),
+    runAlone: (text, searchPath) =>
+      runAlone({ ...common, address: searchPath === undefined ? address : { ...address, searchPath } }, text),
     ping: createPing(() => pingConnection.run('select 1')),
     getLoad: pool.getLoad,
     estimateWait: pool.estimateWait,
