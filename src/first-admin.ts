@@ -1,7 +1,8 @@
 /** Creates the first admin, and shows generated credentials once: on the terminal or, without one, in a file. */
-import { mkdir, writeFile } from 'node:fs/promises'
+import { writeFile } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
 import type { Database } from '../drizzle/client/index.ts'
+import { createFolder } from '../lib/create-folder.ts'
 import { getErrorCode } from '../lib/error-code.ts'
 import { identity } from '../lib/identity.ts'
 import { bootstrap, type FirstCredentials } from '../plugins/auth/bootstrap.ts'
@@ -42,7 +43,7 @@ async function announceCredentials(dataDir: string, credentials: FirstCredential
     console.log(formatCredentials(credentials))
     return
   }
-  await mkdir(dataDir, { recursive: true, mode: 0o700 })
+  createFolder(dataDir)
   const file = getCredentialsFile(dataDir)
   await createFile(file, formatCredentials(credentials))
   console.log(`Created the first admin and an API key; the credentials are in ${file}`)

@@ -1,7 +1,8 @@
 /** The application secret that all processes share, and the keys derived from it, one per purpose. */
 import { hkdfSync, randomBytes } from 'node:crypto'
-import { link, mkdir, readFile, rm, writeFile } from 'node:fs/promises'
+import { link, readFile, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import { createFolder } from '../lib/create-folder.ts'
 import { getErrorCode } from '../lib/error-code.ts'
 import { identity } from '../lib/identity.ts'
 import type { Config } from './config.ts'
@@ -50,7 +51,7 @@ export const readKeptSecret = (dataDir: string): Promise<string | undefined> =>
 
 /** Keeps the secret in `dataDir`, unless a secret is kept there. @returns the kept secret */
 export async function keepSecret(dataDir: string, secret: string): Promise<string> {
-  await mkdir(dataDir, { recursive: true, mode: 0o700 })
+  createFolder(dataDir)
   const file = getSecretFile(dataDir)
   const existing = await readSecret(file)
   if (existing !== undefined) return existing

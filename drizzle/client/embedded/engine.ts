@@ -1,8 +1,9 @@
 /** Starts PGlite, the PostgreSQL in this process, in memory or on a folder, and stops it after a fatal error. */
-import { existsSync, mkdirSync, readFileSync, renameSync, rmSync } from 'node:fs'
+import { existsSync, readFileSync, renameSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { PGlite, type PGliteOptions } from '@electric-sql/pglite'
 import { pg_trgm } from '@electric-sql/pglite/contrib/pg_trgm'
+import { createFolder } from '../../../lib/create-folder.ts'
 import { identity } from '../../../lib/identity.ts'
 import { getSearchPath } from '../schema.ts'
 import { PARSERS, PRESERIALIZED_TYPES } from '../values.ts'
@@ -83,7 +84,7 @@ function checkVersion(folder: string): void {
 }
 
 function startOn(folder: string, source: EngineSource): Promise<Engine> {
-  mkdirSync(folder, { recursive: true, mode: 0o700 })
+  createFolder(folder)
   return start({ fs: new DurableFS(folder), ...getStartOptions(DURABLE_PARAMS, source) })
 }
 

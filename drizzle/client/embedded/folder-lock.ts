@@ -1,15 +1,7 @@
 /** Locks the data folder for one process, by a lock of the operating system that is released even after kill -9. */
-import {
-  closeSync,
-  constants,
-  ftruncateSync,
-  mkdirSync,
-  openSync,
-  readFileSync,
-  realpathSync,
-  writeSync,
-} from 'node:fs'
+import { closeSync, constants, ftruncateSync, openSync, readFileSync, realpathSync, writeSync } from 'node:fs'
 import { join } from 'node:path'
+import { createFolder } from '../../../lib/create-folder.ts'
 
 export class FolderInUse extends Error {
   override readonly name = 'FolderInUse'
@@ -29,7 +21,7 @@ const LOCKED_BYTE = 1 << 20
  */
 export async function lockFolder(folder: string): Promise<FolderLock> {
   const tryLock = await loadTryLock()
-  mkdirSync(folder, { recursive: true, mode: 0o700 })
+  createFolder(folder)
   const path = realpathSync(folder)
   const file = join(path, 'lock')
   // Not truncated on opening: until the file is locked, it holds the pid of another process.
