@@ -116,8 +116,9 @@ export async function inspectSchema(database: Connection): Promise<SchemaReport>
 
 /** What to do about the errors of a report. */
 export const SCHEMA_ADVICE =
-  'All migrations are recorded as applied, so the server does not create this again.' +
-  ' Create it as the files in drizzle/migrations do, or restore a backup; then start again.'
+  'All migrations are recorded as applied. If a table was changed in the code, the migration is missing:' +
+  " 'npm run migrations -- --name what-changes' writes it. If the database was changed, create the difference" +
+  ' as the files in drizzle/migrations do, or restore a backup. Then start again.'
 
 /**
  * Checks that the database has the tables and columns that the code uses.

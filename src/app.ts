@@ -1,7 +1,7 @@
 /** Registers the plugins, in the order in which a request passes them. */
 import Fastify, { type FastifyInstance } from 'fastify'
 import { type Database, openDatabase } from '../drizzle/client/index.ts'
-import { migrate } from '../drizzle/migrate.ts'
+import { ensureMigrated, migrate } from '../drizzle/migrate.ts'
 import { ensureSchema } from '../drizzle/schema-check.ts'
 import access, { authorize } from '../plugins/access/index.ts'
 import admission from '../plugins/admission/index.ts'
@@ -104,11 +104,12 @@ export interface AppOverrides {
   logs?: { write(line: string): void }
 }
 
-/** Opens and migrates the database. @returns it, and the warnings of the schema check */
+/** Opens the database, and migrates it unless a setting forbids that. @returns it, and the warnings of the schema check */
 async function openMigratedDatabase(config: Config): Promise<{ opened: Database; warnings: string[] }> {
   const opened = await openDatabase(getDatabaseOptions(config))
   try {
-    await migrate(opened)
+    if (config.MIGRATE) await migrate(opened, { lockWaitMs: config.MIGRATION_TIMEOUT })
+    else await ensureMigrated(opened)
     return { opened, warnings: await ensureSchema(opened) }
   } catch (error) {
     await opened.close()

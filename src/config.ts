@@ -2,6 +2,7 @@
 import type { TSchema } from '@sinclair/typebox'
 import { Ajv } from 'ajv'
 import { identity } from '../lib/identity.ts'
+import { findSimilar } from './cli/suggest.ts'
 import { describeExpected } from './config/expects.ts'
 import { formats } from './config/formats.ts'
 import { findConflicts, type Problem } from './config/rules.ts'
@@ -73,8 +74,23 @@ export function readConfig(env: NodeJS.ProcessEnv = process.env): Config {
   const invalid = new Set(problems.map(([name]) => name))
   if (!isConfig(config)) throw new TypeError(ajv.errorsText(isConfig.errors))
   problems.push(...findConflicts({ config, invalid }).filter(([name]) => !invalid.has(name)))
-  if (problems.length > 0) throw new ConfigError(problems.map(([name, text]) => `${name} ${text}`))
+  if (problems.length > 0)
+    throw new ConfigError([...problems.map(([name, text]) => `${name} ${text}`), ...findMistypedNames(env)])
   return Object.freeze(config)
+}
+
+/**
+ * Finds variables that are no settings, but have nearly the name of one. Others belong to other programs.
+ * @returns a sentence for each, without its value
+ */
+export function findMistypedNames(env: NodeJS.ProcessEnv = process.env): string[] {
+  const names = Object.keys(Settings.properties)
+  return Object.keys(env).flatMap((name) => {
+    const similar = name in Settings.properties ? undefined : findSimilar(name, names)
+    return similar === undefined
+      ? []
+      : [`${name} is not a setting and has no effect. Did you mean ${similar}?`]
+  })
 }
 
 /** Returns the API key of commands that call a server. The server has no such setting. An empty value counts as not set. */

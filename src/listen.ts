@@ -3,12 +3,10 @@ import type { FastifyInstance } from 'fastify'
 import { getErrorCode } from '../lib/error-code.ts'
 import type { Config } from './config.ts'
 
-function explainListenError(
-  error: unknown,
-  host: string,
-  setting: 'PORT' | 'METRICS_PORT',
-  port = 0,
-): string | undefined {
+function explainListenError(error: unknown, prefix: '' | 'METRICS_', config: Config): string | undefined {
+  const host = config[`${prefix}HOST`]
+  const setting = `${prefix}PORT` as const
+  const port = config[setting] ?? 0
   switch (getErrorCode(error)) {
     case 'EADDRINUSE':
       return `Port ${port} on ${host} is in use by another process. Stop that process, or set ${setting}.`
@@ -16,7 +14,7 @@ function explainListenError(
       return `This user may not open port ${port} on ${host}: set ${setting} to 1024 or more.`
     case 'EADDRNOTAVAIL':
     case 'ENOTFOUND':
-      return `HOST ${host} is not an address of this machine.`
+      return `${prefix}HOST ${host} is not an address of this machine.`
     default:
       return undefined
   }
@@ -35,15 +33,15 @@ const BACKLOG = 4_096
  */
 export async function listen(app: FastifyInstance, config: Config): Promise<string> {
   app.server.maxConnections = config.MAX_CONNECTIONS
-  let setting: 'PORT' | 'METRICS_PORT' = 'METRICS_PORT'
+  let prefix: '' | 'METRICS_' = 'METRICS_'
   try {
     const metrics = await app.listenMetrics()
     if (metrics !== undefined) app.log.info({ address: `${metrics}/metrics` }, 'serving metrics')
-    setting = 'PORT'
+    prefix = ''
     return await app.listen({ host: config.HOST, port: config.PORT, backlog: BACKLOG })
   } catch (error) {
     await app.close()
-    const message = explainListenError(error, config.HOST, setting, config[setting])
+    const message = explainListenError(error, prefix, config)
     throw message === undefined ? error : new Error(message)
   }
 }

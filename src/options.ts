@@ -126,7 +126,7 @@ export function getPluginOptions(config: Config, secret: string, connections: nu
       maxStreams: config.EVENT_STREAMS,
       retentionDays: config.EVENTS_RETENTION_DAYS,
     },
-    metrics: { port: config.METRICS_PORT, host: config.HOST, token: config.METRICS_TOKEN },
+    metrics: { port: config.METRICS_PORT, host: config.METRICS_HOST, token: config.METRICS_TOKEN },
     webhooks: getWebhookOptions(config, secret),
     docs: {
       release,

@@ -1,13 +1,14 @@
 /** Starts the server process and stops it on a signal. */
 import { buildApp } from './app.ts'
 import { explainError } from './cli/explain.ts'
-import { type Config, readConfig } from './config.ts'
+import { type Config, findMistypedNames, readConfig } from './config.ts'
 import { listen } from './listen.ts'
 import { watchSignals } from './signals.ts'
 
 async function start(config: Config): Promise<void> {
   const signals = watchSignals()
   const app = await buildApp(config)
+  for (const warning of findMistypedNames()) app.log.warn(warning)
   const address = await listen(app, config)
   signals.drain(app, config.SHUTDOWN_DELAY)
   process.on('uncaughtException', (error) => {

@@ -4,7 +4,7 @@ import { join, resolve } from 'node:path'
 import { type Database, FolderInUse, openDatabase } from '../../drizzle/client/index.ts'
 import { queryRows } from '../../drizzle/client/query-rows.ts'
 import { parseAddress } from '../../drizzle/client/server/address.ts'
-import { type Config, ConfigError } from '../config.ts'
+import { type Config, ConfigError, findMistypedNames } from '../config.ts'
 import { describeOldNode } from '../node-version.ts'
 import type { Command, Flags, Values } from './command.ts'
 import { checkAdmins, checkDatabase } from './doctor/check-database.ts'
@@ -22,7 +22,11 @@ function checkNode(version: string): Finding {
 function readSettings(values: Values): { config?: Config; findings: Finding[] } {
   try {
     const config = readSchemaConfig(values)
-    return { config, findings: [ok('settings', `All settings are valid for NODE_ENV=${config.NODE_ENV}`)] }
+    const mistyped = findMistypedNames().map((text) =>
+      warn('settings', text, 'Correct or remove the variable.'),
+    )
+    const valid = ok('settings', `All settings are valid for NODE_ENV=${config.NODE_ENV}`)
+    return { config, findings: [valid, ...mistyped] }
   } catch (error) {
     if (!(error instanceof ConfigError)) throw error
     const advice = 'Correct this environment variable. The other checks need it and were not made.'
@@ -92,7 +96,7 @@ async function* diagnose(values: Values): AsyncGenerator<Finding> {
     url === undefined ? await openFolder(dataDir, schema) : await openServer(url, schema)
   try {
     yield finding
-    if (database) yield* checkDatabase(database)
+    if (database) yield* checkDatabase(database, config)
     if (url === undefined) yield checkDisk(config)
     else if (database) yield await checkDatabaseSize(database)
     if (database) yield* checkReplicas(database, config)

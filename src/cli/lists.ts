@@ -5,7 +5,7 @@ import { roles, userStatuses } from '../../schemas/users.ts'
 import { readConfig } from '../config.ts'
 import { findUser } from './accounts.ts'
 import type { Command } from './command.ts'
-import { withDatabase } from './open.ts'
+import { withMigratedDatabase } from './open.ts'
 
 /** Rows that are in memory at a time. */
 const PAGE_SIZE = 1_000
@@ -102,7 +102,7 @@ export const usersList: Command = {
     json,
   },
   run: ({ role = null, status = null }, flags) =>
-    withDatabase(readConfig(), (database) => {
+    withMigratedDatabase(readConfig(), (database) => {
       const times = ['created_at', 'updated_at']
       const pages = readPages(database, { sql: SELECT_USERS, params: [role, status], times })
       return flags.has('json') ? printJson(pages) : printTable(pages, USER_COLUMNS.slice(0, -1))
@@ -114,7 +114,7 @@ export const keysList: Command = {
   details: `The keys themselves are not stored and cannot be shown. Expired keys are listed until they are deleted.\n${databaseHelp}`,
   options: { email: { value: 'address', help: 'Only keys of the user with this e-mail address' }, json },
   run: ({ email }, flags) =>
-    withDatabase(readConfig(), async (database) => {
+    withMigratedDatabase(readConfig(), async (database) => {
       const owner = email === undefined ? null : (await findUser(database, email)).id
       const times = ['last_used_at', 'expires_at', 'created_at']
       const pages = readPages(database, { sql: SELECT_KEYS, params: [owner], times })

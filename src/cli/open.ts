@@ -1,16 +1,44 @@
 /** Opens the configured database for a command, without the short timeouts that the server needs for its clients. */
+import { existsSync } from 'node:fs'
+import { join } from 'node:path'
 import { type Database, openDatabase } from '../../drizzle/client/index.ts'
-import { migrate } from '../../drizzle/migrate.ts'
+import { ensureMigrated, migrate } from '../../drizzle/migrate.ts'
 import type { Config } from '../config.ts'
 
 /** The time to wait for a connection. A command shares its connections with no client; it waits only for its own work. */
 const CONNECTION_WAIT_MS = 3_600_000
 
-/** Opens the database, applies pending migrations, runs `work` and closes the database. @throws as `withOpenDatabase` */
-export const withDatabase = <T>(
+/**
+ * Opens the database, applies pending migrations as the server does, runs `work` and closes the database.
+ * @throws as `withOpenDatabase`
+ */
+export const withDatabase = <T>(config: Config, work: (database: Database) => Promise<T>): Promise<T> =>
+  withOpenDatabase(config, async (database) => {
+    if (config.MIGRATE) await migrate(database, { lockWaitMs: config.MIGRATION_TIMEOUT })
+    else await ensureMigrated(database)
+    return work(database)
+  })
+
+/**
+ * Opens the database for a command that changes nothing, runs `work` and closes the database.
+ * @throws Error if there is no database, or it lacks a migration; else as `withOpenDatabase`
+ */
+export function withMigratedDatabase<T>(
   config: Config,
-  work: (database: Database, applied: readonly string[]) => Promise<T>,
-): Promise<T> => withOpenDatabase(config, async (database) => work(database, await migrate(database)))
+  work: (database: Database) => Promise<T>,
+): Promise<T> {
+  ensureFolder(config)
+  return withOpenDatabase(config, async (database) => {
+    await ensureMigrated(database)
+    return work(database)
+  })
+}
+
+/** @throws Error if the embedded database does not exist; opening it would create it */
+export function ensureFolder({ DATABASE_URL: url, DATA_DIR: dataDir }: Config): void {
+  if (url === undefined && !existsSync(join(dataDir, 'postgres')))
+    throw new Error(`There is no database in ${dataDir}: set DATA_DIR, or DATABASE_URL`)
+}
 
 /**
  * Opens the database as it is, runs `work` and closes the database.

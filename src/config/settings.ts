@@ -68,6 +68,17 @@ export const Settings = Type.Object({
     format: 'postgres-url',
     secret: true,
   }),
+  MIGRATE: Type.Boolean({
+    description:
+      'Whether the start applies pending migrations. If `false`, it only checks that there are none; `resource-api migrate` applies them.',
+    default: true,
+  }),
+  MIGRATION_TIMEOUT: number(
+    'The time that a migration waits for locks: of a table that a transaction uses, and of another process that migrates; in milliseconds.',
+    600_000,
+    0,
+    86_400_000,
+  ),
   DATA_DIR: text('The directory of the embedded database and of generated secrets.', {
     default: './data',
     minLength: 1,
@@ -209,11 +220,12 @@ export const Settings = Type.Object({
   ),
   METRICS_PORT: Type.Optional(
     Type.Integer({
-      description: 'The port of `/metrics` without authentication, on `HOST`; 0 chooses a free port.',
+      description: 'The port of `/metrics` without authentication, on `METRICS_HOST`; 0 chooses a free port.',
       minimum: 0,
       maximum: 65_535,
     }),
   ),
+  METRICS_HOST: text('The address of `METRICS_PORT`.', { format: 'host', default: '127.0.0.1' }),
   METRICS_TOKEN: optional('The Bearer token for `/metrics` on `PORT`.', {
     secret: true,
     format: 'header',

@@ -143,7 +143,12 @@ t.test('the check of the objects finds unknown fields', async (t) => {
 
 t.test('the settings of the pods are settings of the service', (t) => {
   const [settings] = parseObjects(t, render(everything)).filter(({ kind }) => kind === 'ConfigMap')
-  t.match(settings?.data, { BODY_LIMIT: '2097152', COMPRESS: 'true', METRICS_PORT: '9464' })
+  t.match(settings?.data, {
+    BODY_LIMIT: '2097152',
+    COMPRESS: 'true',
+    METRICS_PORT: '9464',
+    METRICS_HOST: '0.0.0.0',
+  })
   const secrets = { DATABASE_URL: 'postgres://a@b/c', APP_SECRET: 'x'.repeat(32) }
   t.match(readConfig({ NODE_ENV: 'production', ...secrets, ...settings?.data }), {
     BODY_LIMIT: 2_097_152,
@@ -151,6 +156,23 @@ t.test('the settings of the pods are settings of the service', (t) => {
     METRICS_PORT: 9464,
     SHUTDOWN_DELAY: 20_000,
     EVENTS_RETENTION_DAYS: 30,
+  })
+  t.end()
+})
+
+t.test('a job applies the migrations before the pods start, unless that is disabled', (t) => {
+  const find = (values: Values, kind: string) =>
+    parseObjects(t, render(values)).find((object) => object.kind === kind)
+  t.match(find(required, 'Job'), {
+    metadata: { annotations: { 'helm.sh/hook': 'pre-install,pre-upgrade' } },
+    spec: { template: { spec: { containers: [{ command: ['node', 'dist/src/cli.js', 'migrate'] }] } } },
+  })
+  t.match(find(required, 'ConfigMap')?.data, { MIGRATE: 'false' })
+  const disabled = { ...required, migrations: { enabled: false } }
+  t.equal(find(disabled, 'Job'), undefined)
+  t.notOk('MIGRATE' in (find(disabled, 'ConfigMap')?.data ?? {}))
+  t.match(find({ ...required, settings: { TRUST_PROXY: '1', MIGRATE: true } }, 'ConfigMap')?.data, {
+    MIGRATE: 'true',
   })
   t.end()
 })
@@ -163,7 +185,7 @@ t.test('the grace period of a pod is longer than its shutdown', (t) => {
 
 t.test('a secret of the chart has the values', (t) => {
   const values = { DATABASE_URL: 'postgres://a@b/c', APP_SECRET: '"quotes": {{ braces }}' }
-  const objects = parseObjects(t, render({ ...required, secret: { values } }))
+  const objects = parseObjects(t, render({ ...required, secret: { values }, migrations: { enabled: false } }))
   t.match(
     objects.find(({ kind }) => kind === 'Secret'),
     { stringData: values },
@@ -185,7 +207,6 @@ t.test('a missing value is an error that names it', (t) => {
       {
         ...required,
         secret: { values: { DATABASE_URL: 'postgres://a@b/c', APP_SECRET: 'x'.repeat(32) } },
-        migrations: { enabled: true },
       },
     ],
   ]

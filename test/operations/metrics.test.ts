@@ -120,6 +120,16 @@ t.test('a metrics port in use is named with its setting', async (t) => {
   })
 })
 
+t.test('the metrics port is on METRICS_HOST, by default this machine only', async (t) => {
+  const { own } = await watched(t, { METRICS_PORT: '0', HOST: '0.0.0.0' })
+  t.equal(new URL(own).hostname, '127.0.0.1')
+  const settings = { METRICS_PORT: '0', METRICS_HOST: '192.0.2.1' }
+  const { app } = await testApp(t, settings, { database: kept })
+  await t.rejects(listen(app, readConfig(settings)), {
+    message: 'METRICS_HOST 192.0.2.1 is not an address of this machine.',
+  })
+})
+
 /** Base units and suffixes by Prometheus' rules for names: https://prometheus.io/docs/practices/naming/ */
 const UNITS = /_(?:milliseconds|ms|minutes|hours|kilobytes|kb|mb|percent)(?:_|$)/
 

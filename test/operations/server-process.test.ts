@@ -55,6 +55,27 @@ t.test(
   },
 )
 
+t.test(
+  'a data folder that cannot be created is named, with exit code 1',
+  { skip: process.platform === 'linux' ? false : 'needs /proc' },
+  async (t) => {
+    const { output, ended } = run(t, 'server.ts', { DATA_DIR: '/proc/x/data' })
+    t.same(await ended, { code: 1, signal: null })
+    t.match(
+      output.err,
+      /^The service cannot start: The folder \/proc\/x cannot be created; DATA_DIR must be .*\n/,
+    )
+  },
+)
+
+t.test('a variable with nearly the name of a setting is a warning', async (t) => {
+  const { output } = await start(t, { ...settings, PORRT: '4000' })
+  t.match(
+    output.out,
+    /"level":"warn".*"msg":"PORRT is not a setting and has no effect\. Did you mean PORT\?"/,
+  )
+})
+
 t.test('one line shows the address of the server and of its documentation', async (t) => {
   const { url, output } = await start(t, { ...settings, LOG_LEVEL: 'silent' })
   t.match(output.out, new RegExp(`^Ready at ${url}, documentation at ${url}/docs$`, 'm'))

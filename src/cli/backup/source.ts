@@ -1,11 +1,9 @@
 /** Reads a database for a backup or a copy: from one snapshot, while servers may go on writing. */
-import { existsSync } from 'node:fs'
-import { join } from 'node:path'
 import { type Contents, countRows, readContents } from '../../../drizzle/backup/contents.ts'
 import { readRows } from '../../../drizzle/backup/rows.ts'
 import type { Connection, Database } from '../../../drizzle/client/types.ts'
 import type { Config } from '../../config.ts'
-import { withOpenDatabase } from '../open.ts'
+import { ensureFolder, withOpenDatabase } from '../open.ts'
 import { createQuietProgress, type Progress } from '../progress.ts'
 
 export interface Snapshot extends Contents {
@@ -21,9 +19,7 @@ export interface Snapshot extends Contents {
  * @throws Error if there is no database, or it has no tables
  */
 export async function withSnapshot<T>(config: Config, work: (snapshot: Snapshot) => Promise<T>): Promise<T> {
-  const folder = join(config.DATA_DIR, 'postgres')
-  if (config.DATABASE_URL === undefined && !existsSync(folder))
-    throw new Error(`There is no database in ${config.DATA_DIR}: set DATA_DIR, or DATABASE_URL`)
+  ensureFolder(config)
   const readSnapshot = async (tx: Connection, { kind, schema }: Database): Promise<Snapshot> => {
     // The server otherwise closes a connection whose transaction waits for the disk or for another database.
     await tx.run('set local idle_in_transaction_session_timeout = 0')

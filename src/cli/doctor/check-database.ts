@@ -89,15 +89,17 @@ async function checkExtension(database: Database, { role, can_create_extension }
   )
 }
 
-function checkMigrations(pending: number, schema: string, { role, can_create_tables }: Rights): Finding {
+function checkMigrations(pending: number, config: Config, { role, can_create_tables }: Rights): Finding {
   if (pending === 0) return ok('migrations', 'All migrations of this release are applied')
   const message = `${pending} migration${pending === 1 ? ' is' : 's are'} pending`
+  if (can_create_tables && !config.MIGRATE)
+    return fail('migrations', `${message}, and MIGRATE is false`, `Run '${identity.name} migrate'.`)
   if (can_create_tables)
     return ok('migrations', `${message}; the next start applies them, or '${identity.name} migrate'`)
   return fail(
     'migrations',
     `${message}, and the role ${role} may not create tables`,
-    `Run '${identity.name} migrate' once with a DATABASE_URL of the owner of the ${schema === DEFAULT_SCHEMA ? 'database' : `schema ${schema}`}.`,
+    `Run '${identity.name} migrate' once with a DATABASE_URL of the owner of the ${config.DATABASE_SCHEMA === DEFAULT_SCHEMA ? 'database' : `schema ${config.DATABASE_SCHEMA}`}.`,
   )
 }
 
@@ -127,7 +129,7 @@ async function checkClock(database: Database): Promise<Finding> {
 }
 
 /** Checks everything that holds on one connection, in the order in which a start would fail. */
-export async function* checkDatabase(database: Database): AsyncGenerator<Finding> {
+export async function* checkDatabase(database: Database, config: Config): AsyncGenerator<Finding> {
   let rights: Rights
   try {
     rights = await readRights(database)
@@ -140,7 +142,7 @@ export async function* checkDatabase(database: Database): AsyncGenerator<Finding
   let pending = Number.NaN
   yield await attempt('migrations', `Let the role read ${getRecordTable(database.schema)}.`, async () => {
     pending = await countPendingMigrations(database)
-    return checkMigrations(pending, database.schema, rights)
+    return checkMigrations(pending, config, rights)
   })
   // Before the migrations, the tables are those of an earlier release.
   if (pending === 0) yield await attempt('schema', 'Check the server.', () => checkSchema(database))

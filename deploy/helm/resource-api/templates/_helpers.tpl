@@ -46,7 +46,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- end -}}
 {{- end -}}
 {{- if and .Values.migrations.enabled (not .Values.secret.existingSecret) -}}
-{{- fail "migrations.enabled requires secret.existingSecret: the job runs before a secret of this chart exists" -}}
+{{- fail "migrations.enabled requires secret.existingSecret: the job runs before a secret of this chart exists. With migrations.enabled=false, the first pod applies the migrations" -}}
 {{- end -}}
 {{- $settings := .Values.settings -}}
 {{- if not (or $settings.TRUST_PROXY $settings.TLS_CERT $settings.INSECURE_HTTP) -}}
