@@ -93,7 +93,10 @@ t.test('a start fails with all differences and what to do, and logs warnings', a
   )
   for (const line of ERRORS) t.match(error?.message, `\n  ${line}\n`)
   t.match(error?.message, /^The database differs from this release:\n/)
-  t.match(error?.message, /npm run migrations -- --name .* as the files in drizzle\/migrations do, or restore a backup/)
+  t.match(
+    error?.message,
+    /npm run migrations -- --name .* as the files in drizzle\/migrations do, or restore a backup/,
+  )
 })
 
 const skip =

@@ -1,0 +1,130 @@
+/** Migrations do not stop a service with 200,000 orders: no request waits more than 4 s, and none fails. */
+import t, { type Test } from 'tap'
+import { v7 as uuid } from 'uuid'
+import type { Database } from '../../drizzle/client/index.ts'
+import { queryRows } from '../../drizzle/client/query-rows.ts'
+import { countPendingMigrations, getMigrationTimes, migrate } from '../../drizzle/migrate.ts'
+import { testApp } from '../helpers/app.ts'
+import { createDatabase, openDatabase, SERVER } from '../helpers/database.ts'
+import { createDeferred } from '../helpers/deferred.ts'
+import { createMigrations } from '../helpers/migrations.ts'
+import { waitUntil } from '../helpers/wait-until.ts'
+
+const ORDERS = 200_000
+const MAX_WAIT_MS = 4_000
+/** Three times the connections of the pool: most requests wait for one. */
+const CLIENTS = 30
+
+const INSERT_ORDERS = `insert into orders (id, user_id, items, currency, total_amount, note, search)
+  select gen_random_uuid(), $1, '[]', 'USD', n, 'note ' || n, 'note ' || n from generate_series(1, $2::int4) as n`
+
+/** Sends requests, one after the other for each client, until the migrations have been applied. */
+async function applyUnderLoad(
+  t: Test,
+  request: (n: number) => Promise<unknown>,
+  apply: () => Promise<unknown>,
+): Promise<void> {
+  const failures: unknown[] = []
+  let [isOver, count, slowestMs] = [false, 0, 0]
+  const sendRequests = async (client: number) => {
+    for (let n = client; !isOver; n += CLIENTS) {
+      const startedAt = performance.now()
+      await request(n).catch((error: unknown) => failures.push(error))
+      slowestMs = Math.max(slowestMs, performance.now() - startedAt)
+      count += 1
+    }
+  }
+  const clients = Array.from({ length: CLIENTS }, (_, client) => sendRequests(client))
+  await waitUntil(() => count > CLIENTS)
+  const before = count
+  try {
+    await apply()
+  } finally {
+    isOver = true
+    await Promise.all(clients)
+  }
+  t.strictSame(failures, [])
+  t.ok(slowestMs < MAX_WAIT_MS, `the slowest of ${count - before} requests took ${Math.round(slowestMs)} ms`)
+}
+
+/** Returns statements as an earlier release runs them: they name the columns that the tables have now. */
+async function listReads(database: Database): Promise<string[]> {
+  const tables = await queryRows<{ name: string; columns: string }>(
+    database,
+    `select table_name as name, string_agg(quote_ident(column_name), ', ' order by ordinal_position) as columns
+     from information_schema.columns where table_schema = current_schema() group by table_name
+     having bool_or(column_name = 'id')`,
+  )
+  return tables.map(({ name, columns }) => `select ${columns} from ${name} order by id limit 5`)
+}
+
+t.test('200,000 orders', { skip: SERVER ? false : 'needs a PostgreSQL server' }, async (t) => {
+  const url = await createDatabase(t, SERVER ?? '')
+  const open = async (options = {}) => {
+    const database = await openDatabase({ url, ...options })
+    t.teardown(() => database.close())
+    return database
+  }
+  // As the command `migrate` does.
+  const owner = await open({ poolSize: 1, statementTimeout: 0 })
+  await migrate(owner, { only: new Set(getMigrationTimes().slice(0, -2)) })
+  const userId = uuid()
+  await owner.run(`insert into users (id, name, email, role) values ($1, 'A', 'a@example.com', 'admin')`, [
+    userId,
+  ])
+  await owner.run(INSERT_ORDERS, [userId, ORDERS])
+  await owner.run('analyze orders')
+  const ids = (await owner.run('select id from orders limit 1000')).map(({ id }) => String(id))
+  const getId = (n: number) => ids[n % ids.length] ?? ''
+
+  await t.test('the last two migrations, under the statements of an earlier release', async (t) => {
+    const service = await open()
+    const reads = await listReads(service)
+    const request = async (n: number) => {
+      await service.run(reads[n % reads.length] ?? '')
+      await service.run('update orders set revision = revision + 1 where id = $1', [getId(n)])
+      await service.run(INSERT_ORDERS, [userId, 1])
+    }
+    await applyUnderLoad(t, request, () => migrate(owner))
+    t.equal(await countPendingMigrations(owner), 0)
+  })
+
+  await t.test('a column and an index of orders, while a transaction uses the table', async (t) => {
+    const { admin } = await testApp(t, {}, { database: await open() })
+    const request = async (n: number) => {
+      const { status, text } =
+        n % 2 === 0
+          ? await admin.get('/orders?limit=5&sort=-created_at')
+          : await admin.patch(`/orders/${getId(n)}`, { note: `note ${n}` })
+      if (status !== 200) throw new Error(`${status} ${text}`)
+    }
+    const folder = createMigrations(t, {
+      '0000_column': 'alter table orders add column color text',
+      '0001_index': 'create index concurrently orders_color on orders (color, id)',
+    })
+    const reader = await open({ poolSize: 1 })
+    const observer = await open({ poolSize: 1 })
+    const [isReading, canEnd] = [createDeferred(), createDeferred()]
+    const reading = reader.transaction(async (tx) => {
+      await tx.run('select id from orders limit 1')
+      isReading.resolve()
+      await canEnd.promise
+    })
+    await isReading.promise
+    const isWaiting = async () => {
+      const locks = await observer.run(
+        `select 1 from pg_locks where relation = 'orders'::regclass and mode = 'AccessExclusiveLock' and not granted`,
+      )
+      return locks.length > 0
+    }
+    await applyUnderLoad(t, request, async () => {
+      const applied = migrate(owner, { folder })
+      await waitUntil(isWaiting)
+      await waitUntil(async () => !(await isWaiting()))
+      await waitUntil(isWaiting)
+      canEnd.resolve()
+      t.strictSame(await applied, ['0000_column', '0001_index'])
+    })
+    await reading
+  })
+})
