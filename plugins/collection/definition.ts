@@ -107,7 +107,10 @@ export interface DefinitionOptions<R, C, U, Computed = Record<string, unknown>> 
   }
   /** The operations. Default: all. */
   verbs?: readonly Verb[]
-  /** Whether only Bearer tokens are accepted, so that no API key can manage API keys. */
+  /**
+   * Whether only Bearer tokens are accepted, so that no API key can manage API keys. Each write locks the caller's row and
+   * session, and is 401 after a sign-out on another process: a session that has ended creates and extends no credential.
+   */
   bearerOnly?: boolean
   /** Whether `me` in the path stands for the id of the caller. */
   me?: boolean

@@ -4,8 +4,7 @@ import type { Connection } from '../../drizzle/client/types.ts'
 import { apiKeys } from '../../drizzle/credential-tables.ts'
 import { createApiKeySchemas } from '../../schemas/api-keys.ts'
 import type { Violation } from '../../schemas/error.ts'
-import { type Actor, CALLER, listScopes } from '../access/index.ts'
-import { createChallenge } from '../auth/challenge.ts'
+import { CALLER, listScopes } from '../access/index.ts'
 import { getKeyPrefix, hashKey, makeKey } from '../auth/key-format.ts'
 import { defineResource, type ResourceDefinition } from '../collection/definition.ts'
 import { apiError } from '../errors/index.ts'
@@ -17,12 +16,7 @@ const MAX_LIFETIME_DAYS = 365
 /** Includes expired keys: they stay listed until they are deleted. */
 const MAX_KEYS_PER_USER = 100
 
-const LOCK_USER = 'select 1 from users where id = $1 for no key update'
-
 const SELECT_IS_FULL = `select count(*) >= ${MAX_KEYS_PER_USER} as is_full from api_keys where user_id = $1`
-
-const FIND_ACTIVE_CALLER = `select 1 from users where id = $1 and status = 'active'
-  and ($2::uuid is null or exists (select 1 from sessions where id = $2::uuid and expires_at > now()))`
 
 const own = [{ user_id: CALLER }] as const
 const ownerOrAdmin = { admin: true, manager: own, member: own } as const
@@ -38,28 +32,15 @@ function checkExpiry({ expires_at }: { expires_at?: string }): Violation[] {
 }
 
 /**
- * Locks the user's row until the transaction ends, and checks that the user may have another key. The lock makes
- * concurrent requests for the same user wait for each other; without it, they would all count the same keys.
+ * Checks that the user may have another key. The transaction has locked the user's row.
  * @throws ApiError 409 if the user has 100 keys
  */
-export async function reserveKey(tx: Connection, userId: string): Promise<void> {
-  await tx.run(LOCK_USER, [userId])
+export async function ensureRoomForKey(tx: Connection, userId: string): Promise<void> {
   const [keys] = await queryRows<{ is_full: boolean }>(tx, SELECT_IS_FULL, [userId])
   if (!keys?.is_full) return
   throw apiError('RESOURCE_CONFLICT', {
     message: `A user can have at most ${MAX_KEYS_PER_USER} API keys, expired ones included; delete one first`,
   })
-}
-
-/**
- * Checks that the caller is still active and signed in. A cached credential is up to 5 s old, and a key created in that
- * time would outlive the session that created it.
- * @throws ApiError 401
- */
-async function ensureActiveCaller(tx: Connection, { userId, sessionId }: Actor): Promise<void> {
-  const [caller] = await tx.run(FIND_ACTIVE_CALLER, [userId, sessionId ?? null])
-  if (caller) return
-  throw createChallenge({ message: 'Invalid or expired token', error: 'invalid_token' })
 }
 
 /** @param collections the resources whose scopes a key can have */
@@ -91,8 +72,7 @@ export const createApiKeysResource = (collections: readonly string[]): ResourceD
     check: checkExpiry,
     actions: {
       async create(store, id, body, actor) {
-        await reserveKey(store.connection, actor.userId)
-        await ensureActiveCaller(store.connection, actor)
+        await ensureRoomForKey(store.connection, actor.userId)
         const key = makeKey()
         const expires_at = body.expires_at ?? new Date(Date.now() + DEFAULT_LIFETIME_MS).toISOString()
         const row = await store.insert({

@@ -15,9 +15,6 @@ export const WEBHOOK_ENDPOINTS = 'webhook-endpoints'
 
 const MAX_ENDPOINTS_PER_USER = 100
 
-/** Makes concurrent requests for the same user wait for each other; without it, they would all count the same rows. */
-const LOCK_USER = 'select 1 from users where id = $1 for no key update'
-
 const SELECT_IS_FULL = `select count(*) >= ${MAX_ENDPOINTS_PER_USER} as is_full from webhook_endpoints where user_id = $1`
 
 const own = [{ user_id: CALLER }] as const
@@ -34,9 +31,11 @@ export interface WebhookEndpointOptions {
   secretBox: SecretBox
 }
 
-/** @throws ApiError 409 if the user has 100 endpoints */
-async function reserveEndpoint(tx: Connection, userId: string): Promise<void> {
-  await tx.run(LOCK_USER, [userId])
+/**
+ * Checks that the caller may have another endpoint. The transaction has locked the caller's row (`lockCaller`).
+ * @throws ApiError 409 if the user has 100 endpoints
+ */
+async function ensureRoomForEndpoint(tx: Connection, userId: string): Promise<void> {
   const [endpoints] = await queryRows<{ is_full: boolean }>(tx, SELECT_IS_FULL, [userId])
   if (!endpoints?.is_full) return
   throw apiError('RESOURCE_CONFLICT', {
@@ -84,7 +83,7 @@ export const createWebhookEndpointsResource = ({
     },
     actions: {
       async create(store, id, body, actor) {
-        await reserveEndpoint(store.connection, actor.userId)
+        await ensureRoomForEndpoint(store.connection, actor.userId)
         const secret = createWebhookSecret()
         const row = await store.insert({ ...body, id, secret_box: secretBox.encrypt(secret, id) })
         return { ...row, secret }

@@ -2,6 +2,7 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { Violation } from '../../schemas/error.ts'
 import { allows, getRule, type RouteAccess } from '../access/index.ts'
+import { lockCaller } from '../auth/lock-caller.ts'
 import type { Resource } from '../collection/compile.ts'
 import { describeOperation } from '../collection/openapi/operations.ts'
 import { readObject } from '../collection/request/body.ts'
@@ -95,6 +96,7 @@ export async function webhookSecrets(app: FastifyInstance, options: SecretOption
       updateUnread: undefined,
       isOneStatement: false,
       async admit(connection, isLocking) {
+        if (isLocking) await lockCaller(connection, actor)
         const row = await select.whole(connection, id, isLocking ? 'no key update' : undefined)
         if (!row) throw createNotFound(endpoints, id)
         if (allows(getRule(access, 'update', actor), row, actor)) return row

@@ -6,6 +6,7 @@ import { toEmailAddress } from '../../lib/email-address.ts'
 import { newId } from '../../lib/ids.ts'
 import { listScopes } from '../../plugins/access/index.ts'
 import { getKeyPrefix, hashKey, makeKey } from '../../plugins/auth/key-format.ts'
+import { lockUser } from '../../plugins/auth/lock-caller.ts'
 import { hashPassword } from '../../plugins/auth/passwords.ts'
 import type { ResourceDefinition } from '../../plugins/collection/definition.ts'
 import { createBodyReader } from '../../plugins/collection/request/body.ts'
@@ -13,7 +14,7 @@ import { createStores } from '../../plugins/collection/sql/write.ts'
 import { ApiError } from '../../plugins/errors/index.ts'
 import { SYSTEM_ORIGIN } from '../../plugins/outbox/origin.ts'
 import { changeRows } from '../../plugins/outbox/recorder.ts'
-import { createApiKeysResource, reserveKey } from '../../plugins/resources/api-keys.ts'
+import { createApiKeysResource, ensureRoomForKey } from '../../plugins/resources/api-keys.ts'
 import { usersResource } from '../../plugins/resources/users.ts'
 import { createAjv } from '../../plugins/validation/formats.ts'
 import { roles } from '../../schemas/users.ts'
@@ -89,7 +90,8 @@ async function createKey(values: Values): Promise<void> {
   await withDatabase(config, async (database) => {
     const owner = await findUser(database, email)
     await database.transaction(async (tx) => {
-      await reserveKey(tx, owner.id)
+      await lockUser(tx, owner.id)
+      await ensureRoomForKey(tx, owner.id)
       await createStores(apiKeysResource, getAccountRecorders(config))
         .store(tx, SYSTEM_ORIGIN)
         .insert({

@@ -6,7 +6,7 @@ import { EventEmitter, once } from 'node:events'
 import t from 'tap'
 import type { PasswordHasher } from '../../plugins/auth/passwords.ts'
 import { measureAcceptance } from '../helpers/acceptance.ts'
-import { createClient, type Json, type Person, type TestApp, testApp } from '../helpers/app.ts'
+import { createClient, type Json, type TestApp, testApp } from '../helpers/app.ts'
 import { quickHasher } from '../helpers/quick-hasher.ts'
 import { createSharedDatabase } from '../helpers/shared-database.ts'
 import { VERSIONS } from '../helpers/versioned-client.ts'
@@ -95,22 +95,6 @@ t.test('API keys', async (t) => {
       )
       t.same(replies.map(({ status }) => status).sort(), [201, ...Array(19).fill(409)])
       t.equal(await countOf('api_keys', ada.id), 100)
-    }
-  })
-
-  t.test('an ended session creates no key, even while its token is cached', async (t) => {
-    const ended = async (ada: Person) => database.run('delete from sessions where id = $1', [ada.sessionId])
-    const suspended = async (ada: Person) =>
-      database.run(`update users set status = 'suspended' where id = $1`, [ada.id])
-    for (const end of [ended, suspended]) {
-      const ada = await app.person('member')
-      t.equal((await ada.bearer.get('/api-keys')).status, 200, 'from now on the token is remembered')
-      await end(ada)
-      const before = await countOf('api_keys', ada.id)
-      const refused = await ada.bearer.post('/api-keys', newKey)
-      t.equal(refused.status, 401, refused.text)
-      t.match(refused.headers.get('www-authenticate'), /invalid_token/)
-      t.equal(await countOf('api_keys', ada.id), before)
     }
   })
 })

@@ -1,6 +1,7 @@
 /** Defines the steps that create, change and remove a row; `strategies.ts` runs them. */
 import type { Connection, Database } from '../../../drizzle/client/types.ts'
-import { allows, getRule, type Verb } from '../../access/index.ts'
+import { type Actor, allows, getRule, type Verb } from '../../access/index.ts'
+import { lockCaller } from '../../auth/lock-caller.ts'
 import { apiError } from '../../errors/index.ts'
 import type { Resource } from '../compile.ts'
 import type { Row } from '../definition.ts'
@@ -20,9 +21,14 @@ export function createWriteSteps(
   database: Database,
   refusal: (createNotFound: () => Error) => Error,
 ) {
-  const { access, actions = {}, parent, select, stores } = resource
+  const { access, actions = {}, bearerOnly = false, parent, select, stores } = resource
   const getUnreadUpdate = createUnreadUpdates(resource, database)
   const settle = createSettle(resource)
+
+  /** @throws ApiError 401 */
+  const admitCaller = async (tx: Connection, actor: Actor): Promise<void> => {
+    if (bearerOnly) await lockCaller(tx, actor)
+  }
 
   /** @throws ApiError 404, 403 */
   const findAdmitted = async (
@@ -57,8 +63,11 @@ export function createWriteSteps(
     return {
       keyedWrite,
       updateUnread: undefined,
-      isOneStatement: !action,
-      admit: async () => undefined,
+      isOneStatement: !action && !bearerOnly,
+      async admit(connection, isLocking) {
+        if (isLocking) await admitCaller(connection, actor)
+        return undefined
+      },
       prepare: prepare && (() => prepare(fields, actor, write.getTools())),
       act: async (connection, _found, prepared) => {
         const store = stores.store(connection, write.origin)
@@ -73,13 +82,15 @@ export function createWriteSteps(
   const change = (write: ChangingWrite): WriteSteps<Row> => {
     const { actor, mode, fields, keyedWrite, checkPrecondition, respond } = write
     const { prepare, change: action } = actions
-    const isPlainPatch = mode === 'update' && !keyedWrite && !checkPrecondition
+    const isPlainPatch = mode === 'update' && !keyedWrite && !checkPrecondition && !bearerOnly
     return {
       keyedWrite,
       updateUnread: isPlainPatch ? getUnreadUpdate(write, fields) : undefined,
-      isOneStatement: !action,
-      admit: (connection, isLocking) =>
-        findAdmitted(connection, write, mode, isLocking ? 'no key update' : undefined),
+      isOneStatement: !action && !bearerOnly,
+      async admit(connection, isLocking) {
+        if (isLocking) await admitCaller(connection, actor)
+        return findAdmitted(connection, write, mode, isLocking ? 'no key update' : undefined)
+      },
       prepare:
         prepare &&
         (async (current) => {
@@ -105,6 +116,7 @@ export function createWriteSteps(
   /** Removing has one strategy: it locks the row and deletes it in a transaction. */
   const remove = (write: RemovingWrite): Promise<void> =>
     database.transaction(async (tx) => {
+      await admitCaller(tx, write.actor)
       const current = await findAdmitted(tx, write, 'remove', 'update')
       write.checkPrecondition?.(current)
       const store = stores.store(tx, write.origin)

@@ -1,0 +1,108 @@
+/** A session that another process has ended creates, changes and removes no credential, even while its token is cached. */
+import t from 'tap'
+import { testApp } from '../helpers/app.ts'
+import { createSharedDatabase } from '../helpers/shared-database.ts'
+import { waitUntil } from '../helpers/wait-until.ts'
+
+const database = await createSharedDatabase(t)
+/** Two processes, each with its own cache of credentials. */
+const [here, elsewhere] = [await testApp(t, {}, { database }), await testApp(t, {}, { database })]
+
+const newKey = { name: 'Export', scopes: ['products:read'] }
+const newEndpoint = { url: 'https://example.com/hooks', event_types: ['*'] }
+
+/** Signs a manager in, and creates a key, an endpoint and another session of theirs. */
+async function createOwner() {
+  const owner = await here.person('manager')
+  const [key, endpoint] = [
+    await owner.bearer.post('/api-keys', newKey),
+    await owner.bearer.post('/webhook-endpoints', newEndpoint),
+  ].map(({ body }) => String(body.data.id))
+  const { sessionId } = await here.app.sessions.create(
+    { id: owner.id, role: 'manager' },
+    { ip: '127.0.0.1', userAgent: 'test' },
+  )
+  return { ...owner, key, endpoint, otherSession: sessionId }
+}
+
+type Owner = Awaited<ReturnType<typeof createOwner>>
+
+/** Returns the revisions of the credentials of a user: any write changes them. */
+const readRevisions = async ({ id }: Owner) =>
+  (
+    await Promise.all(
+      ['api_keys', 'sessions', 'webhook_endpoints'].map((table) =>
+        database.run(`select id, revision from ${table} where user_id = $1 order by id`, [id]),
+      ),
+    )
+  ).flat()
+
+const inAYear = () => new Date(Date.now() + 364 * 24 * 3600 * 1000).toISOString()
+
+/** All writes of credentials. */
+const WRITES: [method: string, getPath: (owner: Owner) => string, getBody?: () => unknown][] = [
+  ['POST', () => '/api-keys', () => newKey],
+  ['PATCH', ({ key }) => `/api-keys/${key}`, () => ({ scopes: ['*'] })],
+  ['PATCH', ({ key }) => `/api-keys/${key}`, () => ({ expires_at: inAYear() })],
+  ['PATCH', ({ key }) => `/api-keys/${key}`, () => ({ name: 'Other' })],
+  ['DELETE', ({ key }) => `/api-keys/${key}`],
+  ['POST', () => '/webhook-endpoints', () => newEndpoint],
+  ['PATCH', ({ endpoint }) => `/webhook-endpoints/${endpoint}`, () => ({ url: 'https://example.com/other' })],
+  ['PUT', ({ endpoint }) => `/webhook-endpoints/${endpoint}`, () => newEndpoint],
+  ['DELETE', ({ endpoint }) => `/webhook-endpoints/${endpoint}`],
+  ['POST', ({ endpoint }) => `/webhook-endpoints/${endpoint}/secrets`],
+  ['POST', ({ endpoint }) => `/webhook-endpoints/${endpoint}/deliveries`, () => ({ test: true })],
+  ['DELETE', ({ otherSession }) => `/sessions/${otherSession}`],
+]
+
+for (const [name, headers] of [
+  ['', {}],
+  [' with an Idempotency-Key', { 'idempotency-key': 'write' }],
+] as const) {
+  t.test(`a session that ended on another process writes no credential${name}`, async (t) => {
+    for (const [method, getPath, getBody] of WRITES) {
+      const owner = await createOwner()
+      const path = getPath(owner)
+      t.equal((await elsewhere.admin.delete(`/sessions/${owner.sessionId}`)).status, 204)
+      t.equal((await owner.bearer.get('/products')).status, 200, 'the token is cached')
+      const before = await readRevisions(owner)
+      const reply = await owner.bearer.call(method, path, { headers, body: getBody?.() })
+      t.equal(reply.status, 401, `${method} ${path} ${reply.text}`)
+      t.match(reply.headers.get('www-authenticate'), /invalid_token/)
+      t.strictSame(await readRevisions(owner), before)
+    }
+  })
+}
+
+t.test('a user who was suspended on another process writes no credential', async (t) => {
+  const owner = await createOwner()
+  await database.run(`update users set status = 'suspended' where id = $1`, [owner.id])
+  const reply = await owner.bearer.patch(`/api-keys/${owner.key}`, { scopes: ['*'] })
+  t.equal(reply.status, 401, reply.text)
+})
+
+t.test(
+  'a write waits for a revocation that has begun, and is then refused',
+  { skip: database.kind === 'embedded' && 'transactions of PGlite run one after the other' },
+  async (t) => {
+    for (const revoke of [
+      'delete from sessions where user_id = $1',
+      `update users set status = 'suspended' where id = $1`,
+    ]) {
+      const owner = await createOwner()
+      const path = `/api-keys/${owner.key}`
+      t.equal((await owner.bearer.get(path)).status, 200, 'the token is cached')
+      const pending = await database.transaction(async (tx) => {
+        await tx.run(revoke, [owner.id])
+        const [backend] = await tx.run('select pg_backend_pid() as pid')
+        const reply = owner.bearer.patch(path, { scopes: ['*'] })
+        await waitUntil(async () => {
+          const blocked = 'select 1 from pg_stat_activity where $1 = any(pg_blocking_pids(pid))'
+          return (await tx.run(blocked, [Number(backend?.pid)])).length > 0
+        })
+        return { reply }
+      })
+      t.equal((await pending.reply).status, 401, revoke)
+    }
+  },
+)
