@@ -2,6 +2,7 @@
 import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
 import t from 'tap'
+import { hasLongMarkRun } from '../../plugins/collection/request/text-limits.ts'
 import { ADMIN_KEY, testApp } from '../helpers/app.ts'
 import { sendRaw } from '../helpers/raw-requests.ts'
 import { createUniqueName } from '../helpers/versioned-client.ts'
@@ -239,6 +240,21 @@ t.test('30 combining marks in a row are accepted, 31 are rejected with 422', asy
   // A password is not trimmed, and normalized all the same.
   const password = await admin.post('/api/v1/users', { ...signUp('a'), password: `twelve bytes${marks(31)}` })
   t.same(wrong(password.body.error.details), ['password INVALID_FORMAT'])
+})
+
+t.test('runs of 30 combining marks are checked in linear time', async (t) => {
+  const measure = (text: string) => {
+    const times = Array.from({ length: 20 }, () => {
+      const start = performance.now()
+      t.notOk(hasLongMarkRun(text))
+      return performance.now() - start
+    })
+    return Math.min(...times)
+  }
+  const [single, runs] = [1, 30].map((length) =>
+    measure(`a${'\u0301'.repeat(length)}`.repeat(90_000 / (length + 1))),
+  )
+  t.ok(Number(runs) < 4 * Number(single), `${runs} ms, and ${single} ms for single marks`)
 })
 
 t.test('a search with more than 30 combining marks in a row is rejected', async (t) => {

@@ -10,8 +10,9 @@ export const MAX_UNITS_PER_CODE_POINT = 6
 /**
  * The Stream-Safe Text Format (UAX #15, section 13) has at most 30 non-starters in a row. NFC sorts the marks of a run in
  * quadratic time: 43 s for 900 kB. All non-starters are marks; the few marks that are starters count too.
+ * A match starts at the first mark of a run only: with a start at each mark, 200 kB of runs of 30 take 20 ms instead of 2.
  */
-const LONG_RUN = /\p{M}{31}/u
+const LONG_RUN = /(?<!\p{M})\p{M}{31}/u
 
 export const LONG_MARK_RUN = 'must not contain more than 30 combining marks in a row'
 
