@@ -26,10 +26,10 @@ declare module 'fastify' {
 }
 
 /**
- * The methods of RFC 9110 and RFC 5789, except CONNECT, for which Node emits no request. Node's parser accepts others,
- * such as PROPFIND.
+ * The methods of RFC 9110 and RFC 5789, except CONNECT, for which Node emits no request, and QUERY
+ * (draft-ietf-httpbis-safe-method-w-body). Node's parser accepts others, such as PROPFIND.
  */
-const HTTP_METHODS = ['DELETE', 'GET', 'HEAD', 'OPTIONS', 'PATCH', 'POST', 'PUT', 'TRACE']
+const HTTP_METHODS = ['DELETE', 'GET', 'HEAD', 'OPTIONS', 'PATCH', 'POST', 'PUT', 'QUERY', 'TRACE']
 
 /** Returns whether HTTP defines a method. */
 export const isHttpMethod = (method: string): boolean => HTTP_METHODS.includes(method)

@@ -23,8 +23,8 @@ const paths: [path: string, methods: string[]][] = [
   ['/openapi/v1.json', ['GET', 'HEAD', 'OPTIONS']],
 ]
 
-/** RFC 9110, and RFC 5789 for PATCH. Node's parser knows others too, which HTTP does not define. */
-const DEFINED = ['GET', 'HEAD', 'POST', 'PUT', 'DELETE', 'CONNECT', 'OPTIONS', 'TRACE', 'PATCH']
+/** RFC 9110, RFC 5789 for PATCH, and QUERY. Node's parser knows others too, which HTTP does not define. */
+const DEFINED = ['GET', 'HEAD', 'POST', 'PUT', 'DELETE', 'CONNECT', 'OPTIONS', 'TRACE', 'PATCH', 'QUERY']
 const UNDEFINED = METHODS.filter((method) => !DEFINED.includes(method))
 const PATCH_TYPES = 'application/json, application/vnd.api+json, application/merge-patch+json'
 
