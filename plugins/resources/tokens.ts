@@ -75,9 +75,10 @@ function describeOperation({ one, schemas }: Representation): Operation {
     },
   })
   const schema = schemas.one(resultShape)
-  const examples = grants
-    .flatMap((grant) => buildBodyExamples(schemas.body(grant, TYPE, false)))
-    .map((each) => ({ ...each, name: 'Grant', key: `${each.name}.${each.key}` }))
+  const forms = grants.flatMap((grant) => buildBodyExamples(schemas.body(grant, TYPE, false)))
+  const examples = forms.map((form) => ({ ...form, name: 'Grant', key: `${form.name}.${form.key}` }))
+  // A typed body may have another type.
+  const conflict = forms.some(({ key }) => key === 'typed') ? [409] : []
   const example = one({ type: TYPE, members: { ...buildFieldExamples(Token.properties), id: exampleId } })
   const token = {
     name: 'Token',
@@ -96,7 +97,7 @@ function describeOperation({ one, schemas }: Representation): Operation {
       'refresh token can be used once: a second use within 10 s returns the same successor, a later one ends the session.',
     body: { schema: schemas.body(union, TYPE, false), examples, types: JSON_TYPES },
     responses: { 201: { description: 'Signed in', content: { schema, examples: [token] } } },
-    failures: [400, 401, 406, 408, 413, 414, 415, 422, 429, 431, 500, 503],
+    failures: [400, 401, 406, 408, ...conflict, 413, 414, 415, 422, 429, 431, 500, 503],
   }
 }
 

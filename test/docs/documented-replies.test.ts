@@ -375,6 +375,8 @@ t.test('every reply of every operation conforms to its document', async (t) => {
       const beyond = await send(limited.port, 'POST', { path: `${api}/tokens`, body: grant })
       t.equal(beyond.status, version === 1 ? 201 : 429, 'one sign-in a minute')
       calls.push(['createToken', '/tokens', 429, grant])
+      if (version === 2)
+        calls.push(['createToken', '/tokens', 409, { data: { type: 'others', attributes: {} } }])
       for (const [id, path, status, sent] of calls) {
         const operation = operations.find(({ operationId }) => operationId === id)
         if (!operation) throw new Error(`${id} is not declared`)
