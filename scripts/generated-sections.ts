@@ -1,8 +1,9 @@
 /** The parts of Markdown pages that are generated from the definitions and the settings. */
 import { readFile, writeFile } from 'node:fs/promises'
+import { listScopes } from '../plugins/access/index.ts'
 import type { ResourceDefinition } from '../plugins/collection/definition.ts'
 import { getAnchor, writeErrorCodes } from '../plugins/openapi/error-codes.ts'
-import { listDefinitions, resources } from '../src/app.ts'
+import { listDefinitions } from '../src/app.ts'
 import { settingsTable } from '../src/config.ts'
 import { formatAccessTables } from './access-tables.ts'
 
@@ -36,8 +37,8 @@ export const sections: readonly Section[] = [
   { file: 'docs/api-reference.md', name: 'lists', build: () => formatListsTable(all) },
   {
     file: 'docs/authentication.md',
-    name: 'collections',
-    build: () => `The collections are ${quote(resources.map(({ name }) => name))}.`,
+    name: 'scopes',
+    build: () => `The scopes are ${quote(listScopes(all))}.`,
   },
   {
     file: 'docs/error-codes.md',

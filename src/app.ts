@@ -75,9 +75,8 @@ export const resources = [
   ordersResource,
 ]
 
-/** Returns all definitions of an app with the default settings, for documents and tests. */
-export function listDefinitions(): ResourceDefinition[] {
-  const config = readConfig({})
+/** Returns all definitions of an app, by default with the default settings, for documents, commands and tests. */
+export function listDefinitions(config = readConfig({})): ResourceDefinition[] {
   const webhookOptions = {
     ...getWebhookOptions(config, ''),
     versions: versions.map(({ representation }) => representation.version),

@@ -92,10 +92,21 @@ const WRITE_SUFFIX = ':write'
 export const getScope = (collection: string, verb: Verb) =>
   `${collection}${verb === 'list' || verb === 'read' ? READ_SUFFIX : WRITE_SUFFIX}`
 
-/** Returns all scopes that an API key may have: `*`, and one to read and one to write each collection. */
-export const listScopes = (collections: readonly string[]): string[] => [
+/** A collection with its operations; without `verbs`, all of them. */
+interface Scoped {
+  name: string
+  verbs?: readonly Verb[] | undefined
+  bearerOnly?: boolean | undefined
+}
+
+/** Returns the scopes that the operations of a collection require. */
+export const listCollectionScopes = ({ name, verbs: offered = verbs, bearerOnly }: Scoped): string[] =>
+  bearerOnly ? [] : [...new Set(offered.map((verb) => getScope(name, verb)))]
+
+/** Returns all scopes that an API key may have: `*`, and those that an operation requires. */
+export const listScopes = (collections: readonly Scoped[]): string[] => [
   '*',
-  ...collections.flatMap((collection) => [collection + READ_SUFFIX, collection + WRITE_SUFFIX]),
+  ...collections.flatMap(listCollectionScopes),
 ]
 
 /** Returns the other scope that includes this one: `products:write` includes `products:read`. */

@@ -4,10 +4,12 @@ import type { Connection } from '../../drizzle/client/types.ts'
 import { apiKeys } from '../../drizzle/credential-tables.ts'
 import { createApiKeySchemas } from '../../schemas/api-keys.ts'
 import type { Violation } from '../../schemas/error.ts'
-import { CALLER, listScopes } from '../access/index.ts'
+import { CALLER } from '../access/index.ts'
 import { getKeyPrefix, hashKey, makeKey } from '../auth/key-format.ts'
 import { defineResource, type ResourceDefinition } from '../collection/definition.ts'
 import { apiError } from '../errors/index.ts'
+
+export const API_KEYS = 'api-keys'
 
 const DAY_MS = 24 * 3600 * 1000
 const DEFAULT_LIFETIME_MS = 90 * DAY_MS
@@ -43,10 +45,10 @@ export async function ensureRoomForKey(tx: Connection, userId: string): Promise<
   })
 }
 
-/** @param collections the resources whose scopes a key can have */
-export const createApiKeysResource = (collections: readonly string[]): ResourceDefinition =>
+/** @param scopes the scopes that a key can have */
+export const createApiKeysResource = (scopes: readonly string[]): ResourceDefinition =>
   defineResource({
-    name: 'api-keys',
+    name: API_KEYS,
     singular: 'ApiKey',
     plural: 'ApiKeys',
     description: `Credentials for machines, with the role of their owner, limited to their scopes. At most ${MAX_KEYS_PER_USER} per user`,
@@ -55,7 +57,7 @@ export const createApiKeysResource = (collections: readonly string[]): ResourceD
     bearerOnly: true,
     // A revoked credential must not be listed as valid.
     readsPrimary: true,
-    schemas: createApiKeySchemas(listScopes(collections)),
+    schemas: createApiKeySchemas(scopes),
     filters: [],
     sorts: { created_at: apiKeys.created_at },
     search: [],

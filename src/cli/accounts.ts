@@ -18,7 +18,7 @@ import { createApiKeysResource, ensureRoomForKey } from '../../plugins/resources
 import { usersResource } from '../../plugins/resources/users.ts'
 import { createAjv } from '../../plugins/validation/formats.ts'
 import { roles } from '../../schemas/users.ts'
-import { readConfig } from '../config.ts'
+import { type Config, readConfig } from '../config.ts'
 import { getAccountRecorders } from '../recorders.ts'
 import { askSecret } from './ask.ts'
 import { type Command, getRequired, getWholeNumber, UsageError, type Values } from './command.ts'
@@ -70,23 +70,23 @@ export async function findUser(
   return { id: user.id, email }
 }
 
-/** Returns the names of all registered resources. Loads the app, which takes longer than all else of a command. */
-async function listCollections(): Promise<string[]> {
-  const { resources } = await import('../app.ts')
-  return resources.map(({ name }) => name)
+/** Returns the scopes that a key can have. Loads the app, which takes longer than all else of a command. */
+async function listKeyScopes(config?: Config): Promise<string[]> {
+  const { listDefinitions } = await import('../app.ts')
+  return listScopes(listDefinitions(config))
 }
 
 async function createKey(values: Values): Promise<void> {
   const email = getRequired(values, 'email')
   const days = getWholeNumber(values, 'days', 1, 365)
-  const apiKeysResource = createApiKeysResource(await listCollections())
+  const config = readConfig()
+  const apiKeysResource = createApiKeysResource(await listKeyScopes(config))
   const body = readFields(apiKeysResource, {
     name: getRequired(values, 'name'),
     scopes: getRequired(values, 'scopes').split(','),
     expires_at: new Date(Date.now() + days * DAY_MS).toISOString(),
   })
   const key = makeKey()
-  const config = readConfig()
   await withDatabase(config, async (database) => {
     const owner = await findUser(database, email)
     await database.transaction(async (tx) => {
@@ -139,7 +139,7 @@ export const usersCreate: Command = {
 
 export const keysCreate: Command = {
   summary: 'Create an API key',
-  details: async () => `The scopes are ${listScopes(await listCollections()).join(', ')}.
+  details: async () => `The scopes are ${(await listKeyScopes()).join(', ')}.
 Only the key goes to standard output.\n${databaseHelp}`,
   options: {
     email: { value: 'address', help: 'The e-mail address of the user whom the key acts for' },

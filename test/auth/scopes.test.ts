@@ -1,6 +1,6 @@
 /** The scopes of an API key narrow what the role of its owner allows. */
 import t from 'tap'
-import { type Client, testApp, UNKNOWN_ID } from '../helpers/app.ts'
+import { type Client, type Json, testApp, UNKNOWN_ID } from '../helpers/app.ts'
 import { definitions } from '../helpers/definitions.ts'
 import { createOwnedRows } from '../helpers/owned-rows.ts'
 import {
@@ -46,6 +46,20 @@ t.test('a scope of an unknown collection is rejected for a new API key', async (
   const refused = await bearer.post('/api-keys', { name: 'Unknown', scopes: ['no-such-collection:read'] })
   t.equal(refused.status, 422)
   t.match(refused.body.error.details, [{ field: 'scopes.0', code: 'INVALID_VALUE' }])
+})
+
+t.test('a key can have the scopes that an operation accepts, and no others', async (t) => {
+  const { bearer } = await person('admin')
+  const create = async (scope: string) =>
+    (await bearer.post('/api-keys', { name: 'Scopes', scopes: [scope] })).status
+  const { paths } = (await admin.get('/openapi/v1.json')).body
+  const operations = Object.values<Json>(paths).flatMap((path) => Object.values<Json>(path))
+  const accepted = new Set<string>(operations.flatMap((operation) => operation['x-required-scopes'] ?? []))
+  for (const scope of accepted) t.equal(await create(scope), 201, scope)
+  const collections = definitions.map(({ name }) => name)
+  for (const scope of collections.flatMap((name) => [`${name}:read`, `${name}:write`]))
+    if (!accepted.has(scope)) t.equal(await create(scope), 422, scope)
+  t.notOk(accepted.has('events:write'))
 })
 
 t.test('an include needs the read scope of the relation', async (t) => {

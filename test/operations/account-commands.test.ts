@@ -32,44 +32,25 @@ test('commands create users and API keys and rotate signing keys', async (t) => 
   t.equal(short.code, 2)
   t.match(short.err, /password/)
 
-  const key = await type(t, settings, [
-    'api-keys',
-    'create',
-    '--email',
-    'root@example.com',
-    '--name',
-    'm',
-    '--scopes',
-    'products:read',
-  ])
+  const createKey = (scopes: string, email = 'root@example.com', more = {}) => {
+    const options = ['--email', email, '--name', 'm', '--scopes', scopes]
+    return type(t, { ...settings, ...more }, ['api-keys', 'create', ...options])
+  }
+  const key = await createKey('products:read')
   t.equal(key.code, 0, key.err)
   t.match(key.out, /^rak_[\w-]+\n$/, 'standard output holds the key alone')
-  const stranger = await type(t, settings, [
-    'api-keys',
-    'create',
-    '--email',
-    'nobody@example.com',
-    '--name',
-    'm',
-  ])
-  t.equal(stranger.code, 1)
-  const scope = await type(t, settings, [
-    'api-keys',
-    'create',
-    '--email',
-    'root@example.com',
-    '--name',
-    'm',
-    '--scopes',
-    'all',
-  ])
-  t.equal(scope.code, 2)
+  t.equal((await createKey('*', 'nobody@example.com')).code, 1)
+  // As with POST /api-keys: test/auth/scopes.test.ts.
+  const feed = await createKey('events:read,products:write')
+  t.equal(feed.code, 0, feed.err)
+  for (const [scope, more] of [['all'], ['events:write'], ['events:read', { EVENTS: 'false' }]] as const)
+    t.equal((await createKey(scope, undefined, more)).code, 2, scope)
 
   const before = await openDatabase({ url, dataDir })
   await before.run(
     `insert into api_keys (id, user_id, name, prefix, key_hash, scopes, expires_at)
      select gen_random_uuid(), id, 'filler', 'rak_filler', gen_random_uuid()::text, '["*"]', now()
-     from users, generate_series(1, 99) where email = 'root@example.com'`,
+     from users, generate_series(1, 98) where email = 'root@example.com'`,
   )
   await before.close()
   const beyond = await type(t, settings, ['api-keys', 'create', '--email', 'root@example.com', '--name', 'm'])

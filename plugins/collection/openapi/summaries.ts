@@ -5,6 +5,7 @@ import {
   type Condition,
   getIncludingScope,
   getScope,
+  listCollectionScopes,
   type Role,
   type Rule,
   type Verb,
@@ -50,18 +51,15 @@ const describeRule = (rule: Rule | undefined) => {
 const roles: readonly Role[] = ['admin', 'manager', 'member']
 
 /** Describes the accepted credentials, and the scopes that an API key needs. A Bearer token has all scopes. */
-function describeCredentials(
-  { name, bearerOnly, relations }: ResolvedResource,
-  verb: Verb,
-  isOpen: boolean,
-): string {
+function describeCredentials(resource: ResolvedResource, verb: Verb, isOpen: boolean): string {
+  const { name, bearerOnly, relations } = resource
   if (bearerOnly) return 'Requires a Bearer token; API keys are not accepted.'
   const reads = verb === 'list' || verb === 'read'
   const includes = reads && Object.keys(relations).length > 0
   const includeScope = includes ? ', and for `include` the `read` scope of each included resource' : ''
   const open = isOpen ? ' Credentials are optional.' : ''
   const scope = getScope(name, verb)
-  const including = getIncludingScope(scope)
+  const including = listCollectionScopes(resource).find((each) => each === getIncludingScope(scope))
   const or = including === undefined ? '' : ` or \`${including}\`, which includes it`
   return `An API key needs the scope \`${scope}\`${or}${includeScope}.${open}`
 }
