@@ -674,7 +674,7 @@ export interface paths {
          *
          *     With `Accept: text/event-stream`, the feed is a stream of server-sent events: `id` is the cursor, `event` the type, `data` the event in one line of JSON. It begins after `Last-Event-ID` or `cursor`, or now, and has no `limit`.
          *
-         *     An API key needs the scope `events:read` or `events:write`, which includes it. By role: admin: all; manager: all; member: all.
+         *     An API key needs the scope `events:read`. By role: admin: all; manager: all; member: all.
          */
         get: operations["listEvents"];
         put?: never;
@@ -698,7 +698,7 @@ export interface paths {
          *
          *     Admins and managers read the events of resources that they may read, members those of resources that are theirs. A credential also needs the `read` scope of the resource; events of sessions and API keys need a Bearer token.
          *
-         *     An API key needs the scope `events:read` or `events:write`, which includes it. By role: admin: all; manager: all; member: all.
+         *     An API key needs the scope `events:read`. By role: admin: all; manager: all; member: all.
          */
         get: operations["getEvent"];
         put?: never;
@@ -1934,7 +1934,7 @@ export interface components {
          * Scope
          * @enum {string}
          */
-        Scope: "*" | "users:read" | "users:write" | "user-profiles:read" | "user-profiles:write" | "posts:read" | "posts:write" | "products:read" | "products:write" | "orders:read" | "orders:write" | "events:read" | "events:write";
+        Scope: "*" | "users:read" | "users:write" | "user-profiles:read" | "user-profiles:write" | "posts:read" | "posts:write" | "products:read" | "products:write" | "orders:read" | "orders:write" | "events:read";
         /** @description The service is temporarily unavailable */
         ServiceUnavailableError: {
             /** @description The error */
