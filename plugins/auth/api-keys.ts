@@ -1,5 +1,6 @@
 /** Finds the caller that an API key belongs to. */
 import { timingSafeEqual } from 'node:crypto'
+import { LRUCache } from 'lru-cache'
 import type { Database } from '../../drizzle/client/index.ts'
 import { queryRows } from '../../drizzle/client/query-rows.ts'
 import { type Actor, isRole } from '../access/index.ts'
@@ -17,6 +18,7 @@ const ALL_SCOPES: ReadonlySet<string> = new Set(['*'])
 
 /** Longer keys are not cached: generated ones have 53 characters, and an invalid one may have thousands. */
 const MAX_CACHED_KEY_LENGTH = 128
+const MAX_ACCEPTED_KEYS = 10_000
 
 // The admin with ADMIN_EMAIL or, if no admin has that address any more, the one created first.
 const SELECT_ADMIN = `select id, status from users where role = 'admin'
@@ -51,6 +53,9 @@ interface KeyOwner {
   expiresAt: number
 }
 
+/** Runs the look-up of a key that may be forged, or throws ApiError 429. */
+export type LimitLookUp = <T>(lookUp: () => Promise<T | undefined>) => Promise<T | undefined>
+
 export function createKeyReader(database: Database, { adminKey, adminEmail }: KeyOptions) {
   const adminHash = adminKey === undefined ? undefined : Buffer.from(hashKey(adminKey))
 
@@ -75,10 +80,18 @@ export function createKeyReader(database: Database, { adminKey, adminEmail }: Ke
     return { actor, expiresAt: row.expires * 1000 }
   }
 
-  const lookUp = async (key: string): Promise<KeyOwner | undefined> => {
+  /** Keys that were valid at their last look-up. Anyone can forge others: the checksum has no secret. */
+  const accepted = new LRUCache<string, true>({ max: MAX_ACCEPTED_KEYS })
+
+  const lookUp = async (key: string, limitLookUp: LimitLookUp): Promise<KeyOwner | undefined> => {
     const hash = hashKey(key)
     if (adminHash && timingSafeEqual(adminHash, Buffer.from(hash))) return findAdmin()
-    return isKey(key) ? findOwner(hash) : undefined
+    if (!isKey(key)) return undefined
+    const find = () => findOwner(hash)
+    const owner = await (accepted.has(key) ? find() : limitLookUp(find))
+    if (owner) accepted.set(key, true)
+    else accepted.delete(key)
+    return owner
   }
   // The cache's key is the API key itself: hashing it for each request would cost more than the rest of the look-up.
   const cache = createLookUpCache(lookUp)
@@ -88,8 +101,10 @@ export function createKeyReader(database: Database, { adminKey, adminEmail }: Ke
 
   return {
     /** Returns the actor of a key; undefined if the key is invalid or has expired. */
-    read: async (key: string): Promise<Actor | undefined> =>
-      getActor(await (key.length > MAX_CACHED_KEY_LENGTH ? lookUp(key) : cache.get(key))),
+    read: async (key: string, limitLookUp: LimitLookUp): Promise<Actor | undefined> =>
+      getActor(
+        await (key.length > MAX_CACHED_KEY_LENGTH ? lookUp(key, limitLookUp) : cache.get(key, limitLookUp)),
+      ),
 
     /** Returns the actor of a key that is cached, without a query. */
     peek: (key: string): Actor | undefined => getActor(cache.peek(key)),

@@ -2,44 +2,56 @@
 import { LRUCache } from 'lru-cache'
 import type { MaybePromise } from '../../lib/maybe-promise.ts'
 
-/** A revocation is effective on every replica within 5 s; the rest is for the query. */
-const TTL_MS = 4_000
-const MAX_ENTRIES = 10_000
-/** Time for which the cache reuses one reading of the clock. */
-const TTL_RESOLUTION_MS = 100
+const OPTIONS = {
+  max: 10_000,
+  // A revocation is effective on every replica within 5 s; the rest is for the query.
+  ttl: 4_000,
+  /** Time in milliseconds for which the cache reuses one reading of the clock. */
+  ttlResolution: 100,
+}
 
-/** Caches the results of `lookUp`, `undefined` too: an invalid credential costs one query, not one per request. */
-export function createLookUpCache<V>(lookUp: (key: string) => Promise<V | undefined>) {
-  const cache = new LRUCache<string, { result: MaybePromise<V | undefined> }>({
-    max: MAX_ENTRIES,
-    ttl: TTL_MS,
-    ttlResolution: TTL_RESOLUTION_MS,
-  })
+/**
+ * Caches the results of `lookUp`, `undefined` too: an invalid credential costs one query, not one per request.
+ * @param lookUp gets the key and the further arguments of `get`
+ */
+export function createLookUpCache<V extends object, Rest extends unknown[] = []>(
+  lookUp: (key: string, ...rest: Rest) => Promise<V | undefined>,
+) {
+  const valid = new LRUCache<string, V>(OPTIONS)
+  /** The other look-ups: running ones, and invalid credentials. Apart, so that they evict no valid credential. */
+  const others = new LRUCache<string, { result: MaybePromise<V | undefined> }>(OPTIONS)
 
   return {
-    get(key: string): MaybePromise<V | undefined> {
-      const cached = cache.get(key)
-      if (cached) return cached.result
-      const pending = lookUp(key)
+    get(key: string, ...rest: Rest): MaybePromise<V | undefined> {
+      const value = valid.get(key)
+      if (value) return value
+      const other = others.get(key)
+      if (other) return other.result
+      const start = performance.now()
+      const pending = lookUp(key, ...rest)
       const entry: { result: MaybePromise<V | undefined> } = { result: pending }
-      cache.set(key, entry)
+      others.set(key, entry)
       pending.then(
         (result) => {
           entry.result = result
+          // Otherwise the cache has been emptied since.
+          if (!result || others.peek(key) !== entry) return
+          others.delete(key)
+          valid.set(key, result, { start })
         },
         () => {
           // A failure is not cached: the next request tries again.
-          if (cache.peek(key) === entry) cache.delete(key)
+          if (others.peek(key) === entry) others.delete(key)
         },
       )
       return pending
     },
-    /** Returns the cached result, without a look-up. */
-    peek(key: string): V | undefined {
-      const result = cache.peek(key)?.result
-      return result instanceof Promise ? undefined : result
-    },
+    /** Returns the cached value of a valid credential, without a look-up. */
+    peek: (key: string): V | undefined => valid.peek(key),
     /** Empties the cache. Requests that already wait for a look-up still get its result. */
-    clear: () => cache.clear(),
+    clear() {
+      valid.clear()
+      others.clear()
+    },
   }
 }

@@ -5,7 +5,7 @@ import fp from 'fastify-plugin'
 import type { MaybePromise } from '../../lib/maybe-promise.ts'
 import { type Actor, ANONYMOUS_ACTOR, type RouteAccess } from '../access/index.ts'
 import { apiError } from '../errors/index.ts'
-import { createKeyReader, type KeyOptions } from './api-keys.ts'
+import { createKeyReader, type KeyOptions, type LimitLookUp } from './api-keys.ts'
 import { createBearerReader } from './bearer.ts'
 import { refuseCredential } from './challenge.ts'
 import type { Provider } from './tokens/identity-provider.ts'
@@ -42,18 +42,20 @@ export function peekActor(app: FastifyInstance, headers: IncomingHttpHeaders): A
 
 /**
  * Returns the actor of the credential in the headers of a request; undefined if it is missing or invalid.
- * @throws ApiError 400 for two credentials
+ * @param limitLookUp limits look-ups of keys that may be forged; default: there is no limit, for a key that was accepted
+ * @throws ApiError 400 for two credentials, 429
  */
 export function readActor(
   app: FastifyInstance,
   headers: IncomingHttpHeaders,
+  limitLookUp: LimitLookUp = (lookUp) => lookUp(),
 ): MaybePromise<Actor | undefined> {
   const { authorization } = headers
   const key = getApiKey(headers)
   if (authorization !== undefined && key !== undefined) {
     throw apiError('INVALID_REQUEST', { message: 'Send either Authorization or X-API-Key, not both' })
   }
-  if (key !== undefined) return app.credentials.keys.read(key)
+  if (key !== undefined) return app.credentials.keys.read(key, limitLookUp)
   const token = authorization === undefined ? undefined : getBearerToken(authorization)
   return token === undefined ? undefined : app.credentials.tokens.read(token)
 }
@@ -93,9 +95,11 @@ async function auth(app: FastifyInstance) {
   const { keys, tokens } = app.credentials
 
   /** Returns the actor of the credential; undefined if it is missing or invalid. */
-  const findActor = (headers: IncomingHttpHeaders, access: RouteAccess): MaybePromise<Actor | undefined> => {
+  const findActor = (request: FastifyRequest, access: RouteAccess): MaybePromise<Actor | undefined> => {
+    const { headers } = request
     const isAnonymous = headers.authorization === undefined && getApiKey(headers) === undefined
-    return isAnonymous && app.isOpen(access) ? ANONYMOUS_ACTOR : readActor(app, headers)
+    if (isAnonymous && app.isOpen(access)) return ANONYMOUS_ACTOR
+    return readActor(app, headers, (lookUp) => limits.limitLookUp(request, lookUp))
   }
 
   /** Rejects a request with 401, or with 429 if its address has sent too many such requests. */
@@ -109,7 +113,7 @@ async function auth(app: FastifyInstance) {
   app.addHook('onRequest', async (request) => {
     const { access } = request.routeOptions.config
     if (access === undefined || access === 'public') return
-    request.actor = (await findActor(request.headers, access)) ?? (await refuse(request))
+    request.actor = (await findActor(request, access)) ?? (await refuse(request))
   })
 
   // A change takes effect immediately in this process, and on other replicas when their caches expire.

@@ -1,4 +1,4 @@
-/** Limits failed password attempts of an account. */
+/** Limits failed attempts: to look up a credential, and to sign in to an account with a password. */
 import { createHmac } from 'node:crypto'
 import { type Count, type Store, selectReported, type Window } from './windows.ts'
 
@@ -42,9 +42,50 @@ function createRunningWork() {
   }
 }
 
-export function createAttemptLimiter(store: Store, { failures, secret }: AttemptLimits) {
+/**
+ * Makes an attempt unless too many have failed. A falsy result stands for a failed attempt.
+ * @param onFull called instead of the attempt if one of the windows is full
+ */
+export type CountFailures = <T>(
+  windows: readonly [Window, ...Window[]],
+  attempt: () => Promise<T>,
+  onFull: (full: Count) => Promise<T>,
+) => Promise<T>
+
+/**
+ * Creates the function that counts failures. It counts an attempt before it is made, so that concurrent requests cannot
+ * make more attempts than may fail. If the limit is reached while other attempts are running, it waits for one of them,
+ * since a successful one is uncounted.
+ */
+export function createFailureCounter(store: Store): CountFailures {
   const running = createRunningWork()
 
+  /** Makes an attempt that has been counted. Uncounts it unless it fails. */
+  const attemptCounted = async <T>(windows: readonly Window[], attempt: () => Promise<T>): Promise<T> => {
+    let hasFailed = false
+    try {
+      const result = await attempt()
+      hasFailed = !result
+      return result
+    } finally {
+      if (!hasFailed) await store.add(-1, windows)
+    }
+  }
+
+  return async (windows, attempt, onFull) => {
+    const [{ key }] = windows
+    for (;;) {
+      const runningBefore = running.list(key)
+      const count = selectReported(await store.add(1, windows))
+      if (!count.isExceeded) return running.run(key, () => attemptCounted(windows, attempt))
+      const others = [...runningBefore, ...running.list(key)]
+      if (others.length === 0) return onFull(count)
+      await Promise.race(others)
+    }
+  }
+}
+
+export function createAttemptLimiter(countFailures: CountFailures, { failures, secret }: AttemptLimits) {
   const createWindows = ({ account, address, isKnown }: PasswordAttempt): [Window, ...Window[]] => {
     const hash = createHmac('sha256', secret).update(account.toLowerCase()).digest('base64url')
     const owner = `{account:${hash}}`
@@ -56,39 +97,17 @@ export function createAttemptLimiter(store: Store, { failures, secret }: Attempt
     return [addressWindow, { key: `${owner}:account_failures`, limit, durationMs }]
   }
 
-  /** Verifies a password. Uncounts the attempt unless the password was wrong. */
-  const verifyCounted = async <T>(windows: readonly Window[], verify: () => Promise<T>): Promise<T> => {
-    let isWrong = false
-    try {
-      const result = await verify()
-      isWrong = !result
-      return result
-    } finally {
-      if (!isWrong) await store.add(-1, windows)
-    }
-  }
-
   /**
-   * Counts an attempt before the password is verified, so that concurrent requests cannot verify more passwords than
-   * may fail. If the limit is reached while other attempts are running, waits for one of them, since a right password
-   * is uncounted.
+   * Verifies a password unless too many attempts at the account have failed.
    * @param refuse creates the error if the limit is reached
    * @returns the result of `verify`; a falsy one stands for a wrong password
    */
-  return async <T>(
+  return <T>(
     attempt: PasswordAttempt,
     refuse: (full: Count) => Error,
     verify: () => Promise<T>,
-  ): Promise<T> => {
-    const windows = createWindows(attempt)
-    const [{ key }] = windows
-    for (;;) {
-      const runningBefore = running.list(key)
-      const count = selectReported(await store.add(1, windows))
-      if (!count.isExceeded) return running.run(key, () => verifyCounted(windows, verify))
-      const others = [...runningBefore, ...running.list(key)]
-      if (others.length === 0) throw refuse(count)
-      await Promise.race(others)
-    }
-  }
+  ): Promise<T> =>
+    countFailures(createWindows(attempt), verify, async (full) => {
+      throw refuse(full)
+    })
 }

@@ -1,7 +1,12 @@
 /** The rate limits: what each kind of request counts as, and when it is refused with 429. */
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { apiError } from '../errors/index.ts'
-import { ATTEMPT_WINDOW_MS, type AttemptLimits, createAttemptLimiter } from './attempts.ts'
+import {
+  ATTEMPT_WINDOW_MS,
+  type AttemptLimits,
+  createAttemptLimiter,
+  createFailureCounter,
+} from './attempts.ts'
 import { createAddressCounters } from './by-address.ts'
 import { refusedChannel } from './channels.ts'
 import {
@@ -44,6 +49,10 @@ export interface OverloadedCount {
 }
 
 const ANONYMOUS_WINDOW = 'anonymous'
+const AUTH_FAILURES_WINDOW = 'auth_failures'
+
+/** One look-up of a new credential per address in this time, once too many credentials of the address have failed. */
+const LOOK_UP_WINDOW_MS = 1_000
 
 /** Changes of a user's own password or e-mail address per `ATTEMPT_WINDOW_MS`. */
 const MAX_PASSWORD_CHANGES = 10
@@ -52,11 +61,12 @@ const getRetryAfter = ({ resetMs }: Count) => Math.max(1, Math.ceil(resetMs / 10
 
 /** Creates the functions that count requests. Each sets `request.limitHeaders`, and throws ApiError 429 at its limit. */
 export async function createLimits(app: FastifyInstance, store: Store, settings: LimitSettings) {
-  const limitAttempts = createAttemptLimiter(store, settings.attempts)
+  const countFailures = createFailureCounter(store)
+  const limitAttempts = createAttemptLimiter(countFailures, settings.attempts)
   const createCounter = await createAddressCounters(app, store)
   const countInAnonymous = createCounter(ANONYMOUS_WINDOW, settings.anonymous)
   const countInPasswordGrants = createCounter('tokens', settings.tokens)
-  const countInAuthFailures = createCounter('auth_failures', settings.authFailures)
+  const countInAuthFailures = createCounter(AUTH_FAILURES_WINDOW, settings.authFailures)
 
   const toHeaders = ({ limit, remaining, resetMs }: Count): LimitHeaders => ({
     'x-ratelimit-limit': limit,
@@ -99,10 +109,38 @@ export async function createLimits(app: FastifyInstance, store: Store, settings:
   /** Returns the headers of a reply for which nothing was counted: those of the anonymous window. */
   const readAnonymousWindow = async (request: FastifyRequest) => toHeaders(await countInAnonymous(request, 0))
 
+  /** Requests whose look-up has counted as a failure. */
+  const counted = new WeakSet<FastifyRequest>()
+
+  /**
+   * Looks up a credential that has not been valid in this process before. Once too many credentials of the address have
+   * failed, only one a second is looked up: forged ones cost hardly any queries, and a valid one passes when it is sent
+   * again.
+   * @throws ApiError 429
+   */
+  const limitLookUp = <T>(
+    request: FastifyRequest,
+    lookUp: () => Promise<T | undefined>,
+  ): Promise<T | undefined> => {
+    const key = createAddressKey(request, AUTH_FAILURES_WINDOW)
+    const failures = { key, limit: settings.authFailures, durationMs: ADDRESS_WINDOW_MS }
+    const lookUpCounted = async () => {
+      const found = await lookUp()
+      if (found === undefined) counted.add(request)
+      return found
+    }
+    return countFailures([failures], lookUpCounted, async (full) => {
+      const lookUps = { key: createAddressKey(request, 'look_ups'), limit: 1, durationMs: LOOK_UP_WINDOW_MS }
+      const { isExceeded } = selectReported(await store.add(1, [lookUps]))
+      if (isExceeded) throw createRefusal(request, full)
+      return lookUp()
+    })
+  }
+
   /** Counts a request with an invalid credential. Its 401 describes the anonymous window. */
   const countFailure = async (request: FastifyRequest) => {
     const [failures, anonymous] = await Promise.all([
-      countInAuthFailures(request, 1),
+      countInAuthFailures(request, counted.delete(request) ? 0 : 1),
       countInAnonymous(request, 0),
     ])
     if (failures.isExceeded) throw createRefusal(request, failures)
@@ -204,6 +242,7 @@ export async function createLimits(app: FastifyInstance, store: Store, settings:
     countRefreshGrant,
     countOverloaded,
     countUser,
+    limitLookUp,
     readAnonymousWindow,
     setFlag,
   }

@@ -1,0 +1,94 @@
+/** API keys that were never issued: they cost few look-ups, and evict no valid key from the cache. */
+import t, { type Test } from 'tap'
+import type { Database } from '../../drizzle/client/index.ts'
+import { createLookUpCache } from '../../plugins/auth/cache.ts'
+import { makeKey } from '../../plugins/auth/key-format.ts'
+import { createClient, testApp } from '../helpers/app.ts'
+import { createClock } from '../helpers/clock.ts'
+import { formatWindow } from '../helpers/rate-limits.ts'
+import { createSharedDatabase } from '../helpers/shared-database.ts'
+
+const database = await createSharedDatabase(t)
+const LIMIT = 5
+
+/** Starts an app whose clock stands, and counts its look-ups of API keys. */
+async function start(t: Test) {
+  let count = 0
+  const counting: Database = {
+    ...database,
+    run(text, params) {
+      if (text.includes('where k.key_hash = $1')) count += 1
+      return database.run(text, params)
+    },
+  }
+  const time = createClock()
+  const settings = { RATE_LIMIT_AUTH_FAILURES: String(LIMIT) }
+  const app = await testApp(t, settings, { database: counting, now: time.now })
+  const send = (key = makeKey()) => createClient(app.base, { 'x-api-key': key }).get('/products')
+  return { ...app, time, send, countLookUps: () => count }
+}
+
+const sum = (statuses: { status: number }[], status: number) =>
+  statuses.filter((each) => each.status === status).length
+
+t.test('forged keys of an address that is over its limit cost one look-up a second', async (t) => {
+  const { send, time, countLookUps } = await start(t)
+  const replies = await Promise.all(Array.from({ length: 100 }, () => send()))
+  t.equal(sum(replies, 401), LIMIT)
+  t.equal(sum(replies, 429), 100 - LIMIT)
+  t.equal(countLookUps(), LIMIT + 1)
+  for (let i = 0; i < 100; i++) t.equal(formatWindow(await send()), `429 ${LIMIT} 0`)
+  t.equal(countLookUps(), LIMIT + 1)
+  time.pass(1_000)
+  await Promise.all(Array.from({ length: 100 }, () => send()))
+  t.equal(countLookUps(), LIMIT + 2)
+  time.pass(60_000)
+  t.equal((await send()).status, 401)
+})
+
+t.test('a forged key that is repeated costs one look-up, and each request counts', async (t) => {
+  const { send, countLookUps } = await start(t)
+  const key = makeKey()
+  for (let i = 0; i < LIMIT; i++) t.equal((await send(key)).status, 401)
+  t.equal((await send(key)).status, 429)
+  t.equal(countLookUps(), 1)
+})
+
+t.test('a valid key passes at an address that is over its limit', async (t) => {
+  const { app, person, send, time } = await start(t)
+  const [known, unknown] = [await person('member'), await person('member')]
+  t.equal((await send(known.key)).status, 200)
+  for (let i = 0; i < 20; i++) await send()
+  t.equal((await send(known.key)).status, 200)
+  app.credentials.keys.clearCache()
+  t.equal((await send(known.key)).status, 200, 'also when it is looked up again')
+  // A forged key has used the look-up of this second.
+  t.equal((await send(unknown.key)).status, 429)
+  time.pass(1_000)
+  t.equal((await send(unknown.key)).status, 200)
+  app.credentials.keys.clearCache()
+  t.equal((await send(unknown.key)).status, 200)
+})
+
+t.test('valid keys that arrive together at one address all pass, and count as no failure', async (t) => {
+  const { person, send } = await start(t)
+  const people = await Promise.all(Array.from({ length: 30 }, () => person('member')))
+  const replies = await Promise.all(people.map(({ key }) => send(key)))
+  t.equal(sum(replies, 200), people.length)
+  t.equal((await send()).status, 401)
+})
+
+t.test('invalid credentials evict no valid one from the cache', async (t) => {
+  let count = 0
+  const cache = createLookUpCache(async (key) => {
+    count += 1
+    return key.startsWith('valid') ? { key } : undefined
+  })
+  const valid = Array.from({ length: 100 }, (_, i) => `valid ${i}`)
+  for (const key of valid) await cache.get(key)
+  for (let i = 0; i < 20_000; i++) await cache.get(`invalid ${i}`)
+  count = 0
+  for (const key of valid) t.equal(cache.peek(key)?.key, key)
+  t.equal(await cache.get('invalid 19999'), undefined)
+  t.equal(count, 0, 'invalid ones are cached too')
+})
