@@ -59,24 +59,42 @@ t.test('concurrent requests share one fetch', async (t) => {
   t.equal(provider.requests, 1)
 })
 
-t.test('tokens with an unknown kid fetch at most once a minute, also when the fetch fails', async (t) => {
+t.test(
+  'tokens with one unknown kid fetch at most once a minute, and also when the fetch fails',
+  async (t) => {
+    const { provider, time, send } = await start(t)
+    t.equal((await send(await signUserToken('first', EMAIL))).status, 200)
+    const unknown = await signMany('unknown')
+    for (const token of unknown) t.equal((await send(token)).status, 401)
+    t.equal(provider.requests, 2)
+    provider.answer = provider.fail
+    time.pass(60_000)
+    for (const token of unknown) t.equal((await send(token)).status, 502, 'the key may be a new one')
+    t.equal(provider.requests, 3, 'the failure is remembered')
+    t.equal((await send(await signUserToken('first'))).status, 200, 'the keys known before still verify')
+    provider.answer = provider.publish
+    time.pass(5_000)
+    for (const token of unknown) t.equal((await send(token)).status, 401)
+    t.equal(provider.requests, 4)
+  },
+)
+
+t.test('a forged kid does not delay the keys of a rotation', async (t) => {
   const { provider, time, send } = await start(t)
-  const good = await signUserToken('first', EMAIL)
-  t.equal((await send(good)).status, 200)
-  const unknown = await signMany('unknown')
-  for (const token of unknown) t.equal((await send(token)).status, 401)
-  t.equal(provider.requests, 1, 'the keys are new')
-  provider.answer = provider.fail
-  time.pass(60_000)
-  const [first, ...others] = unknown
-  t.equal((await send(first ?? '')).status, 502, 'the key may be a new one')
-  for (const token of others) t.equal((await send(token)).status, 401)
-  t.equal(provider.requests, 2)
-  t.equal((await send(await signUserToken('first'))).status, 200, 'the keys known before still verify')
-  provider.answer = provider.publish
-  time.pass(60_000)
-  for (const token of unknown) t.equal((await send(token)).status, 401)
-  t.equal(provider.requests, 3)
+  t.equal((await send(await signUserToken('first', EMAIL))).status, 200)
+  t.equal((await send(await signToken({ sub: 's' }, 'forged'))).status, 401)
+  provider.kid = 'second'
+  t.equal((await send(await signUserToken('first', EMAIL, 'second'))).status, 200)
+  const before = provider.requests
+  for (let i = 0; i < COUNT; i++) await send(await signToken({ sub: 's' }, `forged ${i}`))
+  t.ok(provider.requests - before <= 5, 'many forged kids cause few fetches')
+  provider.kid = 'third'
+  time.pass(5_000)
+  t.equal(
+    (await send(await signUserToken('first', EMAIL, 'third'))).status,
+    200,
+    'and delay it by 5 s at most',
+  )
 })
 
 t.test(

@@ -8,7 +8,8 @@ import { listen } from './listen.ts'
 export const ISSUER = 'https://idp.example.com'
 const AUDIENCE = 'shop'
 const { publicKey, privateKey } = generateKeyPairSync('rsa', { modulusLength: 2048 })
-const KEY_SET = JSON.stringify({ keys: [{ ...(await exportJWK(publicKey)), kid: 'current', alg: 'RS256' }] })
+const JWK = await exportJWK(publicKey)
+const writeKeySet = (kid: string) => JSON.stringify({ keys: [{ ...JWK, kid, alg: 'RS256' }] })
 
 /** Signs a token; a claim that is undefined is omitted. */
 export const signToken = (claims: Record<string, unknown>, kid = 'current'): Promise<string> =>
@@ -17,16 +18,18 @@ export const signToken = (claims: Record<string, unknown>, kid = 'current'): Pro
     .sign(privateKey)
 
 /** Signs a token of a subject with a verified email. */
-export const signUserToken = (subject: string, email?: string): Promise<string> =>
-  signToken({ sub: subject, ...(email !== undefined && { email, email_verified: true }) })
+export const signUserToken = (subject: string, email?: string, kid?: string): Promise<string> =>
+  signToken({ sub: subject, ...(email !== undefined && { email, email_verified: true }) }, kid)
 
 export async function startProvider(t: Owner) {
   const provider = {
     /** Number of requests for the key set. */
     requests: 0,
     /** Answers a request; tests replace it. */
-    answer: (response: ServerResponse): void => void response.end(KEY_SET),
-    publish: (response: ServerResponse): void => void response.end(KEY_SET),
+    answer: (response: ServerResponse): void => provider.publish(response),
+    /** The `kid` of the published key. */
+    kid: 'current',
+    publish: (response: ServerResponse): void => void response.end(writeKeySet(provider.kid)),
     fail: (response: ServerResponse): void => void response.writeHead(500).end(),
     settings: {} as Record<string, string>,
   }

@@ -3,6 +3,7 @@
  * invalid token nor a failing provider makes each request fetch again.
  */
 import { createLocalJWKSet, errors, type JWTVerifyGetKey } from 'jose'
+import { LRUCache } from 'lru-cache'
 
 interface ProviderKeysOptions {
   url: string
@@ -12,10 +13,14 @@ interface ProviderKeysOptions {
 
 const FETCH_TIMEOUT_MS = 3_000
 const MAX_AGE_MS = 600_000
-/** Minimum time between a fetch, successful or not, and one caused by a token with an unknown `kid`. */
+/** Minimum time between two fetches for the same unknown `kid`. */
 const REFETCH_INTERVAL_MS = 60_000
 /** Time for which a failure is returned to all requests that need keys. */
 export const RETRY_INTERVAL_MS = 5_000
+/** Fetches for unknown kids at once; after that, one every `RETRY_INTERVAL_MS`. Anyone can send tokens with new kids. */
+const MAX_REFETCHES = 5
+/** More than are fetched for within `REFETCH_INTERVAL_MS`. */
+const MAX_MISSING_KIDS = 100
 
 /** The provider did not answer in time, or could not be reached. */
 export class ProviderUnreachableError extends Error {
@@ -53,6 +58,10 @@ export function createProviderKeys({ url, now }: ProviderKeysOptions): JWTVerify
   /** When the last fetch ended, successful or not. */
   let attemptedAt = 0
   let failure: { error: unknown } | undefined
+  /** When a fetch for each unknown `kid` ended. */
+  const missing = new LRUCache<string, number>({ max: MAX_MISSING_KIDS })
+  /** The end of the time that the fetches for unknown kids have used up, `RETRY_INTERVAL_MS` each. */
+  let refetchesUntil = 0
   let pending: Promise<void> | undefined
 
   const load = async (): Promise<void> => {
@@ -74,23 +83,42 @@ export function createProviderKeys({ url, now }: ProviderKeysOptions): JWTVerify
     return pending
   }
 
+  const throwRecentFailure = () => {
+    if (failure && !pending && now() - attemptedAt < RETRY_INTERVAL_MS) throw failure.error
+  }
+
   const getFreshKeySet = async () => {
     if (keySet && now() - fetchedAt < MAX_AGE_MS) return keySet
-    if (failure && !pending && now() - attemptedAt < RETRY_INTERVAL_MS) throw failure.error
+    throwRecentFailure()
     await reload()
     if (!keySet) throw new Error('The fetch returned no key set')
     return keySet
   }
 
+  /** Returns whether a token may cause a fetch: its key may be a new one of the provider. */
+  const mayRefetch = (kid: string): boolean => {
+    const time = now()
+    if (time - (missing.get(kid) ?? Number.NEGATIVE_INFINITY) < REFETCH_INTERVAL_MS) return false
+    throwRecentFailure()
+    const from = Math.max(refetchesUntil, time)
+    if (from - time > (MAX_REFETCHES - 1) * RETRY_INTERVAL_MS) return false
+    refetchesUntil = from + RETRY_INTERVAL_MS
+    return true
+  }
+
   return async (header, token) => {
-    const findKey = await getFreshKeySet()
+    const { kid = '' } = header
+    const findKey = async () => (await getFreshKeySet())(header, token)
     try {
-      return await findKey(header, token)
+      return await findKey()
     } catch (error) {
-      const mayReload = pending !== undefined || now() - attemptedAt >= REFETCH_INTERVAL_MS
-      if (!(error instanceof errors.JWKSNoMatchingKey) || !mayReload) throw error
+      if (!(error instanceof errors.JWKSNoMatchingKey)) throw error
+      const isShared = pending !== undefined
+      if (!isShared && !mayRefetch(kid)) throw error
       await reload()
-      return (await getFreshKeySet())(header, token)
+      // A fetch that had begun before may have missed the key: the next request with it fetches again.
+      if (!isShared) missing.set(kid, now())
+      return findKey()
     }
   }
 }
