@@ -6,19 +6,15 @@ import { createHmac } from 'node:crypto'
 import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
 import type { Database } from '../../drizzle/client/index.ts'
-import { startBackgroundTask } from '../../lib/background-task.ts'
 
 interface SignInAddressesOptions {
   /** Key of the HMAC; the same on every replica. */
   secret: Buffer
 }
 
-const RETENTION_DAYS = 30
+export const RETENTION_DAYS = 30
 const RENEWAL_DAYS = 1
 const MAX_ADDRESSES_PER_USER = 100
-const PRUNE_BATCH_SIZE = 500
-const MINUTE_MS = 60_000
-const HOUR_MS = 3_600_000
 
 // The e-mail address is compared too, since another user may have it after a change.
 const SELECT_KNOWN = `select 1 from sign_in_addresses a join users u on u.id = a.user_id
@@ -36,11 +32,6 @@ const UPSERT = `with account as materialized (select id from users where id = $2
 const DELETE_OLDEST = `delete from sign_in_addresses where user_id = $1 and address_hash not in (
     select address_hash from sign_in_addresses where user_id = $1
     order by signed_in_at desc, address_hash limit ${MAX_ADDRESSES_PER_USER})`
-
-const DELETE_EXPIRED = `delete from sign_in_addresses where address_hash in (
-    select address_hash from sign_in_addresses where signed_in_at <= now() - interval '${RETENTION_DAYS} days'
-    limit ${PRUNE_BATCH_SIZE} for update skip locked)
-  returning user_id`
 
 /** An account, by its e-mail address, and the IP address of a request for it. */
 interface SignInAddress {
@@ -64,13 +55,6 @@ function createSignInAddresses(database: Database, secret: Buffer) {
       const written = await database.run(UPSERT, [hash(from), userId])
       if (written.length > 0) await database.run(DELETE_OLDEST, [userId])
     },
-
-    /** Deletes expired addresses in batches; safe on several replicas at the same time. */
-    async prune(isWanted: () => boolean): Promise<void> {
-      for (let count = PRUNE_BATCH_SIZE; count === PRUNE_BATCH_SIZE && isWanted(); ) {
-        count = (await database.run(DELETE_EXPIRED)).length
-      }
-    },
   }
 }
 
@@ -81,18 +65,7 @@ declare module 'fastify' {
 }
 
 async function signInAddresses(app: FastifyInstance, { secret }: SignInAddressesOptions) {
-  const created = createSignInAddresses(app.database, secret)
-  app.decorate('signInAddresses', created)
-  let isClosing = false
-  const stop = startBackgroundTask(() => created.prune(() => !isClosing), {
-    firstDelay: MINUTE_MS,
-    interval: HOUR_MS,
-    onFailure: (err) => app.log.warn({ err }, 'expired sign-in addresses could not be deleted'),
-  })
-  app.addHook('onClose', () => {
-    isClosing = true
-    return stop()
-  })
+  app.decorate('signInAddresses', createSignInAddresses(app.database, secret))
 }
 
 export default fp(signInAddresses, { name: 'sign-in-addresses', dependencies: ['database'] })

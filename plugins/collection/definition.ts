@@ -1,5 +1,6 @@
 /** What a resource says of itself: name, schemas, table, lists, relations, access rules, state transitions, actions. */
 import type { Static, TObject, TSchema } from '@sinclair/typebox'
+import type { PgColumn } from 'drizzle-orm/pg-core'
 import type { Connection } from '../../drizzle/client/types.ts'
 import type { Violation } from '../../schemas/error.ts'
 import type { Access, Actor, Verb } from '../access/index.ts'
@@ -116,6 +117,8 @@ export interface DefinitionOptions<R, C, U, Computed = Record<string, unknown>> 
   me?: boolean
   /** Whether changes are events. Default: they are. */
   isRecorded?: boolean
+  /** The column with the time from which a row does not exist for requests. A task of its own deletes such rows. */
+  expiry?: PgColumn
   /** Whether reads always go to the primary. Default: they may go to a replica. */
   readsPrimary?: boolean
   schemas: { read: TObject; create: TObject; change: TObject }

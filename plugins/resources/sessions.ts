@@ -15,6 +15,7 @@ export const sessionsResource: ResourceDefinition = defineResource({
   table: sessions,
   verbs: ['list', 'read', 'remove'],
   bearerOnly: true,
+  expiry: sessions.expires_at,
   // A revoked credential must not be listed as valid.
   readsPrimary: true,
   schemas: { read: Session, create: Nothing, change: Nothing },

@@ -371,8 +371,8 @@ t.test('tokens of an identity provider are verified with its key set', async (t)
       .sign(rsa.privateKey)
   }
   const asking = asked
-  for (let i = 0; i < 10; i++) await me(app, await token({ i }, 'rsa', { kid: `unknown-${i}` }))
-  t.ok(asked - asking <= 1, `unknown kids fetch the keys at most once a minute: ${asked - asking}`)
+  for (let i = 0; i < 10; i++) await me(app, await token({ i }, 'rsa', { kid: 'unknown' }))
+  t.ok(asked - asking <= 1, `an unknown kid fetches the keys at most once a minute: ${asked - asking}`)
 
   answer = () => ({ status: 200, body: JSON.stringify({ keys }) })
   t.equal((await me(await start(), await token({}, 'ec', { typ: 'JWT' }))).status, 200, 'ES256 and any typ')

@@ -1,6 +1,7 @@
 /** Rate limits of signing in: how many passwords may be tried, by whom, and what a refresh counts as. */
 import t from 'tap'
 import type { PasswordHasher } from '../../plugins/auth/passwords.ts'
+import { pruneSignIns } from '../../plugins/auth/prune-sign-ins.ts'
 import { createClient, type TestApp, testApp } from '../helpers/app.ts'
 import { createClock } from '../helpers/clock.ts'
 import type { Owner } from '../helpers/database.ts'
@@ -320,7 +321,7 @@ t.test('an IP address is known for 30 days after the last sign-in, for its accou
   t.same(days, [{ age: 0 }], 'a sign-in renews it')
 
   await age('30 days')
-  await app.app.signInAddresses.prune(() => true)
+  await pruneSignIns(database, () => true)
   t.same(
     await database.run('select 1 from sign_in_addresses where user_id = $1', [id]),
     [],

@@ -74,12 +74,9 @@ const INSERT_SESSION = `insert into sessions (id, user_id, refresh_hash, expires
 const LOCK_USER = `select 1 from users
   where id = $1 and status = 'active' and ($2::text is null or password_hash = $2) for no key update`
 
-// Without events: these sessions ended when they expired.
-const DELETE_EXPIRED = `delete from sessions where user_id = $1 and expires_at <= now()`
-
-// To make room for one session, deletes those used least recently.
+// To make room for one session, deletes those used least recently. Expired ones have ended already, without an event.
 const DELETE_EXCESS = `delete from sessions where user_id = $1 and id in (
-  select id from sessions where user_id = $1
+  select id from sessions where user_id = $1 and expires_at > now()
   order by last_used_at desc, id desc offset ${MAX_SESSIONS_PER_USER - 1})`
 
 // Of several concurrent uses of a token, one rotates it; the others find another generation.
@@ -162,7 +159,6 @@ export function createSessions(database: Database, tokens: RefreshTokens, record
       return database.transaction(async (tx) => {
         const [locked] = await tx.run(LOCK_USER, [user.id, user.passwordHash ?? null])
         if (!locked) throw new UserChangedError()
-        await tx.run(DELETE_EXPIRED, [user.id])
         await changeRows(tx, context, sessions, 'deleted', { text: DELETE_EXCESS, params: [user.id] })
         const [row] = await changeRows<Pick<GrantRow, 'seconds'>>(tx, context, sessions, 'created', {
           text: INSERT_SESSION,

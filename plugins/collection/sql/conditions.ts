@@ -1,5 +1,5 @@
 /** Builds SQL conditions from access rules. */
-import { and, eq, or, type SQL, sql } from 'drizzle-orm'
+import { and, eq, gt, or, type SQL, sql } from 'drizzle-orm'
 import type { PgColumn } from 'drizzle-orm/pg-core'
 import { CALLER, type Rule } from '../../access/index.ts'
 import { param } from './statements.ts'
@@ -28,6 +28,10 @@ export function buildRuleCondition(
     ),
   )
 }
+
+/** Builds the condition that a row has not expired; undefined if the rows of the resource do not expire. */
+export const buildExpiryCondition = ({ expiry }: { expiry?: PgColumn }): SQL | undefined =>
+  expiry && gt(expiry, sql`now()`)
 
 /** @throws Error if the table has no such column */
 export function getColumn(columns: Record<string, PgColumn>, name: string): PgColumn {

@@ -6,7 +6,7 @@ import type { Bound } from '../request/list-bounds.ts'
 import type { QueryValue } from '../request/query-values.ts'
 import type { ResolvedResource } from '../resolve.ts'
 import { toLikePatterns } from './case-folding.ts'
-import { buildRuleCondition, type Equality, getColumn } from './conditions.ts'
+import { buildExpiryCondition, buildRuleCondition, type Equality, getColumn } from './conditions.ts'
 import { getColumnType } from './keyset.ts'
 import { param, type Values } from './statements.ts'
 
@@ -53,11 +53,12 @@ interface ConditionOptions {
 }
 
 export function buildListConditions(
-  { columns, parent }: ResolvedResource,
+  resource: ResolvedResource,
   query: ListFilters,
   scope: ListScope,
   { equals = eq, each }: ConditionOptions = {},
 ): (SQL | undefined)[] {
+  const { columns, parent } = resource
   const buildFilter = ([name, values]: [string, readonly QueryValue[]]) => {
     const column = getColumn(columns, name)
     const wanted = param(`filter_${name}`)
@@ -73,6 +74,7 @@ export function buildListConditions(
     ),
     ...query.words.map((_, i) => sql`${getColumn(columns, 'search')} like ${param(`word${i}`)}`),
     buildRuleCondition(columns, scope.rule, equals),
+    buildExpiryCondition(resource),
   ]
 }
 

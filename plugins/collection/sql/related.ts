@@ -5,7 +5,7 @@ import type { Connection } from '../../../drizzle/client/types.ts'
 import type { Actor, Rule } from '../../access/index.ts'
 import type { Row } from '../definition.ts'
 import type { Relation, ResolvedResource } from '../resolve.ts'
-import { buildRuleCondition, getColumn } from './conditions.ts'
+import { buildExpiryCondition, buildRuleCondition, getColumn } from './conditions.ts'
 import { param, type RunStatement } from './statements.ts'
 
 const build = new QueryBuilder()
@@ -57,17 +57,15 @@ interface RelatedScope {
 }
 
 /** @param resource the related one */
-export function createRelatedReader(
-  { columns, table }: ResolvedResource,
-  { runStatement, fields }: RelatedOptions,
-) {
+export function createRelatedReader(resource: ResolvedResource, { runStatement, fields }: RelatedOptions) {
+  const { columns, table } = resource
   const buildQuery = ({ foreign, through, many, all }: Omit<Relation, 'to'>, rule: Rule): SQL => {
     const key = getColumn(columns, foreign)
     const isRelated = eq(through?.local ?? key, sql`p.key`)
     const from = build.select(fields).from(table)
     const joined = through ? from.innerJoin(through.table, eq(through.foreign, key)) : from
     const ordered = joined
-      .where(and(isRelated, buildRuleCondition(columns, rule)))
+      .where(and(isRelated, buildRuleCondition(columns, rule), buildExpiryCondition(resource)))
       .orderBy(desc(table.created_at), desc(table.id))
     const related = all ? ordered : ordered.limit(param('limit'))
     const parents = sql`unnest(${param('keys')}::uuid[]) with ordinality as p(key, place) cross join lateral ${related} as t`

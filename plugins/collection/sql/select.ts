@@ -9,7 +9,7 @@ import { invalidCursor } from '../request/cursor.ts'
 import type { ListQuery } from '../request/list-query.ts'
 import { DEFAULT_LIMIT } from '../request/parameters.ts'
 import type { ResolvedResource } from '../resolve.ts'
-import { getColumn } from './conditions.ts'
+import { buildExpiryCondition, getColumn } from './conditions.ts'
 import { buildAfterCondition, type SortTerm, toPositionValues } from './keyset.ts'
 import { chooseIndex, equalsAnyOf } from './leading-column.ts'
 import { buildListConditions, type ListScope, unnestValues } from './list-conditions.ts'
@@ -84,7 +84,7 @@ export function createSelect(resource: ResolvedResource) {
     build
       .select(selectColumns(fields, also))
       .from(table)
-      .where(eq(table.id, param('id')))
+      .where(and(eq(table.id, param('id')), buildExpiryCondition(resource)))
 
   const buildPage = (query: ListQuery, scope: ChunkScope, isDefaultSize: boolean, hasOffset: boolean) => {
     const { terms } = query
