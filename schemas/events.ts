@@ -54,7 +54,9 @@ export const createEventSchema = (resourceTypes: readonly string[]) => {
           'The former values of the fields that changed, without `updated_at`; null unless the resource was updated',
         examples: [{ stock: 8 }],
       }),
-      actor_id: NullableId('The user who made the change; null for a sign-up and for the command line'),
+      actor_id: NullableId(
+        'The user who made the change; null for a sign-up, the command line, and the bootstrap key without its admin',
+      ),
       credential: OneOf(['token', 'api_key', 'bootstrap_key', 'none', 'system'], {
         title: 'EventCredential',
         description: 'The kind of credential; `system` for the command line',

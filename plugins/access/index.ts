@@ -24,9 +24,12 @@ export interface Actor {
   sessionId?: string
 }
 
+/** The id of a caller who is no user. No row has it: it is the nil UUID of RFC 9562. */
+export const NO_USER_ID = '00000000-0000-0000-0000-000000000000'
+
 /** The actor of a request without credentials. */
 export const ANONYMOUS_ACTOR: Actor = {
-  userId: '',
+  userId: NO_USER_ID,
   role: 'anonymous',
   scopes: new Set(['*']),
   credential: 'none',
@@ -71,13 +74,15 @@ export const formatRule = (rule: Rule): string =>
         .map((condition) => Object.entries(condition).map(([field, value]) => `${field}=${String(value)}`))
         .join(' or ')
 
+const isCaller = (id: unknown, { userId }: Actor) => userId !== NO_USER_ID && id === userId
+
 /** Returns whether a rule permits access to a row. */
 export const allows = (rule: Rule, row: Readonly<Record<string, unknown>>, actor: Actor): boolean =>
   typeof rule === 'boolean'
     ? rule
     : rule.some((condition) =>
-        Object.entries(condition).every(
-          ([field, value]) => row[field] === (value === CALLER ? actor.userId : value),
+        Object.entries(condition).every(([field, value]) =>
+          value === CALLER ? isCaller(row[field], actor) : row[field] === value,
         ),
       )
 

@@ -3,7 +3,7 @@ import { timingSafeEqual } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
 import type { Database } from '../../drizzle/client/index.ts'
 import { queryRows } from '../../drizzle/client/query-rows.ts'
-import { type Actor, isRole } from '../access/index.ts'
+import { type Actor, isRole, NO_USER_ID } from '../access/index.ts'
 import { createLookUpCache } from './cache.ts'
 import { hashKey, isKey } from './key-format.ts'
 
@@ -20,9 +20,7 @@ const ALL_SCOPES: ReadonlySet<string> = new Set(['*'])
 const MAX_CACHED_KEY_LENGTH = 128
 const MAX_ACCEPTED_KEYS = 10_000
 
-// The admin with ADMIN_EMAIL or, if no admin has that address any more, the one created first.
-const SELECT_ADMIN = `select id, status from users where role = 'admin'
-  order by (email = $1) desc, created_at, id limit 1`
+const SELECT_ADMIN = `select id, status from users where email = $1 and role = 'admin'`
 
 const SELECT_OWNER = `select u.id, u.role, k.id as key_id, k.scopes, k.rate_limit, extract(epoch from k.expires_at)::bigint as expires
   from api_keys k join users u on u.id = k.user_id
@@ -61,8 +59,10 @@ export function createKeyReader(database: Database, { adminKey, adminEmail }: Ke
 
   const findAdmin = async (): Promise<KeyOwner | undefined> => {
     const [admin] = await queryRows<AdminRow>(database, SELECT_ADMIN, [adminEmail.toLowerCase()])
-    if (admin?.status !== 'active') return undefined
-    const actor: Actor = { userId: admin.id, role: 'admin', scopes: ALL_SCOPES, credential: 'bootstrap_key' }
+    if (admin && admin.status !== 'active') return undefined
+    // Without its admin the key has the same rights, and acts for no user.
+    const userId = admin?.id ?? NO_USER_ID
+    const actor: Actor = { userId, role: 'admin', scopes: ALL_SCOPES, credential: 'bootstrap_key' }
     return { actor, expiresAt: Number.POSITIVE_INFINITY }
   }
 

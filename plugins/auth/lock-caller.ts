@@ -1,7 +1,7 @@
 /** Checks in the transaction of a write that its caller is still signed in: a cached credential is up to 5 s old. */
 import { queryRows } from '../../drizzle/client/query-rows.ts'
 import type { Connection } from '../../drizzle/client/types.ts'
-import type { Actor } from '../access/index.ts'
+import { type Actor, NO_USER_ID } from '../access/index.ts'
 import { createChallenge } from './challenge.ts'
 
 const LOCK_USER = 'select status from users where id = $1 for no key update'
@@ -24,6 +24,7 @@ export async function lockUser(tx: Connection, userId: string): Promise<string |
  * @throws ApiError 401 if the session has ended or the user is not active
  */
 export async function lockCaller(tx: Connection, { userId, sessionId }: Actor): Promise<void> {
+  if (userId === NO_USER_ID) return
   const isActive = (await lockUser(tx, userId)) === 'active'
   if (isActive && (sessionId === undefined || (await tx.run(LOCK_SESSION, [sessionId])).length > 0)) return
   throw createChallenge({ message: 'Invalid or expired token', error: 'invalid_token' })

@@ -2,6 +2,8 @@
 import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
 import { startBackgroundTask } from '../../lib/background-task.ts'
+import { NO_USER_ID } from '../access/index.ts'
+import { apiError } from '../errors/index.ts'
 import { readKey } from './key.ts'
 import { type Identity, KeyedWrite } from './keyed-write.ts'
 import { prune } from './prune.ts'
@@ -12,6 +14,9 @@ interface IdempotencyOptions {
 }
 
 const MINUTE_MS = 60_000
+
+const NO_USER_MESSAGE =
+  'Idempotency-Key requires a user; no admin has the e-mail address ADMIN_EMAIL, so ADMIN_API_KEY belongs to none'
 
 function createIdempotency(app: FastifyInstance, { secret }: IdempotencyOptions) {
   const running = new Set<string>()
@@ -28,10 +33,13 @@ function createIdempotency(app: FastifyInstance, { secret }: IdempotencyOptions)
      * Creates the keyed write of a request.
      * @param header the Idempotency-Key
      * @param body of the request
-     * @throws ApiError 400
+     * @throws ApiError 400; 403 without a user, under whom the response would be stored
      */
-    createKeyedWrite: (header: string, identity: Omit<Identity, 'key'>, body: unknown): KeyedWrite =>
-      new KeyedWrite({ ...identity, key: readKey(header) }, body, { secret, running }),
+    createKeyedWrite(header: string, identity: Omit<Identity, 'key'>, body: unknown): KeyedWrite {
+      const key = readKey(header)
+      if (identity.userId === NO_USER_ID) throw apiError('FORBIDDEN', { message: NO_USER_MESSAGE })
+      return new KeyedWrite({ ...identity, key }, body, { secret, running })
+    },
 
     /** Deletes expired records immediately. */
     prune: pruneExpired,

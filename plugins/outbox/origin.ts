@@ -1,8 +1,8 @@
 /** Who changed a resource, and by which request. */
-import type { Actor } from '../access/index.ts'
+import { type Actor, NO_USER_ID } from '../access/index.ts'
 
 export interface ChangeOrigin {
-  /** The user; null for sign-ups and for commands. */
+  /** The user; null for sign-ups, for commands, and for the bootstrap key without its admin. */
   actorId: string | null
   credential: Actor['credential'] | 'system'
   /** The session or the API key. */
@@ -23,7 +23,7 @@ export const getOrigin = (
   { userId, credential, key, sessionId }: Actor,
   requestId: string,
 ): ChangeOrigin => ({
-  actorId: userId === '' ? null : userId,
+  actorId: userId === NO_USER_ID ? null : userId,
   credential,
   credentialId: key?.id ?? sessionId ?? null,
   requestId,

@@ -116,7 +116,7 @@ export const Settings = Type.Object({
     minLength: 12,
     maxLength: 128,
   }),
-  ADMIN_API_KEY: optional('An API key of the first admin with the scope `*`, valid as long as this is set.', {
+  ADMIN_API_KEY: optional('An API key of the admin with `ADMIN_EMAIL`, valid as long as this is set.', {
     secret: true,
     format: 'header',
     minLength: 32,

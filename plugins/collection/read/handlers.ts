@@ -128,7 +128,8 @@ export function createReadHandlers(
     const address = addresses.read(request)
     const query = readListQuery(request)
     if (query.limit < query.chunkSize) return listPage(request, reply, address, query)
-    const user = address.actor.userId || request.ip
+    const { credential, userId } = address.actor
+    const user = credential === 'none' ? request.ip : userId
     return largePages.run(user, () => listPage(request, reply, address, query))
   }
 
