@@ -1266,7 +1266,7 @@ export interface components {
             } | null;
             /**
              * Format: uuid
-             * @description The user who made the change; null for a sign-up and for the command line
+             * @description The user who made the change; null for a sign-up, the command line, and the bootstrap key without its admin
              */
             actor_id: string | null;
             /** @description The kind of credential; `system` for the command line */
@@ -2541,7 +2541,7 @@ export interface components {
                 } | null;
                 /**
                  * Format: uuid
-                 * @description The user who made the change; null for a sign-up and for the command line
+                 * @description The user who made the change; null for a sign-up, the command line, and the bootstrap key without its admin
                  */
                 actor_id: string | null;
                 /** @description The kind of credential; `system` for the command line */
