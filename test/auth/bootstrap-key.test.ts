@@ -52,11 +52,6 @@ for (const change of [`email = 'moved@example.com'`, `role = 'member'`]) {
   })
 }
 
-t.test('the key is rejected while its admin is not active', async (t) => {
-  const { admin } = await start(t, `status = 'suspended'`)
-  t.equal((await admin.get('/products')).status, 401)
-})
-
 t.test('the key acts for its admin, also next to others who are older', async (t) => {
   const { admin, adminId, database, other } = await start(t)
   await database.run(`update users set created_at = created_at - interval '1 day' where id = $1`, [other.id])
