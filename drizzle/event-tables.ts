@@ -40,6 +40,10 @@ export const outbox = pgTable('outbox', {
   /** Drawn while the changed row is locked: orders the changes of one row. */
   sequence: integer().primaryKey().default(sql`nextval('event_sequence')`),
   ...change(),
+  /** The bytes of the resource in `columns` and `previous`. Stored, because their length is known only after reading them. */
+  bytes: integer()
+    .notNull()
+    .generatedAlwaysAs(sql`octet_length(columns::text) + coalesce(octet_length(previous::text), 0)`),
 })
 
 /**
@@ -54,6 +58,8 @@ export const events = pgTable(
     position: integer().notNull(),
     resource_type: text().notNull(),
     ...change(),
+    /** As in the outbox. */
+    bytes: integer().notNull().default(0),
     /** When the position was assigned. */
     updated_at: moment().notNull().default(sql`clock_timestamp()`),
   },
@@ -74,6 +80,8 @@ export const eventFeed = pgTable('event_feed', {
   last_position: integer().notNull().default(0),
   /** The highest position of an event that was removed after its retention. */
   removed_position: integer().notNull().default(0),
+  /** What a cursor at `removed_position` names: the id of the event that was there; at the start, an id of the feed. */
+  removed_id: uuid().notNull().default(uuidv7),
 })
 
 /** Endpoints of customers, to which events are sent. */

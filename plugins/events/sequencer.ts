@@ -22,9 +22,9 @@ const ASSIGN = `with moved as (
     delete from outbox where sequence in (select sequence from outbox order by sequence limit ${BATCH_SIZE}) returning *
   ), placed as (
     insert into events (position, type, resource_type, resource_id, revision, columns, previous, owner_id, actor_id,
-      credential, credential_id, request_id, created_at)
+      credential, credential_id, request_id, created_at, bytes)
     select $1::bigint + row_number() over (order by sequence), type, split_part(type, '.', 1), resource_id, revision,
-      columns, previous, owner_id, actor_id, credential, credential_id, request_id, created_at
+      columns, previous, owner_id, actor_id, credential, credential_id, request_id, created_at, bytes
     from moved
     returning extract(epoch from updated_at - created_at)::float8 as delay
   ), feed as (
