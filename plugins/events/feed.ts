@@ -1,7 +1,8 @@
 /** Runs the sequencer: soon after a commit in this process, and regularly for those of processes that have ended. */
 import type { FastifyBaseLogger } from 'fastify'
 import type { Database } from '../../drizzle/client/types.ts'
-import { assignBatch, type BatchStep, readFeedState, readPendingAge } from './sequencer.ts'
+import { type FeedPosition, readFeedState } from './page.ts'
+import { assignBatch, type BatchStep, readPendingAge } from './sequencer.ts'
 
 /** Time in which commits are collected to one batch. */
 const WAKE_DELAY_MS = 25
@@ -15,15 +16,19 @@ const POLL_INTERVAL_MS = 500
 /** Pause after a failure. */
 const RETRY_DELAY_MS = 1_000
 
+/** The last position of the feed, with the id of its event if it was read. */
+export type LastPosition = Pick<FeedPosition, 'position'> & Partial<FeedPosition>
+
 /** The interface of the feed to other parts of the service. */
 export interface Feed {
   /** Makes the sequencer run soon after a commit in this process. */
   wake(): void
   /**
-   * Calls the listener with the last position after each batch that this process sees, assigned here or elsewhere.
+   * Calls the listener with the last position when it is another one: after each batch that this process sees, assigned
+   * here or elsewhere, and when the database was restored from a backup.
    * @returns a function that removes the listener
    */
-  onAdvance(listener: (lastPosition: number) => void): () => void
+  onAdvance(listener: (last: LastPosition) => void): () => void
   /** Adds a step to the transaction that assigns positions. */
   addBatchStep(step: BatchStep): void
 }
@@ -40,9 +45,9 @@ interface RunningFeed extends Feed {
 }
 
 export function createFeed(database: Database, log: Pick<FastifyBaseLogger, 'warn' | 'info'>): RunningFeed {
-  const listeners = new Set<(lastPosition: number) => void>()
+  const listeners = new Set<(last: LastPosition) => void>()
   const steps: BatchStep[] = []
-  let lastPosition = 0
+  let last: LastPosition = { position: 0 }
   let isStopped = false
   let hasFailed = false
   /** Seconds, as last read. */
@@ -55,10 +60,10 @@ export function createFeed(database: Database, log: Pick<FastifyBaseLogger, 'war
   let timer: NodeJS.Timeout | undefined
   let wakeTimer: NodeJS.Timeout | undefined
 
-  const advance = (position: number) => {
-    if (position <= lastPosition) return
-    lastPosition = position
-    for (const listener of listeners) listener(position)
+  const advance = (next: LastPosition) => {
+    if (next.position === last.position && (next.id === undefined || next.id === last.id)) return
+    last = next
+    for (const listener of listeners) listener(last)
   }
 
   const assignPending = async () => {
@@ -67,7 +72,7 @@ export function createFeed(database: Database, log: Pick<FastifyBaseLogger, 'war
       // The other process may have begun before a commit of this one.
       if (assignment.isBusy) isWoken = true
       else {
-        advance(assignment.last)
+        advance({ position: assignment.last })
         if (!assignment.isFull) pendingAge = 0
       }
       isFull = assignment.isFull
@@ -78,8 +83,8 @@ export function createFeed(database: Database, log: Pick<FastifyBaseLogger, 'war
   const assignAll = async () => {
     for (;;) {
       await running
-      const { isBusy, isFull, last } = await assignBatch(database, steps)
-      if (!isBusy) advance(last)
+      const { isBusy, isFull, last: position } = await assignBatch(database, steps)
+      if (!isBusy) advance({ position })
       if (!isBusy && !isFull) return
     }
   }
@@ -88,7 +93,7 @@ export function createFeed(database: Database, log: Pick<FastifyBaseLogger, 'war
     const age = await readPendingAge(database)
     pendingAge = age ?? 0
     if (age !== undefined) await assignPending()
-    else advance((await readFeedState(database)).last_position)
+    else advance((await readFeedState(database)).last)
   }
 
   const work = async () => {

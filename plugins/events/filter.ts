@@ -22,9 +22,20 @@ function buildEquality(column: string, type: string, values: readonly string[], 
   return `events.${column} = any(${addParam(`{${values.join()}}`)}::${type}[])`
 }
 
+const getResourceTypes = (types: readonly string[]) => [
+  ...new Set(types.map((type) => type.slice(0, type.indexOf('.')))),
+]
+
+/** Returns whether a query string can select events of a resource type. */
+export function canSelect({ filters }: ListFilters, resourceType: string): boolean {
+  const { type, resource_type } = filters
+  const isOfType = !type || getResourceTypes(type.map(String)).includes(resourceType)
+  return isOfType && (!resource_type || resource_type.includes(resourceType))
+}
+
 /** `type` also limits `resource_type`, with which the indexes begin. */
 function buildTypeConditions(values: readonly string[], addParam: AddParam): string[] {
-  const resourceTypes = [...new Set(values.map((value) => value.slice(0, value.indexOf('.'))))]
+  const resourceTypes = getResourceTypes(values)
   const wildcards = values.filter((value) => value.endsWith(ALL_KINDS))
   const isOfResource = buildEquality('resource_type', 'text', resourceTypes, addParam)
   if (wildcards.length === values.length) return [isOfResource]

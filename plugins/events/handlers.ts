@@ -25,9 +25,9 @@ import { applyVersion } from '../collection/versions/apply-version.ts'
 import { invalidQuery } from '../errors/index.ts'
 import { buildStrongTag, buildWeakTag, isNotModified, sendNotModified } from '../http/preconditions.ts'
 import { STREAM_TYPE } from '../versioning/accept.ts'
-import { type EventPage, ensureAvailable, readEvent, readEventPage } from './page.ts'
-import { buildReadableCondition, canRead, getReadableRules } from './readable.ts'
-import { readFeedState } from './sequencer.ts'
+import { type EventPage, type FeedPosition, readEvent, readEventPage, readFeedState } from './page.ts'
+import { canRead, getReadableRules, hideUnreadable } from './readable.ts'
+import { BATCH_SIZE } from './streams.ts'
 
 const CACHE_CONTROL = 'private, no-cache'
 
@@ -54,18 +54,21 @@ export function createEventHandlers(context: HandlerContext): { list: Handler; r
   const getRules = (actor: Actor) => getReadableRules(resources, actor)
 
   /** @throws ApiError 400 INVALID_CURSOR */
-  const readCursor = (cursor: string, identity: string): number => {
-    const [text = ''] = cursors.read(cursor, identity)
+  const readCursor = (cursor: string, identity: string): FeedPosition => {
+    const [text = '', id = ''] = cursors.read(cursor, identity)
     const position = Number(text)
     if (!Number.isSafeInteger(position)) throw invalidCursor()
-    return position
+    return { position, id }
   }
+
+  const writeCursor = ({ position, id }: FeedPosition, identity: string) =>
+    cursors.write([String(position), id], identity)
 
   /** Returns the cursor after a page. In the order of the feed there always is one, from which a consumer goes on. */
   const buildCursor = (page: EventPage, query: ListQuery, identity: string): string | null => {
     const last = page.events.at(-1)
-    if (page.hasMore && last) return cursors.write([String(last.position)], identity)
-    return isAscending(query) ? cursors.write([String(page.feed.last_position)], identity) : null
+    if (page.hasMore && last) return writeCursor(last, identity)
+    return isAscending(query) ? writeCursor(page.feed.last, identity) : null
   }
 
   const setLinks = (
@@ -85,16 +88,15 @@ export function createEventHandlers(context: HandlerContext): { list: Handler; r
   const listPage = async (request: FastifyRequest, reply: FastifyReply, actor: Actor, query: ListQuery) => {
     const identity = getListIdentity(resource.name, query.identity, undefined)
     const from = query.cursor === undefined ? undefined : readCursor(query.cursor, identity)
+    const rules = getRules(actor)
     const page = await readEventPage(database, {
       filters: query,
-      buildAccess: (addParam) =>
-        buildReadableCondition(resources, getRules(actor), () => addParam(actor.userId)),
+      reader: { resources, rules, userId: actor.userId },
       from,
       isDescending: !isAscending(query),
       limit: query.limit,
       maxBytes: MAX_PAGE_BYTES,
     })
-    if (from !== undefined && isAscending(query)) ensureAvailable(from, page.feed)
     if (page.bytes >= BYTES_PER_COST) await countReplyBytes(request, actor, page.bytes)
 
     const pagination = { cursor: buildCursor(page, query, identity), has_more: page.hasMore }
@@ -106,7 +108,7 @@ export function createEventHandlers(context: HandlerContext): { list: Handler; r
     setLinks(request, reply, pagination.cursor, page.hasMore)
     if (isUnchanged) return sendNotModified(reply)
     const entities = page.events.map((event) =>
-      mapper.toEntity(event, actor, representation.version, query.fields),
+      mapper.toEntity(hideUnreadable(rules, event, actor), actor, representation.version, query.fields),
     )
     const body = representation.many(entities, pagination)
     if (page.bytes <= MAX_BYTES_AT_ONCE) return body
@@ -126,18 +128,22 @@ export function createEventHandlers(context: HandlerContext): { list: Handler; r
     )
   }
 
-  /** Returns the position that a stream starts after: that of a cursor, or the last one. */
-  const findStart = async (request: FastifyRequest, query: ListQuery, identity: string): Promise<number> => {
+  /** Returns where a stream starts: after a cursor, or now; and the last position of the feed. */
+  const findStart = async (request: FastifyRequest, query: ListQuery, identity: string) => {
     const { 'last-event-id': lastEventId } = request.headers
     // A client that reconnects sends the same query string again, with an older cursor.
     const cursor = typeof lastEventId === 'string' && lastEventId !== '' ? lastEventId : query.cursor
     const from = cursor === undefined ? undefined : readCursor(cursor, identity)
-    const state = await readFeedState(database)
-    // A process that has just started may not know the position yet, and would read the whole feed for its streams.
-    streams.advance(state.last_position)
-    if (from === undefined) return state.last_position
-    ensureAvailable(from, state)
-    return from
+    const { last } = await readFeedState(database, from)
+    // A process that has just started may not know the position yet.
+    streams.advance(last)
+    return { from: from ?? last, last }
+  }
+
+  /** Returns a function that counts a page of earlier events as a list of as many events is counted. */
+  const createPageCounter = ({ routeOptions }: FastifyRequest, actor: Actor) => {
+    const cost = routeOptions.config.getCost?.({ limit: BATCH_SIZE }) ?? 1
+    return (bytes: number) => app.limits.countLater(actor, cost + Math.floor(bytes / BYTES_PER_COST))
   }
 
   const stream = async (request: FastifyRequest, reply: FastifyReply, actor: Actor, query: ListQuery) => {
@@ -148,7 +154,7 @@ export function createEventHandlers(context: HandlerContext): { list: Handler; r
       undefined,
     )
     streams.ensureRoom(actor.userId)
-    const position = await findStart(request, query, identity)
+    const start = await findStart(request, query, identity)
     const isHead = request.method === 'HEAD'
     const body = isHead
       ? Readable.from([])
@@ -161,7 +167,10 @@ export function createEventHandlers(context: HandlerContext): { list: Handler; r
             version: representation.version,
             fields: query.fields,
             identity,
-            position,
+            envelope: app.getErrorEnvelope(request.raw),
+            requestId: request.id,
+            ...start,
+            countPage: createPageCounter(request, actor),
           },
           reply,
         )
@@ -189,7 +198,8 @@ export function createEventHandlers(context: HandlerContext): { list: Handler; r
     addresses.ensureUuids(id)
     const event = await readEvent(database, id)
     if (!event) throw createNotFound(resource, id)
-    if (!canRead(getRules(actor), event, actor)) throw refusal(() => createNotFound(resource, id))
+    const rules = getRules(actor)
+    if (!canRead(rules, event, actor)) throw refusal(() => createNotFound(resource, id))
 
     // Events never change.
     const tag = buildStrongTag(event.position, builder.getShapeHash(request, fields))
@@ -197,7 +207,8 @@ export function createEventHandlers(context: HandlerContext): { list: Handler; r
     reply.header('etag', tag).header('cache-control', CACHE_CONTROL)
     reply.header('last-modified', new Date(updatedAt).toUTCString())
     if (isNotModified(request, tag, updatedAt)) return sendNotModified(reply)
-    return representation.one(mapper.toEntity(event, actor, representation.version, fields))
+    const shown = hideUnreadable(rules, event, actor)
+    return representation.one(mapper.toEntity(shown, actor, representation.version, fields))
   }
 
   return { list, read }

@@ -7,6 +7,7 @@ import type { Resource } from '../collection/compile.ts'
 import { createCursors } from '../collection/request/cursor.ts'
 import type { Representation } from '../versioning/representation/types.ts'
 import { createFeed, type Feed } from './feed.ts'
+import { ensureDecidable } from './readable.ts'
 import { createEventMapper, type EventMapper } from './represent-event.ts'
 import { removeOldEvents } from './retention.ts'
 import { createStreamFormat } from './stream-format.ts'
@@ -59,6 +60,7 @@ async function events(app: FastifyInstance, options: EventsOptions) {
     return
   }
   const { database, log, outbox } = app
+  ensureDecidable(resources)
   const feed = createFeed(database, log)
   const mapper = createEventMapper(resource, resources, representations)
   const cursors = createCursors(cursorKey)
@@ -71,11 +73,11 @@ async function events(app: FastifyInstance, options: EventsOptions) {
     readActor: (headers) => readActor(app, headers),
     format: createStreamFormat({
       mapper,
-      writeCursor: (position, identity) => cursors.write([String(position)], identity),
+      writeCursor: ({ position, id }, identity) => cursors.write([String(position), id], identity),
       isPersonal: (resourceType) => personal.has(resourceType),
     }),
   })
-  feed.onAdvance((lastPosition) => streams.advance(lastPosition))
+  feed.onAdvance((last) => streams.advance(last))
   outbox.subscribe(() => feed.wake())
 
   let isStopped = false

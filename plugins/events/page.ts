@@ -1,11 +1,12 @@
 /** Reads pages of events, together with the state of the feed in the same snapshot. */
+import { DatabaseUnavailable } from '../../drizzle/client/errors.ts'
 import { queryRows } from '../../drizzle/client/query-rows.ts'
 import type { Connection, Param } from '../../drizzle/client/types.ts'
 import type { ListFilters } from '../collection/sql/list-conditions.ts'
 import { apiError } from '../errors/index.ts'
-import { type AddParam, buildFilterConditions } from './filter.ts'
+import { type AddParam, buildFilterConditions, canSelect } from './filter.ts'
+import { buildReadableConditions, type ReadableRules, type RecordedResource } from './readable.ts'
 import type { EventRow } from './represent-event.ts'
-import type { FeedState } from './sequencer.ts'
 
 const COLUMNS = [
   'id',
@@ -25,15 +26,36 @@ const COLUMNS = [
   'updated_at',
 ] as const satisfies readonly (keyof EventRow)[]
 
-const listColumns = (table: string) => COLUMNS.map((name) => `${table}.${name}`).join(', ')
+const SELECTED = COLUMNS.map((name) => `events.${name}`).join(', ')
+
+/** A place in the feed: the position of an event and its id. Before the first event, the id is that of the feed. */
+export interface FeedPosition {
+  position: number
+  id: string
+}
+
+/** The state of the feed. */
+export interface FeedState {
+  /** The newest event. */
+  last: FeedPosition
+  /** The highest position of an event that was removed. */
+  removedPosition: number
+}
+
+/** A caller, and the rules of what they may read. */
+interface Reader {
+  resources: readonly RecordedResource[]
+  rules: ReadableRules
+  userId: string
+}
 
 interface PageQuery {
   /** The filters of a query string; undefined for all events. */
   filters?: ListFilters
-  /** Builds the condition on the events that the caller may read. Default: all. */
-  buildAccess?: (addParam: AddParam) => string
-  /** Events after this position, or before it if the order is descending; undefined for those of the first page. */
-  from?: number | undefined
+  /** Who may read the events. Default: everyone, for readers that check each event. */
+  reader?: Reader
+  /** Events after this one, or before it if the order is descending; undefined for those of the first page. */
+  from?: FeedPosition | undefined
   isDescending?: boolean
   limit: number
   /** Bytes of the resources in the events, beyond which no further event is read. */
@@ -49,75 +71,148 @@ export interface EventPage {
   feed: FeedState
 }
 
-type PageRow = EventRow & {
-  feed_last: number
-  feed_removed: number
-  /** The bytes of the resources in this event and in those before it. */
-  total_bytes: number
-  /** The number of events that were found, one more than `limit` at most. */
-  found: number
+interface StateRow {
+  last_position: number
+  last_id: string
+  removed_position: number
+  /** The id that a cursor at the position that was asked for has now. */
+  from_id: string
 }
 
-/** The bytes of the resource in an event, before and after the change. */
-const BYTES = 'octet_length(columns::text) + coalesce(octet_length(previous::text), 0)'
+type PageRow = StateRow &
+  EventRow & {
+    /** The bytes of the resources in this event and in those before it. */
+    total_bytes: number
+    /** The number of events that were found, one more than `limit` at most. */
+    found: number
+  }
+
+/** Builds the expression for the id that a cursor at a position has. The event of `removed_position` may be removed. */
+const buildId = (position: string) =>
+  `coalesce((select id from events where position = nullif(${position}, removed_position)), removed_id)`
+
+/** @param from an SQL expression */
+const buildState = (from: string) =>
+  `select last_position, ${buildId('last_position')} as last_id, removed_position, ${buildId(from)} as from_id
+   from event_feed where id = 1`
+
+const CREATE_FEED = 'insert into event_feed (id) values (1) on conflict do nothing'
+
+/** Runs a statement that reads the state of the feed, and so has no rows until there is one. */
+async function readWithState<R extends StateRow>(read: () => Promise<R[]>, connection: Connection) {
+  for (;;) {
+    const rows = await read()
+    const [first] = rows
+    if (first) return { rows, first }
+    await connection.run(CREATE_FEED)
+  }
+}
+
+const toState = ({ last_position: position, last_id: id, removed_position }: StateRow): FeedState => ({
+  last: { position, id },
+  removedPosition: removed_position,
+})
+
+/**
+ * Checks that no event after a cursor is missing: removed after its retention, or lost with a database that was restored
+ * from an older backup. Positions are given a second time then, to events with other ids.
+ * @throws ApiError 410 EVENTS_EXPIRED
+ */
+function ensureAvailable(from: FeedPosition, state: StateRow, isDescending = false): void {
+  // Older events are removed first: a list of the newest first just ends earlier.
+  if (isDescending && from.position < state.removed_position) return
+  const isKept = from.position >= state.removed_position && from.position <= state.last_position
+  if (!isKept || from.id !== state.from_id) throw apiError('EVENTS_EXPIRED')
+}
+
+const SELECT_STATE = buildState('$1::bigint')
+
+/**
+ * Reads the state of the feed.
+ * @throws ApiError 410 EVENTS_EXPIRED if `from` is a cursor after which an event is missing
+ */
+export async function readFeedState(connection: Connection, from?: FeedPosition): Promise<FeedState> {
+  const params = [from?.position ?? null]
+  const { first } = await readWithState(
+    () => queryRows<StateRow>(connection, SELECT_STATE, params),
+    connection,
+  )
+  if (from) ensureAvailable(from, first)
+  return toState(first)
+}
 
 /**
  * Reads a page, in one statement and so in one snapshot: the feed's last position has no event before it that the page
- * lacks. Events have a position, so those that are just committed are not on a page yet.
+ * lacks. Events have a position, so those that are just committed are not on a page yet. A statement that takes too long is
+ * tried again for half as many events.
+ * @throws ApiError 410 EVENTS_EXPIRED if an event after `from` is missing
  */
 export async function readEventPage(connection: Connection, query: PageQuery): Promise<EventPage> {
-  const { filters, buildAccess, from, isDescending = false, limit, maxBytes } = query
+  try {
+    return await readPage(connection, query)
+  } catch (error) {
+    const isTimeout = error instanceof DatabaseUnavailable && error.code === '57014'
+    if (!isTimeout || query.limit === 1) throw error
+    const [limit, maxBytes] = [Math.ceil(query.limit / 2), Math.ceil(query.maxBytes / 2)]
+    return readEventPage(connection, { ...query, limit, maxBytes })
+  }
+}
+
+/** Builds the conditions of which an event of the page meets at least one. */
+function buildAccess({ filters, reader }: PageQuery, addParam: AddParam): string[] {
+  if (!reader) return ['true']
+  const { resources, rules, userId } = reader
+  const selected = resources.filter(({ name }) => !filters || canSelect(filters, name))
+  const conditions = buildReadableConditions(selected, rules, () => addParam(userId))
+  return conditions.length > 0 ? conditions : ['false']
+}
+
+/**
+ * Positions and sizes are read first, so that large resources beyond the limit are not read. Each condition of the access is
+ * a read of its own, because one index has the events of each in their order.
+ */
+async function readPage(connection: Connection, query: PageQuery): Promise<EventPage> {
+  const { filters, from, isDescending = false, limit, maxBytes } = query
   const params: Param[] = []
   const addParam: AddParam = (value) => `$${params.push(value)}`
+  const start = `${addParam(from?.position ?? null)}::bigint`
   const conditions = [
-    ...(from === undefined ? [] : [`events.position ${isDescending ? '<' : '>'} ${addParam(from)}::bigint`]),
+    ...(from === undefined ? [] : [`events.position ${isDescending ? '<' : '>'} ${start}`]),
     ...(filters ? buildFilterConditions(filters, addParam) : []),
-    ...(buildAccess ? [buildAccess(addParam)] : []),
   ]
   const order = `position ${isDescending ? 'desc' : 'asc'}`
-  const text = `select feed.*, page.* from (
-      select coalesce(max(last_position), 0)::bigint as feed_last, coalesce(max(removed_position), 0)::bigint as feed_removed
-      from event_feed
-    ) as feed left join lateral (
-      select * from (
-        select candidates.*, count(*) over () as found,
-          (sum(bytes) over (order by ${order}))::bigint as total_bytes
-        from (
-          select ${listColumns('events')}, ${BYTES} as bytes from events
-          ${conditions.length === 0 ? '' : `where ${conditions.join(' and ')}`}
-          order by ${order} limit ${addParam(limit + 1)}::bigint
-        ) as candidates
-      ) as sized where total_bytes - bytes <= ${addParam(maxBytes)}::bigint
-    ) as page on true order by ${order}`
-  // Planned for its values: which index is best depends on how many events a filter leaves.
-  const rows = await queryRows<PageRow>(connection, text, params, { customPlan: true })
-  const [first] = rows
-  if (!first) throw new Error('The state of the feed returned no row')
-  const { feed_last: last_position, feed_removed: removed_position } = first
+  const most = `${addParam(limit)}::bigint`
+  const end = `order by ${order} limit ${most} + 1`
+  const reads = buildAccess(query, addParam).map(
+    (access) => `(select position, bytes from events where ${[...conditions, access].join(' and ')} ${end})`,
+  )
+  const text = `select feed.*, page.* from (${buildState(start)}) as feed left join lateral (
+      select ${SELECTED}, total_bytes, found from (
+        select position, bytes, count(*) over () as found, (sum(bytes) over (order by ${order}))::bigint as total_bytes
+        from (select * from (${reads.join(' union ')}) as found ${end}) as candidates
+      ) as sized join events using (position) where total_bytes - sized.bytes <= ${addParam(maxBytes)}::bigint
+      order by ${order} limit ${most}
+    ) as page on true order by page.${order}`
+  const { rows, first } = await readWithState(
+    // Planned for its values: which index is best depends on how many events a filter leaves.
+    () => queryRows<PageRow>(connection, text, params, { customPlan: true }),
+    connection,
+  )
+  if (from) ensureAvailable(from, first, isDescending)
   // Without an event, the join leaves one row of NULLs.
-  const events = first.id === null ? [] : rows.slice(0, limit)
+  const events = first.id === null ? [] : rows
   return {
     events,
     hasMore: events.length > 0 && first.found > events.length,
     bytes: events.at(-1)?.total_bytes ?? 0,
-    feed: { last_position, removed_position },
+    feed: toState(first),
   }
 }
 
-const SELECT_EVENT = `select ${listColumns('events')} from events where id = $1`
+const SELECT_EVENT = `select ${SELECTED} from events where id = $1`
 
 /** Reads one event. */
 export async function readEvent(connection: Connection, id: string): Promise<EventRow | undefined> {
   const [row] = await queryRows<EventRow>(connection, SELECT_EVENT, [id], { canBatch: true })
   return row
-}
-
-/**
- * Checks that no event after a position is missing: removed after its retention, or lost with a database that was
- * restored from an older backup.
- * @throws ApiError 410 EVENTS_EXPIRED
- */
-export function ensureAvailable(position: number, { last_position, removed_position }: FeedState): void {
-  if (position >= removed_position && position <= last_position) return
-  throw apiError('EVENTS_EXPIRED')
 }

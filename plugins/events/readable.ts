@@ -1,16 +1,22 @@
-/** Decides which events a caller may read: by the role, by the owner of the resource, and by the credential. */
-import { getTableName } from 'drizzle-orm'
+/**
+ * Decides which events a caller may read: those whose data the read rule of the resource permits, with all its conditions, if
+ * the credential may read the resource.
+ */
+import { getTableColumns } from 'drizzle-orm'
 import {
+  type Access,
   type Actor,
   allows,
   CALLER,
   type Condition,
+  getRuleFields,
   hasScope,
   type Role,
   type Rule,
 } from '../access/index.ts'
 import type { ResourceDefinition } from '../collection/definition.ts'
-import { createRecorders } from '../outbox/recorder.ts'
+import { findOwnerColumn } from '../outbox/recorder.ts'
+import type { RepresentedEvent } from './represent-event.ts'
 
 /** The parts of a definition that the access to its events depends on. */
 export type RecordedResource = Pick<
@@ -21,20 +27,37 @@ export type RecordedResource = Pick<
 /** The rule of each resource type whose events may be read, over the columns of the resource. */
 export type ReadableRules = ReadonlyMap<string, Rule>
 
-const findOwnerColumn = (resource: RecordedResource): string | undefined =>
-  createRecorders([resource]).get(getTableName(resource.table))?.ownerColumn
-
-/** Returns the rule for the events of a resource: members read only those of resources that are theirs. */
-function getRoleRule(resource: RecordedResource, role: Role): Rule {
-  const rule = resource.access.read?.[role] ?? false
-  if (role !== 'member' || rule === false) return rule
-  const ownerColumn = findOwnerColumn(resource)
-  return ownerColumn !== undefined && [{ [ownerColumn]: CALLER }]
+/** Returns the columns that the rules for members compare with their id, whatever the verb. */
+function listOwnColumns(access: Access): string[] {
+  const conditions = Object.values(access).flatMap(({ member }) => (typeof member === 'object' ? member : []))
+  return [
+    ...new Set(
+      conditions.flatMap((condition) =>
+        Object.keys(condition).filter((column) => condition[column] === CALLER),
+      ),
+    ),
+  ]
 }
 
-/** Returns the rules for a role, without regard to a credential. */
+/** Returns the part of the read rule for rows that belong to the member: those with their id in one of the columns. */
+function getMemberRule(access: Access): Rule {
+  const { member = false } = access.read ?? {}
+  if (member === false) return false
+  const conditions: readonly Condition[] = member === true ? [{}] : member
+  const columns = listOwnColumns(access)
+  return conditions.flatMap((condition) => {
+    if (Object.values(condition).includes(CALLER)) return [condition]
+    const others = columns.filter((column) => !(column in condition))
+    return others.map((column) => ({ ...condition, [column]: CALLER }))
+  })
+}
+
+/** Returns the rules for a role, without regard to a credential. Members read only events of resources that are theirs. */
 export function getRoleRules(resources: readonly RecordedResource[], role: Role): ReadableRules {
-  const rules = resources.map((resource) => [resource.name, getRoleRule(resource, role)] as const)
+  const rules = resources.map(({ name, access }) => {
+    const rule = role === 'member' ? getMemberRule(access) : (access.read?.[role] ?? false)
+    return [name, rule] as const
+  })
   return new Map(rules.filter(([, rule]) => rule !== false))
 }
 
@@ -47,55 +70,109 @@ export function getReadableRules(resources: readonly RecordedResource[], actor: 
   return getRoleRules(readable, actor.role)
 }
 
-/** Returns whether a caller may read an event. */
+const getEventRule = (rules: ReadableRules, { resource_type }: Pick<RepresentedEvent, 'resource_type'>) =>
+  rules.get(resource_type) ?? false
+
+/** Returns whether a caller may read an event: the resource after the change or, if it was deleted, as it was last. */
 export const canRead = (
   rules: ReadableRules,
-  event: Readonly<{ resource_type: string; columns: Readonly<Record<string, unknown>> }>,
+  event: Pick<RepresentedEvent, 'resource_type' | 'columns'>,
   actor: Actor,
-): boolean => allows(rules.get(event.resource_type) ?? false, event.columns, actor)
+): boolean => allows(getEventRule(rules, event), event.columns, actor)
+
+/** Returns whether the caller might read the resource before the change too. */
+export const canReadPrevious = (
+  rules: ReadableRules,
+  event: Pick<RepresentedEvent, 'resource_type' | 'columns' | 'previous'>,
+  actor: Actor,
+): boolean => allows(getEventRule(rules, event), { ...event.columns, ...event.previous }, actor)
+
+/** Returns the event without the former values, if the caller might not read the resource before the change. */
+export const hideUnreadable = <E extends Pick<RepresentedEvent, 'resource_type' | 'columns' | 'previous'>>(
+  rules: ReadableRules,
+  event: E,
+  actor: Actor,
+): E => (event.previous === null || canReadPrevious(rules, event, actor) ? event : { ...event, previous: {} })
+
+/** The types of columns whose JSON in an event is the value in a row. */
+const COMPARABLE_TYPES = /^(?:uuid|text|varchar|boolean|bigint|integer|smallint)\b/
+
+/**
+ * Checks that the data of events decides the read rules.
+ * @throws Error with all columns that it lacks, one on each line
+ */
+export function ensureDecidable(resources: readonly RecordedResource[]): void {
+  const mistakes = resources.flatMap(({ name, table, schemas, access }) => {
+    const columns = getTableColumns(table)
+    const rules = [...Object.values(access.read ?? {}), getMemberRule(access)]
+    return [...new Set(rules.flatMap(getRuleFields))]
+      .filter(
+        (column) =>
+          !(column in schemas.read.properties) || !COMPARABLE_TYPES.test(columns[column]?.getSQLType() ?? ''),
+      )
+      .map(
+        (column) =>
+          `${name}: access to read compares "${column}", which its events lack or write differently`,
+      )
+  })
+  if (mistakes.length > 0) {
+    const remedy = 'Show the column in the schema, or set isRecorded to false'
+    throw new Error(`Events cannot be checked by the read rules. ${remedy}:\n${mistakes.join('\n')}`)
+  }
+}
 
 /** Quotes a text that a definition contains. No text of a client gets here. */
 const quote = (text: string) => `'${text.replaceAll("'", "''")}'`
 
 /**
- * @param owner the column with the id of the owner, whose value events have in a column of their own
- * @param getCaller as for `buildReadableCondition`
- */
-function buildCondition(condition: Condition, owner: string | undefined, getCaller: () => string): string {
-  const parts = Object.entries(condition).map(([column, wanted]) => {
-    if (wanted !== CALLER)
-      return `(events.columns -> ${quote(column)})::jsonb = ${quote(JSON.stringify(wanted))}::jsonb`
-    return column === owner
-      ? `events.owner_id = ${getCaller()}::uuid`
-      : `events.columns ->> ${quote(column)} = ${getCaller()}::text`
-  })
-  return parts.join(' and ')
-}
-
-/**
- * Builds the condition on rows of `events` that a caller may read.
+ * Builds conditions on rows of `events`, of which an event that a caller may read meets at least one. Each compares at most
+ * one column with the caller first, so that one index has its events in the order of the feed: mostly that of `owner_id`.
  * @param resources all resources that the rules are about
- * @param getCaller returns an SQL expression with the id of the caller, such as a column. Called for each use, and not for
+ * @param getCaller returns an SQL expression with the id of the caller, such as a column. Called at most once, and not for
  * rules that do not compare it, so that it can add a parameter
  */
-export function buildReadableCondition(
+export function buildReadableConditions(
   resources: readonly RecordedResource[],
   rules: ReadableRules,
   getCaller: () => string,
-): string {
-  /** The resource types of each condition. */
-  const types = new Map<string, string[]>()
+): string[] {
+  let caller: string | undefined
+  const compare = (column: string, wanted: Condition[string], owner: string | undefined) => {
+    if (wanted !== CALLER)
+      return `(events.columns -> ${quote(column)})::jsonb = ${quote(JSON.stringify(wanted))}::jsonb`
+    caller ??= getCaller()
+    return column === owner
+      ? `events.owner_id = ${caller}::uuid`
+      : `events.columns ->> ${quote(column)} = ${caller}::text`
+  }
+  /** The resource types, by their further conditions, by the comparison with the caller; empty texts if there is none. */
+  const groups = new Map<string, Map<string, string[]>>()
   for (const resource of resources) {
     const rule = rules.get(resource.name) ?? false
-    if (rule === false) continue
     const owner = findOwnerColumn(resource)
-    const text =
-      rule === true ? '' : rule.map((each) => `(${buildCondition(each, owner, getCaller)})`).join(' or ')
-    types.set(text, [...(types.get(text) ?? []), quote(resource.name)])
+    for (const condition of typeof rule === 'object' ? rule : rule ? [{}] : []) {
+      const compared = Object.entries<Condition[string]>(condition)
+      const leading =
+        compared.find(([column, wanted]) => wanted === CALLER && column === owner) ??
+        compared.find(([, wanted]) => wanted === CALLER)
+      const others = compared.filter((each) => each !== leading)
+      const comparison = leading ? compare(...leading, owner) : ''
+      const further = others.map((each) => ` and ${compare(...each, owner)}`).join('')
+      const types = groups.get(comparison) ?? new Map<string, string[]>()
+      groups.set(comparison, types)
+      types.set(further, [...(types.get(further) ?? []), quote(resource.name)])
+    }
   }
-  const conditions = [...types].map(([text, names]) => {
-    const isOfType = `events.resource_type in (${names.join(', ')})`
-    return text === '' ? isOfType : `${isOfType} and (${text})`
+  return [...groups].map(([comparison, types]) => {
+    const isOfType = [...types].map(
+      ([further, names]) => `events.resource_type in (${names.join()})${further}`,
+    )
+    return `${comparison && `${comparison} and `}(${isOfType.join(' or ')})`
   })
+}
+
+/** Builds the condition on rows of `events` that a caller may read, with the parameters of `buildReadableConditions`. */
+export function buildReadableCondition(...options: Parameters<typeof buildReadableConditions>): string {
+  const conditions = buildReadableConditions(...options)
   return conditions.length === 0 ? 'false' : `(${conditions.map((each) => `(${each})`).join(' or ')})`
 }

@@ -11,8 +11,8 @@ import { isSame } from '../collection/sql/write.ts'
 import { applyVersion } from '../collection/versions/apply-version.ts'
 import type { Entity, Representation } from '../versioning/representation/types.ts'
 
-/** A row of `events`. */
-export type EventRow = typeof events.$inferSelect
+/** A row of `events`, without its size. */
+export type EventRow = Omit<typeof events.$inferSelect, 'bytes'>
 
 /** An event, or a test of a webhook, which has no position. */
 export type RepresentedEvent = Omit<EventRow, 'position'> & { position: number | null }

@@ -25,8 +25,9 @@ const REMOVE = `with oldest as materialized (
   ), removed as (
     delete from events using old where events.id = old.id returning 1
   ), feed as (
-    update event_feed set removed_position = (select max(position) from old)
-    where id = 1 and exists (select 1 from old)
+    update event_feed set removed_position = last.position, removed_id = last.id
+    from (select position, id from old order by position desc limit 1) as last
+    where event_feed.id = 1 and last.position > removed_position
   ) select count(*) as count from removed`
 
 /** @returns the number of removed events; 0 while another process removes some */

@@ -84,24 +84,6 @@ export async function assignBatch(database: Database, steps: readonly BatchStep[
   return assignment
 }
 
-/** The state of the feed. */
-export interface FeedState {
-  /** The position of the newest event; 0 before the first one. */
-  last_position: number
-  /** The highest position of an event that was removed. */
-  removed_position: number
-}
-
-const SELECT_STATE = `select coalesce(max(last_position), 0)::bigint as last_position,
-    coalesce(max(removed_position), 0)::bigint as removed_position
-  from event_feed`
-
-export async function readFeedState(connection: Connection): Promise<FeedState> {
-  const [state] = await queryRows<FeedState>(connection, SELECT_STATE)
-  if (!state) throw new Error('An aggregate returned no row')
-  return state
-}
-
 const SELECT_PENDING = `select extract(epoch from clock_timestamp() - created_at)::float8 as age
   from outbox order by sequence limit 1`
 

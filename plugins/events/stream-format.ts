@@ -1,12 +1,14 @@
 /** Writes events as blocks of a stream. An event is serialized once for all streams that show it alike. */
 import type { Actor } from '../access/index.ts'
+import { type ApiError, writeError } from '../errors/index.ts'
+import type { FeedPosition } from './page.ts'
+import { hideUnreadable } from './readable.ts'
 import type { EventMapper, EventRow } from './represent-event.ts'
 import type { StreamOptions } from './stream.ts'
 
 interface FormatOptions {
   mapper: EventMapper
-  /** Returns the cursor of a position. */
-  writeCursor(position: number, identity: string): string
+  writeCursor(position: FeedPosition, identity: string): string
   /** Returns whether the representation of a resource depends on the reader. */
   isPersonal(resourceType: string): boolean
 }
@@ -31,19 +33,23 @@ export function createStreamFormat({ mapper, writeCursor, isPersonal }: FormatOp
   return {
     /** Returns the block of an event: its cursor, its type and its JSON in one line. */
     writeEvent(event: EventRow, options: StreamOptions, cache: BlockCache): string | Buffer {
-      const { version, fields, identity, actor } = options
-      const shape = `${version}|${fields?.join() ?? '*'}|${isPersonal(event.resource_type) ? getReader(actor) : ''}`
+      const { version, fields, identity, actor, rules } = options
+      const shown = hideUnreadable(rules, event, actor)
+      const reader = isPersonal(event.resource_type) ? getReader(actor) : ''
+      const shape = `${version}|${fields?.join() ?? '*'}|${reader}|${shown === event}`
       return remember(cache, `${shape}|${identity}`, () => {
-        const json = remember(cache, shape, () => writeJson(event, options))
-        return Buffer.from(
-          `id: ${writeCursor(event.position, identity)}\nevent: ${event.type}\ndata: ${json}\n\n`,
-        )
+        const json = remember(cache, shape, () => writeJson(shown, options))
+        return Buffer.from(`id: ${writeCursor(event, identity)}\nevent: ${event.type}\ndata: ${json}\n\n`)
       })
     },
 
     /** Returns a comment with the cursor of a position, so that a client that reconnects skips what it need not read. */
-    writeComment: (position: number, { identity }: StreamOptions): string =>
+    writeComment: (position: FeedPosition, { identity }: StreamOptions): string =>
       `:\nid: ${writeCursor(position, identity)}\n\n`,
+
+    /** Returns the block that says why a stream ends. It has no cursor: that of the client is kept. */
+    writeError: (error: ApiError, { envelope, requestId }: StreamOptions): string =>
+      `event: error\ndata: ${writeError(envelope, error, requestId)}\n\n`,
   }
 }
 

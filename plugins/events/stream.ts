@@ -2,11 +2,14 @@
 
 import type { IncomingHttpHeaders } from 'node:http'
 import { Readable } from 'node:stream'
+import { setTimeout as wait } from 'node:timers/promises'
 import type { FastifyReply } from 'fastify'
 import type { Actor } from '../access/index.ts'
 import type { ListFilters } from '../collection/sql/list-conditions.ts'
+import type { ErrorEnvelope } from '../errors/index.ts'
 import type { StreamEnd } from './channels.ts'
 import { matches } from './filter.ts'
+import type { FeedPosition } from './page.ts'
 import { canRead, type ReadableRules } from './readable.ts'
 import type { EventRow } from './represent-event.ts'
 
@@ -25,25 +28,33 @@ export interface StreamOptions {
   fields: readonly string[] | undefined
   /** What the cursors of the stream are bound to. */
   identity: string
-  /** The stream has the events after this position. */
-  position: number
+  /** The form of errors, and the id of the request for them. */
+  envelope: ErrorEnvelope
+  requestId: string
+  /** The stream has the events after this one. */
+  from: FeedPosition
+  /** The last position of the feed when the stream began. */
+  last: FeedPosition
+  /** Counts the page of earlier events that was read. Returns 0, or the milliseconds until the limit permits it. */
+  countPage(bytes: number): Promise<number>
 }
 
 export class EventStream {
   readonly options: StreamOptions
   /** The body of the response. */
   readonly body = new Readable({ read: () => undefined })
-  /** The position up to which all events of the stream were sent. */
-  position: number
+  /** The event up to which all events of the stream were sent. */
+  reached: FeedPosition
   /** Undefined while the stream runs. */
   end: StreamEnd | undefined
   readonly #raw: FastifyReply['raw']
+  readonly #ending = new AbortController()
   readonly #onEnd: (stream: EventStream) => void
 
   /** @param onEnd called once */
   constructor(options: StreamOptions, reply: FastifyReply, onEnd: (stream: EventStream) => void) {
     this.options = options
-    this.position = options.position
+    this.reached = options.from
     this.#raw = reply.raw
     this.#onEnd = onEnd
     this.#raw.once('close', () => this.#settle('client'))
@@ -52,7 +63,7 @@ export class EventStream {
   /** Returns whether the stream has an event that the filters and the access rules select. */
   selects(event: EventRow): boolean {
     const { rules, filters, actor } = this.options
-    return event.position > this.position && canRead(rules, event, actor) && matches(filters, event)
+    return event.position > this.reached.position && canRead(rules, event, actor) && matches(filters, event)
   }
 
   /** Sends text or its bytes. Closes the connection if the client has left too much unread. */
@@ -72,6 +83,15 @@ export class EventStream {
     if (this.end !== undefined) return
     this.#settle(reason)
     this.body.push(null)
+  }
+
+  /** Waits until the rate limit permits a page that was read. */
+  async waitForLimit(bytes: number): Promise<void> {
+    while (this.end === undefined) {
+      const milliseconds = await this.options.countPage(bytes)
+      if (milliseconds === 0) return
+      await wait(milliseconds, undefined, { signal: this.#ending.signal }).catch(() => undefined)
+    }
   }
 
   /** Waits while the client has much to read. */
@@ -94,6 +114,7 @@ export class EventStream {
   #settle(reason: StreamEnd): void {
     if (this.end !== undefined) return
     this.end = reason
+    this.#ending.abort()
     this.#onEnd(this)
   }
 }

@@ -1,14 +1,16 @@
 /** The event streams of a process: reads each new event once, and sends it to the streams that select it. */
 import type { IncomingHttpHeaders } from 'node:http'
 import type { FastifyBaseLogger, FastifyReply } from 'fastify'
+import createLimit from 'p-limit'
 import type { Database } from '../../drizzle/client/types.ts'
 import type { MaybePromise } from '../../lib/maybe-promise.ts'
 import type { Actor } from '../access/index.ts'
 import { ApiError, apiError } from '../errors/index.ts'
 import { refusedChannel } from '../rate-limit/channels.ts'
 import { publishStreamEnded } from './channels.ts'
-import { ensureAvailable, readEventPage } from './page.ts'
-import { buildReadableCondition, type RecordedResource } from './readable.ts'
+import type { LastPosition } from './feed.ts'
+import { type FeedPosition, readEventPage } from './page.ts'
+import type { RecordedResource } from './readable.ts'
 import type { EventRow } from './represent-event.ts'
 import { EventStream, type StreamOptions } from './stream.ts'
 import type { BlockCache, StreamFormat } from './stream-format.ts'
@@ -16,8 +18,10 @@ import type { BlockCache, StreamFormat } from './stream-format.ts'
 const MAX_STREAMS_PER_USER = 5
 const RETRY_AFTER_SECONDS = 5
 /** Events, and bytes of their resources, that one statement reads. */
-const BATCH_SIZE = 100
+export const BATCH_SIZE = 100
 const MAX_BATCH_BYTES = 1_048_576
+/** Statements that read earlier events at the same time. The streams take turns. */
+const MAX_CONCURRENT_READS = 2
 /** The first line of a stream: the milliseconds after which a client that was disconnected connects again. */
 const RETRY_LINE = 'retry: 3000\n'
 /** Interval of the credential checks. The results are cached for up to 4 s, and a revocation is effective within 5 s. */
@@ -51,10 +55,13 @@ export class EventStreams {
   readonly #countByUser = new Map<string, number>()
   /** Work in progress, for which a shutdown waits. */
   readonly #running = new Set<Promise<void>>()
-  /** The position up to which new events were sent. */
-  #position = 0
+  readonly #limitReads = createLimit(MAX_CONCURRENT_READS)
+  /** The event up to which new events were sent to all streams that have them; of no meaning while there are none. */
+  #reached: FeedPosition = { position: 0, id: '' }
   /** The last known position of the feed. */
-  #lastPosition = 0
+  #last: LastPosition = { position: 0 }
+  /** Whether the feed may have events after `#reached`, or have lost it. */
+  #isBehind = false
   #isReading = false
   #hasFailed = false
   #isClosing = false
@@ -104,14 +111,17 @@ export class EventStreams {
     this.#countByUser.set(userId, (this.#countByUser.get(userId) ?? 0) + 1)
     this.#timer ??= setInterval(() => this.#check(), CHECK_INTERVAL_MS).unref()
     // With a cursor: a client that reads the collections from now on needs the position at which it began.
-    stream.write(RETRY_LINE + this.#options.format.writeComment(stream.position, options))
+    stream.write(RETRY_LINE + this.#options.format.writeComment(stream.reached, options))
     this.#track(this.#catchUp(stream))
     return stream.body
   }
 
-  /** Sends the events up to a position. */
-  advance(lastPosition: number): void {
-    this.#lastPosition = Math.max(this.#lastPosition, lastPosition)
+  /** Sends the events up to the last position of the feed, which is a smaller one after a restore of a backup. */
+  advance(last: LastPosition): void {
+    this.#last = last
+    const { position, id } = this.#reached
+    if (last.position === position && (last.id === undefined || last.id === id)) return
+    this.#isBehind = true
     this.#readNew()
   }
 
@@ -145,34 +155,63 @@ export class EventStreams {
     this.#timer = undefined
   }
 
-  /** Sends the events before the shared position, then lets the stream follow it. */
+  /** Sends the events before those that the other streams have, then lets the stream follow with them. */
   async #catchUp(stream: EventStream): Promise<void> {
-    const { database, resources } = this.#options
-    const { rules, actor, filters } = stream.options
     try {
-      while (stream.end === undefined && stream.position < this.#position) {
-        const { events, hasMore, feed } = await readEventPage(database, {
-          filters,
-          buildAccess: (addParam) => buildReadableCondition(resources, rules, () => addParam(actor.userId)),
-          from: stream.position,
-          limit: BATCH_SIZE,
-          maxBytes: MAX_BATCH_BYTES,
-        })
-        ensureAvailable(stream.position, feed)
-        for (const event of events) {
+      let { last } = stream.options
+      while (stream.end === undefined) {
+        const target = this.#current.size === 0 ? last : this.#reached
+        // In the same turn, so that no event falls between.
+        if (stream.reached.position >= target.position) return this.#follow(stream)
+        const page = await this.#limitReads(() => this.#readEarlier(stream))
+        if (!page) return
+        for (const event of page.events) {
           await stream.waitForReader()
           this.#send(stream, event, new Map())
         }
-        stream.position = hasMore ? (events.at(-1)?.position ?? stream.position) : feed.last_position
+        last = page.feed.last
+        const next = page.hasMore ? page.events.at(-1) : last
+        if (next) stream.reached = { position: next.position, id: next.id }
+        // A later snapshot has an earlier end: the other streams follow events that the feed has lost.
+        if (last.position < target.position) this.#expireCurrent()
+        await stream.waitForLimit(page.bytes)
       }
-      // In the same turn as the comparison above, so that no event falls between.
-      if (stream.end === undefined) this.#current.add(stream)
     } catch (err) {
-      const isExpired = err instanceof ApiError
-      if (!isExpired) this.#options.log.warn({ err }, 'earlier events could not be read for a stream')
+      if (err instanceof ApiError) return this.#expire(stream, err)
+      this.#options.log.warn({ err }, 'earlier events could not be read for a stream')
       // The client connects again, and gets the error as a response if it lasts.
-      stream.close(isExpired ? 'expired' : 'error')
+      stream.close('error')
     }
+  }
+
+  async #readEarlier(stream: EventStream) {
+    // The stream may have ended while it waited for its turn.
+    if (stream.end !== undefined) return undefined
+    const { rules, actor, filters } = stream.options
+    const { database, resources } = this.#options
+    return readEventPage(database, {
+      filters,
+      reader: { resources, rules, userId: actor.userId },
+      from: stream.reached,
+      limit: BATCH_SIZE,
+      maxBytes: MAX_BATCH_BYTES,
+    })
+  }
+
+  #follow(stream: EventStream): void {
+    if (this.#current.size === 0) this.#reached = stream.reached
+    this.#current.add(stream)
+    // What was announced while no stream followed.
+    this.advance(this.#last)
+  }
+
+  #expire(stream: EventStream, error: ApiError): void {
+    stream.write(this.#options.format.writeError(error, stream.options))
+    stream.close('expired')
+  }
+
+  #expireCurrent(error: ApiError = apiError('EVENTS_EXPIRED')): void {
+    for (const stream of this.#current) this.#expire(stream, error)
   }
 
   #readNew(): void {
@@ -195,28 +234,45 @@ export class EventStreams {
     )
   }
 
+  /** Reads on only after a full page, or if the feed has advanced since: never the same page again. */
   async #distributeNew(): Promise<void> {
-    while (this.#position < this.#lastPosition && !this.#isClosing) {
-      if (this.#current.size === 0) {
-        this.#position = this.#lastPosition
-        return
+    while (this.#isBehind && this.#current.size > 0 && !this.#isClosing) {
+      const from = this.#reached
+      this.#isBehind = false
+      const page = await this.#readAfter(from)
+      // Other streams follow than before.
+      if (from !== this.#reached) this.#isBehind = true
+      else if (page instanceof ApiError) this.#expireCurrent(page)
+      else {
+        for (const event of page.events) {
+          const cache: BlockCache = new Map()
+          for (const stream of this.#current) if (stream.selects(event)) this.#send(stream, event, cache)
+        }
+        const next = page.hasMore ? page.events.at(-1) : undefined
+        this.#reached = next ? { position: next.position, id: next.id } : page.feed.last
+        this.#isBehind ||= next !== undefined
       }
-      const { events, hasMore, feed } = await readEventPage(this.#options.database, {
-        from: this.#position,
+    }
+  }
+
+  /** Returns the error if the feed has lost the event. */
+  async #readAfter(from: FeedPosition) {
+    try {
+      return await readEventPage(this.#options.database, {
+        from,
         limit: BATCH_SIZE,
         maxBytes: MAX_BATCH_BYTES,
       })
-      for (const event of events) {
-        const cache: BlockCache = new Map()
-        for (const stream of this.#current) if (stream.selects(event)) this.#send(stream, event, cache)
-      }
-      this.#position = hasMore ? (events.at(-1)?.position ?? this.#position) : feed.last_position
+    } catch (error) {
+      if (error instanceof ApiError) return error
+      this.#isBehind = true
+      throw error
     }
   }
 
   #send(stream: EventStream, event: EventRow, cache: BlockCache): void {
     stream.write(this.#options.format.writeEvent(event, stream.options, cache))
-    stream.position = event.position
+    stream.reached = { position: event.position, id: event.id }
   }
 
   /** Ends streams whose credential has ended, and sends the comments. */
@@ -226,9 +282,10 @@ export class EventStreams {
     for (const stream of this.#all) {
       this.#track(this.#checkCredential(stream))
       if (!hasComment) continue
-      // A stream that follows the shared position has all events up to it.
-      const position = this.#current.has(stream) ? Math.max(stream.position, this.#position) : stream.position
-      stream.write(this.#options.format.writeComment(position, stream.options))
+      // A stream that follows has all events up to the shared one.
+      const isShared = this.#current.has(stream) && this.#reached.position > stream.reached.position
+      const reached = isShared ? this.#reached : stream.reached
+      stream.write(this.#options.format.writeComment(reached, stream.options))
     }
     if (this.#hasFailed) this.#readNew()
   }

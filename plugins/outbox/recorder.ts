@@ -4,6 +4,7 @@
  */
 import type { TObject } from '@sinclair/typebox'
 import { getTableColumns, getTableName } from 'drizzle-orm'
+import type { PgColumn } from 'drizzle-orm/pg-core'
 import { queryRows } from '../../drizzle/client/query-rows.ts'
 import type { Connection, Param, Row } from '../../drizzle/client/types.ts'
 import { type Access, CALLER } from '../access/index.ts'
@@ -47,13 +48,20 @@ export interface RowsChange {
   former?: string
 }
 
-/** Returns the column that the access rules compare with the id of the caller. */
-function findOwnerColumn(access: Access): string | undefined {
-  const rules = Object.values(access).flatMap((roles) => Object.values(roles))
+/**
+ * Returns the column whose value events have in `owner_id`, so that an index finds those of a caller: the first one that a
+ * rule compares with the caller, rules for reads before others. It decides nothing.
+ */
+export function findOwnerColumn({
+  access,
+  table,
+}: Pick<RecordedResource, 'access' | 'table'>): string | undefined {
+  const columns: Readonly<Record<string, PgColumn>> = getTableColumns(table)
+  const rules = [access.read ?? {}, ...Object.values(access)].flatMap((roles) => Object.values(roles))
   const conditions = rules.flatMap((rule) => (typeof rule === 'object' ? rule : []))
-  return conditions.flatMap((condition) =>
-    Object.keys(condition).filter((column) => condition[column] === CALLER),
-  )[0]
+  return conditions
+    .flatMap((condition) => Object.keys(condition).filter((column) => condition[column] === CALLER))
+    .find((column) => columns[column]?.getSQLType() === 'uuid')
 }
 
 function createRecorder({ name, table, schemas, access }: RecordedResource): Recorder {
@@ -63,7 +71,7 @@ function createRecorder({ name, table, schemas, access }: RecordedResource): Rec
     table,
     tableName: getTableName(table),
     columns: new Set(Object.keys(getTableColumns(table)).filter((column) => readable.includes(column))),
-    ownerColumn: findOwnerColumn(access),
+    ownerColumn: findOwnerColumn({ access, table }),
   }
 }
 

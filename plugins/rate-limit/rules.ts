@@ -103,6 +103,17 @@ export async function createLimits(app: FastifyInstance, store: Store, settings:
     request.limitHeaders = toHeaders(selectReported(counts.flat()))
   }
 
+  /**
+   * Counts work that a stream does after its request.
+   * @returns 0 or, if a window is full and nothing was counted, the milliseconds until it ends
+   */
+  const countLater = async (caller: Caller, cost: number): Promise<number> => {
+    const { isExceeded, resetMs } = selectReported(
+      await store.add(cost, createUserWindows(caller, settings.users)),
+    )
+    return isExceeded ? Math.max(1, resetMs) : 0
+  }
+
   /** Counts a request without credentials. */
   const countAnonymous = async (request: FastifyRequest) => admit(request, await countInAnonymous(request, 1))
 
@@ -237,6 +248,7 @@ export async function createLimits(app: FastifyInstance, store: Store, settings:
     confirmPassword,
     countAnonymous,
     countFailure,
+    countLater,
     countPasswordGrant,
     countPendingGrant,
     countRefreshGrant,

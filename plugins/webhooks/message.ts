@@ -2,7 +2,7 @@
 import type { Actor } from '../access/index.ts'
 import type { Resource } from '../collection/compile.ts'
 import { toTimestamp } from '../collection/sql/row-mapper.ts'
-import { canRead, getRoleRules } from '../events/readable.ts'
+import { canRead, getRoleRules, hideUnreadable } from '../events/readable.ts'
 import type { EventMapper, EventRow, RepresentedEvent } from '../events/represent-event.ts'
 import { type ClaimedDelivery, TEST_EVENT_TYPE } from './delivery-store.ts'
 import { isOwnerRole } from './owners.ts'
@@ -63,7 +63,7 @@ export function createMessageBuilder({ mapper, resources, versions }: MessageOpt
     if (!canRead(rules[role], row, owner)) {
       return { refusal: 'the owner of the endpoint may not read the event' }
     }
-    const data = mapper.toData(row, owner, version)
+    const data = mapper.toData(hideUnreadable(rules[role], row, owner), owner, version)
     return { body: JSON.stringify({ type: row.type, timestamp: toTimestamp(row.created_at), data }) }
   }
 }

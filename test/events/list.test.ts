@@ -9,6 +9,7 @@ import {
   insertOwnedEvent,
   insertPlacedEvent,
   readFeed,
+  removeEvents,
 } from '../helpers/events.ts'
 
 const PRODUCT = '0193a5b0-7b1e-7c3a-9f00-000000000001'
@@ -151,10 +152,7 @@ t.test('filters select events by type, resource, actor and time', async (t) => {
   t.equal(rare.body.data.length, 0)
   await insertOwnedEvent(database, 'orders', adminId, { items: [], status: 'pending' })
   await app.events.assignAll()
-  const position = await database.run('update event_feed set removed_position = $1 returning 1', [
-    removed + 4,
-  ])
-  t.equal(position.length, 1)
+  t.equal(await removeEvents(database, removed + 4), removed + 4)
   const next = await admin.get(
     `/events?sort=position&type=orders.deleted&cursor=${rare.body.pagination.cursor}`,
   )
@@ -226,8 +224,7 @@ t.test('a cursor after which events were removed, or that is ahead of the feed, 
     const page = await admin.get(`/events?sort=position&limit=1&${filter}`)
     filtered.push([filter, page.body.pagination.cursor])
   }
-  await database.run('delete from events where position <= $1', [removed + 2])
-  await database.run('update event_feed set removed_position = $1', [removed + 2])
+  await removeEvents(database, removed + 2)
   const expired = await admin.get(`/events?sort=position&cursor=${early.body.pagination.cursor}`)
   t.equal(expired.status, 410)
   t.equal(expired.body.error.code, 'EVENTS_EXPIRED')

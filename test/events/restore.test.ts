@@ -5,7 +5,7 @@ import { testApp } from '../helpers/app.ts'
 import { createMigratedDatabase, openAt, type Settings } from '../helpers/backups.ts'
 import { runCommand } from '../helpers/command.ts'
 import { getSchema, SERVER, testEmbedded, testFolder } from '../helpers/database.ts'
-import { insertEvent, readFeed } from '../helpers/events.ts'
+import { insertEvent, readFeed, removeEvents } from '../helpers/events.ts'
 import { startReceiver, verify } from '../helpers/webhook-receiver.ts'
 import { createEndpoint } from '../helpers/webhooks.ts'
 
@@ -22,8 +22,7 @@ async function fillFeed(t: Test, settings: Settings, url: string) {
   await app.events.assignAll()
   const early = (await admin.get('/events?sort=position&limit=1')).body.pagination.cursor
   const filtered = (await readFeed(admin, '&type=products.*')).cursor
-  await database.run('delete from events where position <= 2')
-  await database.run('update event_feed set removed_position = 2')
+  await removeEvents(database, 2)
   await admin.patch(`/products/${productId}`, { name: 'Green tea' })
   await app.events.assignAll()
   const { cursor, events } = await readFeed(

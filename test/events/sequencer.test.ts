@@ -3,7 +3,7 @@ import t, { type Test } from 'tap'
 import { v7 as uuid } from 'uuid'
 import type { Connection, Database } from '../../drizzle/client/index.ts'
 import { createFeed } from '../../plugins/events/feed.ts'
-import { readEventPage } from '../../plugins/events/page.ts'
+import { type FeedPosition, readEventPage } from '../../plugins/events/page.ts'
 import { assignBatch } from '../../plugins/events/sequencer.ts'
 import { openDatabase, SERVER, testDatabase, testDatabaseUrl } from '../helpers/database.ts'
 import { createDeferred } from '../helpers/deferred.ts'
@@ -25,11 +25,11 @@ async function change(connection: Connection, table: string, id: string) {
 /** Follows the feed with pages of a size until `isDone` returns true for the positions that were read. */
 async function follow(database: Database, limit: number, wanted: number) {
   const seen: { id: string; resource_id: string; revision: number; position: number }[] = []
-  let from = 0
+  let from: FeedPosition | undefined
   await waitUntil(async () => {
     const page = await readEventPage(database, { from, limit, maxBytes: 1_000_000 })
     seen.push(...page.events)
-    from = page.hasMore ? (page.events.at(-1)?.position ?? from) : page.feed.last_position
+    from = page.hasMore ? page.events.at(-1) : page.feed.last
     return seen.length >= wanted
   })
   return seen
@@ -181,7 +181,7 @@ t.test('more events than a batch has get their positions in one run', async (t) 
   const advances: number[] = []
   const feed = createFeed(database, { warn: () => undefined, info: () => undefined })
   t.teardown(() => feed.stop())
-  feed.onAdvance((position) => advances.push(position))
+  feed.onAdvance(({ position }) => advances.push(position))
   feed.start()
   await waitUntil(() => advances.at(-1) === 2500)
   t.same(advances, [1000, 2000, 2500])
@@ -207,7 +207,7 @@ t.test('a failing database is logged once, and assignment continues after it', a
   })
   t.teardown(() => feed.stop())
   const advances: number[] = []
-  feed.onAdvance((position) => advances.push(position))
+  feed.onAdvance(({ position }) => advances.push(position))
   await insertEvent(database)
   feed.start()
   feed.wake()

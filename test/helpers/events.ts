@@ -100,9 +100,20 @@ export async function stopEventWork({ events, webhooks }: FastifyInstance): Prom
 /** Assigns all positions, and removes the events: those of the first admin and of what a test has prepared. */
 export async function clearFeed({ app, database }: Pick<TestApp, 'app' | 'database'>): Promise<number> {
   await app.events.assignAll()
-  await database.run('delete from events')
-  const [feed] = await queryRows<{ last_position: number }>(database, 'select last_position from event_feed')
-  return feed?.last_position ?? 0
+  return removeEvents(database)
+}
+
+/** Removes the events up to a position, or all, as retention does. @returns the position */
+export async function removeEvents(database: Connection, position?: number): Promise<number> {
+  const [feed] = await queryRows<{ removed_position: number }>(
+    database,
+    `with removed as (delete from events where $1::bigint is null or position <= $1 returning id, position)
+     update event_feed set removed_position = last.position, removed_id = last.id
+     from (select id, position from removed order by position desc limit 1) as last returning removed_position`,
+    [position ?? null],
+  )
+  if (!feed) throw new Error('There is no event to remove')
+  return feed.removed_position
 }
 
 /** Returns the events of a page, in either version. */
