@@ -1,6 +1,7 @@
 /** `GET /events` and `GET /events/{id}`: order, cursors, filters, representations and conditional requests. */
 import t from 'tap'
-import { testApp, UNKNOWN_ID } from '../helpers/app.ts'
+import { ADMIN_KEY, testApp, UNKNOWN_ID } from '../helpers/app.ts'
+import { openStream } from '../helpers/event-streams.ts'
 import {
   clearFeed,
   getEvents,
@@ -240,6 +241,23 @@ t.test('a cursor after which events were removed, or that is ahead of the feed, 
   const ahead = await admin.get(`/v2/events?sort=position&cursor=${cursor}`)
   t.equal(ahead.status, 410)
   t.equal(ahead.body.error.code, 'EVENTS_EXPIRED')
+})
+
+t.test('a cursor at the last event that retention has removed goes on, in lists and streams', async (t) => {
+  const test = await testApp(t, { EVENTS_RETENTION_DAYS: '7' })
+  const { app, admin, base, database } = test
+  await insertPlacedEvent(test, { created_at: '2026-01-01' })
+  await database.run(`update events set created_at = '2026-01-01'`)
+  const { cursor } = await readFeed(admin)
+  for (const isLast of [true, false]) {
+    t.equal(await app.events.removeOld(), isLast ? 2 : 0)
+    const id = await insertPlacedEvent(test)
+    const { events } = await readFeed(admin, '', cursor)
+    t.equal(events.at(-1)?.id, id)
+    const stream = await openStream(t, base, { headers: { 'x-api-key': ADMIN_KEY }, cursor })
+    const streamed = await stream.waitForEvents(events.length)
+    t.equal(streamed.at(-1)?.data.id, id)
+  }
 })
 
 t.test('without EVENTS, the routes do not exist', async (t) => {

@@ -1,11 +1,18 @@
-/** The feed survives `backup`, `restore` and `copy`: positions, cursors, changes without a position, and webhooks. */
+/**
+ * The feed survives `backup`, `restore` and `copy`: positions, cursors, changes without a position, and webhooks. A cursor
+ * of changes that an older backup lacks is 410.
+ */
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
-import { testApp } from '../helpers/app.ts'
+import type { Database } from '../../drizzle/client/index.ts'
+import { assignBatch } from '../../plugins/events/sequencer.ts'
+import { ADMIN_KEY, type TestApp, testApp } from '../helpers/app.ts'
 import { createMigratedDatabase, openAt, type Settings } from '../helpers/backups.ts'
 import { runCommand } from '../helpers/command.ts'
 import { getSchema, SERVER, testEmbedded, testFolder } from '../helpers/database.ts'
-import { insertEvent, readFeed, removeEvents } from '../helpers/events.ts'
+import { openStream } from '../helpers/event-streams.ts'
+import { insertEvent, insertManyEvents, readFeed, removeEvents } from '../helpers/events.ts'
+import { waitUntil } from '../helpers/wait-until.ts'
 import { startReceiver, verify } from '../helpers/webhook-receiver.ts'
 import { createEndpoint } from '../helpers/webhooks.ts'
 
@@ -99,26 +106,105 @@ t.test('consumers and endpoints go on after a restore', async (t) => {
   const restored = await runCommand(t, ['restore', file], target)
   t.equal(restored.code, 0, restored.err)
   await checkFeed(t, target, filled, receiver)
-
-  await t.test('a cursor ahead of an older backup is 410, in lists and streams', async (t) => {
-    const { app, admin } = await openApp(t, source)
-    for (let i = 0; i < 3; i += 1)
-      await admin.post('/products', { sku: `TEA-2${i}`, name: 'Tea', price_amount: 5 })
-    await app.events.assignAll()
-    const { cursor } = await readFeed(admin)
-    await app.close()
-    const older = await createMigratedDatabase(t)
-    t.equal((await runCommand(t, ['restore', file], older)).code, 0)
-    const second = await openApp(t, older)
-    await second.app.events.assignAll()
-    for (const headers of [{}, { accept: 'text/event-stream' }]) {
-      const expired = await second.admin.get(`/events?sort=position&cursor=${cursor}`, headers)
-      t.equal(expired.status, 410)
-      t.equal(expired.body.error.code, 'EVENTS_EXPIRED')
-    }
-    await second.app.close()
-  })
 })
+
+/** A database that can be replaced by another one, as an address does that leads to a standby from now on. */
+function createSwitch(first: Database) {
+  let current = first
+  const statements: string[] = []
+  const database: Database = {
+    ...first,
+    run: (text, ...rest) => {
+      statements.push(text)
+      return current.run(text, ...rest)
+    },
+    transaction: (...options) => current.transaction(...options),
+  }
+  return {
+    database,
+    statements,
+    switchTo(next: Database) {
+      current = next
+    },
+  }
+}
+
+const headers = { 'x-api-key': ADMIN_KEY }
+const PAGE = 'total_bytes'
+const POLL = 'from outbox order by sequence limit 1'
+
+for (const [name, count] of [
+  ['nothing was changed since', 0],
+  ['all positions were given a second time', 5],
+  ['positions were given a second time, and more', 8],
+] as const) {
+  t.test(`after a restore of an older backup, lost cursors are 410: ${name}`, async (t) => {
+    const source = await createMigratedDatabase(t)
+    const older = await createMigratedDatabase(t)
+    const file = join(testFolder(t), 'backup.gz')
+    const addProducts = async (
+      { app, admin }: Pick<TestApp, 'app' | 'admin'>,
+      sku: string,
+      wanted: number,
+    ) => {
+      for (let i = 0; i < wanted; i += 1) {
+        const { status } = await admin.post('/products', { sku: `${sku}-${i}`, name: 'Tea', price_amount: 5 })
+        t.equal(status, 201)
+      }
+      await app.events.assignAll()
+      return readFeed(admin)
+    }
+    const before = await openApp(t, source)
+    const { cursor: kept } = await addProducts(before, 'KEPT', 3)
+    await before.app.close()
+    t.equal((await runCommand(t, ['backup', file], source)).code, 0)
+    t.equal((await runCommand(t, ['restore', file], older)).code, 0)
+
+    const restored = await openAt(older)
+    t.teardown(() => restored.close())
+    const { database, statements, switchTo } = createSwitch(await openAt(source))
+    const { app, admin, base } = await testApp(t, {}, { database })
+    const { cursor: lost } = await addProducts({ app, admin }, 'LOST', 5)
+    const open = (cursor?: string) => openStream(t, base, { headers, cursor })
+    const streams = [await open(), await open(kept), await open(lost), await open()]
+    await streams[1]?.waitForEvents(5)
+    if (count > 0) {
+      // In place of another process, which has written since.
+      await insertManyEvents(restored, count)
+      await assignBatch(restored, [])
+    }
+    switchTo(restored)
+    for (const stream of streams) {
+      await stream.waitForEnd()
+      t.match(stream.events.at(-1), { type: 'error', data: { error: { code: 'EVENTS_EXPIRED' } } })
+    }
+    t.equal(streams[1]?.getCursor(), lost, 'the error has no cursor of its own')
+
+    const read = async (cursor: string, sent: Record<string, string> = {}) => {
+      const { status, body } = await admin.get(`/events?sort=position&cursor=${cursor}`, sent)
+      return [status, body.error?.code]
+    }
+    const expired = [410, 'EVENTS_EXPIRED']
+    t.same(await read(lost), expired)
+    t.same(await read(lost, { accept: 'text/event-stream' }), expired)
+    t.same(await read(String(streams[1]?.getCursor())), expired, 'the cursor of a stream')
+    t.equal((await readFeed(admin, '', kept)).events.length, count, 'a cursor from before the backup goes on')
+
+    const live = await open(kept)
+    await live.waitForEvents(count)
+    const start = statements.length
+    const countOf = (part: string) => statements.slice(start).filter((text) => text.includes(part)).length
+    await waitUntil(() => countOf(POLL) >= 4)
+    t.ok(countOf(PAGE) <= 4, `${countOf(PAGE)} pages during ${countOf(POLL)} polls`)
+    const { events } = await addProducts({ app, admin }, 'NEW', 2)
+    await live.waitForEvents(count + 2)
+    t.same(
+      live.events.slice(-2).map(({ data }) => data.id),
+      events.slice(-2).map(({ id }) => id),
+      'a stream gets new events, although their positions are smaller than that of the lost cursor',
+    )
+  })
+}
 
 t.test('consumers and endpoints go on after a copy to PostgreSQL', { skip: !SERVER }, async (t) => {
   const receiver = await startReceiver(t)
