@@ -155,8 +155,10 @@ export function createForeignResponseError(
 }
 
 /** Returns the error that a response and its parsed body describe. */
-export function toApiError(response: Response, body: unknown): ApiError {
-  const { status, headers } = response
+export function toApiError(
+  { status, headers }: Pick<Response, 'status' | 'headers'>,
+  body: unknown,
+): ApiError {
   const error = isErrorBody(body) ? body.error : undefined
   const ErrorClass = CLASSES[status] ?? (status >= 500 ? ServerError : ApiError)
   return new ErrorClass(error?.message ?? `The response has the status ${status}`, {

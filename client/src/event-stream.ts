@@ -6,8 +6,10 @@ import {
   NetworkError,
   RateLimitError,
   ServerError,
+  toApiError,
 } from './errors.ts'
 import type { ResourceEvent } from './event.ts'
+import type { Message } from './server-sent-events.ts'
 import type { Transport } from './transport.ts'
 
 /** The server sends a comment every 5 s. If three are missing, the connection counts as lost. */
@@ -76,7 +78,7 @@ export class EventStream implements AsyncIterable<StreamedEvent> {
 
   /**
    * Yields the events. Leaving the loop closes the connection.
-   * @throws ApiError if the server refuses the stream, for example with 410 if events after the cursor were removed
+   * @throws ApiError if the server refuses or ends the stream, for example with 410 if events after the cursor were removed
    */
   async *[Symbol.asyncIterator](): AsyncGenerator<StreamedEvent, void, undefined> {
     const { signal = new AbortController().signal, deadlineMs = Number.POSITIVE_INFINITY } = this.#options
@@ -119,8 +121,8 @@ export class EventStream implements AsyncIterable<StreamedEvent> {
     const onRetry = (ms: number) => {
       this.#retryMs = ms
     }
-    for await (const { id, data } of readMessages(response, { signal, silenceMs: SILENCE_MS, onRetry })) {
-      yield data === '' ? { cursor: id } : readEvent(response, id, data)
+    for await (const message of readMessages(response, { signal, silenceMs: SILENCE_MS, onRetry })) {
+      yield message.data === '' ? { cursor: message.id } : readEvent(response, message)
     }
     throw new NetworkError('The server ended the stream')
   }
@@ -146,13 +148,22 @@ export class EventStream implements AsyncIterable<StreamedEvent> {
 const isTemporary = (error: unknown): error is ApiError =>
   error instanceof NetworkError || error instanceof RateLimitError || error instanceof ServerError
 
-/** Parses an event. @throws ApiError if it is not from the API */
-function readEvent(response: Response, cursor: string | undefined, data: string): StreamedEvent {
+function parseJson(text: string) {
   try {
-    if (cursor) return { cursor, event: JSON.parse(data) }
+    return { value: JSON.parse(text) }
   } catch {
-    // Not JSON.
+    return undefined
   }
+}
+
+/** The status that the server answers with if it refuses the cursor, instead of ending a stream with an error. */
+const EXPIRED = 410
+
+/** Parses an event. @throws ApiError if it is the error that ends a stream, or is not from the API */
+function readEvent(response: Response, { id: cursor, type, data }: Message): StreamedEvent {
+  const parsed = parseJson(data)
+  if (type === 'error') throw toApiError({ status: EXPIRED, headers: response.headers }, parsed?.value)
+  if (cursor && parsed) return { cursor, event: parsed.value }
   const message = 'The stream has an event without an id, or with data that is not JSON: check baseUrl'
   throw createForeignResponseError(response, 'INVALID_RESPONSE', message)
 }

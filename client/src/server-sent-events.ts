@@ -7,9 +7,11 @@ import { createForeignResponseError, NetworkError } from './errors.ts'
 const MAX_LENGTH = 4 * 1024 * 1024
 
 /** A block of the stream. */
-interface Message {
+export interface Message {
   /** The last event id; undefined if the block has none. */
   id: string | undefined
+  /** Its type; undefined if the block has only a comment. */
+  type: string | undefined
   /** Empty if the block has only a comment. */
   data: string
 }
@@ -35,7 +37,7 @@ export async function* readMessages(
   let isTooLong = false
   const parser = createParser({
     maxBufferSize: MAX_LENGTH,
-    onEvent: ({ id, data }) => messages.push({ id: id || undefined, data: data.trim() }),
+    onEvent: ({ id, event: type, data }) => messages.push({ id: id || undefined, type, data: data.trim() }),
     onRetry,
     // The parser drops a block without data, and with it the id that comes with a comment. An empty line of data keeps it.
     onComment: () => parser.feed('data\n'),

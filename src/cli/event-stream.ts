@@ -21,9 +21,10 @@ interface StreamOptions {
   onLoss: (reason: string, delayMs: number) => void
 }
 
-/** A block of the stream: an event, or the current position. */
+/** A block of the stream: an event, the current position, or the error that ends it. */
 interface Message {
   cursor: string | undefined
+  isError: boolean
   /** The event as JSON; empty if there is none. */
   data: string
 }
@@ -49,7 +50,7 @@ class LostConnection extends Error {
 
 /**
  * Yields the events and positions of the stream.
- * @throws Error with the message of the server if it refuses the stream
+ * @throws Error with the message of the server if it refuses the stream, or ends it with an error
  */
 export async function* readEventStream({
   cursor: start,
@@ -66,6 +67,8 @@ export async function* readEventStream({
   while (!signal.aborted) {
     try {
       for await (const message of readConnection({ ...target, cursor, signal, onRetry })) {
+        if (message.isError)
+          throw new Error(readErrorMessage(message.data) ?? 'The server has ended the stream')
         failures = 0
         cursor = message.cursor ?? cursor
         yield message
@@ -110,7 +113,8 @@ async function* readConnection(options: ConnectionOptions): AsyncGenerator<Messa
   let isTooLong = false
   const parser = createParser({
     maxBufferSize: MAX_LENGTH,
-    onEvent: ({ id, data }) => messages.push({ cursor: id || undefined, data: data.trim() }),
+    onEvent: ({ id, event, data }) =>
+      messages.push({ cursor: id || undefined, isError: event === 'error', data: data.trim() }),
     onRetry: options.onRetry,
     // The parser drops a block without data, and with it the id that comes with a comment. An empty line of data keeps it.
     onComment: () => parser.feed('data\n'),

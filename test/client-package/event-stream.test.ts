@@ -160,6 +160,24 @@ t.test('an event is read in any pieces, with any line breaks', async (t) => {
   t.match(await next, { value: { cursor: 'cursor-9', event: { id: 'é€😀', revision: 1 } } })
 })
 
+t.test('an error that ends the stream is that of a refused cursor', async (t) => {
+  const server = await startFakeEventServer(t)
+  const next = createClient({ baseUrl: server.url, apiKey: API_KEY })
+    .events.stream()
+    [Symbol.asyncIterator]()
+    .next()
+    .catch((error) => error)
+  await waitUntil(() => server.streams.size === 1)
+  server.expire()
+  t.match(await next, {
+    name: 'ApiError',
+    status: 410,
+    code: 'EVENTS_EXPIRED',
+    message: 'Events after the cursor were removed',
+  })
+  t.equal(server.requests.length, 1, 'another attempt would not change it')
+})
+
 t.test('refusals that another attempt does not change are errors', async (t) => {
   const server = await startFakeEventServer(t)
   server.removeUntil(5)

@@ -108,6 +108,14 @@ export async function startFakeEventServer(t: Owner, { apiKey = 'secret' } = {})
     sendText(text: string) {
       for (const stream of streams.keys()) stream.write(text)
     },
+    /** Ends the streams as the API does when the feed has lost events that they have sent. */
+    expire() {
+      const error = { code: 'EVENTS_EXPIRED', message: 'Events after the cursor were removed' }
+      for (const stream of streams.keys())
+        stream.end(
+          `event: error\ndata: ${JSON.stringify({ error: { ...error, request_id: 'request-1' } })}\n\n`,
+        )
+    },
     /** Closes the connections, without the end of the responses. */
     cut() {
       for (const stream of streams.keys()) stream.destroy()

@@ -102,6 +102,13 @@ t.test('after a loss the command goes on after the last position', async (t) => 
   t.match(losses[1], 'No connection: The service is shutting down. Connecting again in 0.0 s')
 })
 
+t.test('an error that ends the stream ends the command', async (t) => {
+  const { server, result, open } = await startTail(t, '')
+  await open()
+  server.expire()
+  t.match(await result, { code: 1, err: /^events tail failed: Events after the cursor were removed\n/ })
+})
+
 t.test('a silent connection is given up after 15 s, and Retry-After is kept', async (t) => {
   const { setTimeout } = globalThis
   // The 15 s take 300 ms.
