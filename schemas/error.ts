@@ -51,7 +51,8 @@ export const failures = {
   },
   EVENTS_EXPIRED: {
     status: 410,
-    message: 'Events after the cursor have been removed; read the collections again and start a new cursor',
+    message:
+      'Events after the cursor have been removed or lost; read the collections again and start a new cursor',
   },
   PRECONDITION_FAILED: { status: 412, message: 'The resource has changed since it was read' },
   PAYLOAD_TOO_LARGE: { status: 413, message: 'The body is too large' },

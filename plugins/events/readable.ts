@@ -44,7 +44,9 @@ function getMemberRule(access: Access): Rule {
   const { member = false } = access.read ?? {}
   if (member === false) return false
   const conditions: readonly Condition[] = member === true ? [{}] : member
-  const columns = listOwnColumns(access)
+  const isEnough = (column: string) =>
+    conditions.some((each) => each[column] === CALLER && Object.keys(each).length === 1)
+  const columns = listOwnColumns(access).filter((column) => !isEnough(column))
   return conditions.flatMap((condition) => {
     if (Object.values(condition).includes(CALLER)) return [condition]
     const others = columns.filter((column) => !(column in condition))

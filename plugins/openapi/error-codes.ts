@@ -54,7 +54,7 @@ const explanations: Readonly<Record<FailureCode, Explanation>> = {
   VERSION_RETIRED: { meaning: 'The version has been retired', remedy: 'Use the version in `Link`' },
   EVENTS_EXPIRED: {
     meaning:
-      'Events after the cursor have been removed after `EVENTS_RETENTION_DAYS`, or the database was restored from an older backup',
+      'Events after the cursor have been removed after `EVENTS_RETENTION_DAYS`; or the feed has lost the event of the cursor: the database was restored from an older backup, or a standby without the last commits was promoted',
     remedy:
       'Open a stream without a cursor, whose first `id` is the cursor of the present; read the collections again, then continue from that cursor',
   },

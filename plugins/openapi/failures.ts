@@ -84,7 +84,7 @@ const failureStatuses: Record<number, Status> = {
     },
   },
   410: {
-    description: 'This API version has been retired, or events after the cursor have been removed',
+    description: 'This API version has been retired, or events after the cursor have been removed or lost',
     examples: { retired: { code: 'VERSION_RETIRED' }, expired: { code: 'EVENTS_EXPIRED' } },
   },
   412: {

@@ -11,7 +11,7 @@ import { createEventHandlers } from '../events/handlers.ts'
 const everyRole = { admin: true, manager: true, member: true } as const
 
 const ACCESS_NOTE =
-  'Admins and managers read the events of resources that they may read, members those of resources that are theirs. A credential also needs the `read` scope of the resource; events of sessions and API keys need a Bearer token.'
+  'Admins and managers read the events of resources that they may read, members those of resources that are theirs and that they may read. The data of the event decides. A credential also needs the `read` scope of the resource; events of sessions and API keys need a Bearer token.'
 
 /** @param resourceTypes the names of the resources whose changes are recorded */
 export const createEventsResource = (resourceTypes: readonly string[]): ResourceDefinition =>
@@ -57,8 +57,8 @@ export const createEventsResource = (resourceTypes: readonly string[]): Resource
       read: ACCESS_NOTE,
       list:
         `${ACCESS_NOTE}\n\n` +
-        'With `sort=position`, the order of the feed, the cursor is never null: a consumer polls with the cursor of the last page. Only events with a position are on a page.\n\n' +
-        'With `Accept: text/event-stream`, the feed is a stream of server-sent events: `id` is the cursor, `event` the type, `data` the event in one line of JSON. It begins after `Last-Event-ID` or `cursor`, or now, and has no `limit`.',
+        'With `sort=position`, the order of the feed, the cursor is never null: a consumer polls with the cursor of the last page. Only events with a position are on a page. A cursor names an event: 410 `EVENTS_EXPIRED` says that events after it were removed, or that the feed has lost it.\n\n' +
+        'With `Accept: text/event-stream`, the feed is a stream of server-sent events: `id` is the cursor, `event` the type, `data` the event in one line of JSON. It begins after `Last-Event-ID` or `cursor`, or now, and has no `limit`. If the feed loses events that it has sent, it ends with an event of type `error`, whose data is the body of the 410.',
     },
     handlers: createEventHandlers,
   })

@@ -207,10 +207,12 @@ t.test('an index has the events of each column that is compared with the caller'
      from generate_series(1, 5000) as n, lateral (select case when n % 500 = 0 then 'notes' else 'orders' end as kind) as k`,
   )
   await test.database.run('update event_feed set last_position = 6000')
+  await test.database.run(`create index further_column on events ((columns ->> 'title'), position)`)
   await test.database.run('analyze events')
   t.equal((await member.bearer.get('/events?sort=position')).status, 200)
   const plan = await test.explain()
   t.match(plan, 'events_owner_id')
+  t.match(plan, 'further_column', 'as docs/adding-a-resource.md says')
   t.notMatch(plan, 'Seq Scan","Parallel Aware":false,"Async Capable":false,"Relation Name":"events"')
 })
 
