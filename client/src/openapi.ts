@@ -668,11 +668,11 @@ export interface paths {
          * List events
          * @description Paginated by cursor. Omits resources that the caller may not read.
          *
-         *     Admins and managers read the events of resources that they may read, members those of resources that are theirs. A credential also needs the `read` scope of the resource; events of sessions and API keys need a Bearer token.
+         *     Admins and managers read the events of resources that they may read, members those of resources that are theirs and that they may read. The data of the event decides. A credential also needs the `read` scope of the resource; events of sessions and API keys need a Bearer token.
          *
-         *     With `sort=position`, the order of the feed, the cursor is never null: a consumer polls with the cursor of the last page. Only events with a position are on a page.
+         *     With `sort=position`, the order of the feed, the cursor is never null: a consumer polls with the cursor of the last page. Only events with a position are on a page. A cursor names an event: 410 `EVENTS_EXPIRED` says that events after it were removed, or that the feed has lost it.
          *
-         *     With `Accept: text/event-stream`, the feed is a stream of server-sent events: `id` is the cursor, `event` the type, `data` the event in one line of JSON. It begins after `Last-Event-ID` or `cursor`, or now, and has no `limit`.
+         *     With `Accept: text/event-stream`, the feed is a stream of server-sent events: `id` is the cursor, `event` the type, `data` the event in one line of JSON. It begins after `Last-Event-ID` or `cursor`, or now, and has no `limit`. If the feed loses events that it has sent, it ends with an event of type `error`, whose data is the body of the 410.
          *
          *     An API key needs the scope `events:read`. By role: admin: all; manager: all; member: all.
          */
@@ -696,7 +696,7 @@ export interface paths {
          * Read an event
          * @description Returns all fields, or those named in `fields`.
          *
-         *     Admins and managers read the events of resources that they may read, members those of resources that are theirs. A credential also needs the `read` scope of the resource; events of sessions and API keys need a Bearer token.
+         *     Admins and managers read the events of resources that they may read, members those of resources that are theirs and that they may read. The data of the event decides. A credential also needs the `read` scope of the resource; events of sessions and API keys need a Bearer token.
          *
          *     An API key needs the scope `events:read`. By role: admin: all; manager: all; member: all.
          */
@@ -1327,7 +1327,7 @@ export interface components {
                 code?: "FORBIDDEN";
             };
         };
-        /** @description This API version has been retired, or events after the cursor have been removed */
+        /** @description This API version has been retired, or events after the cursor have been removed or lost */
         GoneError: {
             /** @description The error */
             error: components["schemas"]["ErrorObject"] & {
@@ -2664,7 +2664,7 @@ export interface components {
                 "application/vnd.api+json;version=1": components["schemas"]["ForbiddenError"];
             };
         };
-        /** @description This API version has been retired, or events after the cursor have been removed */
+        /** @description This API version has been retired, or events after the cursor have been removed or lost */
         Gone: {
             headers: {
                 [name: string]: unknown;
