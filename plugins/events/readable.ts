@@ -83,7 +83,7 @@ export const canRead = (
 ): boolean => allows(getEventRule(rules, event), event.columns, actor)
 
 /** Returns whether the caller might read the resource before the change too. */
-export const canReadPrevious = (
+const canReadPrevious = (
   rules: ReadableRules,
   event: Pick<RepresentedEvent, 'resource_type' | 'columns' | 'previous'>,
   actor: Actor,
