@@ -7,6 +7,7 @@ import { testDatabase } from '../helpers/database.ts'
 import { openStream } from '../helpers/event-streams.ts'
 import { getEvents, readFeed } from '../helpers/events.ts'
 import { createNotesTable, resourcesWithNotes } from '../helpers/notes.ts'
+import { startReceiver } from '../helpers/webhook-receiver.ts'
 import { createEndpoint, readDeliveries } from '../helpers/webhooks.ts'
 
 const own = [{ user_id: CALLER }] as const
@@ -161,9 +162,14 @@ for (const { name, access, expected } of cases) {
 t.test(
   'former values of a resource that was not readable are not shown, nor a change that hides it',
   async (t) => {
-    const test = await openApp(t, withRead({ member: [{ user_id: CALLER, status: 'published' }] }))
+    const test = await openApp(
+      t,
+      withRead({ member: [{ user_id: CALLER, status: 'published' }], manager: [{ status: 'published' }] }),
+    )
     const { app, admin, base } = test
     const member = await test.person('member')
+    const receiver = await startReceiver(t)
+    await createEndpoint((await test.person('manager')).bearer, receiver.url, { event_types: ['notes.*'] })
     const stream = await openStream(t, base, {
       headers: { 'x-api-key': member.key },
       path: '/events?type=notes.*',
@@ -192,6 +198,8 @@ t.test(
     t.strictSame(summarize(streamed.map(({ data }) => data)), expected, 'stream')
     const [first] = events
     t.strictSame((await member.client.get(`/events/${first?.id}`)).body.data.previous, {})
+    const sent = (await receiver.waitFor(expected.length)).map(({ body }) => body.data)
+    t.strictSame(summarize(sent.sort((a, b) => a.position - b.position)), expected, 'webhooks')
     const all = await readFeed(admin, '&type=notes.*')
     t.strictSame(all.events[1].previous, { status: 'draft', title: 'Secret' }, 'an admin sees them')
   },
