@@ -163,7 +163,8 @@ function buildAccess({ filters, reader }: PageQuery, addParam: AddParam): string
   if (!reader) return ['true']
   const { resources, rules, userId } = reader
   const selected = resources.filter(({ name }) => !filters || canSelect(filters, name))
-  const conditions = buildReadableConditions(selected, rules, () => addParam(userId))
+  // A caller without a user, such as the bootstrap key without its admin, equals no value.
+  const conditions = buildReadableConditions(selected, rules, () => addParam(userId || null))
   return conditions.length > 0 ? conditions : ['false']
 }
 
