@@ -203,6 +203,7 @@ for (const [name, count] of [
       events.slice(-2).map(({ id }) => id),
       'a stream gets new events, although their positions are smaller than that of the lost cursor',
     )
+    await app.close()
   })
 }
 
