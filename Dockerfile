@@ -14,8 +14,11 @@ FROM node AS dependencies
 WORKDIR /app
 COPY package.json package-lock.json ./
 # No production dependency needs an install script: native packages contain their binaries.
-RUN npm ci --omit=dev --ignore-scripts --no-audit --no-fund \
-  && npm sbom --omit=dev --sbom-format=cyclonedx --sbom-type=application > sbom.cdx.json
+RUN npm ci --omit=dev --ignore-scripts --no-audit --no-fund
+# From the installed packages. With the development dependencies in package.json, `npm sbom` fails because they are not
+# installed, also with --omit=dev. With --package-lock-only it lists packages of other platforms, and omits uuid and zod.
+RUN npm pkg delete devDependencies workspaces \
+  && npm sbom --sbom-format=cyclonedx --sbom-type=application > sbom.cdx.json
 
 FROM node
 # https://github.com/opencontainers/image-spec/blob/main/annotations.md; the build of a release sets the three arguments.

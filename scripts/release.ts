@@ -1,9 +1,6 @@
-/**
- * `npm run release -- 0.1.0`: moves the changelog's Unreleased section under a version, commits and tags, and writes the
- * software bill of materials. Never pushes.
- */
+/** `npm run release -- 0.1.0`: moves the changelog's Unreleased section under a version, commits and tags. Never pushes. */
 import { execFileSync } from 'node:child_process'
-import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { readFileSync, writeFileSync } from 'node:fs'
 
 /** A semantic version (https://semver.org) without build metadata. */
 const VERSION = /^(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(-[0-9A-Za-z.-]+)?$/
@@ -13,8 +10,6 @@ const DOCUMENTS = ['docs/openapi/v1.json', 'docs/openapi/v2.json']
 
 /** The Helm chart, whose version and appVersion are those of the release. */
 const CHART = 'deploy/helm/resource-api/Chart.yaml'
-/** The software bill of materials (CycloneDX), to be published with the release. */
-const SBOM = 'dist/sbom.cdx.json'
 
 class ReleaseError extends Error {}
 
@@ -57,14 +52,6 @@ function setChartVersion(version: string) {
   writeFileSync(CHART, text)
 }
 
-/** Writes what the package consists of at run time, as the lock file has it. */
-function writeBillOfMaterials() {
-  const options = ['--package-lock-only', '--omit=dev', '--sbom-format=cyclonedx', '--sbom-type=application']
-  const text = execFileSync('npm', ['sbom', ...options], { encoding: 'utf8', maxBuffer: 64 * 1024 * 1024 })
-  mkdirSync('dist', { recursive: true })
-  writeFileSync(SBOM, text)
-}
-
 function release(version: string | undefined) {
   if (version === undefined || !VERSION.test(version)) {
     throw new ReleaseError('Usage: npm run release -- VERSION, for example 0.1.0')
@@ -79,17 +66,9 @@ function release(version: string | undefined) {
   setVersion('package-lock.json', version, 3)
   for (const file of DOCUMENTS) setVersion(file, version, 1)
   setChartVersion(version)
-  try {
-    writeBillOfMaterials()
-  } catch (cause) {
-    git('checkout', '--quiet', '.')
-    throw new ReleaseError('npm sbom failed; nothing was changed', { cause })
-  }
   git('commit', '--quiet', '--all', '--message', `release: ${version}`)
   git('tag', '--annotate', tag, '--message', version)
-  console.log(
-    `Committed and tagged ${tag}. To publish it: git push --follow-tags. Attach ${SBOM} to the release.`,
-  )
+  console.log(`Committed and tagged ${tag}. To publish it: git push --follow-tags`)
 }
 
 try {
