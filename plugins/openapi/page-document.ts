@@ -9,6 +9,11 @@ import { commonHeadersGuide } from './headers.ts'
 const omit = (object: unknown, ...names: readonly string[]): Json =>
   Object.fromEntries(Object.entries(isObject(object) ? object : {}).filter(([name]) => !names.includes(name)))
 
+const mapMembers = (value: unknown, map: (member: unknown, name: string) => unknown): Json =>
+  Object.fromEntries(
+    Object.entries(isObject(value) ? value : {}).map(([name, each]) => [name, map(each, name)]),
+  )
+
 /** Returns the title of a group of operations: `API keys` for `api-keys`. */
 const getDisplayName = (name: string) => toWords(name).replace(/^./, (first) => first.toUpperCase())
 
@@ -25,18 +30,46 @@ const getParameters = (value: unknown): unknown[] =>
  */
 function toPagePath(path: unknown): Json {
   const shared = getParameters(path)
-  return Object.fromEntries(
-    Object.entries(omit(path, 'parameters')).map(([method, operation]) => [
-      method,
-      { ...omit(operation, 'security'), parameters: [...shared, ...getParameters(operation)] },
-    ]),
-  )
+  return mapMembers(omit(path, 'parameters'), (operation) => ({
+    ...omit(operation, 'security'),
+    parameters: [...shared, ...getParameters(operation)],
+  }))
 }
 
-const toPagePaths = (paths: unknown): Json =>
-  Object.fromEntries(
-    Object.entries(isObject(paths) ? paths : {}).map(([name, path]) => [name, toPagePath(path)]),
-  )
+const ALL_TYPES = ['null', 'boolean', 'number', 'string', 'array', 'object']
+
+const SCHEMA_PATH = '#/components/schemas/'
+
+/** Returns the JSON types of a schema's values. */
+function getTypes(schema: unknown, schemas: unknown): string[] {
+  if (!isObject(schema)) return ALL_TYPES
+  if (typeof schema.$ref === 'string') {
+    return getTypes(isObject(schemas) && schemas[schema.$ref.slice(SCHEMA_PATH.length)], schemas)
+  }
+  if (schema.type !== undefined) return [schema.type].flat().map(String)
+  if (Array.isArray(schema.allOf)) return getTypes(schema.allOf[0], schemas)
+  if (!Array.isArray(schema.oneOf)) return ALL_TYPES
+  return [...new Set(schema.oneOf.flatMap((each) => getTypes(each, schemas)))]
+}
+
+/** The keywords whose values are a schema or a list of them. */
+const PARTS = ['items', 'additionalProperties', 'oneOf', 'allOf']
+
+/**
+ * Returns a schema whose parts all have a `type`. Scalar adds an internal mark to those that have none; it loses the mark
+ * of parts to which several references lead, and then reports the schema as invalid.
+ */
+function addTypes(schema: unknown, schemas: unknown): unknown {
+  const add = (part: unknown) => addTypes(part, schemas)
+  if (Array.isArray(schema)) return schema.map(add)
+  if (!isObject(schema) || schema.$ref !== undefined) return schema
+  const types = getTypes(schema, schemas)
+  const convert = (value: unknown, keyword: string) => {
+    if (keyword === 'properties') return mapMembers(value, add)
+    return PARTS.includes(keyword) ? add(value) : value
+  }
+  return { ...mapMembers(schema, convert), type: types.length === 1 ? types[0] : types }
+}
 
 /**
  * Returns a copy of a document with the longer introduction of the page. It names no credentials: the page has its own
@@ -44,6 +77,7 @@ const toPagePaths = (paths: unknown): Json =>
  */
 export function toPageDocument(document: Json, { representation }: Version): Json {
   const { version, about } = representation
+  const { schemas, ...components } = omit(document.components, 'securitySchemes')
   const guide = getPageGuide({ version, about, hasEvents: document.webhooks !== undefined })
   return {
     ...omit(document, 'externalDocs', 'security'),
@@ -52,8 +86,8 @@ export function toPageDocument(document: Json, { representation }: Version): Jso
       description: `${guide}\n\n${commonHeadersGuide}`,
     },
     tags: Array.isArray(document.tags) ? document.tags.map(withDisplayName) : [],
-    paths: toPagePaths(document.paths),
-    ...(isObject(document.webhooks) && { webhooks: toPagePaths(document.webhooks) }),
-    components: omit(document.components, 'securitySchemes'),
+    paths: mapMembers(document.paths, toPagePath),
+    ...(isObject(document.webhooks) && { webhooks: mapMembers(document.webhooks, toPagePath) }),
+    components: { ...components, schemas: mapMembers(schemas, (schema) => addTypes(schema, schemas)) },
   }
 }

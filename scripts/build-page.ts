@@ -1,6 +1,9 @@
-/** Compresses the script of the documentation page for the build. Takes four seconds, and nothing if it has not changed. */
+/**
+ * Adds the scripts of the documentation page to the build: those of the folder `browser` as they are, and that of Scalar
+ * compressed, which takes four seconds, and nothing if it has not changed.
+ */
 import { existsSync } from 'node:fs'
-import { mkdir, writeFile } from 'node:fs/promises'
+import { cp, mkdir, writeFile } from 'node:fs/promises'
 import { requireNodeVersion } from '../src/node-version.ts'
 
 // `npm start` builds first: the build, too, has to say that Node.js is too old.
@@ -13,6 +16,13 @@ const BROTLI_QUALITY = 10
 
 /** The compiled module, which reads the files at run time. */
 const compiledModule = new URL('../dist/plugins/openapi/scalar.js', import.meta.url)
+
+// The compiler would append `export {}` to the theme's script, which is no module: it runs before the page is rendered.
+await cp(
+  new URL('../plugins/openapi/browser', import.meta.url),
+  new URL('../dist/plugins/openapi/browser', import.meta.url),
+  { recursive: true, filter: (path) => !path.endsWith('.json') },
+)
 
 const script = await loadScalar()
 for (const encoding of COMPRESSIONS) {
