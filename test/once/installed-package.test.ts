@@ -158,7 +158,7 @@ t.test('the installed package', async (t) => {
     for (const name of DOCUMENTS) t.equal(readFirstLines(name), readFirstLines('client/README.md'), name)
     writeFileSync(join(folder, 'main.js'), code)
     const { stdout } = await run(process.execPath, ['main.js'], { cwd: folder })
-    t.equal(stdout, 'Green tea\nadmin@example.com Ring twice\n')
+    t.equal(stdout, 'Tea cup\nadmin@example.com Ring twice\n')
   })
 
   await t.test('runs in a browser on a page of another origin', { skip: getSkipReason() }, async (t) => {

@@ -1,4 +1,7 @@
-/** The requests of the README and of the quick start get the responses that they show, each from a new server. */
+/**
+ * The requests of the README and then those of the quick start, on one server, get the responses that the pages show. So
+ * do those of the quick start alone.
+ */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
@@ -11,6 +14,7 @@ const read = (path: string) => readFileSync(new URL(path, root), 'utf8')
 
 const { PATH = '', HOME = '' } = process.env
 const SEPARATOR = '\u001e'
+const QUICK_START = 'docs/quick-start.md'
 
 interface Turn {
   command: string
@@ -68,40 +72,50 @@ async function bash(script: string, folder: string): Promise<string> {
   return said
 }
 
-for (const [page, heading, count] of [
-  ['README.md', 'Start', 2],
-  ['docs/quick-start.md', 'First requests', 12],
-] as const) {
-  test(`the requests of ${page} get the responses that it shows`, async (t) => {
-    const folder = testFolder(t)
-    const port = await start(t, folder)
-    const turns = readTurns(page, heading)
-    t.ok(turns.length >= count)
-    // One shell for all blocks: later blocks use the variables of earlier ones.
-    const script = turns.map(({ command }) => `${command}\nprintf '\\036'\n`).join('')
-    const answers = (await bash(script.replaceAll(':3000', `:${port}`), folder)).split(SEPARATOR)
-    for (const [i, { command, answer = '' }] of turns.entries()) {
-      t.same(normalize(answers[i] ?? ''), normalize(answer), command)
-    }
-  })
+const readme = readTurns('README.md', 'Start')
+const firstRequests = readTurns(QUICK_START, 'First requests')
+
+/** Runs the blocks of a page in one shell, since later blocks use the variables of earlier ones. Compares the responses. */
+async function follow(t: Test, turns: readonly Turn[], folder: string, port: string) {
+  const script = turns.map(({ command }) => `${command}\nprintf '\\036'\n`).join('')
+  const answers = (await bash(script.replaceAll(':3000', `:${port}`), folder)).split(SEPARATOR)
+  for (const [i, { command, answer = '' }] of turns.entries()) {
+    t.same(normalize(answers[i] ?? ''), normalize(answer), command)
+  }
 }
 
-test('the stream of docs/quick-start.md shows the changes that are made in another terminal', async (t) => {
-  const page = 'docs/quick-start.md'
+test('the requests of the README and then of the quick start get the responses that they show', async (t) => {
   const folder = testFolder(t)
   const port = await start(t, folder)
-  const usePort = (script: string) => script.replaceAll(':3000', `:${port}`)
-  const [setUp] = readTurns(page, 'First requests')
-  const [follow, write] = readTurns(page, 'Following changes')
-  const shown = /```text\n([\s\S]*?)```/.exec(read(page).split('\n## Following changes\n')[1] ?? '')?.[1]
-  // It ends with the server.
-  const stream = startBash(usePort(`exec 2> /dev/null; ${follow?.command}`), folder)
-  let said = ''
-  for await (const chunk of stream.stdout) {
-    const isOpen = said !== ''
-    said += chunk
-    if (!isOpen) await bash(usePort(`${setUp?.command}\n${write?.command}`), folder)
-    if (/products\.updated.*\n\n$/.test(said)) break
-  }
-  t.same(normalize(said), normalize(shown ?? ''))
+  t.ok(readme.length >= 2 && firstRequests.length >= 12)
+  await follow(t, readme, folder, port)
+  await follow(t, firstRequests, folder, port)
+  const usePort = (...turns: (Turn | undefined)[]) =>
+    turns.map((turn) => turn?.command.replaceAll(':3000', `:${port}`)).join('\n')
+  const [setUp] = firstRequests
+
+  await t.test('the stream shows the changes that are made in another terminal', async (t) => {
+    const [stream, write] = readTurns(QUICK_START, 'Following changes')
+    const shown = /```text\n([\s\S]*?)```/.exec(read(QUICK_START).split('\n## Following changes\n')[1] ?? '')
+    // It ends with the server.
+    const shell = startBash(`exec 2> /dev/null\n${usePort(stream)}`, folder)
+    let said = ''
+    for await (const chunk of shell.stdout) {
+      const isOpen = said !== ''
+      said += chunk
+      if (!isOpen) await bash(usePort(setUp, write), folder)
+      if (/products\.updated.*\n\n$/.test(said)) break
+    }
+    t.same(normalize(said), normalize(shown?.[1] ?? ''))
+  })
+
+  await t.test('the admin signs in', async (t) => {
+    const [signIn] = readTurns(QUICK_START, 'Signing in')
+    t.match(await bash(usePort(setUp, signIn), folder), '"email":"admin@example.com"')
+  })
+})
+
+test('the requests of the quick start alone get the responses that it shows', async (t) => {
+  const folder = testFolder(t)
+  await follow(t, firstRequests, folder, await start(t, folder))
 })
