@@ -1,6 +1,11 @@
-/** The sample configurations of nginx, Caddy and HAProxy: TLS, the address of the client, /metrics, large requests. */
+/**
+ * The sample configurations of nginx, Caddy and HAProxy: TLS, the address of the client, /metrics, large requests, and
+ * that no write is sent twice.
+ */
 import { spawnSync } from 'node:child_process'
-import t from 'tap'
+import { createServer } from 'node:http'
+import t, { type Test } from 'tap'
+import { listen } from '../helpers/listen.ts'
 import { createServerSettings, startServer } from '../helpers/process.ts'
 import { waitUntil } from '../helpers/wait-until.ts'
 import { proxies, startProxy } from './start-proxy.ts'
@@ -32,7 +37,52 @@ async function readOnceReceived<T extends { status: number }>(
   return reply && (reply.status !== 502 || attempts === 1) ? reply : readOnceReceived(read, attempts - 1)
 }
 
+/** Starts a service that closes the connection of each request to `/lost`, and refuses those to `/busy` with 503. */
+async function startFailingService(t: Test) {
+  const received: string[] = []
+  const server = createServer((request, response) => {
+    if (request.url === '/readyz') return response.end()
+    received.push(`${request.method} ${request.url}`)
+    request.resume().on('end', () => {
+      if (request.url === '/lost') request.socket.destroy()
+      else response.writeHead(503).end()
+    })
+  })
+  t.teardown(() => {
+    server.closeAllConnections()
+    server.close()
+  })
+  return { received, port: await listen(server) }
+}
+
 for (const proxy of proxies) {
+  t.test(
+    `${proxy.name} sends no write to a second process that the first may have carried out`,
+    async (t) => {
+      const { received, port } = await startFailingService(t)
+      const { read } = await startProxy(t, proxy, port)
+      // HAProxy closes the client's connection too, if the process closed one that had served a request.
+      const send = (method: string, path: string) =>
+        read({ method, path }).then(
+          ({ status }) => status,
+          (error: NodeJS.ErrnoException) => error.code,
+        )
+      for (const method of ['PUT', 'DELETE', 'POST', 'PATCH']) {
+        for (const path of ['/lost', '/busy']) {
+          // After a failure, nginx sends the process nothing for 2 s.
+          await waitUntil(async () => (await send('GET', '/readyz')) === 200)
+          received.length = 0
+          const status = await send(method, path)
+          t.ok(
+            (path === '/lost' ? [502, 'ECONNRESET'] : [503]).includes(status ?? 0),
+            `${method} ${path}: ${status}`,
+          )
+          t.same(received, [`${method} ${path}`])
+        }
+      }
+    },
+  )
+
   t.test(`the sample of ${proxy.name} works`, async (t) => {
     t.equal(
       spawnSync(proxy.command('', '')[0], ['-v'], { env: { PATH: `${process.env.PATH}:/usr/sbin` } }).error,
