@@ -38,7 +38,8 @@ t.test(
       const { body: served } = await anybody.get(`/openapi/v${version}.json`)
       t.same(Object.keys(shown.paths), Object.keys(served.paths))
       t.match(shown.paths['/livez'].get.operationId, served.paths['/livez'].get.operationId)
-      t.same(shown.components.schemas, served.components.schemas)
+      // The page adds types.
+      t.match(shown.components.schemas, served.components.schemas)
       t.notMatch(JSON.stringify(shown), /"security(?:Schemes)?":/)
       t.match(JSON.stringify(served), /"securitySchemes":/)
       const titles = Object.fromEntries(
