@@ -32,7 +32,7 @@ const failureStatuses: Record<number, Status> = {
       cursor: { code: 'INVALID_CURSOR' },
       unreadable: {
         code: 'INVALID_REQUEST',
-        message: 'The body is not valid JSON, or holds a forbidden key',
+        message: 'The body is not valid JSON',
       },
     },
   },

@@ -144,7 +144,7 @@ when you ask for support.`,
 Each version represents the same resources in its own format. This is version ${version}. ${about}
 The path prefixes \`/api\` and \`/v${version}\` are optional. If the path names no version,
 \`Accept: application/vnd.api+json;version=${version}\` selects one; otherwise the default version of the service answers.
-Every response names its version in \`API-Version\`.`,
+Every response of a resource names its version in \`API-Version\`.`,
     details: toSample(
       'sh',
       `curl "$URL/products" \\
@@ -155,7 +155,7 @@ Every response names its version in \`API-Version\`.`,
   {
     title: 'Limits',
     text: `
-Every response states the rate limit in \`X-RateLimit-Limit\`, \`X-RateLimit-Remaining\` and \`X-RateLimit-Reset\`.
+Responses state the rate limit in \`X-RateLimit-Limit\`, \`X-RateLimit-Remaining\` and \`X-RateLimit-Reset\`.
 A request beyond the limit is answered with 429; retry it after the number of seconds in \`Retry-After\`.`,
     details: toSample(
       'http',

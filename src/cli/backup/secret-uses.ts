@@ -1,3 +1,3 @@
 /** What users notice if a database is served with another secret. Passwords and API keys do not depend on it. */
 export const SECRET_USES =
-  'With another secret, users have to sign in again, cursors are invalid, and requests with an Idempotency-Key that was used before are carried out again.'
+  'With another secret, users have to sign in again, cursors are invalid, webhook endpoints need new secrets, and a request with an Idempotency-Key of the last 24 hours is 422.'
