@@ -75,8 +75,8 @@ async function run(values: Values): Promise<void> {
 export const seed: Command = {
   summary: 'Fill the database with demo data',
   details: `Each user gets two products, five orders of three items on average and a post; 70 % get a profile. All rows
-are dated within the two years before --until. The same --seed and --users create the same data, except that order
-numbers continue after the existing ones. If the database already contains data of a seed, that seed adds nothing;
+are dated within the two years before --until. The same --seed, --users and --until create the same data, except that
+order numbers continue after the existing ones. If the database already contains data of a seed, that seed adds nothing;
 another --seed adds more. The demo users have no passwords, and none is an admin. If the database has no user yet,
 the first admin is created as the server would do it.
 
