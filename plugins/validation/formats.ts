@@ -1,6 +1,7 @@
 /** The string formats of the schemas, and the Ajv validators that support them. */
 import { Ajv, type Schema, type ValidateFunction } from 'ajv'
 import addFormats, { type FormatsPluginOptions } from 'ajv-formats'
+import { isUuid } from '../../lib/ids.ts'
 import { uniqueBy } from './unique-by.ts'
 
 const currencies = new Set(Intl.supportedValuesOf('currency'))
@@ -61,7 +62,7 @@ const formats = {
   'date-time': isDateTime,
   'date-or-time': (text: string) => isDate(text) || isDateTime(text),
   // Without the prefix `urn:uuid:`, which ajv-formats accepts but a uuid column does not.
-  uuid: /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i,
+  uuid: isUuid,
   'iso-4217': (code: string) => currencies.has(code),
   'time-zone': isTimeZone,
   'bcp-47': (tag: string) => canonicalizeLocale(tag) !== undefined,

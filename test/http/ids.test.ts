@@ -1,7 +1,10 @@
-/** Ids are different UUIDs of version 7, in the order in which they were created. */
+/** Ids are different UUIDs of version 7, in the order in which they were created; other UUIDs name rows as well. */
 import t from 'tap'
 import { validate, version } from 'uuid'
 import { newId } from '../../lib/ids.ts'
+import { testApp } from '../helpers/app.ts'
+import { getIds } from '../helpers/lists.ts'
+import { insertRows } from '../helpers/rows.ts'
 
 /** More than are created in one millisecond. */
 const ID_COUNT = 20_000
@@ -20,4 +23,36 @@ t.test('ids sort by the millisecond in which they were created', async (t) => {
   const began = Date.now()
   while (Date.now() === began);
   t.ok(before.slice(0, TIME_LENGTH) < newId().slice(0, TIME_LENGTH))
+})
+
+const OTHER_UUIDS = [
+  '11111111-1111-1111-1111-111111111111',
+  '00000000-0000-0000-0000-000000000001',
+  'ffffffff-ffff-ffff-ffff-ffffffffffff',
+  'abcdefab-cdef-9bcd-0abc-abcdefabcdef',
+]
+
+t.test('a row with a UUID of any version is read, changed, filtered by and deleted', async (t) => {
+  const { admin, database } = await testApp(t)
+  for (const id of OTHER_UUIDS) {
+    await insertRows(database, 'users', [{ id }])
+    await insertRows(database, 'posts', [{ id, user_id: id }])
+    await insertRows(database, 'orders', [{ id, user_id: id }])
+    t.same(getIds(await admin.get(`/orders?user_id=${id.toUpperCase()}`)), [id], id)
+    for (const path of [`/orders/${id}`, `/users/${id}/posts/${id}`, `/users/${id}`]) {
+      const written = path.replaceAll(id, id.toUpperCase())
+      t.equal((await admin.get(written)).body.data.id, id, written)
+      t.equal((await admin.patch(path, {})).status, 200, path)
+      t.equal((await admin.delete(written)).status, 204, path)
+    }
+  }
+})
+
+t.test('other forms of a UUID name no row', async (t) => {
+  const { admin } = await testApp(t)
+  const id = newId()
+  for (const form of [`{${id}}`, id.replaceAll('-', ''), `urn:uuid:${id}`, id.slice(1)]) {
+    t.equal((await admin.get(`/users/${encodeURIComponent(form)}`)).status, 404, form)
+    t.equal((await admin.get(`/orders?user_id=${encodeURIComponent(form)}`)).status, 400, form)
+  }
 })

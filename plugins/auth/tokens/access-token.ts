@@ -1,8 +1,7 @@
 /** Issues and verifies access tokens (RFC 9068): short-lived JWTs signed with EdDSA. */
 import fastifyJwt from '@fastify/jwt'
 import type { FastifyInstance } from 'fastify'
-import { validate } from 'uuid'
-import { newId } from '../../../lib/ids.ts'
+import { isUuid, newId } from '../../../lib/ids.ts'
 import type { SigningKey } from './signing-keys.ts'
 
 interface AccessTokenOptions {
@@ -24,8 +23,6 @@ export interface Claims {
 const TYPE = 'at+jwt'
 const ALGORITHM = 'EdDSA'
 const REQUIRED_CLAIMS = ['iss', 'aud', 'sub', 'sid', 'role', 'iat', 'exp', 'jti']
-
-const isUuid = (value: unknown): value is string => validate(value)
 
 export async function createAccessTokens(app: FastifyInstance, options: AccessTokenOptions) {
   const { keys, issuer, audience, ttl } = options
@@ -72,7 +69,7 @@ export async function createAccessTokens(app: FastifyInstance, options: AccessTo
           ...app.jwt.options.verify,
           key: key.publicPem,
         })
-        if (!isUuid(sid) || typeof exp !== 'number') return undefined
+        if (typeof sid !== 'string' || !isUuid(sid) || typeof exp !== 'number') return undefined
         // A token expires at `exp` (RFC 7519, section 4.1.4), while the library accepts it for another second.
         if (Date.now() >= exp * 1000) return undefined
         return { sessionId: sid, expiresAt: exp }

@@ -1,7 +1,7 @@
 /** The caller of a request and the address of its resource: the ids in the path. */
 import type { FastifyRequest } from 'fastify'
-import { validate as isUuid } from 'uuid'
 import type { Connection } from '../../../drizzle/client/types.ts'
+import { isUuid } from '../../../lib/ids.ts'
 import { isObject } from '../../../lib/is-object.ts'
 import { toWords } from '../../../lib/to-words.ts'
 import type { Actor } from '../../access/index.ts'
