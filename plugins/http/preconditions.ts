@@ -37,7 +37,19 @@ const hasRevision = (tags: '*' | string[], revision: number) =>
 
 const preconditionFailed = (tag: string) => apiError('PRECONDITION_FAILED', { headers: { ETag: tag } })
 
-const toSeconds = (updatedAt: string) => Math.floor(Date.parse(updatedAt) / 1000)
+/** A row may change once more in the second of its last change, and its date stays the same. */
+const MIN_AGE_MS = 1000
+
+/**
+ * Returns whether a row has not changed since a date. The date of the very second of the last change is a validator only
+ * when that change lies a second back (section 8.8.2.2).
+ * @param since seconds since the epoch
+ */
+function isUnmodifiedSince(updatedAt: string, since: number): boolean {
+  const changedAt = Date.parse(updatedAt)
+  const second = Math.floor(changedAt / 1000)
+  return second < since || (second === since && Date.now() - changedAt >= MIN_AGE_MS)
+}
 
 /** Returns whether a read has a precondition that needs the current row, which a lagging replica may not have. */
 export const needsPrimary = ({ headers }: FastifyRequest): boolean =>
@@ -58,7 +70,7 @@ export function isNotModified(request: FastifyRequest, tag: string, updatedAt?: 
     if (tags !== '*' && (tag.startsWith('W/') || !tags.includes(tag))) throw preconditionFailed(tag)
   } else if (headers['if-unmodified-since'] !== undefined) {
     const since = parseHttpDate(headers['if-unmodified-since'])
-    if (since !== undefined && updatedAt !== undefined && toSeconds(updatedAt) > since) {
+    if (since !== undefined && updatedAt !== undefined && !isUnmodifiedSince(updatedAt, since)) {
       throw preconditionFailed(tag)
     }
   }
@@ -70,7 +82,7 @@ export function isNotModified(request: FastifyRequest, tag: string, updatedAt?: 
   }
   if (headers['if-modified-since'] === undefined || updatedAt === undefined) return false
   const since = parseHttpDate(headers['if-modified-since'])
-  return since !== undefined && toSeconds(updatedAt) <= since
+  return since !== undefined && isUnmodifiedSince(updatedAt, since)
 }
 
 /**
@@ -92,7 +104,7 @@ export function readPrecondition<R extends { revision: number; updated_at: strin
   const since = match === undefined && unmodified !== undefined ? parseHttpDate(unmodified) : undefined
   const isMet = ({ revision, updated_at }: R) =>
     (match === undefined || hasRevision(parseTags(match), revision)) &&
-    (since === undefined || toSeconds(updated_at) <= since) &&
+    (since === undefined || isUnmodifiedSince(updated_at, since)) &&
     (noneMatch === undefined || !hasRevision(parseTags(noneMatch), revision))
 
   return (row) => {

@@ -576,6 +576,32 @@ t.test(
   },
 )
 
+t.test('the date of a second that has not passed validates neither a read nor a write', async (t) => {
+  // In the future, so that the test may take any time.
+  const second = Date.parse('2089-05-06T07:08:09Z')
+  const during = new Date(second).toUTCString()
+  const after = new Date(second + 1000).toUTCString()
+  const { path, id } = await product()
+  for (const [sent, statuses] of [
+    [during, { get: 200, unmodified: 412, patch: 412 }],
+    [after, { get: 304, unmodified: 200, patch: 200 }],
+  ] as const) {
+    await changedAt(id, '2089-05-06T07:08:09.5Z')
+    t.same(
+      {
+        get: (await admin.get(path, { 'if-modified-since': sent })).status,
+        unmodified: (await admin.get(path, { 'if-unmodified-since': sent })).status,
+        patch: (await admin.patch(path, { name: sent }, { 'if-unmodified-since': sent })).status,
+      },
+      statuses,
+      sent,
+    )
+  }
+  await changedAt(id, new Date(Date.now() - 1000).toISOString())
+  const since = (await admin.get(path)).headers.get('last-modified') ?? ''
+  t.equal((await admin.get(path, { 'if-modified-since': since })).status, 304, 'a second later')
+})
+
 t.test('with REQUIRE_IF_MATCH a write without If-Match is rejected with 428', async (t) => {
   for (const headers of [{}, { 'if-unmodified-since': 'Fri, 01 Jan 2090 00:00:00 GMT' }]) {
     for (const { method, reply } of await writes(() => headers, strict)) {
