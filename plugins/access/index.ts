@@ -35,6 +35,10 @@ export const ANONYMOUS_ACTOR: Actor = {
   credential: 'none',
 }
 
+/** Returns a text that differs between callers who may see a resource differently. */
+export const formatActor = ({ userId, role, credential, sessionId = '', key }: Actor): string =>
+  [userId, role, credential, sessionId, key?.id ?? ''].join()
+
 /** Placeholder in a condition for the caller's own ID. */
 export const CALLER: unique symbol = Symbol('the caller')
 
@@ -125,12 +129,6 @@ export function hasScope({ scopes }: Actor, scope: string): boolean {
   return including !== undefined && scopes.has(including)
 }
 
-/** @throws ApiError 403 with the name of the missing scope */
-export function requireScope(actor: Actor, scope: string) {
-  if (hasScope(actor, scope)) return
-  throw apiError('FORBIDDEN', { message: `The credential lacks the scope ${scope}` })
-}
-
 /** The access of a route: 'public' for everyone, or the verb of a collection. */
 export type RouteAccess = 'public' | `${string}:${Verb}`
 
@@ -144,14 +142,35 @@ declare module 'fastify' {
   }
 }
 
-/** What a route requires of its caller. */
-interface Guard {
-  access: Access
-  verb: Verb
+/** What an operation requires of the credential. */
+export interface CredentialRule {
   /** Whether API keys are rejected, except that of the bootstrap admin. */
   bearerOnly: boolean
   /** Undefined if any valid credential suffices. */
   scope: string | undefined
+}
+
+/** Returns what a verb on a collection requires of the credential. */
+export const getCredentialRule = (
+  { name, bearerOnly = false }: { name: string; bearerOnly?: boolean },
+  verb: Verb,
+): CredentialRule => ({ bearerOnly, scope: bearerOnly ? undefined : getScope(name, verb) })
+
+/** @throws ApiError 403 */
+export function requireCredential(actor: Actor, { bearerOnly, scope }: CredentialRule) {
+  if (bearerOnly && actor.credential === 'api_key') {
+    throw apiError('FORBIDDEN', {
+      message: 'This operation requires a Bearer token; API keys are not accepted',
+    })
+  }
+  if (scope === undefined || hasScope(actor, scope)) return
+  throw apiError('FORBIDDEN', { message: `The credential lacks the scope ${scope}` })
+}
+
+/** What a route requires of its caller. */
+interface Guard extends CredentialRule {
+  access: Access
+  verb: Verb
 }
 
 /**
@@ -198,12 +217,11 @@ async function accessPlugin(app: FastifyInstance, options: AccessOptions) {
 /** Registers the guard of each verb of a collection, before its routes. */
 export function registerGuards(
   app: FastifyInstance,
-  collection: string,
-  { access, bearerOnly }: Pick<Guard, 'access' | 'bearerOnly'>,
+  collection: { name: string; access: Access; bearerOnly?: boolean },
 ) {
+  const { name, access } = collection
   for (const verb of verbs) {
-    const scope = bearerOnly ? undefined : getScope(collection, verb)
-    app.guards.set(`${collection}:${verb}`, { access, verb, bearerOnly, scope })
+    app.guards.set(`${name}:${verb}`, { access, verb, ...getCredentialRule(collection, verb) })
   }
 }
 
@@ -219,12 +237,7 @@ export const authorize = fp(
       if (getRule(guard.access, guard.verb, actor) === false) {
         throw apiError('FORBIDDEN', { message: `The role ${actor.role} is not allowed to do this` })
       }
-      if (guard.bearerOnly && actor.credential === 'api_key') {
-        throw apiError('FORBIDDEN', {
-          message: 'This operation requires a Bearer token; API keys are not accepted',
-        })
-      }
-      if (guard.scope !== undefined) requireScope(actor, guard.scope)
+      requireCredential(actor, guard)
       done()
     })
   },

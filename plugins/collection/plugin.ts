@@ -31,10 +31,9 @@ export const createCollection =
       remove: { method: 'DELETE', url: itemUrl, handler: remove },
     } as const
 
-    const { access, bearerOnly = false } = resource
     const ownHandlers = resource.handlers?.({ ...options, app }) ?? {}
-    const getCost = createCost(resource)
-    registerGuards(app, resource.name, { access, bearerOnly })
+    const getCost = createCost(versioned)
+    registerGuards(app, resource)
     for (const verb of resource.verbs ?? verbs) {
       const { method, url, handler } = operations[verb]
       const routeAccess: RouteAccess = `${resource.name}:${verb}`

@@ -1,6 +1,6 @@
 /** Builds the representation of rows in one version, and their entity tags. */
 import type { FastifyReply, FastifyRequest } from 'fastify'
-import type { Actor } from '../access/index.ts'
+import { type Actor, formatActor } from '../access/index.ts'
 import { buildStrongTag, buildWeakTag, hash } from '../http/preconditions.ts'
 import type { StoredResponse } from '../idempotency/keyed-write.ts'
 import type { Representation } from '../versioning/representation/types.ts'
@@ -32,17 +32,23 @@ export function createResponseBuilder(
     JSON.stringify(representation.schemas.one(buildResourceShape(published, true))),
   )
 
-  const hashShape = (isVendor: boolean, fields: readonly string[] | undefined, includedTag: string) =>
-    hash([schemaTag, representation.version, isVendor, fields?.join() ?? '*', includedTag].join('|'))
+  const hashShape = (
+    isVendor: boolean,
+    fields: readonly string[] | undefined,
+    includedTag: string,
+    caller = '',
+  ) =>
+    hash([schemaTag, representation.version, isVendor, fields?.join() ?? '*', includedTag, caller].join('|'))
 
-  // Most requests ask for all fields and no relations.
+  // Most requests ask for all fields and no relations, and most resources look alike to all callers.
   const wholeShapes = { json: hashShape(false, undefined, ''), vendor: hashShape(true, undefined, '') }
 
   /** Returns the hash of everything but the row that a representation depends on. */
   const getShapeHash = (request: FastifyRequest, fields?: readonly string[], included?: Included): string => {
     const { vendor } = request.server.addressing.getAddress(request.raw)
-    if (!fields && !included) return vendor ? wholeShapes.vendor : wholeShapes.json
-    return hashShape(vendor, fields, included?.tag ?? '')
+    const caller = resource.computed && request.actor ? formatActor(request.actor) : undefined
+    if (!fields && !included && !caller) return vendor ? wholeShapes.vendor : wholeShapes.json
+    return hashShape(vendor, fields, included?.tag ?? '', caller)
   }
 
   /** Returns the entity tag of a row with all fields and no relations, as the response to a write has it. */

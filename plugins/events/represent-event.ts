@@ -7,7 +7,7 @@ import type { Resource } from '../collection/compile.ts'
 import type { Row } from '../collection/definition.ts'
 import { buildResourceShape } from '../collection/openapi/operations.ts'
 import { getTimestamps, toTimestamp } from '../collection/sql/row-mapper.ts'
-import { isSame } from '../collection/sql/write.ts'
+import { isSame } from '../collection/sql/same-value.ts'
 import { applyVersion } from '../collection/versions/apply-version.ts'
 import type { Entity, Representation } from '../versioning/representation/types.ts'
 

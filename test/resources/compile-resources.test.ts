@@ -108,6 +108,24 @@ t.test('relations by columns that do not exist stop the start', async (t) => {
   ])
 })
 
+t.test('a relation that compares columns of different types stops the start', async (t) => {
+  const relation = { to: users, many: false } as const
+  const mistake = 'orders: relation "user" cannot compare a column of type'
+  for (const [local, foreign] of [
+    ['number', 'id'],
+    ['created_at', 'created_at'],
+    ['items', 'name'],
+  ] as const) {
+    isMistake(t, { relations: { user: { ...relation, local, foreign } } }, [mistake])
+  }
+})
+
+t.test('a condition on the caller of a request without credentials stops the start', async (t) => {
+  isMistake(t, { access: { list: { admin: true, anonymous: [{ user_id: CALLER }] } } }, [
+    'orders: access to list of anonymous cannot name the caller',
+  ])
+})
+
 t.test('conditions that no row can meet stop the start', async (t) => {
   const part = 'orders: access to list of member'
   // The compiler accepts a variable that has an unknown name in addition to a known one.

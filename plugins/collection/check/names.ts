@@ -57,13 +57,30 @@ function findFieldMistakes(definition: ResourceDefinition, columns: Columns): st
   ]
 }
 
+/** The SQL types of columns that relations compare with each other: equal values have one form. */
+const KEY_TYPES = [/^uuid$/, /^(?:text|varchar)\b/, /^(?:smallint|integer|bigint)$/]
+
+/** Returns a mistake if a relation cannot compare two columns. */
+function findKeyMistakes(name: string, a: PgColumn | undefined, b: PgColumn | undefined): string[] {
+  // Other checks report a column that does not exist.
+  if (!a || !b) return []
+  if (KEY_TYPES.some((type) => type.test(a.getSQLType()) && type.test(b.getSQLType()))) return []
+  return [
+    `relation ${quote(name)} cannot compare a column of type ${a.getSQLType()} with one of type ${b.getSQLType()}; keys are uuids, texts or integers`,
+  ]
+}
+
 function findRelationMistakes({ relations, table }: ResourceDefinition, columns: Columns): string[] {
   return Object.entries(relations).flatMap(([name, { to, local, foreign, through }]) => {
     const relation = `relation ${quote(name)}:`
     const related = getTableName(to)
-    const foreignNames = Object.keys(getTableColumns(to))
+    const foreignColumns: Columns = getTableColumns(to)
+    const foreignNames = Object.keys(foreignColumns)
     const joins = through ? [through.local, through.foreign] : []
+    const [key, joined] = [columns[local], foreignColumns[foreign]]
     return [
+      ...findKeyMistakes(name, key, through ? through.local : joined),
+      ...(through ? findKeyMistakes(name, through.foreign, joined) : []),
       ...findOthers(`${relation} local`, [local], Object.keys(columns), `a column of ${getTableName(table)}`),
       ...findOthers(`${relation} foreign`, [foreign], foreignNames, `a column of ${related}`),
       ...joins
@@ -98,13 +115,17 @@ function findConditionMistakes(
 
 function findAccessMistakes(definition: ResourceDefinition, columns: Columns): string[] {
   return Object.entries(definition.access).flatMap(([verb, rules]) =>
-    Object.entries(rules).flatMap(([role, rule]) =>
-      typeof rule === 'boolean'
-        ? []
-        : rule.flatMap((condition) =>
-            findConditionMistakes(`access to ${verb} of ${role}`, condition, definition, columns),
-          ),
-    ),
+    Object.entries(rules).flatMap(([role, rule]) => {
+      if (typeof rule === 'boolean') return []
+      const part = `access to ${verb} of ${role}`
+      const hasCaller = rule.some((condition) => Object.values(condition).includes(CALLER))
+      return [
+        ...(role === 'anonymous' && hasCaller
+          ? [`${part} cannot name the caller: a request without credentials has none`]
+          : []),
+        ...rule.flatMap((condition) => findConditionMistakes(part, condition, definition, columns)),
+      ]
+    }),
   )
 }
 

@@ -59,9 +59,12 @@ function describeCredentials(resource: ResolvedResource, verb: Verb, isOpen: boo
   const includeScope = includes ? ', and for `include` the `read` scope of each included resource' : ''
   const open = isOpen ? ' Credentials are optional.' : ''
   const scope = getScope(name, verb)
+  const bearerNames = Object.keys(relations).filter((relation) => relations[relation]?.to.bearerOnly)
+  const bearer =
+    reads && bearerNames.length > 0 ? ` A Bearer token is required to include ${bearerNames.join(', ')}.` : ''
   const including = listCollectionScopes(resource).find((each) => each === getIncludingScope(scope))
   const or = including === undefined ? '' : ` or \`${including}\`, which includes it`
-  return `An API key needs the scope \`${scope}\`${or}${includeScope}.${open}`
+  return `An API key needs the scope \`${scope}\`${or}${includeScope}.${bearer}${open}`
 }
 
 /** Describes the rows that each role may access. */

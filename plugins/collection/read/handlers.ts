@@ -2,7 +2,7 @@
 import type { Ajv } from 'ajv'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { Connection } from '../../../drizzle/client/types.ts'
-import { type Actor, allows, getRule, narrowRule, type Rule, requireScope } from '../../access/index.ts'
+import { type Actor, allows, getRule, narrowRule, type Rule, requireCredential } from '../../access/index.ts'
 import {
   buildStrongTag,
   buildWeakTag,
@@ -91,7 +91,7 @@ export function createReadHandlers(
   ) => {
     const identity = getListIdentity(resource.name, query.identity, parentId)
     const position = query.cursor === undefined ? undefined : cursors.read(query.cursor, identity)
-    for (const scope of query.scopes) requireScope(actor, scope)
+    for (const rule of query.requires) requireCredential(actor, rule)
     addresses.ensureUuids(parentId)
 
     const scope = { rule: getListRule(resource, actor, parentId), actor, parent: parentId }
@@ -135,8 +135,8 @@ export function createReadHandlers(
 
   const read = async (request: FastifyRequest, reply: FastifyReply) => {
     const { actor, id, parent: parentId, hasQuery } = addresses.read(request)
-    const { fields, include: names, scopes } = hasQuery ? readSelection(request) : EVERYTHING
-    for (const scope of scopes) requireScope(actor, scope)
+    const { fields, include: names, requires } = hasQuery ? readSelection(request) : EVERYTHING
+    for (const required of requires) requireCredential(actor, required)
     addresses.ensureUuids(id, parentId)
 
     const rule = getRule(access, 'read', actor)

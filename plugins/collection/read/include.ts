@@ -1,6 +1,6 @@
 /** Reads the relations that `include` names: one statement for each, whatever the number of rows. */
 import type { Connection } from '../../../drizzle/client/types.ts'
-import { type Actor, getRule } from '../../access/index.ts'
+import { type Actor, formatActor, getRule } from '../../access/index.ts'
 import type { Entity, Meta } from '../../versioning/representation/types.ts'
 import type { CompiledRelation, Resource } from '../compile.ts'
 import type { Row } from '../definition.ts'
@@ -40,11 +40,11 @@ async function readRelation(name: string, relation: CompiledRelation, options: I
   const { connection, rows, actor, maxBytes } = options
   const { to, local, many, all } = relation
   const rule = getRule(to.access, 'read', actor)
-  const keys = new Set<string>()
+  const keys = new Set<string | number>()
   for (const row of rows) {
     const key = row[local]
     // A row whose column is null has no related rows.
-    if (typeof key === 'string') keys.add(key)
+    if (typeof key === 'string' || typeof key === 'number') keys.add(key)
   }
   // One row more than is included: its presence means that there are more.
   const limit = many ? MAX_RELATED_ROWS + 1 : 1
@@ -52,7 +52,7 @@ async function readRelation(name: string, relation: CompiledRelation, options: I
 
   const maxEntities = all ? Number.POSITIVE_INFINITY : MAX_RELATED_ROWS
   const byKey = new Map<unknown, Related>()
-  const tags: string[] = []
+  const tags = to.computed ? [formatActor(actor)] : []
   let bytes = 0
   for (const row of found) {
     const related = byKey.get(row.parent_key) ?? { entities: [], isTruncated: false }

@@ -2,7 +2,7 @@
 import type { FastifyRequest } from 'fastify'
 import type { Actor } from '../../access/index.ts'
 import { getChunkSize, getMaxBytes } from '../reply-size.ts'
-import type { ResolvedResource } from '../resolve.ts'
+import type { PublishedResource } from '../versions/published-resource.ts'
 import { DEFAULT_LIMIT, MAX_FILTER_VALUES } from './parameters.ts'
 
 /** A search or a total may read every row. */
@@ -25,12 +25,12 @@ const countDifferent = (values: string): number =>
   values.includes(',') ? Math.min(new Set(values.split(',')).size, MAX_FILTER_VALUES) : 1
 
 /**
- * Creates a function that returns the cost of a query string, which is not yet validated. Most cost 1. An invalid query
- * costs the same as a valid one.
+ * Creates a function that returns the cost of a query string of a version, which is not yet validated. Most cost 1. An
+ * invalid query costs the same as a valid one.
  */
-export function createCost(resource: ResolvedResource) {
+export function createCost({ resource, published }: Pick<PublishedResource, 'resource' | 'published'>) {
   const chunkSize = getChunkSize(getMaxBytes(resource.schemas.read))
-  const isList = (name: string) => resource.relations[name]?.many === true
+  const isList = (name: string) => published.relations[name]?.many === true
 
   return (query: Readonly<Record<string, unknown>>): number => {
     const { search, page, include, limit } = query
@@ -41,7 +41,7 @@ export function createCost(resource: ResolvedResource) {
     if (typeof include === 'string') {
       cost += INCLUDED_LIST_COST * [...new Set(include.split(','))].filter(isList).length
     }
-    for (const name of resource.filters) {
+    for (const name of published.filters) {
       const values = query[name]
       if (typeof values === 'string') cost += Math.floor((countDifferent(values) - 1) / VALUES_PER_COST)
     }

@@ -2,7 +2,7 @@
 import type { Ajv } from 'ajv'
 import type { FastifyRequest } from 'fastify'
 import { MAX_VIOLATIONS, type Violation } from '../../../schemas/error.ts'
-import { getScope } from '../../access/index.ts'
+import { type CredentialRule, getCredentialRule } from '../../access/index.ts'
 import { invalidQuery } from '../../errors/index.ts'
 import type { ResolvedResource } from '../resolve.ts'
 import type { PublishedResource } from '../versions/published-resource.ts'
@@ -17,8 +17,8 @@ export interface Selection {
   /** The requested fields, with the id; undefined for all. */
   fields: readonly string[] | undefined
   include: readonly string[]
-  /** The scopes that the included relations require. */
-  scopes: readonly string[]
+  /** What reading the included relations requires of the credential. */
+  requires: readonly CredentialRule[]
 }
 
 /** Adds a violation for each name that is not known. */
@@ -59,16 +59,16 @@ export function createSelection({ schemas, relations }: ResolvedResource) {
           ? undefined
           : knownFields.filter((name) => name === 'id' || fields.includes(name)),
       include,
-      scopes: include.flatMap((name) => {
+      requires: include.flatMap((name) => {
         const relation = relations[name]
-        return relation ? [getScope(relation.to.name, 'read')] : []
+        return relation ? [getCredentialRule(relation.to, 'read')] : []
       }),
     }
   }
 }
 
 /** What a request without a query string selects. */
-export const EVERYTHING: Selection = { fields: undefined, include: [], scopes: [] }
+export const EVERYTHING: Selection = { fields: undefined, include: [], requires: [] }
 
 /** Creates a function that parses the query string of a single read. It throws ApiError 400. */
 export function createSelectionReader(ajv: Ajv, { published, names }: PublishedResource) {

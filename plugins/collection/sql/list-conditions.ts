@@ -79,7 +79,7 @@ export function buildListConditions(
 }
 
 /** Writes an array as PostgreSQL's text. */
-const toArrayText = (values: readonly QueryValue[]) =>
+export const toArrayText = (values: readonly QueryValue[]) =>
   `{${values.map((value) => `"${String(value).replaceAll(/["\\]/g, '\\$&')}"`).join()}}`
 
 /** Returns the values of the parameters that depend on the query string. */

@@ -4,8 +4,11 @@ import { type PgColumn, PgDialect, QueryBuilder } from 'drizzle-orm/pg-core'
 import type { Connection } from '../../../drizzle/client/types.ts'
 import type { Actor, Rule } from '../../access/index.ts'
 import type { Row } from '../definition.ts'
+import type { QueryValue } from '../request/query-values.ts'
 import type { Relation, ResolvedResource } from '../resolve.ts'
 import { buildExpiryCondition, buildRuleCondition, getColumn } from './conditions.ts'
+import { getColumnType } from './keyset.ts'
+import { toArrayText } from './list-conditions.ts'
 import { param, type RunStatement } from './statements.ts'
 
 const build = new QueryBuilder()
@@ -68,7 +71,7 @@ export function createRelatedReader(resource: ResolvedResource, { runStatement, 
       .where(and(isRelated, buildRuleCondition(columns, rule), buildExpiryCondition(resource)))
       .orderBy(desc(table.created_at), desc(table.id))
     const related = all ? ordered : ordered.limit(param('limit'))
-    const parents = sql`unnest(${param('keys')}::uuid[]) with ordinality as p(key, place) cross join lateral ${related} as t`
+    const parents = sql`unnest(${param('keys')}::${sql.raw(getColumnType(through?.local ?? key))}[]) with ordinality as p(key, place) cross join lateral ${related} as t`
     return many
       ? cutBeyondBytes(fields, parents, param('maxBytes'))
       : sql`select p.key as parent_key, t.* from ${parents}`
@@ -81,15 +84,15 @@ export function createRelatedReader(resource: ResolvedResource, { runStatement, 
   return async (
     connection: Connection,
     relation: Omit<Relation, 'to'>,
-    keys: readonly string[],
+    keys: readonly QueryValue[],
     { rule, actor, limit, maxBytes }: RelatedScope,
   ): Promise<RelatedRow[]> => {
     if (keys.length === 0) return []
     const { foreign, through, many, all = false } = relation
-    const join = through ? `${getTableName(through.table)}.${through.local.name}` : ''
-    const key = `related|${foreign}|${join}|${actor.role}|${all}`
+    const join = through ? `${getTableName(through.table)}.${through.local.name}.${through.foreign.name}` : ''
+    const key = `related|${foreign}|${join}|${actor.role}|${many}|${all}`
     const toQuery = () => ({ toSQL: () => dialect.sqlToQuery(buildQuery(relation, rule)) })
-    const values = { keys: `{${keys.join()}}`, caller: actor.userId, limit, maxBytes }
+    const values = { keys: toArrayText(keys), caller: actor.userId, limit, maxBytes }
     return runStatement<RelatedRow>(connection, key, values, toQuery, { canBatch: !many })
   }
 }

@@ -12,6 +12,7 @@ import type { ResourceDefinition, Row, Store } from '../definition.ts'
 import { buildSearchText } from './case-folding.ts'
 import { buildRuleCondition, getColumn } from './conditions.ts'
 import { createConstraintErrors } from './constraint-errors.ts'
+import { createIsSameIn } from './same-value.ts'
 import { createStatements, param, type Query, type Values } from './statements.ts'
 
 /** The row to update without reading it, and the caller. */
@@ -46,21 +47,6 @@ const build = drizzle(async () => {
   throw new Error('Statements are only built here')
 })
 
-/** Compares timestamps by the millisecond: a row has microseconds, which a client never sees. */
-const isSameTimestamp = (a: unknown, b: unknown) =>
-  typeof a === 'string' && typeof b === 'string' && Date.parse(a) === Date.parse(b)
-
-/** Compares two values as JSON; the order of an object's properties does not matter. */
-export function isSame(a: unknown, b: unknown): boolean {
-  if (a === b) return true
-  if (typeof a !== 'object' || typeof b !== 'object' || a === null || b === null) return false
-  const [left, right] = [Object.entries(a), new Map(Object.entries(b))]
-  return (
-    left.length === right.size &&
-    left.every(([name, value]) => right.has(name) && isSame(value, right.get(name)))
-  )
-}
-
 /** The parts of a resource that its writes depend on. */
 export type StoredResource = Pick<ResourceDefinition, 'table' | 'schemas' | 'search'> & {
   parent?: { member: string }
@@ -75,9 +61,7 @@ export function createStores(resource: StoredResource, recorders: Recorders = ne
   const columns: Record<string, PgColumn> = getTableColumns(table)
   const columnNames = Object.keys(columns).sort()
   const returning = Object.fromEntries(Object.entries(columns).filter(([name]) => name !== 'search'))
-  const timestamps = new Set(
-    columnNames.filter((name) => columns[name]?.columnType.startsWith('PgTimestamp')),
-  )
+  const isSameIn = createIsSameIn(columns)
   const toApiError = createConstraintErrors(resource, parent?.member)
   const runStatement = createStatements()
   const recorder = recorders.get(getTableName(table))
@@ -131,17 +115,6 @@ export function createStores(resource: StoredResource, recorders: Recorders = ne
 
   const getNames = (values: Values) => columnNames.filter((name) => values[name] !== undefined)
 
-  /** Returns a number for the set of columns that have a value: one bit for each column. */
-  const getColumnSet = (values: Values): number => {
-    let set = 0
-    let bit = 1
-    for (const name of columnNames) {
-      if (values[name] !== undefined) set += bit
-      bit *= 2
-    }
-    return set
-  }
-
   const toParams = (names: readonly string[]) => Object.fromEntries(names.map((name) => [name, param(name)]))
 
   /** The row with the revision that was read: after a concurrent update, no row matches. */
@@ -185,10 +158,7 @@ export function createStores(resource: StoredResource, recorders: Recorders = ne
   const getChanges = (current: Row, values: Values): Values =>
     Object.fromEntries(
       Object.entries(values).filter(
-        ([name, value]) =>
-          name in columns &&
-          !isSame(value, current[name]) &&
-          !(timestamps.has(name) && isSameTimestamp(value, current[name])),
+        ([name, value]) => name in columns && !isSameIn(name, value, current[name]),
       ),
     )
 
@@ -211,7 +181,7 @@ export function createStores(resource: StoredResource, recorders: Recorders = ne
       const values: Values = { ...fields, ...getSearchColumn(fields) }
       const row = await runForRow(
         connection,
-        `insert|${getColumnSet(values)}`,
+        `insert|${getNames(values)}`,
         recorder ? { ...values, ...toOriginValues(origin) } : values,
         () =>
           record(
@@ -237,7 +207,7 @@ export function createStores(resource: StoredResource, recorders: Recorders = ne
       }
       const row = await runForRow(
         connection,
-        `update|${getColumnSet(values)}`,
+        `update|${getNames(values)}`,
         {
           ...values,
           ...toCurrentValues(current),
@@ -305,7 +275,7 @@ export function createStores(resource: StoredResource, recorders: Recorders = ne
     }
     return runForRow(
       connection,
-      `unread|${actor.role}|${getColumnSet(values)}`,
+      `unread|${actor.role}|${getNames(values)}`,
       {
         ...values,
         [CURRENT.id]: id,

@@ -5,7 +5,7 @@ import { apiError, invalidBody } from '../../errors/index.ts'
 import type { Resource } from '../compile.ts'
 import { type Change, getText, type Row } from '../definition.ts'
 import { createDefaults, mergePatch } from '../request/body.ts'
-import { isSame } from '../sql/write.ts'
+import { createIsSameIn } from '../sql/same-value.ts'
 import type { ChangingWrite } from './types.ts'
 
 /**
@@ -59,10 +59,11 @@ function checkTransitions({ transitions = {} }: Resource, current: Row, next: Ro
  */
 export function createSettle(resource: Resource) {
   const merge = createMerge(resource)
+  const isSameIn = createIsSameIn(resource.columns)
   return (current: Row, write: ChangingWrite): Change<Row> => {
     const merged = merge(current, write)
     const before = write.reader.toWritable(current)
-    const changes = Object.entries(merged).filter(([name, value]) => !isSame(value, before[name]))
+    const changes = Object.entries(merged).filter(([name, value]) => !isSameIn(name, value, before[name]))
     const next: Row = { ...current, ...Object.fromEntries(changes) }
     const change: Change<Row> = { next, changed: new Set(changes.map(([name]) => name)) }
     checkImmutable(resource, current, next)

@@ -1,0 +1,173 @@
+/** Definitions of other kinds than the shipped ones: wide tables, keys of text and numbers, times that a rule guards. */
+import { Type } from '@sinclair/typebox'
+import { pgTable } from 'drizzle-orm/pg-core'
+import t from 'tap'
+import { common, integer, moment, text } from '../../drizzle/columns.ts'
+import { apiKeys, sessions } from '../../drizzle/credential-tables.ts'
+import type { ResourceDefinition } from '../../plugins/collection/definition.ts'
+import { apiError } from '../../plugins/errors/index.ts'
+import { common as commonFields, Id, Nullable, Text, Timestamp } from '../../schemas/types.ts'
+import { resources } from '../../src/app.ts'
+import { type Json, testApp } from '../helpers/app.ts'
+import { createTable } from '../helpers/create-table.ts'
+import { testDatabase } from '../helpers/database.ts'
+import { insertRows } from '../helpers/rows.ts'
+
+const everything = { admin: true } as const
+const access = {
+  list: everything,
+  read: everything,
+  create: everything,
+  replace: everything,
+  update: everything,
+} as const
+
+const wideNames = Array.from({ length: 60 }, (_, i) => `c${String(i).padStart(2, '0')}`)
+const shelves = pgTable('shelves', {
+  ...common(),
+  code: text().notNull(),
+  place: integer().notNull(),
+  opens_at: moment().notNull(),
+  closes_at: moment().notNull(),
+  ...Object.fromEntries(wideNames.map((name) => [name, text()])),
+})
+const books = pgTable('books', { ...common(), code: text().notNull(), place: integer().notNull() })
+
+const times = { opens_at: Timestamp('Opens'), closes_at: Type.Optional(Timestamp('Closes')) }
+const wide = Object.fromEntries(
+  wideNames.map((name) => [name, Nullable(Text({ maxLength: 10, examples: [name] }))]),
+)
+const keys = { code: Text({ examples: ['a'] }), place: Type.Integer({ examples: [1] }) }
+const toSchemas = (name: string, fields: Json): ResourceDefinition['schemas'] => ({
+  read: Type.Object({ id: Id(), ...fields, ...commonFields }, { title: name }),
+  create: Type.Object(fields, { title: `${name}Create` }),
+  change: Type.Object(fields, { title: `${name}Change` }),
+})
+
+const shelvesResource: ResourceDefinition = {
+  name: 'shelves',
+  singular: 'Shelf',
+  plural: 'Shelves',
+  description: 'Shelves of a library',
+  table: shelves,
+  schemas: toSchemas('Shelf', { ...keys, ...times, ...wide }),
+  immutable: ['closes_at'],
+  filters: [],
+  sorts: {},
+  search: [],
+  relations: {
+    by_code: { to: books, local: 'code', foreign: 'code', many: true },
+    by_place: { to: books, local: 'place', foreign: 'place', many: false },
+  },
+  access,
+  actions: {
+    guard(_current, { changed }) {
+      if (changed.has('opens_at')) throw apiError('FORBIDDEN')
+    },
+  },
+}
+const booksResource: ResourceDefinition = {
+  ...shelvesResource,
+  name: 'books',
+  singular: 'Book',
+  plural: 'Books',
+  description: 'Books of a library',
+  table: books,
+  schemas: toSchemas('Book', keys),
+  immutable: [],
+  // By the same column as a relation of shelves, but to one row.
+  relations: { same_code: { to: books, local: 'code', foreign: 'code', many: false } },
+  actions: {},
+}
+
+const definitions = resources.map((definition) =>
+  definition.name === 'users'
+    ? {
+        ...definition,
+        relations: {
+          sessions: { to: sessions, local: 'id', foreign: 'user_id', many: true },
+          keys: { to: apiKeys, local: 'id', foreign: 'user_id', many: true },
+        },
+      }
+    : definition,
+)
+
+const database = await testDatabase(t)
+for (const table of [shelves, books]) await createTable(database, table)
+const { admin, person } = await testApp(
+  t,
+  {},
+  { database, resources: [...definitions, shelvesResource, booksResource] },
+)
+const insertShelf = async () => {
+  const times = { opens_at: '2026-11-21T09:30:00.123456Z', closes_at: '2026-11-22T09:30:00.987654Z' }
+  const [id] = await insertRows(database, 'shelves', [{ code: 'a', place: 1, ...times }])
+  return `/shelves/${id}`
+}
+
+t.test('an API key includes neither sessions nor keys; a Bearer token does', async (t) => {
+  const { id, client, bearer, sessionId } = await person('admin')
+  for (const include of ['sessions', 'keys', 'keys,sessions']) {
+    for (const path of [`/users/${id}?include=${include}`, `/users?include=${include}`]) {
+      const { status, body } = await client.get(path)
+      t.match(
+        { status, body },
+        { status: 403, body: { error: { message: /requires a Bearer token/ } } },
+        path,
+      )
+      t.equal((await bearer.get(path)).status, 200, path)
+    }
+  }
+  const { body } = await bearer.get(`/users/${id}?include=sessions`)
+  t.match(body.data.sessions, [{ id: sessionId, current: true }])
+})
+
+t.test('the tag of a representation that differs between callers differs too', async (t) => {
+  const { id, bearer, sessionId } = await person('admin')
+  const other = (await person('admin')).bearer
+  for (const path of [`/sessions/${sessionId}`, `/users/${id}?include=sessions`, `/sessions?limit=1`]) {
+    const tag = (await bearer.get(path)).headers.get('etag') ?? ''
+    t.equal((await bearer.get(path, { 'if-none-match': tag })).status, 304, path)
+    t.equal((await other.get(path, { 'if-none-match': tag })).status, 200, path)
+  }
+  const path = `/users/${id}`
+  t.equal((await other.get(path)).headers.get('etag'), (await bearer.get(path)).headers.get('etag'))
+})
+
+t.test('every column of a wide table is written', async (t) => {
+  const path = await insertShelf()
+  const names = wideNames.flatMap((name) => [[name], [wideNames[0] ?? '', name]])
+  for (const [i, changed] of names.entries()) {
+    const sent = Object.fromEntries(changed.map((name) => [name, `${i}`]))
+    const { status, body } = await admin.patch(path, sent)
+    t.match({ status, body }, { status: 200, body: { data: sent } }, changed.join())
+  }
+})
+
+t.test('relations compare texts and numbers as they compare ids', async (t) => {
+  const path = await insertShelf()
+  const code = 'a "quoted", {braced} \\ text'
+  await admin.patch(path, { code, place: 7 })
+  const [first, second] = await insertRows(database, 'books', [
+    { code, place: 7 },
+    { code, place: 8 },
+  ])
+  const { status, body } = await admin.get(`${path}?include=by_code,by_place`)
+  t.equal(status, 200)
+  t.same(body.data.by_code.map(({ id }: Json) => id).sort(), [first, second].sort())
+  t.equal(body.data.by_place.id, first)
+  const book = await admin.get(`/books/${first}?include=same_code`)
+  t.match(book.body.data.same_code, { code }, 'another relation by the same column includes one row')
+})
+
+t.test('a PUT of what was read changes nothing, also where a time is guarded or immutable', async (t) => {
+  const path = await insertShelf()
+  const read = await admin.get(path)
+  const { status, headers } = await admin.put(path, read.body.data)
+  t.equal(status, 200)
+  t.equal(headers.get('etag'), read.headers.get('etag'))
+  const { opens_at, closes_at } = read.body.data
+  const later = (time: string) => time.replace('2026', '2027')
+  t.equal((await admin.patch(path, { opens_at: later(opens_at) })).status, 403)
+  t.equal((await admin.put(path, { ...read.body.data, closes_at: later(closes_at) })).status, 422)
+})
