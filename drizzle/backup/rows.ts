@@ -15,8 +15,8 @@ export interface Batch {
 
 /** A row of a post can have a megabyte: this many of them fit into memory. */
 export const MAX_BATCH_ROWS = 200
-/** Characters. A batch ends with the row that exceeds this. */
-export const MAX_BATCH_LENGTH = 1 << 20
+/** A batch ends with the row that exceeds this. */
+export const MAX_BATCH_BYTES = 1 << 20
 
 const CURSOR = 'backup_rows'
 
@@ -39,10 +39,10 @@ export async function* readRows(tx: Connection, tables: readonly Table[]): Async
   }
 }
 
-/** Returns how many rows of the mean length of these fit into a batch. A few different numbers: each is a statement. */
+/** Returns how many rows of the mean size of these fit into a batch. A few different numbers: each is a statement. */
 function getBatchRows(lines: readonly string[]): number {
-  const mean = lines.reduce((sum, line) => sum + line.length, 0) / lines.length
-  return [MAX_BATCH_ROWS, 50, 10].find((count) => count * mean <= MAX_BATCH_LENGTH) ?? 2
+  const mean = lines.reduce((sum, line) => sum + Buffer.byteLength(line), 0) / lines.length
+  return [MAX_BATCH_ROWS, 50, 10].find((count) => count * mean <= MAX_BATCH_BYTES) ?? 2
 }
 
 /** Inserts rows, whose values have the order of `table.columns`. */

@@ -17,8 +17,8 @@ const DEFAULT_STRING_BYTES = 64
 const NUMBER_BYTES = 20
 /** A value that cannot be long, such as a number, an id or a name. */
 const SHORT_VALUE_BYTES = 30
-/** Shorter strings are estimated at one byte per character. */
-const LONG_STRING_LENGTH = 1_000
+/** A field that can take as many bytes is measured, shorter ones are estimated. */
+const LONG_FIELD_BYTES = 1_000
 /** An element of a JSON array, such as an item of an order. */
 const ARRAY_ELEMENT_BYTES = 300
 const OBJECT_BYTES = 500
@@ -46,9 +46,7 @@ export const getChunkSize = (maxRowBytes: number): number =>
   Math.max(DEFAULT_LIMIT + 1, Math.floor(MAX_PAGE_BYTES / maxRowBytes))
 
 function estimateValueBytes(value: unknown): number {
-  if (typeof value === 'string') {
-    return value.length < LONG_STRING_LENGTH ? value.length : Buffer.byteLength(value)
-  }
+  if (typeof value === 'string') return Buffer.byteLength(value)
   if (Array.isArray(value)) return value.length * ARRAY_ELEMENT_BYTES
   return typeof value === 'object' && value !== null ? OBJECT_BYTES : NUMBER_BYTES
 }
@@ -59,9 +57,7 @@ function estimateValueBytes(value: unknown): number {
  */
 export function createRowSizer({ properties }: TObject): (row: Row) => number {
   const names = Object.keys(properties)
-  const longNames = names.filter(
-    (name) => getMaxBytes(properties[name] ?? Type.Never()) >= LONG_STRING_LENGTH,
-  )
+  const longNames = names.filter((name) => getMaxBytes(properties[name] ?? Type.Never()) >= LONG_FIELD_BYTES)
   const shortBytes = (names.length - longNames.length) * SHORT_VALUE_BYTES
   return (row) => longNames.reduce((sum, name) => sum + estimateValueBytes(row[name]), shortBytes)
 }

@@ -14,11 +14,11 @@ export interface TimeoutOptions {
   responseTimeoutMs?: number | undefined
   /** Additional time for the client to read the response. */
   readTimeoutMs?: number | undefined
-  /** Characters of all unread responses together. Default: an eighth of the heap size limit. */
+  /** Bytes of all unread responses together. Default: an eighth of the heap size limit. */
   maxUnreadLength?: number | undefined
 }
 
-/** Characters. Smaller responses are not tracked: the kernel's send buffer takes them immediately. */
+/** Bytes. Smaller responses are not tracked: the kernel's send buffer takes them immediately. */
 const MIN_TRACKED_LENGTH = 65_536
 
 const connectionClosed = channel(getChannelName('overload:untaken'))
@@ -55,7 +55,7 @@ function limitUnread(app: FastifyInstance, maxLength: number) {
     lengths.delete(request)
   }
   app.addHook('onSend', (request, reply, payload, done) => {
-    const length = typeof payload === 'string' || payload instanceof Buffer ? payload.length : 0
+    const length = typeof payload === 'string' || payload instanceof Buffer ? Buffer.byteLength(payload) : 0
     if (length > MIN_TRACKED_LENGTH) {
       lengths.set(request, length)
       totalLength += length
@@ -64,7 +64,7 @@ function limitUnread(app: FastifyInstance, maxLength: number) {
       for (const oldest of lengths.keys()) {
         if (totalLength <= maxLength || oldest === request) break
         forget(oldest)
-        const details = { characters: totalLength }
+        const details = { bytes: totalLength }
         closeConnection(oldest, 'memory', details, 'unread responses use too much memory')
       }
     }

@@ -210,6 +210,17 @@ t.test('the first cost that exceeds the window is admitted, then no request is',
   t.equal(await statuses('/api/v1/products'), '429 0')
 })
 
+t.test('the reply of a write counts by its bytes, not by its characters', async (t) => {
+  const { person } = await testApp(t, { RATE_LIMIT: '1000' })
+  const { client } = await person('member')
+  const remaining = async () => Number((await client.get('/users/me')).headers.get('x-ratelimit-remaining'))
+  const before = await remaining()
+  const body = '€'.repeat(50_000)
+  t.equal((await client.post('/users/me/posts', { title: 'Tea', body })).status, 201)
+  // The request and 150,000 bytes, which count as two more, and the second look.
+  t.equal(before - (await remaining()), 1 + 2 + 1)
+})
+
 t.test('a large reply counts by its size, also while the burst window is full', async (t) => {
   const time = createClock()
   const settings = { RATE_LIMIT: '1000', RATE_LIMIT_BURST: '3' }

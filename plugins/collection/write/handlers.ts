@@ -104,7 +104,8 @@ export function createWriteHandlers(
     })
     outbox.publish()
     const { status, location, etag, body, replayed } = response
-    if (body.length >= BYTES_PER_COST) await countReplyBytes(request, actor, body.length)
+    const bytes = Buffer.byteLength(body)
+    if (bytes >= BYTES_PER_COST) await countReplyBytes(request, actor, bytes)
     // In lower case: Fastify would convert other names for each reply.
     reply.code(status).header('etag', etag).header('cache-control', 'no-store')
     if (location !== null) reply.header('location', location)

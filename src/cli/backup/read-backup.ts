@@ -11,7 +11,7 @@ import {
   findDifferences,
   readChecksums,
 } from '../../../drizzle/backup/checksums.ts'
-import { type Batch, MAX_BATCH_LENGTH, MAX_BATCH_ROWS } from '../../../drizzle/backup/rows.ts'
+import { type Batch, MAX_BATCH_BYTES, MAX_BATCH_ROWS } from '../../../drizzle/backup/rows.ts'
 import { FORMAT_VERSION, FormatMark, Header, TableMark, Trailer } from './format.ts'
 
 /** Characters; the longest row has a few million. A file that is no backup is not read into memory as one line. */
@@ -152,15 +152,15 @@ async function* readBatches(file: string, header: Header): AsyncGenerator<Batch,
 class BatchBuilder {
   table: string | undefined
   #lines: string[] = []
-  #length = 0
+  #bytes = 0
 
   add(line: string): void {
     this.#lines.push(line)
-    this.#length += line.length
+    this.#bytes += Buffer.byteLength(line)
   }
 
   isFull(): boolean {
-    return this.#lines.length >= MAX_BATCH_ROWS || this.#length >= MAX_BATCH_LENGTH
+    return this.#lines.length >= MAX_BATCH_ROWS || this.#bytes >= MAX_BATCH_BYTES
   }
 
   /** Returns the collected rows, or undefined if there are none. @throws BackupError if they belong to no table */
@@ -169,7 +169,7 @@ class BatchBuilder {
     if (this.table === undefined) throw new BackupError('The file is damaged: it has rows of no table')
     const batch = { table: this.table, lines: this.#lines }
     this.#lines = []
-    this.#length = 0
+    this.#bytes = 0
     return batch
   }
 }
