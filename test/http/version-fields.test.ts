@@ -5,6 +5,7 @@ import t from 'tap'
 import { compileResources } from '../../plugins/collection/compile.ts'
 import type { ResourceDefinition } from '../../plugins/collection/definition.ts'
 import type { Mode } from '../../plugins/collection/request/body.ts'
+import { createCost } from '../../plugins/collection/request/cost.ts'
 import { applyVersion } from '../../plugins/collection/versions/apply-version.ts'
 import type { VersionFields } from '../../plugins/collection/versions/version-fields.ts'
 import { createVersionReader } from '../../plugins/collection/versions/version-reader.ts'
@@ -407,6 +408,15 @@ t.test(
     t.match(refusal, { violations: [{ field: 'rank', code: 'READ_ONLY' }] })
   },
 )
+
+t.test('a query costs as much by the names of any version', async (t) => {
+  const [orders] = compileResources(definitions, [3, 4]).filter(({ name }) => name === 'orders')
+  if (!orders) throw new Error('There is no resource')
+  const numbers = Array.from({ length: 21 }, (_, i) => `ORD-${i}`).join()
+  const inVersion1 = createCost(applyVersion(orders, 1))({ number: numbers })
+  t.equal(inVersion1, 3)
+  t.equal(createCost(applyVersion(orders, 3))({ reference: numbers }), inVersion1)
+})
 
 t.test('a version in which nothing differs has the compiled resource itself', async (t) => {
   for (const resource of compileResources(definitions, [1, 2, 3, 4])) {

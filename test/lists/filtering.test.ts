@@ -433,6 +433,21 @@ t.test('a query string that is not percent-encoded UTF-8 is rejected', async (t)
   }
 })
 
+t.test('the error of an unknown parameter lists those that there are', async (t) => {
+  const messages = async (path: string) => (await admin.get(path)).body.error.details[0].message
+  t.match(
+    await messages('/orders?state=paid'),
+    /; there are limit, cursor, page, .*status, user_id, number, /,
+  )
+  t.equal(
+    await messages('/products/x?state=paid'),
+    'is not a known parameter; there are fields',
+    'of a single read',
+  )
+  const none = await admin.call('DELETE', '/products/x?state=paid')
+  t.equal(none.body.error.details[0].message, 'is not a known parameter; there are none')
+})
+
 t.test('all violations are reported together, in both envelopes, at most 50', async (t) => {
   const wrong =
     'limit=0&page=x&status=no&created_after=x&created_before=0000-01-01&sort=no,-name&order=asc,asc&fields=id,no&foo=1&search=&include=no'

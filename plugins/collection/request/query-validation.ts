@@ -42,6 +42,7 @@ const nameParameters = (violations: readonly Violation[]): Violation[] =>
 export function createQueryReader(ajv: Ajv, schema: TObject) {
   const validate = compileSchema(ajv, schema)
   const parameters = new Map(Object.entries(schema.properties))
+  const known = parameters.size === 0 ? 'there are none' : `there are ${[...parameters.keys()].join(', ')}`
 
   return ({ query, originalUrl }: FastifyRequest): ValidatedQuery => {
     checkEncoding(originalUrl)
@@ -51,7 +52,7 @@ export function createQueryReader(ajv: Ajv, schema: TObject) {
       if (violations.length >= MAX_VIOLATIONS) throw invalidQuery(violations)
       const parameter = parameters.get(name)
       if (!parameter) {
-        violations.push(createViolation(name, 'is not a known parameter', 'UNKNOWN_PARAMETER'))
+        violations.push(createViolation(name, `is not a known parameter; ${known}`, 'UNKNOWN_PARAMETER'))
       } else if (typeof sent !== 'string') {
         violations.push(createViolation(name, 'must not be repeated', 'CONFLICTING_PARAMETERS'))
       } else {
