@@ -1,4 +1,5 @@
 /** Checks each answer about a new resource. */
+import { isReservedName, isResourceName } from '../../plugins/collection/check/resource-name.ts'
 import { UsageError } from '../../src/cli/command.ts'
 import { checkFieldName, type Field, split } from './fields.ts'
 import { toPascal, toSingular, toSnake } from './names.ts'
@@ -6,12 +7,6 @@ import type { Registered } from './registered.ts'
 import type { Flag, Reference, ResourcePlan } from './resource-plan.ts'
 import type { States } from './states.ts'
 
-/** The paths of the service that are not resources. */
-const RESERVED_PATHS = new Set(
-  'api docs openapi metrics livez readyz tokens events webhook-endpoints deliveries secrets constructor'.split(
-    ' ',
-  ),
-)
 /** Of PostgreSQL. */
 const MAX_IDENTIFIER_LENGTH = 63
 
@@ -42,7 +37,7 @@ export function readReference(
 }
 
 export function checkName(name: string, registered: readonly Registered[]): void {
-  if (!/^[a-z][a-z0-9]*(-[a-z0-9]+)*$/.test(name) || /^v\d+$/.test(name)) {
+  if (!isResourceName(name)) {
     throw new UsageError(
       `"${name}" is not the name of a collection; write a plural noun in kebab-case, as in order-notes`,
     )
@@ -50,7 +45,7 @@ export function checkName(name: string, registered: readonly Registered[]): void
   if (registered.some((resource) => resource.name === name)) {
     throw new UsageError(`There is a resource "${name}" already`)
   }
-  if (RESERVED_PATHS.has(name)) throw new UsageError(`The path /${name} is reserved; choose another name`)
+  if (isReservedName(name)) throw new UsageError(`The path /${name} is reserved; choose another name`)
 }
 
 export function readSingular(

@@ -178,6 +178,14 @@ t.test('a name that is not in kebab-case stops the start', async (t) => {
   }
 })
 
+t.test('a name of a path that has another meaning stops the start', async (t) => {
+  const names = 'docs openapi livez readyz metrics mcp me tokens batches password-resets email-verifications'
+  for (const name of names.split(' ')) {
+    isMistake(t, { name }, [`${name}: the path /${name} is reserved`], productsResource)
+  }
+  isMistake(t, { name: 'v3' }, ['v3: the name is not in kebab-case'], productsResource)
+})
+
 t.test('mistakes in schemas stop the start', async (t) => {
   const { schemas } = productsResource
   const change = (changed: Partial<typeof schemas>, expected: string[]) =>

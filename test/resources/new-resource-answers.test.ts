@@ -33,6 +33,7 @@ t.test('each mistake has a message that names it', async (t) => {
     [{ name: 'products' }, 'There is a resource "products" already'],
     [{ name: 'sessions' }, 'There is a resource "sessions" already'],
     [{ name: 'metrics' }, 'The path /metrics is reserved'],
+    [{ name: 'password-resets' }, 'The path /password-resets is reserved'],
     [{ name: 'sheep' }, '--singular is required'],
     [{ name: 'goods', singular: 'Product' }, '--singular: another resource is called "Product"'],
     [{ name: `${'long-'.repeat(15)}teas` }, 'longer than the 63 characters of PostgreSQL'],

@@ -4,11 +4,10 @@ import { verbs } from '../../access/index.ts'
 import type { ResourceDefinition } from '../definition.ts'
 import { findFilterMistakes } from './filters.ts'
 import { findUnknownNames } from './names.ts'
+import { isReservedName, isResourceName } from './resource-name.ts'
 import { findSchemaMistakes } from './schemas.ts'
 import { findSortMistakes } from './sorts.ts'
 import { findVersionMistakes } from './versions.ts'
-
-const KEBAB_CASE = /^[a-z][a-z0-9]*(?:-[a-z0-9]+)*$/
 
 /** Returns the mistakes that concern the resource as a whole. */
 function findResourceMistakes(
@@ -17,7 +16,8 @@ function findResourceMistakes(
 ): string[] {
   const hasRole = verbs.some((verb) => Object.values(access[verb] ?? {}).some((rule) => rule !== false))
   return [
-    ...(KEBAB_CASE.test(name) ? [] : ['the name is not in kebab-case, such as "user-profiles"']),
+    ...(isResourceName(name) ? [] : ['the name is not in kebab-case, such as "user-profiles"']),
+    ...(isReservedName(name) ? [`the path /${name} is reserved; choose another name`] : []),
     ...(parent && !names.has(parent.to) ? [`its parent "${parent.to}" is not registered`] : []),
     ...(hasRole ? [] : ['access permits no operation to any role']),
   ]
