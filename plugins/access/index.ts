@@ -59,7 +59,7 @@ export type Access<C = Condition> = Readonly<Partial<Record<Verb, Partial<Record
 export const getRule = (access: Access, verb: Verb, actor: Actor): Rule => access[verb]?.[actor.role] ?? false
 
 /** Returns the part of a rule that remains when the value of one field is known, for a simpler WHERE clause. */
-export function narrowRule(rule: Rule, field: string, value: string, actor: Actor): Rule {
+export function narrowRule(rule: Rule, field: string, value: unknown, actor: Actor): Rule {
   if (typeof rule === 'boolean') return rule
   const remaining = rule.flatMap((condition) => {
     const { [field]: required, ...others } = condition

@@ -3,7 +3,7 @@
 import type { Recorders } from '../outbox/recorder.ts'
 import { checkDefinitions } from './check/definitions.ts'
 import type { ResourceDefinition } from './definition.ts'
-import { type Relation, type ResolvedResource, resolveResources } from './resolve.ts'
+import { type Reference, type Relation, type ResolvedResource, resolveResources } from './resolve.ts'
 import { createRowMapper, type RowMapper } from './sql/row-mapper.ts'
 import { createSelect, type Select } from './sql/select.ts'
 import { createStores, type Stores } from './sql/write.ts'
@@ -14,6 +14,7 @@ export type CompiledRelation = Relation & { to: Resource }
 export interface Resource extends ResolvedResource {
   relations: Readonly<Record<string, CompiledRelation>>
   parent?: { to: Resource; member: string }
+  references: readonly (Reference & { to: Resource })[]
   /** Reads rows. */
   select: Select
   /** Writes rows. */
@@ -42,6 +43,6 @@ export function compileResources(
       toEntity: createRowMapper(resource),
     } satisfies Omit<Resource, keyof ResolvedResource>)
   }
-  // Relations and parents are among these resources, so each of them has been compiled.
+  // Relations, references and parents are among these resources, so each of them has been compiled.
   return resources as Resource[]
 }

@@ -124,6 +124,11 @@ export interface DefinitionOptions<R, C, U, Computed = Record<string, unknown>> 
   schemas: { read: TObject; create: TObject; change: TObject }
   /** Fields that are set at creation, or by the path, and never change. */
   immutable?: readonly string[]
+  /**
+   * Fields with a foreign key to another resource for which the row that they refer to only has to exist. Default: none; a
+   * reference to a row that the caller may not read is 422 `NOT_FOUND`, as one to a row that does not exist.
+   */
+  uncheckedReferences?: readonly string[]
   /** Fields that PUT keeps, instead of resetting them to their defaults, if they are absent. */
   kept?: readonly string[]
   /** Fields that a list filters by: equality with one of several values. */

@@ -1,6 +1,6 @@
 /** Resolves what definitions say by name, and reads the facts of their tables, once at boot. */
 import { getTableColumns } from 'drizzle-orm'
-import { getTableConfig, type PgColumn } from 'drizzle-orm/pg-core'
+import { getTableConfig, type PgColumn, type PgTable } from 'drizzle-orm/pg-core'
 import type { ResourceDefinition } from './definition.ts'
 import type { RelationDefinition, ResourceTable } from './resource-table.ts'
 
@@ -8,9 +8,18 @@ export interface Relation extends Omit<RelationDefinition, 'to'> {
   to: ResolvedResource
 }
 
+/** A field of a body with a foreign key to the row of a resource, which the caller must be able to read. */
+export interface Reference {
+  field: string
+  to: ResolvedResource
+  /** The column of the other table that the field equals. */
+  foreign: string
+}
+
 export interface ResolvedResource extends Omit<ResourceDefinition, 'relations' | 'parent'> {
   relations: Readonly<Record<string, Relation>>
   parent?: { to: ResolvedResource; member: string }
+  references: readonly Reference[]
   columns: Readonly<Record<string, PgColumn>>
   /** The columns in which no two rows are alike. */
   uniqueColumns: ReadonlySet<string>
@@ -23,6 +32,30 @@ export function getIndexes(table: ResourceTable): ResolvedResource['indexes'] {
   return getTableConfig(table)
     .indexes.filter(({ config }) => !config.where)
     .map(({ config }) => config.columns.map((column) => ('name' in column ? column.name : undefined)))
+}
+
+/** A foreign key that has a field of a body. */
+interface SentKey {
+  fields: readonly string[]
+  foreignTable: PgTable
+  foreign: readonly string[]
+}
+
+/** Returns the foreign keys whose fields a client may send, apart from those that are not to be checked. */
+export function listSentKeys(definition: ResourceDefinition): SentKey[] {
+  const { table, schemas, parent, uncheckedReferences = [] } = definition
+  const isSent = (field: string) =>
+    // The id of the parent is that of the path.
+    field !== parent?.member &&
+    !uncheckedReferences.includes(field) &&
+    (field in schemas.create.properties || field in schemas.change.properties)
+  return getTableConfig(table).foreignKeys.flatMap((key) => {
+    const { columns, foreignTable, foreignColumns } = key.reference()
+    const fields = columns.map(({ name }) => name)
+    return fields.some(isSent)
+      ? [{ fields, foreignTable, foreign: foreignColumns.map(({ name }) => name) }]
+      : []
+  })
 }
 
 function getUniqueColumns(table: ResourceTable): ReadonlySet<string> {
@@ -50,14 +83,23 @@ export function resolveResources(definitions: readonly ResourceDefinition[]): Re
     resources.set(definition.name, {
       ...definition,
       relations: {},
+      references: [],
       columns: getTableColumns(table),
       uniqueColumns: getUniqueColumns(table),
       indexes: getIndexes(table),
     })
   }
-  const byTable = new Map([...resources.values()].map((resource) => [resource.table, resource]))
-  return definitions.map(({ name, relations, parent }) => {
+  const byTable = new Map<PgTable, ResolvedResource>(
+    [...resources.values()].map((resource) => [resource.table, resource]),
+  )
+  return definitions.map((definition) => {
+    const { name, relations, parent } = definition
     const resource = get(name)
+    resource.references = listSentKeys(definition).flatMap(({ fields, foreignTable, foreign }) => {
+      const to = byTable.get(foreignTable)
+      const [[field], [column]] = [fields, foreign]
+      return to && field && column ? [{ field, to, foreign: column }] : []
+    })
     resource.relations = Object.fromEntries(
       Object.entries(relations).flatMap(([field, relation]) => {
         const to = byTable.get(relation.to)

@@ -1,38 +1,15 @@
 /** The benchmark's workloads run a known set of statements and packets on the wire. */
 import t from 'tap'
-import type { Connection, Database } from '../../drizzle/client/index.ts'
+import type { Database } from '../../drizzle/client/index.ts'
 import { type Client, type Reply, testApp } from '../helpers/app.ts'
 import { openDatabase, SERVER, testDatabase, testDatabaseUrl } from '../helpers/database.ts'
 import { stopEventWork } from '../helpers/events.ts'
+import { overhear } from '../helpers/overhear.ts'
 import { insertRows } from '../helpers/rows.ts'
 import { type RecordedTraffic, startStatementRecorder } from '../helpers/statement-recorder.ts'
 
-/** What the wire of an embedded database would carry: it has none, and its statements are counted on their way to it. */
-function overheard(database: Database) {
-  let statements: string[] = []
-  const on = <C extends Connection>(connection: C): C => ({
-    ...connection,
-    run: (text, params, options) => {
-      statements.push(text)
-      return connection.run(text, params, options)
-    },
-  })
-  const transaction: Database['transaction'] = async (work, limits) => {
-    statements.push('begin')
-    const result = await database.transaction((tx) => work(on(tx)), limits)
-    statements.push('commit')
-    return result
-  }
-  const take = (): RecordedTraffic => {
-    const taken = statements
-    statements = []
-    return { packets: taken.length, statements: taken, roundTrips: taken.length, prepared: 0 }
-  }
-  return { database: { ...on(database), transaction }, take }
-}
-
 async function listened(): Promise<{ database: Database; take(): RecordedTraffic }> {
-  if (!SERVER) return overheard(await testDatabase(t))
+  if (!SERVER) return overhear(await testDatabase(t))
   const { url = '' } = await testDatabaseUrl(t)
   const wire = await startStatementRecorder(t, url)
   const database = await openDatabase({ url: wire.url })

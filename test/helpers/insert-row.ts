@@ -13,8 +13,15 @@ function getValue(column: PgColumn): Param {
   return type === 'jsonb' ? '[]' : 1
 }
 
-/** @returns the id of the row; columns that are nullable or have a default are not set */
-export async function insertRow(database: Database, table: PgTable): Promise<string> {
+/**
+ * @param given the values of some columns
+ * @returns the id of the row; other columns that are nullable or have a default are not set
+ */
+export async function insertRow(
+  database: Database,
+  table: PgTable,
+  given: Readonly<Record<string, Param>> = {},
+): Promise<string> {
   const { name, columns, foreignKeys } = getTableConfig(table)
   const targets = new Map(
     foreignKeys.map((key) => {
@@ -27,6 +34,7 @@ export async function insertRow(database: Database, table: PgTable): Promise<str
   for (const column of columns) {
     const target = targets.get(column.name)
     if (column.name === 'id') values.set('id', id)
+    else if (given[column.name] !== undefined) values.set(column.name, given[column.name] ?? null)
     else if (!column.notNull || column.hasDefault) continue
     else values.set(column.name, target ? await insertRow(database, target) : getValue(column))
   }

@@ -1,7 +1,7 @@
 /** Compiling resources resolves relations and parents. Mistakes in definitions stop the start, all of them together. */
 import { Type } from '@sinclair/typebox'
 import { sql } from 'drizzle-orm'
-import { index, pgTable, uniqueIndex } from 'drizzle-orm/pg-core'
+import { foreignKey, index, pgTable, uniqueIndex, uuid } from 'drizzle-orm/pg-core'
 import t, { type Test } from 'tap'
 import { common, text } from '../../drizzle/columns.ts'
 import { orderProducts, orders, products, users } from '../../drizzle/tables.ts'
@@ -74,6 +74,30 @@ t.test('names that are no field of the table stop the start', async (t) => {
   isMistake(t, { parent: { to: 'users', member: 'owner_id' }, sorts: {} }, [
     'orders: parent "owner_id" is not a field of the table',
   ])
+})
+
+t.test('references that cannot be checked stop the start', async (t) => {
+  isMistake(t, { uncheckedReferences: ['note'] }, [
+    'orders: unchecked reference "note" is not a field with a foreign key; there are "user_id"',
+  ])
+  const table = pgTable(
+    'orders',
+    { ...common(), user_id: uuid().notNull(), number: text().notNull() },
+    ({ user_id, created_at }) => [
+      foreignKey({ columns: [user_id, created_at], foreignColumns: [users.id, users.created_at] }),
+    ],
+  )
+  const read = Type.Pick(ordersResource.schemas.read, ['id', 'user_id', 'created_at', 'updated_at'], {
+    title: 'Order',
+  })
+  const change = {
+    table,
+    schemas: { ...ordersResource.schemas, read },
+    ...{ filters: [], ranges: [], sorts: {}, search: [], relations: {}, transitions: {}, immutable: [] },
+    access: { list: { admin: true } },
+  }
+  isMistake(t, change, ['orders: the foreign key of "user_id", "created_at" has several columns'])
+  isMistake(t, { ...change, uncheckedReferences: ['user_id'] }, [])
 })
 
 t.test('a search without its column stops the start', async (t) => {

@@ -60,7 +60,7 @@ export function checkDefinitions(
     ...definitions.flatMap((definition) =>
       [
         ...findResourceMistakes(definition, names),
-        ...findUnknownNames(definition),
+        ...findUnknownNames(definition, tables),
         ...findFilterMistakes(definition),
         ...findSortMistakes(definition),
         ...findSchemaMistakes(definition),

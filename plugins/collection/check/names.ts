@@ -3,6 +3,7 @@ import { getTableColumns, getTableName } from 'drizzle-orm'
 import type { PgColumn, PgTable } from 'drizzle-orm/pg-core'
 import { CALLER, type Condition } from '../../access/index.ts'
 import type { ResourceDefinition } from '../definition.ts'
+import { listSentKeys } from '../resolve.ts'
 
 type Columns = Readonly<Record<string, PgColumn>>
 
@@ -30,6 +31,26 @@ const CALLER_TYPE = /^(?:uuid|text|varchar)\b/
 /** Returns the enum of a field, without null. */
 const getStates = ({ schemas }: ResourceDefinition, field: string): unknown[] | undefined =>
   schemas.read.properties[field]?.enum?.filter((state: unknown) => state !== null)
+
+/** Returns the mistakes in the fields that refer to rows of other resources. */
+function findReferenceMistakes(definition: ResourceDefinition, tables: ReadonlySet<PgTable>): string[] {
+  const { uncheckedReferences = [] } = definition
+  const keys = listSentKeys({ ...definition, uncheckedReferences: [] })
+  return [
+    ...findOthers(
+      'unchecked reference',
+      uncheckedReferences,
+      keys.flatMap(({ fields }) => fields),
+      'a field with a foreign key',
+    ),
+    ...listSentKeys(definition)
+      .filter(({ fields, foreignTable }) => fields.length > 1 && tables.has(foreignTable))
+      .map(
+        ({ fields }) =>
+          `the foreign key of ${list(fields)} has several columns, which no rule can check; name them in \`uncheckedReferences\`, and check them in an action`,
+      ),
+  ]
+}
 
 function findFieldMistakes(definition: ResourceDefinition, columns: Columns): string[] {
   const { schemas, immutable = [], kept = [], filters, ranges = [], sorts, search, parent } = definition
@@ -141,12 +162,16 @@ function findTransitionMistakes(definition: ResourceDefinition, columns: Columns
   })
 }
 
-/** Returns a mistake for each name in a definition that does not exist. */
-export function findUnknownNames(definition: ResourceDefinition): string[] {
+/**
+ * Returns a mistake for each name in a definition that does not exist.
+ * @param tables the tables of all resources
+ */
+export function findUnknownNames(definition: ResourceDefinition, tables: ReadonlySet<PgTable>): string[] {
   const columns: Columns = getTableColumns(definition.table)
   return [
     ...findFieldMistakes(definition, columns),
     ...findRelationMistakes(definition, columns),
+    ...findReferenceMistakes(definition, tables),
     ...findAccessMistakes(definition, columns),
     ...findTransitionMistakes(definition, columns),
   ]

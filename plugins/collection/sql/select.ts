@@ -9,7 +9,7 @@ import { invalidCursor } from '../request/cursor.ts'
 import type { ListQuery } from '../request/list-query.ts'
 import { DEFAULT_LIMIT } from '../request/parameters.ts'
 import type { ResolvedResource } from '../resolve.ts'
-import { buildExpiryCondition, getColumn } from './conditions.ts'
+import { buildExpiryCondition, buildRuleCondition, getColumn } from './conditions.ts'
 import { buildAfterCondition, type SortTerm, toPositionValues } from './keyset.ts'
 import { chooseIndex, equalsAnyOf } from './leading-column.ts'
 import { buildListConditions, type ListScope, unnestValues } from './list-conditions.ts'
@@ -152,6 +152,30 @@ export function createSelect(resource: ResolvedResource) {
       }
       const [row] = await runStatement(connection, `whole|${lock}`, { id }, buildWhole, { canBatch: true })
       return row
+    },
+
+    /** Returns whether a rule admits the row with a value, and locks that row against changes. */
+    async isReadable(
+      connection: Connection,
+      name: string,
+      value: unknown,
+      { rule, actor }: Pick<ListScope, 'rule' | 'actor'>,
+    ): Promise<boolean> {
+      const buildReadable = () =>
+        build
+          .select({ id: table.id })
+          .from(table)
+          .where(
+            and(
+              eq(getColumn(columns, name), param('value')),
+              buildRuleCondition(columns, rule),
+              buildExpiryCondition(resource),
+            ),
+          )
+          .for('share')
+      const values = { value, caller: actor.userId }
+      const rows = await runStatement(connection, `readable|${name}|${actor.role}`, values, buildReadable)
+      return rows.length > 0
     },
 
     /**

@@ -10,10 +10,11 @@ const COMPARABLE_TYPES = /^(text|bigint|smallint|boolean)\b/
 
 /** Creates the function that returns updates which do not read the row first. */
 export function createUnreadUpdates(resource: Resource, database: Database) {
-  const { access, actions, columns, immutable = [], search, stores, transitions = {} } = resource
+  const { access, actions, columns, immutable = [], references, search, stores, transitions = {} } = resource
   const dependent = new Set([
     ...immutable,
     ...Object.keys(transitions),
+    ...references.map(({ field }) => field),
     // The search text is made of all of these fields, so the others must be read.
     ...('search' in columns ? search : []),
   ])

@@ -7,6 +7,7 @@ import type { Resource } from '../compile.ts'
 import type { Row } from '../definition.ts'
 import { createNotFound, type ResourceAddress } from '../request/resource-address.ts'
 import type { Lock } from '../sql/select.ts'
+import { createReferences } from './references.ts'
 import { createSettle } from './settle.ts'
 import { createUnreadUpdates } from './single-statement.ts'
 import type { WriteSteps } from './strategies.ts'
@@ -24,6 +25,7 @@ export function createWriteSteps(
   const { access, actions = {}, bearerOnly = false, parent, select, stores } = resource
   const getUnreadUpdate = createUnreadUpdates(resource, database)
   const settle = createSettle(resource)
+  const references = createReferences(resource)
 
   /** @throws ApiError 401 */
   const admitCaller = async (tx: Connection, actor: Actor): Promise<void> => {
@@ -60,16 +62,18 @@ export function createWriteSteps(
     if (parent) values[parent.member] = write.parent
     if (!allows(getRule(access, 'create', actor), values, actor)) throw await refuseNew(write.parent)
     const { prepare, create: action } = actions
+    const open = references.findOpen(fields, Object.keys(fields), actor)
     return {
       keyedWrite,
       updateUnread: undefined,
-      isOneStatement: !action && !bearerOnly,
+      isOneStatement: !action && !bearerOnly && open.length === 0,
       async admit(connection, isLocking) {
         if (isLocking) await admitCaller(connection, actor)
         return undefined
       },
       prepare: prepare && (() => prepare(fields, actor, write.getTools())),
       act: async (connection, _found, prepared) => {
+        await references.check(connection, open, actor)
         const store = stores.store(connection, write.origin)
         const complete = prepared ? { ...values, ...prepared.columns } : values
         return action ? action(store, id, complete, actor) : store.insert(complete)
@@ -83,10 +87,12 @@ export function createWriteSteps(
     const { actor, mode, fields, keyedWrite, checkPrecondition, respond } = write
     const { prepare, change: action } = actions
     const isPlainPatch = mode === 'update' && !keyedWrite && !checkPrecondition && !bearerOnly
+    // More than have changed, perhaps: the row is not known yet.
+    const open = references.findOpen(fields, Object.keys(fields), actor)
     return {
       keyedWrite,
       updateUnread: isPlainPatch ? getUnreadUpdate(write, fields) : undefined,
-      isOneStatement: !action && !bearerOnly,
+      isOneStatement: !action && !bearerOnly && open.length === 0,
       async admit(connection, isLocking) {
         if (isLocking) await admitCaller(connection, actor)
         return findAdmitted(connection, write, mode, isLocking ? 'no key update' : undefined)
@@ -103,6 +109,9 @@ export function createWriteSteps(
           throw apiError('RESOURCE_CONFLICT', {
             message: 'Another request changed the resource in the meantime; try again',
           })
+        }
+        if (open.length > 0) {
+          await references.check(connection, references.findOpen(settled.next, settled.changed, actor), actor)
         }
         const store = stores.store(connection, write.origin)
         const next = { ...settled.next, ...prepared?.columns }

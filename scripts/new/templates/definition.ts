@@ -81,6 +81,8 @@ export function writeDefinition(plan: ResourcePlan): string {
     ...(ownerColumn ? [ownerColumn] : []),
     ...plan.fields.filter(({ isImmutable }) => isImmutable).map((field) => field.name),
   ]
+  const unreadable = plan.references.filter(({ to }) => owner && to.memberReads === false)
+  const unchecked = unreadable.flatMap(({ column }) => (column === parent?.column ? [] : [column]))
   const ranges = listRanges(plan)
   const { readable, writable } = writeRules(plan)
   const code = `
@@ -96,6 +98,7 @@ export const ${variable}Resource: ResourceDefinition = defineResource({
   ${parent ? `parent: { to: '${parent.to.name}', member: '${parent.column}' },` : ''}
   schemas: { read: ${singular}, create: ${singular}Create, change: ${singular}Change },
   ${immutable.length > 0 ? `immutable: ${list(immutable)},` : ''}
+  ${unchecked.length > 0 ? `// Members cannot read these rows, but may refer to them.\n  uncheckedReferences: ${list(unchecked)},` : ''}
   ${plan.states ? "kept: ['status']," : ''}
   filters: ${list(plan.filters)},
   ${ranges.length > 0 ? `ranges: ${list(ranges)},` : ''}

@@ -1,5 +1,6 @@
 /** What the tests of a new resource share: the clients, the path and a valid body. */
 import { toWords } from '../../../lib/to-words.ts'
+import { CALLER, type Condition } from '../../../plugins/access/index.ts'
 import type { Field } from '../fields.ts'
 import type { Reference, ResourcePlan } from '../resource-plan.ts'
 import { literal } from './code.ts'
@@ -39,21 +40,35 @@ function writeValue({ plan }: Context, field: Field): string {
   }
 }
 
+/** Returns the id of a row that the author may read, as code. An admin reads all rows. */
+function writeReferenced({ plan }: Context, { table, to }: Reference): string {
+  const conditions = plan.owner && typeof to.memberReads === 'object' ? to.memberReads : []
+  const condition: Condition = conditions[0] ?? {}
+  if (condition.id === CALLER) return 'userId'
+  const values = Object.entries(condition).map(
+    ([name, value]) => `${name}: ${value === CALLER ? 'userId' : literal(value)}`,
+  )
+  return `await insertRow(database, ${table}${values.length > 0 ? `, { ${values.join(', ')} }` : ''})`
+}
+
 /** The function that returns a valid body with the required fields. */
 export function writeBody(context: Context): string {
   const { plan, sent, word } = context
   const fields = plan.fields.filter((field) => field.default === undefined && !field.isNullable)
   const values = fields.map((field) => {
     const reference = sent.find(({ column }) => column === field.name)
-    return `${field.name}: ${reference ? `await insertRow(database, ${reference.table})` : writeValue(context, field)},`
+    return `${field.name}: ${reference ? writeReferenced(context, reference) : writeValue(context, field)},`
   })
   const isAsync = values.some((value) => value.includes('await '))
+  const parameter = values.some((value) => value.includes('userId')) ? 'userId: string' : ''
   return `/** Returns the body of a new ${word}. */
-  const newBody = ${isAsync ? 'async ' : ''}() => (${isAsync ? '' : ''}{ ${values.join('\n')} })`
+  const newBody = ${isAsync ? 'async ' : ''}(${parameter}) => (${isAsync ? '' : ''}{ ${values.join('\n')} })`
 }
 
-export const callBody = (context: Context) =>
-  writeBody(context).includes('async ()') ? 'await newBody()' : 'newBody()'
+export function callBody(context: Context): string {
+  const body = writeBody(context)
+  return `${body.includes('= async (') ? 'await ' : ''}newBody(${body.includes('(userId: string)') ? 'userId' : ''})`
+}
 
 export const wrap = (code: string) => (code.startsWith('await') ? `(${code})` : code)
 
@@ -65,13 +80,16 @@ export function createContext(plan: ResourcePlan): Context {
       : parent === owner
         ? `\`/users/\${userId}/${name}\``
         : `\`/${parent.to.name}/\${await insertRow(database, ${parent.table})}/${name}\``
-  return {
+  const context: Context = {
     plan,
     word: toWords(plan.singular),
     words: toWords(name),
     sent: plan.references.filter((each) => each !== owner && each !== parent),
     begin(names = []) {
-      const hasId = names.includes('userId') || (parent !== undefined && parent === owner)
+      const hasId =
+        names.includes('userId') ||
+        (parent !== undefined && parent === owner) ||
+        callBody(context).includes('userId')
       const author = [
         ...(hasId ? ['id: userId'] : []),
         ...(names.includes('no author') ? [] : ['client: author']),
@@ -85,4 +103,5 @@ export function createContext(plan: ResourcePlan): Context {
         .join('\n    ')
     },
   }
+  return context
 }

@@ -125,7 +125,7 @@ t.test('${words}', async (t) => {
   return `/** ${capitalize(words)}: ${subjects.join(', ')}. */
 import t from 'tap'
 ${importUsed(
-  tables.filter((table) => code.includes(`database, ${table})`)),
+  tables.filter((table) => new RegExp(`database, ${table}\\b`).test(code)),
   '../../drizzle/tables.ts',
   code,
 )}import { ${code.includes('UNKNOWN_ID') ? 'testApp, UNKNOWN_ID' : 'testApp'} } from '../helpers/app.ts'
