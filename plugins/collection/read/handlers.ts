@@ -12,7 +12,6 @@ import {
 } from '../../http/preconditions.ts'
 import type { Pagination } from '../../versioning/representation/types.ts'
 import type { Resource } from '../compile.ts'
-import type { Row } from '../definition.ts'
 import type { CollectionOptions } from '../options.ts'
 import { BYTES_PER_COST, countReplyBytes } from '../request/cost.ts'
 import { createCursors } from '../request/cursor.ts'
@@ -26,7 +25,7 @@ import type { VersionedResource } from '../versions/apply-version.ts'
 import { include } from './include.ts'
 import { largePages, MAX_BYTES_AT_ONCE, serializeInPieces } from './large-replies.ts'
 import { buildLinks } from './links.ts'
-import { readPage } from './page.ts'
+import { hasChunks, type Page, readPage } from './page.ts'
 
 const CACHE_CONTROL = 'private, no-cache'
 
@@ -58,12 +57,8 @@ export function createReadHandlers(
   const readListQuery = createListReader(ajv, versioned)
   const readSelection = createSelectionReader(ajv, versioned)
 
-  const buildPagination = (
-    query: ListQuery,
-    page: { rows: readonly Row[]; hasMore: boolean },
-    total: number | undefined,
-    identity: string,
-  ): Pagination => {
+  const buildPagination = (query: ListQuery, page: Page, identity: string): Pagination => {
+    const { total } = page
     if (total !== undefined && query.page !== undefined) {
       return { page: query.page, limit: query.limit, total, total_pages: Math.ceil(total / query.limit) }
     }
@@ -96,11 +91,10 @@ export function createReadHandlers(
 
     const scope = { rule: getListRule(resource, actor, parentId), actor, parent: parentId }
     const connection = replicas?.getReader(actor.userId) ?? database
-    const reading = readPage(select, connection, query, { ...scope, position })
-    // A search may read every row: the total waits, so that one request uses one core of the database server.
-    if (query.words.length > 0) await reading
-    const counting = query.page === undefined ? undefined : select.count(connection, query, scope)
-    const [page, total] = await Promise.all([reading, counting])
+    const readFrom = (from: Connection) => readPage(select, from, query, { ...scope, position })
+    // All chunks of a page with a total are read in one snapshot, which no replica offers.
+    const isSnapshot = query.page !== undefined && hasChunks(query)
+    const page = await (isSnapshot ? database.transaction(readFrom, { isSnapshot }) : readFrom(connection))
     const { rows } = page
     if (rows.length === 0) await addresses.ensureParent(database, parentId)
     const names = query.include
@@ -108,7 +102,7 @@ export function createReadHandlers(
     const bytes = page.bytes + (included?.bytes ?? 0)
     if (bytes >= BYTES_PER_COST) await countReplyBytes(request, actor, bytes)
 
-    const pagination = buildPagination(query, page, total, identity)
+    const pagination = buildPagination(query, page, identity)
     const revisions = rows.map(({ id, revision }) => `${id}/${revision}`).join()
     const shapeHash = builder.getShapeHash(request, query.fields, included)
     const tag = buildWeakTag([shapeHash, revisions, JSON.stringify(pagination)].join('|'))
@@ -127,7 +121,7 @@ export function createReadHandlers(
   const list = async (request: FastifyRequest, reply: FastifyReply) => {
     const address = addresses.read(request)
     const query = readListQuery(request)
-    if (query.limit < query.chunkSize) return listPage(request, reply, address, query)
+    if (!hasChunks(query)) return listPage(request, reply, address, query)
     const { credential, userId } = address.actor
     const user = credential === 'none' ? request.ip : userId
     return largePages.run(user, () => listPage(request, reply, address, query))

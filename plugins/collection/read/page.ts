@@ -13,6 +13,8 @@ export interface Page {
   hasMore: boolean
   /** Estimated size of the rows in a response; 0 if the schema keeps it small. */
   bytes: number
+  /** The number of all rows of the list; undefined for cursor pagination. */
+  total: number | undefined
 }
 
 /** Returns how many of the rows fit into a response, at least one. */
@@ -37,8 +39,9 @@ async function readChunks(
   connection: Connection,
   query: ListQuery,
   scope: PageScope,
-): Promise<Row[]> {
+): Promise<Pick<Page, 'rows' | 'total'>> {
   const rows: Row[] = []
+  let total: number | undefined
   // One more row shows whether another page follows.
   const wanted = query.limit + 1
   const { chunkSize } = query
@@ -46,7 +49,8 @@ async function readChunks(
   let nextSize = chunkSize
   for (let bytes = 0; rows.length < wanted && bytes <= MAX_PAGE_BYTES; ) {
     const size = Math.min(nextSize, wanted - rows.length)
-    const chunk = await select.page(connection, query, { ...scope, position, size })
+    const { rows: chunk, total: counted } = await select.page(connection, query, { ...scope, position, size })
+    total ??= counted
     rows.push(...chunk)
     const last = chunk.at(-1)
     if (!last || chunk.length < size) break
@@ -54,8 +58,11 @@ async function readChunks(
     nextSize = Math.min(chunkSize, Math.max(1, Math.floor((MAX_CHUNK_BYTES * rows.length) / bytes)))
     position = readPosition(last, query.terms)
   }
-  return rows
+  return { rows, total }
 }
+
+/** Returns whether a page is read in chunks, whose number depends on the sizes of its rows. */
+export const hasChunks = ({ limit, chunkSize }: ListQuery): boolean => limit >= chunkSize
 
 /**
  * Reads one page. With cursor pagination, a page of large rows may have fewer rows than `limit`.
@@ -68,18 +75,18 @@ export async function readPage(
   scope: PageScope,
 ): Promise<Page> {
   const { limit } = query
-  if (limit < query.chunkSize) {
-    const rows = await select.page(connection, query, { ...scope, size: limit + 1 })
+  if (!hasChunks(query)) {
+    const { rows, total } = await select.page(connection, query, { ...scope, size: limit + 1 })
     const page = rows.slice(0, limit)
     const bytes = select.maxRowBytes * limit > MAX_BYTES_AT_ONCE ? sumBytes(select, page) : 0
-    return { rows: page, hasMore: rows.length > limit, bytes }
+    return { rows: page, hasMore: rows.length > limit, bytes, total }
   }
-  const rows = await readChunks(select, connection, query, scope)
+  const { rows, total } = await readChunks(select, connection, query, scope)
   const fitting = countFitting(select, rows)
   if (query.page !== undefined && fitting < Math.min(limit, rows.length)) {
     const message = `is too large: only ${fitting} of these resources fit into one response; use a smaller limit or cursors`
     throw invalidQuery([{ field: 'limit', message, code: 'OUT_OF_RANGE' }])
   }
   const page = rows.slice(0, Math.min(limit, fitting))
-  return { rows: page, hasMore: rows.length > page.length, bytes: sumBytes(select, page) }
+  return { rows: page, hasMore: rows.length > page.length, bytes: sumBytes(select, page), total }
 }

@@ -32,6 +32,16 @@ interface ChunkScope extends PageScope {
   size: number
 }
 
+/** Consecutive rows of a list. */
+interface Chunk {
+  rows: Row[]
+  /** The number of all rows of the list. */
+  total: number | undefined
+}
+
+/** A row with the number of all rows of its list. */
+type CountedRow = Row & { total_count?: number }
+
 /** Rows read for a page of the default length: one more row shows whether another page follows. */
 const DEFAULT_SIZE = DEFAULT_LIMIT + 1
 
@@ -110,7 +120,20 @@ export function createSelect(resource: ResolvedResource) {
     const page = each
       ? mergeReads(each, sql`${ordered} limit ${hasOffset ? param('reach') : limit}`, terms)
       : ordered
-    return { toSQL: () => dialect.sqlToQuery(sql`${page} limit ${limit}${offset}`) }
+    const rows = sql`${page} limit ${limit}${offset}`
+    return { toSQL: () => dialect.sqlToQuery(hasOffset ? addTotal(rows, query, scope) : rows) }
+  }
+
+  /**
+   * Adds the number of all rows to those of a page, in one statement and so in one snapshot. The left side has one row, so
+   * a nested loop is the only join, and it keeps the order. A page without rows has one of nulls.
+   */
+  const addTotal = (page: SQL, query: ListQuery, scope: ListScope): SQL => {
+    const total = build
+      .select({ count: sql`count(*)`.as('count') })
+      .from(table)
+      .where(and(...buildListConditions(resource, query, scope)))
+    return sql`select total.count as total_count, page.* from ${total} as total left join (${page}) as page on true`
   }
 
   /** Reads the rows of each value of a filter, and merges them. The order refers to the columns by their table's name. */
@@ -179,10 +202,11 @@ export function createSelect(resource: ResolvedResource) {
     },
 
     /**
-     * Reads `size` rows of a list. With a position, rows after it are read and no offset applies.
+     * Reads `size` rows of a list. With a position, rows after it are read and no offset applies; otherwise, a query with
+     * a page number has a total too.
      * @throws ApiError 400 INVALID_CURSOR for a position with too few values, which another release wrote
      */
-    async page(connection: Connection, query: ListQuery, scope: ChunkScope): Promise<Row[]> {
+    async page(connection: Connection, query: ListQuery, scope: ChunkScope): Promise<Chunk> {
       const { actor, parent: parentId, position, rule, size } = scope
       if (position && position.length < query.terms.length) throw invalidCursor()
       const isDefaultSize = size === DEFAULT_SIZE
@@ -200,27 +224,11 @@ export function createSelect(resource: ResolvedResource) {
       }
       // A search is planned with its words: the index is best for rare words, walking the sort order for frequent ones.
       const options = { canBatch: query.isQuick && rule === true, customPlan: query.customPlan }
-      return runStatement(
-        connection,
-        key,
-        values,
-        () => buildPage(query, scope, isDefaultSize, hasOffset),
-        options,
-      )
-    },
-
-    /** Counts all rows of a list. */
-    async count(connection: Connection, query: ListQuery, scope: ListScope): Promise<number> {
-      const key = `count|${getRuleKey(scope)}|${query.shape}`
-      const buildCount = () =>
-        build
-          .select({ count: sql`count(*)`.as('count') })
-          .from(table)
-          .where(and(...buildListConditions(resource, query, scope)))
-      const values = { ...query.values, caller: scope.actor.userId, parent: scope.parent }
-      const options = { customPlan: query.customPlan }
-      const [row] = await runStatement<{ count: number }>(connection, key, values, buildCount, options)
-      return row?.count ?? 0
+      const buildChunk = () => buildPage(query, scope, isDefaultSize, hasOffset)
+      const rows = await runStatement<CountedRow>(connection, key, values, buildChunk, options)
+      return hasOffset
+        ? { rows: rows.filter(({ id }) => id !== null), total: rows[0]?.total_count }
+        : { rows, total: undefined }
     },
 
     related: createRelatedReader(resource, { runStatement, fields: selectColumns(undefined, []) }),
