@@ -8,6 +8,7 @@ import { v7 as uuid } from 'uuid'
 import { createRecentWriters } from '../../drizzle/client/replicas/recent-writers.ts'
 import { createWalHistory } from '../../drizzle/client/replicas/wal-position.ts'
 import { DEFAULT_SCHEMA } from '../../drizzle/client/schema.ts'
+import { sessions } from '../../drizzle/credential-tables.ts'
 import { getKeyPrefix, hashKey, makeKey } from '../../plugins/auth/key-format.ts'
 import { type Client, createClient, testApp } from '../helpers/app.ts'
 import { getSchema, type Owner, openDatabase, SERVER, testDatabaseUrl } from '../helpers/database.ts'
@@ -29,6 +30,16 @@ const LAG = 1_500
 const INSERT = `insert into products (id, sku, name, price_amount, status, search) values ($1, $2, $3, 1, $4, $3)`
 const TOKEN = 'metrics-token-metrics-token'
 
+/** Users include their sessions, which are read from the primary. */
+const resources = resourcesWithNotes.map((definition) =>
+  definition.name === 'users'
+    ? {
+        ...definition,
+        relations: { sessions: { to: sessions, local: 'id', foreign: 'user_id', many: true } },
+      }
+    : definition,
+)
+
 /** An app with one replica, by way of a proxy, that holds the same product under another name. */
 async function replicated(t: Owner, settings: Record<string, string> = {}) {
   const { url = '' } = await testDatabaseUrl(t)
@@ -42,7 +53,7 @@ async function replicated(t: Owner, settings: Record<string, string> = {}) {
   const app = await testApp(
     t,
     { LOG_LEVEL: 'info', METRICS_TOKEN: TOKEN, ...settings },
-    { database, logs, resources: resourcesWithNotes },
+    { database, logs, resources },
   )
   const id = uuid()
   await database.run(INSERT, [id, 'WHERE', 'primary', 'active'])
@@ -120,8 +131,10 @@ t.test('reads', { skip }, async (t) => {
     t.equal((await createClient(all.base, { 'x-api-key': key }).get('/products')).status, 401)
     const keys = (await admin.get('/api-keys')).body.data.map(({ name }: { name: string }) => name)
     t.notOk(keys.includes('of the replica alone'), 'they are listed as they are')
-    const sessions = await reader.bearer.get('/sessions')
-    t.match(sessions.body.data, [{ id: reader.sessionId }])
+    const listed = await reader.bearer.get('/sessions')
+    t.match(listed.body.data, [{ id: reader.sessionId }])
+    const including = await reader.bearer.get('/users/me?include=sessions')
+    t.match(including.body.data.sessions, [{ id: reader.sessionId }], 'they are included as they are')
     t.equal(await where(reader.client), 'replica')
   })
 

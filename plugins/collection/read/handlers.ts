@@ -50,12 +50,17 @@ export function createReadHandlers(
   const { representation, publicUrl } = options
   const { database, refusal, addressing } = app
   const { access, parent, select } = resource
-  const replicas = resource.readsPrimary ? undefined : database.replicas
   const addresses = createResourceAddresses(resource)
   const builder = createResponseBuilder(versioned, representation)
   const cursors = createCursors(options.cursorKey)
   const readListQuery = createListReader(ajv, versioned)
   const readSelection = createSelectionReader(ajv, versioned)
+
+  /** Returns the replica for a request; undefined if the resource or one that it includes is read from the primary. */
+  const getReplica = (actor: Actor, names: readonly string[]): Connection | undefined => {
+    const read = [resource, ...names.map((name) => resource.relations[name]?.to)]
+    return read.some((each) => each?.readsPrimary) ? undefined : database.replicas?.getReader(actor.userId)
+  }
 
   const buildPagination = (query: ListQuery, page: Page, identity: string): Pagination => {
     const { total } = page
@@ -90,7 +95,7 @@ export function createReadHandlers(
     addresses.ensureUuids(parentId)
 
     const scope = { rule: getListRule(resource, actor, parentId), actor, parent: parentId }
-    const connection = replicas?.getReader(actor.userId) ?? database
+    const connection = getReplica(actor, query.include) ?? database
     const readFrom = (from: Connection) => readPage(select, from, query, { ...scope, position })
     // All chunks of a page with a total are read in one snapshot, which no replica offers.
     const isSnapshot = query.page !== undefined && hasChunks(query)
@@ -141,7 +146,7 @@ export function createReadHandlers(
       const included = names.length > 0 ? await include(connection, resource, [row], names, actor) : undefined
       return { row, included }
     }
-    const replica = replicas && !needsPrimary(request) ? replicas.getReader(actor.userId) : undefined
+    const replica = needsPrimary(request) ? undefined : getReplica(actor, names)
     // A replica may lag behind: only the primary decides that a row does not exist or may not be read.
     const onReplica = replica && (await find(replica).catch(() => undefined))
     const { row, included } = onReplica ?? (await find(database))
