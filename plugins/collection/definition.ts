@@ -126,7 +126,8 @@ export interface DefinitionOptions<R, C, U, Computed = Record<string, unknown>> 
   immutable?: readonly string[]
   /**
    * Fields with a foreign key to another resource for which the row that they refer to only has to exist. Default: none; a
-   * reference to a row that the caller may not read is 422 `NOT_FOUND`, as one to a row that does not exist.
+   * reference to a row that the caller may not read is 422 `NOT_FOUND`, as one to a row that does not exist, and a new
+   * row below such a parent is 403.
    */
   uncheckedReferences?: readonly string[]
   /** Fields that PUT keeps, instead of resetting them to their defaults, if they are absent. */

@@ -8,7 +8,7 @@ export interface Relation extends Omit<RelationDefinition, 'to'> {
   to: ResolvedResource
 }
 
-/** A field of a body with a foreign key to the row of a resource, which the caller must be able to read. */
+/** A field of a body or of the path with a foreign key to a resource, whose row the caller must be able to read. */
 export interface Reference {
   field: string
   to: ResolvedResource
@@ -34,7 +34,7 @@ export function getIndexes(table: ResourceTable): ResolvedResource['indexes'] {
     .map(({ config }) => config.columns.map((column) => ('name' in column ? column.name : undefined)))
 }
 
-/** A foreign key that has a field of a body. */
+/** A foreign key that has a field of a body or of the path. */
 interface SentKey {
   fields: readonly string[]
   foreignTable: PgTable
@@ -44,11 +44,12 @@ interface SentKey {
 /** Returns the foreign keys whose fields a client may send, apart from those that are not to be checked. */
 export function listSentKeys(definition: ResourceDefinition): SentKey[] {
   const { table, schemas, parent, uncheckedReferences = [] } = definition
-  const isSent = (field: string) =>
-    // The id of the parent is that of the path.
-    field !== parent?.member &&
-    !uncheckedReferences.includes(field) &&
-    (field in schemas.create.properties || field in schemas.change.properties)
+  const sent = [
+    ...(parent ? [parent.member] : []),
+    ...Object.keys(schemas.create.properties),
+    ...Object.keys(schemas.change.properties),
+  ]
+  const isSent = (field: string) => sent.includes(field) && !uncheckedReferences.includes(field)
   return getTableConfig(table).foreignKeys.flatMap((key) => {
     const { columns, foreignTable, foreignColumns } = key.reference()
     const fields = columns.map(({ name }) => name)

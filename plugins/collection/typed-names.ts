@@ -52,7 +52,7 @@ export interface TypedNames<
 > {
   parent?: { to: string; member: Field }
   immutable?: readonly Creatable[]
-  uncheckedReferences?: readonly (Creatable | Changeable)[]
+  uncheckedReferences?: readonly (Field | Creatable | Changeable)[]
   kept?: readonly Changeable[]
   filters: readonly Field[]
   ranges?: readonly Field[]

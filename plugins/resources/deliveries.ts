@@ -78,6 +78,8 @@ export function createDeliveriesResource({ recorded, hideForbidden }: DeliveryOp
     description: 'Events that were sent to a webhook endpoint, or will be. Kept for 30 days',
     table: webhookDeliveries,
     parent: { to: WEBHOOK_ENDPOINTS, member: 'endpoint_id' },
+    // The action checks whose the endpoint is.
+    uncheckedReferences: ['endpoint_id'],
     verbs: ['list', 'read', 'create'],
     isRecorded: false,
     bearerOnly: true,

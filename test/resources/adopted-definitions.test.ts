@@ -156,6 +156,8 @@ t.test('relations compare texts and numbers as they compare ids', async (t) => {
   t.equal(status, 200)
   t.same(body.data.by_code.map(({ id }: Json) => id).sort(), [first, second].sort())
   t.equal(body.data.by_place.id, first)
+  const list = await admin.get('/shelves?include=by_code&page=1')
+  t.equal(list.status, 200, 'in the default order, which these resources do not name')
   const book = await admin.get(`/books/${first}?include=same_code`)
   t.match(book.body.data.same_code, { code }, 'another relation by the same column includes one row')
 })

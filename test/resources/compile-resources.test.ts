@@ -66,6 +66,7 @@ t.test('the message names definition, part and name, and lists the names that ex
 t.test('names that are no field of the table stop the start', async (t) => {
   isMistake(t, { filters: ['status', 'revision'] }, ['orders: filter "revision" is not a field of the table'])
   isMistake(t, { sorts: { numbers: products.name } }, ['orders: sort "numbers" is not a field of the table'])
+  isMistake(t, { defaultSort: '-position' }, ['orders: default sort "position" is not one of the sorts'])
   isMistake(t, { unindexed: ['noote'] }, ['orders: unindexed "noote" is not a filter, range or sort'])
   isMistake(t, { search: ['noote'] }, ['orders: search "noote" is not a field of the table'])
   isMistake(t, { immutable: ['owner_id'] }, ['orders: immutable "owner_id" is not a field of the table'])

@@ -36,6 +36,19 @@ const appointments = pgTable('appointments', {
   referred_by: uuid().references(() => users.id),
 })
 
+const visits = pgTable('visits', {
+  ...common(),
+  patient_id: uuid()
+    .notNull()
+    .references(() => patients.id),
+})
+const inquiries = pgTable('inquiries', {
+  ...common(),
+  patient_id: uuid()
+    .notNull()
+    .references(() => patients.id),
+})
+
 const RoomStatus = Text({ maxLength: 10, examples: ['open'] })
 const Reference = Text({ format: 'uuid', examples: [exampleId] })
 
@@ -45,6 +58,7 @@ const define = (
   table: ResourceDefinition['table'],
   fields: TProperties,
   rest: Partial<ResourceDefinition>,
+  parent: TProperties = {},
 ): ResourceDefinition => ({
   name,
   singular,
@@ -52,7 +66,7 @@ const define = (
   description: `The ${name}`,
   table,
   schemas: {
-    read: Type.Object({ id: Id(), ...fields, ...commonFields }, { title: singular }),
+    read: Type.Object({ id: Id(), ...parent, ...fields, ...commonFields }, { title: singular }),
     create: Type.Object(fields, { title: `${singular}Create` }),
     change: Type.Object(fields, { title: `${singular}Change` }),
   },
@@ -68,6 +82,9 @@ const own = [{ user_id: CALLER }] as const
 const all = { admin: true, manager: true, member: true } as const
 const ownOnly = { admin: true, member: own } as const
 const writable = { create: all, replace: all, update: all, remove: all } as const
+
+/** Below the path of a patient. */
+const ofPatient = { parent: { to: 'patients', member: 'patient_id' }, access: { list: all, create: all } }
 
 const clinic = [
   define(
@@ -97,10 +114,19 @@ const clinic = [
     },
     { access: { list: all, read: all, ...writable }, uncheckedReferences: ['referred_by'] },
   ),
+  define('visits', 'Visit', visits, {}, { ...ofPatient, plural: 'Visits' }, { patient_id: Reference }),
+  define(
+    'inquiries',
+    'Inquiry',
+    inquiries,
+    {},
+    { ...ofPatient, plural: 'Inquiries', uncheckedReferences: ['patient_id'] },
+    { patient_id: Reference },
+  ),
 ]
 
 const { database, take } = overhear(await testDatabase(t))
-for (const table of [patients, rooms, appointments]) await createTable(database, table)
+for (const table of [patients, rooms, appointments, visits, inquiries]) await createTable(database, table)
 const { admin, app, person } = await testApp(t, {}, { database, resources: [...resources, ...clinic] })
 await stopEventWork(app)
 
@@ -174,6 +200,23 @@ t.test('a reference that a definition names as unchecked only has to exist', asy
   t.equal(created.status, 201, created.text)
   const missing = await ada.client.post('/appointments', { ...ofAda, referred_by: UNKNOWN_ID })
   t.same(getViolations(missing), ['referred_by NOT_FOUND'])
+})
+
+t.test('nothing is created below a parent that the caller may not read', async (t) => {
+  const path = (patient: string, name = 'visits') => `/patients/${patient}/${name}`
+  const headers = { 'idempotency-key': 'visit' }
+  t.equal((await ada.client.post(path(patientOfAda), {})).status, 201)
+  t.equal((await ada.client.post(path(patientOfBob), {})).status, 403)
+  t.equal((await ada.client.post(path(patientOfBob), {}, headers)).status, 403)
+  t.equal((await ada.client.post(path(UNKNOWN_ID), {})).status, 404)
+  t.equal((await admin.post(path(patientOfBob), {})).status, 201)
+  t.equal((await admin.post(path(UNKNOWN_ID), {})).status, 404)
+  t.equal(
+    (await ada.client.get(path(patientOfBob))).status,
+    200,
+    'the rules of the rows decide who reads them',
+  )
+  t.equal((await ada.client.post(path(patientOfBob, 'inquiries'), {})).status, 201, 'unchecked')
 })
 
 t.test('a reference that a write does not change is not checked again', async (t) => {

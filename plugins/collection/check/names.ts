@@ -54,13 +54,16 @@ function findReferenceMistakes(definition: ResourceDefinition, tables: ReadonlyS
 
 function findFieldMistakes(definition: ResourceDefinition, columns: Columns): string[] {
   const { schemas, immutable = [], kept = [], filters, ranges = [], sorts, search, parent } = definition
-  const { unindexed = [] } = definition
+  const { unindexed = [], defaultSort } = definition
   const stored = Object.keys(schemas.read.properties).filter((name) => name in columns)
   const kind = 'a field of the table'
   return [
     ...findOthers('filter', filters, stored, kind),
     ...findOthers('range', ranges, stored, kind),
     ...findOthers('sort', Object.keys(sorts), stored, kind),
+    ...(defaultSort === undefined
+      ? []
+      : findOthers('default sort', [defaultSort.replace(/^-/, '')], Object.keys(sorts), 'one of the sorts')),
     ...findOthers(
       'unindexed',
       unindexed,

@@ -48,7 +48,8 @@ function toSortTerm(name: string, key: SortKey, descending: boolean): SortTerm {
 /** Creates a function that returns the terms of a total order: they end with a unique column, or else with the id. */
 export function createSortTerms({ name: resource, sorts: keys, table, uniqueColumns }: ResolvedResource) {
   const known = new Map(
-    Object.entries(keys).map(([name, key]) => [
+    // The default sort, also of a resource that clients cannot sort by it.
+    Object.entries<SortKey>({ created_at: table.created_at, ...keys }).map(([name, key]) => [
       name,
       {
         ascending: toSortTerm(name, key, false),

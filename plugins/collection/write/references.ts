@@ -20,40 +20,59 @@ interface OpenReference {
 const getReadRule = ({ access }: Resource, actor: Actor): Rule =>
   getRule(access, access.read ? 'read' : 'list', actor)
 
-/** Creates the functions that check the references in the bodies of one resource. */
-export const createReferences = ({ references }: Resource) => ({
-  /**
-   * Returns the references among the named fields of a row that have to be checked: not those to the caller, and none to a
-   * resource of which the caller may read all rows. That the row exists is checked by the foreign key.
-   */
-  findOpen(row: Readonly<Record<string, unknown>>, names: Iterable<string>, actor: Actor): OpenReference[] {
-    const sent = new Set(names)
-    return references.flatMap(({ field, to, foreign }) => {
-      const value = row[field]
-      if (!sent.has(field) || value === null || value === undefined) return []
-      const rule = getReadRule(to, actor)
-      const remaining = narrowRule(rule, foreign, value, actor)
-      return remaining === true ? [] : [{ field, to, foreign, value, rule, isRefused: remaining === false }]
-    })
-  },
+/** Returns a reference that has to be checked; undefined if the rule of its target permits the value in any row. */
+function toOpen({ field, to, foreign }: Resource['references'][number], value: unknown, actor: Actor) {
+  const rule = getReadRule(to, actor)
+  const remaining = narrowRule(rule, foreign, value, actor)
+  return remaining === true ? undefined : { field, to, foreign, value, rule, isRefused: remaining === false }
+}
 
-  /**
-   * Checks references in the transaction of the write. The rows stay as they are until it ends.
-   * @throws ApiError 422, the same as for a row that does not exist
-   */
-  async check(connection: Connection, open: readonly OpenReference[], actor: Actor): Promise<void> {
-    const refused = new Set<string>()
-    // Rows are locked in the order of their ids, as everywhere.
-    for (const { field, to, foreign, value, rule, isRefused } of open.toSorted((a, b) =>
-      String(a.value) < String(b.value) ? -1 : 1,
-    )) {
-      const isReadable =
-        !isRefused && (await to.select.isReadable(connection, foreign, value, { rule, actor }))
-      if (!isReadable) refused.add(field)
-    }
-    if (refused.size === 0) return
-    throw invalidBody(
-      [...refused].sort().map((field) => ({ field, message: 'does not exist', code: 'NOT_FOUND' })),
-    )
-  },
-})
+/** Creates the functions that check the references of one resource. That a row exists is checked by its foreign key. */
+export function createReferences({ references, parent }: Resource) {
+  const inBody = references.filter(({ field }) => field !== parent?.member)
+  const inPath = references.find(({ field }) => field === parent?.member)
+
+  /** Returns whether the caller may read the row, which stays as it is until the transaction ends. */
+  const isReadable = async (
+    connection: Connection,
+    { to, foreign, value, rule, isRefused }: OpenReference,
+    actor: Actor,
+  ): Promise<boolean> => !isRefused && to.select.isReadable(connection, foreign, value, { rule, actor })
+
+  return {
+    isReadable,
+
+    /** Returns the reference to the parent, if it has to be checked. */
+    findOpenParent: (id: string | undefined, actor: Actor): OpenReference | undefined =>
+      inPath && toOpen(inPath, id, actor),
+
+    /**
+     * Returns the references among the named fields of a row that have to be checked: not those to the caller, and none to
+     * a resource of which the caller may read all rows.
+     */
+    findOpen(row: Readonly<Record<string, unknown>>, names: Iterable<string>, actor: Actor): OpenReference[] {
+      const sent = new Set(names)
+      return inBody.flatMap((reference) => {
+        const value = row[reference.field]
+        if (!sent.has(reference.field) || value === null || value === undefined) return []
+        return toOpen(reference, value, actor) ?? []
+      })
+    },
+
+    /**
+     * Checks references in the transaction of the write.
+     * @throws ApiError 422, the same as for a row that does not exist
+     */
+    async check(connection: Connection, open: readonly OpenReference[], actor: Actor): Promise<void> {
+      const refused: string[] = []
+      // Rows are locked in the order of their ids, as everywhere.
+      for (const reference of open.toSorted((a, b) => (String(a.value) < String(b.value) ? -1 : 1))) {
+        if (!(await isReadable(connection, reference, actor))) refused.push(reference.field)
+      }
+      if (refused.length === 0) return
+      throw invalidBody(
+        refused.sort().map((field) => ({ field, message: 'does not exist', code: 'NOT_FOUND' })),
+      )
+    },
+  }
+}

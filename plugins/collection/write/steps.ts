@@ -48,9 +48,9 @@ export function createWriteSteps(
   }
 
   /** Returns the error for a row that the caller may not create: 403; 404 if the parent does not exist. */
-  const refuseNew = async (parentId: string | undefined): Promise<Error> => {
+  const refuseNew = async (connection: Connection, parentId: string | undefined): Promise<Error> => {
     if (!parent || parentId === undefined) return apiError('FORBIDDEN')
-    const found = await parent.to.select.one(database, parentId, { fields: ['id'] })
+    const found = await parent.to.select.one(connection, parentId, { fields: ['id'] })
     const createParentNotFound = () => createNotFound(parent.to, parentId)
     return found ? refusal(createParentNotFound) : createParentNotFound()
   }
@@ -60,16 +60,19 @@ export function createWriteSteps(
     const { id, actor, fields, keyedWrite, respond } = write
     const values: Partial<Row> = { ...resource.defaults?.(actor), ...fields, id, revision: 1 }
     if (parent) values[parent.member] = write.parent
-    if (!allows(getRule(access, 'create', actor), values, actor)) throw await refuseNew(write.parent)
+    if (!allows(getRule(access, 'create', actor), values, actor))
+      throw await refuseNew(database, write.parent)
     const { prepare, create: action } = actions
+    const openParent = references.findOpenParent(write.parent, actor)
     const open = references.findOpen(fields, Object.keys(fields), actor)
     return {
       keyedWrite,
       updateUnread: undefined,
-      isOneStatement: !action && !bearerOnly && open.length === 0,
+      isOneStatement: !action && !bearerOnly && !openParent && open.length === 0,
       async admit(connection, isLocking) {
         if (isLocking) await admitCaller(connection, actor)
-        return undefined
+        if (!openParent || (await references.isReadable(connection, openParent, actor))) return
+        throw await refuseNew(connection, write.parent)
       },
       prepare: prepare && (() => prepare(fields, actor, write.getTools())),
       act: async (connection, _found, prepared) => {
