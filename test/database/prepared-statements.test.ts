@@ -74,22 +74,22 @@ const LISTS: [string, number][] = [
   ['/users?include=orders', 2],
   ['/users?include=orders,notes,profile', 4],
   ['/users?include=orders,notes,profile&limit=100', 4],
-  ['/users?page=1', 2],
-  ['/users?page=2&include=orders,notes,profile&search=user', 5],
+  ['/users?page=1', 1],
+  ['/users?page=2&include=orders,notes,profile&search=user', 4],
   ['/user-profiles', 1],
   ['/user-profiles?include=user', 2],
-  ['/user-profiles?include=user&page=1', 3],
+  ['/user-profiles?include=user&page=1', 2],
   ['/users/me/notes', 1],
   ['/users/me/notes?include=user', 2],
-  ['/users/me/notes?page=1&sort=-title', 2],
+  ['/users/me/notes?page=1&sort=-title', 1],
   ['/products', 1],
-  ['/products?page=1', 2],
+  ['/products?page=1', 1],
   ['/orders', 1],
   ['/orders?include=user,products&limit=100', 3],
-  ['/orders?include=user,products&page=1', 4],
+  ['/orders?include=user,products&page=1', 3],
 ]
 
-t.test('a list runs one statement, plus one for each relation and one for the total', async (t) => {
+t.test('a list runs one statement, with its total, plus one for each relation', async (t) => {
   for (const [path, count] of LISTS) {
     const { reply, found } = await statementsOf(path)
     t.equal(reply.status, 200, path)
