@@ -69,8 +69,7 @@ export const Settings = Type.Object({
     secret: true,
   }),
   MIGRATE: Type.Boolean({
-    description:
-      'Whether the start applies pending migrations. If `false`, it only checks that there are none; `resource-api migrate` applies them.',
+    description: `Whether the start applies pending migrations. If \`false\`, it only checks that there are none; \`${identity.name} migrate\` applies them.`,
     default: true,
   }),
   MIGRATION_TIMEOUT: number(
