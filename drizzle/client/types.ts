@@ -16,7 +16,7 @@ export type Row = Record<string, unknown>
 export interface RunOptions {
   /**
    * Whether the statement may share a connection and a network packet with others. For statements that read by an
-   * index, or write one row, and wait for nothing but a lock on that row.
+   * index, or write one row, and cannot wait for another transaction: those behind one that waits time out with it.
    */
   canBatch?: boolean
   /**

@@ -156,7 +156,7 @@ const SAVE_ENDPOINT = `update webhook_endpoints as e set
 /** One statement each: one for all could deadlock with that of another process. */
 export async function saveEndpoints(connection: Connection, states: readonly EndpointState[]): Promise<void> {
   const save = ({ id, hasDelivered, isFailing }: EndpointState) =>
-    connection.run(SAVE_ENDPOINT, [id, hasDelivered, isFailing], { canBatch: true })
+    connection.run(SAVE_ENDPOINT, [id, hasDelivered, isFailing])
   await Promise.all(states.map(save))
 }
 

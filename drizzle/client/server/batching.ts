@@ -1,7 +1,8 @@
 /**
  * Statement batching: quick statements of concurrent requests share a connection and a network packet. For a statement
  * that finds its row by a key, the packet costs client and server more than the work. Without batching of writes, the
- * server takes 23 % more CPU for W5 and 24 % more for W6 of the bench (15 interleaved rounds).
+ * server takes 24 % more CPU for W6 of the bench (15 interleaved rounds). Callers batch no statement that may wait for
+ * another transaction (`RunOptions.canBatch`): the server executes those behind it only when it ends.
  */
 import type { Semaphore } from '../../../lib/semaphore.ts'
 import type { Param, Row } from '../types.ts'

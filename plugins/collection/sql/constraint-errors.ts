@@ -49,6 +49,19 @@ function getForeignColumns(table: ResourceDefinition['table']): Map<string, stri
 }
 
 /**
+ * Returns the columns with which a write may wait for another transaction: one that has written the same value of a
+ * unique index, or that deletes the row to which a foreign key refers. Ids are new, so inserts do not wait for theirs.
+ */
+export function findConstrainedColumns(table: ResourceDefinition['table']): ReadonlySet<string> {
+  const { columns, indexes } = getTableConfig(table)
+  // A change of any column may bring a row into the index.
+  if (indexes.some(({ config }) => config.unique && config.where)) {
+    return new Set(columns.map(({ name }) => name))
+  }
+  return new Set([...getUniqueColumns(table).values(), ...getForeignColumns(table).values()].flat())
+}
+
+/**
  * Returns the error for a violated unique index.
  * @param fields the columns of the index that are fields of the resource
  */

@@ -2,7 +2,7 @@
 import { and, eq, getTableColumns, getTableName, or, sql } from 'drizzle-orm'
 import type { PgColumn } from 'drizzle-orm/pg-core'
 import { drizzle } from 'drizzle-orm/pg-proxy'
-import type { Connection } from '../../../drizzle/client/types.ts'
+import type { Connection, RunOptions } from '../../../drizzle/client/types.ts'
 import { getNextUpdatedAt } from '../../../drizzle/updated-at.ts'
 import type { Actor, Rule } from '../../access/index.ts'
 import { listCascades } from '../../outbox/cascades.ts'
@@ -11,7 +11,7 @@ import { buildRecordedStatement, type ChangeKind, changeRows, type Recorders } f
 import type { ResourceDefinition, Row, Store } from '../definition.ts'
 import { buildSearchText } from './case-folding.ts'
 import { buildRuleCondition, getColumn } from './conditions.ts'
-import { createConstraintErrors } from './constraint-errors.ts'
+import { createConstraintErrors, findConstrainedColumns } from './constraint-errors.ts'
 import { createIsSameIn } from './same-value.ts'
 import { createStatements, param, type Query, type Values } from './statements.ts'
 
@@ -62,6 +62,7 @@ export function createStores(resource: StoredResource, recorders: Recorders = ne
   const columnNames = Object.keys(columns).sort()
   const returning = Object.fromEntries(Object.entries(columns).filter(([name]) => name !== 'search'))
   const isSameIn = createIsSameIn(columns)
+  const constrainedColumns = findConstrainedColumns(table)
   const toApiError = createConstraintErrors(resource, parent?.member)
   const runStatement = createStatements()
   const recorder = recorders.get(getTableName(table))
@@ -101,9 +102,10 @@ export function createStores(resource: StoredResource, recorders: Recorders = ne
     key: string,
     values: Values,
     buildQuery: () => Query,
+    options?: RunOptions,
   ): Promise<Row | undefined> => {
     try {
-      const [row] = await runStatement(connection, key, values, buildQuery, { canBatch: true })
+      const [row] = await runStatement(connection, key, values, buildQuery, options)
       return row
     } catch (error) {
       throw toApiError(error)
@@ -114,6 +116,14 @@ export function createStores(resource: StoredResource, recorders: Recorders = ne
     'search' in columns ? { search: buildSearchText(row, search) } : undefined
 
   const getNames = (values: Values) => columnNames.filter((name) => values[name] !== undefined)
+
+  /**
+   * Returns the options of a statement that sets these columns and waits for no lock on its row. It is batched if it can
+   * wait for no other transaction either: the statements behind one that waits would time out with it.
+   */
+  const getOptions = (names: readonly string[]): RunOptions => ({
+    canBatch: !names.some((name) => constrainedColumns.has(name)),
+  })
 
   const toParams = (names: readonly string[]) => Object.fromEntries(names.map((name) => [name, param(name)]))
 
@@ -191,6 +201,7 @@ export function createStores(resource: StoredResource, recorders: Recorders = ne
               .values(toParams(getNames(values)))
               .returning(returning),
           ),
+        getOptions(getNames(values)),
       )
       if (!row) throw new Error('An insert returned no row')
       return row
@@ -232,7 +243,7 @@ export function createStores(resource: StoredResource, recorders: Recorders = ne
 
   /**
    * Updates a row without reading it. Resolves to undefined if the row does not exist under that parent, if the rule
-   * does not allow it, or if it has these values already.
+   * does not allow it, if it has these values already, or if another transaction has locked it.
    */
   const updateUnread = (
     connection: Connection,
@@ -250,9 +261,8 @@ export function createStores(resource: StoredResource, recorders: Recorders = ne
       )
     const buildUnread = () => {
       const names = getNames(values)
-      if (!recorder) return buildSet(names).where(isTarget()).returning(returning)
-      // `old` has the former values, which PostgreSQL itself returns only from version 18 on. It is not locked: after a
-      // concurrent update the revisions differ, no row is updated, and the write reads the row.
+      // `old` has the former values, which PostgreSQL itself returns only from version 18 on. A row that is locked is
+      // skipped: after the other transaction, the revisions would differ, no row be updated, and the write read the row.
       const read = sql.join(
         ['id', 'revision', ...names].map((name) => sql.identifier(name)),
         sql`, `,
@@ -263,7 +273,7 @@ export function createStores(resource: StoredResource, recorders: Recorders = ne
           sql`old.${sql.identifier(each.name)}`.as(each.former),
         ]),
       )
-      const old = sql`(select ${read} from ${table} where ${isTarget()}) as old`
+      const old = sql`(select ${read} from ${table} where ${isTarget()} for no key update skip locked) as old`
       return record(
         'updated',
         buildSet(names)
@@ -284,6 +294,7 @@ export function createStores(resource: StoredResource, recorders: Recorders = ne
         ...(recorder && toOriginValues(origin)),
       },
       buildUnread,
+      getOptions(getNames(values)),
     )
   }
 

@@ -1,0 +1,112 @@
+/** A write that waits for another transaction holds up no other write and no read, whoever sent them. */
+import t from 'tap'
+import type { Database } from '../../drizzle/client/index.ts'
+import { type Client, type Reply, testApp } from '../helpers/app.ts'
+import { openDatabase, SERVER, testDatabaseUrl } from '../helpers/database.ts'
+import { createDeferred } from '../helpers/deferred.ts'
+import { insertRows } from '../helpers/rows.ts'
+
+const skip = SERVER ? false : 'PGlite has one connection, and no statement of it waits for another'
+
+/** A database that collects the statements that match, and sends them in one turn of the event loop. */
+function createGatheringDatabase(opened: Database) {
+  const state = { pattern: /^$/, count: 0, first: '' }
+  let gathered: { isFirst: boolean; resume(): void }[] = []
+  const database: Database = {
+    ...opened,
+    async run(text, params, options) {
+      if (state.count > 0 && state.pattern.test(text)) {
+        state.count -= 1
+        const isFirst = params?.includes(state.first) === true
+        await new Promise<void>((resume) => {
+          gathered.push({ isFirst, resume })
+          if (state.count > 0) return
+          for (const each of gathered.sort((a, b) => Number(b.isFirst) - Number(a.isFirst))) each.resume()
+          gathered = []
+        })
+      }
+      return opened.run(text, params, options)
+    },
+  }
+  /** @param first a parameter of the statements that are sent first */
+  const gather = (pattern: RegExp, count: number, first: string) =>
+    Object.assign(state, { pattern, count, first })
+  return { database, gather }
+}
+
+interface Case {
+  /** The statement that is sent for each request, all in one turn of the event loop. */
+  pattern: RegExp
+  /** What the other transaction has done. */
+  lock: string
+  /** A request that waits for the other transaction, or that does not. */
+  send(client: Client, row: { id: string; n: number }): Promise<Reply>
+  /** The statuses of those that waited, once the other transaction has rolled back. */
+  statuses: number[]
+}
+
+const cases: Record<string, Case> = {
+  'a change of a locked row': {
+    pattern: /update "products"/,
+    lock: 'select 1 from products where id = $1 for update',
+    send: (client, { id, n }) => client.patch(`/products/${id}`, { stock: n + 1 }),
+    statuses: [200, 200],
+  },
+  'a change of a locked row behind an If-Match': {
+    pattern: /update "products"/,
+    lock: 'select 1 from products where id = $1 for update',
+    send: (client, { id, n }) => client.patch(`/products/${id}`, { stock: n + 1 }, { 'if-match': '*' }),
+    statuses: [200, 200],
+  },
+  'an insert with the value of a unique index': {
+    pattern: /insert into "products"/,
+    lock: `insert into products (id, sku, name, price_amount, search) values (gen_random_uuid(), $1, 'A', 1, 'a')`,
+    send: (client, { id, n }) =>
+      client.post('/products', { sku: n < 2 ? id : `${n}`, name: 'Tea', price_amount: 1 }),
+    statuses: [201, 409],
+  },
+  'an insert that refers to a row that is being deleted': {
+    pattern: /insert into "user_profiles"/,
+    lock: 'select 1 from users where id = $1 for update',
+    send: (client, { id }) => client.post('/user-profiles', { user_id: id }),
+    statuses: [201, 409],
+  },
+}
+
+for (const [name, { pattern, lock, send, statuses }] of Object.entries(cases)) {
+  t.test(`${name} waits alone`, { skip }, async (t) => {
+    const { url } = await testDatabaseUrl(t)
+    const { database, gather } = createGatheringDatabase(await openDatabase({ url, poolSize: 3 }))
+    const other = await openDatabase({ url, poolSize: 1 })
+    t.teardown(() => other.close())
+    t.teardown(() => database.close())
+    const { admin } = await testApp(t, {}, { database })
+    const table = /profiles/.test(pattern.source) ? 'users' : 'products'
+    const [locked = '', ...others] = await insertRows(
+      database,
+      table,
+      Array.from({ length: 7 }, () => ({})),
+    )
+
+    const released = createDeferred()
+    const isLocked = createDeferred()
+    const holder = other
+      .transaction(async (tx) => {
+        await tx.run(lock, [locked])
+        isLocked.resolve()
+        await released.promise
+        throw new Error('rolled back')
+      })
+      .catch(() => undefined)
+    await isLocked.promise
+    gather(pattern, 8, locked)
+    const waiting = [0, 1].map((n) => send(admin, { id: locked, n }))
+    const writes = others.map((id, i) => send(admin, { id, n: i + 2 }))
+    for (const { status } of await Promise.all(writes)) t.ok(status < 300, `${status}`)
+    t.equal((await admin.get(`/${table}/${others[0]}`)).status, 200)
+    released.resolve()
+    await holder
+    const replies = await Promise.all(waiting)
+    t.same(replies.map(({ status }) => status).sort(), statuses)
+  })
+}
