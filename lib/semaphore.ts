@@ -27,6 +27,9 @@ export interface SemaphoreOptions {
   createError?: (reason: string) => Error
 }
 
+/** Takes a function that ends the waiting of a caller with an error. */
+export type OnQueue = (refuse: (error: Error) => void) => void
+
 /** The members in use and the callers that wait for one. */
 export interface Load {
   size: number
@@ -80,10 +83,15 @@ export class Semaphore<T extends object> {
 
   /**
    * Runs `work` with a member and releases the member afterwards.
+   * @param onQueue called if the caller must wait, with a function that ends the waiting with an error
    * @throws the error of `createError` if too many callers wait, none was free in time, or the semaphore is closed
    */
-  async run<R>(work: (member: T) => Promise<R>): Promise<R> {
-    const member = this.take() ?? (await new Promise<T>((resolve, reject) => this.wait(resolve, reject)))
+  async run<R>(work: (member: T) => Promise<R>, onQueue?: OnQueue): Promise<R> {
+    const wait = (resolve: (member: T) => void, reject: (error: Error) => void) => {
+      const refuse = this.wait(resolve, reject)
+      onQueue?.(refuse)
+    }
+    const member = this.take() ?? (await new Promise<T>(wait))
     try {
       return await work(member)
     } finally {
@@ -101,17 +109,27 @@ export class Semaphore<T extends object> {
   /**
    * Lends a member to a caller that `take` gave none, when it is the first in the queue and a member is released.
    * @param onRefuse called instead if too many callers wait, none was free in time, or the semaphore is closed
+   * @returns a function that refuses the caller with an error if it still waits
    */
-  wait(onAcquire: (member: T) => void, onRefuse: (error: Error) => void): void {
+  wait(onAcquire: (member: T) => void, onRefuse: (error: Error) => void): (error: Error) => void {
     const isFull = this.#waiting.length >= this.#maxWaiting
     if (this.#onEmpty || isFull) {
       onRefuse(this.#createError(isFull ? 'too many callers are waiting' : 'it is closed'))
-      return
+      return () => undefined
     }
     const since = performance.now()
     if (this.#waiting.length === 0) this.#startQueue(since)
-    this.#waiting.push({ onAcquire, onRefuse, since, deadline: since + this.#acquireTimeout })
+    const waiter = { onAcquire, onRefuse, since, deadline: since + this.#acquireTimeout }
+    this.#waiting.push(waiter)
     this.#setTimer()
+    return (error) => {
+      const index = this.#waiting.indexOf(waiter)
+      if (index === -1) return
+      this.#waiting.splice(index, 1)
+      if (this.#waiting.length === 0) this.#setTimer()
+      onRefuse(error)
+      if (this.#onEmpty) this.#closeIfEmpty()
+    }
   }
 
   /** Takes a member back. To be called once for each acquisition. */

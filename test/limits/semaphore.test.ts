@@ -87,6 +87,29 @@ t.test('the length of the queue and the wait are limited', async (t) => {
   t.equal(await gate.run(async () => 'open'), 'open', 'who gave up takes nothing away')
 })
 
+t.test('a caller that waits can be refused, and leaves the queue', async (t) => {
+  const gate = createGate({ size: 1, maxWaiting: 1 })
+  const held = createDeferred()
+  const first = gate.run(() => held.promise)
+  let refuse = (_error: Error) => {}
+  const second = gate.run(
+    async () => 'second',
+    (refuseWaiting) => {
+      refuse = refuseWaiting
+    },
+  )
+  refuse(new Error('gone'))
+  await t.rejects(second, { message: 'gone' })
+  t.equal(gate.waiting, 0)
+  const third = gate.run(async () => 'third')
+  held.resolve()
+  await first
+  refuse(new Error('too late'))
+  t.equal(await third, 'third')
+  t.equal(gate.used, 0)
+  await gate.close()
+})
+
 t.test('an empty queue has no timer', async (t) => {
   const timers = () => process.getActiveResourcesInfo().filter((name) => name === 'Timeout').length
   const before = timers()
