@@ -1,24 +1,31 @@
 /** Runs work one at a time for each key, for example for each user. */
-import createLimit, { type LimitFunction } from 'p-limit'
+import { type OnQueue, Semaphore } from './semaphore.ts'
+
+/** Longer than any request. */
+const MAX_WAIT_MS = 60_000
 
 export function createKeyedQueue() {
-  const queues = new Map<string, { run: LimitFunction; size: number }>()
+  const queues = new Map<string, Semaphore<object>>()
 
   return {
-    /** Runs the work when all earlier work of the key is done. */
-    async run<T>(key: string, work: () => Promise<T>): Promise<T> {
-      const queue = queues.get(key) ?? { run: createLimit(1), size: 0 }
+    /**
+     * Runs the work when all earlier work of the key is done.
+     * @param onQueue see `Semaphore.run`
+     */
+    async run<T>(key: string, work: () => Promise<T>, onQueue?: OnQueue): Promise<T> {
+      const queue = queues.get(key) ?? new Semaphore([{}], { acquireTimeout: MAX_WAIT_MS })
       queues.set(key, queue)
-      queue.size += 1
       try {
-        return await queue.run(work)
+        return await queue.run(work, onQueue)
       } finally {
-        queue.size -= 1
-        if (queue.size === 0) queues.delete(key)
+        if (queue.used + queue.waiting === 0) queues.delete(key)
       }
     },
 
     /** Returns how much work of a key waits or runs. */
-    getSize: (key: string): number => queues.get(key)?.size ?? 0,
+    getSize(key: string): number {
+      const { used, waiting } = queues.get(key)?.getLoad() ?? { used: 0, waiting: 0 }
+      return used + waiting
+    },
   }
 }

@@ -10,10 +10,10 @@ import type { FastifyInstance, preParsingHookHandler, preValidationHookHandler }
 import fp from 'fastify-plugin'
 import type { MaybePromise } from '../../lib/maybe-promise.ts'
 import { Semaphore } from '../../lib/semaphore.ts'
-import { apiError } from '../errors/index.ts'
 import { hasBody } from '../http/content-type.ts'
 import type { OverloadedCount } from '../rate-limit/rules.ts'
 import { createRefusalReporter, overloaded, type Reason, refuse } from './refusal.ts'
+import { disconnected, getLifetime } from './request-lifetime.ts'
 
 export interface AdmissionOptions {
   /** Requests that may be processed concurrently. */
@@ -31,9 +31,6 @@ export interface AdmissionOptions {
   countOverloaded: (request: IncomingMessage) => MaybePromise<OverloadedCount>
 }
 
-/** Interval of the check for slots of requests whose connection has closed. */
-const SWEEP_INTERVAL_MS = 1_000
-
 /** The event loop's delay is the longest one within a window. */
 const WINDOW_MS = 100
 const SAMPLE_INTERVAL_MS = 10
@@ -47,14 +44,12 @@ interface EventLoopState {
 export type Serve = (request: IncomingMessage, response: ServerResponse) => void
 
 /** Held by a request while it is processed. */
-interface Slot {
-  request: IncomingMessage | undefined
-}
+type Slot = object
 
 const SLOT = Symbol('slot')
 
 declare module 'node:http' {
-  interface IncomingMessage {
+  interface ServerResponse {
     [SLOT]?: Slot | undefined
   }
 }
@@ -69,49 +64,41 @@ declare module 'fastify' {
      */
     admit(request: IncomingMessage, response: ServerResponse, serve: Serve): void
   }
-  interface FastifyRequest {
-    /** Whether the request gave up its slot while its body arrived. */
-    hasReleasedSlot: boolean
-  }
 }
 
 /** The slots of the requests that are being processed, and the queue of the requests that wait for one. */
 class AdmissionQueue extends Semaphore<Slot> {
-  readonly #slots: readonly Slot[]
-
   constructor({ maxActive, maxWaiting }: AdmissionOptions) {
     // A fixed set of slots. A Map with thousands of insertions and deletions per second leaves old hash tables behind,
     // which keep completed requests in memory until the next full garbage collection.
-    const slots = Array.from({ length: maxActive }, (): Slot => ({ request: undefined }))
+    const slots = Array.from({ length: maxActive }, (): Slot => ({}))
     super(slots, { maxWaiting, createError: () => overloaded })
-    this.#slots = slots
   }
 
-  /** Lends a slot to a request and calls `onAdmit`, synchronously if a slot is free. */
-  enter(request: IncomingMessage, onAdmit: () => void, onRefuse: () => void): void {
+  /**
+   * Lends a slot to a request until its response begins, and calls `onAdmit`, synchronously if a slot is free. Calls
+   * neither function if the client does not wait for the response any more.
+   */
+  enter(response: ServerResponse, onAdmit: () => void, onRefuse: () => void): void {
+    const lifetime = getLifetime(response)
     const occupy = (slot: Slot) => {
-      slot.request = request
-      request[SLOT] = slot
-      onAdmit()
+      response[SLOT] = slot
+      lifetime.untilAnswered(() => this.leave(response))
+      if (response[SLOT]) onAdmit()
     }
     const free = this.take()
     if (free) occupy(free)
-    else this.wait(occupy, onRefuse)
+    else lifetime.onQueue(this.wait(occupy, (error) => error === disconnected || onRefuse()))
   }
 
   /** Takes back the slot of a request, if it has one. */
-  leave(request: IncomingMessage): void {
-    const slot = request[SLOT]
+  leave(response: ServerResponse): void {
+    const slot = response[SLOT]
     if (slot === undefined) return
-    request[SLOT] = slot.request = undefined
+    response[SLOT] = undefined
     // The next request starts after the current call of this one has returned.
     if (this.waiting > 0) queueMicrotask(() => this.release(slot))
     else this.release(slot)
-  }
-
-  /** Takes back the slots of closed connections: a pipelined response behind another one emits no 'close' event then. */
-  sweep(): void {
-    for (const { request } of this.#slots) if (request?.socket.destroyed) this.leave(request)
   }
 }
 
@@ -120,37 +107,26 @@ class AdmissionQueue extends Semaphore<Slot> {
  * while they read the response.
  */
 function releaseSlots(app: FastifyInstance, queue: AdmissionQueue, report: (reason: Reason) => void) {
-  const releaseForBody: preParsingHookHandler = (request, _reply, payload, done) => {
-    const { raw } = request
-    if (hasBody(request) && !raw.complete && raw[SLOT]) {
-      request.hasReleasedSlot = true
-      queue.leave(raw)
-    }
+  const releaseForBody: preParsingHookHandler = (request, { raw }, payload, done) => {
+    if (hasBody(request) && !request.raw.complete) queue.leave(raw)
     done(null, payload)
   }
-  const waitForSlot: preValidationHookHandler = (request, reply, done) => {
-    if (!request.hasReleasedSlot) return done()
-    const { raw } = request
-    const resume = () => {
-      // If the timeout has responded in the meantime, `onSend` has run already and would not release this slot.
-      if (reply.sent) queue.leave(raw)
-      done()
-    }
-    queue.enter(raw, resume, () => {
+  const waitForSlot: preValidationHookHandler = (_request, { raw }, done) => {
+    if (raw[SLOT]) return done()
+    queue.enter(raw, done, () => {
       report('line')
-      done(apiError('SERVICE_UNAVAILABLE', { retryAfter: 2, message: overloaded.message }))
+      done(overloaded)
     })
   }
 
-  app.decorateRequest('hasReleasedSlot', false)
   app.addHook('onRoute', (route) => {
     // Fastify reads no body of these.
     if (route.method === 'GET' || route.method === 'HEAD') return
     route.preParsing = [route.preParsing ?? [], releaseForBody].flat()
     route.preValidation = [route.preValidation ?? [], waitForSlot].flat()
   })
-  app.addHook('onSend', ({ raw }, _reply, payload, done) => {
-    queue.leave(raw)
+  app.addHook('onSend', (_request, { raw }, payload, done) => {
+    getLifetime(raw).answer()
     done(null, payload)
   })
 }
@@ -182,8 +158,6 @@ async function admission(app: FastifyInstance, options: AdmissionOptions) {
   const report = createRefusalReporter(app)
   const loop = watchEventLoop(app, maxLoopDelayMs)
   const queue = new AdmissionQueue(options)
-  const sweep = setInterval(() => queue.sweep(), SWEEP_INTERVAL_MS).unref()
-  app.addHook('onClose', async () => clearInterval(sweep))
   app.decorate('admissionQueue', queue)
   app.decorate('lateWindows', { getter: () => loop.lateWindows })
   releaseSlots(app, queue, report)
@@ -210,13 +184,8 @@ async function admission(app: FastifyInstance, options: AdmissionOptions) {
     if (!app.addressing.getAddress(request).isVersioned) return serve(request, response)
     const reason = findReason()
     if (reason !== undefined) return void refuseRequest(request, response, reason)
-    const start = () => {
-      response.on('close', () => queue.leave(request))
-      // The client may have closed the connection while the request waited.
-      if (request.socket.destroyed) queue.leave(request)
-      else serve(request, response)
-    }
-    queue.enter(request, start, () => void refuseRequest(request, response, 'line'))
+    const start = () => serve(request, response)
+    queue.enter(response, start, () => void refuseRequest(request, response, 'line'))
   })
   // Beyond MAX_CONNECTIONS, Node closes new connections without a response, which takes the least work.
   app.server.on('drop', () => report('connections'))

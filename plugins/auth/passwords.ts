@@ -3,8 +3,9 @@ import { randomBytes } from 'node:crypto'
 import { hash, verify } from '@node-rs/argon2'
 import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
-import pLimit from 'p-limit'
 import { createKeyedQueue } from '../../lib/keyed-queue.ts'
+import { Semaphore } from '../../lib/semaphore.ts'
+import { disconnected, type RequestLifetime } from '../admission/request-lifetime.ts'
 import { apiError } from '../errors/index.ts'
 
 /** 19 MiB, two passes, one lane: recommended by OWASP. The library's default algorithm is Argon2id. */
@@ -12,6 +13,8 @@ const PARAMETERS = { memoryCost: 19_456, timeCost: 2, parallelism: 1 }
 
 /** Requests in the queue of all users. They are hashed within a few seconds, long before a request times out. */
 const MAX_WAITING = 100
+/** As long as a request may take. */
+const MAX_WAIT_MS = 10_000
 
 /** Requests of one user that may wait for an earlier request of the same user. */
 const MAX_WAITING_PER_USER = 10
@@ -50,31 +53,26 @@ function createUnmatchableHash(): string {
 
 /** Creates the queue of one process: `concurrency` passwords at a time, first in, first out, and one per user. */
 export function createPasswords({ concurrency, hasher = argon2 }: PasswordsOptions) {
-  const queue = pLimit(concurrency)
-  const userQueues = createKeyedQueue()
-  const unmatchableHash = createUnmatchableHash()
-
-  const enqueue = async <T>(isWanted: () => boolean, work: () => Promise<T>): Promise<T> => {
-    if (queue.pendingCount >= MAX_WAITING) {
-      throw apiError('SERVICE_UNAVAILABLE', {
+  const members = Array.from({ length: concurrency }, () => ({}))
+  const queue = new Semaphore(members, {
+    maxWaiting: MAX_WAITING,
+    acquireTimeout: MAX_WAIT_MS,
+    createError: () =>
+      apiError('SERVICE_UNAVAILABLE', {
         message: 'Too many requests are waiting for password hashing',
         retryAfter: 2,
-      })
-    }
-    return queue(() => {
-      // The client never reads this error. It is a 400 so that it does not count as a failure of the server.
-      if (!isWanted()) throw apiError('INVALID_REQUEST', { message: 'The client disconnected' })
-      return work()
-    })
-  }
+      }),
+  })
+  const userQueues = createKeyedQueue()
+  const unmatchableHash = createUnmatchableHash()
 
   return {
     /**
      * Returns the functions for one request.
      * @param user key of the user's own queue: the user's id, or an e-mail or IP address if the user is unknown
-     * @param isWanted returns whether the client still waits for the response; otherwise nothing is hashed
+     * @param lifetime of the request: what waits when it ends is not hashed
      */
-    for: (user: string, isWanted: () => boolean): Passwords => {
+    for: (user: string, lifetime?: RequestLifetime): Passwords => {
       // A request whose old password was verified is not refused when it hashes the new one.
       let isAdmitted = false
 
@@ -87,7 +85,11 @@ export function createPasswords({ concurrency, hasher = argon2 }: PasswordsOptio
           })
         }
         isAdmitted = true
-        return userQueues.run(user, () => enqueue(isWanted, work))
+        const workIfAwaited = async () => {
+          if (lifetime?.isAwaited === false) throw disconnected
+          return work()
+        }
+        return userQueues.run(user, () => queue.run(workIfAwaited, lifetime?.onQueue), lifetime?.onQueue)
       }
 
       return {

@@ -2,6 +2,7 @@
 import { Readable } from 'node:stream'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { Actor } from '../access/index.ts'
+import { getLifetime } from '../admission/request-lifetime.ts'
 import type { Handler, HandlerContext } from '../collection/options.ts'
 import { largePages, MAX_BYTES_AT_ONCE, serializeInPieces } from '../collection/read/large-replies.ts'
 import { buildLinks } from '../collection/read/links.ts'
@@ -189,7 +190,11 @@ export function createEventHandlers(context: HandlerContext): { list: Handler; r
     const query = readListQuery(request)
     if (addressing.getAddress(request.raw).stream) return stream(request, reply, actor, query)
     if (query.limit <= DEFAULT_LIMIT) return listPage(request, reply, actor, query)
-    return largePages.run(actor.userId, () => listPage(request, reply, actor, query))
+    return largePages.run(
+      actor.userId,
+      () => listPage(request, reply, actor, query),
+      getLifetime(reply.raw).onQueue,
+    )
   }
 
   const read = async (request: FastifyRequest, reply: FastifyReply) => {

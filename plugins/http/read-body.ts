@@ -1,5 +1,6 @@
 /** Reads the bytes of a request body, up to a limit of bytes and of chunks. */
 import type { Readable } from 'node:stream'
+import { disconnected } from '../admission/request-lifetime.ts'
 
 const EMPTY = Buffer.alloc(0)
 
@@ -26,8 +27,11 @@ export function readBytes(
   let length = 0
   let chunks = 0
   return new Promise((resolve, reject) => {
+    // A stream that is destroyed emits nothing more.
+    if (payload.destroyed) return reject(disconnected)
+    const abort = () => finish(disconnected)
     const finish = (error?: Error) => {
-      payload.off('data', onData).off('end', finish).off('error', finish)
+      payload.off('data', onData).off('end', finish).off('error', finish).off('close', abort)
       if (error) reject(error)
       else resolve(bytes.subarray(0, length))
     }
@@ -49,6 +53,6 @@ export function readBytes(
       chunk.copy(bytes, length)
       length = needed
     }
-    payload.on('data', onData).on('end', finish).on('error', finish)
+    payload.on('data', onData).on('end', finish).on('error', finish).on('close', abort)
   })
 }

@@ -7,6 +7,7 @@ import { getHeapStatistics } from 'node:v8'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
 import { getChannelName } from '../../lib/identity.ts'
+import { getLifetime } from '../admission/request-lifetime.ts'
 import { apiError } from '../errors/index.ts'
 
 export interface TimeoutOptions {
@@ -59,7 +60,7 @@ function limitUnread(app: FastifyInstance, maxLength: number) {
     if (length > MIN_TRACKED_LENGTH) {
       lengths.set(request, length)
       totalLength += length
-      reply.raw.once('close', () => forget(request))
+      getLifetime(reply.raw).untilEnd(() => forget(request))
       // A Map iterates in insertion order, so the oldest comes first. A single response may exceed the limit.
       for (const oldest of lengths.keys()) {
         if (totalLength <= maxLength || oldest === request) break
@@ -97,7 +98,7 @@ async function timeouts(app: FastifyInstance, options: TimeoutOptions) {
   // the server's `connectionTimeout` closes the connection.
   app.addHook('onRequest', (request, reply, done) => {
     request.timeout = setTimeout(expire, responseTimeoutMs, request, reply)
-    reply.raw.on('close', () => clearTimeout(request.timeout ?? undefined))
+    getLifetime(reply.raw).untilEnd(() => clearTimeout(request.timeout ?? undefined))
     done()
   })
   limitUnread(app, maxUnreadLength)

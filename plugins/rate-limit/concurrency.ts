@@ -1,5 +1,6 @@
 /** Limits the concurrent requests of one user in this process. */
 import type { FastifyReply, FastifyRequest, RouteHandlerMethod } from 'fastify'
+import { disconnected, getLifetime } from '../admission/request-lifetime.ts'
 import { apiError } from '../errors/index.ts'
 import { refusedChannel } from './channels.ts'
 
@@ -9,7 +10,7 @@ declare module 'fastify' {
     getCost?: (query: Readonly<Record<string, unknown>>) => number
   }
   interface FastifyRequest {
-    /** The share of the user's concurrency that this request holds. */
+    /** The share of the user's concurrency that this request holds; that of a running handler is not here. */
     concurrencySlot: ConcurrencySlot | null
   }
 }
@@ -17,8 +18,6 @@ declare module 'fastify' {
 interface ConcurrencySlot {
   userId: string
   cost: number
-  /** Whether the handler runs. It may run longer than the response, for instance after a 503 by timeout. */
-  isHandlerRunning: boolean
 }
 
 const RETRY_AFTER_SECONDS = 1
@@ -27,22 +26,26 @@ const RETRY_AFTER_SECONDS = 1
 export function createConcurrency(limit: number) {
   const costByUser = new Map<string, number>()
 
-  /** Releases the slot of a request, if it has one. */
-  const release = (request: FastifyRequest) => {
+  const release = ({ userId, cost }: ConcurrencySlot) => {
+    const remaining = (costByUser.get(userId) ?? 0) - cost
+    if (remaining > 0) costByUser.set(userId, remaining)
+    else costByUser.delete(userId)
+  }
+
+  /** Takes the slot out of the request: the caller releases it. */
+  const detach = (request: FastifyRequest): ConcurrencySlot | null => {
     const slot = request.concurrencySlot
-    if (!slot) return
     request.concurrencySlot = null
-    const remaining = (costByUser.get(slot.userId) ?? 0) - slot.cost
-    if (remaining > 0) costByUser.set(slot.userId, remaining)
-    else costByUser.delete(slot.userId)
+    return slot
   }
 
   return {
     /**
-     * Takes a slot for the request. A request that costs more than the limit is admitted while it is the only one.
+     * Takes a slot until the response begins, or longer if a handler takes it over. A request that costs more than the
+     * limit is admitted while it is the only one.
      * @throws ApiError 429 if the user's other requests already cost too much
      */
-    acquire(request: FastifyRequest, userId: string, cost: number): void {
+    acquire(request: FastifyRequest, reply: FastifyReply, userId: string, cost: number): void {
       const used = costByUser.get(userId) ?? 0
       if (used > 0 && used + cost > limit) {
         if (refusedChannel.hasSubscribers) refusedChannel.publish({ window: 'concurrency' })
@@ -52,20 +55,26 @@ export function createConcurrency(limit: number) {
         })
       }
       costByUser.set(userId, used + cost)
-      request.concurrencySlot = { userId, cost, isHandlerRunning: false }
+      request.concurrencySlot = { userId, cost }
+      getLifetime(reply.raw).untilAnswered(() => {
+        const slot = detach(request)
+        if (slot) release(slot)
+      })
     },
 
-    release,
-
-    /** Wraps a handler so that its request holds the slot until the handler ends, even if the client disconnects. */
+    /**
+     * Wraps a handler, which begins only if the client still waits. Then it runs to its end and holds the slot until
+     * then, also after the response (a 503 by timeout) or the connection has ended.
+     */
     holdDuring:
       (handler: (request: FastifyRequest, reply: FastifyReply) => Promise<unknown>): RouteHandlerMethod =>
       async (request, reply) => {
-        if (request.concurrencySlot) request.concurrencySlot.isHandlerRunning = true
+        if (!getLifetime(reply.raw).isAwaited) throw disconnected
+        const slot = detach(request)
         try {
           return await handler(request, reply)
         } finally {
-          release(request)
+          if (slot) release(slot)
         }
       },
   }

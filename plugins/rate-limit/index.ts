@@ -57,8 +57,6 @@ async function limits(app: FastifyInstance, options: LimitsOptions) {
 
   // Not async: with a promise for each response, a read by id takes 6 % more CPU.
   app.addHook('onSend', (request, reply, payload, done) => {
-    // The response is sent before its handler ran.
-    if (request.concurrencySlot?.isHandlerRunning === false) concurrency.release(request)
     if (request.limitHeaders) reply.headers(request.limitHeaders)
     // Replies of a resource have the header Api-Version; a request that was refused earlier has no resource yet.
     else if (request.method !== 'OPTIONS' && reply.hasHeader('api-version')) {
@@ -80,7 +78,7 @@ export default fp(limits, {
 /** Counts the requests of a version's scope, after authentication. */
 export const countRequests = fp(
   async (app: FastifyInstance) => {
-    app.addHook<{ Querystring: Record<string, unknown> }>('onRequest', async (request) => {
+    app.addHook<{ Querystring: Record<string, unknown> }>('onRequest', async (request, reply) => {
       const { actor, query } = request
       const { access, getCost } = request.routeOptions.config
       if (!actor) {
@@ -90,7 +88,7 @@ export const countRequests = fp(
       if (actor.credential === 'none') return app.limits.countAnonymous(request)
       const cost = getCost?.(query) ?? 1
       await app.limits.countUser(request, actor, cost)
-      app.concurrency.acquire(request, actor.userId, cost)
+      app.concurrency.acquire(request, reply, actor.userId, cost)
     })
   },
   { name: 'count-requests', dependencies: ['limits', 'auth'] },

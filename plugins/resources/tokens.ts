@@ -1,9 +1,9 @@
 /** Serves `POST /tokens`, which signs a user in or refreshes a session. */
 import { type Static, type TObject, Type } from '@sinclair/typebox'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
-import { isAwaited } from '../../lib/is-awaited.ts'
 import { PasswordGrant, RefreshGrant, Token } from '../../schemas/tokens.ts'
 import { exampleId } from '../../schemas/types.ts'
+import { getLifetime } from '../admission/request-lifetime.ts'
 import { refuseCredential } from '../auth/challenge.ts'
 import { type SessionGrant, UserChangedError } from '../auth/tokens/sessions.ts'
 import { signIn } from '../auth/tokens/sign-in.ts'
@@ -110,7 +110,7 @@ export async function tokens(app: FastifyInstance, { representation }: { represe
     reply: FastifyReply,
     { email, password }: Static<typeof PasswordGrant>,
   ): Promise<SessionGrant> => {
-    const getPasswords = (account: string) => passwords.for(account, () => isAwaited(reply))
+    const getPasswords = (account: string) => passwords.for(account, getLifetime(reply.raw))
     const user = await limits.countPasswordGrant(request, email, () =>
       signIn(database, getPasswords, email, password),
     )
@@ -166,7 +166,7 @@ export async function tokens(app: FastifyInstance, { representation }: { represe
     url: '/tokens',
     config: { access: 'public', operation },
     schema: getRouteSchema(operation),
-    handler: create,
+    handler: app.concurrency.holdDuring(create),
     // A request that failed before its grant type was read is counted here, which may replace the error with a 429.
     errorHandler: async (error, request) => {
       await limits.countPendingGrant(request)

@@ -4,7 +4,7 @@ import { connect, type Socket } from 'node:net'
 import { setTimeout as wait } from 'node:timers/promises'
 import Fastify from 'fastify'
 import t from 'tap'
-import { isAwaited } from '../../lib/is-awaited.ts'
+import { getLifetime } from '../../plugins/admission/request-lifetime.ts'
 import errors from '../../plugins/errors/index.ts'
 import timeouts from '../../plugins/http/timeouts.ts'
 import { v1 } from '../../plugins/versioning/representation/v1.ts'
@@ -16,9 +16,9 @@ t.test('a reply that takes too long becomes a 503 with Retry-After', async (t) =
   await app.register(timeouts, { responseTimeoutMs: 50 })
   const awaited: boolean[] = []
   app.get('/slow', async (_request, reply) => {
-    awaited.push(isAwaited(reply))
+    awaited.push(getLifetime(reply.raw).isAwaited)
     await wait(150)
-    awaited.push(isAwaited(reply))
+    awaited.push(getLifetime(reply.raw).isAwaited)
     return { late: true }
   })
   app.get('/fast', async () => ({ late: false }))

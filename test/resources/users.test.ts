@@ -254,7 +254,7 @@ t.test('users', async (t) => {
     if (!compiled) throw new Error('There is no resource "users"')
     const steps = createWriteSteps(compiled, database, () => new Error('refused'))
     const runWrite = createRunWrite(database, new Set(Object.keys(compiled.columns)))
-    const passwords = createPasswords({ concurrency: 2 }).for('ada', () => true)
+    const passwords = createPasswords({ concurrency: 2 }).for('ada')
     const tools = { passwords, attempt: (_account: string, verify: () => Promise<boolean>) => verify() }
     const reader = createBodyReader({
       ajv: createAjv(),

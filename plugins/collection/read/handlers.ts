@@ -3,6 +3,7 @@ import type { Ajv } from 'ajv'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { Connection } from '../../../drizzle/client/types.ts'
 import { type Actor, allows, getRule, narrowRule, type Rule, requireCredential } from '../../access/index.ts'
+import { getLifetime } from '../../admission/request-lifetime.ts'
 import {
   buildStrongTag,
   buildWeakTag,
@@ -128,8 +129,11 @@ export function createReadHandlers(
     const query = readListQuery(request)
     if (!hasChunks(query)) return listPage(request, reply, address, query)
     const { credential, userId } = address.actor
-    const user = credential === 'none' ? request.ip : userId
-    return largePages.run(user, () => listPage(request, reply, address, query))
+    return largePages.run(
+      credential === 'none' ? request.ip : userId,
+      () => listPage(request, reply, address, query),
+      getLifetime(reply.raw).onQueue,
+    )
   }
 
   const read = async (request: FastifyRequest, reply: FastifyReply) => {

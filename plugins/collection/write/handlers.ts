@@ -2,8 +2,8 @@
 import type { Ajv } from 'ajv'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { newId } from '../../../lib/ids.ts'
-import { isAwaited } from '../../../lib/is-awaited.ts'
 import type { Actor } from '../../access/index.ts'
+import { getLifetime } from '../../admission/request-lifetime.ts'
 import { withPrefix } from '../../errors/index.ts'
 import { readPrecondition } from '../../http/preconditions.ts'
 import { getOrigin } from '../../outbox/origin.ts'
@@ -71,8 +71,9 @@ export function createWriteHandlers(
 
   const createTools = (request: FastifyRequest, reply: FastifyReply, actor: Actor): Tools => ({
     // A sign-up has no user yet: sign-ups from one address wait for each other.
-    passwords: passwords.for(actor.credential === 'none' ? getClientIp(request) : actor.userId, () =>
-      isAwaited(reply),
+    passwords: passwords.for(
+      actor.credential === 'none' ? getClientIp(request) : actor.userId,
+      getLifetime(reply.raw),
     ),
     attempt: (account, verify) => limits.confirmPassword(request, actor.userId, account, verify),
   })

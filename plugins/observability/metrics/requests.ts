@@ -1,6 +1,7 @@
 /** Counts each request and its duration once its response is sent or aborted. */
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { Counter, Gauge, Histogram, type Registry } from 'prom-client'
+import { getLifetime } from '../../admission/request-lifetime.ts'
 import { STREAM_TYPE } from '../../versioning/accept.ts'
 import { toMethodLabel, toRouteLabels } from './labels.ts'
 
@@ -46,8 +47,7 @@ export function countRequests(app: FastifyInstance, registry: Registry): void {
   app.addHook('onRequest', (request, reply, done) => {
     const startedAt = performance.now()
     inFlight += 1
-    // The only event that is always emitted, also if the client disconnects.
-    reply.raw.once('close', () => count(request, reply, startedAt))
+    getLifetime(reply.raw).untilEnd(() => count(request, reply, startedAt))
     done()
   })
 }

@@ -5,6 +5,7 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
 import type { Database } from '../../../drizzle/client/index.ts'
 import { identity } from '../../../lib/identity.ts'
+import { getLifetime } from '../../admission/request-lifetime.ts'
 import { censorText } from '../logging/redact.ts'
 import { getLoggableUrl, isProbe } from '../logging/requests.ts'
 import type { SdkOptions } from './sdk.ts'
@@ -58,7 +59,7 @@ export async function openTracing({
         { kind: SpanKind.SERVER, attributes: getAttributes(request) },
         parent,
       )
-      reply.raw.once('close', () => endSpan(span, reply))
+      getLifetime(reply.raw).untilEnd(() => endSpan(span, reply))
       const log = request.log.child({ trace_id: span.spanContext().traceId })
       request.log = log
       reply.log = log
