@@ -57,7 +57,6 @@ export class EventStream {
     this.reached = options.from
     this.#raw = reply.raw
     this.#onEnd = onEnd
-    this.#raw.once('close', () => this.#settle('client'))
   }
 
   /** Returns whether the stream has an event that the filters and the access rules select. */

@@ -5,6 +5,7 @@ import createLimit from 'p-limit'
 import type { Database } from '../../drizzle/client/types.ts'
 import type { MaybePromise } from '../../lib/maybe-promise.ts'
 import type { Actor } from '../access/index.ts'
+import { getLifetime } from '../admission/request-lifetime.ts'
 import { ApiError, apiError } from '../errors/index.ts'
 import { refusedChannel } from '../rate-limit/channels.ts'
 import { publishStreamEnded } from './channels.ts'
@@ -110,6 +111,8 @@ export class EventStreams {
     this.#all.add(stream)
     this.#countByUser.set(userId, (this.#countByUser.get(userId) ?? 0) + 1)
     this.#timer ??= setInterval(() => this.#check(), CHECK_INTERVAL_MS).unref()
+    // The client may have disconnected while the first statement ran: then the stream ends here.
+    getLifetime(reply.raw).untilEnd(() => stream.close('client'))
     // With a cursor: a client that reads the collections from now on needs the position at which it began.
     stream.write(RETRY_LINE + this.#options.format.writeComment(stream.reached, options))
     this.#track(this.#catchUp(stream))
