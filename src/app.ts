@@ -49,7 +49,12 @@ import { webhookSecrets } from '../plugins/resources/webhook-secrets.ts'
 import { serializerOptions } from '../plugins/validation/formats.ts'
 import ownRoutes from '../plugins/validation/own-routes.ts'
 import { buildSerializer } from '../plugins/validation/serializers.ts'
-import versionScope, { createAddressing, type Version, versions } from '../plugins/versioning/index.ts'
+import versionScope, {
+  createAddressing,
+  listServed,
+  type Version,
+  versions,
+} from '../plugins/versioning/index.ts'
 import webhooks from '../plugins/webhooks/index.ts'
 import { describeWebhooks } from '../plugins/webhooks/openapi.ts'
 import { type Config, readConfig } from './config.ts'
@@ -81,6 +86,7 @@ export function listDefinitions(config = readConfig({})): ResourceDefinition[] {
   const webhookOptions = {
     ...getWebhookOptions(config, ''),
     versions: versions.map(({ representation }) => representation.version),
+    listServed: () => listServed(versions),
   }
   return [...resources, ...createOwnResources(resources, config, webhookOptions)]
 }
@@ -132,7 +138,11 @@ export async function buildApp(config: Config, overrides: AppOverrides = {}): Pr
   const numbers = representations.map(({ version }) => version)
   const allDefinitions = [
     ...definitions,
-    ...createOwnResources(definitions, config, { ...pluginOptions.webhooks, versions: numbers }),
+    ...createOwnResources(definitions, config, {
+      ...pluginOptions.webhooks,
+      versions: numbers,
+      listServed: () => listServed(all),
+    }),
   ]
   const recorders = createRecorders(config.EVENTS ? allDefinitions.filter(isRecorded) : [])
   const served = compileResources(allDefinitions, numbers, recorders)
@@ -221,7 +231,7 @@ export async function buildApp(config: Config, overrides: AppOverrides = {}): Pr
   await app.register(webhooks, {
     ...pluginOptions.webhooks,
     resources: served.filter(isRecorded),
-    versions: numbers,
+    listServed: () => listServed(all),
   })
   await app.register(health)
   await app.register(metrics, pluginOptions.metrics)

@@ -25,6 +25,8 @@ export interface WebhookEndpointOptions {
   /** The collections whose changes are events, apart from webhook endpoints. */
   collections: readonly string[]
   versions: readonly number[]
+  /** Returns the versions that are served now. */
+  listServed(): readonly number[]
   defaultVersion: number
   requiresHttps: boolean
   policy: AddressPolicy
@@ -46,6 +48,7 @@ async function ensureRoomForEndpoint(tx: Connection, userId: string): Promise<vo
 export const createWebhookEndpointsResource = ({
   collections,
   versions,
+  listServed,
   defaultVersion,
   requiresHttps,
   policy,
@@ -77,9 +80,15 @@ export const createWebhookEndpointsResource = ({
     },
     defaults: (actor) => ({ user_id: actor.userId }),
     computed: (row) => ({ secret: typeof row.secret === 'string' ? row.secret : null }),
-    check({ url }) {
-      const message = url === undefined ? undefined : findUrlMistake(url, { requiresHttps, policy })
-      return message === undefined ? [] : [{ field: 'url', message, code: 'INVALID_VALUE' }]
+    check({ url, api_version: version }) {
+      const mistake = url === undefined ? undefined : findUrlMistake(url, { requiresHttps, policy })
+      const served = listServed()
+      const isServed = version === undefined || served.includes(version)
+      const versionMistake = isServed ? undefined : `must be a version that is served: ${served.join(', ')}`
+      const messages = { url: mistake, api_version: versionMistake }
+      return Object.entries(messages).flatMap(([field, message]) =>
+        message === undefined ? [] : [{ field, message, code: 'INVALID_VALUE' as const }],
+      )
     },
     actions: {
       async create(store, id, body, actor) {

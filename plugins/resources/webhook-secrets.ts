@@ -4,6 +4,7 @@ import type { Violation } from '../../schemas/error.ts'
 import { allows, getRule, type RouteAccess } from '../access/index.ts'
 import { lockCaller } from '../auth/lock-caller.ts'
 import type { Resource } from '../collection/compile.ts'
+import type { Row } from '../collection/definition.ts'
 import { describeOperation } from '../collection/openapi/operations.ts'
 import { readObject } from '../collection/request/body.ts'
 import { createQueryRefusal } from '../collection/request/query-validation.ts'
@@ -14,6 +15,7 @@ import { applyVersion } from '../collection/versions/apply-version.ts'
 import { recordingWriter } from '../collection/write/handlers.ts'
 import { createRunWrite } from '../collection/write/strategies.ts'
 import { invalidBody } from '../errors/index.ts'
+import { readPrecondition } from '../http/preconditions.ts'
 import { getRouteSchema, type Operation } from '../openapi/operation.ts'
 import { getOrigin } from '../outbox/origin.ts'
 import type { Representation } from '../versioning/representation/types.ts'
@@ -47,9 +49,9 @@ function describe({ endpoints, representation }: SecretOptions): Operation {
     summary: 'Create a webhook secret',
     description: `Gives the endpoint a new \`secret\`, which only this response shows. Events are signed with both secrets for 24 hours; a further secret replaces the older one. The body is empty or \`{}\`.\n\n${access}`,
     parameters: (update.parameters ?? []).filter(
-      ({ in: location, name }) => location === 'path' || name === 'Idempotency-Key',
+      ({ in: location, name }) => location === 'path' || ['Idempotency-Key', 'If-Match'].includes(name),
     ),
-    failures: [...create.failures, 404],
+    failures: [...create.failures, 404, 412],
   }
 }
 
@@ -84,6 +86,8 @@ export async function webhookSecrets(app: FastifyInstance, options: SecretOption
         : undefined
     if (hasQuery) refuseQuery(request)
     addresses.ensureUuids(id)
+    // A change of the endpoint, so that a receiver's owner does not replace a secret that another has just made.
+    const checkPrecondition = readPrecondition(request, false, (row: Row) => builder.getTag(request, row))
 
     const {
       status,
@@ -103,6 +107,7 @@ export async function webhookSecrets(app: FastifyInstance, options: SecretOption
         throw refusal(() => createNotFound(endpoints, id))
       },
       async act(connection, current) {
+        checkPrecondition?.(current)
         const secret = createWebhookSecret()
         const row = await stores.store(connection, getOrigin(actor, request.id)).update(current, {
           secret_box: secretBox.encrypt(secret, id),

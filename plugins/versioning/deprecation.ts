@@ -12,6 +12,9 @@ export interface Deprecation {
   successor: number
 }
 
+/** Returns whether the sunset of a version has passed. */
+export const isRetired = ({ sunset }: Deprecation): boolean => Date.now() >= sunset.getTime()
+
 const toEpochSeconds = (date: Date) => Math.floor(date.getTime() / 1000)
 
 /** Encodes the characters that end a link's target (`<`, `>`) or that are not allowed in a header. */
@@ -26,13 +29,14 @@ const getSuccessorPath = ({ form, path }: Address, successor: number) =>
  * @throws ApiError 410 after the sunset date
  */
 export function announceDeprecation(
-  { since, sunset, successor }: Deprecation,
+  deprecation: Deprecation,
   address: Address,
   reply: FastifyReply,
   publicUrl: string | undefined,
 ) {
+  const { since, sunset, successor } = deprecation
   reply.header('Deprecation', `@${toEpochSeconds(since)}`)
   reply.header('Sunset', sunset.toUTCString())
   reply.header('Link', `<${publicUrl ?? ''}${getSuccessorPath(address, successor)}>; rel="successor-version"`)
-  if (Date.now() >= sunset.getTime()) throw apiError('VERSION_RETIRED')
+  if (isRetired(deprecation)) throw apiError('VERSION_RETIRED')
 }

@@ -4,7 +4,7 @@ import fp from 'fastify-plugin'
 import { apiError } from '../errors/index.ts'
 import { answerOtherMethod } from '../http/method-not-allowed.ts'
 import type { Addressing } from './addresses.ts'
-import { announceDeprecation, type Deprecation } from './deprecation.ts'
+import { announceDeprecation, type Deprecation, isRetired } from './deprecation.ts'
 import type { Representation } from './representation/types.ts'
 import { v1 } from './representation/v1.ts'
 import { v2 } from './representation/v2.ts'
@@ -18,6 +18,12 @@ export interface Version {
 }
 
 export const versions: readonly Version[] = [{ representation: v1 }, { representation: v2 }]
+
+/** Returns the numbers of the versions that are served now: those that are not retired. */
+export const listServed = (all: readonly Version[]): number[] =>
+  all.flatMap(({ representation, deprecated }) =>
+    deprecated && isRetired(deprecated) ? [] : representation.version,
+  )
 
 declare module 'fastify' {
   interface FastifyInstance {

@@ -20,8 +20,8 @@ import { reencryptSecrets } from './reencrypt.ts'
 interface WebhookOptions {
   /** The resources whose changes are events. */
   resources: readonly Resource[]
-  /** The versions of the API. */
-  versions: readonly number[]
+  /** Returns the versions of the API that are served now. */
+  listServed(): readonly number[]
   policy: AddressPolicy
   secretBox: SecretBox
   /** Attempts at the same time. */
@@ -63,9 +63,9 @@ async function webhooks(app: FastifyInstance, options: WebhookOptions) {
   const { database, events, feed, log, outbox } = app
   // Without events there is nothing to send.
   if (!feed) return
-  const { resources, versions, policy, secretBox, concurrency, timeoutMs, userAgent } = options
+  const { resources, listServed, policy, secretBox, concurrency, timeoutMs, userAgent } = options
   const sender = createWebhookSender({ policy, timeoutMs })
-  const buildMessage = createMessageBuilder({ mapper: events.mapper, resources, versions })
+  const buildMessage = createMessageBuilder({ mapper: events.mapper, resources, listServed })
 
   const dispatcher = createDispatcher({
     database,

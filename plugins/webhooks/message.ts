@@ -16,8 +16,8 @@ interface MessageOptions {
   mapper: EventMapper
   /** The resources whose changes are events. */
   resources: readonly Resource[]
-  /** The versions of the API. */
-  versions: readonly number[]
+  /** Returns the versions of the API that are served now. */
+  listServed(): readonly number[]
 }
 
 /** Returns the event of a test, which is not stored. */
@@ -47,7 +47,7 @@ const toRow = ({ event, event_created_at }: ClaimedDelivery): EventRow | undefin
     ? { ...event, created_at: event_created_at, updated_at: event_created_at }
     : undefined
 
-export function createMessageBuilder({ mapper, resources, versions }: MessageOptions): MessageBuilder {
+export function createMessageBuilder({ mapper, resources, listServed }: MessageOptions): MessageBuilder {
   const rules = { admin: getRoleRules(resources, 'admin'), manager: getRoleRules(resources, 'manager') }
 
   return (delivery) => {
@@ -55,7 +55,8 @@ export function createMessageBuilder({ mapper, resources, versions }: MessageOpt
     if (delivery.endpoint_status !== 'enabled') return { refusal: 'the endpoint is disabled' }
     if (delivery.owner_status !== 'active') return { refusal: 'the owner of the endpoint is not active' }
     if (!isOwnerRole(role)) return { refusal: 'the owner of the endpoint may no longer have webhooks' }
-    if (!versions.includes(version)) return { refusal: `version ${version} of the API is no longer served` }
+    if (!listServed().includes(version))
+      return { refusal: `version ${version} of the API is no longer served` }
     const row = endpoint ? createTestEvent(delivery, endpoint) : toRow(delivery)
     if (!row) return { refusal: 'the event was removed' }
     // The owner reads events as with an access token.

@@ -100,6 +100,9 @@ test('credentials are redacted in every position', async (t) => {
   ]) {
     app.log.info({ [name]: 'hunter2', deep: { er: [{ [name.toUpperCase()]: ['hunter2'] }] } }, name)
   }
+  const secret = `whsec_${'aB+/'.repeat(10)}hunter2=`
+  app.log.info({ note: `the secret is ${secret}` }, `signed with ${secret}`)
+  t.match(JSON.parse(lines.at(-1) ?? ''), { note: 'the secret is [redacted]', msg: 'signed with [redacted]' })
   app.log.info('sent Bearer hunter2hunter2 to postgres://user:hunter2@host/db')
   t.notMatch(lines.join(''), /hunter2/)
   t.match(lines.at(-1), /sent Bearer \[redacted\] to postgres:\/\/\[redacted\]@host\/db/)

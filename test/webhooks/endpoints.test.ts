@@ -1,6 +1,7 @@
 /** Webhook endpoints: who may have them, their fields, and their secrets. */
 import t from 'tap'
 import type { Database } from '../../drizzle/client/index.ts'
+import { versions } from '../../plugins/versioning/index.ts'
 import { type Client, testApp, UNKNOWN_ID } from '../helpers/app.ts'
 import { testDatabase } from '../helpers/database.ts'
 import { waitUntil } from '../helpers/wait-until.ts'
@@ -87,6 +88,7 @@ t.test('URLs that must not be reached are refused with 422', async (t) => {
     'ftp://example.com',
     'example.com/hook',
     'https://user:secret@example.com/',
+    'https://@example.com/',
     'https://example.com/#part',
     'http://169.254.169.254/latest',
     'https://10.0.0.1/',
@@ -130,6 +132,23 @@ t.test('an unknown version and read-only fields are refused', async (t) => {
     t.equal((await manager.bearer.post('/webhook-endpoints', { ...VALID, ...body })).status, 422)
   }
   t.equal((await create(manager.bearer, { api_version: 2 })).api_version, 2)
+})
+
+t.test('a version that is retired is refused, and its endpoints can be changed otherwise', async (t) => {
+  const [first, second] = versions
+  if (!first || !second) throw new Error('there are two versions')
+  const sunset = new Date(Date.now() + 3_600_000)
+  const deprecated = { since: new Date(0), sunset, successor: 2 }
+  const retiring = await testApp(t, {}, { versions: [{ ...first, deprecated }, second] })
+  const post = (api_version: number) =>
+    retiring.admin.post('/v2/webhook-endpoints', { ...VALID, api_version })
+  const { id } = (await post(1)).body.data
+  sunset.setTime(0)
+  const refused = await post(1)
+  t.equal(refused.status, 422)
+  t.match(refused.body.error.errors, [{ field: 'api_version', code: 'INVALID_VALUE' }])
+  t.equal((await post(2)).status, 201)
+  t.equal((await retiring.admin.patch(`/v2/webhook-endpoints/${id}`, { description: 'x' })).status, 200)
 })
 
 t.test('an endpoint has 1 to 50 types and up to 500 characters of description', async (t) => {
@@ -249,6 +268,27 @@ t.test('a rotation is idempotent, and its replayed response has no secret', asyn
   t.equal(replayed.status, 201)
   t.equal(replayed.headers.get('idempotency-replayed'), 'true')
   t.equal(replayed.body.data.secret, null)
+  t.equal((await readBoxes(id)).secret_box, box)
+})
+
+t.test('a rotation honors preconditions: one with a stale tag is 412 and changes nothing', async (t) => {
+  const { id } = await create(manager.bearer)
+  const path = `/webhook-endpoints/${id}`
+  const tag = (await manager.bearer.get(path)).headers.get('etag') ?? ''
+  const rotate = (headers: Record<string, string>) => manager.bearer.post(`${path}/secrets`, {}, headers)
+  t.equal((await rotate({ 'if-match': tag })).status, 201)
+  const { secret_box: box } = await readBoxes(id)
+  const stale: Record<string, string>[] = [
+    { 'if-match': tag },
+    { 'if-match': tag, 'idempotency-key': 'rotation-2' },
+    { 'if-none-match': '*' },
+    { 'if-unmodified-since': 'Sat, 21 Nov 2020 09:30:00 GMT' },
+  ]
+  for (const headers of stale) {
+    const reply = await rotate(headers)
+    t.equal(reply.status, 412, JSON.stringify(headers))
+    t.equal(reply.headers.get('etag'), (await manager.bearer.get(path)).headers.get('etag'))
+  }
   t.equal((await readBoxes(id)).secret_box, box)
 })
 

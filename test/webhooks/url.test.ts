@@ -71,6 +71,8 @@ t.test('a URL with credentials or a fragment is refused', async (t) => {
     'https://user@example.com/',
     'https://user:pass@example.com/',
     'https://:pass@example.com/',
+    'https://@example.com/',
+    'https://:@example.com',
   ])
     t.equal(findUrlMistake(url, production), 'must not contain credentials', url)
   for (const url of ['https://example.com/#a', 'https://example.com/#', 'https://example.com#x'])

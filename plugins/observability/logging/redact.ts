@@ -8,7 +8,7 @@
  * credential within a text.
  */
 const CREDENTIAL_HINT =
-  /"(?:authorization|proxy-authorization|cookie|set-cookie|x-api-key|api_key|key|secret|password|current_password|password_hash|token|access_token|refresh_token|id_token|admin_api_key|admin_password|app_secret|jwt_private_key|tls_key|metrics_token|database_url|database_replica_urls|redis_url)":|bearer|basic|:\/\/|rak_|rrt_|eyJ/i
+  /"(?:authorization|proxy-authorization|cookie|set-cookie|x-api-key|api_key|key|secret|password|current_password|password_hash|token|access_token|refresh_token|id_token|admin_api_key|admin_password|app_secret|jwt_private_key|tls_key|metrics_token|database_url|database_replica_urls|redis_url)":|bearer|basic|:\/\/|rak_|rrt_|whsec_|eyJ/i
 
 function isSecretName(name: string): boolean {
   const text = `"${name}":`
@@ -20,8 +20,8 @@ function isSecretName(name: string): boolean {
 const AFTER_SCHEME = /\b(Bearer|Basic)\s+[\w.~+/=-]{8,}/gi
 /** Between `//` and `@` in a URL. */
 const IN_URL = /(:\/\/)[^\s/@"]+@/g
-/** An API key, a refresh token or a JWT, anywhere in the text, such as in a path. */
-const BY_PREFIX = /(?:rak_|rrt_|eyJ)[\w-]{16,}[\w.-]*/gi
+/** An API key, a refresh token, a webhook secret (Base64) or a JWT, anywhere in the text, such as in a path. */
+const BY_PREFIX = /(?:rak_|rrt_|eyJ)[\w-]{16,}[\w.-]*|whsec_[\w+/=-]{16,}/gi
 const CENSORED = '[redacted]'
 
 /** Redacts the credentials in a text that are recognizable by their prefix or by the text before them. */
