@@ -100,6 +100,8 @@ export const webhookEndpoints = pgTable(
     disabled_reason: text(),
     failing_since: moment(),
     last_delivered_at: moment(),
+    /** Milliseconds that the latest successful attempt took: every process knows by it which endpoints are slow. */
+    last_duration_ms: integer(),
     /** The secret that signs, encrypted. */
     secret_box: text().notNull(),
     /** The secret before the last rotation, encrypted. It signs too until it expires. */
@@ -136,6 +138,8 @@ export const webhookDeliveries = pgTable(
     error: text(),
     duration_ms: integer(),
     delivered_at: moment(),
+    /** The replay that created it; no foreign key, since replays are removed without their deliveries. */
+    replay_id: uuid(),
   },
   (t) => [
     index('webhook_deliveries_endpoint_id').on(t.endpoint_id, t.created_at, t.id),
@@ -144,5 +148,38 @@ export const webhookDeliveries = pgTable(
     index('webhook_deliveries_pending')
       .on(t.endpoint_id, t.next_attempt_at)
       .where(sql`${t.status} = 'pending'`),
+    index('webhook_deliveries_replay_id')
+      .on(t.replay_id)
+      .where(sql`${t.status} = 'pending' and ${t.duration_ms} is null and ${t.replay_id} is not null`),
+  ],
+)
+
+/** Requests to send the events of a time to an endpoint again. Their deliveries are created little by little. */
+export const webhookReplays = pgTable(
+  'webhook_replays',
+  {
+    ...common(),
+    id: uuid().primaryKey().default(uuidv7),
+    endpoint_id: uuid()
+      .notNull()
+      .references(() => webhookEndpoints.id, { onDelete: 'cascade' }),
+    /** The owner of the endpoint. */
+    user_id: uuid().notNull(),
+    since: moment().notNull(),
+    until: moment().notNull(),
+    /** Which events: those whose deliveries failed, or all. */
+    status: text().$type<'failed' | 'all'>().notNull().default('failed'),
+    /** The events that were found when the replay was created. */
+    total: integer().notNull(),
+    /** The deliveries that were created, and those of them of which the first attempt has ended. */
+    queued: integer().notNull().default(0),
+    sent: integer().notNull().default(0),
+    /** Events, or failed deliveries, that were created until then have deliveries of the replay; null at the beginning. */
+    reached_at: moment(),
+    completed_at: moment(),
+  },
+  (t) => [
+    index('webhook_replays_endpoint_id').on(t.endpoint_id, t.created_at, t.id),
+    index('webhook_replays_open').on(t.id).where(sql`${t.completed_at} is null`),
   ],
 )

@@ -4,6 +4,7 @@ import type { ResourceDefinition } from '../plugins/collection/definition.ts'
 import { API_KEYS, createApiKeysResource } from '../plugins/resources/api-keys.ts'
 import { createDeliveriesResource } from '../plugins/resources/deliveries.ts'
 import { createEventsResource } from '../plugins/resources/events.ts'
+import { createReplaysResource } from '../plugins/resources/replays.ts'
 import { sessionsResource } from '../plugins/resources/sessions.ts'
 import {
   createWebhookEndpointsResource,
@@ -26,7 +27,15 @@ export function createOwnResources(
   const events = createEventsResource([...collections, WEBHOOK_ENDPOINTS])
   const credentialResources = [sessionsResource, createApiKeysResource(listScopes([...others, events]))]
   const endpoints = createWebhookEndpointsResource({ ...webhookOptions, collections })
-  const { hideForbidden } = webhookOptions
-  const recorded = [...others, ...credentialResources, endpoints]
-  return [...credentialResources, endpoints, createDeliveriesResource({ recorded, hideForbidden }), events]
+  const sending = {
+    recorded: [...others, ...credentialResources, endpoints],
+    hideForbidden: webhookOptions.hideForbidden,
+  }
+  return [
+    ...credentialResources,
+    endpoints,
+    createDeliveriesResource(sending),
+    createReplaysResource(sending),
+    events,
+  ]
 }

@@ -1,6 +1,6 @@
 /** Creates the client: one object with a member for each collection. */
 import type { Client as HttpClient } from 'openapi-fetch'
-import { type Collection, CollectionClient, type KeyOptions } from './collection.ts'
+import { type Collection, CollectionClient, type KeyOptions, type MatchOptions } from './collection.ts'
 import { type EventQuery, EventStream, type StreamOptions } from './event-stream.ts'
 import type { paths } from './openapi.ts'
 import { type ApiResponse, ResponsePromise } from './response.ts'
@@ -23,6 +23,9 @@ export type Posts = Collection<'/api/v1/users/{user_id}/posts'>
 /** The deliveries of events to a webhook endpoint. */
 export type Deliveries = Collection<'/api/v1/webhook-endpoints/{endpoint_id}/deliveries'>
 
+/** The events of a time that are sent to a webhook endpoint again. */
+export type Replays = Collection<'/api/v1/webhook-endpoints/{endpoint_id}/replays'>
+
 /** A webhook endpoint with its secret. */
 type CreatedEndpoint = Created<'/api/v1/webhook-endpoints'>
 
@@ -44,8 +47,10 @@ export interface Client {
   webhookEndpoints: Collection<'/api/v1/webhook-endpoints'> & {
     /** Returns the deliveries of an endpoint. Creating one sends an event again, or a test. */
     deliveries(endpointId: string): Deliveries
+    /** Returns the replays of an endpoint. Creating one sends the events of a time again. */
+    replays(endpointId: string): Replays
     /** Creates another secret. For 24 hours, events are signed with the former one too. @throws NotFoundError */
-    createSecret(endpointId: string, options?: KeyOptions): ResponsePromise<CreatedEndpoint>
+    createSecret(endpointId: string, options?: MatchOptions & KeyOptions): ResponsePromise<CreatedEndpoint>
   }
   /** Changes of resources. */
   events: Collection<'/api/v1/events'> & {
@@ -82,7 +87,12 @@ export function createClient(options: ClientOptions): Client {
         const path = '/api/v1/webhook-endpoints/{endpoint_id}/deliveries'
         return new CollectionClient(transport, path, { endpoint_id: endpointId })
       },
-      createSecret: (id: string, keyOptions?: KeyOptions) => createSecret(transport, id, keyOptions),
+      replays: (endpointId: string): Replays => {
+        const path = '/api/v1/webhook-endpoints/{endpoint_id}/replays'
+        return new CollectionClient(transport, path, { endpoint_id: endpointId })
+      },
+      createSecret: (id: string, writeOptions?: MatchOptions & KeyOptions) =>
+        createSecret(transport, id, writeOptions),
     }),
     events: Object.assign(events, {
       stream: (query: EventQuery = {}, streamOptions: StreamOptions = {}) =>
@@ -96,13 +106,13 @@ export function createClient(options: ClientOptions): Client {
 function createSecret(
   transport: Transport,
   id: string,
-  { idempotencyKey, ...options }: KeyOptions = {},
+  { ifMatch, idempotencyKey, ...options }: MatchOptions & KeyOptions = {},
 ): ResponsePromise<CreatedEndpoint> {
   const response = transport.send({
     method: 'post',
     path: '/api/v1/webhook-endpoints/{id}/secrets',
     pathParameters: { id },
-    headers: { 'Idempotency-Key': idempotencyKey },
+    headers: { 'If-Match': ifMatch, 'Idempotency-Key': idempotencyKey },
     ...options,
   })
   // The document has this type for the response to this path.

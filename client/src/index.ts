@@ -1,5 +1,12 @@
 /** The public interface of the package. */
-export { type Client, type ClientOptions, createClient, type Deliveries, type Posts } from './client.ts'
+export {
+  type Client,
+  type ClientOptions,
+  createClient,
+  type Deliveries,
+  type Posts,
+  type Replays,
+} from './client.ts'
 export type { Collection, KeyOptions, MatchOptions } from './collection.ts'
 export {
   ApiError,

@@ -6,25 +6,16 @@ import { newId } from '../../lib/ids.ts'
 import { Delivery, DeliveryCreate } from '../../schemas/deliveries.ts'
 import type { Violation } from '../../schemas/error.ts'
 import { Nothing } from '../../schemas/types.ts'
-import { type Actor, CALLER } from '../access/index.ts'
+import { CALLER } from '../access/index.ts'
 import { defineResource, type ResourceDefinition } from '../collection/definition.ts'
-import { createNotFound } from '../collection/request/resource-address.ts'
-import { apiError, invalidBody } from '../errors/index.ts'
+import { invalidBody } from '../errors/index.ts'
 import type { RecordedResource } from '../events/readable.ts'
 import { TEST_EVENT_TYPE } from '../webhooks/delivery-store.ts'
 import { buildOwnerCondition } from '../webhooks/owners.ts'
-import { WEBHOOK_ENDPOINTS } from './webhook-endpoints.ts'
+import { createEndpointFinder, WEBHOOK_ENDPOINTS } from './webhook-endpoints.ts'
 
 const own = [{ user_id: CALLER }] as const
 const ownerOrAdmin = { admin: true, manager: own } as const
-
-/** The lock keeps the endpoint until the delivery is inserted. */
-const FIND_ENDPOINT = 'select user_id, status from webhook_endpoints where id = $1 for key share'
-
-interface EndpointRow {
-  user_id: string
-  status: 'enabled' | 'disabled'
-}
 
 interface DeliveryOptions {
   /** The resources whose changes are events. */
@@ -53,23 +44,7 @@ function createEventFinder(recorded: readonly RecordedResource[]) {
 
 export function createDeliveriesResource({ recorded, hideForbidden }: DeliveryOptions): ResourceDefinition {
   const findEventType = createEventFinder(recorded)
-
-  /**
-   * Returns the id of the owner.
-   * @throws ApiError 404, 403, 409
-   */
-  const findOwner = async (connection: Connection, endpointId: string, actor: Actor): Promise<string> => {
-    const createEndpointNotFound = () => createNotFound({ singular: 'WebhookEndpoint' }, endpointId)
-    const [endpoint] = await queryRows<EndpointRow>(connection, FIND_ENDPOINT, [endpointId])
-    if (!endpoint) throw createEndpointNotFound()
-    if (actor.role !== 'admin' && endpoint.user_id !== actor.userId) {
-      throw hideForbidden
-        ? createEndpointNotFound()
-        : apiError('FORBIDDEN', { message: 'Access to this resource is not allowed' })
-    }
-    if (endpoint.status === 'enabled') return endpoint.user_id
-    throw apiError('RESOURCE_CONFLICT', { message: 'The endpoint is disabled; enable it first' })
-  }
+  const findEndpoint = createEndpointFinder(hideForbidden)
 
   return defineResource({
     name: 'deliveries',
@@ -94,7 +69,7 @@ export function createDeliveriesResource({ recorded, hideForbidden }: DeliveryOp
     check: checkChoice,
     actions: {
       async create(store, id, { event_id: eventId, endpoint_id: endpointId = '' }, actor) {
-        const user_id = await findOwner(store.connection, endpointId, actor)
+        const { user_id } = await findEndpoint(store.connection, endpointId, actor)
         const event_type =
           eventId === undefined ? TEST_EVENT_TYPE : await findEventType(store.connection, eventId, user_id)
         if (event_type === undefined) {

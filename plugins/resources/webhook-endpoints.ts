@@ -3,8 +3,9 @@ import { queryRows } from '../../drizzle/client/query-rows.ts'
 import type { Connection } from '../../drizzle/client/types.ts'
 import { webhookEndpoints } from '../../drizzle/event-tables.ts'
 import { createWebhookEndpointSchemas, listEventTypes } from '../../schemas/webhook-endpoints.ts'
-import { CALLER } from '../access/index.ts'
+import { type Actor, CALLER } from '../access/index.ts'
 import { defineResource, type ResourceDefinition } from '../collection/definition.ts'
+import { createNotFound } from '../collection/request/resource-address.ts'
 import { apiError } from '../errors/index.ts'
 import type { AddressPolicy } from '../webhooks/delivery/addresses.ts'
 import type { SecretBox } from '../webhooks/delivery/secret-box.ts'
@@ -20,6 +21,36 @@ const SELECT_IS_FULL = `select count(*) >= ${MAX_ENDPOINTS_PER_USER} as is_full 
 const own = [{ user_id: CALLER }] as const
 const ownerOrAdmin = { admin: true, manager: own } as const
 const ownerOnly = { admin: own, manager: own } as const
+
+/** The lock keeps the endpoint until a row that refers to it is inserted. */
+const FIND_ENDPOINT = 'select user_id, status, now() from webhook_endpoints where id = $1 for key share'
+
+interface EndpointRow {
+  user_id: string
+  status: 'enabled' | 'disabled'
+  /** The time of the database. */
+  now: string
+}
+
+/**
+ * Creates a function that returns an endpoint to which the caller may have events sent. It throws ApiError 404, 403, and
+ * 409 if the endpoint is disabled.
+ * @param hideForbidden whether 404 replaces 403
+ */
+export const createEndpointFinder =
+  (hideForbidden: boolean) =>
+  async (connection: Connection, id: string, actor: Actor): Promise<EndpointRow> => {
+    const createEndpointNotFound = () => createNotFound({ singular: 'WebhookEndpoint' }, id)
+    const [endpoint] = await queryRows<EndpointRow>(connection, FIND_ENDPOINT, [id])
+    if (!endpoint) throw createEndpointNotFound()
+    if (actor.role !== 'admin' && endpoint.user_id !== actor.userId) {
+      throw hideForbidden
+        ? createEndpointNotFound()
+        : apiError('FORBIDDEN', { message: 'Access to this resource is not allowed' })
+    }
+    if (endpoint.status === 'enabled') return endpoint
+    throw apiError('RESOURCE_CONFLICT', { message: 'The endpoint is disabled; enable it first' })
+  }
 
 export interface WebhookEndpointOptions {
   /** The collections whose changes are events, apart from webhook endpoints. */

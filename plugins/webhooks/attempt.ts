@@ -11,7 +11,7 @@ import type { MessageBuilder } from './message.ts'
 export interface Outcome {
   delivery: ClaimedDelivery
   result: StoredResult
-  /** Whether a request was made, so that the outcome says something about the endpoint. */
+  /** Whether a request was made, so that the attempt counts and says something about the endpoint. */
   isSent: boolean
   /** Whether the endpoint wants no more events (410). */
   isGone: boolean
@@ -30,14 +30,18 @@ interface AttemptOptions {
   buildMessage: MessageBuilder
 }
 
-/** A delivery that ends without a request. */
-const refuse = (delivery: ClaimedDelivery, error: string): Outcome => ({
+/** After which time a delivery is tried again that an operator's mistake keeps from being sent. */
+const MISTAKE_DELAY_MS = 600_000
+
+/** An attempt that ends without a request: the delivery ends too, or is tried again after a delay. */
+const refuse = (delivery: ClaimedDelivery, error: string, delay?: number): Outcome => ({
   delivery,
   result: {
     id: delivery.id,
     attempts: delivery.attempts,
-    status: 'failed',
-    delay_ms: null,
+    is_sent: false,
+    status: delay === undefined ? 'failed' : 'pending',
+    delay_ms: delay ?? null,
     response_status: null,
     response_body: null,
     error,
@@ -49,12 +53,13 @@ const refuse = (delivery: ClaimedDelivery, error: string): Outcome => ({
 
 function toOutcome(delivery: ClaimedDelivery, sent: SendResult): Outcome {
   const isGone = sent.responseStatus === GONE
-  const delay = isSuccess(sent) || isGone ? undefined : getRetryDelayMs(delivery.attempts)
+  const delay = isSuccess(sent) || isGone ? undefined : getRetryDelayMs(delivery.attempts, sent.retryAfterMs)
   return {
     delivery,
     result: {
       id: delivery.id,
       attempts: delivery.attempts,
+      is_sent: true,
       status: isSuccess(sent) ? 'succeeded' : delay === undefined ? 'failed' : 'pending',
       delay_ms: delay ?? null,
       response_status: sent.responseStatus,
@@ -81,9 +86,7 @@ export function createAttempt({ sender, secretBox, userAgent, buildMessage }: At
       const secrets = boxes.map((box) => secretBox.decrypt(box, endpointId))
       signature = signWebhook({ id, timestampSeconds, body, secrets })
     } catch {
-      // An operator can mend it: the delivery is tried again.
-      const error = 'the secret of the endpoint cannot be decrypted'
-      return toOutcome(delivery, { responseStatus: null, responseBody: null, error, durationMs: 0 })
+      return refuse(delivery, 'the secret of the endpoint cannot be decrypted', MISTAKE_DELAY_MS)
     }
     const sent = await sender.send({
       url: delivery.url,

@@ -9,28 +9,29 @@ import { publishAttempt, publishDelivery } from './channels.ts'
 import {
   type ClaimedDelivery,
   claim,
-  type DeliveryState,
+  countEndpoints,
+  type EndpointCounts,
   type EndpointState,
-  readDeliveryState,
-  release,
+  endDisabled,
+  readDue,
   saveEndpoints,
   saveResults,
 } from './delivery-store.ts'
-import { createEndpointQueues } from './endpoint-queues.ts'
+import { createPlaces } from './places.ts'
 
-/** How often an idle process looks for due deliveries. */
+/** How often a process looks for due deliveries of which it is not notified. */
 const POLL_INTERVAL_MS = 500
+/** How often it counts endpoints for metrics, and ends the deliveries of disabled ones. */
+const COUNT_INTERVAL_MS = 5_000
 /** Time in which results are collected before they are stored. */
-const SAVE_DELAY_MS = 10
-/** How old the state may get that metrics show, while deliveries are sent without reading it. */
-const MAX_STATE_AGE_MS = 5_000
+const SAVE_DELAY_MS = 5
 /** Pause after a failure of the database. */
 const RETRY_DELAY_MS = 1_000
-/** A claim lasts this much longer than an attempt: the time that it may wait, and that storing the result takes. */
+/** A claim lasts this much longer than an attempt: the time in which its result is stored. */
 const LEASE_MARGIN_MS = 30_000
-/** Time to store the result of an attempt. */
-const SAVE_MARGIN_MS = 10_000
-const MAX_FAILING_MS = 5 * 24 * 3600 * 1000
+
+/** Why an endpoint is disabled: it answered 410, or the last attempt of a delivery failed. */
+export type DisablingReason = 'gone' | 'exhausted'
 
 interface DispatcherOptions {
   database: Database
@@ -40,19 +41,15 @@ interface DispatcherOptions {
   /** Milliseconds that an attempt may take. */
   timeoutMs: number
   attempt(delivery: ClaimedDelivery): Promise<Outcome>
-  /** Disables an endpoint, for a reason that its owner reads. */
-  disable(endpointId: string, reason: string): Promise<void>
+  /** Creates deliveries of replays. @returns whether more can be created now */
+  advanceReplays(database: Database): Promise<boolean>
+  /** Disables the endpoint of a delivery, for the second reason only if nothing has succeeded for long enough. */
+  disable(delivery: ClaimedDelivery, reason: DisablingReason): Promise<void>
 }
 
-const GONE = 'The endpoint answered 410 Gone'
-const FAILING = 'All attempts failed for 5 days'
-
-/** Returns why the endpoint must be disabled after a failed attempt; undefined if it need not be. */
-function findDisablingReason({ delivery, isSent, isGone, result }: Outcome): string | undefined {
-  if (isGone) return GONE
-  const { failing_since: since } = delivery
-  const isFailing = isSent && result.status !== 'succeeded' && since !== null
-  return isFailing && Date.now() - Date.parse(since) >= MAX_FAILING_MS ? FAILING : undefined
+function findDisablingReason({ isSent, isGone, result }: Outcome): DisablingReason | undefined {
+  if (isGone) return 'gone'
+  return isSent && result.status === 'failed' ? 'exhausted' : undefined
 }
 
 /** Returns what the outcomes say about the endpoints: the latest of each counts. */
@@ -62,26 +59,25 @@ function summarize(outcomes: readonly Outcome[]): EndpointState[] {
     if (!isSent) continue
     const { endpoint_id: id } = delivery
     const isFailing = result.status !== 'succeeded'
-    states.set(id, { id, isFailing, hasDelivered: !isFailing || states.get(id)?.hasDelivered === true })
+    const durationMs = isFailing ? states.get(id)?.durationMs : (result.duration_ms ?? 0)
+    states.set(id, { id, isFailing, durationMs })
   }
   return [...states.values()]
 }
 
 export function createDispatcher(options: DispatcherOptions) {
-  const { database, log, concurrency, timeoutMs, attempt, disable } = options
-  const leaseMs = timeoutMs + LEASE_MARGIN_MS
-  const queues = createEndpointQueues(concurrency)
+  const { database, log, concurrency, timeoutMs, attempt, advanceReplays, disable } = options
+  const places = createPlaces(concurrency)
   let outcomes: Outcome[] = []
-  /** Claims to give up. */
-  let unwanted: ClaimedDelivery[] = []
   const attempts = new Set<Promise<void>>()
-  /** Whether deliveries may be due: some were created, or an attempt has ended. Otherwise a cheap query finds out. */
+  /** Whether endpoints must be read again: deliveries were created. */
   let isDue = true
   let isStopped = false
   let hasFailed = false
-  let state: DeliveryState = { due_in_ms: null, disabled: 0 }
-  /** Time of `performance.now()`. */
-  let stateReadAt = Number.NEGATIVE_INFINITY
+  let counts: EndpointCounts = { disabled: 0, owners: 0, failing_owners: 0 }
+  /** Times of `performance.now()`. */
+  let readAt = Number.NEGATIVE_INFINITY
+  let countedAt = Number.NEGATIVE_INFINITY
   let isRunning = false
   let running: Promise<void> = Promise.resolve()
   let timer: NodeJS.Timeout | undefined
@@ -90,37 +86,18 @@ export function createDispatcher(options: DispatcherOptions) {
 
   const finish = (outcome: Outcome) => {
     const { delivery, isSent, result } = outcome
-    const duration = isSent ? (result.duration_ms ?? 0) : undefined
     const isSuccess = result.status === 'succeeded'
-    unwanted.push(...queues.finish(delivery.endpoint_id, isSuccess, duration))
+    places.finish(delivery.endpoint_id, isSuccess, isSent ? (result.duration_ms ?? 0) : undefined)
     outcomes.push(outcome)
     if (isSent) publishAttempt(isSuccess ? 'succeeded' : 'failed')
     if (result.status !== 'pending') publishDelivery(result.status)
-    // A slot of the endpoint is free.
-    isDue = true
-    startAttempts()
     schedule(SAVE_DELAY_MS)
-  }
-
-  function startAttempts(): void {
-    for (const { delivery, claimedAt } of queues.take()) {
-      const isLate = performance.now() - claimedAt + timeoutMs + SAVE_MARGIN_MS > leaseMs
-      if (isLate || isStopped) {
-        unwanted.push(delivery, ...queues.finish(delivery.endpoint_id, false, undefined))
-        schedule(SAVE_DELAY_MS)
-        continue
-      }
-      const made = attempt(delivery).then(finish)
-      attempts.add(made)
-      void made.finally(() => attempts.delete(made))
-    }
   }
 
   /** Stores what has ended. After a failure, the next cycle stores the results. */
   const save = async () => {
-    const [ended, given] = [outcomes, unwanted]
+    const ended = outcomes
     outcomes = []
-    unwanted = []
     try {
       await saveResults(
         database,
@@ -129,49 +106,58 @@ export function createDispatcher(options: DispatcherOptions) {
     } catch (error) {
       outcomes = [...ended, ...outcomes]
       throw error
-    } finally {
-      // Not repeated after a failure: another process may have claimed the same attempt since. The lease ends anyway.
-      await release(database, given)
     }
     await saveEndpoints(database, summarize(ended))
     for (const outcome of ended) {
       const reason = findDisablingReason(outcome)
-      if (reason !== undefined) await disable(outcome.delivery.endpoint_id, reason)
+      if (reason !== undefined) await disable(outcome.delivery, reason)
     }
   }
 
-  /** Claims deliveries, and begins their attempts. */
-  const claimDue = async () => {
-    const limit = queues.getLimit()
-    if (limit <= 0) return
-    const claimedAt = performance.now()
-    const claimed = await claim(database, {
-      allowances: queues.getAllowances(),
-      defaultAllowance: queues.defaultAllowance,
-      limit,
-      leaseMs,
-    })
-    for (const delivery of claimed) queues.add(delivery, claimedAt)
-    startAttempts()
+  /** Counts endpoints, and ends the deliveries of disabled ones. */
+  const count = async () => {
+    counts = await countEndpoints(database)
+    for (let left = await endDisabled(database); left > 0; left -= 1) publishDelivery('failed')
+    countedAt = performance.now()
   }
 
-  const readState = async () => {
-    state = await readDeliveryState(database)
-    stateReadAt = performance.now()
+  /** Finds out which endpoints have due deliveries. @returns milliseconds until others will have some */
+  const read = async (): Promise<number> => {
+    isDue = false
+    if (await advanceReplays(database)) isDue = true
+    const due = await readDue(database, POLL_INTERVAL_MS)
+    readAt = performance.now()
+    places.setDue(due)
+    return Math.min(POLL_INTERVAL_MS, ...due.flatMap(({ due_in_ms }) => (due_in_ms > 0 ? due_in_ms : [])))
+  }
+
+  /** Claims deliveries, and begins their attempts. No more are claimed than are sent now. */
+  const claimDue = async () => {
+    const reserved = places.reserve()
+    if (Object.keys(reserved).length === 0) return
+    let claimed: ClaimedDelivery[] = []
+    try {
+      claimed = await claim(database, reserved, timeoutMs + LEASE_MARGIN_MS)
+    } finally {
+      places.giveBack(reserved, claimed)
+    }
+    for (const delivery of claimed) {
+      const made = attempt(delivery).then(finish)
+      attempts.add(made)
+      void made.finally(() => attempts.delete(made))
+    }
   }
 
   /** @returns milliseconds until the next cycle, unless an attempt ends or deliveries are created before */
   const cycle = async (): Promise<number> => {
-    if (outcomes.length + unwanted.length > 0) await save()
+    if (outcomes.length > 0) await save()
     if (isStopped) return POLL_INTERVAL_MS
-    queues.forgetIdle()
-    const isExpected = isDue
-    isDue = false
-    if (!isExpected || performance.now() - stateReadAt >= MAX_STATE_AGE_MS) await readState()
-    const dueIn = isExpected ? 0 : state.due_in_ms
-    if (dueIn === null || dueIn > 0) return Math.min(dueIn ?? POLL_INTERVAL_MS, POLL_INTERVAL_MS)
-    await claimDue()
-    return POLL_INTERVAL_MS
+    const now = performance.now()
+    if (now - countedAt >= COUNT_INTERVAL_MS) await count()
+    const isOld = now - readAt >= POLL_INTERVAL_MS
+    const delay = isDue || isOld ? await read() : POLL_INTERVAL_MS - (now - readAt)
+    if (!isStopped) await claimDue()
+    return delay
   }
 
   const cycleSafely = async (): Promise<number> => {
@@ -192,7 +178,7 @@ export function createDispatcher(options: DispatcherOptions) {
     const delay = await cycleSafely()
     isRunning = false
     // Deliveries were created, or attempts ended, during the cycle.
-    schedule(isDue && !hasFailed ? SAVE_DELAY_MS : delay)
+    schedule((isDue || outcomes.length > 0) && !hasFailed ? SAVE_DELAY_MS : delay)
   }
 
   /** Runs the next cycle after a delay, or earlier if it is scheduled earlier. */
@@ -208,6 +194,13 @@ export function createDispatcher(options: DispatcherOptions) {
     }, delay).unref()
   }
 
+  /** Claims no more, and waits for the statements that run. Attempts go on. */
+  async function pause(): Promise<void> {
+    isStopped = true
+    clearTimeout(timer)
+    await running
+  }
+
   return {
     start: () => schedule(0),
 
@@ -217,25 +210,17 @@ export function createDispatcher(options: DispatcherOptions) {
       schedule(0)
     },
 
-    /** Returns for how many seconds the oldest due delivery has waited, as last read; -1 after a failure. */
-    getOverdueAge: () => (hasFailed ? -1 : Math.max(0, -(state.due_in_ms ?? 0)) / 1000),
+    /** Returns for how many seconds an endpoint has waited that is neither slow nor failing; -1 after a failure. */
+    getLongestWait: () => (hasFailed ? -1 : places.getLongestWait() / 1000),
 
-    /** Returns how many endpoints the service has disabled, as last read; -1 after a failure. */
-    getDisabledCount: () => (hasFailed ? -1 : state.disabled),
+    /** Returns how many endpoints and owners there were when they were last counted; undefined after a failure. */
+    getCounts: () => (hasFailed ? undefined : counts),
 
-    /** Claims no more, and waits for the statements that run. Attempts go on. */
-    async pause() {
-      isStopped = true
-      clearTimeout(timer)
-      await running
-    },
+    pause,
 
-    /** Waits for the attempts that run, stores their results, and gives up the other claims. */
+    /** Waits for the attempts that run, and stores their results. */
     async stop() {
-      isStopped = true
-      clearTimeout(timer)
-      await running
-      unwanted.push(...queues.clear())
+      await pause()
       await Promise.all(attempts)
       await save()
     },

@@ -12,10 +12,12 @@ import { createDeliveryStep } from './create-deliveries.ts'
 import type { AddressPolicy } from './delivery/addresses.ts'
 import type { SecretBox } from './delivery/secret-box.ts'
 import { createWebhookSender } from './delivery/sender.ts'
+import type { EndpointCounts } from './delivery-store.ts'
 import { createDispatcher } from './dispatcher.ts'
 import { createMessageBuilder } from './message.ts'
 import { pruneDeliveries } from './prune.ts'
 import { reencryptSecrets } from './reencrypt.ts'
+import { createReplays } from './replay-store.ts'
 
 interface WebhookOptions {
   /** The resources whose changes are events. */
@@ -35,10 +37,10 @@ interface WebhookOptions {
 interface Webhooks {
   /** Removes old deliveries, and encrypts secrets with the current key. */
   maintain(): Promise<void>
-  /** Returns for how many seconds the oldest due delivery has waited, as last read; -1 after a failure. */
-  getOverdueAge(): number
-  /** Returns how many endpoints the service has disabled, as last read; -1 after a failure. */
-  getDisabledCount(): number
+  /** Returns for how many seconds an endpoint has waited that is neither slow nor failing; -1 after a failure. */
+  getLongestWait(): number
+  /** Returns how many endpoints and owners there were when they were last counted; undefined after a failure. */
+  getCounts(): EndpointCounts | undefined
   /** Claims no more deliveries, and waits for the statements that run. Attempts go on. */
   pause(): Promise<void>
 }
@@ -52,9 +54,21 @@ declare module 'fastify' {
 
 const MINUTE_MS = 60_000
 
+/**
+ * Only while the endpoint has the URL of the attempt. Unless $4, only if no attempt has succeeded for 5 days: `failing_since`
+ * is the first failure after the latest success.
+ */
 const DISABLE = `update webhook_endpoints set status = 'disabled', disabled_reason = $2, revision = revision + 1,
     updated_at = ${getNextUpdatedAt()}
-  where id = $1 and status = 'enabled'`
+  where id = $1 and status = 'enabled' and url = $3 and ($4::boolean or failing_since <= now() - interval '5 days')`
+
+const REASONS = {
+  gone: 'The endpoint answered 410 Gone',
+  exhausted: 'All attempts of a delivery failed, and none of any delivery succeeded for 5 days',
+} as const
+
+/** Milliseconds in which attempts may end at a shutdown; then they are canceled, and made again later. */
+const SHUTDOWN_MS = 10_000
 
 /** An enabled endpoint has no reason. */
 const DISABLE_PREVIOUS = `json_build_object('status', 'enabled', 'disabled_reason', null)`
@@ -73,18 +87,25 @@ async function webhooks(app: FastifyInstance, options: WebhookOptions) {
     concurrency,
     timeoutMs,
     attempt: createAttempt({ sender, secretBox, userAgent, buildMessage }),
-    async disable(endpointId, reason) {
-      const [endpoint] = await changeRows<{ url: string }>(
+    advanceReplays: createReplays(resources).advance,
+    async disable({ endpoint_id: endpointId, url }, kind) {
+      const reason = REASONS[kind]
+      const [endpoint] = await changeRows<{ id: string }>(
         database,
         { recorders: outbox.recorders, origin: SYSTEM_ORIGIN },
         webhookEndpoints,
         'updated',
-        { text: DISABLE, params: [endpointId, reason], previous: DISABLE_PREVIOUS, returning: 'url' },
+        {
+          text: DISABLE,
+          params: [endpointId, reason, url, kind === 'gone'],
+          previous: DISABLE_PREVIOUS,
+          returning: 'id',
+        },
       )
       if (!endpoint) return
       outbox.publish()
       // The path and the query may contain a token.
-      const { origin } = new URL(endpoint.url)
+      const { origin } = new URL(url)
       log.warn({ endpoint_id: endpointId, origin, reason }, 'a webhook endpoint was disabled')
     },
   })
@@ -108,8 +129,8 @@ async function webhooks(app: FastifyInstance, options: WebhookOptions) {
 
   app.decorate('webhooks', {
     maintain,
-    getOverdueAge: dispatcher.getOverdueAge,
-    getDisabledCount: dispatcher.getDisabledCount,
+    getLongestWait: dispatcher.getLongestWait,
+    getCounts: dispatcher.getCounts,
     pause: dispatcher.pause,
   })
   feed.addBatchStep(createDeliveryStep(resources))
@@ -119,8 +140,10 @@ async function webhooks(app: FastifyInstance, options: WebhookOptions) {
   app.addHook('onClose', async () => {
     isStopped = true
     await stopMaintenance()
+    const timer = setTimeout(() => sender.close(), SHUTDOWN_MS)
     await dispatcher.stop().catch((err) => log.warn({ err }, 'the results of webhooks could not be stored'))
-    await sender.close()
+    clearTimeout(timer)
+    sender.close()
   })
 }
 

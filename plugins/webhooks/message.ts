@@ -4,7 +4,7 @@ import type { Resource } from '../collection/compile.ts'
 import { toTimestamp } from '../collection/sql/row-mapper.ts'
 import { canRead, getRoleRules, hideUnreadable } from '../events/readable.ts'
 import type { EventMapper, EventRow, RepresentedEvent } from '../events/represent-event.ts'
-import { type ClaimedDelivery, TEST_EVENT_TYPE } from './delivery-store.ts'
+import { type ClaimedDelivery, DISABLED, TEST_EVENT_TYPE } from './delivery-store.ts'
 import { isOwnerRole } from './owners.ts'
 
 /** The body, or why the event must not be sent. */
@@ -52,7 +52,7 @@ export function createMessageBuilder({ mapper, resources, listServed }: MessageO
 
   return (delivery) => {
     const { api_version: version, endpoint, owner_id: userId, owner_role: role } = delivery
-    if (delivery.endpoint_status !== 'enabled') return { refusal: 'the endpoint is disabled' }
+    if (delivery.endpoint_status !== 'enabled') return { refusal: DISABLED }
     if (delivery.owner_status !== 'active') return { refusal: 'the owner of the endpoint is not active' }
     if (!isOwnerRole(role)) return { refusal: 'the owner of the endpoint may no longer have webhooks' }
     if (!listServed().includes(version))

@@ -166,14 +166,14 @@ export const Settings = Type.Object({
   ),
   EVENT_STREAMS: limit('The maximum number of event streams per process.', 1_000),
   WEBHOOK_CONCURRENCY: number(
-    'The maximum number of concurrent requests to webhook endpoints per process. One endpoint gets a fifth of them.',
+    'The maximum number of concurrent requests to webhook endpoints per process. All endpoints of one owner get at most a quarter of them.',
     50,
     1,
     1_000,
   ),
   WEBHOOK_TIMEOUT: number(
     'The time for one request to a webhook endpoint, in milliseconds.',
-    10_000,
+    15_000,
     100,
     60_000,
   ),

@@ -157,6 +157,12 @@ t.test('an endpoint is created, and its deliveries are verified', async (t) => {
   t.match(await deliveries.get(again.id), { event_id: data.id, event_type: 'products.created' })
   const [, repeated] = await receiver.waitFor(2)
   t.equal(repeated?.headers['webhook-id'], data.id)
+
+  const replays = client.webhookEndpoints.replays(endpoint.id)
+  const since = new Date(Date.now() - 3_600_000).toISOString()
+  const { id } = await replays.create({ since, status: 'all' })
+  await waitUntil(async () => (await replays.get(id)).completed_at !== null)
+  t.match(await replays.list().toArray(), [{ id, total: 1, sent: 1 }])
 })
 
 t.test('while a secret is replaced, both secrets verify', async (t) => {

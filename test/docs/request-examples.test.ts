@@ -52,6 +52,7 @@ const COLLECTIONS = [
   'api-keys',
   'webhook-endpoints',
   'deliveries',
+  'replays',
   'events',
   'health',
 ]
@@ -127,7 +128,8 @@ for (const { version, type, index } of runs) {
       if (declared.security.length === 0) return {}
       const takesKeys = declared.security.some((each: object) => 'apiKey' in each)
       // The user who signs in is a member.
-      const isOfAdmin = takesKeys || ['webhook-endpoints', 'deliveries'].includes(String(declared.tags[0]))
+      const isOfAdmin =
+        takesKeys || ['webhook-endpoints', 'deliveries', 'replays'].includes(String(declared.tags[0]))
       return isOfAdmin ? { 'x-api-key': ADMIN_KEY } : { authorization: `Bearer ${tokens.access_token}` }
     }
 

@@ -60,6 +60,11 @@ export function createOwnedRows(database: Database) {
         ...values,
       })
     },
+    replays: async (owner) => {
+      const endpoint_id = (await getParentOf('replays', owner)) ?? ''
+      const times = { since: '2026-11-20', until: '2026-11-21', completed_at: '2026-11-21' }
+      return one('webhook_replays', { endpoint_id, user_id: owner, total: 0, ...times })
+    },
   }
 
   const getEmail = async (id: string) =>

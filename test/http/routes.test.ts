@@ -168,7 +168,9 @@ t.test('every operation on a resource requires credentials and declares it', asy
   for (const operation of ofResources.filter(asks)) {
     const { method, path, said } = operation
     const schemes = said.security.flatMap((each: object) => Object.keys(each))
-    const keyless = ['sessions', 'api-keys', 'webhook-endpoints', 'deliveries'].includes(said.tags[0])
+    const keyless = ['sessions', 'api-keys', 'webhook-endpoints', 'deliveries', 'replays'].includes(
+      said.tags[0],
+    )
     t.same(schemes.sort(), keyless ? ['bearer'] : ['apiKey', 'bearer'], nameOf(operation))
     const reply = await anybody.call(method.toUpperCase(), path.replace(/\{\w+\}/g, uuid()))
     t.equal(reply.status, 401, nameOf(operation))

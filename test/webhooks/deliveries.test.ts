@@ -121,10 +121,10 @@ t.test(
     t.type(failing.body.data.failing_since, 'string')
     t.equal(failing.headers.get('etag')?.split('-')[0], '"1', 'no new revision')
 
-    await database.run('update webhook_deliveries set attempts = 8 where endpoint_id = $1', [endpoint.id])
+    await database.run('update webhook_deliveries set attempts = 10 where endpoint_id = $1', [endpoint.id])
     await makeDue(database, endpoint.id)
     const [last] = await waitForDeliveries(manager.bearer, endpoint.id, (all) => all.every(isSettled))
-    t.match(last, { status: 'failed', attempts: 9, next_attempt_at: null, delivered_at: null })
+    t.match(last, { status: 'failed', attempts: 11, next_attempt_at: null, delivered_at: null })
     const ids = receiver.received.map(({ headers }) => headers['webhook-id'])
     t.strictSame(ids, [first.event_id, first.event_id])
 
@@ -192,24 +192,60 @@ t.test(
   },
 )
 
-t.test('an endpoint that has failed for 5 days is disabled', async (t) => {
+t.test(
+  'an endpoint is disabled when a delivery has used all attempts and none succeeded for 5 days',
+  async (t) => {
+    const receiver = await startReceiver(t)
+    receiver.respond = respondWith(503)
+    const cases = [
+      { failing: 121, attempts: 0, isDisabled: false, why: 'the first failure after a quiet time' },
+      { failing: 119, attempts: 10, isDisabled: false, why: 'the last attempt, before 5 days have passed' },
+      { failing: 121, attempts: 10, isDisabled: true, why: 'the last attempt, after 5 days' },
+    ]
+    for (const { failing, attempts, isDisabled, why } of cases) {
+      const endpoint = await createEndpoint(manager.bearer, receiver.url)
+      const path = `/webhook-endpoints/${endpoint.id}`
+      await database.run(
+        `update webhook_endpoints set failing_since = now() - $2 * interval '1 hour', last_delivered_at = now() - interval '1 year'
+       where id = $1`,
+        [endpoint.id, failing],
+      )
+      await database.run(
+        `insert into webhook_deliveries (endpoint_id, user_id, event_id, event_type, attempts, next_attempt_at)
+       values ($1, $2, gen_random_uuid(), 'webhook-endpoints.test', $3, now()),
+         ($1, $2, gen_random_uuid(), 'webhook-endpoints.test', 0, now() + interval '1 hour')`,
+        [endpoint.id, endpoint.user_id, attempts],
+      )
+      await waitForDeliveries(manager.bearer, endpoint.id, (all) => all.some(isAttempted))
+      if (isDisabled) await waitForDeliveries(manager.bearer, endpoint.id, (all) => all.every(isSettled))
+      t.match(
+        (await manager.bearer.get(path)).body.data,
+        isDisabled
+          ? { status: 'disabled', disabled_reason: /^All attempts of a delivery failed, and none/ }
+          : { status: 'enabled', disabled_reason: null },
+        why,
+      )
+      if (isDisabled) {
+        const deliveries = await readDeliveries(manager.bearer, endpoint.id)
+        t.ok(
+          deliveries.some(({ status, error }) => status === 'failed' && error === 'the endpoint is disabled'),
+        )
+      }
+      await manager.bearer.delete(path)
+    }
+    t.equal(receiver.received.length, cases.length)
+  },
+)
+
+t.test('Retry-After of a 503 is waited for if it is longer than the delay', async (t) => {
   const receiver = await startReceiver(t)
-  receiver.respond = respondWith(503)
+  receiver.respond = (response) => response.writeHead(503, { 'retry-after': '3600' }).end()
   const endpoint = await createEndpoint(manager.bearer, receiver.url)
-  const path = `/webhook-endpoints/${endpoint.id}`
-  await database.run(
-    `update webhook_endpoints set failing_since = now() - interval '121 hours' where id = $1`,
-    [endpoint.id],
-  )
-  await manager.bearer.post(`${path}/deliveries`, { test: true })
-  await waitForDeliveries(manager.bearer, endpoint.id, (all) => all.every(isAttempted))
-  for (;;) if ((await manager.bearer.get(path)).body.data.status === 'disabled') break
-  t.equal((await manager.bearer.get(path)).body.data.disabled_reason, 'All attempts failed for 5 days')
-  await makeDue(database, endpoint.id)
-  const [delivery] = await waitForDeliveries(manager.bearer, endpoint.id, (all) => all.every(isSettled))
-  t.match(delivery, { status: 'failed', error: 'the endpoint is disabled' })
-  t.equal(receiver.received.length, 1)
-  await manager.bearer.delete(path)
+  await manager.bearer.post(`/webhook-endpoints/${endpoint.id}/deliveries`, { test: true })
+  const [delivery] = await waitForDeliveries(manager.bearer, endpoint.id, (all) => all.every(isAttempted))
+  const delay = Date.parse(delivery?.next_attempt_at) - Date.parse(delivery?.updated_at)
+  t.ok(delay > 3_590_000 && delay < 3_610_000, `${delay} ms`)
+  await manager.bearer.delete(`/webhook-endpoints/${endpoint.id}`)
 })
 
 t.test('an event that the owner may no longer read is not sent', async (t) => {
@@ -231,7 +267,7 @@ t.test('an event that the owner may no longer read is not sent', async (t) => {
       [endpoint.id, owner.id, String(event?.id)],
     )
     const deliveries = await waitForDeliveries(api.admin, endpoint.id, (all) => all.every(isSettled))
-    t.match(deliveries.at(-1), { status: 'failed', error, attempts: 1 })
+    t.match(deliveries.at(-1), { status: 'failed', error, attempts: 0 })
   }
   await createProduct()
   await api.app.events.assignAll()

@@ -35,12 +35,12 @@ t.test('attempts, deliveries and disabled endpoints are counted, and a disabled 
     t.equal(await scrape(name, 'succeeded'), 1, name)
     t.equal(await scrape(name, 'failed'), 1, name)
   }
-  t.equal(await scrape('webhook_oldest_due_seconds'), 0)
+  t.equal(await scrape('webhook_longest_wait_seconds'), 0)
   await database.run(
     `insert into webhook_deliveries (endpoint_id, user_id, event_id, event_type, attempts, next_attempt_at, status)
      select id, user_id, gen_random_uuid(), 'webhook-endpoints.test', 0, null, 'failed' from webhook_endpoints`,
   )
-  t.equal(await scrape('webhook_oldest_due_seconds'), 0, 'deliveries that ended are not due')
+  t.equal(await scrape('webhook_longest_wait_seconds'), 0, 'deliveries that ended are not due')
 
   const find = () => lines.find((line) => line.includes('a webhook endpoint was disabled'))
   await waitUntil(() => find() !== undefined)

@@ -130,11 +130,11 @@ function addEventMetrics(app: FastifyInstance, registers: Registry[]): void {
 function addWebhookMetrics({ feed, webhooks }: FastifyInstance, registers: Registry[]): void {
   if (!feed) return
   new Gauge({
-    name: 'webhook_oldest_due_seconds',
-    help: 'Age of the oldest delivery that is due; 0 if none is, -1 if the database does not answer.',
+    name: 'webhook_longest_wait_seconds',
+    help: 'How long an endpoint that is neither slow nor failing has waited for a due delivery to be sent; 0 if none waits, -1 if the database does not answer.',
     registers,
     collect() {
-      this.set(webhooks.getOverdueAge())
+      this.set(webhooks.getLongestWait())
     },
   })
   new Gauge({
@@ -142,7 +142,18 @@ function addWebhookMetrics({ feed, webhooks }: FastifyInstance, registers: Regis
     help: 'Webhook endpoints that the service has disabled; -1 if the database does not answer.',
     registers,
     collect() {
-      this.set(webhooks.getDisabledCount())
+      this.set(webhooks.getCounts()?.disabled ?? -1)
+    },
+  })
+  new Gauge({
+    name: 'webhook_owners',
+    help: 'Users who have enabled webhook endpoints, by state: all, failing (of one at least, the latest attempt failed); -1 if the database does not answer.',
+    labelNames: ['state'],
+    registers,
+    collect() {
+      const counts = webhooks.getCounts()
+      this.set({ state: 'all' }, counts?.owners ?? -1)
+      this.set({ state: 'failing' }, counts?.failing_owners ?? -1)
     },
   })
 }

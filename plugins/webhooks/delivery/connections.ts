@@ -1,9 +1,12 @@
 /** Connections that are kept open between attempts, for each origin. */
-import type { LookupFunction } from 'node:net'
-import { Client } from 'undici'
+import type { LookupFunction, Socket } from 'node:net'
+import { buildConnector, Client } from 'undici'
+import { AttemptError, TOO_LARGE } from './failures.ts'
 
-interface Connection {
+export interface Connection {
   client: Client
+  /** Begins to count the bytes of a response. */
+  startResponse(): void
   /** Ends the connection, and its request with an error, also while the connection is being made. */
   end(reason: Error): void
 }
@@ -12,6 +15,11 @@ interface Connection {
 const KEEP_ALIVE_MS = 4_000
 /** Stated because the default of undici follows a flag of Node.js. */
 const MAX_HEADER_BYTES = 16_384
+/**
+ * Bytes of a response as they arrive, interim responses, its reason phrase and the extensions of its chunks included, which
+ * undici does not limit. A body that is longer than what is read never gets here: reading stops before.
+ */
+const MAX_RESPONSE_BYTES = 1_048_576
 /**
  * How long one address of several may take to accept a connection before the next one is tried. The default of Node.js,
  * 250 ms, gives up servers on another continent.
@@ -35,6 +43,19 @@ export function createConnections(lookup: LookupFunction) {
 
   function connect(origin: string): Connection {
     const socket = new AbortController()
+    const makeSocket = buildConnector({
+      lookup,
+      autoSelectFamily: true,
+      autoSelectFamilyAttemptTimeout: ADDRESS_ATTEMPT_MS,
+      timeout: 0,
+      signal: socket.signal,
+    })
+    let opened: Socket | undefined
+    let bytesBefore = 0
+    const checkSize = () => {
+      if (opened && opened.bytesRead - bytesBefore > MAX_RESPONSE_BYTES)
+        connection.end(new AttemptError(TOO_LARGE))
+    }
     const client = new Client(origin, {
       keepAliveTimeout: KEEP_ALIVE_MS,
       keepAliveMaxTimeout: KEEP_ALIVE_MS,
@@ -42,16 +63,18 @@ export function createConnections(lookup: LookupFunction) {
       // The caller has one timeout for all steps, and ends the connection.
       headersTimeout: 0,
       bodyTimeout: 0,
-      connect: {
-        lookup,
-        autoSelectFamily: true,
-        autoSelectFamilyAttemptTimeout: ADDRESS_ATTEMPT_MS,
-        timeout: 0,
-        signal: socket.signal,
-      },
+      connect: (target, callback) =>
+        makeSocket(target, (...result) => {
+          opened = result[1] ?? undefined
+          opened?.on('readable', checkSize)
+          callback(...result)
+        }),
     })
     const connection: Connection = {
       client,
+      startResponse() {
+        bytesBefore = opened?.bytesRead ?? 0
+      },
       end(reason) {
         open.delete(connection)
         removeIdle(origin, connection)

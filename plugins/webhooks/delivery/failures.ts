@@ -10,6 +10,8 @@ export class AttemptError extends Error {
 /** For an address that the policy refuses, whether it was a literal or the result of a look-up. */
 export const NOT_PUBLIC = 'the address is not public'
 export const NO_ADDRESS = 'the host name was not found'
+/** For a response with too many bytes before its body, or too many interim responses. */
+export const TOO_LARGE = 'the response is too large'
 export const CANCELED = 'the attempt was canceled'
 
 const CLOSED = 'the connection was closed before the response was complete'

@@ -1,11 +1,11 @@
 /** Sends webhooks: one POST for each attempt, which reaches only allowed addresses and ends within its timeout. */
 import { setMaxListeners } from 'node:events'
-import type { Client } from 'undici'
 import type { AddressPolicy } from './addresses.ts'
-import { createConnections } from './connections.ts'
-import { AttemptError, CANCELED, describeFailure, NOT_PUBLIC } from './failures.ts'
+import { type Connection, createConnections } from './connections.ts'
+import { AttemptError, CANCELED, describeFailure, NOT_PUBLIC, TOO_LARGE } from './failures.ts'
 import { createCheckedLookup, type LookupAll, lookupBySystem } from './lookup.ts'
 import { createResponseText } from './response-text.ts'
+import { readRetryAfter } from './retry-schedule.ts'
 
 interface WebhookSenderOptions {
   policy: AddressPolicy
@@ -31,6 +31,8 @@ export interface SendResult {
   /** Why there is no complete response. Null for a response of any status, and if only the rest of a long body was not read. */
   error: string | null
   durationMs: number
+  /** How long the receiver asks to wait, in milliseconds; undefined if it does not. */
+  retryAfterMs: number | undefined
 }
 
 export interface WebhookSender {
@@ -40,9 +42,15 @@ export interface WebhookSender {
   close(): void
 }
 
+/** Responses such as 103 that come before the response (RFC 9110, section 15.2). */
+const MAX_INTERIM_RESPONSES = 10
+/** Small, so that the parser pauses soon in a body of tiny chunks. */
+const BODY_BUFFER_BYTES = 1_024
+
 /** What has arrived of the response. */
 interface PartialResponse {
   status: number | null
+  retryAfterMs: number | undefined
   text: ReturnType<typeof createResponseText>
 }
 
@@ -62,15 +70,29 @@ function readUrl(text: string, policy: AddressPolicy): URL {
  * @returns whether the response was read to its end
  */
 async function exchange(
-  client: Client,
+  connection: Connection,
   url: URL,
   { headers, body }: WebhookRequest,
   received: PartialResponse,
 ): Promise<boolean> {
   // undici does not follow redirects, and uses no proxy of the environment.
   const path = `${url.pathname}${url.search}`
-  const response = await client.request({ path, method: 'POST', headers, body })
+  let interim = 0
+  const onInfo = () => {
+    interim += 1
+    if (interim > MAX_INTERIM_RESPONSES) connection.end(new AttemptError(TOO_LARGE))
+  }
+  connection.startResponse()
+  const response = await connection.client.request({
+    path,
+    method: 'POST',
+    headers,
+    body,
+    onInfo,
+    highWaterMark: BODY_BUFFER_BYTES,
+  })
   received.status = response.statusCode
+  received.retryAfterMs = readRetryAfter(response.statusCode, response.headers['retry-after'])
   const chunks: AsyncIterable<Uint8Array> = response.body
   for await (const chunk of chunks) {
     received.text.append(chunk)
@@ -81,7 +103,7 @@ async function exchange(
 
 export function createWebhookSender({
   policy,
-  timeoutMs = 10_000,
+  timeoutMs = 15_000,
   lookup = lookupBySystem,
 }: WebhookSenderOptions): WebhookSender {
   const connections = createConnections(createCheckedLookup(policy, lookup))
@@ -99,7 +121,7 @@ export function createWebhookSender({
     request.signal?.addEventListener('abort', cancel)
     let isReusable = false
     try {
-      isReusable = await exchange(connection.client, url, request, received)
+      isReusable = await exchange(connection, url, request, received)
     } finally {
       clearTimeout(timer)
       request.signal?.removeEventListener('abort', cancel)
@@ -111,13 +133,14 @@ export function createWebhookSender({
   return {
     async send(request) {
       const startedAt = performance.now()
-      const received: PartialResponse = { status: null, text: createResponseText() }
+      const received: PartialResponse = { status: null, retryAfterMs: undefined, text: createResponseText() }
       const error = await attempt(request, received).then(() => null, describeFailure)
       return {
         responseStatus: received.status,
         responseBody: received.status === null ? null : received.text.read(),
         error,
         durationMs: Math.round(performance.now() - startedAt),
+        retryAfterMs: received.retryAfterMs,
       }
     },
 

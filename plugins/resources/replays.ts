@@ -1,0 +1,80 @@
+/** Defines replays: the events of a time that are sent to a webhook endpoint again. They stand under the path of their endpoint. */
+import { queryRows } from '../../drizzle/client/query-rows.ts'
+import { webhookReplays } from '../../drizzle/event-tables.ts'
+import type { Violation } from '../../schemas/error.ts'
+import { Replay, ReplayCreate } from '../../schemas/replays.ts'
+import { Nothing } from '../../schemas/types.ts'
+import { CALLER } from '../access/index.ts'
+import { defineResource, type ResourceDefinition } from '../collection/definition.ts'
+import { apiError } from '../errors/index.ts'
+import type { RecordedResource } from '../events/readable.ts'
+import { createReplays } from '../webhooks/replay-store.ts'
+import { createEndpointFinder, WEBHOOK_ENDPOINTS } from './webhook-endpoints.ts'
+
+const own = [{ user_id: CALLER }] as const
+const ownerOrAdmin = { admin: true, manager: own } as const
+
+const MAX_DAYS = 30
+/** Of one endpoint, so that they do not pile up. */
+const MAX_OPEN = 10
+
+const SELECT_IS_FULL = `select count(*) >= ${MAX_OPEN} as is_full from webhook_replays
+  where endpoint_id = $1 and completed_at is null`
+
+/** A replay reads what has happened: otherwise one of failed deliveries would read its own. */
+function checkTimes({ since, until }: { since?: string; until?: string }): Violation[] {
+  const now = Date.now()
+  const [from, to] = [Date.parse(since ?? ''), until === undefined ? now : Date.parse(until)]
+  const refuse = (field: string, message: string): Violation[] => [{ field, message, code: 'OUT_OF_RANGE' }]
+  if (to > now) return refuse('until', 'must not be in the future')
+  if (from >= to)
+    return refuse('since', until === undefined ? 'must be in the past' : 'must be before "until"')
+  if (to - from > MAX_DAYS * 86_400_000)
+    return refuse('since', `must be at most ${MAX_DAYS} days before the end`)
+  return []
+}
+
+interface ReplayOptions {
+  /** The resources whose changes are events. */
+  recorded: readonly RecordedResource[]
+  /** Whether 404 replaces 403. */
+  hideForbidden: boolean
+}
+
+export function createReplaysResource({ recorded, hideForbidden }: ReplayOptions): ResourceDefinition {
+  const { count } = createReplays(recorded)
+  const findEndpoint = createEndpointFinder(hideForbidden)
+
+  return defineResource({
+    name: 'replays',
+    singular: 'Replay',
+    plural: 'Replays',
+    description: 'Events of a time that are sent to a webhook endpoint again. Kept for 30 days',
+    table: webhookReplays,
+    parent: { to: WEBHOOK_ENDPOINTS, member: 'endpoint_id' },
+    verbs: ['list', 'read', 'create'],
+    isRecorded: false,
+    bearerOnly: true,
+    schemas: { read: Replay, create: ReplayCreate, change: Nothing },
+    filters: [],
+    sorts: { created_at: webhookReplays.created_at },
+    search: [],
+    relations: {},
+    access: { list: ownerOrAdmin, read: ownerOrAdmin, create: ownerOrAdmin },
+    // Compared with the caller's id; the action finds out whose the endpoint is.
+    defaults: (actor) => ({ user_id: actor.userId }),
+    check: checkTimes,
+    actions: {
+      async create(store, id, { endpoint_id = '', since, until: end, status }, actor) {
+        const { user_id, now } = await findEndpoint(store.connection, endpoint_id, actor)
+        const [open] = await queryRows<{ is_full: boolean }>(store.connection, SELECT_IS_FULL, [endpoint_id])
+        if (open?.is_full)
+          throw apiError('RESOURCE_CONFLICT', {
+            message: `An endpoint can have at most ${MAX_OPEN} replays that are not complete`,
+          })
+        const range = { endpoint_id, since, until: end ?? now, status }
+        return store.insert({ ...range, id, user_id, total: await count(store.connection, range) })
+      },
+    },
+  })
+}
