@@ -657,6 +657,62 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/webhook-endpoints/{endpoint_id}/replays": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The id of the resource
+                 * @example 0193a5b0-7b1e-7c3a-9f00-3f2b8c1d4e5f
+                 */
+                endpoint_id: components["parameters"]["ReplayEndpointId"];
+            };
+            cookie?: never;
+        };
+        /**
+         * List replays
+         * @description Paginated by cursor or, with `page`, by page number with a total. Omits resources that the caller may not read.
+         *
+         *     Requires a Bearer token; API keys are not accepted. By role: admin: all; manager: the caller's own; member: none.
+         */
+        get: operations["listReplays"];
+        put?: never;
+        /**
+         * Create a replay
+         * @description The server generates the id. Read-only fields are refused.
+         *
+         *     Requires a Bearer token; API keys are not accepted. By role: admin: all; manager: the caller's own; member: none.
+         */
+        post: operations["createReplay"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/webhook-endpoints/{endpoint_id}/replays/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Read a replay
+         * @description Returns all fields, or those named in `fields`.
+         *
+         *     Requires a Bearer token; API keys are not accepted. By role: admin: all; manager: the caller's own; member: none.
+         */
+        get: operations["getReplay"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/events": {
         parameters: {
             query?: never;
@@ -1908,6 +1964,82 @@ export interface components {
             /** @description The refresh token of the last response */
             refresh_token: string;
         };
+        /** @description The events of a time that are sent to a webhook endpoint again */
+        Replay: {
+            /**
+             * Format: uuid
+             * @description A UUIDv7 assigned by the server
+             */
+            id: string;
+            /**
+             * Format: uuid
+             * @description The endpoint
+             */
+            endpoint_id: string;
+            /**
+             * Format: date-time
+             * @description The beginning of the time, at most 30 days before its end
+             */
+            since: string;
+            /**
+             * Format: date-time
+             * @description The end of the time, which is not part of it
+             */
+            until: string;
+            /** @description `failed`: the events whose deliveries failed; `all`: all events that the endpoint asks for, also those of the time in which it was disabled */
+            status: components["schemas"]["ReplayStatus"];
+            /** @description The events that are sent */
+            total: number;
+            /** @description Those whose first attempt has ended; further attempts follow as for any delivery */
+            sent: number;
+            /**
+             * Format: date-time
+             * @description When all were sent, or the endpoint was disabled
+             */
+            completed_at: string | null;
+            /**
+             * Format: date-time
+             * @description The time of creation
+             */
+            created_at: string;
+            /**
+             * Format: date-time
+             * @description The time of the last change
+             */
+            updated_at: string;
+        };
+        /** @description The fields of a new resource */
+        ReplayCreate: {
+            /**
+             * Format: date-time
+             * @description The beginning of the time, at most 30 days before its end
+             */
+            since: string;
+            /**
+             * Format: date-time
+             * @description The end of the time, which is not part of it; the time of the request if it is absent
+             */
+            until?: string;
+            /** @description `failed`: the events whose deliveries failed; `all`: all events that the endpoint asks for, also those of the time in which it was disabled. Default: `failed` */
+            status?: components["schemas"]["ReplayStatus"];
+        };
+        /** @description A page of resources */
+        ReplayPage: {
+            /** @description The resources of the page */
+            data: components["schemas"]["Replay"][];
+            pagination: components["schemas"]["Pagination"];
+            meta: components["schemas"]["Meta"];
+        };
+        /** @description One resource */
+        ReplayReply: {
+            data: components["schemas"]["Replay"];
+            meta: components["schemas"]["Meta"];
+        };
+        /**
+         * ReplayStatus
+         * @enum {string}
+         */
+        ReplayStatus: "failed" | "all";
         /** @description The header fields are larger than 16 KiB */
         RequestHeaderFieldsTooLargeError: {
             /** @description The error */
@@ -2990,6 +3122,15 @@ export interface components {
         ProductStatusFilter: components["schemas"]["ProductStatus"][];
         /** @description Expected entity tag; 412 if the current one differs */
         ReadIfMatch: string;
+        /**
+         * @description The id of the resource
+         * @example 0193a5b0-7b1e-7c3a-9f00-3f2b8c1d4e5f
+         */
+        ReplayEndpointId: string;
+        /** @description Narrows the response to these fields and `id`; its schema requires all */
+        ReplayFields: ("id" | "endpoint_id" | "since" | "until" | "status" | "total" | "sent" | "completed_at" | "created_at" | "updated_at")[];
+        /** @description Fields to sort by, at most 5; `-` means descending. Default: `-created_at` */
+        ReplaySort: ("created_at" | "-created_at")[];
         /** @description Narrows the response to these fields and `id`; its schema requires all */
         SessionFields: ("id" | "user_id" | "last_used_at" | "expires_at" | "ip" | "user_agent" | "current" | "created_at" | "updated_at")[];
         /** @description Fields to sort by, at most 5; `-` means descending. Default: `-created_at` */
@@ -5650,6 +5791,182 @@ export interface operations {
             503: components["responses"]["ServiceUnavailable"];
         };
     };
+    listReplays: {
+        parameters: {
+            query?: {
+                /** @description Maximum number of resources on a page */
+                limit?: components["parameters"]["Limit"];
+                /** @description `pagination.cursor` of the previous page; empty for the first page */
+                cursor?: components["parameters"]["Cursor"];
+                /** @description Page number; selects pagination with a total. Reaches the first 10,000 rows; cannot be combined with `cursor` */
+                page?: components["parameters"]["PageNumber"];
+                /** @description Fields to sort by, at most 5; `-` means descending. Default: `-created_at` */
+                sort?: components["parameters"]["ReplaySort"];
+                /** @description Directions, `asc` or `desc`, for the fields of `sort` in the same order */
+                order?: components["parameters"]["SortDirections"];
+                /** @description Only resources created at this time or later: a date, which is midnight UTC, or an RFC 3339 time */
+                created_after?: components["parameters"]["CreatedAfter"];
+                /** @description Only resources created before this time: a date, which is midnight UTC, or an RFC 3339 time */
+                created_before?: components["parameters"]["CreatedBefore"];
+                /** @description Narrows the response to these fields and `id`; its schema requires all */
+                fields?: components["parameters"]["ReplayFields"];
+            };
+            header?: {
+                /** @description Entity tags that the client has; 304 if one is current */
+                "If-None-Match"?: components["parameters"]["IfNoneMatch"];
+                /** @description `*`; 412 for any tag, since the tag of a list is weak */
+                "If-Match"?: components["parameters"]["ListIfMatch"];
+            };
+            path: {
+                /**
+                 * @description The id of the resource
+                 * @example 0193a5b0-7b1e-7c3a-9f00-3f2b8c1d4e5f
+                 */
+                endpoint_id: components["parameters"]["ReplayEndpointId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A page */
+            200: {
+                headers: {
+                    ETag: components["headers"]["ETag"];
+                    Link: components["headers"]["Link"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ReplayPage"];
+                    "application/vnd.api+json;version=1": components["schemas"]["ReplayPage"];
+                };
+            };
+            304: components["responses"]["PageNotModified"];
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            406: components["responses"]["NotAcceptable"];
+            408: components["responses"]["RequestTimeout"];
+            412: components["responses"]["PreconditionFailed"];
+            414: components["responses"]["URITooLong"];
+            429: components["responses"]["TooManyRequests"];
+            431: components["responses"]["RequestHeaderFieldsTooLarge"];
+            500: components["responses"]["InternalServerError"];
+            503: components["responses"]["ServiceUnavailable"];
+        };
+    };
+    createReplay: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Makes a retry safe: for 24 hours, requests with the same key and body get the same response, and the write happens once */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path: {
+                /**
+                 * @description The id of the resource
+                 * @example 0193a5b0-7b1e-7c3a-9f00-3f2b8c1d4e5f
+                 */
+                endpoint_id: components["parameters"]["ReplayEndpointId"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ReplayCreate"];
+                "application/vnd.api+json": components["schemas"]["ReplayCreate"];
+            };
+        };
+        responses: {
+            /** @description Created */
+            201: {
+                headers: {
+                    ETag: components["headers"]["ETag"];
+                    Location: components["headers"]["Location"];
+                    "Idempotency-Replayed": components["headers"]["Idempotency-Replayed"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ReplayReply"];
+                    "application/vnd.api+json;version=1": components["schemas"]["ReplayReply"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            406: components["responses"]["NotAcceptable"];
+            408: components["responses"]["RequestTimeout"];
+            409: components["responses"]["Conflict"];
+            413: components["responses"]["PayloadTooLarge"];
+            414: components["responses"]["URITooLong"];
+            415: components["responses"]["UnsupportedMediaType"];
+            422: components["responses"]["UnprocessableEntity"];
+            429: components["responses"]["TooManyRequests"];
+            431: components["responses"]["RequestHeaderFieldsTooLarge"];
+            500: components["responses"]["InternalServerError"];
+            503: components["responses"]["ServiceUnavailable"];
+        };
+    };
+    getReplay: {
+        parameters: {
+            query?: {
+                /** @description Narrows the response to these fields and `id`; its schema requires all */
+                fields?: components["parameters"]["ReplayFields"];
+            };
+            header?: {
+                /** @description Entity tags that the client has; 304 if one is current */
+                "If-None-Match"?: components["parameters"]["IfNoneMatch"];
+                /** @description HTTP date; ignored with If-None-Match */
+                "If-Modified-Since"?: components["parameters"]["IfModifiedSince"];
+                /** @description Expected entity tag; 412 if the current one differs */
+                "If-Match"?: components["parameters"]["ReadIfMatch"];
+                /** @description HTTP date; ignored with If-Match */
+                "If-Unmodified-Since"?: components["parameters"]["IfUnmodifiedSince"];
+            };
+            path: {
+                /**
+                 * @description The id of the resource
+                 * @example 0193a5b0-7b1e-7c3a-9f00-3f2b8c1d4e5f
+                 */
+                endpoint_id: components["parameters"]["ReplayEndpointId"];
+                /**
+                 * @description The id of the resource
+                 * @example 0193a5b0-7b1e-7c3a-9f00-3f2b8c1d4e5f
+                 */
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The resource */
+            200: {
+                headers: {
+                    ETag: components["headers"]["ETag"];
+                    "Last-Modified": components["headers"]["Last-Modified"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ReplayReply"];
+                    "application/vnd.api+json;version=1": components["schemas"]["ReplayReply"];
+                };
+            };
+            304: components["responses"]["NotModified"];
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            406: components["responses"]["NotAcceptable"];
+            408: components["responses"]["RequestTimeout"];
+            412: components["responses"]["PreconditionFailed"];
+            414: components["responses"]["URITooLong"];
+            429: components["responses"]["TooManyRequests"];
+            431: components["responses"]["RequestHeaderFieldsTooLarge"];
+            500: components["responses"]["InternalServerError"];
+            503: components["responses"]["ServiceUnavailable"];
+        };
+    };
     listEvents: {
         parameters: {
             query?: {
@@ -5810,6 +6127,8 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
+                /** @description Entity tag of the resource as it was read, or `*`; 412 if it has changed since */
+                "If-Match"?: components["parameters"]["IfMatch"];
                 /** @description Makes a retry safe: for 24 hours, requests with the same key and body get the same response, and the write happens once */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
             };
@@ -5844,6 +6163,7 @@ export interface operations {
             406: components["responses"]["NotAcceptable"];
             408: components["responses"]["RequestTimeout"];
             409: components["responses"]["Conflict"];
+            412: components["responses"]["PreconditionFailed"];
             413: components["responses"]["PayloadTooLarge"];
             414: components["responses"]["URITooLong"];
             415: components["responses"]["UnsupportedMediaType"];
