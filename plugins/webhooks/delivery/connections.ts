@@ -20,11 +20,29 @@ const MAX_HEADER_BYTES = 16_384
  * undici does not limit. A body that is longer than what is read never gets here: reading stops before.
  */
 const MAX_RESPONSE_BYTES = 1_048_576
+const PIECE_BYTES = 4_096
 /**
  * How long one address of several may take to accept a connection before the next one is tried. The default of Node.js,
  * 250 ms, gives up servers on another continent.
  */
 const ADDRESS_ATTEMPT_MS = 1_000
+
+/**
+ * Makes the parser of undici read small pieces, and none after the connection was ended: it parses a piece to its end also
+ * after too many headers, with a new error for each. With pieces of 64 KiB, a response of tiny headers took 160 ms of CPU.
+ * @param countBytes called with the bytes of each piece
+ */
+function limitReads(socket: Socket, countBytes: (count: number) => void): void {
+  const read = socket.read.bind(socket)
+  socket.read = (size) => {
+    // Node.js itself calls it with 0.
+    if (size !== undefined) return read(size)
+    if (socket.destroyed) return null
+    const piece: Buffer | null = socket.readableLength > PIECE_BYTES ? read(PIECE_BYTES) : read()
+    countBytes(piece?.length ?? 0)
+    return piece
+  }
+}
 
 /**
  * Creates the pool. A client of undici has one connection. Its `Agent` is not used: for an aborted request it makes another
@@ -50,11 +68,10 @@ export function createConnections(lookup: LookupFunction) {
       timeout: 0,
       signal: socket.signal,
     })
-    let opened: Socket | undefined
-    let bytesBefore = 0
-    const checkSize = () => {
-      if (opened && opened.bytesRead - bytesBefore > MAX_RESPONSE_BYTES)
-        connection.end(new AttemptError(TOO_LARGE))
+    let bytes = 0
+    const countBytes = (count: number) => {
+      bytes += count
+      if (bytes > MAX_RESPONSE_BYTES) connection.end(new AttemptError(TOO_LARGE))
     }
     const client = new Client(origin, {
       keepAliveTimeout: KEEP_ALIVE_MS,
@@ -65,15 +82,14 @@ export function createConnections(lookup: LookupFunction) {
       bodyTimeout: 0,
       connect: (target, callback) =>
         makeSocket(target, (...result) => {
-          opened = result[1] ?? undefined
-          opened?.on('readable', checkSize)
+          if (result[1]) limitReads(result[1], countBytes)
           callback(...result)
         }),
     })
     const connection: Connection = {
       client,
       startResponse() {
-        bytesBefore = opened?.bytesRead ?? 0
+        bytes = 0
       },
       end(reason) {
         open.delete(connection)
