@@ -25,12 +25,14 @@ import {
   printReplicaPhase,
   printReplicas,
   printRestarts,
+  printSlowEndpoints,
   printSlowSockets,
 } from './print-reports.ts'
 import { findMissingProgram } from './replica-backends.ts'
 import { standbySoak } from './replicas.ts'
 import { rollingRestarts } from './restarts.ts'
 import { measureSlowSockets } from './slow.ts'
+import { measureSlowEndpoints } from './slow-endpoints.ts'
 
 /** The PostgreSQL server on which databases are created. */
 const SERVER = process.env.DATABASE_URL || 'postgres://root@127.0.0.1:5432/postgres'
@@ -49,6 +51,7 @@ const OUTAGE_CLIENTS = 8
 /** Three kinds: about a thousand sockets in all. */
 const SLOW_SOCKETS_PER_KIND = 334
 const LONG_PHASE_SECONDS = 60
+const SLOW_ENDPOINTS = { slow: 100, dead: 20, seconds: 300 }
 
 const { values: flags, positionals } = parseArgs({
   options: { kills: { type: 'string', default: DEFAULT_KILLS } },
@@ -180,6 +183,16 @@ async function slow(): Promise<void> {
   )
 }
 
+async function webhooks(): Promise<void> {
+  const { slow: slowCount, dead, seconds } = SLOW_ENDPOINTS
+  console.log(
+    `${slowCount} webhook endpoints that answer after 9.9 s, ${dead} that never do, a quick one for ${seconds} s, PostgreSQL`,
+  )
+  await withDatabase(async (t, settings) =>
+    printSlowEndpoints(await measureSlowEndpoints(t, { ...SLOW_ENDPOINTS, settings, file: SERVER_MODULE })),
+  )
+}
+
 async function hostile(): Promise<void> {
   const seconds = LONG_PHASE_SECONDS
   console.log('expensive requests of at most 1 MiB for a minute, PostgreSQL; ms')
@@ -215,6 +228,7 @@ const parts: Readonly<Record<string, () => Promise<void>>> = {
   outages,
   overload,
   slow,
+  webhooks,
   hostile,
   replicas,
 }

@@ -12,6 +12,7 @@ import type { PasswordPhase, PasswordsReport, Times } from './passwords.ts'
 import type { ReplicaPhase, ReplicasReport } from './replicas.ts'
 import type { RestartReport } from './restarts.ts'
 import type { SlowReport } from './slow.ts'
+import type { SlowEndpointsReport } from './slow-endpoints.ts'
 
 const MAX_PRINTED_LINES = 20
 /** The share of the capacity that must be served at twice the capacity. */
@@ -21,6 +22,9 @@ const OVERLOAD_STATUSES = ['200', '201', '304', '503']
 const MAX_SLOW_SOCKET_SLOWDOWN = 2
 /** The time until the last slow socket must be closed: the timeout of unread responses, and a few seconds. */
 const MAX_SLOW_SOCKET_SECONDS = 35
+/** The time until a webhook of a quick endpoint must arrive, and the places of one owner: a quarter of 50. */
+const MAX_WEBHOOK_DELAY_MS = 2_000
+const MAX_PLACES_OF_OWNER = 12
 /** Milliseconds that `/livez` may take during one hostile request, and during 20. */
 const MAX_DELAY_SINGLE_MS = 100
 const MAX_DELAY_TOGETHER_MS = 250
@@ -193,6 +197,18 @@ export function printReplicas({ failed, overloaded, stale, standbyReads }: Repli
   )
   printLines([...failed, ...stale], MAX_PRINTED_LINES, '    ')
   failIf(failed.length + stale.length > 0)
+}
+
+export function printSlowEndpoints({ delays, missing, ...counts }: SlowEndpointsReport): void {
+  const { slowRequests, deadRequests, storedAttempts, mostConcurrent } = counts
+  console.log(
+    `  ${delays.length} webhooks arrived, ${missing} did not; ms after the change: ${formatTimes(getQuantiles(delays, [0.5, 0.99, 1]))}`,
+  )
+  console.log(
+    `  the slow endpoints got ${slowRequests} requests, up to ${mostConcurrent} at a time; the dead ones ${deadRequests}; ${storedAttempts} attempts are stored`,
+  )
+  const isLate = missing > 0 || delays.some((delay) => delay > MAX_WEBHOOK_DELAY_MS)
+  failIf(isLate || mostConcurrent > MAX_PLACES_OF_OWNER || storedAttempts !== slowRequests + deadRequests)
 }
 
 export function printHostile({ quiet, single, together, worst, unexpected }: HostileReport): void {
