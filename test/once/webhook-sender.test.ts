@@ -1,5 +1,7 @@
 /** An attempt ends within its timeout, keeps the beginning of the response, and holds up no other endpoint. */
 import { execFile } from 'node:child_process'
+import { createSocket } from 'node:dgram'
+import { Resolver } from 'node:dns/promises'
 import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
 import { createServer, type RequestListener } from 'node:http'
@@ -9,6 +11,7 @@ import { promisify } from 'node:util'
 import { gzipSync } from 'node:zlib'
 import t, { type Test } from 'tap'
 import { createAddressPolicy } from '../../plugins/webhooks/delivery/addresses.ts'
+import { createLookup } from '../../plugins/webhooks/delivery/lookup.ts'
 import { createWebhookSender, type SendResult } from '../../plugins/webhooks/delivery/sender.ts'
 import { createCertificate } from '../helpers/certificate.ts'
 import { testFolder } from '../helpers/database.ts'
@@ -339,7 +342,9 @@ t.test('a failure is described by a fixed sentence', async (t) => {
   for (const [code, error] of [
     ['ENOTFOUND', 'the host name was not found'],
     ['EAI_AGAIN', 'the host name could not be resolved'],
-    ['ESERVFAIL', 'the request failed'],
+    ['ESERVFAIL', 'the host name could not be resolved'],
+    ['ETIMEOUT', 'the host name could not be resolved'],
+    ['EBADNAME', 'the request failed'],
   ] as const)
     await t.test(`a look-up that fails with ${code}`, async (t) => {
       const lookup = async () => {
@@ -458,6 +463,41 @@ t.test('dead and slow endpoints hold up no other', async (t) => {
 
   sender.close()
   t.ok((await Promise.all(dead)).every(({ error }) => error === 'the attempt was canceled'))
+})
+
+/** Starts a DNS server that has the address 127.0.0.1 for `quick`, no other name, and no answer for names with `dead`. */
+async function startDns(t: Test): Promise<Resolver> {
+  const server = createSocket('udp4')
+  server.on('message', (query, { port, address }) => {
+    // The question begins after the header of 12 bytes and ends with its type and class (RFC 1035, section 4.1).
+    const name = query.subarray(12, query.indexOf(0, 12)).toString('latin1')
+    if (name.includes('dead')) return
+    const question = query.subarray(12, query.indexOf(0, 12) + 5)
+    const isFound = name.includes('quick') && question.readUInt16BE(question.length - 4) === 1
+    const flags = [0x81, name.includes('quick') ? 0x80 : 0x83]
+    const header = Buffer.from([...query.subarray(0, 2), ...flags, 0, 1, 0, isFound ? 1 : 0, 0, 0, 0, 0])
+    const answer = Buffer.from([0xc0, 12, 0, 1, 0, 1, 0, 0, 0, 60, 0, 4, 127, 0, 0, 1])
+    server.send(Buffer.concat([header, question, isFound ? answer : Buffer.alloc(0)]), port, address)
+  })
+  server.bind(0, '127.0.0.1')
+  await once(server, 'listening')
+  t.teardown(() => server.close())
+  const resolver = new Resolver({ timeout: LONG_MS, tries: 1 })
+  resolver.setServers([`127.0.0.1:${server.address().port}`])
+  t.teardown(() => resolver.cancel())
+  return resolver
+}
+
+t.test('names whose DNS server does not answer delay no other name', async (t) => {
+  const lookup = createLookup(await startDns(t), async () => [{ address: '127.0.0.2', family: 4 }])
+  const dead = Array.from({ length: 50 }, (_, i) => lookup(`dead${i}.example`))
+  for (const each of dead) each.catch(() => {})
+  t.same(await lookup('quick.example'), [{ address: '127.0.0.1', family: 4 }])
+  t.same(
+    await lookup('other.example'),
+    [{ address: '127.0.0.2', family: 4 }],
+    'the operating system is asked',
+  )
 })
 
 t.test('attempts to one name share a look-up that is under way', async (t) => {

@@ -14,6 +14,7 @@ export const NO_ADDRESS = 'the host name was not found'
 export const TOO_LARGE = 'the response is too large'
 export const CANCELED = 'the attempt was canceled'
 
+const UNRESOLVED = 'the host name could not be resolved'
 const CLOSED = 'the connection was closed before the response was complete'
 const UNREACHABLE = 'the host cannot be reached'
 const INVALID_CERTIFICATE = 'the TLS certificate is not valid'
@@ -21,7 +22,10 @@ const INVALID_CERTIFICATE = 'the TLS certificate is not valid'
 const sentences = new Map([
   ['ENOTFOUND', NO_ADDRESS],
   ['ENODATA', NO_ADDRESS],
-  ['EAI_AGAIN', 'the host name could not be resolved'],
+  ['EAI_AGAIN', UNRESOLVED],
+  ['ESERVFAIL', UNRESOLVED],
+  ['EREFUSED', UNRESOLVED],
+  ['ETIMEOUT', UNRESOLVED],
   ['ECONNREFUSED', 'the connection was refused'],
   ['ECONNRESET', CLOSED],
   ['EPIPE', CLOSED],

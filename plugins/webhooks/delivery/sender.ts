@@ -3,7 +3,7 @@ import { setMaxListeners } from 'node:events'
 import type { AddressPolicy } from './addresses.ts'
 import { type Connection, createConnections } from './connections.ts'
 import { AttemptError, CANCELED, describeFailure, NOT_PUBLIC, TOO_LARGE } from './failures.ts'
-import { createCheckedLookup, type LookupAll, lookupBySystem } from './lookup.ts'
+import { createCheckedLookup, createLookup, type LookupAll } from './lookup.ts'
 import { createResponseText } from './response-text.ts'
 import { readRetryAfter } from './retry-schedule.ts'
 
@@ -104,7 +104,7 @@ async function exchange(
 export function createWebhookSender({
   policy,
   timeoutMs = 15_000,
-  lookup = lookupBySystem,
+  lookup = createLookup(),
 }: WebhookSenderOptions): WebhookSender {
   const connections = createConnections(createCheckedLookup(policy, lookup))
   const timedOut = `the request timed out after ${timeoutMs / 1_000} s`
