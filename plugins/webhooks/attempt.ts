@@ -34,7 +34,7 @@ interface AttemptOptions {
 const MISTAKE_DELAY_MS = 600_000
 
 /** An attempt that ends without a request: the delivery ends too, or is tried again after a delay. */
-const refuse = (delivery: ClaimedDelivery, error: string, delay?: number): Outcome => ({
+const refuse = (delivery: ClaimedDelivery, error: string | null, delay?: number): Outcome => ({
   delivery,
   result: {
     id: delivery.id,
@@ -50,6 +50,9 @@ const refuse = (delivery: ClaimedDelivery, error: string, delay?: number): Outco
   isSent: false,
   isGone: false,
 })
+
+/** Ends a claim whose attempt is not made: the delivery stays due. */
+export const giveBack = (delivery: ClaimedDelivery): Outcome => refuse(delivery, null, 0)
 
 function toOutcome(delivery: ClaimedDelivery, sent: SendResult): Outcome {
   const isGone = sent.responseStatus === GONE

@@ -4,7 +4,7 @@ import type { Connection } from '../../drizzle/client/types.ts'
 import { getNextUpdatedAt } from '../../drizzle/updated-at.ts'
 import type { Role } from '../access/index.ts'
 import type { EventRow } from '../events/represent-event.ts'
-import type { DueEndpoint, Reservation } from './places.ts'
+import type { DueEndpoint } from './places.ts'
 
 /** A delivery of which this process makes the next attempt, with what the attempt needs. */
 export interface ClaimedDelivery {
@@ -67,7 +67,7 @@ const CLAIM = `with due as (
  */
 export const claim = (
   connection: Connection,
-  wanted: Reservation,
+  wanted: Readonly<Record<string, number>>,
   leaseMs: number,
 ): Promise<ClaimedDelivery[]> =>
   queryRows<ClaimedDelivery>(connection, CLAIM, [JSON.stringify(wanted), leaseMs])
@@ -87,13 +87,19 @@ export interface StoredResult {
   duration_ms: number | null
 }
 
+const RESULT_COLUMNS = ['response_status', 'response_body', 'error', 'duration_ms']
+
+/** A claim that is given back leaves what the attempt before it has stored. */
+const keepUnlessKnown = (column: string) =>
+  `${column} = case when r.is_sent or r.error is not null then r.${column} else d.${column} end`
+
 /**
  * Only of the attempt that was claimed: after its lease, another process may have begun the next one. A delivery that was
  * ended because its endpoint was disabled during the attempt gets the result all the same.
  */
 const SAVE = `update webhook_deliveries as d
-  set status = r.status, attempts = d.attempts - case when r.is_sent then 0 else 1 end, response_status = r.response_status, response_body = r.response_body, error = r.error,
-    duration_ms = r.duration_ms,
+  set status = r.status, attempts = d.attempts - case when r.is_sent then 0 else 1 end,
+    ${RESULT_COLUMNS.map(keepUnlessKnown).join(', ')},
     next_attempt_at = (statement_timestamp() at time zone 'UTC' + r.delay_ms * interval '1 millisecond') at time zone 'UTC',
     delivered_at = case when r.status = 'succeeded' then clock.now end, revision = d.revision + 1,
     updated_at = ${getNextUpdatedAt('d.updated_at')}
@@ -169,16 +175,17 @@ export async function countEndpoints(connection: Connection): Promise<EndpointCo
 
 export const DISABLED = 'the endpoint is disabled'
 
+/** The array makes PostgreSQL look the deliveries up by their index, however many it expects. */
 const END_DISABLED = `with ended as (
     update webhook_deliveries as d set status = 'failed', error = $1, next_attempt_at = null, revision = d.revision + 1,
       updated_at = ${getNextUpdatedAt('d.updated_at')}
-    where d.id in (
+    where d.id = any(array(
       select pending.id from webhook_endpoints as endpoint cross join lateral (
         select id from webhook_deliveries where endpoint_id = endpoint.id and status = 'pending'
         limit ${MAX_ENDED} for update skip locked
       ) as pending
       where endpoint.status = 'disabled' limit ${MAX_ENDED}
-    ) returning 1
+    )) returning 1
   ) select count(*) as count from ended`
 
 /** Ends the deliveries that wait for disabled endpoints, up to 10,000. @returns their number */

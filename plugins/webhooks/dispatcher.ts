@@ -4,7 +4,7 @@
  */
 import type { FastifyBaseLogger } from 'fastify'
 import type { Database } from '../../drizzle/client/types.ts'
-import type { Outcome } from './attempt.ts'
+import { giveBack, type Outcome } from './attempt.ts'
 import { publishAttempt, publishDelivery } from './channels.ts'
 import {
   type ClaimedDelivery,
@@ -27,7 +27,7 @@ const COUNT_INTERVAL_MS = 5_000
 const SAVE_DELAY_MS = 5
 /** Pause after a failure of the database. */
 const RETRY_DELAY_MS = 1_000
-/** A claim lasts this much longer than an attempt: the time in which its result is stored. */
+/** A claim lasts this much longer than an attempt: the time of the quick ones before it, and in which its result is stored. */
 const LEASE_MARGIN_MS = 30_000
 
 /** Why an endpoint is disabled: it answered 410, or the last attempt of a delivery failed. */
@@ -84,13 +84,26 @@ export function createDispatcher(options: DispatcherOptions) {
   /** Time of `performance.now()` when the timer ends. */
   let timerEnd = 0
 
-  const finish = (outcome: Outcome) => {
+  /** @returns whether the next attempt may follow in the same place */
+  const finish = (outcome: Outcome): boolean => {
     const { delivery, isSent, result } = outcome
     const isSuccess = result.status === 'succeeded'
-    places.finish(delivery.endpoint_id, isSuccess, isSent ? (result.duration_ms ?? 0) : undefined)
     outcomes.push(outcome)
-    if (isSent) publishAttempt(isSuccess ? 'succeeded' : 'failed')
+    schedule(SAVE_DELAY_MS)
     if (result.status !== 'pending') publishDelivery(result.status)
+    if (!isSent) return true
+    publishAttempt(isSuccess ? 'succeeded' : 'failed')
+    return places.record(delivery.endpoint_id, isSuccess, result.duration_ms ?? 0)
+  }
+
+  /** Sends deliveries of one endpoint in one place, and gives back those that must not follow there. */
+  const sendInTurn = async (deliveries: readonly ClaimedDelivery[], endpointId: string) => {
+    let isNext = true
+    for (const delivery of deliveries) {
+      if (isNext) isNext = finish(await attempt(delivery)) && !isStopped
+      else outcomes.push(giveBack(delivery))
+    }
+    places.release(endpointId)
     schedule(SAVE_DELAY_MS)
   }
 
@@ -104,7 +117,8 @@ export function createDispatcher(options: DispatcherOptions) {
         ended.map(({ result }) => result),
       )
     } catch (error) {
-      outcomes = [...ended, ...outcomes]
+      // An attempt that was not sent is not counted: another process may have claimed the same number since.
+      outcomes = [...ended.filter(({ isSent }) => isSent), ...outcomes]
       throw error
     }
     await saveEndpoints(database, summarize(ended))
@@ -131,33 +145,46 @@ export function createDispatcher(options: DispatcherOptions) {
     return Math.min(POLL_INTERVAL_MS, ...due.flatMap(({ due_in_ms }) => (due_in_ms > 0 ? due_in_ms : [])))
   }
 
-  /** Claims deliveries, and begins their attempts. No more are claimed than are sent now. */
+  /** Claims deliveries, and begins their attempts. No more are claimed than are sent in these turns. */
   const claimDue = async () => {
     const reserved = places.reserve()
-    if (Object.keys(reserved).length === 0) return
-    let claimed: ClaimedDelivery[] = []
+    const wanted = Object.entries(reserved).map(([id, turns]) => [id, turns.count * turns.length] as const)
+    if (wanted.length === 0) return
+    const claimed = new Map<string, ClaimedDelivery[]>()
+    let assigned: ClaimedDelivery[][] = []
     try {
-      claimed = await claim(database, reserved, timeoutMs + LEASE_MARGIN_MS)
+      for (const delivery of await claim(database, Object.fromEntries(wanted), timeoutMs + LEASE_MARGIN_MS)) {
+        const others = claimed.get(delivery.endpoint_id)
+        if (others) others.push(delivery)
+        else claimed.set(delivery.endpoint_id, [delivery])
+      }
     } finally {
-      places.giveBack(reserved, claimed)
+      assigned = places.assign(reserved, claimed)
     }
-    for (const delivery of claimed) {
-      const made = attempt(delivery).then(finish)
+    for (const deliveries of assigned) {
+      const made = sendInTurn(deliveries, deliveries[0]?.endpoint_id ?? '')
       attempts.add(made)
       void made.finally(() => attempts.delete(made))
     }
   }
 
-  /** @returns milliseconds until the next cycle, unless an attempt ends or deliveries are created before */
-  const cycle = async (): Promise<number> => {
-    if (outcomes.length > 0) await save()
-    if (isStopped) return POLL_INTERVAL_MS
+  /** Reads what is due if it must, and sends it. @returns milliseconds until more will be due */
+  const send = async (): Promise<number> => {
     const now = performance.now()
     if (now - countedAt >= COUNT_INTERVAL_MS) await count()
     const isOld = now - readAt >= POLL_INTERVAL_MS
     const delay = isDue || isOld ? await read() : POLL_INTERVAL_MS - (now - readAt)
     if (!isStopped) await claimDue()
     return delay
+  }
+
+  /** @returns milliseconds until the next cycle, unless an attempt ends or deliveries are created before */
+  const cycle = async (): Promise<number> => {
+    // At the same time, since a claim needs only the places of the attempts that have ended.
+    const [sent, saved] = await Promise.allSettled([send(), outcomes.length > 0 ? save() : undefined])
+    if (saved.status === 'rejected') throw saved.reason
+    if (sent.status === 'rejected') throw sent.reason
+    return sent.value
   }
 
   const cycleSafely = async (): Promise<number> => {

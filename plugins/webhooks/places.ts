@@ -40,6 +40,8 @@ interface Endpoint {
   owner: Owner
   running: number
   speed: Speed
+  /** How long the latest attempt took. */
+  durationMs: number
   /** Attempts that failed since the latest success. */
   failures: number
   isDue: boolean
@@ -49,11 +51,20 @@ interface Endpoint {
   lastEnd: number
 }
 
-/** How many deliveries of an endpoint may be claimed now, by its id. */
-export type Reservation = Readonly<Record<string, number>>
+/** What may begin now, by the id of the endpoint. */
+export type Reservation = Readonly<Record<string, ReservedPlaces>>
+
+interface ReservedPlaces {
+  count: number
+  /** How many deliveries may be sent one after the other in each place. */
+  length: number
+}
 
 /** A fast endpoint answers in less time. */
 const FAST_MS = 1_000
+/** Deliveries that are sent in one place one after the other: as many as fit into this time, so that turns are short. */
+const TURN_MS = 200
+const MAX_TURN_LENGTH = 8
 /** Failures in a row after which an endpoint counts as dead: attempts then run one at a time, with pauses. */
 const MAX_FAILURES = 5
 const PAUSE_MS = 1_000
@@ -81,6 +92,11 @@ export function createPlaces(concurrency: number, now: () => number = () => perf
   function getShare(endpoint: Endpoint): number {
     if (endpoint.speed === 'unknown' || isDead(endpoint)) return 1
     return endpoint.speed === 'fast' ? quarter : part(10)
+  }
+
+  function getTurnLength({ speed, durationMs }: Endpoint): number {
+    if (speed !== 'fast') return 1
+    return Math.max(1, Math.min(MAX_TURN_LENGTH, Math.floor(TURN_MS / Math.max(1, durationMs))))
   }
 
   function mayStart(endpoint: Endpoint, at: number): boolean {
@@ -111,7 +127,17 @@ export function createPlaces(concurrency: number, now: () => number = () => perf
     const isSlow = is_failing || (last_duration_ms ?? 0) >= FAST_MS
     const speed = isSlow ? 'slow' : last_duration_ms === null ? 'unknown' : 'fast'
     const times = { pausedUntil: 0, lastStart: Number.NEGATIVE_INFINITY, lastEnd: now() }
-    const endpoint: Endpoint = { id, owner, running: 0, speed, failures: 0, isDue: true, ...times }
+    const durationMs = last_duration_ms ?? 0
+    const endpoint: Endpoint = {
+      id,
+      owner,
+      running: 0,
+      speed,
+      durationMs,
+      failures: 0,
+      isDue: true,
+      ...times,
+    }
     owners.set(owner_id, owner)
     owner.endpoints.add(endpoint)
     endpoints.set(id, endpoint)
@@ -165,7 +191,7 @@ export function createPlaces(concurrency: number, now: () => number = () => perf
 
     /** Takes the places for the attempts that may begin now. */
     reserve(): Reservation {
-      const reserved: Record<string, number> = {}
+      const reserved: Record<string, ReservedPlaces> = {}
       if (countRunning() >= concurrency) return reserved
       const at = now()
       const waiting = new Set<Owner>()
@@ -183,37 +209,45 @@ export function createPlaces(concurrency: number, now: () => number = () => perf
         // The last one of its owner.
         owner.endpoints.delete(endpoint)
         owner.endpoints.add(endpoint)
-        reserved[endpoint.id] = (reserved[endpoint.id] ?? 0) + 1
+        const count = (reserved[endpoint.id]?.count ?? 0) + 1
+        reserved[endpoint.id] = { count, length: getTurnLength(endpoint) }
       }
       return reserved
     },
 
-    /** Gives places back that were taken for more deliveries than were claimed. */
-    giveBack(reserved: Reservation, claimed: readonly { endpoint_id: string }[]): void {
-      const counts = new Map<string, number>()
-      for (const { endpoint_id: id } of claimed) counts.set(id, (counts.get(id) ?? 0) + 1)
-      for (const [id, wanted] of Object.entries(reserved)) {
+    /**
+     * Gives places back that were taken for more deliveries than were claimed.
+     * @param claimed the deliveries that were claimed, by the id of the endpoint
+     * @returns the deliveries for each place that is kept
+     */
+    assign<T>(reserved: Reservation, claimed: ReadonlyMap<string, readonly T[]>): T[][] {
+      return Object.entries(reserved).flatMap(([id, { count }]) => {
+        const deliveries = claimed.get(id) ?? []
+        const kept = Math.min(count, deliveries.length)
         const endpoint = endpoints.get(id)
-        if (!endpoint) continue
-        const count = counts.get(id) ?? 0
-        hold(endpoint, count - wanted)
-        if (count === 0) endpoint.isDue = false
-      }
+        if (endpoint) hold(endpoint, kept - count)
+        if (endpoint && kept === 0) endpoint.isDue = false
+        return Array.from({ length: kept }, (_, place) => deliveries.filter((_each, i) => i % kept === place))
+      })
     },
 
-    /**
-     * Gives the place of an attempt back.
-     * @param durationMs undefined if no request was sent
-     */
-    finish(endpointId: string, isSuccess: boolean, durationMs: number | undefined): void {
+    /** Gives a place back. */
+    release(endpointId: string): void {
       const endpoint = endpoints.get(endpointId)
       if (!endpoint) return
       hold(endpoint, -1)
       endpoint.lastEnd = now()
-      if (durationMs === undefined) return
+    },
+
+    /** Records how an attempt ended. @returns whether the next one may follow in the same place */
+    record(endpointId: string, isSuccess: boolean, durationMs: number): boolean {
+      const endpoint = endpoints.get(endpointId)
+      if (!endpoint) return false
+      endpoint.durationMs = durationMs
       setSpeed(endpoint, isSuccess && durationMs < FAST_MS ? 'fast' : 'slow')
       endpoint.failures = isSuccess ? 0 : endpoint.failures + 1
-      if (isDead(endpoint)) endpoint.pausedUntil = endpoint.lastEnd + PAUSE_MS
+      if (isDead(endpoint)) endpoint.pausedUntil = now() + PAUSE_MS
+      return endpoint.speed === 'fast'
     },
   }
 }

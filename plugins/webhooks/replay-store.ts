@@ -58,6 +58,8 @@ interface ReplaySource {
   rows: string
   /** The columns with the id and the type of the event. */
   event: string
+  /** Counts events. */
+  count: string
   /** The condition on the rows that are read; $1 is the endpoint. */
   isRead: string
   /** The condition on those of them that are sent, over the endpoint `e` and its owner `u`. */
@@ -65,12 +67,11 @@ interface ReplaySource {
 }
 
 /** Builds the statements that count the events of a replay, and that create its next deliveries. $2 and $3 are the time. */
-function buildStatements({ table, rows, event, isRead, isMeant }: ReplaySource) {
+function buildStatements({ table, rows, event, count, isRead, isMeant }: ReplaySource) {
   const isInTime = `${isRead} and ${rows}.created_at >= $2 and ${rows}.created_at < $3`
   const isSent = `join webhook_endpoints as e on e.id = $1 join users as u on u.id = e.user_id where ${isMeant}`
   return {
-    count: `select count(*) as count
-      from (select distinct ${event} from (select * from ${table} where ${isInTime}) as ${rows} ${isSent}) as found`,
+    count: `select ${count} as count from (select * from ${table} where ${isInTime}) as ${rows} ${isSent}`,
     insert: `with ${rows} as (
         select * from ${table} where ${isInTime} and ($4::timestamptz is null or ${rows}.created_at > $4::timestamptz)
         order by ${rows}.created_at fetch first ${BATCH_SIZE} rows with ties
@@ -92,6 +93,7 @@ export function createReplays(resources: readonly RecordedResource[]) {
       table: 'webhook_deliveries as failed',
       rows: 'failed',
       event: 'failed.event_id, failed.event_type',
+      count: 'count(distinct failed.event_id)',
       isRead: `failed.endpoint_id = $1 and failed.status = 'failed' and failed.event_type <> '${TEST_EVENT_TYPE}'`,
       isMeant: 'true',
     }),
@@ -99,6 +101,7 @@ export function createReplays(resources: readonly RecordedResource[]) {
       table: 'events',
       rows: 'events',
       event: 'events.id, events.type',
+      count: 'count(*)',
       isRead: 'true',
       isMeant: `e.event_types ?| array['*', events.resource_type || '.*', events.type]
         and ${buildOwnerCondition(resources, 'u')}`,

@@ -36,6 +36,11 @@ t.test('attempts, deliveries and disabled endpoints are counted, and a disabled 
     t.equal(await scrape(name, 'failed'), 1, name)
   }
   t.equal(await scrape('webhook_longest_wait_seconds'), 0)
+  const countOwners = async (state: string) =>
+    parseExposition((await scraper.get('/metrics')).text)
+      .get('webhook_owners')
+      ?.samples.find(({ labels }) => labels.state === state)?.value
+  t.strictSame([await countOwners('all'), await countOwners('failing')], [1, 0], 'one is disabled')
   await database.run(
     `insert into webhook_deliveries (endpoint_id, user_id, event_id, event_type, attempts, next_attempt_at, status)
      select id, user_id, gen_random_uuid(), 'webhook-endpoints.test', 0, null, 'failed' from webhook_endpoints`,

@@ -28,11 +28,14 @@ function simulate(endpoints: readonly SimulatedEndpoint[], seconds: number) {
     attempts: 0,
     longestWaitMs: 0,
   }))
-  let running: { state: (typeof states)[number]; end: number }[] = []
+  let running: { state: (typeof states)[number]; count: number; end: number }[] = []
   let mostOfAnOwner = 0
   for (; now < seconds * 1_000; now += STEP_MS) {
-    for (const { state, end } of running)
-      if (end <= now) places.finish(state.id, state.isSuccess, state.durationMs)
+    for (const { state, count, end } of running) {
+      if (end > now) continue
+      for (let i = 0; i < count; i++) places.record(state.id, state.isSuccess, state.durationMs)
+      places.release(state.id)
+    }
     running = running.filter(({ end }) => end > now)
     for (const { everyMs, due } of states) if (everyMs > 0 && now % everyMs === 0) due.push(now)
     const rows = states.flatMap(({ id, owner, due: [first], lastDurationMs = null, isFailing = false }) =>
@@ -48,18 +51,21 @@ function simulate(endpoints: readonly SimulatedEndpoint[], seconds: number) {
     )
     places.setDue(rows)
     const reserved = places.reserve()
-    const claimed: { endpoint_id: string }[] = []
-    for (const [id, count] of Object.entries(reserved)) {
-      const state = states[Number(id)]
-      for (const due of state?.due.splice(0, count) ?? []) {
-        if (!state) continue
-        state.longestWaitMs = Math.max(state.longestWaitMs, now - due)
-        state.attempts += 1
-        claimed.push({ endpoint_id: id })
-        running.push({ state, end: now + state.durationMs })
-      }
+    const claimed = new Map(
+      Object.entries(reserved).map(([id, { count, length }]) => {
+        const state = states[Number(id)]
+        return [id, (state?.due.splice(0, count * length) ?? []).map((due) => ({ state, due }))]
+      }),
+    )
+    for (const turn of places.assign(reserved, claimed)) {
+      const [state] = turn.map((each) => each.state)
+      if (!state) continue
+      // They are sent one after the other.
+      for (const [i, { due }] of turn.entries())
+        state.longestWaitMs = Math.max(state.longestWaitMs, now + i * state.durationMs - due)
+      state.attempts += turn.length
+      running.push({ state, count: turn.length, end: now + turn.length * state.durationMs })
     }
-    places.giveBack(reserved, claimed)
     if (running.length > CONCURRENCY) throw new Error(`${running.length} attempts run`)
     const byOwner = new Map<string, number>()
     for (const { state } of running) byOwner.set(state.owner, (byOwner.get(state.owner) ?? 0) + 1)
@@ -154,11 +160,12 @@ t.test('with one place, an endpoint is served', async (t) => {
   const places = createPlaces(1)
   const due = { id: 'a', owner_id: 'o', is_failing: true, last_duration_ms: null, due_in_ms: -5 }
   places.setDue([due])
-  t.strictSame(places.reserve(), { a: 1 })
+  const reserved = places.reserve()
+  t.strictSame(reserved, { a: { count: 1, length: 1 } })
   t.strictSame(places.reserve(), {})
   t.equal(places.getLongestWait(), 0, 'it is failing')
-  places.giveBack({ a: 1 }, [])
+  t.strictSame(places.assign(reserved, new Map()), [])
   places.setDue([{ ...due, id: 'b', is_failing: false }])
-  t.strictSame(places.reserve(), { b: 1 })
+  t.strictSame(places.reserve(), { b: { count: 1, length: 1 } })
   t.equal(places.getLongestWait(), 5)
 })
