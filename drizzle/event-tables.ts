@@ -150,6 +150,7 @@ export const webhookDeliveries = pgTable(
       .where(sql`${t.status} = 'pending'`),
     index('webhook_deliveries_replay_id')
       .on(t.replay_id)
+      .concurrently()
       .where(sql`${t.status} = 'pending' and ${t.duration_ms} is null and ${t.replay_id} is not null`),
   ],
 )
