@@ -1215,7 +1215,7 @@ export interface components {
             event_type: string;
             /** @description The state; `failed` after the last attempt, or if the event must not be sent */
             status: components["schemas"]["DeliveryStatus"];
-            /** @description The attempts that were begun */
+            /** @description The attempts that were sent */
             attempts: number;
             /**
              * Format: date-time
@@ -2588,7 +2588,7 @@ export interface components {
             description: string | null;
             /** @description The version of the API in which events are represented */
             api_version: number;
-            /** @description Whether events are sent. The service disables an endpoint that fails for 5 days or answers 410 */
+            /** @description Whether events are sent. The service disables an endpoint that answers 410, or when all attempts of a delivery have failed and none of any has succeeded for 5 days */
             status: components["schemas"]["WebhookEndpointStatus"];
             /** @description Why the service disabled the endpoint; null if it did not */
             disabled_reason: string | null;
@@ -2625,7 +2625,7 @@ export interface components {
             description?: string | null;
             /** @description The version of the API in which events are represented. Default: `1` */
             api_version?: number;
-            /** @description Whether events are sent. The service disables an endpoint that fails for 5 days or answers 410. Default: `enabled` */
+            /** @description Whether events are sent. The service disables an endpoint that answers 410, or when all attempts of a delivery have failed and none of any has succeeded for 5 days. Default: `enabled` */
             status?: components["schemas"]["WebhookEndpointStatus"];
         };
         /** @description The body of a webhook */
@@ -2711,7 +2711,7 @@ export interface components {
             description?: string | null;
             /** @description The version of the API in which events are represented. Default: `1` */
             api_version?: number;
-            /** @description Whether events are sent. The service disables an endpoint that fails for 5 days or answers 410. Default: `enabled` */
+            /** @description Whether events are sent. The service disables an endpoint that answers 410, or when all attempts of a delivery have failed and none of any has succeeded for 5 days. Default: `enabled` */
             status?: components["schemas"]["WebhookEndpointStatus"];
             /**
              * Format: uuid
@@ -2753,7 +2753,7 @@ export interface components {
             description?: string | null;
             /** @description The version of the API in which events are represented */
             api_version?: number;
-            /** @description Whether events are sent. The service disables an endpoint that fails for 5 days or answers 410 */
+            /** @description Whether events are sent. The service disables an endpoint that answers 410, or when all attempts of a delivery have failed and none of any has succeeded for 5 days */
             status?: components["schemas"]["WebhookEndpointStatus"];
         };
     };
