@@ -129,7 +129,7 @@ export const webhookDeliveries = pgTable(
     event_id: uuid().notNull(),
     event_type: text().notNull(),
     status: text().$type<'pending' | 'succeeded' | 'failed'>().notNull().default('pending'),
-    /** The attempts that were begun. */
+    /** The attempts that were sent, with the one that is claimed. */
     attempts: integer().notNull().default(0),
     /** When the next attempt is due; while one runs, the end of its lease; null when there is none. */
     next_attempt_at: moment(),

@@ -13,7 +13,7 @@ export const Delivery = Type.Object(
       description: 'The state; `failed` after the last attempt, or if the event must not be sent',
       examples: ['failed'],
     }),
-    attempts: Integer(0, MAX_INTEGER, { description: 'The attempts that were begun', examples: [9] }),
+    attempts: Integer(0, MAX_INTEGER, { description: 'The attempts that were sent', examples: [11] }),
     next_attempt_at: OrNull(
       Timestamp('The next attempt; while one runs, when it counts as lost; null if there is none'),
     ),

@@ -59,7 +59,7 @@ export function createWebhookEndpointSchemas({ eventTypes, versions, defaultVers
       title: 'WebhookEndpointStatus',
       default: 'enabled',
       description:
-        'Whether events are sent. The service disables an endpoint that fails for 5 days or answers 410',
+        'Whether events are sent. The service disables an endpoint that answers 410, or when all attempts of a delivery have failed and none of any has succeeded for 5 days',
       examples: ['enabled'],
     }),
   }

@@ -34,7 +34,7 @@ export interface ClaimedDelivery {
 export const TEST_EVENT_TYPE = 'webhook-endpoints.test'
 
 /** Deliveries that one statement ends. */
-const MAX_ENDED = 10_000
+export const MAX_ENDED = 10_000
 
 const CLAIM = `with due as (
     select due.id from jsonb_each_text($1::jsonb) as wanted

@@ -13,6 +13,7 @@ import {
   type EndpointCounts,
   type EndpointState,
   endDisabled,
+  MAX_ENDED,
   readDue,
   saveEndpoints,
   saveResults,
@@ -131,8 +132,10 @@ export function createDispatcher(options: DispatcherOptions) {
   /** Counts endpoints, and ends the deliveries of disabled ones. */
   const count = async () => {
     counts = await countEndpoints(database)
-    for (let left = await endDisabled(database); left > 0; left -= 1) publishDelivery('failed')
-    countedAt = performance.now()
+    const ended = await endDisabled(database)
+    for (let i = 0; i < ended; i++) publishDelivery('failed')
+    // Otherwise the next cycle ends more.
+    if (ended < MAX_ENDED) countedAt = performance.now()
   }
 
   /** Finds out which endpoints have due deliveries. @returns milliseconds until others will have some */
