@@ -93,6 +93,10 @@ export function toDatabaseError(error: unknown): unknown {
 export const isConnectionLoss = (error: unknown): boolean =>
   error instanceof DatabaseUnavailable && error.code === undefined
 
+/** Returns whether the server ended a statement that took too long. A smaller one may succeed. */
+export const isStatementTimeout = (error: unknown): boolean =>
+  error instanceof DatabaseUnavailable && error.code === '57014'
+
 const SAFE_FIELDS = ['code', 'severity', 'hint', 'position', 'routine', 'errno', 'syscall', 'address', 'port']
 
 /**

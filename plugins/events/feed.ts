@@ -1,5 +1,6 @@
 /** Runs the sequencer: soon after a commit in this process, and regularly for those of processes that have ended. */
 import type { FastifyBaseLogger } from 'fastify'
+import { isStatementTimeout } from '../../drizzle/client/errors.ts'
 import type { Database } from '../../drizzle/client/types.ts'
 import { type FeedPosition, readFeedState } from './page.ts'
 import { assignBatch, type BatchStep, readPendingAge } from './sequencer.ts'
@@ -48,6 +49,8 @@ export function createFeed(database: Database, log: Pick<FastifyBaseLogger, 'war
   const listeners = new Set<(last: LastPosition) => void>()
   const steps: BatchStep[] = []
   let last: LastPosition = { position: 0 }
+  /** The share of the largest batch that the next one may have. */
+  let share = 1
   let isStopped = false
   let hasFailed = false
   /** Seconds, as last read. */
@@ -66,9 +69,21 @@ export function createFeed(database: Database, log: Pick<FastifyBaseLogger, 'war
     for (const listener of listeners) listener(last)
   }
 
+  /** Assigns a batch. One that takes too long is tried again at half the size by the next call. */
+  const assign = async () => {
+    try {
+      const assignment = await assignBatch(database, steps, share)
+      if (!assignment.isBusy && !assignment.isFull) share = 1
+      return assignment
+    } catch (error) {
+      if (isStatementTimeout(error)) share /= 2
+      throw error
+    }
+  }
+
   const assignPending = async () => {
     for (let isFull = true; isFull && !isStopped; ) {
-      const assignment = await assignBatch(database, steps)
+      const assignment = await assign()
       // The other process may have begun before a commit of this one.
       if (assignment.isBusy) isWoken = true
       else {
@@ -83,7 +98,7 @@ export function createFeed(database: Database, log: Pick<FastifyBaseLogger, 'war
   const assignAll = async () => {
     for (;;) {
       await running
-      const { isBusy, isFull, last: position } = await assignBatch(database, steps)
+      const { isBusy, isFull, last: position } = await assign()
       if (!isBusy) advance({ position })
       if (!isBusy && !isFull) return
     }

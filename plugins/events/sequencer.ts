@@ -5,6 +5,8 @@ import { publishAssigned } from './channels.ts'
 
 /** Events that one transaction assigns. */
 const BATCH_SIZE = 1_000
+/** The bytes of their resources. It takes up to 0.4 s to move them. */
+export const MAX_BATCH_BYTES = 8 * 1024 * 1024
 
 /**
  * Also makes the next statement use indexes. Its plan is kept, and one that was made while the outbox was empty reads the
@@ -12,14 +14,19 @@ const BATCH_SIZE = 1_000
  */
 const LOCK_FEED = `select last_position, set_config('enable_seqscan', 'off', true) from event_feed
   where id = 1 for update skip locked`
-const CREATE_FEED = 'insert into event_feed (id) values (1) on conflict do nothing'
+/** Without the condition, it would wait for a process that is changing the row. */
+const CREATE_FEED = `insert into event_feed (id) select 1 where not exists (select 1 from event_feed)
+  on conflict do nothing`
 
 /**
  * Runs after LOCK_FEED, as a statement of its own: with READ COMMITTED its snapshot is taken while the row is locked, and
  * so contains the events of all transactions that were committed before any event that another batch has assigned.
  */
-const ASSIGN = `with moved as (
-    delete from outbox where sequence in (select sequence from outbox order by sequence limit ${BATCH_SIZE}) returning *
+const ASSIGN = `with waiting as materialized (
+    select sequence, sum(bytes) over (order by sequence) - bytes as bytes_before
+    from (select sequence, bytes from outbox order by sequence limit $2::bigint) as first
+  ), moved as (
+    delete from outbox where sequence in (select sequence from waiting where bytes_before < $3::bigint) returning *
   ), placed as (
     insert into events (position, type, resource_type, resource_id, revision, columns, previous, owner_id, actor_id,
       credential, credential_id, request_id, created_at, bytes)
@@ -30,7 +37,8 @@ const ASSIGN = `with moved as (
   ), feed as (
     update event_feed set last_position = $1::bigint + (select count(*) from moved)
     where id = 1 and exists (select 1 from moved)
-  ) select coalesce(json_agg(delay), '[]') as delays, set_config('enable_seqscan', 'on', true) from placed`
+  ) select coalesce(json_agg(delay), '[]') as delays, (select count(*) from waiting) as found,
+    set_config('enable_seqscan', 'on', true) from placed`
 
 /** The events of one batch: those with `after < position <= last`. */
 interface EventBatch {
@@ -39,7 +47,7 @@ interface EventBatch {
 }
 
 /** Work in the transaction that assigns the positions of a batch. */
-export type BatchStep = (tx: Connection, batch: EventBatch) => Promise<void>
+export type BatchStep = (tx: Connection, batch: EventBatch) => Promise<unknown>
 
 interface Assignment {
   /** Whether another process is assigning positions. If so, nothing else is known. */
@@ -50,36 +58,40 @@ interface Assignment {
   last: number
 }
 
-async function lockFeed(tx: Connection) {
-  const [feed] = await queryRows<{ last_position: number }>(tx, LOCK_FEED)
-  return feed
-}
-
-/** Creates the row of the feed if there is none, and locks it if no other process has. */
-async function createFeedRow(tx: Connection) {
-  await tx.run(CREATE_FEED)
-  return lockFeed(tx)
-}
-
 /**
  * Assigns positions to one batch of events.
  *
  * Events of one row are in the order of its revisions: a change gets the lock of its row only after the change before it
  * was committed, and draws its sequence value after that. Each snapshot that has its event therefore has the event before
  * it, with a smaller sequence value. Events of open transactions are not visible yet and delay no other event.
+ * @param share the share of the largest batch that this one may have
  */
-export async function assignBatch(database: Database, steps: readonly BatchStep[]): Promise<Assignment> {
+export async function assignBatch(
+  database: Database,
+  steps: readonly BatchStep[],
+  share = 1,
+): Promise<Assignment> {
+  const limit = Math.ceil(BATCH_SIZE * share)
   let delays: number[] = []
-  const assignment = await database.transaction(async (tx): Promise<Assignment> => {
-    const feed = (await lockFeed(tx)) ?? (await createFeedRow(tx))
-    if (!feed) return { isBusy: true, isFull: false, last: 0 }
+  const assign = async (tx: Connection): Promise<Assignment | undefined> => {
+    const [feed] = await queryRows<{ last_position: number }>(tx, LOCK_FEED)
+    if (!feed) return undefined
     const after = feed.last_position
-    const [assigned] = await queryRows<{ delays: number[] }>(tx, ASSIGN, [after])
-    delays = assigned?.delays ?? []
+    const params = [after, limit, Math.ceil(MAX_BATCH_BYTES * share)]
+    const [assigned] = await queryRows<{ delays: number[]; found: number }>(tx, ASSIGN, params)
+    if (!assigned) throw new Error('An aggregate returned no row')
+    delays = assigned.delays
     const last = after + delays.length
     if (last > after) for (const step of steps) await step(tx, { after, last })
-    return { isBusy: false, isFull: delays.length === BATCH_SIZE, last }
-  })
+    return { isBusy: false, isFull: assigned.found === limit || assigned.found > delays.length, last }
+  }
+  let assignment = await database.transaction(assign)
+  if (!assignment) {
+    // The row is locked, or missing. It is created outside the transaction: another process would wait for its commit.
+    await database.run(CREATE_FEED)
+    assignment = await database.transaction(assign)
+  }
+  if (!assignment) return { isBusy: true, isFull: false, last: 0 }
   if (delays.length > 0) publishAssigned(delays)
   return assignment
 }

@@ -7,7 +7,7 @@ import { type FeedPosition, readEventPage } from '../../plugins/events/page.ts'
 import { assignBatch } from '../../plugins/events/sequencer.ts'
 import { openDatabase, SERVER, testDatabase, testDatabaseUrl } from '../helpers/database.ts'
 import { createDeferred } from '../helpers/deferred.ts'
-import { insertEvent, insertManyEvents } from '../helpers/events.ts'
+import { insertEvent, insertLargeEvents, insertManyEvents } from '../helpers/events.ts'
 import { waitUntil } from '../helpers/wait-until.ts'
 
 const SELECT_POSITIONS = 'select id, position from events order by position nulls last'
@@ -186,6 +186,57 @@ t.test('more events than a batch has get their positions in one run', async (t) 
   await waitUntil(() => advances.at(-1) === 2500)
   t.same(advances, [1000, 2000, 2500])
 })
+
+t.test('a batch of large events has about 8 MiB', async (t) => {
+  const database = await testDatabase(t)
+  await insertLargeEvents(database, 20)
+  const lasts: number[] = []
+  for (let isFull = true; isFull; ) {
+    const assignment = await assignBatch(database, [])
+    isFull = assignment.isFull
+    lasts.push(assignment.last)
+  }
+  t.same(lasts, [8, 16, 20])
+})
+
+t.test(
+  'a batch that takes too long is tried again at half the size until it fits',
+  { skip: !SERVER && 'needs a statement timeout' },
+  async (t) => {
+    const { url } = await testDatabaseUrl(t)
+    const database = await openDatabase({ url, statementTimeout: 1000 })
+    t.teardown(() => database.close())
+    await insertManyEvents(database, 1000)
+    const feed = createFeed(database, { warn: () => undefined, info: () => undefined })
+    t.teardown(() => feed.stop())
+    const advances: number[] = []
+    feed.onAdvance((position) => advances.push(position))
+    feed.addBatchStep((tx, { after, last }) => tx.run('select pg_sleep($1)', [(last - after) / 300]))
+    feed.start()
+    await waitUntil(() => advances.at(-1) === 1000, 60_000)
+    t.ok((advances[0] ?? 0) <= 250, `${advances}`)
+  },
+)
+
+t.test(
+  'a process does not wait for another one that assigns the first batch of the feed',
+  { skip: !SERVER && 'needs several connections' },
+  async (t) => {
+    const database = await testDatabase(t)
+    await insertEvent(database)
+    const [hasBegun, mayEnd] = [createDeferred(), createDeferred()]
+    const first = assignBatch(database, [
+      async () => {
+        hasBegun.resolve()
+        await mayEnd.promise
+      },
+    ])
+    await hasBegun.promise
+    t.equal((await assignBatch(database, [])).isBusy, true)
+    mayEnd.resolve()
+    t.equal((await first).last, 1)
+  },
+)
 
 t.test('a failing database is logged once, and assignment continues after it', async (t) => {
   const database = await testDatabase(t)

@@ -66,6 +66,17 @@ export const insertManyEvents = (connection: Connection, count: number) =>
     [count],
   )
 
+/** Inserts products whose data has a MiB that cannot be compressed. */
+export const insertLargeEvents = (connection: Connection, count: number) =>
+  connection.run(
+    `insert into outbox (type, resource_id, revision, columns, credential)
+     select 'products.created', gen_random_uuid(), 1, json_build_object('description', text), 'system'
+     from generate_series(1, $1::int) as n, lateral (
+       select string_agg(md5(n::text || part::text), '') as text from generate_series(1, 32768) as part
+     ) as large`,
+    [count],
+  )
+
 /** Inserts a change, assigns all positions, and returns the id of the event. */
 export async function insertPlacedEvent(
   { app, database }: Pick<TestApp, 'app' | 'database'>,
