@@ -2,26 +2,31 @@
 import { queryRows } from '../../drizzle/client/query-rows.ts'
 import type { Database } from '../../drizzle/client/types.ts'
 import { publishRemoved } from './channels.ts'
+import { MAX_BATCH_BYTES } from './sequencer.ts'
 
 const BATCH_SIZE = 500
 
-/** Arbitrary; unique among the advisory locks of this service. */
-const LOCK_ID = 1_701_209_711
-
-const LOCK = 'select pg_try_advisory_xact_lock($1) as is_locked'
+/** Keeps other processes from removing events, and the sequencer from assigning any, which it then does later. */
+const LOCK_FEED = 'select 1 from event_feed where id = 1 for update'
 
 /**
- * The first event that is young enough ends a batch, so that none before `removed_position` is left. `event_feed` is
- * locked only for this statement, and the sequencer skips it for that time.
+ * The first event that is young enough ends a batch, so that none before `removed_position` is left. One from the future,
+ * of a time when the clock was wrong, does not if a later event is old.
  */
-const REMOVE = `with oldest as materialized (
-    select id, position, created_at from events order by position limit ${BATCH_SIZE}
+const REMOVE = `with bounds as materialized (
+    select cutoff, coalesce((
+      select position from events where created_at < cutoff order by created_at desc limit 1
+    ), 0) as last_old
+    from (select statement_timestamp() - make_interval(days => $1::int) as cutoff) as times
+  ), oldest as materialized (
+    select id, position, created_at, sum(bytes) over (order by position) - bytes as bytes_before
+    from (select id, position, created_at, bytes from events order by position limit ${BATCH_SIZE}) as first
   ), old as materialized (
     select id, position from oldest
-    where position < coalesce(
-      (select min(position) from oldest where created_at >= clock_timestamp() - make_interval(days => $1::int)),
-      9223372036854775807
-    )
+    where bytes_before < ${MAX_BATCH_BYTES} and position < coalesce((
+      select min(position) from oldest, bounds
+      where created_at >= cutoff and (created_at <= statement_timestamp() or position > last_old)
+    ), 9223372036854775807)
   ), removed as (
     delete from events using old where events.id = old.id returning 1
   ), feed as (
@@ -30,11 +35,10 @@ const REMOVE = `with oldest as materialized (
     where event_feed.id = 1 and last.position > removed_position
   ) select count(*) as count from removed`
 
-/** @returns the number of removed events; 0 while another process removes some */
+/** @returns the number of removed events */
 const removeBatch = (database: Database, days: number): Promise<number> =>
   database.transaction(async (tx) => {
-    const [lock] = await queryRows<{ is_locked: boolean }>(tx, LOCK, [LOCK_ID])
-    if (!lock?.is_locked) return 0
+    await tx.run(LOCK_FEED)
     const [row] = await queryRows<{ count: number }>(tx, REMOVE, [days])
     return row?.count ?? 0
   })
@@ -49,9 +53,7 @@ export async function removeOldEvents(
   isWanted: () => boolean,
 ): Promise<number> {
   let count = 0
-  for (let last = BATCH_SIZE; last === BATCH_SIZE && isWanted(); count += last) {
-    last = await removeBatch(database, days)
-  }
+  for (let last = 1; last > 0 && isWanted(); count += last) last = await removeBatch(database, days)
   if (count > 0) publishRemoved(count)
   return count
 }
