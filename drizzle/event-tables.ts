@@ -65,7 +65,7 @@ export const events = pgTable(
   },
   (t) => [
     uniqueIndex('events_position').on(t.position),
-    index('events_resource_type').on(t.resource_type, t.position),
+    index('events_type').on(t.type, t.position).concurrently(),
     index('events_resource_id').on(t.resource_id, t.position),
     index('events_actor_id').on(t.actor_id, t.position).where(sql`${t.actor_id} is not null`),
     index('events_owner_id').on(t.owner_id, t.position).where(sql`${t.owner_id} is not null`),
