@@ -1,0 +1,1 @@
+CREATE INDEX CONCURRENTLY "events_type" ON "events" USING btree ("type","position");
