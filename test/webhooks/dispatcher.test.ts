@@ -7,11 +7,18 @@ import { pruneDeliveries } from '../../plugins/webhooks/prune.ts'
 import { APP_SECRET, testApp } from '../helpers/app.ts'
 import { SERVER, testDatabase } from '../helpers/database.ts'
 import { createDeferred } from '../helpers/deferred.ts'
+import { insertEvent, stopEventWork } from '../helpers/events.ts'
 import { waitUntil } from '../helpers/wait-until.ts'
 import { startReceiver, verify } from '../helpers/webhook-receiver.ts'
 import { createEndpoint, readDeliveries, waitForDeliveries } from '../helpers/webhooks.ts'
 
 const LEASE_MS = 60_000
+
+const LOCAL = 'http://127.0.0.1:9/'
+
+/** The statements that wait for a lock. */
+const SELECT_WAITING = `select 1 from pg_stat_activity
+  where datname = current_database() and wait_event_type = 'Lock'`
 
 /** Inserts tests of an endpoint that are due, or will be. */
 const insertTests = (
@@ -123,6 +130,25 @@ t.test('an endpoint with 20,000 deliveries is deleted with them', async (t) => {
   t.equal((await api.admin.delete(`/webhook-endpoints/${endpoint.id}`)).status, 204)
   t.strictSame(await api.database.run('select 1 from webhook_deliveries limit 1'), [])
 })
+
+t.test(
+  'events get their positions although an endpoint is deleted in between',
+  { skip: !SERVER && 'needs several connections' },
+  async (t) => {
+    const { app, admin, database } = await testApp(t)
+    const [deleted, kept] = [await createEndpoint(admin, LOCAL), await createEndpoint(admin, LOCAL)]
+    await stopEventWork(app)
+    await insertEvent(database)
+    let assigned: Promise<void> = Promise.resolve()
+    await database.transaction(async (tx) => {
+      await tx.run('delete from webhook_endpoints where id = $1', [deleted.id])
+      assigned = app.events.assignAll()
+      await waitUntil(async () => (await database.run(SELECT_WAITING)).length > 0)
+    })
+    await assigned
+    t.same(await database.run('select endpoint_id from webhook_deliveries'), [{ endpoint_id: kept.id }])
+  },
+)
 
 t.test('two processes make each attempt once', { skip: !SERVER }, async (t) => {
   const first = await testApp(t)
