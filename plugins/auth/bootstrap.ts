@@ -38,8 +38,8 @@ interface BootstrapResult {
   hasActiveAdmin: boolean
 }
 
-/** Serializes replicas that start together. Arbitrary; unique among the advisory locks of this service. */
-const LOCK_ID = 4_271_993_006
+/** Serializes replicas that start together. The key is that of a schema: those of a database do not wait for each other. */
+const LOCK = 'select pg_advisory_xact_lock(hashtextextended(current_schema(), 4271993006))'
 const ADMIN_NAME = 'Admin'
 const KEY_LIFETIME_DAYS = 365
 const PASSWORD_BYTES = 18
@@ -85,7 +85,7 @@ export async function bootstrap(
 ): Promise<BootstrapResult> {
   const address = email.toLowerCase()
   return database.transaction(async (tx) => {
-    await tx.run('select pg_advisory_xact_lock($1)', [LOCK_ID])
+    await tx.run(LOCK)
     const [state] = await queryRows<{ had_users: boolean; has_active_admin: boolean }>(tx, SELECT_STATE)
     if (state?.had_users) return { hadUsers: true, hasActiveAdmin: state.has_active_admin }
     if (password !== undefined || hasKey) {

@@ -30,7 +30,8 @@ export interface Identity {
 
 const RETENTION = `interval '24 hours'`
 
-const LOCK = 'select pg_try_advisory_xact_lock($1::bigint) as is_locked'
+/** A copy of the database in another schema has the same users: the key of the lock is that of a schema. */
+const LOCK = 'select pg_try_advisory_xact_lock(hashtextextended(current_schema(), $1::bigint)) as is_locked'
 
 const FIND = `select k.body_hash, k.status, k.location, k.etag, k.body, k.reply_timestamp, r.body as reply_body
   from idempotency_keys k left join idempotency_replies r on r.user_id = k.user_id and r.id = k.reply_id

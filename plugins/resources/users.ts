@@ -18,8 +18,8 @@ type UserRow = typeof users.$inferSelect
 const isActiveAdmin = ({ role, status }: Pick<UserRow, 'role' | 'status'>) =>
   role === 'admin' && status === 'active'
 
-/** The key of an advisory lock; no other lock of the service has the same key. */
-const ADMIN_REMOVAL_LOCK_KEY = 4_271_993_007
+/** The key is that of a schema: removals in others of the database do not wait for it. */
+const LOCK_ADMIN_REMOVAL = 'select pg_advisory_xact_lock(hashtextextended(current_schema(), 4271993007))'
 
 /**
  * Checks that another active admin remains. An advisory lock makes concurrent removals wait for each other, so that the
@@ -28,7 +28,7 @@ const ADMIN_REMOVAL_LOCK_KEY = 4_271_993_007
  * @throws ApiError 409
  */
 async function ensureAnotherAdmin({ connection }: Store<UserRow>, removed: UserRow) {
-  await connection.run('select pg_advisory_xact_lock($1)', [ADMIN_REMOVAL_LOCK_KEY])
+  await connection.run(LOCK_ADMIN_REMOVAL)
   const [other] = await connection.run(
     `select 1 from users where role = 'admin' and status = 'active' and id <> $1 limit 1`,
     [removed.id],

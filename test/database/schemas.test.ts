@@ -8,6 +8,7 @@ import { testApp } from '../helpers/app.ts'
 import { runCommand } from '../helpers/command.ts'
 import { CITUS, createDatabase, type Owner, SERVER, testFolder } from '../helpers/database.ts'
 import { listen } from '../helpers/listen.ts'
+import { waitUntil } from '../helpers/wait-until.ts'
 
 /** The address of an empty database that tenants share. */
 const createShared = async (t: Owner) => {
@@ -104,6 +105,27 @@ t.test(
       const applied = await readAppliedMigrations(first, 'tenant_a')
       t.strictSame(await readAppliedMigrations(second, 'tenant_b'), applied)
       t.strictSame(await readTables(first, 'public'), [])
+    })
+
+    await t.test('the removal of an admin does not wait for that of another tenant', async (t) => {
+      const [first, second] = [await openTenant(t, url, 'tenant_a'), await openTenant(t, url, 'tenant_b')]
+      const apis = [await testApp(t, {}, { database: first }), await testApp(t, {}, { database: second })]
+      const [removeFirst, removeSecond] = await Promise.all(
+        apis.map(async ({ admin, person }) => {
+          const { id } = await person('admin')
+          return () => admin.patch(`/users/${id}`, { role: 'member' })
+        }),
+      )
+      let waiting: Promise<unknown> = Promise.resolve()
+      await first.transaction(async (tx) => {
+        await tx.run('lock table outbox in share mode')
+        waiting = removeFirst?.().then(() => 'the other one') ?? waiting
+        const isLocked = `select 1 from pg_locks where locktype = 'advisory' and granted`
+        await waitUntil(async () => (await second.run(isLocked)).length > 0)
+        const removed = removeSecond?.().then(({ status }) => status)
+        t.equal(await Promise.race([waiting, removed]), 200)
+      })
+      await waiting
     })
 
     await t.test('a tenant is removed without harm to the other', async (t) => {

@@ -99,7 +99,7 @@ t.test('only records older than 24 hours are removed, in batches', async (t) => 
 })
 
 t.test(
-  'replicas remove records in turn, and skip locked ones',
+  'replicas remove each record once, and skip locked ones',
   { skip: database.kind !== 'server' && 'PGlite has one connection' },
   async (t) => {
     await insertOld(2_000, '25 hours')
@@ -135,6 +135,7 @@ t.test(
     })
     const watched: Database = {
       ...database,
+      ...on(database),
       transaction: (work, limits) => database.transaction((tx) => work(on(tx)), limits),
     }
     const { app, admin } = await testApp(t, {}, { database: watched, resources: resourcesWithNotes })
