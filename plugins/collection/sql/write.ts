@@ -5,7 +5,7 @@ import { drizzle } from 'drizzle-orm/pg-proxy'
 import type { Connection, RunOptions } from '../../../drizzle/client/types.ts'
 import { getNextUpdatedAt } from '../../../drizzle/updated-at.ts'
 import type { Actor, Rule } from '../../access/index.ts'
-import { listCascades } from '../../outbox/cascades.ts'
+import { listCascades, removeDependent } from '../../outbox/cascades.ts'
 import type { ChangeOrigin } from '../../outbox/origin.ts'
 import { buildRecordedStatement, type ChangeKind, changeRows, type Recorders } from '../../outbox/recorder.ts'
 import type { ResourceDefinition, Row, Store } from '../definition.ts'
@@ -172,14 +172,6 @@ export function createStores(resource: StoredResource, recorders: Recorders = ne
       ),
     )
 
-  /** Deletes the rows that refer to a row with `on delete cascade`, so that each has an event. */
-  const removeDependent = async (context: Store<Row>, id: string) => {
-    for (const { lock, table: dependent, text } of cascades) {
-      if (lock !== undefined) await context.connection.run(lock, [id])
-      await context.changeRows(dependent, 'deleted', { text, params: [id] })
-    }
-  }
-
   const store = (connection: Connection, origin: ChangeOrigin): Store<Row> => ({
     connection,
 
@@ -232,7 +224,7 @@ export function createStores(resource: StoredResource, recorders: Recorders = ne
     },
 
     async remove(current) {
-      await removeDependent(this, current.id).catch((error) => {
+      await removeDependent(connection, { recorders, origin }, cascades, current.id).catch((error) => {
         throw toApiError(error)
       })
       await runForRow(connection, 'delete', { ...toCurrentValues(current), ...toOriginValues(origin) }, () =>

@@ -1,0 +1,73 @@
+/** A user is deleted with their posts in parts that fit the time limit of statements, or not at all. */
+import t from 'tap'
+import type { Database } from '../../drizzle/client/index.ts'
+import { testApp } from '../helpers/app.ts'
+import { testDatabase } from '../helpers/database.ts'
+import { readChanges } from '../helpers/events.ts'
+
+const opened = await testDatabase(t)
+const deletions: string[] = []
+/** Records the deletions of posts. */
+const database: Database = {
+  ...opened,
+  transaction: (work, options) =>
+    opened.transaction(
+      (tx) =>
+        work({
+          run(text, params) {
+            if (text.includes('delete from "posts"')) deletions.push(text)
+            return tx.run(text, params)
+          },
+        }),
+      options,
+    ),
+}
+const { app, admin, person } = await testApp(t, {}, { database })
+// Compression would take most of the time of this test.
+for (const table of ['posts', 'outbox']) {
+  const column = table === 'posts' ? 'body' : 'columns'
+  await opened.run(`alter table ${table} alter ${column} set storage external`)
+}
+
+const insertPosts = (userId: string, count: number, bytes: number) =>
+  opened.run(
+    `insert into posts (id, user_id, title, body)
+     select gen_random_uuid(), $1, 'Title', repeat('x', $3::int) from generate_series(1, $2::int)`,
+    [userId, count, bytes],
+  )
+
+const countPosts = async (userId: string) =>
+  (await opened.run('select 1 from posts where user_id = $1', [userId])).length
+
+t.test('large posts are deleted in parts of 8 MiB, many small ones in parts of 1,000', async (t) => {
+  for (const [count, bytes, parts] of [
+    [20, 1_048_576, 3],
+    [2_500, 1, 3],
+    [0, 0, 0],
+  ] as const) {
+    const { id } = await person('member')
+    await insertPosts(id, count, bytes)
+    deletions.length = 0
+    t.equal((await admin.delete(`/users/${id}`)).status, 204)
+    t.equal(deletions.length, parts)
+    t.equal(await countPosts(id), 0)
+    await app.events.assignAll()
+    const changes = (await readChanges(opened)).filter(({ owner_id }) => owner_id === id)
+    t.equal(changes.filter(({ type }) => type === 'posts.deleted').length, count)
+    t.match(changes.at(-1), { type: 'users.deleted' })
+  }
+})
+
+t.test('a user whose posts are too large for one request is kept with all of them', async (t) => {
+  const { id } = await person('member')
+  await insertPosts(id, 65, 1_048_576)
+  deletions.length = 0
+  const refused = await admin.delete(`/users/${id}`)
+  t.equal(refused.status, 409)
+  t.match(refused.body.error, {
+    code: 'RESOURCE_CONFLICT',
+    message: 'More posts depend on it than one request can delete; delete some of them first',
+  })
+  t.same([deletions.length, await countPosts(id)], [0, 65])
+  t.equal((await admin.get(`/users/${id}`)).status, 200)
+})
