@@ -1,5 +1,6 @@
 /** The conditions of a feed list and of a stream: the filters of the query string, as SQL and as a check of one event. */
 import type { Param } from '../../drizzle/client/types.ts'
+import { changeKinds } from '../../schemas/events.ts'
 import { toInstant } from '../collection/request/times.ts'
 import type { ListFilters } from '../collection/sql/list-conditions.ts'
 import type { EventRow } from './represent-event.ts'
@@ -9,55 +10,66 @@ const ALL_KINDS = '.*'
 
 export const getWildcard = (resourceType: string) => `${resourceType}${ALL_KINDS}`
 
-/** Filters that are compared with the column of the same name. */
-const EQUALITIES = { resource_type: 'text', resource_id: 'uuid', actor_id: 'uuid' } as const
+const getResourceType = (type: string) => type.slice(0, type.indexOf('.'))
+
+const listKinds = (resourceType: string) => changeKinds.map((kind) => `${resourceType}.${kind}`)
+
+/** Returns the types that filters select; undefined if they select all. */
+function listTypes({ filters }: ListFilters): string[] | undefined {
+  const { type, resource_type } = filters
+  if (!type) return resource_type?.map(String).flatMap(listKinds)
+  const types = type
+    .map(String)
+    .flatMap((each) => (each.endsWith(ALL_KINDS) ? listKinds(getResourceType(each)) : [each]))
+  return [...new Set(types)].filter((each) => !resource_type || resource_type.includes(getResourceType(each)))
+}
+
+/** Returns whether a query string can select events of a resource type. */
+export const canSelect = (filters: ListFilters, resourceType: string): boolean =>
+  listTypes(filters)?.some((type) => getResourceType(type) === resourceType) ?? true
 
 /** Adds a parameter to a statement and returns its placeholder. */
 export type AddParam = (value: Param) => string
 
-/** Builds a condition that a column has one of some values. With one, PostgreSQL reads an index in its order. */
-function buildEquality(column: string, type: string, values: readonly string[], addParam: AddParam): string {
-  const [only = ''] = values
-  if (values.length === 1) return `events.${column} = ${addParam(only)}::${type}`
-  return `events.${column} = any(${addParam(`{${values.join()}}`)}::${type}[])`
-}
-
-const getResourceTypes = (types: readonly string[]) => [
-  ...new Set(types.map((type) => type.slice(0, type.indexOf('.')))),
-]
-
-/** Returns whether a query string can select events of a resource type. */
-export function canSelect({ filters }: ListFilters, resourceType: string): boolean {
-  const { type, resource_type } = filters
-  const isOfType = !type || getResourceTypes(type.map(String)).includes(resourceType)
-  return isOfType && (!resource_type || resource_type.includes(resourceType))
-}
-
-/** `type` also limits `resource_type`, with which the indexes begin. */
-function buildTypeConditions(values: readonly string[], addParam: AddParam): string[] {
-  const resourceTypes = getResourceTypes(values)
-  const wildcards = values.filter((value) => value.endsWith(ALL_KINDS))
-  const isOfResource = buildEquality('resource_type', 'text', resourceTypes, addParam)
-  if (wildcards.length === values.length) return [isOfResource]
-  const isOfType = buildEquality('type', 'text', values, addParam)
-  if (wildcards.length === 0) return [isOfResource, isOfType]
-  const isOfWildcard = `events.resource_type || '${ALL_KINDS}' = any(${addParam(`{${wildcards.join()}}`)}::text[])`
-  return [isOfResource, `(${isOfType} or ${isOfWildcard})`]
+interface Selection {
+  conditions: string[]
+  /** The values of a column, as a table, to each of which a condition compares the column. Undefined for all events. */
+  values: string | undefined
+  /**
+   * The column. To be the first one of the order: PostgreSQL then reads the index of the column and the position, and not
+   * that of all positions with another condition, which takes long where the events of a type are all old.
+   */
+  column: string | undefined
 }
 
 /** Builds the conditions of a query string on rows of `events`. */
-export function buildFilterConditions({ filters, bounds }: ListFilters, addParam: AddParam): string[] {
-  const { type } = filters
-  return [
-    ...(type ? buildTypeConditions(type.map(String), addParam) : []),
-    ...Object.entries(EQUALITIES).flatMap(([name, sqlType]) => {
-      const values = filters[name]
-      return values ? [buildEquality(name, sqlType, values.map(String), addParam)] : []
-    }),
-    ...bounds.map(
+export function buildSelection(selected: ListFilters, addParam: AddParam): Selection {
+  const { filters, bounds } = selected
+  const selection: Selection = {
+    conditions: bounds.map(
       ({ field, operator, value }) => `events.${field} ${operator} ${addParam(value)}::timestamptz`,
     ),
-  ]
+    values: undefined,
+    column: undefined,
+  }
+  // Each has an index with the position. That of the first one is read, which selects the fewest events.
+  for (const [column, type, values] of [
+    ['resource_id', 'uuid', filters.resource_id],
+    ['actor_id', 'uuid', filters.actor_id],
+    ['type', 'text', listTypes(selected)],
+  ] as const) {
+    if (!values) continue
+    const list = `${addParam(`{${values.join()}}`)}::${type}[]`
+    if (selection.column) {
+      selection.conditions.push(`events.${column} = any(${list})`)
+      continue
+    }
+    selection.column = `events.${column}`
+    selection.values = `unnest(${list}) as wanted (value)`
+    // With `=`, PostgreSQL would drop the column from the order.
+    selection.conditions.push(`events.${column} = any(array[wanted.value])`)
+  }
+  return selection
 }
 
 /** Returns a timestamp of a row as the limits of a query string are written. */

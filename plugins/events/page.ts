@@ -1,12 +1,13 @@
 /** Reads pages of events, together with the state of the feed in the same snapshot. */
-import { DatabaseUnavailable } from '../../drizzle/client/errors.ts'
+import { isStatementTimeout } from '../../drizzle/client/errors.ts'
 import { queryRows } from '../../drizzle/client/query-rows.ts'
 import type { Connection, Param } from '../../drizzle/client/types.ts'
 import type { ListFilters } from '../collection/sql/list-conditions.ts'
 import { apiError } from '../errors/index.ts'
-import { type AddParam, buildFilterConditions, canSelect } from './filter.ts'
+import { type AddParam, buildSelection, canSelect } from './filter.ts'
 import { buildReadableConditions, type ReadableRules, type RecordedResource } from './readable.ts'
 import type { EventRow } from './represent-event.ts'
+import { createFeedRow } from './sequencer.ts'
 
 const COLUMNS = [
   'id',
@@ -96,15 +97,13 @@ const buildState = (from: string) =>
   `select last_position, ${buildId('last_position')} as last_id, removed_position, ${buildId(from)} as from_id
    from event_feed where id = 1`
 
-const CREATE_FEED = 'insert into event_feed (id) values (1) on conflict do nothing'
-
 /** Runs a statement that reads the state of the feed, and so has no rows until there is one. */
 async function readWithState<R extends StateRow>(read: () => Promise<R[]>, connection: Connection) {
   for (;;) {
     const rows = await read()
     const [first] = rows
     if (first) return { rows, first }
-    await connection.run(CREATE_FEED)
+    await createFeedRow(connection)
   }
 }
 
@@ -151,8 +150,7 @@ export async function readEventPage(connection: Connection, query: PageQuery): P
   try {
     return await readPage(connection, query)
   } catch (error) {
-    const isTimeout = error instanceof DatabaseUnavailable && error.code === '57014'
-    if (!isTimeout || query.limit === 1) throw error
+    if (!isStatementTimeout(error) || query.limit === 1) throw error
     const [limit, maxBytes] = [Math.ceil(query.limit / 2), Math.ceil(query.maxBytes / 2)]
     return readEventPage(connection, { ...query, limit, maxBytes })
   }
@@ -168,29 +166,41 @@ function buildAccess({ filters, reader }: PageQuery, addParam: AddParam): string
   return conditions.length > 0 ? conditions : ['false']
 }
 
+/** The number of resource types up to which the events of each are looked for, instead of walking over all events. */
+const FEW_TYPES = 2
+
+/** Returns the filters, with one of the resource types if the caller may read few. */
+function narrow({ filters = { filters: {}, bounds: [], words: [] }, reader }: PageQuery): ListFilters {
+  if (!reader || reader.rules.size > FEW_TYPES || filters.filters.type) return filters
+  return { ...filters, filters: { resource_type: [...reader.rules.keys()], ...filters.filters } }
+}
+
 /**
- * Positions and sizes are read first, so that large resources beyond the limit are not read. Each condition of the access is
- * a read of its own, because one index has the events of each in their order.
+ * Positions and sizes are read first, so that large resources beyond the limit are not read. Each condition of the access,
+ * and each value of a filter, is a read of its own, because one index has the events of each in their order.
  */
 async function readPage(connection: Connection, query: PageQuery): Promise<EventPage> {
-  const { filters, from, isDescending = false, limit, maxBytes } = query
+  const { from, isDescending = false, limit, maxBytes } = query
   const params: Param[] = []
   const addParam: AddParam = (value) => `$${params.push(value)}`
   const start = `${addParam(from?.position ?? null)}::bigint`
-  const conditions = [
-    ...(from === undefined ? [] : [`events.position ${isDescending ? '<' : '>'} ${start}`]),
-    ...(filters ? buildFilterConditions(filters, addParam) : []),
-  ]
-  const order = `position ${isDescending ? 'desc' : 'asc'}`
+  const selection = buildSelection(narrow(query), addParam)
+  if (from) selection.conditions.push(`events.position ${isDescending ? '<' : '>'} ${start}`)
+  const direction = isDescending ? 'desc' : 'asc'
+  const order = `position ${direction}`
   const most = `${addParam(limit)}::bigint`
-  const end = `order by ${order} limit ${most} + 1`
-  const reads = buildAccess(query, addParam).map(
-    (access) => `(select position, bytes from events where ${[...conditions, access].join(' and ')} ${end})`,
-  )
-  const text = `select feed.*, page.* from (${buildState(start)}) as feed left join lateral (
+  const end = `${order} limit ${most} + 1`
+  const { values, column } = selection
+  const reads = buildAccess(query, addParam).map((access) => {
+    const read = `select position, bytes from events where ${[...selection.conditions, access].join(' and ')}`
+    if (!values) return `(${read} order by ${end})`
+    return `select read.* from ${values} cross join lateral (${read} order by ${column} ${direction}, ${end}) as read`
+  })
+  const text = `with feed as materialized (${buildState(start)})
+    select feed.*, page.* from feed left join lateral (
       select ${SELECTED}, total_bytes, found from (
         select position, bytes, count(*) over () as found, (sum(bytes) over (order by ${order}))::bigint as total_bytes
-        from (select * from (${reads.join(' union ')}) as found ${end}) as candidates
+        from (select * from (${reads.join(' union ')}) as found order by ${end}) as candidates
       ) as sized join events using (position) where total_bytes - sized.bytes <= ${addParam(maxBytes)}::bigint
       order by ${order} limit ${most}
     ) as page on true order by page.${order}`

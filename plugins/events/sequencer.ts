@@ -14,9 +14,6 @@ export const MAX_BATCH_BYTES = 8 * 1024 * 1024
  */
 const LOCK_FEED = `select last_position, set_config('enable_seqscan', 'off', true) from event_feed
   where id = 1 for update skip locked`
-/** Without the condition, it would wait for a process that is changing the row. */
-const CREATE_FEED = `insert into event_feed (id) select 1 where not exists (select 1 from event_feed)
-  on conflict do nothing`
 
 /**
  * Runs after LOCK_FEED, as a statement of its own: with READ COMMITTED its snapshot is taken while the row is locked, and
@@ -39,6 +36,13 @@ const ASSIGN = `with waiting as materialized (
     where id = 1 and exists (select 1 from moved)
   ) select coalesce(json_agg(delay), '[]') as delays, (select count(*) from waiting) as found,
     set_config('enable_seqscan', 'on', true) from placed`
+
+/** Without the condition, it would wait for a process that is changing the row. */
+const CREATE_FEED = `insert into event_feed (id) select 1 where not exists (select 1 from event_feed)
+  on conflict do nothing`
+
+/** Creates the row of the feed if there is none. Not in a transaction: other processes would wait for its commit. */
+export const createFeedRow = (connection: Connection) => connection.run(CREATE_FEED)
 
 /** The events of one batch: those with `after < position <= last`. */
 interface EventBatch {
@@ -87,8 +91,8 @@ export async function assignBatch(
   }
   let assignment = await database.transaction(assign)
   if (!assignment) {
-    // The row is locked, or missing. It is created outside the transaction: another process would wait for its commit.
-    await database.run(CREATE_FEED)
+    // The row is locked, or missing.
+    await createFeedRow(database)
     assignment = await database.transaction(assign)
   }
   if (!assignment) return { isBusy: true, isFull: false, last: 0 }

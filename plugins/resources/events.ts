@@ -45,7 +45,7 @@ export const createEventsResource = (resourceTypes: readonly string[]): Resource
     },
     defaultSort: '-position',
     pagination: 'cursor',
-    // The indexes have only events with a position. That of the resource type serves `type` too.
+    // The indexes have only events with a position. That of `type` serves `resource_type` too.
     unindexed: ['type', 'resource_type', 'resource_id', 'actor_id', 'position'],
     search: [],
     relations: {},

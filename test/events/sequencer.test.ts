@@ -210,7 +210,7 @@ t.test(
     const feed = createFeed(database, { warn: () => undefined, info: () => undefined })
     t.teardown(() => feed.stop())
     const advances: number[] = []
-    feed.onAdvance((position) => advances.push(position))
+    feed.onAdvance(({ position }) => advances.push(position))
     feed.addBatchStep((tx, { after, last }) => tx.run('select pg_sleep($1)', [(last - after) / 300]))
     feed.start()
     await waitUntil(() => advances.at(-1) === 1000, 60_000)
