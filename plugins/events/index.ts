@@ -1,4 +1,4 @@
-/** The event feed: assigns positions, serves streams, and removes old events. Without EVENTS, nothing of it runs. */
+/** The event feed: assigns positions, serves streams, and removes old events. Without EVENTS, it only ends the cursors. */
 import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
 import { startBackgroundTask } from '../../lib/background-task.ts'
@@ -7,6 +7,7 @@ import type { Resource } from '../collection/compile.ts'
 import { createCursors } from '../collection/request/cursor.ts'
 import type { Representation } from '../versioning/representation/types.ts'
 import { createFeed, type Feed } from './feed.ts'
+import { beginInterruption, endInterruption, repeatInterruption } from './interruptions.ts'
 import { ensureDecidable } from './readable.ts'
 import { createEventMapper, type EventMapper } from './represent-event.ts'
 import { removeOldEvents } from './retention.ts'
@@ -55,11 +56,16 @@ declare module 'fastify' {
 
 async function events(app: FastifyInstance, options: EventsOptions) {
   const { resource, resources, representations, cursorKey, maxStreams, retentionDays } = options
+  const { database, log, outbox } = app
+  const interrupt = (change: typeof beginInterruption) => async () => {
+    await change(database).catch((err) => log.warn({ err }, 'cursors of events could not be ended'))
+  }
   if (!resource) {
     app.decorate('feed', undefined)
+    app.addHook('onReady', interrupt(beginInterruption))
+    app.addHook('onClose', interrupt(repeatInterruption))
     return
   }
-  const { database, log, outbox } = app
   ensureDecidable(resources)
   const feed = createFeed(database, log)
   const mapper = createEventMapper(resource, resources, representations)
@@ -100,6 +106,7 @@ async function events(app: FastifyInstance, options: EventsOptions) {
     getPendingAge: feed.getPendingAge,
     removeOld,
   })
+  app.addHook('onReady', interrupt(endInterruption))
   app.addHook('onReady', async () => feed.start())
   app.addHook('preClose', async () => streams.closeAll())
   // Fastify runs onClose hooks in reverse order, so this one runs before the database closes.

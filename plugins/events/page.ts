@@ -186,6 +186,8 @@ async function readPage(connection: Connection, query: PageQuery): Promise<Event
   const start = `${addParam(from?.position ?? null)}::bigint`
   const selection = buildSelection(narrow(query), addParam)
   if (from) selection.conditions.push(`events.position ${isDescending ? '<' : '>'} ${start}`)
+  // Without recorded changes for a time, the feed begins after that time, and the events before it are only listed.
+  else if (!isDescending) selection.conditions.push('events.position > feed.removed_position')
   const direction = isDescending ? 'desc' : 'asc'
   const order = `position ${direction}`
   const most = `${addParam(limit)}::bigint`
