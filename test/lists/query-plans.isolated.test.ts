@@ -371,6 +371,22 @@ t.test('a search for a common word scans the sort index and stops when the page 
   )
 })
 
+t.test(
+  'a search for two letters does not read the trigram index, which has no entries for them',
+  async (t) => {
+    for (const search of ['qz', 'a-b', 'qz,ko']) {
+      asked.length = 0
+      t.equal((await admin.get(`/products?page=1&search=${search}`)).status, 200)
+      const searches = asked.filter(({ text }) => text.includes(' like '))
+      t.ok(searches.length > 0)
+      for (const statement of searches) {
+        const { nodes } = await planOf(statement, 'custom')
+        t.notOk(nodes.includes('Bitmap Index Scan products_search'), `${search}: ${nodes}`)
+      }
+    }
+  },
+)
+
 t.test('includes use an index', async (t) => {
   const included = ['orders', 'profile', ...(isRegistered('posts') ? ['posts'] : [])]
   for (const path of [

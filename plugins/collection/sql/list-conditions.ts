@@ -35,8 +35,18 @@ export const getFilterShape = ({ filters, bounds, words }: ListFilters): string 
       .map(([name, { length }]) => (length > 1 ? `${name}*` : name))
       .join(),
     bounds.map(({ parameter }) => parameter).join(),
-    words.length,
+    words.map((word) => hasTrigram(word)).join(),
   ].join('|')
+
+/** Returns whether a word has a trigram for the index: three letters or digits in a row. */
+const hasTrigram = (word: string) => /[\p{L}\p{N}]{3}/u.test(word)
+
+/**
+ * Without a trigram, PostgreSQL might read the whole trigram index and then all rows: 1.8 s for the total of a million orders,
+ * instead of 0.3 s without the index, which does not match this expression.
+ */
+const buildSearchExpression = (column: PgColumn, word: string) =>
+  hasTrigram(word) ? column : sql`${column} || ''`
 
 /** The value of a filter whose rows are read value by value. */
 const EACH_VALUE = sql`v.value`
@@ -72,7 +82,10 @@ export function buildListConditions(
     ...query.bounds.map(({ parameter, field, operator }) =>
       comparisons[operator](getColumn(columns, field), param(parameter)),
     ),
-    ...query.words.map((_, i) => sql`${getColumn(columns, 'search')} like ${param(`word${i}`)}`),
+    ...query.words.map(
+      (word, i) =>
+        sql`${buildSearchExpression(getColumn(columns, 'search'), word)} like ${param(`word${i}`)}`,
+    ),
     buildRuleCondition(columns, scope.rule, equals),
     buildExpiryCondition(resource),
   ]
