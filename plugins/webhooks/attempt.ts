@@ -80,6 +80,8 @@ export function createAttempt({ sender, secretBox, userAgent, buildMessage }: At
   return async (delivery: ClaimedDelivery): Promise<Outcome> => {
     const { endpoint_id: endpointId, event_id: id, previous_secret_box: previous } = delivery
     const message = buildMessage(delivery)
+    // It may be large, and the attempt long.
+    delivery.event = null
     if ('refusal' in message) return refuse(delivery, message.refusal)
     const { body } = message
     const timestampSeconds = Math.floor(Date.now() / 1000)

@@ -4,6 +4,7 @@ import type { Connection } from '../../drizzle/client/types.ts'
 import { getNextUpdatedAt } from '../../drizzle/updated-at.ts'
 import type { Role } from '../access/index.ts'
 import type { EventRow } from '../events/represent-event.ts'
+import { MAX_BATCH_BYTES } from '../events/sequencer.ts'
 import type { DueEndpoint } from './places.ts'
 
 /** A delivery of which this process makes the next attempt, with what the attempt needs. */
@@ -37,17 +38,22 @@ export const TEST_EVENT_TYPE = 'webhook-endpoints.test'
 export const MAX_ENDED = 10_000
 
 const CLAIM = `with due as (
-    select due.id from jsonb_each_text($1::jsonb) as wanted
+    select due.* from jsonb_each_text($1::jsonb) as wanted
     cross join lateral (
-      select id from webhook_deliveries
+      select id, event_id from webhook_deliveries
       where endpoint_id = wanted.key::uuid and status = 'pending' and next_attempt_at <= now()
       order by next_attempt_at limit wanted.value::bigint for update skip locked
     ) as due
+  ), fitting as (
+    select id from (
+      select due.id, sum(bytes) over (order by bytes, due.id) - bytes as bytes_before
+      from due left join events on events.id = due.event_id
+    ) as sized where coalesce(bytes_before, 0) < $3::bigint
   ), claimed as (
     update webhook_deliveries as d set attempts = d.attempts + 1, revision = d.revision + 1,
       next_attempt_at = statement_timestamp() + $2 * interval '1 millisecond',
       updated_at = ${getNextUpdatedAt('d.updated_at')}
-    from due where d.id = due.id
+    from fitting where d.id = fitting.id
     returning d.id, d.attempts, d.event_id, d.event_type, d.created_at, d.endpoint_id
   )
   select claimed.*, e.url, e.api_version, e.status as endpoint_status, e.secret_box,
@@ -61,7 +67,8 @@ const CLAIM = `with due as (
   left join events on events.id = claimed.event_id`
 
 /**
- * Claims due deliveries: counts an attempt of each, and keeps other processes from it until the lease ends.
+ * Claims due deliveries: counts an attempt of each, and keeps other processes from it until the lease ends. Those of small
+ * events come first, and the first one beyond 8 MiB is the last; the others stay due.
  * @param wanted how many of each endpoint at most
  * @param leaseMs the time after which other processes take the attempt for lost
  */
@@ -70,7 +77,7 @@ export const claim = (
   wanted: Readonly<Record<string, number>>,
   leaseMs: number,
 ): Promise<ClaimedDelivery[]> =>
-  queryRows<ClaimedDelivery>(connection, CLAIM, [JSON.stringify(wanted), leaseMs])
+  queryRows<ClaimedDelivery>(connection, CLAIM, [JSON.stringify(wanted), leaseMs, MAX_BATCH_BYTES])
 
 /** The result of an attempt, as it is stored. */
 export interface StoredResult {

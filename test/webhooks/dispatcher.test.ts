@@ -7,7 +7,7 @@ import { pruneDeliveries } from '../../plugins/webhooks/prune.ts'
 import { APP_SECRET, testApp } from '../helpers/app.ts'
 import { SERVER, testDatabase } from '../helpers/database.ts'
 import { createDeferred } from '../helpers/deferred.ts'
-import { insertEvent, stopEventWork } from '../helpers/events.ts'
+import { insertEvent, insertLargeEvents, stopEventWork } from '../helpers/events.ts'
 import { waitUntil } from '../helpers/wait-until.ts'
 import { startReceiver, verify } from '../helpers/webhook-receiver.ts'
 import { createEndpoint, readDeliveries, waitForDeliveries } from '../helpers/webhooks.ts'
@@ -129,6 +129,29 @@ t.test('an endpoint with 20,000 deliveries is deleted with them', async (t) => {
   await insertTests(api.database, endpoint, 20_000, `now() + interval '1 hour'`)
   t.equal((await api.admin.delete(`/webhook-endpoints/${endpoint.id}`)).status, 204)
   t.strictSame(await api.database.run('select 1 from webhook_deliveries limit 1'), [])
+})
+
+t.test('a claim has events of 8 MiB at most, the small ones first; the others stay due', async (t) => {
+  const { app, admin, database } = await testApp(t)
+  const [large, small] = [await createEndpoint(admin, LOCAL), await createEndpoint(admin, LOCAL)]
+  await stopEventWork(app)
+  await database.run('delete from webhook_deliveries')
+  await insertLargeEvents(database, 12)
+  await insertEvent(database)
+  await app.events.assignAll()
+  await database.run(
+    `delete from webhook_deliveries as d using events as e where e.id = d.event_id
+     and d.endpoint_id = case when e.bytes < 100000 then $1::uuid else $2::uuid end`,
+    [large.id, small.id],
+  )
+  const wanted = { [large.id]: 20, [small.id]: 20 }
+  const counts: number[] = []
+  for (let i = 0; i < 3; i += 1) {
+    const claimed = await claim(database, wanted, LEASE_MS)
+    counts.push(claimed.length)
+    if (i === 0) t.ok(claimed.some(({ endpoint_id }) => endpoint_id === small.id))
+  }
+  t.same(counts, [9, 4, 0])
 })
 
 t.test(
