@@ -8,10 +8,10 @@ import { assignBatch, type BatchStep, readPendingAge } from './sequencer.ts'
 /** Time in which commits are collected to one batch. */
 const WAKE_DELAY_MS = 25
 /**
- * The least time between runs, as a multiple of the last one's. A run takes long if rows that were deleted from the outbox
- * cannot be removed, because a backup or another old snapshot is open: 5 ms for 50,000 of them.
+ * The least time between runs, as a multiple of the last batch's. A batch takes long if rows that were deleted from the
+ * outbox cannot be removed, because a backup or another old snapshot is open: 5 ms for 50,000 of them.
  */
-const PAUSE_PER_RUN = 3
+const PAUSE_PER_BATCH = 3
 /** How often a process looks for events that another process has committed or assigned. */
 const POLL_INTERVAL_MS = 500
 /** Pause after a failure. */
@@ -57,7 +57,7 @@ export function createFeed(database: Database, log: Pick<FastifyBaseLogger, 'war
   let pendingAge = 0
   /** Also before the start. */
   let isRunning = true
-  let runDuration = 0
+  let batchDuration = 0
   let isWoken = false
   let running: Promise<void> = Promise.resolve()
   let timer: NodeJS.Timeout | undefined
@@ -71,6 +71,7 @@ export function createFeed(database: Database, log: Pick<FastifyBaseLogger, 'war
 
   /** Assigns a batch. One that takes too long is tried again at half the size by the next call. */
   const assign = async () => {
+    const startedAt = performance.now()
     try {
       const assignment = await assignBatch(database, steps, share)
       if (!assignment.isBusy && !assignment.isFull) share = 1
@@ -78,6 +79,8 @@ export function createFeed(database: Database, log: Pick<FastifyBaseLogger, 'war
     } catch (error) {
       if (isStatementTimeout(error)) share /= 2
       throw error
+    } finally {
+      batchDuration = performance.now() - startedAt
     }
   }
 
@@ -128,9 +131,7 @@ export function createFeed(database: Database, log: Pick<FastifyBaseLogger, 'war
   const run = async () => {
     isRunning = true
     clearTimeout(timer)
-    const startedAt = performance.now()
     await work()
-    runDuration = performance.now() - startedAt
     isRunning = false
     if (isStopped) return
     timer = setTimeout(start, hasFailed ? RETRY_DELAY_MS : POLL_INTERVAL_MS).unref()
@@ -146,7 +147,7 @@ export function createFeed(database: Database, log: Pick<FastifyBaseLogger, 'war
         wakeTimer = undefined
         if (!isRunning && !isStopped) start()
       },
-      Math.max(WAKE_DELAY_MS, PAUSE_PER_RUN * runDuration),
+      Math.max(WAKE_DELAY_MS, PAUSE_PER_BATCH * batchDuration),
     ).unref()
   }
 

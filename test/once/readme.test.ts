@@ -8,6 +8,7 @@ import { readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { type Test, test } from 'tap'
 import { testFolder } from '../helpers/database.ts'
+import { waitUntil } from '../helpers/wait-until.ts'
 
 const root = new URL('../../', import.meta.url)
 const read = (path: string) => readFileSync(new URL(path, root), 'utf8')
@@ -97,6 +98,11 @@ test('the requests of the README and then of the quick start get the responses t
   await t.test('the stream shows the changes that are made in another terminal', async (t) => {
     const [stream, write] = readTurns(QUICK_START, 'Following changes')
     const shown = /```text\n([\s\S]*?)```/.exec(read(QUICK_START).split('\n## Following changes\n')[1] ?? '')
+    // A stream begins at the feed's end, which the changes above reach a moment after their responses.
+    await waitUntil(async () => {
+      const list = 'api "$API/events?type=products.updated&fields=type"'
+      return (await bash(`${usePort(setUp)}\n${list}`, folder)).includes('"type":"products.updated"')
+    })
     // It ends with the server.
     const shell = startBash(`exec 2> /dev/null\n${usePort(stream)}`, folder)
     let said = ''
