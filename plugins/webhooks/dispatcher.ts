@@ -75,6 +75,7 @@ export function createDispatcher(options: DispatcherOptions) {
   let isDue = true
   let isStopped = false
   let hasFailed = false
+  let hasReplayFailed = false
   let counts: EndpointCounts = { disabled: 0, owners: 0, failing_owners: 0 }
   /** Times of `performance.now()`. */
   let readAt = Number.NEGATIVE_INFINITY
@@ -138,10 +139,23 @@ export function createDispatcher(options: DispatcherOptions) {
     if (ended < MAX_ENDED) countedAt = performance.now()
   }
 
+  /** Creates deliveries of replays. A replay that fails delays no other delivery. @returns whether more can be created now */
+  const continueReplays = async (): Promise<boolean> => {
+    try {
+      const hasMore = await advanceReplays(database)
+      hasReplayFailed = false
+      return hasMore
+    } catch (err) {
+      if (!hasReplayFailed) log.warn({ err }, 'a replay of webhooks could not be continued')
+      hasReplayFailed = true
+      return false
+    }
+  }
+
   /** Finds out which endpoints have due deliveries. @returns milliseconds until others will have some */
   const read = async (): Promise<number> => {
     isDue = false
-    if (await advanceReplays(database)) isDue = true
+    if (await continueReplays()) isDue = true
     const due = await readDue(database, POLL_INTERVAL_MS)
     readAt = performance.now()
     places.setDue(due)

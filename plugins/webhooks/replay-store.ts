@@ -149,8 +149,9 @@ export function createReplays(resources: readonly RecordedResource[]) {
       const open = await queryRows<{ id: string }>(database, SELECT_OPEN, [last])
       let hasMore = false
       for (const { id } of open) {
-        if (await database.transaction((tx) => advance(tx, id))) hasMore = true
+        // Before: the next call continues after one that fails.
         last = id
+        if (await database.transaction((tx) => advance(tx, id))) hasMore = true
       }
       return hasMore
     },

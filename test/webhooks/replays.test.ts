@@ -147,6 +147,31 @@ t.test('a large replay is sent little by little, so that new events do not wait 
   await manager.bearer.delete(path)
 })
 
+t.test('a replay that fails delays no event and no other replay', async (t) => {
+  const receiver = await startReceiver(t)
+  const [broken, endpoint] = [
+    await createEndpoint(manager.bearer, receiver.url, { event_types: ['orders.created'] }),
+    await createEndpoint(manager.bearer, receiver.url),
+  ]
+  const paths = [broken, endpoint].map(({ id }) => `/webhook-endpoints/${id}`)
+  await database.run(
+    `alter table webhook_deliveries add constraint broken check (replay_id is null or endpoint_id <> '${broken.id}')`,
+  )
+  t.teardown(() => database.run('alter table webhook_deliveries drop constraint broken'))
+  for (const each of [broken, endpoint]) await insertFailed(each, ago(DAY_MS), 10)
+  const [failing, working] = [
+    await replay(paths[0] ?? '', { since: ago(2 * DAY_MS) }),
+    await replay(paths[1] ?? '', { since: ago(2 * DAY_MS) }),
+  ]
+  const eventId = await createProduct()
+  await waitForDeliveries(manager.bearer, endpoint.id, (deliveries) =>
+    deliveries.some(({ event_id, status }) => event_id === eventId && status === 'succeeded'),
+  )
+  t.match(await waitForReplay(paths[1] ?? '', working), { sent: 10 })
+  t.equal((await manager.bearer.get(`${paths[0]}/replays/${failing.id}`)).body.data.completed_at, null)
+  for (const path of paths) await manager.bearer.delete(path)
+})
+
 t.test('a replay ends when its endpoint is disabled', async (t) => {
   const receiver = await startReceiver(t)
   receiver.respond = respondWith(410)
