@@ -1,4 +1,4 @@
-/** EVENTS=false for a time: whoever followed the feed before learns that changes are missing. */
+/** EVENTS=false for a time: consumers that followed the feed before get an error, because changes are missing. */
 import t, { type Test } from 'tap'
 import { testApp } from '../helpers/app.ts'
 import { testDatabase } from '../helpers/database.ts'

@@ -1,4 +1,4 @@
-/** However many endpoints are slow or dead, and whoever owns them, the others wait no longer than 2 s for their turn. */
+/** However many endpoints are slow or dead, and of any owner, the others wait no longer than 2 s for their turn. */
 import t from 'tap'
 import { createPlaces } from '../../plugins/webhooks/places.ts'
 
