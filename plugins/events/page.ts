@@ -4,7 +4,6 @@ import { queryRows } from '../../drizzle/client/query-rows.ts'
 import type { Connection, Param } from '../../drizzle/client/types.ts'
 import type { ListFilters } from '../collection/sql/list-conditions.ts'
 import { apiError } from '../errors/index.ts'
-import { EVENT_BYTES } from './event-bytes.ts'
 import { type AddParam, buildSelection, canSelect } from './filter.ts'
 import { buildReadableConditions, type ReadableRules, type RecordedResource } from './readable.ts'
 import type { EventRow } from './represent-event.ts'
@@ -195,7 +194,7 @@ async function readPage(connection: Connection, query: PageQuery): Promise<Event
   const end = `${order} limit ${most} + 1`
   const { values, column } = selection
   const reads = buildAccess(query, addParam).map((access) => {
-    const read = `select position, ${EVENT_BYTES} as bytes from events where ${[...selection.conditions, access].join(' and ')}`
+    const read = `select position, bytes from events where ${[...selection.conditions, access].join(' and ')}`
     if (!values) return `(${read} order by ${end})`
     return `select read.* from ${values} cross join lateral (${read} order by ${column} ${direction}, ${end}) as read`
   })

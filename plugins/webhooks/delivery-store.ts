@@ -3,7 +3,6 @@ import { queryRows } from '../../drizzle/client/query-rows.ts'
 import type { Connection } from '../../drizzle/client/types.ts'
 import { getNextUpdatedAt } from '../../drizzle/updated-at.ts'
 import type { Role } from '../access/index.ts'
-import { EVENT_BYTES } from '../events/event-bytes.ts'
 import type { EventRow } from '../events/represent-event.ts'
 import { MAX_BATCH_BYTES } from '../events/sequencer.ts'
 import type { DueEndpoint } from './places.ts'
@@ -47,8 +46,8 @@ const CLAIM = `with due as (
     ) as due
   ), fitting as (
     select id from (
-      select id, sum(bytes) over (order by bytes, id) - bytes as bytes_before
-      from (select due.id, ${EVENT_BYTES} as bytes from due left join events on events.id = due.event_id) as event
+      select due.id, sum(bytes) over (order by bytes, due.id) - bytes as bytes_before
+      from due left join events on events.id = due.event_id
     ) as sized where coalesce(bytes_before, 0) < $3::bigint
   ), claimed as (
     update webhook_deliveries as d set attempts = d.attempts + 1, revision = d.revision + 1,

@@ -63,17 +63,6 @@ t.test('a page reads the resources that it returns, and no others', async (t) =>
   t.ok(pages < 10 * COUNT, `${pages} pages`)
 })
 
-t.test('events from before their size was stored are measured', async (t) => {
-  await inner.run('update events set bytes = 0')
-  const list = `/events?sort=position&limit=100&cursor=${cursor}&type=products.*`
-  const { data, pagination } = (await first.admin.get(list)).body
-  await inner.run(
-    'update events set bytes = octet_length(columns::text) + coalesce(octet_length(previous::text), 0)',
-  )
-  t.ok(data.length < COUNT, `a page has ${data.length} events`)
-  t.equal(pagination.has_more, true)
-})
-
 t.test('a stream counts earlier events as a list of them', async (t) => {
   const { base, person } = await openApp({ RATE_LIMIT: '100000' })
   const [lister, follower] = [await person('admin'), await person('admin')]

@@ -47,7 +47,8 @@ async function lockable(
   const other = await openDatabase({ url, poolSize: 1 })
   t.teardown(() => other.close())
   t.teardown(() => database.close())
-  const { app, admin } = await testApp(t, {}, { database })
+  // The sequencer would wait in the queue too.
+  const { app, admin } = await testApp(t, { EVENTS: 'false' }, { database })
   t.equal((await admin.get(LIST)).status, 200)
   const locked = async <T>(work: () => Promise<T>): Promise<T> =>
     other.transaction(async (tx) => {
