@@ -97,11 +97,15 @@ export class EventStream {
   async waitForReader(): Promise<void> {
     while (this.end === undefined && this.#getUnreadBytes() > PAUSE_BYTES) {
       await new Promise<void>((resolve) => {
+        const { signal } = this.#ending
         const settle = () => {
-          this.#raw.off('drain', settle).off('close', settle)
+          this.#raw.off('drain', settle)
+          signal.removeEventListener('abort', settle)
           resolve()
         }
-        this.#raw.on('drain', settle).on('close', settle)
+        this.#raw.on('drain', settle)
+        // Not 'close': a pipelined response behind another one emits none when the connection ends.
+        signal.addEventListener('abort', settle)
       })
     }
   }

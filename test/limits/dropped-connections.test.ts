@@ -2,14 +2,14 @@
 import { once } from 'node:events'
 import type { ServerResponse } from 'node:http'
 import { connect, type Socket } from 'node:net'
-import { setImmediate as nextTurn } from 'node:timers/promises'
+import { setImmediate as nextTurn, setTimeout as wait } from 'node:timers/promises'
 import t, { type Test } from 'tap'
 import type { Connection, Database } from '../../drizzle/client/index.ts'
 import type { Semaphore } from '../../lib/semaphore.ts'
 import { type Person, type TestApp, testApp } from '../helpers/app.ts'
 import { testDatabase } from '../helpers/database.ts'
 import { createDeferred, type Deferred } from '../helpers/deferred.ts'
-import { insertManyEvents } from '../helpers/events.ts'
+import { insertManyEvents, readFeed } from '../helpers/events.ts'
 import { quickHasher } from '../helpers/quick-hasher.ts'
 import { insertRows } from '../helpers/rows.ts'
 import { waitUntil } from '../helpers/wait-until.ts'
@@ -509,4 +509,22 @@ t.test('many connections that are dropped at any moment leave the places of thei
   app.state.hold.released.resolve()
   for (const { status } of await Promise.all(gets)) t.equal(status, 200)
   await openStreams(t, { app, person })
+})
+
+t.test('a pipelined stream that waits for its reader ends with the connection', async (t) => {
+  const { app, admin, database, person, port, responses } = await startApp(t, { USER_CONCURRENCY: '2' })
+  await app.events.assignAll()
+  const { cursor } = await readFeed(admin)
+  await insertManyEvents(database, 3_000)
+  await app.events.assignAll()
+  const { key } = await person('admin')
+  const socket = connect(port, '127.0.0.1')
+  const first = writeRequest(key, 'GET /events', undefined, STREAM)
+  socket.write(first + writeRequest(key, `GET /events?cursor=${cursor}`, undefined, STREAM))
+  // The second response waits behind the first one, which does not end: one listener is of the pipe, one of the stream.
+  await waitUntil(() => responses.at(-1)?.listenerCount('drain') === 2)
+  socket.destroy()
+  await waitUntil(() => app.events.streams.size === 0)
+  const stopped = app.events.streams.stop().then(() => true)
+  t.ok(await Promise.race([stopped, wait(LOST_AFTER_MS, false, { ref: false })]), 'no work is left')
 })
