@@ -2,11 +2,12 @@
 import { Type } from '@sinclair/typebox'
 import { generateDrizzleJson, generateMigration } from 'drizzle-kit/api'
 import { sql } from 'drizzle-orm'
-import { index, pgTable, unique, uniqueIndex, uuid } from 'drizzle-orm/pg-core'
+import { foreignKey, index, pgTable, unique, uniqueIndex, uuid } from 'drizzle-orm/pg-core'
 import t from 'tap'
 import { common, text } from '../../drizzle/columns.ts'
 import { users } from '../../drizzle/tables.ts'
 import { defineResource } from '../../plugins/collection/definition.ts'
+import { findConstrainedColumns } from '../../plugins/collection/sql/constraint-errors.ts'
 import { common as commonFields, Id, Text } from '../../schemas/types.ts'
 import { resources } from '../../src/app.ts'
 import { testApp } from '../helpers/app.ts'
@@ -130,4 +131,18 @@ t.test('a conflict names the fields of the violated index', async (t) => {
     t.notMatch(JSON.stringify(hidden), 'secret')
     t.notOk(hidden.details?.length)
   })
+})
+
+t.test('each column of a unique index or a foreign key may make a write wait', async (t) => {
+  const shelves = pgTable(
+    'shelves',
+    { ...common(), room: text(), row: text(), owner_id: uuid(), code: text(), label: text() },
+    (t) => [
+      uniqueIndex('shelves_code').on(t.code),
+      foreignKey({ columns: [t.room, t.row], foreignColumns: [pages.slug, pages.language] }),
+      foreignKey({ columns: [t.owner_id], foreignColumns: [users.id] }),
+    ],
+  )
+  t.same([...findConstrainedColumns(shelves)].sort(), ['code', 'owner_id', 'room', 'row'])
+  t.ok(findConstrainedColumns(pages).has('title'), 'of a partial unique index: any column')
 })

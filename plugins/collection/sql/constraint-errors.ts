@@ -53,12 +53,13 @@ function getForeignColumns(table: ResourceDefinition['table']): Map<string, stri
  * unique index, or that deletes the row to which a foreign key refers. Ids are new, so inserts do not wait for theirs.
  */
 export function findConstrainedColumns(table: ResourceDefinition['table']): ReadonlySet<string> {
-  const { columns, indexes } = getTableConfig(table)
+  const { columns, indexes, foreignKeys } = getTableConfig(table)
   // A change of any column may bring a row into the index.
   if (indexes.some(({ config }) => config.unique && config.where)) {
     return new Set(columns.map(({ name }) => name))
   }
-  return new Set([...getUniqueColumns(table).values(), ...getForeignColumns(table).values()].flat())
+  const foreignColumns = foreignKeys.flatMap((key) => key.reference().columns.map(({ name }) => name))
+  return new Set([...[...getUniqueColumns(table).values()].flat(), ...foreignColumns])
 }
 
 /**
