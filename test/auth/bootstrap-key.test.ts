@@ -17,7 +17,7 @@ const newProduct = (sku: string) => ({ sku, name: 'Tea', price_amount: 1 })
 for (const change of [`email = 'moved@example.com'`, `role = 'member'`]) {
   t.test(`the key acts for no user after ${change}`, async (t) => {
     const { app, admin, database, other } = await start(t, change)
-    const { id } = (await admin.post('/products', newProduct('NOBODY'))).body.data
+    const { id } = (await admin.post('/products', newProduct('NO-ADMIN'))).body.data
     t.match(await readChanges(database, id), [
       { actor_id: null, credential: 'bootstrap_key', credential_id: null },
     ])

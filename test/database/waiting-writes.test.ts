@@ -1,4 +1,4 @@
-/** A write that waits for another transaction holds up no other write and no read, whoever sent them. */
+/** A write that waits for another transaction holds up no other write and no read of any user. */
 import t from 'tap'
 import type { Database } from '../../drizzle/client/index.ts'
 import { type Client, type Reply, testApp } from '../helpers/app.ts'

@@ -39,7 +39,7 @@ test('commands create users and API keys and rotate signing keys', async (t) => 
   const key = await createKey('products:read')
   t.equal(key.code, 0, key.err)
   t.match(key.out, /^rak_[\w-]+\n$/, 'standard output holds the key alone')
-  t.equal((await createKey('*', 'nobody@example.com')).code, 1)
+  t.equal((await createKey('*', 'unknown@example.com')).code, 1)
   // As with POST /api-keys: test/auth/scopes.test.ts.
   const feed = await createKey('events:read,products:write')
   t.equal(feed.code, 0, feed.err)
