@@ -19,14 +19,19 @@ interface DiscoveryOptions {
 const styleHash = createHash('sha256').update(STYLE).digest('base64')
 
 /** The page has no script, sends no form, and loads only its inline icon. */
-const POLICY = [
-  "default-src 'none'",
-  `style-src 'sha256-${styleHash}'`,
-  'img-src data:',
-  "base-uri 'none'",
-  "form-action 'none'",
-  "frame-ancestors 'none'",
-].join('; ')
+const POLICY = {
+  contentSecurityPolicy: {
+    useDefaults: false,
+    directives: {
+      defaultSrc: ["'none'"],
+      styleSrc: [`'sha256-${styleHash}'`],
+      imgSrc: ['data:'],
+      baseUri: ["'none'"],
+      formAction: ["'none'"],
+      frameAncestors: ["'none'"],
+    },
+  },
+}
 
 // JSON is first: clients that accept both alike (`*/*`) get it, and so do clients that accept neither.
 const TYPES = ['application/json', 'text/html']
@@ -59,7 +64,7 @@ export default async function discovery(
     addVary(reply, 'Accept')
     reply.header('Link', linkHeader)
     if (!prefersHtml(request.raw)) return sendAsset(request, reply, index)
-    reply.header('Content-Security-Policy', POLICY)
+    reply.helmet(POLICY)
     return sendAsset(request, reply, page)
   })
 

@@ -1,6 +1,6 @@
 /** Serves the documentation page: Scalar, without external resources, under a strict Content-Security-Policy. */
 import { readFile } from 'node:fs/promises'
-import helmet from '@fastify/helmet'
+import type { FastifyHelmetRouteOptions } from '@fastify/helmet'
 import type { FastifyInstance } from 'fastify'
 import { cachePromise } from '../../lib/cached-promise.ts'
 import staticCache, { type Asset, createAsset, sendAsset } from './assets.ts'
@@ -23,8 +23,9 @@ interface PageOptions {
   publicUrl: string | undefined
 }
 
-export default async function page(app: FastifyInstance, { versions, publicUrl }: PageOptions) {
-  await app.register(helmet, {
+/** The policy of the page, where it differs from that of the API. */
+const createPolicy = (publicUrl: string | undefined): FastifyHelmetRouteOptions => ({
+  helmet: {
     contentSecurityPolicy: {
       useDefaults: false,
       directives: {
@@ -43,13 +44,15 @@ export default async function page(app: FastifyInstance, { versions, publicUrl }
         frameAncestors: ["'none'"],
       },
     },
-    // Strict-Transport-Security concerns the whole host and is not set by its documentation.
-    strictTransportSecurity: false,
-    xFrameOptions: { action: 'deny' },
-    // Obsolete: X-XSS-Protection introduced vulnerabilities, X-Download-Options was for Internet Explorer.
-    xXssProtection: false,
-    xDownloadOptions: false,
-  })
+    crossOriginOpenerPolicy: true,
+    originAgentCluster: true,
+    xDnsPrefetchControl: true,
+    xPermittedCrossDomainPolicies: true,
+  },
+})
+
+export default async function page(app: FastifyInstance, { versions, publicUrl }: PageOptions) {
+  const options = { config: { access: 'public' }, ...createPolicy(publicUrl) } as const
   await app.register(staticCache)
 
   const html = createAsset(
@@ -61,7 +64,7 @@ export default async function page(app: FastifyInstance, { versions, publicUrl }
       scalar: getConfiguration(versions),
     }),
   )
-  app.get('/docs/', { config: { access: 'public' } }, async (request, reply) => {
+  app.get('/docs/', options, async (request, reply) => {
     const { pathname } = new URL(request.url, 'http://localhost')
     // The URLs in the page are relative, and need the trailing slash. So is this one: a proxy can add a path prefix.
     if (!pathname.endsWith('/')) return reply.redirect('docs/', 301)
@@ -69,7 +72,7 @@ export default async function page(app: FastifyInstance, { versions, publicUrl }
   })
   const serveScript = (name: string, load: () => Promise<Asset>) => {
     const getScript = cachePromise(load)
-    app.get(`/docs/js/${name}.js`, { config: { access: 'public' } }, async (request, reply) =>
+    app.get(`/docs/js/${name}.js`, options, async (request, reply) =>
       sendAsset(request, reply, await getScript()),
     )
   }
