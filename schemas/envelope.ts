@@ -1,6 +1,6 @@
 /** The schemas around the resources of a response: meta, pagination and errors. */
 import { type TProperties, Type } from '@sinclair/typebox'
-import { failures, fieldCodes, MAX_VIOLATIONS } from './error.ts'
+import { failureCodes, fieldCodes, MAX_VIOLATIONS } from './error.ts'
 import { exampleId, Id, Integer, MAX_INTEGER, OneOf, OrNull, Timestamp } from './types.ts'
 
 const Included = Type.Object(
@@ -94,7 +94,7 @@ export const ErrorEnvelope = (list: 'details' | 'errors') => {
   }
   const error = Type.Object(
     {
-      code: OneOf(Object.keys(failures), { title: 'ErrorCode', description: 'A code for programs' }),
+      code: OneOf(failureCodes, { title: 'ErrorCode', description: 'A code for programs' }),
       message: Type.String({ description: 'A message for humans', examples: ['Resource not found'] }),
       request_id: Type.String({ description: 'The value of the X-Request-Id header', examples: [exampleId] }),
       ...violations,

@@ -1176,7 +1176,7 @@ export interface components {
                 code?: "VALIDATION_ERROR" | "INVALID_CURSOR" | "INVALID_REQUEST";
             };
         };
-        /** @description The request conflicts with the state of this or another resource */
+        /** @description The state of this or another resource does not permit the request; or a request with the same `Idempotency-Key` is running */
         ConflictError: {
             /** @description The error */
             error: components["schemas"]["ErrorObject"] & {
@@ -1411,7 +1411,7 @@ export interface components {
             /** @description The ids of the resources with more related resources than those shown */
             truncated: string[];
         };
-        /** @description Internal error */
+        /** @description The service has a defect */
         InternalServerError: {
             /** @description The error */
             error: components["schemas"]["ErrorObject"] & {
@@ -1434,7 +1434,7 @@ export interface components {
                 [key: string]: components["schemas"]["Included"];
             };
         };
-        /** @description No media type in `Accept` is supported */
+        /** @description No media type or version of `Accept` is available */
         NotAcceptableError: {
             /** @description The error */
             error: components["schemas"]["ErrorObject"] & {
@@ -1445,7 +1445,7 @@ export interface components {
                 code?: "NOT_ACCEPTABLE";
             };
         };
-        /** @description The resource does not exist */
+        /** @description There is no such version, collection or resource; with `HIDE_FORBIDDEN`, also a resource that the caller may not access */
         NotFoundError: {
             /** @description The error */
             error: components["schemas"]["ErrorObject"] & {
@@ -2067,7 +2067,7 @@ export interface components {
          * @enum {string}
          */
         Scope: "*" | "users:read" | "users:write" | "user-profiles:read" | "user-profiles:write" | "posts:read" | "posts:write" | "products:read" | "products:write" | "orders:read" | "orders:write" | "events:read";
-        /** @description The service is temporarily unavailable */
+        /** @description The service or its database is overloaded or unavailable, or the request took too long */
         ServiceUnavailableError: {
             /** @description The error */
             error: components["schemas"]["ErrorObject"] & {
@@ -2204,7 +2204,7 @@ export interface components {
                 code?: "URI_TOO_LONG";
             };
         };
-        /** @description The credentials are missing or invalid */
+        /** @description There are no credentials, or they are invalid or expired; or the password is wrong */
         UnauthorizedError: {
             /** @description The error */
             error: components["schemas"]["ErrorObject"] & {
@@ -2768,7 +2768,7 @@ export interface components {
                 "application/vnd.api+json;version=1": components["schemas"]["BadRequestError"];
             };
         };
-        /** @description The request conflicts with the state of this or another resource */
+        /** @description The state of this or another resource does not permit the request; or a request with the same `Idempotency-Key` is running */
         Conflict: {
             headers: {
                 "Retry-After": components["headers"]["Retry-After"];
@@ -2806,7 +2806,7 @@ export interface components {
                 "application/vnd.api+json;version=1": components["schemas"]["GoneError"];
             };
         };
-        /** @description Internal error */
+        /** @description The service has a defect */
         InternalServerError: {
             headers: {
                 [name: string]: unknown;
@@ -2816,7 +2816,7 @@ export interface components {
                 "application/vnd.api+json;version=1": components["schemas"]["InternalServerError"];
             };
         };
-        /** @description No media type in `Accept` is supported */
+        /** @description No media type or version of `Accept` is available */
         NotAcceptable: {
             headers: {
                 [name: string]: unknown;
@@ -2825,7 +2825,7 @@ export interface components {
                 "application/json": components["schemas"]["NotAcceptableError"];
             };
         };
-        /** @description The resource does not exist */
+        /** @description There is no such version, collection or resource; with `HIDE_FORBIDDEN`, also a resource that the caller may not access */
         NotFound: {
             headers: {
                 [name: string]: unknown;
@@ -2922,7 +2922,7 @@ export interface components {
                 "application/json": components["schemas"]["RequestTimeoutError"];
             };
         };
-        /** @description The service is temporarily unavailable */
+        /** @description The service or its database is overloaded or unavailable, or the request took too long */
         ServiceUnavailable: {
             headers: {
                 "Retry-After": components["headers"]["Retry-After"];
@@ -2933,7 +2933,7 @@ export interface components {
                 "application/vnd.api+json;version=1": components["schemas"]["ServiceUnavailableError"];
             };
         };
-        /** @description The service is temporarily unavailable */
+        /** @description The service or its database is overloaded or unavailable, or the request took too long */
         ServiceUnavailableUnversioned: {
             headers: {
                 "Retry-After": components["headers"]["Retry-After"];
@@ -2967,7 +2967,7 @@ export interface components {
                 "application/vnd.api+json;version=1": components["schemas"]["URITooLongError"];
             };
         };
-        /** @description The credentials are missing or invalid */
+        /** @description There are no credentials, or they are invalid or expired; or the password is wrong */
         Unauthorized: {
             headers: {
                 "WWW-Authenticate": components["headers"]["WWW-Authenticate"];

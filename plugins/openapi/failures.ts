@@ -1,6 +1,6 @@
 /** Describes error responses for OpenAPI: the meaning, the codes, the headers and examples of each status. */
 import { STATUS_CODES } from 'node:http'
-import { type TObject, type TSchema, Type } from '@sinclair/typebox'
+import { Type } from '@sinclair/typebox'
 import { type FailureCode, failures, type Violation } from '../../schemas/error.ts'
 import { exampleId, OneOf } from '../../schemas/types.ts'
 import type { Representation } from '../versioning/representation/types.ts'
@@ -14,7 +14,8 @@ interface FailureExample {
 }
 
 interface Status {
-  description: string
+  /** For a status with several codes. Default: the meaning of its code. */
+  description?: string
   headers?: readonly HeaderName[]
   /** Examples by name, at least one of each code that the status has. The default message is that of the code. */
   examples: Record<string, FailureExample>
@@ -37,7 +38,6 @@ const failureStatuses: Record<number, Status> = {
     },
   },
   401: {
-    description: 'The credentials are missing or invalid',
     headers: ['WWW-Authenticate'],
     examples: {
       none: { code: 'UNAUTHORIZED' },
@@ -45,7 +45,6 @@ const failureStatuses: Record<number, Status> = {
     },
   },
   403: {
-    description: 'The role, the scope or the access rules of the resource do not permit the request',
     examples: {
       role: { code: 'FORBIDDEN', message: 'The role member is not allowed to do this' },
       scope: { code: 'FORBIDDEN', message: 'The credential lacks the scope products:write' },
@@ -57,21 +56,13 @@ const failureStatuses: Record<number, Status> = {
     },
   },
   404: {
-    description: 'The resource does not exist',
     examples: {
       absent: { code: 'RESOURCE_NOT_FOUND', message: `There is no product with the id ${exampleId}` },
     },
   },
-  406: {
-    description: 'No media type in `Accept` is supported',
-    examples: { accept: { code: 'NOT_ACCEPTABLE' } },
-  },
-  408: {
-    description: 'The request took longer than 10 seconds to arrive',
-    examples: { slow: { code: 'REQUEST_TIMEOUT' } },
-  },
+  406: { examples: { accept: { code: 'NOT_ACCEPTABLE' } } },
+  408: { examples: { slow: { code: 'REQUEST_TIMEOUT' } } },
   409: {
-    description: 'The request conflicts with the state of this or another resource',
     headers: ['Retry-After'],
     examples: {
       taken: {
@@ -88,20 +79,12 @@ const failureStatuses: Record<number, Status> = {
     examples: { retired: { code: 'VERSION_RETIRED' }, expired: { code: 'EVENTS_EXPIRED' } },
   },
   412: {
-    description: 'The resource has changed, or another precondition failed; `ETag` is the current tag',
     headers: ['ETag'],
     examples: { changed: { code: 'PRECONDITION_FAILED' } },
   },
-  413: {
-    description: 'The body is larger than the limit: 1 MiB by default, 16 KiB without credentials',
-    examples: { large: { code: 'PAYLOAD_TOO_LARGE' } },
-  },
-  414: {
-    description: 'The query string is longer than 8 KiB',
-    examples: { long: { code: 'URI_TOO_LONG' } },
-  },
+  413: { examples: { large: { code: 'PAYLOAD_TOO_LARGE' } } },
+  414: { examples: { long: { code: 'URI_TOO_LONG' } } },
   415: {
-    description: 'The media type, charset or encoding of the body is not supported',
     headers: ['Accept', 'Accept-Patch', 'Accept-Encoding'],
     examples: { type: { code: 'UNSUPPORTED_MEDIA_TYPE' } },
   },
@@ -120,28 +103,19 @@ const failureStatuses: Record<number, Status> = {
       reused: { code: 'IDEMPOTENCY_KEY_REUSED' },
     },
   },
-  428: {
-    description: '`If-Match` is required',
-    examples: { unconditional: { code: 'PRECONDITION_REQUIRED' } },
-  },
+  428: { examples: { unconditional: { code: 'PRECONDITION_REQUIRED' } } },
   429: {
-    description: 'Too many requests, or too many failed ones; retry after `Retry-After`',
     headers: ['Retry-After', 'X-RateLimit-Limit', 'X-RateLimit-Remaining', 'X-RateLimit-Reset'],
     examples: { exceeded: { code: 'RATE_LIMIT_EXCEEDED' } },
   },
-  431: {
-    description: 'The header fields are larger than 16 KiB',
-    examples: { large: { code: 'HEADERS_TOO_LARGE' } },
-  },
-  500: { description: 'Internal error', examples: { bug: { code: 'INTERNAL_SERVER_ERROR' } } },
+  431: { examples: { large: { code: 'HEADERS_TOO_LARGE' } } },
+  500: { examples: { bug: { code: 'INTERNAL_SERVER_ERROR' } } },
   502: {
-    description: 'The identity provider returned an invalid response',
     examples: {
       provider: { code: 'BAD_GATEWAY', message: 'The identity provider returned an invalid response' },
     },
   },
   503: {
-    description: 'The service is temporarily unavailable',
     headers: ['Retry-After'],
     examples: { busy: { code: 'SERVICE_UNAVAILABLE' } },
   },
@@ -150,29 +124,26 @@ const failureStatuses: Record<number, Status> = {
 /** Returns the name of an error response: `BadRequest`. */
 export const getFailureName = (status: number) => `${STATUS_CODES[status]}`.replaceAll(/[^A-Za-z]/g, '')
 
-/** Returns the schema of the errors of one status: an `ApiError` with one of the codes that the status has. */
-function buildErrorSchema(name: string, { description, examples }: Status, apiError: TObject): TSchema {
-  const codes = [...new Set(Object.values(examples).map(({ code }) => code))]
-  // Required in the schema of all errors.
-  const ownCodes = Type.Object({ code: Type.Optional(OneOf(codes, { description: 'A code for programs' })) })
-  const error = Type.Unsafe({ allOf: [apiError.properties.error, ownCodes], description: 'The error' })
-  return Type.Object({ error }, { title: `${name.replace(/Error$/, '')}Error`, description })
-}
-
 /** Describes the error response of a status, in the envelope of a version. */
-export function describeFailure(status: number, representation: Representation): OperationResponse {
+export function describeFailure(status: number, { schemas, error }: Representation): OperationResponse {
   const failure = failureStatuses[status]
   if (!failure) throw new Error(`The status ${status} is not described in failures.ts`)
   const name = getFailureName(status)
-  const examples = Object.entries(failure.examples).map(([key, { code, message, violations = [] }]) => {
-    const text = message ?? failures[code].message
-    const value = representation.error({ code, message: text, request_id: exampleId, violations })
+  const shown = Object.entries(failure.examples)
+  const codes = [...new Set(shown.map(([, { code }]) => code))]
+  const description = failure.description ?? codes.map((code) => failures[code].meaning).join('; ')
+  // An `ApiError` with one of the codes that the status has. It is required in the schema of all errors.
+  const ownCodes = Type.Object({ code: Type.Optional(OneOf(codes, { description: 'A code for programs' })) })
+  const reason = Type.Unsafe({ allOf: [schemas.error.properties.error, ownCodes], description: 'The error' })
+  const title = `${name.replace(/Error$/, '')}Error`
+  const examples = shown.map(([key, { code, message = failures[code].message, violations = [] }]) => {
+    const value = error({ code, message, request_id: exampleId, violations })
     return { name, key, value }
   })
   return {
-    description: failure.description,
+    description,
     headers: failure.headers ?? [],
-    content: { schema: buildErrorSchema(name, failure, representation.schemas.error), examples },
+    content: { schema: Type.Object({ error: reason }, { title, description }), examples },
   }
 }
 

@@ -9,7 +9,7 @@ const page = readFileSync(new URL('../../docs/error-codes.md', import.meta.url),
 
 const { anybody } = await testApp(t)
 
-t.test('the page explains every code, as plugins/openapi/error-codes.ts does', async (t) => {
+t.test('the page explains every code, as schemas/error.ts does', async (t) => {
   const shown = /<!-- codes -->\n([\s\S]*?)\n<!-- \/codes -->/.exec(page)?.[1]?.trim()
   t.equal(
     shown,
