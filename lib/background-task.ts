@@ -1,51 +1,83 @@
-/** A task that is repeated in the background: runs never overlap, and its timer does not keep the process alive. */
+/** Work that is repeated in the background: runs never overlap, and the timer does not keep the process alive. */
 
 interface BackgroundTaskOptions {
-  /** Milliseconds before the first run. Up to half as many more are added at random. */
-  firstDelay: number
-  /** Milliseconds between the end of a run and the start of the next. Up to half as many more are added at random. */
-  interval: number
+  work(): Promise<unknown>
+  /** Returns the milliseconds until the next run: after a run, and when the task is woken. */
+  getDelay(): number
+  /** Milliseconds from a failure until the next run. */
+  retryDelay: number
   /** Called with the first failure after a success; not with the failures that follow it. */
   onFailure(error: unknown): void
+  /** Called with the first success after a failure. */
+  onRecovery?(): void
 }
 
-/** @returns a function that stops the task and waits for a run in progress */
-export function startBackgroundTask(
-  work: () => Promise<unknown>,
-  { firstDelay, interval, onFailure }: BackgroundTaskOptions,
-): () => Promise<void> {
-  let running: Promise<void> = Promise.resolve()
-  let timer: NodeJS.Timeout
-  let isStopped = false
-  let hasFailed = false
+export class BackgroundTask {
+  readonly #options: BackgroundTaskOptions
+  /** Undefined before the start and during a run. */
+  #timer: NodeJS.Timeout | undefined
+  /** When the timer ends: a time of `performance.now()`. */
+  #nextRun = 0
+  #running: Promise<void> = Promise.resolve()
+  #isStopped = false
+  #hasFailed = false
 
-  const run = async () => {
+  constructor(options: BackgroundTaskOptions) {
+    this.#options = options
+  }
+
+  /** Resolves when no run is in progress. */
+  get running(): Promise<void> {
+    return this.#running
+  }
+
+  get isStopped(): boolean {
+    return this.#isStopped
+  }
+
+  /** Whether the last run failed. */
+  get hasFailed(): boolean {
+    return this.#hasFailed
+  }
+
+  /** @param delay milliseconds until the first run */
+  start(delay = 0): void {
+    this.#schedule(delay)
+  }
+
+  /** Makes the next run earlier if `getDelay` now says so. After a failure it stays when it is. */
+  wake(): void {
+    if (this.#timer && !this.#hasFailed) this.#schedule(this.#options.getDelay())
+  }
+
+  /** Starts no further run, and waits for one in progress. */
+  async stop(): Promise<void> {
+    this.#isStopped = true
+    clearTimeout(this.#timer)
+    await this.#running
+  }
+
+  #schedule(delay: number): void {
+    const nextRun = performance.now() + delay
+    if (this.#isStopped || (this.#timer && this.#nextRun <= nextRun)) return
+    clearTimeout(this.#timer)
+    this.#nextRun = nextRun
+    this.#timer = setTimeout(() => {
+      this.#timer = undefined
+      this.#running = this.#run()
+    }, delay).unref()
+  }
+
+  async #run(): Promise<void> {
+    const { work, getDelay, retryDelay, onFailure, onRecovery } = this.#options
     try {
       await work()
-      hasFailed = false
+      if (this.#hasFailed) onRecovery?.()
+      this.#hasFailed = false
     } catch (error) {
-      if (!hasFailed) onFailure(error)
-      hasFailed = true
+      if (!this.#hasFailed) onFailure(error)
+      this.#hasFailed = true
     }
-    schedule(interval)
-  }
-
-  // A random delay keeps processes that started together from running the task together.
-  const schedule = (milliseconds: number) => {
-    if (isStopped) return
-    timer = setTimeout(
-      () => {
-        running = run()
-      },
-      milliseconds * (1 + Math.random() / 2),
-    )
-    timer.unref()
-  }
-
-  schedule(firstDelay)
-  return async () => {
-    isStopped = true
-    clearTimeout(timer)
-    await running
+    this.#schedule(this.#hasFailed ? retryDelay : getDelay())
   }
 }

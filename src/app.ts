@@ -10,6 +10,7 @@ import passwords, { type PasswordHasher } from '../plugins/auth/passwords.ts'
 import signInPruning from '../plugins/auth/prune-sign-ins.ts'
 import signInAddresses from '../plugins/auth/sign-in-addresses.ts'
 import tokens from '../plugins/auth/tokens/index.ts'
+import background from '../plugins/background/index.ts'
 import { compileResources } from '../plugins/collection/compile.ts'
 import type { ResourceDefinition } from '../plugins/collection/definition.ts'
 import { createCollection } from '../plugins/collection/plugin.ts'
@@ -193,6 +194,7 @@ export async function buildApp(config: Config, overrides: AppOverrides = {}): Pr
   await app.register(headNotModified)
   await app.register(timeouts, overrides.timeouts ?? {})
   await app.register(database, { database: tracer?.traceDatabase(opened) ?? opened })
+  await app.register(background)
   await app.register(outbox, { recorders })
   await app.register(idempotency, pluginOptions.idempotency)
   await app.register(shutdown, pluginOptions.shutdown)

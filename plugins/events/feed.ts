@@ -2,6 +2,7 @@
 import type { FastifyBaseLogger } from 'fastify'
 import { isStatementTimeout } from '../../drizzle/client/errors.ts'
 import type { Database } from '../../drizzle/client/types.ts'
+import { BackgroundTask } from '../../lib/background-task.ts'
 import { type FeedPosition, readFeedState } from './page.ts'
 import { assignBatch, type BatchStep, readPendingAge } from './sequencer.ts'
 
@@ -37,7 +38,7 @@ export interface Feed {
 interface RunningFeed extends Feed {
   /** Begins to run. */
   start(): void
-  /** Assigns positions to all events that are committed now. */
+  /** Assigns positions to all events that are committed now, also while another run assigns some. */
   assignAll(): Promise<void>
   /** Returns the age in seconds of the oldest change without a position, as last read; -1 after a failure. */
   getPendingAge(): number
@@ -51,17 +52,10 @@ export function createFeed(database: Database, log: Pick<FastifyBaseLogger, 'war
   let last: LastPosition = { position: 0 }
   /** The share of the largest batch that the next one may have. */
   let share = 1
-  let isStopped = false
-  let hasFailed = false
   /** Seconds, as last read. */
   let pendingAge = 0
-  /** Also before the start. */
-  let isRunning = true
   let batchDuration = 0
   let isWoken = false
-  let running: Promise<void> = Promise.resolve()
-  let timer: NodeJS.Timeout | undefined
-  let wakeTimer: NodeJS.Timeout | undefined
 
   const advance = (next: LastPosition) => {
     if (next.position === last.position && (next.id === undefined || next.id === last.id)) return
@@ -85,7 +79,7 @@ export function createFeed(database: Database, log: Pick<FastifyBaseLogger, 'war
   }
 
   const assignPending = async () => {
-    for (let isFull = true; isFull && !isStopped; ) {
+    for (let isFull = true; isFull && !task.isStopped; ) {
       const assignment = await assign()
       // The other process may have begun before a commit of this one.
       if (assignment.isBusy) isWoken = true
@@ -97,16 +91,6 @@ export function createFeed(database: Database, log: Pick<FastifyBaseLogger, 'war
     }
   }
 
-  /** Assigns positions to all events that are committed now, also while another run assigns some. */
-  const assignAll = async () => {
-    for (;;) {
-      await running
-      const { isBusy, isFull, last: position } = await assign()
-      if (!isBusy) advance({ position })
-      if (!isBusy && !isFull) return
-    }
-  }
-
   const poll = async () => {
     const age = await readPendingAge(database)
     pendingAge = age ?? 0
@@ -114,61 +98,38 @@ export function createFeed(database: Database, log: Pick<FastifyBaseLogger, 'war
     else advance((await readFeedState(database)).last)
   }
 
-  const work = async () => {
-    const wasWoken = isWoken
-    isWoken = false
-    try {
-      if (wasWoken) await assignPending()
-      else await poll()
-      if (hasFailed) log.info('event positions are assigned again')
-      hasFailed = false
-    } catch (err) {
-      if (!hasFailed) log.warn({ err }, 'event positions could not be assigned')
-      hasFailed = true
-    }
-  }
-
-  const run = async () => {
-    isRunning = true
-    clearTimeout(timer)
-    await work()
-    isRunning = false
-    if (isStopped) return
-    timer = setTimeout(start, hasFailed ? RETRY_DELAY_MS : POLL_INTERVAL_MS).unref()
-    if (isWoken) scheduleWake()
-  }
-  function start() {
-    running = run()
-  }
-  function scheduleWake() {
-    if (wakeTimer !== undefined || isRunning || isStopped || hasFailed) return
-    wakeTimer = setTimeout(
-      () => {
-        wakeTimer = undefined
-        if (!isRunning && !isStopped) start()
-      },
-      Math.max(WAKE_DELAY_MS, PAUSE_PER_BATCH * batchDuration),
-    ).unref()
-  }
+  const task: BackgroundTask = new BackgroundTask({
+    work() {
+      const wasWoken = isWoken
+      isWoken = false
+      return wasWoken ? assignPending() : poll()
+    },
+    getDelay: () => (isWoken ? Math.max(WAKE_DELAY_MS, PAUSE_PER_BATCH * batchDuration) : POLL_INTERVAL_MS),
+    retryDelay: RETRY_DELAY_MS,
+    onFailure: (err) => log.warn({ err }, 'event positions could not be assigned'),
+    onRecovery: () => log.info('event positions are assigned again'),
+  })
 
   return {
     wake() {
       isWoken = true
-      scheduleWake()
+      task.wake()
     },
     onAdvance(listener) {
       listeners.add(listener)
       return () => listeners.delete(listener)
     },
     addBatchStep: (step) => void steps.push(step),
-    start,
-    assignAll,
-    getPendingAge: () => (hasFailed ? -1 : pendingAge),
-    async stop() {
-      isStopped = true
-      clearTimeout(timer)
-      clearTimeout(wakeTimer)
-      await running
+    start: () => task.start(),
+    async assignAll() {
+      for (;;) {
+        await task.running
+        const { isBusy, isFull, last: position } = await assign()
+        if (!isBusy) advance({ position })
+        if (!isBusy && !isFull) return
+      }
     },
+    getPendingAge: () => (task.hasFailed ? -1 : pendingAge),
+    stop: () => task.stop(),
   }
 }

@@ -1,7 +1,6 @@
 /** The event feed: assigns positions, serves streams, and removes old events. Without EVENTS, it only ends the cursors. */
 import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
-import { startBackgroundTask } from '../../lib/background-task.ts'
 import { readActor } from '../auth/index.ts'
 import type { Resource } from '../collection/compile.ts'
 import { createCursors } from '../collection/request/cursor.ts'
@@ -13,8 +12,6 @@ import { createEventMapper, type EventMapper } from './represent-event.ts'
 import { removeOldEvents } from './retention.ts'
 import { createStreamFormat } from './stream-format.ts'
 import { EventStreams } from './streams.ts'
-
-const MINUTE_MS = 60_000
 
 interface EventsOptions {
   /** The compiled resource of events; undefined if they are not recorded. */
@@ -86,14 +83,9 @@ async function events(app: FastifyInstance, options: EventsOptions) {
   feed.onAdvance((last) => streams.advance(last))
   outbox.subscribe(() => feed.wake())
 
-  let isStopped = false
-  const removeOld = async () =>
-    retentionDays === 0 ? 0 : removeOldEvents(database, retentionDays, () => !isStopped)
-  const stopRemoval = startBackgroundTask(removeOld, {
-    firstDelay: MINUTE_MS,
-    interval: 10 * MINUTE_MS,
-    onFailure: (err) => log.warn({ err }, 'old events could not be removed'),
-  })
+  const removeOld = async (isWanted?: () => boolean) =>
+    retentionDays === 0 ? 0 : removeOldEvents(database, retentionDays, isWanted)
+  app.repeat(removeOld, 'old events could not be removed')
 
   app.decorate('feed', feed)
   app.decorate('events', {
@@ -111,12 +103,11 @@ async function events(app: FastifyInstance, options: EventsOptions) {
   app.addHook('preClose', async () => streams.closeAll())
   // Fastify runs onClose hooks in reverse order, so this one runs before the database closes.
   app.addHook('onClose', async () => {
-    isStopped = true
-    await Promise.all([feed.stop(), streams.stop(), stopRemoval()])
+    await Promise.all([feed.stop(), streams.stop()])
   })
 }
 
 export default fp(events, {
   name: 'events',
-  dependencies: ['errors', 'database', 'limits', 'outbox', 'shutdown'],
+  dependencies: ['errors', 'database', 'background', 'limits', 'outbox', 'shutdown'],
 })

@@ -1,6 +1,7 @@
 /** Removes old events in the order of their positions, in small batches, in one process at a time. */
 import { queryRows } from '../../drizzle/client/query-rows.ts'
 import type { Database } from '../../drizzle/client/types.ts'
+import { deleteInBatches } from '../background/prune.ts'
 import { publishRemoved } from './channels.ts'
 import { MAX_BATCH_BYTES } from './sequencer.ts'
 
@@ -44,16 +45,16 @@ const removeBatch = (database: Database, days: number): Promise<number> =>
   })
 
 /**
- * Removes events that are older than a number of days, until none is left or `isWanted` returns false.
+ * Removes events that are older than a number of days.
  * @returns the number of removed events
  */
 export async function removeOldEvents(
   database: Database,
   days: number,
-  isWanted: () => boolean,
+  isWanted: () => boolean = () => true,
 ): Promise<number> {
-  let count = 0
-  for (let last = 1; last > 0 && isWanted(); count += last) last = await removeBatch(database, days)
+  // Bytes may end a batch before its number of rows.
+  const count = await deleteInBatches(() => removeBatch(database, days), 1, isWanted)
   if (count > 0) publishRemoved(count)
   return count
 }

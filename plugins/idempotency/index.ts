@@ -1,7 +1,6 @@
 /** `Idempotency-Key`: runs a write once and answers its retries with the stored response. */
 import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
-import { startBackgroundTask } from '../../lib/background-task.ts'
 import { NO_USER_ID } from '../access/index.ts'
 import { apiError } from '../errors/index.ts'
 import { readKey } from './key.ts'
@@ -13,20 +12,12 @@ interface IdempotencyOptions {
   secret: Buffer
 }
 
-const MINUTE_MS = 60_000
-
 const NO_USER_MESSAGE =
   'Idempotency-Key requires a user; no admin has the e-mail address ADMIN_EMAIL, so ADMIN_API_KEY belongs to none'
 
 function createIdempotency(app: FastifyInstance, { secret }: IdempotencyOptions) {
   const running = new Set<string>()
-  let isStopped = false
-  const pruneExpired = () => prune(app.database, () => !isStopped)
-  const stop = startBackgroundTask(pruneExpired, {
-    firstDelay: MINUTE_MS,
-    interval: 10 * MINUTE_MS,
-    onFailure: (err) => app.log.warn({ err }, 'expired idempotency records could not be deleted'),
-  })
+  app.repeat((isWanted) => prune(app.database, isWanted), 'expired idempotency records could not be deleted')
 
   return {
     /**
@@ -42,12 +33,7 @@ function createIdempotency(app: FastifyInstance, { secret }: IdempotencyOptions)
     },
 
     /** Deletes expired records immediately. */
-    prune: pruneExpired,
-
-    async stop() {
-      isStopped = true
-      await stop()
-    },
+    prune: () => prune(app.database),
   }
 }
 
@@ -58,10 +44,7 @@ declare module 'fastify' {
 }
 
 async function idempotency(app: FastifyInstance, options: IdempotencyOptions) {
-  const created = createIdempotency(app, options)
-  app.decorate('idempotency', created)
-  // Fastify runs onClose hooks in reverse order, so this one runs before the database closes.
-  app.addHook('onClose', () => created.stop())
+  app.decorate('idempotency', createIdempotency(app, options))
 }
 
-export default fp(idempotency, { name: 'idempotency', dependencies: ['errors', 'database'] })
+export default fp(idempotency, { name: 'idempotency', dependencies: ['errors', 'database', 'background'] })

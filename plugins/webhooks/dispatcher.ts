@@ -4,6 +4,7 @@
  */
 import type { FastifyBaseLogger } from 'fastify'
 import type { Database } from '../../drizzle/client/types.ts'
+import { BackgroundTask } from '../../lib/background-task.ts'
 import { giveBack, type Outcome } from './attempt.ts'
 import { publishAttempt, publishDelivery } from './channels.ts'
 import {
@@ -24,7 +25,7 @@ import { createPlaces } from './places.ts'
 const POLL_INTERVAL_MS = 500
 /** How often it counts endpoints for metrics, and ends the deliveries of disabled ones. */
 const COUNT_INTERVAL_MS = 5_000
-/** Time in which results are collected before they are stored. */
+/** Time in which results are collected before they are stored, and new deliveries before they are read. */
 const SAVE_DELAY_MS = 5
 /** Pause after a failure of the database. */
 const RETRY_DELAY_MS = 1_000
@@ -73,25 +74,20 @@ export function createDispatcher(options: DispatcherOptions) {
   const attempts = new Set<Promise<void>>()
   /** Whether endpoints must be read again: deliveries were created. */
   let isDue = true
-  let isStopped = false
-  let hasFailed = false
   let hasReplayFailed = false
   let counts: EndpointCounts = { disabled: 0, owners: 0, failing_owners: 0 }
   /** Times of `performance.now()`. */
   let readAt = Number.NEGATIVE_INFINITY
   let countedAt = Number.NEGATIVE_INFINITY
-  let isRunning = false
-  let running: Promise<void> = Promise.resolve()
-  let timer: NodeJS.Timeout | undefined
-  /** Time of `performance.now()` when the timer ends. */
-  let timerEnd = 0
+  /** Milliseconds until deliveries are due that nothing announces. */
+  let delay = 0
 
   /** @returns whether the next attempt may follow in the same place */
   const finish = (outcome: Outcome): boolean => {
     const { delivery, isSent, result } = outcome
     const isSuccess = result.status === 'succeeded'
     outcomes.push(outcome)
-    schedule(SAVE_DELAY_MS)
+    task.wake()
     if (result.status !== 'pending') publishDelivery(result.status)
     if (!isSent) return true
     publishAttempt(isSuccess ? 'succeeded' : 'failed')
@@ -102,11 +98,11 @@ export function createDispatcher(options: DispatcherOptions) {
   const sendInTurn = async (deliveries: readonly ClaimedDelivery[], endpointId: string) => {
     let isNext = true
     for (const delivery of deliveries) {
-      if (isNext) isNext = finish(await attempt(delivery)) && !isStopped
+      if (isNext) isNext = finish(await attempt(delivery)) && !task.isStopped
       else outcomes.push(giveBack(delivery))
     }
     places.release(endpointId)
-    schedule(SAVE_DELAY_MS)
+    task.wake()
   }
 
   /** Stores what has ended. After a failure, the next cycle stores the results. */
@@ -185,86 +181,52 @@ export function createDispatcher(options: DispatcherOptions) {
     }
   }
 
-  /** Reads what is due if it must, and sends it. @returns milliseconds until more will be due */
-  const send = async (): Promise<number> => {
+  /** Reads what is due if it must, and sends it. */
+  const send = async () => {
     const now = performance.now()
     if (now - countedAt >= COUNT_INTERVAL_MS) await count()
     const isOld = now - readAt >= POLL_INTERVAL_MS
-    const delay = isDue || isOld ? await read() : POLL_INTERVAL_MS - (now - readAt)
-    if (!isStopped) await claimDue()
-    return delay
+    delay = isDue || isOld ? await read() : POLL_INTERVAL_MS - (now - readAt)
+    if (!task.isStopped) await claimDue()
   }
 
-  /** @returns milliseconds until the next cycle, unless an attempt ends or deliveries are created before */
-  const cycle = async (): Promise<number> => {
+  const cycle = async () => {
     // At the same time, since a claim needs only the places of the attempts that have ended.
     const [sent, saved] = await Promise.allSettled([send(), outcomes.length > 0 ? save() : undefined])
     if (saved.status === 'rejected') throw saved.reason
     if (sent.status === 'rejected') throw sent.reason
-    return sent.value
   }
 
-  const cycleSafely = async (): Promise<number> => {
-    try {
-      const delay = await cycle()
-      if (hasFailed) log.info('webhooks are sent again')
-      hasFailed = false
-      return delay
-    } catch (err) {
-      if (!hasFailed) log.warn({ err }, 'webhook deliveries cannot be read or stored')
-      hasFailed = true
-      return RETRY_DELAY_MS
-    }
-  }
-
-  async function run() {
-    isRunning = true
-    const delay = await cycleSafely()
-    isRunning = false
-    // Deliveries were created, or attempts ended, during the cycle.
-    schedule((isDue || outcomes.length > 0) && !hasFailed ? SAVE_DELAY_MS : delay)
-  }
-
-  /** Runs the next cycle after a delay, or earlier if it is scheduled earlier. */
-  function schedule(delay: number): void {
-    const end = performance.now() + delay
-    // A cycle that runs schedules the next one.
-    if (isStopped || isRunning || (timer && timerEnd <= end) || (hasFailed && timer)) return
-    clearTimeout(timer)
-    timerEnd = end
-    timer = setTimeout(() => {
-      timer = undefined
-      running = run()
-    }, delay).unref()
-  }
-
-  /** Claims no more, and waits for the statements that run. Attempts go on. */
-  async function pause(): Promise<void> {
-    isStopped = true
-    clearTimeout(timer)
-    await running
-  }
+  const task: BackgroundTask = new BackgroundTask({
+    work: cycle,
+    // Deliveries were created, or attempts have ended.
+    getDelay: () => (isDue || outcomes.length > 0 ? SAVE_DELAY_MS : delay),
+    retryDelay: RETRY_DELAY_MS,
+    onFailure: (err) => log.warn({ err }, 'webhook deliveries cannot be read or stored'),
+    onRecovery: () => log.info('webhooks are sent again'),
+  })
 
   return {
-    start: () => schedule(0),
+    start: () => task.start(),
 
     /** Looks for due deliveries soon: some were created. */
     wake() {
       isDue = true
-      schedule(0)
+      task.wake()
     },
 
     /** Returns for how many seconds an endpoint has waited that is neither slow nor failing; -1 after a failure. */
-    getLongestWait: () => (hasFailed ? -1 : places.getLongestWait() / 1000),
+    getLongestWait: () => (task.hasFailed ? -1 : places.getLongestWait() / 1000),
 
     /** Returns how many endpoints and owners there were when they were last counted; undefined after a failure. */
-    getCounts: () => (hasFailed ? undefined : counts),
+    getCounts: () => (task.hasFailed ? undefined : counts),
 
-    pause,
+    /** Claims no more, and waits for the statements that run. Attempts go on. */
+    pause: () => task.stop(),
 
     /** Waits for the attempts that run, and stores their results. */
     async stop() {
-      await pause()
+      await task.stop()
       await Promise.all(attempts)
       await save()
     },

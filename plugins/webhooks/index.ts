@@ -3,7 +3,6 @@ import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
 import { webhookEndpoints } from '../../drizzle/event-tables.ts'
 import { getNextUpdatedAt } from '../../drizzle/updated-at.ts'
-import { startBackgroundTask } from '../../lib/background-task.ts'
 import type { Resource } from '../collection/compile.ts'
 import { SYSTEM_ORIGIN } from '../outbox/origin.ts'
 import { changeRows } from '../outbox/recorder.ts'
@@ -51,8 +50,6 @@ declare module 'fastify' {
     webhooks: Webhooks
   }
 }
-
-const MINUTE_MS = 60_000
 
 /**
  * Only while the endpoint has the URL of the attempt. Unless $4, only if no attempt has succeeded for 5 days: `failing_since`
@@ -110,9 +107,8 @@ async function webhooks(app: FastifyInstance, options: WebhookOptions) {
     },
   })
 
-  let isStopped = false
-  const maintain = async () => {
-    await pruneDeliveries(database, () => !isStopped)
+  const maintain = async (isWanted?: () => boolean) => {
+    await pruneDeliveries(database, isWanted)
     const failures = await reencryptSecrets(database, secretBox)
     if (failures === 0) return
     log.warn(
@@ -120,15 +116,10 @@ async function webhooks(app: FastifyInstance, options: WebhookOptions) {
       'secrets of webhook endpoints cannot be decrypted: set APP_SECRET_PREVIOUS to the former APP_SECRET',
     )
   }
-  const stopMaintenance = startBackgroundTask(maintain, {
-    firstDelay: MINUTE_MS / 2,
-    interval: 10 * MINUTE_MS,
-    onFailure: (err) =>
-      log.warn({ err }, 'old deliveries could not be deleted, or secrets not encrypted again'),
-  })
+  app.repeat(maintain, 'old deliveries could not be deleted, or secrets not encrypted again')
 
   app.decorate('webhooks', {
-    maintain,
+    maintain: () => maintain(),
     getLongestWait: dispatcher.getLongestWait,
     getCounts: dispatcher.getCounts,
     pause: dispatcher.pause,
@@ -138,8 +129,6 @@ async function webhooks(app: FastifyInstance, options: WebhookOptions) {
   app.addHook('onReady', async () => dispatcher.start())
   app.addHook('preClose', async () => dispatcher.pause())
   app.addHook('onClose', async () => {
-    isStopped = true
-    await stopMaintenance()
     const timer = setTimeout(() => sender.close(), SHUTDOWN_MS)
     await dispatcher.stop().catch((err) => log.warn({ err }, 'the results of webhooks could not be stored'))
     clearTimeout(timer)
@@ -147,4 +136,7 @@ async function webhooks(app: FastifyInstance, options: WebhookOptions) {
   })
 }
 
-export default fp(webhooks, { name: 'webhooks', dependencies: ['database', 'events', 'outbox'] })
+export default fp(webhooks, {
+  name: 'webhooks',
+  dependencies: ['database', 'background', 'events', 'outbox'],
+})

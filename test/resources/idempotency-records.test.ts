@@ -7,7 +7,7 @@ import {
   DatabaseUnavailable,
   type Param,
 } from '../../drizzle/client/index.ts'
-import { startBackgroundTask } from '../../lib/background-task.ts'
+import { BackgroundTask } from '../../lib/background-task.ts'
 import { testApp } from '../helpers/app.ts'
 import { createKeyHeader, isReplayed, pickReplayedParts } from '../helpers/idempotency.ts'
 import { createNotesTable, resourcesWithNotes } from '../helpers/notes.ts'
@@ -129,7 +129,7 @@ t.test(
     const asked: [text: string, params: readonly Param[]][] = []
     const on = (connection: Connection): Connection => ({
       run: (text, params = []) => {
-        if (/(?:from|on|into) idempotency_keys/.test(text)) asked.push([text, params])
+        if (/(?:from|on|into) "?idempotency_keys/.test(text)) asked.push([text, params])
         return connection.run(text, params)
       },
     })
@@ -219,11 +219,17 @@ t.test('the background task', async (t) => {
     const failures: unknown[] = []
     const { work, next } = createWork()
     let start = next()
-    const stop = startBackgroundTask(work, {
-      firstDelay: 1,
-      interval: 1,
+    let recoveries = 0
+    const task = new BackgroundTask({
+      work,
+      getDelay: () => 1,
+      retryDelay: 1,
       onFailure: (error) => failures.push(error),
+      onRecovery: () => {
+        recoveries += 1
+      },
     })
+    task.start()
     for (const outcome of [undefined, 'one', 'two', undefined, 'three', undefined]) {
       const end = await start
       start = next()
@@ -231,17 +237,19 @@ t.test('the background task', async (t) => {
     }
     const end = await start
     t.same(failures.map(String), ['Error: one', 'Error: three'])
+    t.equal(recoveries, 2)
     end()
-    await stop()
+    await task.stop()
   })
 
   t.test('is awaited when it is stopped, and does not start again', async (t) => {
     const { work, next, count } = createWork()
     const start = next()
-    const stop = startBackgroundTask(work, { firstDelay: 1, interval: 1, onFailure: () => t.fail() })
+    const task = new BackgroundTask({ work, getDelay: () => 1, retryDelay: 1, onFailure: () => t.fail() })
+    task.start()
     const end = await start
     let isOver = false
-    const over = stop().then(() => {
+    const over = task.stop().then(() => {
       isOver = true
     })
     await new Promise((resolve) => setImmediate(resolve))
@@ -251,11 +259,45 @@ t.test('the background task', async (t) => {
     t.equal(count(), 1)
   })
 
+  t.test(
+    'runs earlier when it is woken, but not before the start, during a run or after a failure',
+    async (t) => {
+      const { work, next, count } = createWork()
+      let delay = 3_600_000
+      const task = new BackgroundTask({
+        work,
+        getDelay: () => delay,
+        retryDelay: 3_600_000,
+        onFailure: () => undefined,
+      })
+      const first = next()
+      task.wake()
+      task.start()
+      const endFirst = await first
+      const second = next()
+      task.wake()
+      endFirst()
+      await task.running
+      delay = 1
+      task.wake()
+      const endSecond = await second
+      endSecond(new Error('failed'))
+      await task.running
+      task.wake()
+      await new Promise((resolve) => setTimeout(resolve, 10))
+      t.equal(count(), 2)
+      await task.stop()
+    },
+  )
+
   t.test('that was never started is not awaited', async () => {
-    await startBackgroundTask(() => Promise.reject(new Error('too early')), {
-      firstDelay: 3_600_000,
-      interval: 1,
+    const task = new BackgroundTask({
+      work: () => Promise.reject(new Error('too early')),
+      getDelay: () => 1,
+      retryDelay: 1,
       onFailure: () => t.fail(),
-    })()
+    })
+    task.start(3_600_000)
+    await task.stop()
   })
 })
