@@ -43,9 +43,9 @@ t.test('every alert has a test', (t) => {
 })
 
 t.test('every metric of the rules and of the dashboard exists', async (t) => {
-  const operations = readFileSync(getPath('../../docs/operations.md'), 'utf8')
+  const page = readFileSync(getPath('../../docs/monitoring.md'), 'utf8')
   // These exist only with replicas; the page has them, and test/operations/metrics.test.ts checks the page.
-  const documented = [...operations.matchAll(/`(database_replica_\w+|database_reads_total)`/g)].map(
+  const documented = [...page.matchAll(/`(database_replica_\w+|database_reads_total)`/g)].map(
     ([, name]) => name,
   )
   const { app } = await testApp(t, { METRICS_TOKEN: 'metrics-token-metrics-token' })
