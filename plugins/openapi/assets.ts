@@ -2,8 +2,7 @@
 import type { IncomingMessage } from 'node:http'
 import { promisify } from 'node:util'
 import { brotliCompress, gzip, constants as zlib } from 'node:zlib'
-import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
-import fp from 'fastify-plugin'
+import type { FastifyInstance, FastifyReply, FastifyRequest, RouteShorthandOptions } from 'fastify'
 import Negotiator from 'negotiator'
 import { cachePromise } from '../../lib/cached-promise.ts'
 import { addVary } from '../http/add-vary.ts'
@@ -70,6 +69,9 @@ function negotiateCompression(request: IncomingMessage): Compression | undefined
   return COMPRESSIONS.find((encoding) => encoding === best)
 }
 
+/** The `Cache-Control` of what changes only with a release: caches ask before they use it. */
+export const STATIC_CACHE = 'public, no-cache'
+
 /**
  * Sends an asset in the encoding that the client prefers, or a 304.
  * @throws ApiError 412, before the response has the headers of the asset
@@ -79,19 +81,32 @@ export async function sendAsset(request: FastifyRequest, reply: FastifyReply, as
   const tag = encoding === undefined ? `"${asset.hash}"` : `"${asset.hash}-${encoding}"`
   addVary(reply, 'Accept-Encoding')
   const isUnchanged = isNotModified(request, tag)
-  reply.header('ETag', tag)
+  reply.header('Cache-Control', STATIC_CACHE).header('ETag', tag)
   if (isUnchanged) return sendNotModified(reply)
   reply.type(asset.type)
   if (encoding === undefined) return reply.send(asset.content)
   return reply.header('Content-Encoding', encoding).send(await asset.compressed[encoding]())
 }
 
-/** Adds `Cache-Control` to the responses of a scope. */
-export default fp(
-  async (scope: FastifyInstance) => {
-    scope.addHook('onRequest', async (_request, reply) => {
-      reply.header('Cache-Control', 'public, no-cache')
-    })
-  },
-  { name: 'static-cache' },
-)
+interface AssetOptions extends Pick<RouteShorthandOptions, 'helmet'> {
+  /** Further headers of the response. */
+  headers?: Record<string, string>
+}
+
+/** Serves an asset to everyone. It is created at the first request. */
+export function serveAsset(
+  app: FastifyInstance,
+  url: string,
+  create: () => Asset | Promise<Asset>,
+  { headers = {}, ...options }: AssetOptions = {},
+) {
+  const getAsset = cachePromise(async () => create())
+  app.get(url, { ...options, config: { access: 'public' } }, async (request, reply) => {
+    reply.headers(headers)
+    return sendAsset(request, reply, await getAsset())
+  })
+}
+
+/** Returns the asset of a JSON value. */
+export const createJsonAsset = (value: unknown) =>
+  createAsset('application/json; charset=utf-8', JSON.stringify(value))

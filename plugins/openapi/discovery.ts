@@ -5,7 +5,7 @@ import type { FastifyInstance } from 'fastify'
 import Negotiator from 'negotiator'
 import { identity } from '../../lib/identity.ts'
 import { addVary } from '../http/add-vary.ts'
-import staticCache, { createAsset, MAX_NEGOTIATION_LENGTH, sendAsset } from './assets.ts'
+import { createAsset, createJsonAsset, MAX_NEGOTIATION_LENGTH, sendAsset, serveAsset } from './assets.ts'
 import { API_CATALOG_PATH, buildCatalog, buildLinkHeader, getServiceLinks } from './service-links.ts'
 import { renderStartPage, STYLE } from './start-page.ts'
 
@@ -33,6 +33,8 @@ const POLICY = {
   },
 }
 
+const CATALOG_TYPE = 'application/linkset+json; profile="https://www.rfc-editor.org/info/rfc9727"'
+
 // JSON is first: clients that accept both alike (`*/*`) get it, and so do clients that accept neither.
 const TYPES = ['application/json', 'text/html']
 
@@ -50,15 +52,7 @@ export default async function discovery(
   const links = getServiceLinks(versions, publicUrl)
   const linkHeader = buildLinkHeader(links)
   const page = createAsset('text/html; charset=utf-8', renderStartPage(release, links))
-  const index = createAsset(
-    'application/json; charset=utf-8',
-    JSON.stringify({ name: identity.name, version: release, links }),
-  )
-  const catalog = createAsset(
-    'application/linkset+json; profile="https://www.rfc-editor.org/info/rfc9727"',
-    JSON.stringify(buildCatalog(links)),
-  )
-  await app.register(staticCache)
+  const index = createJsonAsset({ name: identity.name, version: release, links })
 
   app.get('/', { config: { access: 'public' } }, async (request, reply) => {
     addVary(reply, 'Accept')
@@ -68,8 +62,6 @@ export default async function discovery(
     return sendAsset(request, reply, page)
   })
 
-  app.get(API_CATALOG_PATH, { config: { access: 'public' } }, async (request, reply) => {
-    reply.header('Link', linkHeader)
-    return sendAsset(request, reply, catalog)
-  })
+  const createCatalog = () => createAsset(CATALOG_TYPE, JSON.stringify(buildCatalog(links)))
+  serveAsset(app, API_CATALOG_PATH, createCatalog, { headers: { Link: linkHeader } })
 }

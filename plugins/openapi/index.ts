@@ -1,10 +1,9 @@
 /** Serves an OpenAPI document per version with its request collections, the documentation page and the start page. */
 import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
-import { cachePromise } from '../../lib/cached-promise.ts'
 import { identity } from '../../lib/identity.ts'
 import type { Version } from '../versioning/index.ts'
-import staticCache, { createAsset, sendAsset } from './assets.ts'
+import { createJsonAsset, serveAsset } from './assets.ts'
 import { writeBrunoCollection } from './collections/bruno.ts'
 import { writePostmanCollection } from './collections/postman.ts'
 import { buildSamples } from './collections/requests.ts'
@@ -12,7 +11,7 @@ import discovery from './discovery.ts'
 import { buildDocument, type DocumentedRoute, type DocumentSettings, selectRoutes } from './document.ts'
 import page from './page.ts'
 import { toPageDocument } from './page-document.ts'
-import { getServerUrl } from './server-url.ts'
+import { getServerUrl } from './service-links.ts'
 
 interface DocsOptions {
   versions: readonly Version[]
@@ -28,8 +27,6 @@ interface DocsOptions {
 }
 
 const collectionWriters = { postman: writePostmanCollection, bruno: writeBrunoCollection }
-
-const JSON_TYPE = 'application/json; charset=utf-8'
 
 /** Collects the operations of the routes that are registered later. */
 function collectRoutes(app: FastifyInstance): DocumentedRoute[] {
@@ -49,33 +46,19 @@ async function docs(app: FastifyInstance, { versions, early, publicUrl, ...setti
     const build = () => buildDocument(routes, version, { ...settings, server: getServerUrl(app, publicUrl) })
     // Its result is not kept: the server's address is known when it listens.
     if (early) app.addHook('onReady', async () => void build())
-
-    const getDocument = cachePromise(async () => createAsset(JSON_TYPE, JSON.stringify(build())))
-    scope.get(`/openapi/v${number}.json`, { config: { access: 'public' } }, async (request, reply) =>
-      sendAsset(request, reply, await getDocument()),
-    )
-    const getPageDocument = cachePromise(async () =>
-      createAsset(JSON_TYPE, JSON.stringify(toPageDocument(build(), version))),
-    )
-    scope.get(`/docs/v${number}.json`, { config: { access: 'public' } }, async (request, reply) =>
-      sendAsset(request, reply, await getPageDocument()),
-    )
+    serveAsset(scope, `/openapi/v${number}.json`, () => createJsonAsset(build()))
+    serveAsset(scope, `/docs/v${number}.json`, () => createJsonAsset(toPageDocument(build(), version)))
+    const buildOwnSamples = () =>
+      buildSamples(selectRoutes(routes, number), number, getServerUrl(app, publicUrl))
     for (const [format, write] of Object.entries(collectionWriters)) {
-      const getCollection = cachePromise(async () => {
-        const own = selectRoutes(routes, number)
-        const samples = buildSamples(own, number, getServerUrl(app, publicUrl))
-        return createAsset(JSON_TYPE, JSON.stringify(write(samples)))
-      })
       const file = `v${number}.${format}.json`
-      scope.get(`/openapi/${file}`, { config: { access: 'public' } }, async (request, reply) => {
-        reply.header('Content-Disposition', `attachment; filename="${identity.name}-${file}"`)
-        return sendAsset(request, reply, await getCollection())
+      serveAsset(scope, `/openapi/${file}`, () => createJsonAsset(write(buildOwnSamples())), {
+        headers: { 'Content-Disposition': `attachment; filename="${identity.name}-${file}"` },
       })
     }
   }
 
   await app.register(async (scope) => {
-    await scope.register(staticCache)
     for (const version of versions) serveVersion(scope, version)
   })
   const numbers = versions.map(({ representation }) => representation.version)

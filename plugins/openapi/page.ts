@@ -2,8 +2,7 @@
 import { readFile } from 'node:fs/promises'
 import type { FastifyHelmetRouteOptions } from '@fastify/helmet'
 import type { FastifyInstance } from 'fastify'
-import { cachePromise } from '../../lib/cached-promise.ts'
-import staticCache, { type Asset, createAsset, sendAsset } from './assets.ts'
+import { createAsset, STATIC_CACHE, sendAsset, serveAsset } from './assets.ts'
 import { renderPage } from './page-html.ts'
 import { getConfiguration, loadScalar } from './scalar.ts'
 
@@ -52,9 +51,7 @@ const createPolicy = (publicUrl: string | undefined): FastifyHelmetRouteOptions 
 })
 
 export default async function page(app: FastifyInstance, { versions, publicUrl }: PageOptions) {
-  const options = { config: { access: 'public' }, ...createPolicy(publicUrl) } as const
-  await app.register(staticCache)
-
+  const policy = createPolicy(publicUrl)
   const html = createAsset(
     'text/html; charset=utf-8',
     renderPage({
@@ -64,18 +61,12 @@ export default async function page(app: FastifyInstance, { versions, publicUrl }
       scalar: getConfiguration(versions),
     }),
   )
-  app.get('/docs/', options, async (request, reply) => {
+  app.get('/docs/', { ...policy, config: { access: 'public' } }, async (request, reply) => {
     const { pathname } = new URL(request.url, 'http://localhost')
     // The URLs in the page are relative, and need the trailing slash. So is this one: a proxy can add a path prefix.
-    if (!pathname.endsWith('/')) return reply.redirect('docs/', 301)
+    if (!pathname.endsWith('/')) return reply.header('Cache-Control', STATIC_CACHE).redirect('docs/', 301)
     return sendAsset(request, reply, html)
   })
-  const serveScript = (name: string, load: () => Promise<Asset>) => {
-    const getScript = cachePromise(load)
-    app.get(`/docs/js/${name}.js`, options, async (request, reply) =>
-      sendAsset(request, reply, await getScript()),
-    )
-  }
-  serveScript('scalar', loadScalar)
-  for (const name of SCRIPTS) serveScript(name, () => loadBrowserScript(name))
+  serveAsset(app, '/docs/js/scalar.js', loadScalar, policy)
+  for (const name of SCRIPTS) serveAsset(app, `/docs/js/${name}.js`, () => loadBrowserScript(name), policy)
 }

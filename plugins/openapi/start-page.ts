@@ -1,7 +1,6 @@
 /** Renders the start page: the name and version of the service, and links to what it offers. */
 import { identity } from '../../lib/identity.ts'
-import { escapeHtml } from './escape-html.ts'
-import { ICON } from './icon.ts'
+import { escapeHtml, ICON, renderDocument } from './html.ts'
 import type { ServiceLinks } from './service-links.ts'
 
 /** The content of the style element, whose hash the content security policy names. */
@@ -53,17 +52,11 @@ const renderVersion = ({ version, api, openapi, postman, bruno }: ServiceLinks['
 export const renderStartPage = (
   release: string,
   { docs, liveness, readiness, api_catalog, versions }: ServiceLinks,
-): string => `<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>${escapeHtml(identity.title)}</title>
-<link rel="icon" href="${ICON}">
-<style>${STYLE}</style>
-</head>
-<body>
-<main>
+): string =>
+  renderDocument({
+    title: identity.title,
+    style: STYLE,
+    body: `<main>
 <header>
 <img src="${ICON}" alt="">
 <div><h1>${escapeHtml(identity.title)}</h1><p>Release ${escapeHtml(release)}</p></div>
@@ -77,7 +70,5 @@ ${renderPanel('Service', [
   renderLink(api_catalog, 'API catalog'),
 ])}
 </div>
-</main>
-</body>
-</html>
-`
+</main>`,
+  })
