@@ -254,10 +254,10 @@ export async function buildApp(config: Config, overrides: AppOverrides = {}): Pr
         if (webhookEndpoints) {
           const { secretBox } = pluginOptions.webhooks
           await scope.register(webhookSecrets, {
+            ...options,
             representation,
             endpoints: webhookEndpoints,
             secretBox,
-            publicUrl: config.PUBLIC_URL,
           })
         }
         app.answerOtherMethods(scope)

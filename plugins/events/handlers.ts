@@ -4,8 +4,6 @@ import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { Actor } from '../access/index.ts'
 import { getLifetime } from '../admission/request-lifetime.ts'
 import type { Handler, HandlerContext } from '../collection/options.ts'
-import { largePages, MAX_BYTES_AT_ONCE, serializeInPieces } from '../collection/read/large-replies.ts'
-import { buildLinks } from '../collection/read/links.ts'
 import { MAX_PAGE_BYTES } from '../collection/reply-size.ts'
 import { BYTES_PER_COST, countReplyBytes } from '../collection/request/cost.ts'
 import { createCursors, invalidCursor } from '../collection/request/cursor.ts'
@@ -19,7 +17,13 @@ import { DEFAULT_LIMIT } from '../collection/request/parameters.ts'
 import { createViolation } from '../collection/request/query-values.ts'
 import { createNotFound, createResourceAddresses } from '../collection/request/resource-address.ts'
 import { createSelectionReader, EVERYTHING } from '../collection/request/selection.ts'
-import { createResponseBuilder, getSerializer } from '../collection/response-builder.ts'
+import { largePages, MAX_BYTES_AT_ONCE, serializeInPieces } from '../collection/response/large-replies.ts'
+import { setLinks } from '../collection/response/links.ts'
+import {
+  CACHE_CONTROL,
+  createResponseBuilder,
+  getSerializer,
+} from '../collection/response/response-builder.ts'
 import { toTimestamp } from '../collection/sql/row-mapper.ts'
 import { ajv } from '../collection/validator.ts'
 import { applyVersion } from '../collection/versions/apply-version.ts'
@@ -29,8 +33,6 @@ import { STREAM_TYPE } from '../versioning/accept.ts'
 import { type EventPage, type FeedPosition, readEvent, readEventPage, readFeedState } from './page.ts'
 import { canRead, getReadableRules, hideUnreadable } from './readable.ts'
 import { BATCH_SIZE } from './streams.ts'
-
-const CACHE_CONTROL = 'private, no-cache'
 
 /** The order of the feed. Streams have no other. */
 const FEED_ORDER = [{ name: 'position', descending: false }]
@@ -72,20 +74,6 @@ export function createEventHandlers(context: HandlerContext): { list: Handler; r
     return isAscending(query) ? writeCursor(page.feed.last, identity) : null
   }
 
-  const setLinks = (
-    request: FastifyRequest,
-    reply: FastifyReply,
-    cursor: string | null,
-    hasMore: boolean,
-  ) => {
-    const { form, path, query } = addressing.getAddress(request.raw)
-    // A page without events has no successor, although it has a cursor.
-    const pagination = { cursor: hasMore ? cursor : null, has_more: hasMore }
-    const links = buildLinks(`${publicUrl ?? ''}${form}${path}`, query, pagination, DEFAULT_LIMIT)
-    const earlier = reply.getHeader('link')
-    reply.header('link', earlier ? `${earlier}, ${links}` : links)
-  }
-
   const listPage = async (request: FastifyRequest, reply: FastifyReply, actor: Actor, query: ListQuery) => {
     const identity = getListIdentity(resource.name, query.identity, undefined)
     const from = query.cursor === undefined ? undefined : readCursor(query.cursor, identity)
@@ -106,7 +94,9 @@ export function createEventHandlers(context: HandlerContext): { list: Handler; r
     const tag = buildWeakTag([shapeHash, positions, JSON.stringify(pagination)].join('|'))
     const isUnchanged = isNotModified(request, tag)
     reply.header('etag', tag).header('cache-control', CACHE_CONTROL)
-    setLinks(request, reply, pagination.cursor, page.hasMore)
+    // A page without events has no successor, although it has a cursor.
+    const linked = page.hasMore ? pagination : { cursor: null, has_more: false }
+    setLinks(request, reply, publicUrl, linked, query.limit)
     if (isUnchanged) return sendNotModified(reply)
     const entities = page.events.map((event) =>
       mapper.toEntity(hideUnreadable(rules, event, actor), actor, representation.version, query.fields),

@@ -1,10 +1,11 @@
 /** `Idempotency-Key`: runs a write once and answers its retries with the stored response. */
-import type { FastifyInstance } from 'fastify'
+import type { FastifyInstance, FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
-import { NO_USER_ID } from '../access/index.ts'
+import { type Actor, NO_USER_ID } from '../access/index.ts'
 import { apiError } from '../errors/index.ts'
-import { readKey } from './key.ts'
-import { type Identity, KeyedWrite } from './keyed-write.ts'
+import { parseKey } from './key.ts'
+import { KeyedWrite, type StoredResponse } from './keyed-write.ts'
+import { once, type Work } from './once.ts'
 import { prune } from './prune.ts'
 
 interface IdempotencyOptions {
@@ -21,16 +22,22 @@ function createIdempotency(app: FastifyInstance, { secret }: IdempotencyOptions)
 
   return {
     /**
-     * Creates the keyed write of a request.
-     * @param header the Idempotency-Key
+     * Reads the Idempotency-Key of a request; undefined without the header and for anonymous requests.
+     * @param path the canonical one, whichever form the client used
      * @param body of the request
      * @throws ApiError 400; 403 without a user, under whom the response would be stored
      */
-    createKeyedWrite(header: string, identity: Omit<Identity, 'key'>, body: unknown): KeyedWrite {
-      const key = readKey(header)
-      if (identity.userId === NO_USER_ID) throw apiError('FORBIDDEN', { message: NO_USER_MESSAGE })
-      return new KeyedWrite({ ...identity, key }, body, { secret, running })
+    readKey({ headers, method }: FastifyRequest, actor: Actor, path: string, body: unknown) {
+      const header = headers['idempotency-key']
+      if (typeof header !== 'string' || actor.credential === 'none') return undefined
+      const key = parseKey(header)
+      if (actor.userId === NO_USER_ID) throw apiError('FORBIDDEN', { message: NO_USER_MESSAGE })
+      return new KeyedWrite({ userId: actor.userId, method, path, key }, body, { secret, running })
     },
+
+    /** Runs a write at most once for its key, and answers each retry with the stored response. */
+    once: <Found, Prepared>(keyedWrite: KeyedWrite, work: Work<Found, Prepared>): Promise<StoredResponse> =>
+      once(app.database, keyedWrite, work),
 
     /** Deletes expired records immediately. */
     prune: () => prune(app.database),

@@ -1,4 +1,4 @@
-/** Reads the `Idempotency-Key` header: a bare value, or a quoted string (RFC 8941, section 3.3.3). */
+/** Parses the `Idempotency-Key` header: a bare value, or a quoted string (RFC 8941, section 3.3.3). */
 import { apiError } from '../errors/index.ts'
 
 const VISIBLE = /^[\x21-\x7e]{1,255}$/
@@ -7,7 +7,7 @@ const QUOTED = /^"((?:[\x21\x23-\x5b\x5d-\x7e]|\\["\\])*)"$/
 const unquote = (header: string) => QUOTED.exec(header)?.[1]?.replaceAll(/\\(.)/g, '$1')
 
 /** @throws ApiError 400 */
-export function readKey(header: string): string {
+export function parseKey(header: string): string {
   const key = header.startsWith('"') ? unquote(header) : header
   if (key !== undefined && VISIBLE.test(key)) return key
   throw apiError('INVALID_REQUEST', {

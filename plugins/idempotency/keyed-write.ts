@@ -15,6 +15,10 @@ export interface StoredResponse {
   location: string | null
   etag: string
   body: string
+  /** The body to store, if it differs: it has no secrets. */
+  storedBody?: string | undefined
+  /** Whether the write changed nothing. */
+  isUnchanged?: boolean
   /** Whether it comes from the record of an earlier request. */
   replayed?: boolean
 }
@@ -148,15 +152,14 @@ export class KeyedWrite {
 
   /**
    * Stores the response.
-   * @param isUnchanged whether the write changed nothing
    * @returns false if another request has stored a record despite the lock: the caller must roll back
    */
   async keep(
     tx: Connection,
-    { status, location, etag, body }: StoredResponse,
-    isUnchanged: boolean,
+    { status, location, etag, body: sent, storedBody, isUnchanged }: StoredResponse,
   ): Promise<boolean> {
     const common = [this.#userId, this.#id, this.#getBodyHash(), status, location, etag]
+    const body = storedBody ?? sent
     const reply = isUnchanged ? splitTimestamp(body) : undefined
     try {
       const rows = reply

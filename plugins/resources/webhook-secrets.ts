@@ -1,24 +1,26 @@
 /** Serves `POST /webhook-endpoints/{id}/secrets`, which gives an endpoint a new secret. */
+
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import type { Connection } from '../../drizzle/client/types.ts'
 import type { Violation } from '../../schemas/error.ts'
-import { allows, getRule, type RouteAccess } from '../access/index.ts'
+import type { RouteAccess } from '../access/index.ts'
 import { lockCaller } from '../auth/lock-caller.ts'
 import type { Resource } from '../collection/compile.ts'
 import type { Row } from '../collection/definition.ts'
 import { describeOperation } from '../collection/openapi/operations.ts'
+import { createOperationContext } from '../collection/operations/context.ts'
+import { findRow } from '../collection/operations/find-row.ts'
+import { recordingWriter } from '../collection/operations/recording-writer.ts'
+import type { CollectionOptions } from '../collection/options.ts'
 import { readObject } from '../collection/request/body.ts'
 import { createQueryRefusal } from '../collection/request/query-validation.ts'
-import { createNotFound, createResourceAddresses } from '../collection/request/resource-address.ts'
-import { createResponseBuilder } from '../collection/response-builder.ts'
+import { sendWritten } from '../collection/response/send-written.ts'
 import { ajv } from '../collection/validator.ts'
 import { applyVersion } from '../collection/versions/apply-version.ts'
-import { recordingWriter } from '../collection/write/handlers.ts'
-import { createRunWrite } from '../collection/write/strategies.ts'
 import { invalidBody } from '../errors/index.ts'
 import { readPrecondition } from '../http/preconditions.ts'
 import { getRouteSchema, type Operation } from '../openapi/operation.ts'
 import { getOrigin } from '../outbox/origin.ts'
-import type { Representation } from '../versioning/representation/types.ts'
 import type { SecretBox } from '../webhooks/delivery/secret-box.ts'
 import { createWebhookSecret } from '../webhooks/delivery/signature.ts'
 import { WEBHOOK_ENDPOINTS } from './webhook-endpoints.ts'
@@ -28,12 +30,10 @@ const ACCESS: RouteAccess = `${WEBHOOK_ENDPOINTS}:update`
 /** How long the former secret signs too. */
 const OVERLAP_MS = 24 * 3600 * 1000
 
-interface SecretOptions {
-  representation: Representation
+interface SecretOptions extends Omit<CollectionOptions, 'requireIfMatch'> {
   /** The resource of webhook endpoints. */
   endpoints: Resource
   secretBox: SecretBox
-  publicUrl: string | undefined
 }
 
 /** The operation that creates an endpoint has the same response, and differs in its path and its body. */
@@ -67,72 +67,47 @@ function checkBody(sent: unknown): Record<string, unknown> {
 
 export async function webhookSecrets(app: FastifyInstance, options: SecretOptions) {
   const { endpoints, representation, secretBox, publicUrl } = options
-  const { addressing, database, idempotency, outbox, refusal } = app
-  const { access, columns, select, stores } = endpoints
-  const versioned = applyVersion(endpoints, representation.version)
-  const addresses = createResourceAddresses(endpoints)
-  const builder = createResponseBuilder(versioned, representation)
+  const { addressing, database, idempotency } = app
+  const { stores } = endpoints
+  const context = createOperationContext(app, { ...options, requireIfMatch: false }, endpoints)
+  const { addresses, builder } = context
   const refuseQuery = createQueryRefusal(ajv)
-  const runWrite = createRunWrite(database, new Set(Object.keys(columns)))
 
   const rotate = async (request: FastifyRequest, reply: FastifyReply) => {
-    const { actor, id, hasQuery } = addresses.read(request)
+    const address = addresses.read(request)
+    const { actor, id, hasQuery } = address
     const body = checkBody(request.body)
-    const header = request.headers['idempotency-key']
     const path = `/api/v${representation.version}/${WEBHOOK_ENDPOINTS}/${id}/secrets`
-    const keyedWrite =
-      typeof header === 'string'
-        ? idempotency.createKeyedWrite(header, { userId: actor.userId, method: 'POST', path }, body)
-        : undefined
+    const key = idempotency.readKey(request, actor, path, body)
     if (hasQuery) refuseQuery(request)
     addresses.ensureUuids(id)
     // A change of the endpoint, so that a receiver's owner does not replace a secret that another has just made.
     const checkPrecondition = readPrecondition(request, false, (row: Row) => builder.getTag(request, row))
 
-    const {
-      status,
-      location,
-      etag,
-      body: text,
-      replayed,
-    } = await runWrite({
-      keyedWrite,
-      updateUnread: undefined,
-      isOneStatement: false,
-      async admit(connection, isLocking) {
-        if (isLocking) await lockCaller(connection, actor)
-        const row = await select.whole(connection, id, isLocking ? 'no key update' : undefined)
-        if (!row) throw createNotFound(endpoints, id)
-        if (allows(getRule(access, 'update', actor), row, actor)) return row
-        throw refusal(() => createNotFound(endpoints, id))
-      },
-      async act(connection, current) {
-        checkPrecondition?.(current)
-        const secret = createWebhookSecret()
-        const row = await stores.store(connection, getOrigin(actor, request.id)).update(current, {
-          secret_box: secretBox.encrypt(secret, id),
-          previous_secret_box: current.secret_box,
-          previous_secret_expires_at: new Date(Date.now() + OVERLAP_MS).toISOString(),
-        })
-        return { ...row, secret }
-      },
-      isUnchanged: () => false,
-      respond(row) {
-        const { form } = addressing.getAddress(request.raw)
-        return builder.buildResponse(request, reply, {
-          status: 201,
-          row,
-          actor,
-          location: `${publicUrl ?? ''}${form}/${WEBHOOK_ENDPOINTS}/${id}`,
-        })
-      },
-    })
-    outbox.publish()
-    reply.code(status).header('etag', etag).header('cache-control', 'no-store')
-    if (location !== null) reply.header('location', location)
-    if (replayed) reply.header('idempotency-replayed', 'true')
-    reply.header('content-type', 'application/json; charset=utf-8')
-    return text
+    const find = async (connection: Connection, isLocking: boolean) => {
+      if (isLocking) await lockCaller(connection, actor)
+      return findRow(context, connection, address, 'update', isLocking ? 'no key update' : undefined)
+    }
+    const write = async (connection: Connection, current: Row) => {
+      checkPrecondition?.(current)
+      const secret = createWebhookSecret()
+      const row = await stores.store(connection, getOrigin(actor, request.id)).update(current, {
+        secret_box: secretBox.encrypt(secret, id),
+        previous_secret_box: current.secret_box,
+        previous_secret_expires_at: new Date(Date.now() + OVERLAP_MS).toISOString(),
+      })
+      const { form } = addressing.getAddress(request.raw)
+      return builder.buildResponse(request, reply, {
+        status: 201,
+        row: { ...row, secret },
+        actor,
+        location: `${publicUrl ?? ''}${form}/${WEBHOOK_ENDPOINTS}/${id}`,
+      })
+    }
+    const response = key
+      ? await idempotency.once(key, { find, write })
+      : await database.transaction(async (tx) => write(tx, await find(tx, true)))
+    return sendWritten(request, reply, actor, response)
   }
 
   const operation = describe(options)

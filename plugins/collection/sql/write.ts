@@ -24,7 +24,7 @@ export interface UnreadTarget {
   origin: ChangeOrigin
 }
 
-/** The row has changed since it was read. `write/strategies.ts` catches it and writes again with a lock. */
+/** The row has changed since it was read. `operations/change.ts` catches it and writes again with a lock. */
 export class StaleRowError extends Error {
   override readonly name = 'StaleRowError'
 }

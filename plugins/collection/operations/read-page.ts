@@ -4,9 +4,9 @@ import { invalidQuery } from '../../errors/index.ts'
 import type { Row } from '../definition.ts'
 import { MAX_PAGE_BYTES } from '../reply-size.ts'
 import type { ListQuery } from '../request/list-query.ts'
+import { MAX_BYTES_AT_ONCE } from '../response/large-replies.ts'
 import { readPosition } from '../sql/keyset.ts'
 import type { PageScope, Select } from '../sql/select.ts'
-import { MAX_BYTES_AT_ONCE } from './large-replies.ts'
 
 export interface Page {
   rows: Row[]

@@ -1,9 +1,10 @@
 /** Builds the Link header of a list (RFC 8288), in the form of address that the client used. */
+import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { Pagination } from '../../versioning/representation/types.ts'
 import { MAX_OFFSET } from '../request/parameters.ts'
 
 /** Returns the links of a page: `next` and `first`; with `page` also `prev` and `last`, up to the deepest page allowed. */
-export function buildLinks(address: string, query: string, pagination: Pagination, limit: number): string {
+function buildLinks(address: string, query: string, pagination: Pagination, limit: number): string {
   const parameters = new URLSearchParams(query)
   parameters.delete('cursor')
   parameters.delete('page')
@@ -26,4 +27,18 @@ export function buildLinks(address: string, query: string, pagination: Paginatio
     ...(page > 1 ? [link('prev', 'page', String(Math.max(1, Math.min(page - 1, pages))))] : []),
     ...(pages > 0 ? [link('last', 'page', String(pages))] : []),
   ].join(', ')
+}
+
+/** Sets the Link header of a page, besides an earlier one: a deprecated version has set a link to its successor. */
+export function setLinks(
+  { raw, server }: FastifyRequest,
+  reply: FastifyReply,
+  publicUrl: string | undefined,
+  pagination: Pagination,
+  limit: number,
+): void {
+  const { form, path, query } = server.addressing.getAddress(raw)
+  const links = buildLinks(`${publicUrl ?? ''}${form}${path}`, query, pagination, limit)
+  const earlier = reply.getHeader('link')
+  reply.header('link', earlier ? `${earlier}, ${links}` : links)
 }

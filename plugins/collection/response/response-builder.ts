@@ -1,13 +1,16 @@
 /** Builds the representation of rows in one version, and their entity tags. */
 import type { FastifyReply, FastifyRequest } from 'fastify'
-import { type Actor, formatActor } from '../access/index.ts'
-import { buildStrongTag, buildWeakTag, hash } from '../http/preconditions.ts'
-import type { StoredResponse } from '../idempotency/keyed-write.ts'
-import type { Representation } from '../versioning/representation/types.ts'
-import type { Row } from './definition.ts'
-import { buildResourceShape } from './openapi/operations.ts'
-import type { Included } from './read/include.ts'
-import type { VersionedResource } from './versions/apply-version.ts'
+import { type Actor, formatActor } from '../../access/index.ts'
+import { buildStrongTag, buildWeakTag, hash } from '../../http/preconditions.ts'
+import type { StoredResponse } from '../../idempotency/keyed-write.ts'
+import type { Representation } from '../../versioning/representation/types.ts'
+import type { Row } from '../definition.ts'
+import { buildResourceShape } from '../openapi/operations.ts'
+import type { Included } from '../operations/include.ts'
+import type { VersionedResource } from '../versions/apply-version.ts'
+
+/** Of reads: a client may store a response, and validates it before each use. */
+export const CACHE_CONTROL = 'private, no-cache'
 
 /** Returns the serializer of a route's responses with a status. */
 export function getSerializer(reply: FastifyReply, status: 200 | 201) {
@@ -54,17 +57,32 @@ export function createResponseBuilder(
   /** Returns the entity tag of a row with all fields and no relations, as the response to a write has it. */
   const getTag = (request: FastifyRequest, row: Row) => buildStrongTag(row.revision, getShapeHash(request))
 
+  /** Returns a row without fields that have no column, such as the text of a new key; undefined if it has none. */
+  const hideComputed = (row: Row): Row | undefined => {
+    const names = resource.computed ? Object.keys(row).filter((name) => !(name in resource.columns)) : []
+    if (names.length === 0) return undefined
+    const stored: Row = { ...row }
+    for (const name of names) delete stored[name]
+    return stored
+  }
+
   /** Builds the response for a written row, in the transaction that may store it. */
   const buildResponse = (
     request: FastifyRequest,
     reply: FastifyReply,
     { status, row, actor, location }: WrittenRow,
-  ): StoredResponse => ({
-    status,
-    location,
-    etag: getTag(request, row),
-    body: getSerializer(reply, status)(representation.one(resource.toEntity(row, actor))),
-  })
+  ): StoredResponse => {
+    const serialize = (each: Row) =>
+      getSerializer(reply, status)(representation.one(resource.toEntity(each, actor)))
+    const stored = hideComputed(row)
+    return {
+      status,
+      location,
+      etag: getTag(request, row),
+      body: serialize(row),
+      storedBody: stored && serialize(stored),
+    }
+  }
 
   return { getShapeHash, getTag, buildResponse }
 }

@@ -1,0 +1,64 @@
+/** Computes the change that a body makes to the current row, and checks that its state permits the change. */
+import { isObject } from '../../../lib/is-object.ts'
+import type { Violation } from '../../../schemas/error.ts'
+import { apiError, invalidBody } from '../../errors/index.ts'
+import type { Resource } from '../compile.ts'
+import { type Change, getText, type Row } from '../definition.ts'
+import { type BodyReader, createDefaults, mergePatch } from '../request/body.ts'
+import { createIsSameIn } from '../sql/same-value.ts'
+
+/**
+ * Creates a function that returns the fields of a PATCH as they will stand in the row. Objects are merged (RFC 7396), and
+ * a merged object must be as valid as one that was sent whole.
+ */
+function createMerge({ schemas }: Resource, reader: BodyReader) {
+  const defaults = new Map(
+    Object.entries(schemas.change.properties).map(([name, schema]) => [name, createDefaults(schema)]),
+  )
+  return (current: Row, fields: Readonly<Record<string, unknown>>) => {
+    const merged: Record<string, unknown> = {}
+    for (const [name, value] of Object.entries(fields)) {
+      if (!isObject(value)) continue
+      const fillDefaults = defaults.get(name)
+      const object = mergePatch(current[name], value)
+      merged[name] = fillDefaults && isObject(object) ? fillDefaults(object) : object
+    }
+    reader.checkMerged(merged)
+    return { ...fields, ...merged }
+  }
+}
+
+/**
+ * Creates a function that returns the change that the fields of a body make to the current row. It throws ApiError 422 if
+ * a merged object is invalid, or an immutable field differs.
+ */
+export function createComputeChange(resource: Resource, mode: 'replace' | 'update', reader: BodyReader) {
+  const { columns, immutable = [] } = resource
+  const merge = createMerge(resource, reader)
+  const isSameIn = createIsSameIn(columns)
+  return (current: Row, fields: Readonly<Record<string, unknown>>): Change<Row> => {
+    const merged = mode === 'replace' ? fields : merge(current, fields)
+    const before = reader.toWritable(current)
+    const changes = Object.entries(merged).filter(([name, value]) => !isSameIn(name, value, before[name]))
+    const changed = new Set(changes.map(([name]) => name))
+    const violations = immutable
+      .filter((name) => changed.has(name))
+      .map((field): Violation => ({ field, message: 'cannot be changed', code: 'READ_ONLY' }))
+    if (violations.length > 0) throw invalidBody(violations)
+    return { next: { ...current, ...Object.fromEntries(changes) }, changed }
+  }
+}
+
+/** @throws ApiError 409 for a state that may not follow the current one */
+export function checkTransitions({ transitions = {} }: Resource, current: Row, next: Row): void {
+  for (const [field, states] of Object.entries(transitions)) {
+    const [from, to] = [getText(current, field), getText(next, field)]
+    const allowed = states[from] ?? []
+    if (from === to || allowed.includes(to)) continue
+    const message = `cannot change from "${from}" to "${to}"; allowed: ${allowed.join(', ') || 'none'}`
+    throw apiError('RESOURCE_CONFLICT', {
+      message: `The ${field} ${message}`,
+      violations: [{ field, message, code: 'INVALID_TRANSITION' }],
+    })
+  }
+}

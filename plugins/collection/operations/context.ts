@@ -1,0 +1,30 @@
+/** What the operations of one resource in one version share. */
+import type { FastifyInstance } from 'fastify'
+import { withPrefix } from '../../errors/index.ts'
+import type { Resource } from '../compile.ts'
+import type { CollectionOptions } from '../options.ts'
+import { createResourceAddresses } from '../request/resource-address.ts'
+import { createResponseBuilder } from '../response/response-builder.ts'
+import { applyVersion } from '../versions/apply-version.ts'
+
+export function createOperationContext(app: FastifyInstance, options: CollectionOptions, compiled: Resource) {
+  const versioned = applyVersion(compiled, options.representation.version)
+  const { resource, names } = versioned
+  return {
+    app,
+    options,
+    versioned,
+    resource,
+    addresses: createResourceAddresses(resource),
+    builder: createResponseBuilder(versioned, options.representation),
+
+    /**
+     * Returns an error with the fields named as they stood in the body.
+     * @param prefix of the fields in the body
+     */
+    toSentError: (error: unknown, prefix: string): unknown =>
+      withPrefix(names ? names.translateError(error) : error, prefix),
+  }
+}
+
+export type OperationContext = ReturnType<typeof createOperationContext>

@@ -1,0 +1,120 @@
+/** GET on a collection: a page of resources. */
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import { type Actor, getRule, narrowRule, type Rule, requireCredential } from '../../access/index.ts'
+import { getLifetime } from '../../admission/request-lifetime.ts'
+import { buildWeakTag, isNotModified, sendNotModified } from '../../http/preconditions.ts'
+import type { Pagination } from '../../versioning/representation/types.ts'
+import type { Resource } from '../compile.ts'
+import type { Handler } from '../options.ts'
+import { BYTES_PER_COST, countReplyBytes } from '../request/cost.ts'
+import { createCursors } from '../request/cursor.ts'
+import { createListReader, getListIdentity, type ListQuery } from '../request/list-query.ts'
+import type { ResourceAddress } from '../request/resource-address.ts'
+import { largePages, MAX_BYTES_AT_ONCE, serializeInPieces } from '../response/large-replies.ts'
+import { setLinks } from '../response/links.ts'
+import { CACHE_CONTROL, getSerializer } from '../response/response-builder.ts'
+import { readPosition } from '../sql/keyset.ts'
+import { ajv } from '../validator.ts'
+import type { OperationContext } from './context.ts'
+import { getReplica } from './get-replica.ts'
+import { include } from './include.ts'
+import { hasChunks, type Page, readPage } from './read-page.ts'
+
+/**
+ * Returns the access rule of a list. Under a parent it is already known to whom the rows belong; PostgreSQL would
+ * otherwise evaluate both conditions and sort all rows.
+ */
+function getListRule(resource: Resource, actor: Actor, parent: string | undefined): Rule {
+  const rule = getRule(resource.access, 'list', actor)
+  if (!resource.parent || parent === undefined) return rule
+  return narrowRule(rule, resource.parent.member, parent.toLowerCase(), actor)
+}
+
+export function createListHandler({
+  app,
+  addresses,
+  builder,
+  options,
+  resource,
+  versioned,
+}: OperationContext): Handler {
+  const { database } = app
+  const { representation, publicUrl } = options
+  const cursors = createCursors(options.cursorKey)
+  const readListQuery = createListReader(ajv, versioned)
+
+  const buildPagination = (query: ListQuery, page: Page, identity: string): Pagination => {
+    const { total } = page
+    if (total !== undefined && query.page !== undefined) {
+      return { page: query.page, limit: query.limit, total, total_pages: Math.ceil(total / query.limit) }
+    }
+    const last = page.rows.at(-1)
+    const hasNext = page.hasMore && last !== undefined
+    return {
+      cursor: hasNext ? cursors.write(readPosition(last, query.terms), identity) : null,
+      has_more: page.hasMore,
+    }
+  }
+
+  const listPage = async (
+    request: FastifyRequest,
+    reply: FastifyReply,
+    { actor, parent: parentId }: ResourceAddress,
+    query: ListQuery,
+  ) => {
+    // 2. The cursor (400), the credential for included relations (403), the id of the parent in the path (404).
+    const identity = getListIdentity(resource.name, query.identity, parentId)
+    const position = query.cursor === undefined ? undefined : cursors.read(query.cursor, identity)
+    for (const rule of query.requires) requireCredential(actor, rule)
+    addresses.ensureUuids(parentId)
+
+    // 3. The rows that the caller may read: one statement, or chunks. All chunks of a page with a total are read in one
+    // snapshot, which no replica offers.
+    const scope = { rule: getListRule(resource, actor, parentId), actor, parent: parentId, position }
+    const connection = getReplica(database, resource, actor, query.include) ?? database
+    const page =
+      query.page !== undefined && hasChunks(query)
+        ? await database.transaction((tx) => readPage(resource.select, tx, query, scope), {
+            isSnapshot: true,
+          })
+        : await readPage(resource.select, connection, query, scope)
+    const { rows } = page
+    if (rows.length === 0) await addresses.ensureParent(database, parentId)
+
+    // 4. Their relations: one statement each.
+    const names = query.include
+    const included = names.length > 0 ? await include(connection, resource, rows, names, actor) : undefined
+    const bytes = page.bytes + (included?.bytes ?? 0)
+    if (bytes >= BYTES_PER_COST) await countReplyBytes(request, actor, bytes)
+
+    // 5. The entity tag and preconditions (412, 304), before the headers: a 412 has none of those of a page.
+    const pagination = buildPagination(query, page, identity)
+    const revisions = rows.map(({ id, revision }) => `${id}/${revision}`).join()
+    const shapeHash = builder.getShapeHash(request, query.fields, included)
+    const tag = buildWeakTag([shapeHash, revisions, JSON.stringify(pagination)].join('|'))
+    const isUnchanged = isNotModified(request, tag)
+
+    // 6. The response. Fastify serializes it by the schema of the route, or a large one is serialized in pieces.
+    reply.header('etag', tag).header('cache-control', CACHE_CONTROL)
+    setLinks(request, reply, publicUrl, pagination, query.limit)
+    if (isUnchanged) return sendNotModified(reply)
+    const entities = rows.map((row, i) => resource.toEntity(row, actor, query.fields, included?.relations[i]))
+    const body = representation.many(entities, pagination, included?.meta)
+    if (bytes <= MAX_BYTES_AT_ONCE) return body
+    reply.header('content-type', 'application/json; charset=utf-8')
+    return serializeInPieces(getSerializer(reply, 200), body)
+  }
+
+  return async (request, reply) => {
+    // 1. Caller (401) and query string (400).
+    const address = addresses.read(request)
+    const query = readListQuery(request)
+    if (!hasChunks(query)) return listPage(request, reply, address, query)
+    const { credential, userId } = address.actor
+    return largePages.run(
+      credential === 'none' ? request.ip : userId,
+      () => listPage(request, reply, address, query),
+      getLifetime(reply.raw).onQueue,
+    )
+  }
+}

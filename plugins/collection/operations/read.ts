@@ -1,0 +1,56 @@
+/** GET on a member: one resource. */
+import type { Connection } from '../../../drizzle/client/types.ts'
+import { allows, getRule, requireCredential } from '../../access/index.ts'
+import { buildStrongTag, isNotModified, needsPrimary, sendNotModified } from '../../http/preconditions.ts'
+import type { Handler } from '../options.ts'
+import { BYTES_PER_COST, countReplyBytes } from '../request/cost.ts'
+import { createNotFound } from '../request/resource-address.ts'
+import { createSelectionReader, EVERYTHING } from '../request/selection.ts'
+import { CACHE_CONTROL } from '../response/response-builder.ts'
+import { toTimestamp } from '../sql/row-mapper.ts'
+import { ajv } from '../validator.ts'
+import type { OperationContext } from './context.ts'
+import { getReplica } from './get-replica.ts'
+import { include } from './include.ts'
+
+export function createReadHandler(context: OperationContext): Handler {
+  const { app, addresses, builder, options, resource, versioned } = context
+  const { access, parent, select } = resource
+  const readSelection = createSelectionReader(ajv, versioned)
+
+  return async (request, reply) => {
+    // 1. Caller (401), query string (400), the credential for included relations (403), the ids in the path (404).
+    const { actor, id, parent: parentId, hasQuery } = addresses.read(request)
+    const { fields, include: names, requires } = hasQuery ? readSelection(request) : EVERYTHING
+    for (const required of requires) requireCredential(actor, required)
+    addresses.ensureUuids(id, parentId)
+
+    // 2. The row (404), access to it (403), its relations. A replica may lag behind: only the primary decides that a row
+    // does not exist or may not be read.
+    const rule = getRule(access, 'read', actor)
+    const find = async (connection: Connection) => {
+      const row = await select.one(connection, id, { fields, include: names, rule, role: actor.role })
+      if (!row || (parent && row[parent.member] !== parentId)) throw createNotFound(resource, id)
+      if (!allows(rule, row, actor)) throw app.refusal(() => createNotFound(resource, id))
+      const included = names.length > 0 ? await include(connection, resource, [row], names, actor) : undefined
+      return { row, included }
+    }
+    const replica = needsPrimary(request) ? undefined : getReplica(app.database, resource, actor, names)
+    const onReplica = replica && (await find(replica).catch(() => undefined))
+    const { row, included } = onReplica ?? (await find(app.database))
+    const rowBytes = select.maxRowBytes < BYTES_PER_COST ? 0 : select.estimateRowBytes(row)
+    const bytes = rowBytes + (included?.bytes ?? 0)
+    if (bytes >= BYTES_PER_COST) await countReplyBytes(request, actor, bytes)
+
+    // 3. The entity tag and preconditions (412, 304).
+    const tag = buildStrongTag(row.revision, builder.getShapeHash(request, fields, included))
+    const updatedAt = included ? undefined : toTimestamp(row.updated_at)
+    reply.header('etag', tag).header('cache-control', CACHE_CONTROL)
+    if (updatedAt !== undefined) reply.header('last-modified', new Date(updatedAt).toUTCString())
+    if (isNotModified(request, tag, updatedAt)) return sendNotModified(reply)
+
+    // 4. The response. Fastify serializes it by the schema of the route.
+    const entity = resource.toEntity(row, actor, fields, included?.relations[0])
+    return options.representation.one(entity, included?.meta)
+  }
+}

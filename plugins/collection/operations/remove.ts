@@ -1,0 +1,44 @@
+/** DELETE on a member: removes a resource. */
+import { lockCaller } from '../../auth/lock-caller.ts'
+import { readPrecondition } from '../../http/preconditions.ts'
+import { getOrigin } from '../../outbox/origin.ts'
+import type { Row } from '../definition.ts'
+import type { Handler } from '../options.ts'
+import { createQueryRefusal } from '../request/query-validation.ts'
+import { ajv } from '../validator.ts'
+import type { OperationContext } from './context.ts'
+import { findRow } from './find-row.ts'
+
+export function createRemoveHandler(context: OperationContext): Handler {
+  const { app, addresses, builder, options, resource, toSentError } = context
+  const { actions = {}, bearerOnly = false, stores } = resource
+  const refuseQuery = createQueryRefusal(ajv)
+
+  return async (request, reply) => {
+    // 1. Caller (401), no query string (400), the ids in the path (404).
+    const address = addresses.read(request)
+    const { actor } = address
+    if (address.hasQuery) refuseQuery(request)
+    addresses.ensureUuids(address.id, address.parent)
+    const checkPrecondition = readPrecondition(request, options.requireIfMatch, (row: Row) =>
+      builder.getTag(request, row),
+    )
+
+    await app.database
+      .transaction(async (tx) => {
+        // 2. The row, locked (404), and access to it (403).
+        if (bearerOnly) await lockCaller(tx, actor)
+        const current = await findRow(context, tx, address, 'remove', 'update')
+        // 3. Preconditions (428, 412).
+        checkPrecondition?.(current)
+        // 4. `DELETE ... RETURNING`, which records the event too; references and state (409).
+        const store = stores.store(tx, getOrigin(actor, request.id))
+        await (actions.remove ? actions.remove(store, current, actor) : store.remove(current))
+      })
+      .catch((error) => {
+        throw toSentError(error, '')
+      })
+    app.outbox.publish()
+    return reply.code(204).header('cache-control', 'no-store').send()
+  }
+}

@@ -1,0 +1,75 @@
+/** Runs a write at most once for each Idempotency-Key: the write and its stored response commit together. */
+import type { Connection, Database } from '../../drizzle/client/types.ts'
+import { apiError } from '../errors/index.ts'
+import { publish } from './channels.ts'
+import type { KeyedWrite, StoredResponse } from './keyed-write.ts'
+
+/** The parts of a write, in the order in which they run. */
+export interface Work<Found, Prepared> {
+  /**
+   * Finds the row, and locks it if `isLocking`.
+   * @throws ApiError 404, 403: they come before a stored response
+   */
+  find(connection: Connection, isLocking: boolean): Promise<Found>
+  /** Does slow work, before the transaction begins. */
+  prepare?: ((found: Found) => Promise<Prepared>) | undefined
+  /** Writes, and builds the response. */
+  write(tx: Connection, found: Found, prepared: Prepared | undefined): Promise<StoredResponse>
+}
+
+/** A concurrent request stored its response under the same key in spite of the lock, so this write is rolled back. */
+class IdempotencyConflictError extends Error {}
+
+const stillRunning = () => {
+  publish('in-progress')
+  return apiError('RESOURCE_CONFLICT', {
+    message: 'A request with this Idempotency-Key is still running',
+    retryAfter: 1,
+  })
+}
+
+/** @throws ApiError 409 while another request with the key is running; 422 if that request had a different body */
+export async function once<Found, Prepared>(
+  database: Database,
+  key: KeyedWrite,
+  { find, prepare, write }: Work<Found, Prepared>,
+): Promise<StoredResponse> {
+  const release = key.begin()
+  if (!release) {
+    await find(database, false)
+    throw stillRunning()
+  }
+  const run = (prepared: Prepared | undefined) =>
+    database.transaction(async (tx) => {
+      const isLocked = await key.lock(tx)
+      const found = await find(tx, isLocked)
+      if (!isLocked) throw stillRunning()
+      const stored = await key.find(tx)
+      if (stored) return stored
+      const response = await write(tx, found, prepared)
+      if (!(await key.keep(tx, response))) throw new IdempotencyConflictError()
+      return response
+    })
+  try {
+    let prepared: Prepared | undefined
+    if (prepare) {
+      const found = await find(database, false)
+      const stored = await key.find(database)
+      if (stored) return replay(stored)
+      prepared = await prepare(found)
+    }
+    const response = await run(prepared).catch((error) => {
+      // The second time it finds the response that the other request stored.
+      if (error instanceof IdempotencyConflictError) return run(prepared)
+      throw error
+    })
+    return response.replayed ? replay(response) : response
+  } finally {
+    release()
+  }
+}
+
+function replay(stored: StoredResponse): StoredResponse {
+  publish('replayed')
+  return stored
+}
