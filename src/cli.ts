@@ -7,5 +7,5 @@ requireNodeVersion()
 // A reader such as `| head` may close the pipe early; that is not an error.
 process.stdout.on('error', ({ code }: NodeJS.ErrnoException) => process.exit(code === 'EPIPE' ? 0 : 1))
 
-const [{ commands }, { main }] = await Promise.all([import('./cli/commands.ts'), import('./cli/main.ts')])
-process.exitCode = await main(commands, process.argv.slice(2))
+const { main } = await import('./cli/program.ts')
+process.exitCode = await main(process.argv.slice(2))

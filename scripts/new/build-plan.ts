@@ -1,6 +1,6 @@
 /** Checks the answers about a new resource against each other and against the service, and completes them. */
 import { toWords } from '../../lib/to-words.ts'
-import { UsageError } from '../../src/cli/command.ts'
+import { UsageError } from '../../src/cli/usage-error.ts'
 import {
   checkChangeable,
   checkColumns,

@@ -1,6 +1,6 @@
 /** Checks each answer about a new resource. */
 import { isReservedName, isResourceName } from '../../plugins/collection/check/resource-name.ts'
-import { UsageError } from '../../src/cli/command.ts'
+import { UsageError } from '../../src/cli/usage-error.ts'
 import { checkFieldName, type Field, split } from './fields.ts'
 import { toPascal, toSingular, toSnake } from './names.ts'
 import type { Registered } from './registered.ts'

@@ -1,6 +1,6 @@
 /** Parses the fields of a new resource: `rating:integer(1..5), body:multiline(1..2000), product_id:ref(products)!`. */
 import { MAX_INTEGER } from '../../schemas/types.ts'
-import { UsageError } from '../../src/cli/command.ts'
+import { UsageError } from '../../src/cli/usage-error.ts'
 
 interface FieldBase {
   name: string

@@ -1,6 +1,6 @@
 /** `npm run new -- reviews`: adds a resource. Exit code 2: the answers are wrong and nothing was written. */
 import { createInterface } from 'node:readline/promises'
-import { UsageError } from '../../src/cli/command.ts'
+import { UsageError } from '../../src/cli/usage-error.ts'
 import { askAnswers } from './ask.ts'
 import { buildPlan } from './build-plan.ts'
 import { HELP, readCommandLine } from './options.ts'

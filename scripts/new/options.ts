@@ -1,6 +1,6 @@
 /** Reads the command line of `npm run new`. */
 import { parseArgs } from 'node:util'
-import { UsageError } from '../../src/cli/command.ts'
+import { UsageError } from '../../src/cli/usage-error.ts'
 import type { Answers } from './resource-plan.ts'
 
 export const HELP = `Adds a resource: schema, table, migration, definition, test, the entry in src/app.ts, the OpenAPI

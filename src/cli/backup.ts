@@ -1,4 +1,5 @@
 /** `backup`: writes the whole database into one file, while servers may go on writing. */
+import { Command } from '@commander-js/extra-typings'
 import { identity } from '../../lib/identity.ts'
 import { type Config, readConfig } from '../config.ts'
 import { release } from '../release.ts'
@@ -7,7 +8,7 @@ import type { Header } from './backup/format.ts'
 import { SECRET_USES } from './backup/secret-uses.ts'
 import { type Snapshot, sumCounts, withProgress, withSnapshot } from './backup/source.ts'
 import { refuseExisting, writeFile, writeStream } from './backup/write-backup.ts'
-import { type Command, type Flags, UsageError, type Values } from './command.ts'
+import { UsageError } from './usage-error.ts'
 
 const STDOUT = '-'
 
@@ -50,15 +51,14 @@ const createHeader = (
   ...(secret !== undefined && { app_secret: secret }),
 })
 
-async function run(values: Values, flags: Flags): Promise<void> {
-  const file = values.file ?? ''
+async function run(file: string, { includeSecret = false }: { includeSecret?: boolean }): Promise<void> {
   const config = readConfig()
   if (file === STDOUT && process.stdout.isTTY)
     throw new UsageError(
       'A backup is not written to a terminal: name a file, or pipe it into another command',
     )
   if (file !== STDOUT) refuseExisting(file)
-  const { secret, note } = await readSecret(config, flags.has('include-secret'))
+  const { secret, note } = await readSecret(config, includeSecret)
   const result = await withSnapshot(config, async (snapshot) => {
     const rows = sumCounts(snapshot.counts)
     const size = await withProgress(rows, async ({ add }) => {
@@ -84,18 +84,17 @@ async function run(values: Values, flags: Flags): Promise<void> {
   print(note)
 }
 
-export const backup: Command = {
-  summary: 'Write the whole database into one file',
-  details: `Reads one snapshot of DATABASE_URL, while servers may go on writing; without it, of the embedded database in
+export const backup = new Command('backup')
+  .description('Write the whole database into one file')
+  .argument('<file>', "The new file; '-' for standard output. An existing file is not overwritten")
+  .option('--include-secret', 'Include the secret that is kept in DATA_DIR. APP_SECRET is never included')
+  .addHelpText(
+    'after',
+    `
+Reads one snapshot of DATABASE_URL, while servers may go on writing; without it, of the embedded database in
 DATA_DIR, which no running server may have open. The file gets its name when it is complete, and only its owner can
 read it. It contains personal data and the hashes of passwords and keys: protect it. Settings are not in it.
 
 '${identity.name} restore' loads the file into an empty database, embedded or PostgreSQL, of this release or a newer one.`,
-  arguments: { file: "The new file; '-' for standard output. An existing file is not overwritten" },
-  options: {
-    'include-secret': {
-      help: 'Include the secret that is kept in DATA_DIR. APP_SECRET is never included',
-    },
-  },
-  run,
-}
+  )
+  .action(run)

@@ -1,4 +1,5 @@
 /** `copy`: copies the database into an empty PostgreSQL database and compares the two. */
+import { Command } from '@commander-js/extra-typings'
 import { countAllRows } from '../../drizzle/backup/checksums.ts'
 import { checkMigrations, loadDatabase } from '../../drizzle/backup/load.ts'
 import { parseAddress } from '../../drizzle/client/server/address.ts'
@@ -6,9 +7,8 @@ import { type Config, readConfig } from '../config.ts'
 import { getSecretFile, readKeptSecret } from '../secrets.ts'
 import { SECRET_USES } from './backup/secret-uses.ts'
 import { sumCounts, withProgress, withSnapshot } from './backup/source.ts'
-import { type Command, getRequired, UsageError, type Values } from './command.ts'
-import { withOpenDatabase } from './open.ts'
-import { readSchemaConfig } from './schema-option.ts'
+import { readSchemaConfig, withOpenDatabase } from './database.ts'
+import { UsageError } from './usage-error.ts'
 
 /** Returns the address without user and password. @throws UsageError if it is invalid */
 function readLabel(url: string): string {
@@ -19,11 +19,11 @@ function readLabel(url: string): string {
   }
 }
 
-async function run(values: Values): Promise<void> {
-  const to = getRequired(values, 'to')
+async function run(options: { to: string; schema?: string }): Promise<void> {
+  const { to } = options
   const label = readLabel(to)
   const config = readConfig()
-  const { DATABASE_SCHEMA: schema } = readSchemaConfig(values)
+  const { DATABASE_SCHEMA: schema } = readSchemaConfig(options)
   const { checksums, skipped, applied } = await withSnapshot(config, ({ counts, tables, ...snapshot }) => {
     checkMigrations(snapshot.migrations, 'The database')
     const columns = tables.map((table) => ({
@@ -52,16 +52,17 @@ async function describeSecret({ APP_SECRET: configured, DATA_DIR: dataDir }: Con
   return isKept ? `set APP_SECRET to the content of ${getSecretFile(dataDir)}` : 'set APP_SECRET'
 }
 
-export const copy: Command = {
-  summary: 'Copy the database into an empty PostgreSQL database',
-  details: `Copies the embedded database in DATA_DIR, which no running server may have open, or the database at
+export const copy = new Command('copy')
+  .description('Copy the database into an empty PostgreSQL database')
+  .requiredOption('--to <url>', 'The address: postgres://user@host:port/database')
+  .option('--schema <name>', 'The schema in that database, instead of DATABASE_SCHEMA')
+  .addHelpText(
+    'after',
+    `
+Copies the embedded database in DATA_DIR, which no running server may have open, or the database at
 DATABASE_URL: stop the servers, because what they write after the start of the command is not copied. Everything is
 loaded in one transaction, read back and compared, and committed only if it is equal. The source is not changed.
 
 An argument is visible to every user in 'ps': leave the password out of the address and set PGPASSWORD.`,
-  options: {
-    to: { value: 'url', help: 'The address: postgres://user@host:port/database' },
-    schema: { value: 'name', help: 'The schema in that database, instead of DATABASE_SCHEMA' },
-  },
-  run,
-}
+  )
+  .action(run)

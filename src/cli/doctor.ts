@@ -1,17 +1,22 @@
 /** `doctor`: checks the installation and changes nothing. */
 import { existsSync } from 'node:fs'
 import { join, resolve } from 'node:path'
+import { Command } from '@commander-js/extra-typings'
 import { type Database, FolderInUse, openDatabase } from '../../drizzle/client/index.ts'
 import { queryRows } from '../../drizzle/client/query-rows.ts'
 import { parseAddress } from '../../drizzle/client/server/address.ts'
 import { type Config, ConfigError, findMistypedNames } from '../config.ts'
 import { describeOldNode } from '../node-version.ts'
-import type { Command, Flags, Values } from './command.ts'
+import { readSchemaConfig, schemaOption } from './database.ts'
 import { checkAdmins, checkDatabase } from './doctor/check-database.ts'
 import { checkDisk, checkSecrets, checkTls, formatBytes } from './doctor/check-files.ts'
 import { checkRedis, checkReplicas } from './doctor/check-services.ts'
 import { attempt, type Finding, fail, formatError, ok, warn } from './doctor/finding.ts'
-import { readSchemaConfig, SCHEMA_OPTION } from './schema-option.ts'
+
+interface Options {
+  schema?: string
+  json?: true
+}
 
 function checkNode(version: string): Finding {
   const message = describeOldNode(version)
@@ -19,9 +24,9 @@ function checkNode(version: string): Finding {
 }
 
 /** @returns the settings, or one finding for each invalid setting */
-function readSettings(values: Values): { config?: Config; findings: Finding[] } {
+function readSettings(options: Options): { config?: Config; findings: Finding[] } {
   try {
-    const config = readSchemaConfig(values)
+    const config = readSchemaConfig(options)
     const mistyped = findMistypedNames().map((text) =>
       warn('settings', text, 'Correct or remove the variable.'),
     )
@@ -86,9 +91,9 @@ const checkDatabaseSize = (database: Database): Promise<Finding> =>
   })
 
 /** Makes all checks, in the order in which a start would depend on them. */
-async function* diagnose(values: Values): AsyncGenerator<Finding> {
+async function* diagnose(options: Options): AsyncGenerator<Finding> {
   yield checkNode(process.versions.node)
-  const { config, findings } = readSettings(values)
+  const { config, findings } = readSettings(options)
   yield* findings
   if (!config) return
   const { DATABASE_URL: url, DATABASE_SCHEMA: schema, DATA_DIR: dataDir } = config
@@ -118,25 +123,26 @@ function formatFinding({ check, status, message, advice }: Finding): string {
 }
 
 /** @throws Error if a check failed */
-async function run(values: Values, flags: Flags): Promise<void> {
+async function run(options: Options): Promise<void> {
   const findings: Finding[] = []
-  for await (const finding of diagnose(values)) {
+  for await (const finding of diagnose(options)) {
     findings.push(finding)
-    if (!flags.has('json')) console.log(formatFinding(finding))
+    if (!options.json) console.log(formatFinding(finding))
   }
-  if (flags.has('json')) console.log(JSON.stringify(findings, null, 2))
+  if (options.json) console.log(JSON.stringify(findings, null, 2))
   const failed = findings.filter(({ status }) => status === 'failed').length
   if (failed > 0) throw new Error(`${failed} of ${findings.length} checks failed`)
 }
 
-export const doctor: Command = {
-  summary: 'Check the settings, the database and other services',
-  details: `Each check is ok, warning or failed, with what to do. Exit code 1 if a check failed; warnings count as success. Changes
+export const doctor = new Command('doctor')
+  .description('Check the settings, the database and other services')
+  .addOption(schemaOption)
+  .option('--json', 'Print a JSON array of objects with check, status, message and advice')
+  .addHelpText(
+    'after',
+    `
+Each check is ok, warning or failed, with what to do. Exit code 1 if a check failed; warnings count as success. Changes
 nothing: applies no migration and creates no file. Secrets are not printed. The embedded database (DATA_DIR) can be
 open in one process only; while a server runs on it, the checks of its content are not made.`,
-  options: {
-    schema: SCHEMA_OPTION,
-    json: { help: 'Print a JSON array of objects with check, status, message and advice' },
-  },
-  run,
-}
+  )
+  .action(run)

@@ -1,19 +1,11 @@
 /** `events tail`: prints the changes of resources while they happen. */
 import { styleText } from 'node:util'
+import { Command } from '@commander-js/extra-typings'
+import { createClient, type ResourceEvent } from '../../client/src/index.ts'
+import { getErrorCode } from '../../lib/error-code.ts'
 import { identity } from '../../lib/identity.ts'
 import { readClientKey } from '../config.ts'
-import { type Command, type Flags, getRequired, UsageError, type Values } from './command.ts'
-import { readEventStream } from './event-stream.ts'
-
-/** The members of an event that are printed. */
-interface Event {
-  type: string
-  resource_id: string
-  previous: Record<string, unknown> | null
-  actor_id: string | null
-  credential: string
-  created_at: string
-}
+import { UsageError } from './usage-error.ts'
 
 /** Most types are not longer; a longer one makes the column wider from then on. */
 const MIN_TYPE_WIDTH = 'user-profiles.updated'.length
@@ -25,7 +17,7 @@ const isChange = (text: string | undefined): text is keyof typeof COLORS =>
   text !== undefined && Object.hasOwn(COLORS, text)
 
 /** Returns a function that formats an event as one line of aligned columns. */
-function createFormatter(hasColors: boolean): (event: Event) => string {
+function createFormatter(hasColors: boolean): (event: ResourceEvent) => string {
   let typeWidth = MIN_TYPE_WIDTH
   return ({ type, resource_id, previous, actor_id, credential, created_at }) => {
     typeWidth = Math.max(typeWidth, type.length)
@@ -47,54 +39,69 @@ function checkHeader(name: string, text: string): string {
   throw new UsageError(`${name} must consist of visible ASCII characters`)
 }
 
-/** Returns the address of the stream. @throws UsageError */
-function getStreamUrl(values: Values): URL {
-  const address = getRequired(values, 'url')
+/** Returns the address of the server. @throws UsageError */
+function checkUrl(address: string): string {
   const url = URL.canParse(address) ? new URL(address) : undefined
-  // fetch rejects credentials in an address; they are not repeated in the message.
-  if (url === undefined || !/^https?:$/.test(url.protocol) || url.username !== '' || url.password !== '') {
-    throw new UsageError('--url must be an http or https address without credentials')
-  }
-  url.pathname = `${url.pathname.replace(/\/$/, '')}/api/v1/events`
-  if (values.type !== undefined) url.searchParams.set('type', values.type)
-  return url
+  if (url && /^https?:$/.test(url.protocol) && url.username === '' && url.password === '')
+    return address.replace(/\/$/, '')
+  // The address may have a password, which the message does not repeat.
+  throw new UsageError('--url must be an http or https address without credentials')
 }
 
-async function tail(values: Values, flags: Flags): Promise<void> {
-  const url = getStreamUrl(values)
-  const key = values.key ?? readClientKey()
+/** Returns the reason of a lost connection, which `fetch` hides in the cause. */
+function getReason(error: Error): string {
+  let reason: unknown = error
+  while (reason instanceof Error && reason.cause instanceof Error) reason = reason.cause
+  // An error for several addresses has no message.
+  return reason instanceof Error ? reason.message || (getErrorCode(reason) ?? reason.name) : error.message
+}
+
+interface Options {
+  url: string
+  key?: string
+  type?: string
+  from?: string
+  json?: true
+}
+
+async function tail({ url, key = readClientKey(), type, from, json }: Options): Promise<void> {
+  const baseUrl = checkUrl(url)
   if (key === undefined) throw new UsageError(`--key or ${identity.keyVariable} is required`)
-  const headers = { 'X-API-Key': checkHeader('The API key', key) }
-  let last = values.from === undefined ? undefined : checkHeader('--from', values.from)
+  const apiKey = checkHeader('The API key', key)
   const { stdout } = process
   const format = createFormatter(stdout.isTTY && stdout.hasColors())
   const stopped = new AbortController()
   const stop = () => stopped.abort()
   for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, stop)
-  const messages = readEventStream({
-    url,
-    headers,
-    cursor: last,
-    signal: stopped.signal,
-    onLoss: (reason, delayMs) =>
-      console.error(`No connection: ${reason}. Connecting again in ${(delayMs / 1000).toFixed(1)} s`),
-  })
+  const stream = createClient({ baseUrl, apiKey }).events.stream(
+    { type: type?.split(','), cursor: from === undefined ? undefined : checkHeader('--from', from) },
+    {
+      signal: stopped.signal,
+      onReconnect: (error, delayMs) =>
+        console.error(
+          `No connection: ${getReason(error)}. Connecting again in ${(delayMs / 1000).toFixed(1)} s`,
+        ),
+    },
+  )
   try {
-    for await (const { cursor, data } of messages) {
-      last = cursor ?? last
-      if (data === '') continue
-      const event: Event = JSON.parse(data)
-      console.log(flags.has('json') ? JSON.stringify(event) : format(event))
-    }
+    for await (const { event } of stream) console.log(json ? JSON.stringify(event) : format(event))
   } finally {
     for (const signal of ['SIGINT', 'SIGTERM'] as const) process.off(signal, stop)
   }
-  if (last !== undefined) console.error(`Stopped. To go on from here: --from ${last}`)
+  if (stream.cursor !== undefined) console.error(`Stopped. To go on from here: --from ${stream.cursor}`)
 }
 
-export const eventsTail: Command = {
-  summary: 'Print the changes of resources while they happen',
-  details: `Prints a line for each event: its time, its type, the id of the resource, the user who changed it, and the
+export const eventsTail = new Command('tail')
+  .description('Print the changes of resources while they happen')
+  .option('--url <url>', 'The address of the server', 'http://127.0.0.1:3000')
+  .option('--key <key>', `An API key (default: ${identity.keyVariable})`)
+  .option('--type <list>', 'Only these types, separated by commas, such as orders.created or products.*')
+  .option('--from <cursor>', 'Start after this cursor instead of now')
+  .option('--json', 'Print each event as a line of JSON')
+  .addHelpText(
+    'after',
+    `
+Prints a line for each event: its time, its type, the id of the resource, the user who changed it, and the
 names of the changed fields. A change without a user has the kind of its credential instead, such as 'system' for the
 command line. Ctrl-C ends the command with exit code 0, and prints the cursor with which it can go on.
 
@@ -103,15 +110,5 @@ events:read, and the read scope of the collections whose events are printed.
 
 If the connection is lost, the command says so on standard error, and goes on after the last event. It fails if the
 server refuses the key, or if events after the cursor were removed.`,
-  options: {
-    url: { value: 'url', help: 'The address of the server', default: 'http://127.0.0.1:3000' },
-    key: { value: 'key', help: `An API key (default: ${identity.keyVariable})` },
-    type: {
-      value: 'list',
-      help: 'Only these types, separated by commas, such as orders.created or products.*',
-    },
-    from: { value: 'cursor', help: 'Start after this cursor instead of now' },
-    json: { help: 'Print each event as a line of JSON' },
-  },
-  run: tail,
-}
+  )
+  .action(tail)

@@ -1,9 +1,10 @@
 /** `openapi`: prints the OpenAPI document of a version as a server with the default settings serves it. */
+import { Command } from '@commander-js/extra-typings'
 import type { Database } from '../../drizzle/client/index.ts'
 import { DEFAULT_SCHEMA } from '../../drizzle/client/schema.ts'
 import { versions } from '../../plugins/versioning/index.ts'
 import { readConfig } from '../config.ts'
-import { type Command, getWholeNumber } from './command.ts'
+import { wholeNumber } from './usage-error.ts'
 
 /** Replaces the database. Every query returns this row, so that `createFirstAdmin` finds an admin and creates none. */
 const stubDatabase: Database = {
@@ -20,24 +21,20 @@ const stubDatabase: Database = {
 const UNUSED_SECRET = 'x'.repeat(32)
 const versionNumbers = versions.map(({ representation }) => representation.version)
 
-export const openapi: Command = {
-  summary: 'Print the OpenAPI document of a version',
-  details:
-    'Writes JSON to standard output: the document that a server with the default settings returns for GET /openapi/v{n}.json.',
-  options: {
-    version: {
-      value: 'n',
-      help: `The version: ${versionNumbers.join(' or ')}`,
-      default: `${Math.max(...versionNumbers)}`,
-    },
-  },
-  async run(values) {
-    const version = getWholeNumber(
-      values,
-      'version',
-      Math.min(...versionNumbers),
-      Math.max(...versionNumbers),
-    )
+export const openapi = new Command('openapi')
+  .description('Print the OpenAPI document of a version')
+  .option(
+    '--version <n>',
+    `The version: ${versionNumbers.join(' or ')}`,
+    wholeNumber(Math.min(...versionNumbers), Math.max(...versionNumbers)),
+    Math.max(...versionNumbers),
+  )
+  .addHelpText(
+    'after',
+    `
+Writes JSON to standard output: the document that a server with the default settings returns for GET /openapi/v{n}.json.`,
+  )
+  .action(async ({ version }) => {
     // Not from the environment: the document does not depend on it.
     const config = readConfig({
       LOG_LEVEL: 'silent',
@@ -53,5 +50,4 @@ export const openapi: Command = {
     } finally {
       await app.close()
     }
-  },
-}
+  })

@@ -1,5 +1,4 @@
-/** Shows the progress of a long command: a bar on a terminal, otherwise a line every two seconds. */
-import { Presets, SingleBar } from 'cli-progress'
+/** Shows the progress of a long command. */
 
 export interface Progress {
   add(count: number): void
@@ -7,36 +6,35 @@ export interface Progress {
 }
 
 const LINE_INTERVAL_MS = 2_000
+const TERMINAL_INTERVAL_MS = 100
+/** Moves the cursor to the start of the line and clears the line. */
+const CLEAR_LINE = '\r\x1b[K'
 
-const formatCount = (value: number) => value.toLocaleString('en')
-
-function createBar(what: string, total: number): Progress {
-  const bar = new SingleBar(
-    { format: `{bar} {percentage}% | {value} of {total} ${what} | {eta_formatted} left`, etaBuffer: 50 },
-    Presets.shades_classic,
-  )
-  bar.start(total, 0)
-  return { add: (count) => bar.increment(count), stop: () => bar.stop() }
-}
-
-function createLines(what: string, total: number): Progress {
+/**
+ * Shows progress on standard error if that is a terminal, in one line that is cleared at the end; otherwise prints a line
+ * every two seconds.
+ * @param what the counted things, in the plural
+ * @param isQuiet prints no lines without a terminal: for commands whose output scripts read
+ */
+export function createProgress(what: string, total: number, isQuiet = false): Progress {
+  const { stderr } = process
+  const interval = stderr.isTTY ? TERMINAL_INTERVAL_MS : LINE_INTERVAL_MS
   let done = 0
-  let lastLineAt = performance.now()
+  let printedAt = performance.now()
+  const print = () => {
+    const text = `${done.toLocaleString('en')} of ${total.toLocaleString('en')} ${what}`
+    if (stderr.isTTY) stderr.write(CLEAR_LINE + text)
+    else if (!isQuiet) console.log(text)
+  }
   return {
     add(count) {
       done += count
-      if (performance.now() - lastLineAt < LINE_INTERVAL_MS) return
-      lastLineAt = performance.now()
-      console.log(`${formatCount(done)} of ${formatCount(total)} ${what}`)
+      if (performance.now() - printedAt < interval) return
+      printedAt = performance.now()
+      print()
     },
-    stop() {},
+    stop() {
+      if (stderr.isTTY) stderr.write(CLEAR_LINE)
+    },
   }
 }
-
-/** Shows a bar on standard error if that is a terminal, otherwise nothing: for commands whose output scripts read. */
-export const createQuietProgress = (what: string, total: number): Progress =>
-  process.stderr.isTTY ? createBar(what, total) : { add() {}, stop() {} }
-
-/** @param what the counted things, in the plural */
-export const createProgress = (what: string, total: number): Progress =>
-  process.stdout.isTTY ? createBar(what, total) : createLines(what, total)

@@ -1,4 +1,5 @@
 /** `restore`: loads a backup into an empty database and compares the result with the file. */
+import { Command } from '@commander-js/extra-typings'
 import { countAllRows } from '../../drizzle/backup/checksums.ts'
 import { checkMigrations, loadDatabase } from '../../drizzle/backup/load.ts'
 import { identity } from '../../lib/identity.ts'
@@ -8,8 +9,7 @@ import type { Header } from './backup/format.ts'
 import { type BackupFile, withBackup } from './backup/read-backup.ts'
 import { SECRET_USES } from './backup/secret-uses.ts'
 import { withProgress } from './backup/source.ts'
-import type { Command, Flags, Values } from './command.ts'
-import { withOpenDatabase } from './open.ts'
+import { withOpenDatabase } from './database.ts'
 
 const formatRows = (count: number): string => `${count.toLocaleString('en')} rows`
 
@@ -65,26 +65,26 @@ async function restoreBackup(file: string, { header, readRows }: BackupFile): Pr
   console.log(note)
 }
 
-function run(values: Values, flags: Flags): Promise<void> {
-  const file = values.file ?? ''
-  return withBackup(file, async (backup) => {
-    if (!flags.has('check')) return restoreBackup(file, backup)
-    const { header, checksums } = backup
-    const secret = header.app_secret === undefined ? 'not included' : 'included'
-    console.log(`${file} is complete and intact: ${formatRows(countAllRows(checksums))}, ${describe(header)}`)
-    console.log(`The secret is ${secret}`)
-  })
-}
-
-export const restore: Command = {
-  summary: 'Load a backup into an empty database',
-  details: `Checks the file first. Then loads it in one transaction into DATABASE_URL, or without it into the embedded
+export const restore = new Command('restore')
+  .description('Load a backup into an empty database')
+  .argument('<file>', `A file that '${identity.name} backup' wrote`)
+  .option('--check', 'Only check that the file is complete and intact; no database is opened')
+  .addHelpText(
+    'after',
+    `
+Checks the file first. Then loads it in one transaction into DATABASE_URL, or without it into the embedded
 database in DATA_DIR, which no running server may have open; reads everything back, compares it with the file, and
 commits only if it is equal. If the command fails or is stopped, the database stays empty.
 
 The database must have no rows. A backup of an older release is loaded into the tables of that release, and then
 the migrations are applied; for that, the database must have no tables of a newer release.`,
-  arguments: { file: `A file that '${identity.name} backup' wrote` },
-  options: { check: { help: 'Only check that the file is complete and intact; no database is opened' } },
-  run,
-}
+  )
+  .action((file, { check }) =>
+    withBackup(file, async (backup) => {
+      if (!check) return restoreBackup(file, backup)
+      const { header, checksums } = backup
+      const secret = header.app_secret === undefined ? 'not included' : 'included'
+      const rows = formatRows(countAllRows(checksums))
+      console.log(`${file} is complete and intact: ${rows}, ${describe(header)}\nThe secret is ${secret}`)
+    }),
+  )

@@ -1,11 +1,12 @@
 /** `seed`: fills the registered collections with demo data. */
+import { Command, InvalidArgumentError } from '@commander-js/extra-typings'
 import type { Database } from '../../drizzle/client/index.ts'
 import { type Config, readConfig } from '../config.ts'
 import { createFirstAdmin } from '../first-admin.ts'
-import { type Command, getWholeNumber, UsageError, type Values } from './command.ts'
+import { withDatabase } from './database.ts'
 import { countRows, seedDatabase } from './demo-data/index.ts'
-import { withDatabase } from './open.ts'
 import { createProgress, type Progress } from './progress.ts'
+import { wholeNumber } from './usage-error.ts'
 
 const MAX_USERS = 10_000_000
 const MAX_SEED = 999_999
@@ -14,12 +15,15 @@ const MAX_CONCURRENCY = 4
 /** The number of users from which all rows are written in one transaction. Fewer take a minute or two either way. */
 const MIN_BULK_USERS = 20_000
 
-/** Returns the end of the demo data's time range: the start of a day, so that all runs of a day write the same data. */
-function parseUntil({ until = new Date().toISOString().slice(0, 10) }: Values): number {
-  const date = /^\d{4}-\d\d-\d\d$/.test(until) ? new Date(until) : undefined
-  if (date && date.getTime() >= 0 && date.toISOString().startsWith(until)) return date.getTime()
-  throw new UsageError(`--until must be a date such as 2026-11-21, not '${until}'`)
+/** Reads the date before which all rows are dated, as epoch milliseconds. */
+function readDate(text: string): number {
+  const date = /^\d{4}-\d\d-\d\d$/.test(text) ? new Date(text) : undefined
+  if (date && date.getTime() >= 0 && date.toISOString().startsWith(text)) return date.getTime()
+  throw new InvalidArgumentError('It must be a date such as 2026-11-21.')
 }
+
+/** Returns the start of the day, so that all runs of a day write the same data. */
+const getToday = () => readDate(new Date().toISOString().slice(0, 10))
 
 /** Creates the first admin before the demo data, because the server does so only in an empty database. */
 async function ensureFirstAdmin(config: Config, database: Database): Promise<void> {
@@ -33,10 +37,13 @@ async function ensureFirstAdmin(config: Config, database: Database): Promise<voi
 
 const formatCount = (count: number, what: string) => `${count.toLocaleString('en')} ${what}`
 
-async function run(values: Values): Promise<void> {
-  const users = getWholeNumber(values, 'users', 1, MAX_USERS)
-  const seed = getWholeNumber(values, 'seed', 0, MAX_SEED)
-  const until = parseUntil(values)
+interface Options {
+  users: number
+  seed: number
+  until?: number
+}
+
+async function run({ users, seed: seedNumber, until = getToday() }: Options): Promise<void> {
   const config = readConfig()
   const { resources: definitions } = await import('../app.ts')
   await withDatabase(config, async (database) => {
@@ -47,7 +54,7 @@ async function run(values: Values): Promise<void> {
     const concurrency = database.kind === 'server' ? Math.min(MAX_CONCURRENCY, config.POOL_SIZE) : 1
     const added = await seedDatabase(database, {
       users,
-      seed,
+      seed: seedNumber,
       until,
       concurrency,
       bulk: database.kind === 'server' && users >= MIN_BULK_USERS,
@@ -72,9 +79,20 @@ async function run(values: Values): Promise<void> {
   })
 }
 
-export const seed: Command = {
-  summary: 'Fill the database with demo data',
-  details: `Each user gets two products, five orders of three items on average and a post; 70 % get a profile. All rows
+export const seed = new Command('seed')
+  .description('Fill the database with demo data')
+  .option(
+    '--users <n>',
+    `The number of users, up to ${MAX_USERS.toLocaleString('en')}`,
+    wholeNumber(1, MAX_USERS),
+    1000,
+  )
+  .option('--seed <n>', 'The seed of the random numbers', wholeNumber(0, MAX_SEED), 42)
+  .option('--until <date>', 'The day before which all rows are dated (default: today, UTC)', readDate)
+  .addHelpText(
+    'after',
+    `
+Each user gets two products, five orders of three items on average and a post; 70 % get a profile. All rows
 are dated within the two years before --until. The same --seed, --users and --until create the same data, except that
 order numbers continue after the existing ones. If the database already contains data of a seed, that seed adds nothing;
 another --seed adds more. The demo users have no passwords, and none is an admin. If the database has no user yet,
@@ -85,14 +103,5 @@ DATA_DIR, which no running server may have open. From ${formatCount(MIN_BULK_USE
 filled in one transaction, and the indexes are created afterwards: requests to running servers wait for its end
 or are answered with 503. Such a run first locks the tables, and fails with 55P03 if it has to wait 10 s for them.
 If it is stopped, none of its rows remain.`,
-  options: {
-    users: {
-      value: 'n',
-      help: `The number of users, up to ${MAX_USERS.toLocaleString('en')}`,
-      default: '1000',
-    },
-    seed: { value: 'n', help: 'The seed of the random numbers', default: '42' },
-    until: { value: 'date', help: 'The day before which all rows are dated (default: today, UTC)' },
-  },
-  run,
-}
+  )
+  .action(run)

@@ -1,12 +1,8 @@
 /** `serve`: runs the server in this process. */
-import type { Command } from './command.ts'
+import { Command } from '@commander-js/extra-typings'
 
-export const serve: Command = {
-  summary: 'Run the server',
-  options: {},
-  async run() {
-    await import('../start-server.ts')
-    // The signal handlers of the server end the process.
-    await new Promise(() => {})
-  },
-}
+export const serve = new Command('serve').description('Run the server').action(async () => {
+  await import('../start-server.ts')
+  // The signal handlers of the server end the process.
+  await new Promise(() => {})
+})

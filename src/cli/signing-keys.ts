@@ -1,10 +1,10 @@
 /** `signing-keys rotate`: prints a JWT_PRIVATE_KEY that starts with a new key and keeps the current ones. */
 import { generateKeyPairSync } from 'node:crypto'
+import { Command } from '@commander-js/extra-typings'
 import { createKeyFromSeed, toSigningKey } from '../../plugins/auth/tokens/signing-keys.ts'
 import { parsePrivateKeys } from '../config/private-keys.ts'
 import { readConfig } from '../config.ts'
 import { deriveKey, loadAppSecret } from '../secrets.ts'
-import type { Command } from './command.ts'
 
 async function rotate(): Promise<void> {
   const config = readConfig()
@@ -20,11 +20,13 @@ async function rotate(): Promise<void> {
   console.log(JSON.stringify(jwks))
 }
 
-export const signingKeysRotate: Command = {
-  summary: 'Print a JWT_PRIVATE_KEY that starts with a new key',
-  details: `The first key signs and all keys verify, so users stay signed in. Set the value on every server. If several servers
+export const signingKeysRotate = new Command('rotate')
+  .description('Print a JWT_PRIVATE_KEY that starts with a new key')
+  .addHelpText(
+    'after',
+    `
+The first key signs and all keys verify, so users stay signed in. Set the value on every server. If several servers
 run, first add the new key at the end on each of them, so that all can verify its tokens before one server signs
 with it. After ACCESS_TOKEN_TTL the old keys can be removed. Only standard output contains the secret.`,
-  options: {},
-  run: rotate,
-}
+  )
+  .action(rotate)

@@ -2,7 +2,7 @@
 import { readFileSync } from 'node:fs'
 import t from 'tap'
 import { updateCommandHelp } from '../../scripts/command-help.ts'
-import { commands } from '../../src/cli/commands.ts'
+import { getName, listCommands, program } from '../../src/cli/program.ts'
 
 const page = readFileSync(new URL('../../docs/command-line.md', import.meta.url), 'utf8')
 const sections = page
@@ -16,7 +16,7 @@ const sections = page
 t.test('the page has a section for each command', async (t) => {
   t.strictSame(
     sections.map(({ title }) => title),
-    ['resource-api', ...Object.keys(commands)],
+    ['resource-api', ...listCommands(program).map(getName)],
   )
 })
 

@@ -1,8 +1,7 @@
 /** Runs a command of `resource-api` in this process: starting another takes longer than what the command does. */
 import { Readable } from 'node:stream'
 import type { Test } from 'tap'
-import { commands } from '../../src/cli/commands.ts'
-import { main } from '../../src/cli/main.ts'
+import { main } from '../../src/cli/program.ts'
 import { withSchema } from './database.ts'
 
 export interface CommandResult {
@@ -25,7 +24,7 @@ export async function runCommand(
   const [out, err] = [t.capture(console, 'log'), t.capture(console, 'error')]
   const env = t.intercept(process, 'env', { value: withSchema(settings) })
   const stdin = t.intercept(process, 'stdin', { value: Readable.from([input]) })
-  const code = await main(commands, typeof args === 'string' ? args.split(' ').filter(Boolean) : args)
+  const code = await main(typeof args === 'string' ? args.split(' ').filter(Boolean) : args)
   const text = (calls: typeof out) =>
     calls()
       .map((call) => `${call.args[0]}\n`)

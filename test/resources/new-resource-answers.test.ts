@@ -8,7 +8,7 @@ import { listRegistered } from '../../scripts/new/registered.ts'
 import { renderFiles } from '../../scripts/new/render.ts'
 import type { Answers } from '../../scripts/new/resource-plan.ts'
 import { listDefinitions } from '../../src/app.ts'
-import { UsageError } from '../../src/cli/command.ts'
+import { UsageError } from '../../src/cli/usage-error.ts'
 import { testDatabase } from '../helpers/database.ts'
 import { insertRow } from '../helpers/insert-row.ts'
 

@@ -3,8 +3,8 @@ import { type Contents, countRows, readContents } from '../../../drizzle/backup/
 import { readRows } from '../../../drizzle/backup/rows.ts'
 import type { Connection, Database } from '../../../drizzle/client/types.ts'
 import type { Config } from '../../config.ts'
-import { ensureFolder, withOpenDatabase } from '../open.ts'
-import { createQuietProgress, type Progress } from '../progress.ts'
+import { ensureFolder, withOpenDatabase } from '../database.ts'
+import { createProgress, type Progress } from '../progress.ts'
 
 export interface Snapshot extends Contents {
   kind: Database['kind']
@@ -41,7 +41,7 @@ export async function withSnapshot<T>(config: Config, work: (snapshot: Snapshot)
 
 /** Calls `work` with a progress bar on a terminal, which is removed at the end. */
 export async function withProgress<T>(total: number, work: (progress: Progress) => Promise<T>): Promise<T> {
-  const progress = createQuietProgress('rows', total)
+  const progress = createProgress('rows', total, true)
   try {
     return await work(progress)
   } finally {

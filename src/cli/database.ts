@@ -1,9 +1,19 @@
 /** Opens the configured database for a command, without the short timeouts that the server needs for its clients. */
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
+import { Option } from '@commander-js/extra-typings'
 import { type Database, openDatabase } from '../../drizzle/client/index.ts'
 import { ensureMigrated, migrate } from '../../drizzle/migrate.ts'
-import type { Config } from '../config.ts'
+import { type Config, readConfig } from '../config.ts'
+
+export const schemaOption = new Option(
+  '--schema <name>',
+  'The schema of the tables, instead of DATABASE_SCHEMA',
+)
+
+/** Reads the settings. @throws ConfigError, also for the value of the option `--schema` */
+export const readSchemaConfig = ({ schema }: { schema?: string | undefined }): Config =>
+  readConfig(schema === undefined ? process.env : { ...process.env, DATABASE_SCHEMA: schema })
 
 /** The time to wait for a connection. A command shares its connections with no client; it waits only for its own work. */
 const CONNECTION_WAIT_MS = 3_600_000

@@ -102,10 +102,10 @@ t.test('api-keys list names the owners and shows no secret', async (t) => {
 
 t.test('an invalid new password changes nothing', async (t) => {
   for (const [input, message] of [
-    ['short\n', /^password must .*12/],
-    ['user 1\n', /^password must/],
-    ['USER1@example.com\n', /^password must differ from the e-mail address and the name/],
-    ['', /^A password is required\.$/m],
+    ['short\n', /^error: password must .*12/],
+    ['user 1\n', /^error: password must/],
+    ['USER1@example.com\n', /^error: password must differ from the e-mail address and the name/],
+    ['', /^error: A password is required$/m],
   ] as const) {
     const { code, err } = await run('users set-password user1@example.com', input)
     t.equal(code, 2, input)
@@ -113,7 +113,7 @@ t.test('an invalid new password changes nothing', async (t) => {
   }
   t.match(await run(`users set-password user1@example.com --password ${PASSWORD.replaceAll(' ', '')}`), {
     code: 2,
-    err: /^Do not pass a password as an argument/,
+    err: /^error: Do not pass a password as an argument/,
   })
   t.match(await run('users set-password nobody@example.com', `${PASSWORD}\n`), {
     code: 1,
@@ -137,7 +137,10 @@ t.test('the last active admin keeps role and status', async (t) => {
       err: /The last active admin cannot be .* another role$/m,
     })
   }
-  t.match(await run('users set-role user2@example.com'), { code: 2, err: /^--role is required/ })
+  t.match(await run('users set-role user2@example.com'), {
+    code: 2,
+    err: /^error: required option '--role <role>' not specified/,
+  })
   t.match(await run('users set-role user2@example.com --role admin'), {
     code: 0,
     out: 'Changed the role of user2@example.com from manager to admin\n',

@@ -1,4 +1,4 @@
-/** Suggests the name that was probably meant. */
+/** Finds the name that was probably meant. */
 import { closest, distance } from 'fastest-levenshtein'
 
 /** Longer texts are not names; the comparison takes time proportional to the product of both lengths. */
@@ -12,10 +12,4 @@ export function findSimilar(text: string, names: readonly string[]): string | un
   if (text.length > MAX_LENGTH || names.length === 0) return undefined
   const name = closest(text, names)
   return distance(text, name) <= Math.min(MAX_DISTANCE, Math.ceil(name.length / 2) - 1) ? name : undefined
-}
-
-/** Returns a sentence with a leading space, to be put behind an error message, or an empty text. */
-export function suggest(text: string, names: readonly string[]): string {
-  const name = findSimilar(text, names)
-  return name === undefined ? '' : ` Did you mean '${name}'?`
 }

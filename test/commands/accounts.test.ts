@@ -27,7 +27,7 @@ test('commands create users and API keys and rotate signing keys', async (t) => 
   t.equal(again.code, 1)
   t.match(again.err, /email is taken/)
   const lookalike = user.with(3, 'roo\u212a@example.com')
-  t.match(await type(t, settings, lookalike, 'a good long secret\n'), { code: 2, err: /^email / })
+  t.match(await type(t, settings, lookalike, 'a good long secret\n'), { code: 2, err: /^error: email / })
   const short = await type(t, settings, user, 'short\n')
   t.equal(short.code, 2)
   t.match(short.err, /password/)

@@ -1,0 +1,113 @@
+/** `api-keys list`, `api-keys create` and `api-keys revoke`: manage API keys directly in the database. */
+import { Command, type CommandUnknownOpts } from '@commander-js/extra-typings'
+import { queryRows } from '../../drizzle/client/query-rows.ts'
+import { apiKeys } from '../../drizzle/credential-tables.ts'
+import { newId } from '../../lib/ids.ts'
+import { listScopes } from '../../plugins/access/index.ts'
+import { getKeyPrefix, hashKey, makeKey } from '../../plugins/auth/key-format.ts'
+import { lockUser } from '../../plugins/auth/lock-caller.ts'
+import { createStores } from '../../plugins/collection/sql/write.ts'
+import { SYSTEM_ORIGIN } from '../../plugins/outbox/origin.ts'
+import { changeRows } from '../../plugins/outbox/recorder.ts'
+import { createApiKeysResource, ensureRoomForKey } from '../../plugins/resources/api-keys.ts'
+import { type Config, readConfig } from '../config.ts'
+import { getAccountRecorders } from '../recorders.ts'
+import { findUser, jsonOption, READS_HELP, readFields, WRITES_HELP } from './accounts.ts'
+import { withDatabase, withMigratedDatabase } from './database.ts'
+import { printJson, printTable } from './print-rows.ts'
+import { wholeNumber } from './usage-error.ts'
+
+const DAY_MS = 24 * 3600 * 1000
+
+const COLUMNS = ['id', 'prefix', 'owner', 'name', 'scopes', 'last_used_at', 'expires_at']
+const SELECT_PAGE = `select k.id, k.prefix, u.email as owner, k.name, k.scopes, k.last_used_at, k.expires_at, k.created_at
+  from api_keys k join users u on u.id = k.user_id
+  where k.id > $1 and ($3::uuid is null or k.user_id = $3::uuid)
+  order by k.id limit $2`
+
+export const keysList = new Command('list')
+  .description('List the API keys')
+  .option('--email <address>', 'Only keys of the user with this e-mail address')
+  .addOption(jsonOption)
+  .addHelpText(
+    'after',
+    `
+The keys themselves are not stored and cannot be shown. Expired keys are listed until they are deleted.
+${READS_HELP}`,
+  )
+  .action(({ email, json }) =>
+    withMigratedDatabase(readConfig(), async (database) => {
+      const owner = email === undefined ? null : (await findUser(database, email)).id
+      const selectPage = (afterId: string, limit: number) =>
+        queryRows<{ id: string }>(database, SELECT_PAGE, [afterId, limit, owner])
+      return json ? printJson(selectPage) : printTable(selectPage, COLUMNS)
+    }),
+  )
+
+/** Returns the scopes that a key can have. Loads the app, which takes 0.2 s. */
+async function listKeyScopes(config?: Config): Promise<string[]> {
+  const { listDefinitions } = await import('../app.ts')
+  return listScopes(listDefinitions(config))
+}
+
+/** The scopes for the help, which is formatted synchronously. */
+let scopesOfHelp: readonly string[] = []
+
+/** Loads the scopes that the help of `create` names. */
+export async function loadKeyScopes(_group: CommandUnknownOpts, command: CommandUnknownOpts): Promise<void> {
+  if (command.name() === keysCreate.name()) scopesOfHelp = await listKeyScopes()
+}
+
+export const keysCreate = new Command('create')
+  .description('Create an API key')
+  .requiredOption('--email <address>', 'The e-mail address of the user whom the key acts for')
+  .requiredOption('--name <name>', 'The purpose of the key')
+  .option('--scopes <list>', 'Scopes, separated by commas, such as products:read (write includes read)', '*')
+  .option('--days <n>', 'Days until it expires, 365 at most', wholeNumber(1, 365), 90)
+  .addHelpText(
+    'after',
+    () => `
+The scopes are ${scopesOfHelp.join(', ')}.
+Only the key goes to standard output.
+${WRITES_HELP}`,
+  )
+  .action(async ({ email, name, scopes, days }) => {
+    const config = readConfig()
+    const apiKeysResource = createApiKeysResource(await listKeyScopes(config))
+    const body = readFields(apiKeysResource, {
+      name,
+      scopes: scopes.split(','),
+      expires_at: new Date(Date.now() + days * DAY_MS).toISOString(),
+    })
+    const key = makeKey()
+    await withDatabase(config, async (database) => {
+      const owner = await findUser(database, email)
+      await database.transaction(async (tx) => {
+        await lockUser(tx, owner.id)
+        await ensureRoomForKey(tx, owner.id)
+        const store = createStores(apiKeysResource, getAccountRecorders(config)).store(tx, SYSTEM_ORIGIN)
+        const credential = { user_id: owner.id, prefix: getKeyPrefix(key), key_hash: hashKey(key) }
+        await store.insert({ ...body, id: newId(), ...credential })
+      })
+    })
+    console.error(`An API key of ${email}, valid for ${days} days; it is shown only this once:`)
+    console.log(key)
+  })
+
+export const keysRevoke = new Command('revoke')
+  .description('Revoke an API key')
+  .requiredOption('--prefix <text>', 'The prefix of the key, as in GET /api-keys')
+  .addHelpText('after', `\n${WRITES_HELP}`)
+  .action(async ({ prefix }) => {
+    const config = readConfig()
+    await withDatabase(config, async (database) => {
+      const context = { recorders: getAccountRecorders(config), origin: SYSTEM_ORIGIN }
+      const revoked = await changeRows<{ name: string }>(database, context, apiKeys, 'deleted', {
+        text: 'delete from api_keys where prefix = $1',
+        params: [prefix],
+        returning: 'name',
+      })
+      if (revoked.length === 0) throw new Error(`No API key has the prefix ${prefix}`)
+      for (const { name } of revoked) console.log(`Revoked '${name}'; running servers reject it within 5 s`)
+    })
+  })

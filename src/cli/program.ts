@@ -1,0 +1,125 @@
+/** The command line: all commands and their groups, the layout of their help, and exit codes. */
+import { Command, CommanderError, type CommandUnknownOpts, Help } from '@commander-js/extra-typings'
+import { identity } from '../../lib/identity.ts'
+import { release } from '../release.ts'
+import { keysCreate, keysList, keysRevoke, loadKeyScopes } from './api-keys.ts'
+import { backup } from './backup.ts'
+import { copy } from './copy.ts'
+import { doctor } from './doctor.ts'
+import { eventsTail } from './events.ts'
+import { explainError } from './explain.ts'
+import { migrate } from './migrate.ts'
+import { openapi } from './openapi.ts'
+import { restore } from './restore.ts'
+import { seed } from './seed.ts'
+import { serve } from './serve.ts'
+import { signingKeysRotate } from './signing-keys.ts'
+import { UsageError } from './usage-error.ts'
+import {
+  usersConfirmEmail,
+  usersCreate,
+  usersLink,
+  usersList,
+  usersSetPassword,
+  usersSetRole,
+  usersSetStatus,
+} from './users.ts'
+
+/** Wide enough for the paragraphs of the help. On every terminal, because docs/command-line.md has the same text. */
+const HELP_WIDTH = 120
+
+/** Returns the words that run a command, with the program: `resource-api users create`. */
+const getWords = (command: CommandUnknownOpts): string =>
+  command.parent ? `${getWords(command.parent)} ${command.name()}` : command.name()
+
+/** Returns the words that run a command, without the program: `users create`. */
+export const getName = (command: CommandUnknownOpts): string =>
+  getWords(command).slice(identity.name.length + 1)
+
+const getHint = (command: CommandUnknownOpts): string => `Try '${getWords(command)} --help'.`
+
+/** Returns the commands below a command that are no groups. */
+export const listCommands = ({ commands }: CommandUnknownOpts): CommandUnknownOpts[] =>
+  commands.flatMap((command) => (command.commands.length === 0 ? [command] : listCommands(command)))
+
+export const program = new Command(identity.name)
+  .usage('<command> [options]')
+  .version(release, '-V, --version', 'Show the version')
+  .helpOption('-h, --help', 'Show this help')
+  // An option of the program comes before the command: `openapi --version` is one of the command.
+  .enablePositionalOptions()
+  // Throws instead of ending the process.
+  .exitOverride()
+  .configureOutput({
+    writeOut: (text) => console.log(text.trimEnd()),
+    writeErr: (text) => console.error(text.trimEnd()),
+  })
+  .configureHelp({
+    helpWidth: HELP_WIDTH,
+    subcommandTerm: getName,
+    // Lists the commands of groups too. `visibleCommands` here would suggest them for a mistyped first word.
+    formatHelp(command, helper) {
+      helper.visibleCommands = listCommands
+      return new Help().formatHelp(command, helper)
+    },
+  })
+  .addHelpText(
+    'after',
+    `
+'${identity.name} <command> --help' shows the help of one command. The settings (DATABASE_URL, DATA_DIR and
+others) are environment variables. Exit codes: 0 success, 1 failure, 2 invalid command line.`,
+  )
+
+/** Adds a command, and those below it, with the settings of the program. */
+function add(parent: CommandUnknownOpts, command: CommandUnknownOpts): void {
+  parent.addCommand(command.copyInheritedSettings(program))
+  command.showHelpAfterError(getHint(command))
+}
+
+function addGroup(group: CommandUnknownOpts, commands: readonly CommandUnknownOpts[]): void {
+  add(program, group.usage('<command> [options]'))
+  for (const command of commands) add(group, command)
+}
+
+program.showHelpAfterError(getHint(program))
+for (const command of [serve, migrate, doctor, seed, openapi, backup, restore, copy]) add(program, command)
+addGroup(new Command('users'), [
+  usersList,
+  usersCreate,
+  usersSetPassword,
+  usersSetRole,
+  usersSetStatus,
+  usersLink,
+  usersConfirmEmail,
+])
+addGroup(new Command('api-keys').hook('preSubcommand', loadKeyScopes), [keysList, keysCreate, keysRevoke])
+addGroup(new Command('events'), [eventsTail])
+addGroup(new Command('signing-keys'), [signingKeysRotate])
+
+/** The command whose action runs. */
+let running: CommandUnknownOpts = program
+program.hook('preAction', (_, command) => {
+  running = command
+})
+
+/** Runs a command line. @returns the exit code: 0 success, 1 failure, 2 invalid command line */
+export async function main(args: readonly string[]): Promise<number> {
+  try {
+    // Before the parser, whose messages repeat arguments.
+    if (args.some((arg) => /^--?p(ass(word|phrase)?)?(=|$)/.test(arg))) {
+      throw new UsageError(
+        'Do not pass a password as an argument, which `ps` shows to every user: enter it when asked, or pipe it in as the first line of standard input',
+      )
+    }
+    await program.parseAsync(args, { from: 'user' })
+    return 0
+  } catch (error) {
+    if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : 2
+    if (error instanceof UsageError) {
+      console.error(`error: ${error.message}\n${getHint(running)}`)
+      return 2
+    }
+    console.error(explainError(`${getName(running)} failed`, error))
+    return 1
+  }
+}
