@@ -28,7 +28,7 @@ import {
 /** Wide enough for the paragraphs of the help. On every terminal, because docs/command-line.md has the same text. */
 const HELP_WIDTH = 120
 
-/** Returns the words that run a command, with the program: `resource-api users create`. */
+/** Returns the words that run a command, after the name of the program. */
 const getWords = (command: CommandUnknownOpts): string =>
   command.parent ? `${getWords(command.parent)} ${command.name()}` : command.name()
 
