@@ -10,8 +10,7 @@ import { CALLER } from '../access/index.ts'
 import { defineResource, type ResourceDefinition } from '../collection/definition.ts'
 import { invalidBody } from '../errors/index.ts'
 import type { RecordedResource } from '../events/readable.ts'
-import { TEST_EVENT_TYPE } from '../webhooks/delivery-store.ts'
-import { buildOwnerCondition } from '../webhooks/owners.ts'
+import { buildOwnerCondition, TEST_EVENT_TYPE } from '../webhooks/delivery-store.ts'
 import { createEndpointFinder, WEBHOOK_ENDPOINTS } from './webhook-endpoints.ts'
 
 const own = [{ user_id: CALLER }] as const

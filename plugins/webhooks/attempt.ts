@@ -1,108 +1,142 @@
-/** Makes one attempt: decides whether the event may be sent, builds and signs the message, and sends it. */
-
+/** Makes the attempt of a claimed delivery: decides whether the event may be sent, builds, signs and sends the message. */
+import type { Actor } from '../access/index.ts'
+import type { Resource } from '../collection/compile.ts'
+import { toTimestamp } from '../collection/sql/row-mapper.ts'
+import { canRead, getRoleRules, hideUnreadable } from '../events/readable.ts'
+import type { EventMapper, RepresentedEvent } from '../events/represent-event.ts'
 import { getRetryDelayMs } from './delivery/retry-schedule.ts'
 import type { SecretBox } from './delivery/secret-box.ts'
 import type { SendResult, WebhookSender } from './delivery/sender.ts'
 import { signWebhook } from './delivery/signature.ts'
-import type { ClaimedDelivery, StoredResult } from './delivery-store.ts'
-import type { MessageBuilder } from './message.ts'
+import {
+  type ClaimedDelivery,
+  DISABLED,
+  isOwnerRole,
+  type Outcome,
+  TEST_EVENT_TYPE,
+} from './delivery-store.ts'
 
-/** The outcome of an attempt, and what follows for the endpoint. */
-export interface Outcome {
-  delivery: ClaimedDelivery
-  result: StoredResult
-  /** Whether a request was made, so that the attempt counts and says something about the endpoint. */
-  isSent: boolean
-  /** Whether the endpoint wants no more events (410). */
-  isGone: boolean
-}
-
-const GONE = 410
-
-const isSuccess = ({ error, responseStatus }: SendResult) =>
-  error === null && responseStatus !== null && responseStatus >= 200 && responseStatus < 300
-
-interface AttemptOptions {
+export interface AttemptOptions {
   sender: WebhookSender
   secretBox: SecretBox
   /** The value of the header `user-agent`. */
   userAgent: string
-  buildMessage: MessageBuilder
+  mapper: EventMapper
+  /** The resources whose changes are events. */
+  resources: readonly Resource[]
+  /** Returns the versions of the API that are served now. */
+  listServed(): readonly number[]
 }
 
 /** After which time a delivery is tried again that an operator's mistake keeps from being sent. */
 const MISTAKE_DELAY_MS = 600_000
 
-/** An attempt that ends without a request: the delivery ends too, or is tried again after a delay. */
-const refuse = (delivery: ClaimedDelivery, error: string | null, delay?: number): Outcome => ({
-  delivery,
-  result: {
-    id: delivery.id,
-    attempts: delivery.attempts,
-    is_sent: false,
-    status: delay === undefined ? 'failed' : 'pending',
-    delay_ms: delay ?? null,
-    response_status: null,
-    response_body: null,
-    error,
-    duration_ms: null,
-  },
-  isSent: false,
-  isGone: false,
-})
+const GONE = 410
 
 /** Ends a claim whose attempt is not made: the delivery stays due. */
-export const giveBack = (delivery: ClaimedDelivery): Outcome => refuse(delivery, null, 0)
+export const giveBack = (delivery: ClaimedDelivery): Outcome => ({
+  delivery,
+  status: 'pending',
+  delayMs: 0,
+  error: null,
+})
+
+const isSuccess = ({ error, responseStatus }: SendResult) =>
+  error === null && responseStatus !== null && responseStatus >= 200 && responseStatus < 300
 
 function toOutcome(delivery: ClaimedDelivery, sent: SendResult): Outcome {
-  const isGone = sent.responseStatus === GONE
-  const delay = isSuccess(sent) || isGone ? undefined : getRetryDelayMs(delivery.attempts, sent.retryAfterMs)
+  const { error, responseStatus, retryAfterMs } = sent
+  if (isSuccess(sent)) return { delivery, status: 'succeeded', error, sent }
+  if (responseStatus === GONE) return { delivery, status: 'failed', error, sent, disables: 'gone' }
+  const delayMs = getRetryDelayMs(delivery.attempts, retryAfterMs)
+  if (delayMs !== undefined) return { delivery, status: 'pending', delayMs, error, sent }
+  return { delivery, status: 'failed', error, sent, disables: 'exhausted' }
+}
+
+/** Returns the event of a test, which is not stored. */
+function createTestEvent(delivery: ClaimedDelivery, endpoint: Record<string, unknown>): RepresentedEvent {
   return {
-    delivery,
-    result: {
-      id: delivery.id,
-      attempts: delivery.attempts,
-      is_sent: true,
-      status: isSuccess(sent) ? 'succeeded' : delay === undefined ? 'failed' : 'pending',
-      delay_ms: delay ?? null,
-      response_status: sent.responseStatus,
-      response_body: sent.responseBody,
-      error: sent.error,
-      duration_ms: sent.durationMs,
-    },
-    isSent: true,
-    isGone,
+    id: delivery.event_id,
+    position: null,
+    type: TEST_EVENT_TYPE,
+    resource_type: 'webhook-endpoints',
+    resource_id: delivery.endpoint_id,
+    revision: Number(endpoint.revision),
+    columns: endpoint,
+    previous: null,
+    owner_id: delivery.owner_id,
+    actor_id: null,
+    credential: 'system',
+    credential_id: null,
+    request_id: null,
+    created_at: delivery.created_at,
+    updated_at: delivery.created_at,
   }
 }
 
+/** Returns the event of a delivery with timestamps as in a row; undefined if it was removed. */
+function getEvent(delivery: ClaimedDelivery): RepresentedEvent | undefined {
+  const { endpoint, event, event_created_at } = delivery
+  if (endpoint) return createTestEvent(delivery, endpoint)
+  if (event === null || event_created_at === null) return undefined
+  return { ...event, created_at: event_created_at, updated_at: event_created_at }
+}
+
 /** Returns the function that makes the attempt of a claimed delivery. It does not throw. */
-export function createAttempt({ sender, secretBox, userAgent, buildMessage }: AttemptOptions) {
+export function createAttempt(options: AttemptOptions) {
+  const { sender, secretBox, userAgent, mapper, resources, listServed } = options
+  const rules = { admin: getRoleRules(resources, 'admin'), manager: getRoleRules(resources, 'manager') }
+
+  /** Returns the body: the event as the version of the endpoint represents it; or why it must not be sent. */
+  const buildBody = (delivery: ClaimedDelivery): { body: string } | { refusal: string } => {
+    const { api_version: version, owner_id: userId, owner_role: role } = delivery
+    if (delivery.endpoint_status !== 'enabled') return { refusal: DISABLED }
+    if (delivery.owner_status !== 'active') return { refusal: 'the owner of the endpoint is not active' }
+    if (!isOwnerRole(role)) return { refusal: 'the owner of the endpoint may no longer have webhooks' }
+    if (!listServed().includes(version))
+      return { refusal: `version ${version} of the API is no longer served` }
+    const event = getEvent(delivery)
+    if (!event) return { refusal: 'the event was removed' }
+    // The owner reads events as with an access token.
+    const owner: Actor = { userId, role, scopes: new Set(['*']), credential: 'token' }
+    if (!canRead(rules[role], event, owner)) {
+      return { refusal: 'the owner of the endpoint may not read the event' }
+    }
+    const data = mapper.toData(hideUnreadable(rules[role], event, owner), owner, version)
+    return { body: JSON.stringify({ type: event.type, timestamp: toTimestamp(event.created_at), data }) }
+  }
+
+  /** Signs with both secrets during a rotation. @throws Error if a secret cannot be decrypted */
+  const sign = (delivery: ClaimedDelivery, timestampSeconds: number, body: string): string => {
+    const { endpoint_id: endpointId, event_id: id, secret_box: box, previous_secret_box: previous } = delivery
+    const boxes = previous === null ? [box] : [box, previous]
+    const secrets = boxes.map((each) => secretBox.decrypt(each, endpointId))
+    return signWebhook({ id, timestampSeconds, body, secrets })
+  }
+
   return async (delivery: ClaimedDelivery): Promise<Outcome> => {
-    const { endpoint_id: endpointId, event_id: id, previous_secret_box: previous } = delivery
-    const message = buildMessage(delivery)
+    const message = buildBody(delivery)
     // It may be large, and the attempt long.
     delivery.event = null
-    if ('refusal' in message) return refuse(delivery, message.refusal)
-    const { body } = message
+    if ('refusal' in message) return { delivery, status: 'failed', error: message.refusal }
     const timestampSeconds = Math.floor(Date.now() / 1000)
-    const boxes = previous === null ? [delivery.secret_box] : [delivery.secret_box, previous]
     let signature: string
     try {
-      const secrets = boxes.map((box) => secretBox.decrypt(box, endpointId))
-      signature = signWebhook({ id, timestampSeconds, body, secrets })
+      signature = sign(delivery, timestampSeconds, message.body)
     } catch {
-      return refuse(delivery, 'the secret of the endpoint cannot be decrypted', MISTAKE_DELAY_MS)
+      const error = 'the secret of the endpoint cannot be decrypted'
+      return { delivery, status: 'pending', delayMs: MISTAKE_DELAY_MS, error }
     }
     const sent = await sender.send({
       url: delivery.url,
       headers: {
         'content-type': 'application/json; charset=utf-8',
         'user-agent': userAgent,
-        'webhook-id': id,
+        'webhook-id': delivery.event_id,
         'webhook-timestamp': String(timestampSeconds),
         'webhook-signature': signature,
       },
-      body,
+      body: message.body,
     })
     return toOutcome(delivery, sent)
   }

@@ -1,10 +1,15 @@
-/** The statements of the dispatcher. Each serves many deliveries. */
+/** The statements of deliveries: they are created, claimed, ended and deleted. Each serves many. */
+import { sql } from 'drizzle-orm'
 import { queryRows } from '../../drizzle/client/query-rows.ts'
 import type { Connection } from '../../drizzle/client/types.ts'
+import { webhookDeliveries, webhookReplays } from '../../drizzle/event-tables.ts'
 import { getNextUpdatedAt } from '../../drizzle/updated-at.ts'
 import type { Role } from '../access/index.ts'
+import { createPruning } from '../background/prune.ts'
+import { buildReadableCondition, getRoleRules, type RecordedResource } from '../events/readable.ts'
 import type { EventRow } from '../events/represent-event.ts'
-import { MAX_BATCH_BYTES } from '../events/sequencer.ts'
+import { type BatchStep, MAX_BATCH_BYTES } from '../events/sequencer.ts'
+import type { SendResult } from './delivery/sender.ts'
 import type { DueEndpoint } from './places.ts'
 
 /** A delivery of which this process makes the next attempt, with what the attempt needs. */
@@ -33,6 +38,46 @@ export interface ClaimedDelivery {
 }
 
 export const TEST_EVENT_TYPE = 'webhook-endpoints.test'
+
+/** The roles whose users may have endpoints. */
+const OWNER_ROLES = ['admin', 'manager'] as const
+
+type OwnerRole = (typeof OWNER_ROLES)[number]
+
+export const isOwnerRole = (role: string): role is OwnerRole => OWNER_ROLES.some((each) => each === role)
+
+/**
+ * Builds the condition on rows of `events` that the owner of an endpoint may read.
+ * @param resources those whose changes are events
+ * @param owner the alias of the owner's row of `users`
+ */
+export const buildOwnerCondition = (resources: readonly RecordedResource[], owner: string): string => {
+  const byRole = OWNER_ROLES.map((role) => {
+    const isReadable = buildReadableCondition(resources, getRoleRules(resources, role), () => `${owner}.id`)
+    return `(${owner}.role = '${role}' and ${isReadable})`
+  })
+  return `(${byRole.join(' or ')})`
+}
+
+/**
+ * Creates deliveries in the transaction that assigns positions: none is lost, and no event has two for an endpoint. An
+ * event that happened before its endpoint was created is not sent, although its position may be assigned later. An
+ * endpoint that is being deleted is left out once it is: the lock waits for that.
+ * @param resources those whose changes are events
+ */
+export function createDeliveryStep(resources: readonly RecordedResource[]): BatchStep {
+  const statement = `insert into webhook_deliveries (endpoint_id, user_id, event_id, event_type, next_attempt_at)
+    select e.id, u.id, events.id, events.type, clock_timestamp()
+    from webhook_endpoints as e
+    join users as u on u.id = e.user_id and u.status = 'active'
+    join events on events.position > $1 and events.position <= $2 and events.created_at >= e.created_at
+      and e.event_types ?| array['*', events.resource_type || '.*', events.type]
+    where e.status = 'enabled' and ${buildOwnerCondition(resources, 'u')}
+    for key share of e`
+  return async (tx, { after, last }) => {
+    await tx.run(statement, [after, last])
+  }
+}
 
 /** Deliveries that one statement ends. */
 export const MAX_ENDED = 10_000
@@ -79,20 +124,32 @@ export const claim = (
 ): Promise<ClaimedDelivery[]> =>
   queryRows<ClaimedDelivery>(connection, CLAIM, [JSON.stringify(wanted), leaseMs, MAX_BATCH_BYTES])
 
-/** The result of an attempt, as it is stored. */
-export interface StoredResult {
-  id: string
-  attempts: number
-  /** Whether a request was made. Otherwise the attempt does not count. */
-  is_sent: boolean
+/** What became of a claim. */
+export interface Outcome {
+  delivery: ClaimedDelivery
   status: 'pending' | 'succeeded' | 'failed'
-  /** Milliseconds until the next attempt; null unless pending. */
-  delay_ms: number | null
-  response_status: number | null
-  response_body: string | null
+  /** Milliseconds until the next attempt, for a delivery that is pending. */
+  delayMs?: number | undefined
+  /** Why the attempt was not made, or got no complete response. */
   error: string | null
-  duration_ms: number | null
+  /** The response; undefined if no request was made, so that the attempt does not count. */
+  sent?: SendResult
+  /** Why the endpoint may have to be disabled. */
+  disables?: 'gone' | 'exhausted'
 }
+
+/** Returns the members of `jsonb_to_recordset` in SAVE. Absent ones are NULL. */
+const toResult = ({ delivery: { id, attempts }, status, delayMs, error, sent }: Outcome) => ({
+  id,
+  attempts,
+  is_sent: sent !== undefined,
+  status,
+  delay_ms: delayMs,
+  response_status: sent?.responseStatus,
+  response_body: sent?.responseBody,
+  error,
+  duration_ms: sent?.durationMs,
+})
 
 const RESULT_COLUMNS = ['response_status', 'response_body', 'error', 'duration_ms']
 
@@ -115,17 +172,8 @@ const SAVE = `update webhook_deliveries as d
     (select statement_timestamp() as now) as clock
   where d.id = r.id and d.attempts = r.attempts and d.status <> 'succeeded'`
 
-export async function saveResults(connection: Connection, results: readonly StoredResult[]): Promise<void> {
-  if (results.length > 0) await connection.run(SAVE, [JSON.stringify(results)])
-}
-
-/** What the latest attempts say about an endpoint. */
-export interface EndpointState {
-  id: string
-  /** How long the latest successful attempt took; undefined if none succeeded. */
-  durationMs: number | undefined
-  /** Whether the latest attempt failed. */
-  isFailing: boolean
+export async function saveOutcomes(connection: Connection, outcomes: readonly Outcome[]): Promise<void> {
+  if (outcomes.length > 0) await connection.run(SAVE, [JSON.stringify(outcomes.map(toResult))])
 }
 
 /** Changes neither `revision` nor `updated_at`, so that it writes no event. */
@@ -136,11 +184,23 @@ const SAVE_ENDPOINT = `update webhook_endpoints as e set
   from (select statement_timestamp() as now) as clock
   where e.id = $1 and ($2::bigint is not null or $3::boolean <> (e.failing_since is not null))`
 
-/** One statement each: one for all could deadlock with that of another process. */
-export async function saveEndpoints(connection: Connection, states: readonly EndpointState[]): Promise<void> {
-  const save = ({ id, durationMs, isFailing }: EndpointState) =>
-    connection.run(SAVE_ENDPOINT, [id, durationMs ?? null, isFailing])
-  await Promise.all(states.map(save))
+/**
+ * Stores what the latest attempts say about their endpoints: whether the last one failed, and how long the last one that
+ * succeeded took. One statement each: one for all could deadlock with that of another process.
+ */
+export async function saveEndpoints(connection: Connection, outcomes: readonly Outcome[]): Promise<void> {
+  const states = new Map<string, { isFailing: boolean; durationMs: number | null }>()
+  for (const { delivery, status, sent } of outcomes) {
+    if (!sent) continue
+    const isFailing = status !== 'succeeded'
+    const durationMs = isFailing ? (states.get(delivery.endpoint_id)?.durationMs ?? null) : sent.durationMs
+    states.set(delivery.endpoint_id, { isFailing, durationMs })
+  }
+  await Promise.all(
+    [...states].map(([id, { isFailing, durationMs }]) =>
+      connection.run(SAVE_ENDPOINT, [id, durationMs, isFailing]),
+    ),
+  )
 }
 
 /** Reads one delivery of each endpoint. */
@@ -199,4 +259,16 @@ const END_DISABLED = `with ended as (
 export async function endDisabled(connection: Connection): Promise<number> {
   const [ended] = await queryRows<{ count: number }>(connection, END_DISABLED, [DISABLED])
   return ended?.count ?? 0
+}
+
+/** The ids are UUIDv7, so the least one of that time. A pending delivery of that age waits for an endpoint that is too slow. */
+const until = sql`(lpad(to_hex((extract(epoch from now() - interval '30 days') * 1000)::bigint), 12, '0') || repeat('0', 20))::uuid`
+
+const prunings = [webhookDeliveries, webhookReplays].map((table) =>
+  createPruning({ table, column: table.id, until }),
+)
+
+/** Deletes deliveries and replays that were created more than 30 days ago. */
+export async function pruneDeliveries(connection: Connection, isWanted?: () => boolean): Promise<void> {
+  for (const prune of prunings) await prune(connection, isWanted)
 }

@@ -5,35 +5,26 @@
 import type { FastifyBaseLogger } from 'fastify'
 import type { Database } from '../../drizzle/client/types.ts'
 import { BackgroundTask } from '../../lib/background-task.ts'
-import { giveBack, type Outcome } from './attempt.ts'
+import { giveBack } from './attempt.ts'
 import { publishAttempt, publishDelivery } from './channels.ts'
 import {
   type ClaimedDelivery,
   claim,
-  countEndpoints,
-  type EndpointCounts,
-  type EndpointState,
-  endDisabled,
-  MAX_ENDED,
+  type Outcome,
   readDue,
   saveEndpoints,
-  saveResults,
+  saveOutcomes,
 } from './delivery-store.ts'
 import { createPlaces } from './places.ts'
 
 /** How often a process looks for due deliveries of which it is not notified. */
 const POLL_INTERVAL_MS = 500
-/** How often it counts endpoints for metrics, and ends the deliveries of disabled ones. */
-const COUNT_INTERVAL_MS = 5_000
 /** Time in which results are collected before they are stored, and new deliveries before they are read. */
 const SAVE_DELAY_MS = 5
 /** Pause after a failure of the database. */
 const RETRY_DELAY_MS = 1_000
 /** A claim lasts this much longer than an attempt: the time of the quick ones before it, and in which its result is stored. */
 const LEASE_MARGIN_MS = 30_000
-
-/** Why an endpoint is disabled: it answered 410, or the last attempt of a delivery failed. */
-export type DisablingReason = 'gone' | 'exhausted'
 
 interface DispatcherOptions {
   database: Database
@@ -43,55 +34,32 @@ interface DispatcherOptions {
   /** Milliseconds that an attempt may take. */
   timeoutMs: number
   attempt(delivery: ClaimedDelivery): Promise<Outcome>
-  /** Creates deliveries of replays. @returns whether more can be created now */
-  advanceReplays(database: Database): Promise<boolean>
-  /** Disables the endpoint of a delivery, for the second reason only if nothing has succeeded for long enough. */
-  disable(delivery: ClaimedDelivery, reason: DisablingReason): Promise<void>
-}
-
-function findDisablingReason({ isSent, isGone, result }: Outcome): DisablingReason | undefined {
-  if (isGone) return 'gone'
-  return isSent && result.status === 'failed' ? 'exhausted' : undefined
-}
-
-/** Returns what the outcomes say about the endpoints: the latest of each counts. */
-function summarize(outcomes: readonly Outcome[]): EndpointState[] {
-  const states = new Map<string, EndpointState>()
-  for (const { delivery, isSent, result } of outcomes) {
-    if (!isSent) continue
-    const { endpoint_id: id } = delivery
-    const isFailing = result.status !== 'succeeded'
-    const durationMs = isFailing ? states.get(id)?.durationMs : (result.duration_ms ?? 0)
-    states.set(id, { id, isFailing, durationMs })
-  }
-  return [...states.values()]
+  /** Disables the endpoint if the outcome is a reason for that. */
+  disableEndpoint(outcome: Outcome): Promise<void>
 }
 
 export function createDispatcher(options: DispatcherOptions) {
-  const { database, log, concurrency, timeoutMs, attempt, advanceReplays, disable } = options
+  const { database, log, concurrency, timeoutMs, attempt, disableEndpoint } = options
   const places = createPlaces(concurrency)
   let outcomes: Outcome[] = []
   const attempts = new Set<Promise<void>>()
   /** Whether endpoints must be read again: deliveries were created. */
   let isDue = true
-  let hasReplayFailed = false
-  let counts: EndpointCounts = { disabled: 0, owners: 0, failing_owners: 0 }
-  /** Times of `performance.now()`. */
+  /** When they were read: a time of `performance.now()`. */
   let readAt = Number.NEGATIVE_INFINITY
-  let countedAt = Number.NEGATIVE_INFINITY
   /** Milliseconds until deliveries are due that nothing announces. */
   let delay = 0
 
   /** @returns whether the next attempt may follow in the same place */
   const finish = (outcome: Outcome): boolean => {
-    const { delivery, isSent, result } = outcome
-    const isSuccess = result.status === 'succeeded'
+    const { delivery, status, sent } = outcome
     outcomes.push(outcome)
     task.wake()
-    if (result.status !== 'pending') publishDelivery(result.status)
-    if (!isSent) return true
+    if (status !== 'pending') publishDelivery(status)
+    if (!sent) return true
+    const isSuccess = status === 'succeeded'
     publishAttempt(isSuccess ? 'succeeded' : 'failed')
-    return places.record(delivery.endpoint_id, isSuccess, result.duration_ms ?? 0)
+    return places.record(delivery.endpoint_id, isSuccess, sent.durationMs)
   }
 
   /** Sends deliveries of one endpoint in one place, and gives back those that must not follow there. */
@@ -110,48 +78,19 @@ export function createDispatcher(options: DispatcherOptions) {
     const ended = outcomes
     outcomes = []
     try {
-      await saveResults(
-        database,
-        ended.map(({ result }) => result),
-      )
+      await saveOutcomes(database, ended)
     } catch (error) {
       // An attempt that was not sent is not counted: another process may have claimed the same number since.
-      outcomes = [...ended.filter(({ isSent }) => isSent), ...outcomes]
+      outcomes = [...ended.filter(({ sent }) => sent), ...outcomes]
       throw error
     }
-    await saveEndpoints(database, summarize(ended))
-    for (const outcome of ended) {
-      const reason = findDisablingReason(outcome)
-      if (reason !== undefined) await disable(outcome.delivery, reason)
-    }
-  }
-
-  /** Counts endpoints, and ends the deliveries of disabled ones. */
-  const count = async () => {
-    counts = await countEndpoints(database)
-    const ended = await endDisabled(database)
-    for (let i = 0; i < ended; i++) publishDelivery('failed')
-    // Otherwise the next cycle ends more.
-    if (ended < MAX_ENDED) countedAt = performance.now()
-  }
-
-  /** Creates deliveries of replays. A replay that fails delays no other delivery. @returns whether more can be created now */
-  const continueReplays = async (): Promise<boolean> => {
-    try {
-      const hasMore = await advanceReplays(database)
-      hasReplayFailed = false
-      return hasMore
-    } catch (err) {
-      if (!hasReplayFailed) log.warn({ err }, 'a replay of webhooks could not be continued')
-      hasReplayFailed = true
-      return false
-    }
+    await saveEndpoints(database, ended)
+    for (const outcome of ended) await disableEndpoint(outcome)
   }
 
   /** Finds out which endpoints have due deliveries. @returns milliseconds until others will have some */
   const read = async (): Promise<number> => {
     isDue = false
-    if (await continueReplays()) isDue = true
     const due = await readDue(database, POLL_INTERVAL_MS)
     readAt = performance.now()
     places.setDue(due)
@@ -184,7 +123,6 @@ export function createDispatcher(options: DispatcherOptions) {
   /** Reads what is due if it must, and sends it. */
   const send = async () => {
     const now = performance.now()
-    if (now - countedAt >= COUNT_INTERVAL_MS) await count()
     const isOld = now - readAt >= POLL_INTERVAL_MS
     delay = isDue || isOld ? await read() : POLL_INTERVAL_MS - (now - readAt)
     if (!task.isStopped) await claimDue()
@@ -217,9 +155,6 @@ export function createDispatcher(options: DispatcherOptions) {
 
     /** Returns for how many seconds an endpoint has waited that is neither slow nor failing; -1 after a failure. */
     getLongestWait: () => (task.hasFailed ? -1 : places.getLongestWait() / 1000),
-
-    /** Returns how many endpoints and owners there were when they were last counted; undefined after a failure. */
-    getCounts: () => (task.hasFailed ? undefined : counts),
 
     /** Claims no more, and waits for the statements that run. Attempts go on. */
     pause: () => task.stop(),

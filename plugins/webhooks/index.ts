@@ -1,20 +1,23 @@
 /** Webhooks: creates deliveries of events to endpoints, and sends them. */
 import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
-import { webhookEndpoints } from '../../drizzle/event-tables.ts'
-import { getNextUpdatedAt } from '../../drizzle/updated-at.ts'
+import { BackgroundTask } from '../../lib/background-task.ts'
 import type { Resource } from '../collection/compile.ts'
-import { SYSTEM_ORIGIN } from '../outbox/origin.ts'
-import { changeRows } from '../outbox/recorder.ts'
 import { createAttempt } from './attempt.ts'
-import { createDeliveryStep } from './create-deliveries.ts'
+import { publishDelivery } from './channels.ts'
 import type { AddressPolicy } from './delivery/addresses.ts'
 import type { SecretBox } from './delivery/secret-box.ts'
 import { createWebhookSender } from './delivery/sender.ts'
-import type { EndpointCounts } from './delivery-store.ts'
+import {
+  countEndpoints,
+  createDeliveryStep,
+  type EndpointCounts,
+  endDisabled,
+  MAX_ENDED,
+  pruneDeliveries,
+} from './delivery-store.ts'
+import { createDisabling } from './disable-endpoint.ts'
 import { createDispatcher } from './dispatcher.ts'
-import { createMessageBuilder } from './message.ts'
-import { pruneDeliveries } from './prune.ts'
 import { reencryptSecrets } from './reencrypt.ts'
 import { createReplays } from './replay-store.ts'
 
@@ -51,61 +54,61 @@ declare module 'fastify' {
   }
 }
 
-/**
- * Only while the endpoint has the URL of the attempt. Unless $4, only if no attempt has succeeded for 5 days: `failing_since`
- * is the first failure after the latest success.
- */
-const DISABLE = `update webhook_endpoints set status = 'disabled', disabled_reason = $2, revision = revision + 1,
-    updated_at = ${getNextUpdatedAt()}
-  where id = $1 and status = 'enabled' and url = $3 and ($4::boolean or failing_since <= now() - interval '5 days')`
-
-const REASONS = {
-  gone: 'The endpoint answered 410 Gone',
-  exhausted: 'All attempts of a delivery failed, and none of any delivery succeeded for 5 days',
-} as const
+/** How often replays continue. */
+const REPLAY_INTERVAL_MS = 500
+/** How often endpoints are counted for metrics, and deliveries of disabled ones are ended. */
+const COUNT_INTERVAL_MS = 5_000
+/** Pause while there is more to do. */
+const PAUSE_MS = 5
+/** Pause after a failure of the database. */
+const RETRY_DELAY_MS = 1_000
 
 /** Milliseconds in which attempts may end at a shutdown; then they are canceled, and made again later. */
 const SHUTDOWN_MS = 10_000
 
-/** An enabled endpoint has no reason. */
-const DISABLE_PREVIOUS = `json_build_object('status', 'enabled', 'disabled_reason', null)`
-
 async function webhooks(app: FastifyInstance, options: WebhookOptions) {
-  const { database, events, feed, log, outbox } = app
+  const { database, events, feed, log } = app
   // Without events there is nothing to send.
   if (!feed) return
-  const { resources, listServed, policy, secretBox, concurrency, timeoutMs, userAgent } = options
+  const { resources, policy, secretBox, concurrency, timeoutMs } = options
   const sender = createWebhookSender({ policy, timeoutMs })
-  const buildMessage = createMessageBuilder({ mapper: events.mapper, resources, listServed })
-
   const dispatcher = createDispatcher({
     database,
     log,
     concurrency,
     timeoutMs,
-    attempt: createAttempt({ sender, secretBox, userAgent, buildMessage }),
-    advanceReplays: createReplays(resources).advance,
-    async disable({ endpoint_id: endpointId, url }, kind) {
-      const reason = REASONS[kind]
-      const [endpoint] = await changeRows<{ id: string }>(
-        database,
-        { recorders: outbox.recorders, origin: SYSTEM_ORIGIN },
-        webhookEndpoints,
-        'updated',
-        {
-          text: DISABLE,
-          params: [endpointId, reason, url, kind === 'gone'],
-          previous: DISABLE_PREVIOUS,
-          returning: 'id',
-        },
-      )
-      if (!endpoint) return
-      outbox.publish()
-      // The path and the query may contain a token.
-      const { origin } = new URL(url)
-      log.warn({ endpoint_id: endpointId, origin, reason }, 'a webhook endpoint was disabled')
-    },
+    attempt: createAttempt({ ...options, sender, mapper: events.mapper }),
+    disableEndpoint: createDisabling(app),
   })
+
+  const { advance } = createReplays(resources)
+  let hasReplayed = false
+  const replays = new BackgroundTask({
+    async work() {
+      hasReplayed = await advance(database)
+      if (hasReplayed) dispatcher.wake()
+    },
+    getDelay: () => (hasReplayed ? PAUSE_MS : REPLAY_INTERVAL_MS),
+    retryDelay: RETRY_DELAY_MS,
+    onFailure: (err) => log.warn({ err }, 'a replay of webhooks could not be continued'),
+  })
+
+  let counts: EndpointCounts = { disabled: 0, owners: 0, failing_owners: 0 }
+  let ended = 0
+  const counting = new BackgroundTask({
+    async work() {
+      counts = await countEndpoints(database)
+      ended = await endDisabled(database)
+      for (let i = 0; i < ended; i++) publishDelivery('failed')
+    },
+    getDelay: () => (ended === MAX_ENDED ? PAUSE_MS : COUNT_INTERVAL_MS),
+    retryDelay: RETRY_DELAY_MS,
+    onFailure: (err) => log.warn({ err }, 'webhook endpoints could not be counted'),
+  })
+
+  const pause = async () => {
+    await Promise.all([dispatcher.pause(), replays.stop(), counting.stop()])
+  }
 
   const maintain = async (isWanted?: () => boolean) => {
     await pruneDeliveries(database, isWanted)
@@ -121,13 +124,15 @@ async function webhooks(app: FastifyInstance, options: WebhookOptions) {
   app.decorate('webhooks', {
     maintain: () => maintain(),
     getLongestWait: dispatcher.getLongestWait,
-    getCounts: dispatcher.getCounts,
-    pause: dispatcher.pause,
+    getCounts: () => (counting.hasFailed ? undefined : counts),
+    pause,
   })
   feed.addBatchStep(createDeliveryStep(resources))
   feed.onAdvance(() => dispatcher.wake())
-  app.addHook('onReady', async () => dispatcher.start())
-  app.addHook('preClose', async () => dispatcher.pause())
+  app.addHook('onReady', async () => {
+    for (const task of [dispatcher, replays, counting]) task.start()
+  })
+  app.addHook('preClose', pause)
   app.addHook('onClose', async () => {
     const timer = setTimeout(() => sender.close(), SHUTDOWN_MS)
     await dispatcher.stop().catch((err) => log.warn({ err }, 'the results of webhooks could not be stored'))

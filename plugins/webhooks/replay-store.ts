@@ -3,8 +3,7 @@ import { queryRows } from '../../drizzle/client/query-rows.ts'
 import type { Connection, Database } from '../../drizzle/client/types.ts'
 import { getNextUpdatedAt } from '../../drizzle/updated-at.ts'
 import type { RecordedResource } from '../events/readable.ts'
-import { TEST_EVENT_TYPE } from './delivery-store.ts'
-import { buildOwnerCondition } from './owners.ts'
+import { buildOwnerCondition, TEST_EVENT_TYPE } from './delivery-store.ts'
 
 /** Events that one statement reads. */
 const BATCH_SIZE = 1_000
@@ -30,6 +29,12 @@ interface OpenReplay extends ReplayRange {
   reached_at: string | null
   is_enabled: boolean
   unsent: number
+}
+
+interface ReplayBatch {
+  created: number
+  /** The time of the last event that was read; null if there was none. */
+  reached_at: string | null
 }
 
 /** Of one replay, which no other process advances at the same time. */
@@ -108,30 +113,25 @@ export function createReplays(resources: readonly RecordedResource[]) {
     }),
   }
 
-  /** Creates the next deliveries of a replay. @returns whether more can be created now */
+  /** Creates the next deliveries of a replay. @returns whether it read any events, so that more may follow */
   async function advance(tx: Connection, id: string): Promise<boolean> {
     const [replay] = await queryRows<OpenReplay>(tx, LOCK_REPLAY, [id])
     if (!replay) return false
-    let { queued, reached_at, unsent } = replay
-    let isRead = !replay.is_enabled
-    if (!isRead && unsent < MAX_UNSENT) {
-      const { endpoint_id, since, until, status } = replay
+    const { endpoint_id, since, until, status, reached_at, is_enabled, unsent } = replay
+    const isWaiting = is_enabled && unsent >= MAX_UNSENT
+    let batch: ReplayBatch | undefined
+    if (is_enabled && !isWaiting) {
       const params = [endpoint_id, since, until, reached_at, id]
-      const [batch] = await queryRows<{ created: number; reached_at: string | null }>(
-        tx,
-        statements[status].insert,
-        params,
-      )
-      const created = batch?.created ?? 0
-      isRead = !batch?.reached_at
-      queued += created
-      unsent += created
-      reached_at = batch?.reached_at ?? reached_at
+      ;[batch] = await queryRows<ReplayBatch>(tx, statements[status].insert, params)
     }
-    const [sent, isComplete] = [queued - unsent, isRead && unsent === 0]
-    if (isComplete || queued !== replay.queued || sent !== replay.sent || reached_at !== replay.reached_at)
-      await tx.run(UPDATE, [id, queued, sent, reached_at, isComplete])
-    return !isRead && unsent < MAX_UNSENT
+    const { created = 0, reached_at: next = null } = batch ?? {}
+    const hasRead = next !== null
+    const queued = replay.queued + created
+    const sent = replay.queued - unsent
+    const isComplete = !hasRead && !isWaiting && unsent === 0
+    if (isComplete || hasRead || sent !== replay.sent)
+      await tx.run(UPDATE, [id, queued, sent, next ?? reached_at, isComplete])
+    return hasRead
   }
 
   let last = FIRST_ID
@@ -144,7 +144,7 @@ export function createReplays(resources: readonly RecordedResource[]) {
       return row?.count ?? 0
     },
 
-    /** Creates the next deliveries of open replays. @returns whether more can be created now */
+    /** Creates the next deliveries of open replays. @returns whether more may follow */
     async advance(database: Database): Promise<boolean> {
       const open = await queryRows<{ id: string }>(database, SELECT_OPEN, [last])
       let hasMore = false
