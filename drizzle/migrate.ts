@@ -4,7 +4,7 @@ import { identity } from '../lib/identity.ts'
 import { DatabaseUnavailable } from './client/errors.ts'
 import { queryRows } from './client/query-rows.ts'
 import { DEFAULT_SCHEMA, getSearchPath } from './client/schema.ts'
-import type { Connection, Database } from './client/types.ts'
+import type { DatabaseClient, Queryable } from './client/types.ts'
 import {
   CREATE_CONCURRENTLY,
   loadMigrations,
@@ -17,7 +17,7 @@ interface MigrateOptions extends MigrationFilter {
   lockWaitMs?: number
 }
 
-type MigratedDatabase = Pick<Database, 'run' | 'transaction' | 'schema' | 'runAlone'>
+type MigratedDatabase = Pick<DatabaseClient, 'run' | 'transaction' | 'schema' | 'runAlone'>
 
 /** Its sequence has a name that begins with that of the table. */
 export const RECORD_TABLE = '__drizzle_migrations'
@@ -77,7 +77,7 @@ export async function migrate(database: MigratedDatabase, options: MigrateOption
  * Checks that no migration is missing, and changes nothing.
  * @throws Error if one is
  */
-export async function ensureMigrated(database: Pick<Database, 'run' | 'schema'>): Promise<void> {
+export async function ensureMigrated(database: Pick<DatabaseClient, 'run' | 'schema'>): Promise<void> {
   const pending = await countPendingMigrations(database)
   if (pending > 0)
     throw new Error(
@@ -90,7 +90,7 @@ export async function ensureMigrated(database: Pick<Database, 'run' | 'schema'>)
  * during a rollout the old release runs on the newer tables, and migrations are written so that it can.
  */
 export async function countPendingMigrations(
-  database: Pick<Database, 'run' | 'schema'>,
+  database: Pick<DatabaseClient, 'run' | 'schema'>,
   options: MigrateOptions = {},
 ): Promise<number> {
   const applied = new Set(await readAppliedMigrations(database, database.schema))
@@ -98,7 +98,7 @@ export async function countPendingMigrations(
 }
 
 /** Returns the creation times of the migrations that were applied to the database, in epoch milliseconds, ascending. */
-export async function readAppliedMigrations(database: Connection, schema: string): Promise<number[]> {
+export async function readAppliedMigrations(database: Queryable, schema: string): Promise<number[]> {
   const recordTable = getRecordTable(schema)
   const [table] = await queryRows<{ exists: boolean }>(
     database,
@@ -123,7 +123,7 @@ export const getMigrationTimes = (): number[] => loadMigrations({}).map(({ creat
 async function lockMigrations<T>(
   database: MigratedDatabase,
   lockWaitMs: number,
-  work: (tx: Connection) => Promise<T>,
+  work: (tx: Queryable) => Promise<T>,
 ): Promise<T> {
   const deadline = performance.now() + lockWaitMs
   let nextPauseMs = FIRST_PAUSE_MS
@@ -146,7 +146,7 @@ async function lockMigrations<T>(
  * Not `pg_advisory_xact_lock`: a statement that waits has a snapshot, and `create index concurrently` of the process that
  * holds the lock waits for the end of all snapshots.
  */
-async function tryLock(tx: Connection): Promise<boolean> {
+async function tryLock(tx: Queryable): Promise<boolean> {
   const [row] = await tx.run('select pg_try_advisory_xact_lock($1) as is_held', [ADVISORY_LOCK_KEY])
   return row?.is_held === true
 }
@@ -159,7 +159,7 @@ const createLockError = (lockWaitMs: number, cause: unknown): Error =>
   )
 
 /** Creates the schema, the extension and the table of applied migrations, unless they exist. */
-async function prepareSchema(tx: Connection, schema: string): Promise<void> {
+async function prepareSchema(tx: Queryable, schema: string): Promise<void> {
   const recordSchema = schema === DEFAULT_SCHEMA ? 'drizzle' : `"${schema}"`
   // `if not exists` needs the privilege to create a schema, even if there is one.
   const [existing] = await tx.run('select to_regnamespace($1) as schema', [recordSchema])
@@ -175,7 +175,7 @@ async function prepareSchema(tx: Connection, schema: string): Promise<void> {
  * Returns the search path of migrations: with the schema of the extension, whose operator classes their indexes have.
  * Undefined if connections have it already.
  */
-async function readSearchPath(tx: Connection, schema: string): Promise<string | undefined> {
+async function readSearchPath(tx: Queryable, schema: string): Promise<string | undefined> {
   const searchPath = getSearchPath(schema)
   if (searchPath === undefined) return undefined
   const [extension] = await queryRows<{ schema: string }>(
@@ -186,7 +186,7 @@ async function readSearchPath(tx: Connection, schema: string): Promise<string | 
 }
 
 /** @returns whether it was applied now; false if another process has applied it */
-async function apply(tx: Connection, database: MigratedDatabase, migration: Migration): Promise<boolean> {
+async function apply(tx: Queryable, database: MigratedDatabase, migration: Migration): Promise<boolean> {
   const { createdAt, hash, statements, isConcurrent } = migration
   const recordTable = getRecordTable(database.schema)
   const applied = await tx.run(`select id from ${recordTable} where created_at = $1`, [createdAt])
@@ -200,7 +200,7 @@ async function apply(tx: Connection, database: MigratedDatabase, migration: Migr
 }
 
 async function runStatements(
-  tx: Connection,
+  tx: Queryable,
   statements: readonly string[],
   searchPath: string | undefined,
 ): Promise<void> {
@@ -222,7 +222,7 @@ const SELECT_INDEX =
  * @param tx holds the lock of the migrations
  */
 async function createIndexes(
-  tx: Connection,
+  tx: Queryable,
   statements: readonly string[],
   runAlone: (statement: string) => Promise<void>,
 ): Promise<void> {

@@ -1,4 +1,5 @@
 /** Records the statements that the app runs, and replaces cursor positions in them. */
+import { createDatabase } from '../../drizzle/client/database.ts'
 import type { Database, Param } from '../../drizzle/client/index.ts'
 
 export interface RecordedStatement {
@@ -35,15 +36,15 @@ function replacePosition(
 export function createStatementRecorder(database: Database) {
   let position: readonly string[] | undefined
   let statements: RecordedStatement[] = []
-  const recorded: Database = {
-    ...database,
+  const recorded = createDatabase({
+    ...database.$client,
     run(text, params = [], options = {}) {
       const { customPlan: hasCustomPlan = false } = options
       const statement = replacePosition({ text, params, hasCustomPlan }, position)
       if (!AUTHENTICATION.test(text)) statements.push(statement)
-      return database.run(text, statement.params, options)
+      return database.$client.run(text, statement.params, options)
     },
-  }
+  })
   return {
     /** The database to give to the app. */
     recorded,

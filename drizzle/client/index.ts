@@ -27,4 +27,4 @@ export async function openDatabase({ url, dataDir, ...options }: DatabaseOptions
 
 export { FolderInUse } from './embedded/folder-lock.ts'
 export { DatabaseUnavailable, SqlError } from './errors.ts'
-export type { Connection, Database, Param } from './types.ts'
+export type { Connection, Database, DatabaseClient, Param, Queryable } from './types.ts'

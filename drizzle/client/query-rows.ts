@@ -1,12 +1,12 @@
 /** Runs a statement whose columns are known, and returns its rows with their types. */
-import type { Connection, Param, RunOptions } from './types.ts'
+import type { Param, Queryable, RunOptions } from './types.ts'
 
 /**
  * @typeParam R the columns of the statement, with the types that `Row` describes
- * @throws as `Connection.run` does
+ * @throws as `Queryable.run` does
  */
 export const queryRows = <R extends object>(
-  connection: Connection,
+  connection: Queryable,
   text: string,
   params?: readonly Param[],
   options?: RunOptions,

@@ -1,17 +1,17 @@
 /** The rules for the body of a transaction, the same for both engines. */
-import type { Connection } from './types.ts'
+import type { Queryable } from './types.ts'
 
 /**
  * Calls `work` with a connection that runs statements by `run` until `work` settles.
  * @throws the error of the first statement that failed, even if `work` caught it
  */
 export async function runTransactionBody<T>(
-  run: Connection['run'],
-  work: (tx: Connection) => Promise<T>,
+  run: Queryable['run'],
+  work: (tx: Queryable) => Promise<T>,
 ): Promise<T> {
   let failure: { error: unknown } | undefined
   let isOver = false
-  const tx: Connection = {
+  const tx: Queryable = {
     async run(text, params) {
       // A statement that came later would run in the transaction of another request, or in none.
       if (isOver) throw new Error('The transaction is over; no further statement can run in it')

@@ -1,10 +1,11 @@
-/** The interface of the database client: prepared statements, transactions, pings, read replicas. */
+/** The database as the product uses it (Drizzle's builders), and the clients under it: prepared statements, transactions. */
 
+import type { PgDatabase, PgQueryResultHKT } from 'drizzle-orm/pg-core'
 import type { Load } from '../../lib/semaphore.ts'
 import type { RecentWriters } from './replicas/recent-writers.ts'
 
-/** A parameter: dates as ISO text, JSON as JSON text, arrays as PostgreSQL array text. */
-export type Param = string | number | boolean | null
+/** A parameter: dates as ISO text, JSON as JSON text. An array is a parameter of an array type. */
+export type Param = string | number | boolean | null | readonly (string | number | boolean | null)[]
 
 /**
  * A result row: `timestamptz`, `timestamp` and `date` as PostgreSQL's text in UTC (with microseconds), `int8` (and so
@@ -26,7 +27,8 @@ export interface RunOptions {
   customPlan?: boolean
 }
 
-export interface Connection {
+/** What runs statements: the pool, a transaction, a replica. */
+export interface Queryable {
   /**
    * Runs one statement, prepared by its text; `$1`, `$2`, ... stand for its parameters.
    * @throws DatabaseUnavailable (see `errors.ts`) if no connection is free in time, the server does not answer, or the
@@ -46,7 +48,28 @@ export interface TransactionOptions {
   isSnapshot?: boolean
 }
 
-export interface Database extends Connection {
+/** What `execute` resolves to. */
+export interface RowsResult extends PgQueryResultHKT {
+  type: this['row'][]
+}
+
+/** Drizzle's builders over a pool, a transaction or a replica. */
+export interface Connection
+  extends Queryable,
+    Pick<
+      PgDatabase<RowsResult>,
+      '$with' | 'delete' | 'execute' | 'insert' | 'select' | 'selectDistinct' | 'update' | 'with'
+    > {}
+
+/** The Drizzle database. */
+export interface Database extends Connection, Omit<DatabaseClient, 'transaction'> {
+  /** The client under it, for wrappers: `createDatabase({ ...database.$client, run })`. */
+  readonly $client: DatabaseClient
+  /** As that of the client, with Drizzle's builders. */
+  transaction<T>(work: (tx: Connection) => Promise<T>, options?: TransactionOptions): Promise<T>
+}
+
+export interface DatabaseClient extends Queryable {
   /** The engine: PGlite in this process, or a PostgreSQL server. */
   readonly kind: 'embedded' | 'server'
   /** The schema of the tables. */
@@ -58,7 +81,7 @@ export interface Database extends Connection {
    * @throws the error of `work`; else as `run` does. If the connection is lost during COMMIT, it is unknown whether
    * the transaction was committed.
    */
-  transaction<T>(work: (tx: Connection) => Promise<T>, options?: TransactionOptions): Promise<T>
+  transaction<T>(work: (tx: Queryable) => Promise<T>, options?: TransactionOptions): Promise<T>
   /**
    * Runs a statement that cannot be in a transaction, such as `create index concurrently`, without a timeout, on a
    * connection that is opened for it. Absent with PGlite, which has only one connection.

@@ -25,6 +25,21 @@ export type TextValues = (string | null)[]
  */
 const MAX_PARAMS = 65_533
 
+type Item = Exclude<Param, readonly unknown[]>
+
+/** Writes an array as PostgreSQL's text. */
+const toArrayText = (items: readonly Item[]): string =>
+  `{${items.map((item) => (item === null ? 'null' : `"${String(item).replaceAll(/["\\]/g, '\\$&')}"`)).join()}}`
+
+/** @throws TypeError for what is no parameter, such as an object that no column has encoded */
+function toText(param: Param, i: number): string | null {
+  if (param === null) return null
+  if (Array.isArray(param)) return toArrayText(param)
+  if (param === undefined || typeof param === 'object' || typeof param === 'function')
+    throw new TypeError(`The statement's parameter $${i + 1} is ${typeof param}`)
+  return String(param)
+}
+
 /**
  * Returns parameters as PostgreSQL's text format. With one type only, a statement is prepared once, not once per mix
  * of types.
@@ -32,11 +47,5 @@ const MAX_PARAMS = 65_533
 export function toTextValues(params: readonly Param[]): TextValues {
   if (params.length > MAX_PARAMS)
     throw new RangeError(`The statement has ${params.length} parameters; at most ${MAX_PARAMS} are allowed`)
-  const values: TextValues = []
-  for (const param of params) {
-    if (param === undefined)
-      throw new TypeError(`The statement's parameter $${values.length + 1} is undefined`)
-    values.push(param === null ? null : String(param))
-  }
-  return values
+  return params.map(toText)
 }

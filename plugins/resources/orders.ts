@@ -1,5 +1,6 @@
 /** Defines orders. A write prices the items and changes the stock of their products in its own transaction. */
-import { queryRows } from '../../drizzle/client/query-rows.ts'
+import { sql } from 'drizzle-orm'
+import { prepare } from '../../drizzle/client/prepare.ts'
 import { orderProducts, orders, products, users } from '../../drizzle/tables.ts'
 import { Order, OrderChange, OrderCreate } from '../../schemas/orders.ts'
 import { type Actor, CALLER } from '../access/index.ts'
@@ -17,7 +18,9 @@ const ownerOrStaff = { admin: true, manager: true, member: own } as const
 const isStockReleased = (from: Status, to: Status) =>
   (from === 'pending' && to === 'cancelled') || (from === 'paid' && to === 'refunded')
 
-const SELECT_NEXT_NUMBER = `select 'ORD-' || lpad(nextval('order_numbers')::text, 10, '0') as number`
+const drawNumber = prepare((db) =>
+  db.execute<{ number: string }>(sql`select ${orders.number.default} as number`),
+)
 
 /**
  * Lets members change or cancel their own orders only while these are pending.
@@ -83,7 +86,7 @@ export const ordersResource: ResourceDefinition = defineResource({
   actions: {
     async create(store, id, { items, user_id = '', ...fields }) {
       // Before products are locked, so that they are locked for a shorter time.
-      const [next] = await queryRows<{ number: string }>(store.connection, SELECT_NEXT_NUMBER)
+      const [next] = await drawNumber(store.connection)
       const reservation = await reserveStock(store, [], items, undefined)
       const order = await store.insert({ ...fields, ...reservation, ...next, id, user_id })
       await linkProducts(store.connection, id, [], reservation.items)

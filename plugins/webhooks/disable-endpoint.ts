@@ -1,7 +1,7 @@
 /** Disables endpoints that want no more events, or that have failed for long. */
 import type { FastifyInstance } from 'fastify'
 import { webhookEndpoints } from '../../drizzle/event-tables.ts'
-import { getNextUpdatedAt } from '../../drizzle/updated-at.ts'
+import { getNextUpdatedAt } from '../../drizzle/expressions.ts'
 import { SYSTEM_ORIGIN } from '../outbox/origin.ts'
 import { changeRows } from '../outbox/recorder.ts'
 import type { Outcome } from './delivery-store.ts'

@@ -1,7 +1,7 @@
 /** The statements of replays: which events they are about, and the creation of their deliveries. */
 import { queryRows } from '../../drizzle/client/query-rows.ts'
 import type { Connection, Database } from '../../drizzle/client/types.ts'
-import { getNextUpdatedAt } from '../../drizzle/updated-at.ts'
+import { getNextUpdatedAt } from '../../drizzle/expressions.ts'
 import type { RecordedResource } from '../events/readable.ts'
 import { buildOwnerCondition, TEST_EVENT_TYPE } from './delivery-store.ts'
 

@@ -1,17 +1,18 @@
 /** `openapi`: prints the OpenAPI document of a version as a server with the default settings serves it. */
 import { Command } from '@commander-js/extra-typings'
-import type { Database } from '../../drizzle/client/index.ts'
+import { createDatabase } from '../../drizzle/client/database.ts'
+import type { DatabaseClient } from '../../drizzle/client/index.ts'
 import { DEFAULT_SCHEMA } from '../../drizzle/client/schema.ts'
 import { versions } from '../../plugins/versioning/index.ts'
 import { readConfig } from '../config.ts'
 import { wholeNumber } from './usage-error.ts'
 
-/** Replaces the database. Every query returns this row, so that `createFirstAdmin` finds an admin and creates none. */
-const stubDatabase: Database = {
+/** Replaces the client of the database. Every query returns this row, so that `createFirstAdmin` finds an admin and creates none. */
+const stubClient: DatabaseClient = {
   kind: 'embedded',
   schema: DEFAULT_SCHEMA,
   run: async () => [{ had_users: true, has_active_admin: true }],
-  transaction: (work) => work(stubDatabase),
+  transaction: (work) => work(stubClient),
   ping: async () => {},
   getLoad: () => ({ size: 0, used: 0, waiting: 0 }),
   estimateWait: () => 0,
@@ -43,7 +44,7 @@ Writes JSON to standard output: the document that a server with the default sett
     })
     // Loaded here because no other command needs the whole service.
     const { buildApp } = await import('../app.ts')
-    const app = await buildApp(config, { database: stubDatabase })
+    const app = await buildApp(config, { database: createDatabase(stubClient) })
     try {
       const { payload } = await app.inject(`/openapi/v${version}.json`)
       console.log(JSON.stringify(JSON.parse(payload), null, 2))

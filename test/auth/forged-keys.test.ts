@@ -1,6 +1,7 @@
 /** API keys that were never issued: they cost few look-ups, and evict no valid key from the cache. */
+
 import t, { type Test } from 'tap'
-import type { Database } from '../../drizzle/client/index.ts'
+import { createDatabase } from '../../drizzle/client/database.ts'
 import { createLookUpCache } from '../../plugins/auth/cache.ts'
 import { makeKey } from '../../plugins/auth/key-format.ts'
 import { createClient, testApp } from '../helpers/app.ts'
@@ -14,13 +15,13 @@ const LIMIT = 5
 /** Starts an app whose clock stands, and counts its look-ups of API keys. */
 async function start(t: Test) {
   let count = 0
-  const counting: Database = {
-    ...database,
+  const counting = createDatabase({
+    ...database.$client,
     run(text, params) {
       if (text.includes('where k.key_hash = $1')) count += 1
-      return database.run(text, params)
+      return database.$client.run(text, params)
     },
-  }
+  })
   const time = createClock()
   const settings = { RATE_LIMIT_AUTH_FAILURES: String(LIMIT) }
   const app = await testApp(t, settings, { database: counting, now: time.now })

@@ -2,6 +2,7 @@
  * Passwords are hashed off the event loop, with limited concurrency, and a sign-in does not reveal which
  * accounts exist.
  */
+
 import { EventEmitter, once } from 'node:events'
 import { readdirSync, readFileSync } from 'node:fs'
 import { request } from 'node:http'
@@ -9,6 +10,7 @@ import type { Socket } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { hash, parseOptions } from '@node-rs/argon2'
 import t from 'tap'
+import { createDatabase } from '../../drizzle/client/database.ts'
 import type { Database } from '../../drizzle/client/index.ts'
 import { argon2, createPasswords, type PasswordHasher } from '../../plugins/auth/passwords.ts'
 import { createClient, type Reply, type TestApp, testApp } from '../helpers/app.ts'
@@ -337,16 +339,16 @@ function held() {
 /** Emits the e-mail address of a sign-in once it has looked for the user and asked for its turn. */
 function watchingSignIns(database: Database) {
   const asked = new EventEmitter()
-  const watched: Database = {
-    ...database,
+  const watched = createDatabase({
+    ...database.$client,
     run: async (text, params, options) => {
-      const rows = await database.run(text, params, options)
+      const rows = await database.$client.run(text, params, options)
       // What follows the query without waiting for anything else has been done by then.
       if (/password_hash from users where email/.test(text))
         setImmediate(() => asked.emit(String(params?.[0])))
       return rows
     },
-  }
+  })
   return { asked, watched }
 }
 

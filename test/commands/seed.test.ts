@@ -1,7 +1,9 @@
 /** Demo data is what the API itself would create, and identical for the same seed. */
+
 import type { TSchema } from '@sinclair/typebox'
 import { getTableName } from 'drizzle-orm'
 import { test } from 'tap'
+import { createDatabase } from '../../drizzle/client/database.ts'
 import type { Database } from '../../drizzle/client/index.ts'
 import { normalize } from '../../plugins/collection/request/normalize.ts'
 import { createAjv } from '../../plugins/validation/formats.ts'
@@ -250,17 +252,17 @@ test('an interrupted bulk run adds and removes nothing', async (t) => {
     const opened = await testDatabase(t)
     const before = await definitions(opened)
     const stopped = new Error('stopped')
-    const database: Database = {
-      ...opened,
+    const database = createDatabase({
+      ...opened.$client,
       transaction: (work, limits) =>
-        opened.transaction(
+        opened.$client.transaction(
           (tx) =>
             work({
               run: (text, params) => (last.test(text) ? Promise.reject(stopped) : tx.run(text, params)),
             }),
           limits,
         ),
-    }
+    })
     await t.rejects(sow(database, { users: FEW_USERS, bulk: true }), stopped)
     t.strictSame(await definitions(opened), before)
     t.strictSame(await opened.run('select 1 from users where email like $1', ['%@s42.%']), [])

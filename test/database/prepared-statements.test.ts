@@ -1,6 +1,8 @@
 /** Each operation runs a fixed number of prepared statements, one per shape of request. */
+
 import t from 'tap'
-import type { Connection, Database } from '../../drizzle/client/index.ts'
+import { createDatabase } from '../../drizzle/client/database.ts'
+import type { Database, Queryable } from '../../drizzle/client/index.ts'
 import { testApp } from '../helpers/app.ts'
 import { testDatabase } from '../helpers/database.ts'
 import { stopEventWork } from '../helpers/events.ts'
@@ -10,17 +12,17 @@ import { insertRows } from '../helpers/rows.ts'
 /** A database that remembers what it was asked. */
 function counting(database: Database) {
   const texts: string[] = []
-  const on = (connection: Connection): Connection => ({
+  const on = (connection: Queryable): Queryable => ({
     run: (text, params) => {
       texts.push(text)
       return connection.run(text, params)
     },
   })
-  const counted: Database = {
-    ...database,
+  const counted = createDatabase({
+    ...database.$client,
     ...on(database),
-    transaction: (work, limits) => database.transaction((tx) => work(on(tx)), limits),
-  }
+    transaction: (work, limits) => database.$client.transaction((tx) => work(on(tx)), limits),
+  })
   return { counted, texts }
 }
 

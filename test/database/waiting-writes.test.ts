@@ -1,5 +1,7 @@
 /** A write that waits for another transaction holds up no other write and no read of any user. */
+
 import t from 'tap'
+import { createDatabase } from '../../drizzle/client/database.ts'
 import type { Database } from '../../drizzle/client/index.ts'
 import { type Client, type Reply, testApp } from '../helpers/app.ts'
 import { openDatabase, SERVER, testDatabaseUrl } from '../helpers/database.ts'
@@ -12,8 +14,8 @@ const skip = SERVER ? false : 'PGlite has one connection, and no statement of it
 function createGatheringDatabase(opened: Database) {
   const state = { pattern: /^$/, count: 0, first: '' }
   let gathered: { isFirst: boolean; resume(): void }[] = []
-  const database: Database = {
-    ...opened,
+  const database = createDatabase({
+    ...opened.$client,
     async run(text, params, options) {
       if (state.count > 0 && state.pattern.test(text)) {
         state.count -= 1
@@ -25,9 +27,9 @@ function createGatheringDatabase(opened: Database) {
           gathered = []
         })
       }
-      return opened.run(text, params, options)
+      return opened.$client.run(text, params, options)
     },
-  }
+  })
   /** @param first a parameter of the statements that are sent first */
   const gather = (pattern: RegExp, count: number, first: string) =>
     Object.assign(state, { pattern, count, first })

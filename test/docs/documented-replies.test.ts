@@ -1,6 +1,8 @@
 /** Every reply has the status, headers and body that its OpenAPI document declares. */
+
 import { request } from 'node:http'
 import t from 'tap'
+import { createDatabase } from '../../drizzle/client/database.ts'
 import { DatabaseUnavailable } from '../../drizzle/client/errors.ts'
 import type { Database } from '../../drizzle/client/index.ts'
 import { ADMIN_KEY, type Client, type Json, testApp, UNKNOWN_ID } from '../helpers/app.ts'
@@ -48,13 +50,13 @@ function fragile(database: Database) {
   }
   const transaction: Database['transaction'] = (work, limits) =>
     state.fault ? Promise.reject(state.fault) : database.transaction(work, limits)
-  const guarded: Database = {
-    ...database,
+  const guarded = createDatabase({
+    ...database.$client,
     transaction,
     run: unless(database.run),
     ping: unless(database.ping),
     estimateWait: () => state.delay || database.estimateWait(),
-  }
+  })
   return { state, guarded }
 }
 

@@ -1,6 +1,8 @@
 /** A stream that begins in the past reads earlier events as lists do: bounded by bytes, counted, and taking turns. */
+
 import t from 'tap'
-import type { Database, Param } from '../../drizzle/client/index.ts'
+import { createDatabase } from '../../drizzle/client/database.ts'
+import type { Param } from '../../drizzle/client/index.ts'
 import { ADMIN_KEY, testApp } from '../helpers/app.ts'
 import { testDatabase } from '../helpers/database.ts'
 import { createDeferred } from '../helpers/deferred.ts'
@@ -23,16 +25,16 @@ const PAGE_COST = 1 + Math.floor((3 * EVENT_BYTES) / 65_536)
 
 const inner = await testDatabase(t)
 let onPage: (text: string, params: readonly Param[]) => Promise<void> | void = () => undefined
-const database: Database = {
-  ...inner,
+const database = createDatabase({
+  ...inner.$client,
   async run(text, params = [], options) {
     if (text.includes('total_bytes')) await onPage(text, params)
-    return inner.run(text, params, options)
+    return inner.$client.run(text, params, options)
   },
-}
+})
 /** Opens an app with other limits on the same database, which it does not close. */
 const openApp = (settings: Record<string, string> = {}) =>
-  testApp(t, settings, { database: { ...database, close: async () => undefined } })
+  testApp(t, settings, { database: createDatabase({ ...database.$client, close: async () => undefined }) })
 
 const first = await openApp()
 await first.app.events.assignAll()

@@ -1,6 +1,8 @@
 /** The feed is read by an index for each filter, at any depth, although the events of a type may all be old. */
+
 import t from 'tap'
-import type { Database, Param } from '../../drizzle/client/index.ts'
+import { createDatabase } from '../../drizzle/client/database.ts'
+import type { Param } from '../../drizzle/client/index.ts'
 import { type Client, type Json, testApp } from '../helpers/app.ts'
 import { SERVER, testDatabase } from '../helpers/database.ts'
 import { stopEventWork } from '../helpers/events.ts'
@@ -13,13 +15,13 @@ if (!SERVER) {
 const EVENTS = 40_000
 const opened = await testDatabase(t)
 let pages: [text: string, params: readonly Param[]][] = []
-const database: Database = {
-  ...opened,
+const database = createDatabase({
+  ...opened.$client,
   run(text, params = [], options) {
     if (text.includes('as candidates')) pages.push([text, params])
-    return opened.run(text, params, options)
+    return opened.$client.run(text, params, options)
   },
-}
+})
 const { app, admin, person } = await testApp(t, {}, { database })
 const member = await person('member')
 await stopEventWork(app)

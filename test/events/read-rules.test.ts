@@ -1,5 +1,7 @@
 /** The read rule of an adopter's resource decides who gets its events, with all its conditions: lists, streams, webhooks. */
+
 import t, { type Test } from 'tap'
+import { createDatabase } from '../../drizzle/client/database.ts'
 import type { Param } from '../../drizzle/client/index.ts'
 import { type Access, CALLER } from '../../plugins/access/index.ts'
 import { type Json, type Person, type TestApp, testApp } from '../helpers/app.ts'
@@ -22,13 +24,13 @@ async function openApp(t: Test, access: Access) {
     t,
     {},
     {
-      database: {
-        ...database,
+      database: createDatabase({
+        ...database.$client,
         run: (text, params = [], options) => {
           if (text.includes('total_bytes')) statements.push([text, params])
-          return database.run(text, params, options)
+          return database.$client.run(text, params, options)
         },
-      },
+      }),
       resources: resourcesWithNotes.map((each) => (each.name === 'notes' ? { ...each, access } : each)),
     },
   )

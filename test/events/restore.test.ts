@@ -2,8 +2,10 @@
  * The feed survives `backup`, `restore` and `copy`: positions, cursors, changes without a position, and webhooks. A cursor
  * of changes that an older backup lacks is 410.
  */
+
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
+import { createDatabase } from '../../drizzle/client/database.ts'
 import type { Database } from '../../drizzle/client/index.ts'
 import { assignBatch } from '../../plugins/events/sequencer.ts'
 import { ADMIN_KEY, type TestApp, testApp } from '../helpers/app.ts'
@@ -112,14 +114,14 @@ t.test('consumers and endpoints go on after a restore', async (t) => {
 function createSwitch(first: Database) {
   let current = first
   const statements: string[] = []
-  const database: Database = {
-    ...first,
+  const database = createDatabase({
+    ...first.$client,
     run: (text, ...rest) => {
       statements.push(text)
       return current.run(text, ...rest)
     },
     transaction: (...options) => current.transaction(...options),
-  }
+  })
   return {
     database,
     statements,

@@ -1,6 +1,8 @@
 /** The sequencer: each event gets one position, in an order that consumers can rely on, whatever runs concurrently. */
+
 import t, { type Test } from 'tap'
 import { v7 as uuid } from 'uuid'
+import { createDatabase } from '../../drizzle/client/database.ts'
 import type { Connection, Database } from '../../drizzle/client/index.ts'
 import { createFeed } from '../../plugins/events/feed.ts'
 import { type FeedPosition, readEventPage } from '../../plugins/events/page.ts'
@@ -246,11 +248,11 @@ t.test('a failing database is logged once, and assignment continues after it', a
     failures += 1
     throw new Error('down')
   }
-  const flaky: Database = {
-    ...database,
-    run: (...statement) => (isDown ? down() : database.run(...statement)),
-    transaction: (work) => (isDown ? down() : database.transaction(work)),
-  }
+  const flaky = createDatabase({
+    ...database.$client,
+    run: (...statement) => (isDown ? down() : database.$client.run(...statement)),
+    transaction: (work) => (isDown ? down() : database.$client.transaction(work)),
+  })
   const lines: string[] = []
   const feed = createFeed(flaky, {
     warn: (_: unknown, message?: string) => void lines.push(`warn ${message}`),

@@ -1,7 +1,8 @@
 /** `GET /events` as a stream: its events and cursors, its end, and its limits. */
+
 import { connect } from 'node:net'
 import t from 'tap'
-import type { Database } from '../../drizzle/client/index.ts'
+import { createDatabase } from '../../drizzle/client/database.ts'
 import { assignBatch } from '../../plugins/events/sequencer.ts'
 import { ADMIN_KEY, createClient, testApp } from '../helpers/app.ts'
 import { openDatabase, SERVER, testDatabase, testDatabaseUrl } from '../helpers/database.ts'
@@ -155,13 +156,13 @@ t.test('a stream that begins in the past joins the present without a gap or a re
 t.test('the first stream of a process does not make it read the events before its cursor', async (t) => {
   const inner = await testDatabase(t)
   let pages = 0
-  const database: Database = {
-    ...inner,
+  const database = createDatabase({
+    ...inner.$client,
     run: (text, ...rest) => {
       if (text.includes('total_bytes')) pages += 1
-      return inner.run(text, ...rest)
+      return inner.$client.run(text, ...rest)
     },
-  }
+  })
   const { app, base } = await testApp(t, {}, { database })
   await app.events.stop()
   await insertManyEvents(inner, 1_000)

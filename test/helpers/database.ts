@@ -21,9 +21,10 @@ import { PGlite, type Transaction } from '@electric-sql/pglite'
 import { pg_trgm } from '@electric-sql/pglite/contrib/pg_trgm'
 import { openEmbedded as openEmbeddedDatabase } from '../../drizzle/client/embedded/embedded.ts'
 import {
-  type Connection,
   type Database,
+  type DatabaseClient,
   openDatabase as openAnyDatabase,
+  type Queryable,
 } from '../../drizzle/client/index.ts'
 import { DEFAULT_SCHEMA, getSearchPath } from '../../drizzle/client/schema.ts'
 import { migrate } from '../../drizzle/migrate.ts'
@@ -200,10 +201,10 @@ async function makeDump(): Promise<Blob> {
   const pg = await PGlite.create({ extensions: { pg_trgm }, initDbStartParams: INITDB_ARGS })
   const searchPath = getSearchPath(SCHEMA)
   if (searchPath !== undefined) await pg.exec(`set search_path = ${searchPath}`)
-  const runner = (on: PGlite | Transaction): Connection => ({
+  const runner = (on: PGlite | Transaction): Queryable => ({
     run: async (text, params = []) => (await on.query<Record<string, unknown>>(text, [...params])).rows,
   })
-  const transaction: Database['transaction'] = (work) => pg.transaction((tx) => work(runner(tx)))
+  const transaction: DatabaseClient['transaction'] = (work) => pg.transaction((tx) => work(runner(tx)))
   await migrate({ ...runner(pg), transaction, schema: SCHEMA })
   // Tests need neither of these, and they are two thirds of the files that each test would load.
   for (const template of ['template0', 'template1']) {

@@ -1,20 +1,20 @@
 /** A database whose statements are recorded on their way to it. */
-import type { Connection, Database } from '../../drizzle/client/index.ts'
+import { createDatabase } from '../../drizzle/client/database.ts'
+import type { Database, DatabaseClient, Queryable } from '../../drizzle/client/index.ts'
 import type { RecordedTraffic } from './statement-recorder.ts'
 
 /** Records the statements that run on a database. The embedded one has no wire to record. */
 export function overhear(database: Database) {
   let statements: string[] = []
-  const on = <C extends Connection>(connection: C): C => ({
-    ...connection,
+  const on = (connection: Queryable): Queryable => ({
     run: (text, params, options) => {
       statements.push(text)
       return connection.run(text, params, options)
     },
   })
-  const transaction: Database['transaction'] = async (work, limits) => {
+  const transaction: DatabaseClient['transaction'] = async (work, limits) => {
     statements.push('begin')
-    const result = await database.transaction((tx) => work(on(tx)), limits)
+    const result = await database.$client.transaction((tx) => work(on(tx)), limits)
     statements.push('commit')
     return result
   }
@@ -23,5 +23,5 @@ export function overhear(database: Database) {
     statements = []
     return { packets: taken.length, statements: taken, roundTrips: taken.length, prepared: 0 }
   }
-  return { database: { ...on(database), transaction }, take }
+  return { database: createDatabase({ ...database.$client, ...on(database.$client), transaction }), take }
 }

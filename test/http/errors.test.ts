@@ -1,8 +1,9 @@
 /** Every error status has its documented code and envelope, and reveals nothing of the implementation. */
+
 import t, { type Test } from 'tap'
 import { v7 as uuid } from 'uuid'
+import { createDatabase } from '../../drizzle/client/database.ts'
 import { DatabaseUnavailable } from '../../drizzle/client/errors.ts'
-import type { Database } from '../../drizzle/client/index.ts'
 import { productsResource } from '../../plugins/resources/products.ts'
 import { v1 } from '../../plugins/versioning/representation/v1.ts'
 import { v2 } from '../../plugins/versioning/representation/v2.ts'
@@ -35,12 +36,12 @@ function explode(name: string | undefined): void {
 let isAway = false
 const leaving = <T>(work: () => Promise<T>): Promise<T> =>
   isAway ? Promise.reject(new DatabaseUnavailable('gone', { cause: new Error(SQL) })) : work()
-const unreliable: Database = {
-  ...database,
-  run: (text, params) => leaving(() => database.run(text, params)),
-  transaction: (work, limits) => leaving(() => database.transaction(work, limits)),
+const unreliable = createDatabase({
+  ...database.$client,
+  run: (text, params) => leaving(() => database.$client.run(text, params)),
+  transaction: (work, limits) => leaving(() => database.$client.transaction(work, limits)),
   ping: (timeout) => leaving(() => database.ping(timeout)),
-}
+})
 
 const logs: string[] = []
 const exploding = {

@@ -1,10 +1,12 @@
 /** A request gives back all that it has taken when its connection ends, in whichever phase, by FIN and by RST. */
+
 import { once } from 'node:events'
 import type { ServerResponse } from 'node:http'
 import { connect, type Socket } from 'node:net'
 import { setImmediate as nextTurn, setTimeout as wait } from 'node:timers/promises'
 import t, { type Test } from 'tap'
-import type { Connection, Database } from '../../drizzle/client/index.ts'
+import { createDatabase } from '../../drizzle/client/database.ts'
+import type { Database, Queryable } from '../../drizzle/client/index.ts'
 import type { Semaphore } from '../../lib/semaphore.ts'
 import { type Person, type TestApp, testApp } from '../helpers/app.ts'
 import { testDatabase } from '../helpers/database.ts'
@@ -34,17 +36,17 @@ async function pass({ reached, released }: Hold): Promise<void> {
 /** A database whose statements that match a pattern are held. */
 function createHeldDatabase(opened: Database) {
   const state: { pattern: RegExp | undefined; hold: Hold } = { pattern: undefined, hold: createHold() }
-  const holding = (connection: Connection): Connection['run'] => {
+  const holding = (connection: Queryable): Queryable['run'] => {
     return async (text, ...others) => {
       if (state.pattern?.test(text)) await pass(state.hold)
       return connection.run(text, ...others)
     }
   }
-  const database: Database = {
-    ...opened,
+  const database = createDatabase({
+    ...opened.$client,
     run: holding(opened),
-    transaction: (work, options) => opened.transaction((tx) => work({ run: holding(tx) }), options),
-  }
+    transaction: (work, options) => opened.$client.transaction((tx) => work({ run: holding(tx) }), options),
+  })
   return { database, state }
 }
 

@@ -1,5 +1,7 @@
 /** Requests that overload protection refuses count in the rate limits of their client. */
+
 import t, { type Test } from 'tap'
+import { createDatabase } from '../../drizzle/client/database.ts'
 import { createClient, type Reply, testApp } from '../helpers/app.ts'
 import { testDatabase } from '../helpers/database.ts'
 
@@ -7,7 +9,7 @@ import { testDatabase } from '../helpers/database.ts'
 async function createSlowApp(t: Test, settings: Record<string, string>) {
   const opened = await testDatabase(t)
   const state = { isSlow: false }
-  const database = { ...opened, estimateWait: () => (state.isSlow ? 60_000 : 0) }
+  const database = createDatabase({ ...opened.$client, estimateWait: () => (state.isSlow ? 60_000 : 0) })
   return { ...(await testApp(t, settings, { database })), state }
 }
 

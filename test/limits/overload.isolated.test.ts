@@ -1,10 +1,11 @@
 /** Under overload a request is served, queued, or refused immediately with 503. */
+
 import { createServer } from 'node:http'
 import { connect } from 'node:net'
 import { setImmediate as turn, setTimeout as wait } from 'node:timers/promises'
 import Fastify, { type FastifyInstance } from 'fastify'
 import t, { type Test } from 'tap'
-import type { Database } from '../../drizzle/client/index.ts'
+import { createDatabase } from '../../drizzle/client/database.ts'
 import admission, { type AdmissionOptions } from '../../plugins/admission/index.ts'
 import database from '../../plugins/database.ts'
 import errors from '../../plugins/errors/index.ts'
@@ -40,7 +41,7 @@ async function small(
   const { responseTimeoutMs, readTimeoutMs, delay = 0, ...limits } = options
   /** Milliseconds that a new caller would wait for the database. */
   const state = { delay: 0 }
-  const stand: Database = {
+  const stand = createDatabase({
     kind: 'embedded',
     schema: 'public',
     run: async () => [],
@@ -49,7 +50,7 @@ async function small(
     getLoad: () => ({ size: 0, used: 0, waiting: 0 }),
     estimateWait: () => state.delay,
     close: async () => {},
-  }
+  })
   app.decorate('addressing', addresses)
   await app.register(errors, {
     getErrorEnvelope: (request) => addresses.getAddress(request).representation.error,

@@ -1,5 +1,7 @@
 /** Rate limits of signing in: how many passwords may be tried, by whom, and what a refresh counts as. */
+
 import t from 'tap'
+import { createDatabase } from '../../drizzle/client/database.ts'
 import type { PasswordHasher } from '../../plugins/auth/passwords.ts'
 import { pruneSignIns } from '../../plugins/auth/prune-sign-ins.ts'
 import { createClient, type TestApp, testApp } from '../helpers/app.ts'
@@ -385,13 +387,13 @@ t.test('the next owner of an email does not inherit the known IP addresses', asy
 
 t.test('a wrong password runs the same statements for an unknown account', async (t) => {
   const texts: string[] = []
-  const spied: typeof database = {
-    ...database,
+  const spied: typeof database = createDatabase({
+    ...database.$client,
     run: (text, ...rest) => {
       texts.push(text)
-      return database.run(text, ...rest)
+      return database.$client.run(text, ...rest)
     },
-  }
+  })
   const app = await testApp(t, { TRUST_PROXY: '127.0.0.1' }, { database: spied })
   await stopEventWork(app.app)
   const { email } = await account(app)

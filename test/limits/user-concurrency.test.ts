@@ -1,8 +1,9 @@
 /** The concurrent requests of one user are limited, and expensive requests cost more. */
+
 import { once } from 'node:events'
 import { connect } from 'node:net'
 import t, { type Test } from 'tap'
-import type { Database } from '../../drizzle/client/index.ts'
+import { createDatabase } from '../../drizzle/client/database.ts'
 import { type Client, createClient, type Reply, testApp } from '../helpers/app.ts'
 import { createClock } from '../helpers/clock.ts'
 import { testDatabase } from '../helpers/database.ts'
@@ -15,13 +16,13 @@ async function createHeldDatabase(t: Test) {
   const opened = await testDatabase(t)
   const waiting: (() => void)[] = []
   let isHeld = true
-  const database: Database = {
-    ...opened,
+  const database = createDatabase({
+    ...opened.$client,
     run: async (text, params, options) => {
       if (isHeld && /from "products"/.test(text)) await new Promise<void>((resolve) => waiting.push(resolve))
-      return opened.run(text, params, options)
+      return opened.$client.run(text, params, options)
     },
-  }
+  })
   return {
     database,
     waiting,

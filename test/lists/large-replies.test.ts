@@ -1,7 +1,8 @@
 /** Lists and includes of large rows return about 8 MiB at most, and no row is lost between pages. */
+
 import t from 'tap'
 import { v7 as uuid } from 'uuid'
-import type { Database } from '../../drizzle/client/index.ts'
+import { createDatabase } from '../../drizzle/client/database.ts'
 import { type Client, type Json, testApp } from '../helpers/app.ts'
 import { createNotes } from '../helpers/notes.ts'
 
@@ -14,18 +15,18 @@ const { database, resources } = await createNotes(t)
 const statements: string[] = []
 /** Statements on notes that run now, and the maximum that ran concurrently. */
 const running = { now: 0, most: 0 }
-const counted: Database = {
-  ...database,
+const counted = createDatabase({
+  ...database.$client,
   run: (text, params, options) => {
     statements.push(text)
     const count = text.includes(' from "notes" ') ? 1 : 0
     running.now += count
     running.most = Math.max(running.most, running.now)
-    return database.run(text, params, options).finally(() => {
+    return database.$client.run(text, params, options).finally(() => {
       running.now -= count
     })
   },
-}
+})
 const { person } = await testApp(t, {}, { database: counted, resources })
 const author = await person('member')
 const manager = await person('manager')

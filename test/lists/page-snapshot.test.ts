@@ -1,6 +1,8 @@
 /** A page by number and its total are of one moment, whatever is written while they are read. */
+
 import t from 'tap'
-import type { Connection, Database } from '../../drizzle/client/index.ts'
+import { createDatabase } from '../../drizzle/client/database.ts'
+import type { Queryable } from '../../drizzle/client/index.ts'
 import { type Json, testApp } from '../helpers/app.ts'
 import { SERVER, testDatabase } from '../helpers/database.ts'
 import { stopEventWork } from '../helpers/events.ts'
@@ -14,10 +16,9 @@ let table = 'none'
 let addRow = async (): Promise<unknown> => undefined
 
 /** Runs one statement after the other, and adds a row after each that reads the list. */
-function adding<C extends Connection>(connection: C): C {
+function adding(connection: Queryable): Queryable {
   let last: Promise<unknown> = Promise.resolve()
   return {
-    ...connection,
     run(text, params, options) {
       const result = last.then(async () => {
         const rows = await connection.run(text, params, options)
@@ -29,10 +30,11 @@ function adding<C extends Connection>(connection: C): C {
     },
   }
 }
-const changing: Database = {
-  ...adding(opened),
-  transaction: (work, options) => opened.transaction((tx) => work(adding(tx)), options),
-}
+const changing = createDatabase({
+  ...opened.$client,
+  ...adding(opened.$client),
+  transaction: (work, options) => opened.$client.transaction((tx) => work(adding(tx)), options),
+})
 const { database, take } = overhear(changing)
 const { admin, adminId, app, person } = await testApp(t, {}, { database, resources: resourcesWithNotes })
 await stopEventWork(app)

@@ -1,5 +1,7 @@
 /** Lists use indexes for every sort, filter and search, so that their cost does not grow with the table. */
+
 import t from 'tap'
+import { createDatabase } from '../../drizzle/client/database.ts'
 import type { Connection, Database, Param } from '../../drizzle/client/index.ts'
 import { resources } from '../../src/app.ts'
 import { type Client, type Json, testApp } from '../helpers/app.ts'
@@ -60,13 +62,13 @@ const { app, admin, person } = await testApp(
   t,
   {},
   {
-    database: {
-      ...opened,
+    database: createDatabase({
+      ...opened.$client,
       run: (text, params = [], options = {}) => {
         asked.push({ text, params, custom: options.customPlan ?? false })
-        return opened.run(text, params, options)
+        return opened.$client.run(text, params, options)
       },
-    },
+    }),
   },
 )
 

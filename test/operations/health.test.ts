@@ -1,6 +1,7 @@
 /** /livez says whether the process runs, /readyz whether it can serve requests. */
+
 import { test } from 'tap'
-import type { Database } from '../../drizzle/client/index.ts'
+import { createDatabase } from '../../drizzle/client/database.ts'
 import { testApp } from '../helpers/app.ts'
 import { testDatabase } from '../helpers/database.ts'
 
@@ -20,17 +21,17 @@ test('readyz is 503 while the database does not respond, livez is 200', async (t
   const real = await testDatabase(t)
   const asked: number[] = []
   let away = true
-  const database: Database = {
-    ...real,
+  const database = createDatabase({
+    ...real.$client,
     kind: real.kind,
-    run: (text, params) => real.run(text, params),
-    transaction: (work) => real.transaction(work),
+    run: (text, params) => real.$client.run(text, params),
+    transaction: (work) => real.$client.transaction(work),
     close: () => real.close(),
     ping: async (timeout) => {
       asked.push(timeout)
       if (away) throw new Error('connect ECONNREFUSED postgres://user:secret@database')
     },
-  }
+  })
   const { anybody } = await testApp(t, {}, { database })
   const reply = await anybody.get('/readyz')
   t.equal(reply.status, 503)

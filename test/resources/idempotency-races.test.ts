@@ -1,7 +1,9 @@
 /** Concurrent requests with the same Idempotency-Key have one effect, in one process and in several. */
+
 import t, { type Test } from 'tap'
 import { v7 as uuid } from 'uuid'
-import { type Connection, type Database, SqlError } from '../../drizzle/client/index.ts'
+import { createDatabase } from '../../drizzle/client/database.ts'
+import { type Database, type Queryable, SqlError } from '../../drizzle/client/index.ts'
 import type { PasswordHasher } from '../../plugins/auth/passwords.ts'
 import { type Client, type Reply, testApp } from '../helpers/app.ts'
 import { createDeferred } from '../helpers/deferred.ts'
@@ -84,7 +86,7 @@ t.test('a request that got 409 gets the stored reply later', async (t) => {
 function holding(pattern: RegExp, to: Database = database) {
   const { promise: released, resolve: release } = createDeferred()
   const { promise: reached, resolve: reach } = createDeferred()
-  const on = (connection: Connection): Connection => ({
+  const on = (connection: Queryable): Queryable => ({
     async run(text, params) {
       if (pattern.test(text)) {
         reach()
@@ -93,22 +95,25 @@ function holding(pattern: RegExp, to: Database = database) {
       return connection.run(text, params)
     },
   })
-  const held: Database = {
-    ...to,
-    transaction: (work, limits) => to.transaction((tx) => work(on(tx)), limits),
-  }
+  const held = createDatabase({
+    ...to.$client,
+    transaction: (work, limits) => to.$client.transaction((tx) => work(on(tx)), limits),
+  })
   return { held, reached, release }
 }
 
 /** One that thinks it has every lock that it asks for. */
 function blind(to: Database): Database {
-  const on = (connection: Connection): Connection => ({
+  const on = (connection: Queryable): Queryable => ({
     run: (text, params) =>
       /pg_try_advisory/.test(text)
         ? connection.run('select true as is_locked')
         : connection.run(text, params),
   })
-  return { ...to, transaction: (work, limits) => to.transaction((tx) => work(on(tx)), limits) }
+  return createDatabase({
+    ...to.$client,
+    transaction: (work, limits) => to.$client.transaction((tx) => work(on(tx)), limits),
+  })
 }
 
 const KEEPING = /insert into idempotency_keys/
@@ -204,14 +209,14 @@ t.test(
 
     t.test('users who change each other do not deadlock', async (t) => {
       let deadlocks = 0
-      const watched: Database = {
-        ...database,
+      const watched = createDatabase({
+        ...database.$client,
         transaction: (work, limits) =>
-          database.transaction(work, limits).catch((error: unknown) => {
+          database.$client.transaction(work, limits).catch((error: unknown) => {
             if (error instanceof SqlError && error.code === '40P01') deadlocks += 1
             throw error
           }),
-      }
+      })
       const { anybody } = await testApp(t, {}, { resources: resourcesWithNotes, database: watched })
       const [one, two] = [await person('admin'), await person('admin')]
       const replies = await all(80, (i) => {

@@ -1,12 +1,9 @@
 /** Idempotency records store no secret, expire after 24 hours, and are removed in batches. */
+
 import t from 'tap'
 import { v7 as uuid } from 'uuid'
-import {
-  type Connection,
-  type Database,
-  DatabaseUnavailable,
-  type Param,
-} from '../../drizzle/client/index.ts'
+import { createDatabase } from '../../drizzle/client/database.ts'
+import { DatabaseUnavailable, type Param, type Queryable } from '../../drizzle/client/index.ts'
 import { BackgroundTask } from '../../lib/background-task.ts'
 import { testApp } from '../helpers/app.ts'
 import { createKeyHeader, isReplayed, pickReplayedParts } from '../helpers/idempotency.ts'
@@ -127,17 +124,17 @@ t.test(
   { skip: database.kind !== 'server' && 'plans are looked at on a server' },
   async (t) => {
     const asked: [text: string, params: readonly Param[]][] = []
-    const on = (connection: Connection): Connection => ({
+    const on = (connection: Queryable): Queryable => ({
       run: (text, params = []) => {
         if (/(?:from|on|into) "?idempotency_keys/.test(text)) asked.push([text, params])
         return connection.run(text, params)
       },
     })
-    const watched: Database = {
-      ...database,
+    const watched = createDatabase({
+      ...database.$client,
       ...on(database),
-      transaction: (work, limits) => database.transaction((tx) => work(on(tx)), limits),
-    }
+      transaction: (work, limits) => database.$client.transaction((tx) => work(on(tx)), limits),
+    })
     const { app, admin } = await testApp(t, {}, { database: watched, resources: resourcesWithNotes })
     await insertOld(20_000, '1 hour')
     await database.run('analyze idempotency_keys')
@@ -154,15 +151,15 @@ t.test(
 
 t.test('a request that failed with a 5xx is executed again', async (t) => {
   let away = false
-  const failing: Database = {
-    ...database,
+  const failing = createDatabase({
+    ...database.$client,
     transaction: (work, limits) =>
-      database.transaction(async (tx) => {
+      database.$client.transaction(async (tx) => {
         const result = await work(tx)
         if (away) throw new DatabaseUnavailable('The server closed the connection')
         return result
       }, limits),
-  }
+  })
   const { admin } = await testApp(t, {}, { database: failing, resources: resourcesWithNotes })
   const before = await count()
   const header = createKeyHeader()

@@ -1,6 +1,7 @@
 /** A user is deleted with their posts in parts that fit the time limit of statements, or not at all. */
+
 import t from 'tap'
-import type { Database } from '../../drizzle/client/index.ts'
+import { createDatabase } from '../../drizzle/client/database.ts'
 import { testApp } from '../helpers/app.ts'
 import { testDatabase } from '../helpers/database.ts'
 import { readChanges } from '../helpers/events.ts'
@@ -8,10 +9,10 @@ import { readChanges } from '../helpers/events.ts'
 const opened = await testDatabase(t)
 const deletions: string[] = []
 /** Records the deletions of posts. */
-const database: Database = {
-  ...opened,
+const database = createDatabase({
+  ...opened.$client,
   transaction: (work, options) =>
-    opened.transaction(
+    opened.$client.transaction(
       (tx) =>
         work({
           run(text, params) {
@@ -21,7 +22,7 @@ const database: Database = {
         }),
       options,
     ),
-}
+})
 const { app, admin, person } = await testApp(t, {}, { database })
 // Compression would take most of the time of this test.
 for (const table of ['posts', 'outbox']) {

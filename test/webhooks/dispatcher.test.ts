@@ -1,6 +1,8 @@
 /** The dispatcher: slow and dead endpoints, several processes, crashes, shutdown, and what is removed. */
+
 import t from 'tap'
 import { v7 as uuid } from 'uuid'
+import { createDatabase } from '../../drizzle/client/database.ts'
 import type { Connection } from '../../drizzle/client/types.ts'
 import { claim, endDisabled, pruneDeliveries, readDue } from '../../plugins/webhooks/delivery-store.ts'
 import { APP_SECRET, testApp } from '../helpers/app.ts'
@@ -304,7 +306,7 @@ t.test(
   async (t) => {
     const database = await testDatabase(t)
     const receiver = await startReceiver(t)
-    const open = { ...database, close: async () => {} }
+    const open = createDatabase({ ...database.$client, close: async () => {} })
     const before = await testApp(t, {}, { database: open })
     const endpoint = await createEndpoint(before.admin, receiver.url)
     await before.app.close()

@@ -1,6 +1,7 @@
 /** Webhook endpoints: who may have them, their fields, and their secrets. */
+
 import t from 'tap'
-import type { Database } from '../../drizzle/client/index.ts'
+import { createDatabase } from '../../drizzle/client/database.ts'
 import { versions } from '../../plugins/versioning/index.ts'
 import { type Client, testApp, UNKNOWN_ID } from '../helpers/app.ts'
 import { testDatabase } from '../helpers/database.ts'
@@ -344,13 +345,13 @@ t.test('without events nothing runs in the background', async (t) => {
   const count = async (EVENTS: string) => {
     const database = await testDatabase(t)
     let statements = 0
-    const recorded: Database = {
-      ...database,
+    const recorded = createDatabase({
+      ...database.$client,
       run(text, ...rest) {
         if (FEED.test(text)) statements += 1
-        return database.run(text, ...rest)
+        return database.$client.run(text, ...rest)
       },
-    }
+    })
     await testApp(t, { EVENTS }, { database: recorded })
     return () => statements
   }

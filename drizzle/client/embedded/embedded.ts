@@ -2,12 +2,13 @@
 
 import { Semaphore, type SemaphoreOptions } from '../../../lib/semaphore.ts'
 import { publishWait } from '../channels.ts'
+import { createDatabase } from '../database.ts'
 import { DatabaseUnavailable, redactError, toDatabaseError } from '../errors.ts'
 import { withRetries } from '../retry.ts'
 import { DEFAULT_SCHEMA } from '../schema.ts'
 import { createPing } from '../server/ping.ts'
 import { runTransactionBody } from '../transaction.ts'
-import type { Connection, Database, Param, Row, RunOptions } from '../types.ts'
+import type { Database, DatabaseClient, Param, Queryable, Row, RunOptions } from '../types.ts'
 import { toTextValues } from '../values.ts'
 import { type Engine, startFolder, startMemory } from './engine.ts'
 import { lockFolder } from './folder-lock.ts'
@@ -36,22 +37,23 @@ const TIME_SLICE_MS = 5
 export async function openEmbedded(options: EmbeddedOptions = {}): Promise<Database> {
   const { dataDir, schema = DEFAULT_SCHEMA, loadFrom, ...limits } = options
   const source = { schema, loadFrom }
-  if (dataDir === undefined) return createDatabase(await startMemory(source), schema, limits, () => undefined)
+  if (dataDir === undefined)
+    return createDatabase(createClient(await startMemory(source), schema, limits, () => undefined))
   const lock = await lockFolder(dataDir)
   try {
-    return createDatabase(await startFolder(dataDir, source), schema, limits, lock.release)
+    return createDatabase(createClient(await startFolder(dataDir, source), schema, limits, lock.release))
   } catch (error) {
     lock.release()
     throw error
   }
 }
 
-function createDatabase(
+function createClient(
   { pg, getLastError }: Engine,
   schema: string,
   limits: SemaphoreOptions,
   releaseFolder: () => void,
-): Database {
+): DatabaseClient {
   const statements = new PreparedStatements(pg)
   const semaphore = new Semaphore([statements], {
     timeSlice: TIME_SLICE_MS,
@@ -91,7 +93,7 @@ function createDatabase(
       throw handleError(error)
     }
   }
-  async function transaction<T>(work: (tx: Connection) => Promise<T>): Promise<T> {
+  async function transaction<T>(work: (tx: Queryable) => Promise<T>): Promise<T> {
     if (fatalError) throw fatalError
     let failure: { error: unknown } | undefined
     try {

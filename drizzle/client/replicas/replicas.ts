@@ -7,11 +7,12 @@
  * than it may be behind. Statements that fail on a replica run on the primary.
  */
 
+import { createConnection } from '../database.ts'
 import { queryRows } from '../query-rows.ts'
 import type { Address } from '../server/address.ts'
 import { ServerConnection } from '../server/connection.ts'
 import { afterPendingReads, PING_OPTIONS } from '../server/ping.ts'
-import type { Connection, Database, ReadCounts, Replicas, Standing } from '../types.ts'
+import type { Connection, DatabaseClient, ReadCounts, Replicas, Standing } from '../types.ts'
 import { createRecentWriters } from './recent-writers.ts'
 import { createReplica, IDENTITY_SQL } from './replica.ts'
 import { createWalHistory } from './wal-position.ts'
@@ -35,8 +36,8 @@ const POSITION_SQL = `select (pg_current_wal_insert_lsn() - '0/0')::int8 as posi
 /** Returns a number from the random end of a UUID: a user's reads start with the same replica in every process. */
 const toNumber = (userId: string): number => Number.parseInt(userId.slice(-6), 16) || 0
 
-/** Returns the database with `replicas`, which are closed with it. */
-export function withReplicas(database: Database, options: ReplicasOptions): Database {
+/** Returns the client with `replicas`, which are closed with it. */
+export function withReplicas(client: DatabaseClient, options: ReplicasOptions): DatabaseClient {
   const { primary, lag, size, lifetime } = options
   const maxLag = Math.max(lag, MIN_LAG_MS)
   const history = createWalHistory(maxLag)
@@ -110,7 +111,7 @@ export function withReplicas(database: Database, options: ReplicasOptions): Data
     }
     counts.replica += 1
     let hasFailed = false
-    return {
+    return createConnection({
       async run(text, params, runOptions) {
         if (!hasFailed) {
           try {
@@ -121,13 +122,13 @@ export function withReplicas(database: Database, options: ReplicasOptions): Data
             counts.failed += 1
           }
         }
-        return database.run(text, params, runOptions)
+        return client.run(text, params, runOptions)
       },
-    }
+    })
   }
 
   return {
-    ...database,
+    ...client,
     replicas: {
       getReader,
       recentWriters,
@@ -146,11 +147,7 @@ export function withReplicas(database: Database, options: ReplicasOptions): Data
     },
     async close() {
       isClosing = true
-      await Promise.all([
-        ...all.map((replica) => replica.close()),
-        primaryConnection.close(),
-        database.close(),
-      ])
+      await Promise.all([...all.map((replica) => replica.close()), primaryConnection.close(), client.close()])
       clearInterval(timer)
     },
   }

@@ -12,7 +12,7 @@
  */
 import { publishRenewal } from '../channels.ts'
 import { DatabaseUnavailable, isConnectionLoss, toDatabaseError } from '../errors.ts'
-import type { Connection, Param, Row, RunOptions } from '../types.ts'
+import type { Param, Queryable, Row, RunOptions } from '../types.ts'
 import { toTextValues } from '../values.ts'
 import { createDriver, type Driver, type DriverOptions, StaleStatementError } from './driver.ts'
 
@@ -53,7 +53,7 @@ function moveRows(collected: Row[]): Row[] {
   return rows
 }
 
-export class Client implements Connection {
+export class Client implements Queryable {
   readonly #driver: Driver
   readonly #statementTimeout: number
   readonly #grace: number

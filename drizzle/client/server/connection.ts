@@ -13,7 +13,7 @@ import { publishRenewal } from '../channels.ts'
 import { DatabaseUnavailable, isConnectionLoss } from '../errors.ts'
 import { queryRows } from '../query-rows.ts'
 import { runTransactionBody } from '../transaction.ts'
-import type { Connection, Param, Row, RunOptions, TransactionOptions } from '../types.ts'
+import type { Param, Queryable, Row, RunOptions, TransactionOptions } from '../types.ts'
 import { Client, type ClientOptions } from './client.ts'
 import { withTimeout } from './ping.ts'
 
@@ -21,7 +21,7 @@ export interface ServerConnectionOptions
   extends Pick<ClientOptions, 'address' | 'statementTimeout' | 'lifetime' | 'onNotice'>,
     Partial<typeof DEFAULTS> {
   /** Called with every new connection. The connection is not used if it throws. */
-  onConnect?: (connection: Connection) => Promise<void>
+  onConnect?: (connection: Queryable) => Promise<void>
 }
 
 /** A statement with the callbacks of its caller. */
@@ -60,7 +60,7 @@ const getCheckClientSql = (isLocal: boolean) =>
  * would find the tables of another schema.
  * @throws DatabaseUnavailable
  */
-async function ensureSearchPath(connection: Connection, expected: string | undefined): Promise<void> {
+async function ensureSearchPath(connection: Queryable, expected: string | undefined): Promise<void> {
   if (expected === undefined) return
   const [row] = await queryRows<{ path: string }>(connection, `select current_setting('search_path') as path`)
   const schemas = expected.replaceAll('"', '')
@@ -93,7 +93,7 @@ export async function runAlone(
 /** Only reads may be sent twice: if the connection is lost, it is unknown whether a statement was carried out. */
 export const isRead = (text: string): boolean => /^\s*select\b/i.test(text)
 
-export class ServerConnection implements Connection {
+export class ServerConnection implements Queryable {
   readonly #options: ServerConnectionOptions & typeof DEFAULTS
   #client: Client | undefined
   #isClosed = false
@@ -132,11 +132,11 @@ export class ServerConnection implements Connection {
     return elapsed
   }
 
-  async transaction<T>(work: (tx: Connection) => Promise<T>, options: TransactionOptions = {}): Promise<T> {
+  async transaction<T>(work: (tx: Queryable) => Promise<T>, options: TransactionOptions = {}): Promise<T> {
     const { statementTimeout: timeout = this.#options.statementTimeout, isSnapshot = false } = options
     let begun: Promise<Client> | undefined
     // All statements use one client: if it is lost, later ones fail instead of running outside of the transaction.
-    const run: Connection['run'] = async (text, params) => {
+    const run: Queryable['run'] = async (text, params) => {
       begun ??= this.#begin(timeout, isSnapshot ? 'repeatable read, read only' : 'read committed')
       return (await begun).run(text, params, { timeout, canRepeat: false })
     }

@@ -4,7 +4,7 @@
 
 import { Semaphore, type SemaphoreOptions } from '../../../lib/semaphore.ts'
 import { DatabaseUnavailable } from '../errors.ts'
-import type { Connection, Database } from '../types.ts'
+import type { DatabaseClient, Queryable } from '../types.ts'
 import { createReadBatching, createWriteBatching } from './batching.ts'
 import { isRead, ServerConnection, type ServerConnectionOptions } from './connection.ts'
 
@@ -24,11 +24,11 @@ export function createPool({ size, connection: options, limits }: PoolOptions) {
   const readInBatch = createReadBatching(semaphore)
   const writeInBatch = createWriteBatching(semaphore)
 
-  const run: Connection['run'] = (text, params, runOptions = {}) => {
+  const run: Queryable['run'] = (text, params, runOptions = {}) => {
     if (runOptions.canBatch) return isRead(text) ? readInBatch(text, params) : writeInBatch(text, params)
     return semaphore.run((connection) => connection.run(text, params, runOptions))
   }
-  const transaction: Database['transaction'] = (work, transactionOptions) =>
+  const transaction: DatabaseClient['transaction'] = (work, transactionOptions) =>
     semaphore.run((connection) => connection.transaction(work, transactionOptions))
 
   return {

@@ -2,11 +2,12 @@
 
 import type { SemaphoreOptions } from '../../../lib/semaphore.ts'
 import { publishWait } from '../channels.ts'
+import { createDatabase } from '../database.ts'
 import { queryRows } from '../query-rows.ts'
 import { withReplicas } from '../replicas/replicas.ts'
 import { withRetries } from '../retry.ts'
 import { DEFAULT_SCHEMA } from '../schema.ts'
-import type { Connection, Database } from '../types.ts'
+import type { Database, DatabaseClient, Queryable } from '../types.ts'
 import { parseAddress } from './address.ts'
 import { runAlone, ServerConnection } from './connection.ts'
 import { afterPendingReads, createPing, PING_OPTIONS } from './ping.ts'
@@ -60,7 +61,7 @@ export async function openPostgres(options: PostgresOptions): Promise<Database> 
   }
   const checkTimer = setInterval(() => afterPendingReads(closeSilent), CHECK_INTERVAL_MS).unref()
 
-  const database: Database = {
+  const client: DatabaseClient = {
     kind: 'server',
     schema,
     // Retries are outside of the pool: no connection is held during the pause before a retry.
@@ -78,17 +79,18 @@ export async function openPostgres(options: PostgresOptions): Promise<Database> 
     },
   }
   try {
-    await checkServer(database, address.label)
+    await checkServer(client, address.label)
   } catch (error) {
-    await database.close()
+    await client.close()
     throw error
   }
-  if (replicas.length === 0) return database
-  return withReplicas(database, { primary: address, replicas, lag: replicaLag, size: poolSize, lifetime })
+  if (replicas.length === 0) return createDatabase(client)
+  const replication = { primary: address, replicas, lag: replicaLag, size: poolSize, lifetime }
+  return createDatabase(withReplicas(client, replication))
 }
 
 /** @throws Error if the server's version or the database's encoding is not supported */
-async function checkServer(connection: Connection, label: string): Promise<void> {
+async function checkServer(connection: Queryable, label: string): Promise<void> {
   const [row] = await queryRows<{ version: number; encoding: string }>(
     connection,
     "select current_setting('server_version_num')::int4 as version, current_setting('server_encoding') as encoding",

@@ -2,7 +2,7 @@
 import type { Connection, Database } from '../../../drizzle/client/index.ts'
 import { queryRows } from '../../../drizzle/client/query-rows.ts'
 import { sessions } from '../../../drizzle/credential-tables.ts'
-import { getNextUpdatedAt } from '../../../drizzle/updated-at.ts'
+import { getNextUpdatedAt } from '../../../drizzle/expressions.ts'
 import { newId } from '../../../lib/ids.ts'
 import type { ChangeOrigin } from '../../outbox/origin.ts'
 import { type ChangeContext, changeRows, type Recorders } from '../../outbox/recorder.ts'

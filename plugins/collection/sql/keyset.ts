@@ -1,6 +1,7 @@
 /** Keyset pagination: the position of a row in a sort, and the condition for the rows after it. */
 import { and, or, type SQL, type SQLWrapper, sql } from 'drizzle-orm'
 import type { PgColumn } from 'drizzle-orm/pg-core'
+import { getColumnType } from '../../../drizzle/expressions.ts'
 import type { Row } from '../definition.ts'
 import type { ResolvedResource } from '../resolve.ts'
 import type { SortKey } from '../resource-table.ts'
@@ -13,9 +14,6 @@ export interface Sort {
 }
 
 export const isColumn = (key: SortKey): key is PgColumn => !('ascending' in key)
-
-/** Returns the PostgreSQL type of a column, without its collation. */
-export const getColumnType = (column: PgColumn): string => column.getSQLType().replace(/ collate .*/i, '')
 
 /** One expression of ORDER BY, and how a cursor writes its value. */
 export interface SortTerm {

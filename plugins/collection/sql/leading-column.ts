@@ -5,9 +5,10 @@
  */
 import { is, type SQL, sql } from 'drizzle-orm'
 import { PgColumn } from 'drizzle-orm/pg-core'
+import { getColumnType } from '../../../drizzle/expressions.ts'
 import type { ResolvedResource } from '../resolve.ts'
 import { getColumn } from './conditions.ts'
-import { getColumnType, type SortTerm } from './keyset.ts'
+import type { SortTerm } from './keyset.ts'
 import { getFixedColumns, type ListFilters, type ListScope } from './list-conditions.ts'
 
 export interface IndexChoice {

@@ -1,13 +1,13 @@
 /** The conditions that the rows of a list meet: filters, limits, search words, parent and access rule. */
 import { eq, gte, lt, lte, type SQL, sql } from 'drizzle-orm'
 import type { PgColumn } from 'drizzle-orm/pg-core'
+import { getColumnType } from '../../../drizzle/expressions.ts'
 import { type Actor, getRuleFields, type Rule } from '../../access/index.ts'
 import type { Bound } from '../request/list-bounds.ts'
 import type { QueryValue } from '../request/query-values.ts'
 import type { ResolvedResource } from '../resolve.ts'
 import { toLikePatterns } from './case-folding.ts'
 import { buildExpiryCondition, buildRuleCondition, type Equality, getColumn } from './conditions.ts'
-import { getColumnType } from './keyset.ts'
 import { param, type Values } from './statements.ts'
 
 /** The conditions of a query string. */

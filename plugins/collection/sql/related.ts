@@ -2,12 +2,12 @@
 import { and, desc, eq, getTableName, type SQL, sql } from 'drizzle-orm'
 import { type PgColumn, PgDialect, QueryBuilder } from 'drizzle-orm/pg-core'
 import type { Connection } from '../../../drizzle/client/types.ts'
+import { getColumnType } from '../../../drizzle/expressions.ts'
 import type { Actor, Rule } from '../../access/index.ts'
 import type { Row } from '../definition.ts'
 import type { QueryValue } from '../request/query-values.ts'
 import type { Relation, ResolvedResource } from '../resolve.ts'
 import { buildExpiryCondition, buildRuleCondition, getColumn } from './conditions.ts'
-import { getColumnType } from './keyset.ts'
 import { toArrayText } from './list-conditions.ts'
 import { param, type RunStatement } from './statements.ts'
 

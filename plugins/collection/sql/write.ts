@@ -3,7 +3,7 @@ import { and, eq, getTableColumns, getTableName, or, sql } from 'drizzle-orm'
 import type { PgColumn } from 'drizzle-orm/pg-core'
 import { drizzle } from 'drizzle-orm/pg-proxy'
 import type { Connection, RunOptions } from '../../../drizzle/client/types.ts'
-import { getNextUpdatedAt } from '../../../drizzle/updated-at.ts'
+import { nextUpdatedAt } from '../../../drizzle/expressions.ts'
 import type { Actor, Rule } from '../../access/index.ts'
 import { listCascades, removeDependent } from '../../outbox/cascades.ts'
 import type { ChangeOrigin } from '../../outbox/origin.ts'
@@ -135,7 +135,7 @@ export function createStores(resource: StoredResource, recorders: Recorders = ne
     build.update(table).set({
       ...toParams(names),
       revision: sql`${table.revision} + 1`,
-      updated_at: sql.raw(getNextUpdatedAt(`"${getTableName(table)}"."updated_at"`)),
+      updated_at: nextUpdatedAt(table),
     })
 
   /** Returns the former values that an event has, as JSON. */

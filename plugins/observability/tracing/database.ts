@@ -1,6 +1,7 @@
 /** Wraps the database so that each statement of a request has a span with its operation and table, but without values. */
 import { type Attributes, type Span, SpanKind, SpanStatusCode } from '@opentelemetry/api'
-import type { Connection, Database } from '../../../drizzle/client/index.ts'
+import { createConnection, createDatabase } from '../../../drizzle/client/database.ts'
+import type { Database, Queryable } from '../../../drizzle/client/index.ts'
 import { getErrorCode } from '../../../lib/error-code.ts'
 
 /** Runs `work` within a span of the current request; without a request it runs `work` without a span. */
@@ -48,7 +49,7 @@ async function recordFailure<T>(span: Span | undefined, work: Promise<T>): Promi
 }
 
 export function traceDatabase(database: Database, runInSpan: RunInSpan): Database {
-  const traceConnection = (connection: Connection): Connection => ({
+  const traceStatements = (connection: Queryable): Queryable => ({
     run(text, params, options) {
       const { name, attributes } = describeStatement(text)
       return runInSpan(name, { kind: SpanKind.CLIENT, attributes }, (span) =>
@@ -56,17 +57,18 @@ export function traceDatabase(database: Database, runInSpan: RunInSpan): Databas
       )
     },
   })
-  const { replicas } = database
+  const { $client } = database
+  const { replicas } = $client
   const transactionSpan = { kind: SpanKind.INTERNAL, attributes: DB_SYSTEM }
-  return {
-    ...database,
-    ...traceConnection(database),
+  return createDatabase({
+    ...$client,
+    ...traceStatements($client),
     ...(replicas && {
       replicas: {
         ...replicas,
         getReader(userId: string) {
           const replica = replicas.getReader(userId)
-          return replica && traceConnection(replica)
+          return replica && createConnection(traceStatements(replica))
         },
       },
     }),
@@ -74,8 +76,8 @@ export function traceDatabase(database: Database, runInSpan: RunInSpan): Databas
       runInSpan('transaction', transactionSpan, (span) =>
         recordFailure(
           span,
-          database.transaction((tx) => work(traceConnection(tx)), limits),
+          $client.transaction((tx) => work(traceStatements(tx)), limits),
         ),
       ),
-  }
+  })
 }

@@ -1,8 +1,9 @@
 /** Reserves the stock of products for orders, prices the items, and releases the stock again. */
-import { queryRows } from '../../../drizzle/client/query-rows.ts'
+import { and, eq, sql } from 'drizzle-orm'
+import { prepare } from '../../../drizzle/client/prepare.ts'
 import type { Connection } from '../../../drizzle/client/types.ts'
-import { type OrderItemRow, products as productsTable } from '../../../drizzle/tables.ts'
-import { getNextUpdatedAt } from '../../../drizzle/updated-at.ts'
+import { getNextUpdatedAt, isAnyOf } from '../../../drizzle/expressions.ts'
+import { type OrderItemRow, orderProducts, products } from '../../../drizzle/tables.ts'
 import type { Violation } from '../../../schemas/error.ts'
 import { MAX_STOCK } from '../../../schemas/products.ts'
 import { MAX_INTEGER } from '../../../schemas/types.ts'
@@ -15,15 +16,7 @@ interface RequestedItem {
   quantity: number
 }
 
-interface ProductRow {
-  id: string
-  sku: string
-  name: string
-  price_amount: number
-  currency: string
-  status: string
-  stock: number
-}
+type ProductRow = Awaited<ReturnType<typeof lockProducts>>[number]
 
 /** A requested item with the rows that decide about it. */
 interface Line {
@@ -44,23 +37,35 @@ export interface Reservation {
   total_amount: number
 }
 
-/** `order by` makes all orders lock products in the same order, so that two of them cannot deadlock. */
-const LOCK_PRODUCTS = `select id, sku, name, price_amount, currency, status, stock from products
-  where id = any($1::uuid[]) order by id for no key update`
+/** The order makes all writes lock products in the same order, so that two of them cannot deadlock. */
+const lockProducts = prepare((db) =>
+  db
+    .select({
+      id: products.id,
+      sku: products.sku,
+      name: products.name,
+      price_amount: products.price_amount,
+      currency: products.currency,
+      status: products.status,
+      stock: products.stock,
+    })
+    .from(products)
+    .where(isAnyOf(products.id, sql.placeholder('ids')))
+    .orderBy(products.id)
+    .for('no key update'),
+)
 
 const TAKE_STOCK = `update products set stock = stock - taken.quantity, revision = revision + 1,
   updated_at = ${getNextUpdatedAt()}
   from unnest($1::uuid[], $2::bigint[]) as taken(id, quantity) where products.id = taken.id`
 
-/** Returns a PostgreSQL array literal of values that need no quotes. */
-const toArrayLiteral = (values: readonly (string | number)[]) => `{${values.join()}}`
-
-async function lockProducts(
+/** Locks products until the transaction ends. */
+async function readProducts(
   connection: Connection,
   ids: readonly string[],
-): Promise<Map<string, ProductRow>> {
+): Promise<ReadonlyMap<string, ProductRow>> {
   if (ids.length === 0) return new Map()
-  const rows = await queryRows<ProductRow>(connection, LOCK_PRODUCTS, [toArrayLiteral(ids)])
+  const rows = await lockProducts(connection, { ids })
   return new Map(rows.map((row) => [row.id, row]))
 }
 
@@ -70,14 +75,14 @@ async function lockProducts(
  */
 async function takeStock(
   { changeRows }: ActionConnection,
-  products: ReadonlyMap<string, ProductRow>,
+  rows: ReadonlyMap<string, ProductRow>,
   deltas: ReadonlyMap<string, number>,
 ): Promise<void> {
   const ids: string[] = []
   const quantities: number[] = []
   for (const [id, quantity] of deltas) {
     if (quantity === 0) continue
-    const product = products.get(id)
+    const product = rows.get(id)
     if (product && quantity < 0 && product.stock - quantity > MAX_STOCK) {
       const message = `The stock of product ${product.sku} would exceed ${MAX_STOCK}; lower it first`
       throw apiError('RESOURCE_CONFLICT', { message })
@@ -86,9 +91,9 @@ async function takeStock(
     quantities.push(quantity)
   }
   if (ids.length === 0) return
-  await changeRows(productsTable, 'updated', {
+  await changeRows(products, 'updated', {
     text: TAKE_STOCK,
-    params: [toArrayLiteral(ids), toArrayLiteral(quantities)],
+    params: [ids, quantities],
     former: 'products.stock + taken.quantity as former_stock',
     previous: "json_build_object('stock', changed.former_stock)",
   })
@@ -180,12 +185,12 @@ export async function reserveStock(
 ): Promise<Reservation> {
   const deltas = getDeltas(heldItems, requested)
   // Including products of kept items: if this transaction releases them later, they would be locked out of order.
-  const products = await lockProducts(store.connection, [...deltas.keys()])
+  const rows = await readProducts(store.connection, [...deltas.keys()])
   const heldByProduct = new Map(heldItems.map((item) => [item.product_id, item]))
   const lines = requested.map((item): Line => {
     const held = heldByProduct.get(item.product_id)
     const kept = held?.quantity === item.quantity ? held : undefined
-    const product = products.get(item.product_id)
+    const product = rows.get(item.product_id)
     const isActive = product?.status === 'active'
     return { item, held, kept, product, currency: kept ? currency : isActive ? product.currency : undefined }
   })
@@ -194,7 +199,7 @@ export async function reserveStock(
   const items = lines.map(priceItem)
   const total_amount = sumTotal(items)
   checkStock(lines, deltas)
-  await takeStock(store, products, deltas)
+  await takeStock(store, rows, deltas)
   return { items, currency: commonCurrency ?? '', total_amount }
 }
 
@@ -204,8 +209,26 @@ export async function reserveStock(
  */
 export async function releaseStock(store: ActionConnection, items: readonly OrderItemRow[]): Promise<void> {
   const deltas = getDeltas(items, [])
-  await takeStock(store, await lockProducts(store.connection, [...deltas.keys()]), deltas)
+  await takeStock(store, await readProducts(store.connection, [...deltas.keys()]), deltas)
 }
+
+const unlink = prepare((db) =>
+  db
+    .delete(orderProducts)
+    .where(
+      and(
+        eq(orderProducts.order_id, sql.placeholder('order_id')),
+        isAnyOf(orderProducts.product_id, sql.placeholder('product_ids')),
+      ),
+    ),
+)
+
+const link = prepare((db) =>
+  db
+    .insert(orderProducts)
+    .select(sql`select ${sql.placeholder('order_id')}, unnest(${sql.placeholder('product_ids')}::uuid[])`)
+    .onConflictDoNothing(),
+)
 
 /** Updates the join table `order_products` to the products of the new items. */
 export async function linkProducts(
@@ -220,15 +243,9 @@ export async function linkProducts(
     if (!removed.delete(product_id)) added.push(product_id)
   }
   if (removed.size > 0) {
-    await connection.run('delete from order_products where order_id = $1 and product_id = any($2::uuid[])', [
-      orderId,
-      toArrayLiteral([...removed]),
-    ])
+    await unlink(connection, { order_id: orderId, product_ids: [...removed] })
   }
   if (added.length > 0) {
-    await connection.run(
-      'insert into order_products (order_id, product_id) select $1, unnest($2::uuid[]) on conflict do nothing',
-      [orderId, toArrayLiteral(added)],
-    )
+    await link(connection, { order_id: orderId, product_ids: added })
   }
 }

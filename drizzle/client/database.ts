@@ -1,0 +1,84 @@
+/**
+ * The Drizzle database over the clients of this folder, with a session and a prepared query of its own, as each of
+ * Drizzle's drivers has. `prepare.ts` says how to write statements.
+ */
+import { is, type Query, SQL } from 'drizzle-orm'
+import {
+  PgColumn,
+  PgDatabase,
+  PgDialect,
+  PgPreparedQuery,
+  PgSession,
+  type PreparedQueryConfig,
+  type SelectedFieldsOrdered,
+} from 'drizzle-orm/pg-core'
+import { Statement } from './statement.ts'
+import type { Connection, Database, DatabaseClient, Queryable, RowsResult } from './types.ts'
+
+const dialect = new PgDialect()
+
+/**
+ * Checks that the rows have the names of the selected fields: the clients return objects by the names that PostgreSQL
+ * gives, since Drizzle's own mapping by position takes 13.5 us for 20 rows.
+ * @throws Error for a nested selection, a renamed column and an expression without a name
+ */
+function checkNames(fields: SelectedFieldsOrdered): void {
+  for (const { path, field } of fields) {
+    const name = is(field, PgColumn) ? field.name : is(field, SQL.Aliased) ? field.fieldAlias : undefined
+    if (path.length === 1 && path[0] === name) continue
+    throw new Error(
+      `The selected field ${path.join('.')} needs its own name: sql\`...\`.as('${path.at(-1)}')`,
+    )
+  }
+}
+
+class PreparedQuery<T extends PreparedQueryConfig> extends PgPreparedQuery<T> {
+  readonly #client: Queryable
+
+  constructor(client: Queryable, query: Query) {
+    super(query, undefined, undefined)
+    this.#client = client
+  }
+
+  override execute(values?: Record<string, unknown>): Promise<T['execute']> {
+    const statement = new Statement(this.query)
+    return this.#client.run(statement.text, statement.bind(values))
+  }
+}
+
+class Session extends PgSession<RowsResult> {
+  readonly #client: Queryable
+
+  constructor(client: Queryable) {
+    super(dialect)
+    this.#client = client
+  }
+
+  override prepareQuery<T extends PreparedQueryConfig>(
+    query: Query,
+    fields?: SelectedFieldsOrdered,
+  ): PgPreparedQuery<T> {
+    if (fields) checkNames(fields)
+    return new PreparedQuery(this.#client, query)
+  }
+
+  override transaction(): never {
+    throw new Error('Transactions are those of the database, and there are none inside of another')
+  }
+}
+
+/** Returns Drizzle's builders over a client: the one of a transaction, for example. */
+export const createConnection = (client: Queryable): Connection =>
+  Object.assign(new PgDatabase<RowsResult>(dialect, new Session(client), undefined), {
+    run: client.run.bind(client),
+  })
+
+/** Returns the Drizzle database over a client. */
+export const createDatabase = ($client: DatabaseClient): Database =>
+  Object.assign(createConnection($client), $client, {
+    $client,
+    transaction: <T>(
+      work: (tx: Connection) => Promise<T>,
+      options?: Parameters<DatabaseClient['transaction']>[1],
+    ) => $client.transaction((tx) => work(createConnection(tx)), options),
+  })

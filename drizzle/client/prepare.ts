@@ -1,0 +1,47 @@
+/**
+ * Prepared statements: built once, run on any connection.
+ *
+ * - A statement that runs often is a constant of its module, whose text Drizzle builds at the first call only:
+ *
+ *       const findSession = prepare((db) =>
+ *         db.select({ user_id: sessions.user_id, role: users.role }).from(sessions)
+ *           .innerJoin(users, eq(users.id, sessions.user_id)).where(eq(sessions.id, sql.placeholder('id'))))
+ *       const [session] = await findSession(tx, { id })
+ *
+ * - A rare statement runs as it is: `await tx.update(users).set({ role }).where(eq(users.id, id))`.
+ * - SQL that the builder lacks refers to tables and columns, never to bare names:
+ *   `db.execute<{ count: number }>(sql`select count(*) from ${users} where ${users.role} = ${role}`)`.
+ * - A row has its columns by their own names; every other selected expression is named after its key: `.as('count')`.
+ * - Values of any number are one parameter, an array: `isAnyOf(users.id, sql.placeholder('ids'))` (`expressions.ts`).
+ *   `inArray` makes a text for each length, and a connection with more than 1,000 texts is replaced.
+ * - `canBatch` and `customPlan` are options of `prepare`; dates are text; `count(*)` is a number.
+ */
+import type { Query } from 'drizzle-orm'
+import { Statement, type Values } from './statement.ts'
+import type { Connection, RunOptions } from './types.ts'
+
+/** A statement of Drizzle's builders, or of `execute`. */
+type Buildable = PromiseLike<unknown> &
+  ({ prepare(name: string): { getQuery(): Query } } | { getQuery(): Query })
+
+/** Runs a prepared statement with the values of its placeholders. Resolves to its rows. */
+export type PreparedStatement<Rows> = (connection: Connection, values?: Values) => Promise<Rows>
+
+/**
+ * Returns a function that runs a statement. PostgreSQL prepares it by its text, once on each connection.
+ * @param build builds the statement, at the first call
+ */
+export function prepare<Q extends Buildable>(
+  build: (db: Connection) => Q,
+  options?: RunOptions,
+): PreparedStatement<Awaited<Q>> {
+  let statement: Statement | undefined
+  return (connection, values) => {
+    statement ??= toStatement(build(connection))
+    // The builder has inferred the rows from the columns of the statement.
+    return connection.run(statement.text, statement.bind(values), options) as Promise<Awaited<Q>>
+  }
+}
+
+const toStatement = (query: Buildable) =>
+  new Statement('prepare' in query ? query.prepare('').getQuery() : query.getQuery())

@@ -1,0 +1,26 @@
+/** SQL expressions that Drizzle lacks. */
+import { type Placeholder, type SQL, sql } from 'drizzle-orm'
+import type { PgColumn } from 'drizzle-orm/pg-core'
+
+/** Returns the PostgreSQL type of a column, without its collation. */
+export const getColumnType = (column: PgColumn): string => column.getSQLType().replace(/ collate .*/i, '')
+
+/**
+ * Returns the condition that a column has one of the values, which are one parameter: an array. The text of `inArray`
+ * depends on their number.
+ */
+export const isAnyOf = (column: PgColumn, values: Placeholder | readonly (string | number)[]): SQL =>
+  sql`${column} = any(${Array.isArray(values) ? sql.param(values) : values}::${sql.raw(getColumnType(column))}[])`
+
+/**
+ * Returns the expression of the time of an update: later than that of the update before, also if the clock is set back.
+ * In an UPDATE, Citus accepts no volatile function (`clock_timestamp()`), and no stable one that has a column as argument
+ * (`timestamptz + interval`): `at time zone 'UTC'` makes the addition immutable.
+ * @param column the column `updated_at`, qualified if the statement has more than one
+ */
+export const getNextUpdatedAt = (column = 'updated_at'): string =>
+  `greatest(statement_timestamp(), (${column} at time zone 'UTC' + interval '1 microsecond') at time zone 'UTC')`
+
+/** As `getNextUpdatedAt`, for Drizzle. */
+export const nextUpdatedAt = ({ updated_at }: { updated_at: PgColumn }): SQL =>
+  sql`greatest(statement_timestamp(), (${updated_at} at time zone 'UTC' + interval '1 microsecond') at time zone 'UTC')`
