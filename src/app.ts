@@ -47,6 +47,7 @@ import { userProfilesResource } from '../plugins/resources/user-profiles.ts'
 import { usersResource } from '../plugins/resources/users.ts'
 import { WEBHOOK_ENDPOINTS } from '../plugins/resources/webhook-endpoints.ts'
 import { webhookSecrets } from '../plugins/resources/webhook-secrets.ts'
+import sharedWriters from '../plugins/shared-writers.ts'
 import { serializerOptions } from '../plugins/validation/formats.ts'
 import ownRoutes from '../plugins/validation/own-routes.ts'
 import { buildSerializer } from '../plugins/validation/serializers.ts'
@@ -209,13 +210,8 @@ export async function buildApp(config: Config, overrides: AppOverrides = {}): Pr
   await app.register(tokens, pluginOptions.tokens)
   await app.register(signInAddresses, pluginOptions.signInAddresses)
   await app.register(signInPruning)
-  await app.register(limits, {
-    ...pluginOptions.rateLimits,
-    getUserFlag: opened.replicas?.recentWriters.getFlag,
-    onStoreChange: (state) => opened.replicas?.recentWriters.pause(state === 'own'),
-    now,
-  })
-  opened.replicas?.recentWriters.shareBy(app.limits.setFlag)
+  await app.register(limits, { ...pluginOptions.rateLimits, now })
+  await app.register(sharedWriters)
   await app.register(credentials, { ...pluginOptions.credentials, provider })
   await app.register(events, {
     ...pluginOptions.events,

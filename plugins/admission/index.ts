@@ -11,7 +11,7 @@ import fp from 'fastify-plugin'
 import type { MaybePromise } from '../../lib/maybe-promise.ts'
 import { Semaphore } from '../../lib/semaphore.ts'
 import { hasBody } from '../http/content-type.ts'
-import type { OverloadedCount } from '../rate-limit/rules.ts'
+import type { OverloadedCount } from '../rate-limit/limits.ts'
 import { createRefusalReporter, overloaded, type Reason, refuse } from './refusal.ts'
 import { disconnected, getLifetime } from './request-lifetime.ts'
 

@@ -9,7 +9,7 @@ import { getChannelName } from '../../lib/identity.ts'
 import { getRequestId } from '../../lib/request-id.ts'
 import { apiError, writeError } from '../errors/index.ts'
 import { securityHeaders } from '../http/response-headers.ts'
-import type { OverloadedCount } from '../rate-limit/rules.ts'
+import type { OverloadedCount } from '../rate-limit/limits.ts'
 import { VENDOR_TYPE } from '../versioning/accept.ts'
 import { type Address, VARY } from '../versioning/addresses.ts'
 

@@ -7,7 +7,7 @@ import type { MaybePromise } from '../../lib/maybe-promise.ts'
 import type { Actor } from '../access/index.ts'
 import { getLifetime } from '../admission/request-lifetime.ts'
 import { ApiError, apiError } from '../errors/index.ts'
-import { refusedChannel } from '../rate-limit/channels.ts'
+import { refusedChannel } from '../rate-limit/windows.ts'
 import { publishStreamEnded } from './channels.ts'
 import type { LastPosition } from './feed.ts'
 import { type FeedPosition, readEventPage } from './page.ts'
@@ -89,7 +89,7 @@ export class EventStreams {
       })
     }
     if ((this.#countByUser.get(userId) ?? 0) < MAX_STREAMS_PER_USER) return
-    if (refusedChannel.hasSubscribers) refusedChannel.publish({ window: 'streams' })
+    refusedChannel.publish({ window: 'streams' })
     throw apiError('RATE_LIMIT_EXCEEDED', {
       message: `Too many streams: a user can have ${MAX_STREAMS_PER_USER}`,
       retryAfter: RETRY_AFTER_SECONDS,

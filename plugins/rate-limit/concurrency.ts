@@ -2,7 +2,7 @@
 import type { FastifyReply, FastifyRequest, RouteHandlerMethod } from 'fastify'
 import { disconnected, getLifetime } from '../admission/request-lifetime.ts'
 import { apiError } from '../errors/index.ts'
-import { refusedChannel } from './channels.ts'
+import { refusedChannel } from './windows.ts'
 
 declare module 'fastify' {
   interface FastifyContextConfig {
@@ -10,34 +10,23 @@ declare module 'fastify' {
     getCost?: (query: Readonly<Record<string, unknown>>) => number
   }
   interface FastifyRequest {
-    /** The share of the user's concurrency that this request holds; that of a running handler is not here. */
-    concurrencySlot: ConcurrencySlot | null
+    /** Releases the share of the user's concurrency that this request holds; that of a running handler is not here. */
+    releaseSlot: (() => void) | null
   }
-}
-
-interface ConcurrencySlot {
-  userId: string
-  cost: number
 }
 
 const RETRY_AFTER_SECONDS = 1
 
+/** Takes the slot out of the request: the caller releases it. */
+function detachSlot(request: FastifyRequest): (() => void) | null {
+  const { releaseSlot } = request
+  request.releaseSlot = null
+  return releaseSlot
+}
+
 /** @param limit maximum sum of the costs of one user's requests */
 export function createConcurrency(limit: number) {
   const costByUser = new Map<string, number>()
-
-  const release = ({ userId, cost }: ConcurrencySlot) => {
-    const remaining = (costByUser.get(userId) ?? 0) - cost
-    if (remaining > 0) costByUser.set(userId, remaining)
-    else costByUser.delete(userId)
-  }
-
-  /** Takes the slot out of the request: the caller releases it. */
-  const detach = (request: FastifyRequest): ConcurrencySlot | null => {
-    const slot = request.concurrencySlot
-    request.concurrencySlot = null
-    return slot
-  }
 
   return {
     /**
@@ -48,18 +37,19 @@ export function createConcurrency(limit: number) {
     acquire(request: FastifyRequest, reply: FastifyReply, userId: string, cost: number): void {
       const used = costByUser.get(userId) ?? 0
       if (used > 0 && used + cost > limit) {
-        if (refusedChannel.hasSubscribers) refusedChannel.publish({ window: 'concurrency' })
+        refusedChannel.publish({ window: 'concurrency' })
         throw apiError('RATE_LIMIT_EXCEEDED', {
           message: 'Too many concurrent requests; wait for the responses to earlier ones',
           retryAfter: RETRY_AFTER_SECONDS,
         })
       }
       costByUser.set(userId, used + cost)
-      request.concurrencySlot = { userId, cost }
-      getLifetime(reply.raw).untilAnswered(() => {
-        const slot = detach(request)
-        if (slot) release(slot)
-      })
+      request.releaseSlot = () => {
+        const remaining = (costByUser.get(userId) ?? 0) - cost
+        if (remaining > 0) costByUser.set(userId, remaining)
+        else costByUser.delete(userId)
+      }
+      getLifetime(reply.raw).untilAnswered(() => detachSlot(request)?.())
     },
 
     /**
@@ -70,11 +60,11 @@ export function createConcurrency(limit: number) {
       (handler: (request: FastifyRequest, reply: FastifyReply) => Promise<unknown>): RouteHandlerMethod =>
       async (request, reply) => {
         if (!getLifetime(reply.raw).isAwaited) throw disconnected
-        const slot = detach(request)
+        const release = detachSlot(request)
         try {
           return await handler(request, reply)
         } finally {
-          if (slot) release(slot)
+          release?.()
         }
       },
   }

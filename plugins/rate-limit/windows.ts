@@ -1,7 +1,7 @@
-/** The windows of the rate limits: whose requests they count, their counts, and the interface of the store that keeps them. */
-import { normalizeIP } from '@fastify/rate-limit'
+/** The windows of the rate limits: their counts, and the interface of the store that keeps them. */
+import { channel } from 'node:diagnostics_channel'
+import { getChannelName } from '../../lib/identity.ts'
 import type { MaybePromise } from '../../lib/maybe-promise.ts'
-import type { Actor } from '../access/index.ts'
 
 /** A fixed window: at most `limit` requests per key. It starts with the first request and ends as a whole. */
 export interface Window {
@@ -31,20 +31,13 @@ export interface Count extends Window {
  */
 export type Amount = number
 
-/** A key that another feature sets for some time. It is read together with the counts and so costs no round trip. */
-export interface Flag {
-  /** Same form as a window's key. */
-  key: string
-  /** Called if the flag is set and the store is shared by all processes, with the time until it expires. */
-  onSet(remainingMs: number): void
-}
-
 export interface Store {
   /** Adds to all the windows or, if one of them is full, to none: refused requests do not count. */
-  add(amount: Amount, windows: readonly Window[], flag?: Flag): MaybePromise<readonly Count[]>
-  /** Sets a flag for the other processes; absent in a store that only one process uses. */
-  setFlag?(key: string, durationMs: number): Promise<void>
+  add(amount: Amount, windows: readonly Window[]): MaybePromise<readonly Count[]>
 }
+
+/** `{ window }`: the name of the window that was full. Metrics count these. */
+export const refusedChannel = channel(getChannelName('limits:refused'))
 
 /** Returns the part of the key after the owner, such as `burst`. */
 export const getWindowName = ({ key }: { key: string }): string => key.slice(key.lastIndexOf(':') + 1)
@@ -71,42 +64,9 @@ function chooseReported(selected: Count, count: Count): Count {
 /** Returns the full window that ends last or, if none is full, the one with the least remaining. */
 export const selectReported = (counts: readonly Count[]): Count => counts.reduce(chooseReported)
 
-/** Providers usually assign a /64 of IPv6 addresses to one customer. */
-const IPV6_PREFIX_BITS = 64
-const BURST_WINDOW_MS = 1_000
-
-/** Duration of the windows of an IP address. */
-export const ADDRESS_WINDOW_MS = 60_000
-
-/** Returns the client's IP address: the /64 network of an IPv6 address, and the IPv4 address of an IPv4-mapped one. */
-export const getClientIp = ({ ip }: { ip: string }): string => normalizeIP(ip, IPV6_PREFIX_BITS)
-
-/** Returns the key of an address's window, for example `{203.0.113.1}:anonymous`. */
-export const createAddressKey = (request: { ip: string }, name: string): string =>
-  `{${getClientIp(request)}}:${name}`
-
-export interface UserLimits {
-  limit: number
-  durationMs: number
-  /** Limit per second. */
-  burst: number
-}
-
-/** The owner of the windows: the actor of a request, or the user whose session is being refreshed. */
-export type Caller = Pick<Actor, 'userId' | 'key'>
-
-/** Returns the windows of a user, which all credentials share, and that of an API key with its own limit. */
-export function createUserWindows(
-  { userId, key }: Caller,
-  { limit, durationMs, burst }: UserLimits,
-): Window[] {
-  const owner = `{user:${userId}}`
-  const windows: Window[] = [
-    { key: `${owner}:sustained`, limit, durationMs },
-    { key: `${owner}:burst`, limit: burst, durationMs: BURST_WINDOW_MS, isReportedOnlyWhenFull: true },
-  ]
-  if (key && key.rateLimit !== null) {
-    windows.push({ key: `${owner}:${key.id}:key`, limit: key.rateLimit, durationMs })
-  }
-  return windows
-}
+/** Adds to windows. Returns the count that replies describe. */
+export const addToWindows = async (
+  store: Store,
+  amount: Amount,
+  windows: readonly Window[],
+): Promise<Count> => selectReported(await store.add(amount, windows))

@@ -13,7 +13,7 @@ import { invalidBody } from '../errors/index.ts'
 import { buildBodyExamples, buildFieldExamples, buildResponseExample } from '../openapi/examples.ts'
 import { getRouteSchema, JSON_TYPES, type Operation } from '../openapi/operation.ts'
 import { addTextPatterns } from '../openapi/strings.ts'
-import { getClientIp } from '../rate-limit/windows.ts'
+import { getClientIp } from '../rate-limit/address-windows.ts'
 import { createAjv } from '../validation/formats.ts'
 import type { ReadBody, Representation } from '../versioning/representation/types.ts'
 
@@ -169,7 +169,7 @@ export async function tokens(app: FastifyInstance, { representation }: { represe
     handler: app.concurrency.holdDuring(create),
     // A request that failed before its grant type was read is counted here, which may replace the error with a 429.
     errorHandler: async (error, request) => {
-      await limits.countPendingGrant(request)
+      await limits.countFailedGrant(request)
       throw error
     },
   })

@@ -11,7 +11,6 @@ import { Redis } from 'ioredis'
 import t from 'tap'
 import { createMemoryStore } from '../../plugins/rate-limit/memory-store.ts'
 import { openRedisStore } from '../../plugins/rate-limit/redis-store.ts'
-import { createSharedStore } from '../../plugins/rate-limit/shared-store.ts'
 import { createClient, testApp } from '../helpers/app.ts'
 import type { Owner } from '../helpers/database.ts'
 import { startFakeRedis } from '../helpers/fake-redis.ts'
@@ -121,26 +120,26 @@ t.test('Redis', { skip }, async (t) => {
   })
 
   t.test('an unexpected value under a key counts as zero', async (t) => {
-    const redis = client(t)
-    const store = await openRedisStore(url)
-    t.teardown(() => store.close())
+    const direct = client(t)
+    const { redis, store } = await openRedisStore(url, undefined, createMemoryStore({ now: Date.now }))
+    t.teardown(() => redis.close())
     for (const spoil of [
-      (key: string) => redis.lpush(key, 'a list'),
-      (key: string) => redis.set(key, 'no number'),
-      (key: string) => redis.set(key, '7'),
+      (key: string) => direct.lpush(key, 'a list'),
+      (key: string) => direct.set(key, 'no number'),
+      (key: string) => direct.set(key, '7'),
     ]) {
       const key = `{test:${random()}}:test`
       await spoil(PREFIX + key)
       const [count] = await store.add(1, [{ key, limit: 3, durationMs: 5_000 }])
       t.equal(count?.remaining, 2)
-      const left = await redis.pttl(PREFIX + key)
+      const left = await direct.pttl(PREFIX + key)
       t.ok(left > 0 && left <= 5_000)
     }
   })
 
   t.test('a request counts in all windows or in none, and returned cost is available again', async (t) => {
-    const store = await openRedisStore(url)
-    t.teardown(() => store.close())
+    const { redis, store } = await openRedisStore(url, undefined, createMemoryStore({ now: Date.now }))
+    t.teardown(() => redis.close())
     const owner = `{test:${random()}}`
     const [wide, narrow] = [
       { key: `${owner}:wide`, limit: 10, durationMs: 5_000 },
@@ -285,10 +284,10 @@ t.test('an unexpected reply is logged by its first word only, and counting conti
     errors.map(async (error) => {
       const redis = await startFakeRedis(t)
       const said: unknown[] = []
-      const log = { warn: (line: unknown) => void said.push(line), info: () => void said.push('back') }
       const own = createMemoryStore({ now: Date.now })
-      const store = await createSharedStore({ open: () => openRedisStore(redis.url), fallback: own, log })
-      t.teardown(() => store.close())
+      const { redis: connection, store } = await openRedisStore(redis.url, undefined, own)
+      connection.onChange((state, reason) => said.push(state === 'shared' ? 'back' : { reason }))
+      t.teardown(() => connection.close())
       redis.state.error = error
       const counts = [1, 2, 3].map(() => store.add(1, [window]))
       t.same(

@@ -1,26 +1,18 @@
 /** Read-your-writes: sends the reads of users who wrote recently to the primary until the replicas have caught up. */
 
-/** A flag in a store that all processes share, such as Redis. */
-interface SharedFlag {
-  key: string
-  /** Called if the flag is set, with the milliseconds until it expires. */
-  onSet(remaining: number): void
-}
-
-type SetFlag = (key: string, lifetime: number) => Promise<void>
+/** Makes a write known to the other processes for its lifetime in milliseconds. */
+type Share = (userId: string, lifetime: number) => Promise<void>
 
 export interface RecentWriters {
   /** Records a write in this process. @param remaining milliseconds until it expires; by default the lifetime */
   add(userId: string, remaining?: number): void
-  /** Records a write in this process and, through the shared store, in the others. */
+  /** Records a write in this process and in the others. */
   publish(userId: string): Promise<void>
-  /** Returns the flag that is set by writes in other processes; undefined if the lifetime of a write is 0. */
-  getFlag(userId: string): SharedFlag | undefined
-  /** Sets the function that sets a flag in the shared store. */
-  shareBy(setFlag: SetFlag): void
+  /** Sets the function that makes a write known to the other processes. */
+  shareBy(share: Share): void
   /**
-   * Sends all reads to the primary while paused, and for the lifetime of a write after that. For times in which the
-   * shared store is unavailable and writes in other processes are unknown.
+   * Sends all reads to the primary while paused, and for the lifetime of a write after that. For times in which writes
+   * in other processes are unknown.
    */
   pause(isPaused: boolean): void
   /** Returns whether the user wrote recently, or may have. */
@@ -33,8 +25,6 @@ export interface RecentWriters {
  */
 const MAX_WRITERS = 100_000
 
-const toKey = (userId: string) => `{user:${userId}}:wrote`
-
 /**
  * Creates the record of recent writers. Reads of all users go to the primary for the first `lifetime`, because another
  * process, or this one before its restart, may just have written.
@@ -43,7 +33,7 @@ const toKey = (userId: string) => `{user:${userId}}:wrote`
 export function createRecentWriters(lifetime: number, maxWriters = MAX_WRITERS): RecentWriters {
   const expiries = new Map<string, number>()
   let allUntil = performance.now() + lifetime
-  let setFlag: SetFlag | undefined
+  let share: Share | undefined
 
   /** The map is in the order of the writes, and so nearly in the order of expiry. */
   const removeExpired = (now: number) => {
@@ -67,12 +57,10 @@ export function createRecentWriters(lifetime: number, maxWriters = MAX_WRITERS):
     add,
     async publish(userId) {
       add(userId)
-      if (lifetime > 0) await setFlag?.(toKey(userId), lifetime)
+      if (lifetime > 0) await share?.(userId, lifetime)
     },
-    getFlag: (userId) =>
-      lifetime > 0 ? { key: toKey(userId), onSet: (remaining) => add(userId, remaining) } : undefined,
-    shareBy(set) {
-      setFlag = set
+    shareBy(by) {
+      share = by
     },
     pause(isPaused) {
       if (lifetime > 0) allUntil = isPaused ? Number.POSITIVE_INFINITY : performance.now() + lifetime

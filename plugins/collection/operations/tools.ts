@@ -2,7 +2,7 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { Actor } from '../../access/index.ts'
 import { getLifetime } from '../../admission/request-lifetime.ts'
-import { getClientIp } from '../../rate-limit/windows.ts'
+import { getClientIp } from '../../rate-limit/address-windows.ts'
 import type { Tools } from '../definition.ts'
 
 export const createTools = (

@@ -63,13 +63,13 @@ export async function* checkRedis({ REDIS_URL }: Config): AsyncGenerator<Finding
   if (REDIS_URL === undefined) return
   const { host } = new URL(REDIS_URL)
   // Loaded here, as in the server, only if it is configured.
-  const [{ openRedisStore }, { getReason }] = await Promise.all([
+  const [{ createRedisCounter }, { getReason, openClient }] = await Promise.all([
     import('../../../plugins/rate-limit/redis-store.ts'),
-    import('../../../plugins/rate-limit/shared-store.ts'),
+    import('../../../plugins/rate-limit/redis.ts'),
   ])
   try {
-    const store = await openRedisStore(REDIS_URL)
-    store.close()
+    const client = await openClient({ url: REDIS_URL, ...createRedisCounter() })
+    client.disconnect()
     yield ok('redis', `${host} answers and can be written to`)
   } catch (error) {
     const advice = 'Check the server and REDIS_URL. Until then each process counts rate limits by itself.'

@@ -1,39 +1,34 @@
 /** The rate limits: what each kind of request counts as, and when it is refused with 429. */
+import { createHmac } from 'node:crypto'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { apiError } from '../errors/index.ts'
+import { createAddressWindows, getClientIp } from './address-windows.ts'
+import { createFailureCounter } from './failures.ts'
+import { type Caller, createUserWindows, type UserLimits } from './user-windows.ts'
 import {
-  ATTEMPT_WINDOW_MS,
-  type AttemptLimits,
-  createAttemptLimiter,
-  createFailureCounter,
-} from './attempts.ts'
-import { createAddressCounters } from './by-address.ts'
-import { refusedChannel } from './channels.ts'
-import {
-  ADDRESS_WINDOW_MS,
-  type Caller,
+  addToWindows,
   type Count,
-  createAddressKey,
-  createUserWindows,
-  type Flag,
-  getClientIp,
   getWindowName,
+  refusedChannel,
   type Store,
   selectReported,
-  type UserLimits,
+  type Window,
 } from './windows.ts'
 
 export interface LimitSettings {
   users: UserLimits
-  attempts: AttemptLimits
+  attempts: {
+    /** Failed sign-ins per account and IP address. */
+    failures: number
+    /** Key of the HMAC of an account's e-mail address, which is not stored itself. */
+    secret: Buffer
+  }
   /** Requests without credentials per minute and IP address. */
   anonymous: number
   /** Password grants per minute and IP address. */
   tokens: number
   /** Requests with an invalid credential per minute and IP address. */
   authFailures: number
-  /** Returns a flag of a user that is read together with the user's windows. */
-  getUserFlag?: ((userId: string) => Flag | undefined) | undefined
   /** Milliseconds since the epoch. */
   now: () => number
 }
@@ -48,25 +43,25 @@ export interface OverloadedCount {
   retryAfter: number | undefined
 }
 
-const ANONYMOUS_WINDOW = 'anonymous'
-const AUTH_FAILURES_WINDOW = 'auth_failures'
-
 /** One look-up of a new credential per address in this time, once too many credentials of the address have failed. */
 const LOOK_UP_WINDOW_MS = 1_000
-
-/** Changes of a user's own password or e-mail address per `ATTEMPT_WINDOW_MS`. */
+/** Of failed sign-ins, and of changes of a user's own password or e-mail address. */
+const PASSWORD_WINDOW_MS = 900_000
+/** The limit for failed sign-ins from all IP addresses together, as a multiple of the limit for one address. */
+const ACCOUNT_LIMIT_FACTOR = 10
+/** Changes of a user's own password or e-mail address per `PASSWORD_WINDOW_MS`. */
 const MAX_PASSWORD_CHANGES = 10
 
 const getRetryAfter = ({ resetMs }: Count) => Math.max(1, Math.ceil(resetMs / 1000))
 
 /** Creates the functions that count requests. Each sets `request.limitHeaders`, and throws ApiError 429 at its limit. */
 export async function createLimits(app: FastifyInstance, store: Store, settings: LimitSettings) {
+  const createWindow = await createAddressWindows(app, store)
+  const anonymous = createWindow('anonymous', settings.anonymous)
+  const passwordGrants = createWindow('tokens', settings.tokens)
+  const authFailures = createWindow('auth_failures', settings.authFailures)
+  const lookUps = createWindow('look_ups', 1, LOOK_UP_WINDOW_MS)
   const countFailures = createFailureCounter(store)
-  const limitAttempts = createAttemptLimiter(countFailures, settings.attempts)
-  const createCounter = await createAddressCounters(app, store)
-  const countInAnonymous = createCounter(ANONYMOUS_WINDOW, settings.anonymous)
-  const countInPasswordGrants = createCounter('tokens', settings.tokens)
-  const countInAuthFailures = createCounter(AUTH_FAILURES_WINDOW, settings.authFailures)
 
   const toHeaders = ({ limit, remaining, resetMs }: Count): LimitHeaders => ({
     'x-ratelimit-limit': limit,
@@ -77,21 +72,18 @@ export async function createLimits(app: FastifyInstance, store: Store, settings:
 
   const createRefusal = (request: FastifyRequest, full: Count) => {
     request.limitHeaders = toHeaders(full)
-    if (refusedChannel.hasSubscribers) refusedChannel.publish({ window: getWindowName(full) })
+    refusedChannel.publish({ window: getWindowName(full) })
     return apiError('RATE_LIMIT_EXCEEDED', { retryAfter: getRetryAfter(full) })
   }
 
-  const admit = (request: FastifyRequest, count: Count) => {
-    if (count.isExceeded) throw createRefusal(request, count)
-    request.limitHeaders = toHeaders(count)
+  const admit = (request: FastifyRequest, counted: Count) => {
+    if (counted.isExceeded) throw createRefusal(request, counted)
+    request.limitHeaders = toHeaders(counted)
   }
 
   /** Counts a request with a valid credential. */
-  const countUser = async (request: FastifyRequest, caller: Caller, cost = 1) => {
-    const windows = createUserWindows(caller, settings.users)
-    const counts = await store.add(cost, windows, settings.getUserFlag?.(caller.userId))
-    admit(request, selectReported(counts))
-  }
+  const countUser = async (request: FastifyRequest, caller: Caller, cost = 1) =>
+    admit(request, selectReported(await store.add(cost, createUserWindows(caller, settings.users))))
 
   /**
    * Adds to the cost of a request whose real cost is known only after its work. Never refuses it: each window is counted
@@ -108,20 +100,18 @@ export async function createLimits(app: FastifyInstance, store: Store, settings:
    * @returns 0 or, if a window is full and nothing was counted, the milliseconds until it ends
    */
   const countLater = async (caller: Caller, cost: number): Promise<number> => {
-    const { isExceeded, resetMs } = selectReported(
-      await store.add(cost, createUserWindows(caller, settings.users)),
-    )
+    const { isExceeded, resetMs } = await addToWindows(store, cost, createUserWindows(caller, settings.users))
     return isExceeded ? Math.max(1, resetMs) : 0
   }
 
   /** Counts a request without credentials. */
-  const countAnonymous = async (request: FastifyRequest) => admit(request, await countInAnonymous(request, 1))
+  const countAnonymous = async (request: FastifyRequest) => admit(request, await anonymous.count(request, 1))
 
   /** Returns the headers of a reply for which nothing was counted: those of the anonymous window. */
-  const readAnonymousWindow = async (request: FastifyRequest) => toHeaders(await countInAnonymous(request, 0))
+  const readAnonymousWindow = async (request: FastifyRequest) => toHeaders(await anonymous.count(request, 0))
 
   /** Requests whose look-up has counted as a failure. */
-  const counted = new WeakSet<FastifyRequest>()
+  const failedLookUps = new WeakSet<FastifyRequest>()
 
   /**
    * Looks up a credential that has not been valid in this process before. Once too many credentials of the address have
@@ -133,40 +123,50 @@ export async function createLimits(app: FastifyInstance, store: Store, settings:
     request: FastifyRequest,
     lookUp: () => Promise<T | undefined>,
   ): Promise<T | undefined> => {
-    const key = createAddressKey(request, AUTH_FAILURES_WINDOW)
-    const failures = { key, limit: settings.authFailures, durationMs: ADDRESS_WINDOW_MS }
     const lookUpCounted = async () => {
       const found = await lookUp()
-      if (found === undefined) counted.add(request)
+      if (found === undefined) failedLookUps.add(request)
       return found
     }
-    return countFailures([failures], lookUpCounted, async (full) => {
-      const lookUps = { key: createAddressKey(request, 'look_ups'), limit: 1, durationMs: LOOK_UP_WINDOW_MS }
-      const { isExceeded } = selectReported(await store.add(1, [lookUps]))
-      if (isExceeded) throw createRefusal(request, full)
+    return countFailures([authFailures.get(request)], lookUpCounted, async (full) => {
+      if ((await lookUps.count(request, 1)).isExceeded) throw createRefusal(request, full)
       return lookUp()
     })
   }
 
   /** Counts a request with an invalid credential. Its 401 describes the anonymous window. */
   const countFailure = async (request: FastifyRequest) => {
-    const [failures, anonymous] = await Promise.all([
-      countInAuthFailures(request, counted.delete(request) ? 0 : 1),
-      countInAnonymous(request, 0),
+    const [failures, described] = await Promise.all([
+      authFailures.count(request, failedLookUps.delete(request) ? 0 : 1),
+      anonymous.count(request, 0),
     ])
     if (failures.isExceeded) throw createRefusal(request, failures)
-    request.limitHeaders = toHeaders(anonymous)
+    request.limitHeaders = toHeaders(described)
   }
 
-  /** Verifies a password unless too many attempts at the account have failed. */
+  /**
+   * Verifies a password unless too many attempts at the account, which need not exist, have failed.
+   * @param account the e-mail address
+   * @param verify a falsy result stands for a wrong password
+   */
   const attemptPassword = async <T>(
     request: FastifyRequest,
     account: string,
     verify: () => Promise<T>,
   ): Promise<T> => {
+    const { failures: limit, secret } = settings.attempts
     const address = getClientIp(request)
-    const isKnown = await app.signInAddresses.isKnown({ account, address })
-    return limitAttempts({ account, address, isKnown }, (full) => createRefusal(request, full), verify)
+    const hash = createHmac('sha256', secret).update(account.toLowerCase()).digest('base64url')
+    const owner = `{account:${hash}}`
+    const durationMs = PASSWORD_WINDOW_MS
+    const windows: [Window, ...Window[]] = [{ key: `${owner}:${address}:login_failures`, limit, durationMs }]
+    // Anyone can fill the window of the account. An address that signed in before is not refused for that.
+    if (!(await app.signInAddresses.isKnown({ account, address }))) {
+      windows.push({ key: `${owner}:account_failures`, limit: limit * ACCOUNT_LIMIT_FACTOR, durationMs })
+    }
+    return countFailures(windows, verify, async (full) => {
+      throw createRefusal(request, full)
+    })
   }
 
   /**
@@ -180,38 +180,37 @@ export async function createLimits(app: FastifyInstance, store: Store, settings:
     verify: () => Promise<boolean>,
   ): Promise<boolean> => {
     const key = `{user:${userId}}:password_changes`
-    const windows = [{ key, limit: MAX_PASSWORD_CHANGES, durationMs: ATTEMPT_WINDOW_MS }]
-    const before = selectReported(await store.add(0, windows))
+    const windows = [{ key, limit: MAX_PASSWORD_CHANGES, durationMs: PASSWORD_WINDOW_MS }]
+    const before = await addToWindows(store, 0, windows)
     if (before.remaining === 0) throw createRefusal(request, before)
     if (!(await attemptPassword(request, account, verify))) return false
     // Other requests may have been verified at the same time: this count decides which of them exceed the limit.
-    const count = selectReported(await store.add(1, windows))
-    if (count.isExceeded) throw createRefusal(request, count)
+    const after = await addToWindows(store, 1, windows)
+    if (after.isExceeded) throw createRefusal(request, after)
     return true
   }
 
   /**
-   * Counts a request whose grant type was never read as an anonymous one. The grant type selects the window of
-   * `POST /tokens`, so its count waits until the body is read.
+   * Counts a request for `POST /tokens` that failed before its grant was counted as an anonymous one. The grant type, in
+   * the body, selects the window.
    */
-  const countPendingGrant = async (request: FastifyRequest) => {
-    if (!request.limitPending) return
-    request.limitPending = false
-    await countAnonymous(request)
+  const countFailedGrant = async (request: FastifyRequest) => {
+    if (!request.limitHeaders) await countAnonymous(request)
   }
 
+  /** Counts a password grant. Its 401 describes the anonymous window. */
   const countPasswordGrant = async <T>(
     request: FastifyRequest,
     account: string,
     verify: () => Promise<T>,
   ): Promise<T> => {
-    request.limitPending = false
-    const anonymous = await countInAnonymous(request, 0)
-    if (anonymous.remaining === 0) throw createRefusal(request, anonymous)
-    const count = await countInPasswordGrants(request, 1)
-    if (count.isExceeded) throw createRefusal(request, count)
+    const described = await anonymous.count(request, 0)
+    if (described.remaining === 0) throw createRefusal(request, described)
+    const counted = await passwordGrants.count(request, 1)
+    if (counted.isExceeded) throw createRefusal(request, counted)
+    request.limitHeaders = toHeaders(described)
     const user = await attemptPassword(request, account, verify)
-    if (user) request.limitHeaders = toHeaders(count)
+    if (user) request.limitHeaders = toHeaders(counted)
     return user
   }
 
@@ -221,41 +220,38 @@ export async function createLimits(app: FastifyInstance, store: Store, settings:
     userId: string | undefined,
     refresh: () => Promise<T | undefined>,
   ): Promise<T | undefined> => {
-    request.limitPending = false
     if (userId !== undefined) await countUser(request, { userId })
     const grant = userId === undefined ? undefined : await refresh()
     if (!grant) await countFailure(request)
     return grant
   }
 
-  /** Sets a flag for the other processes; does nothing if the store is not shared. */
-  const setFlag = async (key: string, durationMs: number): Promise<void> => store.setFlag?.(key, durationMs)
-
   /**
    * Counts a request that is refused because of overload, before Fastify sees it: for its user if the credential is
    * cached, else for its address.
    */
   const countOverloaded = async (caller: Caller | undefined, ip: string): Promise<OverloadedCount> => {
-    const key = createAddressKey({ ip }, ANONYMOUS_WINDOW)
-    const anonymous = { key, limit: settings.anonymous, durationMs: ADDRESS_WINDOW_MS }
-    const windows = caller ? createUserWindows(caller, settings.users) : [anonymous]
-    const count = selectReported(await store.add(1, windows))
-    return { headers: toHeaders(count), retryAfter: count.isExceeded ? getRetryAfter(count) : undefined }
+    const counted = await (caller
+      ? addToWindows(store, 1, createUserWindows(caller, settings.users))
+      : anonymous.count({ ip }, 1))
+    return {
+      headers: toHeaders(counted),
+      retryAfter: counted.isExceeded ? getRetryAfter(counted) : undefined,
+    }
   }
 
   return {
     addCost,
     confirmPassword,
     countAnonymous,
+    countFailedGrant,
     countFailure,
     countLater,
     countPasswordGrant,
-    countPendingGrant,
     countRefreshGrant,
     countOverloaded,
     countUser,
     limitLookUp,
     readAnonymousWindow,
-    setFlag,
   }
 }
