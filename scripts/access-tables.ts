@@ -48,15 +48,21 @@ export function buildAccessTable({ name, access, verbs: own = verbs }: ResourceD
 
 const formatRow = (cells: readonly string[]) => `| ${cells.join(' | ')} |`
 
-/** Returns a Markdown table for each resource, with a row for each operation. */
+/** Returns the operations of a resource by the text of their cells, so that operations with the same access share a row. */
+function groupVerbs(definition: ResourceDefinition): Map<string, string[]> {
+  const groups = new Map<string, string[]>()
+  for (const [verb, cells] of Object.entries(buildAccessTable(definition))) {
+    const text = roles.map((role) => cells[role]).join(' | ')
+    groups.set(text, [...(groups.get(text) ?? []), verb])
+  }
+  return groups
+}
+
+/** Returns a Markdown table of all resources, with a row for operations that have the same access. */
 export function formatAccessTables(definitions: readonly ResourceDefinition[]): string {
-  const head = [formatRow(['', ...roles]), formatRow(['', ...roles].map(() => '---'))]
-  return definitions
-    .map((definition) => {
-      const rows = Object.entries(buildAccessTable(definition)).map(([verb, cells]) =>
-        formatRow([verb, ...roles.map((role) => cells[role])]),
-      )
-      return [`### ${definition.name}`, '', ...head, ...rows].join('\n')
-    })
-    .join('\n\n')
+  const head = ['Resource', 'Operation', ...roles]
+  const rows = definitions.flatMap((definition) =>
+    [...groupVerbs(definition)].map(([cells, own]) => [definition.name, own.join(', '), cells]),
+  )
+  return [head, head.map(() => '---'), ...rows].map(formatRow).join('\n')
 }

@@ -2,7 +2,7 @@
 import { readFile, writeFile } from 'node:fs/promises'
 import { listScopes } from '../plugins/access/index.ts'
 import type { ResourceDefinition } from '../plugins/collection/definition.ts'
-import { getAnchor, writeErrorCodes } from '../plugins/openapi/error-codes.ts'
+import { writeErrorTables } from '../plugins/openapi/error-codes.ts'
 import { listDefinitions } from '../src/app.ts'
 import { settingsTable } from '../src/config.ts'
 import { formatAccessTables } from './access-tables.ts'
@@ -43,7 +43,7 @@ export const sections: readonly Section[] = [
   {
     file: 'docs/error-codes.md',
     name: 'codes',
-    build: () => `\n${writeErrorCodes((code) => `#${getAnchor(code)}`)}\n`,
+    build: () => `\n${writeErrorTables()}\n`,
   },
   { file: 'docs/settings.md', name: 'settings', build: settingsTable },
 ]
