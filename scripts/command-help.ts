@@ -6,15 +6,19 @@ async function capture(args: readonly string[]): Promise<string> {
   const { log } = console
   let printed = ''
   console.log = (text: string) => {
-    printed += text
+    printed += `${text}\n`
   }
   try {
     await main(args)
   } finally {
     console.log = log
   }
-  return printed
+  return printed.trim()
 }
+
+/** Returns a help text without the option that every command has. */
+const removeHelpOption = (help: string) =>
+  help.replace(/^ +-h, --help .*\n?/m, '').replace(/\n\nOptions:\n*$/, '')
 
 /** Returns the page with the current help of each command that has a section. */
 export async function updateCommandHelp(page: string): Promise<string> {
@@ -29,7 +33,7 @@ export async function updateCommandHelp(page: string): Promise<string> {
     const help = helps.get(heading.replace('## ', ''))
     return help === undefined
       ? section
-      : section.replace(/```text\n[\s\S]*?\n```/, () => `\`\`\`text\n${help}\n\`\`\``)
+      : section.replace(/```text\n[\s\S]*?\n```/, () => `\`\`\`text\n${removeHelpOption(help)}\n\`\`\``)
   })
   return [intro, ...updated].join('')
 }

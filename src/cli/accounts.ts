@@ -14,12 +14,10 @@ export const jsonOption = new Option('--json', 'Print JSON')
 
 /** The help about the database of a command that lists rows. */
 export const READS_HELP = `The oldest is first. --json prints one JSON array, with a line for each element.
-Reads DATABASE_URL; servers may run at the same time. Without DATABASE_URL, reads the embedded database in DATA_DIR,
-which no running server may have open.`
+Servers may run at the same time, except on the embedded database.`
 
 /** The help about the database of a command that changes a user or a key. */
-export const WRITES_HELP = `Writes to DATABASE_URL; running servers apply the change within 5 s. Without DATABASE_URL, writes to the
-embedded database in DATA_DIR, which no running server may have open.`
+export const WRITES_HELP = `Running servers apply the change within 5 s. On the embedded database, stop the server first.`
 
 /** Validates and normalizes fields as the API does. @throws UsageError with all violations */
 export function readFields(
