@@ -45,8 +45,6 @@ import { productsResource } from '../plugins/resources/products.ts'
 import { tokens as tokenRoutes, tokensTag } from '../plugins/resources/tokens.ts'
 import { userProfilesResource } from '../plugins/resources/user-profiles.ts'
 import { usersResource } from '../plugins/resources/users.ts'
-import { WEBHOOK_ENDPOINTS } from '../plugins/resources/webhook-endpoints.ts'
-import { webhookSecrets } from '../plugins/resources/webhook-secrets.ts'
 import sharedWriters from '../plugins/shared-writers.ts'
 import { serializerOptions } from '../plugins/validation/formats.ts'
 import ownRoutes from '../plugins/validation/own-routes.ts'
@@ -149,7 +147,6 @@ export async function buildApp(config: Config, overrides: AppOverrides = {}): Pr
   const recorders = createRecorders(config.EVENTS ? allDefinitions.filter(isRecorded) : [])
   const served = compileResources(allDefinitions, numbers, recorders)
   const findServed = (wanted: string) => served.find(({ name }) => name === wanted)
-  const webhookEndpoints = findServed(WEBHOOK_ENDPOINTS)
   const addresses = createAddressing(all, config.DEFAULT_API_VERSION, config.EVENTS ? '/events' : undefined)
   const parserErrors = createParserErrors(addresses)
   const getClientAddress = createAddressReader(config)
@@ -247,15 +244,6 @@ export async function buildApp(config: Config, overrides: AppOverrides = {}): Pr
         for (const resource of served)
           await scope.register(createCollection(resource), { ...options, representation })
         await scope.register(tokenRoutes, { representation })
-        if (webhookEndpoints) {
-          const { secretBox } = pluginOptions.webhooks
-          await scope.register(webhookSecrets, {
-            ...options,
-            representation,
-            endpoints: webhookEndpoints,
-            secretBox,
-          })
-        }
         app.answerOtherMethods(scope)
       },
       { prefix: `/api/v${representation.version}` },

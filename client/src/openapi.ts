@@ -601,6 +601,28 @@ export interface paths {
         patch: operations["updateWebhookEndpoint"];
         trace?: never;
     };
+    "/api/v1/webhook-endpoints/{id}/secrets": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Create a webhook secret
+         * @description Gives the endpoint a new `secret`, which only this response shows. Events are signed with both secrets for 24 hours; a further secret replaces the older one. The body is empty or `{}`.
+         *
+         *     Requires a Bearer token; API keys are not accepted. By role: admin: all; manager: the caller's own; member: none.
+         */
+        post: operations["createWebhookSecret"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/webhook-endpoints/{endpoint_id}/deliveries": {
         parameters: {
             query?: never;
@@ -781,28 +803,6 @@ export interface paths {
          *     The response is the same, and takes the same time, for an unknown e-mail address and for a wrong password. A refresh token can be used once: a second use within 10 s returns the same successor, a later one ends the session.
          */
         post: operations["createToken"];
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/api/v1/webhook-endpoints/{id}/secrets": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        get?: never;
-        put?: never;
-        /**
-         * Create a webhook secret
-         * @description Gives the endpoint a new `secret`, which only this response shows. Events are signed with both secrets for 24 hours; a further secret replaces the older one. The body is empty or `{}`.
-         *
-         *     Requires a Bearer token; API keys are not accepted. By role: admin: all; manager: the caller's own; member: none.
-         */
-        post: operations["createWebhookSecret"];
         delete?: never;
         options?: never;
         head?: never;
@@ -5613,6 +5613,60 @@ export interface operations {
             503: components["responses"]["ServiceUnavailable"];
         };
     };
+    createWebhookSecret: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Entity tag of the resource as it was read, or `*`; 412 if it has changed since */
+                "If-Match"?: components["parameters"]["IfMatch"];
+                /** @description HTTP date; ignored with If-Match */
+                "If-Unmodified-Since"?: components["parameters"]["IfUnmodifiedSince"];
+                /** @description Makes a retry safe: for 24 hours, requests with the same key and body get the same response, and the write happens once */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path: {
+                /**
+                 * @description The id of the resource
+                 * @example 0193a5b0-7b1e-7c3a-9f00-3f2b8c1d4e5f
+                 */
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Created */
+            201: {
+                headers: {
+                    ETag: components["headers"]["ETag"];
+                    Location: components["headers"]["Location"];
+                    "Idempotency-Replayed": components["headers"]["Idempotency-Replayed"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["WebhookEndpointReply"];
+                    "application/vnd.api+json;version=1": components["schemas"]["WebhookEndpointReply"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            406: components["responses"]["NotAcceptable"];
+            408: components["responses"]["RequestTimeout"];
+            409: components["responses"]["Conflict"];
+            412: components["responses"]["PreconditionFailed"];
+            413: components["responses"]["PayloadTooLarge"];
+            414: components["responses"]["URITooLong"];
+            415: components["responses"]["UnsupportedMediaType"];
+            422: components["responses"]["UnprocessableEntity"];
+            428: components["responses"]["PreconditionRequired"];
+            429: components["responses"]["TooManyRequests"];
+            431: components["responses"]["RequestHeaderFieldsTooLarge"];
+            500: components["responses"]["InternalServerError"];
+            503: components["responses"]["ServiceUnavailable"];
+        };
+    };
     listDeliveries: {
         parameters: {
             query?: {
@@ -6113,57 +6167,6 @@ export interface operations {
             401: components["responses"]["Unauthorized"];
             406: components["responses"]["NotAcceptable"];
             408: components["responses"]["RequestTimeout"];
-            413: components["responses"]["PayloadTooLarge"];
-            414: components["responses"]["URITooLong"];
-            415: components["responses"]["UnsupportedMediaType"];
-            422: components["responses"]["UnprocessableEntity"];
-            429: components["responses"]["TooManyRequests"];
-            431: components["responses"]["RequestHeaderFieldsTooLarge"];
-            500: components["responses"]["InternalServerError"];
-            503: components["responses"]["ServiceUnavailable"];
-        };
-    };
-    createWebhookSecret: {
-        parameters: {
-            query?: never;
-            header?: {
-                /** @description Entity tag of the resource as it was read, or `*`; 412 if it has changed since */
-                "If-Match"?: components["parameters"]["IfMatch"];
-                /** @description Makes a retry safe: for 24 hours, requests with the same key and body get the same response, and the write happens once */
-                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
-            };
-            path: {
-                /**
-                 * @description The id of the resource
-                 * @example 0193a5b0-7b1e-7c3a-9f00-3f2b8c1d4e5f
-                 */
-                id: components["parameters"]["Id"];
-            };
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description Created */
-            201: {
-                headers: {
-                    ETag: components["headers"]["ETag"];
-                    Location: components["headers"]["Location"];
-                    "Idempotency-Replayed": components["headers"]["Idempotency-Replayed"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["WebhookEndpointReply"];
-                    "application/vnd.api+json;version=1": components["schemas"]["WebhookEndpointReply"];
-                };
-            };
-            400: components["responses"]["BadRequest"];
-            401: components["responses"]["Unauthorized"];
-            403: components["responses"]["Forbidden"];
-            404: components["responses"]["NotFound"];
-            406: components["responses"]["NotAcceptable"];
-            408: components["responses"]["RequestTimeout"];
-            409: components["responses"]["Conflict"];
-            412: components["responses"]["PreconditionFailed"];
             413: components["responses"]["PayloadTooLarge"];
             414: components["responses"]["URITooLong"];
             415: components["responses"]["UnsupportedMediaType"];

@@ -52,8 +52,11 @@ export type Rule<C = Condition> = boolean | readonly C[]
 export const isRole = (text: string): text is Role =>
   text === 'admin' || text === 'manager' || text === 'member'
 
-/** The rule of each verb and role; a missing rule permits nothing. */
-export type Access<C = Condition> = Readonly<Partial<Record<Verb, Partial<Record<CallerRole, Rule<C>>>>>>
+/** The rule of each role; a missing rule permits nothing. */
+export type RoleRules<C = Condition> = Readonly<Partial<Record<CallerRole, Rule<C>>>>
+
+/** The rules of each verb; without rules, it is permitted to no role. */
+export type Access<C = Condition> = Readonly<Partial<Record<Verb, RoleRules<C>>>>
 
 /** Returns the rule for a caller. */
 export const getRule = (access: Access, verb: Verb, actor: Actor): Rule => access[verb]?.[actor.role] ?? false
@@ -129,8 +132,8 @@ export function hasScope({ scopes }: Actor, scope: string): boolean {
   return including !== undefined && scopes.has(including)
 }
 
-/** The access of a route: 'public' for everyone, or the verb of a collection. */
-export type RouteAccess = 'public' | `${string}:${Verb}`
+/** The access of a route: 'public' for everyone, or the verb or own operation of a collection. */
+export type RouteAccess = 'public' | `${string}:${string}`
 
 declare module 'fastify' {
   interface FastifyContextConfig {
@@ -169,8 +172,8 @@ export function requireCredential(actor: Actor, { bearerOnly, scope }: Credentia
 
 /** What a route requires of its caller. */
 interface Guard extends CredentialRule {
-  access: Access
-  verb: Verb
+  /** The rule of each role. */
+  rules: RoleRules
 }
 
 /**
@@ -194,7 +197,7 @@ async function accessPlugin(app: FastifyInstance, options: AccessOptions) {
   const guards = new Map<string, Guard>()
   const isOpen = (routeAccess: RouteAccess): boolean => {
     const guard = guards.get(routeAccess)
-    return options.allowSignup && !!guard && getRule(guard.access, guard.verb, ANONYMOUS_ACTOR) !== false
+    return options.allowSignup && (guard?.rules.anonymous ?? false) !== false
   }
   const routes: { url: string; method: string | string[]; config?: { access?: RouteAccess } }[] = []
 
@@ -214,14 +217,22 @@ async function accessPlugin(app: FastifyInstance, options: AccessOptions) {
   })
 }
 
-/** Registers the guard of each verb of a collection, before its routes. */
+/** Registers the guard of each verb and of each own operation of a collection, before its routes. */
 export function registerGuards(
   app: FastifyInstance,
-  collection: { name: string; access: Access; bearerOnly?: boolean },
+  collection: {
+    name: string
+    access: Access
+    bearerOnly?: boolean
+    operations?: Readonly<Record<string, { access: RoleRules }>>
+  },
 ) {
-  const { name, access } = collection
+  const { name, access, operations = {} } = collection
   for (const verb of verbs) {
-    app.guards.set(`${name}:${verb}`, { access, verb, ...getCredentialRule(collection, verb) })
+    app.guards.set(`${name}:${verb}`, { rules: access[verb] ?? {}, ...getCredentialRule(collection, verb) })
+  }
+  for (const [operation, { access: rules }] of Object.entries(operations)) {
+    app.guards.set(`${name}:${operation}`, { rules, ...getCredentialRule(collection, 'update') })
   }
 }
 
@@ -234,7 +245,7 @@ export const authorize = fp(
       const { actor } = request
       const guard = app.guards.get(routeAccess)
       if (!actor || !guard) throw apiError('UNAUTHORIZED')
-      if (getRule(guard.access, guard.verb, actor) === false) {
+      if ((guard.rules[actor.role] ?? false) === false) {
         throw apiError('FORBIDDEN', { message: `The role ${actor.role} is not allowed to do this` })
       }
       requireCredential(actor, guard)

@@ -3,12 +3,12 @@ import type { Static, TObject, TSchema } from '@sinclair/typebox'
 import type { PgColumn } from 'drizzle-orm/pg-core'
 import type { Connection } from '../../drizzle/client/types.ts'
 import type { Violation } from '../../schemas/error.ts'
-import type { Access, Actor, Verb } from '../access/index.ts'
+import type { Access, Actor, RoleRules, Verb } from '../access/index.ts'
 import type { ChangeKind, RowsChange } from '../outbox/recorder.ts'
 import type { Handler, HandlerContext } from './options.ts'
 import type { Mode } from './request/body.ts'
 import type { RelationDefinition, ResourceTable, SortKey } from './resource-table.ts'
-import type { Lacking, Missing, TypedName, TypedNames } from './typed-names.ts'
+import type { Lacking, Missing, TypedCondition, TypedName, TypedNames } from './typed-names.ts'
 import type { CommonField, VersionFields } from './versions/version-fields.ts'
 
 /** A row as the engine handles it: the columns of its table by their names. Timestamps are PostgreSQL's text. */
@@ -91,6 +91,26 @@ interface Actions<R, C, U> {
   remove?(store: Store<R>, current: R, actor: Actor): Promise<void>
 }
 
+/** An operation on one resource besides the six: `POST /{collection}/{id}/{operation}`, such as a refund of an order. */
+export interface OwnOperation<R, B extends TObject = TObject, C = RoleRules> {
+  /** Unique in the API, such as `refundOrder`. */
+  operationId: string
+  summary: string
+  description: string
+  /** The rows on which each role may run it. A credential needs the `write` scope of the collection. */
+  access: C
+  /** The fields of the body. Default: the body is empty or `{}`. */
+  body?: B
+  /** The fields of the response, if it is not the resource. With `id`. */
+  response?: TObject
+  /**
+   * Runs in a transaction that has locked the row, after If-Match was checked.
+   * @returns the row as it is now, with values of computed fields; or the fields of `response`
+   * @throws ApiError 409 or 422
+   */
+  run(store: Store<R>, current: R, body: Static<B>, actor: Actor): Promise<Readonly<Record<string, unknown>>>
+}
+
 export interface DefinitionOptions<R, C, U, Computed = Record<string, unknown>> {
   /** The name in paths, in scopes, and as the type in v2. */
   name: string
@@ -156,6 +176,8 @@ export interface DefinitionOptions<R, C, U, Computed = Record<string, unknown>> 
   /** How fields differ in a version of the API, by its number. A version without an entry has the fields above. */
   versions?: Readonly<Record<number, VersionFields>>
   actions?: Actions<R, C, U>
+  /** Operations on one resource besides the six, by the last segment of their path. */
+  operations?: Readonly<Record<string, OwnOperation<R>>>
   /** The sort of a list that asks for none, such as `-position`. Default: `-created_at`. */
   defaultSort?: string
   /** `cursor` if lists have no page numbers. Default: clients choose between the two. */
@@ -181,6 +203,7 @@ export function defineResource<
   const Update extends TObject,
   const Targets extends Record<string, ResourceTable>,
   Added extends Readonly<Record<number, Readonly<Record<string, TSchema>>>> = Record<number, never>,
+  Bodies extends Readonly<Record<string, TObject>> = Record<string, never>,
 >(
   definition: Omit<
     DefinitionOptions<
@@ -189,7 +212,7 @@ export function defineResource<
       Static<Update>,
       Missing<Static<Read>, T['$inferSelect']>
     >,
-    'table' | 'schemas' | 'versions' | TypedName
+    'table' | 'schemas' | 'versions' | 'operations' | TypedName
   > &
     TypedNames<
       T,
@@ -201,6 +224,13 @@ export function defineResource<
       Targets
     > & {
       table: T
+      operations?: {
+        readonly [K in keyof Bodies]: OwnOperation<
+          T['$inferSelect'],
+          Bodies[K],
+          RoleRules<TypedCondition<keyof T['$inferSelect'] & string, T>>
+        >
+      }
       versions?: {
         readonly [V in keyof Added]: VersionFields<
           Static<Read>,

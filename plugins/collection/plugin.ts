@@ -3,11 +3,12 @@ import type { FastifyInstance } from 'fastify'
 import { type RouteAccess, registerGuards, verbs } from '../access/index.ts'
 import { getRouteSchema } from '../openapi/operation.ts'
 import type { Resource } from './compile.ts'
-import { describeOperation } from './openapi/operations.ts'
+import { describeOperation, describeOwnOperation } from './openapi/operations.ts'
 import { createChangeHandler } from './operations/change.ts'
 import { createOperationContext } from './operations/context.ts'
 import { createCreateHandler } from './operations/create.ts'
 import { createListHandler } from './operations/list.ts'
+import { createOwnHandler } from './operations/own.ts'
 import { createReadHandler } from './operations/read.ts'
 import { recordingWriter } from './operations/recording-writer.ts'
 import { createRemoveHandler } from './operations/remove.ts'
@@ -49,6 +50,18 @@ export const createCollection =
         url,
         handler: app.concurrency.holdDuring(method === 'GET' ? run : recordingWriter(app.database, run)),
         config: method === 'GET' ? { ...config, getCost } : config,
+        schema: getRouteSchema(operation),
+      })
+    }
+    for (const [name, own] of Object.entries(resource.operations ?? {})) {
+      const operation = describeOwnOperation(context.versioned.published, name, own, options.representation)
+      app.route({
+        method: 'POST',
+        url: `${itemUrl}/${name}`,
+        handler: app.concurrency.holdDuring(
+          recordingWriter(app.database, createOwnHandler(context, name, own)),
+        ),
+        config: { access: `${resource.name}:${name}`, operation },
         schema: getRouteSchema(operation),
       })
     }

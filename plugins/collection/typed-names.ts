@@ -16,7 +16,7 @@ type ConditionValue<Value, Column> =
   | (string extends Value ? (Column extends CallerColumn ? typeof CALLER : never) : never)
 
 /** The values that columns of a row must have. */
-type TypedCondition<Column extends string, T extends ResourceTable> = {
+export type TypedCondition<Column extends string, T extends ResourceTable> = {
   readonly [K in Column & keyof T]?: ConditionValue<T['$inferSelect'][K], T[K]>
 }
 

@@ -13,7 +13,8 @@ import { joinTimestamp, splitTimestamp } from './unchanged-reply.ts'
 export interface StoredResponse {
   status: number
   location: string | null
-  etag: string
+  /** Null for a response without an entity tag. */
+  etag: string | null
   body: string
   /** The body to store, if it differs: it has no secrets. */
   storedBody?: string | undefined
@@ -147,7 +148,7 @@ export class KeyedWrite {
     }
     const { status, location, etag, reply_body, reply_timestamp } = row
     const body = row.body ?? joinTimestamp(reply_body ?? '', reply_timestamp ?? '')
-    return { status, location, etag, body, replayed: true }
+    return { status, location, etag: etag || null, body, replayed: true }
   }
 
   /**
@@ -158,7 +159,7 @@ export class KeyedWrite {
     tx: Connection,
     { status, location, etag, body: sent, storedBody, isUnchanged }: StoredResponse,
   ): Promise<boolean> {
-    const common = [this.#userId, this.#id, this.#getBodyHash(), status, location, etag]
+    const common = [this.#userId, this.#id, this.#getBodyHash(), status, location, etag ?? '']
     const body = storedBody ?? sent
     const reply = isUnchanged ? splitTimestamp(body) : undefined
     try {

@@ -18,6 +18,9 @@ const MAX_ENDPOINTS_PER_USER = 100
 
 const SELECT_IS_FULL = `select count(*) >= ${MAX_ENDPOINTS_PER_USER} as is_full from webhook_endpoints where user_id = $1`
 
+/** How long the former secret signs too. */
+const OVERLAP_MS = 24 * 3600 * 1000
+
 const own = [{ user_id: CALLER }] as const
 const ownerOrAdmin = { admin: true, manager: own } as const
 const ownerOnly = { admin: own, manager: own } as const
@@ -120,6 +123,24 @@ export const createWebhookEndpointsResource = ({
       return Object.entries(messages).flatMap(([field, message]) =>
         message === undefined ? [] : [{ field, message, code: 'INVALID_VALUE' as const }],
       )
+    },
+    operations: {
+      secrets: {
+        operationId: 'createWebhookSecret',
+        summary: 'Create a webhook secret',
+        description:
+          'Gives the endpoint a new `secret`, which only this response shows. Events are signed with both secrets for 24 hours; a further secret replaces the older one. The body is empty or `{}`.',
+        access: ownerOrAdmin,
+        async run(store, current) {
+          const secret = createWebhookSecret()
+          const row = await store.update(current, {
+            secret_box: secretBox.encrypt(secret, current.id),
+            previous_secret_box: current.secret_box,
+            previous_secret_expires_at: new Date(Date.now() + OVERLAP_MS).toISOString(),
+          })
+          return { ...row, secret }
+        },
+      },
     },
     actions: {
       async create(store, id, body, actor) {

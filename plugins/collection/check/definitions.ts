@@ -11,7 +11,7 @@ import { findVersionMistakes } from './versions.ts'
 
 /** Returns the mistakes that concern the resource as a whole. */
 function findResourceMistakes(
-  { name, parent, access }: ResourceDefinition,
+  { name, parent, access, operations = {} }: ResourceDefinition,
   names: ReadonlySet<string>,
 ): string[] {
   const hasRole = verbs.some((verb) => Object.values(access[verb] ?? {}).some((rule) => rule !== false))
@@ -19,6 +19,9 @@ function findResourceMistakes(
     ...(isResourceName(name) ? [] : ['the name is not in kebab-case, such as "user-profiles"']),
     ...(isReservedName(name) ? [`the path /${name} is reserved; choose another name`] : []),
     ...(parent && !names.has(parent.to) ? [`its parent "${parent.to}" is not registered`] : []),
+    ...Object.keys(operations)
+      .filter((operation) => !isResourceName(operation))
+      .map((operation) => `the name of the operation "${operation}" is not in kebab-case, such as "refunds"`),
     ...(hasRole ? [] : ['access permits no operation to any role']),
   ]
 }

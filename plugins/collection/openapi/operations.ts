@@ -1,15 +1,18 @@
 /** Builds the OpenAPI description of each operation: parameters, body, responses and failures. */
+import type { TObject } from '@sinclair/typebox'
 import { exampleId } from '../../../schemas/types.ts'
 import { getScope, type Verb } from '../../access/index.ts'
 import { buildBodyExamples, buildFieldExamples, buildResponseExample } from '../../openapi/examples.ts'
 import { commonFailures } from '../../openapi/failures.ts'
 import type { HeaderName } from '../../openapi/headers.ts'
-import { type Example, JSON_TYPES, type Operation } from '../../openapi/operation.ts'
+import { type Example, JSON_TYPES, type Operation, type OperationResponse } from '../../openapi/operation.ts'
 import type { Entity, Pagination, Representation, Shape } from '../../versioning/representation/types.ts'
+import type { OwnOperation, Row } from '../definition.ts'
+import { toBodySchema } from '../request/body.ts'
 import type { ResolvedResource } from '../resolve.ts'
 import { buildBody } from './inputs.ts'
 import { buildParameters } from './parameters.ts'
-import { getDescription, getOperationId, getSummary } from './summaries.ts'
+import { describeAccess, getDescription, getOperationId, getSummary } from './summaries.ts'
 
 /** Returns the shape of a resource in a response. A selectable one has the relations that `include` may add. */
 export function buildResourceShape(resource: ResolvedResource, isSelectable: boolean): Shape {
@@ -151,5 +154,43 @@ export function describeOperation(
       ...(resource.failures?.[verb] ?? []),
       ...(resource.parent ? [404] : []),
     ],
+  }
+}
+
+/** Describes an own operation: it has the parameters of a PATCH, and responds as a POST. */
+export function describeOwnOperation(
+  resource: ResolvedResource,
+  name: string,
+  own: OwnOperation<Row>,
+  representation: Representation,
+): Operation {
+  const { operationId, summary, description, access, body, response } = own
+  const options = { representation, isOpen: false }
+  const { body: _, ...create } = describeOperation(resource, 'create', options)
+  const schema = body && representation.schemas.body(toBodySchema(body, 'create'), resource.name, true)
+  return {
+    ...create,
+    operationId,
+    summary,
+    description: `${description}\n\n${describeAccess({ ...resource, access: { update: access } }, 'update', false)}`,
+    parameters: buildParameters(resource, 'update'),
+    ...(schema && { body: { schema, examples: buildBodyExamples(schema), types: JSON_TYPES } }),
+    ...(response && { responses: { 201: buildOwnResponse(name, response, representation) } }),
+    failures: [...commonFailures, ...failures.update],
+  }
+}
+
+function buildOwnResponse(
+  name: string,
+  response: TObject,
+  { one, schemas }: Representation,
+): OperationResponse {
+  const schema = schemas.one({ type: name, members: response, selectable: false })
+  const value = one({ type: name, members: { ...buildFieldExamples(response.properties), id: exampleId } })
+  const example = { name: response.title ?? name, key: 'whole', value: buildResponseExample(value, schema) }
+  return {
+    description: 'Created',
+    headers: ['Idempotency-Replayed'],
+    content: { schema, examples: [example] },
   }
 }

@@ -87,12 +87,16 @@ const explanations: Record<Verb, string> = {
 /** For resources whose lists have no page numbers. */
 const CURSOR_LIST = 'Paginated by cursor. Omits resources that the caller may not read.'
 
+/** Describes who may call an operation, and on which rows. */
+export const describeAccess = (resource: ResolvedResource, verb: Verb, isOpen: boolean): string =>
+  `${describeCredentials(resource, verb, isOpen)} ${describeRoles(resource, verb)}`
+
 /** @param isOpen whether it may be called without credentials */
 export function getDescription(resource: ResolvedResource, verb: Verb, isOpen: boolean): string {
   const { notes, pagination } = resource
   return [
     verb === 'list' && pagination === 'cursor' ? CURSOR_LIST : explanations[verb],
     ...(notes?.[verb] === undefined ? [] : [notes[verb]]),
-    `${describeCredentials(resource, verb, isOpen)} ${describeRoles(resource, verb)}`,
+    describeAccess(resource, verb, isOpen),
   ].join('\n\n')
 }

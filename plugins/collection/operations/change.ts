@@ -48,6 +48,7 @@ export function createChangeHandler(context: OperationContext, mode: 'replace' |
     const fields = bodyReader.read(body, { known: parent ? { id, [parent.member]: parentId } : { id } })
     addresses.ensureUuids(id, parentId)
 
+    const rule = getRule(access, mode, actor)
     const checkPrecondition = readPrecondition(request, requireIfMatch, (row: Row) =>
       builder.getTag(request, row),
     )
@@ -57,7 +58,7 @@ export function createChangeHandler(context: OperationContext, mode: 'replace' |
     /** Checks the caller (401), reads the row (404) and checks access to it (403). */
     const find = async (connection: Connection, isLocking: boolean): Promise<Row> => {
       if (bearerOnly && isLocking) await lockCaller(connection, actor)
-      return findRow(context, connection, address, mode, isLocking ? 'no key update' : undefined)
+      return findRow(context, connection, address, rule, isLocking ? 'no key update' : undefined)
     }
 
     /** Computes the change (422); checks the resource's own rule (403), preconditions (428, 412) and states (409). */
@@ -114,7 +115,6 @@ export function createChangeHandler(context: OperationContext, mode: 'replace' |
       // 4. A single UPDATE, if SQL alone can check access and which values differ. It changes no row that does not exist,
       // is not the caller's, is locked, or has these values: the other ways find out which.
       const names = Object.keys(fields)
-      const rule = getRule(access, 'update', actor)
       const isUnread = mode === 'update' && !checkPrecondition && !bearerOnly && rule !== false
       if (isUnread && names.length > 0 && names.every((name) => settable.has(name))) {
         const target = { id, parent: parentId, rule, actor, origin: getOrigin(actor, request.id) }

@@ -1,6 +1,6 @@
 /** Finds the row that a write changes. */
 import type { Connection } from '../../../drizzle/client/types.ts'
-import { allows, getRule, type Verb } from '../../access/index.ts'
+import { allows, type Rule } from '../../access/index.ts'
 import type { Row } from '../definition.ts'
 import { createNotFound, type ResourceAddress } from '../request/resource-address.ts'
 import type { Lock } from '../sql/select.ts'
@@ -8,6 +8,7 @@ import type { OperationContext } from './context.ts'
 
 /**
  * Returns the row of an address, which the caller may write.
+ * @param rule the rows that the caller may write
  * @param lock on the row, until the transaction ends
  * @throws ApiError 404 if it does not exist; 403, or 404 with HIDE_FORBIDDEN, if the caller may not write it
  */
@@ -15,12 +16,12 @@ export async function findRow(
   { app, resource }: OperationContext,
   connection: Connection,
   { id, actor, parent: parentId }: ResourceAddress,
-  verb: Verb,
+  rule: Rule,
   lock?: Lock,
 ): Promise<Row> {
-  const { access, parent, select } = resource
+  const { parent, select } = resource
   const row = await select.whole(connection, id, lock)
   if (!row || (parent && row[parent.member] !== parentId)) throw createNotFound(resource, id)
-  if (allows(getRule(access, verb, actor), row, actor)) return row
+  if (allows(rule, row, actor)) return row
   throw app.refusal(() => createNotFound(resource, id))
 }

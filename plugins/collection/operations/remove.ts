@@ -1,4 +1,5 @@
 /** DELETE on a member: removes a resource. */
+import { getRule } from '../../access/index.ts'
 import { lockCaller } from '../../auth/lock-caller.ts'
 import { readPrecondition } from '../../http/preconditions.ts'
 import { getOrigin } from '../../outbox/origin.ts'
@@ -11,7 +12,7 @@ import { findRow } from './find-row.ts'
 
 export function createRemoveHandler(context: OperationContext): Handler {
   const { app, addresses, builder, options, resource, toSentError } = context
-  const { actions = {}, bearerOnly = false, stores } = resource
+  const { access, actions = {}, bearerOnly = false, stores } = resource
   const refuseQuery = createQueryRefusal(ajv)
 
   return async (request, reply) => {
@@ -28,7 +29,7 @@ export function createRemoveHandler(context: OperationContext): Handler {
       .transaction(async (tx) => {
         // 2. The row, locked (404), and access to it (403).
         if (bearerOnly) await lockCaller(tx, actor)
-        const current = await findRow(context, tx, address, 'remove', 'update')
+        const current = await findRow(context, tx, address, getRule(access, 'remove', actor), 'update')
         // 3. Preconditions (428, 412).
         checkPrecondition?.(current)
         // 4. `DELETE ... RETURNING`, which records the event too; references and state (409).

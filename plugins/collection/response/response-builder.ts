@@ -3,7 +3,7 @@ import type { FastifyReply, FastifyRequest } from 'fastify'
 import { type Actor, formatActor } from '../../access/index.ts'
 import { buildStrongTag, buildWeakTag, hash } from '../../http/preconditions.ts'
 import type { StoredResponse } from '../../idempotency/keyed-write.ts'
-import type { Representation } from '../../versioning/representation/types.ts'
+import type { Entity, Representation } from '../../versioning/representation/types.ts'
 import type { Row } from '../definition.ts'
 import { buildResourceShape } from '../openapi/operations.ts'
 import type { Included } from '../operations/include.ts'
@@ -84,5 +84,17 @@ export function createResponseBuilder(
     }
   }
 
-  return { getShapeHash, getTag, buildResponse }
+  /** Builds the response of an own operation that does not respond with the resource. */
+  const buildOwnResponse = (
+    reply: FastifyReply,
+    type: string,
+    members: Entity['members'],
+  ): StoredResponse => ({
+    status: 201,
+    location: null,
+    etag: null,
+    body: getSerializer(reply, 201)(representation.one({ type, members })),
+  })
+
+  return { buildOwnResponse, getShapeHash, getTag, buildResponse }
 }

@@ -14,7 +14,8 @@ export async function sendWritten(
   const bytes = Buffer.byteLength(body)
   if (bytes >= BYTES_PER_COST) await countReplyBytes(request, actor, bytes)
   // In lower case: Fastify would convert other names for each reply.
-  reply.code(status).header('etag', etag).header('cache-control', 'no-store')
+  reply.code(status).header('cache-control', 'no-store')
+  if (etag !== null) reply.header('etag', etag)
   if (location !== null) reply.header('location', location)
   if (replayed) reply.header('idempotency-replayed', 'true')
   reply.header('content-type', 'application/json; charset=utf-8')
