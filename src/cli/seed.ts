@@ -4,7 +4,7 @@ import type { Database } from '../../drizzle/client/index.ts'
 import { type Config, readConfig } from '../config.ts'
 import { createFirstAdmin } from '../first-admin.ts'
 import { withDatabase } from './database.ts'
-import { countRows, seedDatabase } from './demo-data/index.ts'
+import { countRows, seedDatabase, sumCounts } from './demo-data/index.ts'
 import { createProgress, type Progress } from './progress.ts'
 import { wholeNumber } from './usage-error.ts'
 
@@ -67,11 +67,13 @@ async function run({ users, seed: seedNumber, until = getToday() }: Options): Pr
       },
     }).finally(() => (indexBar ?? rowBar).stop())
     const seconds = (performance.now() - startedAt) / 1000
-    const rows = Object.values(added).reduce((sum, count) => sum + count, 0)
+    const rows = sumCounts(added)
     const { items, orders, ...others } = added
     const collections = Object.entries(others).map(([label, count]) => formatCount(count, label))
     const withOrders =
-      orders === undefined ? '' : ` and ${formatCount(orders, 'orders')} with ${formatCount(items, 'items')}`
+      orders === undefined
+        ? ''
+        : ` and ${formatCount(orders, 'orders')} with ${formatCount(items ?? 0, 'items')}`
     const rate = formatCount(Math.round(rows / seconds), 'a second')
     console.log(
       `Added ${collections.join(', ')}${withOrders}: ${formatCount(rows, 'rows')} in ${seconds.toFixed(1)} s, ${rate}`,

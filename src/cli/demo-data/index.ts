@@ -1,18 +1,19 @@
 /** Writes realistic demo data, the same for the same seed, in concurrent batches. */
-import { getTableName } from 'drizzle-orm'
+import { getTableColumns, getTableName } from 'drizzle-orm'
 import type { PgTable } from 'drizzle-orm/pg-core'
 import type { Connection, Database } from '../../../drizzle/client/index.ts'
-import { orderProducts, orders } from '../../../drizzle/tables.ts'
+import { queryRows } from '../../../drizzle/client/query-rows.ts'
 import type { ResourceDefinition } from '../../../plugins/collection/definition.ts'
 import { buildSearchText } from '../../../plugins/collection/sql/case-folding.ts'
 import { dropIndexes, lockTables } from './bulk.ts'
-import { createOrderBatches, reserveOrderNumbers } from './order-batches.ts'
-import { createPools } from './pools.ts'
-import { getCounts, type SeedContext } from './seed-context.ts'
-import { type Batch, type SeedStep, sliceIndices } from './seed-step.ts'
-import { steps } from './steps.ts'
-import { createTimeline } from './timeline.ts'
-import { getFirstEmail } from './users.ts'
+import { ordersStep } from './orders.ts'
+import { postsStep } from './posts.ts'
+import { productsStep } from './products.ts'
+import { ORDERS_PER_USER, type SeedContext, type SeedStep } from './seed-context.ts'
+import { getPerson, profilesStep, usersStep } from './users.ts'
+
+/** In the order of the summary. */
+const steps: readonly SeedStep[] = [usersStep, profilesStep, postsStep, productsStep, ordersStep]
 
 export interface SeedOptions {
   /** The number of users, from which all other numbers follow. */
@@ -36,84 +37,99 @@ export interface SeedOptions {
   onIndexCreated?: (total: number) => void
 }
 
-/** The number of rows that were added, by the label of the step, and `orders`. */
-export interface SeedResult {
-  /** Order items, of all orders. */
-  items: number
-  [label: string]: number
-}
-
 /** The database already contains data of this seed. The message is for the operator. */
 export class AlreadySeededError extends Error {
   override readonly name = 'AlreadySeededError'
 }
 
-const AVERAGE_ITEMS = 3
 /** Inserting into the trigram indexes is the most expensive part; a longer pending list makes it cheaper. */
 const RAISE_PENDING_LIST_LIMIT = "select set_config('gin_pending_list_limit', '65536', true)"
 
-type Definitions = readonly ResourceDefinition[]
+/** Rows per batch: enough that the round trip does not matter, few enough for little memory. */
+const BATCH_SIZE = 1_000
 
-const isRegistered = (definitions: Definitions, resource: string) =>
-  definitions.some(({ name }) => name === resource)
+/** The numbers of rows that were written, by their label in the summary. */
+type Counts = Record<string, number>
 
-const selectSteps = (definitions: Definitions): SeedStep[] =>
-  steps.filter(({ resource }) => isRegistered(definitions, resource))
+/** Writes rows in a transaction and returns their numbers. */
+type Batch = (tx: Connection) => Promise<Counts>
 
-/** Returns the tables that are filled. */
-const listTables = (definitions: Definitions): PgTable[] => [
-  ...selectSteps(definitions).map(({ table }) => table),
-  ...(isRegistered(definitions, 'orders') ? [orders, orderProducts] : []),
-]
+const selectSteps = (definitions: readonly ResourceDefinition[]): SeedStep[] =>
+  steps.filter(({ resource }) => definitions.some(({ name }) => name === resource))
 
-/** Returns the approximate number of rows for a number of users: an order has three items on average. */
-export function countRows(userCount: number, definitions: Definitions): number {
-  const orderCount = isRegistered(definitions, 'orders') ? getCounts(userCount).orders : 0
-  const counts = selectSteps(definitions).map((step) => step.countRows(userCount))
-  return counts.reduce((sum, count) => sum + count, orderCount * (1 + AVERAGE_ITEMS))
+const listTables = (definitions: readonly ResourceDefinition[]): PgTable[] =>
+  selectSteps(definitions).flatMap(({ tables }) => Object.values(tables))
+
+export const sumCounts = (counts: Counts): number =>
+  Object.values(counts).reduce((sum, count) => sum + count, 0)
+
+/** Returns the approximate number of rows for a number of users. */
+export const countRows = (users: number, definitions: readonly ResourceDefinition[]): number =>
+  selectSteps(definitions).reduce(
+    (sum, { indicesPerUser, rowsPerIndex = 1 }) => sum + Math.ceil(users * indicesPerUser * rowsPerIndex),
+    0,
+  )
+
+/** Inserts rows with one statement: sends them as one JSON text, which PostgreSQL converts to the column types. */
+async function insertRows(tx: Connection, table: PgTable, rows: readonly object[]): Promise<void> {
+  if (rows.length === 0) return
+  const name = getTableName(table)
+  const columns = Object.values(getTableColumns(table))
+    .map((column) => `"${column.name}"`)
+    .join(', ')
+  await tx.run(
+    `insert into "${name}" (${columns}) select ${columns} from json_populate_recordset(null::"${name}", $1::json)`,
+    [JSON.stringify(rows)],
+  )
 }
 
-/** Returns a batch for every thousand indices. */
-const createBatches = (context: SeedContext, { indicesPerUser, insert }: SeedStep): Batch[] =>
-  sliceIndices(context.counts.users * indicesPerUser).map((indices) => (tx) => insert(tx, context, indices()))
+/** Returns a batch for every thousand indices. Rows of one index are written together. */
+function createBatches(context: SeedContext, { indicesPerUser, tables, build }: SeedStep): Batch[] {
+  const count = context.users * indicesPerUser
+  return Array.from({ length: Math.ceil(count / BATCH_SIZE) }, (_, batch) => async (tx) => {
+    const from = batch * BATCH_SIZE
+    const length = Math.min(BATCH_SIZE, count - from)
+    const built = Array.from({ length }, (__, i) => build(context, from + i))
+    const counts: Counts = {}
+    for (const [label, table] of Object.entries(tables)) {
+      const rows = built.flatMap((rowsByLabel) => rowsByLabel[label] ?? [])
+      await insertRows(tx, table, rows)
+      counts[label] = rows.length
+    }
+    return counts
+  })
+}
 
 /** Returns all batches in stages: the rows that a batch refers to are in an earlier stage. */
-function createStages(
-  context: SeedContext,
-  definitions: Definitions,
-  orderBatches: readonly Batch[],
-): Batch[][] {
-  const selected = selectSteps(definitions)
-  const [first, second, third] = [0, 1, 2].map((stage) =>
-    selected.filter((step) => step.stage === stage).flatMap((step) => createBatches(context, step)),
+function createStages(context: SeedContext, definitions: readonly ResourceDefinition[]): Batch[][] {
+  const [users = [], products = [], others = []] = [0, 1, 2].map((stage) =>
+    selectSteps(definitions)
+      .filter((step) => step.stage === stage)
+      .flatMap((step) => createBatches(context, step)),
   )
-  const users = first ?? []
-  return [
-    // The first batch of users is written alone: its first user marks the seed as used, also if a later batch fails.
-    users.splice(0, 1),
-    [...users, ...(second ?? [])],
-    [...(third ?? []), ...orderBatches],
-  ]
+  // The first batch of users is written alone: its first user marks the seed as used, also if a later batch fails.
+  return [users.slice(0, 1), [...users.slice(1), ...products], others]
 }
 
 /** Writes each batch in its own transaction. Servers can use the database at the same time. */
 async function writeConcurrently(
   database: Database,
   stages: readonly Batch[][],
-  { concurrency, onProgress }: SeedOptions,
+  concurrency: number,
+  onWritten: (counts: Counts) => void,
 ): Promise<void> {
   for (const stage of stages) {
     const queue = stage.values()
     const runWorker = async () => {
       for (const write of queue) {
-        const rows = await database.transaction(
+        const counts = await database.transaction(
           async (tx) => {
             await tx.run(RAISE_PENDING_LIST_LIMIT)
             return write(tx)
           },
           { statementTimeout: 0 },
         )
-        onProgress?.(rows)
+        onWritten(counts)
       }
     }
     await Promise.all(Array.from({ length: concurrency }, runWorker))
@@ -137,7 +153,8 @@ async function isEmpty(tx: Connection): Promise<boolean> {
 function writeInBulk(
   database: Database,
   stages: readonly Batch[][],
-  { definitions, onProgress, onIndexCreated }: SeedOptions,
+  { definitions, onIndexCreated }: SeedOptions,
+  onWritten: (counts: Counts) => void,
 ): Promise<boolean> {
   const tables = listTables(definitions)
   return database.transaction(
@@ -145,17 +162,15 @@ function writeInBulk(
       await lockTables(tx, tables)
       if (!(await isEmpty(tx))) return false
       const statements = await dropIndexes(tx, tables)
-      let previous = Promise.resolve(0)
+      let previous: Promise<Counts> = Promise.resolve({})
       for (const write of stages.flat()) {
         const written = write(tx)
         // If the previous batch fails, its error is thrown below, and this batch fails because of it.
         written.catch(() => undefined)
-        const rows = await previous
-        onProgress?.(rows)
+        onWritten(await previous)
         previous = written
       }
-      const rows = await previous
-      onProgress?.(rows)
+      onWritten(await previous)
       for (const statement of statements) {
         await tx.run(statement)
         onIndexCreated?.(statements.length)
@@ -167,45 +182,57 @@ function writeInBulk(
 }
 
 /**
+ * Draws numbers for orders, which follow each other. If a running server has drawn one in between, all are drawn again:
+ * order numbers may have gaps, and a sequence cannot be locked on Citus.
+ * @returns the first one
+ */
+async function reserveOrderNumbers(database: Database, count: number): Promise<number> {
+  for (;;) {
+    const [drawn] = await queryRows<{ first: number; last: number }>(
+      database,
+      `select coalesce(min(number), 1) as first, coalesce(max(number), 0) as last
+       from (select nextval('order_numbers') as number from generate_series(1, $1::bigint)) as drawn`,
+      [count],
+    )
+    if (drawn && drawn.last - drawn.first + 1 === count) return drawn.first
+  }
+}
+
+/**
  * Adds demo data to a migrated database.
+ * @returns the numbers of rows by label, such as `users`; `items` are those of all orders
  * @throws AlreadySeededError if the database contains data of this seed, complete or not
  */
-export async function seedDatabase(database: Database, options: SeedOptions): Promise<SeedResult> {
-  const { definitions } = options
-  const counts = getCounts(options.users)
-  const timeline = createTimeline(options.until)
-  const pools = await createPools(options.seed)
+export async function seedDatabase(database: Database, options: SeedOptions): Promise<Counts> {
+  const { definitions, seed, users, until } = options
   const context: SeedContext = {
-    seed: options.seed,
-    counts,
-    timeline,
-    pools,
+    seed,
+    users,
+    until,
+    firstOrderNumber: 0,
     getSearchText: (resource, row) =>
       buildSearchText(row, definitions.find(({ name }) => name === resource)?.search ?? []),
   }
-  const [firstUser] = await database.run('select 1 from users where email = $1', [getFirstEmail(context)])
+  const { email } = getPerson(context, 0).user
+  const [firstUser] = await database.run('select 1 from users where email = $1', [email])
   if (firstUser) {
     throw new AlreadySeededError(
-      `The database already contains data of seed ${options.seed}, complete or not; another --seed adds more`,
+      `The database already contains data of seed ${seed}, complete or not; another --seed adds more`,
     )
   }
+  if (selectSteps(definitions).includes(ordersStep))
+    context.firstOrderNumber = await reserveOrderNumbers(database, users * ORDERS_PER_USER)
 
-  // Indexed by batch, so that a batch that is retried after a deadlock counts once.
-  const items: number[] = []
-  const hasOrders = isRegistered(definitions, 'orders')
-  const orderBatches = hasOrders
-    ? createOrderBatches(context, await reserveOrderNumbers(database, counts.orders), (batch, count) => {
-        items[batch] = count
-      })
-    : []
-  const stages = createStages(context, definitions, orderBatches)
-  const isWritten = options.bulk && (await writeInBulk(database, stages, options))
-  if (!isWritten) await writeConcurrently(database, stages, options)
+  const labels = selectSteps(definitions).flatMap(({ tables }) => Object.keys(tables))
+  const added: Counts = Object.fromEntries(labels.map((label) => [label, 0]))
+  const onWritten = (counts: Counts) => {
+    for (const [label, count] of Object.entries(counts)) added[label] = (added[label] ?? 0) + count
+    options.onProgress?.(sumCounts(counts))
+  }
+  const stages = createStages(context, definitions)
+  const isWritten = options.bulk && (await writeInBulk(database, stages, options, onWritten))
+  if (!isWritten) await writeConcurrently(database, stages, options.concurrency, onWritten)
   // Query plans depend on table statistics, which autovacuum would update only later.
   for (const table of listTables(definitions)) await database.run(`vacuum (analyze) "${getTableName(table)}"`)
-  return {
-    ...Object.fromEntries(selectSteps(definitions).map((step) => [step.label, step.countRows(counts.users)])),
-    ...(hasOrders && { orders: counts.orders }),
-    items: items.reduce((sum, count) => sum + count, 0),
-  }
+  return added
 }

@@ -1,23 +1,28 @@
 /** Demo orders, of users and products that existed at the time; older orders have reached later statuses. */
-import type { OrderItemRow, orderProducts, orders } from '../../../drizzle/tables.ts'
-import { drawGoods, drawOffer, type Offer } from './products.ts'
+import { type OrderItemRow, orderProducts, orders } from '../../../drizzle/tables.ts'
+import { getProduct } from './products.ts'
 import { Random } from './random.ts'
-import type { SeedContext } from './seed-context.ts'
-import { createUuid, DAY_MS, toIsoString } from './timeline.ts'
-import { getPerson, type Person } from './users.ts'
+import {
+  countBefore,
+  DAY_MS,
+  getMoment,
+  ORDERS_PER_USER,
+  PRODUCTS_PER_USER,
+  type SeedContext,
+  type SeedStep,
+  toIsoString,
+} from './seed-context.ts'
+import { getPerson } from './users.ts'
 
 type OrderRow = typeof orders.$inferSelect
-type LinkRow = typeof orderProducts.$inferSelect
 type Shares = Record<OrderRow['status'], number>
 
-/** Status shares of orders that are less than two days old. */
-const NEW: Shares = { pending: 0.4, paid: 0.4, shipped: 0.1, completed: 0, cancelled: 0.1, refunded: 0 }
-/** Status shares of orders that are less than two weeks old. */
+/** Status shares of orders that are less than two weeks old, and of older ones. */
 const RECENT: Shares = {
-  pending: 0.1,
+  pending: 0.2,
   paid: 0.2,
   shipped: 0.4,
-  completed: 0.2,
+  completed: 0.1,
   cancelled: 0.08,
   refunded: 0.02,
 }
@@ -44,8 +49,8 @@ const NOTES = [
 const MAX_ATTEMPTS = 60
 
 /** Draws a user who was active at the moment. */
-function drawBuyer(context: SeedContext, moment: number, random: Random): Person {
-  const count = context.timeline.countBefore(moment, context.counts.users)
+function drawBuyer(context: SeedContext, moment: number, random: Random) {
+  const count = countBefore(context, moment, context.users)
   for (let i = 0; i < MAX_ATTEMPTS; i++) {
     const person = getPerson(context, Math.floor(count * random.fraction()))
     if (moment <= person.activeUntil) return person
@@ -54,79 +59,79 @@ function drawBuyer(context: SeedContext, moment: number, random: Random): Person
 }
 
 /** Draws up to `wanted` different products of the buyer's currency; product 0 if there are none. */
-function drawOffers(
+function drawProducts(
   context: SeedContext,
   moment: number,
   currency: string,
   wanted: number,
   random: Random,
-): Offer[] {
-  const count = context.timeline.countBefore(moment, context.counts.products)
-  const found = new Map<number, Offer>()
+) {
+  const count = countBefore(context, moment, context.users * PRODUCTS_PER_USER)
+  const found = new Map<string, ReturnType<typeof getProduct>['product']>()
   for (let i = 0; i < MAX_ATTEMPTS && found.size < wanted; i++) {
     // Some products are ordered much more often than others.
-    const offer = drawOffer(context, Math.floor(count * random.fraction() ** 1.5))
-    if (offer.status === 'draft' || moment > offer.availableUntil || offer.currency !== currency) continue
-    found.set(offer.index, offer)
+    const { product, availableUntil } = getProduct(context, Math.floor(count * random.fraction() ** 1.5))
+    if (product.status === 'draft' || moment > availableUntil || product.currency !== currency) continue
+    found.set(product.id, product)
   }
-  return found.size > 0 ? [...found.values()] : [drawOffer(context, 0)]
+  return found.size > 0 ? [...found.values()] : [getProduct(context, 0).product]
 }
 
-function buildItem(context: SeedContext, offer: Offer, quantity: number): OrderItemRow {
-  const { id, sku, name, price_amount } = drawGoods(context, offer)
-  return {
-    product_id: id,
-    quantity,
-    sku,
-    name,
-    unit_amount: price_amount,
-    total_amount: price_amount * quantity,
-  }
-}
-
-function getStatusShares(age: number): Shares {
-  if (age < 2 * DAY_MS) return NEW
-  return age < 14 * DAY_MS ? RECENT : OLD
-}
-
-/** @param number the order number, which the caller has taken from the sequence */
-export function buildOrder(
-  context: SeedContext,
-  index: number,
-  number: number,
-): { order: OrderRow; links: LinkRow[] } {
-  const { timeline, counts } = context
+function buildOrder(context: SeedContext, index: number): OrderRow {
   const random = new Random(context.seed, 'order', index)
-  const created = timeline.getMoment(index, counts.orders, random)
-  const id = createUuid(created, random)
-  const buyer = drawBuyer(context, created, random)
-  const offers = drawOffers(context, created, buyer.market.currency, random.integer(1, 5), random)
-  const items = offers.map((offer) =>
-    buildItem(context, offer, random.chance(0.7) ? 1 : random.integer(2, 5)),
-  )
-  const status = random.share(getStatusShares(timeline.until - created))
+  const created = getMoment(context, index, context.users * ORDERS_PER_USER, random)
+  const id = random.uuid(created)
+  const { user, market } = drawBuyer(context, created, random)
+  const products = drawProducts(context, created, market.currency, random.integer(1, 5), random)
+  const items = products.map(({ id: product_id, sku, name, price_amount }): OrderItemRow => {
+    const quantity = random.chance(0.7) ? 1 : random.integer(2, 5)
+    const total_amount = price_amount * quantity
+    return { product_id, quantity, sku, name, unit_amount: price_amount, total_amount }
+  })
+  const status = random.share(context.until - created < 14 * DAY_MS ? RECENT : OLD)
   const steps = STEPS[status]
-  const updated = Math.min(created + steps * random.integer(DAY_MS / 24, 2 * DAY_MS), timeline.until)
+  const updated = Math.min(created + steps * random.integer(DAY_MS / 24, 2 * DAY_MS), context.until)
   const fields = {
-    number: `ORD-${String(number).padStart(10, '0')}`,
+    number: `ORD-${String(context.firstOrderNumber + index).padStart(10, '0')}`,
     note: random.chance(0.15) ? random.pick(NOTES) : null,
   }
-  const address = random.pick(buyer.market.places)
-  const order: OrderRow = {
+  const [number, street] = [random.integer(1, 199), random.pick(market.streets)]
+  const line1 = market.isNumberFirst ? `${number} ${street}` : `${street} ${number}`
+  const address = {
+    name: user.name,
+    line1,
+    line2: null,
+    ...random.pick(market.cities),
+    country: market.country,
+  }
+  return {
     id,
     created_at: toIsoString(created),
     updated_at: toIsoString(updated),
     revision: 1 + steps,
     ...fields,
-    user_id: buyer.id,
+    user_id: user.id,
     items,
-    currency: offers[0]?.currency ?? buyer.market.currency,
+    currency: products[0]?.currency ?? market.currency,
     total_amount: items.reduce((sum, { total_amount }) => sum + total_amount, 0),
-    shipping_address: random.chance(0.92)
-      ? { name: buyer.name, ...address, line2: null, country: buyer.market.country }
-      : null,
+    shipping_address: random.chance(0.92) ? address : null,
     status,
     search: context.getSearchText('orders', fields),
   }
-  return { order, links: items.map(({ product_id }) => ({ order_id: id, product_id })) }
+}
+
+export const ordersStep: SeedStep = {
+  resource: 'orders',
+  tables: { orders, items: orderProducts },
+  stage: 2,
+  indicesPerUser: ORDERS_PER_USER,
+  // With three items on average.
+  rowsPerIndex: 4,
+  build(context, index) {
+    const order = buildOrder(context, index)
+    return {
+      orders: [order],
+      items: order.items.map(({ product_id }) => ({ order_id: order.id, product_id })),
+    }
+  },
 }

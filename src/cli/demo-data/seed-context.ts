@@ -1,27 +1,49 @@
-/** The seed context: the input of every demo row. The same context creates the same rows. */
-import type { Pools } from './pools.ts'
-import type { Timeline } from './timeline.ts'
+/** The seed context, from which every demo row follows, and the interface of a kind of rows. */
+import type { PgTable } from 'drizzle-orm/pg-core'
+import type { Random } from './random.ts'
 
-/** The numbers of rows that other rows are spread over; all follow from the number of users. */
-interface Counts {
-  users: number
-  products: number
-  orders: number
-}
+export const DAY_MS = 86_400_000
+/** Rows are spread evenly over two years: the higher a row's index, the later its creation. */
+const SPAN_MS = 730 * DAY_MS
+
+export const PRODUCTS_PER_USER = 2
+export const ORDERS_PER_USER = 5
 
 export interface SeedContext {
   seed: number
-  counts: Counts
-  timeline: Timeline
-  pools: Pools
+  /** The number of users, from which all other numbers follow. */
+  users: number
+  /** The end of the two years, in epoch milliseconds. */
+  until: number
+  /** The number of the first order. */
+  firstOrderNumber: number
   /** Returns the content of the `search` column of a row of a resource, as the server writes it. */
   getSearchText(resource: string, row: Readonly<Record<string, unknown>>): string
 }
 
-export const PRODUCTS_PER_USER = 2
+/** One kind of demo rows. A step whose resource is not registered in src/app.ts is skipped. */
+export interface SeedStep {
+  resource: string
+  /** The tables, by the label of their rows in the summary. */
+  tables: Readonly<Record<string, PgTable>>
+  /** The rows that a row refers to are those of an earlier stage. */
+  stage: 0 | 1 | 2
+  /** How many indices each user has. */
+  indicesPerUser: number
+  /** How many rows an index has on average; 1 by default. */
+  rowsPerIndex?: number
+  /** Returns the rows of an index, by label, with a value for every column: defaults are not applied. */
+  build(context: SeedContext, index: number): Readonly<Record<string, readonly object[]>>
+}
 
-export const getCounts = (users: number): Counts => ({
-  users,
-  products: PRODUCTS_PER_USER * users,
-  orders: 5 * users,
-})
+/** Returns the creation time of a row: a moment in one of `count` equal slots; row 0 gets the start of its slot. */
+export function getMoment({ until }: SeedContext, index: number, count: number, random: Random): number {
+  const offset = random.fraction()
+  return until - SPAN_MS + Math.floor(((index + (index === 0 ? 0 : offset)) / count) * SPAN_MS)
+}
+
+/** Returns how many of `count` rows have been created by a moment; at least 1. */
+export const countBefore = ({ until }: SeedContext, moment: number, count: number): number =>
+  Math.max(1, Math.floor(((moment - until + SPAN_MS) / SPAN_MS) * count))
+
+export const toIsoString = (moment: number): string => new Date(moment).toISOString()
