@@ -7,6 +7,7 @@ import { createCursors } from '../collection/request/cursor.ts'
 import type { Representation } from '../versioning/representation/types.ts'
 import { createFeed, type Feed } from './feed.ts'
 import { beginInterruption, endInterruption, repeatInterruption } from './interruptions.ts'
+import { toPosition } from './page.ts'
 import { ensureDecidable } from './readable.ts'
 import { createEventMapper, type EventMapper } from './represent-event.ts'
 import { removeOldEvents } from './retention.ts'
@@ -76,7 +77,7 @@ async function events(app: FastifyInstance, options: EventsOptions) {
     readActor: (headers) => readActor(app, headers),
     format: createStreamFormat({
       mapper,
-      writeCursor: ({ position, id }, identity) => cursors.write([String(position), id], identity),
+      writeCursor: (position, identity) => cursors.write(toPosition(position), identity),
       isPersonal: (resourceType) => personal.has(resourceType),
     }),
   })

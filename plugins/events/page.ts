@@ -2,6 +2,7 @@
 import { isStatementTimeout } from '../../drizzle/client/errors.ts'
 import { queryRows } from '../../drizzle/client/query-rows.ts'
 import type { Connection, Param } from '../../drizzle/client/types.ts'
+import { invalidCursor, type Position } from '../collection/request/cursor.ts'
 import type { ListFilters } from '../collection/sql/list-conditions.ts'
 import { apiError } from '../errors/index.ts'
 import { type AddParam, buildSelection, canSelect } from './filter.ts'
@@ -34,6 +35,16 @@ export interface FeedPosition {
   position: number
   id: string
 }
+
+/** Reads the position in a cursor. @throws ApiError 400 INVALID_CURSOR */
+export function toFeedPosition([text, id = '']: Position): FeedPosition {
+  const position = Number(text)
+  if (!Number.isSafeInteger(position)) throw invalidCursor()
+  return { position, id }
+}
+
+/** Returns the position for a cursor: that of a list by `position`. */
+export const toPosition = ({ position, id }: FeedPosition): Position => [String(position), id]
 
 /** The state of the feed. */
 export interface FeedState {

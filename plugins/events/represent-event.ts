@@ -6,7 +6,7 @@ import type { Actor } from '../access/index.ts'
 import type { Resource } from '../collection/compile.ts'
 import type { Row } from '../collection/definition.ts'
 import { buildResourceShape } from '../collection/openapi/operations.ts'
-import { getTimestamps, toTimestamp } from '../collection/sql/row-mapper.ts'
+import { getTimestamps } from '../collection/sql/row-mapper.ts'
 import { isSame } from '../collection/sql/same-value.ts'
 import { applyVersion } from '../collection/versions/apply-version.ts'
 import type { Entity, Representation } from '../versioning/representation/types.ts'
@@ -19,8 +19,11 @@ export type RepresentedEvent = Omit<EventRow, 'position'> & { position: number |
 
 /** Represents events for their readers. */
 export interface EventMapper {
-  /** @throws Error for an event of a resource that is not registered */
-  toEntity(event: RepresentedEvent, actor: Actor, version: number, fields?: readonly string[]): Entity
+  /**
+   * Returns the event with the resource in `columns` and its former values in `previous` as the version has them.
+   * @throws Error for an event of a resource that is not registered
+   */
+  toRow(event: RepresentedEvent, actor: Actor, version: number, fields?: readonly string[]): Row
   /** Returns the member `data` of the response to `GET /events/{id}`. */
   toData(event: RepresentedEvent, actor: Actor, version: number, fields?: readonly string[]): unknown
 }
@@ -113,26 +116,19 @@ export function createEventMapper(
     return map(event, actor)
   }
 
-  const toEntity: EventMapper['toEntity'] = (event, actor, version, fields) => {
+  const toRow: EventMapper['toRow'] = (event, actor, version, fields) => {
     const hasData = !fields || fields.includes('data') || fields.includes('previous')
-    const all: Entity['members'] = {
-      ...event,
-      created_at: toTimestamp(event.created_at),
-      ...(hasData && mapData(event, actor, version)),
-    }
-    const names = fields ?? Object.keys(resource.schemas.read.properties)
-    return {
-      type: resource.name,
-      members: { id: event.id, ...Object.fromEntries(names.map((name) => [name, all[name]])) },
-    }
+    if (!hasData) return event
+    const { data, previous } = mapData(event, actor, version)
+    return { ...event, columns: data, previous }
   }
 
   return {
-    toEntity,
+    toRow,
     toData(event, actor, version, fields) {
       const write = writers.get(version)
       if (!write) throw new Error(`There is no version ${version}`)
-      return write(toEntity(event, actor, version, fields))
+      return write(resource.toEntity(toRow(event, actor, version, fields), actor, fields))
     },
   }
 }

@@ -50,7 +50,7 @@ export const createEventsResource = (resourceTypes: readonly string[]): Resource
     search: [],
     relations: {},
     access: { list: everyRole, read: everyRole },
-    // The handlers replace it by the representation in a version.
+    // The reader has replaced them by the representation in a version.
     computed: ({ columns }) => ({ data: columns }),
     failures: { list: [410] },
     notes: {

@@ -9,6 +9,7 @@ import type { Handler } from '../options.ts'
 import { BYTES_PER_COST, countReplyBytes } from '../request/cost.ts'
 import { createCursors } from '../request/cursor.ts'
 import { createListReader, getListIdentity, type ListQuery } from '../request/list-query.ts'
+import { DEFAULT_LIMIT } from '../request/parameters.ts'
 import type { ResourceAddress } from '../request/resource-address.ts'
 import { largePages, MAX_BYTES_AT_ONCE, serializeInPieces } from '../response/large-replies.ts'
 import { setLinks } from '../response/links.ts'
@@ -19,6 +20,7 @@ import type { OperationContext } from './context.ts'
 import { getReplica } from './get-replica.ts'
 import { include } from './include.ts'
 import { hasChunks, type Page, readPage } from './read-page.ts'
+import type { RowReader } from './row-reader.ts'
 
 /**
  * Returns the access rule of a list. Under a parent it is already known to whom the rows belong; PostgreSQL would
@@ -30,14 +32,11 @@ function getListRule(resource: Resource, actor: Actor, parent: string | undefine
   return narrowRule(rule, resource.parent.member, parent.toLowerCase(), actor)
 }
 
-export function createListHandler({
-  app,
-  addresses,
-  builder,
-  options,
-  resource,
-  versioned,
-}: OperationContext): Handler {
+/** @param reader reads the rows in the place of the engine */
+export function createListHandler(
+  { app, addresses, builder, options, resource, versioned }: OperationContext,
+  reader?: RowReader,
+): Handler {
   const { database } = app
   const { representation, publicUrl } = options
   const cursors = createCursors(options.cursorKey)
@@ -49,11 +48,8 @@ export function createListHandler({
       return { page: query.page, limit: query.limit, total, total_pages: Math.ceil(total / query.limit) }
     }
     const last = page.rows.at(-1)
-    const hasNext = page.hasMore && last !== undefined
-    return {
-      cursor: hasNext ? cursors.write(readPosition(last, query.terms), identity) : null,
-      has_more: page.hasMore,
-    }
+    const end = page.hasMore && last ? readPosition(last, query.terms) : page.end
+    return { cursor: end ? cursors.write(end, identity) : null, has_more: page.hasMore }
   }
 
   const listPage = async (
@@ -72,12 +68,13 @@ export function createListHandler({
     // snapshot, which no replica offers.
     const scope = { rule: getListRule(resource, actor, parentId), actor, parent: parentId, position }
     const connection = getReplica(database, resource, actor, query.include) ?? database
-    const page =
+    const readRows = async () =>
       query.page !== undefined && hasChunks(query)
         ? await database.transaction((tx) => readPage(resource.select, tx, query, scope), {
             isSnapshot: true,
           })
         : await readPage(resource.select, connection, query, scope)
+    const page = reader ? await reader.readPage(actor, query, position) : await readRows()
     const { rows } = page
     if (rows.length === 0) await addresses.ensureParent(database, parentId)
 
@@ -109,7 +106,8 @@ export function createListHandler({
     // 1. Caller (401) and query string (400).
     const address = addresses.read(request)
     const query = readListQuery(request)
-    if (!hasChunks(query)) return listPage(request, reply, address, query)
+    const isLarge = reader ? query.limit > DEFAULT_LIMIT : hasChunks(query)
+    if (!isLarge) return listPage(request, reply, address, query)
     const { credential, userId } = address.actor
     return largePages.run(
       credential === 'none' ? request.ip : userId,

@@ -3,6 +3,7 @@ import type { Connection } from '../../../drizzle/client/types.ts'
 import { invalidQuery } from '../../errors/index.ts'
 import type { Row } from '../definition.ts'
 import { MAX_PAGE_BYTES } from '../reply-size.ts'
+import type { Position } from '../request/cursor.ts'
 import type { ListQuery } from '../request/list-query.ts'
 import { MAX_BYTES_AT_ONCE } from '../response/large-replies.ts'
 import { readPosition } from '../sql/keyset.ts'
@@ -15,6 +16,8 @@ export interface Page {
   bytes: number
   /** The number of all rows of the list; undefined for cursor pagination. */
   total: number | undefined
+  /** Where the list goes on when it has more rows; undefined if its last page ends it. */
+  end?: Position | undefined
 }
 
 /** Returns how many of the rows fit into a response, at least one. */

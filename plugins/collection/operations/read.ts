@@ -12,8 +12,10 @@ import { ajv } from '../validator.ts'
 import type { OperationContext } from './context.ts'
 import { getReplica } from './get-replica.ts'
 import { include } from './include.ts'
+import type { RowReader } from './row-reader.ts'
 
-export function createReadHandler(context: OperationContext): Handler {
+/** @param reader reads the row in the place of the engine */
+export function createReadHandler(context: OperationContext, reader?: RowReader): Handler {
   const { app, addresses, builder, options, resource, versioned } = context
   const { access, parent, select } = resource
   const readSelection = createSelectionReader(ajv, versioned)
@@ -29,6 +31,7 @@ export function createReadHandler(context: OperationContext): Handler {
     // does not exist or may not be read.
     const rule = getRule(access, 'read', actor)
     const find = async (connection: Connection) => {
+      if (reader) return { row: await reader.readRow(actor, id), included: undefined }
       const row = await select.one(connection, id, { fields, include: names, rule, role: actor.role })
       if (!row || (parent && row[parent.member] !== parentId)) throw createNotFound(resource, id)
       if (!allows(rule, row, actor)) throw app.refusal(() => createNotFound(resource, id))

@@ -15,7 +15,9 @@ function buildLinks(address: string, query: string, pagination: Pagination, limi
     return `<${address}${text === '' ? '' : `?${text}`}>; rel="${rel}"`
   }
   if (!('page' in pagination)) {
-    const next = pagination.cursor === null ? [] : [link('next', 'cursor', pagination.cursor)]
+    const { cursor, has_more } = pagination
+    // A list that may grow has a cursor after its last page too.
+    const next = cursor === null || !has_more ? [] : [link('next', 'cursor', cursor)]
     return [...next, link('first', 'cursor', undefined)].join(', ')
   }
   const { page, total_pages } = pagination

@@ -1,0 +1,86 @@
+/** Answers `GET /events` with `Accept: text/event-stream`. */
+import { Readable } from 'node:stream'
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import type { OperationContext } from '../collection/operations/context.ts'
+import { BYTES_PER_COST } from '../collection/request/cost.ts'
+import { createCursors } from '../collection/request/cursor.ts'
+import {
+  createListReader,
+  getListIdentity,
+  getQueryIdentity,
+  type ListQuery,
+} from '../collection/request/list-query.ts'
+import { createViolation } from '../collection/request/query-values.ts'
+import { ajv } from '../collection/validator.ts'
+import { invalidQuery } from '../errors/index.ts'
+import { STREAM_TYPE } from '../versioning/accept.ts'
+import { readFeedState, toFeedPosition } from './page.ts'
+import { getReadableRules } from './readable.ts'
+import { BATCH_SIZE } from './streams.ts'
+
+/** The order of the feed. Streams have no other. */
+const FEED_ORDER = [{ name: 'position', descending: false }]
+
+export function createStreamHandler({ app, addresses, options, resource, versioned }: OperationContext) {
+  const { addressing, database, events, limits } = app
+  const { streams, resources } = events
+  const cursors = createCursors(options.cursorKey)
+  const readListQuery = createListReader(ajv, versioned)
+
+  /** @throws ApiError 400 for parameters that a stream does not have */
+  const ensureStreamable = (request: FastifyRequest, { sorts }: ListQuery) => {
+    const sent = new URLSearchParams(addressing.getAddress(request.raw).query)
+    const absent = ['limit', ...(sorts[0]?.descending === false ? [] : ['sort', 'order'])]
+    const refused = absent.filter((name) => sent.has(name))
+    if (refused.length === 0) return
+    throw invalidQuery(
+      refused.map((name) => createViolation(name, 'is not available for a stream', 'CONFLICTING_PARAMETERS')),
+    )
+  }
+
+  /** Returns where a stream starts: after a cursor, or now; and the last position of the feed. */
+  const findStart = async ({ headers }: FastifyRequest, query: ListQuery, identity: string) => {
+    // A client that reconnects sends the same query string again, with an older cursor.
+    const cursor = String(headers['last-event-id'] ?? '') || query.cursor
+    const from = cursor === undefined ? undefined : toFeedPosition(cursors.read(cursor, identity))
+    const { last } = await readFeedState(database, from)
+    // A process that has just started may not know the position yet.
+    streams.advance(last)
+    return { from: from ?? last, last }
+  }
+
+  return async (request: FastifyRequest, reply: FastifyReply) => {
+    const { actor } = addresses.read(request)
+    const query = readListQuery(request)
+    ensureStreamable(request, query)
+    const queryIdentity = getQueryIdentity({ ...query, sorts: FEED_ORDER })
+    const identity = getListIdentity(resource.name, queryIdentity, undefined)
+    streams.ensureRoom(actor.userId)
+    const start = await findStart(request, query, identity)
+    // A page of earlier events is counted as a list of as many events.
+    const pageCost = request.routeOptions.config.getCost?.({ limit: BATCH_SIZE }) ?? 1
+    const streamOptions = {
+      actor,
+      headers: request.headers,
+      filters: query,
+      rules: getReadableRules(resources, actor),
+      version: options.representation.version,
+      fields: query.fields,
+      identity,
+      envelope: app.getErrorEnvelope(request.raw),
+      requestId: request.id,
+      ...start,
+      countPage: (bytes: number) => limits.countLater(actor, pageCost + Math.floor(bytes / BYTES_PER_COST)),
+    }
+    const isHead = request.method === 'HEAD'
+    const body = isHead ? Readable.from([]) : streams.open(streamOptions, reply)
+    // The stream lasts as long as the client wants.
+    if (!isHead) clearTimeout(request.timeout ?? undefined)
+    reply
+      .header('content-type', STREAM_TYPE)
+      .header('cache-control', 'no-store, no-transform')
+      .header('x-accel-buffering', 'no')
+    // Not the reply: a promise of it would be pending, and the request at work, until the stream ends.
+    return body
+  }
+}
