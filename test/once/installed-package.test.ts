@@ -15,7 +15,7 @@ const root = fileURLToPath(new URL('../../', import.meta.url))
 const run = promisify(execFile)
 const EMAIL = 'ada@example.com'
 const PASSWORD = 'nine brass cogs, turning'
-const DOCUMENTS = ['client/README.md', 'README.md', 'docs/api-reference.md']
+const DOCUMENTS = ['client/README.md', 'README.md']
 
 /** The page of an app that uses the package without a bundler. */
 const PAGE = `<!doctype html>

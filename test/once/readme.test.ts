@@ -88,7 +88,7 @@ async function follow(t: Test, turns: readonly Turn[], folder: string, port: str
 test('the requests of the README and then of the quick start get the responses that they show', async (t) => {
   const folder = testFolder(t)
   const port = await start(t, folder)
-  t.ok(readme.length >= 2 && firstRequests.length >= 12)
+  t.ok(readme.length >= 2 && firstRequests.length >= 10)
   await follow(t, readme, folder, port)
   await follow(t, firstRequests, folder, port)
   const usePort = (...turns: (Turn | undefined)[]) =>
