@@ -1,4 +1,4 @@
-/** docs/command-line.md has the help of every command as the command prints it, in the same order. */
+/** docs/command-line.md has the usage and the options of every command as its help prints them, in the same order. */
 import { readFileSync } from 'node:fs'
 import t from 'tap'
 import { updateCommandHelp } from '../../scripts/command-help.ts'
@@ -20,8 +20,8 @@ t.test('the page has a section for each command', async (t) => {
   )
 })
 
-t.test('a section shows the help of its command and an example', async (t) => {
-  t.equal(await updateCommandHelp(page), page, 'run `npm run docs` to update docs/command-line.md')
+t.test('a section shows the usage and the options of its command, and an example', async (t) => {
+  t.equal(updateCommandHelp(page), page, 'run `npm run docs` to update docs/command-line.md')
   for (const { title, body } of sections.slice(1)) {
     const [, rest = ''] = /^\n```text\n[\s\S]*?\n```\n([\s\S]*)$/.exec(body) ?? []
     t.match(rest, /^```(json)?\n[^`]+\n```$/m, `an example of ${title}`)
