@@ -13,10 +13,16 @@ function formatDefault(schema: TSchema): string {
   return production === development ? development : `${development}; production ${production}`
 }
 
+/** Returns the values of a setting: shorter than in an error, since the column says what it is. */
+const formatExpected = (schema: TSchema) =>
+  describeExpected(schema)
+    .replace(/^an integer from /, '')
+    .replace(/^(an?|one of) /, '')
+
 /** Returns a Markdown table with one row per setting. */
 export function settingsTable(): string {
   const rows = Object.entries(Settings.properties).map(([name, schema]) => {
-    return `| \`${name}\` | ${formatDefault(schema)} | ${describeExpected(schema)} | ${schema.description} |`
+    return `| \`${name}\` | ${formatDefault(schema)} | ${formatExpected(schema)} | ${schema.description} |`
   })
   return ['| Setting | Default | Value | Meaning |', '|---|---|---|---|', ...rows].join('\n')
 }
