@@ -1,8 +1,11 @@
 /** Finds the caller that an API key belongs to. */
 import { timingSafeEqual } from 'node:crypto'
+import { and, eq, gt, isNull, lt, or, sql } from 'drizzle-orm'
 import { LRUCache } from 'lru-cache'
 import type { Database } from '../../drizzle/client/index.ts'
-import { queryRows } from '../../drizzle/client/query-rows.ts'
+import { prepare } from '../../drizzle/client/prepare.ts'
+import { apiKeys } from '../../drizzle/credential-tables.ts'
+import { users } from '../../drizzle/tables.ts'
 import { type Actor, isRole, NO_USER_ID } from '../access/index.ts'
 import { createLookUpCache } from './cache.ts'
 import { hashKey, isKey } from './key-format.ts'
@@ -20,30 +23,46 @@ const ALL_SCOPES: ReadonlySet<string> = new Set(['*'])
 const MAX_CACHED_KEY_LENGTH = 128
 const MAX_ACCEPTED_KEYS = 10_000
 
-const SELECT_ADMIN = `select id, status from users where email = $1 and role = 'admin'`
+const findAdminUser = prepare((db) =>
+  db
+    .select({ id: users.id, status: users.status })
+    .from(users)
+    .where(and(eq(users.email, sql.placeholder('email')), eq(users.role, 'admin'))),
+)
 
-const SELECT_OWNER = `select u.id, u.role, k.id as key_id, k.scopes, k.rate_limit, extract(epoch from k.expires_at)::bigint as expires
-  from api_keys k join users u on u.id = k.user_id
-  where k.key_hash = $1 and k.expires_at > now() and u.status = 'active'`
+const findKey = prepare((db) =>
+  db
+    .select({
+      id: apiKeys.id,
+      user_id: apiKeys.user_id,
+      role: users.role,
+      scopes: apiKeys.scopes,
+      rate_limit: apiKeys.rate_limit,
+      expires: sql<number>`extract(epoch from ${apiKeys.expires_at})::bigint`.as('expires'),
+    })
+    .from(apiKeys)
+    .innerJoin(users, eq(users.id, apiKeys.user_id))
+    .where(
+      and(
+        eq(apiKeys.key_hash, sql.placeholder('hash')),
+        gt(apiKeys.expires_at, sql`now()`),
+        eq(users.status, 'active'),
+      ),
+    ),
+)
 
 // Does not increment the revision: the use of a key does not modify the resource.
-const UPDATE_LAST_USED = `update api_keys set last_used_at = now()
-  where id = $1 and (last_used_at is null or last_used_at < now() - interval '1 minute')`
-
-interface AdminRow {
-  id: string
-  status: string
-}
-
-interface OwnerRow {
-  id: string
-  role: string
-  key_id: string
-  scopes: string[]
-  rate_limit: number | null
-  /** Seconds since the epoch. */
-  expires: number
-}
+const updateLastUsed = prepare((db) =>
+  db
+    .update(apiKeys)
+    .set({ last_used_at: sql`now()` })
+    .where(
+      and(
+        eq(apiKeys.id, sql.placeholder('id')),
+        or(isNull(apiKeys.last_used_at), lt(apiKeys.last_used_at, sql`now() - interval '1 minute'`)),
+      ),
+    ),
+)
 
 interface KeyOwner {
   actor: Actor
@@ -58,7 +77,7 @@ export function createKeyReader(database: Database, { adminKey, adminEmail }: Ke
   const adminHash = adminKey === undefined ? undefined : Buffer.from(hashKey(adminKey))
 
   const findAdmin = async (): Promise<KeyOwner | undefined> => {
-    const [admin] = await queryRows<AdminRow>(database, SELECT_ADMIN, [adminEmail.toLowerCase()])
+    const [admin] = await findAdminUser(database, { email: adminEmail.toLowerCase() })
     if (admin && admin.status !== 'active') return undefined
     // Without its admin the key has the same rights, and acts for no user.
     const userId = admin?.id ?? NO_USER_ID
@@ -67,17 +86,13 @@ export function createKeyReader(database: Database, { adminKey, adminEmail }: Ke
   }
 
   const findOwner = async (hash: string): Promise<KeyOwner | undefined> => {
-    const [row] = await queryRows<OwnerRow>(database, SELECT_OWNER, [hash])
+    const [row] = await findKey(database, { hash })
     if (!row || !isRole(row.role)) return undefined
-    await database.run(UPDATE_LAST_USED, [row.key_id])
-    const actor: Actor = {
-      userId: row.id,
-      role: row.role,
-      scopes: new Set(row.scopes),
-      credential: 'api_key',
-      key: { id: row.key_id, rateLimit: row.rate_limit },
-    }
-    return { actor, expiresAt: row.expires * 1000 }
+    const { id, user_id: userId, role, scopes, rate_limit: rateLimit, expires } = row
+    await updateLastUsed(database, { id })
+    const key = { id, rateLimit }
+    const actor: Actor = { userId, role, scopes: new Set(scopes), credential: 'api_key', key }
+    return { actor, expiresAt: expires * 1000 }
   }
 
   /** Keys that were valid at their last look-up. Anyone can forge others: the checksum has no secret. */

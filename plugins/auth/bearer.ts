@@ -1,9 +1,12 @@
 /** Finds the caller that a bearer token was issued to: an access token of this service or of an identity provider. */
-import type { FastifyBaseLogger } from 'fastify'
+import { and, eq, gt, lt, sql } from 'drizzle-orm'
+import type { FastifyBaseLogger, FastifyRequest } from 'fastify'
 import { decodeJwt } from 'jose/jwt/decode'
 import { LRUCache } from 'lru-cache'
 import type { Database } from '../../drizzle/client/index.ts'
-import { queryRows } from '../../drizzle/client/query-rows.ts'
+import { prepare } from '../../drizzle/client/prepare.ts'
+import { sessions } from '../../drizzle/credential-tables.ts'
+import { users } from '../../drizzle/tables.ts'
 import type { MaybePromise } from '../../lib/maybe-promise.ts'
 import { type Actor, isRole } from '../access/index.ts'
 import { createLookUpCache } from './cache.ts'
@@ -18,12 +21,32 @@ const MAX_CACHED_TOKENS = 10_000
 const MAX_TOKEN_LENGTH = 8_192
 
 // Reads the user's current role: that of the token may be outdated.
-const SELECT_SESSION = `select s.user_id, u.role from sessions s join users u on u.id = s.user_id
-  where s.id = $1 and s.expires_at > now() and u.status = 'active'`
+const findSession = prepare((db) =>
+  db
+    .select({ user_id: sessions.user_id, role: users.role })
+    .from(sessions)
+    .innerJoin(users, eq(users.id, sessions.user_id))
+    .where(
+      and(
+        eq(sessions.id, sql.placeholder('id')),
+        gt(sessions.expires_at, sql`now()`),
+        eq(users.status, 'active'),
+      ),
+    ),
+)
 
 // Does not increment the revision: the use of a session does not modify the resource.
-const UPDATE_LAST_USED = `update sessions set last_used_at = now()
-  where id = $1 and last_used_at < now() - interval '1 minute'`
+const updateLastUsed = prepare((db) =>
+  db
+    .update(sessions)
+    .set({ last_used_at: sql`now()` })
+    .where(
+      and(
+        eq(sessions.id, sql.placeholder('id')),
+        lt(sessions.last_used_at, sql`now() - interval '1 minute'`),
+      ),
+    ),
+)
 
 /** Returns the issuer that an unverified token names. */
 const readIssuer = (token: string): unknown => {
@@ -72,41 +95,42 @@ function createProviderReader(database: Database, provider: Provider, log: Beare
 export function createBearerReader({ database, tokens, provider, log }: BearerOptions) {
   const verified = new LRUCache<string, Claims>({ max: MAX_CACHED_TOKENS })
 
-  const verify = (token: string): Claims | undefined => {
-    const cached = verified.get(token)
-    if (cached) return hasExpired(cached) ? undefined : cached
-    const claims = tokens.verify(token)
-    if (claims) verified.set(token, claims)
-    return claims
+  const verify = async (request: FastifyRequest, token: string): Promise<Actor | undefined> => {
+    const claims = await tokens.verify(request)
+    if (claims) {
+      verified.set(token, claims)
+      return actors.get(claims.sessionId)
+    }
+    return readIssuer(token) === provider?.issuer ? providerReader?.read(token) : undefined
   }
 
-  const sessions = createLookUpCache(async (id): Promise<Actor | undefined> => {
-    const [row] = await queryRows<{ user_id: string; role: string }>(database, SELECT_SESSION, [id])
-    if (!row || !isRole(row.role)) return undefined
-    await database.run(UPDATE_LAST_USED, [id])
-    return { userId: row.user_id, role: row.role, scopes: ALL_SCOPES, credential: 'token', sessionId: id }
+  const actors = createLookUpCache(async (id): Promise<Actor | undefined> => {
+    const [session] = await findSession(database, { id })
+    if (!session || !isRole(session.role)) return undefined
+    await updateLastUsed(database, { id })
+    const { user_id: userId, role } = session
+    return { userId, role, scopes: ALL_SCOPES, credential: 'token', sessionId: id }
   })
 
   const providerReader = provider && createProviderReader(database, provider, log)
 
   return {
-    /** Returns the actor of a token; undefined if the token is invalid or has expired. */
-    read(token: string): MaybePromise<Actor | undefined> {
+    /** Returns the actor of the token of a request; undefined if the token is invalid or has expired. */
+    read(request: FastifyRequest, token: string): MaybePromise<Actor | undefined> {
       if (token.length > MAX_TOKEN_LENGTH) return undefined
-      const claims = verify(token)
-      if (claims) return sessions.get(claims.sessionId)
-      if (providerReader && readIssuer(token) === provider?.issuer) return providerReader.read(token)
-      return undefined
+      const claims = verified.get(token)
+      if (!claims) return verify(request, token)
+      return hasExpired(claims) ? undefined : actors.get(claims.sessionId)
     },
 
     /** Returns the actor of a token that is cached, without a query or a signature check. */
     peek(token: string): Actor | undefined {
       const claims = verified.peek(token)
-      return claims && !hasExpired(claims) ? sessions.peek(claims.sessionId) : undefined
+      return claims && !hasExpired(claims) ? actors.peek(claims.sessionId) : undefined
     },
 
     clearCache() {
-      sessions.clear()
+      actors.clear()
       providerReader?.clearCache()
     },
   }

@@ -1,7 +1,7 @@
 /** Creates the first admin of an empty database and, if none is configured, a password and an API key for that admin. */
 import { randomBytes } from 'node:crypto'
+import { sql } from 'drizzle-orm'
 import type { Connection, Database } from '../../drizzle/client/index.ts'
-import { queryRows } from '../../drizzle/client/query-rows.ts'
 import { apiKeys } from '../../drizzle/credential-tables.ts'
 import { users } from '../../drizzle/tables.ts'
 import { newId } from '../../lib/ids.ts'
@@ -44,8 +44,8 @@ const ADMIN_NAME = 'Admin'
 const KEY_LIFETIME_DAYS = 365
 const PASSWORD_BYTES = 18
 
-const SELECT_STATE = `select exists (select from users) as had_users,
-  exists (select from users where role = 'admin' and status = 'active') as has_active_admin`
+const SELECT_STATE = sql`select exists (select from ${users}) as had_users,
+  exists (select from ${users} where ${users.role} = 'admin' and ${users.status} = 'active') as has_active_admin`
 
 async function insertAdmin(
   tx: Connection,
@@ -86,7 +86,7 @@ export async function bootstrap(
   const address = email.toLowerCase()
   return database.transaction(async (tx) => {
     await tx.run(LOCK)
-    const [state] = await queryRows<{ had_users: boolean; has_active_admin: boolean }>(tx, SELECT_STATE)
+    const [state] = await tx.execute<{ had_users: boolean; has_active_admin: boolean }>(SELECT_STATE)
     if (state?.had_users) return { hadUsers: true, hasActiveAdmin: state.has_active_admin }
     if (password !== undefined || hasKey) {
       await insertAdmin(tx, recorders, address, password)

@@ -1,36 +1,65 @@
 /** Finds the user of an identity provider's subject, and links them at the first sign-in (docs/authentication.md). */
+import { and, eq, exists, sql } from 'drizzle-orm'
 import type { FastifyBaseLogger } from 'fastify'
 import type { Database } from '../../drizzle/client/index.ts'
-import { queryRows } from '../../drizzle/client/query-rows.ts'
+import { prepare } from '../../drizzle/client/prepare.ts'
+import { userIdentities } from '../../drizzle/credential-tables.ts'
+import { users } from '../../drizzle/tables.ts'
 
-const SELECT_LINKED = `select u.id, u.role, u.status from user_identities i join users u on u.id = i.user_id
-  where i.issuer = $1 and i.subject = $2`
+const findLinkedUser = prepare((db) =>
+  db
+    .select({ id: users.id, role: users.role, status: users.status })
+    .from(userIdentities)
+    .innerJoin(users, eq(users.id, userIdentities.user_id))
+    .where(
+      and(
+        eq(userIdentities.issuer, sql.placeholder('issuer')),
+        eq(userIdentities.subject, sql.placeholder('subject')),
+      ),
+    ),
+)
+
+const linkColumns = sql.join(
+  [userIdentities.user_id, userIdentities.issuer, userIdentities.subject].map(({ name }) =>
+    sql.identifier(name),
+  ),
+  sql`, `,
+)
 
 // Requires a confirmed address: one that a user entered may belong to another person. The unique constraints decide
 // between concurrent requests.
 // Without `materialized`, Citus sends its nodes a statement with a syntax error.
-const INSERT_LINK = `with account as materialized (
-    select id from users where email = $1 and email_is_confirmed and status = 'active'
-  )
-  insert into user_identities (user_id, issuer, subject) select id, $2::text, $3::text from account
-  on conflict do nothing`
+const insertLink = prepare((db) =>
+  db.execute(sql`with account as materialized (
+      select ${users.id} from ${users}
+      where ${users.email} = ${sql.placeholder('email')} and ${users.email_is_confirmed} and ${users.status} = 'active'
+    )
+    insert into ${userIdentities} (${linkColumns})
+      select id, ${sql.placeholder('issuer')}::text, ${sql.placeholder('subject')}::text from account
+    on conflict do nothing`),
+)
 
-const SELECT_UNLINKED = `select u.id, u.status, u.email_is_confirmed,
-    exists (select 1 from user_identities i where i.user_id = u.id and i.issuer = $2) as is_linked
-  from users u where u.email = $1`
+const findUnlinkedUser = prepare((db) =>
+  db
+    .select({
+      id: users.id,
+      email_is_confirmed: users.email_is_confirmed,
+      is_linked: exists(
+        db
+          .select({ user_id: userIdentities.user_id })
+          .from(userIdentities)
+          .where(
+            and(eq(userIdentities.user_id, users.id), eq(userIdentities.issuer, sql.placeholder('issuer'))),
+          ),
+      )
+        .mapWith(Boolean)
+        .as('is_linked'),
+    })
+    .from(users)
+    .where(eq(users.email, sql.placeholder('email'))),
+)
 
-interface LinkedUser {
-  id: string
-  role: string
-  status: string
-}
-
-interface UnlinkedUser {
-  id: string
-  status: string
-  email_is_confirmed: boolean
-  is_linked: boolean
-}
+type LinkedUser = Awaited<ReturnType<typeof findLinkedUser>>[number]
 
 interface Subject {
   subject: string
@@ -52,13 +81,8 @@ export function createIdentityFinder(
     return undefined
   }
 
-  const findLinked = async (subject: string): Promise<LinkedUser | undefined> => {
-    const [user] = await queryRows<LinkedUser>(database, SELECT_LINKED, [issuer, subject])
-    return user
-  }
-
   const rejectUnlinked = async (subject: string, email: string): Promise<undefined> => {
-    const [user] = await queryRows<UnlinkedUser>(database, SELECT_UNLINKED, [email, issuer])
+    const [user] = await findUnlinkedUser(database, { email, issuer })
     if (!user) return reject(subject, 'no user has the e-mail address of the token')
     if (user.is_linked) return reject(subject, 'the user is linked to another subject', user.id)
     if (!user.email_is_confirmed) return reject(subject, 'the e-mail address is not confirmed', user.id)
@@ -66,13 +90,13 @@ export function createIdentityFinder(
   }
 
   return async ({ subject, email }) => {
-    let user = await findLinked(subject)
+    let [user] = await findLinkedUser(database, { issuer, subject })
     if (!user) {
       if (email === undefined) {
         return reject(subject, 'the subject is not linked, and the token has no verified e-mail address')
       }
-      await database.run(INSERT_LINK, [email, issuer, subject])
-      user = await findLinked(subject)
+      await insertLink(database, { email, issuer, subject })
+      ;[user] = await findLinkedUser(database, { issuer, subject })
       if (!user) return rejectUnlinked(subject, email)
     }
     return user.status === 'active' ? user : reject(subject, 'the user is not active', user.id)

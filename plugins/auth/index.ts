@@ -8,6 +8,7 @@ import { apiError } from '../errors/index.ts'
 import { createKeyReader, type KeyOptions, type LimitLookUp } from './api-keys.ts'
 import { createBearerReader } from './bearer.ts'
 import { refuseCredential } from './challenge.ts'
+import { getBearerToken } from './tokens/access-token.ts'
 import type { Provider } from './tokens/identity-provider.ts'
 
 interface CredentialOptions extends KeyOptions {
@@ -36,28 +37,28 @@ declare module 'fastify' {
 export function peekActor(app: FastifyInstance, headers: IncomingHttpHeaders): Actor | undefined {
   const key = getApiKey(headers)
   if (key !== undefined) return app.credentials.keys.peek(key)
-  const token = headers.authorization === undefined ? undefined : getBearerToken(headers.authorization)
+  const token = getBearerToken(headers)
   return token === undefined ? undefined : app.credentials.tokens.peek(token)
 }
 
 /**
- * Returns the actor of the credential in the headers of a request; undefined if it is missing or invalid.
+ * Returns the actor of the credential of a request; undefined if it is missing or invalid.
  * @param limitLookUp limits look-ups of keys that may be forged; default: there is no limit, for a key that was accepted
  * @throws ApiError 400 for two credentials, 429
  */
 export function readActor(
-  app: FastifyInstance,
-  headers: IncomingHttpHeaders,
+  request: FastifyRequest,
   limitLookUp: LimitLookUp = (lookUp) => lookUp(),
 ): MaybePromise<Actor | undefined> {
-  const { authorization } = headers
+  const { headers } = request
+  const { keys, tokens } = request.server.credentials
   const key = getApiKey(headers)
-  if (authorization !== undefined && key !== undefined) {
+  if (headers.authorization !== undefined && key !== undefined) {
     throw apiError('INVALID_REQUEST', { message: 'Send either Authorization or X-API-Key, not both' })
   }
-  if (key !== undefined) return app.credentials.keys.read(key, limitLookUp)
-  const token = authorization === undefined ? undefined : getBearerToken(authorization)
-  return token === undefined ? undefined : app.credentials.tokens.read(token)
+  if (key !== undefined) return keys.read(key, limitLookUp)
+  const token = getBearerToken(headers)
+  return token === undefined ? undefined : tokens.read(request, token)
 }
 
 export const credentials = fp(
@@ -77,10 +78,6 @@ const CHALLENGES = {
   key: { message: 'Invalid or expired API key' },
 } as const
 
-/** Returns the token of the Bearer scheme (RFC 6750, section 2.1); undefined for another scheme. */
-const getBearerToken = (authorization: string): string | undefined =>
-  /^bearer +([^ ]+) *$/i.exec(authorization)?.[1]
-
 /** Returns the API key. An empty header counts as none, since forms send it for a field left empty. */
 const getApiKey = ({ 'x-api-key': key }: IncomingHttpHeaders): string | undefined =>
   typeof key === 'string' && key !== '' ? key : undefined
@@ -99,7 +96,7 @@ async function auth(app: FastifyInstance) {
     const { headers } = request
     const isAnonymous = headers.authorization === undefined && getApiKey(headers) === undefined
     if (isAnonymous && app.isOpen(access)) return ANONYMOUS_ACTOR
-    return readActor(app, headers, (lookUp) => limits.limitLookUp(request, lookUp))
+    return readActor(request, (lookUp) => limits.limitLookUp(request, lookUp))
   }
 
   /** Rejects a request with 401, or with 429 if its address has sent too many such requests. */

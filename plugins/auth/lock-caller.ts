@@ -1,12 +1,27 @@
 /** Checks in the transaction of a write that its caller is still signed in: a cached credential is up to 5 s old. */
-import { queryRows } from '../../drizzle/client/query-rows.ts'
+import { and, eq, gt, sql } from 'drizzle-orm'
+import { prepare } from '../../drizzle/client/prepare.ts'
 import type { Connection } from '../../drizzle/client/types.ts'
+import { sessions } from '../../drizzle/credential-tables.ts'
+import { users } from '../../drizzle/tables.ts'
 import { type Actor, NO_USER_ID } from '../access/index.ts'
 import { createChallenge } from './challenge.ts'
 
-const LOCK_USER = 'select status from users where id = $1 for no key update'
+const lockUserRow = prepare((db) =>
+  db
+    .select({ status: users.status })
+    .from(users)
+    .where(eq(users.id, sql.placeholder('id')))
+    .for('no key update'),
+)
 
-const LOCK_SESSION = 'select 1 from sessions where id = $1 and expires_at > now() for key share'
+const lockSession = prepare((db) =>
+  db
+    .select({ id: sessions.id })
+    .from(sessions)
+    .where(and(eq(sessions.id, sql.placeholder('id')), gt(sessions.expires_at, sql`now()`)))
+    .for('key share'),
+)
 
 /**
  * Locks the row of a user until the transaction ends. Concurrent writes for the same user wait for each other; without
@@ -14,7 +29,7 @@ const LOCK_SESSION = 'select 1 from sessions where id = $1 and expires_at > now(
  * @returns the status of the user, after the changes that the lock waited for; undefined without the user
  */
 export async function lockUser(tx: Connection, userId: string): Promise<string | undefined> {
-  const [user] = await queryRows<{ status: string }>(tx, LOCK_USER, [userId])
+  const [user] = await lockUserRow(tx, { id: userId })
   return user?.status
 }
 
@@ -26,6 +41,6 @@ export async function lockUser(tx: Connection, userId: string): Promise<string |
 export async function lockCaller(tx: Connection, { userId, sessionId }: Actor): Promise<void> {
   if (userId === NO_USER_ID) return
   const isActive = (await lockUser(tx, userId)) === 'active'
-  if (isActive && (sessionId === undefined || (await tx.run(LOCK_SESSION, [sessionId])).length > 0)) return
+  if (isActive && (sessionId === undefined || (await lockSession(tx, { id: sessionId })).length > 0)) return
   throw createChallenge({ message: 'Invalid or expired token', error: 'invalid_token' })
 }

@@ -3,9 +3,13 @@
  * owner out (`plugins/rate-limit/attempts.ts`).
  */
 import { createHmac } from 'node:crypto'
+import { and, desc, eq, gt, notInArray, sql } from 'drizzle-orm'
 import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
 import type { Database } from '../../drizzle/client/index.ts'
+import { prepare } from '../../drizzle/client/prepare.ts'
+import { signInAddresses } from '../../drizzle/credential-tables.ts'
+import { users } from '../../drizzle/tables.ts'
 
 interface SignInAddressesOptions {
   /** Key of the HMAC; the same on every replica. */
@@ -17,21 +21,55 @@ const RENEWAL_DAYS = 1
 const MAX_ADDRESSES_PER_USER = 100
 
 // The e-mail address is compared too, since another user may have it after a change.
-const SELECT_KNOWN = `select 1 from sign_in_addresses a join users u on u.id = a.user_id
-  where a.address_hash = $1 and u.email = $2 and a.signed_in_at > now() - interval '${RETENTION_DAYS} days'`
+const findKnown = prepare((db) =>
+  db
+    .select({ user_id: signInAddresses.user_id })
+    .from(signInAddresses)
+    .innerJoin(users, eq(users.id, signInAddresses.user_id))
+    .where(
+      and(
+        eq(signInAddresses.address_hash, sql.placeholder('hash')),
+        eq(users.email, sql.placeholder('account')),
+        gt(signInAddresses.signed_in_at, sql.raw(`now() - interval '${RETENTION_DAYS} days'`)),
+      ),
+    ),
+)
+
+const [hashColumn, userColumn, timeColumn] = [
+  signInAddresses.address_hash,
+  signInAddresses.user_id,
+  signInAddresses.signed_in_at,
+].map(({ name }) => sql.identifier(name))
 
 // For Citus: without `materialized` it sends its nodes a statement with a syntax error, and `do update` may call only
 // immutable functions, so not `now()`, which is the default of the inserted `signed_in_at`.
-const UPSERT = `with account as materialized (select id from users where id = $2)
-  insert into sign_in_addresses (address_hash, user_id) select $1::text, id from account
-  on conflict (address_hash) do update set user_id = excluded.user_id, signed_in_at = excluded.signed_in_at
-    where sign_in_addresses.user_id <> excluded.user_id
-      or excluded.signed_in_at - sign_in_addresses.signed_in_at > interval '${RENEWAL_DAYS} days'
-  returning user_id`
+const upsert = prepare((db) =>
+  db.execute<{ user_id: string }>(sql`with account as materialized (
+      select ${users.id} from ${users} where ${users.id} = ${sql.placeholder('userId')})
+    insert into ${signInAddresses} (${hashColumn}, ${userColumn})
+      select ${sql.placeholder('hash')}::text, id from account
+    on conflict (${hashColumn}) do update set ${userColumn} = excluded.${userColumn}, ${timeColumn} = excluded.${timeColumn}
+      where ${signInAddresses.user_id} <> excluded.${userColumn}
+        or excluded.${timeColumn} - ${signInAddresses.signed_in_at} > interval '${sql.raw(String(RENEWAL_DAYS))} days'
+    returning ${userColumn}`),
+)
 
-const DELETE_OLDEST = `delete from sign_in_addresses where user_id = $1 and address_hash not in (
-    select address_hash from sign_in_addresses where user_id = $1
-    order by signed_in_at desc, address_hash limit ${MAX_ADDRESSES_PER_USER})`
+const deleteOldest = prepare((db) =>
+  db.delete(signInAddresses).where(
+    and(
+      eq(signInAddresses.user_id, sql.placeholder('userId')),
+      notInArray(
+        signInAddresses.address_hash,
+        db
+          .select({ address_hash: signInAddresses.address_hash })
+          .from(signInAddresses)
+          .where(eq(signInAddresses.user_id, sql.placeholder('userId')))
+          .orderBy(desc(signInAddresses.signed_in_at), signInAddresses.address_hash)
+          .limit(MAX_ADDRESSES_PER_USER),
+      ),
+    ),
+  ),
+)
 
 /** An account, by its e-mail address, and the IP address of a request for it. */
 interface SignInAddress {
@@ -47,13 +85,13 @@ function createSignInAddresses(database: Database, secret: Buffer) {
   return {
     /** Returns whether the account signed in from the address within 30 days. An unknown account takes the same query. */
     async isKnown(from: SignInAddress): Promise<boolean> {
-      return (await database.run(SELECT_KNOWN, [hash(from), from.account])).length > 0
+      return (await findKnown(database, { hash: hash(from), account: from.account })).length > 0
     },
 
     /** Records a sign-in. A known address is updated at most once a day. */
     async record(userId: string, from: SignInAddress): Promise<void> {
-      const written = await database.run(UPSERT, [hash(from), userId])
-      if (written.length > 0) await database.run(DELETE_OLDEST, [userId])
+      const written = await upsert(database, { hash: hash(from), userId })
+      if (written.length > 0) await deleteOldest(database, { userId })
     },
   }
 }
@@ -64,8 +102,8 @@ declare module 'fastify' {
   }
 }
 
-async function signInAddresses(app: FastifyInstance, { secret }: SignInAddressesOptions) {
+async function signInAddressesPlugin(app: FastifyInstance, { secret }: SignInAddressesOptions) {
   app.decorate('signInAddresses', createSignInAddresses(app.database, secret))
 }
 
-export default fp(signInAddresses, { name: 'sign-in-addresses', dependencies: ['database'] })
+export default fp(signInAddressesPlugin, { name: 'sign-in-addresses', dependencies: ['database'] })

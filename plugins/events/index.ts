@@ -74,7 +74,7 @@ async function events(app: FastifyInstance, options: EventsOptions) {
     log,
     resources,
     maxStreams,
-    readActor: (headers) => readActor(app, headers),
+    readActor,
     format: createStreamFormat({
       mapper,
       writeCursor: (position, identity) => cursors.write(toPosition(position), identity),

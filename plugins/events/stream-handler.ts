@@ -61,7 +61,7 @@ export function createStreamHandler({ app, addresses, options, resource, version
     const pageCost = request.routeOptions.config.getCost?.({ limit: BATCH_SIZE }) ?? 1
     const streamOptions = {
       actor,
-      headers: request.headers,
+      request,
       filters: query,
       rules: getReadableRules(resources, actor),
       version: options.representation.version,

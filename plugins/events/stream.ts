@@ -1,9 +1,8 @@
 /** One stream of server-sent events (WHATWG HTML, section 9.2): its position, and what its client has not read yet. */
 
-import type { IncomingHttpHeaders } from 'node:http'
 import { Readable } from 'node:stream'
 import { setTimeout as wait } from 'node:timers/promises'
-import type { FastifyReply } from 'fastify'
+import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { Actor } from '../access/index.ts'
 import type { ListFilters } from '../collection/sql/list-conditions.ts'
 import type { ErrorEnvelope } from '../errors/index.ts'
@@ -21,7 +20,7 @@ const PAUSE_BYTES = 262_144
 export interface StreamOptions {
   actor: Actor
   /** With the credential, which is checked regularly. */
-  headers: IncomingHttpHeaders
+  request: FastifyRequest
   filters: ListFilters
   rules: ReadableRules
   version: number

@@ -1,6 +1,5 @@
 /** The event streams of a process: reads each new event once, and sends it to the streams that select it. */
-import type { IncomingHttpHeaders } from 'node:http'
-import type { FastifyBaseLogger, FastifyReply } from 'fastify'
+import type { FastifyBaseLogger, FastifyReply, FastifyRequest } from 'fastify'
 import createLimit from 'p-limit'
 import type { Database } from '../../drizzle/client/types.ts'
 import type { MaybePromise } from '../../lib/maybe-promise.ts'
@@ -37,8 +36,8 @@ export interface StreamsOptions {
   resources: readonly RecordedResource[]
   format: StreamFormat
   maxStreams: number
-  /** Returns the caller whose credential is in the headers, if it is still valid. */
-  readActor(headers: IncomingHttpHeaders): MaybePromise<Actor | undefined>
+  /** Returns the caller whose credential is in the request, if it is still valid. */
+  readActor(request: FastifyRequest): MaybePromise<Actor | undefined>
 }
 
 const hasSameScopes = (a: Actor, b: Actor) =>
@@ -294,9 +293,9 @@ export class EventStreams {
   }
 
   async #checkCredential(stream: EventStream): Promise<void> {
-    const { actor, headers } = stream.options
+    const { actor, request } = stream.options
     try {
-      if (!isUnchanged(actor, await this.#options.readActor(headers))) stream.close('credential')
+      if (!isUnchanged(actor, await this.#options.readActor(request))) stream.close('credential')
     } catch {
       // Without the database nothing is known, and no event is sent either. The next check tries again.
     }

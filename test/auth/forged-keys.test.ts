@@ -18,7 +18,7 @@ async function start(t: Test) {
   const counting = createDatabase({
     ...database.$client,
     run(text, params) {
-      if (text.includes('where k.key_hash = $1')) count += 1
+      if (text.includes('"key_hash" = $1')) count += 1
       return database.$client.run(text, params)
     },
   })

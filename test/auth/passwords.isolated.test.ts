@@ -344,7 +344,7 @@ function watchingSignIns(database: Database) {
     run: async (text, params, options) => {
       const rows = await database.$client.run(text, params, options)
       // What follows the query without waiting for anything else has been done by then.
-      if (/password_hash from users where email/.test(text))
+      if (/"password_hash" from "users" where "users"."email"/.test(text))
         setImmediate(() => asked.emit(String(params?.[0])))
       return rows
     },

@@ -206,10 +206,10 @@ const phases: Record<string, Phase> = {
     },
   },
   'while its credential is looked up': {
-    enter: inStatement(/from api_keys/, 'GET /users/me'),
+    enter: inStatement(/from "api_keys"/, 'GET /users/me'),
   },
   'while its credential is looked up, with a body': {
-    enter: inStatement(/from api_keys/, 'POST /products', product),
+    enter: inStatement(/from "api_keys"/, 'POST /products', product),
     async check(t, { app, person }) {
       const rows = await app.database.run('select 1 from products where sku = $1', [person.key.slice(-20)])
       t.same(rows, [], 'nothing was begun')

@@ -1,6 +1,7 @@
 /** Issues and verifies access tokens (RFC 9068): short-lived JWTs signed with EdDSA. */
-import fastifyJwt from '@fastify/jwt'
-import type { FastifyInstance } from 'fastify'
+import type { IncomingHttpHeaders } from 'node:http'
+import fastifyJwt, { type TokenOrHeader } from '@fastify/jwt'
+import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { isUuid, newId } from '../../../lib/ids.ts'
 import type { SigningKey } from './signing-keys.ts'
 
@@ -24,12 +25,25 @@ const TYPE = 'at+jwt'
 const ALGORITHM = 'EdDSA'
 const REQUIRED_CLAIMS = ['iss', 'aud', 'sub', 'sid', 'role', 'iat', 'exp', 'jti']
 
+/** Returns the token of the Bearer scheme (RFC 6750, section 2.1); undefined for another scheme. */
+export const getBearerToken = ({ authorization }: IncomingHttpHeaders): string | undefined =>
+  authorization === undefined ? undefined : /^bearer +([^ ]+) *$/i.exec(authorization)?.[1]
+
 export async function createAccessTokens(app: FastifyInstance, options: AccessTokenOptions) {
   const { keys, issuer, audience, ttl } = options
   const [signingKey] = keys
-  const keysById = new Map(keys.map((key) => [key.kid, key]))
   await app.register(fastifyJwt, {
-    secret: { private: signingKey.privatePem, public: signingKey.publicPem },
+    secret: {
+      private: signingKey.privatePem,
+      // Finds the key by `kid`, and never takes it from the token.
+      public: async (_request: FastifyRequest, { header }: TokenOrHeader) => {
+        const key = keys.find(({ kid }) => kid === header?.kid)
+        if (!key) throw new Error('No key has the kid of the token')
+        return key.publicPem
+      },
+    },
+    // With the header, for `public`.
+    decode: { complete: true },
     sign: {
       algorithm: ALGORITHM,
       iss: issuer,
@@ -45,6 +59,7 @@ export async function createAccessTokens(app: FastifyInstance, options: AccessTo
       requiredClaims: REQUIRED_CLAIMS,
       checkTyp: TYPE,
       cache: false,
+      extractToken: ({ headers }) => getBearerToken(headers),
     },
   })
 
@@ -55,20 +70,10 @@ export async function createAccessTokens(app: FastifyInstance, options: AccessTo
       return { id: jti, text, expiresIn: ttl }
     },
 
-    /**
-     * Returns the claims of a token; undefined if it is invalid or has expired. The key is found by `kid`, and never
-     * taken from the token.
-     */
-    verify(text: string): Claims | undefined {
+    /** Returns the claims of the token of a request; undefined if it is invalid or has expired. */
+    async verify(request: FastifyRequest): Promise<Claims | undefined> {
       try {
-        const decoded = app.jwt.decode<{ header: { kid?: unknown } }>(text, { complete: true })
-        const kid = decoded?.header.kid
-        const key = typeof kid === 'string' ? keysById.get(kid) : undefined
-        if (!key) return undefined
-        const { sid, exp } = app.jwt.verify<{ sid: unknown; exp: unknown }>(text, {
-          ...app.jwt.options.verify,
-          key: key.publicPem,
-        })
+        const { sid, exp } = await request.jwtVerify<{ sid: unknown; exp: unknown }>()
         if (typeof sid !== 'string' || !isUuid(sid) || typeof exp !== 'number') return undefined
         // A token expires at `exp` (RFC 7519, section 4.1.4), while the library accepts it for another second.
         if (Date.now() >= exp * 1000) return undefined

@@ -1,8 +1,11 @@
 /** Creates sessions at sign-in and rotates their refresh tokens. The reuse of an old token ends its session. */
+import { and, eq, gt, type SQL, sql } from 'drizzle-orm'
+import type { PgColumn } from 'drizzle-orm/pg-core'
 import type { Connection, Database } from '../../../drizzle/client/index.ts'
-import { queryRows } from '../../../drizzle/client/query-rows.ts'
+import { prepare } from '../../../drizzle/client/prepare.ts'
 import { sessions } from '../../../drizzle/credential-tables.ts'
-import { getNextUpdatedAt } from '../../../drizzle/expressions.ts'
+import { nextUpdatedAt } from '../../../drizzle/expressions.ts'
+import { users } from '../../../drizzle/tables.ts'
 import { newId } from '../../../lib/ids.ts'
 import type { ChangeOrigin } from '../../outbox/origin.ts'
 import { type ChangeContext, changeRows, type Recorders } from '../../outbox/recorder.ts'
@@ -48,50 +51,104 @@ export interface SessionGrant {
   refreshExpiresIn: number
 }
 
+/** The user of a session, and the seconds until it expires if it is not used. */
 interface GrantRow {
   user_id: string
   role: string
-  /** Until the session expires if it is not used. */
   seconds: number
 }
 
-interface SessionRow extends GrantRow {
-  generation: number
-  refresh_hash: string
-  status: string
-  /** Whether the given generation was rotated within the grace period; null if its rotation is no longer stored. */
-  in_grace: boolean | null
-}
+const toInterval = (count: number) => sql.raw(`make_interval(secs => ${count})`)
 
-const NEW_EXPIRY = `least(now() + make_interval(secs => ${IDLE_LIFETIME_SECONDS}), ends_at)`
+const newExpiry = sql`least(now() + ${toInterval(IDLE_LIFETIME_SECONDS)}, ${sessions.ends_at})`
+
+/** Returns the seconds from a time until the session expires. */
+const getSecondsLeft = (from: SQL | PgColumn) =>
+  sql<number>`floor(extract(epoch from ${sessions.expires_at} - ${from}))::bigint`.as('seconds')
+
+// The lock serializes the sign-ins of a user, so that none exceeds the limit. It also waits for a concurrent change of the
+// password, after which PostgreSQL checks the condition again: no session outlives the password it was created with.
+const lockUser = prepare((db) =>
+  db
+    .select({ id: users.id })
+    .from(users)
+    .where(
+      and(
+        eq(users.id, sql.placeholder('id')),
+        eq(users.status, 'active'),
+        sql`(${sql.placeholder('passwordHash')}::text is null or ${users.password_hash} = ${sql.placeholder('passwordHash')})`,
+      ),
+    )
+    .for('no key update'),
+)
+
+// Of several concurrent uses of a token, one rotates it; the others find another generation.
+const rotate = prepare((db) =>
+  db
+    .update(sessions)
+    .set({
+      generation: sql`${sessions.generation} + 1`,
+      refresh_hash: sql`${sql.placeholder('successorHash')}`,
+      rotations: sql`array_prepend(now(), ${sessions.rotations}[1:${sql.raw(String(MAX_STORED_ROTATIONS - 1))}])`,
+      last_used_at: sql`now()`,
+      expires_at: newExpiry,
+      revision: sql`${sessions.revision} + 1`,
+      updated_at: nextUpdatedAt(sessions),
+    })
+    .from(users)
+    .where(
+      and(
+        eq(users.id, sessions.user_id),
+        eq(users.status, 'active'),
+        eq(sessions.id, sql.placeholder('id')),
+        eq(sessions.generation, sql.placeholder('generation')),
+        eq(sessions.refresh_hash, sql.placeholder('hash')),
+        gt(sessions.expires_at, sql`now()`),
+      ),
+    )
+    .returning({
+      user_id: sessions.user_id,
+      role: users.role,
+      seconds: getSecondsLeft(sessions.last_used_at),
+    }),
+)
+
+const findSession = prepare((db) =>
+  db
+    .select({
+      generation: sessions.generation,
+      refresh_hash: sessions.refresh_hash,
+      user_id: sessions.user_id,
+      role: users.role,
+      status: users.status,
+      seconds: getSecondsLeft(sql`now()`),
+      // Whether the given generation was rotated within the grace period; null if its rotation is no longer stored.
+      in_grace: sql<
+        boolean | null
+      >`${sessions.rotations}[${sessions.generation} - ${sql.placeholder('generation')}::int]
+          > now() - ${toInterval(REUSE_GRACE_SECONDS)}`.as('in_grace'),
+    })
+    .from(sessions)
+    .innerJoin(users, eq(users.id, sessions.user_id))
+    .where(and(eq(sessions.id, sql.placeholder('id')), gt(sessions.expires_at, sql`now()`))),
+)
+
+const findSessionUser = prepare((db) =>
+  db
+    .select({ user_id: sessions.user_id })
+    .from(sessions)
+    .where(and(eq(sessions.id, sql.placeholder('id')), gt(sessions.expires_at, sql`now()`))),
+)
+
 const SECONDS_LEFT = `floor(extract(epoch from expires_at - now()))::bigint as seconds`
 
 const INSERT_SESSION = `insert into sessions (id, user_id, refresh_hash, expires_at, ends_at, ip, user_agent)
   values ($1, $2, $3, now() + make_interval(secs => ${IDLE_LIFETIME_SECONDS}), now() + make_interval(secs => ${MAX_LIFETIME_SECONDS}), $4, $5)`
 
-// The lock serializes the sign-ins of a user, so that none exceeds the limit. It also waits for a concurrent change of the
-// password, after which PostgreSQL checks the condition again: no session outlives the password it was created with.
-const LOCK_USER = `select 1 from users
-  where id = $1 and status = 'active' and ($2::text is null or password_hash = $2) for no key update`
-
 // To make room for one session, deletes those used least recently. Expired ones have ended already, without an event.
 const DELETE_EXCESS = `delete from sessions where user_id = $1 and id in (
   select id from sessions where user_id = $1 and expires_at > now()
   order by last_used_at desc, id desc offset ${MAX_SESSIONS_PER_USER - 1})`
-
-// Of several concurrent uses of a token, one rotates it; the others find another generation.
-const ROTATE = `update sessions s set generation = generation + 1, refresh_hash = $3,
-    rotations = array_prepend(now(), s.rotations[1:${MAX_STORED_ROTATIONS - 1}]),
-    last_used_at = now(), expires_at = ${NEW_EXPIRY}, revision = s.revision + 1, updated_at = ${getNextUpdatedAt('s.updated_at')}
-  from users u where u.id = s.user_id and u.status = 'active'
-    and s.id = $1 and s.generation = $2 and s.refresh_hash = $4 and s.expires_at > now()
-  returning s.user_id, u.role, floor(extract(epoch from s.expires_at - s.last_used_at))::bigint as seconds`
-
-const SELECT_SESSION = `select s.generation, s.refresh_hash, s.user_id, u.role, u.status, ${SECONDS_LEFT},
-    s.rotations[s.generation - $2::int] > now() - make_interval(secs => ${REUSE_GRACE_SECONDS}) as in_grace
-  from sessions s join users u on u.id = s.user_id where s.id = $1 and s.expires_at > now()`
-
-const SELECT_OWNER = `select user_id from sessions where id = $1 and expires_at > now()`
 
 const DELETE_SESSION = `delete from sessions where id = $1`
 
@@ -125,12 +182,10 @@ export function createSessions(database: Database, tokens: RefreshTokens, record
     token: RefreshToken,
     requestId: string | undefined,
   ): Promise<SessionGrant | undefined> => {
-    const [session] = await queryRows<SessionRow>(connection, SELECT_SESSION, [
-      token.sessionId,
-      token.generation,
-    ])
+    const { sessionId: id, generation } = token
+    const [session] = await findSession(connection, { id, generation })
     if (session?.status !== 'active') return undefined
-    const rotations = session.generation - token.generation
+    const rotations = session.generation - generation
     // The token is newer than the stored one, as after a restore from a backup. It is no replay, so the session stays.
     if (rotations < 0) return undefined
     // A token older than the stored rotations is always a replay; the limit also bounds the number of HMACs.
@@ -143,7 +198,7 @@ export function createSessions(database: Database, tokens: RefreshTokens, record
     const context = { recorders, origin: getSignInOrigin(null, requestId) }
     await changeRows(connection, context, sessions, 'deleted', {
       text: DELETE_SESSION,
-      params: [token.sessionId],
+      params: [id],
     })
     return undefined
   }
@@ -157,7 +212,7 @@ export function createSessions(database: Database, tokens: RefreshTokens, record
       const token = tokens.createFirst(newId())
       const context: ChangeContext = { recorders, origin: getSignInOrigin(user.id, requestId) }
       return database.transaction(async (tx) => {
-        const [locked] = await tx.run(LOCK_USER, [user.id, user.passwordHash ?? null])
+        const [locked] = await lockUser(tx, { id: user.id, passwordHash: user.passwordHash ?? null })
         if (!locked) throw new UserChangedError()
         await changeRows(tx, context, sessions, 'deleted', { text: DELETE_EXCESS, params: [user.id] })
         const [row] = await changeRows<Pick<GrantRow, 'seconds'>>(tx, context, sessions, 'created', {
@@ -174,7 +229,7 @@ export function createSessions(database: Database, tokens: RefreshTokens, record
     async findOwner(text: string): Promise<string | undefined> {
       const token = tokens.read(text)
       if (!token) return undefined
-      const [row] = await queryRows<{ user_id: string }>(database, SELECT_OWNER, [token.sessionId])
+      const [row] = await findSessionUser(database, { id: token.sessionId })
       return row?.user_id
     },
 
@@ -183,12 +238,9 @@ export function createSessions(database: Database, tokens: RefreshTokens, record
       const token = tokens.read(text)
       if (!token) return undefined
       const successor = tokens.getSuccessor(token)
-      const [row] = await queryRows<GrantRow>(database, ROTATE, [
-        token.sessionId,
-        token.generation,
-        tokens.hash(successor),
-        tokens.hash(token),
-      ])
+      const { sessionId: id, generation } = token
+      const hashes = { hash: tokens.hash(token), successorHash: tokens.hash(successor) }
+      const [row] = await rotate(database, { id, generation, ...hashes })
       return row ? toGrant(successor, row) : handleReuse(database, token, requestId)
     },
   }

@@ -1,17 +1,22 @@
 /** Checks an e-mail address and a password, with the same result and duration whichever of them is wrong. */
+import { eq, sql } from 'drizzle-orm'
 import type { Database } from '../../../drizzle/client/index.ts'
-import { queryRows } from '../../../drizzle/client/query-rows.ts'
+import { prepare } from '../../../drizzle/client/prepare.ts'
+import { users } from '../../../drizzle/tables.ts'
 import type { Passwords } from '../passwords.ts'
 import type { AuthenticatedUser } from './sessions.ts'
 
-const SELECT_USER = `select id, role, status, password_hash from users where email = $1`
-
-interface UserRow {
-  id: string
-  role: string
-  status: string
-  password_hash: string | null
-}
+const findUser = prepare((db) =>
+  db
+    .select({
+      id: users.id,
+      role: users.role,
+      status: users.status,
+      password_hash: users.password_hash,
+    })
+    .from(users)
+    .where(eq(users.email, sql.placeholder('email'))),
+)
 
 /**
  * Finds the active user with these credentials.
@@ -24,7 +29,7 @@ export async function signIn(
   email: string,
   password: string,
 ): Promise<AuthenticatedUser | undefined> {
-  const [user] = await queryRows<UserRow>(database, SELECT_USER, [email])
+  const [user] = await findUser(database, { email })
   const hash = user?.password_hash ?? null
   const isRight = await getPasswords(user?.id ?? email).verify(hash, password)
   return isRight && user?.status === 'active'
