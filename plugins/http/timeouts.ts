@@ -22,7 +22,7 @@ export interface TimeoutOptions {
 /** Bytes. Smaller responses are not tracked: the kernel's send buffer takes them immediately. */
 const MIN_TRACKED_LENGTH = 65_536
 
-const connectionClosed = channel(getChannelName('overload:untaken'))
+const connectionClosed = channel(getChannelName('overload:unread'))
 
 declare module 'fastify' {
   interface FastifyRequest {

@@ -97,7 +97,7 @@ t.test("the server's default timeouts are the documented ones", async (t) => {
 })
 
 t.test('60 slow clients are disconnected while others are served', async (t) => {
-  const unread = recordMessages(t, 'resource-api:overload:untaken')
+  const unread = recordMessages(t, 'resource-api:overload:unread')
 
   const post = `POST /api/v1/products HTTP/1.1\r\n${HEAD}Content-Type: application/json\r\nContent-Length: 500\r\n\r\n`
   const heads = Array.from({ length: 25 }, () => dripping(GET))

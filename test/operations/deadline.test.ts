@@ -48,7 +48,7 @@ t.test('unread replies close their connection, also pipelined ones', async (t) =
   app.post('/slow', async () => 'done')
   t.teardown(() => app.close())
   const base = await app.listen({ port: 0, host: '127.0.0.1' })
-  const seen = recordMessages(t, 'resource-api:overload:untaken')
+  const seen = recordMessages(t, 'resource-api:overload:unread')
   const open = () => {
     const socket = connect(Number(new URL(base).port), '127.0.0.1').on('error', () => {})
     t.teardown(() => socket.destroy())

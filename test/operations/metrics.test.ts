@@ -169,7 +169,7 @@ t.test('each metric has a valid name, help, type and samples', async (t) => {
     'idempotency_requests_total',
     'idempotency_keys_pruned_total',
     'overload_refused_total',
-    'overload_untaken_answers_total',
+    'overload_unread_responses_total',
     'authentication_failures_total',
     'nodejs_eventloop_lag_p99_seconds',
     'nodejs_heap_size_used_bytes',
@@ -303,7 +303,7 @@ t.test('messages of other plugins are counted with few labels', async (t) => {
   publish('idempotency:pruned', { count: 7 })
   publish('database:retry', { code: '40001' })
   publish('overload:refused', { reason: 'event-loop' })
-  publish('overload:untaken', { reason: 'time' })
+  publish('overload:unread', { reason: 'time' })
   const families = await read()
   t.equal(sumSamples(families, 'rate_limit_refused_total', { window: 'sustained' }), 2)
   t.equal(sumSamples(families, 'rate_limit_refused_total'), 203)
@@ -314,7 +314,7 @@ t.test('messages of other plugins are counted with few labels', async (t) => {
   t.equal(sumSamples(families, 'idempotency_keys_pruned_total'), 7)
   t.equal(sumSamples(families, 'database_retries_total', { code: '40001' }), 1)
   t.equal(sumSamples(families, 'overload_refused_total', { reason: 'event-loop' }), 1)
-  t.equal(sumSamples(families, 'overload_untaken_answers_total', { reason: 'time' }), 1)
+  t.equal(sumSamples(families, 'overload_unread_responses_total', { reason: 'time' }), 1)
   publish('limits:store', { state: 'shared' })
   t.equal(sumSamples(await read(), 'rate_limit_store_up'), 1)
 })

@@ -1,6 +1,8 @@
 /** Configures logging: JSON lines with a request id, pretty lines on a developer's terminal, credentials redacted. */
 import type { FastifyServerOptions } from 'fastify'
 import type { LevelWithSilent, LogFn, LoggerOptions } from 'pino'
+import type { PrettyOptions } from 'pino-pretty'
+import { isObject } from '../../../lib/is-object.ts'
 import { getRequestId } from '../../../lib/request-id.ts'
 import { serializeError } from './errors.ts'
 import { redact } from './redact.ts'
@@ -33,6 +35,20 @@ const pinoOptions = {
   },
 } satisfies LoggerOptions
 
+/** One line per request, with its id at the end. */
+const prettyOptions: PrettyOptions = {
+  sync: true,
+  singleLine: true,
+  translateTime: 'SYS:HH:MM:ss.l',
+  ignore: 'req,res,duration_ms',
+  messageFormat: (line, key) => {
+    const { req, res, duration_ms } = line
+    if (!isObject(req)) return String(line[key])
+    const outcome = isObject(res) ? `${res.status} in ${duration_ms} ms` : line[key]
+    return `${req.method} ${req.path} ${outcome}`
+  },
+}
+
 export interface LoggingOptions {
   level: LevelWithSilent
   /** Colored lines for people; otherwise one JSON object per line. */
@@ -45,8 +61,8 @@ type Logging = Pick<FastifyServerOptions, 'logger' | 'logController' | 'genReqId
 
 /** Returns the options of `fastify()` that concern logs and request ids. */
 export async function createLoggingOptions({ level, pretty, stream }: LoggingOptions): Promise<Logging> {
-  // Loaded on demand, because production does not use it.
-  const destination = stream ?? (pretty ? (await import('./pretty.ts')).createPrettyStream() : undefined)
+  // pino-pretty is loaded on demand, because production does not use it.
+  const destination = stream ?? (pretty ? (await import('pino-pretty')).build(prettyOptions) : undefined)
   return {
     logger: {
       ...pinoOptions,

@@ -2,7 +2,6 @@
 import { subscribe, unsubscribe } from 'node:diagnostics_channel'
 import { Counter, Gauge, Histogram, type Registry } from 'prom-client'
 import { getChannelName } from '../../../lib/identity.ts'
-import { createLabelReader, readNumber, readNumbers } from './labels.ts'
 
 type Subscriber = (message: unknown) => void
 
@@ -10,6 +9,31 @@ const WAIT_BUCKETS_SECONDS = [0.001, 0.005, 0.01, 0.05, 0.1, 0.25, 0.5, 1, 2]
 
 /** From the delay after a commit to an outage of the database. */
 const DELAY_BUCKETS_SECONDS = [0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 5, 30, 300]
+
+const LABEL_VALUE = /^[\w.-]{1,40}$/
+/** Each value of a label is a time series for as long as the process runs. */
+const MAX_LABEL_VALUES = 20
+
+const readField = (message: unknown, field: string): unknown =>
+  message instanceof Object ? Reflect.get(message, field) : undefined
+
+/** Returns a number in a message; 0 if the field is not a positive number. */
+function readNumber(message: unknown, field: string): number {
+  const value = readField(message, field)
+  return typeof value === 'number' && Number.isFinite(value) && value > 0 ? value : 0
+}
+
+/** Returns a function that reads a field of a message: the first 20 values, and `other` for all later ones. */
+function createLabelReader(field: string): (message: unknown) => string {
+  const known = new Set<string>()
+  return (message) => {
+    const value = String(readField(message, field))
+    if (known.has(value)) return value
+    if (!LABEL_VALUE.test(value) || known.size >= MAX_LABEL_VALUES) return 'other'
+    known.add(value)
+    return value
+  }
+}
 
 /** @returns the subscriber of each channel, by `{area}:{event}` */
 function createSubscribers(registers: Registry[]): Record<string, Subscriber> {
@@ -19,28 +43,27 @@ function createSubscribers(registers: Registry[]): Record<string, Subscriber> {
     const getLabel = createLabelReader(field)
     return (message) => counter.inc({ [field]: getLabel(message) })
   }
+  /** Adds up the field `count` of messages. */
+  const sumCounts = (name: string, help: string): Subscriber => {
+    const counter = new Counter({ name, help, registers })
+    return (message) => counter.inc(readNumber(message, 'count'))
+  }
   const outcomes = new Counter({
     name: 'idempotency_requests_total',
     help: 'Requests with a known Idempotency-Key: replayed, mismatch (different body), in_progress.',
     labelNames: ['outcome'],
     registers,
   })
-  const countOutcome = (name: string): Subscriber => {
-    outcomes.inc({ outcome: name }, 0)
-    return () => outcomes.inc({ outcome: name })
+  const countOutcome = (outcome: string): Subscriber => {
+    outcomes.inc({ outcome }, 0)
+    return () => outcomes.inc({ outcome })
   }
-  const pruned = new Counter({
-    name: 'idempotency_keys_pruned_total',
-    help: 'Stored responses that were deleted because they had expired.',
-    registers,
-  })
   const store = new Gauge({
     name: 'rate_limit_store_up',
     help: 'Whether rate limits are counted in the shared store (1) or in the memory of each process (0).',
     registers,
   })
   store.set(1)
-  const getState = createLabelReader('state')
   const wait = new Histogram({
     name: 'database_pool_wait_seconds',
     help: 'Time for which requests waited for a database connection, if none was free.',
@@ -58,18 +81,17 @@ function createSubscribers(registers: Registry[]): Record<string, Subscriber> {
     buckets: DELAY_BUCKETS_SECONDS,
     registers,
   })
-  const removed = new Counter({
-    name: 'events_removed_total',
-    help: 'Events that were removed after EVENTS_RETENTION_DAYS.',
-    registers,
-  })
   return {
     'events:assigned': (message) => {
-      const delays = readNumbers(message, 'delays')
+      const delays = readField(message, 'delays')
+      if (!Array.isArray(delays)) return
       assigned.inc(delays.length)
-      for (const seconds of delays) delay.observe(seconds)
+      for (const seconds of delays) delay.observe(Number(seconds))
     },
-    'events:removed': (message) => removed.inc(readNumber(message, 'count')),
+    'events:removed': sumCounts(
+      'events_removed_total',
+      'Events that were removed after EVENTS_RETENTION_DAYS.',
+    ),
     'events:stream-ended': countBy(
       'reason',
       'event_streams_ended_total',
@@ -90,11 +112,14 @@ function createSubscribers(registers: Registry[]): Record<string, Subscriber> {
       'rate_limit_refused_total',
       'Requests rejected with 429, by the limit that was exceeded.',
     ),
-    'limits:store': (message) => store.set(getState(message) === 'own' ? 0 : 1),
+    'limits:store': (message) => store.set(readField(message, 'state') === 'own' ? 0 : 1),
     'idempotency:replayed': countOutcome('replayed'),
     'idempotency:mismatch': countOutcome('mismatch'),
     'idempotency:in-progress': countOutcome('in_progress'),
-    'idempotency:pruned': (message) => pruned.inc(readNumber(message, 'count')),
+    'idempotency:pruned': sumCounts(
+      'idempotency_keys_pruned_total',
+      'Stored responses that were deleted because they had expired.',
+    ),
     'database:retry': countBy(
       'code',
       'database_retries_total',
@@ -116,9 +141,9 @@ function createSubscribers(registers: Registry[]): Record<string, Subscriber> {
       'overload_refused_total',
       'Requests rejected with 503 under overload, by reason.',
     ),
-    'overload:untaken': countBy(
+    'overload:unread': countBy(
       'reason',
-      'overload_untaken_answers_total',
+      'overload_unread_responses_total',
       'Connections closed because the client did not read its response, by exceeded limit: time, memory.',
     ),
   }

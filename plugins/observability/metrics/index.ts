@@ -75,11 +75,11 @@ async function metrics(app: FastifyInstance, { port, host, token }: MetricsOptio
     app.decorate('listenMetrics', async () => undefined)
     return
   }
-  const [{ OPENMETRICS, PROMETHEUS, toOpenMetrics }, { addGauges }] = await Promise.all([
+  const [{ OPENMETRICS, PROMETHEUS, toOpenMetrics }, { addStateMetrics }] = await Promise.all([
     import('./registry.ts'),
     import('./state.ts'),
   ])
-  addGauges(app, registry)
+  addStateMetrics(app, registry)
 
   const send = async (request: FastifyRequest, reply: FastifyReply) => {
     const text = await registry.metrics()

@@ -3,10 +3,23 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { Counter, Gauge, Histogram, type Registry } from 'prom-client'
 import { getLifetime } from '../../admission/request-lifetime.ts'
 import { STREAM_TYPE } from '../../versioning/accept.ts'
-import { toMethodLabel, toRouteLabels } from './labels.ts'
 
 /** From the duration of a read by id to the response timeout (10 s). */
 const DURATION_BUCKETS_SECONDS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10]
+
+const METHODS = new Set(['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS'])
+
+/** Node's HTTP parser accepts about 30 methods. */
+const toMethodLabel = (method: string) => (METHODS.has(method) ? method : '_OTHER')
+
+const VERSIONED_ROUTE = /^\/api\/v(\d+)(\/.+)$/
+
+/** Returns the version and the rest of a route's template, never of the path that the client sent. */
+function toRouteLabels(url: string | undefined): { route: string; version: string } {
+  if (url === undefined || url === '*') return { route: 'none', version: 'none' }
+  const [, version = 'none', route = url] = VERSIONED_ROUTE.exec(url) ?? []
+  return { route, version }
+}
 
 const isStream = (reply: FastifyReply) => String(reply.getHeader('content-type')).startsWith(STREAM_TYPE)
 
