@@ -18,7 +18,6 @@ This service uses less CPU than every peer in each workload. It reaches the goal
   | The rest of Node.js and Fastify | 14 (14) |
 
   No single part dominates. The features that the reference does not have cost about 20 µs per write.
-- **W3 with a key was 0.76 to 0.79** in three runs of an earlier series. Since then, rows are copied out of the driver's array: in the process that had walked the whole list to collect cursors, that array was in V8's old generation, and kept every page alive beyond the collections of the young generation.
 
 The following optimizations were measured one after the other, alternating with the previous state, mostly while the machine was busy. The values show the order of magnitude only.
 
