@@ -3,10 +3,10 @@ import type { FastifyInstance, FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
 import { type Actor, NO_USER_ID } from '../access/index.ts'
 import { apiError } from '../errors/index.ts'
-import { parseKey } from './key.ts'
-import { KeyedWrite, type StoredResponse } from './keyed-write.ts'
+import { createKey, type IdempotencyKey, parseKey } from './key.ts'
 import { once, type Work } from './once.ts'
 import { prune } from './prune.ts'
+import type { StoredResponse } from './stored-responses.ts'
 
 interface IdempotencyOptions {
   /** Key of the HMAC of request bodies; the same on every replica. */
@@ -32,12 +32,12 @@ function createIdempotency(app: FastifyInstance, { secret }: IdempotencyOptions)
       if (typeof header !== 'string' || actor.credential === 'none') return undefined
       const key = parseKey(header)
       if (actor.userId === NO_USER_ID) throw apiError('FORBIDDEN', { message: NO_USER_MESSAGE })
-      return new KeyedWrite({ userId: actor.userId, method, path, key }, body, { secret, running })
+      return createKey({ userId: actor.userId, method, path, key }, body, secret)
     },
 
     /** Runs a write at most once for its key, and answers each retry with the stored response. */
-    once: <Found, Prepared>(keyedWrite: KeyedWrite, work: Work<Found, Prepared>): Promise<StoredResponse> =>
-      once(app.database, keyedWrite, work),
+    once: <Found, Prepared>(key: IdempotencyKey, work: Work<Found, Prepared>): Promise<StoredResponse> =>
+      once(app.database, running, key, work),
 
     /** Deletes expired records immediately. */
     prune: () => prune(app.database),

@@ -2,7 +2,8 @@
 import type { Connection, Database } from '../../drizzle/client/types.ts'
 import { apiError } from '../errors/index.ts'
 import { publish } from './channels.ts'
-import type { KeyedWrite, StoredResponse } from './keyed-write.ts'
+import type { IdempotencyKey } from './key.ts'
+import { findResponse, keepResponse, lockKey, type StoredResponse } from './stored-responses.ts'
 
 /** The parts of a write, in the order in which they run. */
 export interface Work<Found, Prepared> {
@@ -28,33 +29,37 @@ const stillRunning = () => {
   })
 }
 
-/** @throws ApiError 409 while another request with the key is running; 422 if that request had a different body */
+/**
+ * @param running the keys whose writes this process runs: they wait for no connection and hash no password
+ * @throws ApiError 409 while another request with the key is running; 422 if that request had a different body
+ */
 export async function once<Found, Prepared>(
   database: Database,
-  key: KeyedWrite,
+  running: Set<string>,
+  key: IdempotencyKey,
   { find, prepare, write }: Work<Found, Prepared>,
 ): Promise<StoredResponse> {
-  const release = key.begin()
-  if (!release) {
+  if (running.has(key.id)) {
     await find(database, false)
     throw stillRunning()
   }
+  running.add(key.id)
   const run = (prepared: Prepared | undefined) =>
     database.transaction(async (tx) => {
-      const isLocked = await key.lock(tx)
+      const isLocked = await lockKey(tx, key)
       const found = await find(tx, isLocked)
       if (!isLocked) throw stillRunning()
-      const stored = await key.find(tx)
+      const stored = await findResponse(tx, key)
       if (stored) return stored
       const response = await write(tx, found, prepared)
-      if (!(await key.keep(tx, response))) throw new IdempotencyConflictError()
+      if (!(await keepResponse(tx, key, response))) throw new IdempotencyConflictError()
       return response
     })
   try {
     let prepared: Prepared | undefined
     if (prepare) {
       const found = await find(database, false)
-      const stored = await key.find(database)
+      const stored = await findResponse(database, key)
       if (stored) return replay(stored)
       prepared = await prepare(found)
     }
@@ -65,7 +70,7 @@ export async function once<Found, Prepared>(
     })
     return response.replayed ? replay(response) : response
   } finally {
-    release()
+    running.delete(key.id)
   }
 }
 

@@ -2,7 +2,7 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { type Actor, formatActor } from '../../access/index.ts'
 import { buildStrongTag, buildWeakTag, hash } from '../../http/preconditions.ts'
-import type { StoredResponse } from '../../idempotency/keyed-write.ts'
+import type { StoredResponse } from '../../idempotency/stored-responses.ts'
 import type { Entity, Representation } from '../../versioning/representation/types.ts'
 import type { Row } from '../definition.ts'
 import { buildResourceShape } from '../openapi/operations.ts'

@@ -1,7 +1,7 @@
 /** Sends the response to a write. */
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { Actor } from '../../access/index.ts'
-import type { StoredResponse } from '../../idempotency/keyed-write.ts'
+import type { StoredResponse } from '../../idempotency/stored-responses.ts'
 import { BYTES_PER_COST, countReplyBytes } from '../request/cost.ts'
 
 export async function sendWritten(
