@@ -47,7 +47,7 @@ import { userProfilesResource } from '../plugins/resources/user-profiles.ts'
 import { usersResource } from '../plugins/resources/users.ts'
 import sharedWriters from '../plugins/shared-writers.ts'
 import { serializerOptions } from '../plugins/validation/formats.ts'
-import ownRoutes from '../plugins/validation/own-routes.ts'
+import validation from '../plugins/validation/index.ts'
 import { buildSerializer } from '../plugins/validation/serializers.ts'
 import versionScope, {
   createAddressing,
@@ -180,7 +180,7 @@ export async function buildApp(config: Config, overrides: AppOverrides = {}): Pr
   await app.register(errors, {
     getErrorEnvelope: (request) => addresses.getAddress(request).representation.error,
   })
-  await app.register(ownRoutes)
+  await app.register(validation)
   await app.register(tracing, { tracer })
   await app.register(requestMetrics, pluginOptions.requestMetrics)
   await app.register(responseHeaders)

@@ -6,7 +6,6 @@ import type { Violation } from '../../schemas/error.ts'
 import type { Access, Actor, RoleRules, Verb } from '../access/index.ts'
 import type { ChangeKind, RowsChange } from '../outbox/recorder.ts'
 import type { Handler, HandlerContext } from './options.ts'
-import type { Mode } from './request/body.ts'
 import type { RelationDefinition, ResourceTable, SortKey } from './resource-table.ts'
 import type { Lacking, Missing, TypedCondition, TypedName, TypedNames } from './typed-names.ts'
 import type { CommonField, VersionFields } from './versions/version-fields.ts'
@@ -23,6 +22,9 @@ export function getText(row: Readonly<Record<string, unknown>>, name: string): s
   if (typeof value !== 'string') throw new Error(`The column ${name} has no text`)
   return value
 }
+
+/** What a body does: creates a resource, replaces one, or changes the fields that it names (RFC 7396). */
+export type Mode = 'create' | 'replace' | 'update'
 
 /** The result of merging a body into a row. */
 export interface Change<B> {
@@ -111,6 +113,9 @@ export interface OwnOperation<R, B extends TObject = TObject, C = RoleRules> {
   run(store: Store<R>, current: R, body: Static<B>, actor: Actor): Promise<Readonly<Record<string, unknown>>>
 }
 
+/** A handler with any query string, whose type the engine knows. */
+type OwnHandler = Handler<{ Querystring: never }>
+
 export interface DefinitionOptions<R, C, U, Computed = Record<string, unknown>> {
   /** The name in paths, in scopes, and as the type in v2. */
   name: string
@@ -189,7 +194,10 @@ export interface DefinitionOptions<R, C, U, Computed = Record<string, unknown>> 
   /** The statuses of errors that an operation has in addition to those of all resources. */
   failures?: Readonly<Partial<Record<Verb, readonly number[]>>>
   /** Creates the handlers of operations that differ from those of the engine, in one version. */
-  handlers?(context: HandlerContext): Readonly<Partial<Record<Verb, Handler>>>
+  handlers?(context: HandlerContext): {
+    list?: OwnHandler
+    read?: OwnHandler
+  }
 }
 
 /** A definition as the engine reads it, without the types of its rows and bodies. */

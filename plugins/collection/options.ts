@@ -1,5 +1,5 @@
 /** The options of a collection's plugin, and what handlers of a definition get. */
-import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import type { FastifyInstance, FastifyReply, FastifyRequest, RouteGenericInterface } from 'fastify'
 import type { Representation } from '../versioning/representation/types.ts'
 
 export interface CollectionOptions {
@@ -16,4 +16,7 @@ export interface HandlerContext extends CollectionOptions {
   app: FastifyInstance
 }
 
-export type Handler = (request: FastifyRequest, reply: FastifyReply) => Promise<unknown>
+export type Handler<Route extends RouteGenericInterface = RouteGenericInterface> = (
+  request: FastifyRequest<Route>,
+  reply: FastifyReply,
+) => Promise<unknown>

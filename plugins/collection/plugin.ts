@@ -1,68 +1,115 @@
 /** Registers the routes of one resource in the scope of one version: list, read, create, replace, update, remove. */
+import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox'
+import { Type } from '@sinclair/typebox'
 import type { FastifyInstance } from 'fastify'
-import { type RouteAccess, registerGuards, verbs } from '../access/index.ts'
-import { getRouteSchema } from '../openapi/operation.ts'
+import { type RouteAccess, registerGuards, type Verb, verbs } from '../access/index.ts'
+import { getRouteSchema, NO_QUERY } from '../openapi/operation.ts'
+import type { Fields } from '../validation/schema-functions.ts'
+import type { SentBody } from '../versioning/representation/types.ts'
 import type { Resource } from './compile.ts'
 import { describeOperation, describeOwnOperation } from './openapi/operations.ts'
 import { createChangeHandler } from './operations/change.ts'
-import { createOperationContext } from './operations/context.ts'
+import { createOperationContext, type ListHandler, type ReadHandler } from './operations/context.ts'
 import { createCreateHandler } from './operations/create.ts'
 import { createListHandler } from './operations/list.ts'
-import { createOwnHandler } from './operations/own.ts'
+import { createOwnHandler, NO_FIELDS } from './operations/own.ts'
 import { createReadHandler } from './operations/read.ts'
 import { recordingWriter } from './operations/recording-writer.ts'
 import { createRemoveHandler } from './operations/remove.ts'
 import type { CollectionOptions } from './options.ts'
+import { toBodySchema } from './request/body-schema.ts'
 import { createCost } from './request/cost.ts'
+import { createListQuery, createSelectionQuery } from './request/list-query.ts'
 
 /** Creates the Fastify plugin of a resource. */
 export const createCollection =
   (resource: Resource) =>
   async (app: FastifyInstance, options: CollectionOptions): Promise<void> => {
+    const { representation } = options
     const context = createOperationContext(app, options, resource)
+    const { versioned } = context
     const parent = resource.parent ? `/${resource.parent.to.name}/:${resource.parent.member}` : ''
     const collectionUrl = `${parent}/${resource.name}`
     const itemUrl = `${collectionUrl}/:id`
-    const operations = {
-      list: { method: 'GET', url: collectionUrl, handler: createListHandler(context) },
-      create: { method: 'POST', url: collectionUrl, handler: createCreateHandler(context) },
-      read: { method: 'GET', url: itemUrl, handler: createReadHandler(context) },
-      replace: { method: 'PUT', url: itemUrl, handler: createChangeHandler(context, 'replace') },
-      update: { method: 'PATCH', url: itemUrl, handler: createChangeHandler(context, 'update') },
-      remove: { method: 'DELETE', url: itemUrl, handler: createRemoveHandler(context) },
-    } as const
-
-    const ownHandlers = resource.handlers?.({ ...options, app }) ?? {}
-    const getCost = createCost(context.versioned)
-    registerGuards(app, resource)
-    for (const verb of resource.verbs ?? verbs) {
-      const { method, url, handler } = operations[verb]
-      const routeAccess: RouteAccess = `${resource.name}:${verb}`
-      const isOpen = app.isOpen(routeAccess)
-      const operation = describeOperation(context.versioned.published, verb, {
-        representation: options.representation,
-        isOpen,
-      })
-      const config = { access: routeAccess, operation }
-      const run = ownHandlers[verb] ?? handler
-      app.route({
-        method,
-        url,
-        handler: app.concurrency.holdDuring(method === 'GET' ? run : recordingWriter(app.database, run)),
-        config: method === 'GET' ? { ...config, getCost } : config,
-        schema: getRouteSchema(operation),
-      })
+    // Its handlers are those of a list and of a single read.
+    const ownHandlers = (resource.handlers?.({ ...options, app }) ?? {}) as {
+      list?: ListHandler
+      read?: ReadHandler
     }
+    const getCost = createCost(versioned)
+    const { holdDuring } = app.concurrency
+    registerGuards(app, resource)
+
+    /** Returns the options that all routes have. The handlers call `checkRequest`, which throws the validation error. */
+    const describe = (verb: Verb) => {
+      const access: RouteAccess = `${resource.name}:${verb}`
+      const isOpen = app.isOpen(access)
+      const operation = describeOperation(versioned.published, verb, { representation, isOpen })
+      const schema = { ...getRouteSchema(operation), querystring: NO_QUERY }
+      return { schema, config: { access, operation }, attachValidation: true }
+    }
+
+    /** Returns the options of a route whose body has fields. */
+    const describeWrite = (verb: 'create' | 'replace' | 'update') => {
+      const route = describe(verb)
+      // It validates the fields of this resource, whose names its definition knows.
+      const body = Type.Unsafe<SentBody<Fields>>(route.config.operation.body?.schema ?? {})
+      return { ...route, schema: { ...route.schema, body } }
+    }
+
+    const routes = app.withTypeProvider<TypeBoxTypeProvider>()
+    const register: Record<Verb, () => unknown> = {
+      list() {
+        const { schema, config, ...route } = describe('list')
+        const querystring = createListQuery(versioned)
+        routes.get(
+          collectionUrl,
+          { ...route, schema: { ...schema, querystring }, config: { ...config, getCost } },
+          holdDuring(ownHandlers.list ?? createListHandler(context)),
+        )
+      },
+      read() {
+        const { schema, config, ...route } = describe('read')
+        const querystring = createSelectionQuery(versioned)
+        routes.get(
+          itemUrl,
+          { ...route, schema: { ...schema, querystring }, config: { ...config, getCost } },
+          holdDuring(ownHandlers.read ?? createReadHandler(context)),
+        )
+      },
+      create() {
+        const handler = recordingWriter(app.database, createCreateHandler(context))
+        routes.post(collectionUrl, describeWrite('create'), holdDuring(handler))
+      },
+      replace() {
+        const handler = recordingWriter(app.database, createChangeHandler(context, 'replace'))
+        routes.put(itemUrl, describeWrite('replace'), holdDuring(handler))
+      },
+      update() {
+        const handler = recordingWriter(app.database, createChangeHandler(context, 'update'))
+        routes.patch(itemUrl, describeWrite('update'), holdDuring(handler))
+      },
+      remove() {
+        const handler = recordingWriter(app.database, createRemoveHandler(context))
+        routes.delete(itemUrl, describe('remove'), holdDuring(handler))
+      },
+    }
+    for (const verb of resource.verbs ?? verbs) register[verb]()
+
     for (const [name, own] of Object.entries(resource.operations ?? {})) {
-      const operation = describeOwnOperation(context.versioned.published, name, own, options.representation)
-      app.route({
-        method: 'POST',
-        url: `${itemUrl}/${name}`,
-        handler: app.concurrency.holdDuring(
-          recordingWriter(app.database, createOwnHandler(context, name, own)),
-        ),
-        config: { access: `${resource.name}:${name}`, operation },
-        schema: getRouteSchema(operation),
-      })
+      const operation = describeOwnOperation(versioned.published, name, own, representation)
+      const fields = toBodySchema(own.body ?? NO_FIELDS, 'create')
+      const body = Type.Unsafe<SentBody<Fields>>(representation.schemas.body(fields, resource.name, true))
+      const isOptional = (fields.required ?? []).length === 0
+      const schema = { ...getRouteSchema(operation), querystring: NO_QUERY }
+      routes.post(
+        `${itemUrl}/${name}`,
+        {
+          schema: { ...schema, body: isOptional ? Type.Unsafe<SentBody<Fields>>(Type.Optional(body)) : body },
+          config: { access: `${resource.name}:${name}`, operation },
+          attachValidation: true,
+        },
+        holdDuring(recordingWriter(app.database, createOwnHandler(context, name, own))),
+      )
     }
   }

@@ -1,7 +1,7 @@
 /** The conditions of a feed list and of a stream: the filters of the query string, as SQL and as a check of one event. */
 import type { Param } from '../../drizzle/client/types.ts'
 import { changeKinds } from '../../schemas/events.ts'
-import { toInstant } from '../collection/request/times.ts'
+import { toInstant } from '../collection/request/list-query.ts'
 import type { ListFilters } from '../collection/sql/list-conditions.ts'
 import type { EventRow } from './represent-event.ts'
 

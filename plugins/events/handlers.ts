@@ -1,10 +1,14 @@
 /** The handlers of events: the engine's list and read over the events that the caller may read, and the stream. */
 
-import { createOperationContext } from '../collection/operations/context.ts'
+import {
+  createOperationContext,
+  type ListHandler,
+  type ReadHandler,
+} from '../collection/operations/context.ts'
 import { createListHandler } from '../collection/operations/list.ts'
 import { createReadHandler } from '../collection/operations/read.ts'
 import type { RowReader } from '../collection/operations/row-reader.ts'
-import type { Handler, HandlerContext } from '../collection/options.ts'
+import type { HandlerContext } from '../collection/options.ts'
 import { MAX_PAGE_BYTES } from '../collection/reply-size.ts'
 import { createNotFound } from '../collection/request/resource-address.ts'
 import { readEvent, readEventPage, toFeedPosition, toPosition } from './page.ts'
@@ -50,7 +54,10 @@ function createEventReader({ app, representation }: HandlerContext): RowReader {
 }
 
 /** Creates the handlers of events in one version. */
-export function createEventHandlers(handlerContext: HandlerContext): { list: Handler; read: Handler } {
+export function createEventHandlers(handlerContext: HandlerContext): {
+  list: ListHandler
+  read: ReadHandler
+} {
   const { app } = handlerContext
   const context = createOperationContext(app, handlerContext, app.events.resource)
   const reader = createEventReader(handlerContext)

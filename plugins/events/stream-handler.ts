@@ -1,18 +1,13 @@
 /** Answers `GET /events` with `Accept: text/event-stream`. */
 import { Readable } from 'node:stream'
-import type { FastifyReply, FastifyRequest } from 'fastify'
-import type { OperationContext } from '../collection/operations/context.ts'
+import type { FastifyRequest } from 'fastify'
+import type { ListHandler, OperationContext } from '../collection/operations/context.ts'
 import { BYTES_PER_COST } from '../collection/request/cost.ts'
 import { createCursors } from '../collection/request/cursor.ts'
-import {
-  createListReader,
-  getListIdentity,
-  getQueryIdentity,
-  type ListQuery,
-} from '../collection/request/list-query.ts'
-import { createViolation } from '../collection/request/query-values.ts'
-import { ajv } from '../collection/validator.ts'
+import { getListIdentity, getQueryIdentity, type ListQuery } from '../collection/request/list-query.ts'
 import { invalidQuery } from '../errors/index.ts'
+import { checkRequest } from '../validation/index.ts'
+import { createViolation } from '../validation/text.ts'
 import { STREAM_TYPE } from '../versioning/accept.ts'
 import { readFeedState, toFeedPosition } from './page.ts'
 import { getReadableRules } from './readable.ts'
@@ -21,11 +16,10 @@ import { BATCH_SIZE } from './streams.ts'
 /** The order of the feed. Streams have no other. */
 const FEED_ORDER = [{ name: 'position', descending: false }]
 
-export function createStreamHandler({ app, addresses, options, resource, versioned }: OperationContext) {
+export function createStreamHandler({ app, addresses, options, resource }: OperationContext): ListHandler {
   const { addressing, database, events, limits } = app
   const { streams, resources } = events
   const cursors = createCursors(options.cursorKey)
-  const readListQuery = createListReader(ajv, versioned)
 
   /** @throws ApiError 400 for parameters that a stream does not have */
   const ensureStreamable = (request: FastifyRequest, { sorts }: ListQuery) => {
@@ -49,9 +43,10 @@ export function createStreamHandler({ app, addresses, options, resource, version
     return { from: from ?? last, last }
   }
 
-  return async (request: FastifyRequest, reply: FastifyReply) => {
+  return async (request, reply) => {
     const { actor } = addresses.read(request)
-    const query = readListQuery(request)
+    checkRequest(request)
+    const { query } = request
     ensureStreamable(request, query)
     const queryIdentity = getQueryIdentity({ ...query, sorts: FEED_ORDER })
     const identity = getListIdentity(resource.name, queryIdentity, undefined)

@@ -1,6 +1,5 @@
 /** The description of a route, from which its documentation and its serializers are built. */
-import type { TSchema } from '@sinclair/typebox'
-import type { FastifySchema } from 'fastify'
+import { type TSchema, Type } from '@sinclair/typebox'
 import type { HeaderName } from './headers.ts'
 
 /** The media types of request bodies; PATCH also accepts `application/merge-patch+json`. */
@@ -66,8 +65,29 @@ declare module 'fastify' {
   }
 }
 
-/** Returns the schema of a route. It has the responses only, for the serializers: the handlers validate requests. */
-export const getRouteSchema = ({ responses }: Operation): FastifySchema => ({
+const getSchemas = (parameters: readonly Parameter[], location: Parameter['in']) =>
+  Object.fromEntries(
+    parameters.filter((each) => each.in === location).map(({ name, schema }) => [name, schema]),
+  )
+
+/** The schema of a query string without parameters. */
+export const NO_QUERY = Type.Object({}, { additionalProperties: false })
+
+const buildHeader = (documented: TSchema) =>
+  // A header is read where it applies; its documented form may be narrower than what is accepted.
+  Type.Optional(Type.String({ 'x-documented': documented }))
+
+/**
+ * Returns the parts of a route's schema that every operation has: Fastify validates requests and serializes responses by
+ * it. The route adds its query string and its body.
+ */
+export const getRouteSchema = ({ parameters = [], responses }: Operation) => ({
+  params: Type.Unsafe<Record<string, string>>(Type.Object(getSchemas(parameters, 'path'))),
+  headers: Type.Object(
+    Object.fromEntries(
+      Object.entries(getSchemas(parameters, 'header')).map(([name, schema]) => [name, buildHeader(schema)]),
+    ),
+  ),
   response: Object.fromEntries(
     Object.entries(responses).flatMap(([status, { content }]) =>
       content ? [[status, { content: { 'application/json': { schema: content.schema } } }]] : [],

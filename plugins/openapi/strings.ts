@@ -11,6 +11,7 @@ const documentedFormats: Record<string, Keywords> = {
   'date-or-time': {
     pattern: '^\\d{4}-\\d{2}-\\d{2}(?:[Tt][0-9:.]+(?:[Zz]|[+-]\\d{2}:\\d{2}))?$',
   },
+  'uuid-or-me': {},
   'bcp-47': { pattern: '^[A-Za-z0-9]+(?:-[A-Za-z0-9]+)*$' },
 }
 

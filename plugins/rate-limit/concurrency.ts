@@ -1,5 +1,5 @@
 /** Limits the concurrent requests of one user in this process. */
-import type { FastifyReply, FastifyRequest, RouteHandlerMethod } from 'fastify'
+import type { FastifyReply, FastifyRequest } from 'fastify'
 import { disconnected, getLifetime } from '../admission/request-lifetime.ts'
 import { apiError } from '../errors/index.ts'
 import { refusedChannel } from './windows.ts'
@@ -57,8 +57,10 @@ export function createConcurrency(limit: number) {
      * then, also after the response (a 503 by timeout) or the connection has ended.
      */
     holdDuring:
-      (handler: (request: FastifyRequest, reply: FastifyReply) => Promise<unknown>): RouteHandlerMethod =>
-      async (request, reply) => {
+      <Request extends FastifyRequest>(
+        handler: (request: Request, reply: FastifyReply) => Promise<unknown>,
+      ) =>
+      async (request: Request, reply: FastifyReply): Promise<unknown> => {
         if (!getLifetime(reply.raw).isAwaited) throw disconnected
         const release = detachSlot(request)
         try {

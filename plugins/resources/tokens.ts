@@ -1,5 +1,6 @@
 /** Serves `POST /tokens`, which signs a user in or refreshes a session. */
-import { type Static, type TObject, Type } from '@sinclair/typebox'
+import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox'
+import { type Static, Type } from '@sinclair/typebox'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { PasswordGrant, RefreshGrant, Token } from '../../schemas/tokens.ts'
 import { exampleId } from '../../schemas/types.ts'
@@ -7,49 +8,31 @@ import { getLifetime } from '../admission/request-lifetime.ts'
 import { refuseCredential } from '../auth/challenge.ts'
 import { type SessionGrant, UserChangedError } from '../auth/tokens/sessions.ts'
 import { signIn } from '../auth/tokens/sign-in.ts'
-import { createBodyReader, readObject, toBodySchema } from '../collection/request/body.ts'
-import { createQueryRefusal } from '../collection/request/query-validation.ts'
-import { invalidBody } from '../errors/index.ts'
+import { toBodySchema } from '../collection/request/body-schema.ts'
 import { buildBodyExamples, buildFieldExamples, buildResponseExample } from '../openapi/examples.ts'
-import { getRouteSchema, JSON_TYPES, type Operation } from '../openapi/operation.ts'
+import { getRouteSchema, JSON_TYPES, NO_QUERY, type Operation } from '../openapi/operation.ts'
 import { addTextPatterns } from '../openapi/strings.ts'
 import { getClientIp } from '../rate-limit/address-windows.ts'
-import { createAjv } from '../validation/formats.ts'
-import type { ReadBody, Representation } from '../versioning/representation/types.ts'
+import { checkRequest } from '../validation/index.ts'
+import type { Representation, SentBody } from '../versioning/representation/types.ts'
 
 const TYPE = 'tokens'
-const grantTypes = ['password', 'refresh_token'] as const
-type GrantType = (typeof grantTypes)[number]
+const grants = [PasswordGrant, RefreshGrant].map((grant) => addTextPatterns(toBodySchema(grant, 'create')))
 
-const ajv = createAjv()
-/** A grant is never read back, so it has no read-only fields. */
-const emptySchema: TObject = Type.Object({})
-const createReader = <T extends TObject>(input: T) => {
-  const { read } = createBodyReader({ ajv, read: emptySchema, input, mode: 'create' })
-  // `read` throws unless the fields fit the schema.
-  return (body: ReadBody) => read(body) as Static<T>
-}
-const readPasswordGrant = createReader(PasswordGrant)
-const readRefreshGrant = createReader(RefreshGrant)
-
-const isGrantType = (value: unknown): value is GrantType => grantTypes.some((type) => type === value)
-
-/**
- * Returns the grant type of a body, which selects the schema.
- * @throws ApiError 422
- */
-function readGrantType({ members, prefix }: ReadBody): GrantType {
-  const value = members.grant_type
-  if (isGrantType(value)) return value
-  const field = `${prefix}grant_type`
-  throw invalidBody([
-    value === undefined
-      ? { field, message: 'is required', code: 'REQUIRED' }
-      : typeof value === 'string'
-        ? { field, message: `must be one of ${grantTypes.join(', ')}`, code: 'INVALID_VALUE' }
-        : { field, message: 'must be string', code: 'INVALID_TYPE' },
-  ])
-}
+/** The grant type selects the schema of a body. */
+const Grant = Type.Unsafe<Static<typeof PasswordGrant> | Static<typeof RefreshGrant>>(
+  Type.Union(grants, {
+    title: 'Grant',
+    description: 'A password or a refresh token',
+    discriminator: {
+      propertyName: 'grant_type',
+      mapping: {
+        password: '#/components/schemas/PasswordGrant',
+        refresh_token: '#/components/schemas/RefreshGrant',
+      },
+    },
+  }),
+)
 
 const refusePassword = () => refuseCredential('password', { message: 'Invalid e-mail address or password' })
 
@@ -62,18 +45,6 @@ export const tokensTag = { name: TYPE, description: 'Signing in and refreshing a
 const resultShape = { type: TYPE, members: Token, selectable: false }
 
 function describeOperation({ one, schemas }: Representation): Operation {
-  const grants = [PasswordGrant, RefreshGrant].map((grant) => addTextPatterns(toBodySchema(grant, 'create')))
-  const union = Type.Union(grants, {
-    title: 'Grant',
-    description: 'A password or a refresh token',
-    discriminator: {
-      propertyName: 'grant_type',
-      mapping: {
-        password: '#/components/schemas/PasswordGrant',
-        refresh_token: '#/components/schemas/RefreshGrant',
-      },
-    },
-  })
   const schema = schemas.one(resultShape)
   const forms = grants.flatMap((grant) => buildBodyExamples(schemas.body(grant, TYPE, false)))
   const examples = forms.map((form) => ({ ...form, name: 'Grant', key: `${form.name}.${form.key}` }))
@@ -95,15 +66,16 @@ function describeOperation({ one, schemas }: Representation): Operation {
       'and get the next pair with `grant_type` `refresh_token` before `expires_in` seconds have passed.\n\n' +
       'The response is the same, and takes the same time, for an unknown e-mail address and for a wrong password. A ' +
       'refresh token can be used once: a second use within 10 s returns the same successor, a later one ends the session.',
-    body: { schema: schemas.body(union, TYPE, false), examples, types: JSON_TYPES },
+    body: { schema: schemas.body(Grant, TYPE, false), examples, types: JSON_TYPES },
     responses: { 201: { description: 'Signed in', content: { schema, examples: [token] } } },
     failures: [400, 401, 406, 408, ...conflict, 413, 414, 415, 422, 429, 431, 500, 503],
   }
 }
 
+type TokenRequest = FastifyRequest<{ Body: SentBody<Static<typeof Grant>> }>
+
 export async function tokens(app: FastifyInstance, { representation }: { representation: Representation }) {
   const { database, passwords, sessions, accessTokens, limits, outbox, signInAddresses } = app
-  const refuseQuery = createQueryRefusal(ajv)
 
   const signInWithPassword = async (
     request: FastifyRequest,
@@ -135,15 +107,13 @@ export async function tokens(app: FastifyInstance, { representation }: { represe
     return grant
   }
 
-  const create = async (request: FastifyRequest, reply: FastifyReply) => {
-    const sent = readObject(request.body)
-    refuseQuery(request)
-    const body = representation.body(sent, TYPE, undefined)
-    if (body.violations.length > 0) throw invalidBody(body.violations)
+  const create = async (request: TokenRequest, reply: FastifyReply) => {
+    checkRequest(request)
+    const { members: grantRequest } = representation.body(request.body)
     const grant =
-      readGrantType(body) === 'password'
-        ? await signInWithPassword(request, reply, readPasswordGrant(body))
-        : await refresh(request, readRefreshGrant(body))
+      grantRequest.grant_type === 'password'
+        ? await signInWithPassword(request, reply, grantRequest)
+        : await refresh(request, grantRequest)
     outbox.publish()
     const accessToken = accessTokens.issue(grant)
     reply.code(201).header('Cache-Control', 'no-store')
@@ -161,11 +131,13 @@ export async function tokens(app: FastifyInstance, { representation }: { represe
   }
 
   const operation = describeOperation(representation)
-  app.route({
+  const body = representation.schemas.body(Grant, TYPE, false)
+  app.withTypeProvider<TypeBoxTypeProvider>().route({
     method: 'POST',
     url: '/tokens',
     config: { access: 'public', operation },
-    schema: getRouteSchema(operation),
+    schema: { ...getRouteSchema(operation), querystring: NO_QUERY, body },
+    attachValidation: true,
     handler: app.concurrency.holdDuring(create),
     // A request that failed before its grant type was read is counted here, which may replace the error with a 429.
     errorHandler: async (error, request) => {

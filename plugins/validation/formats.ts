@@ -63,6 +63,7 @@ const formats = {
   'date-or-time': (text: string) => isDate(text) || isDateTime(text),
   // Without the prefix `urn:uuid:`, which ajv-formats accepts but a uuid column does not.
   uuid: isUuid,
+  'uuid-or-me': (text: string) => text === 'me' || isUuid(text),
   'iso-4217': (code: string) => currencies.has(code),
   'time-zone': isTimeZone,
   'bcp-47': (tag: string) => canonicalizeLocale(tag) !== undefined,
@@ -74,14 +75,17 @@ export const serializerOptions = { ajv: { strict: false, formats } }
 
 const ajvFormatsOptions: FormatsPluginOptions = { mode: 'full', formats: ['email'] }
 
-/**
- * Creates a validator that reports all errors and does not modify the value: no defaults, no removal, and unless
- * `coerceTypes` is set, no coercion.
- */
-export function createAjv({ coerceTypes = false } = {}): Ajv {
+/** Keywords that the validator ignores: of `normalize`, of the text of a query string, and of the documents. */
+const ignoredKeywords = [
+  ...['x-trim', 'x-multiline', 'x-read-only', 'x-ignored'],
+  ...['x-documented', 'x-in-examples', 'discriminator'],
+]
+
+/** Creates a validator that reports all errors and does not modify the value: no defaults, no removal, no coercion. */
+export function createAjv(): Ajv {
   const ajv = new Ajv({
     allErrors: true,
-    coerceTypes,
+    coerceTypes: false,
     useDefaults: false,
     removeAdditional: false,
     strict: true,
@@ -89,18 +93,17 @@ export function createAjv({ coerceTypes = false } = {}): Ajv {
     // Ajv's optimization of the generated code makes it no faster in V8, and takes a tenth of the startup time.
     code: { optimize: false },
     formats,
-    keywords: ['x-trim', 'x-multiline', uniqueBy],
+    keywords: [...ignoredKeywords, uniqueBy],
   })
   addFormats.default(ajv, ajvFormatsOptions)
   return ajv
 }
 
-const validatorsByAjv = new WeakMap<Ajv, Map<string, ValidateFunction>>()
+const ajv = createAjv()
+const validators = new Map<string, ValidateFunction>()
 
 /** Returns the validator of a schema. Equal schemas, which each version has, are compiled once. */
-export function compileSchema(ajv: Ajv, schema: Schema): ValidateFunction {
-  const validators = validatorsByAjv.get(ajv) ?? new Map<string, ValidateFunction>()
-  validatorsByAjv.set(ajv, validators)
+export function compileSchema(schema: Schema): ValidateFunction {
   const key = JSON.stringify(schema)
   const validate = validators.get(key) ?? ajv.compile(schema)
   validators.set(key, validate)

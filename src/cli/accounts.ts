@@ -4,9 +4,9 @@ import type { Database } from '../../drizzle/client/index.ts'
 import { queryRows } from '../../drizzle/client/query-rows.ts'
 import { toEmailAddress } from '../../lib/email-address.ts'
 import type { ResourceDefinition } from '../../plugins/collection/definition.ts'
-import { createBodyReader } from '../../plugins/collection/request/body.ts'
-import { ApiError } from '../../plugins/errors/index.ts'
-import { createAjv } from '../../plugins/validation/formats.ts'
+import { buildBody } from '../../plugins/collection/openapi/inputs.ts'
+import { createDefaults } from '../../plugins/collection/request/body.ts'
+import { compileValue } from '../../plugins/validation/body.ts'
 import { UsageError } from './usage-error.ts'
 
 export const emailArgument = new Argument('<email>', 'The e-mail address of the user')
@@ -21,18 +21,16 @@ export const WRITES_HELP = `Running servers apply the change within 5 s. On the 
 
 /** Validates and normalizes fields as the API does. @throws UsageError with all violations */
 export function readFields(
-  { check, schemas }: Pick<ResourceDefinition, 'check' | 'schemas'>,
+  definition: ResourceDefinition,
   fields: Record<string, unknown>,
   mode: 'create' | 'update' = 'create',
 ): Record<string, unknown> {
-  const input = mode === 'create' ? schemas.create : schemas.change
-  const reader = createBodyReader({ ajv: createAjv(), read: schemas.read, input, mode, check })
-  try {
-    return reader.read({ members: fields, prefix: '', violations: [] })
-  } catch (error) {
-    if (!(error instanceof ApiError)) throw error
-    throw new UsageError(error.violations.map(({ field, message }) => `${field} ${message}`).join('; '))
+  const { value, violations } = compileValue(buildBody(definition, mode))(fields)
+  if (violations.length > 0) {
+    throw new UsageError(violations.map(({ field, message }) => `${field} ${message}`).join('; '))
   }
+  const valid = Object(value)
+  return mode === 'create' ? createDefaults(definition.schemas.create)(valid) : valid
 }
 
 /** @throws UsageError if the text is not an e-mail address, Error if no user has it */

@@ -114,9 +114,9 @@ const formatCount = (count: number, what: string) => `${count} ${what}${count ==
 
 /** @throws UsageError if it is no valid password for this user */
 function checkPassword({ email, name }: Row, password: string): void {
-  const { schemas, check } = usersResource
+  const { check } = usersResource
   readFields(
-    { schemas, check: (body, mode) => check?.({ email, name, ...body }, mode) ?? [] },
+    { ...usersResource, check: (body, mode) => check?.({ email, name, ...body }, mode) ?? [] },
     { password },
     'update',
   )

@@ -9,7 +9,7 @@ import type { ResourceDefinition } from '../../plugins/collection/definition.ts'
 import { resolveResources } from '../../plugins/collection/resolve.ts'
 import { buildSearchText } from '../../plugins/collection/sql/case-folding.ts'
 import { buildExample } from '../../plugins/openapi/examples.ts'
-import { compileSchema, createAjv } from '../../plugins/validation/formats.ts'
+import { compileSchema } from '../../plugins/validation/formats.ts'
 import { exampleId } from '../../schemas/types.ts'
 import type { Json } from './app.ts'
 import {
@@ -25,7 +25,6 @@ import {
 
 type Fields = Record<string, Json>
 
-const ajv = createAjv()
 const resolved = new Map(resolveResources(definitions).map((resource) => [resource.name, resource]))
 let count = 0
 
@@ -39,7 +38,7 @@ export function createUniqueValue(schema: Json, example: Json): Json {
   const base = domain === undefined ? text : local
   const rest = domain === undefined ? '' : `@${domain}`
   const candidates = [`${base}${digits}`, `${digits}${base}`, base.slice(0, -digits.length) + digits, digits]
-  const isValid = compileSchema(ajv, schema)
+  const isValid = compileSchema(schema)
   return candidates.map((candidate) => `${candidate}${rest}`).find((candidate) => isValid(candidate))
 }
 

@@ -2,7 +2,7 @@
 import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
 import t from 'tap'
-import { hasLongMarkRun } from '../../plugins/collection/request/text-limits.ts'
+import { hasLongMarkRun } from '../../plugins/validation/normalize.ts'
 import { ADMIN_KEY, testApp } from '../helpers/app.ts'
 import { sendRaw } from '../helpers/raw-requests.ts'
 import { createUniqueName } from '../helpers/versioned-client.ts'

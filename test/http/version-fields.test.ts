@@ -3,13 +3,11 @@ import { readFileSync } from 'node:fs'
 import { Type } from '@sinclair/typebox'
 import t from 'tap'
 import { compileResources } from '../../plugins/collection/compile.ts'
-import type { ResourceDefinition } from '../../plugins/collection/definition.ts'
-import type { Mode } from '../../plugins/collection/request/body.ts'
+import type { Mode, ResourceDefinition } from '../../plugins/collection/definition.ts'
+import { createBodyReader } from '../../plugins/collection/request/body.ts'
 import { createCost } from '../../plugins/collection/request/cost.ts'
 import { applyVersion } from '../../plugins/collection/versions/apply-version.ts'
 import type { VersionFields } from '../../plugins/collection/versions/version-fields.ts'
-import { createVersionReader } from '../../plugins/collection/versions/version-reader.ts'
-import { createAjv } from '../../plugins/validation/formats.ts'
 import { v1 } from '../../plugins/versioning/representation/v1.ts'
 import { v2 } from '../../plugins/versioning/representation/v2.ts'
 import { resources } from '../../src/app.ts'
@@ -391,8 +389,7 @@ t.test(
     if (!resource) throw new Error('There is no resource')
     const versioned = applyVersion(resource, 3)
     const members = { title: 'Tea', code: 'A', price_amount: 1 }
-    const read = (mode: Mode) =>
-      createVersionReader(createAjv(), versioned, mode).read({ members, prefix: '', violations: [] })
+    const read = (mode: Mode) => createBodyReader(versioned, v3, mode).toFields(members)
     const sent = { name: 'Tea', sku: 'A', price_amount: 1 }
     const defaults = { description: null, currency: 'USD', status: 'draft' }
     t.same(read('create'), { ...sent, ...defaults, stock: 0 })
@@ -401,10 +398,10 @@ t.test(
 
     const [users] = compileResources(definitions, [3, 4]).filter(({ name }) => name === 'users')
     if (!users) throw new Error('There is no resource')
-    const reader = createVersionReader(createAjv(), applyVersion(users, 3), 'create')
+    const reader = createBodyReader(applyVersion(users, 3), v3, 'create')
     const signUp = { full_name: 'Ada', email_address: 'a@example.com', rank: 'admin' }
-    const body = { members: signUp, prefix: '', violations: [] }
-    const refusal = t.throws(() => reader.read(body, { withheld: ['role', 'status'] }))
+    const request = Object({ body: signUp, originalUrl: '/v3/users' })
+    const refusal = t.throws(() => reader.read(request, { withheld: ['role', 'status'] }))
     t.match(refusal, { violations: [{ field: 'rank', code: 'READ_ONLY' }] })
   },
 )

@@ -1,7 +1,7 @@
 /** Demo posts are what the API itself would create. */
 import { test } from 'tap'
-import { normalize } from '../../plugins/collection/request/normalize.ts'
 import { createAjv } from '../../plugins/validation/formats.ts'
+import { normalize } from '../../plugins/validation/normalize.ts'
 import { Post } from '../../schemas/posts.ts'
 import { resources } from '../../src/app.ts'
 import { seedDatabase } from '../../src/cli/demo-data/index.ts'

@@ -3,10 +3,8 @@ import { getTableColumns } from 'drizzle-orm'
 import { verbs } from '../../access/index.ts'
 import { toViolations } from '../../errors/violations.ts'
 import { compileSchema } from '../../validation/formats.ts'
-import type { ResourceDefinition } from '../definition.ts'
-import { buildBodyExample } from '../openapi/inputs.ts'
-import { type Mode, toBodySchema } from '../request/body.ts'
-import { ajv } from '../validator.ts'
+import type { Mode, ResourceDefinition } from '../definition.ts'
+import { buildBody, buildBodyExample } from '../openapi/inputs.ts'
 
 /** The schemas that a resource uses: one for reading, and those of the bodies that it accepts. */
 function getUsedSchemas({ verbs: own = verbs }: ResourceDefinition) {
@@ -22,7 +20,7 @@ function findExampleMistakes(definition: ResourceDefinition, schema: 'create' | 
   const input = definition.schemas[schema]
   const mode: Mode = schema === 'create' ? 'create' : 'update'
   // The same schema as the request's: it is compiled once.
-  const validate = compileSchema(ajv, toBodySchema(input, mode))
+  const validate = compileSchema(buildBody(definition, mode))
   const examples: unknown[] = input.examples ?? [buildBodyExample(definition, mode)]
   return examples.flatMap((example) => {
     if (validate(example)) return []

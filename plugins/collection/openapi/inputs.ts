@@ -2,8 +2,9 @@
 import { type TObject, type TSchema, Type } from '@sinclair/typebox'
 import { buildExample } from '../../openapi/examples.ts'
 import { addTextPatterns } from '../../openapi/strings.ts'
-import { addRepeatableFields, type Mode, toBodySchema } from '../request/body.ts'
-import type { ResolvedResource } from '../resolve.ts'
+import { withDecode } from '../../validation/schema-functions.ts'
+import type { Mode, ResourceDefinition } from '../definition.ts'
+import { getInputSchema, toBodySchema } from '../request/body-schema.ts'
 
 type Properties = Record<string, TSchema>
 
@@ -13,39 +14,39 @@ const mapProperties = (
 ): Properties =>
   Object.fromEntries(Object.entries(properties).map(([name, property]) => [name, change(property, name)]))
 
-/** Returns the schema of the fields that a body may have. */
-export function getInputSchema(resource: ResolvedResource, mode: Mode): TObject {
-  if (mode === 'create') return resource.schemas.create
-  return mode === 'replace'
-    ? addRepeatableFields(resource.schemas.change, resource.schemas.read, resource.immutable ?? [])
-    : resource.schemas.change
-}
-
 /**
- * Adds the read-only fields, which PUT ignores, so that a client can send a resource as it read it. They are described in
- * words: the keyword `readOnly` would make client generators write two types of each schema.
+ * Names the fields that can be read but not written, so that they are refused as such. PUT ignores them, so that a client
+ * can send a resource as it read it: there they are fields. They are described in words: the keyword `readOnly` would make
+ * client generators write two types of each schema.
  * @param identity fields that only their present value is accepted for
  */
 function addReadOnly<T extends TSchema>(
   input: T,
   read: TSchema | undefined,
+  mode: Mode,
   identity: readonly string[] = [],
 ): T {
-  if (input.items) return { ...input, items: addReadOnly(input.items, read?.items) }
+  if (input.items) return { ...input, items: addReadOnly(input.items, read?.items, mode) }
   if (!input.properties) return input
   const readable: Properties = read?.properties ?? {}
   const readOnly = Object.entries(readable).filter(([name]) => !(name in input.properties))
+  const nested = mapProperties(input.properties, (property, name) =>
+    addReadOnly(property, readable[name], mode),
+  )
+  if (mode !== 'replace') {
+    return { ...input, properties: nested, 'x-read-only': readOnly.map(([name]) => name) }
+  }
   if (readOnly.length === 0) return input
-  // Any value, as the server ignores it.
   const describe = (name: string, property: TSchema): TSchema =>
     identity.includes(name)
-      ? { ...property, description: 'That in the path; may be absent' }
-      : Type.Unknown({ description: 'Read-only, and ignored' })
+      ? // The handler compares it with the path.
+        Type.Unknown({ 'x-documented': { ...property, description: 'That in the path; may be absent' } })
+      : Type.Unknown({ description: 'Read-only, and ignored', 'x-ignored': true })
   return {
     ...input,
     ...(input.title ? { title: input.title.replace(/(?:Input)?$/, 'Replace') } : {}),
     properties: {
-      ...mapProperties(input.properties, (property, name) => addReadOnly(property, readable[name])),
+      ...nested,
       ...Object.fromEntries(readOnly.map(([name, property]) => [name, describe(name, property)])),
     },
   }
@@ -92,7 +93,7 @@ const pick = (value: unknown, names: readonly string[]) =>
  * for changes, or its first field.
  */
 export function buildBodyExample(
-  { schemas: { create, change } }: Pick<ResolvedResource, 'schemas'>,
+  { schemas: { create, change } }: Pick<ResourceDefinition, 'schemas'>,
   mode: Mode,
 ): unknown {
   const names = Object.keys(change.properties)
@@ -109,16 +110,31 @@ const descriptions: Record<Mode, string> = {
 
 const titles: Record<Mode, string> = { create: 'Create', replace: 'Replace', update: 'Update' }
 
-/** Builds the schema of a body's fields, with an example. */
-export function buildBody(resource: ResolvedResource, mode: Mode): TObject {
+/** The parts of a definition, or of a resource, from which the schemas of bodies follow. */
+type WrittenResource = Pick<ResourceDefinition, 'singular' | 'schemas' | 'immutable' | 'kept' | 'check'> & {
+  parent?: { member: string }
+}
+
+/** Builds the schema of a body's fields, with an example. It validates and documents them. */
+export function buildBody(resource: WrittenResource, mode: Mode): TSchema {
+  const { check, kept = [], parent, schemas, singular } = resource
   const accepted = toBodySchema(getInputSchema(resource, mode), mode)
-  const identity = ['id', ...(resource.parent ? [resource.parent.member] : [])]
-  const whole =
-    mode === 'replace'
-      ? addReadOnly(describeKept(accepted, resource.kept ?? []), resource.schemas.read, identity)
-      : accepted
-  const title = `${resource.singular}${titles[mode]}`
+  const identity = ['id', ...(parent ? [parent.member] : [])]
+  const whole = addReadOnly(
+    mode === 'replace' ? describeKept(accepted, kept) : accepted,
+    schemas.read,
+    mode,
+    identity,
+  )
+  const title = `${singular}${titles[mode]}`
   const named = addTitleSuffix({ ...whole, title }, mode === 'update' ? 'Update' : 'Input')
   const examples = [buildBodyExample(resource, mode)]
-  return addTextPatterns(describeDefaults({ ...named, title, description: descriptions[mode], examples }))
+  const schema = addTextPatterns(
+    describeDefaults({ ...named, title, description: descriptions[mode], examples }),
+  )
+  if (!check) return schema
+  return withDecode(schema, (fields: Record<string, unknown>, violations) => {
+    violations.push(...check(fields, mode))
+    return fields
+  })
 }

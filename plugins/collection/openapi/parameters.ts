@@ -1,10 +1,10 @@
 /** Builds the parameters of each operation for OpenAPI: those of the path, of the query and the request headers. */
-import { type ArrayOptions, type TSchema, Type } from '@sinclair/typebox'
+import { Type } from '@sinclair/typebox'
 import { toWords } from '../../../lib/to-words.ts'
-import { exampleId, OneOf } from '../../../schemas/types.ts'
+import { exampleId } from '../../../schemas/types.ts'
 import type { Verb } from '../../access/index.ts'
 import type { Parameter } from '../../openapi/operation.ts'
-import { buildListParameters, buildSelectionParameters, DEFAULT_SORT } from '../request/parameters.ts'
+import { buildListParameters, buildSelectionParameters } from '../request/parameters.ts'
 import type { ResolvedResource } from '../resolve.ts'
 
 /** Converts a name such as `created_after` or `If-Match` to `CreatedAfter` or `IfMatch`. */
@@ -23,28 +23,6 @@ function getComponentName(resource: ResolvedResource, name: string): string {
   return isOwn ? `${singular}${toPascalCase(name)}` : (componentNames[name] ?? toPascalCase(name))
 }
 
-/** Documents a comma-separated parameter as an array of an enum. */
-function documentList(
-  resource: ResolvedResource,
-  name: string,
-  { description = '' }: TSchema,
-): TSchema | undefined {
-  const sorts = Object.keys(resource.sorts)
-  const fields = Object.keys(resource.schemas.read.properties)
-  const relations = Object.keys(resource.relations)
-  const lists: Record<string, { values: readonly string[]; options: ArrayOptions }> = {
-    sort: {
-      values: [...sorts, ...sorts.map((sort) => `-${sort}`)],
-      options: { maxItems: 5, examples: [[resource.defaultSort ?? DEFAULT_SORT]] },
-    },
-    order: { values: ['asc', 'desc'], options: { maxItems: 5, examples: [['desc']] } },
-    fields: { values: fields, options: { maxItems: fields.length, examples: [fields.slice(0, 3)] } },
-    include: { values: relations, options: { maxItems: 3, examples: [relations.slice(0, 1)] } },
-  }
-  const list = lists[name]
-  return list && Type.Array(OneOf(list.values), { minItems: 1, description, ...list.options })
-}
-
 function buildQuery(resource: ResolvedResource, verb: Verb): Parameter[] {
   if (verb !== 'list' && verb !== 'read') return []
   const { properties } = verb === 'list' ? buildListParameters(resource) : buildSelectionParameters(resource)
@@ -52,14 +30,19 @@ function buildQuery(resource: ResolvedResource, verb: Verb): Parameter[] {
     component: getComponentName(resource, name),
     in: 'query',
     name,
-    schema: documentList(resource, name, schema) ?? schema,
+    schema: schema['x-documented'] ?? schema,
   }))
 }
 
 const ID = Type.String({ format: 'uuid', description: 'The id of the resource', examples: [exampleId] })
 
 const buildIdOrMe = (description: string, example: string) =>
-  Type.String({ minLength: 1, description: `${description}, or \`me\` for the caller`, examples: [example] })
+  Type.String({
+    format: 'uuid-or-me',
+    minLength: 1,
+    description: `${description}, or \`me\` for the caller`,
+    examples: [example],
+  })
 
 /** A tool that sends the example must not replace or delete the caller, so that of PUT and DELETE is an id. */
 function buildId({ singular, me }: ResolvedResource, verb: Verb): Parameter {

@@ -6,15 +6,11 @@ import { apiError } from '../../errors/index.ts'
 import { readPrecondition } from '../../http/preconditions.ts'
 import { getOrigin } from '../../outbox/origin.ts'
 import type { Change, Prepared, Row } from '../definition.ts'
-import type { Handler } from '../options.ts'
-import { readObject } from '../request/body.ts'
-import { createQueryRefusal } from '../request/query-validation.ts'
+import { createBodyReader } from '../request/body.ts'
 import { sendWritten } from '../response/send-written.ts'
 import { StaleRowError } from '../sql/write.ts'
-import { ajv } from '../validator.ts'
-import { createVersionReader } from '../versions/version-reader.ts'
 import { checkTransitions, createComputeChange } from './compute-change.ts'
-import type { OperationContext } from './context.ts'
+import type { OperationContext, WriteHandler } from './context.ts'
 import { findRow } from './find-row.ts'
 import { createReferences } from './references.ts'
 import { findSettableColumns } from './settable-columns.ts'
@@ -22,31 +18,28 @@ import { createTools } from './tools.ts'
 
 type PreparedColumns = Prepared<Row, Row> | undefined
 
-export function createChangeHandler(context: OperationContext, mode: 'replace' | 'update'): Handler {
+export function createChangeHandler(context: OperationContext, mode: 'replace' | 'update'): WriteHandler {
   const { app, addresses, builder, options, resource, toSentError, versioned } = context
   const { database, idempotency } = app
   const { representation, requireIfMatch } = options
   const { access, actions = {}, bearerOnly = false, parent, stores } = resource
   const references = createReferences(resource)
-  const refuseQuery = createQueryRefusal(ajv)
-  const bodyReader = createVersionReader(ajv, versioned, mode)
+  const bodyReader = createBodyReader(versioned, representation, mode)
   const computeChange = createComputeChange(resource, mode, bodyReader)
   const settable = findSettableColumns(resource)
 
   return async (request, reply) => {
-    // 1. Caller (401), body an object (400), Idempotency-Key (400), no query string (400).
+    // 1. Caller (401), Idempotency-Key (400).
     const address = addresses.read(request)
     const { actor, id, parent: parentId } = address
-    const sent = readObject(request.body)
     // PUT needs no key: sent twice, it has the same effect.
     const path = `/api/v${representation.version}${addresses.getPath(parentId)}/${id}`
-    const key = mode === 'update' ? idempotency.readKey(request, actor, path, sent) : undefined
-    if (address.hasQuery) refuseQuery(request)
+    const key = mode === 'update' ? idempotency.readKey(request, actor, path, request.body) : undefined
 
-    // 2. The fields: all violations together (422). Then the ids in the path (404).
-    const body = representation.body(sent, resource.name, id)
-    const fields = bodyReader.read(body, { known: parent ? { id, [parent.member]: parentId } : { id } })
-    addresses.ensureUuids(id, parentId)
+    // 2. What Fastify has validated: body an object (400), no query string (400), the fields (422) with ids that differ
+    // from the path, the ids in the path (404).
+    const ids = parent ? { id, [parent.member]: parentId } : { id }
+    const { fields, prefix } = bodyReader.read(request, { ids })
 
     const rule = getRule(access, mode, actor)
     const checkPrecondition = readPrecondition(request, requireIfMatch, (row: Row) =>
@@ -139,7 +132,7 @@ export function createChangeHandler(context: OperationContext, mode: 'replace' |
     }
 
     const response = await write().catch((error) => {
-      throw toSentError(error, body.prefix)
+      throw toSentError(error, prefix)
     })
     return sendWritten(request, reply, actor, response)
   }

@@ -1,11 +1,19 @@
 /** What the operations of one resource in one version share. */
 import type { FastifyInstance } from 'fastify'
 import { withPrefix } from '../../errors/index.ts'
+import type { Fields } from '../../validation/schema-functions.ts'
+import type { SentBody } from '../../versioning/representation/types.ts'
 import type { Resource } from '../compile.ts'
-import type { CollectionOptions } from '../options.ts'
+import type { CollectionOptions, Handler } from '../options.ts'
+import type { ListQuery, Selection } from '../request/list-query.ts'
 import { createResourceAddresses } from '../request/resource-address.ts'
 import { createResponseBuilder } from '../response/response-builder.ts'
 import { applyVersion } from '../versions/apply-version.ts'
+
+/** Handlers get requests as the schemas of their routes say: see plugins/validation. */
+export type ListHandler = Handler<{ Querystring: ListQuery }>
+export type ReadHandler = Handler<{ Querystring: Selection }>
+export type WriteHandler = Handler<{ Body: SentBody<Fields> }>
 
 export function createOperationContext(app: FastifyInstance, options: CollectionOptions, compiled: Resource) {
   const versioned = applyVersion(compiled, options.representation.version)

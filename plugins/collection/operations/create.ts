@@ -6,27 +6,22 @@ import { lockCaller } from '../../auth/lock-caller.ts'
 import { apiError } from '../../errors/index.ts'
 import { getOrigin } from '../../outbox/origin.ts'
 import type { Prepared, Row } from '../definition.ts'
-import type { Handler } from '../options.ts'
-import { readObject } from '../request/body.ts'
-import { createQueryRefusal } from '../request/query-validation.ts'
+import { createBodyReader } from '../request/body.ts'
 import { createNotFound } from '../request/resource-address.ts'
 import { sendWritten } from '../response/send-written.ts'
-import { ajv } from '../validator.ts'
-import { createVersionReader } from '../versions/version-reader.ts'
-import type { OperationContext } from './context.ts'
+import type { OperationContext, WriteHandler } from './context.ts'
 import { createReferences } from './references.ts'
 import { createTools } from './tools.ts'
 
 type PreparedColumns = Prepared<Row, Row> | undefined
 
-export function createCreateHandler(context: OperationContext): Handler {
+export function createCreateHandler(context: OperationContext): WriteHandler {
   const { app, addresses, builder, options, resource, toSentError, versioned } = context
   const { addressing, database, idempotency, refusal } = app
   const { representation, publicUrl } = options
   const { access, actions = {}, bearerOnly = false, parent, stores } = resource
   const references = createReferences(resource)
-  const refuseQuery = createQueryRefusal(ajv)
-  const bodyReader = createVersionReader(ajv, versioned, 'create')
+  const bodyReader = createBodyReader(versioned, representation, 'create')
 
   /** Returns the error for a row that the caller may not create: 403; 404 if the parent does not exist. */
   const refuseNew = async (connection: Connection, parentId: string | undefined): Promise<Error> => {
@@ -37,17 +32,14 @@ export function createCreateHandler(context: OperationContext): Handler {
   }
 
   return async (request, reply) => {
-    // 1. Caller (401), body an object (400), Idempotency-Key (400), no query string (400).
-    const { actor, parent: parentId, hasQuery } = addresses.read(request)
-    const sent = readObject(request.body)
+    // 1. Caller (401), Idempotency-Key (400).
+    const { actor, parent: parentId } = addresses.read(request)
     const path = addresses.getPath(parentId)
-    const key = idempotency.readKey(request, actor, `/api/v${representation.version}${path}`, sent)
-    if (hasQuery) refuseQuery(request)
+    const key = idempotency.readKey(request, actor, `/api/v${representation.version}${path}`, request.body)
 
-    // 2. The fields, with their defaults: all violations together (422). Then the id in the path (404).
-    const body = representation.body(sent, resource.name, undefined)
-    const fields = bodyReader.read(body, { withheld: resource.withheld?.(actor) })
-    addresses.ensureUuids(parentId)
+    // 2. What Fastify has validated: body an object (400), no query string (400), the fields (422) with what this caller
+    // may not set, the id in the path (404). The fields have their defaults.
+    const { fields, prefix } = bodyReader.read(request, { withheld: resource.withheld?.(actor) })
     const id = newId()
     const values: Partial<Row> = { ...resource.defaults?.(actor), ...fields, id, revision: 1 }
     if (parent) values[parent.member] = parentId
@@ -112,7 +104,7 @@ export function createCreateHandler(context: OperationContext): Handler {
     }
 
     const response = await write().catch((error) => {
-      throw toSentError(error, body.prefix)
+      throw toSentError(error, prefix)
     })
     return sendWritten(request, reply, actor, response)
   }

@@ -3,20 +3,19 @@ import type { FastifyReply, FastifyRequest } from 'fastify'
 import { type Actor, getRule, narrowRule, type Rule, requireCredential } from '../../access/index.ts'
 import { getLifetime } from '../../admission/request-lifetime.ts'
 import { buildWeakTag, isNotModified, sendNotModified } from '../../http/preconditions.ts'
+import { checkRequest } from '../../validation/index.ts'
 import type { Pagination } from '../../versioning/representation/types.ts'
 import type { Resource } from '../compile.ts'
-import type { Handler } from '../options.ts'
 import { BYTES_PER_COST, countReplyBytes } from '../request/cost.ts'
 import { createCursors } from '../request/cursor.ts'
-import { createListReader, getListIdentity, type ListQuery } from '../request/list-query.ts'
+import { getListIdentity, type ListQuery } from '../request/list-query.ts'
 import { DEFAULT_LIMIT } from '../request/parameters.ts'
 import type { ResourceAddress } from '../request/resource-address.ts'
 import { largePages, MAX_BYTES_AT_ONCE, serializeInPieces } from '../response/large-replies.ts'
 import { setLinks } from '../response/links.ts'
 import { CACHE_CONTROL, getSerializer } from '../response/response-builder.ts'
 import { readPosition } from '../sql/keyset.ts'
-import { ajv } from '../validator.ts'
-import type { OperationContext } from './context.ts'
+import type { ListHandler, OperationContext } from './context.ts'
 import { getReplica } from './get-replica.ts'
 import { include } from './include.ts'
 import { hasChunks, type Page, readPage } from './read-page.ts'
@@ -34,13 +33,12 @@ function getListRule(resource: Resource, actor: Actor, parent: string | undefine
 
 /** @param reader reads the rows in the place of the engine */
 export function createListHandler(
-  { app, addresses, builder, options, resource, versioned }: OperationContext,
+  { app, addresses, builder, options, resource }: OperationContext,
   reader?: RowReader,
-): Handler {
+): ListHandler {
   const { database } = app
   const { representation, publicUrl } = options
   const cursors = createCursors(options.cursorKey)
-  const readListQuery = createListReader(ajv, versioned)
 
   const buildPagination = (query: ListQuery, page: Page, identity: string): Pagination => {
     const { total } = page
@@ -58,11 +56,10 @@ export function createListHandler(
     { actor, parent: parentId }: ResourceAddress,
     query: ListQuery,
   ) => {
-    // 2. The cursor (400), the credential for included relations (403), the id of the parent in the path (404).
+    // 2. The cursor (400), the credential for included relations (403).
     const identity = getListIdentity(resource.name, query.identity, parentId)
     const position = query.cursor === undefined ? undefined : cursors.read(query.cursor, identity)
     for (const rule of query.requires) requireCredential(actor, rule)
-    addresses.ensureUuids(parentId)
 
     // 3. The rows that the caller may read: one statement, or chunks. All chunks of a page with a total are read in one
     // snapshot, which no replica offers.
@@ -103,9 +100,10 @@ export function createListHandler(
   }
 
   return async (request, reply) => {
-    // 1. Caller (401) and query string (400).
+    // 1. Caller (401), query string (400), the id of the parent in the path (404).
     const address = addresses.read(request)
-    const query = readListQuery(request)
+    checkRequest(request)
+    const { query } = request
     const isLarge = reader ? query.limit > DEFAULT_LIMIT : hasChunks(query)
     if (!isLarge) return listPage(request, reply, address, query)
     const { credential, userId } = address.actor

@@ -4,40 +4,41 @@ import type { Connection } from '../../../drizzle/client/types.ts'
 import { lockCaller } from '../../auth/lock-caller.ts'
 import { readPrecondition } from '../../http/preconditions.ts'
 import { getOrigin } from '../../outbox/origin.ts'
+import { checkRequest } from '../../validation/index.ts'
 import type { OwnOperation, Row } from '../definition.ts'
-import type { Handler } from '../options.ts'
-import { createBodyReader, readObject } from '../request/body.ts'
-import { createQueryRefusal } from '../request/query-validation.ts'
+import { createDefaults } from '../request/body.ts'
 import { sendWritten } from '../response/send-written.ts'
-import { ajv } from '../validator.ts'
-import type { OperationContext } from './context.ts'
+import type { OperationContext, WriteHandler } from './context.ts'
 import { findRow } from './find-row.ts'
 
-const NO_FIELDS = Type.Object({})
+/** A body without fields; it may be absent. */
+export const NO_FIELDS = Type.Object({})
 
-export function createOwnHandler(context: OperationContext, name: string, own: OwnOperation<Row>): Handler {
+export function createOwnHandler(
+  context: OperationContext,
+  name: string,
+  own: OwnOperation<Row>,
+): WriteHandler {
   const { app, addresses, builder, options, resource, toSentError } = context
   const { addressing, database, idempotency } = app
   const { representation, publicUrl, requireIfMatch } = options
   const { bearerOnly = false, stores } = resource
   const { access, body: input = NO_FIELDS, response: ownResponse, run } = own
-  const refuseQuery = createQueryRefusal(ajv)
-  const bodyReader = createBodyReader({ ajv, read: NO_FIELDS, input, mode: 'create' })
-  const canBeEmpty = (input.required ?? []).length === 0
+  const fillDefaults = createDefaults(input)
 
   return async (request, reply) => {
-    // 1. Caller (401), body an object or absent (400), Idempotency-Key (400), no query string (400).
+    // 1. Caller (401), Idempotency-Key (400).
     const address = addresses.read(request)
     const { actor, id, parent: parentId } = address
-    const sent = request.body === undefined && canBeEmpty ? {} : readObject(request.body)
     const path = `${addresses.getPath(parentId)}/${id}`
-    const key = idempotency.readKey(request, actor, `/api/v${representation.version}${path}/${name}`, sent)
-    if (address.hasQuery) refuseQuery(request)
+    const keyPath = `/api/v${representation.version}${path}/${name}`
+    const key = idempotency.readKey(request, actor, keyPath, request.body)
 
-    // 2. The fields: all violations together (422). Then the ids in the path (404).
-    const body = representation.body(sent, resource.name, id)
-    const fields = bodyReader.read(body)
-    addresses.ensureUuids(id, parentId)
+    // 2. What Fastify has validated: body an object or absent (400), no query string (400), the fields (422), the ids in
+    // the path (404).
+    checkRequest(request)
+    const { members, prefix } = representation.body(request.body, id)
+    const fields = fillDefaults(members)
     const checkPrecondition = readPrecondition(request, requireIfMatch, (row: Row) =>
       builder.getTag(request, row),
     )
@@ -65,7 +66,7 @@ export function createOwnHandler(context: OperationContext, name: string, own: O
       ? idempotency.once(key, { find, write })
       : database.transaction(async (tx) => write(tx, await find(tx, true)))
     ).catch((error) => {
-      throw toSentError(error, body.prefix)
+      throw toSentError(error, prefix)
     })
     return sendWritten(request, reply, actor, response)
   }

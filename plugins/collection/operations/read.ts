@@ -2,30 +2,27 @@
 import type { Connection } from '../../../drizzle/client/types.ts'
 import { allows, getRule, requireCredential } from '../../access/index.ts'
 import { buildStrongTag, isNotModified, needsPrimary, sendNotModified } from '../../http/preconditions.ts'
-import type { Handler } from '../options.ts'
+import { checkRequest } from '../../validation/index.ts'
 import { BYTES_PER_COST, countReplyBytes } from '../request/cost.ts'
 import { createNotFound } from '../request/resource-address.ts'
-import { createSelectionReader, EVERYTHING } from '../request/selection.ts'
 import { CACHE_CONTROL } from '../response/response-builder.ts'
 import { toTimestamp } from '../sql/row-mapper.ts'
-import { ajv } from '../validator.ts'
-import type { OperationContext } from './context.ts'
+import type { OperationContext, ReadHandler } from './context.ts'
 import { getReplica } from './get-replica.ts'
 import { include } from './include.ts'
 import type { RowReader } from './row-reader.ts'
 
 /** @param reader reads the row in the place of the engine */
-export function createReadHandler(context: OperationContext, reader?: RowReader): Handler {
-  const { app, addresses, builder, options, resource, versioned } = context
+export function createReadHandler(context: OperationContext, reader?: RowReader): ReadHandler {
+  const { app, addresses, builder, options, resource } = context
   const { access, parent, select } = resource
-  const readSelection = createSelectionReader(ajv, versioned)
 
   return async (request, reply) => {
-    // 1. Caller (401), query string (400), the credential for included relations (403), the ids in the path (404).
-    const { actor, id, parent: parentId, hasQuery } = addresses.read(request)
-    const { fields, include: names, requires } = hasQuery ? readSelection(request) : EVERYTHING
+    // 1. Caller (401), query string (400), the ids in the path (404), the credential for included relations (403).
+    const { actor, id, parent: parentId } = addresses.read(request)
+    checkRequest(request)
+    const { fields, include: names, requires } = request.query
     for (const required of requires) requireCredential(actor, required)
-    addresses.ensureUuids(id, parentId)
 
     // 2. The row (404), access to it (403), its relations. A replica may lag behind: only the primary decides that a row
     // does not exist or may not be read.

@@ -3,24 +3,21 @@ import { getRule } from '../../access/index.ts'
 import { lockCaller } from '../../auth/lock-caller.ts'
 import { readPrecondition } from '../../http/preconditions.ts'
 import { getOrigin } from '../../outbox/origin.ts'
+import { checkRequest } from '../../validation/index.ts'
 import type { Row } from '../definition.ts'
 import type { Handler } from '../options.ts'
-import { createQueryRefusal } from '../request/query-validation.ts'
-import { ajv } from '../validator.ts'
 import type { OperationContext } from './context.ts'
 import { findRow } from './find-row.ts'
 
 export function createRemoveHandler(context: OperationContext): Handler {
   const { app, addresses, builder, options, resource, toSentError } = context
   const { access, actions = {}, bearerOnly = false, stores } = resource
-  const refuseQuery = createQueryRefusal(ajv)
 
   return async (request, reply) => {
     // 1. Caller (401), no query string (400), the ids in the path (404).
     const address = addresses.read(request)
     const { actor } = address
-    if (address.hasQuery) refuseQuery(request)
-    addresses.ensureUuids(address.id, address.parent)
+    checkRequest(request)
     const checkPrecondition = readPrecondition(request, options.requireIfMatch, (row: Row) =>
       builder.getTag(request, row),
     )

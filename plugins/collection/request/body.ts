@@ -1,68 +1,17 @@
-/** Reads request bodies: normalizes and validates the fields, reports all violations together, and fills in defaults. */
-import { type TObject, type TSchema, Type } from '@sinclair/typebox'
-import type { Ajv } from 'ajv'
+/** Reads the fields that a body means: with the names of the definition, and with defaults. */
+import type { TSchema } from '@sinclair/typebox'
+import type { FastifyRequest } from 'fastify'
 import { isObject } from '../../../lib/is-object.ts'
-import { MAX_VIOLATIONS, type Violation } from '../../../schemas/error.ts'
-import { apiError, invalidBody } from '../../errors/index.ts'
-import { deduplicate, toViolations } from '../../errors/violations.ts'
+import type { Violation } from '../../../schemas/error.ts'
+import { invalidBody } from '../../errors/index.ts'
+import { toViolations } from '../../errors/violations.ts'
 import { compileSchema } from '../../validation/formats.ts'
-import type { ReadBody } from '../../versioning/representation/types.ts'
-import { DEFAULT_MAX_ITEMS, type Normalized, normalize } from './normalize.ts'
-
-/** What a body does: creates a resource, replaces one, or changes the fields that it names (RFC 7396). */
-export type Mode = 'create' | 'replace' | 'update'
-
-type Fields = Record<string, unknown>
-
-/**
- * Returns the body of a request, which every version requires to be a JSON object.
- * @throws ApiError 400 if it is absent or not an object
- */
-export function readObject(sent: unknown): Fields {
-  if (sent === undefined) throw apiError('INVALID_REQUEST', { message: 'A request body is required' })
-  if (!isObject(sent)) throw apiError('INVALID_REQUEST', { message: 'The body must be a JSON object' })
-  return sent
-}
-
-const hasDefault = (schema: TSchema) => schema.default !== undefined
-
-const isObjectSchema = (schema: TSchema): schema is TObject => isObject(schema.properties)
-
-/** Returns the schema of a body: without unknown fields, and without required fields that have a default. */
-export function toBodySchema(schema: TObject, mode: Mode): TObject {
-  const properties = Object.fromEntries(
-    Object.entries(schema.properties).map(([name, property]) => [name, toBodyProperty(property, mode)]),
-  )
-  const isRequired = (name: string) => {
-    const property = schema.properties[name]
-    return property !== undefined && !hasDefault(property)
-  }
-  const required = mode === 'update' ? [] : (schema.required ?? []).filter(isRequired)
-  return { ...schema, properties, additionalProperties: false, required }
-}
-
-function toBodyProperty(property: TSchema, mode: Mode): TSchema {
-  const { default: _, ...withoutDefault } = property
-  const kept: TSchema = mode === 'update' ? withoutDefault : property
-  if (isObjectSchema(kept)) return toBodySchema(kept, mode)
-  // PATCH, too, replaces an array as a whole.
-  return property.items ? { ...kept, items: toBodyProperty(property.items, 'create') } : kept
-}
-
-/** Returns a schema with fields that PUT may repeat from the resource as it was read. */
-export const addRepeatableFields = (schema: TObject, read: TObject, names: readonly string[]): TObject =>
-  Type.Object(
-    {
-      ...Object.fromEntries(
-        names.flatMap((name) => {
-          const property = read.properties[name]
-          return property ? [[name, Type.Optional(property)]] : []
-        }),
-      ),
-      ...schema.properties,
-    },
-    { title: schema.title ?? '' },
-  )
+import { checkRequest } from '../../validation/index.ts'
+import type { Fields } from '../../validation/schema-functions.ts'
+import type { Representation, SentBody } from '../../versioning/representation/types.ts'
+import type { Mode } from '../definition.ts'
+import type { PublishedResource } from '../versions/published-resource.ts'
+import { getInputSchema, hasDefault, isObjectSchema, toBodySchema } from './body-schema.ts'
 
 export type FillDefaults = (value: Readonly<Fields>) => Fields
 
@@ -102,132 +51,95 @@ export function mergePatch(target: unknown, patch: unknown): unknown {
   return merged
 }
 
-/** Returns an object without the fields that can be read but not written, which PUT ignores. */
-function removeReadOnly(fields: Readonly<Fields>, read: TSchema, input: TSchema): Fields {
-  const kept = Object.entries(fields).filter(
-    ([name]) => Object.hasOwn(input.properties, name) || !Object.hasOwn(read.properties, name),
-  )
+/** Returns the parts of a value that a body may have: without fields that can be read but not written. */
+function pickWritable(value: unknown, input: TSchema | undefined): unknown {
+  if (Array.isArray(value)) return value.map((item) => pickWritable(item, input?.items))
+  if (!isObject(value) || !input?.properties) return value
   return Object.fromEntries(
-    kept.map(([name, field]) => [
-      name,
-      removeReadOnlyInside(field, read.properties[name], input.properties[name]),
-    ]),
+    Object.entries(value)
+      .filter(([name]) => Object.hasOwn(input.properties, name))
+      .map(([name, field]) => [name, pickWritable(field, input.properties[name])]),
   )
 }
-
-function removeReadOnlyInside(
-  value: unknown,
-  read: TSchema | undefined,
-  input: TSchema | undefined,
-): unknown {
-  if (Array.isArray(value)) {
-    // Too long, so it is refused anyway: do not spend time on its items.
-    if (value.length > (input?.maxItems ?? DEFAULT_MAX_ITEMS)) return value
-    return value.map((item) => removeReadOnlyInside(item, read?.items, input?.items))
-  }
-  const isNested = isObject(value) && read?.properties && input?.properties
-  return isNested ? removeReadOnly(value, read, input) : value
-}
-
-/** Segments of a path that are looked up. No schema is that deep, but a client may send a name with many dots. */
-const MAX_PATH_SEGMENTS = 20
-
-/** Returns the schema at one segment of a path. `toString` and the like are own properties of no schema. */
-const getSubschema = (schema: TSchema | undefined, segment: string): TSchema | undefined => {
-  if (!schema?.properties) return schema?.items
-  return Object.hasOwn(schema.properties, segment) ? schema.properties[segment] : undefined
-}
-
-/** Returns whether a path names a field that can be read: in a body, it is read-only rather than unknown. */
-function isReadable(read: TObject, path: readonly string[]): boolean {
-  let schema: TSchema | undefined = read
-  for (const segment of path) schema = getSubschema(schema, segment)
-  return schema !== undefined
-}
-
-const toReadOnly = (field: string): Violation => ({ field, message: 'is read-only', code: 'READ_ONLY' })
 
 /** Compares an id that was sent with the stored one, in any letter case. */
 const isSameId = (sent: unknown, known: unknown) =>
   (typeof sent === 'string' ? sent.toLowerCase() : sent) === known
 
-export interface BodyOptions {
-  ajv: Ajv
-  /** The schema of a response. */
-  read: TObject
-  /** The fields that a body may have. */
-  input: TObject
-  mode: Mode
-  /** Checks what the schema cannot express. It gets only fields that are valid by themselves. */
-  check?: ((body: Fields, mode: Mode) => Violation[]) | undefined
-  /** Fields that PUT keeps if they are absent, in place of their defaults. */
-  kept?: readonly string[] | undefined
-  /** Fields that identify the resource, which PUT may repeat but not change. */
-  identity?: readonly string[]
-}
+const toReadOnly = (field: string, message: string): Violation => ({ field, message, code: 'READ_ONLY' })
 
 interface ReadOptions {
-  /** The fields whose values follow from the address. */
-  known?: Readonly<Fields>
+  /** The fields whose values stand in the path: `id`, and that of the parent. */
+  ids?: { id: string } & Readonly<Record<string, string | undefined>>
   /** The fields that this caller may not set. */
   withheld?: readonly string[] | undefined
 }
 
-/** Creates the functions that read the bodies of one operation. */
-export function createBodyReader({ ajv, read, input, mode, check, kept = [], identity = [] }: BodyOptions) {
-  const schema = toBodySchema(input, mode)
-  const validate = compileSchema(ajv, schema)
+/** The fields of a body, with the names of the definition. */
+interface ReadBody {
+  fields: Fields
+  /** The path of the fields in the body, for errors: '' or 'data.attributes.' */
+  prefix: string
+}
+
+/** Creates the functions that read the bodies of one operation in one version. */
+export function createBodyReader(
+  { resource, published, names }: PublishedResource,
+  representation: Representation,
+  mode: Mode,
+) {
+  const input = getInputSchema(resource, mode)
   // A merged object has to be as valid as one that was sent whole.
-  const validateMerged = compileSchema(ajv, { ...toBodySchema(input, 'create'), required: [] })
-  const fillDefaults = createDefaults(input, mode === 'replace' ? kept : [])
+  const validateMerged = compileSchema({ ...toBodySchema(input, 'create'), required: [] })
+  // PUT keeps these, and what the version hides: they stay absent.
+  const { kept = [] } = resource
+  const isKept = (name: string) => kept.includes(name) || names?.isHidden(name)
+  const fillDefaults = createDefaults(
+    input,
+    mode === 'replace' ? Object.keys(input.properties).filter(isKept) : [],
+  )
 
-  const markReadOnly = (violation: Violation): Violation =>
-    violation.code === 'UNKNOWN_FIELD' && isReadable(read, violation.field.split('.', MAX_PATH_SEGMENTS))
-      ? toReadOnly(violation.field)
-      : violation
+  const isReadable = (name: string) => Object.hasOwn(published.schemas.read.properties, name)
 
-  const findViolations = ({ value, violations: normalizing, unread }: Normalized): Violation[] => {
-    // No more are reported, so the rest of the body is not validated.
-    if (normalizing.length >= MAX_VIOLATIONS) return normalizing.map(markReadOnly)
-    const isValid = validate(value)
-    if (isValid && normalizing.length === 0) return check?.(value, mode) ?? []
-    const validating = isValid ? [] : toViolations(validate.errors ?? [])
-    const found = deduplicate([...normalizing, ...validating.filter(({ field }) => !unread.has(field))])
-    const violations = found.map(markReadOnly)
-    if (!check) return violations
-    const invalid = new Set(violations.map(({ field }) => field.split('.', 1)[0]))
-    const valid = Object.fromEntries(Object.entries(value).filter(([name]) => !invalid.has(name)))
-    return [...violations, ...check(valid, mode)]
+  /** PUT may repeat the ids of the path, but not change them. A version may hide that of the parent. */
+  const findChangedIds = (members: Readonly<Fields>, ids: ReadOptions['ids'] = { id: '' }): Violation[] =>
+    Object.entries(ids)
+      .filter(([name, known]) => name in members && isReadable(name) && !isSameId(members[name], known))
+      .map(([name]) => toReadOnly(name, 'cannot be changed'))
+
+  /** Returns the violations that no schema can express. */
+  const findViolations = (sent: SentBody<Fields>, { ids, withheld = [] }: ReadOptions): Violation[] => {
+    const { members, prefix } = representation.body(sent, ids?.id)
+    const violations = [
+      ...(names ? names.listPublic(withheld) : withheld)
+        .filter((name) => name in members)
+        .map((name) => toReadOnly(name, 'is read-only')),
+      ...(mode === 'replace' ? findChangedIds(members, ids) : []),
+    ]
+    return violations.map((each) => ({ ...each, field: `${prefix}${each.field}` }))
   }
 
-  const findIdentityChanges = (sent: Readonly<Fields>, known: Readonly<Fields>): Violation[] =>
-    identity
-      .filter((name) => name in sent && name in known && !isSameId(sent[name], known[name]))
-      .map((field) => ({ field, message: 'cannot be changed', code: 'READ_ONLY' }))
+  /** Returns the fields of a valid body; with defaults, unless it is a PATCH. */
+  const toFields = (members: Readonly<Fields>, ids?: ReadOptions['ids']): Fields => {
+    const fields = names ? names.toInternalFields(members) : { ...members }
+    if (mode === 'update') return fields
+    const filled = fillDefaults(fields)
+    for (const name of Object.keys(ids ?? {})) delete filled[name]
+    return filled
+  }
 
   return {
-    schema,
+    toFields,
 
     /**
-     * Returns the normalized fields of a body; with defaults, unless it is a PATCH.
-     * @throws ApiError 422 with all violations of the fields and of the envelope around them
+     * Returns the fields of the body, which Fastify has normalized and validated by the schema of the route.
+     * @throws ApiError 400, 404, 409, 422
      */
-    read({ members, prefix, violations: envelope }: ReadBody, options: ReadOptions = {}): Fields {
-      const { known = {}, withheld = [] } = options
-      const isReplace = mode === 'replace'
-      const normal = normalize(isReplace ? removeReadOnly(members, read, input) : members, schema)
-      const violations: Violation[] = [
-        ...withheld.filter((name) => name in members).map(toReadOnly),
-        ...(isReplace ? findIdentityChanges(members, known) : []),
-        ...findViolations(normal),
-      ]
-      if (envelope.length > 0 || violations.length > 0) {
-        throw invalidBody([
-          ...envelope,
-          ...violations.map((each) => ({ ...each, field: `${prefix}${each.field}` })),
-        ])
-      }
-      return mode === 'update' ? normal.value : fillDefaults(normal.value)
+    read(request: FastifyRequest<{ Body: SentBody<Fields> }>, options: ReadOptions): ReadBody {
+      const sent = request.body
+      checkRequest(request, () => findViolations(sent, options))
+      const { members, prefix } = representation.body(sent, options.ids?.id)
+      return { fields: toFields(members, options.ids), prefix }
     },
 
     /**
@@ -239,7 +151,9 @@ export function createBodyReader({ ajv, read, input, mode, check, kept = [], ide
     },
 
     /** Returns the fields of a row that a client can write. */
-    toWritable: (row: Fields) => removeReadOnly(row, read, input),
+    toWritable: (row: Readonly<Fields>): Fields =>
+      // A row is an object, and so is what can be written of it.
+      pickWritable(row, input) as Fields,
   }
 }
 

@@ -1,23 +1,42 @@
-/** Parses the query strings of lists to plans. All violations are reported together. */
-import type { Ajv } from 'ajv'
-import type { FastifyRequest } from 'fastify'
-import { LRUCache } from 'lru-cache'
-import type { FieldCode, Violation } from '../../../schemas/error.ts'
-import { invalidQuery } from '../../errors/index.ts'
+/** Reads query strings: what a list or a single read selects, from the valid values of their parameters. */
+import type { TUnsafe } from '@sinclair/typebox'
+import { type FieldCode, MAX_VIOLATIONS, type Violation } from '../../../schemas/error.ts'
+import { type CredentialRule, getCredentialRule } from '../../access/index.ts'
+import { withDecode } from '../../validation/schema-functions.ts'
+import { createViolation } from '../../validation/text.ts'
 import { getChunkSize, getSelectedBytes } from '../reply-size.ts'
 import type { ResolvedResource } from '../resolve.ts'
 import { createSortTerms, type Sort, type SortTerm } from '../sql/keyset.ts'
-import { getFilterShape, getFilterValues, type ListFilters } from '../sql/list-conditions.ts'
+import {
+  type Bound,
+  type FilterValue,
+  getFilterShape,
+  getFilterValues,
+  type ListFilters,
+} from '../sql/list-conditions.ts'
 import type { Values } from '../sql/statements.ts'
-import { type PublishedResource, toInternalQuery } from '../versions/published-resource.ts'
-import { type Bound, createBoundsReader } from './list-bounds.ts'
-import { buildListParameters, DEFAULT_LIMIT, DEFAULT_SORT, MAX_OFFSET } from './parameters.ts'
-import { createQueryReader, type ValidatedQuery } from './query-validation.ts'
-import { createViolation, type QueryValue, type QueryValues, split, toText } from './query-values.ts'
-import { checkNames, createSelection, type Selection } from './selection.ts'
+import type { PublishedResource } from '../versions/published-resource.ts'
+import {
+  buildListParameters,
+  buildSelectionParameters,
+  DEFAULT_LIMIT,
+  DEFAULT_SORT,
+  listRangeParameters,
+  MAX_INCLUDES,
+  MAX_OFFSET,
+  MAX_SORTS,
+} from './parameters.ts'
 
-const MAX_SORTS = 5
 const MAX_WORDS = 8
+
+/** The parts of a resource that a request selects. */
+export interface Selection {
+  /** The requested fields, with the id; undefined for all. */
+  fields: readonly string[] | undefined
+  include: readonly string[]
+  /** What reading the included relations requires of the credential. */
+  requires: readonly CredentialRule[]
+}
 
 /** The parsed query string of a list, and what follows from it for every request with the same query string. */
 export interface ListQuery extends Selection, ListFilters {
@@ -43,9 +62,65 @@ export interface ListQuery extends Selection, ListFilters {
   chunkSize: number
 }
 
-/** Parsed query strings that are kept for each resource. Without them, W2 of the bench takes 4 % more CPU. */
-const MAX_CACHED_QUERIES = 500
-const MAX_CACHED_LENGTH = 300
+/** The valid values of the parameters; filters and ranges have the names of fields. */
+interface ListValues {
+  limit?: number
+  page?: number
+  cursor?: string
+  sort?: string
+  order?: string
+  search?: string
+  fields?: string
+  include?: string
+  [parameter: string]: FilterValue | readonly FilterValue[] | undefined
+}
+
+type ToName = (name: string) => string
+
+const split = (names: string | undefined): string[] => names?.split(',') ?? []
+
+/** Adds a violation for each name that is not known. */
+function checkNames(
+  parameter: string,
+  names: readonly string[],
+  known: readonly string[],
+  violations: Violation[],
+) {
+  for (const name of new Set(names)) {
+    if (violations.length >= MAX_VIOLATIONS) return
+    if (known.includes(name)) continue
+    const message = `"${name}" is not one of ${known.join(', ')}`
+    violations.push(createViolation(parameter, message, 'INVALID_VALUE'))
+  }
+}
+
+/** Creates a function that reads `fields` and `include`. */
+function createReadSelection({ schemas, relations }: ResolvedResource, toInternal: ToName) {
+  const knownFields = Object.keys(schemas.read.properties)
+  const knownRelations = Object.keys(relations)
+
+  return (values: ListValues, violations: Violation[]): Selection => {
+    const fields = split(values.fields)
+    const names = split(values.include)
+    checkNames('fields', fields, knownFields, violations)
+    checkNames('include', names, knownRelations, violations)
+    if (new Set(names).size > MAX_INCLUDES) {
+      const message = `must not have more than ${MAX_INCLUDES} relations`
+      violations.push(createViolation('include', message, 'INVALID_VALUE'))
+    }
+    // In the order of the resource, so that equal requests share a statement and an entity tag.
+    const include = knownRelations.filter((name) => names.includes(name))
+    const selected = knownFields.filter((name) => name === 'id' || fields.includes(name))
+    return {
+      fields: values.fields === undefined ? undefined : selected.map(toInternal),
+      include,
+      requires: include.flatMap((name) => {
+        const relation = relations[name]
+        return relation ? [getCredentialRule(relation.to, 'read')] : []
+      }),
+    }
+  }
+}
 
 function parseSort(term: string): Sort {
   const descending = term.startsWith('-')
@@ -53,17 +128,19 @@ function parseSort(term: string): Sort {
 }
 
 function readSorts(
-  resource: ResolvedResource,
-  { values, invalid, violations }: ValidatedQuery,
+  { defaultSort = DEFAULT_SORT, sorts: known }: ResolvedResource,
+  values: ListValues,
+  violations: Violation[],
 ): readonly Sort[] {
-  const defaults = [parseSort(resource.defaultSort ?? DEFAULT_SORT)]
+  const defaults = [parseSort(defaultSort)]
   if (values.sort === undefined && values.order === undefined) return defaults
+  const isInvalid = violations.some(({ field }) => field === 'sort')
   const refuse = (parameter: string, message: string, code: FieldCode) =>
     violations.push(createViolation(parameter, message, code))
 
   const sent = split(values.sort).map(parseSort)
   const names = sent.map(({ name }) => name)
-  checkNames('sort', names, Object.keys(resource.sorts), violations)
+  checkNames('sort', names, Object.keys(known), violations)
   if (sent.length > MAX_SORTS) refuse('sort', `must not have more than ${MAX_SORTS} fields`, 'INVALID_VALUE')
   if (new Set(names).size < names.length) refuse('sort', 'must not repeat a field', 'INVALID_VALUE')
 
@@ -72,7 +149,7 @@ function readSorts(
   if (orders.some((order) => order !== 'asc' && order !== 'desc')) {
     refuse('order', 'must be asc or desc for each field', 'INVALID_VALUE')
   }
-  if (orders.length > sorts.length && !invalid.has('sort')) {
+  if (orders.length > sorts.length && !isInvalid) {
     refuse('order', 'must not have more values than sort has fields', 'INVALID_VALUE')
   }
   if (sent.some(({ descending }, i) => descending && orders[i] === 'asc')) {
@@ -84,7 +161,7 @@ function readSorts(
   }))
 }
 
-function readWords(search: string | undefined, violations: Violation[]): string[] {
+function readWords({ search }: ListValues, violations: Violation[]): string[] {
   if (search === undefined) return []
   const words = [...new Set(search.split(/\s+/u))]
   if (words.length > MAX_WORDS) {
@@ -93,70 +170,95 @@ function readWords(search: string | undefined, violations: Violation[]): string[
   return words
 }
 
-function readPage({ values, invalid, violations }: ValidatedQuery) {
-  const limit = Number(values.limit ?? DEFAULT_LIMIT)
-  const page = values.page === undefined ? undefined : Number(values.page)
+function readPosition({ limit = DEFAULT_LIMIT, page, cursor }: ListValues, violations: Violation[]) {
   // With an invalid limit, only a page that is too deep for every limit is a violation of its own.
-  const smallestLimit = invalid.has('limit') ? 1 : limit
+  const smallestLimit = violations.some(({ field }) => field === 'limit') ? 1 : limit
   if (page !== undefined && (page - 1) * smallestLimit > MAX_OFFSET) {
     const message = `must not begin after row ${MAX_OFFSET}; use cursors to read further`
     violations.push(createViolation('page', message, 'OUT_OF_RANGE'))
   }
-  if (page !== undefined && values.cursor !== undefined) {
+  if (page !== undefined && cursor !== undefined) {
     violations.push(createViolation('page', 'cannot be combined with cursor', 'CONFLICTING_PARAMETERS'))
   }
-  return { limit, page, cursor: toText(values.cursor) || undefined }
+  return { limit, page, cursor: cursor || undefined }
 }
 
 /** Returns the values of the filters, each a sorted list. */
-const readFilters = (
-  { filters }: ResolvedResource,
-  values: QueryValues,
-): Record<string, readonly QueryValue[]> =>
+const readFilters = ({ filters }: ResolvedResource, values: ListValues, toInternal: ToName) =>
   Object.fromEntries(
     filters.flatMap((name) => {
       const wanted = values[name]
-      return typeof wanted === 'object' ? [[name, wanted]] : []
+      return Array.isArray(wanted) ? [[toInternal(name), wanted as readonly FilterValue[]]] : []
     }),
   )
 
+/**
+ * Returns the instant of a date (at midnight UTC) or of an RFC 3339 time, in UTC with microseconds as PostgreSQL stores
+ * it. Digits beyond microseconds are rounded: up for `>=` and `<`, down for `<=`, so that the same rows are selected as
+ * without rounding.
+ * @param text a valid date or time
+ * @returns undefined for an instant outside of the years 0001 to 9999
+ */
+export function toInstant(text: string, rounding: 'up' | 'down'): string | undefined {
+  const fraction = /\.(\d+)/.exec(text)?.[1] ?? ''
+  const isRoundedUp = rounding === 'up' && /[1-9]/.test(fraction.slice(6))
+  const micros = Number(fraction.slice(0, 6).padEnd(6, '0')) + (isRoundedUp ? 1 : 0)
+  const startOfSecond = Date.parse(text.replace(/\.\d+/, '').toUpperCase())
+  const second = new Date(startOfSecond + Math.floor(micros / 1_000_000) * 1000).toISOString()
+  // Years outside of 0000 to 9999 have a sign and six digits.
+  if (second.length > 24 || second.startsWith('0000')) return undefined
+  return `${second.slice(0, 19)}.${String(micros % 1_000_000).padStart(6, '0')}Z`
+}
+
+/** Creates a function that reads the limits of a list: `price_amount_min`, `price_amount_max`, `created_after`. */
+function createReadBounds(resource: ResolvedResource, toInternal: ToName) {
+  const { properties } = resource.schemas.read
+  const ranges = listRangeParameters(resource)
+
+  return (values: ListValues, violations: Violation[]): Bound[] => {
+    const readBound = (parameter: string, field: string, operator: Bound['operator']): Bound | undefined => {
+      const sent = values[parameter]
+      if (sent === undefined || typeof sent === 'object') return undefined
+      const format: unknown = properties[field]?.format
+      const isTime = format === 'date' || format === 'date-time'
+      if (typeof sent !== 'string' || !isTime) return { field: toInternal(field), operator, value: sent }
+      const instant = toInstant(sent, operator === '<=' ? 'down' : 'up')
+      if (instant !== undefined) {
+        return { field: toInternal(field), operator, value: format === 'date' ? sent : instant }
+      }
+      const message = 'must be in the years 0001 to 9999 (UTC)'
+      violations.push(createViolation(parameter, message, 'INVALID_FORMAT'))
+      return undefined
+    }
+    return ranges.flatMap(({ field, lower, upper, isHalfOpen }) => {
+      const from = readBound(lower, field, '>=')
+      const to = readBound(upper, field, isHalfOpen ? '<' : '<=')
+      if (from && to && from.value > to.value) {
+        const message = `must not be ${isHalfOpen ? 'later' : 'greater'} than ${upper}`
+        violations.push(createViolation(lower, message, 'CONFLICTING_PARAMETERS'))
+      }
+      return [from, to].filter((bound) => bound !== undefined)
+    })
+  }
+}
+
 type ParsedQuery = Pick<ListQuery, keyof Selection | keyof ListFilters | 'sorts' | 'page'>
 
-const isOf = (field: string, operator: string) => (bound: Bound) =>
-  bound.field === field && bound.operator === operator
-
-/** Cursors of earlier releases are bound to the days in `created_after` and `created_before`. */
-const findDay = (bounds: readonly Bound[], operator: string) =>
-  String(bounds.find(isOf('created_at', operator))?.value ?? '').replace('T00:00:00.000000Z', '') || null
-
-/** The parts of a query string that determine which rows a list has, and their order. */
-type OrderedFilters = ListFilters & Pick<ListQuery, 'sorts'>
-
-/**
- * Returns the part of the text that cursors are bound to that follows from the query string. A filter with one value, and days of creation, are written as in earlier
- * releases, so that their cursors stay valid.
- */
-export function getQueryIdentity({ sorts, filters, bounds, words }: OrderedFilters): string {
-  const others = bounds.filter(({ field }) => field !== 'created_at')
-  return JSON.stringify([
+/** Returns the part of the text that cursors are bound to that follows from the query string. */
+export const getQueryIdentity = ({ sorts, filters, bounds, words }: ListFilters & Pick<ListQuery, 'sorts'>) =>
+  JSON.stringify([
     sorts.map((sort) => [sort.name, sort.descending]),
-    Object.entries(filters)
-      .map(([name, values]) => [name, values.length === 1 ? values[0] : values])
-      .sort(),
-    findDay(bounds, '>='),
-    findDay(bounds, '<'),
+    Object.entries(filters).sort(([a], [b]) => (a < b ? -1 : 1)),
+    bounds.map(({ field, operator, value }) => [field, operator, value]),
     [...words].sort(),
-    ...(others.length > 0 ? [others.map(({ parameter, value }) => [parameter, value])] : []),
   ])
-}
 
 /**
  * Returns the text that identifies a list: a cursor is valid only for the list that it was made for.
  * @param identity that of the query
  */
 export const getListIdentity = (resource: string, identity: string, parent: string | undefined) =>
-  // One JSON array: its first two items depend on the request, the others are those of the query.
-  `${JSON.stringify([resource, parent ?? null]).slice(0, -1)},${identity.slice(1)}`
+  JSON.stringify([resource, parent ?? null]) + identity
 
 const getShape = (query: ParsedQuery) =>
   [
@@ -185,48 +287,45 @@ function isQuick({ columns, parent, uniqueColumns, unindexed = [] }: ResolvedRes
 const needsCustomPlan = ({ words, bounds, sorts }: ParsedQuery) =>
   words.length > 0 || bounds.some(({ field }) => field !== 'created_at' && field !== sorts[0]?.name)
 
-/** Creates a function that parses the query string of a list. It throws ApiError 400. */
-export function createListReader(ajv: Ajv, { resource, published, names }: PublishedResource) {
-  const read = createQueryReader(ajv, buildListParameters(published))
-  const readSelection = createSelection(published)
-  const readBounds = createBoundsReader(published)
-  const getSortTerms = createSortTerms(resource)
-  const { read: schema } = resource.schemas
-  const cache = new LRUCache<string, ListQuery>({ max: MAX_CACHED_QUERIES })
+const getToInternal = ({ names }: PublishedResource): ToName => names?.toInternal ?? ((name) => name)
 
-  const parse = (request: FastifyRequest): ListQuery => {
-    const validated = read(request)
-    const { values, violations } = validated
-    const sent = {
+/** Returns the schema of a list's query string. Handlers get it as a `ListQuery`, with the names of the definition. */
+export function createListQuery(versioned: PublishedResource): TUnsafe<ListQuery> {
+  const { resource, published } = versioned
+  const toInternal = getToInternal(versioned)
+  const readSelection = createReadSelection(published, toInternal)
+  const readBounds = createReadBounds(published, toInternal)
+  const getSortTerms = createSortTerms(resource)
+
+  return withDecode(buildListParameters(published), (values: ListValues, violations): ListQuery => {
+    const query = {
       ...readSelection(values, violations),
-      ...readPage(validated),
-      sorts: readSorts(published, validated),
-      filters: readFilters(published, values),
-      words: readWords(toText(values.search), violations),
+      ...readPosition(values, violations),
+      sorts: readSorts(published, values, violations).map((sort) => ({
+        ...sort,
+        name: toInternal(sort.name),
+      })),
+      filters: readFilters(published, values, toInternal),
+      words: readWords(values, violations),
       bounds: readBounds(values, violations),
     }
-    if (violations.length > 0) throw invalidQuery(violations)
-    const query = names ? toInternalQuery(sent, names) : sent
     return {
       ...query,
-      terms: getSortTerms(query.sorts),
+      // Unknown names have no terms.
+      terms: violations.length > 0 ? [] : getSortTerms(query.sorts),
       identity: getQueryIdentity(query),
       shape: getShape(query),
       values: getFilterValues(query),
       isQuick: isQuick(resource, query),
       customPlan: needsCustomPlan(query),
-      chunkSize: getChunkSize(getSelectedBytes(schema, query.fields)),
+      chunkSize: getChunkSize(getSelectedBytes(resource.schemas.read, query.fields)),
     }
-  }
-
-  return (request: FastifyRequest): ListQuery => {
-    const { originalUrl } = request
-    const start = originalUrl.indexOf('?')
-    const queryString = start === -1 ? '' : originalUrl.slice(start)
-    const cached = cache.get(queryString)
-    if (cached) return cached
-    const query = parse(request)
-    if (queryString.length <= MAX_CACHED_LENGTH) cache.set(queryString, query)
-    return query
-  }
+  })
 }
+
+/** Returns the schema of a single read's query string. */
+export const createSelectionQuery = (versioned: PublishedResource): TUnsafe<Selection> =>
+  withDecode(
+    buildSelectionParameters(versioned.published),
+    createReadSelection(versioned.published, getToInternal(versioned)),
+  )

@@ -1,8 +1,8 @@
-/** Builds the schemas of query parameters, which validate query strings and document them in OpenAPI. */
-import { type TObject, type TProperties, type TSchema, Type } from '@sinclair/typebox'
+/** What there is in query strings: the schemas of the parameters, which validate and document them. */
+import { type ArrayOptions, type TObject, type TProperties, type TSchema, Type } from '@sinclair/typebox'
+import { OneOf } from '../../../schemas/types.ts'
 import { buildExample } from '../../openapi/examples.ts'
 import type { ResourceDefinition } from '../definition.ts'
-import { listRangeParameters, type RangeParameters } from './list-bounds.ts'
 
 /** Rows of a page without `limit`. */
 export const DEFAULT_LIMIT = 20
@@ -10,6 +10,8 @@ export const DEFAULT_LIMIT = 20
 export const DEFAULT_SORT = '-created_at'
 /** Rows before the last page that `page` can reach. */
 export const MAX_OFFSET = 10_000
+export const MAX_SORTS = 5
+export const MAX_INCLUDES = 3
 
 /** The parts of a definition, or of a resource, from which parameters follow. */
 type QueriedResource = Pick<
@@ -19,23 +21,32 @@ type QueriedResource = Pick<
   relations: Readonly<Record<string, unknown>>
 }
 
-const buildText = (description: string, examples: string[]) =>
-  Type.String({ minLength: 1, description, examples })
+/**
+ * Builds a parameter that names fields or relations, with commas. `list-query.ts` checks the names, and says more than a
+ * keyword could; the documents list them.
+ */
+const buildNames = (names: readonly string[], description: string, options: ArrayOptions) =>
+  Type.Optional(
+    Type.String({
+      minLength: 1,
+      'x-documented': Type.Array(OneOf(names), { minItems: 1, description, ...options }),
+    }),
+  )
 
 const buildSelection = (resource: QueriedResource): TProperties => {
   const fields = Object.keys(resource.schemas.read.properties)
   const relations = Object.keys(resource.relations)
   return {
-    fields: Type.Optional(
-      buildText('Narrows the response to these fields and `id`; its schema requires all', [
-        fields.slice(0, 3).join(','),
-      ]),
-    ),
-    ...(relations.length > 0
-      ? {
-          include: Type.Optional(buildText('Related resources to include, at most 3', [relations[0] ?? ''])),
-        }
-      : {}),
+    fields: buildNames(fields, 'Narrows the response to these fields and `id`; its schema requires all', {
+      maxItems: fields.length,
+      examples: [fields.slice(0, 3)],
+    }),
+    ...(relations.length > 0 && {
+      include: buildNames(relations, 'Related resources to include, at most 3', {
+        maxItems: MAX_INCLUDES,
+        examples: [relations.slice(0, 1)],
+      }),
+    }),
   }
 }
 
@@ -77,6 +88,31 @@ const buildFilters = (resource: QueriedResource): TProperties =>
       return [name, Type.Optional(filter)]
     }),
   )
+
+/** The two parameters that limit a field. */
+interface RangeParameters {
+  field: string
+  lower: string
+  upper: string
+  /** Whether the upper limit itself is outside. */
+  isHalfOpen: boolean
+}
+
+/** Returns the parameters that limit the fields of a resource: its ranges, and the times of creation and change. */
+export const listRangeParameters = ({
+  ranges = [],
+  sorts,
+}: Pick<ResourceDefinition, 'ranges' | 'sorts'>): RangeParameters[] => [
+  ...ranges.map((field) => ({ field, lower: `${field}_min`, upper: `${field}_max`, isHalfOpen: false })),
+  ...['created', 'updated']
+    .filter((verb) => verb === 'created' || 'updated_at' in sorts)
+    .map((verb) => ({
+      field: `${verb}_at`,
+      lower: `${verb}_after`,
+      upper: `${verb}_before`,
+      isHalfOpen: true,
+    })),
+]
 
 const buildTime = (description: string) =>
   Type.Optional(
@@ -120,6 +156,7 @@ const buildPageNumber = () =>
 /** Builds the parameters of a list. */
 export function buildListParameters(resource: QueriedResource): TObject {
   const sorts = Object.keys(resource.sorts)
+  const { defaultSort = DEFAULT_SORT } = resource
   return Type.Object(
     {
       limit: Type.Optional(
@@ -137,30 +174,29 @@ export function buildListParameters(resource: QueriedResource): TObject {
         }),
       ),
       ...(resource.pagination === 'cursor' ? {} : { page: buildPageNumber() }),
-      sort: Type.Optional(
-        buildText(
-          `Fields to sort by, at most 5; \`-\` means descending. Default: \`${resource.defaultSort ?? DEFAULT_SORT}\``,
-          [`-${sorts[0]}`],
-        ),
+      sort: buildNames(
+        [...sorts, ...sorts.map((name) => `-${name}`)],
+        `Fields to sort by, at most 5; \`-\` means descending. Default: \`${defaultSort}\``,
+        { maxItems: MAX_SORTS, examples: [[defaultSort]] },
       ),
-      order: Type.Optional(
-        buildText('Directions, `asc` or `desc`, for the fields of `sort` in the same order', ['desc']),
+      order: buildNames(
+        ['asc', 'desc'],
+        'Directions, `asc` or `desc`, for the fields of `sort` in the same order',
+        { maxItems: MAX_SORTS, examples: [['desc']] },
       ),
       ...buildFilters(resource),
       ...Object.fromEntries(listRangeParameters(resource).flatMap((range) => buildRange(resource, range))),
-      ...(resource.search.length > 0
-        ? {
-            search: Type.Optional(
-              Type.String({
-                minLength: 1,
-                maxLength: 100,
-                'x-trim': true,
-                description: `At most 8 words, all of which must occur, each in any of: ${resource.search.join(', ')}`,
-                examples: ['tea'],
-              }),
-            ),
-          }
-        : {}),
+      ...(resource.search.length > 0 && {
+        search: Type.Optional(
+          Type.String({
+            minLength: 1,
+            maxLength: 100,
+            'x-trim': true,
+            description: `At most 8 words, all of which must occur, each in any of: ${resource.search.join(', ')}`,
+            examples: ['tea'],
+          }),
+        ),
+      }),
       ...buildSelection(resource),
     },
     { additionalProperties: false },

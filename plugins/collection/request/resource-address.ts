@@ -1,7 +1,6 @@
 /** The caller of a request and the address of its resource: the ids in the path. */
 import type { FastifyRequest } from 'fastify'
 import type { Connection } from '../../../drizzle/client/types.ts'
-import { isUuid } from '../../../lib/ids.ts'
 import { isObject } from '../../../lib/is-object.ts'
 import { toWords } from '../../../lib/to-words.ts'
 import type { Actor } from '../../access/index.ts'
@@ -18,7 +17,7 @@ export interface ResourceAddress {
 
 function toId(segment: unknown, hasMe: boolean | undefined, actor: Actor): string {
   if (typeof segment !== 'string') return ''
-  return hasMe && segment === 'me' ? actor.userId : segment.toLowerCase()
+  return hasMe && segment === 'me' ? actor.userId : segment
 }
 
 /** Returns the error for an id that no row has. */
@@ -29,34 +28,22 @@ export const createNotFound = ({ singular }: Pick<Resource, 'singular'>, id: str
 export function createResourceAddresses({ name, me, parent }: Resource) {
   return {
     /**
-     * Reads the caller and the ids of the path, and whether a query string follows.
+     * Reads the caller and the ids of the path.
      * @throws ApiError 401
      */
-    read({ actor, params, originalUrl }: FastifyRequest): ResourceAddress & { hasQuery: boolean } {
+    read({ actor, params }: FastifyRequest): ResourceAddress {
       if (!actor) throw apiError('UNAUTHORIZED')
       const segments = isObject(params) ? params : {}
       return {
         actor,
         id: toId(segments.id, me, actor),
         parent: parent && toId(segments[parent.member], parent.to.me, actor),
-        hasQuery: originalUrl.includes('?'),
       }
     },
 
     /** Returns the path of the collection, below the version. */
     getPath: (parentId: string | undefined) =>
       parent ? `/${parent.to.name}/${parentId}/${name}` : `/${name}`,
-
-    /**
-     * Checks ids that are about to be looked up: text that is not a UUID names no row.
-     * @throws ApiError 404
-     */
-    ensureUuids(...ids: readonly (string | undefined)[]) {
-      for (const id of ids) {
-        if (id === undefined || isUuid(id)) continue
-        throw apiError('RESOURCE_NOT_FOUND', { message: 'The id in the path is not a UUID' })
-      }
-    },
 
     /** @throws ApiError 404 if the parent does not exist */
     async ensureParent(connection: Connection, id: string | undefined) {

@@ -3,17 +3,27 @@ import { eq, gte, lt, lte, type SQL, sql } from 'drizzle-orm'
 import type { PgColumn } from 'drizzle-orm/pg-core'
 import { getColumnType } from '../../../drizzle/expressions.ts'
 import { type Actor, getRuleFields, type Rule } from '../../access/index.ts'
-import type { Bound } from '../request/list-bounds.ts'
-import type { QueryValue } from '../request/query-values.ts'
 import type { ResolvedResource } from '../resolve.ts'
 import { toLikePatterns } from './case-folding.ts'
 import { buildExpiryCondition, buildRuleCondition, type Equality, getColumn } from './conditions.ts'
 import { param, type Values } from './statements.ts'
 
+export type FilterValue = string | number | boolean
+
+/** A limit of a field. */
+export interface Bound {
+  field: string
+  operator: '>=' | '<=' | '<'
+  value: FilterValue
+}
+
+/** Returns the name of the parameter with the value of a limit. */
+const getBoundName = ({ field, operator }: Bound) => `${field} ${operator}`
+
 /** The conditions of a query string. */
 export interface ListFilters {
   /** The values of each filter: sorted, and no two are equal. */
-  filters: Readonly<Record<string, readonly QueryValue[]>>
+  filters: Readonly<Record<string, readonly FilterValue[]>>
   bounds: readonly Bound[]
   words: readonly string[]
 }
@@ -34,7 +44,7 @@ export const getFilterShape = ({ filters, bounds, words }: ListFilters): string 
     Object.entries(filters)
       .map(([name, { length }]) => (length > 1 ? `${name}*` : name))
       .join(),
-    bounds.map(({ parameter }) => parameter).join(),
+    bounds.map(getBoundName).join(),
     words.map((word) => hasTrigram(word)).join(),
   ].join('|')
 
@@ -69,7 +79,7 @@ export function buildListConditions(
   { equals = eq, each }: ConditionOptions = {},
 ): (SQL | undefined)[] {
   const { columns, parent } = resource
-  const buildFilter = ([name, values]: [string, readonly QueryValue[]]) => {
+  const buildFilter = ([name, values]: [string, readonly FilterValue[]]) => {
     const column = getColumn(columns, name)
     const wanted = param(`filter_${name}`)
     if (values.length === 1) return equals(column, wanted)
@@ -79,8 +89,8 @@ export function buildListConditions(
   return [
     scope.parent !== undefined && parent ? eq(getColumn(columns, parent.member), param('parent')) : undefined,
     ...Object.entries(query.filters).map(buildFilter),
-    ...query.bounds.map(({ parameter, field, operator }) =>
-      comparisons[operator](getColumn(columns, field), param(parameter)),
+    ...query.bounds.map((bound) =>
+      comparisons[bound.operator](getColumn(columns, bound.field), param(getBoundName(bound))),
     ),
     ...query.words.map(
       (word, i) =>
@@ -92,7 +102,7 @@ export function buildListConditions(
 }
 
 /** Writes an array as PostgreSQL's text. */
-export const toArrayText = (values: readonly QueryValue[]) =>
+export const toArrayText = (values: readonly FilterValue[]) =>
   `{${values.map((value) => `"${String(value).replaceAll(/["\\]/g, '\\$&')}"`).join()}}`
 
 /** Returns the values of the parameters that depend on the query string. */
@@ -103,7 +113,7 @@ export const getFilterValues = (query: ListFilters): Values => ({
       values.length === 1 ? values[0] : toArrayText(values),
     ]),
   ),
-  ...Object.fromEntries(query.bounds.map(({ parameter, value }) => [parameter, value])),
+  ...Object.fromEntries(query.bounds.map((bound) => [getBoundName(bound), bound.value])),
   ...Object.fromEntries(toLikePatterns(query.words).map((pattern, i) => [`word${i}`, pattern])),
 })
 

@@ -5,10 +5,9 @@ import type { Connection } from '../../../drizzle/client/types.ts'
 import { getColumnType } from '../../../drizzle/expressions.ts'
 import type { Actor, Rule } from '../../access/index.ts'
 import type { Row } from '../definition.ts'
-import type { QueryValue } from '../request/query-values.ts'
 import type { Relation, ResolvedResource } from '../resolve.ts'
 import { buildExpiryCondition, buildRuleCondition, getColumn } from './conditions.ts'
-import { toArrayText } from './list-conditions.ts'
+import { type FilterValue, toArrayText } from './list-conditions.ts'
 import { param, type RunStatement } from './statements.ts'
 
 const build = new QueryBuilder()
@@ -84,7 +83,7 @@ export function createRelatedReader(resource: ResolvedResource, { runStatement, 
   return async (
     connection: Connection,
     relation: Omit<Relation, 'to'>,
-    keys: readonly QueryValue[],
+    keys: readonly FilterValue[],
     { rule, actor, limit, maxBytes }: RelatedScope,
   ): Promise<RelatedRow[]> => {
     if (keys.length === 0) return []

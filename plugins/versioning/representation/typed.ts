@@ -1,8 +1,10 @@
 /** Reads v2's request bodies: `{"data": {"type", "id"?, "attributes"}}`, or the members flat, as in v1. */
+import type { TSchema } from '@sinclair/typebox'
 import { isObject } from '../../../lib/is-object.ts'
 import type { Violation } from '../../../schemas/error.ts'
 import { apiError, invalidBody } from '../../errors/index.ts'
-import type { Representation } from './types.ts'
+import type { Envelope, Fields } from '../../validation/schema-functions.ts'
+import type { SentBody } from './types.ts'
 
 const MEMBERS = ['type', 'id', 'attributes']
 
@@ -15,7 +17,7 @@ const conflict = (field: string, message: string, expected: string) =>
   })
 
 /** Returns the violations of the envelope itself, without those of the attributes. */
-function checkEnvelope(data: Record<string, unknown>, isNew: boolean): Violation[] {
+function checkEnvelope(data: Fields, isNew: boolean): Violation[] {
   const { type, id, attributes } = data
   return [
     ...Object.keys(data)
@@ -41,18 +43,33 @@ function checkEnvelope(data: Record<string, unknown>, isNew: boolean): Violation
 /** UUIDs are case-insensitive. */
 const isSameId = (sent: unknown, id: string) => typeof sent === 'string' && sent.toLowerCase() === id
 
+const isTyped = (sent: object): sent is { data: Fields } =>
+  'data' in sent && isObject(sent.data) && Object.keys(sent).length === 1
+
 /** Returns the members of a typed or a flat body. */
-export const readTyped: Representation['body'] = (sent, type, id) => {
+export function openTyped<T extends object>(sent: SentBody<T>, id?: string): { members: T; prefix: string } {
+  // The two forms are told apart here. A form that is not valid is not read any further.
+  if (!isTyped(sent)) return { members: sent as T, prefix: '' }
   const { data } = sent
-  if (!isObject(data) || Object.keys(sent).length > 1) return { members: sent, prefix: '', violations: [] }
-  const violations = checkEnvelope(data, id === undefined)
-  // Thrown first: violations of another resource's members would only say that they are unknown.
-  if (data.type !== undefined && data.type !== type) {
-    throw conflict('data.type', `The type in the body must be "${type}"`, `must be "${type}"`)
-  }
   if (id !== undefined && data.id !== undefined && !isSameId(data.id, id)) {
     throw conflict('data.id', 'The id in the body must be the id in the path', 'must be the id in the path')
   }
-  if (!isObject(data.attributes)) throw invalidBody(violations)
-  return { members: data.attributes, prefix: 'data.attributes.', violations }
+  return { members: Object(data.attributes), prefix: 'data.attributes.' }
 }
+
+/** @param isNew whether the server assigns the id, so that the body must not have one */
+export const createTypedEnvelope = (fields: TSchema, type: string, isNew: boolean): Envelope => ({
+  fields,
+  open: openTyped,
+  check(sent) {
+    if (!isTyped(sent)) return []
+    const { data } = sent
+    // Alone: violations of another resource's members would only say that they are unknown.
+    if (data.type !== undefined && data.type !== type) {
+      return conflict('data.type', `The type in the body must be "${type}"`, `must be "${type}"`)
+    }
+    const violations = checkEnvelope(data, isNew)
+    return isObject(data.attributes) ? violations : invalidBody(violations)
+  },
+  replace: (sent, members) => (isTyped(sent) ? { data: { ...sent.data, attributes: members } } : members),
+})

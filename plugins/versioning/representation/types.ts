@@ -1,6 +1,5 @@
 /** The interface of a representation: how one version of the API writes resources and reads bodies. */
-import type { TObject, TSchema } from '@sinclair/typebox'
-import type { Violation } from '../../../schemas/error.ts'
+import type { Static, TObject, TSchema, TUnsafe } from '@sinclair/typebox'
 import type { ErrorEnvelope } from '../../errors/index.ts'
 
 /**
@@ -38,14 +37,8 @@ export interface Shape {
   relations?: Record<string, { shape: Shape; many: boolean }>
 }
 
-/** The members of a body, with their position in it for error messages. */
-export interface ReadBody {
-  members: Record<string, unknown>
-  /** The path of the members in the body: '' or 'data.attributes.' */
-  prefix: string
-  /** Violations of the envelope, to be reported together with those of the members. */
-  violations: readonly Violation[]
-}
+/** A body of either form: the fields themselves, or in the envelope of v2. */
+export type SentBody<T> = T | { data: { id?: string; attributes: T } }
 
 export interface Representation {
   version: number
@@ -55,11 +48,11 @@ export interface Representation {
   many(entities: readonly Entity[], pagination: Pagination, meta?: Meta): Page
   error: ErrorEnvelope
   /**
-   * Reads the body of a request.
+   * Returns the fields in a body, and their path in it: '' or 'data.attributes.'
    * @param id the id of the addressed resource, undefined for a request that creates one
-   * @throws ApiError 409, 422
+   * @throws ApiError 409 if the body names another id
    */
-  body(sent: Record<string, unknown>, type: string, id: string | undefined): ReadBody
+  body<T extends object>(sent: SentBody<T>, id?: string): { members: T; prefix: string }
   schemas: {
     one(shape: Shape): TSchema
     many(shape: Shape): TSchema
@@ -67,7 +60,7 @@ export interface Representation {
      * @param members a titled schema
      * @param addressed whether the path has the id of the resource, so that the body may have it too
      */
-    body(members: TSchema, type: string, addressed: boolean): TSchema
+    body<T extends TSchema>(members: T, type: string, addressed: boolean): TUnsafe<SentBody<Static<T>>>
     error: TObject
   }
 }

@@ -2,7 +2,7 @@
 import { type TSchema, Type } from '@sinclair/typebox'
 import { ErrorEnvelope } from '../../../schemas/envelope.ts'
 import { buildMembers, buildRelations, createEnvelopes, documentWhole } from './schema.ts'
-import type { Entity, Representation, Shape } from './types.ts'
+import type { Entity, Representation, SentBody, Shape } from './types.ts'
 import { createWriters, writeRelations } from './write.ts'
 
 // Returns the fields without a copy: the serializer reads a copied object ten times as slowly.
@@ -25,10 +25,12 @@ export const v1: Representation = {
   error: ({ violations, ...error }) => ({
     error: violations.length === 0 ? error : { ...error, details: violations },
   }),
-  body: (sent) => ({ members: sent, prefix: '', violations: [] }),
+  body: <T extends object>(sent: SentBody<T>) =>
+    // Its schema has only the flat form.
+    ({ members: sent as T, prefix: '' }),
   schemas: {
     ...createEnvelopes(buildResource),
-    body: (members) => members,
+    body: (members) => Type.Unsafe(members),
     error: ErrorEnvelope('details'),
   },
 }

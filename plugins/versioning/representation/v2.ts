@@ -2,8 +2,9 @@
 import { type TObject, type TProperties, type TSchema, Type } from '@sinclair/typebox'
 import { ErrorEnvelope } from '../../../schemas/envelope.ts'
 import { Id } from '../../../schemas/types.ts'
+import { withEnvelope } from '../../validation/schema-functions.ts'
 import { buildMembers, buildRelations, createEnvelopes, documentWhole } from './schema.ts'
-import { readTyped } from './typed.ts'
+import { createTypedEnvelope, openTyped } from './typed.ts'
 import type { Entity, Representation, Shape } from './types.ts'
 import { createWriters, writeRelations } from './write.ts'
 
@@ -64,7 +65,7 @@ export const v2: Representation = {
   error: ({ violations, ...error }) => ({
     error: violations.length === 0 ? error : { ...error, errors: violations },
   }),
-  body: readTyped,
+  body: openTyped,
   schemas: {
     ...createEnvelopes(buildResource),
     body: (members, type, addressed) => {
@@ -78,10 +79,11 @@ export const v2: Representation = {
       )
       const options = { title: `${members.title}Document`, description: 'A typed body' }
       const document = Type.Object({ data }, { ...options, additionalProperties: false })
-      return Type.Union([document, members], {
+      const union = Type.Union([document, members], {
         title: `${members.title}Body`,
         description: 'A typed or a flat body',
       })
+      return Type.Unsafe(withEnvelope(union, createTypedEnvelope(members, type, !addressed)))
     },
     error: ErrorEnvelope('errors'),
   },

@@ -4,11 +4,29 @@
  * marks.
  */
 import type { TSchema } from '@sinclair/typebox'
-import { isAscii } from '../../../lib/email-address.ts'
-import { isObject } from '../../../lib/is-object.ts'
-import { MAX_VIOLATIONS, type Violation } from '../../../schemas/error.ts'
-import { canonicalizeLocale, isDateTime } from '../../validation/formats.ts'
-import { hasLongMarkRun, LONG_MARK_RUN, MAX_UNITS_PER_CODE_POINT } from './text-limits.ts'
+import { isAscii } from '../../lib/email-address.ts'
+import { isObject } from '../../lib/is-object.ts'
+import { MAX_VIOLATIONS, type Violation } from '../../schemas/error.ts'
+import { canonicalizeLocale, isDateTime } from './formats.ts'
+import type { Fields } from './schema-functions.ts'
+
+/**
+ * NFC composes at most this many UTF-16 units to one code point: three characters beyond U+FFFF become U+16D6A. Four
+ * units become U+1F82; CRLF, which becomes LF, has two. A trimmed text with more units for each character that it may
+ * have is too long after normalization too.
+ */
+export const MAX_UNITS_PER_CODE_POINT = 6
+
+/**
+ * The Stream-Safe Text Format (UAX #15, section 13) has at most 30 non-starters in a row. NFC sorts the marks of a run in
+ * quadratic time: 43 s for 900 kB. All non-starters are marks; the few marks that are starters count too.
+ * A match starts at the first mark of a run only: with a start at each mark, 200 kB of runs of 30 take 20 ms instead of 2.
+ */
+const LONG_RUN = /(?<!\p{M})\p{M}{31}/u
+
+export const LONG_MARK_RUN = 'must not contain more than 30 combining marks in a row'
+
+export const hasLongMarkRun = (text: string): boolean => LONG_RUN.test(text)
 
 const CONTROL_CHARACTER = /\p{Cc}/u
 /** In text with several lines, newlines and tabs are allowed. */
@@ -27,25 +45,33 @@ const canonicalizers: Record<string, (text: string) => string> = {
 const PRINTABLE_ASCII = /^[\x20-\x7e]+$/
 
 /** The maximum of an array whose schema has no `maxItems`. */
-export const DEFAULT_MAX_ITEMS = 1_000
+const DEFAULT_MAX_ITEMS = 1_000
 /** The maximum of a string whose schema has no `maxLength`: an enum, an id, a date, a time zone. */
 const DEFAULT_MAX_LENGTH = 1_024
 
-type Fields = Record<string, unknown>
-
 interface Findings {
   violations: Violation[]
-  /** Paths of values that were too long to be read. Empty values replace them. */
-  unread: Set<string>
+  /** Paths that have no further violations: of unknown fields, and of values that are too long, which empty ones replace. */
+  settled: Set<string>
 }
 
-export interface Normalized extends Findings {
-  value: Fields
+interface Normalized extends Findings {
+  value: unknown
 }
 
-function refuseLength({ violations, unread }: Findings, path: string, max: number, unit: string) {
+function refuseLength({ violations, settled }: Findings, path: string, max: number, unit: string) {
   violations.push({ field: path, message: `must NOT have more than ${max} ${unit}`, code: 'TOO_LONG' })
-  unread.add(path)
+  settled.add(path)
+}
+
+/** Adds the violation of a field that the schema does not have, or that can only be read. */
+function refuseName({ violations, settled }: Findings, field: string, isReadOnly: boolean) {
+  violations.push(
+    isReadOnly
+      ? { field, message: 'is read-only', code: 'READ_ONLY' }
+      : { field, message: 'is not a known field', code: 'UNKNOWN_FIELD' },
+  )
+  settled.add(field)
 }
 
 function normalizeText(sent: string, schema: TSchema, path: string, findings: Findings): string {
@@ -77,31 +103,37 @@ function normalizeText(sent: string, schema: TSchema, path: string, findings: Fi
   return canonicalize ? canonicalize(text) : text
 }
 
-function normalizeItems(items: unknown[], schema: TSchema, path: string, findings: Findings): unknown[] {
+/** @param prefix the path of the array or object with a final dot; '' for the outermost one */
+function normalizeItems(items: unknown[], schema: TSchema, prefix: string, findings: Findings): unknown[] {
   const maxItems: number = schema.maxItems ?? DEFAULT_MAX_ITEMS
   if (items.length > maxItems) {
-    refuseLength(findings, path, maxItems, 'items')
+    refuseLength(findings, prefix.slice(0, -1), maxItems, 'items')
     return []
   }
-  return items.map((item, i) => normalizeValue(item, schema.items, `${path}.${i}`, findings))
+  return items.map((item, i) => normalizeValue(item, schema.items, `${prefix}${i}`, findings))
 }
 
-/** @param prefix the path of the object with a final dot; '' for the outermost one */
 function normalizeFields(value: Fields, schema: TSchema, prefix: string, findings: Findings): Fields {
   let changed: Fields | undefined
   for (const name of Object.keys(value)) {
-    const { violations } = findings
-    if (violations.length >= MAX_VIOLATIONS) break
+    if (findings.violations.length >= MAX_VIOLATIONS) break
     const field = `${prefix}${name}`
     // `toString` and the like are own properties of no schema.
-    if (!Object.hasOwn(schema.properties, name)) {
-      violations.push({ field, message: 'is not a known field', code: 'UNKNOWN_FIELD' })
-      continue
+    const property: TSchema | undefined = Object.hasOwn(schema.properties, name)
+      ? schema.properties[name]
+      : undefined
+    if (!property) {
+      if (schema.additionalProperties !== false) continue
+      refuseName(findings, field, schema['x-read-only']?.includes(name) === true)
+    } else if (property['x-ignored']) {
+      changed ??= { ...value }
+      delete changed[name]
+    } else {
+      const normalized = normalizeValue(value[name], property, field, findings)
+      if (normalized === value[name]) continue
+      changed ??= { ...value }
+      changed[name] = normalized
     }
-    const normalized = normalizeValue(value[name], schema.properties[name], field, findings)
-    if (normalized === value[name]) continue
-    changed ??= { ...value }
-    changed[name] = normalized
   }
   return changed ?? value
 }
@@ -115,16 +147,17 @@ function normalizeValue(
 ): unknown {
   if (!schema || findings.violations.length >= MAX_VIOLATIONS) return value
   if (typeof value === 'string') return normalizeText(value, schema, path, findings)
-  if (Array.isArray(value)) return schema.items ? normalizeItems(value, schema, path, findings) : value
-  return isObject(value) && schema.properties ? normalizeFields(value, schema, `${path}.`, findings) : value
+  const prefix = path === '' ? '' : `${path}.`
+  if (Array.isArray(value)) return schema.items ? normalizeItems(value, schema, prefix, findings) : value
+  return isObject(value) && schema.properties ? normalizeFields(value, schema, prefix, findings) : value
 }
 
 /**
- * Normalizes the fields of a body before they are validated and stored.
- * @param schema without additional properties: a field that it does not name is a violation
+ * Normalizes a body before it is validated and stored. Keywords of objects: `x-read-only` lists the names of fields that
+ * are refused as such, other than fields that are not known; a property with `x-ignored` is removed.
  * @returns at most `MAX_VIOLATIONS` violations; with that many, the rest of the value is not normalized
  */
-export function normalize(fields: Fields, schema: TSchema): Normalized {
-  const findings: Findings = { violations: [], unread: new Set() }
-  return { value: normalizeFields(fields, schema, '', findings), ...findings }
+export function normalize(value: unknown, schema: TSchema): Normalized {
+  const findings: Findings = { violations: [], settled: new Set() }
+  return { value: normalizeValue(value, schema, '', findings), ...findings }
 }

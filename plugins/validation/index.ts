@@ -1,0 +1,84 @@
+/**
+ * The validator compiler of all routes: those of resources and an adopter's own have the same formats and errors.
+ *
+ * Fastify validates the path, the body, the query and the headers in this order, and stops at the first part with an
+ * error. The order of the API is another one (400 of the query before 422 of the body before 404 of the path), and only
+ * the handler knows some violations of a body: the routes of resources have `attachValidation` and call `checkRequest`.
+ */
+import type { TSchema } from '@sinclair/typebox'
+import type { FastifyInstance, FastifyRequest } from 'fastify'
+import fp from 'fastify-plugin'
+import type { Violation } from '../../schemas/error.ts'
+import { type ApiError, apiError, invalidBody } from '../errors/index.ts'
+import { compileBody, type Validated } from './body.ts'
+import { compileHeaders, compileParams, compileQuery } from './text.ts'
+
+const compilers = {
+  body: compileBody,
+  querystring: compileQuery,
+  params: compileParams,
+  headers: compileHeaders,
+}
+
+type Part = keyof typeof compilers
+
+const isPart = (part: string | undefined): part is Part =>
+  part !== undefined && Object.hasOwn(compilers, part)
+
+/**
+ * Checks the percent-encoding, which Fastify's parser passes through if it is invalid or not UTF-8.
+ * @throws ApiError 400
+ */
+function checkEncoding({ originalUrl }: FastifyRequest) {
+  const queryIndex = originalUrl.indexOf('?')
+  if (queryIndex === -1 || !originalUrl.includes('%', queryIndex)) return
+  try {
+    decodeURIComponent(originalUrl.slice(queryIndex))
+  } catch (cause) {
+    throw apiError('INVALID_REQUEST', {
+      message: 'The query string is not valid percent-encoded UTF-8',
+      cause,
+    })
+  }
+}
+
+/** Returns the error of a part that Fastify has not replaced by its value. */
+function findError(request: FastifyRequest, part: Part, sent: unknown): ApiError | undefined {
+  // The compiler below makes all validators.
+  const validate = request.getValidationFunction(part) as ((sent: unknown) => Validated) | undefined
+  return validate?.(sent).error
+}
+
+/**
+ * Throws the first error of a request in the order of the API.
+ * @param findViolations returns the violations of the body that only the request knows
+ * @throws ApiError 400 for the form of the body, then for the query; 422 for the body; 404 for the path
+ */
+export function checkRequest(request: FastifyRequest, findViolations?: () => readonly Violation[]): void {
+  const { body, query, validationError: first } = request
+  const part = first?.validationContext
+  // The other parts of the request are valid then.
+  if (part === 'headers') throw first
+  const bodyError = part === 'params' || part === 'body' ? findError(request, 'body', body) : undefined
+  if (bodyError?.status === 400) throw bodyError
+  checkEncoding(request)
+  const queryError = first && part !== 'querystring' ? findError(request, 'querystring', query) : undefined
+  if (part === 'querystring') throw first
+  if (queryError) throw queryError
+  if (bodyError?.status === 409) throw bodyError
+  const violations = findViolations?.() ?? []
+  if (bodyError || violations.length > 0) {
+    throw invalidBody([...violations, ...(bodyError?.violations ?? [])])
+  }
+  if (first) throw first
+}
+
+export default fp(
+  async (app: FastifyInstance) => {
+    app.setValidatorCompiler(({ schema, httpPart }) =>
+      // The schemas of routes are those of TypeBox, or JSON Schema objects with the same keywords.
+      (isPart(httpPart) ? compilers[httpPart] : compileBody)(schema as TSchema),
+    )
+  },
+  { name: 'validation', dependencies: ['errors'] },
+)

@@ -1,0 +1,49 @@
+/**
+ * Functions that a schema carries, for what no keyword can say. They stand under symbols, as those of TypeBox's
+ * `Type.Transform` do, so that JSON and the documents do not have them.
+ */
+import { type TSchema, type TUnsafe, Type } from '@sinclair/typebox'
+import type { Violation } from '../../schemas/error.ts'
+import type { ApiError } from '../errors/index.ts'
+
+export type Fields = Record<string, unknown>
+
+const DECODE = Symbol('decode')
+const ENVELOPE = Symbol('envelope')
+
+/**
+ * Converts the values that are valid by themselves to what the handler gets.
+ * @param violations those of the other values; it adds its own
+ */
+// biome-ignore lint/suspicious/noExplicitAny: the schema, which has validated them, knows the types of the values
+type Decode<T> = (values: any, violations: Violation[]) => T
+
+/** Returns a schema whose values handlers get decoded, as `T`. */
+export const withDecode = <T>(schema: TSchema, decode: Decode<T>): TUnsafe<T> =>
+  Type.Unsafe<T>({ ...schema, [DECODE]: decode })
+
+export const getDecode = (schema: TSchema): Decode<unknown> | undefined =>
+  // Only `withDecode` sets it.
+  (schema as { [DECODE]?: Decode<unknown> })[DECODE]
+
+/** The fields of a body inside its envelope. */
+export interface Envelope {
+  /** The schema of the fields. */
+  fields: TSchema
+  /** Returns the fields, and their path in the body with a final dot, or ''. */
+  open(sent: Readonly<Fields>): { members: Fields; prefix: string }
+  /** Returns the violations of the envelope itself, or the error because of which its fields are not validated. */
+  check(sent: Readonly<Fields>): readonly Violation[] | ApiError
+  /** Returns the body with other fields. */
+  replace(sent: Readonly<Fields>, members: Fields): Fields
+}
+
+/** Returns the schema of a body whose fields stand in an envelope. */
+export const withEnvelope = <T extends TSchema>(schema: T, envelope: Envelope): T => ({
+  ...schema,
+  [ENVELOPE]: envelope,
+})
+
+export const getEnvelope = (schema: TSchema): Envelope | undefined =>
+  // Only `withEnvelope` sets it.
+  (schema as { [ENVELOPE]?: Envelope })[ENVELOPE]
