@@ -20,6 +20,8 @@ import type { Query } from 'drizzle-orm'
 import { Statement, type Values } from './statement.ts'
 import type { Connection, RunOptions } from './types.ts'
 
+export type { Values }
+
 /** A statement of Drizzle's builders, or of `execute`. */
 type Buildable = PromiseLike<unknown> &
   ({ prepare(name: string): { getQuery(): Query } } | { getQuery(): Query })
@@ -45,3 +47,33 @@ export function prepare<Q extends Buildable>(
 
 const toStatement = (query: Buildable) =>
   new Statement('prepare' in query ? query.prepare('').getQuery() : query.getQuery())
+
+/** Shapes of statements that are kept. Clients choose them, so their number has to be limited. */
+const MAX_SHAPES = 2_000
+
+/** Prepared statements by their shapes. Beyond MAX_SHAPES, the oldest one is dropped. */
+export class StatementsByShape {
+  readonly #statements = new Map<string, PreparedStatement<unknown>>()
+
+  /**
+   * Returns the statement of a shape.
+   * @param build builds the statement of that shape, with the columns of `R`
+   */
+  get<R extends object>(
+    shape: string,
+    build: (db: Connection) => Buildable,
+    options?: RunOptions,
+  ): PreparedStatement<R[]> {
+    const statement = this.#statements.get(shape) ?? this.#add(shape, prepare(build, options))
+    // The tables of definitions infer no row types.
+    return statement as PreparedStatement<R[]>
+  }
+
+  #add(shape: string, statement: PreparedStatement<unknown>): PreparedStatement<unknown> {
+    if (this.#statements.size >= MAX_SHAPES) {
+      this.#statements.delete(this.#statements.keys().next().value ?? '')
+    }
+    this.#statements.set(shape, statement)
+    return statement
+  }
+}

@@ -1,4 +1,5 @@
 /** Creates the first admin of an empty database and, if none is configured, a password and an API key for that admin. */
+
 import { randomBytes } from 'node:crypto'
 import { sql } from 'drizzle-orm'
 import type { Connection, Database } from '../../drizzle/client/index.ts'
@@ -56,21 +57,24 @@ async function insertAdmin(
   const id = newId()
   const hash = password === undefined ? null : await hashPassword(password)
   const search = buildSearchText({ name: ADMIN_NAME, email }, ['name', 'email'])
-  await changeRows(tx, { recorders, origin: SYSTEM_ORIGIN }, users, 'created', {
-    text: `insert into users (id, name, email, email_is_confirmed, role, password_hash, search)
-      values ($1, $2, $3, true, 'admin', $4, $5)`,
-    params: [id, ADMIN_NAME, email, hash, search],
-  })
+  const admin = { id, name: ADMIN_NAME, email, email_is_confirmed: true, role: 'admin', search } as const
+  const insertion = tx.insert(users).values({ ...admin, password_hash: hash })
+  await changeRows({ connection: tx, recorders, origin: SYSTEM_ORIGIN }, users, 'created', insertion)
   return id
 }
 
 async function insertKey(tx: Connection, recorders: Recorders, userId: string): Promise<string> {
   const key = makeKey()
-  await changeRows(tx, { recorders, origin: SYSTEM_ORIGIN }, apiKeys, 'created', {
-    text: `insert into api_keys (id, user_id, name, prefix, key_hash, scopes, expires_at)
-      values ($1, $2, 'First key', $3, $4, '["*"]', now() + make_interval(days => $5))`,
-    params: [newId(), userId, getKeyPrefix(key), hashKey(key), KEY_LIFETIME_DAYS],
+  const insertion = tx.insert(apiKeys).values({
+    id: newId(),
+    user_id: userId,
+    name: 'First key',
+    prefix: getKeyPrefix(key),
+    key_hash: hashKey(key),
+    scopes: ['*'],
+    expires_at: sql`now() + make_interval(days => ${KEY_LIFETIME_DAYS})`,
   })
+  await changeRows({ connection: tx, recorders, origin: SYSTEM_ORIGIN }, apiKeys, 'created', insertion)
   return key
 }
 

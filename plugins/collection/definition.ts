@@ -1,10 +1,9 @@
 /** What a resource says of itself: name, schemas, table, lists, relations, access rules, state transitions, actions. */
 import type { Static, TObject, TSchema } from '@sinclair/typebox'
 import type { PgColumn } from 'drizzle-orm/pg-core'
-import type { Connection } from '../../drizzle/client/types.ts'
 import type { Violation } from '../../schemas/error.ts'
 import type { Access, Actor, RoleRules, Verb } from '../access/index.ts'
-import type { ChangeKind, RowsChange } from '../outbox/recorder.ts'
+import type { ChangeContext } from '../outbox/recorder.ts'
 import type { Handler, HandlerContext } from './options.ts'
 import type { RelationDefinition, ResourceTable, SortKey } from './resource-table.ts'
 import type { Lacking, Missing, TypedCondition, TypedName, TypedNames } from './typed-names.ts'
@@ -48,15 +47,11 @@ export interface Tools {
   attempt(account: string, verify: () => Promise<boolean>): Promise<boolean>
 }
 
-/** Runs statements of an action's own in the transaction of the request. */
-export interface ActionConnection {
-  connection: Connection
-  /** Changes rows of the table of another resource, with an event for each. */
-  changeRows(table: ResourceTable, kind: ChangeKind, change: RowsChange): Promise<void>
-}
-
-/** Writes rows of the resource in the transaction of the request, with an event for each change. */
-export interface Store<R> extends ActionConnection {
+/**
+ * Writes rows of the resource in the transaction of the request, with an event for each change. `changeRows` of the
+ * outbox changes rows of other resources with it; other statements run on its connection.
+ */
+export interface Store<R> extends ChangeContext {
   insert(values: Partial<R>): Promise<R>
   /** Updates the columns that differ; does nothing if none does. */
   update(current: R, values: Partial<R>): Promise<R>

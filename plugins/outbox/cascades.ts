@@ -1,11 +1,11 @@
 /** Deletes the rows that PostgreSQL would delete with a row before it, so that each has an event. */
-import { getTableName } from 'drizzle-orm'
-import { getTableConfig } from 'drizzle-orm/pg-core'
-import { queryRows } from '../../drizzle/client/query-rows.ts'
-import type { Connection } from '../../drizzle/client/types.ts'
+import { eq, getTableName, type SQL, sql } from 'drizzle-orm'
+import { getTableConfig, type PgColumn } from 'drizzle-orm/pg-core'
+import { type PreparedStatement, prepare } from '../../drizzle/client/prepare.ts'
+import { isAnyOf } from '../../drizzle/expressions.ts'
 import type { ResourceTable } from '../collection/resource-table.ts'
 import { apiError } from '../errors/index.ts'
-import { type ChangeContext, changeRows, type Recorder, type Recorders } from './recorder.ts'
+import { type ChangeContext, prepareChange, type Recorder, type Recorders } from './recorder.ts'
 
 /** Rows that one statement deletes, and their bytes. A row that cannot be compressed takes 8 ms for 100 kB. */
 const MAX_PART_ROWS = 1_000
@@ -14,59 +14,90 @@ const MAX_PART_BYTES = 8 * 1024 * 1024
 const MAX_ROWS = 100_000
 const MAX_BYTES = 64 * 1024 * 1024
 
-/** The deletion of the dependent rows of one table. `$1` is the id of the row that they depend on. */
+/** The deletion of the dependent rows of one table. The placeholder `id` is that of the row that they depend on. */
 interface Cascade {
-  table: ResourceTable
   resourceType: string
   /** Locks the rows first, so that no new row can refer to them. Only for rows that others depend on. */
-  lock?: string
+  lock?: PreparedStatement<unknown>
   /** Locks the rows and returns their ids, in parts. */
-  selectParts: string
-  /** Deletes the rows whose ids are in `$1`. */
-  text: string
+  selectParts: PreparedStatement<{ ids: string; count: number; bytes: number }[]>
+  /** Deletes the rows whose ids are `ids`. */
+  removePart: ReturnType<typeof prepareChange>
 }
 
 /** Returns the columns of a table that refer to the id of another table with `on delete cascade`. */
-function listCascadingColumns(table: ResourceTable, to: ResourceTable): string[] {
+function listCascadingColumns(table: ResourceTable, to: ResourceTable): PgColumn[] {
   return getTableConfig(table).foreignKeys.flatMap((key) => {
     const { columns, foreignTable } = key.reference()
-    const [column] = columns
-    return key.onDelete === 'cascade' && foreignTable === to && column ? [column.name] : []
+    return key.onDelete === 'cascade' && foreignTable === to ? columns.slice(0, 1) : []
   })
 }
 
-function buildRemoval({ table, tableName, resourceType, columns }: Recorder, condition: string): Cascade {
+function buildRemoval({ table, resourceType, columns }: Recorder, condition: SQL): Cascade {
   // As they are stored, compressed: PostgreSQL knows them without reading the values.
-  const bytes = [...columns].map((column) => `coalesce(pg_column_size("${column}"), 0)`).join(' + ')
-  return {
-    table,
-    resourceType,
-    selectParts: `select array_agg(id)::text as ids, count(*) as count, sum(bytes)::bigint as bytes from (
-        select id, bytes, row_number() over by_id - 1 as rows_before, sum(bytes) over by_id - bytes as bytes_before
-        from (select id, ${bytes} as bytes from "${tableName}" where ${condition} order by id for update) as sized
-        window by_id as (order by id)
-      ) as numbered group by rows_before / ${MAX_PART_ROWS}, bytes_before / ${MAX_PART_BYTES}`,
-    text: `delete from "${tableName}" where id = any($1::uuid[])`,
-  }
+  const bytes = sql.join(
+    Object.values(columns).map((column) => sql`coalesce(pg_column_size(${column}), 0)`),
+    sql` + `,
+  )
+  const selectParts = prepare((db) => {
+    const sized = db
+      .select({ id: sql`${table.id}`.as('id'), bytes: bytes.as('bytes') })
+      .from(table)
+      .where(condition)
+      .orderBy(table.id)
+      .for('update')
+      .as('sized')
+    const inOrder = sql`over (order by ${sized.id})`
+    const numbered = db
+      .select({
+        id: sized.id,
+        bytes: sized.bytes,
+        rows_before: sql`row_number() ${inOrder} - 1`.as('rows_before'),
+        bytes_before: sql`sum(${sized.bytes}) ${inOrder} - ${sized.bytes}`.as('bytes_before'),
+      })
+      .from(sized)
+      .as('numbered')
+    return db
+      .select({
+        ids: sql<string>`array_agg(${numbered.id})::text`.as('ids'),
+        count: sql<number>`count(*)`.as('count'),
+        bytes: sql<number>`sum(${numbered.bytes})::bigint`.as('bytes'),
+      })
+      .from(numbered)
+      .groupBy(
+        sql`${numbered.rows_before} / ${sql.raw(String(MAX_PART_ROWS))}`,
+        sql`${numbered.bytes_before} / ${sql.raw(String(MAX_PART_BYTES))}`,
+      )
+  })
+  const removePart = prepareChange(table, 'deleted', (db) =>
+    db.delete(table).where(isAnyOf(table.id, sql.placeholder('ids'))),
+  )
+  return { resourceType, selectParts, removePart }
 }
 
+/** @param isDependent returns the condition that a column refers to a row that is deleted */
 function listDependent(
   recorders: Recorders,
   table: ResourceTable,
-  ids: string,
+  isDependent: (column: PgColumn) => SQL,
   path: readonly ResourceTable[],
 ): Cascade[] {
   return [...recorders.values()].flatMap((recorder): Cascade[] => {
-    const { table: dependent, tableName } = recorder
+    const { table: dependent } = recorder
     // Rows that refer to rows of their own table are deleted by PostgreSQL alone.
     if (path.includes(dependent)) return []
     return listCascadingColumns(dependent, table).flatMap((column) => {
-      const condition = `"${column}" ${ids}`
-      const selectIds = `in (select id from "${tableName}" where ${condition})`
-      const [first, ...others] = listDependent(recorders, dependent, selectIds, [...path, dependent])
+      const condition = isDependent(column)
+      const ids = sql`(select ${dependent.id} from ${dependent} where ${condition})`
+      const [first, ...others] = listDependent(recorders, dependent, (other) => sql`${other} in ${ids}`, [
+        ...path,
+        dependent,
+      ])
       const removal = buildRemoval(recorder, condition)
       if (!first) return [removal]
-      const lock = `select 1 from "${tableName}" where ${condition} order by id for update`
+      const lock = prepare((db) =>
+        db.select({ id: dependent.id }).from(dependent).where(condition).orderBy(dependent.id).for('update'),
+      )
       return [{ ...first, lock }, ...others, removal]
     })
   })
@@ -74,24 +105,23 @@ function listDependent(
 
 /** Returns the deletions that have to precede that of a row of the table, in their order. */
 export const listCascades = (recorders: Recorders, table: ResourceTable): Cascade[] =>
-  recorders.has(getTableName(table)) ? listDependent(recorders, table, '= $1', [table]) : []
+  recorders.has(getTableName(table))
+    ? listDependent(recorders, table, (column) => eq(column, sql.placeholder('id')), [table])
+    : []
 
 /**
  * Deletes the rows that depend on a row, in parts, of which none reaches the time limit of statements.
  * @throws ApiError 409 if they are too many for one request
  */
 export async function removeDependent(
-  connection: Connection,
   context: ChangeContext,
   cascades: readonly Cascade[],
   id: string,
 ): Promise<void> {
   let [rows, bytes] = [0, 0]
-  for (const { table, resourceType, lock, selectParts, text } of cascades) {
-    if (lock !== undefined) await connection.run(lock, [id])
-    const parts = await queryRows<{ ids: string; count: number; bytes: number }>(connection, selectParts, [
-      id,
-    ])
+  for (const { resourceType, lock, selectParts, removePart } of cascades) {
+    await lock?.(context.connection, { id })
+    const parts = await selectParts(context.connection, { id })
     for (const part of parts) {
       rows += part.count
       bytes += part.bytes
@@ -101,7 +131,6 @@ export async function removeDependent(
         message: `More ${resourceType} depend on it than one request can delete; delete some of them first`,
       })
     }
-    for (const { ids } of parts)
-      await changeRows(connection, context, table, 'deleted', { text, params: [ids] })
+    for (const { ids } of parts) await removePart(context, { ids })
   }
 }

@@ -3,10 +3,12 @@
  * one statement, so that they are committed together, in one round trip.
  */
 import type { TObject } from '@sinclair/typebox'
-import { getTableColumns, getTableName } from 'drizzle-orm'
-import type { PgColumn } from 'drizzle-orm/pg-core'
-import { queryRows } from '../../drizzle/client/query-rows.ts'
-import type { Connection, Param, Row } from '../../drizzle/client/types.ts'
+import { getTableColumns, getTableName, is, SQL, type SQLWrapper, sql } from 'drizzle-orm'
+import type { PgColumn, SelectedFieldsFlat } from 'drizzle-orm/pg-core'
+import type { SelectResultFields } from 'drizzle-orm/query-builders/select.types'
+import { type PreparedStatement, prepare, type Values } from '../../drizzle/client/prepare.ts'
+import type { Connection } from '../../drizzle/client/types.ts'
+import { outbox } from '../../drizzle/event-tables.ts'
 import { type Access, CALLER } from '../access/index.ts'
 import type { ResourceTable } from '../collection/resource-table.ts'
 import type { ChangeOrigin } from './origin.ts'
@@ -26,26 +28,29 @@ export interface Recorder {
   /** The name of the resource. */
   resourceType: string
   table: ResourceTable
-  tableName: string
   /** The columns that events have: those that the API shows. */
-  columns: ReadonlySet<string>
+  columns: Readonly<Record<string, PgColumn>>
   /** The column with the id of the user whose resource it is; undefined for resources without an owner. */
-  ownerColumn: string | undefined
+  ownerColumn: PgColumn | undefined
 }
 
 /** The recorders of all resources, by the name of their table. */
 export type Recorders = ReadonlyMap<string, Recorder>
 
-/** A statement that changes rows of one table, without RETURNING. */
+/** An INSERT, UPDATE or DELETE of Drizzle, without RETURNING. */
 export interface RowsChange {
-  text: string
-  params: readonly Param[]
-  /** What the statement returns: expressions over the columns of the table. Default: nothing. */
-  returning?: string
-  /** For an update: the former values of the columns that changed, as JSON over the row `changed`. */
-  previous?: string
-  /** Further columns of `changed`, for `previous`: expressions with names over the tables of the statement. */
-  former?: string
+  returning(fields: SelectedFieldsFlat): SQLWrapper
+}
+
+/** What a statement returns: columns of the table, and expressions over them. */
+type Returning = Record<string, PgColumn | SQL>
+
+interface ChangeOptions<R extends Returning> {
+  returning?: R
+  /** For an update: the former values of the columns that changed, as JSON over the columns of the table and `former`. */
+  previous?: SQL
+  /** Further columns of the changed rows, for `previous`: expressions over the tables of the statement. */
+  former?: Record<string, SQL>
 }
 
 /**
@@ -65,95 +70,138 @@ export function findOwnerColumn({
 }
 
 function createRecorder({ name, table, schemas, access }: RecordedResource): Recorder {
-  const readable = Object.keys(schemas.read.properties)
+  const columns: Readonly<Record<string, PgColumn>> = getTableColumns(table)
+  const owner = findOwnerColumn({ access, table })
   return {
     resourceType: name,
     table,
-    tableName: getTableName(table),
-    columns: new Set(Object.keys(getTableColumns(table)).filter((column) => readable.includes(column))),
-    ownerColumn: findOwnerColumn({ access, table }),
+    columns: Object.fromEntries(
+      Object.entries(columns).filter(([column]) => Object.hasOwn(schemas.read.properties, column)),
+    ),
+    ownerColumn: owner === undefined ? undefined : columns[owner],
   }
 }
 
 export const createRecorders = (resources: readonly RecordedResource[]): Recorders =>
   new Map(resources.map((resource) => [getTableName(resource.table), createRecorder(resource)]))
 
-const quote = (name: string) => `"${name}"`
-
-/** The parameters of an event that each statement has in addition to its own, in this order. */
-const ORIGIN_PARAM_COUNT = 4
-
-const getOriginParams = ({ actorId, credential, credentialId, requestId }: ChangeOrigin): Param[] => [
-  actorId,
-  credential,
-  credentialId,
-  requestId,
-]
-
-interface RecordedStatement {
-  /** The change, which returns all columns of its rows, and those that `previous` has in addition. */
-  text: string
-  /** For an update: the former values, as JSON over the row `changed`. */
-  previous: string | undefined
-  /** The number of its parameters. Those of `getOriginParams` follow. */
-  paramCount: number
-  /** What the whole statement returns: expressions over the columns of the changed rows. */
-  select: string
-}
-
-/**
- * Returns the text of a statement that makes a change and inserts an event for each changed row. The sequence value of an
- * event is drawn after its row was changed, so while it is locked.
- */
-export function buildRecordedStatement(
-  { resourceType, columns, ownerColumn }: Recorder,
-  kind: ChangeKind,
-  { text, previous = 'null', paramCount, select }: RecordedStatement,
-): string {
-  const [actor, credential, credentialId, requestId] = Array.from(
-    { length: ORIGIN_PARAM_COUNT },
-    (_, i) => `$${paramCount + 1 + i}`,
-  )
-  const shown = [...columns].map((column) => `changed.${quote(column)}`).join(', ')
-  return `with changed as (${text}), recorded as (
-    insert into outbox (type, resource_id, revision, columns, previous, owner_id, actor_id, credential, credential_id, request_id)
-    select '${resourceType}.${kind}', changed.id, changed.revision${kind === 'deleted' ? ' + 1' : ''},
-      (select row_to_json(shown) from (select ${shown}) as shown), ${previous},
-      ${ownerColumn === undefined ? 'null' : `changed.${quote(ownerColumn)}`},
-      ${actor}::uuid, ${credential}, ${credentialId}::uuid, ${requestId}
-    from changed
-  ) select ${select} from changed`
-}
-
 /** Makes the changes of one origin to rows of any table. Without recorders, no events are written. */
 export interface ChangeContext {
+  connection: Connection
   recorders: Recorders
   origin: ChangeOrigin
 }
 
+/** The placeholders of an event in a prepared statement. */
+const ORIGIN = {
+  actorId: sql.placeholder('origin_actor'),
+  credential: sql.placeholder('origin_credential'),
+  credentialId: sql.placeholder('origin_credential_id'),
+  requestId: sql.placeholder('origin_request'),
+}
+
+/** Returns the values of the placeholders of an event. */
+export const getOriginValues = ({ actorId, credential, credentialId, requestId }: ChangeOrigin): Values => ({
+  origin_actor: actorId,
+  origin_credential: credential,
+  origin_credential_id: credentialId,
+  origin_request: requestId,
+})
+
+const listNames = (columns: readonly PgColumn[]) =>
+  sql.join(
+    columns.map(({ name }) => sql.identifier(name)),
+    sql`, `,
+  )
+
+const nameExpressions = (fields: Returning) =>
+  Object.fromEntries(
+    Object.entries(fields).map(([name, field]) => [name, is(field, SQL) ? field.as(name) : field]),
+  )
+
+const EVENT_COLUMNS = [
+  ...[outbox.type, outbox.resource_id, outbox.revision, outbox.columns, outbox.previous, outbox.owner_id],
+  ...[outbox.actor_id, outbox.credential, outbox.credential_id, outbox.request_id],
+]
+
 /**
- * Changes rows, with an event for each if the table is that of a resource.
- * @typeParam R the columns of `returning`
- * @returns the rows of `returning`
+ * Returns a statement that makes a change and inserts an event for each changed row. The sequence value of an event is
+ * drawn after its row was changed, so while it is locked. The changed rows have the name of the table, so that
+ * expressions over its columns are the same in all parts of the statement.
+ * @param origin values, or the placeholders of `getOriginValues`
  */
-export async function changeRows<R extends object = Row>(
-  connection: Connection,
-  { recorders, origin }: ChangeContext,
+export function recordChange(
+  { table, resourceType, columns, ownerColumn }: Recorder,
+  kind: ChangeKind,
+  change: RowsChange,
+  { returning = { count: sql`count(*)` }, previous = sql`null`, former = {} }: ChangeOptions<Returning>,
+  origin: Record<keyof ChangeOrigin, unknown> = ORIGIN,
+): SQL {
+  const rows = sql`changed as ${sql.identifier(getTableName(table))}`
+  // No event shows the search text.
+  const { search: _, ...stored }: Record<string, PgColumn> = getTableColumns(table)
+  const all = change.returning({ ...stored, ...nameExpressions(former) })
+  const shown = sql.join(Object.values(columns), sql`, `)
+  const selected = Object.entries(returning).map(([name, field]) => sql`${field} as ${sql.identifier(name)}`)
+  return sql`with changed as (${all.getSQL()}), recorded as (
+    insert into ${outbox} (${listNames(EVENT_COLUMNS)})
+    select ${`${resourceType}.${kind}`}, ${table.id}, ${table.revision}${sql.raw(kind === 'deleted' ? ' + 1' : '')},
+      (select row_to_json(shown) from (select ${shown}) as shown), ${previous}, ${ownerColumn ?? null}::uuid,
+      ${origin.actorId}::uuid, ${origin.credential}, ${origin.credentialId}::uuid, ${origin.requestId}
+    from ${rows}
+  ) select ${sql.join(selected, sql`, `)} from ${rows}`
+}
+
+/** Returns the statement of a change, which records it if the table is that of a resource. */
+function buildChange(
+  recorders: Recorders,
   table: ResourceTable,
   kind: ChangeKind,
-  { text, params, returning, previous, former }: RowsChange,
-): Promise<R[]> {
+  change: RowsChange,
+  options: ChangeOptions<Returning>,
+  origin?: ChangeOrigin,
+): SQLWrapper {
   const recorder = recorders.get(getTableName(table))
-  if (!recorder) {
-    return queryRows<R>(connection, returning === undefined ? text : `${text} returning ${returning}`, params)
+  if (recorder) return recordChange(recorder, kind, change, options, origin)
+  return change.returning(nameExpressions(options.returning ?? { id: table.id }))
+}
+
+/**
+ * Changes rows, with an event for each if the table is that of a resource.
+ * @returns the rows of `returning`
+ */
+export const changeRows = <R extends Returning>(
+  { connection, recorders, origin }: ChangeContext,
+  table: ResourceTable,
+  kind: ChangeKind,
+  change: RowsChange,
+  options: ChangeOptions<R> = {},
+) =>
+  // The rows have the names of `returning`.
+  connection.execute(buildChange(recorders, table, kind, change, options, origin)) as Promise<
+    SelectResultFields<R>[]
+  >
+
+/**
+ * Returns a function that changes rows as `changeRows` does, by a prepared statement.
+ * @param build builds the change, with placeholders
+ */
+export function prepareChange<R extends Returning>(
+  table: ResourceTable,
+  kind: ChangeKind,
+  build: (db: Connection) => RowsChange,
+  options: ChangeOptions<R> = {},
+) {
+  // An app has one map of recorders.
+  const statements = new WeakMap<Recorders, PreparedStatement<unknown>>()
+  return ({ connection, recorders, origin }: ChangeContext, values: Values) => {
+    const statement =
+      statements.get(recorders) ??
+      prepare((db) => db.execute(buildChange(recorders, table, kind, build(db), options)))
+    statements.set(recorders, statement)
+    // The rows have the names of `returning`.
+    return statement(connection, { ...values, ...getOriginValues(origin) }) as Promise<
+      SelectResultFields<R>[]
+    >
   }
-  const all = `${quote(recorder.tableName)}.*`
-  const recorded = buildRecordedStatement(recorder, kind, {
-    text: `${text} returning ${former === undefined ? all : `${all}, ${former}`}`,
-    previous,
-    paramCount: params.length,
-    select: returning ?? 'count(*)',
-  })
-  const rows = await queryRows<R>(connection, recorded, [...params, ...getOriginParams(origin)])
-  return returning === undefined ? [] : rows
 }

@@ -1,4 +1,5 @@
 /** Defines users: hashes passwords, protects the account of a user, and keeps one active admin. */
+import { and, eq, ne, sql } from 'drizzle-orm'
 import { apiKeys, sessions } from '../../drizzle/credential-tables.ts'
 import { orders, posts, userProfiles, users } from '../../drizzle/tables.ts'
 import type { Violation } from '../../schemas/error.ts'
@@ -12,6 +13,7 @@ import {
   type Tools,
 } from '../collection/definition.ts'
 import { apiError, invalidBody } from '../errors/index.ts'
+import { changeRows } from '../outbox/recorder.ts'
 
 type UserRow = typeof users.$inferSelect
 
@@ -19,7 +21,7 @@ const isActiveAdmin = ({ role, status }: Pick<UserRow, 'role' | 'status'>) =>
   role === 'admin' && status === 'active'
 
 /** The key is that of a schema: removals in others of the database do not wait for it. */
-const LOCK_ADMIN_REMOVAL = 'select pg_advisory_xact_lock(hashtextextended(current_schema(), 4271993007))'
+const LOCK_ADMIN_REMOVAL = sql`select pg_advisory_xact_lock(hashtextextended(current_schema(), 4271993007))`
 
 /**
  * Checks that another active admin remains. An advisory lock makes concurrent removals wait for each other, so that the
@@ -28,11 +30,12 @@ const LOCK_ADMIN_REMOVAL = 'select pg_advisory_xact_lock(hashtextextended(curren
  * @throws ApiError 409
  */
 async function ensureAnotherAdmin({ connection }: Store<UserRow>, removed: UserRow) {
-  await connection.run(LOCK_ADMIN_REMOVAL)
-  const [other] = await connection.run(
-    `select 1 from users where role = 'admin' and status = 'active' and id <> $1 limit 1`,
-    [removed.id],
-  )
+  await connection.execute(LOCK_ADMIN_REMOVAL)
+  const [other] = await connection
+    .select({ id: users.id })
+    .from(users)
+    .where(and(eq(users.role, 'admin'), eq(users.status, 'active'), ne(users.id, removed.id)))
+    .limit(1)
   if (!other) {
     throw apiError('RESOURCE_CONFLICT', {
       message: 'The last active admin cannot be deleted, deactivated or given another role',
@@ -122,15 +125,15 @@ function guardRoleAndStatus(current: UserRow, next: Pick<UserRow, 'role' | 'stat
 }
 
 /** Ends the sessions of a user, except that of the caller if they changed their own account and it is still active. */
-const endSessions = ({ changeRows }: Store<UserRow>, { id, status }: UserRow, actor: Actor) =>
-  changeRows(sessions, 'deleted', {
-    text: 'delete from sessions where user_id = $1 and id is distinct from $2::uuid',
-    params: [id, (status === 'active' && id === actor.userId && actor.sessionId) || null],
-  })
+const endSessions = (store: Store<UserRow>, { id, status }: UserRow, actor: Actor) => {
+  const kept = status === 'active' && id === actor.userId ? actor.sessionId : undefined
+  const ended = and(eq(sessions.user_id, id), kept === undefined ? undefined : ne(sessions.id, kept))
+  return changeRows(store, sessions, 'deleted', store.connection.delete(sessions).where(ended))
+}
 
 /** Other processes accept the keys for up to 5 s; this process clears its credential cache after the write. */
-const deleteApiKeys = ({ changeRows }: Store<UserRow>, { id }: UserRow) =>
-  changeRows(apiKeys, 'deleted', { text: 'delete from api_keys where user_id = $1', params: [id] })
+const deleteApiKeys = (store: Store<UserRow>, { id }: UserRow) =>
+  changeRows(store, apiKeys, 'deleted', store.connection.delete(apiKeys).where(eq(apiKeys.user_id, id)))
 
 export const usersResource: ResourceDefinition = defineResource({
   name: 'users',

@@ -1,21 +1,17 @@
 /** Disables endpoints that want no more events, or that have failed for long. */
+import { and, eq, sql } from 'drizzle-orm'
 import type { FastifyInstance } from 'fastify'
 import { webhookEndpoints } from '../../drizzle/event-tables.ts'
-import { getNextUpdatedAt } from '../../drizzle/expressions.ts'
+import { nextUpdatedAt } from '../../drizzle/expressions.ts'
 import { SYSTEM_ORIGIN } from '../outbox/origin.ts'
 import { changeRows } from '../outbox/recorder.ts'
 import type { Outcome } from './delivery-store.ts'
 
-/**
- * Only while the endpoint has the URL of the attempt. Unless $4, only if no attempt has succeeded for 5 days: `failing_since`
- * is the first failure after the latest success.
- */
-const DISABLE = `update webhook_endpoints set status = 'disabled', disabled_reason = $2, revision = revision + 1,
-    updated_at = ${getNextUpdatedAt()}
-  where id = $1 and status = 'enabled' and url = $3 and ($4::boolean or failing_since <= now() - interval '5 days')`
+/** Whether no attempt has succeeded for 5 days: `failing_since` is the first failure after the latest success. */
+const HAS_FAILED_FOR_LONG = sql`${webhookEndpoints.failing_since} <= now() - interval '5 days'`
 
 /** An enabled endpoint has no reason. */
-const PREVIOUS = `json_build_object('status', 'enabled', 'disabled_reason', null)`
+const PREVIOUS = sql`json_build_object('status', 'enabled', 'disabled_reason', null)`
 
 const REASONS = {
   gone: 'The endpoint answered 410 Gone',
@@ -28,12 +24,27 @@ export const createDisabling =
   async ({ delivery: { endpoint_id, url }, disables }: Outcome): Promise<void> => {
     if (!disables) return
     const reason = REASONS[disables]
-    const context = { recorders: outbox.recorders, origin: SYSTEM_ORIGIN }
-    const [endpoint] = await changeRows<{ id: string }>(database, context, webhookEndpoints, 'updated', {
-      text: DISABLE,
-      params: [endpoint_id, reason, url, disables === 'gone'],
+    const context = { connection: database, recorders: outbox.recorders, origin: SYSTEM_ORIGIN }
+    const change = database
+      .update(webhookEndpoints)
+      .set({
+        status: 'disabled',
+        disabled_reason: reason,
+        revision: sql`${webhookEndpoints.revision} + 1`,
+        updated_at: nextUpdatedAt(webhookEndpoints),
+      })
+      .where(
+        and(
+          eq(webhookEndpoints.id, endpoint_id),
+          eq(webhookEndpoints.status, 'enabled'),
+          // The URL of the attempt.
+          eq(webhookEndpoints.url, url),
+          disables === 'gone' ? undefined : HAS_FAILED_FOR_LONG,
+        ),
+      )
+    const [endpoint] = await changeRows(context, webhookEndpoints, 'updated', change, {
       previous: PREVIOUS,
-      returning: 'id',
+      returning: { id: webhookEndpoints.id },
     })
     if (!endpoint) return
     outbox.publish()

@@ -1,5 +1,7 @@
 /** `api-keys list`, `api-keys create` and `api-keys revoke`: manage API keys directly in the database. */
+
 import { Command, type CommandUnknownOpts } from '@commander-js/extra-typings'
+import { eq } from 'drizzle-orm'
 import { queryRows } from '../../drizzle/client/query-rows.ts'
 import { apiKeys } from '../../drizzle/credential-tables.ts'
 import { newId } from '../../lib/ids.ts'
@@ -101,11 +103,14 @@ export const keysRevoke = new Command('revoke')
   .action(async ({ prefix }) => {
     const config = readConfig()
     await withDatabase(config, async (database) => {
-      const context = { recorders: getAccountRecorders(config), origin: SYSTEM_ORIGIN }
-      const revoked = await changeRows<{ name: string }>(database, context, apiKeys, 'deleted', {
-        text: 'delete from api_keys where prefix = $1',
-        params: [prefix],
-        returning: 'name',
+      const context = {
+        connection: database,
+        recorders: getAccountRecorders(config),
+        origin: SYSTEM_ORIGIN,
+      }
+      const deletion = database.delete(apiKeys).where(eq(apiKeys.prefix, prefix))
+      const revoked = await changeRows(context, apiKeys, 'deleted', deletion, {
+        returning: { name: apiKeys.name },
       })
       if (revoked.length === 0) throw new Error(`No API key has the prefix ${prefix}`)
       for (const { name } of revoked) console.log(`Revoked '${name}'; running servers reject it within 5 s`)

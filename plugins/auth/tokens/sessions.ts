@@ -1,5 +1,5 @@
 /** Creates sessions at sign-in and rotates their refresh tokens. The reuse of an old token ends its session. */
-import { and, eq, gt, type SQL, sql } from 'drizzle-orm'
+import { and, desc, eq, gt, inArray, type SQL, sql } from 'drizzle-orm'
 import type { PgColumn } from 'drizzle-orm/pg-core'
 import type { Connection, Database } from '../../../drizzle/client/index.ts'
 import { prepare } from '../../../drizzle/client/prepare.ts'
@@ -8,7 +8,7 @@ import { nextUpdatedAt } from '../../../drizzle/expressions.ts'
 import { users } from '../../../drizzle/tables.ts'
 import { newId } from '../../../lib/ids.ts'
 import type { ChangeOrigin } from '../../outbox/origin.ts'
-import { type ChangeContext, changeRows, type Recorders } from '../../outbox/recorder.ts'
+import { changeRows, prepareChange, type Recorders } from '../../outbox/recorder.ts'
 import type { RefreshToken, RefreshTokens } from './refresh-token.ts'
 
 /** A session that is not refreshed expires after this time. */
@@ -64,7 +64,7 @@ const newExpiry = sql`least(now() + ${toInterval(IDLE_LIFETIME_SECONDS)}, ${sess
 
 /** Returns the seconds from a time until the session expires. */
 const getSecondsLeft = (from: SQL | PgColumn) =>
-  sql<number>`floor(extract(epoch from ${sessions.expires_at} - ${from}))::bigint`.as('seconds')
+  sql<number>`floor(extract(epoch from ${sessions.expires_at} - ${from}))::bigint`
 
 // The lock serializes the sign-ins of a user, so that none exceeds the limit. It also waits for a concurrent change of the
 // password, after which PostgreSQL checks the condition again: no session outlives the password it was created with.
@@ -109,7 +109,7 @@ const rotate = prepare((db) =>
     .returning({
       user_id: sessions.user_id,
       role: users.role,
-      seconds: getSecondsLeft(sessions.last_used_at),
+      seconds: getSecondsLeft(sessions.last_used_at).as('seconds'),
     }),
 )
 
@@ -121,7 +121,7 @@ const findSession = prepare((db) =>
       user_id: sessions.user_id,
       role: users.role,
       status: users.status,
-      seconds: getSecondsLeft(sql`now()`),
+      seconds: getSecondsLeft(sql`now()`).as('seconds'),
       // Whether the given generation was rotated within the grace period; null if its rotation is no longer stored.
       in_grace: sql<
         boolean | null
@@ -140,17 +140,33 @@ const findSessionUser = prepare((db) =>
     .where(and(eq(sessions.id, sql.placeholder('id')), gt(sessions.expires_at, sql`now()`))),
 )
 
-const SECONDS_LEFT = `floor(extract(epoch from expires_at - now()))::bigint as seconds`
-
-const INSERT_SESSION = `insert into sessions (id, user_id, refresh_hash, expires_at, ends_at, ip, user_agent)
-  values ($1, $2, $3, now() + make_interval(secs => ${IDLE_LIFETIME_SECONDS}), now() + make_interval(secs => ${MAX_LIFETIME_SECONDS}), $4, $5)`
+const insertSession = prepareChange(
+  sessions,
+  'created',
+  (db) =>
+    db.insert(sessions).values({
+      id: sql.placeholder('id'),
+      user_id: sql.placeholder('user_id'),
+      refresh_hash: sql.placeholder('refresh_hash'),
+      expires_at: sql`now() + ${toInterval(IDLE_LIFETIME_SECONDS)}`,
+      ends_at: sql`now() + ${toInterval(MAX_LIFETIME_SECONDS)}`,
+      ip: sql.placeholder('ip'),
+      user_agent: sql.placeholder('user_agent'),
+    }),
+  { returning: { seconds: getSecondsLeft(sql`now()`) } },
+)
 
 // To make room for one session, deletes those used least recently. Expired ones have ended already, without an event.
-const DELETE_EXCESS = `delete from sessions where user_id = $1 and id in (
-  select id from sessions where user_id = $1 and expires_at > now()
-  order by last_used_at desc, id desc offset ${MAX_SESSIONS_PER_USER - 1})`
-
-const DELETE_SESSION = `delete from sessions where id = $1`
+const deleteExcess = prepareChange(sessions, 'deleted', (db) => {
+  const isOfUser = eq(sessions.user_id, sql.placeholder('user_id'))
+  const excess = db
+    .select({ id: sessions.id })
+    .from(sessions)
+    .where(and(isOfUser, gt(sessions.expires_at, sql`now()`)))
+    .orderBy(desc(sessions.last_used_at), desc(sessions.id))
+    .offset(MAX_SESSIONS_PER_USER - 1)
+  return db.delete(sessions).where(and(isOfUser, inArray(sessions.id, excess)))
+})
 
 /** The origin of what happens at a sign-in or a refresh: no credential has been checked yet. */
 const getSignInOrigin = (actorId: string | null, requestId: string | undefined): ChangeOrigin => ({
@@ -195,11 +211,9 @@ export function createSessions(database: Database, tokens: RefreshTokens, record
       isAncestor(token, rotations, session.refresh_hash)
     )
       return toGrant(tokens.getSuccessor(token), session)
-    const context = { recorders, origin: getSignInOrigin(null, requestId) }
-    await changeRows(connection, context, sessions, 'deleted', {
-      text: DELETE_SESSION,
-      params: [id],
-    })
+    const context = { connection, recorders, origin: getSignInOrigin(null, requestId) }
+    const deletion = connection.delete(sessions).where(eq(sessions.id, id))
+    await changeRows(context, sessions, 'deleted', deletion)
     return undefined
   }
 
@@ -210,15 +224,18 @@ export function createSessions(database: Database, tokens: RefreshTokens, record
      */
     async create(user: AuthenticatedUser, { ip, userAgent, requestId }: Origin): Promise<SessionGrant> {
       const token = tokens.createFirst(newId())
-      const context: ChangeContext = { recorders, origin: getSignInOrigin(user.id, requestId) }
+      const origin = getSignInOrigin(user.id, requestId)
       return database.transaction(async (tx) => {
+        const context = { connection: tx, recorders, origin }
         const [locked] = await lockUser(tx, { id: user.id, passwordHash: user.passwordHash ?? null })
         if (!locked) throw new UserChangedError()
-        await changeRows(tx, context, sessions, 'deleted', { text: DELETE_EXCESS, params: [user.id] })
-        const [row] = await changeRows<Pick<GrantRow, 'seconds'>>(tx, context, sessions, 'created', {
-          text: INSERT_SESSION,
-          params: [token.sessionId, user.id, tokens.hash(token), ip, userAgent?.slice(0, 500) ?? null],
-          returning: SECONDS_LEFT,
+        await deleteExcess(context, { user_id: user.id })
+        const [row] = await insertSession(context, {
+          id: token.sessionId,
+          user_id: user.id,
+          refresh_hash: tokens.hash(token),
+          ip,
+          user_agent: userAgent?.slice(0, 500) ?? null,
         })
         if (!row) throw new Error('The session was not inserted')
         return toGrant(token, { user_id: user.id, role: user.role, seconds: row.seconds })

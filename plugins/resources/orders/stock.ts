@@ -2,13 +2,13 @@
 import { and, eq, sql } from 'drizzle-orm'
 import { prepare } from '../../../drizzle/client/prepare.ts'
 import type { Connection } from '../../../drizzle/client/types.ts'
-import { getNextUpdatedAt, isAnyOf } from '../../../drizzle/expressions.ts'
+import { isAnyOf, nextUpdatedAt } from '../../../drizzle/expressions.ts'
 import { type OrderItemRow, orderProducts, products } from '../../../drizzle/tables.ts'
 import type { Violation } from '../../../schemas/error.ts'
 import { MAX_STOCK } from '../../../schemas/products.ts'
 import { MAX_INTEGER } from '../../../schemas/types.ts'
-import type { ActionConnection } from '../../collection/definition.ts'
 import { apiError, invalidBody } from '../../errors/index.ts'
+import { type ChangeContext, prepareChange } from '../../outbox/recorder.ts'
 
 /** An item as a client sends it. */
 interface RequestedItem {
@@ -55,9 +55,27 @@ const lockProducts = prepare((db) =>
     .for('no key update'),
 )
 
-const TAKE_STOCK = `update products set stock = stock - taken.quantity, revision = revision + 1,
-  updated_at = ${getNextUpdatedAt()}
-  from unnest($1::uuid[], $2::bigint[]) as taken(id, quantity) where products.id = taken.id`
+/** Subtracts quantities from stocks. The event of each product has its former stock. */
+const subtractStock = prepareChange(
+  products,
+  'updated',
+  (db) =>
+    db
+      .update(products)
+      .set({
+        stock: sql`${products.stock} - taken.quantity`,
+        revision: sql`${products.revision} + 1`,
+        updated_at: nextUpdatedAt(products),
+      })
+      .from(
+        sql`unnest(${sql.placeholder('ids')}::uuid[], ${sql.placeholder('quantities')}::bigint[]) as taken(id, quantity)`,
+      )
+      .where(sql`${products.id} = taken.id`),
+  {
+    former: { former_stock: sql`${products.stock} + taken.quantity` },
+    previous: sql`json_build_object('stock', former_stock)`,
+  },
+)
 
 /** Locks products until the transaction ends. */
 async function readProducts(
@@ -74,7 +92,7 @@ async function readProducts(
  * @throws ApiError 409 if the stock of a product would exceed its maximum; then no stock changes
  */
 async function takeStock(
-  { changeRows }: ActionConnection,
+  context: ChangeContext,
   rows: ReadonlyMap<string, ProductRow>,
   deltas: ReadonlyMap<string, number>,
 ): Promise<void> {
@@ -91,12 +109,7 @@ async function takeStock(
     quantities.push(quantity)
   }
   if (ids.length === 0) return
-  await changeRows(products, 'updated', {
-    text: TAKE_STOCK,
-    params: [ids, quantities],
-    former: 'products.stock + taken.quantity as former_stock',
-    previous: "json_build_object('stock', changed.former_stock)",
-  })
+  await subtractStock(context, { ids, quantities })
 }
 
 /** Returns the quantity of each product after a change, minus the quantity before. */
@@ -178,7 +191,7 @@ function checkStock(lines: readonly Line[], deltas: ReadonlyMap<string, number>)
  * stock, or if the stock of a product would exceed its maximum
  */
 export async function reserveStock(
-  store: ActionConnection,
+  store: ChangeContext,
   heldItems: readonly OrderItemRow[],
   requested: readonly RequestedItem[],
   currency: string | undefined,
@@ -207,7 +220,7 @@ export async function reserveStock(
  * Returns the quantities of the items to the stock of their products.
  * @throws ApiError 409 if the stock of a product would exceed its maximum
  */
-export async function releaseStock(store: ActionConnection, items: readonly OrderItemRow[]): Promise<void> {
+export async function releaseStock(store: ChangeContext, items: readonly OrderItemRow[]): Promise<void> {
   const deltas = getDeltas(items, [])
   await takeStock(store, await readProducts(store.connection, [...deltas.keys()]), deltas)
 }
