@@ -116,7 +116,7 @@ function blind(to: Database): Database {
   })
 }
 
-const KEEPING = /insert into idempotency_keys/
+const KEEPING = /insert into "idempotency_keys"/
 const LOCKING = / for (?:no key )?update$/
 const note = { title: 'a', body: 'b' }
 
