@@ -10,6 +10,7 @@ import {
   checkStatesBy,
   isNone,
   readList,
+  readOperations,
   readOwner,
   readParent,
   readPublic,
@@ -133,6 +134,7 @@ export function buildPlan(
     isStatusForStaff: states !== undefined && owner !== undefined && statesBy === 'staff',
     public: attempt('public', [], () => readPublic(answers.public, states)),
     unique: attempt('unique', [], () => readUnique(answers.unique, fields, references)),
+    operations: attempt('operations', [], () => readOperations(answers.operations)),
     ...readLists(answers, columns, attempt),
   }
   attempt('name', undefined, () => checkIndexNames(plan))

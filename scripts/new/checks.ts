@@ -21,6 +21,14 @@ export function readList(flag: Flag, text: string, allowed: readonly string[]): 
   throw new UsageError(`--${flag}: ${wrong}; choose from ${allowed.join(', ') || 'none'}`)
 }
 
+/** Reads the names of operations, which are the last segment of their paths. */
+export function readOperations(text: string | undefined): string[] {
+  const names = text === undefined || isNone(text) ? [] : split(text, ',')
+  const wrong = names.find((name, i) => !isResourceName(name) || names.indexOf(name) !== i)
+  if (wrong === undefined) return names
+  throw new UsageError(`--operations: "${wrong}" is not a name in kebab-case, as in refunds, or stands twice`)
+}
+
 export function readReference(
   flag: Flag,
   name: string,

@@ -28,6 +28,8 @@ NAME is a plural noun in kebab-case. On a terminal, the command asks for what th
   --sorts LIST        fields to sort by, besides created_at and updated_at. Default: numbers, dates and timestamps,
                       which also have limits, such as rating_min
   --search LIST       fields that search looks in. Default: texts of at most 5,000 characters
+  --operations LIST   operations on one resource besides the six, such as refunds: POST /orders/{id}/refunds. Each is
+                      one function of the definition
   --singular NAME     in PascalCase, for irregular nouns: Person
   --description TEXT  one line for the documents
   --dry-run           prints the files and writes nothing
@@ -65,6 +67,7 @@ export function readCommandLine(args: string[]): CommandLine {
         filters: text,
         sorts: text,
         search: text,
+        operations: text,
         singular: text,
         description: text,
         'dry-run': { type: 'boolean' },

@@ -16,6 +16,7 @@ export interface Answers {
   filters?: string
   sorts?: string
   search?: string
+  operations?: string
   singular?: string
   description?: string
 }
@@ -59,6 +60,8 @@ export interface ResourcePlan {
   /** Besides `created_at` and `updated_at`. */
   sorts: readonly string[]
   search: readonly string[]
+  /** Operations on one resource besides the six. */
+  operations: readonly string[]
   references: readonly Reference[]
 }
 

@@ -8,15 +8,18 @@ import { renderGuide } from '../../scripts/new/guide.ts'
 import { testApp } from '../coupons/test/helpers/app.ts'
 import { createClient, type Json } from '../helpers/app.ts'
 
+/** The files of which the guide shows parts. */
+const EXCERPTED = /^test\/(?:coupons\/|resources\/own-operations)/
+
 const read = (path: string) => readFileSync(new URL(`../../${path}`, import.meta.url), 'utf8')
 
 t.test('the document shows the code unchanged', async (t) => {
   const guide = read('docs/adding-a-resource.md')
   const blocks = [...guide.matchAll(/<!-- (\S+) -->\n```ts\n([\s\S]*?)^```$/gm)]
-  const excerpts = blocks.filter(([, path = '']) => path.startsWith('test/coupons/'))
+  const excerpts = blocks.filter(([, path = '']) => EXCERPTED.test(path))
   t.equal(blocks.length - excerpts.length, 4, 'a block for each file that the command writes')
   t.equal(renderGuide(guide), guide, 'the command writes other code; npm run new:guide renders it')
-  t.equal(excerpts.length, 2)
+  t.equal(excerpts.length, 3)
   for (const [, path = '', code = ''] of excerpts) t.ok(read(path).includes(code), path)
 })
 

@@ -1,5 +1,6 @@
 /** The template of `plugins/resources/{name}.ts`. */
-import { toWords } from '../../../lib/to-words.ts'
+import { toWords, withArticle } from '../../../lib/to-words.ts'
+import { toPascal, toSingular } from '../names.ts'
 import type { ResourcePlan } from '../resource-plan.ts'
 import { importUsed, list, quote } from './code.ts'
 import { getNullSort } from './null-sort.ts'
@@ -74,6 +75,24 @@ const writeStatusGuard = ({ isStatusForStaff }: ResourcePlan) =>
   },`
     : ''
 
+/** Writes a function for each operation of its own, which a team completes. */
+function writeOperations({ operations, singular }: ResourcePlan): string {
+  if (operations.length === 0) return ''
+  const written = operations.map((name) => {
+    const noun = toSingular(name) ?? toPascal(name)
+    return `
+      ${/-/.test(name) ? quote(name) : name}: {
+        operationId: 'create${singular}${noun}',
+        summary: ${quote(`Create ${withArticle(toWords(noun))} of ${withArticle(toWords(singular))}`)},
+        description: ${quote(`Adds ${withArticle(toWords(noun))} to ${withArticle(toWords(singular))}.`)},
+        access: writable,
+        // Throw apiError('RESOURCE_CONFLICT') if the row does not permit it; write the columns that it changes.
+        run: (store, current) => store.update(current, {}),
+      },`
+  })
+  return `operations: {${written.join('')}},`
+}
+
 export function writeDefinition(plan: ResourcePlan): string {
   const { name, singular, plural, variable, owner, parent } = plan
   const ownerColumn = owner && owner !== parent ? owner.column : undefined
@@ -116,6 +135,7 @@ export const ${variable}Resource: ResourceDefinition = defineResource({
   ${writeTransitions(plan)}
   ${ownerColumn ? `defaults: (actor) => ({ ${ownerColumn}: actor.userId }),` : ''}
   ${writeStatusGuard(plan)}
+  ${writeOperations(plan)}
 })
 `
   const tables = [...new Set([variable, ...plan.references.map(({ table }) => table)])]
