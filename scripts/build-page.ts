@@ -8,6 +8,7 @@ import { requireNodeVersion } from '../src/node-version.ts'
 
 // `npm start` builds first: the build, too, has to say that Node.js is too old.
 requireNodeVersion()
+const { hashText } = await import('../plugins/http/preconditions.ts')
 const { COMPRESSIONS, compress } = await import('../plugins/openapi/assets.ts')
 const { getCompressedFile, loadScalar } = await import('../plugins/openapi/scalar.ts')
 
@@ -26,7 +27,7 @@ await cp(
 
 const script = await loadScalar()
 for (const encoding of COMPRESSIONS) {
-  const file = getCompressedFile(script.hash, encoding, compiledModule.href)
+  const file = getCompressedFile(hashText(script.content), encoding, compiledModule.href)
   if (existsSync(file)) continue
   await mkdir(new URL('.', file), { recursive: true })
   await writeFile(file, await compress(script.content, encoding, BROTLI_QUALITY))

@@ -120,7 +120,13 @@ export const writeError = (envelope: ErrorEnvelope, error: ApiError, requestId: 
   )
 
 /** Headers of a successful response, which a handler may have set before it failed. */
-const REPRESENTATION_HEADERS = ['ETag', 'Last-Modified', 'Location']
+const REPRESENTATION_HEADERS = [
+  'Content-Disposition',
+  'Content-Encoding',
+  'ETag',
+  'Last-Modified',
+  'Location',
+]
 
 /** Logs an error and sends its response. */
 export function sendError(error: unknown, request: FastifyRequest, reply: FastifyReply) {

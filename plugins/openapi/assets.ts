@@ -1,4 +1,4 @@
-/** Serves texts that change only with a release: cacheable, with entity tags, compressed once for each encoding. */
+/** Serves texts that change only with a release: cacheable, compressed once for each encoding. */
 import type { IncomingMessage } from 'node:http'
 import { promisify } from 'node:util'
 import { brotliCompress, gzip, constants as zlib } from 'node:zlib'
@@ -6,7 +6,7 @@ import type { FastifyInstance, FastifyReply, FastifyRequest, RouteShorthandOptio
 import Negotiator from 'negotiator'
 import { cachePromise } from '../../lib/cached-promise.ts'
 import { addVary } from '../http/add-vary.ts'
-import { hashText, isNotModified, sendNotModified } from '../http/preconditions.ts'
+import { hashText } from '../http/preconditions.ts'
 
 export type Compression = 'br' | 'gzip'
 
@@ -14,8 +14,6 @@ export type Compression = 'br' | 'gzip'
 export interface Asset {
   type: string
   content: Buffer
-  /** Identifies the text; the entity tag of each form begins with it. */
-  hash: string
   /** Returns the text in an encoding, which is compressed at the first call. */
   compressed: Readonly<Record<Compression, () => Promise<Buffer>>>
 }
@@ -44,13 +42,13 @@ export function createAsset(
   readCompressed?: (hash: string, encoding: Compression) => Promise<Buffer | undefined>,
 ): Asset {
   const content = Buffer.from(text)
-  const hash = hashText(content)
   const createCompressed = (encoding: Compression) =>
     cachePromise(
       async () =>
-        (await readCompressed?.(hash, encoding)) ?? (await compress(content, encoding, BROTLI_QUALITY)),
+        (await readCompressed?.(hashText(content), encoding)) ??
+        (await compress(content, encoding, BROTLI_QUALITY)),
     )
-  return { type, content, hash, compressed: { br: createCompressed('br'), gzip: createCompressed('gzip') } }
+  return { type, content, compressed: { br: createCompressed('br'), gzip: createCompressed('gzip') } }
 }
 
 /** The second parameter of Negotiator's `encodings`, which its types lack. */
@@ -72,18 +70,11 @@ function negotiateCompression(request: IncomingMessage): Compression | undefined
 /** The `Cache-Control` of what changes only with a release: caches ask before they use it. */
 export const STATIC_CACHE = 'public, no-cache'
 
-/**
- * Sends an asset in the encoding that the client prefers, or a 304.
- * @throws ApiError 412, before the response has the headers of the asset
- */
+/** Sends an asset in the encoding that the client prefers. */
 export async function sendAsset(request: FastifyRequest, reply: FastifyReply, asset: Asset) {
   const encoding = negotiateCompression(request.raw)
-  const tag = encoding === undefined ? `"${asset.hash}"` : `"${asset.hash}-${encoding}"`
   addVary(reply, 'Accept-Encoding')
-  const isUnchanged = isNotModified(request, tag)
-  reply.header('Cache-Control', STATIC_CACHE).header('ETag', tag)
-  if (isUnchanged) return sendNotModified(reply)
-  reply.type(asset.type)
+  reply.header('Cache-Control', STATIC_CACHE).type(asset.type)
   if (encoding === undefined) return reply.send(asset.content)
   return reply.header('Content-Encoding', encoding).send(await asset.compressed[encoding]())
 }

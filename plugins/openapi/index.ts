@@ -2,6 +2,7 @@
 import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
 import { identity } from '../../lib/identity.ts'
+import { entityTags } from '../http/preconditions.ts'
 import type { Version } from '../versioning/index.ts'
 import { createJsonAsset, serveAsset } from './assets.ts'
 import { writeBrunoCollection } from './collections/bruno.ts'
@@ -58,12 +59,13 @@ async function docs(app: FastifyInstance, { versions, early, publicUrl, ...setti
     }
   }
 
-  await app.register(async (scope) => {
-    for (const version of versions) serveVersion(scope, version)
-  })
   const numbers = versions.map(({ representation }) => representation.version)
-  await app.register(discovery, { versions: numbers, release: settings.release, publicUrl })
-  await app.register(page, { versions: numbers, publicUrl })
+  await app.register(async (scope) => {
+    await scope.register(entityTags)
+    for (const version of versions) serveVersion(scope, version)
+    await scope.register(discovery, { versions: numbers, release: settings.release, publicUrl })
+    await scope.register(page, { versions: numbers, publicUrl })
+  })
 }
 
-export default fp(docs, { name: 'docs', dependencies: ['access'] })
+export default fp(docs, { name: 'docs', dependencies: ['access', 'head-not-modified'] })
