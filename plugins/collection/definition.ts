@@ -7,7 +7,7 @@ import type { ChangeContext } from '../outbox/recorder.ts'
 import type { Handler, HandlerContext } from './options.ts'
 import type { RelationDefinition, ResourceTable, SortKey } from './resource-table.ts'
 import type { Lacking, Missing, TypedCondition, TypedName, TypedNames } from './typed-names.ts'
-import type { CommonField, VersionFields } from './versions/version-fields.ts'
+import type { CommonField, VersionFields } from './version-names.ts'
 
 /** A row as the engine handles it: the columns of its table by their names. Timestamps are PostgreSQL's text. */
 export type Row = { id: string; revision: number; updated_at: string } & Record<string, unknown>

@@ -3,6 +3,7 @@ import { getTableColumns } from 'drizzle-orm'
 import { getTableConfig, type PgColumn, type PgTable } from 'drizzle-orm/pg-core'
 import type { ResourceDefinition } from './definition.ts'
 import type { RelationDefinition, ResourceTable } from './resource-table.ts'
+import type { VersionNames } from './version-names.ts'
 
 export interface Relation extends Omit<RelationDefinition, 'to'> {
   to: ResolvedResource
@@ -25,6 +26,16 @@ export interface ResolvedResource extends Omit<ResourceDefinition, 'relations' |
   uniqueColumns: ReadonlySet<string>
   /** The columns of each index over all rows; undefined in place of an expression. */
   indexes: readonly (readonly (string | undefined)[])[]
+}
+
+/** A resource as a version of the API has it: see `versions.ts`. */
+export interface PublishedResource {
+  /** With the names of the definition: for SQL, actions and checks. */
+  resource: ResolvedResource
+  /** With the names of the version: for bodies, query strings and OpenAPI. */
+  published: ResolvedResource
+  /** Undefined if the fields of the resource do not differ in the version. */
+  names: VersionNames | undefined
 }
 
 /** Returns the columns of each index over all rows of a table; undefined in place of an expression. */

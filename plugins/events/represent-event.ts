@@ -8,7 +8,7 @@ import type { Row } from '../collection/definition.ts'
 import { buildResourceShape } from '../collection/openapi/operations.ts'
 import { getTimestamps } from '../collection/sql/row-mapper.ts'
 import { isSame } from '../collection/sql/same-value.ts'
-import { applyVersion } from '../collection/versions/apply-version.ts'
+import { applyVersion } from '../collection/versions.ts'
 import type { Entity, Representation } from '../versioning/representation/types.ts'
 
 /** A row of `events`, without its size. */

@@ -2,7 +2,7 @@
 import { Type } from '@sinclair/typebox'
 import t from 'tap'
 import type { ResourceDefinition } from '../../plugins/collection/definition.ts'
-import type { VersionFields } from '../../plugins/collection/versions/version-fields.ts'
+import type { VersionFields } from '../../plugins/collection/version-names.ts'
 import { postsResource } from '../../plugins/resources/posts.ts'
 import { usersResource } from '../../plugins/resources/users.ts'
 import { v1 } from '../../plugins/versioning/representation/v1.ts'

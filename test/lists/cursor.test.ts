@@ -211,16 +211,10 @@ t.test('a cursor signed with another secret is rejected', async (t) => {
 
 /** As a release with other places signs it; the next one has the same key. */
 const cursors = createCursors(deriveKey(SECRET, 'cursors'))
-const bindingOf = (collection: string, sort: string) =>
-  JSON.stringify([
-    collection,
-    null,
-    sort.split(',').map((name) => [name.replace('-', ''), name.startsWith('-')]),
-    [],
-    null,
-    null,
-    [],
-  ])
+const bindingOf = (collection: string, sort: string) => {
+  const sorts = sort.split(',').map((name) => [name.replace('-', ''), name.startsWith('-')])
+  return JSON.stringify([collection, null]) + JSON.stringify([sorts, [], [], []])
+}
 
 t.test('a cursor that ends with an id is accepted where the sort no longer needs one', async (t) => {
   await person('member')
@@ -291,14 +285,4 @@ t.test('queries that select the same rows in the same order share cursors', asyn
       t.same(getIds(await admin.get(`/products?limit=2&${other}&cursor=${cursor}`)), next, other)
     }
   }
-})
-
-t.test('a cursor of a release before filters with several values is valid', async (t) => {
-  const query = 'limit=2&status=active&created_after=2020-01-01&created_before=2100-01-01&search=tea'
-  const binding =
-    '["products",null,[["created_at",true]],[["status","active"]],"2020-01-01","2100-01-01",["tea"]]'
-  const sent = await cursorOf(`/products?${query}`)
-  const position = JSON.parse(Buffer.from(sent, 'base64url').subarray(16).toString())
-  const older = createCursors(deriveKey(SECRET, 'cursors')).write(position, binding)
-  t.equal((await admin.get(`/products?${query}&cursor=${older}`)).status, 200)
 })

@@ -2,8 +2,7 @@
 import type { ResourceDefinition } from '../definition.ts'
 import { buildListParameters } from '../request/parameters.ts'
 import type { ResourceTable } from '../resource-table.ts'
-import { createFieldNames, listFields } from '../versions/field-names.ts'
-import { COMMON_FIELDS, type VersionFields } from '../versions/version-fields.ts'
+import { COMMON_FIELDS, createVersionNames, listFields, type VersionFields } from '../version-names.ts'
 
 const isFieldName = (name: string) => /^[a-z][a-z0-9_]*$/.test(name)
 
@@ -40,7 +39,7 @@ function findFieldMistakes(
 /** Returns the mistakes in the names that fields have in a version. */
 function findNameMistakes(definition: ResourceDefinition, fields: VersionFields): string[] {
   const { schemas, relations, filters, ranges = [] } = definition
-  const names = createFieldNames(schemas, fields)
+  const names = createVersionNames(schemas, fields)
   const added = Object.keys(fields.add ?? {})
   const known = listFields(schemas)
   const visible = names.listPublic(known)

@@ -8,7 +8,7 @@ import type { CollectionOptions, Handler } from '../options.ts'
 import type { ListQuery, Selection } from '../request/list-query.ts'
 import { createResourceAddresses } from '../request/resource-address.ts'
 import { createResponseBuilder } from '../response/response-builder.ts'
-import { applyVersion } from '../versions/apply-version.ts'
+import { applyVersion } from '../versions.ts'
 
 /** Handlers get requests as the schemas of their routes say: see plugins/validation. */
 export type ListHandler = Handler<{ Querystring: ListQuery }>

@@ -10,7 +10,7 @@ import { checkRequest } from '../../validation/index.ts'
 import type { Fields } from '../../validation/schema-functions.ts'
 import type { Representation, SentBody } from '../../versioning/representation/types.ts'
 import type { Mode } from '../definition.ts'
-import type { PublishedResource } from '../versions/published-resource.ts'
+import type { PublishedResource } from '../resolve.ts'
 import { getInputSchema, hasDefault, isObjectSchema, toBodySchema } from './body-schema.ts'
 
 export type FillDefaults = (value: Readonly<Fields>) => Fields

@@ -2,7 +2,7 @@
 import type { FastifyRequest } from 'fastify'
 import type { Actor } from '../../access/index.ts'
 import { getChunkSize, getMaxBytes } from '../reply-size.ts'
-import type { PublishedResource } from '../versions/published-resource.ts'
+import type { PublishedResource } from '../resolve.ts'
 import { DEFAULT_LIMIT, MAX_FILTER_VALUES } from './parameters.ts'
 
 /** A search or a total may read every row. */

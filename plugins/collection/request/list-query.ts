@@ -5,7 +5,7 @@ import { type CredentialRule, getCredentialRule } from '../../access/index.ts'
 import { withDecode } from '../../validation/schema-functions.ts'
 import { createViolation } from '../../validation/text.ts'
 import { getChunkSize, getSelectedBytes } from '../reply-size.ts'
-import type { ResolvedResource } from '../resolve.ts'
+import type { PublishedResource, ResolvedResource } from '../resolve.ts'
 import { createSortTerms, type Sort, type SortTerm } from '../sql/keyset.ts'
 import {
   type Bound,
@@ -15,7 +15,6 @@ import {
   type ListFilters,
 } from '../sql/list-conditions.ts'
 import type { Values } from '../sql/statements.ts'
-import type { PublishedResource } from '../versions/published-resource.ts'
 import {
   buildListParameters,
   buildSelectionParameters,

@@ -7,7 +7,7 @@ import type { Entity, Representation } from '../../versioning/representation/typ
 import type { Row } from '../definition.ts'
 import { buildResourceShape } from '../openapi/operations.ts'
 import type { Included } from '../operations/include.ts'
-import type { VersionedResource } from '../versions/apply-version.ts'
+import type { VersionedResource } from '../versions.ts'
 
 /** Of reads: a client may store a response, and validates it before each use. */
 export const CACHE_CONTROL = 'private, no-cache'

@@ -1,33 +1,34 @@
-/** Derives a resource as one version of the API has it, from what its definition says about that version. */
+/**
+ * Derives a resource as one version of the API has it. What the version renames, hides or adds is applied in four places:
+ * `published` has its schemas, which bodies and query strings are validated by; `names` translates their fields, and the
+ * errors; `resource.toEntity` writes its fields.
+ */
 import type { TObject, TSchema } from '@sinclair/typebox'
-import { isObject } from '../../../lib/is-object.ts'
-import type { Access, Rule } from '../../access/index.ts'
-import type { Resource } from '../compile.ts'
-import type { ResolvedResource } from '../resolve.ts'
-import { createFieldNames, type FieldNames } from './field-names.ts'
-import type { PublishedResource } from './published-resource.ts'
-import type { VersionFields } from './version-fields.ts'
-import { createVersionRowMapper } from './version-row-mapper.ts'
+import { isObject } from '../../lib/is-object.ts'
+import type { Access, Rule } from '../access/index.ts'
+import type { Entity } from '../versioning/representation/types.ts'
+import type { Resource } from './compile.ts'
+import type { PublishedResource, ResolvedResource } from './resolve.ts'
+import { createVersionNames, type VersionFields, type VersionNames } from './version-names.ts'
 
 /** A resource in one version. If nothing differs there, all parts are those of the resource itself. */
 export interface VersionedResource extends PublishedResource {
-  /** Its row mapper writes the names of the version. */
   resource: Resource
 }
 
-/** Returns a schema with the names of the version, also in descriptions and examples. */
-function renameSchema(schema: TObject, names: FieldNames): TObject {
-  const translate = (property: TSchema): TSchema =>
+/** Returns a schema with the names of the version, also in backticks in descriptions, and in examples. */
+function renameSchema(schema: TObject, names: VersionNames): TObject {
+  const renameText = (text: string) =>
+    text.replace(/`([a-z0-9_]+)`/g, (_, name: string) => `\`${names.toPublic(name)}\``)
+  const rename = (property: TSchema): TSchema =>
     property.description === undefined
       ? property
-      : { ...property, description: names.translateDescription(property.description) }
-  const properties = Object.entries<TSchema>(schema.properties).map(
-    ([name, property]) => [name, translate(property)] as const,
-  )
+      : { ...property, description: renameText(property.description) }
+  const properties = Object.entries(schema.properties).map(([name, property]) => [name, rename(property)])
   const examples: unknown[] | undefined = schema.examples
   return {
     ...schema,
-    properties: names.toPublicFields(Object.fromEntries(properties)),
+    properties: names.toPublicFields<TSchema>(Object.fromEntries(properties)),
     ...(schema.required && { required: names.listPublic(schema.required) }),
     ...(examples && {
       examples: examples.map((example) => (isObject(example) ? names.toPublicFields(example) : example)),
@@ -44,23 +45,20 @@ const addFields = (schema: TObject, { add = {} }: VersionFields): TObject => ({
   required: [...(schema.required ?? []), ...Object.keys(add)],
 })
 
-const renameRule = (rule: Rule, names: FieldNames): Rule =>
-  typeof rule === 'boolean'
-    ? rule
-    : rule.map((condition) =>
-        Object.fromEntries(Object.entries(condition).map(([name, value]) => [names.toPublic(name), value])),
-      )
-
 /** Returns access rules with the names of the version, which only their description uses. */
-const renameAccess = (access: Access, names: FieldNames): Access =>
-  Object.fromEntries(
+function renameAccess(access: Access, { toPublic }: VersionNames): Access {
+  const renameKeys = (condition: object) =>
+    Object.fromEntries(Object.entries(condition).map(([name, value]) => [toPublic(name), value]))
+  const renameRule = (rule: Rule): Rule => (typeof rule === 'boolean' ? rule : rule.map(renameKeys))
+  return Object.fromEntries(
     Object.entries(access).map(([verb, rules]) => [
       verb,
-      Object.fromEntries(Object.entries(rules).map(([role, rule]) => [role, renameRule(rule, names)])),
+      Object.fromEntries(Object.entries(rules).map(([role, rule]) => [role, renameRule(rule)])),
     ]),
   )
+}
 
-function publish(resource: ResolvedResource, names: FieldNames, fields: VersionFields): ResolvedResource {
+function publish(resource: ResolvedResource, names: VersionNames, fields: VersionFields): ResolvedResource {
   const { schemas, filters, ranges = [], sorts, search, immutable = [], kept = [], access, check } = resource
   return {
     ...resource,
@@ -82,13 +80,30 @@ function publish(resource: ResolvedResource, names: FieldNames, fields: VersionF
   }
 }
 
+/** Creates the function that maps rows to resources with the fields of the version. */
+function createToEntity({ schemas, toEntity }: Resource, names: VersionNames, { add = {} }: VersionFields) {
+  const visible = Object.keys(schemas.read.properties).filter((name) => !names.isHidden(name))
+  const all = [...visible, ...Object.keys(add)]
+  const map: Resource['toEntity'] = (row, actor, selected = all, relations) => {
+    // The values of added fields follow from the fields of the definition, hidden ones included.
+    const { type, members: fields } = toEntity(row, actor)
+    const members: Entity['members'] = { id: row.id }
+    for (const name of selected) {
+      const added = add[name]
+      members[names.toPublic(name)] = added ? added.value(fields) : fields[name]
+    }
+    return { type, members, relations }
+  }
+  return map
+}
+
 /** Returns a resource in one version, without regard to its relations. */
 function applyOwnFields(resource: Resource, version: number): VersionedResource {
   const fields = resource.versions?.[version]
   if (!fields) return { resource, published: resource, names: undefined }
-  const names = createFieldNames(resource.schemas, fields)
+  const names = createVersionNames(resource.schemas, fields)
   return {
-    resource: { ...resource, toEntity: createVersionRowMapper(resource, names, fields) },
+    resource: { ...resource, toEntity: createToEntity(resource, names, fields) },
     published: publish(resource, names, fields),
     names,
   }

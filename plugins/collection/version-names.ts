@@ -1,0 +1,91 @@
+/** What a definition says of its fields in one version, and the names that they have there. */
+import type { Static, TObject, TSchema } from '@sinclair/typebox'
+import type { Violation } from '../../schemas/error.ts'
+import { ApiError, rewriteError } from '../errors/index.ts'
+
+/** Fields of every resource in every version: addresses, the default sort and `Last-Modified` depend on them. */
+export const COMMON_FIELDS = ['id', 'created_at', 'updated_at'] as const
+
+export type CommonField = (typeof COMMON_FIELDS)[number]
+
+/** A read-only field that only a version has. Its value follows from the resource. */
+interface AddedField<Fields, Value> {
+  schema: Value
+  /** @param resource the fields of the read schema, in their JSON form and with the names of the definition */
+  value(resource: Readonly<Fields>): Value extends TSchema ? Static<Value> : never
+}
+
+/** The differences between a version and the definition. Fields that are not named are as in the definition. */
+export interface VersionFields<
+  Fields = Record<string, unknown>,
+  Name extends string = string,
+  Added = Readonly<Record<string, TSchema>>,
+> {
+  /** The names of fields in the version. */
+  rename?: Readonly<Partial<Record<Name, string>>>
+  /** Fields that the version does not have: they are not in responses, and unknown in requests. */
+  hide?: readonly Name[]
+  /** Fields that only the version has. */
+  add?: { readonly [K in keyof Added]: AddedField<Fields, Added[K]> }
+}
+
+/** Returns the names of all fields of a resource, those that can only be written included. */
+export const listFields = (schemas: Readonly<Record<string, TObject>>): string[] => [
+  ...new Set(Object.values(schemas).flatMap(({ properties }) => Object.keys(properties))),
+]
+
+/** Statuses of errors that concern the fields of the resource. Their messages may name fields. */
+const FIELD_ERRORS: ReadonlySet<number> = new Set([403, 409, 422])
+
+/** Creates the functions that translate between the names of a definition and those of a version. */
+export function createVersionNames(
+  schemas: Readonly<Record<'read' | 'create' | 'change', TObject>>,
+  { rename = {}, hide = [] }: VersionFields,
+) {
+  const visible = listFields(schemas).filter((name) => !hide.includes(name))
+  const publicNames = new Map(visible.map((name) => [name, rename[name] ?? name]))
+  const internalNames = new Map([...publicNames].map(([internal, named]) => [named, internal]))
+
+  const toPublic = (name: string) => publicNames.get(name) ?? name
+  const toInternal = (name: string) => internalNames.get(name) ?? name
+  const isHidden = (name: string) => hide.includes(name)
+
+  /** Replaces the names of renamed fields in a message, but not in a quoted value of the client. */
+  const translateMessage = (message: string) =>
+    message.replace(/"[^"]*"|\w+/g, (word) => (Object.hasOwn(rename, word) ? toPublic(word) : word))
+
+  /** Replaces the first segment of the path: the names inside a field are those of every version. */
+  const translateViolation = ({ field, message, code }: Violation): Violation => {
+    const [name = '', ...rest] = field.split('.')
+    return { field: [toPublic(name), ...rest].join('.'), message: translateMessage(message), code }
+  }
+
+  return {
+    isHidden,
+    toPublic,
+    toInternal,
+    translateViolation,
+
+    /** Returns the names of a version, without those of hidden fields. */
+    listPublic: (names: readonly string[]) => names.filter((name) => !isHidden(name)).map(toPublic),
+
+    /** Returns a record by the names of the version, without hidden fields. */
+    toPublicFields: <T>(record: Readonly<Record<string, T>>): Record<string, T> =>
+      Object.fromEntries(
+        Object.entries(record).flatMap(([name, value]) => (isHidden(name) ? [] : [[toPublic(name), value]])),
+      ),
+
+    /** Returns a record by the names of the definition. */
+    toInternalFields: <T>(record: Readonly<Record<string, T>>): Record<string, T> =>
+      Object.fromEntries(Object.entries(record).map(([name, value]) => [toInternal(name), value])),
+
+    /** Returns an error with the names of the version. Other errors than those of fields are returned unchanged. */
+    translateError(error: unknown): unknown {
+      if (!(error instanceof ApiError) || !FIELD_ERRORS.has(error.status)) return error
+      const violations = error.violations.map(translateViolation)
+      return rewriteError(error, { message: translateMessage(error.message), violations })
+    },
+  }
+}
+
+export type VersionNames = ReturnType<typeof createVersionNames>
