@@ -3,11 +3,11 @@ import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox'
 import { Type } from '@sinclair/typebox'
 import type { FastifyInstance } from 'fastify'
 import { type RouteAccess, registerGuards, type Verb, verbs } from '../access/index.ts'
-import { getRouteSchema, NO_QUERY } from '../openapi/operation.ts'
 import type { Fields } from '../validation/schema-functions.ts'
 import type { SentBody } from '../versioning/representation/types.ts'
 import type { Resource } from './compile.ts'
-import { describeOperation, describeOwnOperation } from './openapi/operations.ts'
+import type { Mode } from './definition.ts'
+import { buildBodySchema, buildOwnRouteSchema, buildRouteSchema } from './openapi/operations.ts'
 import { createChangeHandler } from './operations/change.ts'
 import { createOperationContext, type ListHandler, type ReadHandler } from './operations/context.ts'
 import { createCreateHandler } from './operations/create.ts'
@@ -44,16 +44,14 @@ export const createCollection =
     const describe = (verb: Verb) => {
       const access: RouteAccess = `${resource.name}:${verb}`
       const isOpen = app.isOpen(access)
-      const operation = describeOperation(versioned.published, verb, { representation, isOpen })
-      const schema = { ...getRouteSchema(operation), querystring: NO_QUERY }
-      return { schema, config: { access, operation }, attachValidation: true }
+      const schema = buildRouteSchema(versioned.published, verb, { representation, isOpen })
+      return { schema, config: { access }, attachValidation: true }
     }
 
     /** Returns the options of a route whose body has fields. */
-    const describeWrite = (verb: 'create' | 'replace' | 'update') => {
+    const describeWrite = (verb: Mode) => {
       const route = describe(verb)
-      // It validates the fields of this resource, whose names its definition knows.
-      const body = Type.Unsafe<SentBody<Fields>>(route.config.operation.body?.schema ?? {})
+      const body = buildBodySchema(versioned.published, verb, representation)
       return { ...route, schema: { ...route.schema, body } }
     }
 
@@ -97,16 +95,19 @@ export const createCollection =
     for (const verb of resource.verbs ?? verbs) register[verb]()
 
     for (const [name, own] of Object.entries(resource.operations ?? {})) {
-      const operation = describeOwnOperation(versioned.published, name, own, representation)
       const fields = toBodySchema(own.body ?? NO_FIELDS, 'create')
-      const body = Type.Unsafe<SentBody<Fields>>(representation.schemas.body(fields, resource.name, true))
+      const sent = Type.Unsafe<SentBody<Fields>>({
+        ...representation.schemas.body(fields, resource.name, true),
+        // An operation without fields accepts an empty object, which the documents leave out.
+        ...(!own.body && { 'x-documented': false }),
+      })
       const isOptional = (fields.required ?? []).length === 0
-      const schema = { ...getRouteSchema(operation), querystring: NO_QUERY }
+      const body = isOptional ? Type.Unsafe<SentBody<Fields>>(Type.Optional(sent)) : sent
       routes.post(
         `${itemUrl}/${name}`,
         {
-          schema: { ...schema, body: isOptional ? Type.Unsafe<SentBody<Fields>>(Type.Optional(body)) : body },
-          config: { access: `${resource.name}:${name}`, operation },
+          schema: { ...buildOwnRouteSchema(versioned.published, name, own, representation), body },
+          config: { access: `${resource.name}:${name}` },
           attachValidation: true,
         },
         holdDuring(recordingWriter(app.database, createOwnHandler(context, name, own))),

@@ -1,21 +1,23 @@
 /** Builds the OpenAPI document of a version from the operations of the routes. */
 import { isDeepStrictEqual } from 'node:util'
+import type { FastifySchema } from 'fastify'
 import { identity } from '../../lib/identity.ts'
-import { isObject } from '../../lib/is-object.ts'
 import type { Version } from '../versioning/index.ts'
 import type { Representation } from '../versioning/representation/types.ts'
 import { buildCodeSamples } from './code-samples.ts'
-import { type Components, createComponents, type Json } from './components.ts'
+import { Components, type Json } from './components.ts'
+import { createSchemaDocumenter } from './document-schema.ts'
 import { describeFailure, getFailureName } from './failures.ts'
 import { getGuide } from './guide.ts'
-import { commonHeadersGuide, DEPRECATION_HEADERS, type HeaderName, headers } from './headers.ts'
-import type { Content, Operation, OperationResponse, Parameter } from './operation.ts'
-
-export interface DocumentedRoute {
-  method: string
-  url: string
-  operation: Operation
-}
+import { commonHeadersGuide, DEPRECATION_HEADERS, pickHeaders } from './headers.ts'
+import {
+  COMMON_SECURITY,
+  type Content,
+  type DocumentedResponse,
+  type Operation,
+  type Parameter,
+  readOperation,
+} from './operation.ts'
 
 export interface DocumentSettings {
   /** The release of the service. */
@@ -25,13 +27,14 @@ export interface DocumentSettings {
   /** The groups of operations. */
   tags: readonly { name: string; description: string }[]
   /** Returns the requests that the service sends, by name. */
-  getWebhooks(representation: Representation): Readonly<Record<string, Operation>>
+  getWebhooks(representation: Representation): Readonly<Record<string, FastifySchema>>
 }
 
 /** What the functions below share. */
 interface Context {
   /** The components that they add to. */
   components: Components
+  documentSchema: (schema: unknown) => unknown
   version: Version
   /** Whether the addresses of the operations belong to the version. */
   isVersioned: boolean
@@ -60,35 +63,29 @@ const securitySchemes = {
   },
 }
 
-/** The credentials of operations that do not name theirs: an API key or a Bearer token. */
-const COMMON_SECURITY = [{ apiKey: [] }, { bearer: [] }]
+const isUnversioned = ({ url }: Operation) => !url.startsWith('/api/')
 
-const isOfVersion = ({ url }: DocumentedRoute, version: number) => url.startsWith(`/api/v${version}/`)
-const isUnversioned = ({ url }: DocumentedRoute) => !url.startsWith('/api/')
+/** Returns the operations of a version and the unversioned ones. */
+export const selectOperations = (operations: readonly Operation[], version: number) =>
+  operations.filter((operation) => operation.url.startsWith(`/api/v${version}/`) || isUnversioned(operation))
 
-/** Returns the routes of a version and the unversioned ones. */
-export const selectRoutes = (routes: readonly DocumentedRoute[], version: number) =>
-  routes.filter((route) => isOfVersion(route, version) || isUnversioned(route))
-
-/** @param routes those of all versions; the document has the ones of its version and the unversioned ones */
+/** @param operations those of all versions; the document has the ones of its version and the unversioned ones */
 export function buildDocument(
-  routes: readonly DocumentedRoute[],
+  operations: readonly Operation[],
   version: Version,
   { release, server, tags, getWebhooks }: DocumentSettings,
 ): Json {
   const { representation } = version
-  const components = createComponents()
-  const versioned = routes.filter((route) => isOfVersion(route, representation.version))
-  const unversioned = routes.filter(isUnversioned)
-  const paths = {
-    ...buildPaths(versioned, { components, version, isVersioned: true, server }),
-    ...buildPaths(unversioned, { components, version, isVersioned: false, server }),
-  }
-  const context = { components, version, isVersioned: true, server }
-  const webhooks = Object.entries(getWebhooks(representation)).map(([name, operation]) => [
+  const components = new Components()
+  const documentSchema = createSchemaDocumenter(components)
+  const context = { components, documentSchema, version, isVersioned: true, server }
+  const webhooks = Object.entries(getWebhooks(representation)).map(([name, schema]) => [
     name,
-    { post: buildOperation(operation, context) },
+    { post: buildOperation(readOperation({ method: 'POST', url: name }, schema, 'public'), context) },
   ])
+  const own = selectOperations(operations, representation.version)
+  const isVersioned = (operation: Operation) => !isUnversioned(operation)
+  const paths = buildPaths([...own.filter(isVersioned), ...own.filter(isUnversioned)], context)
   const hasEvents = webhooks.length > 0
   const guide = getGuide({ version: representation.version, about: representation.about, hasEvents })
   return {
@@ -112,56 +109,52 @@ export function buildDocument(
   }
 }
 
-function buildPaths(routes: readonly DocumentedRoute[], context: Context): Json {
-  const paths: Record<string, Json> = {}
-  for (const { method, url, operation } of routes) {
-    const path = url.replaceAll(/:(\w+)/g, '{$1}')
-    paths[path] = { ...paths[path], [method.toLowerCase()]: buildOperation(operation, context) }
-  }
-  return Object.fromEntries(Object.entries(paths).map(([path, item]) => [path, shareParameters(item)]))
-}
-
-const getParameters = (operation: unknown): unknown[] =>
-  isObject(operation) && Array.isArray(operation.parameters) ? operation.parameters : []
-
-/** Moves the parameters that all operations of a path have, such as its ids, from the operations to the path. */
-function shareParameters(item: Json): Json {
-  const operations = Object.entries(item)
-  const [[, first] = [], ...others] = operations
-  const isShared = (parameter: unknown) =>
-    others.every(([, other]) => getParameters(other).some((each) => isDeepStrictEqual(each, parameter)))
-  const shared = getParameters(first).filter(isShared)
-  if (others.length === 0 || shared.length === 0) return item
-  const withoutShared = operations.map(([method, operation]) => {
-    const parameters = getParameters(operation).filter(
-      (parameter) => !shared.some((each) => isDeepStrictEqual(each, parameter)),
+/** Builds the paths. The parameters that all operations of a path have, such as its ids, stand at the path. */
+function buildPaths(operations: readonly Operation[], context: Context): Json {
+  const paths = [...new Set(operations.map(({ url }) => url))].map((url) => {
+    const own = operations.filter((operation) => operation.url === url)
+    const { parameters = [] } = own[0] ?? {}
+    const includes = (all: readonly Parameter[], parameter: Parameter) =>
+      all.some((each) => isDeepStrictEqual(each, parameter))
+    const shared = parameters.filter(
+      (parameter) => own.length > 1 && own.every((operation) => includes(operation.parameters, parameter)),
     )
-    return [method, { ...(isObject(operation) && operation), parameters }]
+    const item = own.map((operation) => [
+      operation.method.toLowerCase(),
+      buildOperation(
+        { ...operation, parameters: operation.parameters.filter((each) => !includes(shared, each)) },
+        { ...context, isVersioned: !isUnversioned(operation) },
+      ),
+    ])
+    return [
+      url.replaceAll(/:(\w+)/g, '{$1}'),
+      {
+        ...(shared.length > 0 && { parameters: shared.map((each) => buildParameter(each, context)) }),
+        ...Object.fromEntries(item),
+      },
+    ]
   })
-  return { parameters: shared, ...Object.fromEntries(withoutShared) }
+  return Object.fromEntries(paths)
 }
 
 const isDeprecated = ({ version, isVersioned }: Context) => isVersioned && version.deprecated !== undefined
 
 function buildOperation(
-  { security = [], parameters, body, responses, failures, ...rest }: Operation,
+  { method: _, url: __, security, parameters, body, responses, failures, ...rest }: Operation,
   context: Context,
 ): Json {
   const deprecated = isDeprecated(context)
   const errors = deprecated ? [...failures, 410] : failures
-  const { operationId } = rest
   const { version } = context.version.representation
-  const samples = buildCodeSamples(
-    { operationId, ...(parameters && { parameters }) },
-    context.server,
-    version,
-  )
+  const samples = buildCodeSamples({ operationId: rest.operationId, parameters }, context.server, version)
   return {
     ...rest,
     ...(deprecated && { deprecated }),
     ...(samples && { 'x-codeSamples': samples }),
     ...(!isDeepStrictEqual(security, COMMON_SECURITY) && { security }),
-    ...(parameters && { parameters: parameters.map((parameter) => buildParameter(parameter, context)) }),
+    ...(parameters.length > 0 && {
+      parameters: parameters.map((parameter) => buildParameter(parameter, context)),
+    }),
     ...(body && { requestBody: { required: true, content: buildContent(body, body.types, context) } }),
     responses: {
       ...Object.fromEntries(
@@ -172,35 +165,36 @@ function buildOperation(
   }
 }
 
-/** Returns the reference to a parameter. */
+/** Returns a parameter, or the reference to one that several operations have. */
 function buildParameter(
-  { component, in: location, name, schema: { description, examples, ...schema } }: Parameter,
-  { components }: Context,
+  { in: location, name, isRequired, component, schema: { description, examples, ...schema } }: Parameter,
+  { components, documentSchema }: Context,
 ): Json {
   const value = examples?.[0] ?? schema.default ?? schema.enum?.[0]
-  return components.addParameter(component, {
+  const parameter = {
     in: location,
     name,
-    ...(location === 'path' && { required: true }),
+    ...(isRequired && { required: true }),
     description,
     // The page shows the example of an optional parameter, but sends it only if the user selects it.
-    ...(location === 'path' ? { example: value } : { examples: { example: { value, 'x-disabled': true } } }),
+    ...(isRequired ? { example: value } : { examples: { example: { value, 'x-disabled': true } } }),
     // Lists are sent as `name=a,b`; the default of OpenAPI is `name=a&name=b`.
     ...(schema.type === 'array' && { explode: false }),
-    schema: components.extractSchemas(schema),
-  })
+    schema: documentSchema(schema),
+  }
+  return component === undefined ? parameter : components.add('parameters', component, parameter)
 }
 
 /** Builds a body. Only the first media type has examples, to keep the document small: the others have the same bodies. */
 function buildContent(
-  { schema, examples }: Content,
+  { schema, examples = {} }: Content,
   types: readonly string[],
-  { components }: Context,
+  { components, documentSchema }: Context,
 ): Json {
-  const documented = components.extractSchemas(schema)
-  const references = examples.map(({ name, key, summary, value }): [string, Json] => [
-    key,
-    components.addExample(`${name}.${key}`, { ...(summary !== undefined && { summary }), value }),
+  const documented = documentSchema(schema)
+  const references = Object.entries(examples).map(([name, example]) => [
+    name.slice(name.indexOf('.') + 1),
+    components.add('examples', name, { ...example }),
   ])
   return Object.fromEntries(
     types.map((type, i) => [
@@ -216,15 +210,16 @@ function getMediaTypes({ version, isVersioned }: Context): string[] {
 }
 
 /** Returns a response, or the reference to one that several operations have. */
-function buildSuccess({ component, ...response }: OperationResponse, context: Context): Json {
-  const build = () => buildResponse(response, context)
-  return component === undefined ? build() : context.components.addResponse(component, build)
+function buildSuccess(response: DocumentedResponse, context: Context): Json {
+  const { 'x-component': component } = response
+  const built = buildResponse(response, context)
+  return component === undefined ? built : context.components.add('responses', component, built)
 }
 
 /** Returns the reference to an error response: the operations of a version share them. */
 function buildFailure(status: number, context: Context): Json {
   const name = getFailureName(status)
-  return context.components.addResponse(context.isVersioned ? name : `${name}Unversioned`, () => {
+  return context.components.addOnce('responses', context.isVersioned ? name : `${name}Unversioned`, () => {
     const failure = describeFailure(status, context.version.representation)
     // A 406 is always application/json, since no media type in Accept can be served.
     const types = status === 406 ? ['application/json'] : getMediaTypes(context)
@@ -233,15 +228,18 @@ function buildFailure(status: number, context: Context): Json {
 }
 
 function buildResponse(
-  { description, headers: own = [], content }: OperationResponse,
+  { description, headers, content }: DocumentedResponse,
   context: Context,
   types = getMediaTypes(context),
 ): Json {
-  const names = [...own, ...(isDeprecated(context) ? DEPRECATION_HEADERS : [])]
-  const refer = (name: HeaderName) => context.components.addHeader(name, () => ({ ...headers[name] }))
+  const all = { ...headers, ...(isDeprecated(context) && pickHeaders(...DEPRECATION_HEADERS)) }
+  const references = Object.entries(all).map(([name, header]) => [
+    name,
+    context.components.add('headers', name, { ...header }),
+  ])
   return {
     description,
-    ...(names.length > 0 && { headers: Object.fromEntries(names.map((name) => [name, refer(name)])) }),
-    ...(content && { content: buildContent(content, types, context) }),
+    ...(references.length > 0 && { headers: Object.fromEntries(references) }),
+    ...(content && { content: buildContent(content['application/json'], types, context) }),
   }
 }

@@ -2,7 +2,12 @@
 import type { TSchema } from '@sinclair/typebox'
 import { isObject } from '../../lib/is-object.ts'
 import { exampleId } from '../../schemas/types.ts'
-import type { Example } from './operation.ts'
+
+export interface Example {
+  /** Absent where the name or the value says the same. */
+  summary?: string
+  value: unknown
+}
 
 type Properties = Record<string, TSchema>
 
@@ -48,14 +53,15 @@ export const buildFieldExamples = (properties: Properties, isCreated = false): R
       ]),
   )
 
-/** Returns an example of each form of a request body: typed and flat, or flat alone. */
-export const buildBodyExamples = (schema: TSchema): Example[] => {
+/** Returns an example of each form of a request body, by its name: typed and flat, or flat alone. */
+export const buildBodyExamples = (schema: TSchema): Record<string, Example> => {
   const forms: TSchema[] = schema.anyOf ?? [schema]
-  return forms.map((form) => ({
-    name: form.title ?? '',
-    key: form.properties?.data ? 'typed' : 'flat',
-    value: buildExample(form),
-  }))
+  return Object.fromEntries(
+    forms.map((form) => [
+      `${form.title ?? 'Body'}.${form.properties?.data ? 'typed' : 'flat'}`,
+      { value: buildExample(form) },
+    ]),
+  )
 }
 
 /** Returns a response as the serializer would send it: only the fields that the schema declares, at a constant time. */

@@ -4,8 +4,8 @@ import { Type } from '@sinclair/typebox'
 import { type FailureCode, failures, type Violation } from '../../schemas/error.ts'
 import { exampleId, OneOf } from '../../schemas/types.ts'
 import type { Representation } from '../versioning/representation/types.ts'
-import type { HeaderName } from './headers.ts'
-import type { OperationResponse } from './operation.ts'
+import { type HeaderName, pickHeaders } from './headers.ts'
+import type { DocumentedResponse } from './operation.ts'
 
 interface FailureExample {
   code: FailureCode
@@ -125,7 +125,7 @@ const failureStatuses: Record<number, Status> = {
 export const getFailureName = (status: number) => `${STATUS_CODES[status]}`.replaceAll(/[^A-Za-z]/g, '')
 
 /** Describes the error response of a status, in the envelope of a version. */
-export function describeFailure(status: number, { schemas, error }: Representation): OperationResponse {
+export function describeFailure(status: number, { schemas, error }: Representation): DocumentedResponse {
   const failure = failureStatuses[status]
   if (!failure) throw new Error(`The status ${status} is not described in failures.ts`)
   const name = getFailureName(status)
@@ -138,14 +138,16 @@ export function describeFailure(status: number, { schemas, error }: Representati
   const title = `${name.replace(/Error$/, '')}Error`
   const examples = shown.map(([key, { code, message = failures[code].message, violations = [] }]) => {
     const value = error({ code, message, request_id: exampleId, violations })
-    return { name, key, value }
+    return [`${name}.${key}`, { value }]
   })
   return {
     description,
-    headers: failure.headers ?? [],
-    content: { schema: Type.Object({ error: reason }, { title, description }), examples },
+    headers: pickHeaders(...(failure.headers ?? [])),
+    content: {
+      'application/json': {
+        schema: Type.Object({ error: reason }, { title, description }),
+        examples: Object.fromEntries(examples),
+      },
+    },
   }
 }
-
-/** The error statuses of every operation of a version. */
-export const commonFailures = [400, 401, 403, 406, 408, 414, 429, 431, 500, 503]

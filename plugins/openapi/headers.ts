@@ -88,6 +88,10 @@ export const headers = {
 
 export type HeaderName = keyof typeof headers
 
+/** Returns the headers with these names. */
+export const pickHeaders = (...names: readonly HeaderName[]): Record<string, Header> =>
+  Object.fromEntries(names.map((name) => [name, headers[name]]))
+
 /** The headers of every response, apart from the constant ones. */
 export const COMMON_HEADERS: readonly HeaderName[] = ['X-Request-Id', 'Cache-Control']
 

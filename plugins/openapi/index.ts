@@ -9,7 +9,8 @@ import { writeBrunoCollection } from './collections/bruno.ts'
 import { writePostmanCollection } from './collections/postman.ts'
 import { buildSamples } from './collections/requests.ts'
 import discovery from './discovery.ts'
-import { buildDocument, type DocumentedRoute, type DocumentSettings, selectRoutes } from './document.ts'
+import { buildDocument, type DocumentSettings, selectOperations } from './document.ts'
+import { type Operation, readOperation } from './operation.ts'
 import page from './page.ts'
 import { toPageDocument } from './page-document.ts'
 import { getServerUrl } from './service-links.ts'
@@ -30,27 +31,28 @@ interface DocsOptions {
 const collectionWriters = { postman: writePostmanCollection, bruno: writeBrunoCollection }
 
 /** Collects the operations of the routes that are registered later. */
-function collectRoutes(app: FastifyInstance): DocumentedRoute[] {
-  const routes: DocumentedRoute[] = []
-  app.addHook('onRoute', ({ method, url, config }) => {
-    if (typeof method !== 'string' || method === 'HEAD' || !config?.operation) return
-    routes.push({ method, url, operation: config.operation })
+function collectOperations(app: FastifyInstance): Operation[] {
+  const operations: Operation[] = []
+  app.addHook('onRoute', ({ method, url, schema, config }) => {
+    if (typeof method !== 'string' || method === 'HEAD' || !schema || schema.hide) return
+    operations.push(readOperation({ method, url }, schema, config?.access))
   })
-  return routes
+  return operations
 }
 
 async function docs(app: FastifyInstance, { versions, early, publicUrl, ...settings }: DocsOptions) {
-  const routes = collectRoutes(app)
+  const operations = collectOperations(app)
 
   const serveVersion = (scope: FastifyInstance, version: Version) => {
     const number = version.representation.version
-    const build = () => buildDocument(routes, version, { ...settings, server: getServerUrl(app, publicUrl) })
+    const build = () =>
+      buildDocument(operations, version, { ...settings, server: getServerUrl(app, publicUrl) })
     // Its result is not kept: the server's address is known when it listens.
     if (early) app.addHook('onReady', async () => void build())
     serveAsset(scope, `/openapi/v${number}.json`, () => createJsonAsset(build()))
     serveAsset(scope, `/docs/v${number}.json`, () => createJsonAsset(toPageDocument(build(), version)))
     const buildOwnSamples = () =>
-      buildSamples(selectRoutes(routes, number), number, getServerUrl(app, publicUrl))
+      buildSamples(selectOperations(operations, number), number, getServerUrl(app, publicUrl))
     for (const [format, write] of Object.entries(collectionWriters)) {
       const file = `v${number}.${format}.json`
       serveAsset(scope, `/openapi/${file}`, () => createJsonAsset(write(buildOwnSamples())), {

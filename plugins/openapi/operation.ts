@@ -1,96 +1,156 @@
-/** The description of a route, from which its documentation and its serializers are built. */
-import { type TSchema, Type } from '@sinclair/typebox'
-import type { HeaderName } from './headers.ts'
+/** Reads the schema of a route as the description of an operation, for the documents and the collections. */
+import { STATUS_CODES } from 'node:http'
+import { type TObject, type TSchema, Type } from '@sinclair/typebox'
+import type { FastifyContextConfig, FastifySchema } from 'fastify'
+import { toWords } from '../../lib/to-words.ts'
+import { buildBodyExamples, type Example } from './examples.ts'
+import type { Header } from './headers.ts'
 
 /** The media types of request bodies; PATCH also accepts `application/merge-patch+json`. */
 export const JSON_TYPES = ['application/json', 'application/vnd.api+json']
 
-export interface Example {
-  /** The name of what it is an example of. With `key`, the name in `components.examples`. */
-  name: string
-  key: string
-  /** Absent where `key` or the value says the same. */
-  summary?: string
-  value: unknown
-}
+/** The error statuses of every operation of a version. */
+export const commonFailures = [400, 401, 403, 406, 408, 414, 429, 431, 500, 503]
 
-/** The schema and the examples of a body. */
+/**
+ * A body. The examples are under their names in `components.examples`, such as `Product.whole`; the operation refers to
+ * them by the part after the first dot.
+ */
 export interface Content {
   schema: TSchema
-  examples: readonly Example[]
+  examples?: Readonly<Record<string, Example>>
 }
 
-export interface Parameter {
-  /** The name in `components.parameters`. Parameters with the same name there are the same. */
-  component: string
-  in: 'path' | 'query' | 'header'
-  /** The name in a request. */
-  name: string
-  /** The schema with the description and an example. Parameters of the path are required, all others optional. */
-  schema: TSchema
-}
-
-export interface OperationResponse {
-  /** The name in `components.responses`, for a response that several operations have. */
-  component?: string
+/** A response in the schema of a route: with its headers and examples, or the schema of the body alone. */
+export interface DocumentedResponse {
   description: string
   /** The headers in addition to those of every response, which the guide describes. */
-  headers?: readonly HeaderName[]
-  /** Undefined for a response without a body. */
-  content?: Content
-}
-
-export interface Operation {
-  operationId: string
-  summary: string
-  /** The groups of operations that it belongs to. */
-  tags: readonly string[]
-  description: string
-  /** The accepted credentials, where `{}` stands for none. Without it, the route does not read credentials. */
-  security?: readonly Record<string, readonly string[]>[]
-  'x-required-scopes'?: readonly string[]
-  parameters?: readonly Parameter[]
-  /** The request body and its media types. */
-  body?: Content & { types: readonly string[] }
-  /** The successful responses by status. */
-  responses: Record<number, OperationResponse>
-  /** The statuses of errors, which `failures.ts` describes. */
-  failures: readonly number[]
+  headers?: Readonly<Record<string, Header>>
+  /** Absent for a response without a body, whose `type` is `null`. */
+  content?: { 'application/json': Content }
+  type?: 'null'
+  /** The name in `components.responses`, for a response that several operations have. */
+  'x-component'?: string
 }
 
 declare module 'fastify' {
-  interface FastifyContextConfig {
-    /** For the documents; a route without it is not documented. */
-    operation?: Operation
+  /** Keywords for the documents, with the names that @fastify/swagger gave them. */
+  interface FastifySchema {
+    /** Keeps the route out of the documents. */
+    hide?: boolean
+    operationId?: string
+    summary?: string
+    description?: string
+    /** The groups of operations that it belongs to. */
+    tags?: readonly string[]
+    /** The accepted credentials, where `{}` stands for none. Default: none of a public route, else any. */
+    security?: readonly Readonly<Record<string, readonly string[]>>[]
+    'x-required-scopes'?: readonly string[]
+    /** The media types of the body. */
+    consumes?: readonly string[]
+    /** The statuses of errors, which `failures.ts` describes. Default: those of every operation. */
+    failures?: readonly number[]
   }
 }
 
-const getSchemas = (parameters: readonly Parameter[], location: Parameter['in']) =>
-  Object.fromEntries(
-    parameters.filter((each) => each.in === location).map(({ name, schema }) => [name, schema]),
-  )
+/** A parameter. Those of the path are required. */
+export interface Parameter {
+  in: 'path' | 'query' | 'header'
+  name: string
+  isRequired: boolean
+  /** The name in `components.parameters`. Parameters with the same name there are the same. */
+  component?: string
+  /** With the description and an example. */
+  schema: TSchema
+}
+
+export interface Operation {
+  method: string
+  url: string
+  operationId: string
+  summary: string
+  tags: readonly string[]
+  description?: string
+  security: NonNullable<FastifySchema['security']>
+  'x-required-scopes'?: readonly string[]
+  parameters: readonly Parameter[]
+  /** The request body and its media types. */
+  body?: Content & { types: readonly string[] }
+  /** The successful responses by status. */
+  responses: Record<string, DocumentedResponse>
+  failures: readonly number[]
+}
 
 /** The schema of a query string without parameters. */
 export const NO_QUERY = Type.Object({}, { additionalProperties: false })
 
-const buildHeader = (documented: TSchema) =>
-  // A header is read where it applies; its documented form may be narrower than what is accepted.
-  Type.Optional(Type.String({ 'x-documented': documented }))
+/** The credentials of operations that do not name theirs: an API key or a Bearer token. */
+export const COMMON_SECURITY = [{ apiKey: [] }, { bearer: [] }]
 
-/**
- * Returns the parts of a route's schema that every operation has: Fastify validates requests and serializes responses by
- * it. The route adds its query string and its body.
- */
-export const getRouteSchema = ({ parameters = [], responses }: Operation) => ({
-  params: Type.Unsafe<Record<string, string>>(Type.Object(getSchemas(parameters, 'path'))),
-  headers: Type.Object(
-    Object.fromEntries(
-      Object.entries(getSchemas(parameters, 'header')).map(([name, schema]) => [name, buildHeader(schema)]),
+/** Returns the parameters of one part of a request, whose schema is an object. */
+function readParameters(location: Parameter['in'], schema: unknown): Parameter[] {
+  // Fastify accepts any schema; that of these parts is an object.
+  const { properties = {}, required = [] } = (schema ?? {}) as Partial<TObject>
+  return Object.entries(properties).map(([name, property]: [string, TSchema]) => ({
+    in: location,
+    name,
+    isRequired: location === 'path' || required.includes(name),
+    component: property['x-component'],
+    schema: property['x-documented'] ?? property,
+  }))
+}
+
+/** Returns a response of a route, of which Fastify knows two forms: with `content`, or the schema of the body. */
+function readResponse(status: string, response: unknown): DocumentedResponse {
+  // Fastify accepts any schema.
+  const schema = response as TSchema
+  const { description = STATUS_CODES[status] ?? 'Success' } = schema
+  if (schema.content || schema.type === 'null') return { ...schema, description }
+  return { description, content: { 'application/json': { schema } } }
+}
+
+/** Returns the operationId of a route that does not name it: `getReportsYear` for `GET /api/v1/reports/:year`. */
+const buildOperationId = (method: string, url: string) =>
+  url
+    .replace(/^\/api\/v\d+/, '')
+    .replaceAll(/\W+(\w)/g, (_, letter: string) => letter.toUpperCase())
+    .replace(/^/, method.toLowerCase())
+
+/** Returns the operation of a route. What its schema does not say has a default. */
+export function readOperation(
+  { method, url }: { method: string; url: string },
+  schema: FastifySchema,
+  access: FastifyContextConfig['access'],
+): Operation {
+  const { operationId = buildOperationId(method, url), tags = [], response } = schema
+  // Fastify accepts any schema.
+  const sent = schema.body as TSchema | undefined
+  const body = sent?.['x-documented'] === false ? undefined : sent
+  const bodyTypes = method === 'PATCH' ? [...JSON_TYPES, 'application/merge-patch+json'] : JSON_TYPES
+  return {
+    method,
+    url,
+    operationId,
+    summary: schema.summary ?? toWords(operationId),
+    tags,
+    ...(schema.description !== undefined && { description: schema.description }),
+    ...(schema['x-required-scopes'] && { 'x-required-scopes': schema['x-required-scopes'] }),
+    security: schema.security ?? (access === 'public' ? [] : COMMON_SECURITY),
+    parameters: [
+      ...readParameters('path', schema.params),
+      ...readParameters('query', schema.querystring),
+      ...readParameters('header', schema.headers),
+    ],
+    ...(body && {
+      body: {
+        schema: body,
+        examples: body['x-examples'] ?? buildBodyExamples(body),
+        types: schema.consumes ?? bodyTypes,
+      },
+    }),
+    responses: Object.fromEntries(
+      Object.entries(response ?? {}).map(([status, each]) => [status, readResponse(status, each)]),
     ),
-  ),
-  response: Object.fromEntries(
-    Object.entries(responses).flatMap(([status, { content }]) =>
-      content ? [[status, { content: { 'application/json': { schema: content.schema } } }]] : [],
-    ),
-  ),
-})
+    failures: schema.failures ?? commonFailures,
+  }
+}

@@ -9,9 +9,9 @@ import { refuseCredential } from '../auth/challenge.ts'
 import { type SessionGrant, UserChangedError } from '../auth/tokens/sessions.ts'
 import { signIn } from '../auth/tokens/sign-in.ts'
 import { toBodySchema } from '../collection/request/body-schema.ts'
+import { addTextPatterns } from '../openapi/document-schema.ts'
 import { buildBodyExamples, buildFieldExamples, buildResponseExample } from '../openapi/examples.ts'
-import { getRouteSchema, JSON_TYPES, NO_QUERY, type Operation } from '../openapi/operation.ts'
-import { addTextPatterns } from '../openapi/strings.ts'
+import { NO_QUERY } from '../openapi/operation.ts'
 import { getClientIp } from '../rate-limit/address-windows.ts'
 import { checkRequest } from '../validation/index.ts'
 import type { Representation, SentBody } from '../versioning/representation/types.ts'
@@ -44,19 +44,15 @@ export const tokensTag = { name: TYPE, description: 'Signing in and refreshing a
 
 const resultShape = { type: TYPE, members: Token, selectable: false }
 
-function describeOperation({ one, schemas }: Representation): Operation {
+function buildRouteSchema({ one, schemas }: Representation) {
   const schema = schemas.one(resultShape)
-  const forms = grants.flatMap((grant) => buildBodyExamples(schemas.body(grant, TYPE, false)))
-  const examples = forms.map((form) => ({ ...form, name: 'Grant', key: `${form.name}.${form.key}` }))
+  const examples = grants.flatMap((grant) =>
+    Object.entries(buildBodyExamples(schemas.body(grant, TYPE, false))),
+  )
   // A typed body may have another type.
-  const conflict = forms.some(({ key }) => key === 'typed') ? [409] : []
+  const conflict = examples.some(([name]) => name.endsWith('.typed')) ? [409] : []
   const example = one({ type: TYPE, members: { ...buildFieldExamples(Token.properties), id: exampleId } })
-  const token = {
-    name: 'Token',
-    key: 'whole',
-    summary: 'A pair of tokens',
-    value: buildResponseExample(example, schema),
-  }
+  const token = { summary: 'A pair of tokens', value: buildResponseExample(example, schema) }
   return {
     operationId: 'createToken',
     summary: 'Sign in or refresh a session',
@@ -66,8 +62,17 @@ function describeOperation({ one, schemas }: Representation): Operation {
       'and get the next pair with `grant_type` `refresh_token` before `expires_in` seconds have passed.\n\n' +
       'The response is the same, and takes the same time, for an unknown e-mail address and for a wrong password. A ' +
       'refresh token can be used once: a second use within 10 s returns the same successor, a later one ends the session.',
-    body: { schema: schemas.body(Grant, TYPE, false), examples, types: JSON_TYPES },
-    responses: { 201: { description: 'Signed in', content: { schema, examples: [token] } } },
+    querystring: NO_QUERY,
+    body: {
+      ...schemas.body(Grant, TYPE, false),
+      'x-examples': Object.fromEntries(examples.map(([name, each]) => [`Grant.${name}`, each])),
+    },
+    response: {
+      201: {
+        description: 'Signed in',
+        content: { 'application/json': { schema, examples: { 'Token.whole': token } } },
+      },
+    },
     failures: [400, 401, 406, 408, ...conflict, 413, 414, 415, 422, 429, 431, 500, 503],
   }
 }
@@ -130,13 +135,11 @@ export async function tokens(app: FastifyInstance, { representation }: { represe
     return representation.one({ type: TYPE, members: token })
   }
 
-  const operation = describeOperation(representation)
-  const body = representation.schemas.body(Grant, TYPE, false)
   app.withTypeProvider<TypeBoxTypeProvider>().route({
     method: 'POST',
     url: '/tokens',
-    config: { access: 'public', operation },
-    schema: { ...getRouteSchema(operation), querystring: NO_QUERY, body },
+    config: { access: 'public' },
+    schema: buildRouteSchema(representation),
     attachValidation: true,
     handler: app.concurrency.holdDuring(create),
     // A request that failed before its grant type was read is counted here, which may replace the error with a 429.

@@ -78,7 +78,7 @@ const ajvFormatsOptions: FormatsPluginOptions = { mode: 'full', formats: ['email
 /** Keywords that the validator ignores: of `normalize`, of the text of a query string, and of the documents. */
 const ignoredKeywords = [
   ...['x-trim', 'x-multiline', 'x-read-only', 'x-ignored'],
-  ...['x-documented', 'x-in-examples', 'discriminator'],
+  ...['x-documented', 'x-component', 'x-examples', 'x-in-examples', 'discriminator'],
 ]
 
 /** Creates a validator that reports all errors and does not modify the value: no defaults, no removal, no coercion. */

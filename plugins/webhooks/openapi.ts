@@ -1,5 +1,6 @@
 /** Describes webhooks for the OpenAPI documents: one for each collection whose changes are events. */
 import { type TSchema, Type } from '@sinclair/typebox'
+import type { FastifySchema } from 'fastify'
 import { toWords } from '../../lib/to-words.ts'
 import { changeKinds } from '../../schemas/events.ts'
 import { exampleId, OneOf, Timestamp } from '../../schemas/types.ts'
@@ -7,32 +8,25 @@ import type { Resource } from '../collection/compile.ts'
 import { buildResourceShape } from '../collection/openapi/operations.ts'
 import { applyVersion } from '../collection/versions.ts'
 import { buildFieldExamples, buildResponseExample } from '../openapi/examples.ts'
-import type { Operation, Parameter } from '../openapi/operation.ts'
 import type { Representation } from '../versioning/representation/types.ts'
 import { TEST_EVENT_TYPE } from './delivery-store.ts'
 
-const buildHeader = (component: string, name: string, description: string, example: string): Parameter => ({
-  component,
-  in: 'header',
-  name,
-  schema: Type.String({ description, examples: [example] }),
-})
+const buildHeader = (component: string, description: string, example: string) =>
+  Type.Optional(Type.String({ description, examples: [example], 'x-component': component }))
 
-const headers = [
-  buildHeader('WebhookId', 'webhook-id', 'The id of the event, the same in every attempt', exampleId),
-  buildHeader(
+const headers = Type.Object({
+  'webhook-id': buildHeader('WebhookId', 'The id of the event, the same in every attempt', exampleId),
+  'webhook-timestamp': buildHeader(
     'WebhookTimestamp',
-    'webhook-timestamp',
     'The time of the attempt, in epoch seconds',
     '1795253400',
   ),
-  buildHeader(
+  'webhook-signature': buildHeader(
     'WebhookSignature',
-    'webhook-signature',
     'One or more signatures, separated by spaces: `v1,` and the Base64 of the HMAC-SHA256 of `{webhook-id}.{webhook-timestamp}.{body}`',
     'v1,K5oZfzN95Z9UVu1EsfQmfVNQhnkZ2pj9o9NDN/H/pI4=',
   ),
-]
+})
 
 /** Returns the schema of an event that may have other types, without the titles by which it would be a component. */
 function replaceTypes({ title: _, ...event }: TSchema, types: readonly string[]): TSchema {
@@ -76,7 +70,7 @@ function buildEventSchema(events: Resource, resource: Resource, representation: 
   }
 }
 
-function describe(events: Resource, resource: Resource, representation: Representation): Operation {
+function describe(events: Resource, resource: Resource, representation: Representation): FastifySchema {
   const { name, singular, schemas } = resource
   const data = buildEventSchema(events, resource, representation)
   const type = `${name}.updated`
@@ -108,17 +102,19 @@ function describe(events: Resource, resource: Resource, representation: Represen
     tags: [name],
     description:
       'Sent to webhook endpoints whose `event_types` contain the type, in their `api_version`. Respond with 2xx within 10 s; verify the signature before.',
-    parameters: headers,
+    headers,
     body: {
-      schema,
-      examples: [
-        { name: `${singular}Message`, key: 'updated', value: buildResponseExample(example, schema) },
-      ],
-      types: ['application/json'],
+      ...schema,
+      'x-examples': { [`${singular}Message.updated`]: { value: buildResponseExample(example, schema) } },
     },
-    responses: {
-      200: { component: 'WebhookReceived', description: 'Any 2xx: the event was received' },
-      410: { component: 'WebhookGone', description: 'The endpoint wants no more events, and is disabled' },
+    consumes: ['application/json'],
+    response: {
+      200: { 'x-component': 'WebhookReceived', type: 'null', description: 'Any 2xx: the event was received' },
+      410: {
+        'x-component': 'WebhookGone',
+        type: 'null',
+        description: 'The endpoint wants no more events, and is disabled',
+      },
     },
     failures: [],
   }
@@ -129,7 +125,7 @@ export function describeWebhooks(
   events: Resource | undefined,
   recorded: readonly Resource[],
   representation: Representation,
-): Record<string, Operation> {
+): Record<string, FastifySchema> {
   if (!events) return {}
   return Object.fromEntries(
     recorded.map((resource) => [resource.name, describe(events, resource, representation)]),

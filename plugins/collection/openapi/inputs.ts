@@ -1,7 +1,7 @@
 /** Builds the schemas of request bodies for OpenAPI, with titles that generated clients can use as type names. */
 import { type TObject, type TSchema, Type } from '@sinclair/typebox'
+import { addTextPatterns } from '../../openapi/document-schema.ts'
 import { buildExample } from '../../openapi/examples.ts'
-import { addTextPatterns } from '../../openapi/strings.ts'
 import { withDecode } from '../../validation/schema-functions.ts'
 import type { Mode, ResourceDefinition } from '../definition.ts'
 import { getInputSchema, toBodySchema } from '../request/body-schema.ts'

@@ -1,14 +1,19 @@
 /** Builds the OpenAPI description of each operation: parameters, body, responses and failures. */
-import type { TObject } from '@sinclair/typebox'
+import { type TObject, Type } from '@sinclair/typebox'
 import { exampleId } from '../../../schemas/types.ts'
 import { getScope, type Verb } from '../../access/index.ts'
-import { buildBodyExamples, buildFieldExamples, buildResponseExample } from '../../openapi/examples.ts'
-import { commonFailures } from '../../openapi/failures.ts'
-import type { HeaderName } from '../../openapi/headers.ts'
-import { type Example, JSON_TYPES, type Operation, type OperationResponse } from '../../openapi/operation.ts'
-import type { Entity, Pagination, Representation, Shape } from '../../versioning/representation/types.ts'
-import type { OwnOperation, Row } from '../definition.ts'
-import { toBodySchema } from '../request/body-schema.ts'
+import { buildFieldExamples, buildResponseExample, type Example } from '../../openapi/examples.ts'
+import { type HeaderName, pickHeaders } from '../../openapi/headers.ts'
+import { commonFailures, type DocumentedResponse, NO_QUERY } from '../../openapi/operation.ts'
+import type { Fields } from '../../validation/schema-functions.ts'
+import type {
+  Entity,
+  Pagination,
+  Representation,
+  SentBody,
+  Shape,
+} from '../../versioning/representation/types.ts'
+import type { Mode, OwnOperation, Row } from '../definition.ts'
 import type { ResolvedResource } from '../resolve.ts'
 import { buildBody } from './inputs.ts'
 import { buildParameters } from './parameters.ts'
@@ -51,24 +56,26 @@ const pagination: Pagination = { cursor: 'eyJhZnRlciI6WyIyMDI2Il19', has_more: t
 const hasCreationExamples = ({ schemas }: ResolvedResource) =>
   Object.values(schemas.read.properties).some(({ examples = [] }) => examples.length > 1)
 
-/** Builds the example responses of a verb. */
-function buildExamples(resource: ResolvedResource, verb: Verb, { one, many }: Representation): Example[] {
+/** Builds the example responses of a verb, by their names. */
+function buildExamples(
+  resource: ResolvedResource,
+  verb: Verb,
+  { one, many }: Representation,
+): Record<string, Example> {
   const { singular } = resource
-  if (verb === 'list') {
-    const value = many([buildEntity(resource)], pagination)
-    return [{ name: `${singular}Page`, key: 'cursor', value }]
-  }
+  if (verb === 'list')
+    return { [`${singular}Page.cursor`]: { value: many([buildEntity(resource)], pagination) } }
   if (verb === 'create' && hasCreationExamples(resource)) {
     const value = one(buildEntity(resource, undefined, true))
-    return [{ name: singular, key: 'created', summary: 'With fields that only this response has', value }]
+    return { [`${singular}.created`]: { summary: 'With fields that only this response has', value } }
   }
-  const whole = { name: singular, key: 'whole', value: one(buildEntity(resource)) }
+  const whole = { [`${singular}.whole`]: { value: one(buildEntity(resource)) } }
   const relation = Object.entries(resource.relations).find(([, { many: isMany }]) => isMany)
-  if (verb !== 'read' || !relation) return [whole]
+  if (verb !== 'read' || !relation) return whole
   const [name, { to }] = relation
   const meta = { includes: { [name]: { has_more: false, truncated: [] } } }
   const value = one(buildEntity(resource, { [name]: [buildEntity(to)] }), meta)
-  return [whole, { name: singular, key: name, summary: `With \`include=${name}\``, value }]
+  return { ...whole, [`${singular}.${name}`]: { summary: `With \`include=${name}\``, value } }
 }
 
 /** The headers of successful responses. */
@@ -86,40 +93,36 @@ function buildResponses(
   resource: ResolvedResource,
   verb: Verb,
   representation: Representation,
-): Operation['responses'] {
-  const headers = responseHeaders[verb]
-  if (verb === 'remove') return { 204: { component: 'Deleted', description: 'Deleted', headers } }
+): Record<number, DocumentedResponse> {
+  const headers = pickHeaders(...responseHeaders[verb])
+  if (verb === 'remove') {
+    return { 204: { 'x-component': 'Deleted', description: 'Deleted', headers, type: 'null' } }
+  }
   const isRead = verb === 'list' || verb === 'read'
   const shape = buildResourceShape(resource, isRead)
   const schema = verb === 'list' ? representation.schemas.many(shape) : representation.schemas.one(shape)
-  const examples = buildExamples(resource, verb, representation).map((example) => ({
-    ...example,
-    value: buildResponseExample(example.value, schema),
-  }))
-  const content = { schema, examples }
+  const examples = Object.entries(buildExamples(resource, verb, representation)).map(([name, example]) => [
+    name,
+    { ...example, value: buildResponseExample(example.value, schema) },
+  ])
+  const content = { 'application/json': { schema, examples: Object.fromEntries(examples) } }
   if (verb === 'create') return { 201: { description: 'Created', headers, content } }
   if (!isRead) return { 200: { description: 'The changed resource', headers, content } }
   return {
     200: { description: verb === 'list' ? 'A page' : 'The resource', headers, content },
     304: {
-      component: verb === 'list' ? 'PageNotModified' : 'NotModified',
+      'x-component': verb === 'list' ? 'PageNotModified' : 'NotModified',
       description: 'The representation that the client has is current',
       headers,
+      type: 'null',
     },
   }
 }
 
-/** Builds the request body, with an example of each of its forms; undefined for a verb without a body. */
-function buildRequestBody(
-  resource: ResolvedResource,
-  verb: Verb,
-  { schemas }: Representation,
-): Operation['body'] {
-  if (verb !== 'create' && verb !== 'replace' && verb !== 'update') return undefined
-  const schema = schemas.body(buildBody(resource, verb), resource.name, verb !== 'create')
-  const types = verb === 'update' ? [...JSON_TYPES, 'application/merge-patch+json'] : JSON_TYPES
-  return { schema, examples: buildBodyExamples(schema), types }
-}
+/** Builds the schema of the request body of a verb that has one. */
+export const buildBodySchema = (resource: ResolvedResource, verb: Mode, { schemas }: Representation) =>
+  // It validates the fields of this resource, whose names its definition knows.
+  Type.Unsafe<SentBody<Fields>>(schemas.body(buildBody(resource, verb), resource.name, verb !== 'create'))
 
 /** Describes the accepted credentials: an API key with the scope of the verb, or a Bearer token. */
 function describeSecurity({ name, bearerOnly }: ResolvedResource, verb: Verb, isOpen: boolean) {
@@ -132,50 +135,47 @@ function describeSecurity({ name, bearerOnly }: ResolvedResource, verb: Verb, is
   }
 }
 
-/** @param isOpen whether it may be called without credentials */
-export function describeOperation(
+/**
+ * Builds what every route of a resource has in its schema: the path, the headers and the responses, by which Fastify
+ * validates requests and serializes responses, and the texts of the documents. The route adds its query string and its body.
+ * @param isOpen whether it may be called without credentials
+ */
+export const buildRouteSchema = (
   resource: ResolvedResource,
   verb: Verb,
   { representation, isOpen }: { representation: Representation; isOpen: boolean },
-): Operation {
-  const body = buildRequestBody(resource, verb, representation)
-  return {
-    operationId: getOperationId(resource, verb),
-    summary: getSummary(resource, verb),
-    tags: [resource.name],
-    description: getDescription(resource, verb, isOpen),
-    ...describeSecurity(resource, verb, isOpen),
-    parameters: buildParameters(resource, verb),
-    ...(body && { body }),
-    responses: buildResponses(resource, verb, representation),
-    failures: [
-      ...commonFailures,
-      ...failures[verb],
-      ...(resource.failures?.[verb] ?? []),
-      ...(resource.parent ? [404] : []),
-    ],
-  }
-}
+) => ({
+  operationId: getOperationId(resource, verb),
+  summary: getSummary(resource, verb),
+  tags: [resource.name],
+  description: getDescription(resource, verb, isOpen),
+  ...describeSecurity(resource, verb, isOpen),
+  ...buildParameters(resource, verb),
+  querystring: NO_QUERY,
+  response: buildResponses(resource, verb, representation),
+  failures: [
+    ...commonFailures,
+    ...failures[verb],
+    ...(resource.failures?.[verb] ?? []),
+    ...(resource.parent ? [404] : []),
+  ],
+})
 
-/** Describes an own operation: it has the parameters of a PATCH, and responds as a POST. */
-export function describeOwnOperation(
+/** Builds the same for an own operation: it has the parameters of a PATCH, and responds as a POST. */
+export function buildOwnRouteSchema(
   resource: ResolvedResource,
   name: string,
-  own: OwnOperation<Row>,
+  { operationId, summary, description, access, response }: OwnOperation<Row>,
   representation: Representation,
-): Operation {
-  const { operationId, summary, description, access, body, response } = own
-  const options = { representation, isOpen: false }
-  const { body: _, ...create } = describeOperation(resource, 'create', options)
-  const schema = body && representation.schemas.body(toBodySchema(body, 'create'), resource.name, true)
+) {
+  const accessText = describeAccess({ ...resource, access: { update: access } }, 'update', false)
   return {
-    ...create,
+    ...buildRouteSchema(resource, 'create', { representation, isOpen: false }),
+    ...buildParameters(resource, 'update'),
     operationId,
     summary,
-    description: `${description}\n\n${describeAccess({ ...resource, access: { update: access } }, 'update', false)}`,
-    parameters: buildParameters(resource, 'update'),
-    ...(schema && { body: { schema, examples: buildBodyExamples(schema), types: JSON_TYPES } }),
-    ...(response && { responses: { 201: buildOwnResponse(name, response, representation) } }),
+    description: `${description}\n\n${accessText}`,
+    ...(response && { response: { 201: buildOwnResponse(name, response, representation) } }),
     failures: [...commonFailures, ...failures.update],
   }
 }
@@ -184,13 +184,13 @@ function buildOwnResponse(
   name: string,
   response: TObject,
   { one, schemas }: Representation,
-): OperationResponse {
+): DocumentedResponse {
   const schema = schemas.one({ type: name, members: response, selectable: false })
   const value = one({ type: name, members: { ...buildFieldExamples(response.properties), id: exampleId } })
-  const example = { name: response.title ?? name, key: 'whole', value: buildResponseExample(value, schema) }
+  const example = { value: buildResponseExample(value, schema) }
   return {
     description: 'Created',
-    headers: ['Idempotency-Replayed'],
-    content: { schema, examples: [example] },
+    headers: pickHeaders('Idempotency-Replayed'),
+    content: { 'application/json': { schema, examples: { [`${response.title ?? name}.whole`]: example } } },
   }
 }

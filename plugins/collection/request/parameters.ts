@@ -1,5 +1,6 @@
 /** What there is in query strings: the schemas of the parameters, which validate and document them. */
 import { type ArrayOptions, type TObject, type TProperties, type TSchema, Type } from '@sinclair/typebox'
+import { toPascalCase } from '../../../lib/to-words.ts'
 import { OneOf } from '../../../schemas/types.ts'
 import { buildExample } from '../../openapi/examples.ts'
 import type { ResourceDefinition } from '../definition.ts'
@@ -16,7 +17,15 @@ export const MAX_INCLUDES = 3
 /** The parts of a definition, or of a resource, from which parameters follow. */
 type QueriedResource = Pick<
   ResourceDefinition,
-  'schemas' | 'filters' | 'filterValues' | 'ranges' | 'sorts' | 'defaultSort' | 'pagination' | 'search'
+  | 'singular'
+  | 'schemas'
+  | 'filters'
+  | 'filterValues'
+  | 'ranges'
+  | 'sorts'
+  | 'defaultSort'
+  | 'pagination'
+  | 'search'
 > & {
   relations: Readonly<Record<string, unknown>>
 }
@@ -50,9 +59,29 @@ const buildSelection = (resource: QueriedResource): TProperties => {
   }
 }
 
+/** Component names that differ from the name of the parameter, which is that of a schema or too short. */
+const componentNames: Record<string, string> = { order: 'SortDirections', page: 'PageNumber' }
+
+/** Returns the name in the components: parameters whose schema depends on the resource have its name too. */
+function getComponentName({ singular, filters, ranges = [] }: QueriedResource, name: string): string {
+  if (ranges.includes(name.replace(/_(?:min|max)$/, ''))) return `${singular}${toPascalCase(name)}`
+  if (filters.includes(name)) return `${singular}${toPascalCase(name)}Filter`
+  const isOwn = ['sort', 'fields', 'include', 'search'].includes(name)
+  return isOwn ? `${singular}${toPascalCase(name)}` : (componentNames[name] ?? toPascalCase(name))
+}
+
+/** Builds the schema of a query string, whose parameters have names in the components of the documents. */
+function buildQuery(resource: QueriedResource, parameters: TProperties): TObject {
+  const named = Object.entries(parameters).map(([name, schema]) => [
+    name,
+    { ...schema, 'x-component': getComponentName(resource, name) },
+  ])
+  return Type.Object(Object.fromEntries(named), { additionalProperties: false })
+}
+
 /** Builds the parameters of a single read. */
 export const buildSelectionParameters = (resource: QueriedResource): TObject =>
-  Type.Object(buildSelection(resource), { additionalProperties: false })
+  buildQuery(resource, buildSelection(resource))
 
 /** Different values of a filter. */
 export const MAX_FILTER_VALUES = 50
@@ -157,48 +186,45 @@ const buildPageNumber = () =>
 export function buildListParameters(resource: QueriedResource): TObject {
   const sorts = Object.keys(resource.sorts)
   const { defaultSort = DEFAULT_SORT } = resource
-  return Type.Object(
-    {
-      limit: Type.Optional(
-        Type.Integer({
-          minimum: 1,
-          maximum: 100,
-          default: DEFAULT_LIMIT,
-          description: 'Maximum number of resources on a page',
-        }),
-      ),
-      cursor: Type.Optional(
-        Type.String({
-          description: '`pagination.cursor` of the previous page; empty for the first page',
-          examples: [''],
-        }),
-      ),
-      ...(resource.pagination === 'cursor' ? {} : { page: buildPageNumber() }),
-      sort: buildNames(
-        [...sorts, ...sorts.map((name) => `-${name}`)],
-        `Fields to sort by, at most 5; \`-\` means descending. Default: \`${defaultSort}\``,
-        { maxItems: MAX_SORTS, examples: [[defaultSort]] },
-      ),
-      order: buildNames(
-        ['asc', 'desc'],
-        'Directions, `asc` or `desc`, for the fields of `sort` in the same order',
-        { maxItems: MAX_SORTS, examples: [['desc']] },
-      ),
-      ...buildFilters(resource),
-      ...Object.fromEntries(listRangeParameters(resource).flatMap((range) => buildRange(resource, range))),
-      ...(resource.search.length > 0 && {
-        search: Type.Optional(
-          Type.String({
-            minLength: 1,
-            maxLength: 100,
-            'x-trim': true,
-            description: `At most 8 words, all of which must occur, each in any of: ${resource.search.join(', ')}`,
-            examples: ['tea'],
-          }),
-        ),
+  return buildQuery(resource, {
+    limit: Type.Optional(
+      Type.Integer({
+        minimum: 1,
+        maximum: 100,
+        default: DEFAULT_LIMIT,
+        description: 'Maximum number of resources on a page',
       }),
-      ...buildSelection(resource),
-    },
-    { additionalProperties: false },
-  )
+    ),
+    cursor: Type.Optional(
+      Type.String({
+        description: '`pagination.cursor` of the previous page; empty for the first page',
+        examples: [''],
+      }),
+    ),
+    ...(resource.pagination === 'cursor' ? {} : { page: buildPageNumber() }),
+    sort: buildNames(
+      [...sorts, ...sorts.map((name) => `-${name}`)],
+      `Fields to sort by, at most 5; \`-\` means descending. Default: \`${defaultSort}\``,
+      { maxItems: MAX_SORTS, examples: [[defaultSort]] },
+    ),
+    order: buildNames(
+      ['asc', 'desc'],
+      'Directions, `asc` or `desc`, for the fields of `sort` in the same order',
+      { maxItems: MAX_SORTS, examples: [['desc']] },
+    ),
+    ...buildFilters(resource),
+    ...Object.fromEntries(listRangeParameters(resource).flatMap((range) => buildRange(resource, range))),
+    ...(resource.search.length > 0 && {
+      search: Type.Optional(
+        Type.String({
+          minLength: 1,
+          maxLength: 100,
+          'x-trim': true,
+          description: `At most 8 words, all of which must occur, each in any of: ${resource.search.join(', ')}`,
+          examples: ['tea'],
+        }),
+      ),
+    }),
+    ...buildSelection(resource),
+  })
 }

@@ -1,7 +1,6 @@
 /** Builds the sample requests of a version from its operations. The collections of Postman and Bruno contain them. */
 import { identity } from '../../../lib/identity.ts'
 import { isObject } from '../../../lib/is-object.ts'
-import type { DocumentedRoute } from '../document.ts'
 import type { Content, Operation, Parameter } from '../operation.ts'
 
 export interface SampleParameter {
@@ -83,11 +82,12 @@ function adaptBody(value: unknown, resource: string): unknown {
     : adapted
 }
 
-const getFirstExample = (content: Content | undefined): unknown => content?.examples[0]?.value
+const getFirstExample = (content: Content | undefined): unknown =>
+  Object.values(content?.examples ?? {})[0]?.value
 
 /** Returns the path of a field of the resource in the example of a response, whose envelope depends on the version. */
 function findField(operation: Operation, field: string): string {
-  const example = getFirstExample(operation.responses[201]?.content)
+  const example = getFirstExample(operation.responses[201]?.content?.['application/json'])
   const isTyped = isObject(example) && isObject(example.data) && isObject(example.data.attributes)
   return isTyped && field !== 'id' ? `data.attributes.${field}` : `data.${field}`
 }
@@ -103,12 +103,12 @@ function getCaptures(operation: Operation, resource: string): SampleRequest['cap
   }))
 }
 
-function getCredential({ security = [] }: Operation): SampleRequest['credential'] {
+function getCredential({ security }: Operation): SampleRequest['credential'] {
   if (security.some((scheme) => 'apiKey' in scheme)) return 'apiKey'
   return security.some((scheme) => 'bearer' in scheme) ? 'bearer' : 'none'
 }
 
-const selectParameters = ({ parameters = [] }: Operation, location: Parameter['in']): SampleParameter[] =>
+const selectParameters = ({ parameters }: Operation, location: Parameter['in']): SampleParameter[] =>
   parameters
     .filter((parameter) => parameter.in === location)
     .map(({ name, schema: { description = '', examples, default: initial, enum: values } }) => ({
@@ -128,12 +128,13 @@ const fillIds = (url: string) =>
     .map((segment, i, all) => (segment.startsWith(':') ? `{{${toVariable(all[i - 1] ?? '')}}}` : segment))
     .join('/')
 
-function buildRequest({ method, url, operation }: DocumentedRoute): SampleRequest {
+function buildRequest(operation: Operation): SampleRequest {
+  const { method, url } = operation
   const resource = getResourceName(operation.operationId)
   const body = adaptBody(getFirstExample(operation.body), resource)
   return {
     name: operation.summary,
-    description: operation.description,
+    description: operation.description ?? '',
     method,
     path: fillIds(url),
     query: selectParameters(operation, 'query'),
@@ -145,26 +146,26 @@ function buildRequest({ method, url, operation }: DocumentedRoute): SampleReques
 }
 
 /**
- * Orders the routes so that all requests succeed on an empty database if they run in this order: a user is created
+ * Orders the operations so that all requests succeed on an empty database if they run in this order: a user is created
  * before the sign-in, and what is created is deleted last, in reverse order.
  */
-function orderRoutes(routes: readonly DocumentedRoute[]): DocumentedRoute[] {
-  const isDelete = ({ method }: DocumentedRoute) => method === 'DELETE'
-  const getRank = ({ operation }: DocumentedRoute) => {
+function orderOperations(operations: readonly Operation[]): Operation[] {
+  const isDelete = ({ method }: Operation) => method === 'DELETE'
+  const getRank = (operation: Operation) => {
     if (operation.operationId === SIGN_IN) return 1
     return getCredential(operation) === 'bearer' ? 2 : 0
   }
-  const sorted = [...routes].sort((a, b) => getRank(a) - getRank(b))
-  return [...sorted.filter((route) => !isDelete(route)), ...sorted.filter(isDelete).reverse()]
+  const sorted = [...operations].sort((a, b) => getRank(a) - getRank(b))
+  return [...sorted.filter((operation) => !isDelete(operation)), ...sorted.filter(isDelete).reverse()]
 }
 
 /** Puts the requests into folders: one for each group of operations, creations first, and one for all that delete. */
-function groupRequests(routes: readonly DocumentedRoute[]): Folder[] {
+function groupRequests(operations: readonly Operation[]): Folder[] {
   const folders = new Map<string, SampleRequest[]>()
-  for (const route of routes) {
-    const name = route.method === 'DELETE' ? DELETE_FOLDER : (route.operation.tags[0] ?? '')
+  for (const operation of operations) {
+    const name = operation.method === 'DELETE' ? DELETE_FOLDER : (operation.tags[0] ?? '')
     const requests = folders.get(name) ?? []
-    requests.push(buildRequest(route))
+    requests.push(buildRequest(operation))
     folders.set(name, requests)
   }
   const isCreation = ({ method }: SampleRequest) => method === 'POST'
@@ -182,10 +183,10 @@ The user that the collection creates signs in with \`email\` and \`password\`; r
 
 /**
  * Builds the sample requests of a version.
- * @param routes those of the version and the unversioned ones
+ * @param operations those of the version and the unversioned ones
  * @param server the URL of the service
  */
-export function buildSamples(routes: readonly DocumentedRoute[], version: number, server: string): Samples {
+export function buildSamples(operations: readonly Operation[], version: number, server: string): Samples {
   return {
     name: `${identity.title} v${version}`,
     description: DESCRIPTION,
@@ -195,6 +196,6 @@ export function buildSamples(routes: readonly DocumentedRoute[], version: number
       { name: 'email', value: 'ada@example.com' },
       { name: 'password', value: 'twelve brass cogs, turning' },
     ],
-    folders: groupRequests(orderRoutes(routes)),
+    folders: groupRequests(orderOperations(operations)),
   }
 }

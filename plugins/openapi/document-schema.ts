@@ -1,0 +1,107 @@
+/** Converts the schemas of routes to those of a document, which client generators and other validators know. */
+import type { TSchema } from '@sinclair/typebox'
+import { isObject } from '../../lib/is-object.ts'
+import type { Components, Json } from './components.ts'
+
+/** The documented keywords of the formats that only this service has. */
+const documentedFormats: Record<string, Json> = {
+  'iso-4217': { pattern: '^[A-Z]{3}$', maxLength: 3 },
+  'https-uri': { format: 'uri', pattern: '^https://' },
+  'time-zone': { pattern: '^[A-Za-z][A-Za-z0-9_+/-]*$', maxLength: 64 },
+  'date-or-time': {
+    pattern: '^\\d{4}-\\d{2}-\\d{2}(?:[Tt][0-9:.]+(?:[Zz]|[+-]\\d{2}:\\d{2}))?$',
+  },
+  'uuid-or-me': {},
+  'bcp-47': { pattern: '^[A-Za-z0-9]+(?:-[A-Za-z0-9]+)*$' },
+}
+
+/** Replaces a format that only this service has by standard keywords. */
+function documentFormat(schema: Json): Json {
+  const { format, ...rest } = schema
+  const documented = typeof format === 'string' ? documentedFormats[format] : undefined
+  return documented ? { ...rest, ...documented } : schema
+}
+
+/** Text of one line. Written with `\x`, which all regular expression languages have. */
+const LINE = '^[^\\x00-\\x1f\\x7f-\\x9f]*$'
+/** Text with newlines and tabs. */
+const LINES = '^(?:[^\\x00-\\x08\\x0b-\\x1f\\x7f-\\x9f]|\\r\\n)*$'
+
+const isString = ({ type }: TSchema) => [type].flat().includes('string')
+
+/**
+ * Adds the patterns of text without control characters, which `normalize` refuses, to the strings of a body that have
+ * neither a pattern nor a format.
+ */
+export function addTextPatterns<T extends TSchema>(schema: T): T {
+  if (isString(schema)) {
+    const isText = !schema.enum && !schema.const && !schema.pattern && !schema.format
+    return isText ? { ...schema, pattern: schema['x-multiline'] ? LINES : LINE } : schema
+  }
+  if (schema.items) return { ...schema, items: addTextPatterns(schema.items) }
+  if (schema.anyOf) return { ...schema, anyOf: schema.anyOf.map(addTextPatterns) }
+  if (!schema.properties) return schema
+  const properties: Record<string, TSchema> = schema.properties
+  return {
+    ...schema,
+    properties: Object.fromEntries(
+      Object.entries(properties).map(([name, property]) => [name, addTextPatterns(property)]),
+    ),
+  }
+}
+
+const UNIONS = ['anyOf', 'oneOf', 'allOf']
+
+/**
+ * Returns a function that converts a schema to its documented form: schemas with a title become references to components,
+ * and internal keywords (`x-...`) are removed. A schema with `x-documented` is replaced by it: the schema itself is written
+ * for the validator or the serializer, and `x-documented` is an equivalent one for readers.
+ */
+export function createSchemaDocumenter(components: Components) {
+  const convertKeyword = ([keyword, value]: [string, unknown]): [string, unknown][] => {
+    // Bodies have whole examples; those of their fields would repeat them.
+    if (keyword.startsWith('x-') || keyword === 'examples') return []
+    // A field that is absent is null, as its description or type says.
+    if (keyword === 'default' && (value === null || value === undefined)) return []
+    // Client generators support `enum` better than `const`.
+    if (keyword === 'const') return [['enum', [value]]]
+    if (keyword === 'properties' && isObject(value)) {
+      const properties = Object.entries(value).map(([name, property]) => [name, document(property)])
+      return [[keyword, Object.fromEntries(properties)]]
+    }
+    if (keyword === 'items' || keyword === 'additionalProperties') return [[keyword, document(value)]]
+    // The alternatives of every union of this API exclude each other, and `oneOf` says so.
+    if (UNIONS.includes(keyword) && Array.isArray(value)) {
+      return [[keyword === 'anyOf' ? 'oneOf' : keyword, value.map(document)]]
+    }
+    return [[keyword, value]]
+  }
+
+  /** Adds a titled schema to the components. What differs between its uses stands next to the reference. */
+  function addTitled(title: string, schema: Json): Json {
+    const { type, enum: values, default: defaultValue, description, ...rest } = schema
+    const isNullable = Array.isArray(type)
+    const component = {
+      ...(type !== undefined && { type: isNullable ? type.find((each) => each !== 'null') : type }),
+      ...(Array.isArray(values)
+        ? { title, enum: values.filter((value) => value !== null) }
+        : { ...rest, description }),
+    }
+    const reference = components.add('schemas', title, component)
+    return {
+      ...(isNullable ? { oneOf: [reference, { type: 'null' }] } : reference),
+      ...((isNullable || values !== undefined) && description !== undefined && { description }),
+      ...(defaultValue !== undefined && { default: defaultValue }),
+    }
+  }
+
+  function document(schema: unknown): unknown {
+    if (!isObject(schema)) return schema
+    if (schema['x-documented']) return document(schema['x-documented'])
+    const { title, ...converted }: Json = Object.fromEntries(
+      Object.entries(documentFormat(schema)).flatMap(convertKeyword),
+    )
+    return typeof title === 'string' ? addTitled(title, converted) : converted
+  }
+  return document
+}
