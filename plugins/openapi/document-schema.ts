@@ -27,26 +27,28 @@ const LINE = '^[^\\x00-\\x1f\\x7f-\\x9f]*$'
 /** Text with newlines and tabs. */
 const LINES = '^(?:[^\\x00-\\x08\\x0b-\\x1f\\x7f-\\x9f]|\\r\\n)*$'
 
-const isString = ({ type }: TSchema) => [type].flat().includes('string')
+const isText = ({ type, enum: values, const: value, pattern, format }: TSchema) =>
+  [type].flat().includes('string') && !values && !value && !pattern && !format
 
 /**
- * Adds the patterns of text without control characters, which `normalize` refuses, to the strings of a body that have
- * neither a pattern nor a format.
+ * Documents what the server does with the fields of a body: texts have no control characters, which `normalize` refuses, and
+ * defaults stand in words. With the keyword, openapi-typescript makes the field required, and clients that validate with Zod
+ * send it.
  */
-export function addTextPatterns<T extends TSchema>(schema: T): T {
-  if (isString(schema)) {
-    const isText = !schema.enum && !schema.const && !schema.pattern && !schema.format
-    return isText ? { ...schema, pattern: schema['x-multiline'] ? LINES : LINE } : schema
-  }
-  if (schema.items) return { ...schema, items: addTextPatterns(schema.items) }
-  if (schema.anyOf) return { ...schema, anyOf: schema.anyOf.map(addTextPatterns) }
-  if (!schema.properties) return schema
-  const properties: Record<string, TSchema> = schema.properties
+export function documentBody(schema: TSchema): TSchema {
+  const { default: value, description = '', items, anyOf, properties } = schema
+  const hasDefault = value !== undefined && value !== null
   return {
     ...schema,
-    properties: Object.fromEntries(
-      Object.entries(properties).map(([name, property]) => [name, addTextPatterns(property)]),
-    ),
+    ...(hasDefault && { default: undefined, description: `${description}. Default: \`${value}\`` }),
+    ...(isText(schema) && { pattern: schema['x-multiline'] ? LINES : LINE }),
+    ...(items && { items: documentBody(items) }),
+    ...(anyOf && { anyOf: anyOf.map(documentBody) }),
+    ...(properties && {
+      properties: Object.fromEntries(
+        Object.entries<TSchema>(properties).map(([name, property]) => [name, documentBody(property)]),
+      ),
+    }),
   }
 }
 

@@ -9,7 +9,6 @@ import { refuseCredential } from '../auth/challenge.ts'
 import { type SessionGrant, UserChangedError } from '../auth/tokens/sessions.ts'
 import { signIn } from '../auth/tokens/sign-in.ts'
 import { toBodySchema } from '../collection/request/body-schema.ts'
-import { addTextPatterns } from '../openapi/document-schema.ts'
 import { buildBodyExamples, buildFieldExamples, buildResponseExample } from '../openapi/examples.ts'
 import { NO_QUERY } from '../openapi/operation.ts'
 import { getClientIp } from '../rate-limit/address-windows.ts'
@@ -17,7 +16,7 @@ import { checkRequest } from '../validation/index.ts'
 import type { Representation, SentBody } from '../versioning/representation/types.ts'
 
 const TYPE = 'tokens'
-const grants = [PasswordGrant, RefreshGrant].map((grant) => addTextPatterns(toBodySchema(grant, 'create')))
+const grants = [PasswordGrant, RefreshGrant].map((grant) => toBodySchema(grant, 'create'))
 
 /** The grant type selects the schema of a body. */
 const Grant = Type.Unsafe<Static<typeof PasswordGrant> | Static<typeof RefreshGrant>>(

@@ -1,6 +1,5 @@
 /** Builds the schemas of request bodies for OpenAPI, with titles that generated clients can use as type names. */
 import { type TObject, type TSchema, Type } from '@sinclair/typebox'
-import { addTextPatterns } from '../../openapi/document-schema.ts'
 import { buildExample } from '../../openapi/examples.ts'
 import { withDecode } from '../../validation/schema-functions.ts'
 import type { Mode, ResourceDefinition } from '../definition.ts'
@@ -71,20 +70,6 @@ const describeKept = (schema: TObject, names: readonly string[]): TObject => ({
   }),
 })
 
-/**
- * Describes the defaults of a body in words. With the keyword, openapi-typescript makes the field required, and clients that
- * validate with Zod send it.
- */
-function describeDefaults<T extends TSchema>(schema: T): T {
-  const { default: value, ...rest } = schema
-  if (value !== undefined && value !== null) {
-    return { ...schema, default: undefined, description: `${rest.description ?? ''}. Default: \`${value}\`` }
-  }
-  return schema.properties
-    ? { ...schema, properties: mapProperties(schema.properties, describeDefaults) }
-    : schema
-}
-
 const pick = (value: unknown, names: readonly string[]) =>
   Object.fromEntries(Object.entries(Object(value)).filter(([name]) => names.includes(name)))
 
@@ -129,9 +114,7 @@ export function buildBody(resource: WrittenResource, mode: Mode): TSchema {
   const title = `${singular}${titles[mode]}`
   const named = addTitleSuffix({ ...whole, title }, mode === 'update' ? 'Update' : 'Input')
   const examples = [buildBodyExample(resource, mode)]
-  const schema = addTextPatterns(
-    describeDefaults({ ...named, title, description: descriptions[mode], examples }),
-  )
+  const schema = { ...named, title, description: descriptions[mode], examples }
   if (!check) return schema
   return withDecode(schema, (fields: Record<string, unknown>, violations) => {
     violations.push(...check(fields, mode))
