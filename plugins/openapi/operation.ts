@@ -48,7 +48,7 @@ declare module 'fastify' {
     'x-required-scopes'?: readonly string[]
     /** The media types of the body. */
     consumes?: readonly string[]
-    /** The statuses of errors, which `failures.ts` describes. Default: those of every operation. */
+    /** The statuses of errors, which `failures.ts` describes. Default: those of every path and body. */
     failures?: readonly number[]
   }
 }
@@ -151,6 +151,10 @@ export function readOperation(
     responses: Object.fromEntries(
       Object.entries(response ?? {}).map(([status, each]) => [status, readResponse(status, each)]),
     ),
-    failures: schema.failures ?? commonFailures,
+    failures: schema.failures ?? [
+      ...commonFailures,
+      ...(schema.params ? [404] : []),
+      ...(body ? [413, 415, 422] : []),
+    ],
   }
 }

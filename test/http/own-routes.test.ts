@@ -8,6 +8,7 @@ import { testDatabase, testFolder } from '../helpers/database.ts'
 import { WITHOUT_LIMITS } from '../helpers/without-limits.ts'
 
 const schema = {
+  summary: 'Count something',
   params: Type.Object({ id: Type.String({ format: 'uuid' }) }),
   querystring: Type.Object(
     { size: Type.Optional(Type.Integer({ maximum: 10 })) },
@@ -27,7 +28,8 @@ app.post('/api/v1/own/:id', { schema, config: { access: 'public' } }, async ({ b
   body,
   query,
 }))
-const { post } = createClient(await app.listen({ port: 0 }), {})
+app.get('/api/v1/hidden', { schema: { hide: true }, config: { access: 'public' } }, async () => ({}))
+const { get, post } = createClient(await app.listen({ port: 0 }), {})
 const path = `/api/v1/own/${UNKNOWN_ID}`
 
 t.test('a valid request reaches the handler, with numbers in its query', async (t) => {
@@ -59,4 +61,25 @@ t.test('a wrong query is 400, a wrong path 404, a wrong header field 400', async
   t.equal((await post('/api/v1/own/1', { count: 1 })).status, 404)
   const header = await post(path, { count: 1 }, { 'x-size': 'big' })
   t.match([header.status, header.body.error.code], [400, 'INVALID_REQUEST'])
+})
+
+t.test('the document of its version has it with its schema, unless the schema has `hide`', async (t) => {
+  const { body: document } = await get('/openapi/v1.json')
+  const { post: operation } = document.paths['/api/v1/own/{id}']
+  t.match(operation, { operationId: 'postOwnId', summary: 'Count something', security: [] })
+  const parameters: { in: string; name: string; required?: boolean }[] = operation.parameters
+  t.same(
+    parameters.map(({ in: location, name, required = false }) => [location, name, required]),
+    [
+      ['path', 'id', true],
+      ['query', 'size', false],
+      ['header', 'x-size', false],
+    ],
+  )
+  const { properties } = operation.requestBody.content['application/json'].schema
+  t.match(properties, { count: { type: 'integer', minimum: 1 }, currency: { pattern: '^[A-Z]{3}$' } })
+  t.ok(operation.responses[422])
+  t.equal(document.paths['/api/v1/hidden'], undefined)
+  const { body: other } = await get('/openapi/v2.json')
+  t.equal(other.paths['/api/v1/own/{id}'], undefined)
 })
