@@ -1,4 +1,4 @@
-/** The receivers in docs/webhooks.md verify what the service sends. */
+/** The receivers in docs/webhooks.md and docs/receivers verify what the service sends. */
 import { spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
 import { readFileSync, writeFileSync } from 'node:fs'
@@ -9,11 +9,14 @@ import { testFolder } from '../helpers/database.ts'
 import { findFreePort } from '../helpers/listen.ts'
 import { waitUntil } from '../helpers/wait-until.ts'
 
-const page = readFileSync(new URL('../../docs/webhooks.md', import.meta.url), 'utf8')
+const docs = new URL('../../docs/', import.meta.url)
 
-const getSource = (language: string): string => {
-  const source = new RegExp(`<!-- receiver:${language} -->\\n\`\`\`\\w+\\n([^]*?)\`\`\``).exec(page)?.[1]
-  if (source === undefined) throw new Error(`docs/webhooks.md has no receiver in ${language}`)
+/** Returns the program of a language: that of TypeScript is on the page, the others are files. */
+function getSource(language: string, file: string): string {
+  if (language !== 'typescript') return readFileSync(new URL(`receivers/${file}`, docs), 'utf8')
+  const page = readFileSync(new URL('webhooks.md', docs), 'utf8')
+  const [, source] = /<!-- receiver:typescript -->\n```ts\n([^]*?)```/.exec(page) ?? []
+  if (source === undefined) throw new Error('docs/webhooks.md has no receiver in TypeScript')
   return source
 }
 
@@ -41,7 +44,7 @@ for (const { language, file, command: start, probe } of receivers) {
   const isInstalled = spawnSync(program, [probe]).status === 0
   t.test(`the receiver in ${language} accepts signed requests alone`, { skip: !isInstalled }, async (t) => {
     const source = join(testFolder(t), file)
-    writeFileSync(source, getSource(language))
+    writeFileSync(source, getSource(language, file))
     const [command = '', ...args] = language === 'go' ? [buildProgram(source)] : [program, ...options, source]
     const port = await findFreePort()
     const secret = createWebhookSecret()
