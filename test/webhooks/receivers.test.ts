@@ -15,7 +15,7 @@ const docs = new URL('../../docs/', import.meta.url)
 function getSource(language: string, file: string): string {
   if (language !== 'typescript') return readFileSync(new URL(`receivers/${file}`, docs), 'utf8')
   const page = readFileSync(new URL('webhooks.md', docs), 'utf8')
-  const [, source] = /<!-- receiver:typescript -->\n```ts\n([^]*?)```/.exec(page) ?? []
+  const [, source] = /<!-- receiver:typescript -->\n```ts\n([\s\S]*?)```/.exec(page) ?? []
   if (source === undefined) throw new Error('docs/webhooks.md has no receiver in TypeScript')
   return source
 }
