@@ -1,7 +1,8 @@
 /** What the commands of users and API keys share. */
 import { Argument, Option } from '@commander-js/extra-typings'
+import { eq } from 'drizzle-orm'
 import type { Database } from '../../drizzle/client/index.ts'
-import { queryRows } from '../../drizzle/client/query-rows.ts'
+import { users } from '../../drizzle/tables.ts'
 import { toEmailAddress } from '../../lib/email-address.ts'
 import type { ResourceDefinition } from '../../plugins/collection/definition.ts'
 import { buildBody } from '../../plugins/collection/openapi/inputs.ts'
@@ -37,7 +38,7 @@ export function readFields(
 export async function findUser(database: Database, text: string): Promise<{ id: string; email: string }> {
   const email = toEmailAddress(text)
   if (email === undefined) throw new UsageError('An e-mail address consists of visible ASCII characters')
-  const [user] = await queryRows<{ id: string }>(database, 'select id from users where email = $1', [email])
+  const [user] = await database.select({ id: users.id }).from(users).where(eq(users.email, email))
   if (!user) throw new Error(`No user has the e-mail address ${email}`)
   return { id: user.id, email }
 }

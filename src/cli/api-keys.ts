@@ -1,9 +1,9 @@
 /** `api-keys list`, `api-keys create` and `api-keys revoke`: manage API keys directly in the database. */
-
 import { Command, type CommandUnknownOpts } from '@commander-js/extra-typings'
-import { eq } from 'drizzle-orm'
-import { queryRows } from '../../drizzle/client/query-rows.ts'
+import { and, eq, gt, sql } from 'drizzle-orm'
+import type { Database } from '../../drizzle/client/index.ts'
 import { apiKeys } from '../../drizzle/credential-tables.ts'
+import { users } from '../../drizzle/tables.ts'
 import { newId } from '../../lib/ids.ts'
 import { listScopes } from '../../plugins/access/index.ts'
 import { getKeyPrefix, hashKey, makeKey } from '../../plugins/auth/key-format.ts'
@@ -16,16 +16,31 @@ import { type Config, readConfig } from '../config.ts'
 import { getAccountRecorders } from '../recorders.ts'
 import { findUser, jsonOption, READS_HELP, readFields, WRITES_HELP } from './accounts.ts'
 import { withDatabase, withMigratedDatabase } from './database.ts'
-import { printJson, printTable } from './print-rows.ts'
+import { printJson, printTable, type SelectPage } from './print-rows.ts'
 import { wholeNumber } from './usage-error.ts'
 
 const DAY_MS = 24 * 3600 * 1000
 
 const COLUMNS = ['id', 'prefix', 'owner', 'name', 'scopes', 'last_used_at', 'expires_at']
-const SELECT_PAGE = `select k.id, k.prefix, u.email as owner, k.name, k.scopes, k.last_used_at, k.expires_at, k.created_at
-  from api_keys k join users u on u.id = k.user_id
-  where k.id > $1 and ($3::uuid is null or k.user_id = $3::uuid)
-  order by k.id limit $2`
+
+/** Selects keys, of one user or of all. */
+const selectPage = (database: Database, userId: string | undefined, afterId: string, limit: number) =>
+  database
+    .select({
+      id: apiKeys.id,
+      prefix: apiKeys.prefix,
+      owner: sql<string>`${users.email}`.as('owner'),
+      name: apiKeys.name,
+      scopes: apiKeys.scopes,
+      last_used_at: apiKeys.last_used_at,
+      expires_at: apiKeys.expires_at,
+      created_at: apiKeys.created_at,
+    })
+    .from(apiKeys)
+    .innerJoin(users, eq(users.id, apiKeys.user_id))
+    .where(and(gt(apiKeys.id, afterId), userId === undefined ? undefined : eq(apiKeys.user_id, userId)))
+    .orderBy(apiKeys.id)
+    .limit(limit)
 
 export const keysList = new Command('list')
   .description('List the API keys')
@@ -39,10 +54,9 @@ ${READS_HELP}`,
   )
   .action(({ email, json }) =>
     withMigratedDatabase(readConfig(), async (database) => {
-      const owner = email === undefined ? null : (await findUser(database, email)).id
-      const selectPage = (afterId: string, limit: number) =>
-        queryRows<{ id: string }>(database, SELECT_PAGE, [afterId, limit, owner])
-      return json ? printJson(selectPage) : printTable(selectPage, COLUMNS)
+      const userId = email === undefined ? undefined : (await findUser(database, email)).id
+      const select: SelectPage = (afterId, limit) => selectPage(database, userId, afterId, limit)
+      return json ? printJson(select) : printTable(select, COLUMNS)
     }),
   )
 

@@ -10,7 +10,7 @@ interface Row {
 }
 
 /** Selects at most `limit` rows after an id, in the order of the id. */
-type SelectPage = (afterId: string, limit: number) => Promise<Row[]>
+export type SelectPage = (afterId: string, limit: number) => PromiseLike<Row[]>
 
 /** Yields pages until the first one that is not full. Ids begin with the time of creation: the oldest row is first. */
 async function* readPages(selectPage: SelectPage): AsyncGenerator<Row[]> {

@@ -1,6 +1,7 @@
 /** `seed`: fills the registered collections with demo data. */
 import { Command, InvalidArgumentError } from '@commander-js/extra-typings'
 import type { Database } from '../../drizzle/client/index.ts'
+import { users as usersTable } from '../../drizzle/tables.ts'
 import { type Config, readConfig } from '../config.ts'
 import { createFirstAdmin } from '../first-admin.ts'
 import { withDatabase } from './database.ts'
@@ -28,7 +29,7 @@ const getToday = () => readDate(new Date().toISOString().slice(0, 10))
 /** Creates the first admin before the demo data, because the server does so only in an empty database. */
 async function ensureFirstAdmin(config: Config, database: Database): Promise<void> {
   await createFirstAdmin(config, database)
-  const [user] = await database.run('select 1 from users limit 1')
+  const [user] = await database.select({ id: usersTable.id }).from(usersTable).limit(1)
   if (user) return
   throw new Error(
     'There is no admin yet, and none can be created after the demo data: set ADMIN_PASSWORD or ADMIN_API_KEY',

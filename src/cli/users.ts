@@ -1,8 +1,10 @@
 /** The commands of users: list, create and change accounts directly in the database. */
 import { Command, Option } from '@commander-js/extra-typings'
+import { and, eq, gt, sql } from 'drizzle-orm'
 import { SqlError } from '../../drizzle/client/errors.ts'
-import type { Connection } from '../../drizzle/client/index.ts'
-import { queryRows } from '../../drizzle/client/query-rows.ts'
+import type { Connection, Database } from '../../drizzle/client/index.ts'
+import { apiKeys, sessions, userIdentities } from '../../drizzle/credential-tables.ts'
+import { users } from '../../drizzle/tables.ts'
 import { newId } from '../../lib/ids.ts'
 import { type Actor, ANONYMOUS_ACTOR } from '../../plugins/access/index.ts'
 import { hashPassword } from '../../plugins/auth/passwords.ts'
@@ -17,13 +19,33 @@ import { getAccountRecorders } from '../recorders.ts'
 import { emailArgument, findUser, jsonOption, READS_HELP, readFields, WRITES_HELP } from './accounts.ts'
 import { askSecret } from './ask.ts'
 import { withDatabase, withMigratedDatabase } from './database.ts'
-import { printJson, printTable } from './print-rows.ts'
+import { printJson, printTable, type SelectPage } from './print-rows.ts'
 import { UsageError } from './usage-error.ts'
 
 const COLUMNS = ['id', 'email', 'name', 'role', 'status', 'created_at']
-const SELECT_PAGE = `select ${COLUMNS.join(', ')}, updated_at from users
-  where id > $1 and ($3::text is null or role = $3::text) and ($4::text is null or status = $4::text)
-  order by id limit $2`
+
+type UserRow = typeof users.$inferSelect
+
+const selectPage = (
+  database: Database,
+  { role, status }: Partial<Pick<UserRow, 'role' | 'status'>>,
+  afterId: string,
+  limit: number,
+) =>
+  database
+    .select({
+      id: users.id,
+      email: users.email,
+      name: users.name,
+      role: users.role,
+      status: users.status,
+      created_at: users.created_at,
+      updated_at: users.updated_at,
+    })
+    .from(users)
+    .where(and(gt(users.id, afterId), role && eq(users.role, role), status && eq(users.status, status)))
+    .orderBy(users.id)
+    .limit(limit)
 
 export const usersList = new Command('list')
   .description('List the users')
@@ -31,11 +53,10 @@ export const usersList = new Command('list')
   .addOption(new Option('--status <status>', 'Only users with this status').choices(userStatuses))
   .addOption(jsonOption)
   .addHelpText('after', `\n${READS_HELP}`)
-  .action(({ role = null, status = null, json }) =>
+  .action(({ json, ...filters }) =>
     withMigratedDatabase(readConfig(), (database) => {
-      const selectPage = (afterId: string, limit: number) =>
-        queryRows<{ id: string }>(database, SELECT_PAGE, [afterId, limit, role, status])
-      return json ? printJson(selectPage) : printTable(selectPage, COLUMNS)
+      const select: SelectPage = (afterId, limit) => selectPage(database, filters, afterId, limit)
+      return json ? printJson(select) : printTable(select, COLUMNS)
     }),
   )
 
@@ -68,17 +89,18 @@ ${WRITES_HELP}`,
 /** The operator, who is no user: all sessions of a user end, and none is spared as the caller's own. */
 const OPERATOR: Actor = { ...ANONYMOUS_ACTOR, role: 'admin' }
 
-const SELECT_USER = 'select * from users where id = $1 for update'
-const COUNT_CREDENTIALS = `select (select count(*) from sessions where user_id = $1) as sessions,
-  (select count(*) from api_keys where user_id = $1) as keys`
-
 interface Credentials {
   sessions: number
   keys: number
 }
 
-const countCredentials = async (tx: Connection, userId: string): Promise<Credentials> =>
-  (await queryRows<Credentials>(tx, COUNT_CREDENTIALS, [userId]))[0] ?? { sessions: 0, keys: 0 }
+async function countCredentials(tx: Connection, userId: string): Promise<Credentials> {
+  const [counts] = await tx.execute<{ sessions: number; keys: number }>(
+    sql`select (select count(*) from ${sessions} where ${eq(sessions.user_id, userId)}) as sessions,
+      (select count(*) from ${apiKeys} where ${eq(apiKeys.user_id, userId)}) as keys`,
+  )
+  return counts ?? { sessions: 0, keys: 0 }
+}
 
 /**
  * Changes a user as `PATCH /users/{id}` does: the last active admin remains, and sessions end.
@@ -94,7 +116,7 @@ async function changeUser(
   return withDatabase(config, async (database) => {
     const { id } = await findUser(database, email)
     return database.transaction(async (tx) => {
-      const [before] = await queryRows<Row>(tx, SELECT_USER, [id])
+      const [before]: Row[] = await tx.select().from(users).where(eq(users.id, id)).for('update')
       if (!before) throw new Error('The user was deleted in the meantime')
       const changes = await getChanges(before)
       const credentials = await countCredentials(tx, id)
@@ -103,8 +125,8 @@ async function changeUser(
       const store = createStores(usersResource, getAccountRecorders(config)).store(tx, SYSTEM_ORIGIN)
       const after = await usersResource.actions?.change?.(store, before, { next, changed }, OPERATOR)
       if (!after) throw new Error('Users cannot be changed')
-      const { sessions, keys } = await countCredentials(tx, id)
-      const ended = { sessions: credentials.sessions - sessions, keys: credentials.keys - keys }
+      const left = await countCredentials(tx, id)
+      const ended = { sessions: credentials.sessions - left.sessions, keys: credentials.keys - left.keys }
       return { before, after, ended }
     })
   })
@@ -150,11 +172,11 @@ ${WRITES_HELP}`,
 /** Sets a field that has a few values. */
 async function setField(address: string, field: 'role' | 'status', value: string): Promise<void> {
   const { before, after, ended } = await changeUser(address, () => ({ [field]: value }))
-  const sessions = ended.sessions === 0 ? '' : `; ended ${formatCount(ended.sessions, 'session')}`
+  const note = ended.sessions === 0 ? '' : `; ended ${formatCount(ended.sessions, 'session')}`
   console.log(
     before[field] === after[field]
       ? `The ${field} of ${after.email} is ${value} already`
-      : `Changed the ${field} of ${after.email} from ${getText(before, field)} to ${getText(after, field)}${sessions}`,
+      : `Changed the ${field} of ${after.email} from ${getText(before, field)} to ${getText(after, field)}${note}`,
   )
 }
 
@@ -180,11 +202,6 @@ ${WRITES_HELP}`,
 
 const UNIQUE_VIOLATION = '23505'
 
-const SELECT_SUBJECT = 'select subject from user_identities where user_id = $1 and issuer = $2 for update'
-
-const UPSERT_SUBJECT = `insert into user_identities (user_id, issuer, subject) values ($1, $2, $3)
-  on conflict (user_id, issuer) do update set subject = excluded.subject, created_at = excluded.created_at`
-
 interface Link {
   userId: string
   issuer: string
@@ -193,9 +210,17 @@ interface Link {
 
 /** Links the user to the subject. @returns the subject that the user was linked to before */
 async function replaceLink(tx: Connection, { userId, issuer, subject }: Link): Promise<string | undefined> {
-  const [former] = await queryRows<{ subject: string }>(tx, SELECT_SUBJECT, [userId, issuer])
+  const key = [userIdentities.user_id, userIdentities.issuer]
+  const [former] = await tx
+    .select({ subject: userIdentities.subject })
+    .from(userIdentities)
+    .where(and(eq(userIdentities.user_id, userId), eq(userIdentities.issuer, issuer)))
+    .for('update')
   try {
-    await tx.run(UPSERT_SUBJECT, [userId, issuer, subject])
+    await tx
+      .insert(userIdentities)
+      .values({ user_id: userId, issuer, subject })
+      .onConflictDoUpdate({ target: key, set: { subject, created_at: sql`now()` } })
   } catch (error) {
     if (!(error instanceof SqlError) || error.code !== UNIQUE_VIOLATION) throw error
     throw new Error(`Subject ${subject} is already linked to another user`, { cause: error })
@@ -244,7 +269,7 @@ ${WRITES_HELP}`,
   .action((address) =>
     withDatabase(readConfig(), async (database) => {
       const { id, email } = await findUser(database, address)
-      await database.run('update users set email_is_confirmed = true where id = $1', [id])
+      await database.update(users).set({ email_is_confirmed: true }).where(eq(users.id, id))
       console.log(`Confirmed the e-mail address ${email} of user ${id}`)
     }),
   )

@@ -1,8 +1,8 @@
 /** Writes realistic demo data, the same for the same seed, in concurrent batches. */
-import { getTableColumns, getTableName } from 'drizzle-orm'
+import { eq, getTableColumns, getTableName, sql } from 'drizzle-orm'
 import type { PgTable } from 'drizzle-orm/pg-core'
 import type { Connection, Database } from '../../../drizzle/client/index.ts'
-import { queryRows } from '../../../drizzle/client/query-rows.ts'
+import { orders, products, users as usersTable } from '../../../drizzle/tables.ts'
 import type { ResourceDefinition } from '../../../plugins/collection/definition.ts'
 import { buildSearchText } from '../../../plugins/collection/sql/case-folding.ts'
 import { dropIndexes, lockTables } from './bulk.ts'
@@ -102,13 +102,13 @@ function createBatches(context: SeedContext, { indicesPerUser, tables, build }: 
 
 /** Returns all batches in stages: the rows that a batch refers to are in an earlier stage. */
 function createStages(context: SeedContext, definitions: readonly ResourceDefinition[]): Batch[][] {
-  const [users = [], products = [], others = []] = [0, 1, 2].map((stage) =>
+  const [first = [], second = [], third = []] = [0, 1, 2].map((stage) =>
     selectSteps(definitions)
       .filter((step) => step.stage === stage)
       .flatMap((step) => createBatches(context, step)),
   )
   // The first batch of users is written alone: its first user marks the seed as used, also if a later batch fails.
-  return [users.slice(0, 1), [...users.slice(1), ...products], others]
+  return [first.slice(0, 1), [...first.slice(1), ...second], third]
 }
 
 /** Writes each batch in its own transaction. Servers can use the database at the same time. */
@@ -141,9 +141,10 @@ const MAX_EXISTING_USERS = 1_000
 
 /** Returns whether the tables have so few rows that creating their indexes again costs nothing. */
 async function isEmpty(tx: Connection): Promise<boolean> {
-  const [user] = await tx.run(`select 1 from users offset ${MAX_EXISTING_USERS} limit 1`)
-  const [other] = await tx.run('select 1 from products union all select 1 from orders limit 1')
-  return !user && !other
+  const [user] = await tx.select({ id: usersTable.id }).from(usersTable).offset(MAX_EXISTING_USERS).limit(1)
+  const [product] = await tx.select({ id: products.id }).from(products).limit(1)
+  const [order] = await tx.select({ id: orders.id }).from(orders).limit(1)
+  return !user && !product && !order
 }
 
 /**
@@ -188,11 +189,9 @@ function writeInBulk(
  */
 async function reserveOrderNumbers(database: Database, count: number): Promise<number> {
   for (;;) {
-    const [drawn] = await queryRows<{ first: number; last: number }>(
-      database,
-      `select coalesce(min(number), 1) as first, coalesce(max(number), 0) as last
-       from (select nextval('order_numbers') as number from generate_series(1, $1::bigint)) as drawn`,
-      [count],
+    const [drawn] = await database.execute<{ first: number; last: number }>(
+      sql`select coalesce(min(drawn), 1) as first, coalesce(max(drawn), 0) as last
+        from (select nextval('order_numbers') as drawn from generate_series(1, ${count}::bigint)) as numbers`,
     )
     if (drawn && drawn.last - drawn.first + 1 === count) return drawn.first
   }
@@ -214,7 +213,10 @@ export async function seedDatabase(database: Database, options: SeedOptions): Pr
       buildSearchText(row, definitions.find(({ name }) => name === resource)?.search ?? []),
   }
   const { email } = getPerson(context, 0).user
-  const [firstUser] = await database.run('select 1 from users where email = $1', [email])
+  const [firstUser] = await database
+    .select({ id: usersTable.id })
+    .from(usersTable)
+    .where(eq(usersTable.email, email))
   if (firstUser) {
     throw new AlreadySeededError(
       `The database already contains data of seed ${seed}, complete or not; another --seed adds more`,

@@ -1,9 +1,11 @@
 /** The checks of the database: rights, extension, migrations, tables, clock, admins. */
+import { getTableName, sql } from 'drizzle-orm'
 import type { Database } from '../../../drizzle/client/index.ts'
 import { queryRows } from '../../../drizzle/client/query-rows.ts'
 import { DEFAULT_SCHEMA } from '../../../drizzle/client/schema.ts'
 import { countPendingMigrations, getRecordTable } from '../../../drizzle/migrate.ts'
 import { inspectSchema, SCHEMA_ADVICE, tableNames } from '../../../drizzle/schema-check.ts'
+import { users } from '../../../drizzle/tables.ts'
 import { identity } from '../../../lib/identity.ts'
 import type { Config } from '../../config.ts'
 import { attempt, type Finding, fail, ok, warn } from './finding.ts'
@@ -150,21 +152,21 @@ export async function* checkDatabase(database: Database, config: Config): AsyncG
     yield await attempt('clock', 'Check the server.', () => checkClock(database))
 }
 
-const SELECT_HAS_TABLE = `select to_regclass('users') is not null as has_table`
-const SELECT_ADMINS = `select exists (select from users) as has_users,
-  (select count(*) from users where role = 'admin' and status = 'active') as admins`
+const SELECT_HAS_TABLE = sql`select to_regclass(${getTableName(users)}) is not null as has_table`
+const SELECT_ADMINS = sql`select exists (select from ${users}) as has_users,
+  (select count(*) from ${users} where ${users.role} = 'admin' and ${users.status} = 'active') as admins`
 
 /** Checks that an active admin exists, or that the first start creates one. */
 export const checkAdmins = (database: Database, config: Config): Promise<Finding> =>
   attempt('admin', 'Let the role read the table users.', async () => {
-    const [table] = await queryRows<{ has_table: boolean }>(database, SELECT_HAS_TABLE)
-    const [users] = table?.has_table
-      ? await queryRows<{ has_users: boolean; admins: number }>(database, SELECT_ADMINS)
+    const [table] = await database.execute<{ has_table: boolean }>(SELECT_HAS_TABLE)
+    const [counts] = table?.has_table
+      ? await database.execute<{ has_users: boolean; admins: number }>(SELECT_ADMINS)
       : []
-    const admins = users?.admins ?? 0
+    const admins = counts?.admins ?? 0
     if (admins > 0) return ok('admin', `${admins} active admin${admins === 1 ? '' : 's'}`)
     const create = `'${identity.name} users create --role admin --email EMAIL'`
-    if (users?.has_users)
+    if (counts?.has_users)
       return warn(
         'admin',
         'No admin is active',
