@@ -2,7 +2,7 @@
 import { isStatementTimeout } from '../../drizzle/client/errors.ts'
 import { queryRows } from '../../drizzle/client/query-rows.ts'
 import type { Connection, Param } from '../../drizzle/client/types.ts'
-import { invalidCursor, type Position } from '../collection/request/cursor.ts'
+import { invalidCursor, type Position } from '../collection/cursors.ts'
 import type { ListFilters } from '../collection/sql/list-conditions.ts'
 import { apiError } from '../errors/index.ts'
 import { type AddParam, buildSelection, canSelect } from './filter.ts'

@@ -1,9 +1,9 @@
 /** Answers `GET /events` with `Accept: text/event-stream`. */
 import { Readable } from 'node:stream'
 import type { FastifyRequest } from 'fastify'
+import { createCursors } from '../collection/cursors.ts'
 import type { ListHandler, OperationContext } from '../collection/operations/context.ts'
 import { BYTES_PER_COST } from '../collection/request/cost.ts'
-import { createCursors } from '../collection/request/cursor.ts'
 import { getListIdentity, getQueryIdentity, type ListQuery } from '../collection/request/list-query.ts'
 import { invalidQuery } from '../errors/index.ts'
 import { checkRequest } from '../validation/index.ts'

@@ -54,6 +54,27 @@ t.test('files import only from their own folder and from folders to its right', 
   t.same(backward, [])
 })
 
+/** Folders of the resource engine. Imports point from the left to the right. */
+const ENGINE = ['operations', 'check', 'response', 'openapi', 'request', 'sql'] as const
+
+const getEngineRank = (file: string) =>
+  ENGINE.findIndex((folder) => file.startsWith(`plugins/collection/${folder}/`))
+
+t.test('folders of the resource engine import one way', async (t) => {
+  for (const folder of ENGINE) {
+    t.ok(
+      files.some((file) => file.startsWith(`plugins/collection/${folder}/`)),
+      folder,
+    )
+  }
+  const backward = files.flatMap((file) =>
+    readImports(file)
+      .filter((imported) => getEngineRank(imported) !== -1 && getEngineRank(imported) < getEngineRank(file))
+      .map((imported) => `${file} imports ${imported}`),
+  )
+  t.same(backward, [])
+})
+
 t.test('there are no import cycles', async (t) => {
   t.ok(files.length > 200, 'the files are found')
   t.same(findCycle(), undefined)

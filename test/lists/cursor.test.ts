@@ -1,6 +1,6 @@
 /** A cursor is signed and bound to its list, and stays valid when its row is gone. */
 import t from 'tap'
-import { createCursors } from '../../plugins/collection/request/cursor.ts'
+import { createCursors } from '../../plugins/collection/cursors.ts'
 import { deriveKey } from '../../src/secrets.ts'
 import { type Reply, testApp } from '../helpers/app.ts'
 import { getIds } from '../helpers/lists.ts'

@@ -1,9 +1,9 @@
 /** Reads the rows of one page: in one statement, or in chunks where the rows may be large. */
 import type { Connection } from '../../../drizzle/client/types.ts'
 import { invalidQuery } from '../../errors/index.ts'
+import type { Position } from '../cursors.ts'
 import type { Row } from '../definition.ts'
 import { MAX_PAGE_BYTES } from '../reply-size.ts'
-import type { Position } from '../request/cursor.ts'
 import type { ListQuery } from '../request/list-query.ts'
 import { MAX_BYTES_AT_ONCE } from '../response/large-replies.ts'
 import { readPosition } from '../sql/keyset.ts'

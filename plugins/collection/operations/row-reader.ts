@@ -1,7 +1,7 @@
 /** Reads the rows of a resource whose access is decided for each row: those that the caller may read, in one version. */
 import type { Actor } from '../../access/index.ts'
+import type { Position } from '../cursors.ts'
 import type { Row } from '../definition.ts'
-import type { Position } from '../request/cursor.ts'
 import type { ListQuery } from '../request/list-query.ts'
 import type { Page } from './read-page.ts'
 

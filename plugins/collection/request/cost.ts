@@ -1,9 +1,9 @@
 /** Computes the cost of a request: the number of requests that it counts as in rate limits and concurrency. */
 import type { FastifyRequest } from 'fastify'
 import type { Actor } from '../../access/index.ts'
-import { getChunkSize, getMaxBytes } from '../reply-size.ts'
+import { DEFAULT_LIMIT, getChunkSize, getMaxBytes } from '../reply-size.ts'
 import type { PublishedResource } from '../resolve.ts'
-import { DEFAULT_LIMIT, MAX_FILTER_VALUES } from './parameters.ts'
+import { MAX_FILTER_VALUES } from './parameters.ts'
 
 /** A search or a total may read every row. */
 const SEARCH_COST = 4

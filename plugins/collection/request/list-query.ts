@@ -4,9 +4,9 @@ import { type FieldCode, MAX_VIOLATIONS, type Violation } from '../../../schemas
 import { type CredentialRule, getCredentialRule } from '../../access/index.ts'
 import { withDecode } from '../../validation/schema-functions.ts'
 import { createViolation } from '../../validation/text.ts'
-import { getChunkSize, getSelectedBytes } from '../reply-size.ts'
+import { DEFAULT_LIMIT, getChunkSize, getSelectedBytes } from '../reply-size.ts'
 import type { PublishedResource, ResolvedResource } from '../resolve.ts'
-import { createSortTerms, type Sort, type SortTerm } from '../sql/keyset.ts'
+import { createSortTerms, type Sort } from '../sql/keyset.ts'
 import {
   type Bound,
   type FilterValue,
@@ -14,11 +14,10 @@ import {
   getFilterValues,
   type ListFilters,
 } from '../sql/list-conditions.ts'
-import type { Values } from '../sql/statements.ts'
+import type { ListPlan } from '../sql/list-plan.ts'
 import {
   buildListParameters,
   buildSelectionParameters,
-  DEFAULT_LIMIT,
   DEFAULT_SORT,
   listRangeParameters,
   MAX_INCLUDES,
@@ -38,25 +37,11 @@ export interface Selection {
 }
 
 /** The parsed query string of a list, and what follows from it for every request with the same query string. */
-export interface ListQuery extends Selection, ListFilters {
-  sorts: readonly Sort[]
-  /** The total order of the rows. */
-  terms: readonly SortTerm[]
-  limit: number
-  /** Undefined for cursor pagination. */
-  page: number | undefined
+export interface ListQuery extends Selection, ListPlan {
   /** Undefined for the first page. */
   cursor: string | undefined
   /** Equal for queries with the same rows in the same order. */
   identity: string
-  /** Equal for queries that differ only in values, limit and position: they share a statement. */
-  shape: string
-  /** The values of the parameters in the conditions. */
-  values: Values
-  /** Whether a caller who may list all rows reads the page from an index alone. Such statements are batched. */
-  isQuick: boolean
-  /** Whether PostgreSQL plans the statement for its values. */
-  customPlan: boolean
   /** How many rows one statement may read. */
   chunkSize: number
 }

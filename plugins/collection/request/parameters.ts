@@ -4,9 +4,8 @@ import { toPascalCase } from '../../../lib/to-words.ts'
 import { OneOf } from '../../../schemas/types.ts'
 import { buildExample } from '../../openapi/examples.ts'
 import type { ResourceDefinition } from '../definition.ts'
+import { DEFAULT_LIMIT } from '../reply-size.ts'
 
-/** Rows of a page without `limit`. */
-export const DEFAULT_LIMIT = 20
 /** The order of a list without `sort`. */
 export const DEFAULT_SORT = '-created_at'
 /** Rows before the last page that `page` can reach. */

@@ -6,7 +6,6 @@ import type { StoredResponse } from '../../idempotency/stored-responses.ts'
 import type { Entity, Representation } from '../../versioning/representation/types.ts'
 import type { Row } from '../definition.ts'
 import { buildResourceShape } from '../openapi/operations.ts'
-import type { Included } from '../operations/include.ts'
 import type { VersionedResource } from '../versions.ts'
 
 /** Of reads: a client may store a response, and validates it before each use. */
@@ -47,7 +46,11 @@ export function createResponseBuilder(
   const wholeShapes = { json: hashShape(false, undefined, ''), vendor: hashShape(true, undefined, '') }
 
   /** Returns the hash of everything but the row that a representation depends on. */
-  const getShapeHash = (request: FastifyRequest, fields?: readonly string[], included?: Included): string => {
+  const getShapeHash = (
+    request: FastifyRequest,
+    fields?: readonly string[],
+    included?: { tag: string },
+  ): string => {
     const { vendor } = request.server.addressing.getAddress(request.raw)
     const caller = resource.computed && request.actor ? formatActor(request.actor) : undefined
     if (!fields && !included && !caller) return vendor ? wholeShapes.vendor : wholeShapes.json

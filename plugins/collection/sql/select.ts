@@ -3,16 +3,15 @@ import { and, asc, desc, eq, getTableName, type SQL, sql } from 'drizzle-orm'
 import { PgDialect, QueryBuilder } from 'drizzle-orm/pg-core'
 import type { Connection } from '../../../drizzle/client/types.ts'
 import { formatRule, getRuleFields, type Rule } from '../../access/index.ts'
+import { invalidCursor } from '../cursors.ts'
 import type { Row } from '../definition.ts'
-import { createRowSizer, getMaxBytes } from '../reply-size.ts'
-import { invalidCursor } from '../request/cursor.ts'
-import type { ListQuery } from '../request/list-query.ts'
-import { DEFAULT_LIMIT } from '../request/parameters.ts'
+import { createRowSizer, DEFAULT_LIMIT, getMaxBytes } from '../reply-size.ts'
 import type { ResolvedResource } from '../resolve.ts'
 import { buildExpiryCondition, buildRuleCondition, getColumn } from './conditions.ts'
 import { buildAfterCondition, type SortTerm, toPositionValues } from './keyset.ts'
 import { chooseIndex, equalsAnyOf } from './leading-column.ts'
 import { buildListConditions, type ListScope, unnestValues } from './list-conditions.ts'
+import type { ListPlan } from './list-plan.ts'
 import { createRelatedReader } from './related.ts'
 import { createStatements, param } from './statements.ts'
 
@@ -96,7 +95,7 @@ export function createSelect(resource: ResolvedResource) {
       .from(table)
       .where(and(eq(table.id, param('id')), buildExpiryCondition(resource)))
 
-  const buildPage = (query: ListQuery, scope: ChunkScope, isDefaultSize: boolean, hasOffset: boolean) => {
+  const buildPage = (query: ListPlan, scope: ChunkScope, isDefaultSize: boolean, hasOffset: boolean) => {
     const { terms } = query
     const { leading, each } = chooseIndex(resource, query, terms, scope)
     const [first] = terms
@@ -128,7 +127,7 @@ export function createSelect(resource: ResolvedResource) {
    * Adds the number of all rows to those of a page, in one statement and so in one snapshot. The left side has one row, so
    * a nested loop is the only join, and it keeps the order. A page without rows has one of nulls.
    */
-  const addTotal = (page: SQL, query: ListQuery, scope: ListScope): SQL => {
+  const addTotal = (page: SQL, query: ListPlan, scope: ListScope): SQL => {
     const total = build
       .select({ count: sql`count(*)`.as('count') })
       .from(table)
@@ -206,7 +205,7 @@ export function createSelect(resource: ResolvedResource) {
      * a page number has a total too.
      * @throws ApiError 400 INVALID_CURSOR for a position with too few values, which another release wrote
      */
-    async page(connection: Connection, query: ListQuery, scope: ChunkScope): Promise<Chunk> {
+    async page(connection: Connection, query: ListPlan, scope: ChunkScope): Promise<Chunk> {
       const { actor, parent: parentId, position, rule, size } = scope
       if (position && position.length < query.terms.length) throw invalidCursor()
       const isDefaultSize = size === DEFAULT_SIZE

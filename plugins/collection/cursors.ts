@@ -1,7 +1,7 @@
 /** Cursors: the position at which a page ended, authenticated (HMAC-SHA-256, 16 bytes) and bound to its list. */
 import { createHmac, timingSafeEqual } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
-import { apiError } from '../../errors/index.ts'
+import { apiError } from '../errors/index.ts'
 
 const TAG_BYTES = 16
 /** Cursors that are kept: many clients read the same first pages. Without, W2 of the bench takes 4 % more CPU. */
