@@ -2,14 +2,14 @@
 import type { TSchema } from '@sinclair/typebox'
 import { Ajv } from 'ajv'
 import { identity } from '../lib/identity.ts'
-import { describeExpected } from './config/expects.ts'
+import { describeExpected } from './config/describe-settings.ts'
 import { findSimilar } from './config/find-similar.ts'
 import { formats } from './config/formats.ts'
 import { findConflicts, type Problem } from './config/rules.ts'
 import { type Config, Settings } from './config/settings.ts'
 
+export { settingsTable } from './config/describe-settings.ts'
 export { type Config, Settings } from './config/settings.ts'
-export { settingsTable } from './config/table.ts'
 
 /** All invalid settings, one line each; no line contains a secret. */
 export class ConfigError extends Error {

@@ -4,7 +4,7 @@ import { createServer as createTlsServer, type ServerOptions } from 'node:https'
 import proxyAddress from '@fastify/proxy-addr'
 import type { FastifyHttpOptions } from 'fastify'
 import type { Serve } from '../plugins/admission/index.ts'
-import { readPem } from './config/pem.ts'
+import { readPem } from './config/keys.ts'
 import type { Config } from './config.ts'
 
 /** Options of Node's HTTP server. Without them a client may take 90 s (measured) to send its headers. */

@@ -74,3 +74,7 @@ export async function loadAppSecret(config: Pick<Config, 'APP_SECRET' | 'DATA_DI
 export function deriveKey(secret: string, purpose: string, length = 32): Buffer {
   return Buffer.from(hkdfSync('sha256', secret, identity.keySalt, purpose, length))
 }
+
+/** What users notice if a database is served with another secret. Passwords and API keys do not depend on it. */
+export const SECRET_USES =
+  'With another secret, users have to sign in again, cursors are invalid, webhook endpoints need new secrets, and a request with an Idempotency-Key of the last 24 hours is 422.'

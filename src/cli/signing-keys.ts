@@ -2,7 +2,7 @@
 import { generateKeyPairSync } from 'node:crypto'
 import { Command } from '@commander-js/extra-typings'
 import { createKeyFromSeed, toSigningKey } from '../../plugins/auth/tokens/signing-keys.ts'
-import { parsePrivateKeys } from '../config/private-keys.ts'
+import { parsePrivateKeys } from '../config/keys.ts'
 import { readConfig } from '../config.ts'
 import { deriveKey, loadAppSecret } from '../secrets.ts'
 

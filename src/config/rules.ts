@@ -1,8 +1,7 @@
 /** The rules that concern several settings, and those of production. */
 import { createPrivateKey, X509Certificate } from 'node:crypto'
 import { createSecureContext } from 'node:tls'
-import { readPem } from './pem.ts'
-import { parsePrivateKeys } from './private-keys.ts'
+import { parsePrivateKeys, readPem } from './keys.ts'
 import { type Config, type SettingName, Settings } from './settings.ts'
 
 /** An invalid setting: its name and the rest of the sentence, which never contains its value. */

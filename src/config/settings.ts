@@ -36,9 +36,7 @@ export const Settings = Type.Object({
   }),
   PUBLIC_URL: optional(
     'The public URL of the service, which the OpenAPI documents name. If set, `Location` and `Link` have absolute URLs.',
-    {
-      format: 'base-url',
-    },
+    { format: 'base-url' },
   ),
   LOG_LEVEL: oneOf('The lowest severity of log lines.', 'info', [
     'fatal',
@@ -52,17 +50,11 @@ export const Settings = Type.Object({
 
   DATABASE_URL: optional(
     'The URL of the PostgreSQL database. If not set, an embedded database in `DATA_DIR` is used.',
-    {
-      format: 'postgres-url',
-      secret: true,
-    },
+    { format: 'postgres-url', secret: true },
   ),
   DATABASE_SCHEMA: text(
     'The schema of the tables, which is created if it does not exist. Services with different schemas share a database, and know nothing of each other. With `public`, connections use the search path of their role.',
-    {
-      format: 'schema-name',
-      default: 'public',
-    },
+    { format: 'schema-name', default: 'public' },
   ),
   DATABASE_REPLICA_URLS: list('The URLs of read replicas of `DATABASE_URL`.', {
     format: 'postgres-url',
@@ -91,10 +83,7 @@ export const Settings = Type.Object({
   ),
   REDIS_URL: optional(
     'The URL of a Redis server, in which all processes count rate limits and record recent writes. If not set, each process uses its own memory.',
-    {
-      format: 'redis-url',
-      secret: true,
-    },
+    { format: 'redis-url', secret: true },
   ),
 
   APP_SECRET: optional(
@@ -130,9 +119,7 @@ export const Settings = Type.Object({
   ACCESS_TOKEN_TTL: number('The lifetime of access tokens, in seconds.', 900, 1, 86_400),
   AUTH_JWKS_URL: optional(
     'The URL of the JSON Web Key Set of an identity provider whose tokens are accepted; https in production.',
-    {
-      format: 'http-url',
-    },
+    { format: 'http-url' },
   ),
   AUTH_ISSUER: optional('The `iss` claim of its tokens.', { minLength: 1 }),
   AUTH_AUDIENCE: optional('The `aud` claim of its tokens.', { minLength: 1 }),
@@ -205,9 +192,7 @@ export const Settings = Type.Object({
   TLS_CERT: optional('The certificate for HTTPS, with its chain: PEM, or the path of a PEM file.'),
   TRUST_PROXY: optional(
     'The proxies whose `X-Forwarded-*` headers are trusted. In production, requests that reached the proxy over plain HTTP are then rejected.',
-    {
-      format: 'trusted-proxies',
-    },
+    { format: 'trusted-proxies' },
   ),
   INSECURE_HTTP: flag('Allows plain HTTP in production, for a trial on one machine.'),
   SHUTDOWN_DELAY: number(

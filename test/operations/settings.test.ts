@@ -2,7 +2,7 @@
 import { generateKeyPairSync } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { test } from 'tap'
-import { parsePrivateKeys } from '../../src/config/private-keys.ts'
+import { parsePrivateKeys } from '../../src/config/keys.ts'
 import { ConfigError, findMistypedNames, readConfig, Settings, settingsTable } from '../../src/config.ts'
 import { createCertificate } from '../helpers/certificate.ts'
 import { testFolder } from '../helpers/database.ts'

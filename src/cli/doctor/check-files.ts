@@ -2,7 +2,7 @@
 import { X509Certificate } from 'node:crypto'
 import { existsSync, readFileSync, statfsSync, statSync } from 'node:fs'
 import { dirname, resolve } from 'node:path'
-import { readPem } from '../../config/pem.ts'
+import { readPem } from '../../config/keys.ts'
 import type { Config } from '../../config.ts'
 import { getCredentialsFile } from '../../first-admin.ts'
 import { getSecretFile } from '../../secrets.ts'

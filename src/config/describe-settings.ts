@@ -1,6 +1,7 @@
-/** Describes the values that a setting accepts, for error messages and for the table of settings. */
+/** Describes settings and the values that they accept, for error messages and for the table of docs/settings.md. */
 import type { TSchema } from '@sinclair/typebox'
 import { formats, isFormatName } from './formats.ts'
+import { Settings } from './settings.ts'
 
 function describeBounds(minimum: number | undefined, maximum: number | undefined, unit: string): string {
   if (minimum !== undefined && maximum !== undefined) return `${minimum} to ${maximum}${unit}`
@@ -28,4 +29,28 @@ export function describeExpected(schema: TSchema): string {
     default:
       return describeText(schema)
   }
+}
+
+function formatValue(value: unknown): string {
+  return value === undefined || (Array.isArray(value) && value.length === 0) ? '' : `\`${value}\``
+}
+
+function formatDefault(schema: TSchema): string {
+  const development = formatValue(schema.default)
+  const production = 'production' in schema ? formatValue(schema.production) : development
+  return production === development ? development : `${development}; production ${production}`
+}
+
+/** Returns the values of a setting: shorter than in an error, since the column says what it is. */
+const formatExpected = (schema: TSchema) =>
+  describeExpected(schema)
+    .replace(/^an integer from /, '')
+    .replace(/^(an?|one of) /, '')
+
+/** Returns a Markdown table with one row per setting. */
+export function settingsTable(): string {
+  const rows = Object.entries(Settings.properties).map(([name, schema]) => {
+    return `| \`${name}\` | ${formatDefault(schema)} | ${formatExpected(schema)} | ${schema.description} |`
+  })
+  return ['| Setting | Default | Value | Meaning |', '|---|---|---|---|', ...rows].join('\n')
 }

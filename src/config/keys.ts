@@ -1,8 +1,17 @@
-/** Reads the keys of `JWT_PRIVATE_KEY`: concatenated PEM blocks, a JWK, an array of JWKs, or a JWK set. */
+/** Reads the keys and certificates of settings. */
 import { createPrivateKey, type JsonWebKey, type KeyObject } from 'node:crypto'
+import { readFileSync } from 'node:fs'
 import { isObject } from '../../lib/is-object.ts'
 
 const PEM_BEGIN = '-----BEGIN '
+
+/**
+ * Reads PEM from a setting: the text itself, the text with escaped newlines (`\n`), or the path of a file.
+ * @throws if the text is the path of a file that cannot be read
+ */
+export function readPem(text: string): string {
+  return text.startsWith(PEM_BEGIN) ? text.replaceAll('\\n', '\n') : readFileSync(text, 'utf8')
+}
 
 /** Splits a text into its PEM blocks. Text before and between the blocks is ignored. */
 const splitPem = (text: string): string[] =>
@@ -24,7 +33,10 @@ function parseJwks(text: string): KeyObject[] {
   })
 }
 
-/** @throws if the text contains no key, or a key other than an Ed25519 private key */
+/**
+ * Reads the keys of `JWT_PRIVATE_KEY`: concatenated PEM blocks, a JWK, an array of JWKs, or a JWK set.
+ * @throws if the text contains no key, or a key other than an Ed25519 private key
+ */
 export function parsePrivateKeys(text: string): KeyObject[] {
   const keys = /^\s*[[{]/.test(text)
     ? parseJwks(text)
