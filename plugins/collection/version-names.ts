@@ -1,7 +1,7 @@
 /** What a definition says of its fields in one version, and the names that they have there. */
 import type { Static, TObject, TSchema } from '@sinclair/typebox'
 import type { Violation } from '../../schemas/error.ts'
-import { ApiError, rewriteError } from '../errors/index.ts'
+import { rewriteError } from '../errors/index.ts'
 
 /** Fields of every resource in every version: addresses, the default sort and `Last-Modified` depend on them. */
 export const COMMON_FIELDS = ['id', 'created_at', 'updated_at'] as const
@@ -81,9 +81,11 @@ export function createVersionNames(
 
     /** Returns an error with the names of the version. Other errors than those of fields are returned unchanged. */
     translateError(error: unknown): unknown {
-      if (!(error instanceof ApiError) || !FIELD_ERRORS.has(error.status)) return error
-      const violations = error.violations.map(translateViolation)
-      return rewriteError(error, { message: translateMessage(error.message), violations })
+      return rewriteError(error, ({ status, message, violations }) =>
+        FIELD_ERRORS.has(status)
+          ? { message: translateMessage(message), violations: violations.map(translateViolation) }
+          : { violations },
+      )
     },
   }
 }

@@ -27,14 +27,15 @@ export class ApiError extends Error {
   readonly headers: Record<string, string>
 
   constructor(code: FailureCode, options: ApiErrorOptions = {}) {
-    super(options.message ?? failures[code].message, { cause: options.cause })
+    const { message = failures[code].message, status = failures[code].status, retryAfter } = options
+    super(message, { cause: options.cause })
     this.name = 'ApiError'
     this.code = code
-    this.status = options.status ?? failures[code].status
+    this.status = status
     this.violations = options.violations ?? []
     this.headers = {
       ...options.headers,
-      ...(options.retryAfter === undefined ? {} : { 'Retry-After': String(options.retryAfter) }),
+      ...(retryAfter !== undefined && { 'Retry-After': String(retryAfter) }),
     }
   }
 }
@@ -52,23 +53,14 @@ export const invalidBody = (violations: readonly Violation[]) =>
 export const invalidQuery = (violations: readonly Violation[]) =>
   apiError('VALIDATION_ERROR', { status: 400, message: 'The query has invalid parameters', violations })
 
-/** Returns the same error with another message or other violations. */
+/** Returns an API error with the message and the violations that `rewrite` returns, and any other error unchanged. */
 export function rewriteError(
-  error: ApiError,
-  { message = error.message, violations }: { message?: string; violations: readonly Violation[] },
-): ApiError {
-  const { status, headers, cause } = error
-  return new ApiError(error.code, { message, status, headers, cause, violations })
-}
-
-/** Returns the same error with a prefix on the path of each violation: `email` becomes `data.attributes.email`. */
-export function withPrefix(error: unknown, prefix: string): unknown {
-  if (prefix === '' || !(error instanceof ApiError) || error.violations.length === 0) return error
-  const violations = error.violations.map((violation) => ({
-    ...violation,
-    field: `${prefix}${violation.field}`,
-  }))
-  return rewriteError(error, { violations })
+  error: unknown,
+  rewrite: (error: ApiError) => { message?: string; violations: readonly Violation[] },
+): unknown {
+  if (!(error instanceof ApiError)) return error
+  const { code, message, status, headers, cause } = error
+  return new ApiError(code, { message, status, headers, cause, ...rewrite(error) })
 }
 
 /** Fastify's own errors that are faults of the client. */

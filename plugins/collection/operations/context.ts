@@ -1,6 +1,6 @@
 /** What the operations of one resource in one version share. */
 import type { FastifyInstance } from 'fastify'
-import { withPrefix } from '../../errors/index.ts'
+import { rewriteError } from '../../errors/index.ts'
 import type { Fields } from '../../validation/schema-functions.ts'
 import type { SentBody } from '../../versioning/representation/types.ts'
 import type { Resource } from '../compile.ts'
@@ -31,7 +31,9 @@ export function createOperationContext(app: FastifyInstance, options: Collection
      * @param prefix of the fields in the body
      */
     toSentError: (error: unknown, prefix: string): unknown =>
-      withPrefix(names ? names.translateError(error) : error, prefix),
+      rewriteError(names ? names.translateError(error) : error, ({ violations }) => ({
+        violations: violations.map((each) => ({ ...each, field: `${prefix}${each.field}` })),
+      })),
   }
 }
 
