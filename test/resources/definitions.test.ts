@@ -1,8 +1,7 @@
 /** The definitions keep what the API promises of lists, and what every definition needs: indexes and valid examples. */
 import t from 'tap'
 import { products } from '../../drizzle/tables.ts'
-import { findFilterMistakes } from '../../plugins/collection/check/filters.ts'
-import { findSortMistakes } from '../../plugins/collection/check/sorts.ts'
+import { findFilterMistakes, findSortMistakes } from '../../plugins/collection/check/lists.ts'
 import type { ResourceDefinition } from '../../plugins/collection/definition.ts'
 import { buildExample } from '../../plugins/openapi/examples.ts'
 import { productsResource } from '../../plugins/resources/products.ts'

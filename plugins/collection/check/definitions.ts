@@ -2,11 +2,10 @@
 import { getTableName } from 'drizzle-orm'
 import { verbs } from '../../access/index.ts'
 import type { ResourceDefinition } from '../definition.ts'
-import { findFilterMistakes } from './filters.ts'
+import { findFilterMistakes, findSortMistakes } from './lists.ts'
 import { findUnknownNames } from './names.ts'
 import { isReservedName, isResourceName } from './resource-name.ts'
 import { findSchemaMistakes } from './schemas.ts'
-import { findSortMistakes } from './sorts.ts'
 import { findVersionMistakes } from './versions.ts'
 
 /** Returns the mistakes that concern the resource as a whole. */

@@ -39,7 +39,7 @@ interface MappedField {
  * new one for each property that is added. With a loop over the names, 20 products take 14 us more to map and to
  * serialize, 3.3 % of W2 in the bench.
  */
-export function generateMapper(
+function generateMapper(
   fields: readonly MappedField[],
   timestamps: ReadonlySet<string>,
 ): (row: Row) => Entity['members'] {
