@@ -8,11 +8,8 @@ import { createRowMapper, type RowMapper } from './sql/row-mapper.ts'
 import { createSelect, type Select } from './sql/select.ts'
 import { createStores, type Stores } from './sql/write.ts'
 
-/** A relation of a compiled resource. */
-export type CompiledRelation = Relation & { to: Resource }
-
 export interface Resource extends ResolvedResource {
-  relations: Readonly<Record<string, CompiledRelation>>
+  relations: Readonly<Record<string, Relation & { to: Resource }>>
   parent?: { to: Resource; member: string }
   references: readonly (Reference & { to: Resource })[]
   /** Reads rows. */

@@ -3,6 +3,7 @@ import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox'
 import { Type } from '@sinclair/typebox'
 import type { FastifyInstance } from 'fastify'
 import { type RouteAccess, registerGuards, type Verb, verbs } from '../access/index.ts'
+import { createCost, type PricedList } from '../rate-limit/cost.ts'
 import type { Fields } from '../validation/schema-functions.ts'
 import type { SentBody } from '../versioning/representation/types.ts'
 import type { Resource } from './compile.ts'
@@ -17,9 +18,20 @@ import { createReadHandler } from './operations/read.ts'
 import { recordingWriter } from './operations/recording-writer.ts'
 import { createRemoveHandler } from './operations/remove.ts'
 import type { CollectionOptions } from './options.ts'
+import { DEFAULT_LIMIT, getChunkSize } from './reply-size.ts'
 import { toBodySchema } from './request/body-schema.ts'
-import { createCost } from './request/cost.ts'
 import { createListQuery, createSelectionQuery } from './request/list-query.ts'
+import { MAX_FILTER_VALUES } from './request/parameters.ts'
+import type { VersionedResource } from './versions.ts'
+
+/** Returns what the cost of a list depends on, with the names of the version. */
+export const toPricedList = ({ resource, published }: VersionedResource): PricedList => ({
+  filters: published.filters,
+  maxFilterValues: MAX_FILTER_VALUES,
+  toMany: Object.keys(published.relations).filter((name) => published.relations[name]?.many),
+  defaultLimit: DEFAULT_LIMIT,
+  chunkSize: getChunkSize(resource.select.maxRowBytes),
+})
 
 /** Creates the Fastify plugin of a resource. */
 export const createCollection =
@@ -36,7 +48,7 @@ export const createCollection =
       list?: ListHandler
       read?: ReadHandler
     }
-    const getCost = createCost(versioned)
+    const getCost = createCost(toPricedList(versioned))
     const { holdDuring } = app.concurrency
     registerGuards(app, resource)
 

@@ -4,10 +4,11 @@ import { Type } from '@sinclair/typebox'
 import t from 'tap'
 import { compileResources } from '../../plugins/collection/compile.ts'
 import type { Mode, ResourceDefinition } from '../../plugins/collection/definition.ts'
+import { toPricedList } from '../../plugins/collection/plugin.ts'
 import { createBodyReader } from '../../plugins/collection/request/body.ts'
-import { createCost } from '../../plugins/collection/request/cost.ts'
 import type { VersionFields } from '../../plugins/collection/version-names.ts'
 import { applyVersion } from '../../plugins/collection/versions.ts'
+import { createCost } from '../../plugins/rate-limit/cost.ts'
 import { v1 } from '../../plugins/versioning/representation/v1.ts'
 import { v2 } from '../../plugins/versioning/representation/v2.ts'
 import { resources } from '../../src/app.ts'
@@ -410,9 +411,9 @@ t.test('a query costs as much by the names of any version', async (t) => {
   const [orders] = compileResources(definitions, [3, 4]).filter(({ name }) => name === 'orders')
   if (!orders) throw new Error('There is no resource')
   const numbers = Array.from({ length: 21 }, (_, i) => `ORD-${i}`).join()
-  const inVersion1 = createCost(applyVersion(orders, 1))({ number: numbers })
+  const inVersion1 = createCost(toPricedList(applyVersion(orders, 1)))({ number: numbers })
   t.equal(inVersion1, 3)
-  t.equal(createCost(applyVersion(orders, 3))({ reference: numbers }), inVersion1)
+  t.equal(createCost(toPricedList(applyVersion(orders, 3)))({ reference: numbers }), inVersion1)
 })
 
 t.test('a version in which nothing differs has the compiled resource itself', async (t) => {

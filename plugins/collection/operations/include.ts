@@ -2,7 +2,7 @@
 import type { Connection } from '../../../drizzle/client/types.ts'
 import { type Actor, formatActor, getRule } from '../../access/index.ts'
 import type { Entity, Meta } from '../../versioning/representation/types.ts'
-import type { CompiledRelation, Resource } from '../compile.ts'
+import type { Resource } from '../compile.ts'
 import type { Row } from '../definition.ts'
 import { MAX_INCLUDED_BYTES } from '../reply-size.ts'
 
@@ -36,7 +36,7 @@ interface Related {
   isTruncated: boolean
 }
 
-async function readRelation(name: string, relation: CompiledRelation, options: IncludeOptions) {
+async function readRelation(name: string, relation: Resource['relations'][string], options: IncludeOptions) {
   const { connection, rows, actor, maxBytes } = options
   const { to, local, many, all } = relation
   const rule = getRule(to.access, 'read', actor)

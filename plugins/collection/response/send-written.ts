@@ -2,7 +2,7 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { Actor } from '../../access/index.ts'
 import type { StoredResponse } from '../../idempotency/stored-responses.ts'
-import { BYTES_PER_COST, countReplyBytes } from '../request/cost.ts'
+import { BYTES_PER_COST, countReplyBytes } from '../../rate-limit/cost.ts'
 
 export async function sendWritten(
   request: FastifyRequest,

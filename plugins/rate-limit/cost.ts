@@ -1,9 +1,6 @@
 /** Computes the cost of a request: the number of requests that it counts as in rate limits and concurrency. */
 import type { FastifyRequest } from 'fastify'
-import type { Actor } from '../../access/index.ts'
-import { DEFAULT_LIMIT, getChunkSize, getMaxBytes } from '../reply-size.ts'
-import type { PublishedResource } from '../resolve.ts'
-import { MAX_FILTER_VALUES } from './parameters.ts'
+import type { Actor } from '../access/index.ts'
 
 /** A search or a total may read every row. */
 const SEARCH_COST = 4
@@ -20,35 +17,46 @@ const LARGE_PAGE_COST = 2
 /** Each of these adds one request to the cost of a response. 8 MiB take about 100 ms of CPU, so 64 KiB take about 1 ms. */
 export const BYTES_PER_COST = 65_536
 
-/** Returns the number of values of a filter; a list has at most MAX_FILTER_VALUES. */
+/** The parameters of a list, and the sizes of its pages. */
+export interface PricedList {
+  filters: readonly string[]
+  /** The most values that a filter may have. */
+  maxFilterValues: number
+  /** The relations that `include` may add, with many rows for each row. */
+  toMany: readonly string[]
+  defaultLimit: number
+  /** How many rows one statement may read. */
+  chunkSize: number
+}
+
 const countDifferent = (values: string): number =>
-  values.includes(',') ? Math.min(new Set(values.split(',')).size, MAX_FILTER_VALUES) : 1
+  values.includes(',') ? new Set(values.split(',')).size : 1
 
 /**
  * Creates a function that returns the cost of a query string of a version, which is not yet validated. Most cost 1. An
  * invalid query costs the same as a valid one.
  */
-export function createCost({ resource, published }: Pick<PublishedResource, 'resource' | 'published'>) {
-  const chunkSize = getChunkSize(getMaxBytes(resource.schemas.read))
-  const isList = (name: string) => published.relations[name]?.many === true
-
-  return (query: Readonly<Record<string, unknown>>): number => {
+export const createCost =
+  ({ filters, maxFilterValues, toMany, defaultLimit, chunkSize }: PricedList) =>
+  (query: Readonly<Record<string, unknown>>): number => {
     const { search, page, include, limit } = query
-    const rows = limit === undefined ? DEFAULT_LIMIT : Number(limit)
+    const rows = limit === undefined ? defaultLimit : Number(limit)
     let cost = 1
     if (search !== undefined) cost += SEARCH_COST
     if (page !== undefined) cost += TOTAL_COST
     if (typeof include === 'string') {
-      cost += INCLUDED_LIST_COST * [...new Set(include.split(','))].filter(isList).length
+      cost +=
+        INCLUDED_LIST_COST * [...new Set(include.split(','))].filter((name) => toMany.includes(name)).length
     }
-    for (const name of published.filters) {
+    for (const name of filters) {
       const values = query[name]
-      if (typeof values === 'string') cost += Math.floor((countDifferent(values) - 1) / VALUES_PER_COST)
+      if (typeof values !== 'string') continue
+      const count = Math.min(countDifferent(values), maxFilterValues)
+      cost += Math.floor((count - 1) / VALUES_PER_COST)
     }
     if (rows >= chunkSize) cost += LARGE_PAGE_COST
     return cost
   }
-}
 
 /**
  * Adds the cost of a large response to the user's rate limit.
