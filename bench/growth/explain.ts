@@ -1,5 +1,6 @@
 /** Explains prepared statements and counts the pages that they touch. */
 import type postgres from 'postgres'
+import { toTextValues } from '../../drizzle/client/values.ts'
 import type { RecordedStatement } from './statement-recorder.ts'
 
 export interface StatementCost {
@@ -24,8 +25,7 @@ const CUSTOM_PLAN_EXECUTIONS = 5
 const SLOW_EXECUTION_MS = 1_000
 const QUERY_CANCELED = '57014'
 
-const toLiteral = (param: RecordedStatement['params'][number]) =>
-  param === null ? 'null' : `'${String(param).replaceAll("'", "''")}'`
+const toLiteral = (text: string | null) => (text === null ? 'null' : `'${text.replaceAll("'", "''")}'`)
 
 function collectScans(node: PlanNode): string[] {
   const type = node['Node Type']
@@ -35,7 +35,7 @@ function collectScans(node: PlanNode): string[] {
 }
 
 async function explainPrepared(sql: postgres.Sql, { params }: RecordedStatement): Promise<StatementCost> {
-  const values = params.length > 0 ? `(${params.map(toLiteral).join()})` : ''
+  const values = params.length > 0 ? `(${toTextValues(params).map(toLiteral).join()})` : ''
   const [row] = await sql.unsafe(
     `explain (analyze, buffers, timing off, format json) execute explained${values}`,
   )

@@ -65,7 +65,7 @@ for (const { id } of await database.run('select id from orders')) {
 async function statementsOf(path: string, headers: Record<string, string> = {}) {
   texts.length = 0
   const reply = await admin.get(path, headers)
-  return { reply, found: texts.filter((text) => !/api_keys|role = 'admin'/.test(text)) }
+  return { reply, found: texts.filter((text) => !/api_keys|^select "id", "status" from "users"/.test(text)) }
 }
 
 const LISTS: [string, number][] = [
@@ -153,7 +153,7 @@ t.test('only the selected columns are read', async (t) => {
 async function writeOf(method: string, path: string, body: unknown, headers: Record<string, string>) {
   texts.length = 0
   const reply = await admin.call(method, path, { headers, body })
-  const found = texts.filter((text) => !/role = 'admin'/.test(text))
+  const found = texts.filter((text) => !/^select "id", "status" from "users"/.test(text))
   return { reply, found, kept: found.filter((text) => /idempotency_keys|pg_try_advisory/.test(text)) }
 }
 

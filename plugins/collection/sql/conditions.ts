@@ -2,7 +2,6 @@
 import { and, eq, gt, or, type SQL, sql } from 'drizzle-orm'
 import type { PgColumn } from 'drizzle-orm/pg-core'
 import { CALLER, type Rule } from '../../access/index.ts'
-import { param } from './statements.ts'
 
 /** Builds the condition that a column equals a value. */
 export type Equality = (column: PgColumn, wanted: unknown) => SQL
@@ -22,7 +21,7 @@ export function buildRuleCondition(
     ...rule.map((condition) =>
       and(
         ...Object.entries(condition).map(([name, wanted]) =>
-          equals(getColumn(columns, name), wanted === CALLER ? param('caller') : wanted),
+          equals(getColumn(columns, name), wanted === CALLER ? sql.placeholder('caller') : wanted),
         ),
       ),
     ),

@@ -5,7 +5,6 @@ import { getColumnType } from '../../../drizzle/expressions.ts'
 import type { Row } from '../definition.ts'
 import type { ResolvedResource } from '../resolve.ts'
 import type { SortKey } from '../resource-table.ts'
-import { param } from './statements.ts'
 
 /** A field to sort by. */
 export interface Sort {
@@ -74,7 +73,7 @@ export function createSortTerms({ name: resource, sorts: keys, table, uniqueColu
 }
 
 /** The parameter of a term's value in the position, cast to the term's type. */
-const toCursorParam = (i: number, { type }: SortTerm) => sql`${param(`at${i}`)}::${sql.raw(type)}`
+const toCursorParam = (i: number, { type }: SortTerm) => sql`${sql.placeholder(`at${i}`)}::${sql.raw(type)}`
 
 /** Compares whole rows, which PostgreSQL turns into one index condition. */
 const compareRows = (terms: readonly SortTerm[], descending: boolean): SQL => {

@@ -1,12 +1,12 @@
 /** The conditions that the rows of a list meet: filters, limits, search words, parent and access rule. */
 import { eq, gte, lt, lte, type SQL, sql } from 'drizzle-orm'
 import type { PgColumn } from 'drizzle-orm/pg-core'
-import { getColumnType } from '../../../drizzle/expressions.ts'
+import type { Values } from '../../../drizzle/client/prepare.ts'
+import { getColumnType, isAnyOf } from '../../../drizzle/expressions.ts'
 import { type Actor, getRuleFields, type Rule } from '../../access/index.ts'
 import type { ResolvedResource } from '../resolve.ts'
 import { toLikePatterns } from './case-folding.ts'
 import { buildExpiryCondition, buildRuleCondition, type Equality, getColumn } from './conditions.ts'
-import { param, type Values } from './statements.ts'
 
 export type FilterValue = string | number | boolean
 
@@ -63,7 +63,7 @@ const EACH_VALUE = sql`v.value`
 
 /** Returns the values of a filter with several as rows `v`. */
 export const unnestValues = (name: string, column: PgColumn): SQL =>
-  sql`unnest(${param(`filter_${name}`)}::${sql.raw(getColumnType(column))}[]) as v(value)`
+  sql`unnest(${sql.placeholder(`filter_${name}`)}::${sql.raw(getColumnType(column))}[]) as v(value)`
 
 interface ConditionOptions {
   /** Builds the condition that a column has a value. */
@@ -81,36 +81,34 @@ export function buildListConditions(
   const { columns, parent } = resource
   const buildFilter = ([name, values]: [string, readonly FilterValue[]]) => {
     const column = getColumn(columns, name)
-    const wanted = param(`filter_${name}`)
+    const wanted = sql.placeholder(`filter_${name}`)
     if (values.length === 1) return equals(column, wanted)
     if (name === each) return equals(column, EACH_VALUE)
-    return sql`${column} = any(${wanted}::${sql.raw(getColumnType(column))}[])`
+    return isAnyOf(column, wanted)
   }
   return [
-    scope.parent !== undefined && parent ? eq(getColumn(columns, parent.member), param('parent')) : undefined,
+    scope.parent !== undefined && parent
+      ? eq(getColumn(columns, parent.member), sql.placeholder('parent'))
+      : undefined,
     ...Object.entries(query.filters).map(buildFilter),
     ...query.bounds.map((bound) =>
-      comparisons[bound.operator](getColumn(columns, bound.field), param(getBoundName(bound))),
+      comparisons[bound.operator](getColumn(columns, bound.field), sql.placeholder(getBoundName(bound))),
     ),
     ...query.words.map(
       (word, i) =>
-        sql`${buildSearchExpression(getColumn(columns, 'search'), word)} like ${param(`word${i}`)}`,
+        sql`${buildSearchExpression(getColumn(columns, 'search'), word)} like ${sql.placeholder(`word${i}`)}`,
     ),
     buildRuleCondition(columns, scope.rule, equals),
     buildExpiryCondition(resource),
   ]
 }
 
-/** Writes an array as PostgreSQL's text. */
-export const toArrayText = (values: readonly FilterValue[]) =>
-  `{${values.map((value) => `"${String(value).replaceAll(/["\\]/g, '\\$&')}"`).join()}}`
-
 /** Returns the values of the parameters that depend on the query string. */
 export const getFilterValues = (query: ListFilters): Values => ({
   ...Object.fromEntries(
     Object.entries(query.filters).map(([name, values]) => [
       `filter_${name}`,
-      values.length === 1 ? values[0] : toArrayText(values),
+      values.length === 1 ? values[0] : values,
     ]),
   ),
   ...Object.fromEntries(query.bounds.map((bound) => [getBoundName(bound), bound.value])),

@@ -1,7 +1,7 @@
 /** What the statement of a list depends on, besides the caller and the position. */
+import type { Values } from '../../../drizzle/client/prepare.ts'
 import type { Sort, SortTerm } from './keyset.ts'
 import type { ListFilters } from './list-conditions.ts'
-import type { Values } from './statements.ts'
 
 export interface ListPlan extends ListFilters {
   /** The requested fields, with the id; undefined for all. */

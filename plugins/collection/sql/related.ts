@@ -1,17 +1,14 @@
 /** Reads the related rows of many parents in one statement. */
 import { and, desc, eq, getTableName, type SQL, sql } from 'drizzle-orm'
-import { type PgColumn, PgDialect, QueryBuilder } from 'drizzle-orm/pg-core'
+import type { PgColumn } from 'drizzle-orm/pg-core'
+import type { StatementsByShape } from '../../../drizzle/client/prepare.ts'
 import type { Connection } from '../../../drizzle/client/types.ts'
 import { getColumnType } from '../../../drizzle/expressions.ts'
 import type { Actor, Rule } from '../../access/index.ts'
 import type { Row } from '../definition.ts'
 import type { Relation, ResolvedResource } from '../resolve.ts'
 import { buildExpiryCondition, buildRuleCondition, getColumn } from './conditions.ts'
-import { type FilterValue, toArrayText } from './list-conditions.ts'
-import { param, type RunStatement } from './statements.ts'
-
-const build = new QueryBuilder()
-const dialect = new PgDialect()
+import type { FilterValue } from './list-conditions.ts'
 
 /** Bytes of a row in addition to its text and JSON. */
 const ROW_OVERHEAD_BYTES = 300
@@ -44,7 +41,7 @@ export type RelatedRow = Row & {
 }
 
 interface RelatedOptions {
-  runStatement: RunStatement
+  statements: StatementsByShape
   /** The columns to read. */
   fields: Record<string, PgColumn>
 }
@@ -59,20 +56,24 @@ interface RelatedScope {
 }
 
 /** @param resource the related one */
-export function createRelatedReader(resource: ResolvedResource, { runStatement, fields }: RelatedOptions) {
+export function createRelatedReader(resource: ResolvedResource, { statements, fields }: RelatedOptions) {
   const { columns, table } = resource
-  const buildQuery = ({ foreign, through, many, all }: Omit<Relation, 'to'>, rule: Rule): SQL => {
+  const buildQuery = (
+    db: Connection,
+    { foreign, through, many, all }: Omit<Relation, 'to'>,
+    rule: Rule,
+  ): SQL => {
     const key = getColumn(columns, foreign)
     const isRelated = eq(through?.local ?? key, sql`p.key`)
-    const from = build.select(fields).from(table)
+    const from = db.select(fields).from(table)
     const joined = through ? from.innerJoin(through.table, eq(through.foreign, key)) : from
     const ordered = joined
       .where(and(isRelated, buildRuleCondition(columns, rule), buildExpiryCondition(resource)))
       .orderBy(desc(table.created_at), desc(table.id))
-    const related = all ? ordered : ordered.limit(param('limit'))
-    const parents = sql`unnest(${param('keys')}::${sql.raw(getColumnType(through?.local ?? key))}[]) with ordinality as p(key, place) cross join lateral ${related} as t`
+    const related = all ? ordered : ordered.limit(sql.placeholder('limit'))
+    const parents = sql`unnest(${sql.placeholder('keys')}::${sql.raw(getColumnType(through?.local ?? key))}[]) with ordinality as p(key, place) cross join lateral ${related} as t`
     return many
-      ? cutBeyondBytes(fields, parents, param('maxBytes'))
+      ? cutBeyondBytes(fields, parents, sql.placeholder('maxBytes'))
       : sql`select p.key as parent_key, t.* from ${parents}`
   }
 
@@ -90,8 +91,9 @@ export function createRelatedReader(resource: ResolvedResource, { runStatement, 
     const { foreign, through, many, all = false } = relation
     const join = through ? `${getTableName(through.table)}.${through.local.name}.${through.foreign.name}` : ''
     const key = `related|${foreign}|${join}|${actor.role}|${many}|${all}`
-    const toQuery = () => ({ toSQL: () => dialect.sqlToQuery(buildQuery(relation, rule)) })
-    const values = { keys: toArrayText(keys), caller: actor.userId, limit, maxBytes }
-    return runStatement<RelatedRow>(connection, key, values, toQuery, { canBatch: !many })
+    const statement = statements.get<RelatedRow>(key, (db) => db.execute(buildQuery(db, relation, rule)), {
+      canBatch: !many,
+    })
+    return statement(connection, { keys, caller: actor.userId, limit, maxBytes })
   }
 }

@@ -1,6 +1,6 @@
-/** Reads rows. Drizzle builds the SQL once for each shape of query; it runs as a prepared statement. */
+/** Reads rows, by prepared statements: one for each shape of query. */
 import { and, asc, desc, eq, getTableName, type SQL, sql } from 'drizzle-orm'
-import { PgDialect, QueryBuilder } from 'drizzle-orm/pg-core'
+import { StatementsByShape } from '../../../drizzle/client/prepare.ts'
 import type { Connection } from '../../../drizzle/client/types.ts'
 import { formatRule, getRuleFields, type Rule } from '../../access/index.ts'
 import { invalidCursor } from '../cursors.ts'
@@ -13,10 +13,6 @@ import { chooseIndex, equalsAnyOf } from './leading-column.ts'
 import { buildListConditions, type ListScope, unnestValues } from './list-conditions.ts'
 import type { ListPlan } from './list-plan.ts'
 import { createRelatedReader } from './related.ts'
-import { createStatements, param } from './statements.ts'
-
-const build = new QueryBuilder()
-const dialect = new PgDialect()
 
 /** The lock on a row: `update` for its removal; `no key update` for a change, which permits new references to it. */
 export type Lock = 'update' | 'no key update'
@@ -61,7 +57,7 @@ const getRuleKey = ({ rule, actor, parent }: ListScope): string =>
 
 /** Creates the functions that read the rows of one resource. */
 export function createSelect(resource: ResolvedResource) {
-  const runStatement = createStatements()
+  const statements = new StatementsByShape()
   const { columns, parent, relations, schemas, table } = resource
   const members = Object.keys(schemas.read.properties).filter((name) => name in columns)
   const allColumns = Object.keys(columns).filter((name) => name !== 'search')
@@ -89,20 +85,25 @@ export function createSelect(resource: ResolvedResource) {
   const getLocalColumns = (include: readonly string[]) =>
     include.flatMap((name) => relations[name]?.local ?? [])
 
-  const buildById = (fields: readonly string[] | undefined, also: readonly string[]) =>
-    build
+  const buildById = (db: Connection, fields: readonly string[] | undefined, also: readonly string[]) =>
+    db
       .select(selectColumns(fields, also))
       .from(table)
-      .where(and(eq(table.id, param('id')), buildExpiryCondition(resource)))
+      .where(and(eq(table.id, sql.placeholder('id')), buildExpiryCondition(resource)))
 
-  const buildPage = (query: ListPlan, scope: ChunkScope, isDefaultSize: boolean, hasOffset: boolean) => {
+  const buildPage = (
+    db: Connection,
+    query: ListPlan,
+    scope: ChunkScope,
+    { isDefaultSize, hasOffset }: { isDefaultSize: boolean; hasOffset: boolean },
+  ): SQL => {
     const { terms } = query
     const { leading, each } = chooseIndex(resource, query, terms, scope)
     const [first] = terms
     const order = leading && first ? [{ ...first, expression: leading }, ...terms] : terms
     const needed = [...query.sorts.map(({ name }) => name), ...getLocalColumns(query.include)]
     const equals = leading ? equalsAnyOf : eq
-    const ordered = build
+    const ordered = db
       .select(selectColumns(query.fields, needed))
       .from(table)
       .where(
@@ -114,21 +115,21 @@ export function createSelect(resource: ResolvedResource) {
       .orderBy(...order.map(toOrder))
       .getSQL()
     // A literal limit: PostgreSQL plans a statement with a parameter as limit again for each execution.
-    const limit = isDefaultSize ? sql.raw(String(DEFAULT_SIZE)) : param('limit')
-    const offset = hasOffset ? sql` offset ${param('offset')}` : sql``
+    const limit = isDefaultSize ? sql.raw(String(DEFAULT_SIZE)) : sql.placeholder('limit')
+    const offset = hasOffset ? sql` offset ${sql.placeholder('offset')}` : sql``
     const page = each
-      ? mergeReads(each, sql`${ordered} limit ${hasOffset ? param('reach') : limit}`, terms)
+      ? mergeReads(each, sql`${ordered} limit ${hasOffset ? sql.placeholder('reach') : limit}`, terms)
       : ordered
     const rows = sql`${page} limit ${limit}${offset}`
-    return { toSQL: () => dialect.sqlToQuery(hasOffset ? addTotal(rows, query, scope) : rows) }
+    return hasOffset ? addTotal(db, rows, query, scope) : rows
   }
 
   /**
    * Adds the number of all rows to those of a page, in one statement and so in one snapshot. The left side has one row, so
    * a nested loop is the only join, and it keeps the order. A page without rows has one of nulls.
    */
-  const addTotal = (page: SQL, query: ListPlan, scope: ListScope): SQL => {
-    const total = build
+  const addTotal = (db: Connection, page: SQL, query: ListPlan, scope: ListScope): SQL => {
+    const total = db
       .select({ count: sql`count(*)`.as('count') })
       .from(table)
       .where(and(...buildListConditions(resource, query, scope)))
@@ -155,24 +156,29 @@ export function createSelect(resource: ResolvedResource) {
       id: string,
       { fields, include = [], rule = true, role }: RowSelection,
     ): Promise<Row | undefined> {
-      const key = `one|${fields?.join() ?? '*'}|${include.join()}|${role}`
-      const buildOne = () =>
-        buildById(fields, [
-          ...getRuleFields(rule),
-          ...getLocalColumns(include),
-          ...(parent ? [parent.member] : []),
-        ])
-      const [row] = await runStatement(connection, key, { id }, buildOne, { canBatch: true })
+      const statement = statements.get<Row>(
+        `one|${fields?.join() ?? '*'}|${include.join()}|${role}`,
+        (db) =>
+          buildById(db, fields, [
+            ...getRuleFields(rule),
+            ...getLocalColumns(include),
+            ...(parent ? [parent.member] : []),
+          ]),
+        { canBatch: true },
+      )
+      const [row] = await statement(connection, { id })
       return row
     },
 
     /** Reads all columns of one row, for a write. */
     async whole(connection: Connection, id: string, lock: Lock | undefined): Promise<Row | undefined> {
-      const buildWhole = () => {
-        const query = buildById(undefined, allColumns)
+      const buildWhole = (db: Connection) => {
+        const query = buildById(db, undefined, allColumns)
         return lock ? query.for(lock) : query
       }
-      const [row] = await runStatement(connection, `whole|${lock}`, { id }, buildWhole, { canBatch: true })
+      const [row] = await statements.get<Row>(`whole|${lock}`, buildWhole, { canBatch: true })(connection, {
+        id,
+      })
       return row
     },
 
@@ -183,20 +189,20 @@ export function createSelect(resource: ResolvedResource) {
       value: unknown,
       { rule, actor }: Pick<ListScope, 'rule' | 'actor'>,
     ): Promise<boolean> {
-      const buildReadable = () =>
-        build
+      const buildReadable = (db: Connection) =>
+        db
           .select({ id: table.id })
           .from(table)
           .where(
             and(
-              eq(getColumn(columns, name), param('value')),
+              eq(getColumn(columns, name), sql.placeholder('value')),
               buildRuleCondition(columns, rule),
               buildExpiryCondition(resource),
             ),
           )
           .for('share')
-      const values = { value, caller: actor.userId }
-      const rows = await runStatement(connection, `readable|${name}|${actor.role}`, values, buildReadable)
+      const statement = statements.get(`readable|${name}|${actor.role}`, buildReadable)
+      const rows = await statement(connection, { value, caller: actor.userId })
       return rows.length > 0
     },
 
@@ -211,7 +217,7 @@ export function createSelect(resource: ResolvedResource) {
       const isDefaultSize = size === DEFAULT_SIZE
       const offset = query.page === undefined ? 0 : (query.page - 1) * query.limit
       const hasOffset = query.page !== undefined && !position
-      const key = `page|${getRuleKey(scope)}|${query.shape}|${position !== undefined}|${hasOffset}|${isDefaultSize}`
+      const key = `page|${getRuleKey(scope)}|${query.shape}|${position !== undefined}|${hasOffset}|${isDefaultSize}|${query.isQuick}`
       const values = {
         ...query.values,
         ...toPositionValues(position),
@@ -223,14 +229,15 @@ export function createSelect(resource: ResolvedResource) {
       }
       // A search is planned with its words: the index is best for rare words, walking the sort order for frequent ones.
       const options = { canBatch: query.isQuick && rule === true, customPlan: query.customPlan }
-      const buildChunk = () => buildPage(query, scope, isDefaultSize, hasOffset)
-      const rows = await runStatement<CountedRow>(connection, key, values, buildChunk, options)
+      const buildChunk = (db: Connection) =>
+        db.execute(buildPage(db, query, scope, { isDefaultSize, hasOffset }))
+      const rows = await statements.get<CountedRow>(key, buildChunk, options)(connection, values)
       return hasOffset
         ? { rows: rows.filter(({ id }) => id !== null), total: rows[0]?.total_count }
         : { rows, total: undefined }
     },
 
-    related: createRelatedReader(resource, { runStatement, fields: selectColumns(undefined, []) }),
+    related: createRelatedReader(resource, { statements, fields: selectColumns(undefined, []) }),
   }
 }
 
