@@ -24,3 +24,10 @@ export const getNextUpdatedAt = (column = 'updated_at'): string =>
 /** As `getNextUpdatedAt`, for Drizzle. */
 export const nextUpdatedAt = ({ updated_at }: { updated_at: PgColumn }): SQL =>
   sql`greatest(statement_timestamp(), (${updated_at} at time zone 'UTC' + interval '1 microsecond') at time zone 'UTC')`
+
+/** Returns the names of columns, as SET and the list of columns of an INSERT have them: without their table. */
+export const toNames = (...columns: PgColumn[]): SQL =>
+  sql.join(
+    columns.map(({ name }) => sql.identifier(name)),
+    sql`, `,
+  )

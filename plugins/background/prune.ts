@@ -1,7 +1,7 @@
 /** Deletes old rows of a table in small batches. */
-import { type SQL, sql } from 'drizzle-orm'
-import { getTableConfig, type PgColumn, PgDialect, type PgTable } from 'drizzle-orm/pg-core'
-import { queryRows } from '../../drizzle/client/query-rows.ts'
+import { and, type SQL, sql } from 'drizzle-orm'
+import { getTableConfig, type PgColumn, type PgTable } from 'drizzle-orm/pg-core'
+import { prepare } from '../../drizzle/client/prepare.ts'
 import type { Connection } from '../../drizzle/client/types.ts'
 
 interface OldRows {
@@ -14,25 +14,23 @@ interface OldRows {
 
 const BATCH_SIZE = 500
 
-const dialect = new PgDialect()
-
 const listKeyColumns = (table: PgTable): PgColumn[] => {
   const { columns, primaryKeys } = getTableConfig(table)
   return primaryKeys[0]?.columns ?? columns.filter(({ primary }) => primary)
 }
 
 /** Skips rows that another process is deleting, or a request is replacing. */
-function buildDeletion({ table, column, until }: OldRows): string {
+const prepareDeletion = ({ table, column, until }: OldRows) => {
   const keys = listKeyColumns(table)
-  const old = sql.identifier('old')
-  const isOld = keys.map((key) => sql`${key} = ${old}.${sql.identifier(key.name)}`)
-  const deletion = sql`with ${old} as (
-      select ${sql.join(keys, sql`, `)} from ${table} where ${column} <= ${until}
-      order by ${column} limit ${sql.raw(String(BATCH_SIZE))} for update skip locked
-    ), removed as (
-      delete from ${table} using ${old} where ${sql.join(isOld, sql` and `)} returning 1
-    ) select count(*) as count from removed`
-  return dialect.sqlToQuery(deletion).sql
+  const isOld = keys.map((key) => sql`${key} = old.${sql.identifier(key.name)}`)
+  return prepare((db) =>
+    db.execute<{ count: number }>(sql`with old as (
+        select ${sql.join(keys, sql`, `)} from ${table} where ${column} <= ${until}
+        order by ${column} limit ${sql.raw(String(BATCH_SIZE))} for update skip locked
+      ), removed as (
+        delete from ${table} using old where ${and(...isOld)} returning 1
+      ) select count(*) as count from removed`),
+  )
 }
 
 /**
@@ -53,10 +51,10 @@ export async function deleteInBatches(
 
 /** Creates the function that deletes the old rows of a table, and returns their number. */
 export function createPruning(rows: OldRows) {
-  const statement = buildDeletion(rows)
+  const deleteOld = prepareDeletion(rows)
   return (connection: Connection, isWanted: () => boolean = () => true): Promise<number> => {
     const deleteBatch = async () => {
-      const [row] = await queryRows<{ count: number }>(connection, statement)
+      const [row] = await deleteOld(connection)
       return row?.count ?? 0
     }
     return deleteInBatches(deleteBatch, BATCH_SIZE, isWanted)

@@ -1,5 +1,8 @@
 /** The conditions of a feed list and of a stream: the filters of the query string, as SQL and as a check of one event. */
-import type { Param } from '../../drizzle/client/types.ts'
+import { type SQL, sql } from 'drizzle-orm'
+import type { PgColumn } from 'drizzle-orm/pg-core'
+import { events } from '../../drizzle/event-tables.ts'
+import { getColumnType } from '../../drizzle/expressions.ts'
 import { changeKinds } from '../../schemas/events.ts'
 import { toInstant } from '../collection/request/list-query.ts'
 import type { ListFilters } from '../collection/sql/list-conditions.ts'
@@ -28,46 +31,44 @@ function listTypes({ filters }: ListFilters): string[] | undefined {
 export const canSelect = (filters: ListFilters, resourceType: string): boolean =>
   listTypes(filters)?.some((type) => getResourceType(type) === resourceType) ?? true
 
-/** Adds a parameter to a statement and returns its placeholder. */
-export type AddParam = (value: Param) => string
-
 interface Selection {
-  conditions: string[]
+  conditions: SQL[]
   /** The values of a column, as a table, to each of which a condition compares the column. Undefined for all events. */
-  values: string | undefined
+  values: SQL | undefined
   /**
    * The column. To be the first one of the order: PostgreSQL then reads the index of the column and the position, and not
    * that of all positions with another condition, which takes long where the events of a type are all old.
    */
-  column: string | undefined
+  column: PgColumn | undefined
 }
 
 /** Builds the conditions of a query string on rows of `events`. */
-export function buildSelection(selected: ListFilters, addParam: AddParam): Selection {
+export function buildSelection(selected: ListFilters): Selection {
   const { filters, bounds } = selected
   const selection: Selection = {
+    // The only field of events with bounds is the time of creation.
     conditions: bounds.map(
-      ({ field, operator, value }) => `events.${field} ${operator} ${addParam(value)}::timestamptz`,
+      ({ operator, value }) => sql`${events.created_at} ${sql.raw(operator)} ${value}::timestamptz`,
     ),
     values: undefined,
     column: undefined,
   }
   // Each has an index with the position. That of the first one is read, which selects the fewest events.
-  for (const [column, type, values] of [
-    ['resource_id', 'uuid', filters.resource_id],
-    ['actor_id', 'uuid', filters.actor_id],
-    ['type', 'text', listTypes(selected)],
+  for (const [column, values] of [
+    [events.resource_id, filters.resource_id],
+    [events.actor_id, filters.actor_id],
+    [events.type, listTypes(selected)],
   ] as const) {
     if (!values) continue
-    const list = `${addParam(`{${values.join()}}`)}::${type}[]`
+    const list = sql`${sql.param(values)}::${sql.raw(getColumnType(column))}[]`
     if (selection.column) {
-      selection.conditions.push(`events.${column} = any(${list})`)
+      selection.conditions.push(sql`${column} = any(${list})`)
       continue
     }
-    selection.column = `events.${column}`
-    selection.values = `unnest(${list}) as wanted (value)`
+    selection.column = column
+    selection.values = sql`unnest(${list}) as wanted (value)`
     // With `=`, PostgreSQL would drop the column from the order.
-    selection.conditions.push(`events.${column} = any(array[wanted.value])`)
+    selection.conditions.push(sql`${column} = any(array[wanted.value])`)
   }
   return selection
 }

@@ -1,6 +1,7 @@
 /** The event feed: assigns positions, serves streams, and removes old events. Without EVENTS, it only ends the cursors. */
 import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
+import type { Connection } from '../../drizzle/client/types.ts'
 import { readActor } from '../auth/index.ts'
 import type { Resource } from '../collection/compile.ts'
 import { createCursors } from '../collection/cursors.ts'
@@ -55,8 +56,12 @@ declare module 'fastify' {
 async function events(app: FastifyInstance, options: EventsOptions) {
   const { resource, resources, representations, cursorKey, maxStreams, retentionDays } = options
   const { database, log, outbox } = app
-  const interrupt = (change: typeof beginInterruption) => async () => {
-    await change(database).catch((err) => log.warn({ err }, 'cursors of events could not be ended'))
+  const interrupt = (change: (database: Connection) => PromiseLike<unknown>) => async () => {
+    try {
+      await change(database)
+    } catch (err) {
+      log.warn({ err }, 'cursors of events could not be ended')
+    }
   }
   if (!resource) {
     app.decorate('feed', undefined)

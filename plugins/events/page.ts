@@ -1,34 +1,18 @@
 /** Reads pages of events, together with the state of the feed in the same snapshot. */
+import { and, eq, getTableColumns, type SQL, type SQLWrapper, sql } from 'drizzle-orm'
 import { isStatementTimeout } from '../../drizzle/client/errors.ts'
-import { queryRows } from '../../drizzle/client/query-rows.ts'
-import type { Connection, Param } from '../../drizzle/client/types.ts'
+import { prepare } from '../../drizzle/client/prepare.ts'
+import type { Connection } from '../../drizzle/client/types.ts'
+import { eventFeed, events } from '../../drizzle/event-tables.ts'
 import { invalidCursor, type Position } from '../collection/cursors.ts'
 import type { ListFilters } from '../collection/sql/list-conditions.ts'
 import { apiError } from '../errors/index.ts'
-import { type AddParam, buildSelection, canSelect } from './filter.ts'
+import { buildSelection, canSelect } from './filter.ts'
 import { buildReadableConditions, type ReadableRules, type RecordedResource } from './readable.ts'
 import type { EventRow } from './represent-event.ts'
 import { createFeedRow } from './sequencer.ts'
 
-const COLUMNS = [
-  'id',
-  'position',
-  'type',
-  'resource_type',
-  'resource_id',
-  'revision',
-  'columns',
-  'previous',
-  'owner_id',
-  'actor_id',
-  'credential',
-  'credential_id',
-  'request_id',
-  'created_at',
-  'updated_at',
-] as const satisfies readonly (keyof EventRow)[]
-
-const SELECTED = COLUMNS.map((name) => `events.${name}`).join(', ')
+const { bytes: _, ...columns } = getTableColumns(events)
 
 /** A place in the feed: the position of an event and its id. Before the first event, the id is that of the feed. */
 export interface FeedPosition {
@@ -83,7 +67,7 @@ export interface EventPage {
   feed: FeedState
 }
 
-interface StateRow {
+type StateRow = {
   last_position: number
   last_id: string
   removed_position: number
@@ -100,13 +84,20 @@ type PageRow = StateRow &
   }
 
 /** Builds the expression for the id that a cursor at a position has. The event of `removed_position` may be removed. */
-const buildId = (position: string) =>
-  `coalesce((select id from events where position = nullif(${position}, removed_position)), removed_id)`
+const buildId = (position: SQLWrapper) => sql`coalesce((
+  select ${events.id} from ${events} where ${events.position} = nullif(${position}, ${eventFeed.removed_position})
+), ${eventFeed.removed_id})`
 
-/** @param from an SQL expression */
-const buildState = (from: string) =>
-  `select last_position, ${buildId('last_position')} as last_id, removed_position, ${buildId(from)} as from_id
-   from event_feed where id = 1`
+const buildState = (db: Connection, from: SQLWrapper) =>
+  db
+    .select({
+      last_position: eventFeed.last_position,
+      last_id: sql<string>`${buildId(eventFeed.last_position)}`.as('last_id'),
+      removed_position: eventFeed.removed_position,
+      from_id: sql<string>`${buildId(from)}`.as('from_id'),
+    })
+    .from(eventFeed)
+    .where(sql`${eventFeed.id} = 1`)
 
 /** Runs a statement that reads the state of the feed, and so has no rows until there is one. */
 async function readWithState<R extends StateRow>(read: () => Promise<R[]>, connection: Connection) {
@@ -135,18 +126,15 @@ function ensureAvailable(from: FeedPosition, state: StateRow, isDescending = fal
   if (!isKept || from.id !== state.from_id) throw apiError('EVENTS_EXPIRED')
 }
 
-const SELECT_STATE = buildState('$1::bigint')
+const selectState = prepare((db) => buildState(db, sql`${sql.placeholder('from')}::bigint`))
 
 /**
  * Reads the state of the feed.
  * @throws ApiError 410 EVENTS_EXPIRED if `from` is a cursor after which an event is missing
  */
 export async function readFeedState(connection: Connection, from?: FeedPosition): Promise<FeedState> {
-  const params = [from?.position ?? null]
-  const { first } = await readWithState(
-    () => queryRows<StateRow>(connection, SELECT_STATE, params),
-    connection,
-  )
+  const values = { from: from?.position ?? null }
+  const { first } = await readWithState(() => selectState(connection, values), connection)
   if (from) ensureAvailable(from, first)
   return toState(first)
 }
@@ -168,13 +156,13 @@ export async function readEventPage(connection: Connection, query: PageQuery): P
 }
 
 /** Builds the conditions of which an event of the page meets at least one. */
-function buildAccess({ filters, reader }: PageQuery, addParam: AddParam): string[] {
-  if (!reader) return ['true']
+function buildAccess({ filters, reader }: PageQuery): SQL[] {
+  if (!reader) return [sql`true`]
   const { resources, rules, userId } = reader
   const selected = resources.filter(({ name }) => !filters || canSelect(filters, name))
   // A caller without a user, such as the bootstrap key without its admin, equals no value.
-  const conditions = buildReadableConditions(selected, rules, () => addParam(userId || null))
-  return conditions.length > 0 ? conditions : ['false']
+  const conditions = buildReadableConditions(selected, rules, sql.param(userId || null))
+  return conditions.length > 0 ? conditions : [sql`false`]
 }
 
 /** The number of resource types up to which the events of each are looked for, instead of walking over all events. */
@@ -192,51 +180,58 @@ function narrow({ filters = { filters: {}, bounds: [], words: [] }, reader }: Pa
  */
 async function readPage(connection: Connection, query: PageQuery): Promise<EventPage> {
   const { from, isDescending = false, limit, maxBytes } = query
-  const params: Param[] = []
-  const addParam: AddParam = (value) => `$${params.push(value)}`
-  const start = `${addParam(from?.position ?? null)}::bigint`
-  const selection = buildSelection(narrow(query), addParam)
-  if (from) selection.conditions.push(`events.position ${isDescending ? '<' : '>'} ${start}`)
+  const start = sql`${from?.position ?? null}::bigint`
+  const { conditions, values, column } = buildSelection(narrow(query))
+  if (from) conditions.push(sql`${events.position} ${sql.raw(isDescending ? '<' : '>')} ${start}`)
   // Without recorded changes for a time, the feed begins after that time, and the events before it are only listed.
-  else if (!isDescending) selection.conditions.push('events.position > feed.removed_position')
-  const direction = isDescending ? 'desc' : 'asc'
-  const order = `position ${direction}`
-  const most = `${addParam(limit)}::bigint`
-  const end = `${order} limit ${most} + 1`
-  const { values, column } = selection
-  const reads = buildAccess(query, addParam).map((access) => {
-    const read = `select position, bytes from events where ${[...selection.conditions, access].join(' and ')}`
-    if (!values) return `(${read} order by ${end})`
-    return `select read.* from ${values} cross join lateral (${read} order by ${column} ${direction}, ${end}) as read`
+  else if (!isDescending) conditions.push(sql`${events.position} > feed.removed_position`)
+  const direction = sql.raw(isDescending ? 'desc' : 'asc')
+  const most = sql`${limit}::bigint`
+  const reads = buildAccess(query).map((access) => {
+    const read = sql`select ${events.position} as position, ${events.bytes} as bytes from ${events}
+      where ${and(...conditions, access)}`
+    const end = sql`${events.position} ${direction} limit ${most} + 1`
+    if (!values) return sql`(${read} order by ${end})`
+    return sql`select found.* from ${values}
+      cross join lateral (${read} order by ${column} ${direction}, ${end}) as found`
   })
-  const text = `with feed as materialized (${buildState(start)})
+  const text = sql`with feed as materialized (${buildState(connection, start)})
     select feed.*, page.* from feed left join lateral (
-      select ${SELECTED}, total_bytes, found from (
-        select position, bytes, count(*) over () as found, (sum(bytes) over (order by ${order}))::bigint as total_bytes
-        from (select * from (${reads.join(' union ')}) as found order by ${end}) as candidates
-      ) as sized join events using (position) where total_bytes - sized.bytes <= ${addParam(maxBytes)}::bigint
-      order by ${order} limit ${most}
-    ) as page on true order by page.${order}`
-  const { rows, first } = await readWithState(
-    // Planned for its values: which index is best depends on how many events a filter leaves.
-    () => queryRows<PageRow>(connection, text, params, { customPlan: true }),
-    connection,
-  )
+      select ${sql.join(Object.values(columns), sql`, `)}, total_bytes, found from (
+        select position, bytes, count(*) over () as found,
+          (sum(bytes) over (order by position ${direction}))::bigint as total_bytes
+        from (
+          select * from (${sql.join(reads, sql` union `)}) as found order by position ${direction} limit ${most} + 1
+        ) as candidates
+      ) as sized join ${events} on ${events.position} = sized.position
+      where total_bytes - sized.bytes <= ${maxBytes}::bigint
+      order by sized.position ${direction} limit ${most}
+    ) as page on true order by page.position ${direction}`
+  // Planned for its values: which index is best depends on how many events a filter leaves.
+  const readRows = prepare((db) => db.execute<PageRow>(text), { customPlan: true })
+  const { rows, first } = await readWithState(() => readRows(connection), connection)
   if (from) ensureAvailable(from, first, isDescending)
   // Without an event, the join leaves one row of NULLs.
-  const events = first.id === null ? [] : rows
+  const found = first.id === null ? [] : rows
   return {
-    events,
-    hasMore: events.length > 0 && first.found > events.length,
-    bytes: events.at(-1)?.total_bytes ?? 0,
+    events: found,
+    hasMore: found.length > 0 && first.found > found.length,
+    bytes: found.at(-1)?.total_bytes ?? 0,
     feed: toState(first),
   }
 }
 
-const SELECT_EVENT = `select ${SELECTED} from events where id = $1`
+const selectEvent = prepare(
+  (db) =>
+    db
+      .select(columns)
+      .from(events)
+      .where(eq(events.id, sql.placeholder('id'))),
+  { canBatch: true },
+)
 
 /** Reads one event. */
 export async function readEvent(connection: Connection, id: string): Promise<EventRow | undefined> {
-  const [row] = await queryRows<EventRow>(connection, SELECT_EVENT, [id], { canBatch: true })
+  const [row] = await selectEvent(connection, { id })
   return row
 }

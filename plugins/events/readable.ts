@@ -2,7 +2,8 @@
  * Decides which events a caller may read: those whose data the read rule of the resource permits, with all its conditions, if
  * the credential may read the resource.
  */
-import { getTableColumns } from 'drizzle-orm'
+import { and, getTableColumns, or, type SQL, type SQLWrapper, sql } from 'drizzle-orm'
+import { events } from '../../drizzle/event-tables.ts'
 import {
   type Access,
   type Actor,
@@ -123,32 +124,29 @@ export function ensureDecidable(resources: readonly RecordedResource[]): void {
   }
 }
 
-/** Quotes a text that a definition contains. No text of a client gets here. */
-const quote = (text: string) => `'${text.replaceAll("'", "''")}'`
+/** Writes a text that a definition contains. No text of a client gets here. */
+const toLiteral = (text: string) => sql.raw(`'${text.replaceAll("'", "''")}'`)
 
 /**
  * Builds conditions on rows of `events`, of which an event that a caller may read meets at least one. Each compares at most
  * one column with the caller first, so that one index has its events in the order of the feed: mostly that of `owner_id`.
  * @param resources all resources that the rules are about
- * @param getCaller returns an SQL expression with the id of the caller, such as a column. Called at most once, and not for
- * rules that do not compare it, so that it can add a parameter
+ * @param caller the id of the caller: a parameter, or a column
  */
 export function buildReadableConditions(
   resources: readonly RecordedResource[],
   rules: ReadableRules,
-  getCaller: () => string,
-): string[] {
-  let caller: string | undefined
+  caller: SQLWrapper,
+): SQL[] {
   const compare = (column: string, wanted: Condition[string], owner: string | undefined) => {
     if (wanted !== CALLER)
-      return `(events.columns -> ${quote(column)})::jsonb = ${quote(JSON.stringify(wanted))}::jsonb`
-    caller ??= getCaller()
+      return sql`(${events.columns} -> ${toLiteral(column)})::jsonb = ${toLiteral(JSON.stringify(wanted))}::jsonb`
     return column === owner
-      ? `events.owner_id = ${caller}::uuid`
-      : `events.columns ->> ${quote(column)} = ${caller}::text`
+      ? sql`${events.owner_id} = ${caller}::uuid`
+      : sql`${events.columns} ->> ${toLiteral(column)} = ${caller}::text`
   }
-  /** The resource types, by their further conditions, by the comparison with the caller; empty texts if there is none. */
-  const groups = new Map<string, Map<string, string[]>>()
+  /** By the column that is compared with the caller, or without one: what else holds for which resource types. */
+  const groups = new Map<string, { comparison: SQL | undefined; others: SQL[] }>()
   for (const resource of resources) {
     const rule = rules.get(resource.name) ?? false
     const owner = findOwnerColumn(resource)
@@ -157,24 +155,17 @@ export function buildReadableConditions(
       const leading =
         compared.find(([column, wanted]) => wanted === CALLER && column === owner) ??
         compared.find(([, wanted]) => wanted === CALLER)
-      const others = compared.filter((each) => each !== leading)
-      const comparison = leading ? compare(...leading, owner) : ''
-      const further = others.map((each) => ` and ${compare(...each, owner)}`).join('')
-      const types = groups.get(comparison) ?? new Map<string, string[]>()
-      groups.set(comparison, types)
-      types.set(further, [...(types.get(further) ?? []), quote(resource.name)])
+      const key = leading ? (leading[0] === owner ? 'owner_id' : `columns ${leading[0]}`) : ''
+      const group = groups.get(key) ?? { comparison: leading && compare(...leading, owner), others: [] }
+      groups.set(key, group)
+      const isOfType = sql`${events.resource_type} = ${toLiteral(resource.name)}`
+      const others = compared.filter((each) => each !== leading).map((each) => compare(...each, owner))
+      group.others.push(and(isOfType, ...others) ?? isOfType)
     }
   }
-  return [...groups].map(([comparison, types]) => {
-    const isOfType = [...types].map(
-      ([further, names]) => `events.resource_type in (${names.join()})${further}`,
-    )
-    return `${comparison && `${comparison} and `}(${isOfType.join(' or ')})`
-  })
+  return [...groups.values()].map(({ comparison, others }) => sql`${and(comparison, or(...others))}`)
 }
 
 /** Builds the condition on rows of `events` that a caller may read, with the parameters of `buildReadableConditions`. */
-export function buildReadableCondition(...options: Parameters<typeof buildReadableConditions>): string {
-  const conditions = buildReadableConditions(...options)
-  return conditions.length === 0 ? 'false' : `(${conditions.map((each) => `(${each})`).join(' or ')})`
-}
+export const buildReadableCondition = (...options: Parameters<typeof buildReadableConditions>): SQL =>
+  or(...buildReadableConditions(...options)) ?? sql`false`

@@ -1,6 +1,9 @@
 /** The sequencer: moves changes from the outbox to the events, and assigns their positions in the feed. */
-import { queryRows } from '../../drizzle/client/query-rows.ts'
+import { eq, sql } from 'drizzle-orm'
+import { prepare } from '../../drizzle/client/prepare.ts'
 import type { Connection, Database } from '../../drizzle/client/types.ts'
+import { eventFeed, events, outbox } from '../../drizzle/event-tables.ts'
+import { toNames } from '../../drizzle/expressions.ts'
 import { publishAssigned } from './channels.ts'
 
 /** Events that one transaction assigns. */
@@ -12,37 +15,74 @@ export const MAX_BATCH_BYTES = 8 * 1024 * 1024
  * Also makes the next statement use indexes. Its plan is kept, and one that was made while the outbox was empty reads the
  * whole table each time, with all rows deleted since the last vacuum: 3 ms instead of 1 ms with 50,000 of them.
  */
-const LOCK_FEED = `select last_position, set_config('enable_seqscan', 'off', true) from event_feed
-  where id = 1 for update skip locked`
+const lockFeed = prepare((db) =>
+  db
+    .select({
+      last_position: eventFeed.last_position,
+      seqscan: sql`set_config('enable_seqscan', 'off', true)`.as('seqscan'),
+    })
+    .from(eventFeed)
+    .where(eq(eventFeed.id, 1))
+    .for('update', { skipLocked: true }),
+)
+
+/** The columns that an event takes over from its change. */
+const MOVED = [
+  'type',
+  'resource_id',
+  'revision',
+  'columns',
+  'previous',
+  'owner_id',
+  'actor_id',
+  'credential',
+  'credential_id',
+  'request_id',
+  'created_at',
+  'bytes',
+] as const
+
+const lastPosition = sql`${sql.placeholder('after')}::bigint`
+const moved = sql.join(
+  MOVED.map((name) => sql`moved.${toNames(outbox[name])}`),
+  sql`, `,
+)
 
 /**
- * Runs after LOCK_FEED, as a statement of its own: with READ COMMITTED its snapshot is taken while the row is locked, and
+ * Runs after `lockFeed`, as a statement of its own: with READ COMMITTED its snapshot is taken while the row is locked, and
  * so contains the events of all transactions that were committed before any event that another batch has assigned.
  */
-const ASSIGN = `with waiting as materialized (
-    select sequence, sum(bytes) over (order by sequence) - bytes as bytes_before
-    from (select sequence, bytes from outbox order by sequence limit $2::bigint) as first
-  ), moved as (
-    delete from outbox where sequence in (select sequence from waiting where bytes_before < $3::bigint) returning *
-  ), placed as (
-    insert into events (position, type, resource_type, resource_id, revision, columns, previous, owner_id, actor_id,
-      credential, credential_id, request_id, created_at, bytes)
-    select $1::bigint + row_number() over (order by sequence), type, split_part(type, '.', 1), resource_id, revision,
-      columns, previous, owner_id, actor_id, credential, credential_id, request_id, created_at, bytes
-    from moved
-    returning extract(epoch from updated_at - created_at)::float8 as delay
-  ), feed as (
-    update event_feed set last_position = $1::bigint + (select count(*) from moved)
-    where id = 1 and exists (select 1 from moved)
-  ) select coalesce(json_agg(delay), '[]') as delays, (select count(*) from waiting) as found,
-    set_config('enable_seqscan', 'on', true) from placed`
+const assignPositions = prepare((db) =>
+  db.execute<{ delays: number[]; found: number }>(sql`with waiting as materialized (
+      select sequence, sum(bytes) over (order by sequence) - bytes as bytes_before
+      from (
+        select ${outbox.sequence} as sequence, ${outbox.bytes} as bytes from ${outbox}
+        order by ${outbox.sequence} limit ${sql.placeholder('limit')}::bigint
+      ) as first
+    ), moved as (
+      delete from ${outbox} where ${outbox.sequence} in (
+        select sequence from waiting where bytes_before < ${sql.placeholder('maxBytes')}::bigint
+      ) returning *
+    ), placed as (
+      insert into ${events} (${toNames(events.position, events.resource_type, ...MOVED.map((name) => events[name]))})
+      select ${lastPosition} + row_number() over (order by moved.${toNames(outbox.sequence)}),
+        split_part(moved.${toNames(outbox.type)}, '.', 1), ${moved} from moved
+      returning extract(epoch from ${events.updated_at} - ${events.created_at})::float8 as delay
+    ), feed as (
+      update ${eventFeed} set ${toNames(eventFeed.last_position)} = ${lastPosition} + (select count(*) from moved)
+      where ${eventFeed.id} = 1 and exists (select 1 from moved)
+    ) select coalesce(json_agg(delay), '[]') as delays, (select count(*) from waiting) as found,
+      set_config('enable_seqscan', 'on', true) from placed`),
+)
 
 /** Without the condition, it would wait for a process that is changing the row. */
-const CREATE_FEED = `insert into event_feed (id) select 1 where not exists (select 1 from event_feed)
-  on conflict do nothing`
+const insertFeed = prepare((db) =>
+  db.execute(sql`insert into ${eventFeed} (${toNames(eventFeed.id)})
+    select 1 where not exists (select 1 from ${eventFeed}) on conflict do nothing`),
+)
 
 /** Creates the row of the feed if there is none. Not in a transaction: other processes would wait for its commit. */
-export const createFeedRow = (connection: Connection) => connection.run(CREATE_FEED)
+export const createFeedRow = (connection: Connection) => insertFeed(connection)
 
 /** The events of one batch: those with `after < position <= last`. */
 interface EventBatch {
@@ -78,11 +118,14 @@ export async function assignBatch(
   const limit = Math.ceil(BATCH_SIZE * share)
   let delays: number[] = []
   const assign = async (tx: Connection): Promise<Assignment | undefined> => {
-    const [feed] = await queryRows<{ last_position: number }>(tx, LOCK_FEED)
+    const [feed] = await lockFeed(tx)
     if (!feed) return undefined
     const after = feed.last_position
-    const params = [after, limit, Math.ceil(MAX_BATCH_BYTES * share)]
-    const [assigned] = await queryRows<{ delays: number[]; found: number }>(tx, ASSIGN, params)
+    const [assigned] = await assignPositions(tx, {
+      after,
+      limit,
+      maxBytes: Math.ceil(MAX_BATCH_BYTES * share),
+    })
     if (!assigned) throw new Error('An aggregate returned no row')
     delays = assigned.delays
     const last = after + delays.length
@@ -100,12 +143,21 @@ export async function assignBatch(
   return assignment
 }
 
-const SELECT_PENDING = `select extract(epoch from clock_timestamp() - created_at)::float8 as age
-  from outbox order by sequence limit 1`
+/** Planned each time: a plan that was made while the outbox was empty would read the whole table. */
+const selectPending = prepare(
+  (db) =>
+    db
+      .select({
+        age: sql<number>`extract(epoch from clock_timestamp() - ${outbox.created_at})::float8`.as('age'),
+      })
+      .from(outbox)
+      .orderBy(outbox.sequence)
+      .limit(1),
+  { customPlan: true },
+)
 
 /** Returns the age in seconds of the oldest change without a position; undefined if there is none. */
 export async function readPendingAge(connection: Connection): Promise<number | undefined> {
-  // Planned each time: a plan that was made while the outbox was empty would read the whole table.
-  const [oldest] = await queryRows<{ age: number }>(connection, SELECT_PENDING, [], { customPlan: true })
+  const [oldest] = await selectPending(connection)
   return oldest && Math.max(0, oldest.age)
 }

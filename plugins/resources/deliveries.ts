@@ -1,7 +1,7 @@
 /** Defines deliveries: events that are sent to a webhook endpoint. They stand under the path of their endpoint. */
-import { queryRows } from '../../drizzle/client/query-rows.ts'
-import type { Connection } from '../../drizzle/client/types.ts'
-import { webhookDeliveries } from '../../drizzle/event-tables.ts'
+import { and, eq, sql } from 'drizzle-orm'
+import { prepare } from '../../drizzle/client/prepare.ts'
+import { events, webhookDeliveries } from '../../drizzle/event-tables.ts'
 import { newId } from '../../lib/ids.ts'
 import { Delivery, DeliveryCreate } from '../../schemas/deliveries.ts'
 import type { Violation } from '../../schemas/error.ts'
@@ -10,7 +10,7 @@ import { CALLER } from '../access/index.ts'
 import { defineResource, type ResourceDefinition } from '../collection/definition.ts'
 import { invalidBody } from '../errors/index.ts'
 import type { RecordedResource } from '../events/readable.ts'
-import { buildOwnerCondition, TEST_EVENT_TYPE } from '../webhooks/delivery-store.ts'
+import { buildOwnerCondition, owner, TEST_EVENT_TYPE } from '../webhooks/delivery-store.ts'
 import { createEndpointFinder, WEBHOOK_ENDPOINTS } from './webhook-endpoints.ts'
 
 const own = [{ user_id: CALLER }] as const
@@ -31,18 +31,18 @@ function checkChoice({ event_id, test }: { event_id?: string; test?: true }): Vi
   return [{ field: 'test', message: 'cannot be combined with "event_id"', code: 'INVALID_VALUE' }]
 }
 
-/** Creates a function that returns the type of an event that the owner of an endpoint may read. */
-function createEventFinder(recorded: readonly RecordedResource[]) {
-  const statement = `select events.type from events join users as u on u.id = $2
-    where events.id = $1 and ${buildOwnerCondition(recorded, 'u')}`
-  return async (connection: Connection, eventId: string, ownerId: string): Promise<string | undefined> => {
-    const [event] = await queryRows<{ type: string }>(connection, statement, [eventId, ownerId])
-    return event?.type
-  }
-}
+/** Prepares the statement for the type of an event that the owner of an endpoint may read. */
+const prepareEventType = (recorded: readonly RecordedResource[]) =>
+  prepare((db) =>
+    db
+      .select({ type: events.type })
+      .from(events)
+      .innerJoin(owner, eq(owner.id, sql.placeholder('ownerId')))
+      .where(and(eq(events.id, sql.placeholder('eventId')), buildOwnerCondition(recorded))),
+  )
 
 export function createDeliveriesResource({ recorded, hideForbidden }: DeliveryOptions): ResourceDefinition {
-  const findEventType = createEventFinder(recorded)
+  const findEvent = prepareEventType(recorded)
   const findEndpoint = createEndpointFinder(hideForbidden)
 
   return defineResource({
@@ -69,9 +69,11 @@ export function createDeliveriesResource({ recorded, hideForbidden }: DeliveryOp
     actions: {
       async create(store, id, { event_id: eventId, endpoint_id: endpointId = '' }, actor) {
         const { user_id } = await findEndpoint(store.connection, endpointId, actor)
-        const event_type =
-          eventId === undefined ? TEST_EVENT_TYPE : await findEventType(store.connection, eventId, user_id)
-        if (event_type === undefined) {
+        const [event] =
+          eventId === undefined
+            ? [{ type: TEST_EVENT_TYPE }]
+            : await findEvent(store.connection, { eventId, ownerId: user_id })
+        if (!event) {
           const message = 'must be the id of an event that the owner of the endpoint may read'
           throw invalidBody([{ field: 'event_id', message, code: 'NOT_FOUND' }])
         }
@@ -80,7 +82,7 @@ export function createDeliveriesResource({ recorded, hideForbidden }: DeliveryOp
           endpoint_id: endpointId,
           user_id,
           event_id: eventId ?? newId(),
-          event_type,
+          event_type: event.type,
           // PostgreSQL reads it as the time of its own clock, by which deliveries are due.
           next_attempt_at: 'now',
         })

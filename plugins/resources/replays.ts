@@ -1,5 +1,6 @@
 /** Defines replays: the events of a time that are sent to a webhook endpoint again. They stand under the path of their endpoint. */
-import { queryRows } from '../../drizzle/client/query-rows.ts'
+import { and, eq, isNull, sql } from 'drizzle-orm'
+import { prepare } from '../../drizzle/client/prepare.ts'
 import { webhookReplays } from '../../drizzle/event-tables.ts'
 import type { Violation } from '../../schemas/error.ts'
 import { Replay, ReplayCreate } from '../../schemas/replays.ts'
@@ -18,8 +19,17 @@ const MAX_DAYS = 30
 /** Of one endpoint, so that they do not pile up. */
 const MAX_OPEN = 10
 
-const SELECT_IS_FULL = `select count(*) >= ${MAX_OPEN} as is_full from webhook_replays
-  where endpoint_id = $1 and completed_at is null`
+const countOpen = prepare((db) =>
+  db
+    .select({ open: sql<number>`count(*)`.as('open') })
+    .from(webhookReplays)
+    .where(
+      and(
+        eq(webhookReplays.endpoint_id, sql.placeholder('endpoint_id')),
+        isNull(webhookReplays.completed_at),
+      ),
+    ),
+)
 
 /** A replay reads what has happened: otherwise one of failed deliveries would read its own. */
 function checkTimes({ since, until }: { since?: string; until?: string }): Violation[] {
@@ -67,8 +77,8 @@ export function createReplaysResource({ recorded, hideForbidden }: ReplayOptions
     actions: {
       async create(store, id, { endpoint_id = '', since, until: end, status }, actor) {
         const { user_id, now } = await findEndpoint(store.connection, endpoint_id, actor)
-        const [open] = await queryRows<{ is_full: boolean }>(store.connection, SELECT_IS_FULL, [endpoint_id])
-        if (open?.is_full)
+        const [{ open } = { open: 0 }] = await countOpen(store.connection, { endpoint_id })
+        if (open >= MAX_OPEN)
           throw apiError('RESOURCE_CONFLICT', {
             message: `An endpoint can have at most ${MAX_OPEN} replays that are not complete`,
           })

@@ -1,5 +1,6 @@
 /** Defines webhook endpoints: URLs of managers and admins, to which events are sent. */
-import { queryRows } from '../../drizzle/client/query-rows.ts'
+import { eq, sql } from 'drizzle-orm'
+import { prepare } from '../../drizzle/client/prepare.ts'
 import type { Connection } from '../../drizzle/client/types.ts'
 import { webhookEndpoints } from '../../drizzle/event-tables.ts'
 import { createWebhookEndpointSchemas, listEventTypes } from '../../schemas/webhook-endpoints.ts'
@@ -16,7 +17,12 @@ export const WEBHOOK_ENDPOINTS = 'webhook-endpoints'
 
 const MAX_ENDPOINTS_PER_USER = 100
 
-const SELECT_IS_FULL = `select count(*) >= ${MAX_ENDPOINTS_PER_USER} as is_full from webhook_endpoints where user_id = $1`
+const countEndpoints = prepare((db) =>
+  db
+    .select({ count: sql<number>`count(*)`.as('count') })
+    .from(webhookEndpoints)
+    .where(eq(webhookEndpoints.user_id, sql.placeholder('userId'))),
+)
 
 /** How long the former secret signs too. */
 const OVERLAP_MS = 24 * 3600 * 1000
@@ -26,14 +32,18 @@ const ownerOrAdmin = { admin: true, manager: own } as const
 const ownerOnly = { admin: own, manager: own } as const
 
 /** The lock keeps the endpoint until a row that refers to it is inserted. */
-const FIND_ENDPOINT = 'select user_id, status, now() from webhook_endpoints where id = $1 for key share'
-
-interface EndpointRow {
-  user_id: string
-  status: 'enabled' | 'disabled'
-  /** The time of the database. */
-  now: string
-}
+const lockEndpoint = prepare((db) =>
+  db
+    .select({
+      user_id: webhookEndpoints.user_id,
+      status: webhookEndpoints.status,
+      /** The time of the database. */
+      now: sql<string>`now()`.as('now'),
+    })
+    .from(webhookEndpoints)
+    .where(eq(webhookEndpoints.id, sql.placeholder('id')))
+    .for('key share'),
+)
 
 /**
  * Creates a function that returns an endpoint to which the caller may have events sent. It throws ApiError 404, 403, and
@@ -41,10 +51,9 @@ interface EndpointRow {
  * @param hideForbidden whether 404 replaces 403
  */
 export const createEndpointFinder =
-  (hideForbidden: boolean) =>
-  async (connection: Connection, id: string, actor: Actor): Promise<EndpointRow> => {
+  (hideForbidden: boolean) => async (connection: Connection, id: string, actor: Actor) => {
     const createEndpointNotFound = () => createNotFound({ singular: 'WebhookEndpoint' }, id)
-    const [endpoint] = await queryRows<EndpointRow>(connection, FIND_ENDPOINT, [id])
+    const [endpoint] = await lockEndpoint(connection, { id })
     if (!endpoint) throw createEndpointNotFound()
     if (actor.role !== 'admin' && endpoint.user_id !== actor.userId) {
       throw hideForbidden
@@ -72,8 +81,8 @@ export interface WebhookEndpointOptions {
  * @throws ApiError 409 if the user has 100 endpoints
  */
 async function ensureRoomForEndpoint(tx: Connection, userId: string): Promise<void> {
-  const [endpoints] = await queryRows<{ is_full: boolean }>(tx, SELECT_IS_FULL, [userId])
-  if (!endpoints?.is_full) return
+  const [{ count } = { count: 0 }] = await countEndpoints(tx, { userId })
+  if (count < MAX_ENDPOINTS_PER_USER) return
   throw apiError('RESOURCE_CONFLICT', {
     message: `A user can have at most ${MAX_ENDPOINTS_PER_USER} webhook endpoints; delete one first`,
   })

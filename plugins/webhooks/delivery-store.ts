@@ -1,9 +1,11 @@
 /** The statements of deliveries: they are created, claimed, ended and deleted. Each serves many. */
-import { sql } from 'drizzle-orm'
-import { queryRows } from '../../drizzle/client/query-rows.ts'
+import { and, eq, or, type SQL, sql } from 'drizzle-orm'
+import { alias, type PgColumn } from 'drizzle-orm/pg-core'
+import { prepare } from '../../drizzle/client/prepare.ts'
 import type { Connection } from '../../drizzle/client/types.ts'
-import { webhookDeliveries, webhookReplays } from '../../drizzle/event-tables.ts'
-import { getNextUpdatedAt } from '../../drizzle/expressions.ts'
+import { events, webhookDeliveries, webhookEndpoints, webhookReplays } from '../../drizzle/event-tables.ts'
+import { nextUpdatedAt, toNames } from '../../drizzle/expressions.ts'
+import { users } from '../../drizzle/tables.ts'
 import type { Role } from '../access/index.ts'
 import { createPruning } from '../background/prune.ts'
 import { buildReadableCondition, getRoleRules, type RecordedResource } from '../events/readable.ts'
@@ -13,7 +15,7 @@ import type { SendResult } from './delivery/sender.ts'
 import type { DueEndpoint } from './places.ts'
 
 /** A delivery of which this process makes the next attempt, with what the attempt needs. */
-export interface ClaimedDelivery {
+export type ClaimedDelivery = {
   id: string
   /** The number of the attempt, from 1. No other process has this number. */
   attempts: number
@@ -46,18 +48,34 @@ type OwnerRole = (typeof OWNER_ROLES)[number]
 
 export const isOwnerRole = (role: string): role is OwnerRole => OWNER_ROLES.some((each) => each === role)
 
+/** The owner of an endpoint, in statements with events. */
+export const owner = alias(users, 'owner')
+
 /**
  * Builds the condition on rows of `events` that the owner of an endpoint may read.
  * @param resources those whose changes are events
- * @param owner the alias of the owner's row of `users`
  */
-export const buildOwnerCondition = (resources: readonly RecordedResource[], owner: string): string => {
-  const byRole = OWNER_ROLES.map((role) => {
-    const isReadable = buildReadableCondition(resources, getRoleRules(resources, role), () => `${owner}.id`)
-    return `(${owner}.role = '${role}' and ${isReadable})`
-  })
-  return `(${byRole.join(' or ')})`
-}
+export const buildOwnerCondition = (resources: readonly RecordedResource[]): SQL | undefined =>
+  or(
+    ...OWNER_ROLES.map((role) =>
+      and(
+        sql`${owner.role} = ${sql.raw(`'${role}'`)}`,
+        buildReadableCondition(resources, getRoleRules(resources, role), owner.id),
+      ),
+    ),
+  )
+
+/** The condition that an endpoint asks for an event. */
+export const isSubscribed = sql`${webhookEndpoints.event_types} ?| array['*', ${events.resource_type} || '.*', ${events.type}]`
+
+/** The columns with values of a delivery that is created for an event. */
+export const newDeliveryColumns = toNames(
+  webhookDeliveries.endpoint_id,
+  webhookDeliveries.user_id,
+  webhookDeliveries.event_id,
+  webhookDeliveries.event_type,
+  webhookDeliveries.next_attempt_at,
+)
 
 /**
  * Creates deliveries in the transaction that assigns positions: none is lost, and no event has two for an endpoint. An
@@ -66,50 +84,62 @@ export const buildOwnerCondition = (resources: readonly RecordedResource[], owne
  * @param resources those whose changes are events
  */
 export function createDeliveryStep(resources: readonly RecordedResource[]): BatchStep {
-  const statement = `insert into webhook_deliveries (endpoint_id, user_id, event_id, event_type, next_attempt_at)
-    select e.id, u.id, events.id, events.type, clock_timestamp()
-    from webhook_endpoints as e
-    join users as u on u.id = e.user_id and u.status = 'active'
-    join events on events.position > $1 and events.position <= $2 and events.created_at >= e.created_at
-      and e.event_types ?| array['*', events.resource_type || '.*', events.type]
-    where e.status = 'enabled' and ${buildOwnerCondition(resources, 'u')}
-    for key share of e`
-  return async (tx, { after, last }) => {
-    await tx.run(statement, [after, last])
-  }
+  const insertDeliveries = prepare((db) =>
+    db.execute(sql`insert into ${webhookDeliveries} (${newDeliveryColumns})
+      select ${webhookEndpoints.id}, ${owner.id}, ${events.id}, ${events.type}, clock_timestamp()
+      from ${webhookEndpoints}
+      join ${users} as ${owner} on ${owner.id} = ${webhookEndpoints.user_id} and ${owner.status} = 'active'
+      join ${events} on ${events.position} > ${sql.placeholder('after')} and ${events.position} <= ${sql.placeholder('last')}
+        and ${events.created_at} >= ${webhookEndpoints.created_at} and ${isSubscribed}
+      where ${webhookEndpoints.status} = 'enabled' and ${buildOwnerCondition(resources)}
+      for key share of ${webhookEndpoints}`),
+  )
+  return (tx, { after, last }) => insertDeliveries(tx, { after, last })
 }
 
-/** Deliveries that one statement ends. */
-export const MAX_ENDED = 10_000
+/** Of a change of deliveries. */
+const toTarget = (column: PgColumn, value: SQL) => sql`${toNames(column)} = ${value}`
 
-const CLAIM = `with due as (
-    select due.* from jsonb_each_text($1::jsonb) as wanted
-    cross join lateral (
-      select id, event_id from webhook_deliveries
-      where endpoint_id = wanted.key::uuid and status = 'pending' and next_attempt_at <= now()
-      order by next_attempt_at limit wanted.value::bigint for update skip locked
-    ) as due
-  ), fitting as (
-    select id from (
-      select due.id, sum(bytes) over (order by bytes, due.id) - bytes as bytes_before
-      from due left join events on events.id = due.event_id
-    ) as sized where coalesce(bytes_before, 0) < $3::bigint
-  ), claimed as (
-    update webhook_deliveries as d set attempts = d.attempts + 1, revision = d.revision + 1,
-      next_attempt_at = statement_timestamp() + $2 * interval '1 millisecond',
-      updated_at = ${getNextUpdatedAt('d.updated_at')}
-    from fitting where d.id = fitting.id
-    returning d.id, d.attempts, d.event_id, d.event_type, d.created_at, d.endpoint_id
-  )
-  select claimed.*, e.url, e.api_version, e.status as endpoint_status, e.secret_box,
-    case when e.previous_secret_expires_at > now() then e.previous_secret_box end as previous_secret_box,
-    e.user_id as owner_id, u.role as owner_role, u.status as owner_status,
-    to_jsonb(events) as event, events.created_at as event_created_at,
-    case when claimed.event_type = '${TEST_EVENT_TYPE}' then to_jsonb(e) end as endpoint
-  from claimed
-  join webhook_endpoints as e on e.id = claimed.endpoint_id
-  join users as u on u.id = e.user_id
-  left join events on events.id = claimed.event_id`
+const revise = sql`${toTarget(webhookDeliveries.revision, sql`${webhookDeliveries.revision} + 1`)},
+  ${toTarget(webhookDeliveries.updated_at, nextUpdatedAt(webhookDeliveries))}`
+
+const isPendingOf = (endpointId: SQL | PgColumn) =>
+  sql`${webhookDeliveries.endpoint_id} = ${endpointId} and ${webhookDeliveries.status} = 'pending'`
+
+/** The condition in the second part: those of small events come first, and the first one beyond 8 MiB is the last. */
+const claimDeliveries = prepare((db) =>
+  db.execute<ClaimedDelivery>(sql`with due as (
+      select due.* from jsonb_each_text(${sql.placeholder('wanted')}::jsonb) as wanted
+      cross join lateral (
+        select ${webhookDeliveries.id} as id, ${webhookDeliveries.event_id} as event_id from ${webhookDeliveries}
+        where ${isPendingOf(sql`wanted.key::uuid`)} and ${webhookDeliveries.next_attempt_at} <= now()
+        order by ${webhookDeliveries.next_attempt_at} limit wanted.value::bigint for update skip locked
+      ) as due
+    ), fitting as (
+      select id from (
+        select due.id, sum(${events.bytes}) over (order by ${events.bytes}, due.id) - ${events.bytes} as bytes_before
+        from due left join ${events} on ${events.id} = due.event_id
+      ) as sized where coalesce(bytes_before, 0) < ${sql.raw(String(MAX_BATCH_BYTES))}
+    ), claimed as (
+      update ${webhookDeliveries} set ${toTarget(webhookDeliveries.attempts, sql`${webhookDeliveries.attempts} + 1`)}, ${revise},
+        ${toTarget(webhookDeliveries.next_attempt_at, sql`statement_timestamp() + ${sql.placeholder('leaseMs')} * interval '1 millisecond'`)}
+      from fitting where ${webhookDeliveries.id} = fitting.id
+      returning ${webhookDeliveries.id} as id, ${webhookDeliveries.attempts} as attempts,
+        ${webhookDeliveries.event_id} as event_id, ${webhookDeliveries.event_type} as event_type,
+        ${webhookDeliveries.created_at} as created_at, ${webhookDeliveries.endpoint_id} as endpoint_id
+    )
+    select claimed.*, ${webhookEndpoints.url} as url, ${webhookEndpoints.api_version} as api_version,
+      ${webhookEndpoints.status} as endpoint_status, ${webhookEndpoints.secret_box} as secret_box,
+      case when ${webhookEndpoints.previous_secret_expires_at} > now()
+        then ${webhookEndpoints.previous_secret_box} end as previous_secret_box,
+      ${owner.id} as owner_id, ${owner.role} as owner_role, ${owner.status} as owner_status,
+      to_jsonb(${events}) as event, ${events.created_at} as event_created_at,
+      case when claimed.event_type = ${sql.raw(`'${TEST_EVENT_TYPE}'`)} then to_jsonb(${webhookEndpoints}) end as endpoint
+    from claimed
+    join ${webhookEndpoints} on ${webhookEndpoints.id} = claimed.endpoint_id
+    join ${users} as ${owner} on ${owner.id} = ${webhookEndpoints.user_id}
+    left join ${events} on ${events.id} = claimed.event_id`),
+)
 
 /**
  * Claims due deliveries: counts an attempt of each, and keeps other processes from it until the lease ends. Those of small
@@ -121,8 +151,7 @@ export const claim = (
   connection: Connection,
   wanted: Readonly<Record<string, number>>,
   leaseMs: number,
-): Promise<ClaimedDelivery[]> =>
-  queryRows<ClaimedDelivery>(connection, CLAIM, [JSON.stringify(wanted), leaseMs, MAX_BATCH_BYTES])
+): Promise<ClaimedDelivery[]> => claimDeliveries(connection, { wanted: JSON.stringify(wanted), leaseMs })
 
 /** What became of a claim. */
 export interface Outcome {
@@ -138,7 +167,7 @@ export interface Outcome {
   disables?: 'gone' | 'exhausted'
 }
 
-/** Returns the members of `jsonb_to_recordset` in SAVE. Absent ones are NULL. */
+/** Returns the columns of `results`. Absent ones are NULL. */
 const toResult = ({ delivery: { id, attempts }, status, delayMs, error, sent }: Outcome) => ({
   id,
   attempts,
@@ -151,38 +180,63 @@ const toResult = ({ delivery: { id, attempts }, status, delayMs, error, sent }: 
   duration_ms: sent?.durationMs,
 })
 
-const RESULT_COLUMNS = ['response_status', 'response_body', 'error', 'duration_ms']
+const results = sql`jsonb_to_recordset(${sql.placeholder('results')}::jsonb) as r (id uuid, attempts bigint,
+  is_sent boolean, status text, delay_ms float8, response_status bigint, response_body text, error text,
+  duration_ms bigint), (select statement_timestamp() as now) as clock`
 
 /** A claim that is given back leaves what the attempt before it has stored. */
-const keepUnlessKnown = (column: string) =>
-  `${column} = case when r.is_sent or r.error is not null then r.${column} else d.${column} end`
+const keepUnlessKnown = (column: PgColumn, value: SQL) =>
+  sql`case when r.is_sent or r.error is not null then ${value} else ${column} end`
 
 /**
  * Only of the attempt that was claimed: after its lease, another process may have begun the next one. A delivery that was
  * ended because its endpoint was disabled during the attempt gets the result all the same.
  */
-const SAVE = `update webhook_deliveries as d
-  set status = r.status, attempts = d.attempts - case when r.is_sent then 0 else 1 end,
-    ${RESULT_COLUMNS.map(keepUnlessKnown).join(', ')},
-    next_attempt_at = (statement_timestamp() at time zone 'UTC' + r.delay_ms * interval '1 millisecond') at time zone 'UTC',
-    delivered_at = case when r.status = 'succeeded' then clock.now end, revision = d.revision + 1,
-    updated_at = ${getNextUpdatedAt('d.updated_at')}
-  from jsonb_to_recordset($1::jsonb) as r (id uuid, attempts bigint, is_sent boolean, status text, delay_ms float8,
-    response_status bigint, response_body text, error text, duration_ms bigint),
-    (select statement_timestamp() as now) as clock
-  where d.id = r.id and d.attempts = r.attempts and d.status <> 'succeeded'`
+const saveResults = prepare((db) =>
+  db
+    .update(webhookDeliveries)
+    .set({
+      status: sql`r.status`,
+      attempts: sql`${webhookDeliveries.attempts} - case when r.is_sent then 0 else 1 end`,
+      response_status: keepUnlessKnown(webhookDeliveries.response_status, sql`r.response_status`),
+      response_body: keepUnlessKnown(webhookDeliveries.response_body, sql`r.response_body`),
+      error: keepUnlessKnown(webhookDeliveries.error, sql`r.error`),
+      duration_ms: keepUnlessKnown(webhookDeliveries.duration_ms, sql`r.duration_ms`),
+      next_attempt_at: sql`(statement_timestamp() at time zone 'UTC' + r.delay_ms * interval '1 millisecond') at time zone 'UTC'`,
+      delivered_at: sql`case when r.status = 'succeeded' then clock.now end`,
+      revision: sql`${webhookDeliveries.revision} + 1`,
+      updated_at: nextUpdatedAt(webhookDeliveries),
+    })
+    .from(results)
+    .where(
+      sql`${webhookDeliveries.id} = r.id and ${webhookDeliveries.attempts} = r.attempts and ${webhookDeliveries.status} <> 'succeeded'`,
+    ),
+)
 
 export async function saveOutcomes(connection: Connection, outcomes: readonly Outcome[]): Promise<void> {
-  if (outcomes.length > 0) await connection.run(SAVE, [JSON.stringify(outcomes.map(toResult))])
+  if (outcomes.length > 0) await saveResults(connection, { results: JSON.stringify(outcomes.map(toResult)) })
 }
 
+const duration = sql`${sql.placeholder('durationMs')}::bigint`
+const isFailingNow = sql`${sql.placeholder('isFailing')}::boolean`
+
 /** Changes neither `revision` nor `updated_at`, so that it writes no event. */
-const SAVE_ENDPOINT = `update webhook_endpoints as e set
-    last_delivered_at = case when $2::bigint is null then e.last_delivered_at else clock.now end,
-    last_duration_ms = coalesce($2::bigint, e.last_duration_ms),
-    failing_since = case when $3::boolean then coalesce(e.failing_since, clock.now) end
-  from (select statement_timestamp() as now) as clock
-  where e.id = $1 and ($2::bigint is not null or $3::boolean <> (e.failing_since is not null))`
+const saveEndpoint = prepare((db) =>
+  db
+    .update(webhookEndpoints)
+    .set({
+      last_delivered_at: sql`case when ${duration} is null then ${webhookEndpoints.last_delivered_at} else clock.now end`,
+      last_duration_ms: sql`coalesce(${duration}, ${webhookEndpoints.last_duration_ms})`,
+      failing_since: sql`case when ${isFailingNow} then coalesce(${webhookEndpoints.failing_since}, clock.now) end`,
+    })
+    .from(sql`(select statement_timestamp() as now) as clock`)
+    .where(
+      and(
+        eq(webhookEndpoints.id, sql.placeholder('id')),
+        sql`(${duration} is not null or ${isFailingNow} <> (${webhookEndpoints.failing_since} is not null))`,
+      ),
+    ),
+)
 
 /**
  * Stores what the latest attempts say about their endpoints: whether the last one failed, and how long the last one that
@@ -196,34 +250,48 @@ export async function saveEndpoints(connection: Connection, outcomes: readonly O
     const durationMs = isFailing ? (states.get(delivery.endpoint_id)?.durationMs ?? null) : sent.durationMs
     states.set(delivery.endpoint_id, { isFailing, durationMs })
   }
-  await Promise.all(
-    [...states].map(([id, { isFailing, durationMs }]) =>
-      connection.run(SAVE_ENDPOINT, [id, durationMs, isFailing]),
-    ),
-  )
+  await Promise.all([...states].map(([id, state]) => saveEndpoint(connection, { id, ...state })))
 }
 
 /** Reads one delivery of each endpoint. */
-const SELECT_DUE = `select endpoint.id, endpoint.user_id as owner_id, endpoint.failing_since is not null as is_failing,
-    endpoint.last_duration_ms,
-    (extract(epoch from first.next_attempt_at - clock_timestamp()) * 1000)::float8 as due_in_ms
-  from webhook_endpoints as endpoint cross join lateral (
-    select next_attempt_at from webhook_deliveries
-    where endpoint_id = endpoint.id and status = 'pending' order by next_attempt_at limit 1
-  ) as first
-  where endpoint.status = 'enabled' and first.next_attempt_at <= now() + $1 * interval '1 millisecond'`
+const selectDue = prepare((db) =>
+  db.execute<DueEndpoint>(sql`select ${webhookEndpoints.id} as id, ${webhookEndpoints.user_id} as owner_id,
+      ${webhookEndpoints.failing_since} is not null as is_failing,
+      ${webhookEndpoints.last_duration_ms} as last_duration_ms,
+      (extract(epoch from first.next_attempt_at - clock_timestamp()) * 1000)::float8 as due_in_ms
+    from ${webhookEndpoints} cross join lateral (
+      select ${webhookDeliveries.next_attempt_at} as next_attempt_at from ${webhookDeliveries}
+      where ${isPendingOf(webhookEndpoints.id)} order by ${webhookDeliveries.next_attempt_at} limit 1
+    ) as first
+    where ${webhookEndpoints.status} = 'enabled'
+      and first.next_attempt_at <= now() + ${sql.placeholder('withinMs')} * interval '1 millisecond'`),
+)
 
 /**
  * Returns the endpoints that have due deliveries.
  * @param withinMs also those whose first delivery is due in this time
  */
 export const readDue = (connection: Connection, withinMs: number): Promise<DueEndpoint[]> =>
-  queryRows<DueEndpoint>(connection, SELECT_DUE, [withinMs])
+  selectDue(connection, { withinMs })
 
-const SELECT_COUNTS = `select count(*) filter (where disabled_reason is not null) as disabled,
-    count(distinct user_id) filter (where status = 'enabled') as owners,
-    count(distinct user_id) filter (where status = 'enabled' and failing_since is not null) as failing_owners
-  from webhook_endpoints`
+const isEnabled = sql`${webhookEndpoints.status} = 'enabled'`
+const ofOwners = sql`count(distinct ${webhookEndpoints.user_id})`
+
+/** Counts for metrics. The endpoints that the service has disabled; those that their owners disabled have no reason. */
+const selectCounts = prepare((db) =>
+  db
+    .select({
+      disabled: sql<number>`count(*) filter (where ${webhookEndpoints.disabled_reason} is not null)`.as(
+        'disabled',
+      ),
+      owners: sql<number>`${ofOwners} filter (where ${isEnabled})`.as('owners'),
+      failing_owners:
+        sql<number>`${ofOwners} filter (where ${isEnabled} and ${webhookEndpoints.failing_since} is not null)`.as(
+          'failing_owners',
+        ),
+    })
+    .from(webhookEndpoints),
+)
 
 /** Counts for metrics. */
 export interface EndpointCounts {
@@ -235,29 +303,36 @@ export interface EndpointCounts {
 }
 
 export async function countEndpoints(connection: Connection): Promise<EndpointCounts> {
-  const [counts] = await queryRows<EndpointCounts>(connection, SELECT_COUNTS)
+  const [counts] = await selectCounts(connection)
   if (!counts) throw new Error('An aggregate returned no row')
   return counts
 }
 
 export const DISABLED = 'the endpoint is disabled'
 
+/** Deliveries that one statement ends. */
+export const MAX_ENDED = 10_000
+
+const maxEnded = sql.raw(String(MAX_ENDED))
+
 /** The array makes PostgreSQL look the deliveries up by their index, however many it expects. */
-const END_DISABLED = `with ended as (
-    update webhook_deliveries as d set status = 'failed', error = $1, next_attempt_at = null, revision = d.revision + 1,
-      updated_at = ${getNextUpdatedAt('d.updated_at')}
-    where d.id = any(array(
-      select pending.id from webhook_endpoints as endpoint cross join lateral (
-        select id from webhook_deliveries where endpoint_id = endpoint.id and status = 'pending'
-        limit ${MAX_ENDED} for update skip locked
-      ) as pending
-      where endpoint.status = 'disabled' limit ${MAX_ENDED}
-    )) returning 1
-  ) select count(*) as count from ended`
+const endDeliveries = prepare((db) =>
+  db.execute<{ count: number }>(sql`with ended as (
+      update ${webhookDeliveries} set ${toTarget(webhookDeliveries.status, sql`'failed'`)},
+        ${toTarget(webhookDeliveries.error, sql`${DISABLED}`)}, ${toTarget(webhookDeliveries.next_attempt_at, sql`null`)}, ${revise}
+      where ${webhookDeliveries.id} = any(array(
+        select pending.id from ${webhookEndpoints} cross join lateral (
+          select ${webhookDeliveries.id} as id from ${webhookDeliveries} where ${isPendingOf(webhookEndpoints.id)}
+          limit ${maxEnded} for update skip locked
+        ) as pending
+        where ${webhookEndpoints.status} = 'disabled' limit ${maxEnded}
+      )) returning 1
+    ) select count(*) as count from ended`),
+)
 
 /** Ends the deliveries that wait for disabled endpoints, up to 10,000. @returns their number */
 export async function endDisabled(connection: Connection): Promise<number> {
-  const [ended] = await queryRows<{ count: number }>(connection, END_DISABLED, [DISABLED])
+  const [ended] = await endDeliveries(connection)
   return ended?.count ?? 0
 }
 

@@ -13,7 +13,7 @@
  */
 
 /** An endpoint that has due deliveries. */
-export interface DueEndpoint {
+export type DueEndpoint = {
   id: string
   owner_id: string
   /** Whether its latest attempt failed. */

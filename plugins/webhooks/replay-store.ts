@@ -1,9 +1,19 @@
 /** The statements of replays: which events they are about, and the creation of their deliveries. */
-import { queryRows } from '../../drizzle/client/query-rows.ts'
+import { and, eq, gte, isNull, lt, type SQL, sql } from 'drizzle-orm'
+import { alias, type PgColumn, type PgTable } from 'drizzle-orm/pg-core'
+import { type PreparedStatement, prepare } from '../../drizzle/client/prepare.ts'
 import type { Connection, Database } from '../../drizzle/client/types.ts'
-import { getNextUpdatedAt } from '../../drizzle/expressions.ts'
+import { events, webhookDeliveries, webhookEndpoints, webhookReplays } from '../../drizzle/event-tables.ts'
+import { nextUpdatedAt, toNames } from '../../drizzle/expressions.ts'
+import { users } from '../../drizzle/tables.ts'
 import type { RecordedResource } from '../events/readable.ts'
-import { buildOwnerCondition, TEST_EVENT_TYPE } from './delivery-store.ts'
+import {
+  buildOwnerCondition,
+  isSubscribed,
+  newDeliveryColumns,
+  owner,
+  TEST_EVENT_TYPE,
+} from './delivery-store.ts'
 
 /** Events that one statement reads. */
 const BATCH_SIZE = 1_000
@@ -22,69 +32,118 @@ interface ReplayRange {
   status: ReplayStatus
 }
 
-interface OpenReplay extends ReplayRange {
-  id: string
-  queued: number
-  sent: number
-  reached_at: string | null
-  is_enabled: boolean
-  unsent: number
-}
-
-interface ReplayBatch {
+type ReplayBatch = {
   created: number
   /** The time of the last event that was read; null if there was none. */
   reached_at: string | null
 }
 
 /** Of one replay, which no other process advances at the same time. */
-const LOCK_REPLAY = `select r.id, r.endpoint_id, r.since, r.until, r.status, r.queued, r.sent, r.reached_at,
-    e.status = 'enabled' as is_enabled,
-    (select count(*) from webhook_deliveries as d
-      where d.replay_id = r.id and d.status = 'pending' and d.duration_ms is null) as unsent
-  from webhook_replays as r join webhook_endpoints as e on e.id = r.endpoint_id
-  where r.id = $1 and r.completed_at is null for update of r skip locked`
+const lockReplay = prepare((db) =>
+  db
+    .select({
+      endpoint_id: webhookReplays.endpoint_id,
+      since: webhookReplays.since,
+      until: webhookReplays.until,
+      status: webhookReplays.status,
+      queued: webhookReplays.queued,
+      sent: webhookReplays.sent,
+      reached_at: webhookReplays.reached_at,
+      is_enabled: sql<boolean>`${webhookEndpoints.status} = 'enabled'`.as('is_enabled'),
+      unsent: sql<number>`(select count(*) from ${webhookDeliveries}
+        where ${webhookDeliveries.replay_id} = ${webhookReplays.id} and ${webhookDeliveries.status} = 'pending'
+          and ${webhookDeliveries.duration_ms} is null)`.as('unsent'),
+    })
+    .from(webhookReplays)
+    .innerJoin(webhookEndpoints, eq(webhookEndpoints.id, webhookReplays.endpoint_id))
+    .where(and(eq(webhookReplays.id, sql.placeholder('id')), isNull(webhookReplays.completed_at)))
+    .for('update', { of: webhookReplays, skipLocked: true }),
+)
 
 /** In the order of their ids; after the last one the first ones follow. */
-const SELECT_OPEN = `select id from webhook_replays where completed_at is null
-  order by id <= $1, id limit ${MAX_REPLAYS}`
+const selectOpen = prepare((db) =>
+  db
+    .select({ id: webhookReplays.id })
+    .from(webhookReplays)
+    .where(isNull(webhookReplays.completed_at))
+    .orderBy(sql`${webhookReplays.id} <= ${sql.placeholder('last')}`, webhookReplays.id)
+    .limit(MAX_REPLAYS),
+)
 
-const UPDATE = `update webhook_replays set queued = $2, sent = $3, total = greatest(total, $2), reached_at = $4,
-    completed_at = case when $5::boolean then clock_timestamp() end, revision = revision + 1,
-    updated_at = ${getNextUpdatedAt()}
-  where id = $1`
+const updateReplay = prepare((db) =>
+  db
+    .update(webhookReplays)
+    .set({
+      queued: sql`${sql.placeholder('queued')}`,
+      sent: sql`${sql.placeholder('sent')}`,
+      total: sql`greatest(${webhookReplays.total}, ${sql.placeholder('queued')})`,
+      reached_at: sql`${sql.placeholder('reached_at')}`,
+      completed_at: sql`case when ${sql.placeholder('isComplete')}::boolean then clock_timestamp() end`,
+      revision: sql`${webhookReplays.revision} + 1`,
+      updated_at: nextUpdatedAt(webhookReplays),
+    })
+    .where(eq(webhookReplays.id, sql.placeholder('id'))),
+)
 
 const FIRST_ID = '00000000-0000-0000-0000-000000000000'
 
-/** What the replays of one status read. */
-interface ReplaySource {
-  table: string
-  /** The name of its rows in the conditions. */
-  rows: string
-  /** The columns with the id and the type of the event. */
-  event: string
-  /** Counts events. */
-  count: string
-  /** The condition on the rows that are read; $1 is the endpoint. */
-  isRead: string
-  /** The condition on those of them that are sent, over the endpoint `e` and its owner `u`. */
-  isMeant: string
+/** Deliveries that failed, beside those that are created. */
+const failed = alias(webhookDeliveries, 'failed')
+
+const endpointId = sql`${sql.placeholder('endpoint_id')}::uuid`
+
+/** The statements of one status: how many events a replay sends, and its next deliveries. */
+interface ReplayStatements {
+  count: PreparedStatement<{ count: number }[]>
+  createDeliveries: PreparedStatement<ReplayBatch[]>
 }
 
-/** Builds the statements that count the events of a replay, and that create its next deliveries. $2 and $3 are the time. */
-function buildStatements({ table, rows, event, count, isRead, isMeant }: ReplaySource) {
-  const isInTime = `${isRead} and ${rows}.created_at >= $2 and ${rows}.created_at < $3`
-  const isSent = `join webhook_endpoints as e on e.id = $1 join users as u on u.id = e.user_id where ${isMeant}`
+interface ReplaySource {
+  /** The rows that are read, events or failed deliveries, and where they are from. */
+  table: PgTable
+  from: SQL
+  createdAt: PgColumn
+  eventId: PgColumn
+  eventType: PgColumn
+  /** The condition on the rows that are read, apart from the time. */
+  isRead: SQL
+  /** The condition on those of them that are sent, over the endpoint and its owner. */
+  isMeant: SQL | undefined
+}
+
+function prepareReplay({
+  table,
+  from,
+  createdAt,
+  eventId,
+  eventType,
+  isRead,
+  isMeant,
+}: ReplaySource): ReplayStatements {
+  const isInTime = and(
+    isRead,
+    gte(createdAt, sql.placeholder('since')),
+    lt(createdAt, sql.placeholder('until')),
+  )
+  const ofEndpoint = sql`join ${webhookEndpoints} on ${webhookEndpoints.id} = ${endpointId}
+    join ${users} as ${owner} on ${owner.id} = ${webhookEndpoints.user_id} where ${isMeant}`
+  const reachedAt = sql`${sql.placeholder('reached_at')}::timestamptz`
   return {
-    count: `select ${count} as count from (select * from ${table} where ${isInTime}) as ${rows} ${isSent}`,
-    insert: `with ${rows} as (
-        select * from ${table} where ${isInTime} and ($4::timestamptz is null or ${rows}.created_at > $4::timestamptz)
-        order by ${rows}.created_at fetch first ${BATCH_SIZE} rows with ties
-      ), created as (
-        insert into webhook_deliveries (endpoint_id, user_id, event_id, event_type, next_attempt_at, replay_id)
-        select distinct e.id, e.user_id, ${event}, statement_timestamp(), $5::uuid from ${rows} ${isSent}
-        returning 1
-      ) select (select count(*) from created) as created, max(created_at) as reached_at from ${rows}`,
+    count: prepare((db) =>
+      db.execute<{ count: number }>(sql`select count(distinct ${eventId}) as count
+        from (select * from ${from} where ${isInTime}) as ${table} ${ofEndpoint}`),
+    ),
+    createDeliveries: prepare((db) =>
+      db.execute<ReplayBatch>(sql`with ${table} as (
+          select * from ${from} where ${isInTime} and (${reachedAt} is null or ${createdAt} > ${reachedAt})
+          order by ${createdAt} fetch first ${sql.raw(String(BATCH_SIZE))} rows with ties
+        ), created as (
+          insert into ${webhookDeliveries} (${newDeliveryColumns}, ${toNames(webhookDeliveries.replay_id)})
+          select distinct ${webhookEndpoints.id}, ${owner.id}, ${eventId}, ${eventType}, statement_timestamp(),
+            ${sql.placeholder('id')}::uuid from ${table} ${ofEndpoint}
+          returning 1
+        ) select (select count(*) from created) as created, max(${createdAt}) as reached_at from ${table}`),
+    ),
   }
 }
 
@@ -94,35 +153,36 @@ function buildStatements({ table, rows, event, count, isRead, isMeant }: ReplayS
  */
 export function createReplays(resources: readonly RecordedResource[]) {
   const statements = {
-    failed: buildStatements({
-      table: 'webhook_deliveries as failed',
-      rows: 'failed',
-      event: 'failed.event_id, failed.event_type',
-      count: 'count(distinct failed.event_id)',
-      isRead: `failed.endpoint_id = $1 and failed.status = 'failed' and failed.event_type <> '${TEST_EVENT_TYPE}'`,
-      isMeant: 'true',
+    failed: prepareReplay({
+      table: failed,
+      from: sql`${webhookDeliveries} as ${failed}`,
+      createdAt: failed.created_at,
+      eventId: failed.event_id,
+      eventType: failed.event_type,
+      isRead: sql`${failed.endpoint_id} = ${endpointId} and ${failed.status} = 'failed'
+        and ${failed.event_type} <> ${sql.raw(`'${TEST_EVENT_TYPE}'`)}`,
+      isMeant: sql`true`,
     }),
-    all: buildStatements({
-      table: 'events',
-      rows: 'events',
-      event: 'events.id, events.type',
-      count: 'count(*)',
-      isRead: 'true',
-      isMeant: `e.event_types ?| array['*', events.resource_type || '.*', events.type]
-        and ${buildOwnerCondition(resources, 'u')}`,
+    all: prepareReplay({
+      table: events,
+      from: sql`${events}`,
+      createdAt: events.created_at,
+      eventId: events.id,
+      eventType: events.type,
+      isRead: sql`true`,
+      isMeant: and(isSubscribed, buildOwnerCondition(resources)),
     }),
   }
 
   /** Creates the next deliveries of a replay. @returns whether it read any events, so that more may follow */
   async function advance(tx: Connection, id: string): Promise<boolean> {
-    const [replay] = await queryRows<OpenReplay>(tx, LOCK_REPLAY, [id])
+    const [replay] = await lockReplay(tx, { id })
     if (!replay) return false
     const { endpoint_id, since, until, status, reached_at, is_enabled, unsent } = replay
     const isWaiting = is_enabled && unsent >= MAX_UNSENT
     let batch: ReplayBatch | undefined
     if (is_enabled && !isWaiting) {
-      const params = [endpoint_id, since, until, reached_at, id]
-      ;[batch] = await queryRows<ReplayBatch>(tx, statements[status].insert, params)
+      ;[batch] = await statements[status].createDeliveries(tx, { id, endpoint_id, since, until, reached_at })
     }
     const { created = 0, reached_at: next = null } = batch ?? {}
     const hasRead = next !== null
@@ -130,7 +190,7 @@ export function createReplays(resources: readonly RecordedResource[]) {
     const sent = replay.queued - unsent
     const isComplete = !hasRead && !isWaiting && unsent === 0
     if (isComplete || hasRead || sent !== replay.sent)
-      await tx.run(UPDATE, [id, queued, sent, next ?? reached_at, isComplete])
+      await updateReplay(tx, { id, queued, sent, reached_at: next ?? reached_at, isComplete })
     return hasRead
   }
 
@@ -138,15 +198,14 @@ export function createReplays(resources: readonly RecordedResource[]) {
 
   return {
     /** Returns the number of events that a replay would send. */
-    async count(connection: Connection, { endpoint_id, since, until, status }: ReplayRange): Promise<number> {
-      const params = [endpoint_id, since, until]
-      const [row] = await queryRows<{ count: number }>(connection, statements[status].count, params)
+    async count(connection: Connection, { status, ...range }: ReplayRange): Promise<number> {
+      const [row] = await statements[status].count(connection, range)
       return row?.count ?? 0
     },
 
     /** Creates the next deliveries of open replays. @returns whether more may follow */
     async advance(database: Database): Promise<boolean> {
-      const open = await queryRows<{ id: string }>(database, SELECT_OPEN, [last])
+      const open = await selectOpen(database, { last })
       let hasMore = false
       for (const { id } of open) {
         // Before: the next call continues after one that fails.
