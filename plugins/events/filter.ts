@@ -1,11 +1,12 @@
 /** The conditions of a feed list and of a stream: the filters of the query string, as SQL and as a check of one event. */
 import { type SQL, sql } from 'drizzle-orm'
 import type { PgColumn } from 'drizzle-orm/pg-core'
+import type { Param } from '../../drizzle/client/types.ts'
 import { events } from '../../drizzle/event-tables.ts'
 import { getColumnType } from '../../drizzle/expressions.ts'
 import { changeKinds } from '../../schemas/events.ts'
 import { toInstant } from '../collection/request/list-query.ts'
-import type { ListFilters } from '../collection/sql/list-conditions.ts'
+import { getBoundName, type ListFilters } from '../collection/sql/list-conditions.ts'
 import type { EventRow } from './represent-event.ts'
 
 /** The end of a `type` that stands for all changes of a collection: `products.*`. */
@@ -42,13 +43,26 @@ interface Selection {
   column: PgColumn | undefined
 }
 
+/** Returns the values of the placeholders in `buildSelection`. Their names determine its statement. */
+export function getSelectionValues(selected: ListFilters): Record<string, Param> {
+  const { resource_id, actor_id } = selected.filters
+  const types = listTypes(selected)
+  return {
+    ...(resource_id && { resource_id }),
+    ...(actor_id && { actor_id }),
+    ...(types && { type: types }),
+    ...Object.fromEntries(selected.bounds.map((bound) => [getBoundName(bound), bound.value])),
+  }
+}
+
 /** Builds the conditions of a query string on rows of `events`. */
 export function buildSelection(selected: ListFilters): Selection {
   const { filters, bounds } = selected
   const selection: Selection = {
     // The only field of events with bounds is the time of creation.
     conditions: bounds.map(
-      ({ operator, value }) => sql`${events.created_at} ${sql.raw(operator)} ${value}::timestamptz`,
+      (bound) =>
+        sql`${events.created_at} ${sql.raw(bound.operator)} ${sql.placeholder(getBoundName(bound))}::timestamptz`,
     ),
     values: undefined,
     column: undefined,
@@ -60,7 +74,7 @@ export function buildSelection(selected: ListFilters): Selection {
     [events.type, listTypes(selected)],
   ] as const) {
     if (!values) continue
-    const list = sql`${sql.param(values)}::${sql.raw(getColumnType(column))}[]`
+    const list = sql`${sql.placeholder(column.name)}::${sql.raw(getColumnType(column))}[]`
     if (selection.column) {
       selection.conditions.push(sql`${column} = any(${list})`)
       continue

@@ -25,7 +25,7 @@ function createEventReader({ app, representation }: HandlerContext): RowReader {
       const isDescending = query.sorts[0]?.descending !== false
       const page = await readEventPage(database, {
         filters: query,
-        reader: { resources, rules, userId: actor.userId },
+        reader: { resources, rules, actor },
         from: position && toFeedPosition(position),
         isDescending,
         limit: query.limit,

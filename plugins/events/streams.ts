@@ -193,7 +193,7 @@ export class EventStreams {
     const { database, resources } = this.#options
     return readEventPage(database, {
       filters,
-      reader: { resources, rules, userId: actor.userId },
+      reader: { resources, rules, actor },
       from: stream.reached,
       limit: BATCH_SIZE,
       maxBytes: MAX_BATCH_BYTES,

@@ -1,5 +1,6 @@
 /** EVENTS=false for a time: consumers that followed the feed before get an error, because changes are missing. */
 import t, { type Test } from 'tap'
+import { createDatabase } from '../../drizzle/client/database.ts'
 import { testApp } from '../helpers/app.ts'
 import { testDatabase } from '../helpers/database.ts'
 import { readFeed } from '../helpers/events.ts'
@@ -7,7 +8,7 @@ import { readFeed } from '../helpers/events.ts'
 /** Returns functions that start an app on the database of the test, with and without events. */
 async function createStarts(t: Test) {
   const shared = await testDatabase(t)
-  const database = { ...shared, close: async () => undefined }
+  const database = createDatabase({ ...shared.$client, close: async () => undefined })
   const start = (EVENTS: string) => testApp(t, { EVENTS }, { database })
   return { record: () => start('true'), ignore: () => start('false') }
 }

@@ -18,7 +18,7 @@ export interface Bound {
 }
 
 /** Returns the name of the parameter with the value of a limit. */
-const getBoundName = ({ field, operator }: Bound) => `${field} ${operator}`
+export const getBoundName = ({ field, operator }: Bound) => `${field} ${operator}`
 
 /** The conditions of a query string. */
 export interface ListFilters {
