@@ -6,15 +6,11 @@ import { newId } from '../../lib/ids.ts'
 import { Delivery, DeliveryCreate } from '../../schemas/deliveries.ts'
 import type { Violation } from '../../schemas/error.ts'
 import { Nothing } from '../../schemas/types.ts'
-import { CALLER } from '../access/index.ts'
 import { defineResource, type ResourceDefinition } from '../collection/definition.ts'
 import { invalidBody } from '../errors/index.ts'
 import type { RecordedResource } from '../events/readable.ts'
 import { buildOwnerCondition, owner, TEST_EVENT_TYPE } from '../webhooks/delivery-store.ts'
-import { createEndpointFinder, WEBHOOK_ENDPOINTS } from './webhook-endpoints.ts'
-
-const own = [{ user_id: CALLER }] as const
-const ownerOrAdmin = { admin: true, manager: own } as const
+import { createEndpointFinder, ownerOrAdmin, WEBHOOK_ENDPOINTS } from './webhook-endpoints.ts'
 
 interface DeliveryOptions {
   /** The resources whose changes are events. */

@@ -5,15 +5,11 @@ import { webhookReplays } from '../../drizzle/event-tables.ts'
 import type { Violation } from '../../schemas/error.ts'
 import { Replay, ReplayCreate } from '../../schemas/replays.ts'
 import { Nothing } from '../../schemas/types.ts'
-import { CALLER } from '../access/index.ts'
 import { defineResource, type ResourceDefinition } from '../collection/definition.ts'
 import { apiError } from '../errors/index.ts'
 import type { RecordedResource } from '../events/readable.ts'
 import { createReplays } from '../webhooks/replay-store.ts'
-import { createEndpointFinder, WEBHOOK_ENDPOINTS } from './webhook-endpoints.ts'
-
-const own = [{ user_id: CALLER }] as const
-const ownerOrAdmin = { admin: true, manager: own } as const
+import { createEndpointFinder, ownerOrAdmin, WEBHOOK_ENDPOINTS } from './webhook-endpoints.ts'
 
 const MAX_DAYS = 30
 /** Of one endpoint, so that they do not pile up. */

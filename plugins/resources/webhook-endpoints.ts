@@ -28,7 +28,8 @@ const countEndpoints = prepare((db) =>
 const OVERLAP_MS = 24 * 3600 * 1000
 
 const own = [{ user_id: CALLER }] as const
-const ownerOrAdmin = { admin: true, manager: own } as const
+/** The access to an endpoint, and to what stands under its path. */
+export const ownerOrAdmin = { admin: true, manager: own } as const
 const ownerOnly = { admin: own, manager: own } as const
 
 /** The lock keeps the endpoint until a row that refers to it is inserted. */

@@ -65,6 +65,8 @@ export const buildOwnerCondition = (resources: readonly RecordedResource[]): SQL
     ),
   )
 
+const isEnabled = sql`${webhookEndpoints.status} = 'enabled'`
+
 /** The condition that an endpoint asks for an event. */
 export const isSubscribed = sql`${webhookEndpoints.event_types} ?| array['*', ${events.resource_type} || '.*', ${events.type}]`
 
@@ -91,13 +93,13 @@ export function createDeliveryStep(resources: readonly RecordedResource[]): Batc
       join ${users} as ${owner} on ${owner.id} = ${webhookEndpoints.user_id} and ${owner.status} = 'active'
       join ${events} on ${events.position} > ${sql.placeholder('after')} and ${events.position} <= ${sql.placeholder('last')}
         and ${events.created_at} >= ${webhookEndpoints.created_at} and ${isSubscribed}
-      where ${webhookEndpoints.status} = 'enabled' and ${buildOwnerCondition(resources)}
+      where ${isEnabled} and ${buildOwnerCondition(resources)}
       for key share of ${webhookEndpoints}`),
   )
   return (tx, { after, last }) => insertDeliveries(tx, { after, last })
 }
 
-/** Of a change of deliveries. */
+/** Returns an assignment of UPDATE. */
 const toTarget = (column: PgColumn, value: SQL) => sql`${toNames(column)} = ${value}`
 
 const revise = sql`${toTarget(webhookDeliveries.revision, sql`${webhookDeliveries.revision} + 1`)},
@@ -106,7 +108,6 @@ const revise = sql`${toTarget(webhookDeliveries.revision, sql`${webhookDeliverie
 const isPendingOf = (endpointId: SQL | PgColumn) =>
   sql`${webhookDeliveries.endpoint_id} = ${endpointId} and ${webhookDeliveries.status} = 'pending'`
 
-/** The condition in the second part: those of small events come first, and the first one beyond 8 MiB is the last. */
 const claimDeliveries = prepare((db) =>
   db.execute<ClaimedDelivery>(sql`with due as (
       select due.* from jsonb_each_text(${sql.placeholder('wanted')}::jsonb) as wanted
@@ -263,8 +264,7 @@ const selectDue = prepare((db) =>
       select ${webhookDeliveries.next_attempt_at} as next_attempt_at from ${webhookDeliveries}
       where ${isPendingOf(webhookEndpoints.id)} order by ${webhookDeliveries.next_attempt_at} limit 1
     ) as first
-    where ${webhookEndpoints.status} = 'enabled'
-      and first.next_attempt_at <= now() + ${sql.placeholder('withinMs')} * interval '1 millisecond'`),
+    where ${isEnabled} and first.next_attempt_at <= now() + ${sql.placeholder('withinMs')} * interval '1 millisecond'`),
 )
 
 /**
@@ -274,10 +274,8 @@ const selectDue = prepare((db) =>
 export const readDue = (connection: Connection, withinMs: number): Promise<DueEndpoint[]> =>
   selectDue(connection, { withinMs })
 
-const isEnabled = sql`${webhookEndpoints.status} = 'enabled'`
 const ofOwners = sql`count(distinct ${webhookEndpoints.user_id})`
 
-/** Counts for metrics. The endpoints that the service has disabled; those that their owners disabled have no reason. */
 const selectCounts = prepare((db) =>
   db
     .select({
