@@ -58,12 +58,12 @@ function readInstructions(file: string): { name: string; text: string }[] {
     })
 }
 
-/** Returns the files at the top of the context that `.dockerignore` includes. It must exclude all others by `*`. */
+/** Returns the files and folders of the context that `.dockerignore` includes. It must exclude all others by `*`. */
 function readContext(context: string): string[] {
   const [first, ...patterns] = readFileSync(join(context, '.dockerignore'), 'utf8')
     .split('\n')
     .filter((line) => line !== '' && !line.startsWith('#'))
-  const names = patterns.map((pattern) => /^!([\w.-]+)$/.exec(pattern)?.[1])
+  const names = patterns.map((pattern) => /^!([\w./-]+)$/.exec(pattern)?.[1])
   return names.map((name) => {
     if (first === '*' && name !== undefined && existsSync(join(context, name))) return name
     throw new Error(`.dockerignore names ${name}`)

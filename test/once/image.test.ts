@@ -69,3 +69,9 @@ t.test('the command of the image serves requests, and its health check finds it'
   const [check = '', ...checkArgs] = image.healthcheck
   await t.resolves(promisify(execFile)(check, checkArgs, { cwd: app, env }))
 })
+
+t.test('the commands run in the image', async (t) => {
+  const [program = ''] = image.command
+  const { stdout } = await promisify(execFile)(program, ['dist/src/cli.js', '--help'], { cwd: app })
+  t.match(stdout, /^ {2}events tail /m)
+})
