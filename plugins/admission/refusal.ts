@@ -7,11 +7,10 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { FastifyInstance } from 'fastify'
 import { getChannelName } from '../../lib/identity.ts'
 import { getRequestId } from '../../lib/request-id.ts'
-import { apiError, writeError } from '../errors/index.ts'
-import { securityHeaders } from '../http/response-headers.ts'
+import { apiError } from '../errors/index.ts'
+import { buildErrorResponse } from '../http/responses-without-hooks.ts'
 import type { OverloadedCount } from '../rate-limit/limits.ts'
-import { VENDOR_TYPE } from '../versioning/accept.ts'
-import { type Address, VARY } from '../versioning/addresses.ts'
+import type { Address } from '../versioning/addresses.ts'
 
 /** Why a request or a connection was refused: the label of the metric, so its values are part of the contract. */
 export type Reason = 'event-loop' | 'line' | 'connections'
@@ -27,7 +26,7 @@ export function createRefusalReporter({ log }: FastifyInstance) {
   let loggedAt = Number.NEGATIVE_INFINITY
   return (reason: Reason) => {
     count += 1
-    if (refused.hasSubscribers) refused.publish({ reason })
+    refused.publish({ reason })
     const now = performance.now()
     if (now - loggedAt < LOG_INTERVAL_MS) return
     log.warn({ reason, refused: count }, 'overloaded: requests are refused')
@@ -43,12 +42,6 @@ export const overloaded = apiError('SERVICE_UNAVAILABLE', {
 })
 const limitExceeded = apiError('RATE_LIMIT_EXCEEDED')
 
-const commonHeaders = Object.entries({
-  ...securityHeaders,
-  'Cache-Control': 'no-store',
-  Vary: VARY,
-}).flat()
-
 interface Refusal {
   request: IncomingMessage
   response: ServerResponse
@@ -63,22 +56,14 @@ interface Refusal {
 
 /** Responds 503, or 429, to a request that was not passed to Fastify. */
 export function refuse({ request, response, address, corsHeaders, isLast, count }: Refusal): void {
-  const { representation, vendor } = address
-  const requestId = getRequestId(request)
   const { headers: limitHeaders, retryAfter } = count
-  const failure = retryAfter === undefined ? overloaded : limitExceeded
-  const body = writeError(representation.error, failure, requestId)
-  const { version } = representation
-  const type = vendor ? `${VENDOR_TYPE};version=${version}` : 'application/json; charset=utf-8'
-  const headers = [
-    ...['X-Request-Id', requestId, 'API-Version', `${version}`, 'Content-Type', type],
-    ...['Content-Length', `${Buffer.byteLength(body)}`],
-    ...Object.entries(limitHeaders).flatMap(([name, value]) => [name, `${value}`]),
-    ...['Retry-After', `${retryAfter ?? overloaded.headers['Retry-After']}`],
-    ...commonHeaders,
-  ]
-  if (isLast) headers.push('Connection', 'close')
-  for (const name in corsHeaders) headers.push(name, corsHeaders[name] ?? '')
-  response.writeHead(failure.status, headers)
+  const error = retryAfter === undefined ? overloaded : limitExceeded
+  const { headers, body } = buildErrorResponse(error, address, getRequestId(request), corsHeaders)
+  response.writeHead(error.status, {
+    ...headers,
+    ...limitHeaders,
+    ...(retryAfter !== undefined && { 'Retry-After': retryAfter }),
+    ...(isLast && { Connection: 'close' }),
+  })
   response.end(body)
 }

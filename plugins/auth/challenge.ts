@@ -23,6 +23,6 @@ export const createChallenge = ({ error, ...options }: ChallengeOptions) =>
 
 /** Creates the 401 of a credential that a client sent, or of none. */
 export function refuseCredential(kind: CredentialKind, options: ChallengeOptions) {
-  if (refusedChannel.hasSubscribers) refusedChannel.publish({ kind })
+  refusedChannel.publish({ kind })
   return createChallenge(options)
 }

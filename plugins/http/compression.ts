@@ -1,7 +1,7 @@
 /** Compresses the responses of a scope, if COMPRESS is set. */
 import type { FastifyInstance, FastifyReply, FastifyRequest, onSendHookHandler } from 'fastify'
 import fp from 'fastify-plugin'
-import { addVary } from './add-vary.ts'
+import { addVary } from './response-headers.ts'
 
 /** Bytes. Compressing this much takes half a millisecond on the event loop; larger responses use a thread. */
 const MAX_SYNC_LENGTH = 65_536

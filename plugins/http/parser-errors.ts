@@ -1,17 +1,15 @@
 /** Responds to requests that Node's HTTP parser rejects, in the order of the requests, and closes the connection. */
-import { channel, subscribe, unsubscribe } from 'node:diagnostics_channel'
+import { subscribe, unsubscribe } from 'node:diagnostics_channel'
 import { type IncomingMessage, ServerResponse, STATUS_CODES } from 'node:http'
 import type { Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
 import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
-import { getChannelName } from '../../lib/identity.ts'
 import { getRequestId } from '../../lib/request-id.ts'
 import type { FailureCode } from '../../schemas/error.ts'
-import { apiError, writeError } from '../errors/index.ts'
-import { VENDOR_TYPE } from '../versioning/accept.ts'
-import { type Addressing, getVersionHeaders } from '../versioning/addresses.ts'
-import { securityHeaders } from './response-headers.ts'
+import { apiError } from '../errors/index.ts'
+import type { Addressing } from '../versioning/addresses.ts'
+import { buildErrorResponse, malformedChannel } from './responses-without-hooks.ts'
 
 /** Time for the client to read the response: destroying the socket immediately may discard it. */
 const CLOSE_DELAY_MS = 1_000
@@ -19,8 +17,6 @@ const CLOSE_DELAY_MS = 1_000
 const MAX_REQUEST_LINE_LENGTH = 16_384
 
 type ParserError = Error & { code?: string; rawPacket?: unknown; bytesParsed?: unknown }
-
-const malformed = channel(getChannelName('http:malformed'))
 
 const codesByParserError: Record<string, FailureCode> = {
   HPE_HEADER_OVERFLOW: 'HEADERS_TOO_LARGE',
@@ -77,24 +73,16 @@ interface Rejection {
 /** Writes an error response to the socket and closes it. */
 function writeResponse({ socket, code, addressing, request }: Rejection) {
   if (!socket.writable) return
-  const failure = apiError(code)
-  if (malformed.hasSubscribers) malformed.publish({ status: failure.status })
-  const requestId = getRequestId(request ?? { headers: {} })
-  const address = request && addressing.getAddress(request)
-  const { representation, vendor } = address ?? { representation: addressing.fallback, vendor: false }
-  const body = writeError(representation.error, failure, requestId)
-  const type = vendor ? `${VENDOR_TYPE};version=${representation.version}` : 'application/json; charset=utf-8'
+  const error = apiError(code)
+  malformedChannel.publish({ status: error.status })
+  const unknown = { isVersioned: false, representation: addressing.fallback, vendor: false }
+  const address = request ? addressing.getAddress(request) : unknown
+  const { headers, body } = buildErrorResponse(error, address, getRequestId(request ?? { headers: {} }))
   socket.end(
     [
-      `HTTP/1.1 ${failure.status} ${STATUS_CODES[failure.status]}`,
+      `HTTP/1.1 ${error.status} ${STATUS_CODES[error.status]}`,
       `Date: ${new Date().toUTCString()}`,
-      `Content-Type: ${type}`,
-      `Content-Length: ${Buffer.byteLength(body)}`,
-      'Cache-Control: no-store',
-      `X-Request-Id: ${requestId}`,
-      ...Object.entries({ ...securityHeaders, ...(address && getVersionHeaders(address)) }).map(
-        ([name, value]) => `${name}: ${value}`,
-      ),
+      ...Object.entries(headers).map(([name, value]) => `${name}: ${value}`),
       'Connection: close',
       '',
       body,

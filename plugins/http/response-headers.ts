@@ -2,7 +2,7 @@
 import { IncomingMessage, ServerResponse } from 'node:http'
 import { Socket } from 'node:net'
 import fastifyHelmet from '@fastify/helmet'
-import type { FastifyInstance } from 'fastify'
+import type { FastifyInstance, FastifyReply } from 'fastify'
 import fp from 'fastify-plugin'
 import helmet, { type HelmetOptions } from 'helmet'
 import { VENDOR_TYPE } from '../versioning/accept.ts'
@@ -43,6 +43,12 @@ function collectHeaders(policy: HelmetOptions): Record<string, string> {
 
 /** The headers of the policy, for responses that are sent without hooks. */
 export const securityHeaders = collectHeaders(securityPolicy)
+
+/** Adds a request header to the `Vary` of a response. */
+export function addVary(reply: FastifyReply, name: string): void {
+  const names = reply.getHeader('vary')
+  reply.header('vary', names === undefined ? name : `${names}, ${name}`)
+}
 
 /** One year. Without `includeSubDomains`: this service does not know whether other subdomains support HTTPS. */
 const HSTS = 'max-age=31536000'

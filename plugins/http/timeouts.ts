@@ -41,7 +41,7 @@ function closeConnection(
   // With pipelining, an earlier response may have closed the connection.
   if (raw.socket.destroyed) return
   log.warn(details, `connection closed: ${message}`)
-  if (connectionClosed.hasSubscribers) connectionClosed.publish({ reason })
+  connectionClosed.publish({ reason })
   // The request's socket: a pipelined response behind another one has none yet.
   raw.socket.destroy()
 }

@@ -5,8 +5,8 @@ import { brotliCompress, gzip, constants as zlib } from 'node:zlib'
 import type { FastifyInstance, FastifyReply, FastifyRequest, RouteShorthandOptions } from 'fastify'
 import Negotiator from 'negotiator'
 import { cachePromise } from '../../lib/cached-promise.ts'
-import { addVary } from '../http/add-vary.ts'
 import { hashText } from '../http/preconditions.ts'
+import { addVary } from '../http/response-headers.ts'
 
 export type Compression = 'br' | 'gzip'
 

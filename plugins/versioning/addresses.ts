@@ -42,10 +42,6 @@ export interface Address {
   acceptable: boolean
 }
 
-/** Returns the headers that name the version of a response, for responses that are sent without hooks. */
-export const getVersionHeaders = ({ isVersioned, representation }: Address): Record<string, string> =>
-  isVersioned ? { 'API-Version': String(representation.version), Vary: VARY } : {}
-
 /** Splits a request target, which includes scheme and host if the client addresses a proxy (RFC 9112, section 3.2.2). */
 function splitTarget(url: string): { path: string; query: string } {
   const target = url.startsWith('/') ? url : url.replace(/^https?:\/\/[^/?#]*/i, '')

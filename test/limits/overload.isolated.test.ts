@@ -207,13 +207,13 @@ t.test('requests get 503 while the event loop is late, and 200 afterwards', asyn
   const slow = { on: false }
   const parts = {
     maxLoopDelayMs: 250,
-    database: {
-      ...real,
+    database: createDatabase({
+      ...real.$client,
       run: async (...args: Parameters<typeof real.run>) => {
         if (slow.on) await opened
-        return real.run(...args)
+        return real.$client.run(...args)
       },
-    },
+    }),
   }
   const { app, admin, anybody } = await testApp(t, {}, parts)
   t.equal((await admin.get('/products')).status, 200)
@@ -297,11 +297,11 @@ t.test('1,000 requests wait for the database, more are refused', async (t) => {
   const slow = { on: false }
   const run: typeof real.run = async (...args) => {
     if (slow.on) await opened
-    return real.run(...args)
+    return real.$client.run(...args)
   }
   const logs: string[] = []
   const parts = {
-    database: { ...real, run },
+    database: createDatabase({ ...real.$client, run }),
     logs: { write: (line: string) => logs.push(line) },
     // However long a busy machine takes for all of it.
     timeouts: { responseTimeoutMs: 60_000 },

@@ -2,11 +2,11 @@
 import Fastify, { type FastifyInstance } from 'fastify'
 import { getRequestId } from '../../../lib/request-id.ts'
 import errors from '../../errors/index.ts'
-import { frameworkErrors } from '../../http/framework-errors.ts'
 import methodNotAllowed from '../../http/method-not-allowed.ts'
 import { createParserErrors } from '../../http/parser-errors.ts'
 import requestValidation from '../../http/request-validation.ts'
 import responseHeaders from '../../http/response-headers.ts'
+import { frameworkErrors } from '../../http/responses-without-hooks.ts'
 import { RequestLogController } from '../logging/requests.ts'
 
 /** Short timeouts, because a scrape is one short request. */
