@@ -158,7 +158,7 @@ t.test('no command accepts a password as an argument, and the error says how to 
       ...args,
     ])
     t.equal((await ended).code, 2)
-    t.match(output.err, /^Do not pass a password as an argument, .*standard input/)
+    t.match(output.err, /^error: Do not pass a password as an argument, .*standard input/)
     t.notMatch(output.out + output.err, /canary-/)
   }
 })
