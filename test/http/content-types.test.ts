@@ -54,11 +54,9 @@ t.test('POST, PUT and PATCH accept application/json and the vendor type', async 
 })
 
 t.test('application/merge-patch+json is accepted by PATCH alone', async (t) => {
-  t.equal((await admin.patch(path, { stock: 2 }, { 'content-type': MERGE_PATCH })).status, 200)
-  t.equal(
-    (await admin.patch(path, { stock: 2 }, { 'content-type': `${MERGE_PATCH}; charset=utf-8` })).status,
-    200,
-  )
+  for (const type of [MERGE_PATCH, `${MERGE_PATCH}; charset=utf-8`]) {
+    t.equal((await admin.patch(path, { stock: 2 }, { 'content-type': type })).status, 200, type)
+  }
   for (const [method, url] of [
     ['POST', '/products'],
     ['PUT', path],
@@ -184,16 +182,4 @@ t.test('GET ignores a Content-Type without a body, and rejects a body with 400',
     const request = `${method} /products HTTP/1.1\r\nHost: a\r\nX-API-Key: ${ADMIN_KEY}\r\nConnection: close\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}`
     t.equal((await sendRaw(port, request)).replies[0]?.status, 400, method)
   }
-})
-
-t.test('a body above the limit is rejected with 413, with Content-Length or in chunks', async (t) => {
-  const text = (bytes: number) => `{"sku":"${'a'.repeat(bytes - 10)}"}`
-  t.equal(text(1_048_576).length, 1_048_576)
-  t.equal((await admin.post('/products', text(1_048_576))).status, 422, 'one of just the limit is read')
-  const { status, body } = await admin.post('/products', text(1_048_577))
-  t.equal(status, 413)
-  t.equal(body.error.code, 'PAYLOAD_TOO_LARGE')
-  const chunk = `10000\r\n${'a'.repeat(65_536)}\r\n`
-  const endless = `POST /products HTTP/1.1\r\nHost: a\r\nX-API-Key: ${ADMIN_KEY}\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n${chunk.repeat(17)}`
-  t.equal((await sendRaw(port, endless)).replies[0]?.status, 413, 'in chunks')
 })

@@ -8,8 +8,7 @@ import { productsResource } from '../../plugins/resources/products.ts'
 import { v1 } from '../../plugins/versioning/representation/v1.ts'
 import { v2 } from '../../plugins/versioning/representation/v2.ts'
 import { resources } from '../../src/app.ts'
-import { ADMIN_KEY, type Json, type Reply, testApp } from '../helpers/app.ts'
-import { sendRaw } from '../helpers/raw-requests.ts'
+import { type Json, type Reply, testApp } from '../helpers/app.ts'
 import { createSharedDatabase } from '../helpers/shared-database.ts'
 
 const database = await createSharedDatabase(t)
@@ -53,7 +52,7 @@ const exploding = {
     },
   },
 } satisfies typeof productsResource
-const { app, admin, anybody, person, port } = await testApp(
+const { admin, anybody, person } = await testApp(
   t,
   { LOG_LEVEL: 'error', REQUIRE_IF_MATCH: 'true' },
   {
@@ -63,17 +62,11 @@ const { app, admin, anybody, person, port } = await testApp(
   },
 )
 const ended = { since: new Date(0), sunset: new Date(1) }
-const retired = await testApp(
-  t,
-  {},
-  {
-    database,
-    versions: [
-      { representation: v1, deprecated: { ...ended, successor: 2 } },
-      { representation: v2, deprecated: { ...ended, successor: 3 } },
-    ],
-  },
-)
+const versions = [
+  { representation: v1, deprecated: { ...ended, successor: 2 } },
+  { representation: v2, deprecated: { ...ended, successor: 3 } },
+]
+const retired = await testApp(t, {}, { database, versions })
 const member = (await person('member')).client
 
 /** That a reply is the envelope of that version, with that status and code, and leaks nothing. */
@@ -202,45 +195,4 @@ t.test('an unexpected error is logged with the request id', async (t) => {
   const line = lines.find(({ request_id }) => request_id === reply.body.error.request_id)
   t.equal(line?.level, 'error')
   t.match(line?.err?.stack, /errors\.test\.ts/)
-})
-
-t.test('an incomplete request gets 408 when its time is over', async (t) => {
-  app.server.headersTimeout = 200
-  app.server.requestTimeout = 400
-  const head = `POST /products HTTP/1.1\r\nHost: a\r\nX-API-Key: ${ADMIN_KEY}\r\nContent-Type: application/json\r\nContent-Length: 9\r\n\r\n{`
-  const [slow, slower] = await Promise.all([sendRaw(port, head), sendRaw(port, 'GET / HTTP/1.1\r\n')])
-  for (const { replies, closed } of [slow, slower]) {
-    t.equal(replies.length, 1)
-    t.equal(replies[0]?.status, 408)
-    t.match(JSON.parse(replies[0]?.text ?? ''), {
-      error: { code: 'REQUEST_TIMEOUT', request_id: replies[0]?.headers['x-request-id'] },
-    })
-    t.ok(closed)
-  }
-})
-
-t.test('all violations of a request are reported together', async (t) => {
-  const { body } = await admin.post('/products', {
-    sku: ' ',
-    name: 5,
-    price_amount: -1,
-    currency: 'XXX?',
-    stock: 1.5,
-    status: 'x',
-    y: 1,
-  })
-  const fields = body.error.details.map(({ field }: Json) => field)
-  t.same([...new Set(fields)].sort(), ['currency', 'name', 'price_amount', 'sku', 'status', 'stock', 'y'])
-  const query = await admin.get(
-    '/products?limit=0&page=x&sort=nope&status=nope&created_after=nope&fields=nope&z=1',
-  )
-  t.same([...new Set(query.body.error.details.map(({ field }: Json) => field))].sort(), [
-    'created_after',
-    'fields',
-    'limit',
-    'page',
-    'sort',
-    'status',
-    'z',
-  ])
 })

@@ -19,6 +19,8 @@ const HIDDEN = 'hidden-request-0001'
 const good = `GET /livez HTTP/1.1\r\nHost: a\r\nX-Request-Id: ${GOOD}\r\nConnection: close\r\n\r\n`
 const hiddenBody = '{"sku":"HIDDEN","name":"Hidden","price_amount":1}'
 const hidden = `POST ${PRODUCTS} HTTP/1.1\r\nHost: a\r\n${KEY}X-Request-Id: ${HIDDEN}\r\nContent-Type: application/json\r\nContent-Length: ${hiddenBody.length}\r\n\r\n${hiddenBody}`
+/** The length of the hidden request, where it is a body. */
+const HIDDEN_BODY = `Content-Length: ${hidden.length}\r\n`
 const hex = (text: string) => text.length.toString(16)
 
 /** A POST with these fields; what comes after its head is up to the case. */
@@ -27,6 +29,9 @@ const post = (fields: string, rest: string) =>
 const get = (fields: string, rest = '', target = '/livez') =>
   `GET ${target} HTTP/1.1\r\nHost: a\r\n${fields}\r\n${rest}`
 const empty = '0\r\n\r\n'
+/** A POST with the hidden request as its body, or behind its chunks. */
+const hide = (fields: string) => post(fields + HIDDEN_BODY, hidden)
+const hideBehindChunks = (fields: string) => post(fields, `${empty}${hidden}`)
 const TE = 'Transfer-Encoding: chunked\r\n'
 
 /** `ends`: refused, and the connection closed. `goes on`: answered for what it is, and so is the good one after it. */
@@ -34,18 +39,14 @@ type Case = [sentence: string, bytes: string, outcome: 'ends' | 'goes on' | 'eit
 
 const cases: Case[] = [
   // Two lengths
-  ['a length and chunks', post(`Content-Length: 5\r\n${TE}`, `${empty}${hidden}`), 'ends'],
-  ['chunks and a length', post(`${TE}Content-Length: 5\r\n`, `${empty}${hidden}`), 'ends'],
+  ['a length and chunks', hideBehindChunks(`Content-Length: 5\r\n${TE}`), 'ends'],
+  ['chunks and a length', hideBehindChunks(`${TE}Content-Length: 5\r\n`), 'ends'],
   [
     'chunks and a length of the whole',
-    post(`${TE}Content-Length: ${5 + hidden.length}\r\n`, `${empty}${hidden}`),
+    hideBehindChunks(`${TE}Content-Length: ${5 + hidden.length}\r\n`),
     'ends',
   ],
-  [
-    'two lengths that differ',
-    post(`Content-Length: 0\r\nContent-Length: ${hidden.length}\r\n`, hidden),
-    'ends',
-  ],
+  ['two lengths that differ', hide('Content-Length: 0\r\n'), 'ends'],
   ['two lengths alike', post('Content-Length: 2\r\nContent-Length: 2\r\n', '{}'), 'ends'],
   ['two lengths in one field', post('Content-Length: 2, 2\r\n', '{}'), 'ends'],
   ['two lengths in one field that differ', post(`Content-Length: 0, ${hidden.length}\r\n`, hidden), 'ends'],
@@ -72,34 +73,26 @@ const cases: Case[] = [
   ['a length with a NUL', post('Content-Length: 2\0\r\n', '{}'), 'ends'],
   ['a folded length', post('Content-Length:\r\n 2\r\n', '{}'), 'ends'],
   // Codings
-  ['an unknown coding', post('Transfer-Encoding: cow\r\n', `${empty}${hidden}`), 'ends'],
-  ['a coding that begins like chunked', post('Transfer-Encoding: chunkedx\r\n', `${empty}${hidden}`), 'ends'],
-  ['a coding that ends like chunked', post('Transfer-Encoding: xchunked\r\n', `${empty}${hidden}`), 'ends'],
-  ['identity', post('Transfer-Encoding: identity\r\n', `${empty}${hidden}`), 'ends'],
-  ['chunked, then identity', post('Transfer-Encoding: chunked, identity\r\n', `${empty}${hidden}`), 'ends'],
-  ['chunked twice', post('Transfer-Encoding: chunked, chunked\r\n', `${empty}${hidden}`), 'ends'],
-  ['chunked in two fields', post(`${TE}${TE}`, `${empty}${hidden}`), 'ends'],
-  [
-    'chunked, then a cow in another field',
-    post(`${TE}Transfer-Encoding: cow\r\n`, `${empty}${hidden}`),
-    'ends',
-  ],
-  ['chunked in quotes', post('Transfer-Encoding: "chunked"\r\n', `${empty}${hidden}`), 'ends'],
-  ['chunked with a parameter', post('Transfer-Encoding: chunked;a=b\r\n', `${empty}${hidden}`), 'ends'],
-  ['chunked behind a comma', post('Transfer-Encoding: ,chunked\r\n', `${empty}${hidden}`), 'ends'],
-  ['chunked before a comma', post('Transfer-Encoding: chunked,\r\n', `${empty}${hidden}`), 'ends'],
-  [
-    'chunked with a space before its colon',
-    post('Transfer-Encoding : chunked\r\n', `${empty}${hidden}`),
-    'ends',
-  ],
-  ['chunked, folded', post('Transfer-Encoding:\r\n chunked\r\n', `${empty}${hidden}`), 'ends'],
-  ['chunked with a vertical tab', post('Transfer-Encoding: \x0bchunked\r\n', `${empty}${hidden}`), 'ends'],
-  ['chunked with a NUL', post('Transfer-Encoding: chunked\0\r\n', `${empty}${hidden}`), 'ends'],
-  ['chunked after a bare CR', post('X-A: b\rTransfer-Encoding: chunked\r\n', `${empty}${hidden}`), 'ends'],
-  ['chunked after a bare LF', post(`X-A: b\nContent-Length: ${hidden.length}\r\n`, hidden), 'ends'],
+  ['an unknown coding', hideBehindChunks('Transfer-Encoding: cow\r\n'), 'ends'],
+  ['a coding that begins like chunked', hideBehindChunks('Transfer-Encoding: chunkedx\r\n'), 'ends'],
+  ['a coding that ends like chunked', hideBehindChunks('Transfer-Encoding: xchunked\r\n'), 'ends'],
+  ['identity', hideBehindChunks('Transfer-Encoding: identity\r\n'), 'ends'],
+  ['chunked, then identity', hideBehindChunks('Transfer-Encoding: chunked, identity\r\n'), 'ends'],
+  ['chunked twice', hideBehindChunks('Transfer-Encoding: chunked, chunked\r\n'), 'ends'],
+  ['chunked in two fields', hideBehindChunks(`${TE}${TE}`), 'ends'],
+  ['chunked, then a cow in another field', hideBehindChunks(`${TE}Transfer-Encoding: cow\r\n`), 'ends'],
+  ['chunked in quotes', hideBehindChunks('Transfer-Encoding: "chunked"\r\n'), 'ends'],
+  ['chunked with a parameter', hideBehindChunks('Transfer-Encoding: chunked;a=b\r\n'), 'ends'],
+  ['chunked behind a comma', hideBehindChunks('Transfer-Encoding: ,chunked\r\n'), 'ends'],
+  ['chunked before a comma', hideBehindChunks('Transfer-Encoding: chunked,\r\n'), 'ends'],
+  ['chunked with a space before its colon', hideBehindChunks('Transfer-Encoding : chunked\r\n'), 'ends'],
+  ['chunked, folded', hideBehindChunks('Transfer-Encoding:\r\n chunked\r\n'), 'ends'],
+  ['chunked with a vertical tab', hideBehindChunks('Transfer-Encoding: \x0bchunked\r\n'), 'ends'],
+  ['chunked with a NUL', hideBehindChunks('Transfer-Encoding: chunked\0\r\n'), 'ends'],
+  ['chunked after a bare CR', hideBehindChunks('X-A: b\rTransfer-Encoding: chunked\r\n'), 'ends'],
+  ['chunked after a bare LF', hide('X-A: b\n'), 'ends'],
   ['an empty coding', post('Transfer-Encoding: \r\n', hidden), 'ends'],
-  ['chunks in HTTP/1.0', post(TE, `${empty}${hidden}`).replace('HTTP/1.1', 'HTTP/1.0'), 'ends'],
+  ['chunks in HTTP/1.0', hideBehindChunks(TE).replace('HTTP/1.1', 'HTTP/1.0'), 'ends'],
   ['gzip, then chunked', post('Transfer-Encoding: gzip, chunked\r\n', empty), 'ends'],
   // Chunks
   ['a chunk size that overflows', post(TE, `FFFFFFFFFFFFFFFFF\r\n${hidden}`), 'ends'],
@@ -126,64 +119,36 @@ const cases: Case[] = [
   ['a trailer that would be a Host', post(TE, '2\r\n{}\r\n0\r\nHost: b\r\n\r\n'), 'either'],
   ['a trailer that is none', post(TE, `2\r\n{}\r\n0\r\n${good}`), 'either'],
   // Bodies where none belongs
-  ['a GET whose body is a request', get(`Content-Length: ${hidden.length}\r\n`, hidden), 'either'],
-  [
-    'a GET of a resource whose body is a request',
-    get(`${KEY}Content-Length: ${hidden.length}\r\n`, hidden, PRODUCTS),
-    'either',
-  ],
+  ['a GET whose body is a request', get(HIDDEN_BODY, hidden), 'either'],
+  ['a GET of a resource whose body is a request', get(KEY + HIDDEN_BODY, hidden, PRODUCTS), 'either'],
   ['a GET whose chunk is a request', get(TE, `${hex(hidden)}\r\n${hidden}\r\n${empty}`), 'either'],
   [
     'an OPTIONS whose body is a request',
-    get(`Content-Length: ${hidden.length}\r\n`, hidden, PRODUCTS).replace('GET', 'OPTIONS'),
+    get(HIDDEN_BODY, hidden, PRODUCTS).replace('GET', 'OPTIONS'),
     'either',
   ],
   [
     'a DELETE whose body is a request',
-    get(`${KEY}Content-Length: ${hidden.length}\r\n`, hidden, `${PRODUCTS}/x`).replace('GET', 'DELETE'),
+    get(KEY + HIDDEN_BODY, hidden, `${PRODUCTS}/x`).replace('GET', 'DELETE'),
     'either',
   ],
   [
     'an unknown path whose body is a request',
-    get(`Content-Length: ${hidden.length}\r\n`, hidden, '/nothing').replace('GET', 'POST'),
+    get(HIDDEN_BODY, hidden, '/nothing').replace('GET', 'POST'),
     'either',
   ],
-  [
-    'an unauthorized POST whose body is a request',
-    post(`Content-Length: ${hidden.length}\r\n`, hidden).replace(KEY, ''),
-    'either',
-  ],
-  [
-    'a body of another type that is a request',
-    post(`Content-Length: ${hidden.length}\r\n`, hidden).replace('application/json', 'text/plain'),
-    'either',
-  ],
-  ['a JSON body that is a request', post(`Content-Length: ${hidden.length}\r\n`, hidden), 'either'],
-  [
-    'a body of an unknown encoding that is a request',
-    post(`Content-Encoding: br\r\nContent-Length: ${hidden.length}\r\n`, hidden),
-    'either',
-  ],
-  [
-    'an expectation whose body is a request',
-    post(`Expect: 100-continue\r\nContent-Length: ${hidden.length}\r\n`, hidden),
-    'either',
-  ],
-  [
-    'an unknown expectation whose body is a request',
-    post(`Expect: a-miracle\r\nContent-Length: ${hidden.length}\r\n`, hidden),
-    'ends',
-  ],
+  ['an unauthorized POST whose body is a request', hide('').replace(KEY, ''), 'either'],
+  ['a body of another type that is a request', hide('').replace('application/json', 'text/plain'), 'either'],
+  ['a JSON body that is a request', hide(''), 'either'],
+  ['a body of an unknown encoding that is a request', hide('Content-Encoding: br\r\n'), 'either'],
+  ['an expectation whose body is a request', hide('Expect: 100-continue\r\n'), 'either'],
+  ['an unknown expectation whose body is a request', hide('Expect: a-miracle\r\n'), 'ends'],
   [
     'an upgrade whose bytes are a request',
     get('Connection: upgrade\r\nUpgrade: websocket\r\nContent-Length: 0\r\n'),
     'ends',
   ],
-  [
-    'an upgrade with a body',
-    post(`Connection: upgrade\r\nUpgrade: h2c\r\nContent-Length: ${hidden.length}\r\n`, hidden),
-    'either',
-  ],
+  ['an upgrade with a body', hide('Connection: upgrade\r\nUpgrade: h2c\r\n'), 'either'],
   ['HTTP/2 by its preface, then a request', `PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n${hidden}`, 'ends'],
   ['CONNECT, then a request', `CONNECT a:443 HTTP/1.1\r\nHost: a:443\r\n\r\n${hidden}`, 'ends'],
   // Lines and names
@@ -219,15 +184,10 @@ const cases: Case[] = [
   ['a header section that ends in CR CR', get('').replace('\r\n\r\n', '\r\r'), 'ends'],
   ['an empty line before the request', `\r\n${get('')}`, 'goes on'],
   ['Connection: close, then a request', get('Connection: close\r\n', hidden), 'ends'],
-  [
-    'Connection that names Content-Length',
-    post(`Connection: Content-Length\r\nContent-Length: ${hidden.length}\r\n`, hidden),
-    'either',
-  ],
+  ['Connection that names Content-Length', hide('Connection: Content-Length\r\n'), 'either'],
 ]
 
 t.test('a request with an ambiguous end is rejected, and the connection is closed', async (t) => {
-  t.ok(cases.length >= 100, `${cases.length} cases`)
   const answers = await Promise.all(
     cases.map(async ([, bytes]) => sendRaw(port, Buffer.from(bytes + good, 'latin1'))),
   )
@@ -263,7 +223,7 @@ t.test('no hidden request wrote anything', async (t) => {
 })
 
 t.test('bytes after a request with Connection: close are not answered', async (t) => {
-  const bytes = post(TE, `${empty}${hidden}`).replace('HTTP/1.1', 'HTTP/1.0')
+  const bytes = hideBehindChunks(TE).replace('HTTP/1.1', 'HTTP/1.0')
   const counts = new Set<number>()
   for (let i = 0; i < 20; i++) {
     const all = await Promise.all(Array.from({ length: 50 }, () => sendRaw(port, bytes)))

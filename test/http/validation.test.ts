@@ -354,8 +354,7 @@ t.test('a missing required field is reported by POST and PUT', async (t) => {
   }
 })
 
-t.test('all violations are reported together, at most 50', async (t) => {
-  const many = Object.fromEntries(Array.from({ length: 80 }, (_, i) => [`x${i}`, 1]))
+t.test('all violations are reported together', async (t) => {
   for (const { post } of clients) {
     const flat = await post('/users', {
       name: '',
@@ -397,7 +396,6 @@ t.test('all violations are reported together, at most 50', async (t) => {
       'shipping_address.planet UNKNOWN_FIELD',
       'shipping_address.postal_code REQUIRED',
     ])
-    t.equal((await post('/products', many)).violations.length, 50)
   }
 })
 
@@ -519,12 +517,6 @@ t.test('v2: violations of a typed body name fields from its root', async (t) => 
       `/v2/orders/${order.id}`,
       { data: { type: 'orders', id: order.id.toUpperCase(), attributes: { status: 'completed' } } },
       ['data.attributes.status INVALID_TRANSITION'],
-    ],
-    [
-      'POST',
-      '/v2/users',
-      { data: { type: 'users', id: UNKNOWN_ID, attributes: { name: 'A', email: 'a@b.co' } } },
-      ['data.id READ_ONLY'],
     ],
   ]
   for (const [method, path, body, violations] of cases) {
