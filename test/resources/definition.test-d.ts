@@ -2,6 +2,7 @@
  * The types of `defineResource`, checked by the compiler: `npm run typecheck` fails where one of these lines is wrong.
  * Each `@ts-expect-error` is an assertion: it is an error itself if the types accept the line below it.
  */
+import { Type } from '@sinclair/typebox'
 import { orderProducts, orders, products, users } from '../../drizzle/tables.ts'
 import { CALLER } from '../../plugins/access/index.ts'
 import { defineResource } from '../../plugins/collection/definition.ts'
@@ -78,6 +79,18 @@ export function checkTypes() {
   defineResource({ ...base, access: { list: { owner: true } } })
   // @ts-expect-error: there is no such operation
   defineResource({ ...base, access: { delete: { admin: true } } })
+
+  const code = { schema: Type.String(), value: ({ number }: { number: string }) => number }
+  defineResource({ ...base, versions: { 3: { rename: { note: 'text' }, hide: ['status'], add: { code } } } })
+  // @ts-expect-error: orders have no such field
+  defineResource({ ...base, versions: { 3: { rename: { nte: 'text' } } } })
+  // @ts-expect-error: orders have no such field
+  defineResource({ ...base, versions: { 3: { hide: ['stauts'] } } })
+  // @ts-expect-error: every version has an id
+  defineResource({ ...base, versions: { 3: { hide: ['id'] } } })
+  const total = { schema: Type.String(), value: (row: { total_amount: number }) => row.total_amount }
+  // @ts-expect-error: a number is no string
+  defineResource({ ...base, versions: { 3: { add: { total } } } })
 
   const note = {
     ...lists,
