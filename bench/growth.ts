@@ -3,7 +3,7 @@ import { writeFileSync } from 'node:fs'
 import { loadavg } from 'node:os'
 import { parseArgs } from 'node:util'
 import postgres from 'postgres'
-import { resolveResources } from '../plugins/collection/resolve.ts'
+import { compileResources } from '../plugins/collection/compile.ts'
 import { resources } from '../src/app.ts'
 import { ensureSeeded, startServer, stopServer } from './database.ts'
 import { createGrowthReport, type SizeResult } from './growth/growth-report.ts'
@@ -24,7 +24,7 @@ async function measureSize(server: string, users: number): Promise<SizeResult> {
   try {
     // Autovacuum is off here. Index-only scans need the visibility map that VACUUM writes.
     await sql`vacuum (analyze)`
-    const requests = await measureGrowth(url, resolveResources(resources))
+    const requests = await measureGrowth(url, compileResources(resources, [1, 2]))
     const counts = TABLES.map((table) => `(select count(*) from ${table})`).join(' + ')
     const [row] = await sql.unsafe(`select ${counts} as rows, pg_database_size(current_database()) as bytes`)
     return { users, rows: Number(row?.rows), bytes: Number(row?.bytes), requests }

@@ -5,7 +5,7 @@ import { v7 as uuid } from 'uuid'
 import { type Database, openDatabase } from '../../drizzle/client/index.ts'
 import { migrate } from '../../drizzle/migrate.ts'
 import { getKeyPrefix, hashKey, makeKey } from '../../plugins/auth/key-format.ts'
-import type { ResolvedResource } from '../../plugins/collection/resolve.ts'
+import type { Resource } from '../../plugins/collection/resource.ts'
 import { buildApp } from '../../src/app.ts'
 import { readConfig } from '../../src/config.ts'
 import { serverSettings } from '../targets/resource-api.ts'
@@ -127,7 +127,7 @@ async function measureKind(
 
 async function measureAllKinds(
   base: string,
-  resources: readonly ResolvedResource[],
+  resources: readonly Resource[],
   sample: SampleValues,
   keys: Readonly<Record<RequestMeasurement['actor'], string>>,
   recorder: StatementRecorder,
@@ -155,7 +155,7 @@ async function measureAllKinds(
 /** Starts the app on the database at `url` and measures every kind of request. */
 export async function measureGrowth(
   url: string,
-  resources: readonly ResolvedResource[],
+  resources: readonly Resource[],
 ): Promise<RequestMeasurement[]> {
   const config = readConfig({
     ...serverSettings,

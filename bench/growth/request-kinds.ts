@@ -1,5 +1,5 @@
 /** Creates the requests to measure: every sort, filter, search and include that a collection offers. */
-import type { ResolvedResource } from '../../plugins/collection/resolve.ts'
+import type { Resource } from '../../plugins/collection/resource.ts'
 import { createSortTerms, readPosition } from '../../plugins/collection/sql/keyset.ts'
 import type { CollectionValues, SampleValues } from './sample-values.ts'
 
@@ -22,7 +22,7 @@ export interface RequestKind {
 const CURSOR_PLACEHOLDER = '{cursor}'
 
 function createSortedKind(
-  resource: ResolvedResource,
+  resource: Resource,
   path: string,
   sort: string,
   rows: CollectionValues['rows'],
@@ -46,7 +46,7 @@ const createSingleKind = (label: string, path: string): RequestKind => ({ label,
 
 /** Returns the kinds of requests of one collection. */
 export function createRequestKinds(
-  resource: ResolvedResource,
+  resource: Resource,
   sample: SampleValues,
   isMember: boolean,
 ): RequestKind[] {

@@ -2,7 +2,7 @@
 import { getTableName } from 'drizzle-orm'
 import type { Database } from '../../drizzle/client/index.ts'
 import type { Row } from '../../plugins/collection/definition.ts'
-import type { ResolvedResource } from '../../plugins/collection/resolve.ts'
+import type { Resource } from '../../plugins/collection/resource.ts'
 
 export interface CollectionValues {
   /** Rows from the whole range of the table. */
@@ -93,7 +93,7 @@ async function readFilterValues(
 
 async function drawCollectionValues(
   database: Database,
-  resource: ResolvedResource,
+  resource: Resource,
   { authorId, memberId }: Pick<SampleValues, 'authorId' | 'memberId'>,
 ): Promise<CollectionValues> {
   const table = getTableName(resource.table)
@@ -127,7 +127,7 @@ async function drawCollectionValues(
 
 export async function drawSampleValues(
   database: Database,
-  resources: readonly ResolvedResource[],
+  resources: readonly Resource[],
 ): Promise<SampleValues> {
   const readId = async (query: string) => {
     const [row] = await database.run(query)

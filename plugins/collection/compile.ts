@@ -1,24 +1,14 @@
-/** Compiles definitions to resources, once at boot: relations, statements and row mappers. */
-
+/** Compiles definitions to resources, once at the start: relations and parents, statements and row mappers. */
+import { getTableColumns } from 'drizzle-orm'
+import type { PgTable } from 'drizzle-orm/pg-core'
 import type { Recorders } from '../outbox/recorder.ts'
 import { checkDefinitions } from './check/definitions.ts'
 import type { ResourceDefinition } from './definition.ts'
-import { type Reference, type Relation, type ResolvedResource, resolveResources } from './resolve.ts'
-import { createRowMapper, type RowMapper } from './sql/row-mapper.ts'
-import { createSelect, type Select } from './sql/select.ts'
-import { createStores, type Stores } from './sql/write.ts'
-
-export interface Resource extends ResolvedResource {
-  relations: Readonly<Record<string, Relation & { to: Resource }>>
-  parent?: { to: Resource; member: string }
-  references: readonly (Reference & { to: Resource })[]
-  /** Reads rows. */
-  select: Select
-  /** Writes rows. */
-  stores: Stores
-  /** Maps rows to resources of a response. */
-  toEntity: RowMapper
-}
+import type { Resource } from './resource.ts'
+import { createRowMapper } from './sql/row-mapper.ts'
+import { createSelect } from './sql/select.ts'
+import { getIndexes, getUniqueColumns, listSentKeys } from './sql/table-facts.ts'
+import { createStores } from './sql/write.ts'
 
 /**
  * Compiles all resources of an app.
@@ -32,14 +22,38 @@ export function compileResources(
   recorders: Recorders = new Map(),
 ): Resource[] {
   checkDefinitions(definitions, versions)
-  const resources = resolveResources(definitions)
-  for (const resource of resources) {
+  // Resources refer to each other, so all of them exist before the first one is filled.
+  const pairs = definitions.map((definition) => ({ definition, resource: {} as Resource }))
+  const byName = new Map(pairs.map(({ definition, resource }) => [definition.name, resource]))
+  const byTable = new Map<PgTable, Resource>(
+    pairs.map(({ definition, resource }) => [definition.table, resource]),
+  )
+  for (const { definition, resource } of pairs) {
+    const { relations, parent, ...declared } = definition
+    const parentResource = parent && byName.get(parent.to)
     Object.assign(resource, {
-      select: createSelect(resource),
-      stores: createStores(resource, recorders),
-      toEntity: createRowMapper(resource),
-    } satisfies Omit<Resource, keyof ResolvedResource>)
+      ...declared,
+      relations: Object.fromEntries(
+        Object.entries(relations).flatMap(([name, relation]) => {
+          const to = byTable.get(relation.to)
+          return to ? [[name, { ...relation, to }]] : []
+        }),
+      ),
+      ...(parent && parentResource && { parent: { ...parent, to: parentResource } }),
+      references: listSentKeys(definition).flatMap(({ fields, foreignTable, foreign }) => {
+        const to = byTable.get(foreignTable)
+        const [[field], [column]] = [fields, foreign]
+        return to && field && column ? [{ field, to, foreign: column }] : []
+      }),
+      columns: getTableColumns(declared.table),
+      uniqueColumns: getUniqueColumns(declared.table),
+      indexes: getIndexes(declared.table),
+      published: resource,
+      names: undefined,
+    } satisfies Omit<Resource, 'select' | 'stores' | 'toEntity'>)
+    resource.select = createSelect(resource)
+    resource.stores = createStores(resource, recorders)
+    resource.toEntity = createRowMapper(resource)
   }
-  // Relations, references and parents are among these resources, so each of them has been compiled.
-  return resources as Resource[]
+  return pairs.map(({ resource }) => resource)
 }

@@ -6,7 +6,6 @@ import { type RouteAccess, registerGuards, type Verb, verbs } from '../access/in
 import { createCost, type PricedList } from '../rate-limit/cost.ts'
 import type { Fields } from '../validation/schema-functions.ts'
 import type { SentBody } from '../versioning/representation/types.ts'
-import type { Resource } from './compile.ts'
 import type { Mode } from './definition.ts'
 import { buildBodySchema, buildOwnRouteSchema, buildRouteSchema } from './openapi/operations.ts'
 import { createChangeHandler } from './operations/change.ts'
@@ -22,24 +21,24 @@ import { DEFAULT_LIMIT, getChunkSize } from './reply-size.ts'
 import { toBodySchema } from './request/body-schema.ts'
 import { createListQuery, createSelectionQuery } from './request/list-query.ts'
 import { MAX_FILTER_VALUES } from './request/parameters.ts'
-import type { VersionedResource } from './versions.ts'
+import type { Resource } from './resource.ts'
 
 /** Returns what the cost of a list depends on, with the names of the version. */
-export const toPricedList = ({ resource, published }: VersionedResource): PricedList => ({
+export const toPricedList = ({ published, relations, select }: Resource): PricedList => ({
   filters: published.filters,
   maxFilterValues: MAX_FILTER_VALUES,
-  toMany: Object.keys(published.relations).filter((name) => published.relations[name]?.many),
+  toMany: Object.keys(relations).filter((name) => relations[name]?.many),
   defaultLimit: DEFAULT_LIMIT,
-  chunkSize: getChunkSize(resource.select.maxRowBytes),
+  chunkSize: getChunkSize(select.maxRowBytes),
 })
 
 /** Creates the Fastify plugin of a resource. */
 export const createCollection =
-  (resource: Resource) =>
+  (compiled: Resource) =>
   async (app: FastifyInstance, options: CollectionOptions): Promise<void> => {
     const { representation } = options
-    const context = createOperationContext(app, options, resource)
-    const { versioned } = context
+    const context = createOperationContext(app, options, compiled)
+    const { resource } = context
     const parent = resource.parent ? `/${resource.parent.to.name}/:${resource.parent.member}` : ''
     const collectionUrl = `${parent}/${resource.name}`
     const itemUrl = `${collectionUrl}/:id`
@@ -48,7 +47,7 @@ export const createCollection =
       list?: ListHandler
       read?: ReadHandler
     }
-    const getCost = createCost(toPricedList(versioned))
+    const getCost = createCost(toPricedList(resource))
     const { holdDuring } = app.concurrency
     registerGuards(app, resource)
 
@@ -56,14 +55,14 @@ export const createCollection =
     const describe = (verb: Verb) => {
       const access: RouteAccess = `${resource.name}:${verb}`
       const isOpen = app.isOpen(access)
-      const schema = buildRouteSchema(versioned.published, verb, { representation, isOpen })
+      const schema = buildRouteSchema(resource.published, verb, { representation, isOpen })
       return { schema, config: { access }, attachValidation: true }
     }
 
     /** Returns the options of a route whose body has fields. */
     const describeWrite = (verb: Mode) => {
       const route = describe(verb)
-      const body = buildBodySchema(versioned.published, verb, representation)
+      const body = buildBodySchema(resource.published, verb, representation)
       return { ...route, schema: { ...route.schema, body } }
     }
 
@@ -71,7 +70,7 @@ export const createCollection =
     const register: Record<Verb, () => unknown> = {
       list() {
         const { schema, config, ...route } = describe('list')
-        const querystring = createListQuery(versioned)
+        const querystring = createListQuery(resource)
         routes.get(
           collectionUrl,
           { ...route, schema: { ...schema, querystring }, config: { ...config, getCost } },
@@ -80,7 +79,7 @@ export const createCollection =
       },
       read() {
         const { schema, config, ...route } = describe('read')
-        const querystring = createSelectionQuery(versioned)
+        const querystring = createSelectionQuery(resource)
         routes.get(
           itemUrl,
           { ...route, schema: { ...schema, querystring }, config: { ...config, getCost } },
@@ -118,7 +117,7 @@ export const createCollection =
       routes.post(
         `${itemUrl}/${name}`,
         {
-          schema: { ...buildOwnRouteSchema(versioned.published, name, own, representation), body },
+          schema: { ...buildOwnRouteSchema(resource.published, name, own, representation), body },
           config: { access: `${resource.name}:${name}` },
           attachValidation: true,
         },

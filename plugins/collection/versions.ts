@@ -1,20 +1,14 @@
 /**
  * Derives a resource as one version of the API has it. What the version renames, hides or adds is applied in four places:
  * `published` has its schemas, which bodies and query strings are validated by; `names` translates their fields, and the
- * errors; `resource.toEntity` writes its fields.
+ * errors; `toEntity` writes its fields.
  */
 import type { TObject, TSchema } from '@sinclair/typebox'
 import { isObject } from '../../lib/is-object.ts'
 import type { Access, Rule } from '../access/index.ts'
 import type { Entity } from '../versioning/representation/types.ts'
-import type { Resource } from './compile.ts'
-import type { PublishedResource, ResolvedResource } from './resolve.ts'
+import type { Resource } from './resource.ts'
 import { createVersionNames, type VersionFields, type VersionNames } from './version-names.ts'
-
-/** A resource in one version. If nothing differs there, all parts are those of the resource itself. */
-export interface VersionedResource extends PublishedResource {
-  resource: Resource
-}
 
 /** Returns a schema with the names of the version, also in backticks in descriptions, and in examples. */
 function renameSchema(schema: TObject, names: VersionNames): TObject {
@@ -58,7 +52,7 @@ function renameAccess(access: Access, { toPublic }: VersionNames): Access {
   )
 }
 
-function publish(resource: ResolvedResource, names: VersionNames, fields: VersionFields): ResolvedResource {
+function publish(resource: Resource, names: VersionNames, fields: VersionFields): Resource {
   const { schemas, filters, ranges = [], sorts, search, immutable = [], kept = [], access, check } = resource
   return {
     ...resource,
@@ -98,29 +92,31 @@ function createToEntity({ schemas, toEntity }: Resource, names: VersionNames, { 
 }
 
 /** Returns a resource in one version, without regard to its relations. */
-function applyOwnFields(resource: Resource, version: number): VersionedResource {
+function applyOwnFields(resource: Resource, version: number): Resource {
   const fields = resource.versions?.[version]
-  if (!fields) return { resource, published: resource, names: undefined }
+  if (!fields) return resource
   const names = createVersionNames(resource.schemas, fields)
   return {
-    resource: { ...resource, toEntity: createToEntity(resource, names, fields) },
+    ...resource,
+    toEntity: createToEntity(resource, names, fields),
     published: publish(resource, names, fields),
     names,
   }
 }
 
 /** Returns a resource in one version. An included resource has no relations, so theirs stay as they are. */
-export function applyVersion(resource: Resource, version: number): VersionedResource {
+export function applyVersion(resource: Resource, version: number): Resource {
   const own = applyOwnFields(resource, version)
-  const related = Object.entries(resource.relations).map(
-    ([name, relation]) => [name, relation, applyOwnFields(relation.to, version)] as const,
+  const relations = Object.fromEntries(
+    Object.entries(resource.relations).map(([name, relation]) => [
+      name,
+      { ...relation, to: applyOwnFields(relation.to, version) },
+    ]),
   )
-  if (!own.names && related.every(([, , { names }]) => !names)) return own
-  const mapRelations = <T>(toTarget: (to: VersionedResource) => T) =>
-    Object.fromEntries(related.map(([name, relation, to]) => [name, { ...relation, to: toTarget(to) }]))
-  return {
-    resource: { ...own.resource, relations: mapRelations((to) => to.resource) },
-    published: { ...own.published, relations: mapRelations((to) => to.published) },
-    names: own.names,
-  }
+  const hasNames = own.names ?? Object.values(relations).find(({ to }) => to.names)
+  if (!hasNames) return resource
+  const publishedRelations = Object.fromEntries(
+    Object.entries(relations).map(([name, relation]) => [name, { ...relation, to: relation.to.published }]),
+  )
+  return { ...own, relations, published: { ...own.published, relations: publishedRelations } }
 }

@@ -3,9 +3,9 @@ import type { TSchema } from '@sinclair/typebox'
 import type { events } from '../../drizzle/event-tables.ts'
 import { isObject } from '../../lib/is-object.ts'
 import type { Actor } from '../access/index.ts'
-import type { Resource } from '../collection/compile.ts'
 import type { Row } from '../collection/definition.ts'
 import { buildResourceShape } from '../collection/openapi/operations.ts'
+import type { Resource } from '../collection/resource.ts'
 import { getTimestamps } from '../collection/sql/row-mapper.ts'
 import { isSame } from '../collection/sql/same-value.ts'
 import { applyVersion } from '../collection/versions.ts'
@@ -68,7 +68,7 @@ function createWriter(resource: Resource, { version, one, schemas }: Representat
 
 /** Creates the function that represents the data of events of one resource in one version. */
 function createDataMapper(resource: Resource, representation: Representation) {
-  const { toEntity } = applyVersion(resource, representation.version).resource
+  const { toEntity } = applyVersion(resource, representation.version)
   const write = createWriter(resource, representation)
   const readRow = createRowReader(resource)
 

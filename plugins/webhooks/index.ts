@@ -2,7 +2,7 @@
 import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
 import { BackgroundTask } from '../../lib/background-task.ts'
-import type { Resource } from '../collection/compile.ts'
+import type { Resource } from '../collection/resource.ts'
 import { createAttempt } from './attempt.ts'
 import { publishDelivery } from './channels.ts'
 import type { AddressPolicy } from './delivery/addresses.ts'

@@ -2,6 +2,7 @@
 import t from 'tap'
 import type { Role } from '../../plugins/access/index.ts'
 import type { ResourceDefinition } from '../../plugins/collection/definition.ts'
+import { getUniqueColumns } from '../../plugins/collection/sql/table-facts.ts'
 import { allowsRow, type Cell, matrix, roles } from '../helpers/access-matrix.ts'
 import { type Client, type Json, type Person, testApp } from '../helpers/app.ts'
 import {
@@ -11,7 +12,6 @@ import {
   getOwnerColumn,
   getTable,
 } from '../helpers/definitions.ts'
-import { getUniqueColumns } from '../helpers/example-rows.ts'
 import { createOwnedRows } from '../helpers/owned-rows.ts'
 import { insertRows, type Values } from '../helpers/rows.ts'
 import { createActiveProduct, createVersionedClient, VERSIONS } from '../helpers/versioned-client.ts'
@@ -33,7 +33,7 @@ const WORD = 'quince'
 
 /** Returns the first searched field in which rows may have the same text. */
 const getSearchedField = (definition: ResourceDefinition) =>
-  definition.search.find((field) => !getUniqueColumns(definition).has(field))
+  definition.search.find((field) => !getUniqueColumns(definition.table).has(field))
 
 /** Inserts rows of a user: one for each value of the fields that access rules compare. */
 async function insertRowsOf(definition: ResourceDefinition, owner: string): Promise<void> {

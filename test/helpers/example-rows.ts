@@ -6,8 +6,8 @@ import { getTableColumns } from 'drizzle-orm'
 import { v7 as uuid } from 'uuid'
 import type { Database, Param } from '../../drizzle/client/index.ts'
 import type { ResourceDefinition } from '../../plugins/collection/definition.ts'
-import { resolveResources } from '../../plugins/collection/resolve.ts'
 import { buildSearchText } from '../../plugins/collection/sql/case-folding.ts'
+import { getUniqueColumns } from '../../plugins/collection/sql/table-facts.ts'
 import { buildExample } from '../../plugins/openapi/examples.ts'
 import { compileSchema } from '../../plugins/validation/formats.ts'
 import { exampleId } from '../../schemas/types.ts'
@@ -25,7 +25,6 @@ import {
 
 type Fields = Record<string, Json>
 
-const resolved = new Map(resolveResources(definitions).map((resource) => [resource.name, resource]))
 let count = 0
 
 /** Returns a different value each time that the schema of the field accepts, made from its example. */
@@ -42,14 +41,10 @@ export function createUniqueValue(schema: Json, example: Json): Json {
   return candidates.map((candidate) => `${candidate}${rest}`).find((candidate) => isValid(candidate))
 }
 
-/** Returns the columns whose values differ in all rows. */
-export const getUniqueColumns = ({ name }: ResourceDefinition): ReadonlySet<string> =>
-  resolved.get(name)?.uniqueColumns ?? new Set()
-
 /** Returns the column of the owner if an owner has at most one row. */
 function getSoleOwnerColumn(definition: ResourceDefinition): string | undefined {
   const column = getOwnerColumn(definition)
-  const isSole = column !== undefined && column !== 'id' && getUniqueColumns(definition).has(column)
+  const isSole = column !== undefined && column !== 'id' && getUniqueColumns(definition.table).has(column)
   return isSole ? column : undefined
 }
 
@@ -103,7 +98,7 @@ export function createExampleRows(database: Database) {
     if (ownerColumn !== undefined && ownerColumn in create.properties && ownerColumn !== 'id') {
       fields[ownerColumn] = owner
     }
-    for (const field of getUniqueColumns(definition)) {
+    for (const field of getUniqueColumns(definition.table)) {
       if (field === ownerColumn || !(field in fields)) continue
       fields[field] = createUniqueValue(create.properties[field], fields[field])
       if (fields[field] !== undefined) continue

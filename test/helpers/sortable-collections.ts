@@ -2,11 +2,12 @@
 import { getTableColumns } from 'drizzle-orm'
 import type { Database } from '../../drizzle/client/index.ts'
 import type { ResourceDefinition } from '../../plugins/collection/definition.ts'
+import { getUniqueColumns } from '../../plugins/collection/sql/table-facts.ts'
 import { usersResource } from '../../plugins/resources/users.ts'
 import { resources } from '../../src/app.ts'
 import type { Json } from './app.ts'
 import { getOwnerColumn, getTable } from './definitions.ts'
-import { createExampleRows, getUniqueColumns } from './example-rows.ts'
+import { createExampleRows } from './example-rows.ts'
 import { insertRows, type Values } from './rows.ts'
 
 export interface Collection {
@@ -45,7 +46,9 @@ const getEnumFilter = ({ filters, schemas }: ResourceDefinition): string | undef
  */
 function buildValues(definition: ResourceDefinition, n: number): Values {
   const columns = getTableColumns(definition.table)
-  const sorted = Object.keys(definition.sorts).filter((field) => !getUniqueColumns(definition).has(field))
+  const sorted = Object.keys(definition.sorts).filter(
+    (field) => !getUniqueColumns(definition.table).has(field),
+  )
   const fields = [...sorted, ...[getEnumFilter(definition) ?? []].flat()]
   return Object.fromEntries(
     fields.map((field) => {
@@ -74,7 +77,7 @@ export async function createCollections(database: Database, owner: string): Prom
   return Promise.all(
     resources.map(async (definition): Promise<Collection> => {
       const { name, parent, sorts } = definition
-      const isSole = getUniqueColumns(definition).has(getOwnerColumn(definition) ?? '')
+      const isSole = getUniqueColumns(definition.table).has(getOwnerColumn(definition) ?? '')
       return {
         name,
         path: parent ? `/${parent.to}/${await getParent(name, owner)}/${name}` : `/${name}`,

@@ -3,9 +3,9 @@ import type { TSchema } from '@sinclair/typebox'
 import { is, SQL } from 'drizzle-orm'
 import { getTableConfig, PgDialect } from 'drizzle-orm/pg-core'
 import type { ResourceDefinition } from '../definition.ts'
-import { getIndexes } from '../resolve.ts'
 import type { SortKey } from '../resource-table.ts'
 import { isColumn } from '../sql/keyset.ts'
+import { getIndexes } from '../sql/table-facts.ts'
 
 const dialect = new PgDialect()
 

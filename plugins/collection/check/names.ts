@@ -3,7 +3,7 @@ import { getTableColumns, getTableName } from 'drizzle-orm'
 import type { PgColumn, PgTable } from 'drizzle-orm/pg-core'
 import { CALLER, type Condition } from '../../access/index.ts'
 import type { ResourceDefinition } from '../definition.ts'
-import { listSentKeys } from '../resolve.ts'
+import { listSentKeys } from '../sql/table-facts.ts'
 
 type Columns = Readonly<Record<string, PgColumn>>
 

@@ -14,13 +14,13 @@ import type {
   Shape,
 } from '../../versioning/representation/types.ts'
 import type { Mode, OwnOperation, Row } from '../definition.ts'
-import type { ResolvedResource } from '../resolve.ts'
+import type { Resource } from '../resource.ts'
 import { buildBody } from './inputs.ts'
 import { buildParameters } from './parameters.ts'
 import { describeAccess, getDescription, getOperationId, getSummary } from './summaries.ts'
 
 /** Returns the shape of a resource in a response. A selectable one has the relations that `include` may add. */
-export function buildResourceShape(resource: ResolvedResource, isSelectable: boolean): Shape {
+export function buildResourceShape(resource: Resource, isSelectable: boolean): Shape {
   const shape = { type: resource.name, members: resource.schemas.read, selectable: isSelectable }
   if (!isSelectable || Object.keys(resource.relations).length === 0) return shape
   const relations = Object.entries(resource.relations).map(([name, { to, many }]) => [
@@ -40,11 +40,7 @@ const failures: Record<Verb, number[]> = {
   remove: [404, 409, 412, 428],
 }
 
-const buildEntity = (
-  resource: ResolvedResource,
-  relations?: Entity['relations'],
-  isCreated = false,
-): Entity => ({
+const buildEntity = (resource: Resource, relations?: Entity['relations'], isCreated = false): Entity => ({
   type: resource.name,
   members: { ...buildFieldExamples(resource.schemas.read.properties, isCreated), id: exampleId },
   ...(relations ? { relations } : {}),
@@ -53,12 +49,12 @@ const buildEntity = (
 const pagination: Pagination = { cursor: 'eyJhZnRlciI6WyIyMDI2Il19', has_more: true }
 
 /** Returns whether fields have another value in the response to the creation than afterwards. */
-const hasCreationExamples = ({ schemas }: ResolvedResource) =>
+const hasCreationExamples = ({ schemas }: Resource) =>
   Object.values(schemas.read.properties).some(({ examples = [] }) => examples.length > 1)
 
 /** Builds the example responses of a verb, by their names. */
 function buildExamples(
-  resource: ResolvedResource,
+  resource: Resource,
   verb: Verb,
   { one, many }: Representation,
 ): Record<string, Example> {
@@ -90,7 +86,7 @@ const responseHeaders: Record<Verb, readonly HeaderName[]> = {
 
 /** Builds the successful responses of a verb, by status. */
 function buildResponses(
-  resource: ResolvedResource,
+  resource: Resource,
   verb: Verb,
   representation: Representation,
 ): Record<number, DocumentedResponse> {
@@ -120,12 +116,12 @@ function buildResponses(
 }
 
 /** Builds the schema of the request body of a verb that has one. */
-export const buildBodySchema = (resource: ResolvedResource, verb: Mode, { schemas }: Representation) =>
+export const buildBodySchema = (resource: Resource, verb: Mode, { schemas }: Representation) =>
   // It validates the fields of this resource, whose names its definition knows.
   Type.Unsafe<SentBody<Fields>>(schemas.body(buildBody(resource, verb), resource.name, verb !== 'create'))
 
 /** Describes the accepted credentials: an API key with the scope of the verb, or a Bearer token. */
-function describeSecurity({ name, bearerOnly }: ResolvedResource, verb: Verb, isOpen: boolean) {
+function describeSecurity({ name, bearerOnly }: Resource, verb: Verb, isOpen: boolean) {
   const anonymous = isOpen ? [{}] : []
   if (bearerOnly) return { security: [{ bearer: [] }, ...anonymous] }
   return {
@@ -141,7 +137,7 @@ function describeSecurity({ name, bearerOnly }: ResolvedResource, verb: Verb, is
  * @param isOpen whether it may be called without credentials
  */
 export const buildRouteSchema = (
-  resource: ResolvedResource,
+  resource: Resource,
   verb: Verb,
   { representation, isOpen }: { representation: Representation; isOpen: boolean },
 ) => ({
@@ -163,7 +159,7 @@ export const buildRouteSchema = (
 
 /** Builds the same for an own operation: it has the parameters of a PATCH, and responds as a POST. */
 export function buildOwnRouteSchema(
-  resource: ResolvedResource,
+  resource: Resource,
   name: string,
   { operationId, summary, description, access, response }: OwnOperation<Row>,
   representation: Representation,

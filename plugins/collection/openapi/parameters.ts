@@ -3,7 +3,7 @@ import { type TProperties, type TSchema, Type } from '@sinclair/typebox'
 import { toPascalCase, toWords } from '../../../lib/to-words.ts'
 import { exampleId } from '../../../schemas/types.ts'
 import type { Verb } from '../../access/index.ts'
-import type { ResolvedResource } from '../resolve.ts'
+import type { Resource } from '../resource.ts'
 
 const ID = Type.String({ format: 'uuid', description: 'The id of the resource', examples: [exampleId] })
 
@@ -16,14 +16,14 @@ const buildIdOrMe = (description: string, example: string) =>
   })
 
 /** A tool that sends the example must not replace or delete the caller, so that of PUT and DELETE is an id. */
-function buildId({ singular, me }: ResolvedResource, verb: Verb): TSchema {
+function buildId({ singular, me }: Resource, verb: Verb): TSchema {
   if (!me) return { ...ID, 'x-component': 'Id' }
   return verb === 'remove' || verb === 'replace'
     ? { ...buildIdOrMe('The id of the resource', exampleId), 'x-component': `${singular}Id` }
     : { ...buildIdOrMe('The id of the resource', 'me'), 'x-component': `${singular}IdOrMe` }
 }
 
-function buildPath(resource: ResolvedResource, verb: Verb): TProperties {
+function buildPath(resource: Resource, verb: Verb): TProperties {
   const { parent, singular } = resource
   const ids = verb === 'list' || verb === 'create' ? {} : { id: buildId(resource, verb) }
   if (!parent) return ids
@@ -104,7 +104,7 @@ const headers: Record<Verb, TProperties> = {
 }
 
 /** Builds the schemas of the path and of the request headers. */
-export const buildParameters = (resource: ResolvedResource, verb: Verb) => ({
+export const buildParameters = (resource: Resource, verb: Verb) => ({
   params: Type.Unsafe<Record<string, string>>(Type.Object(buildPath(resource, verb))),
   headers: Type.Object(headers[verb]),
 })

@@ -10,11 +10,11 @@ import {
   type Rule,
   type Verb,
 } from '../../access/index.ts'
-import type { ResolvedResource } from '../resolve.ts'
+import type { Resource } from '../resource.ts'
 
-const getSingular = ({ singular }: ResolvedResource) => withArticle(toWords(singular))
+const getSingular = ({ singular }: Resource) => withArticle(toWords(singular))
 
-const summaries: Record<Verb, (resource: ResolvedResource) => string> = {
+const summaries: Record<Verb, (resource: Resource) => string> = {
   list: (resource) => `List ${toWords(resource.plural)}`,
   read: (resource) => `Read ${getSingular(resource)}`,
   create: (resource) => `Create ${getSingular(resource)}`,
@@ -23,7 +23,7 @@ const summaries: Record<Verb, (resource: ResolvedResource) => string> = {
   remove: (resource) => `Delete ${getSingular(resource)}`,
 }
 
-export const getSummary = (resource: ResolvedResource, verb: Verb) => summaries[verb](resource)
+export const getSummary = (resource: Resource, verb: Verb) => summaries[verb](resource)
 
 /** The usual term for each verb in an operationId. */
 const operationNames: Record<Verb, string> = {
@@ -35,7 +35,7 @@ const operationNames: Record<Verb, string> = {
   remove: 'delete',
 }
 
-export const getOperationId = (resource: ResolvedResource, verb: Verb) =>
+export const getOperationId = (resource: Resource, verb: Verb) =>
   `${operationNames[verb]}${verb === 'list' ? resource.plural : resource.singular}`
 
 const describeCondition = (condition: Condition) =>
@@ -51,7 +51,7 @@ const describeRule = (rule: Rule | undefined) => {
 const roles: readonly Role[] = ['admin', 'manager', 'member']
 
 /** Describes the accepted credentials, and the scopes that an API key needs. A Bearer token has all scopes. */
-function describeCredentials(resource: ResolvedResource, verb: Verb, isOpen: boolean): string {
+function describeCredentials(resource: Resource, verb: Verb, isOpen: boolean): string {
   const { name, bearerOnly, relations } = resource
   if (bearerOnly) return 'Requires a Bearer token; API keys are not accepted.'
   const reads = verb === 'list' || verb === 'read'
@@ -68,7 +68,7 @@ function describeCredentials(resource: ResolvedResource, verb: Verb, isOpen: boo
 }
 
 /** Describes the rows that each role may access. */
-function describeRoles({ access }: ResolvedResource, verb: Verb): string {
+function describeRoles({ access }: Resource, verb: Verb): string {
   const byRole = roles.map((role) => `${role}: ${describeRule(access[verb]?.[role])}`)
   return `By role: ${byRole.join('; ')}.`
 }
@@ -88,11 +88,11 @@ const explanations: Record<Verb, string> = {
 const CURSOR_LIST = 'Paginated by cursor. Omits resources that the caller may not read.'
 
 /** Describes who may call an operation, and on which rows. */
-export const describeAccess = (resource: ResolvedResource, verb: Verb, isOpen: boolean): string =>
+export const describeAccess = (resource: Resource, verb: Verb, isOpen: boolean): string =>
   `${describeCredentials(resource, verb, isOpen)} ${describeRoles(resource, verb)}`
 
 /** @param isOpen whether it may be called without credentials */
-export function getDescription(resource: ResolvedResource, verb: Verb, isOpen: boolean): string {
+export function getDescription(resource: Resource, verb: Verb, isOpen: boolean): string {
   const { notes, pagination } = resource
   return [
     verb === 'list' && pagination === 'cursor' ? CURSOR_LIST : explanations[verb],

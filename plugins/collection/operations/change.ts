@@ -19,12 +19,12 @@ import { createTools } from './tools.ts'
 type PreparedColumns = Prepared<Row, Row> | undefined
 
 export function createChangeHandler(context: OperationContext, mode: 'replace' | 'update'): WriteHandler {
-  const { app, addresses, builder, options, resource, toSentError, versioned } = context
+  const { app, addresses, builder, options, resource, toSentError } = context
   const { database, idempotency } = app
   const { representation, requireIfMatch } = options
   const { access, actions = {}, bearerOnly = false, parent, stores } = resource
   const references = createReferences(resource)
-  const bodyReader = createBodyReader(versioned, representation, mode)
+  const bodyReader = createBodyReader(resource, representation, mode)
   const computeChange = createComputeChange(resource, mode, bodyReader)
   const settable = findSettableColumns(resource)
 

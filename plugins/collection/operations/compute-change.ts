@@ -2,9 +2,9 @@
 import { isObject } from '../../../lib/is-object.ts'
 import type { Violation } from '../../../schemas/error.ts'
 import { apiError, invalidBody } from '../../errors/index.ts'
-import type { Resource } from '../compile.ts'
 import { type Change, getText, type Row } from '../definition.ts'
 import { type BodyReader, createDefaults, mergePatch } from '../request/body.ts'
+import type { Resource } from '../resource.ts'
 import { createIsSameIn } from '../sql/same-value.ts'
 
 /**

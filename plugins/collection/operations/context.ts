@@ -3,10 +3,10 @@ import type { FastifyInstance } from 'fastify'
 import { rewriteError } from '../../errors/index.ts'
 import type { Fields } from '../../validation/schema-functions.ts'
 import type { SentBody } from '../../versioning/representation/types.ts'
-import type { Resource } from '../compile.ts'
 import type { CollectionOptions, Handler } from '../options.ts'
 import type { ListQuery, Selection } from '../request/list-query.ts'
 import { createResourceAddresses } from '../request/resource-address.ts'
+import type { Resource } from '../resource.ts'
 import { createResponseBuilder } from '../response/response-builder.ts'
 import { applyVersion } from '../versions.ts'
 
@@ -16,15 +16,14 @@ export type ReadHandler = Handler<{ Querystring: Selection }>
 export type WriteHandler = Handler<{ Body: SentBody<Fields> }>
 
 export function createOperationContext(app: FastifyInstance, options: CollectionOptions, compiled: Resource) {
-  const versioned = applyVersion(compiled, options.representation.version)
-  const { resource, names } = versioned
+  const resource = applyVersion(compiled, options.representation.version)
+  const { names } = resource
   return {
     app,
     options,
-    versioned,
     resource,
     addresses: createResourceAddresses(resource),
-    builder: createResponseBuilder(versioned, options.representation),
+    builder: createResponseBuilder(resource, options.representation),
 
     /**
      * Returns an error with the fields named as they stood in the body.

@@ -16,12 +16,12 @@ import { createTools } from './tools.ts'
 type PreparedColumns = Prepared<Row, Row> | undefined
 
 export function createCreateHandler(context: OperationContext): WriteHandler {
-  const { app, addresses, builder, options, resource, toSentError, versioned } = context
+  const { app, addresses, builder, options, resource, toSentError } = context
   const { addressing, database, idempotency, refusal } = app
   const { representation, publicUrl } = options
   const { access, actions = {}, bearerOnly = false, parent, stores } = resource
   const references = createReferences(resource)
-  const bodyReader = createBodyReader(versioned, representation, 'create')
+  const bodyReader = createBodyReader(resource, representation, 'create')
 
   /** Returns the error for a row that the caller may not create: 403; 404 if the parent does not exist. */
   const refuseNew = async (connection: Connection, parentId: string | undefined): Promise<Error> => {

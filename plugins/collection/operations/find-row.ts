@@ -3,7 +3,7 @@ import type { Connection } from '../../../drizzle/client/types.ts'
 import { allows, type Rule } from '../../access/index.ts'
 import type { Row } from '../definition.ts'
 import { createNotFound, type ResourceAddress } from '../request/resource-address.ts'
-import type { Lock } from '../sql/select.ts'
+import type { Lock } from '../resource.ts'
 import type { OperationContext } from './context.ts'
 
 /**

@@ -1,7 +1,7 @@
 /** Chooses the connection of a read. */
 import type { Connection, Database } from '../../../drizzle/client/types.ts'
 import type { Actor } from '../../access/index.ts'
-import type { Resource } from '../compile.ts'
+import type { Resource } from '../resource.ts'
 
 /**
  * Returns the replica for a request; undefined if the resource or one that it includes is read from the primary.

@@ -2,9 +2,9 @@
 import type { Connection } from '../../../drizzle/client/types.ts'
 import { type Actor, formatActor, getRule } from '../../access/index.ts'
 import type { Entity, Meta } from '../../versioning/representation/types.ts'
-import type { Resource } from '../compile.ts'
 import type { Row } from '../definition.ts'
 import { MAX_INCLUDED_BYTES } from '../reply-size.ts'
+import type { Resource } from '../resource.ts'
 
 /** Rows of a to-many relation that are included for each row, the newest first. */
 const MAX_RELATED_ROWS = 20

@@ -2,7 +2,7 @@
 import type { Connection } from '../../../drizzle/client/types.ts'
 import { type Actor, getRule, narrowRule, type Rule } from '../../access/index.ts'
 import { invalidBody } from '../../errors/index.ts'
-import type { Resource } from '../compile.ts'
+import type { Resource } from '../resource.ts'
 
 /** A reference that only the row can permit. */
 interface OpenReference {

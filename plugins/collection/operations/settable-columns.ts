@@ -1,5 +1,5 @@
 /** Finds the columns that a single UPDATE can set without reading the row first. */
-import type { Resource } from '../compile.ts'
+import type { Resource } from '../resource.ts'
 
 /** Types for which equality in SQL is equality in JSON, so that the statement can compare values. */
 const COMPARABLE_TYPES = /^(text|bigint|smallint|boolean)\b/

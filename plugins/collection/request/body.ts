@@ -10,7 +10,7 @@ import { checkRequest } from '../../validation/index.ts'
 import type { Fields } from '../../validation/schema-functions.ts'
 import type { Representation, SentBody } from '../../versioning/representation/types.ts'
 import type { Mode } from '../definition.ts'
-import type { PublishedResource } from '../resolve.ts'
+import type { Resource } from '../resource.ts'
 import { getInputSchema, hasDefault, isObjectSchema, toBodySchema } from './body-schema.ts'
 
 export type FillDefaults = (value: Readonly<Fields>) => Fields
@@ -83,16 +83,12 @@ interface ReadBody {
 }
 
 /** Creates the functions that read the bodies of one operation in one version. */
-export function createBodyReader(
-  { resource, published, names }: PublishedResource,
-  representation: Representation,
-  mode: Mode,
-) {
+export function createBodyReader(resource: Resource, representation: Representation, mode: Mode) {
+  const { published, names, kept = [] } = resource
   const input = getInputSchema(resource, mode)
   // A merged object has to be as valid as one that was sent whole.
   const validateMerged = compileSchema({ ...toBodySchema(input, 'create'), required: [] })
   // PUT keeps these, and what the version hides: they stay absent.
-  const { kept = [] } = resource
   const isKept = (name: string) => kept.includes(name) || names?.isHidden(name)
   const fillDefaults = createDefaults(
     input,

@@ -5,16 +5,10 @@ import { type CredentialRule, getCredentialRule } from '../../access/index.ts'
 import { withDecode } from '../../validation/schema-functions.ts'
 import { createViolation } from '../../validation/text.ts'
 import { DEFAULT_LIMIT, getChunkSize, getSelectedBytes } from '../reply-size.ts'
-import type { PublishedResource, ResolvedResource } from '../resolve.ts'
-import { createSortTerms, type Sort } from '../sql/keyset.ts'
-import {
-  type Bound,
-  type FilterValue,
-  getFilterShape,
-  getFilterValues,
-  type ListFilters,
-} from '../sql/list-conditions.ts'
-import type { ListPlan } from '../sql/list-plan.ts'
+import type { Resource } from '../resource.ts'
+import { getFilterShape, getFilterValues } from '../sql/conditions.ts'
+import { createSortTerms } from '../sql/keyset.ts'
+import type { Bound, FilterValue, ListFilters, ListPlan, Sort } from '../sql/list-plan.ts'
 import {
   buildListParameters,
   buildSelectionParameters,
@@ -79,7 +73,7 @@ function checkNames(
 }
 
 /** Creates a function that reads `fields` and `include`. */
-function createReadSelection({ schemas, relations }: ResolvedResource, toInternal: ToName) {
+function createReadSelection({ schemas, relations }: Resource, toInternal: ToName) {
   const knownFields = Object.keys(schemas.read.properties)
   const knownRelations = Object.keys(relations)
 
@@ -112,7 +106,7 @@ function parseSort(term: string): Sort {
 }
 
 function readSorts(
-  { defaultSort = DEFAULT_SORT, sorts: known }: ResolvedResource,
+  { defaultSort = DEFAULT_SORT, sorts: known }: Resource,
   values: ListValues,
   violations: Violation[],
 ): readonly Sort[] {
@@ -168,7 +162,7 @@ function readPosition({ limit = DEFAULT_LIMIT, page, cursor }: ListValues, viola
 }
 
 /** Returns the values of the filters, each a sorted list. */
-const readFilters = ({ filters }: ResolvedResource, values: ListValues, toInternal: ToName) =>
+const readFilters = ({ filters }: Resource, values: ListValues, toInternal: ToName) =>
   Object.fromEntries(
     filters.flatMap((name) => {
       const wanted = values[name]
@@ -195,7 +189,7 @@ export function toInstant(text: string, rounding: 'up' | 'down'): string | undef
 }
 
 /** Creates a function that reads the limits of a list: `price_amount_min`, `price_amount_max`, `created_after`. */
-function createReadBounds(resource: ResolvedResource, toInternal: ToName) {
+function createReadBounds(resource: Resource, toInternal: ToName) {
   const { properties } = resource.schemas.read
   const ranges = listRangeParameters(resource)
 
@@ -256,7 +250,7 @@ const getShape = (query: ParsedQuery) =>
  * Returns whether an index yields exactly the rows of the page: with one sort and no condition, or one value of a field
  * and the default sort. With more, PostgreSQL may have to skip any number of rows.
  */
-function isQuick({ columns, parent, uniqueColumns, unindexed = [] }: ResolvedResource, query: ParsedQuery) {
+function isQuick({ columns, parent, uniqueColumns, unindexed = [] }: Resource, query: ParsedQuery) {
   const { sorts, filters, words, bounds, page } = query
   const [sort, another] = sorts
   if (words.length > 0 || bounds.length > 0 || page !== undefined || another) return false
@@ -271,12 +265,12 @@ function isQuick({ columns, parent, uniqueColumns, unindexed = [] }: ResolvedRes
 const needsCustomPlan = ({ words, bounds, sorts }: ParsedQuery) =>
   words.length > 0 || bounds.some(({ field }) => field !== 'created_at' && field !== sorts[0]?.name)
 
-const getToInternal = ({ names }: PublishedResource): ToName => names?.toInternal ?? ((name) => name)
+const getToInternal = ({ names }: Resource): ToName => names?.toInternal ?? ((name) => name)
 
 /** Returns the schema of a list's query string. Handlers get it as a `ListQuery`, with the names of the definition. */
-export function createListQuery(versioned: PublishedResource): TUnsafe<ListQuery> {
-  const { resource, published } = versioned
-  const toInternal = getToInternal(versioned)
+export function createListQuery(resource: Resource): TUnsafe<ListQuery> {
+  const { published } = resource
+  const toInternal = getToInternal(resource)
   const readSelection = createReadSelection(published, toInternal)
   const readBounds = createReadBounds(published, toInternal)
   const getSortTerms = createSortTerms(resource)
@@ -308,8 +302,8 @@ export function createListQuery(versioned: PublishedResource): TUnsafe<ListQuery
 }
 
 /** Returns the schema of a single read's query string. */
-export const createSelectionQuery = (versioned: PublishedResource): TUnsafe<Selection> =>
+export const createSelectionQuery = (resource: Resource): TUnsafe<Selection> =>
   withDecode(
-    buildSelectionParameters(versioned.published),
-    createReadSelection(versioned.published, getToInternal(versioned)),
+    buildSelectionParameters(resource.published),
+    createReadSelection(resource.published, getToInternal(resource)),
   )

@@ -5,7 +5,7 @@ import { isObject } from '../../../lib/is-object.ts'
 import { toWords } from '../../../lib/to-words.ts'
 import type { Actor } from '../../access/index.ts'
 import { apiError } from '../../errors/index.ts'
-import type { Resource } from '../compile.ts'
+import type { Resource } from '../resource.ts'
 
 export interface ResourceAddress {
   /** The caller, for whose id `me` stands. */

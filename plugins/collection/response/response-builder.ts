@@ -6,7 +6,7 @@ import type { StoredResponse } from '../../idempotency/stored-responses.ts'
 import type { Entity, Representation } from '../../versioning/representation/types.ts'
 import type { Row } from '../definition.ts'
 import { buildResourceShape } from '../openapi/operations.ts'
-import type { VersionedResource } from '../versions.ts'
+import type { Resource } from '../resource.ts'
 
 /** Of reads: a client may store a response, and validates it before each use. */
 export const CACHE_CONTROL = 'private, no-cache'
@@ -25,13 +25,10 @@ interface WrittenRow {
   location: string | null
 }
 
-export function createResponseBuilder(
-  { resource, published }: VersionedResource,
-  representation: Representation,
-) {
+export function createResponseBuilder(resource: Resource, representation: Representation) {
   // A new release with another schema changes every tag.
   const schemaTag = buildWeakTag(
-    JSON.stringify(representation.schemas.one(buildResourceShape(published, true))),
+    JSON.stringify(representation.schemas.one(buildResourceShape(resource.published, true))),
   )
 
   const hashShape = (

@@ -1,31 +1,13 @@
 /** Keyset pagination: the position of a row in a sort, and the condition for the rows after it. */
-import { and, or, type SQL, type SQLWrapper, sql } from 'drizzle-orm'
+import { and, or, type SQL, sql } from 'drizzle-orm'
 import type { PgColumn } from 'drizzle-orm/pg-core'
 import { getColumnType } from '../../../drizzle/expressions.ts'
 import type { Row } from '../definition.ts'
-import type { ResolvedResource } from '../resolve.ts'
+import type { Resource } from '../resource.ts'
 import type { SortKey } from '../resource-table.ts'
-
-/** A field to sort by. */
-export interface Sort {
-  name: string
-  descending: boolean
-}
+import type { Sort, SortTerm } from './list-plan.ts'
 
 export const isColumn = (key: SortKey): key is PgColumn => !('ascending' in key)
-
-/** One expression of ORDER BY, and how a cursor writes its value. */
-export interface SortTerm {
-  name: string
-  expression: SQLWrapper
-  descending: boolean
-  /** The text that stands for NULL in a cursor. */
-  nullText: string
-  /** The text before any other value in a cursor. */
-  prefix: string
-  /** The PostgreSQL type that a cursor's text is cast to. */
-  type: string
-}
 
 function toSortTerm(name: string, key: SortKey, descending: boolean): SortTerm {
   if (isColumn(key)) {
@@ -43,7 +25,7 @@ function toSortTerm(name: string, key: SortKey, descending: boolean): SortTerm {
 }
 
 /** Creates a function that returns the terms of a total order: they end with a unique column, or else with the id. */
-export function createSortTerms({ name: resource, sorts: keys, table, uniqueColumns }: ResolvedResource) {
+export function createSortTerms({ name: resource, sorts: keys, table, uniqueColumns }: Resource) {
   const known = new Map(
     // The default sort, also of a resource that clients cannot sort by it.
     Object.entries<SortKey>({ created_at: table.created_at, ...keys }).map(([name, key]) => [

@@ -8,10 +8,9 @@
 import { is, type SQL, sql } from 'drizzle-orm'
 import { PgColumn } from 'drizzle-orm/pg-core'
 import { getColumnType } from '../../../drizzle/expressions.ts'
-import type { ResolvedResource } from '../resolve.ts'
-import { getColumn } from './conditions.ts'
-import type { SortTerm } from './keyset.ts'
-import { getFixedColumns, type ListFilters, type ListScope } from './list-conditions.ts'
+import type { Resource } from '../resource.ts'
+import { getColumn, getFixedColumns } from './conditions.ts'
+import type { ListFilters, ListScope, SortTerm } from './list-plan.ts'
 
 export interface IndexChoice {
   /** The column that the index begins with, if there is only one. ORDER BY keeps it: see `equalsAnyOf`. */
@@ -21,11 +20,7 @@ export interface IndexChoice {
 }
 
 /** Returns whether an index begins with the column, after that of the parent, and continues with the first sort column. */
-function hasIndex(
-  { columns, indexes, parent }: ResolvedResource,
-  column: PgColumn,
-  terms: readonly SortTerm[],
-) {
+function hasIndex({ columns, indexes, parent }: Resource, column: PgColumn, terms: readonly SortTerm[]) {
   const [first] = terms
   const sortColumn = first && is(first.expression, PgColumn) ? first.expression.name : undefined
   const wanted = [...(parent ? [getColumn(columns, parent.member).name] : []), column.name, sortColumn]
@@ -33,7 +28,7 @@ function hasIndex(
 }
 
 /** Returns whether few rows share a value: each of an enum or a boolean may be that of most rows. */
-function isSelective({ schemas }: ResolvedResource, { name }: PgColumn): boolean {
+function isSelective({ schemas }: Resource, { name }: PgColumn): boolean {
   const schema = schemas.read.properties[name]
   return !schema?.enum && schema?.type !== 'boolean'
 }
@@ -43,7 +38,7 @@ function isSelective({ schemas }: ResolvedResource, { name }: PgColumn): boolean
  * between them, or by the limits of other fields than that of the sort.
  */
 export function chooseIndex(
-  resource: ResolvedResource,
+  resource: Resource,
   query: ListFilters,
   terms: readonly SortTerm[],
   { rule, parent }: ListScope,

@@ -4,11 +4,10 @@ import type { PgColumn } from 'drizzle-orm/pg-core'
 import type { StatementsByShape } from '../../../drizzle/client/prepare.ts'
 import type { Connection } from '../../../drizzle/client/types.ts'
 import { getColumnType } from '../../../drizzle/expressions.ts'
-import type { Actor, Rule } from '../../access/index.ts'
-import type { Row } from '../definition.ts'
-import type { Relation, ResolvedResource } from '../resolve.ts'
+import type { Rule } from '../../access/index.ts'
+import type { RelatedRow, Resource, Select } from '../resource.ts'
+import type { RelationDefinition } from '../resource-table.ts'
 import { buildExpiryCondition, buildRuleCondition, getColumn } from './conditions.ts'
-import type { FilterValue } from './list-conditions.ts'
 
 /** Bytes of a row in addition to its text and JSON. */
 const ROW_OVERHEAD_BYTES = 300
@@ -33,34 +32,21 @@ function cutBeyondBytes(columns: Record<string, PgColumn>, parents: SQL, maxByte
   return sql`select t.parent_key, t.is_cut, ${sql.join(selected, sql`, `)} from (${measured}) as t order by ${orderBy(sql`t.parent_place`)}`
 }
 
-/** A related row, with the key of its parent. */
-export type RelatedRow = Row & {
-  parent_key: string
-  /** Whether its long fields were left out, because the included rows before it fill the response. */
-  is_cut?: boolean
-}
-
 interface RelatedOptions {
   statements: StatementsByShape
   /** The columns to read. */
   fields: Record<string, PgColumn>
 }
 
-interface RelatedScope {
-  rule: Rule
-  actor: Actor
-  /** Rows of each parent. */
-  limit: number
-  /** Of all rows of a to-many relation together. */
-  maxBytes: number
-}
-
 /** @param resource the related one */
-export function createRelatedReader(resource: ResolvedResource, { statements, fields }: RelatedOptions) {
+export function createRelatedReader(
+  resource: Resource,
+  { statements, fields }: RelatedOptions,
+): Select['related'] {
   const { columns, table } = resource
   const buildQuery = (
     db: Connection,
-    { foreign, through, many, all }: Omit<Relation, 'to'>,
+    { foreign, through, many, all }: Omit<RelationDefinition, 'to'>,
     rule: Rule,
   ): SQL => {
     const key = getColumn(columns, foreign)
@@ -77,16 +63,7 @@ export function createRelatedReader(resource: ResolvedResource, { statements, fi
       : sql`select p.key as parent_key, t.* from ${parents}`
   }
 
-  /**
-   * Reads related rows, newest first, each with the key of its parent as `parent_key`. Rows of a to-many relation beyond
-   * `maxBytes` have `is_cut: true` and null in place of their text and JSON.
-   */
-  return async (
-    connection: Connection,
-    relation: Omit<Relation, 'to'>,
-    keys: readonly FilterValue[],
-    { rule, actor, limit, maxBytes }: RelatedScope,
-  ): Promise<RelatedRow[]> => {
+  return async (connection, relation, keys, { rule, actor, limit, maxBytes }) => {
     if (keys.length === 0) return []
     const { foreign, through, many, all = false } = relation
     const join = through ? `${getTableName(through.table)}.${through.local.name}.${through.foreign.name}` : ''

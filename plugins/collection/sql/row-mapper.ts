@@ -1,16 +1,8 @@
 /** Maps rows to resources of a response. */
 import type { TObject } from '@sinclair/typebox'
-import type { Actor } from '../../access/index.ts'
 import type { Entity } from '../../versioning/representation/types.ts'
 import type { ResourceDefinition, Row } from '../definition.ts'
-
-/** Returns a resource with the id and the named fields of a row, or all fields, as the caller sees them. */
-export type RowMapper = (
-  row: Row,
-  actor: Actor,
-  names?: readonly string[],
-  relations?: Entity['relations'],
-) => Entity
+import type { RowMapper } from '../resource.ts'
 
 const MICROSECOND_LENGTH = '2026-11-21 09:30:00.123456+00'.length
 const ZONE_LENGTH = '+00'.length

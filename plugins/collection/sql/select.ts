@@ -2,52 +2,28 @@
 import { and, asc, desc, eq, getTableName, type SQL, sql } from 'drizzle-orm'
 import { StatementsByShape } from '../../../drizzle/client/prepare.ts'
 import type { Connection } from '../../../drizzle/client/types.ts'
-import { formatRule, getRuleFields, type Rule } from '../../access/index.ts'
+import { formatRule, getRuleFields } from '../../access/index.ts'
 import { invalidCursor } from '../cursors.ts'
 import type { Row } from '../definition.ts'
 import { createRowSizer, DEFAULT_LIMIT, getMaxBytes } from '../reply-size.ts'
-import type { ResolvedResource } from '../resolve.ts'
-import { buildExpiryCondition, buildRuleCondition, getColumn } from './conditions.ts'
-import { buildAfterCondition, type SortTerm, toPositionValues } from './keyset.ts'
+import type { Resource, Select } from '../resource.ts'
+import {
+  buildExpiryCondition,
+  buildListConditions,
+  buildRuleCondition,
+  getColumn,
+  unnestValues,
+} from './conditions.ts'
+import { buildAfterCondition, toPositionValues } from './keyset.ts'
 import { chooseIndex, equalsAnyOf } from './leading-column.ts'
-import { buildListConditions, type ListScope, unnestValues } from './list-conditions.ts'
-import type { ListPlan } from './list-plan.ts'
+import type { ChunkScope, ListPlan, ListScope, SortTerm } from './list-plan.ts'
 import { createRelatedReader } from './related.ts'
-
-/** The lock on a row: `update` for its removal; `no key update` for a change, which permits new references to it. */
-export type Lock = 'update' | 'no key update'
-
-/** The rows of a list, and the position after which a page begins. */
-export interface PageScope extends ListScope {
-  position: readonly string[] | undefined
-}
-
-interface ChunkScope extends PageScope {
-  /** How many rows to read. */
-  size: number
-}
-
-/** Consecutive rows of a list. */
-interface Chunk {
-  rows: Row[]
-  /** The number of all rows of the list. */
-  total: number | undefined
-}
 
 /** A row with the number of all rows of its list. */
 type CountedRow = Row & { total_count?: number }
 
 /** Rows read for a page of the default length: one more row shows whether another page follows. */
 const DEFAULT_SIZE = DEFAULT_LIMIT + 1
-
-/** What a response needs of a row: the requested fields, the keys of relations, and the columns of the access rule. */
-interface RowSelection {
-  fields?: readonly string[] | undefined
-  include?: readonly string[]
-  rule?: Rule
-  /** Determines the rule. */
-  role?: string
-}
 
 const toOrder = ({ expression, descending }: SortTerm) => (descending ? desc(expression) : asc(expression))
 
@@ -56,7 +32,7 @@ const getRuleKey = ({ rule, actor, parent }: ListScope): string =>
   parent === undefined ? actor.role : `${actor.role}, ${formatRule(rule)}`
 
 /** Creates the functions that read the rows of one resource. */
-export function createSelect(resource: ResolvedResource) {
+export function createSelect(resource: Resource): Select {
   const statements = new StatementsByShape()
   const { columns, parent, relations, schemas, table } = resource
   const members = Object.keys(schemas.read.properties).filter((name) => name in columns)
@@ -145,17 +121,10 @@ export function createSelect(resource: ResolvedResource) {
   }
 
   return {
-    /** The most bytes that a row takes in a response. */
     maxRowBytes: getMaxBytes(resource.schemas.read),
-    /** Returns about how many bytes a row takes in a response. */
     estimateRowBytes: createRowSizer(resource.schemas.read),
 
-    /** Reads what a response needs of one row. */
-    async one(
-      connection: Connection,
-      id: string,
-      { fields, include = [], rule = true, role }: RowSelection,
-    ): Promise<Row | undefined> {
+    async one(connection, id, { fields, include = [], rule = true, role }) {
       const statement = statements.get<Row>(
         `one|${fields?.join() ?? '*'}|${include.join()}|${role}`,
         (db) =>
@@ -170,8 +139,7 @@ export function createSelect(resource: ResolvedResource) {
       return row
     },
 
-    /** Reads all columns of one row, for a write. */
-    async whole(connection: Connection, id: string, lock: Lock | undefined): Promise<Row | undefined> {
+    async whole(connection, id, lock) {
       const buildWhole = (db: Connection) => {
         const query = buildById(db, undefined, allColumns)
         return lock ? query.for(lock) : query
@@ -182,13 +150,7 @@ export function createSelect(resource: ResolvedResource) {
       return row
     },
 
-    /** Returns whether a rule admits the row with a value, and locks that row against changes. */
-    async isReadable(
-      connection: Connection,
-      name: string,
-      value: unknown,
-      { rule, actor }: Pick<ListScope, 'rule' | 'actor'>,
-    ): Promise<boolean> {
+    async isReadable(connection, name, value, { rule, actor }) {
       const buildReadable = (db: Connection) =>
         db
           .select({ id: table.id })
@@ -206,12 +168,7 @@ export function createSelect(resource: ResolvedResource) {
       return rows.length > 0
     },
 
-    /**
-     * Reads `size` rows of a list. With a position, rows after it are read and no offset applies; otherwise, a query with
-     * a page number has a total too.
-     * @throws ApiError 400 INVALID_CURSOR for a position with too few values, which another release wrote
-     */
-    async page(connection: Connection, query: ListPlan, scope: ChunkScope): Promise<Chunk> {
+    async page(connection, query, scope) {
       const { actor, parent: parentId, position, rule, size } = scope
       if (position && position.length < query.terms.length) throw invalidCursor()
       const isDefaultSize = size === DEFAULT_SIZE
@@ -240,5 +197,3 @@ export function createSelect(resource: ResolvedResource) {
     related: createRelatedReader(resource, { statements, fields: selectColumns(undefined, []) }),
   }
 }
-
-export type Select = ReturnType<typeof createSelect>

@@ -1,31 +1,139 @@
-/** Writes rows: inserts, updates that increment the revision, and deletes. */
-import { and, eq, sql } from 'drizzle-orm'
-import type { Values } from '../../../drizzle/client/prepare.ts'
-import type { Connection } from '../../../drizzle/client/types.ts'
+/** Writes rows: inserts, updates that increment the revision, and deletes. Each statement records its change. */
+import { and, eq, getTableColumns, getTableName, or, type SQL, sql } from 'drizzle-orm'
+import type { PgColumn } from 'drizzle-orm/pg-core'
+import { StatementsByShape, type Values } from '../../../drizzle/client/prepare.ts'
+import type { Connection, RunOptions } from '../../../drizzle/client/types.ts'
+import { nextUpdatedAt } from '../../../drizzle/expressions.ts'
 import { listCascades, removeDependent } from '../../outbox/cascades.ts'
 import type { ChangeOrigin } from '../../outbox/origin.ts'
-import type { Recorders } from '../../outbox/recorder.ts'
-import type { Row, Store } from '../definition.ts'
+import {
+  type ChangeKind,
+  getOriginValues,
+  type Recorders,
+  type RowsChange,
+  recordChange,
+} from '../../outbox/recorder.ts'
+import type { ResourceDefinition, Row, Store } from '../definition.ts'
+import type { Stores, UnreadTarget } from '../resource.ts'
 import { buildSearchText } from './case-folding.ts'
-import { createRowStatements, type StoredResource, toPlaceholders } from './row-statements.ts'
+import { buildRuleCondition, getColumn } from './conditions.ts'
+import { createConstraintErrors, findConstrainedColumns } from './constraint-errors.ts'
 import { createIsSameIn } from './same-value.ts'
-import { createUnreadUpdate } from './unread-update.ts'
 
 /** The row has changed since it was read. `operations/change.ts` catches it and writes again with a lock. */
 export class StaleRowError extends Error {
   override readonly name = 'StaleRowError'
 }
 
+/** A change of one row. */
+interface RowChange {
+  kind: ChangeKind
+  /** Distinguishes the statement from the others of its kind. */
+  shape: string
+  values: Values
+  build(db: Connection): {
+    change: RowsChange
+    /** The former values of an update, as JSON. */
+    previous?: SQL
+    /** Further columns of the changed row, for `previous`. */
+    former?: Record<string, SQL>
+  }
+  options?: RunOptions
+}
+
+/** Returns placeholders of the columns' own names. */
+const toPlaceholders = (names: readonly string[]) =>
+  Object.fromEntries(names.map((name) => [name, sql.placeholder(name)]))
+
+/** Columns to set have placeholders of their own names, so those of the row have other ones. */
+const TARGET = { id: sql.placeholder('target_id'), parent: sql.placeholder('target_parent') }
+
+const toFormer = (name: string) => `former_${name}`
+
+/** Returns the former values that differ, as JSON. */
+function buildPrevious(names: readonly string[]): SQL {
+  const parts = names.map((name) => ({
+    key: sql.raw(`'${name}'`),
+    value: sql.identifier(name),
+    former: sql.identifier(toFormer(name)),
+  }))
+  const [first] = parts
+  if (!first) return sql`'{}'::json`
+  if (parts.length === 1) return sql`json_build_object(${first.key}, ${first.former})`
+  const objects = parts.map(
+    ({ key, value, former }) =>
+      sql`case when ${value} is distinct from ${former} then jsonb_build_object(${key}, ${former}) else '{}'::jsonb end`,
+  )
+  return sql`(${sql.join(objects, sql` || `)})::json`
+}
+
 /**
  * Creates the functions that write the rows of one resource.
  * @param recorders records the changes; without, no events are written
  */
-export function createStores(resource: StoredResource, recorders: Recorders = new Map()) {
-  const { table, search } = resource
-  const statements = createRowStatements(resource, recorders)
-  const { columns, buildUpdate, getNames, getOptions, getShownNames, run, toApiError } = statements
+export function createStores(
+  resource: Pick<ResourceDefinition, 'table' | 'schemas' | 'search'> & { parent?: { member: string } },
+  recorders: Recorders = new Map(),
+): Stores {
+  const { table, search, parent } = resource
+  const recorder = recorders.get(getTableName(table))
+  const { search: _, ...returning }: Record<string, PgColumn> = getTableColumns(table)
+  const columns: Record<string, PgColumn> = getTableColumns(table)
+  const columnNames = Object.keys(columns).sort()
+  const constrainedColumns = findConstrainedColumns(table)
+  const toApiError = createConstraintErrors(resource, parent?.member)
+  const statements = new StatementsByShape()
   const isSameIn = createIsSameIn(columns)
   const cascades = listCascades(recorders, table)
+
+  /** Returns the columns among the values. */
+  const getNames = (values: Values) => columnNames.filter((name) => values[name] !== undefined)
+
+  /** Returns the columns among the names that an event shows. */
+  const getShownNames = (names: readonly string[]) =>
+    names.filter((name) => recorder && Object.hasOwn(recorder.columns, name))
+
+  /**
+   * Returns the options of a statement that sets these columns and waits for no lock on its row. It is batched if it can
+   * wait for no other transaction either: the statements behind one that waits would time out with it.
+   */
+  const getOptions = (names: readonly string[]): RunOptions => ({
+    canBatch: !names.some((name) => constrainedColumns.has(name)),
+  })
+
+  /** Returns an update that sets columns to the values of their placeholders. */
+  const buildUpdate = (db: Connection, names: readonly string[]) =>
+    db.update(table).set({
+      ...toPlaceholders(names),
+      revision: sql`${table.revision} + 1`,
+      updated_at: nextUpdatedAt(table),
+    })
+
+  /**
+   * Changes a row. Resolves to it, or to undefined if there is none.
+   * @throws ApiError for a violated constraint
+   */
+  const run = async (
+    connection: Connection,
+    origin: ChangeOrigin,
+    { kind, shape, values, build, options }: RowChange,
+  ): Promise<Row | undefined> => {
+    const buildChange = (db: Connection) => {
+      const { change, ...former } = build(db)
+      return db.execute(
+        recorder
+          ? recordChange(recorder, kind, change, { returning, ...former })
+          : change.returning(returning),
+      )
+    }
+    try {
+      const statement = statements.get<Row>(`${kind}|${shape}`, buildChange, options)
+      const [row] = await statement(connection, { ...values, ...getOriginValues(origin) })
+      return row
+    } catch (error) {
+      throw toApiError(error)
+    }
+  }
 
   const getSearchColumn = (row: Values) =>
     'search' in columns ? { search: buildSearchText(row, search) } : undefined
@@ -105,7 +213,52 @@ export function createStores(resource: StoredResource, recorders: Recorders = ne
     },
   })
 
-  return { store, updateUnread: createUnreadUpdate(resource, statements) }
-}
+  const updateUnread: Stores['updateUnread'] = (
+    connection,
+    { id, parent: parentId, rule, actor, origin }: UnreadTarget,
+    values,
+  ) => {
+    const names = getNames(values)
+    const build = (db: Connection) => {
+      const selected = Object.fromEntries(names.map((name) => [name, getColumn(columns, name)]))
+      // `old` has the former values, which PostgreSQL itself returns only from version 18 on. A row that is locked is
+      // skipped: after the other transaction, the revisions would differ, no row be updated, and the write read the row.
+      const old = db
+        .select({ ...selected, id: table.id, revision: table.revision })
+        .from(table)
+        .where(
+          and(
+            eq(table.id, TARGET.id),
+            parent && eq(getColumn(columns, parent.member), TARGET.parent),
+            buildRuleCondition(columns, rule),
+            or(
+              ...names.map(
+                (name) => sql`${getColumn(columns, name)} is distinct from ${sql.placeholder(name)}`,
+              ),
+            ),
+          ),
+        )
+        .for('no key update', { skipLocked: true })
+        .as('old')
+      const shown = getShownNames(names)
+      return {
+        change: buildUpdate(db, names)
+          .from(old)
+          .where(and(eq(table.id, old.id), eq(table.revision, old.revision))),
+        former: Object.fromEntries(
+          shown.map((name) => [toFormer(name), sql`${sql.identifier('old')}.${sql.identifier(name)}`]),
+        ),
+        previous: buildPrevious(shown),
+      }
+    }
+    return run(connection, origin, {
+      kind: 'updated',
+      shape: `unread|${actor.role}|${names}`,
+      values: { ...values, target_id: id, target_parent: parentId, caller: actor.userId },
+      build,
+      options: getOptions(names),
+    })
+  }
 
-export type Stores = ReturnType<typeof createStores>
+  return { store, updateUnread }
+}

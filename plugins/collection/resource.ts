@@ -1,0 +1,141 @@
+/** A compiled resource: what its definition says, with relations and parents resolved, and the functions over its rows. */
+import type { PgColumn } from 'drizzle-orm/pg-core'
+import type { Values } from '../../drizzle/client/prepare.ts'
+import type { Connection } from '../../drizzle/client/types.ts'
+import type { Actor, Rule } from '../access/index.ts'
+import type { ChangeOrigin } from '../outbox/origin.ts'
+import type { Entity } from '../versioning/representation/types.ts'
+import type { ResourceDefinition, Row, Store } from './definition.ts'
+import type { RelationDefinition } from './resource-table.ts'
+import type { ChunkScope, FilterValue, ListPlan, ListScope } from './sql/list-plan.ts'
+import type { VersionNames } from './version-names.ts'
+
+/** A relation to the rows of another resource. */
+interface Relation extends Omit<RelationDefinition, 'to'> {
+  to: Resource
+}
+
+/** A field of a body or of the path with a foreign key to a resource, whose row the caller must be able to read. */
+interface Reference {
+  field: string
+  to: Resource
+  /** The column of the other table that the field equals. */
+  foreign: string
+}
+
+/** The lock on a row: `update` for its removal; `no key update` for a change, which permits new references to it. */
+export type Lock = 'update' | 'no key update'
+
+/** What a response needs of a row: the requested fields, the keys of relations, and the columns of the access rule. */
+interface RowSelection {
+  fields?: readonly string[] | undefined
+  include?: readonly string[]
+  rule?: Rule
+  /** Determines the rule. */
+  role?: string
+}
+
+/** Consecutive rows of a list. */
+interface Chunk {
+  rows: Row[]
+  /** The number of all rows of the list. */
+  total: number | undefined
+}
+
+/** A related row, with the key of its parent. */
+export type RelatedRow = Row & {
+  parent_key: string
+  /** Whether its long fields were left out, because the included rows before it fill the response. */
+  is_cut?: boolean
+}
+
+/** The related rows that a caller may read. */
+interface RelatedScope {
+  rule: Rule
+  actor: Actor
+  /** Rows of each parent. */
+  limit: number
+  /** Of all rows of a to-many relation together. */
+  maxBytes: number
+}
+
+/** Reads the rows of a resource. */
+export interface Select {
+  /** The most bytes that a row takes in a response. */
+  maxRowBytes: number
+  /** Returns about how many bytes a row takes in a response. */
+  estimateRowBytes(row: Row): number
+  /** Reads what a response needs of one row. */
+  one(connection: Connection, id: string, selection: RowSelection): Promise<Row | undefined>
+  /** Reads all columns of one row, for a write. */
+  whole(connection: Connection, id: string, lock: Lock | undefined): Promise<Row | undefined>
+  /** Returns whether a rule admits the row with a value in a column, and locks that row against changes. */
+  isReadable(
+    connection: Connection,
+    name: string,
+    value: unknown,
+    scope: Pick<ListScope, 'rule' | 'actor'>,
+  ): Promise<boolean>
+  /**
+   * Reads `size` rows of a list. With a position, rows after it are read and no offset applies; otherwise, a query with
+   * a page number has a total too.
+   * @throws ApiError 400 INVALID_CURSOR for a position with too few values, which another release wrote
+   */
+  page(connection: Connection, query: ListPlan, scope: ChunkScope): Promise<Chunk>
+  /**
+   * Reads related rows, newest first, each with the key of its parent as `parent_key`. Rows of a to-many relation beyond
+   * `maxBytes` have `is_cut: true` and null in place of their text and JSON.
+   */
+  related(
+    connection: Connection,
+    relation: Omit<RelationDefinition, 'to'>,
+    keys: readonly FilterValue[],
+    scope: RelatedScope,
+  ): Promise<RelatedRow[]>
+}
+
+/** The row to update without reading it, and the caller. */
+export interface UnreadTarget {
+  id: string
+  parent: string | undefined
+  rule: Rule
+  actor: Actor
+  origin: ChangeOrigin
+}
+
+/** Writes the rows of a resource. */
+export interface Stores {
+  /** Returns the functions that write rows on a connection. */
+  store(connection: Connection, origin: ChangeOrigin): Store<Row>
+  /**
+   * Updates a row without reading it. Resolves to undefined if the row does not exist under that parent, if the rule does
+   * not allow it, if it has these values already, or if another transaction has locked it.
+   */
+  updateUnread(connection: Connection, target: UnreadTarget, values: Values): Promise<Row | undefined>
+}
+
+/** Returns a resource of a response with the id and the named fields of a row, or all fields, as the caller sees them. */
+export type RowMapper = (
+  row: Row,
+  actor: Actor,
+  names?: readonly string[],
+  relations?: Entity['relations'],
+) => Entity
+
+export interface Resource extends Omit<ResourceDefinition, 'relations' | 'parent'> {
+  relations: Readonly<Record<string, Relation>>
+  parent?: { to: Resource; member: string }
+  references: readonly Reference[]
+  columns: Readonly<Record<string, PgColumn>>
+  /** The columns in which no two rows are alike. */
+  uniqueColumns: ReadonlySet<string>
+  /** The columns of each index over all rows; undefined in place of an expression. */
+  indexes: readonly (readonly (string | undefined)[])[]
+  select: Select
+  stores: Stores
+  toEntity: RowMapper
+  /** The resource with the names of the version: for bodies, query strings and documents. It has no other version. */
+  published: Resource
+  /** Undefined if the fields of the resource do not differ in the version. */
+  names: VersionNames | undefined
+}

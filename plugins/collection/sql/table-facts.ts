@@ -1,0 +1,48 @@
+/** Reads the indexes and foreign keys of tables. */
+import { getTableConfig, type PgTable } from 'drizzle-orm/pg-core'
+import type { ResourceDefinition } from '../definition.ts'
+import type { ResourceTable } from '../resource-table.ts'
+
+/** Returns the columns of each index over all rows of a table; undefined in place of an expression. */
+export const getIndexes = (table: ResourceTable): (string | undefined)[][] =>
+  getTableConfig(table)
+    .indexes.filter(({ config }) => !config.where)
+    .map(({ config }) => config.columns.map((column) => ('name' in column ? column.name : undefined)))
+
+/** Returns the columns in which no two rows are alike. */
+export function getUniqueColumns(table: ResourceTable): ReadonlySet<string> {
+  const { indexes, columns } = getTableConfig(table)
+  const unique = indexes.flatMap(({ config }) => {
+    const [column, another] = config.columns
+    const isUnique = config.unique && !config.where && !another && column && 'name' in column
+    return isUnique ? [column.name] : []
+  })
+  return new Set(
+    columns.filter(({ notNull, name }) => notNull && unique.includes(name)).map(({ name }) => name),
+  )
+}
+
+/** A foreign key that has a field of a body or of the path. */
+interface SentKey {
+  fields: readonly string[]
+  foreignTable: PgTable
+  foreign: readonly string[]
+}
+
+/** Returns the foreign keys whose fields a client may send, apart from those that are not to be checked. */
+export function listSentKeys(definition: ResourceDefinition): SentKey[] {
+  const { table, schemas, parent, uncheckedReferences = [] } = definition
+  const sent = [
+    ...(parent ? [parent.member] : []),
+    ...Object.keys(schemas.create.properties),
+    ...Object.keys(schemas.change.properties),
+  ]
+  const isSent = (field: string) => sent.includes(field) && !uncheckedReferences.includes(field)
+  return getTableConfig(table).foreignKeys.flatMap((key) => {
+    const { columns, foreignTable, foreignColumns } = key.reference()
+    const fields = columns.map(({ name }) => name)
+    return fields.some(isSent)
+      ? [{ fields, foreignTable, foreign: foreignColumns.map(({ name }) => name) }]
+      : []
+  })
+}
