@@ -1,48 +1,33 @@
 /** The commands for users, API keys and signing keys change a database that a server then serves. */
-import { type Test, test } from 'tap'
+import { test } from 'tap'
 import { createClient, testApp } from '../helpers/app.ts'
+import { runCommand } from '../helpers/command.ts'
 import { openDatabase, testDatabaseUrl } from '../helpers/database.ts'
-import { SHORT_RUN, startModule } from '../helpers/process.ts'
 
 const SECRET = 'test-secret-test-secret-test-secret-test'
-
-async function type(t: Test, settings: NodeJS.ProcessEnv, args: string[], input = '') {
-  const { child, output, ended } = startModule(t, 'cli.ts', settings, args, SHORT_RUN)
-  child.stdin?.end(input)
-  const { code } = await ended
-  return { code, ...output }
-}
 
 test('commands create users and API keys and rotate signing keys', async (t) => {
   const { url, dataDir } = await testDatabaseUrl(t)
   const place = { ...(url && { DATABASE_URL: url }), ...(dataDir && { DATA_DIR: dataDir }) }
-  const settings = { ...place, APP_SECRET: SECRET }
+  const run = (args: string, input = '', more: NodeJS.ProcessEnv = {}) =>
+    runCommand(t, args, { ...place, APP_SECRET: SECRET, ...more }, input)
 
-  const user = ['users', 'create', '--email', 'Root@example.com', '--name', 'Root', '--role', 'admin']
-  const made = await type(t, settings, user, 'a good long secret\n')
-  t.equal(made.code, 0, made.err)
-  t.match(made.out, /Created the admin root@example.com/)
+  const createUser = (email: string, password: string) =>
+    run(`users create --email ${email} --name Root --role admin`, `${password}\n`)
+  const made = await createUser('Root@example.com', 'a good long secret')
+  t.match(made, { code: 0, out: /Created the admin root@example.com/ })
   t.notMatch(made.out + made.err, /good long secret/)
-  const again = await type(t, settings, user, 'a good long secret\n')
-  t.equal(again.code, 1)
-  t.match(again.err, /email is taken/)
-  const lookalike = user.with(3, 'roo\u212a@example.com')
-  t.match(await type(t, settings, lookalike, 'a good long secret\n'), { code: 2, err: /^error: email / })
-  const short = await type(t, settings, user, 'short\n')
-  t.equal(short.code, 2)
-  t.match(short.err, /password/)
+  t.match(await createUser('Root@example.com', 'a good long secret'), { code: 1, err: /email is taken/ })
+  t.match(await createUser('roo\u212a@example.com', 'a good long secret'), { code: 2, err: /^error: email / })
+  t.match(await createUser('Root@example.com', 'short'), { code: 2, err: /password/ })
 
-  const createKey = (scopes: string, email = 'root@example.com', more = {}) => {
-    const options = ['--email', email, '--name', 'm', '--scopes', scopes]
-    return type(t, { ...settings, ...more }, ['api-keys', 'create', ...options])
-  }
+  const createKey = (scopes: string, email = 'root@example.com', more = {}) =>
+    run(`api-keys create --email ${email} --name m --scopes ${scopes}`, '', more)
   const key = await createKey('products:read')
-  t.equal(key.code, 0, key.err)
-  t.match(key.out, /^rak_[\w-]+\n$/, 'standard output holds the key alone')
+  t.match(key, { code: 0, out: /^rak_[\w-]+\n$/ }, 'standard output holds the key alone')
   t.equal((await createKey('*', 'unknown@example.com')).code, 1)
   // As with POST /api-keys: test/auth/scopes.test.ts.
-  const feed = await createKey('events:read,products:write')
-  t.equal(feed.code, 0, feed.err)
+  t.equal((await createKey('events:read,products:write')).code, 0)
   for (const [scope, more] of [['all'], ['events:write'], ['events:read', { EVENTS: 'false' }]] as const)
     t.equal((await createKey(scope, undefined, more)).code, 2, scope)
 
@@ -53,22 +38,18 @@ test('commands create users and API keys and rotate signing keys', async (t) => 
      from users, generate_series(1, 98) where email = 'root@example.com'`,
   )
   await before.close()
-  const beyond = await type(t, settings, ['api-keys', 'create', '--email', 'root@example.com', '--name', 'm'])
-  t.equal(beyond.code, 1)
-  t.match(beyond.err, /at most 100 API keys/, 'the limit holds for the command too')
+  t.match(await run('api-keys create --email root@example.com --name m'), {
+    code: 1,
+    err: /at most 100 API keys/,
+  })
 
-  const rotated = await type(t, { ...settings }, ['signing-keys', 'rotate'])
+  const rotated = await run('signing-keys rotate')
   t.equal(rotated.code, 0, rotated.err)
   const keys = JSON.parse(rotated.out)
-  t.match(keys, [
-    { crv: 'Ed25519', d: String },
-    { crv: 'Ed25519', d: String },
-  ])
+  const generated = { crv: 'Ed25519', d: String }
+  t.match(keys, [generated, generated])
   t.notMatch(rotated.err, new RegExp(keys[0].d))
-  const twice = await type(t, { ...settings, JWT_PRIVATE_KEY: rotated.out.trim() }, [
-    'signing-keys',
-    'rotate',
-  ])
+  const twice = await run('signing-keys rotate', '', { JWT_PRIVATE_KEY: rotated.out.trim() })
   t.same(JSON.parse(twice.out).slice(1), keys, 'the keys so far stay behind the new one')
 
   const database = await openDatabase({ url, dataDir })
@@ -85,8 +66,8 @@ test('commands create users and API keys and rotate signing keys', async (t) => 
   t.equal((await machine.get('/products')).status, 200)
   t.equal((await machine.get('/orders')).status, 403)
   if (url) {
-    const revoked = await type(t, settings, ['api-keys', 'revoke', '--prefix', key.out.slice(0, 10)])
-    t.equal(revoked.code, 0, revoked.err)
-    t.equal((await type(t, settings, ['api-keys', 'revoke', '--prefix', key.out.slice(0, 10)])).code, 1)
+    const revoke = `api-keys revoke --prefix ${key.out.slice(0, 10)}`
+    t.equal((await run(revoke)).code, 0)
+    t.equal((await run(revoke)).code, 1)
   }
 })

@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { gunzipSync } from 'node:zlib'
 import { test } from 'tap'
-import { migrate } from '../../drizzle/migrate.ts'
+import { getMigrationTimes, migrate } from '../../drizzle/migrate.ts'
 import { withSnapshot } from '../../src/cli/backup/source.ts'
 import { readConfig } from '../../src/config.ts'
 import { testApp } from '../helpers/app.ts'
@@ -47,30 +47,29 @@ test('a restored database has every value, and its users, keys, cursors, ETags a
   await first.app.close()
 
   const file = join(testFolder(t), 'backup.gz')
-  const written = await runCommand(t, ['backup', file], source)
-  t.equal(written.code, 0, written.err)
-  t.match(written.out, /^Wrote .*backup\.gz: \d+ rows of 18 tables, [\d,]+ kB\n/)
+  t.match(await runCommand(t, ['backup', file], source), {
+    code: 0,
+    out: /^Wrote .*backup\.gz: \d+ rows of 18 tables, [\d,]+ kB\n/,
+  })
   t.equal(statSync(file).mode & 0o777, 0o600, 'only its owner can read the file')
 
   // On the server: once from a server to a server, once from a server to a folder.
   for (const server of SERVER ? [SERVER, undefined] : [undefined]) {
     const target = await createEmptyDatabase(t, server)
-    const restored = await runCommand(t, ['restore', file], target)
-    t.equal(restored.code, 0, restored.err)
-    t.match(restored.out, /^Restored \d+ rows from .*\nCompared the database with the file: they are equal\n/)
+    t.match(await runCommand(t, ['restore', file], target), {
+      code: 0,
+      out: /^Restored \d+ rows from .*\nCompared the database with the file: they are equal\n/,
+    })
     t.strictSame(await withDatabaseAt(target, readEverything), before)
     if (server !== SERVER) continue
     const second = await testApp(t, {}, { database: await openAt(target) })
     t.equal((await second.admin.get(`/users/${id}`)).headers.get('etag'), etag)
-    t.equal(
-      (await second.admin.get(`/users?limit=1&cursor=${page.cursor}`)).status,
-      200,
-      'the cursor is valid',
-    )
+    const nextPage = await second.admin.get(`/users?limit=1&cursor=${page.cursor}`)
+    t.equal(nextPage.status, 200, 'the cursor is valid')
     t.equal((await second.anybody.post('/tokens', grant)).status, 201, 'the password is valid')
     const refresh = { grant_type: 'refresh_token', refresh_token: tokens.refresh_token }
     t.equal((await second.anybody.post('/tokens', refresh)).status, 201, 'the session goes on')
-    const next = await second.anybody.call('POST', '/orders', { body: order, headers: { 'x-api-key': key } })
+    const next = await second.anybody.post('/orders', order, { 'x-api-key': key })
     t.equal(next.status, 201, 'the API key is valid')
     t.equal(next.body.data.number, 'ORD-0000000004', 'after three numbers')
   }
@@ -85,20 +84,20 @@ test('copy fills an empty PostgreSQL database and says what to set', { skip: !SE
   const target = await createEmptyDatabase(t)
   const args = ['copy', '--to', target.DATABASE_URL ?? '', '--schema', getSchema(target.DATABASE_URL)]
   const copied = await runCommand(t, args, { DATA_DIR: dataDir })
-  t.equal(copied.code, 0, copied.err)
-  t.match(
-    copied.out,
-    /^Copied 4 rows to .*\nCompared the two databases: they are equal\nNext: set DATABASE_URL/,
-  )
+  t.match(copied, {
+    code: 0,
+    out: /^Copied 4 rows to .*\nCompared the two databases: they are equal\nNext: set DATABASE_URL/,
+  })
   t.match(copied.out, `set APP_SECRET to the content of ${join(dataDir, 'app-secret')}`)
   t.notMatch(copied.out, SECRET)
   t.strictSame(
     await withDatabaseAt(target, readEverything),
     await withDatabaseAt({ DATA_DIR: dataDir }, readEverything),
   )
-  const again = await runCommand(t, args, { DATA_DIR: dataDir })
-  t.equal(again.code, 1)
-  t.match(again.err, /^copy failed: The database is not empty \(the table users has rows\)/)
+  t.match(await runCommand(t, args, { DATA_DIR: dataDir }), {
+    code: 1,
+    err: /^copy failed: The database is not empty \(the table users has rows\)/,
+  })
   const wrong = await runCommand(t, ['copy', '--to', 'mysql://u:hunter2@h/d'], { DATA_DIR: dataDir })
   t.equal(wrong.code, 2)
   t.notMatch(wrong.err, /hunter2/)
@@ -125,10 +124,7 @@ test('a backup of an older release is restored into its tables and then migrated
   skip: !SERVER,
 }, async (t) => {
   const source = await createEmptyDatabase(t)
-  const times: { entries: { when: number }[] } = JSON.parse(
-    readFileSync('drizzle/migrations/meta/_journal.json', 'utf8'),
-  )
-  const only = new Set(times.entries.slice(0, 9).map(({ when }) => when))
+  const only = new Set(getMigrationTimes().slice(0, 9))
   await withDatabaseAt(source, async (database) => {
     await migrate(database, { only })
     await database.run(`insert into users (id, name, email) values (gen_random_uuid(), '', 'old')`)
@@ -147,9 +143,7 @@ test('a backup of an older release is restored into its tables and then migrated
   t.match(newer, { code: 1, err: /newer release than the data: use a database without tables/ })
 
   const target = await createEmptyDatabase(t)
-  const restored = await runCommand(t, ['restore', file], target)
-  t.equal(restored.code, 0, restored.err)
-  t.match(restored.out, /^Applied 0009_/m)
+  t.match(await runCommand(t, ['restore', file], target), { code: 0, out: /^Applied 0009_/m })
   const rows = await withDatabaseAt(target, (database) =>
     database.run('select email, reply_id from users u join idempotency_keys k on k.user_id = u.id'),
   )
@@ -159,15 +153,17 @@ test('a backup of an older release is restored into its tables and then migrated
 test('the kept secret is included only on request, and restored without replacing another', async (t) => {
   const source = await createMigratedDatabase(t)
   const folder = testFolder(t)
-  const none = await runCommand(t, ['backup', join(folder, 'no'), '--include-secret'], source)
-  t.match(none, { code: 1, err: /no secret is kept in/ })
+  const withSecret = (file: string, env = source) => runCommand(t, ['backup', file, '--include-secret'], env)
+  t.match(await withSecret(join(folder, 'no')), { code: 1, err: /no secret is kept in/ })
   writeFileSync(join(source.DATA_DIR ?? '', 'app-secret'), `${SECRET}\n`, { mode: 0o600 })
   const without = await runCommand(t, ['backup', join(folder, 'without')], source)
   t.match(without.out, /app-secret is not included \(--include-secret includes it\)/)
   t.notMatch(gunzipSync(readFileSync(join(folder, 'without'))).toString(), SECRET)
   const env = { ...source, APP_SECRET: 'other-secret-other-secret-other-secret' }
-  const never = await runCommand(t, ['backup', join(folder, 'no'), '--include-secret'], env)
-  t.match(never, { code: 1, err: /APP_SECRET is set, which is never included/ })
+  t.match(await withSecret(join(folder, 'no'), env), {
+    code: 1,
+    err: /APP_SECRET is set, which is never included/,
+  })
   t.notOk(existsSync(join(folder, 'no')))
 
   await withDatabaseAt(source, async (database) => {
@@ -175,7 +171,7 @@ test('the kept secret is included only on request, and restored without replacin
     await database.run(`insert into notes values ('of another program')`)
   })
   const file = join(folder, 'with')
-  const included = await runCommand(t, ['backup', file, '--include-secret'], source)
+  const included = await withSecret(file)
   t.match(included.out, /app-secret is included: protect the backup/)
   t.notMatch(included.out, SECRET)
   const taken = await runCommand(t, ['backup', file], source)
@@ -206,10 +202,8 @@ test('the kept secret is included only on request, and restored without replacin
 test('a backup can be written to standard output', async (t) => {
   const env = { PATH: process.env.PATH, ...withSchema(await createMigratedDatabase(t)) }
   const run = promisify(execFile)
-  const { stdout, stderr } = await run(process.execPath, ['dist/src/cli.js', 'backup', '-'], {
-    env,
-    encoding: 'buffer',
-  })
+  const args = ['dist/src/cli.js', 'backup', '-']
+  const { stdout, stderr } = await run(process.execPath, args, { env, encoding: 'buffer' })
   const file = join(testFolder(t), 'backup.gz')
   writeFileSync(file, stdout)
   t.match(stderr.toString(), /^Wrote 0 rows of 18 tables\nNo secret is included/)
@@ -219,9 +213,10 @@ test('a backup can be written to standard output', async (t) => {
 test('without a database there is nothing to back up, and none is created', async (t) => {
   const folder = testFolder(t)
   const file = join(folder, 'backup.gz')
-  const { code, err } = await runCommand(t, ['backup', file], { DATA_DIR: join(folder, 'data') })
-  t.equal(code, 1)
-  t.match(err, /^backup failed: There is no database in .*data: set DATA_DIR, or DATABASE_URL/)
+  t.match(await runCommand(t, ['backup', file], { DATA_DIR: join(folder, 'data') }), {
+    code: 1,
+    err: /^backup failed: There is no database in .*data: set DATA_DIR, or DATABASE_URL/,
+  })
   t.notOk(existsSync(join(folder, 'data')))
   if (!SERVER) return
   const empty = await runCommand(t, ['backup', file], await createEmptyDatabase(t))

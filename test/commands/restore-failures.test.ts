@@ -41,9 +41,7 @@ test('a file that is damaged or of a newer release is refused before the databas
   const damaged = join(folder, 'damaged')
   const settings = { DATA_DIR: join(folder, 'data') }
   const expectRefusal = async (name: string, message: RegExp, args: string[] = []) => {
-    const { code, err } = await runCommand(t, ['restore', damaged, ...args], settings)
-    t.equal(code, 1, name)
-    t.match(err, message, name)
+    t.match(await runCommand(t, ['restore', damaged, ...args], settings), { code: 1, err: message }, name)
     t.notOk(existsSync(settings.DATA_DIR), `${name}: no database is created`)
   }
   for (const position of [bytes.length >> 2, bytes.length >> 1, bytes.length - 8]) {

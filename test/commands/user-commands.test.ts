@@ -13,7 +13,7 @@ const run = (command: string, input = '') => runCommand(t, command, place, input
 
 /** Opens the database, which no command can have open at the same time where it is embedded. */
 async function withDatabase<T>(work: (database: Database) => Promise<T>): Promise<T> {
-  const database = await openDatabase({ ...(url && { url }), ...(dataDir && { dataDir }) })
+  const database = await openDatabase({ url, dataDir })
   try {
     return await work(database)
   } finally {
@@ -67,11 +67,8 @@ t.test('users list filters by role and status', async (t) => {
   const admins = JSON.parse((await run('users list --role admin --json')).out)
   t.match(admins, [{ email: 'user1@example.com', role: 'admin', status: 'active' }])
   t.equal(JSON.parse((await run('users list --role member --status suspended --json')).out).length, 2)
-  t.strictSame(await run('users list --role admin --status inactive --json'), {
-    code: 0,
-    out: '[]\n',
-    err: '',
-  })
+  const noneAsJson = await run('users list --role admin --status inactive --json')
+  t.strictSame(noneAsJson, { code: 0, out: '[]\n', err: '' })
   t.strictSame(await run('users list --status inactive'), { code: 0, out: '', err: 'None found\n' })
 })
 
@@ -107,9 +104,7 @@ t.test('an invalid new password changes nothing', async (t) => {
     ['USER1@example.com\n', /^error: password must differ from the e-mail address and the name/],
     ['', /^error: A password is required$/m],
   ] as const) {
-    const { code, err } = await run('users set-password user1@example.com', input)
-    t.equal(code, 2, input)
-    t.match(err, message)
+    t.match(await run('users set-password user1@example.com', input), { code: 2, err: message }, input)
   }
   t.match(await run(`users set-password user1@example.com --password ${PASSWORD.replaceAll(' ', '')}`), {
     code: 2,
@@ -119,40 +114,33 @@ t.test('an invalid new password changes nothing', async (t) => {
     code: 1,
     err: /^users set-password failed: No user has the e-mail address nobody@example\.com/,
   })
-  const [count] = await withDatabase((database) =>
-    database.run(
-      `select (select count(*) from sessions) as sessions, count(password_hash) as passwords from users`,
-    ),
-  )
-  t.strictSame(count, { sessions: 4, passwords: 0 })
+  const count = `select (select count(*) from sessions) as sessions, count(password_hash) as passwords from users`
+  t.strictSame(await withDatabase((database) => database.run(count)), [{ sessions: 4, passwords: 0 }])
 })
 
 t.test('the last active admin keeps role and status', async (t) => {
-  for (const command of [
-    'set-role user1@example.com --role member',
-    'set-status user1@example.com --status inactive',
-  ]) {
-    t.match(await run(`users ${command}`), {
-      code: 1,
-      err: /The last active admin cannot be .* another role$/m,
-    })
+  for (const [command, code, output] of [
+    ['set-role user1@example.com --role member', 1, /The last active admin cannot be .* another role$/m],
+    [
+      'set-status user1@example.com --status inactive',
+      1,
+      /The last active admin cannot be .* another role$/m,
+    ],
+    ['set-role user2@example.com', 2, /^error: required option '--role <role>' not specified/],
+    [
+      'set-role user2@example.com --role admin',
+      0,
+      /^Changed the role of user2@example.com from manager to admin$/m,
+    ],
+    ['set-role user2@example.com --role admin', 0, /^The role of user2@example.com is admin already$/m],
+    [
+      'set-status user1@example.com --status suspended',
+      0,
+      /^Changed the status of user1@example.com from active to suspended; ended 2 sessions$/m,
+    ],
+  ] as const) {
+    t.match(await run(`users ${command}`), { code, [code === 0 ? 'out' : 'err']: output }, command)
   }
-  t.match(await run('users set-role user2@example.com'), {
-    code: 2,
-    err: /^error: required option '--role <role>' not specified/,
-  })
-  t.match(await run('users set-role user2@example.com --role admin'), {
-    code: 0,
-    out: 'Changed the role of user2@example.com from manager to admin\n',
-  })
-  t.match(await run('users set-role user2@example.com --role admin'), {
-    code: 0,
-    out: 'The role of user2@example.com is admin already\n',
-  })
-  t.match(await run('users set-status user1@example.com --status suspended'), {
-    code: 0,
-    out: 'Changed the status of user1@example.com from active to suspended; ended 2 sessions\n',
-  })
 })
 
 t.test('users set-password ends the sessions, and the new password signs in', async (t) => {
@@ -164,7 +152,7 @@ t.test('users set-password ends the sessions, and the new password signs in', as
   const revoked = await run('users set-password user3@example.com --revoke-api-keys', `${PASSWORD}!\n`)
   t.match(revoked.out, 'ended 0 sessions and revoked 1 API key')
 
-  const database = await openDatabase({ ...(url && { url }), ...(dataDir && { dataDir }) })
+  const database = await openDatabase({ url, dataDir })
   const { anybody } = await testApp(t, {}, { database })
   const signIn = async (email: string, password: string) =>
     (await anybody.post('/tokens', { grant_type: 'password', email, password })).status
