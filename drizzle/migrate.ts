@@ -2,7 +2,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { identity } from '../lib/identity.ts'
 import { DatabaseUnavailable } from './client/errors.ts'
-import { queryRows } from './client/query-rows.ts'
 import { DEFAULT_SCHEMA, getSearchPath } from './client/schema.ts'
 import type { DatabaseClient, Queryable } from './client/types.ts'
 import {
@@ -100,16 +99,10 @@ export async function countPendingMigrations(
 /** Returns the creation times of the migrations that were applied to the database, in epoch milliseconds, ascending. */
 export async function readAppliedMigrations(database: Queryable, schema: string): Promise<number[]> {
   const recordTable = getRecordTable(schema)
-  const [table] = await queryRows<{ exists: boolean }>(
-    database,
-    `select to_regclass('${recordTable}') is not null as "exists"`,
-  )
-  if (!table?.exists) return []
-  const rows = await queryRows<{ created_at: number }>(
-    database,
-    `select created_at from ${recordTable} order by created_at`,
-  )
-  return rows.map((row) => row.created_at)
+  const [table] = await database.run(`select to_regclass('${recordTable}') is not null as "exists"`)
+  if (table?.exists !== true) return []
+  const rows = await database.run(`select created_at from ${recordTable} order by created_at`)
+  return rows.map((row) => Number(row.created_at))
 }
 
 /** Returns the creation times of this release's migrations, in epoch milliseconds, in their order. */
@@ -178,8 +171,7 @@ async function prepareSchema(tx: Queryable, schema: string): Promise<void> {
 async function readSearchPath(tx: Queryable, schema: string): Promise<string | undefined> {
   const searchPath = getSearchPath(schema)
   if (searchPath === undefined) return undefined
-  const [extension] = await queryRows<{ schema: string }>(
-    tx,
+  const [extension] = await tx.run(
     "select quote_ident(n.nspname) as schema from pg_extension e join pg_namespace n on n.oid = e.extnamespace where e.extname = 'pg_trgm'",
   )
   return extension && `${searchPath}, ${extension.schema}`
@@ -229,8 +221,8 @@ async function createIndexes(
   const missing: string[] = []
   for (const statement of statements) {
     const name = CREATE_CONCURRENTLY.exec(statement)?.[3] ?? ''
-    const [index] = await queryRows<{ is_valid: boolean }>(tx, SELECT_INDEX, [name])
-    if (index?.is_valid) continue
+    const [index] = await tx.run(SELECT_INDEX, [name])
+    if (index?.is_valid === true) continue
     if (index) missing.push(`drop index concurrently "${name}"`)
     missing.push(statement)
   }

@@ -1,8 +1,7 @@
 /** Compares the tables that the code declares with those of the database. */
-import { is } from 'drizzle-orm'
+import { is, sql } from 'drizzle-orm'
 import { getTableConfig, isPgSequence, PgTable } from 'drizzle-orm/pg-core'
 import * as tables from './all-tables.ts'
-import { queryRows } from './client/query-rows.ts'
 import type { Connection } from './client/types.ts'
 
 interface SchemaReport {
@@ -13,7 +12,7 @@ interface SchemaReport {
 }
 
 /** A column of a relation. An index, or a table without columns, is one row without a column. */
-interface ColumnRow {
+type ColumnRow = {
   relation: string
   column: string | null
   type: string | null
@@ -34,11 +33,11 @@ export const tableNames: readonly string[] = declaredTables.map(({ name }) => na
  * statements of the service do. Plain rows without subqueries: PGlite compiles the code of PostgreSQL when it is first
  * used, and JSON aggregates tripled the CPU time of this query (75 ms instead of 27).
  */
-const SELECT_COLUMNS = `select c.relname as relation, a.attname as column,
+const selectColumns = (names: string) => sql`select c.relname as relation, a.attname as column,
     format_type(a.atttypid, a.atttypmod) as type, a.attcollation::int4 as collation, a.attnotnull as is_not_null
   from pg_class c left join pg_attribute a
     on a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped and c.relkind <> 'i'
-  where c.relname = any(string_to_array($1, ',')) and pg_table_is_visible(c.oid)`
+  where c.relname = any(string_to_array(${names}, ',')) and pg_table_is_visible(c.oid)`
 
 /** The collation "C" has this OID in every database. */
 const C_COLLATION = 950
@@ -80,7 +79,7 @@ function listIndexes({ name, columns, indexes, primaryKeys }: DeclaredTable): st
 /** Returns the columns of each relation that exists. */
 async function readRelations(database: Connection): Promise<Map<string, Columns>> {
   const names = [...tableNames, ...declaredSequences, ...declaredTables.flatMap(listIndexes)]
-  const rows = await queryRows<ColumnRow>(database, SELECT_COLUMNS, [names.join(',')])
+  const rows = await database.execute<ColumnRow>(selectColumns(names.join(',')))
   const relations = new Map<string, Map<string | null, ColumnRow>>()
   for (const row of rows) {
     const columns = relations.get(row.relation) ?? new Map<string | null, ColumnRow>()

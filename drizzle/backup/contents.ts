@@ -1,5 +1,5 @@
 /** Describes what a database contains: its tables in the order of their foreign keys, its sequences and migrations. */
-import { queryRows } from '../client/query-rows.ts'
+import { type SQL, sql } from 'drizzle-orm'
 import type { Connection } from '../client/types.ts'
 import { RECORD_TABLE, readAppliedMigrations } from '../migrate.ts'
 
@@ -13,7 +13,7 @@ export interface Table {
   name: string
   columns: Column[]
   /** The expressions that order the rows, the same on every server. */
-  order: string[]
+  order: SQL[]
 }
 
 export interface Sequence {
@@ -30,7 +30,7 @@ export interface Contents {
   sequences: Sequence[]
 }
 
-interface TableRow {
+type TableRow = {
   name: string
   columns: (Column & { hasCollation: boolean })[]
   /** Null if the table has no primary key. */
@@ -40,12 +40,12 @@ interface TableRow {
 }
 
 /** In a schema other than the default one, the table of applied migrations is among those of the service. */
-const IS_SERVICE_OBJECT = `c.relnamespace = current_schema()::regnamespace
-  and not starts_with(c.relname, '${RECORD_TABLE}')
+const IS_SERVICE_OBJECT = sql`c.relnamespace = current_schema()::regnamespace
+  and not starts_with(c.relname, ${RECORD_TABLE})
   and not exists (select from pg_depend d where d.objid = c.oid and d.deptype = 'e')`
 
 /** Generated columns are left out: PostgreSQL computes them again. */
-const TABLES_SQL = `
+const SELECT_TABLES = sql`
   select c.relname::text as name,
     (select coalesce(json_agg(json_build_object('name', a.attname, 'type', format_type(a.atttypid, a.atttypmod),
         'hasCollation', a.attcollation <> 0) order by a.attnum), '[]')
@@ -62,13 +62,11 @@ const TABLES_SQL = `
   where c.relkind in ('r', 'p') and not c.relispartition and ${IS_SERVICE_OBJECT}
   order by c.relname`
 
-const SEQUENCES_SQL = `
+const SELECT_SEQUENCES = sql`
   select c.relname::text as name, s.seqincrement::text as increment
   from pg_class c join pg_sequence s on s.seqrelid = c.oid
   where ${IS_SERVICE_OBJECT}
   order by c.relname`
-
-export const quoteName = (name: string): string => `"${name.replaceAll('"', '""')}"`
 
 /** Reads the contents of a schema. Within a snapshot, after its first statement: a sequence is never behind the rows then. */
 export async function readContents(connection: Connection, schema: string): Promise<Contents> {
@@ -78,7 +76,7 @@ export async function readContents(connection: Connection, schema: string): Prom
 
 /** Returns the tables, each after those that it references. */
 export async function readTables(connection: Connection): Promise<Table[]> {
-  return sortByReferences(await queryRows<TableRow>(connection, TABLES_SQL)).map(toTable)
+  return sortByReferences(await connection.execute<TableRow>(SELECT_TABLES)).map(toTable)
 }
 
 /** @returns the rows of each table */
@@ -88,10 +86,8 @@ export async function countRows(
 ): Promise<Map<string, number>> {
   const counts = new Map<string, number>()
   for (const { name } of tables) {
-    const [row] = await queryRows<{ count: number }>(
-      connection,
-      `select count(*) as count from ${quoteName(name)}`,
-    )
+    const count = sql`select count(*) as count from ${sql.identifier(name)}`
+    const [row] = await connection.execute<{ count: number }>(count)
     counts.set(name, row?.count ?? 0)
   }
   return counts
@@ -105,8 +101,8 @@ function toTable({ name, columns, primaryKey }: TableRow): Table {
     columns: columns.map((column) => ({ name: column.name, type: column.type })),
     order: keys.map((key) => {
       const column = columns.find((candidate) => candidate.name === key)
-      if (primaryKey === null) return `${quoteName(key)}::text collate "C"`
-      return column?.hasCollation ? `${quoteName(key)} collate "C"` : quoteName(key)
+      if (primaryKey === null) return sql`${sql.identifier(key)}::text collate "C"`
+      return column?.hasCollation ? sql`${sql.identifier(key)} collate "C"` : sql`${sql.identifier(key)}`
     }),
   }
 }
@@ -127,13 +123,10 @@ function sortByReferences(rows: readonly TableRow[]): TableRow[] {
 
 export async function readSequences(connection: Connection): Promise<Sequence[]> {
   const sequences: Sequence[] = []
-  for (const { name, increment } of await queryRows<{ name: string; increment: string }>(
-    connection,
-    SEQUENCES_SQL,
-  )) {
-    const [row] = await queryRows<{ next: string }>(
-      connection,
-      `select (case when is_called then last_value + ${increment} else last_value end)::text as next from ${quoteName(name)}`,
+  const found = await connection.execute<{ name: string; increment: string }>(SELECT_SEQUENCES)
+  for (const { name, increment } of found) {
+    const [row] = await connection.execute<{ next: string }>(
+      sql`select (case when is_called then last_value + ${increment}::bigint else last_value end)::text as next from ${sql.identifier(name)}`,
     )
     if (row) sequences.push({ name, next: row.next })
   }

@@ -1,8 +1,9 @@
 /** Loads rows into an empty database, compares what it then contains, and commits only if that is equal. */
+import { sql } from 'drizzle-orm'
 import type { Connection, Database } from '../client/types.ts'
 import { getMigrationTimes, migrate, readAppliedMigrations } from '../migrate.ts'
 import { type Checksums, findDifferences, readChecksums } from './checksums.ts'
-import { type Contents, quoteName, readSequences, readTables, type Sequence, type Table } from './contents.ts'
+import { type Contents, readSequences, readTables, type Sequence, type Table } from './contents.ts'
 import { type Batch, insertRows, readRows } from './rows.ts'
 
 interface SourceTable {
@@ -63,7 +64,7 @@ async function load(tx: Connection, source: Source, options: LoadOptions): Promi
   const tables = selectTables(await readTables(tx), source.tables)
   const byName = new Map(tables.map((table) => [table.name, table]))
   const sequences = source.sequences.filter(({ name }) => existing.some((sequence) => sequence.name === name))
-  await tx.run(`lock table ${tables.map(({ name }) => quoteName(name)).join(', ')} in exclusive mode`)
+  for (const { name } of tables) await tx.execute(sql`lock table ${sql.identifier(name)} in exclusive mode`)
   await checkEmpty(tx, tables)
   const expected = await readChecksums(selectRows(source.readRows(), byName), async ({ table, lines }) => {
     const target = byName.get(table)
@@ -72,7 +73,7 @@ async function load(tx: Connection, source: Source, options: LoadOptions): Promi
   })
   await restartSequences(tx, sequences)
   await compare(tx, tables, expected, sequences)
-  for (const { name } of tables) await tx.run(`analyze ${quoteName(name)}`)
+  for (const { name } of tables) await tx.execute(sql`analyze ${sql.identifier(name)}`)
   await options.beforeCommit?.()
   return {
     checksums: expected,
@@ -100,7 +101,7 @@ async function checkTarget(database: Database, source: Source): Promise<void> {
 
 async function checkEmpty(connection: Connection, tables: readonly Table[]): Promise<void> {
   for (const { name } of tables) {
-    const rows = await connection.run(`select 1 from ${quoteName(name)} limit 1`)
+    const rows = await connection.execute(sql`select 1 from ${sql.identifier(name)} limit 1`)
     if (rows.length > 0)
       throw new Error(
         `The database is not empty (the table ${name} has rows), and nothing is overwritten: use a new database or another DATA_DIR`,
@@ -129,7 +130,7 @@ function selectTables(tables: readonly Table[], sources: readonly SourceTable[])
  */
 async function restartSequences(tx: Connection, sequences: readonly Sequence[]): Promise<void> {
   for (const { name, next } of sequences)
-    await tx.run('select setval($1::regclass, $2::bigint, false)', [quoteName(name), next])
+    await tx.execute(sql`select setval(quote_ident(${name})::regclass, ${next}::bigint, false)`)
 }
 
 /** Reads everything back. @throws Error if it differs from what was read from the source */

@@ -2,9 +2,9 @@
  * Reads and inserts the rows of a table as lines of text. A line is a JSON array with PostgreSQL's text of each value,
  * or null: exact for every type, and the same in PGlite and on a server.
  */
-import { queryRows } from '../client/query-rows.ts'
+import { type SQLWrapper, sql } from 'drizzle-orm'
 import type { Connection } from '../client/types.ts'
-import { quoteName, type Table } from './contents.ts'
+import type { Table } from './contents.ts'
 
 /** Consecutive rows of one table. */
 export interface Batch {
@@ -18,24 +18,26 @@ export const MAX_BATCH_ROWS = 200
 /** A batch ends with the row that exceeds this. */
 export const MAX_BATCH_BYTES = 1 << 20
 
-const CURSOR = 'backup_rows'
+const joinSql = (chunks: SQLWrapper[]) => sql.join(chunks, sql`, `)
+
+const CURSOR = sql.identifier('backup_rows')
 
 /** Reads all rows of the tables, in order, within the transaction of `tx`. */
 export async function* readRows(tx: Connection, tables: readonly Table[]): AsyncGenerator<Batch> {
   for (const table of tables) {
-    const values = table.columns.map(({ name }) => `${quoteName(name)}::text`).join(', ')
-    await tx.run(
-      `declare ${CURSOR} no scroll cursor for select array_to_json(array[${values}]::text[])::text as line` +
-        ` from ${quoteName(table.name)} order by ${table.order.join(', ')}`,
+    const values = joinSql(table.columns.map(({ name }) => sql`${sql.identifier(name)}::text`))
+    await tx.execute(
+      sql`declare ${CURSOR} no scroll cursor for select array_to_json(array[${values}]::text[])::text as line
+        from ${sql.identifier(table.name)} order by ${joinSql(table.order)}`,
     )
     for (let count = MAX_BATCH_ROWS; ; ) {
-      const rows = await queryRows<{ line: string }>(tx, `fetch ${count} from ${CURSOR}`)
+      const rows = await tx.execute<{ line: string }>(sql`fetch ${sql.raw(`${count}`)} from ${CURSOR}`)
       if (rows.length === 0) break
       const lines = rows.map(({ line }) => line)
       yield { table: table.name, lines }
       count = getBatchRows(lines)
     }
-    await tx.run(`close ${CURSOR}`)
+    await tx.execute(sql`close ${CURSOR}`)
   }
 }
 
@@ -47,11 +49,10 @@ function getBatchRows(lines: readonly string[]): number {
 
 /** Inserts rows, whose values have the order of `table.columns`. */
 export async function insertRows(tx: Connection, table: Table, lines: readonly string[]): Promise<void> {
-  const names = table.columns.map(({ name }) => quoteName(name)).join(', ')
-  const values = table.columns.map(({ type }, index) => `(line ->> ${index})::${type}`).join(', ')
-  await tx.run(
-    `insert into ${quoteName(table.name)} (${names}) overriding system value` +
-      ` select ${values} from jsonb_array_elements($1::jsonb) line`,
-    [`[${lines.join(',')}]`],
+  const names = joinSql(table.columns.map(({ name }) => sql.identifier(name)))
+  const values = sql.raw(table.columns.map(({ type }, index) => `(line ->> ${index})::${type}`).join())
+  await tx.execute(
+    sql`insert into ${sql.identifier(table.name)} (${names}) overriding system value
+      select ${values} from jsonb_array_elements(${`[${lines.join(',')}]`}::jsonb) line`,
   )
 }

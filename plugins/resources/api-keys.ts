@@ -1,5 +1,6 @@
 /** Defines API keys: credentials for machines, with the role of the user who created them. */
-import { queryRows } from '../../drizzle/client/query-rows.ts'
+import { count, eq, sql } from 'drizzle-orm'
+import { prepare } from '../../drizzle/client/prepare.ts'
 import type { Connection } from '../../drizzle/client/types.ts'
 import { apiKeys } from '../../drizzle/credential-tables.ts'
 import { createApiKeySchemas } from '../../schemas/api-keys.ts'
@@ -18,7 +19,12 @@ const MAX_LIFETIME_DAYS = 365
 /** Includes expired keys: they stay listed until they are deleted. */
 const MAX_KEYS_PER_USER = 100
 
-const SELECT_IS_FULL = `select count(*) >= ${MAX_KEYS_PER_USER} as is_full from api_keys where user_id = $1`
+const countKeys = prepare((db) =>
+  db
+    .select({ count: count().as('count') })
+    .from(apiKeys)
+    .where(eq(apiKeys.user_id, sql.placeholder('userId'))),
+)
 
 const own = [{ user_id: CALLER }] as const
 const ownerOrAdmin = { admin: true, manager: own, member: own } as const
@@ -38,8 +44,8 @@ function checkExpiry({ expires_at }: { expires_at?: string }): Violation[] {
  * @throws ApiError 409 if the user has 100 keys
  */
 export async function ensureRoomForKey(tx: Connection, userId: string): Promise<void> {
-  const [keys] = await queryRows<{ is_full: boolean }>(tx, SELECT_IS_FULL, [userId])
-  if (!keys?.is_full) return
+  const [keys] = await countKeys(tx, { userId })
+  if (!keys || keys.count < MAX_KEYS_PER_USER) return
   throw apiError('RESOURCE_CONFLICT', {
     message: `A user can have at most ${MAX_KEYS_PER_USER} API keys, expired ones included; delete one first`,
   })

@@ -3,7 +3,6 @@ import { existsSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { Command } from '@commander-js/extra-typings'
 import { type Database, FolderInUse, openDatabase } from '../../drizzle/client/index.ts'
-import { queryRows } from '../../drizzle/client/query-rows.ts'
 import { parseAddress } from '../../drizzle/client/server/address.ts'
 import { type Config, ConfigError, findMistypedNames } from '../config.ts'
 import { describeOldNode } from '../node-version.ts'
@@ -39,14 +38,12 @@ function readSettings(options: Options): { config?: Config; findings: Finding[] 
   }
 }
 
-const SELECT_VERSION = "select current_setting('server_version') as version"
-
 async function openServer(url: string, schema: string): Promise<{ database?: Database; finding: Finding }> {
   const { label } = parseAddress(url)
   try {
     const database = await openDatabase({ url, schema, poolSize: 1 })
     const startedAt = performance.now()
-    const [row] = await queryRows<{ version: string }>(database, SELECT_VERSION)
+    const [row] = await database.run("select current_setting('server_version') as version")
     const latency = (performance.now() - startedAt).toFixed(1)
     const message = `PostgreSQL ${row?.version} at ${label} answers in ${latency} ms`
     return { database, finding: ok('database', message) }
@@ -83,11 +80,8 @@ async function openFolder(
 
 const checkDatabaseSize = (database: Database): Promise<Finding> =>
   attempt('disk', 'Check the server.', async () => {
-    const [row] = await queryRows<{ size: number }>(
-      database,
-      'select pg_database_size(current_database()) as size',
-    )
-    return ok('disk', `The database has ${formatBytes(row?.size ?? Number.NaN)}`)
+    const [row] = await database.run('select pg_database_size(current_database()) as size')
+    return ok('disk', `The database has ${formatBytes(Number(row?.size))}`)
   })
 
 /** Makes all checks, in the order in which a start would depend on them. */

@@ -1,7 +1,7 @@
 /** A tenant on Citus moves to another node while it serves reads and writes. None fails, and nothing is lost. */
+import { sql } from 'drizzle-orm'
 import t from 'tap'
 import type { Database } from '../../drizzle/client/index.ts'
-import { queryRows } from '../../drizzle/client/query-rows.ts'
 import { type Client, type Json, testApp } from '../helpers/app.ts'
 import { CITUS, openDatabase } from '../helpers/database.ts'
 import { readFeed } from '../helpers/events.ts'
@@ -11,20 +11,19 @@ const ROUNDS_AFTER_MOVE = 20
 const PRODUCTS = 5
 const STOCK = 1_000_000
 
-interface Node {
+type Node = {
   host: string
   port: number
 }
 
 /** Returns the node of a distributed schema, and another one. */
 async function findNodes(database: Database): Promise<{ current: Node; other: Node }> {
-  const nodes = await queryRows<Node & { is_current: boolean }>(
-    database,
-    `select n.nodename as host, n.nodeport as port, bool_or(s.table_name is not null) as is_current
+  const nodes = await database.execute<
+    Node & { is_current: boolean }
+  >(sql`select n.nodename as host, n.nodeport as port, bool_or(s.table_name is not null) as is_current
      from pg_dist_node n left join citus_shards s
        on s.nodename = n.nodename and s.nodeport = n.nodeport and s.table_name = 'users'::regclass
-     where n.shouldhaveshards group by n.nodename, n.nodeport`,
-  )
+     where n.shouldhaveshards group by n.nodename, n.nodeport`)
   const [current, other] = [
     nodes.find(({ is_current }) => is_current),
     nodes.find(({ is_current }) => !is_current),

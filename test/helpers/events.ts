@@ -1,8 +1,8 @@
 /** Inserts events as the outbox does, reads its rows, and reads the feed as consumers do. */
+import { sql } from 'drizzle-orm'
 import type { FastifyInstance } from 'fastify'
 import { v7 as uuid } from 'uuid'
 import type { Connection, Param } from '../../drizzle/client/index.ts'
-import { queryRows } from '../../drizzle/client/query-rows.ts'
 import type { outbox } from '../../drizzle/event-tables.ts'
 import type { Client, Json, Reply, TestApp } from './app.ts'
 
@@ -116,13 +116,11 @@ export async function clearFeed({ app, database }: Pick<TestApp, 'app' | 'databa
 
 /** Removes the events up to a position, or all, as retention does. @returns the position */
 export async function removeEvents(database: Connection, position?: number): Promise<number> {
-  const [feed] = await queryRows<{ removed_position: number }>(
-    database,
-    `with removed as (delete from events where $1::bigint is null or position <= $1 returning id, position)
+  const [feed] = await database.execute<{
+    removed_position: number
+  }>(sql`with removed as (delete from events where ${position ?? null}::bigint is null or position <= ${position ?? null}::bigint returning id, position)
      update event_feed set removed_position = last.position, removed_id = last.id
-     from (select id, position from removed order by position desc limit 1) as last returning removed_position`,
-    [position ?? null],
-  )
+     from (select id, position from removed order by position desc limit 1) as last returning removed_position`)
   if (!feed) throw new Error('There is no event to remove')
   return feed.removed_position
 }
@@ -152,21 +150,18 @@ export async function readFeed(
   }
 }
 
-const SHARED_COLUMNS =
-  'type, resource_id, revision, columns, previous, owner_id, actor_id, credential, credential_id, request_id'
+const SHARED_COLUMNS = sql.raw(
+  'type, resource_id, revision, columns, previous, owner_id, actor_id, credential, credential_id, request_id',
+)
 
 export type ChangeRow = Omit<typeof outbox.$inferSelect, 'sequence' | 'created_at'>
 
 /** Returns the changes of a resource, or all, with and without a position, in their order. */
 export const readChanges = (database: Connection, resourceId?: string): Promise<ChangeRow[]> =>
-  queryRows<ChangeRow>(
-    database,
-    `select ${SHARED_COLUMNS} from (
+  database.execute<ChangeRow>(sql`select ${SHARED_COLUMNS} from (
        select position, null as sequence, ${SHARED_COLUMNS} from events
        union all select null, sequence, ${SHARED_COLUMNS} from outbox
-     ) as changes where $1::uuid is null or resource_id = $1::uuid order by position nulls last, sequence`,
-    [resourceId ?? null],
-  )
+     ) as changes where ${resourceId ?? null}::uuid is null or resource_id = ${resourceId ?? null}::uuid order by position nulls last, sequence`)
 
 /** Returns the types of events, sorted: `sessions.deleted x2, users.updated`. */
 export function countTypes(events: readonly Pick<ChangeRow, 'type'>[]): string {

@@ -18,7 +18,7 @@ export interface FeedEvent {
 }
 
 /** A row of a resource's table. */
-export interface StoredRow {
+export type StoredRow = {
   resource_type: string
   id: string
   revision: number

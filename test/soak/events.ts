@@ -3,8 +3,8 @@
  * and webhooks are delivered. Then checks that every committed change has one event, which reached every consumer.
  */
 import { setTimeout as wait } from 'node:timers/promises'
+import { sql } from 'drizzle-orm'
 import { openDatabase } from '../../drizzle/client/index.ts'
-import { queryRows } from '../../drizzle/client/query-rows.ts'
 import type { Database } from '../../drizzle/client/types.ts'
 import { type Client, createClient, type Json } from '../helpers/app.ts'
 import type { Owner } from '../helpers/database.ts'
@@ -239,9 +239,8 @@ async function drain(database: Database, consumers: readonly FeedConsumer[]): Pr
   const isDrained = async () => {
     const pending = await database.run(`select 1 from webhook_deliveries where status = 'pending' limit 1`)
     if (pending.length > 0) return false
-    const [last] = await queryRows<{ all: number; orders: number }>(
-      database,
-      `select max(position) as all, max(position) filter (where resource_type = 'orders') as orders from events`,
+    const [last] = await database.execute<{ all: number; orders: number }>(
+      sql`select max(position) as all, max(position) filter (where resource_type = 'orders') as orders from events`,
     )
     return consumers.every(({ name, getSeen }) => {
       const position = getSeen().at(-1)?.position ?? 0
@@ -299,7 +298,7 @@ const summarizeConsumer = (consumer: FeedConsumer): EventsReport['consumers'][nu
 
 /** Reads the rows of all resources, and the data of those that have a collection of their own. */
 async function readRows(database: Database, client: Client): Promise<StoredRow[]> {
-  const rows = await queryRows<StoredRow>(database, SELECT_ROWS)
+  const rows = await database.execute<StoredRow>(sql.raw(SELECT_ROWS))
   const data = new Map<string, Json>()
   for (const path of ['/products', '/orders', '/users']) {
     for (const row of await readNewestRows(client, path, () => true)) data.set(row.id, row)
@@ -309,9 +308,8 @@ async function readRows(database: Database, client: Client): Promise<StoredRow[]
 
 /** Checks that each event has one delivery, which succeeded. */
 async function findDeliveryErrors(database: Database, events: readonly FeedEvent[]): Promise<string[]> {
-  const deliveries = await queryRows<{ event_id: string; count: number }>(
-    database,
-    `select event_id, count(*) as count from webhook_deliveries where status = 'succeeded' group by event_id`,
+  const deliveries = await database.execute<{ event_id: string; count: number }>(
+    sql`select event_id, count(*) as count from webhook_deliveries where status = 'succeeded' group by event_id`,
   )
   const counts = new Map(deliveries.map(({ event_id, count }) => [event_id, count]))
   return events.flatMap(({ id, position }) =>
@@ -324,14 +322,12 @@ async function readPositionDelays(
   database: Database,
   after: number,
 ): Promise<EventsReport['positionDelays']> {
-  const [delays] = await queryRows<EventsReport['positionDelays']>(
-    database,
-    `select percentile_cont(0.5) within group (order by delay) as p50,
+  const [delays] = await database.execute<
+    EventsReport['positionDelays']
+  >(sql`select percentile_cont(0.5) within group (order by delay) as p50,
        percentile_cont(0.99) within group (order by delay) as p99, max(delay) as max
      from (select extract(epoch from updated_at - created_at)::float8 * 1000 as delay
-       from events where position > $1) as delays`,
-    [after],
-  )
+       from events where position > ${after}) as delays`)
   if (!delays) throw new Error('An aggregate returned no row')
   return delays
 }

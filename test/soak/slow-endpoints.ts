@@ -1,7 +1,7 @@
 /** Measures how long deliveries to a quick endpoint take while many endpoints of others are slow or dead. */
 import { setTimeout as wait } from 'node:timers/promises'
+import { sql } from 'drizzle-orm'
 import { openDatabase } from '../../drizzle/client/index.ts'
-import { queryRows } from '../../drizzle/client/query-rows.ts'
 import { type Client, createClient } from '../helpers/app.ts'
 import type { Owner } from '../helpers/database.ts'
 import { startServer } from '../helpers/process.ts'
@@ -109,9 +109,8 @@ export async function measureSlowEndpoints(
     const arrival = arrivals.get(id)
     return arrival === undefined ? [] : Math.max(0, arrival - at)
   })
-  const [stored] = await queryRows<{ attempts: number }>(
-    database,
-    `select sum(attempts)::int8 as attempts from webhook_deliveries where event_type = 'webhook-endpoints.test'`,
+  const [stored] = await database.execute<{ attempts: number }>(
+    sql`select sum(attempts)::int8 as attempts from webhook_deliveries where event_type = 'webhook-endpoints.test'`,
   )
   return {
     delays,

@@ -1,12 +1,11 @@
 /** One replica: its connection pool, its lag, and whether it may be read from now. */
 
 import { DatabaseUnavailable, SqlError } from '../errors.ts'
-import { queryRows } from '../query-rows.ts'
 import type { Address } from '../server/address.ts'
 import { ServerConnection } from '../server/connection.ts'
 import { PING_OPTIONS } from '../server/ping.ts'
 import { createPool } from '../server/pool.ts'
-import type { Standing } from '../types.ts'
+import type { Row, Standing } from '../types.ts'
 import type { WalPosition } from './wal-position.ts'
 
 interface ReplicaOptions {
@@ -25,13 +24,6 @@ interface Primary {
   identity: string | undefined
   /** Returns the latest position of the primary that a replica has reached which has replayed up to `replayed`. */
   findReached(replayed: number): WalPosition | undefined
-}
-
-interface Status {
-  standby: boolean
-  /** Bytes of WAL; null if the server has replayed none. */
-  replayed: number | null
-  identity: string
 }
 
 /** A standby has the system identifier of its primary. */
@@ -78,10 +70,8 @@ export function createReplica({ address, size, maxLag, lifetime, onChange }: Rep
       // the one that was measured.
       onConnect: async (connection) => {
         const isKnown = Number.isFinite(reached.position)
-        const [row] = isKnown
-          ? await queryRows<{ holds: boolean }>(connection, IS_CAUGHT_UP_SQL, [reached.position])
-          : []
-        if (!row?.holds) throw new DatabaseUnavailable('The replica is further behind than before')
+        const [row] = isKnown ? await connection.run(IS_CAUGHT_UP_SQL, [reached.position]) : []
+        if (row?.holds !== true) throw new DatabaseUnavailable('The replica is further behind than before')
       },
     },
     limits: { acquireTimeout: ACQUIRE_TIMEOUT_MS, maxWaiting: size },
@@ -103,12 +93,12 @@ export function createReplica({ address, size, maxLag, lifetime, onChange }: Rep
 
   const getLag = () => performance.now() - reached.time
 
-  const evaluateStatus = (status: Status | undefined, primary: Primary) => {
+  const evaluateStatus = (status: Row | undefined, primary: Primary) => {
     if (primary.identity === undefined) return
-    if (!status?.standby) return takeOutOfUse('foreign', 'it is not a standby')
+    if (status?.standby !== true) return takeOutOfUse('foreign', 'it is not a standby')
     if (status.identity !== primary.identity)
       return takeOutOfUse('foreign', 'it is a standby of another database')
-    reached = primary.findReached(status.replayed ?? 0) ?? reached
+    reached = primary.findReached(Number(status.replayed)) ?? reached
     if (getLag() > maxLag) setStanding('behind', `more than ${maxLag / 1000} s`)
     // Hysteresis: a replica that was behind must catch up to half of the limit before it is read from again.
     else if (standing === 'up' || getLag() <= maxLag / 2) setStanding('up')
@@ -130,7 +120,7 @@ export function createReplica({ address, size, maxLag, lifetime, onChange }: Rep
       const start = performance.now()
       queriedAt = start
       try {
-        const [status] = await queryRows<Status>(statusConnection, STATUS_SQL)
+        const [status] = await statusConnection.run(STATUS_SQL)
         if (queriedAt === start) evaluateStatus(status, primary)
       } catch (error) {
         if (queriedAt === start) takeOutOfUse('away', getFailureReason(error))

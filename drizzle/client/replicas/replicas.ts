@@ -8,7 +8,6 @@
  */
 
 import { createConnection } from '../database.ts'
-import { queryRows } from '../query-rows.ts'
 import type { Address } from '../server/address.ts'
 import { ServerConnection } from '../server/connection.ts'
 import { afterPendingReads, PING_OPTIONS } from '../server/ping.ts'
@@ -66,11 +65,11 @@ export function withReplicas(client: DatabaseClient, options: ReplicasOptions): 
     isQuerying = true
     const time = performance.now()
     try {
-      const [row] = await queryRows<{ position: number; identity: string }>(primaryConnection, POSITION_SQL)
+      const [row] = await primaryConnection.run(POSITION_SQL)
       if (!row) return
       if (row.identity !== identity) history.clear()
-      identity = row.identity
-      history.add({ time, position: row.position })
+      identity = String(row.identity)
+      history.add({ time, position: Number(row.position) })
     } catch {
       // The primary is unavailable. Statements on it fail with that error, and the measured lag of the replicas grows.
     } finally {

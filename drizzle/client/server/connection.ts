@@ -11,7 +11,6 @@
 import { setImmediate as nextIteration } from 'node:timers/promises'
 import { publishRenewal } from '../channels.ts'
 import { DatabaseUnavailable, isConnectionLoss } from '../errors.ts'
-import { queryRows } from '../query-rows.ts'
 import { runTransactionBody } from '../transaction.ts'
 import type { Param, Queryable, Row, RunOptions, TransactionOptions } from '../types.ts'
 import { Client, type ClientOptions } from './client.ts'
@@ -62,11 +61,12 @@ const getCheckClientSql = (isLocal: boolean) =>
  */
 async function ensureSearchPath(connection: Queryable, expected: string | undefined): Promise<void> {
   if (expected === undefined) return
-  const [row] = await queryRows<{ path: string }>(connection, `select current_setting('search_path') as path`)
+  const [row] = await connection.run(`select current_setting('search_path') as path`)
   const schemas = expected.replaceAll('"', '')
-  if (row?.path.replaceAll('"', '') === schemas) return
+  const path = String(row?.path)
+  if (path.replaceAll('"', '') === schemas) return
   throw new DatabaseUnavailable(
-    `Connections have the search_path ${row?.path} instead of ${schemas} (DATABASE_SCHEMA): the pooler must pass it on or set it`,
+    `Connections have the search_path ${path} instead of ${schemas} (DATABASE_SCHEMA): the pooler must pass it on or set it`,
   )
 }
 

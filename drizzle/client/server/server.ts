@@ -3,7 +3,6 @@
 import type { SemaphoreOptions } from '../../../lib/semaphore.ts'
 import { publishWait } from '../channels.ts'
 import { createDatabase } from '../database.ts'
-import { queryRows } from '../query-rows.ts'
 import { withReplicas } from '../replicas/replicas.ts'
 import { withRetries } from '../retry.ts'
 import { DEFAULT_SCHEMA } from '../schema.ts'
@@ -91,12 +90,11 @@ export async function openPostgres(options: PostgresOptions): Promise<Database> 
 
 /** @throws Error if the server's version or the database's encoding is not supported */
 async function checkServer(connection: Queryable, label: string): Promise<void> {
-  const [row] = await queryRows<{ version: number; encoding: string }>(
-    connection,
+  const [row] = await connection.run(
     "select current_setting('server_version_num')::int4 as version, current_setting('server_encoding') as encoding",
   )
-  const major = Math.floor((row?.version ?? 0) / 10_000)
-  if (major < MIN_VERSION)
+  const major = Math.floor(Number(row?.version) / 10_000)
+  if (!(major >= MIN_VERSION))
     throw new Error(
       `The server at ${label} is PostgreSQL ${major}; version ${MIN_VERSION} or newer is required`,
     )

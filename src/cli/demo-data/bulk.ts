@@ -2,10 +2,9 @@
  * Bulk load: drops indexes and foreign keys and creates them again after the rows, since adding rows to existing indexes
  * takes longer than all the other work. It all happens in one transaction, so a killed process changes nothing.
  */
-import { getTableName } from 'drizzle-orm'
+import { getTableName, type SQL, sql } from 'drizzle-orm'
 import type { PgTable } from 'drizzle-orm/pg-core'
 import type { Connection } from '../../../drizzle/client/index.ts'
-import { queryRows } from '../../../drizzle/client/query-rows.ts'
 
 /** For sorting, within the transaction only; one index is created at a time. */
 const MAINTENANCE_WORK_MEM = '512MB'
@@ -13,7 +12,7 @@ const MAINTENANCE_WORK_MEM = '512MB'
 const LOCK_TIMEOUT = '10s'
 
 /** The statements that drop an index or a foreign key and create it again. */
-interface SchemaObject {
+type SchemaObject = {
   drop: string
   create: string
 }
@@ -34,29 +33,22 @@ export async function lockTables(tx: Connection, tables: readonly PgTable[]): Pr
  * @returns the statements that create them again
  */
 export async function dropIndexes(tx: Connection, tables: readonly PgTable[]): Promise<string[]> {
-  const objects = [...(await readForeignKeys(tx, tables)), ...(await readIndexes(tx, tables))]
+  const names = `{${joinNames(tables)}}`
+  const objects = [
+    ...(await tx.execute<SchemaObject>(selectForeignKeys(names))),
+    ...(await tx.execute<SchemaObject>(selectIndexes(names))),
+  ]
   for (const { drop } of objects) await tx.run(drop)
   // In reverse, so that the checks of foreign keys can use the indexes.
   return objects.map(({ create }) => create).toReversed()
 }
 
-/** Reads the definitions from the catalog, so that objects which an operator has added are created again as well. */
-const readObjects = (tx: Connection, tables: readonly PgTable[], text: string) =>
-  queryRows<SchemaObject>(tx, text, [`{${joinNames(tables)}}`])
-
-const readForeignKeys = (tx: Connection, tables: readonly PgTable[]) =>
-  readObjects(
-    tx,
-    tables,
-    `select format('alter table %s drop constraint %I', conrelid::regclass, conname) as "drop",
+// From the catalog, so that objects which an operator has added are created again as well.
+const selectForeignKeys = (names: string): SQL =>
+  sql`select format('alter table %s drop constraint %I', conrelid::regclass, conname) as "drop",
        format('alter table %s add constraint %I %s', conrelid::regclass, conname, pg_get_constraintdef(oid)) as "create"
-     from pg_constraint where contype = 'f' and conrelid = any($1::regclass[]) order by conrelid, conname`,
-  )
+     from pg_constraint where contype = 'f' and conrelid = any(${names}::regclass[]) order by conrelid, conname`
 
-const readIndexes = (tx: Connection, tables: readonly PgTable[]) =>
-  readObjects(
-    tx,
-    tables,
-    `select format('drop index %s', indexrelid::regclass) as "drop", pg_get_indexdef(indexrelid) as "create"
-     from pg_index where not indisunique and indrelid = any($1::regclass[]) order by indrelid, indexrelid`,
-  )
+const selectIndexes = (names: string): SQL =>
+  sql`select format('drop index %s', indexrelid::regclass) as "drop", pg_get_indexdef(indexrelid) as "create"
+     from pg_index where not indisunique and indrelid = any(${names}::regclass[]) order by indrelid, indexrelid`

@@ -1,7 +1,6 @@
 /** The checks of the database: rights, extension, migrations, tables, clock, admins. */
 import { getTableName, sql } from 'drizzle-orm'
 import type { Database } from '../../../drizzle/client/index.ts'
-import { queryRows } from '../../../drizzle/client/query-rows.ts'
 import { DEFAULT_SCHEMA } from '../../../drizzle/client/schema.ts'
 import { countPendingMigrations, getRecordTable } from '../../../drizzle/migrate.ts'
 import { inspectSchema, SCHEMA_ADVICE, tableNames } from '../../../drizzle/schema-check.ts'
@@ -13,7 +12,7 @@ import { attempt, type Finding, fail, ok, warn } from './finding.ts'
 const CLOCK_WARNING_MS = 5_000
 const CLOCK_FAILURE_MS = 30_000
 
-interface Rights {
+type Rights = {
   role: string
   is_standby: boolean
   is_read_only: boolean
@@ -27,25 +26,27 @@ interface Rights {
   missing: string[] | null
 }
 
-const SELECT_RIGHTS = `select current_user as role, pg_is_in_recovery() as is_standby,
+const selectRights = (
+  schema: string | null,
+) => sql`select current_user as role, pg_is_in_recovery() as is_standby,
   current_setting('transaction_read_only') = 'on' as is_read_only,
   has_database_privilege(current_database(), 'CREATE') as can_create_extension,
-  case when $2::text is null then has_database_privilege(current_database(), 'CREATE')
+  case when ${schema}::text is null then has_database_privilege(current_database(), 'CREATE')
       and coalesce(has_schema_privilege(current_schema(), 'CREATE'), false)
-    else coalesce(has_schema_privilege(to_regnamespace($2::text)::oid, 'CREATE'),
+    else coalesce(has_schema_privilege(to_regnamespace(${schema}::text)::oid, 'CREATE'),
       has_database_privilege(current_database(), 'CREATE')) end as can_create_tables,
-  (select has_schema_privilege(oid, 'USAGE') from pg_namespace where nspname = $2) as may_use,
+  (select has_schema_privilege(oid, 'USAGE') from pg_namespace where nspname = ${schema}) as may_use,
   (select json_agg(p.name || ' on ' || t.name)
-    from unnest(string_to_array($1, ',')) as t(name), unnest(array['SELECT', 'INSERT', 'UPDATE', 'DELETE']) as p(name)
+    from unnest(string_to_array(${tableNames.join(',')}, ',')) as t(name), unnest(array['SELECT', 'INSERT', 'UPDATE', 'DELETE']) as p(name)
     where not has_table_privilege(to_regclass(quote_ident(t.name)), p.name)) as missing`
 
-const SELECT_EXTENSION = `select exists (select from pg_extension where extname = 'pg_trgm') as is_installed,
+const SELECT_EXTENSION = sql`select exists (select from pg_extension where extname = 'pg_trgm') as is_installed,
   exists (select from pg_available_extensions where name = 'pg_trgm') as is_available`
 
 async function readRights(database: Database): Promise<Rights> {
   // In the default schema, which may be another one by the role's search path, migrations also create `drizzle`.
-  const params = [tableNames.join(','), database.schema === DEFAULT_SCHEMA ? null : database.schema]
-  const [rights] = await queryRows<Rights>(database, SELECT_RIGHTS, params)
+  const schema = database.schema === DEFAULT_SCHEMA ? null : database.schema
+  const [rights] = await database.execute<Rights>(selectRights(schema))
   if (!rights) throw new Error('The database returned no row')
   return rights
 }
@@ -72,8 +73,7 @@ function checkRights(schema: string, { role, is_standby, is_read_only, may_use, 
 }
 
 async function checkExtension(database: Database, { role, can_create_extension }: Rights): Promise<Finding> {
-  const [extension] = await queryRows<{ is_installed: boolean; is_available: boolean }>(
-    database,
+  const [extension] = await database.execute<{ is_installed: boolean; is_available: boolean }>(
     SELECT_EXTENSION,
   )
   if (extension?.is_installed) return ok('pg_trgm', 'The extension is installed')
@@ -119,11 +119,8 @@ async function checkSchema(database: Database): Promise<Finding> {
 
 async function checkClock(database: Database): Promise<Finding> {
   const before = Date.now()
-  const [row] = await queryRows<{ now: number }>(
-    database,
-    'select (extract(epoch from clock_timestamp()) * 1000)::int8 as now',
-  )
-  const difference = (row?.now ?? Number.NaN) - (before + Date.now()) / 2
+  const [row] = await database.run('select (extract(epoch from clock_timestamp()) * 1000)::int8 as now')
+  const difference = Number(row?.now) - (before + Date.now()) / 2
   const message = `The clocks of the database and of this machine differ by ${(Math.abs(difference) / 1000).toFixed(1)} s`
   const advice = 'Synchronize both clocks (NTP).'
   if (!(Math.abs(difference) <= CLOCK_FAILURE_MS)) return fail('clock', message, advice)

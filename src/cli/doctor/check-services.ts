@@ -1,17 +1,17 @@
 /** The checks of the services besides the primary database: replicas and Redis. */
+import { sql } from 'drizzle-orm'
 import { type Database, openDatabase } from '../../../drizzle/client/index.ts'
-import { queryRows } from '../../../drizzle/client/query-rows.ts'
 import { IDENTITY_SQL } from '../../../drizzle/client/replicas/replica.ts'
 import { parseAddress } from '../../../drizzle/client/server/address.ts'
 import type { Config } from '../../config.ts'
 import { attempt, type Finding, fail, ok, warn } from './finding.ts'
 
-const SELECT_PRIMARY = `select (pg_current_wal_insert_lsn() - '0/0')::int8 as position, ${IDENTITY_SQL} as identity`
-const SELECT_REPLICA = `select pg_is_in_recovery() as is_standby, ${IDENTITY_SQL} as identity,
+const SELECT_PRIMARY = sql`select (pg_current_wal_insert_lsn() - '0/0')::int8 as position, ${sql.raw(IDENTITY_SQL)} as identity`
+const SELECT_REPLICA = sql`select pg_is_in_recovery() as is_standby, ${sql.raw(IDENTITY_SQL)} as identity,
   coalesce(pg_last_wal_replay_lsn() - '0/0', 0)::int8 as position,
   extract(epoch from clock_timestamp() - pg_last_xact_replay_timestamp())::int8 as seconds`
 
-interface Replica {
+type Replica = {
   is_standby: boolean
   identity: string
   position: number
@@ -23,8 +23,8 @@ interface Replica {
 async function readPositions(primary: Database, url: string) {
   const replica = await openDatabase({ url, poolSize: 1 })
   try {
-    const [before] = await queryRows<{ position: number; identity: string }>(primary, SELECT_PRIMARY)
-    const [state] = await queryRows<Replica>(replica, SELECT_REPLICA)
+    const [before] = await primary.execute<{ position: number; identity: string }>(SELECT_PRIMARY)
+    const [state] = await replica.execute<Replica>(SELECT_REPLICA)
     if (!before || !state) throw new Error('The server returned no row')
     return { before, state }
   } finally {
