@@ -133,7 +133,7 @@ function createSwitch(first: Database) {
 
 const headers = { 'x-api-key': ADMIN_KEY }
 const PAGE = 'total_bytes'
-const POLL = 'from outbox order by sequence limit 1'
+const POLL = 'from "outbox" order by "outbox"."sequence" limit'
 
 for (const [name, count] of [
   ['nothing was changed since', 0],
