@@ -312,7 +312,7 @@ const phases: Record<string, Phase> = {
   'in a keyed write': {
     isAtWork: true,
     enter: inStatement(
-      /insert into idempotency_keys/,
+      /insert into "idempotency_keys"/,
       'POST /products',
       product,
       'Idempotency-Key: "once"\r\n',
@@ -398,7 +398,7 @@ const phases: Record<string, Phase> = {
         ensureRoom.call(streams, userId)
         asked.resolve()
       }
-      const release = await inStatement(/from event_feed/, 'GET /events', undefined, STREAM)(sent)
+      const release = await inStatement(/from "event_feed"/, 'GET /events', undefined, STREAM)(sent)
       // The process itself reads the feed once a second, with the same statement.
       await asked.promise
       streams.ensureRoom = ensureRoom
