@@ -11,7 +11,6 @@ test('a server killed during writes restarts with every acknowledged write', asy
     rounds: 1,
     clients: 4,
     between: [200, 500],
-    file: 'server.ts',
   })
   t.strictSame(report.lost, [])
   t.ok(report.acknowledged >= 40, `${report.acknowledged} writes acknowledged`)
@@ -25,7 +24,6 @@ test('a server stopped during writes completes them and loses none', async (t) =
     rounds: 1,
     clients: 4,
     between: [200, 500],
-    file: 'server.ts',
     signal: 'SIGTERM',
   })
   t.strictSame(report.lost, [])

@@ -16,7 +16,6 @@ test('restarting two replicas behind a load balancer in turn fails no request', 
     clients: 16,
     pause: 80,
     delay: 500,
-    file: 'server.ts',
   })
   t.strictSame(report.failed, [])
   t.strictSame(report.codes, [0, 0, 0, 0])

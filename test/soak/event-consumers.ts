@@ -8,112 +8,83 @@ import type { FeedEvent } from './event-checks.ts'
 
 export interface FeedConsumer {
   name: string
-  /** Returns the events so far, in the order in which they arrived. */
-  getSeen(): readonly FeedEvent[]
+  /** The events so far, in the order in which they arrived. A stream adds its events when it ends. */
+  seen: { at: number; data: FeedEvent }[]
   /** The number of successful connections of a stream, or of requests that returned a page. */
-  getConnectionCount(): number
-  /** Returns a line for each response other than success and 503. */
-  getFailures(): readonly string[]
-  /** Returns the longest time in ms from the change to the arrival of its event. */
-  getLongestWait(): number
+  connections: number
+  /** A line for each response other than success and 503. */
+  failures: string[]
+  isStopped: boolean
+  /** Returns the position of the last event. */
+  getPosition(): number
   stop(): Promise<void>
 }
 
-interface StreamOptions {
-  base: string
-  headers: Record<string, string>
-  path: string
-  /** The events after this cursor are streamed. */
-  cursor: string
-}
+const PAUSE_MS = 50
 
-const RETRY_INTERVAL_MS = 50
-const POLL_INTERVAL_MS = 50
-
-/** Follows a stream. After its end a new one begins with `Last-Event-ID`. */
-export function followStream(t: Owner, name: string, options: StreamOptions): FeedConsumer {
-  const earlier: TestStream['events'][number][] = []
-  const failures: string[] = []
-  let { cursor } = options
-  let current: TestStream | undefined
-  let connections = 0
-  let isStopped = false
-
-  const open = async () => {
-    const stream = await openStream(t, options.base, { ...options, cursor }).catch(() => undefined)
-    if (stream?.status === 200) return stream
-    if (stream && stream.status !== 503) failures.push(`${stream.status} ${JSON.stringify(stream.body)}`)
-    await wait(RETRY_INTERVAL_MS)
-    return undefined
-  }
-  const run = async () => {
-    while (!isStopped) {
-      const stream = await open()
-      if (!stream) continue
-      connections += 1
-      current = stream
-      if (isStopped) stream.close()
-      await stream.waitForEnd().catch(() => undefined)
-      current = undefined
-      earlier.push(...stream.events)
-      cursor = stream.getCursor() || cursor
-    }
-  }
-  const running = run()
-  const getStreamed = () => [...earlier, ...(current?.events ?? [])]
-
-  return {
-    name,
-    getSeen: () => getStreamed().map(({ data }) => data),
-    getConnectionCount: () => connections,
-    getFailures: () => failures,
-    getLongestWait: () =>
-      getStreamed().reduce((longest, { at, data }) => Math.max(longest, at - Date.parse(data.created_at)), 0),
+/** Repeats a step until the consumer is stopped. A step resolves to whether the next one follows immediately. */
+function startConsumer(name: string, step: (consumer: FeedConsumer) => Promise<boolean>): FeedConsumer {
+  const consumer: FeedConsumer = {
+    ...{ name, seen: [], connections: 0, failures: [], isStopped: false },
+    getPosition: () => consumer.seen.at(-1)?.data.position ?? 0,
     async stop() {
-      isStopped = true
-      current?.close()
+      consumer.isStopped = true
       await running
     },
   }
+  const run = async () => {
+    while (!consumer.isStopped) if (!(await step(consumer))) await wait(PAUSE_MS)
+  }
+  const running = run()
+  return consumer
+}
+
+/** Follows a stream, beginning after a cursor. After its end a new one begins with `Last-Event-ID`. */
+export function followStream(
+  t: Owner,
+  name: string,
+  options: { base: string; headers: Record<string, string>; path: string; cursor: string },
+): FeedConsumer {
+  let { cursor } = options
+  let current: TestStream | undefined
+  const consumer = startConsumer(name, async ({ seen, failures }) => {
+    const stream = await openStream(t, options.base, { ...options, cursor }).catch(() => undefined)
+    if (stream?.status !== 200) {
+      if (stream && stream.status !== 503) failures.push(`${stream.status} ${JSON.stringify(stream.body)}`)
+      return false
+    }
+    consumer.connections += 1
+    current = stream
+    if (consumer.isStopped) stream.close()
+    await stream.waitForEnd().catch(() => undefined)
+    current = undefined
+    seen.push(...stream.events)
+    cursor = stream.getCursor() || cursor
+    return true
+  })
+  const { getPosition, stop } = consumer
+  return Object.assign(consumer, {
+    getPosition: () => current?.events.at(-1)?.data.position ?? getPosition(),
+    async stop() {
+      const stopped = stop()
+      current?.close()
+      await stopped
+    },
+  })
 }
 
 /** Polls the feed. The cursor is stored together with the events of its page. */
 export function pollFeed(client: Client, name: string, start: string): FeedConsumer {
-  const seen: FeedEvent[] = []
-  const failures: string[] = []
   let cursor = start
-  let pages = 0
-  let longestWait = 0
-  let isStopped = false
-
-  const poll = async () => {
+  return startConsumer(name, async (consumer) => {
     const page = await client.get(`/events?sort=position&limit=100&cursor=${cursor}`).catch(() => undefined)
     if (page?.status !== 200) {
-      if (page && page.status !== 503) failures.push(`${page.status} ${page.text}`)
-      return wait(RETRY_INTERVAL_MS)
+      if (page && page.status !== 503) consumer.failures.push(`${page.status} ${page.text}`)
+      return false
     }
-    pages += 1
-    for (const event of getEvents(page)) {
-      seen.push(event)
-      longestWait = Math.max(longestWait, Date.now() - Date.parse(event.created_at))
-    }
+    consumer.connections += 1
+    for (const data of getEvents(page)) consumer.seen.push({ at: Date.now(), data })
     cursor = page.body.pagination.cursor
-    if (!page.body.pagination.has_more) await wait(POLL_INTERVAL_MS)
-  }
-  const run = async () => {
-    while (!isStopped) await poll()
-  }
-  const running = run()
-
-  return {
-    name,
-    getSeen: () => seen,
-    getConnectionCount: () => pages,
-    getFailures: () => failures,
-    getLongestWait: () => longestWait,
-    async stop() {
-      isStopped = true
-      await running
-    },
-  }
+    return page.body.pagination.has_more
+  })
 }

@@ -6,62 +6,34 @@ import { setTimeout as wait } from 'node:timers/promises'
 import { sql } from 'drizzle-orm'
 import { openDatabase } from '../../drizzle/client/index.ts'
 import type { Database } from '../../drizzle/client/types.ts'
-import { type Client, createClient, type Json } from '../helpers/app.ts'
-import type { Owner } from '../helpers/database.ts'
+import { ADMIN_KEY, type Client, type Json } from '../helpers/app.ts'
+import { type Owner, testFolder } from '../helpers/database.ts'
 import { readFeed } from '../helpers/events.ts'
 import { findFreePort } from '../helpers/listen.ts'
-import { type RunningProcess, startServer } from '../helpers/process.ts'
+import type { RunningProcess } from '../helpers/process.ts'
 import { waitUntil } from '../helpers/wait-until.ts'
 import { respondWith, startReceiver, verify } from '../helpers/webhook-receiver.ts'
 import { createEndpoint, makeDue } from '../helpers/webhooks.ts'
-import { WITHOUT_LIMITS } from '../helpers/without-limits.ts'
 import { type FeedEvent, findConsumerErrors, findHistoryErrors, type StoredRow } from './event-checks.ts'
 import { type FeedConsumer, followStream, pollFeed } from './event-consumers.ts'
 import { type Contention, type LoggedWrite, runEventWriter } from './event-writer.ts'
 import { type PrivatePostgres, startPrivatePostgres } from './private-postgres.ts'
-import { waitUntilServed } from './wait-until-served.ts'
+import { failIf, formatRange, formatTimes, printViolations } from './report.ts'
+import { startSoakServer, waitUntilServed } from './server.ts'
 import { readNewestRows } from './write-log.ts'
 
 export interface EventsOptions {
-  /** `DATA_DIR`. */
-  settings: NodeJS.ProcessEnv
   /** The number of kills: of the server, of PostgreSQL, and so on. */
   rounds: number
   /** The number of concurrent writers. */
   clients: number
   /** Minimum and maximum milliseconds of writing before each kill. */
   between: readonly [number, number]
-  file: string
   /** Whether no webhook is rejected, and deliveries that a killed server had claimed are made due before their lease ends. */
   isShort?: boolean
   onRound?: (line: string) => void
 }
 
-export interface EventsReport {
-  version: string
-  /** The number of kills of the server and of PostgreSQL. */
-  kills: { server: number; postgres: number }
-  /**
-   * The number of writes by their outcome, of those that were acknowledged with a stored response, and of those that were
-   * made although their outcome is unknown to the client.
-   */
-  writes: Record<LoggedWrite['outcome'] | 'replayed' | 'unknownMade', number>
-  /** The number of other responses, by status and code. */
-  otherResponses: Record<string, number>
-  /** The number of events of the writes. */
-  events: number
-  /** Of each stream and of the poller: events without repetitions, repeated ones, and connections or pages. */
-  consumers: { name: string; events: number; repeated: number; connections: number; longestWait: number }[]
-  webhooks: { arrived: number; rejected: number; repeated: number }
-  /** Milliseconds from a change to its position, and the longest time. */
-  positionDelays: { p50: number; p99: number; max: number }
-  /** Milliseconds from each kill to the first 200. */
-  recoveryTimes: { server: number[]; postgres: number[] }
-  /** A line for each violation. */
-  violations: string[]
-}
-
-const KEY = 'soak-admin-key-soak-admin-key-soak-admin-key'
 const PRODUCT_COUNT = 5
 /** The types of all writes; not `webhook-endpoints.created`, which may arrive before the secret is known. */
 const DELIVERED_TYPES = ['products.*', 'orders.*', 'users.*', 'posts.*']
@@ -73,7 +45,6 @@ const REJECTED_SHARE = 0.02
 const WEBHOOK_TIMEOUT_MS = 2_000
 /** Time for all deliveries after the last write: a lease, and the pause before a fourth attempt, which is 2 minutes. */
 const DRAIN_TIMEOUT_MS = 240_000
-const DRAIN_INTERVAL_MS = 200
 /** The current revision of each resource. */
 const SELECT_ROWS = [
   ...['users', 'user-profiles', 'posts', 'products', 'orders'],
@@ -86,46 +57,12 @@ interface EventsTest {
   t: Owner
   options: EventsOptions
   postgres: PrivatePostgres
-  serverSettings: NodeJS.ProcessEnv
-  /** The server that is killed. The writers use it. */
+  settings: NodeJS.ProcessEnv
+  /** The server that is killed, always on the same port. The writers use it. */
   server: RunningProcess
-  base: string
-  /** The address of the server that keeps running. */
-  otherBase: string
   client: Client
-  recoveryTimes: EventsReport['recoveryTimes']
-}
-
-/**
- * Starts PostgreSQL, a server with a port that stays the same, and another server. Returns undefined if PostgreSQL is not
- * installed.
- */
-async function startEventsTest(t: Owner, options: EventsOptions): Promise<EventsTest | undefined> {
-  const postgres = await startPrivatePostgres(t)
-  if (!postgres) return undefined
-  const port = await findFreePort()
-  const serverSettings = {
-    ...{ ...options.settings, ...WITHOUT_LIMITS, DATABASE_URL: postgres.url },
-    ...{ PORT: String(port), ADMIN_API_KEY: KEY, LOG_LEVEL: 'silent' },
-    WEBHOOK_TIMEOUT: String(WEBHOOK_TIMEOUT_MS),
-    // The cursors of one server are valid on the other.
-    APP_SECRET: 'soak-secret-soak-secret-soak-secret-soak',
-  }
-  const server = await startServer(t, serverSettings, options.file)
-  const other = await startServer(t, { ...serverSettings, PORT: '0' }, options.file)
-  const client = createClient(server.url, { 'x-api-key': KEY })
-  const recoveryTimes = { server: [], postgres: [] }
-  return {
-    t,
-    options,
-    postgres,
-    serverSettings,
-    server,
-    base: server.url,
-    otherBase: other.url,
-    client,
-    recoveryTimes,
-  }
+  /** Milliseconds from each kill to the first 200. */
+  recoveryTimes: { server: number[]; postgres: number[] }
 }
 
 /** @throws Error if the response is not 201 */
@@ -139,14 +76,9 @@ async function create(client: Client, path: string, body: unknown): Promise<Json
 async function createSharedProducts(client: Client): Promise<string[]> {
   const productIds: string[] = []
   for (let i = 0; i < PRODUCT_COUNT; i++) {
-    const product = {
-      sku: `SHARED-${i}`,
-      name: 'Shared product',
-      price_amount: 1,
-      status: 'active',
-      stock: 100,
-    }
-    productIds.push((await create(client, '/products', product)).id)
+    const product = { sku: `SHARED-${i}`, name: 'Shared product', price_amount: 1 }
+    const { id } = await create(client, '/products', { ...product, status: 'active', stock: 100 })
+    productIds.push(id)
   }
   await create(client, '/orders', { items: productIds.map((product_id) => ({ product_id, quantity: 1 })) })
   return productIds
@@ -195,7 +127,7 @@ async function startCollectingReceiver(t: Owner, rejectedShare: number) {
 
 /** Kills and restarts the server or PostgreSQL. Returns a line with the time. */
 async function killAndRestart(test: EventsTest, part: 'server' | 'postgres'): Promise<string> {
-  const { t, options, postgres, serverSettings, server, client, recoveryTimes } = test
+  const { t, postgres, settings, server, client, recoveryTimes } = test
   const killedAt = performance.now()
   if (part === 'postgres') {
     await postgres.kill()
@@ -203,7 +135,7 @@ async function killAndRestart(test: EventsTest, part: 'server' | 'postgres'): Pr
   } else {
     server.child.kill('SIGKILL')
     await server.ended
-    test.server = await startServer(t, serverSettings, options.file)
+    test.server = await startSoakServer(t, settings)
   }
   await waitUntilServed(client)
   const recoveryTime = performance.now() - killedAt
@@ -242,26 +174,21 @@ async function drain(database: Database, consumers: readonly FeedConsumer[]): Pr
     const [last] = await database.execute<{ all: number; orders: number }>(
       sql`select max(position) as all, max(position) filter (where resource_type = 'orders') as orders from events`,
     )
-    return consumers.every(({ name, getSeen }) => {
-      const position = getSeen().at(-1)?.position ?? 0
-      return position >= ((name === ORDERS_STREAM ? last?.orders : last?.all) ?? 0)
-    })
+    return consumers.every(
+      ({ name, getPosition }) => getPosition() >= ((name === ORDERS_STREAM ? last?.orders : last?.all) ?? 0),
+    )
   }
-  for (
-    const deadline = performance.now() + DRAIN_TIMEOUT_MS;
-    performance.now() < deadline;
-    await wait(DRAIN_INTERVAL_MS)
-  ) {
-    if (await isDrained()) return []
-  }
-  return [`events or deliveries were pending after ${DRAIN_TIMEOUT_MS} ms`]
+  return waitUntil(isDrained, DRAIN_TIMEOUT_MS).then(
+    () => [],
+    () => [`events or deliveries were pending after ${DRAIN_TIMEOUT_MS} ms`],
+  )
 }
 
 /** Starts the consumers, with cursors of the end of the feed. */
-async function startConsumers({ t, base, otherBase, client }: EventsTest): Promise<FeedConsumer[]> {
+async function startConsumers(t: Owner, client: Client, base: string, otherBase: string) {
   const { cursor } = await readFeed(client)
   const orders = await readFeed(client, '&type=orders.*')
-  const headers = { 'x-api-key': KEY }
+  const headers = { 'x-api-key': ADMIN_KEY }
   return [
     followStream(t, 'stream', { base, headers, path: '/events', cursor }),
     followStream(t, 'stream of the other server', { base: otherBase, headers, path: '/events', cursor }),
@@ -270,30 +197,29 @@ async function startConsumers({ t, base, otherBase, client }: EventsTest): Promi
   ]
 }
 
-function countWrites(writes: readonly LoggedWrite[], events: readonly FeedEvent[]): EventsReport['writes'] {
+function countWrites(writes: readonly LoggedWrite[], events: readonly FeedEvent[]) {
   const made = new Set(events.map(({ request_id }) => request_id))
-  const count = (outcome: LoggedWrite['outcome']) =>
-    writes.filter((write) => write.outcome === outcome).length
+  const select = (outcome: LoggedWrite['outcome']) => writes.filter((write) => write.outcome === outcome)
   return {
-    acknowledged: count('acknowledged'),
-    refused: count('refused'),
-    unknown: count('unknown'),
-    unknownMade: writes.filter(
-      ({ outcome, requestIds }) => outcome === 'unknown' && requestIds.some((id) => made.has(id)),
-    ).length,
+    acknowledged: select('acknowledged').length,
+    refused: select('refused').length,
+    unknown: select('unknown').length,
+    // Made, although the client does not know the outcome.
+    unknownMade: select('unknown').filter(({ requestIds }) => requestIds.some((id) => made.has(id))).length,
+    // Acknowledged with a stored response.
     replayed: writes.filter(({ isReplayed }) => isReplayed).length,
   }
 }
 
 const countDistinct = (events: readonly FeedEvent[]) => new Set(events.map(({ id }) => id)).size
 
-const summarizeConsumer = (consumer: FeedConsumer): EventsReport['consumers'][number] => {
-  const seen = consumer.getSeen()
-  const events = countDistinct(seen)
-  return {
-    ...{ name: consumer.name, events, repeated: seen.length - events },
-    ...{ connections: consumer.getConnectionCount(), longestWait: consumer.getLongestWait() },
-  }
+const getData = ({ seen }: FeedConsumer) => seen.map(({ data }) => data)
+
+function summarizeConsumer(consumer: FeedConsumer) {
+  const { name, seen, connections } = consumer
+  const events = countDistinct(getData(consumer))
+  const waits = seen.map(({ at, data }) => at - Date.parse(data.created_at))
+  return { name, events, repeated: seen.length - events, connections, longestWait: Math.max(0, ...waits) }
 }
 
 /** Reads the rows of all resources, and the data of those that have a collection of their own. */
@@ -317,14 +243,13 @@ async function findDeliveryErrors(database: Database, events: readonly FeedEvent
   )
 }
 
-/** Reads how long events waited for their position. */
-async function readPositionDelays(
-  database: Database,
-  after: number,
-): Promise<EventsReport['positionDelays']> {
-  const [delays] = await database.execute<
-    EventsReport['positionDelays']
-  >(sql`select percentile_cont(0.5) within group (order by delay) as p50,
+/** Reads how many milliseconds events waited for their position. */
+async function readPositionDelays(database: Database, after: number) {
+  const [delays] = await database.execute<{
+    p50: number
+    p99: number
+    max: number
+  }>(sql`select percentile_cont(0.5) within group (order by delay) as p50,
        percentile_cont(0.99) within group (order by delay) as p99, max(delay) as max
      from (select extract(epoch from updated_at - created_at)::float8 * 1000 as delay
        from events where position > ${after}) as delays`)
@@ -332,11 +257,18 @@ async function readPositionDelays(
   return delays
 }
 
-/** Runs the test. Returns undefined if PostgreSQL is not installed. */
-export async function eventRounds(t: Owner, options: EventsOptions): Promise<EventsReport | undefined> {
-  const test = await startEventsTest(t, options)
-  if (!test) return undefined
-  const { postgres, client, recoveryTimes } = test
+/** Runs the test. @throws SkippedError if PostgreSQL is not installed */
+export async function eventRounds(t: Owner, options: EventsOptions) {
+  const postgres = await startPrivatePostgres(t)
+  const settings = {
+    ...{ DATA_DIR: testFolder(t), DATABASE_URL: postgres.url, WEBHOOK_TIMEOUT: String(WEBHOOK_TIMEOUT_MS) },
+    PORT: String(await findFreePort()),
+  }
+  const server = await startSoakServer(t, settings)
+  const other = await startSoakServer(t, { ...settings, PORT: '0' })
+  const client = server.admin
+  const recoveryTimes: EventsTest['recoveryTimes'] = { server: [], postgres: [] }
+  const test: EventsTest = { t, options, postgres, settings, server, client, recoveryTimes }
   const openChecker = () => openDatabase({ url: postgres.url, poolSize: 1, statementTimeout: 0 })
 
   const productIds = await createSharedProducts(client)
@@ -346,7 +278,7 @@ export async function eventRounds(t: Owner, options: EventsOptions): Promise<Eve
   const before = await openChecker()
   await waitForPositions(before).finally(() => before.close())
   const setup = await readFeed(client)
-  const consumers = await startConsumers(test)
+  const consumers = await startConsumers(t, client, server.url, other.url)
 
   const otherResponses = new Map<string, number>()
   const logs = await writeAndKill(test, productIds, otherResponses)
@@ -365,7 +297,6 @@ export async function eventRounds(t: Owner, options: EventsOptions): Promise<Eve
     const received = { seen: accepted, canRepeat: true, isOrdered: false }
     return {
       version: postgres.version,
-      kills: { server: recoveryTimes.server.length, postgres: recoveryTimes.postgres.length },
       writes: countWrites(logs.flat(), written),
       otherResponses: Object.fromEntries(otherResponses),
       events: written.length,
@@ -378,10 +309,10 @@ export async function eventRounds(t: Owner, options: EventsOptions): Promise<Eve
         ...errors,
         ...findHistoryErrors({ events, setupCount: setup.events.length, rows, logs }),
         ...consumers.flatMap((consumer) => [
-          ...consumer.getFailures().map((line) => `${consumer.name}: ${line}`),
+          ...consumer.failures.map((line) => `${consumer.name}: ${line}`),
           ...findConsumerErrors(
             consumer.name,
-            { seen: consumer.getSeen(), canRepeat: consumer.name !== 'poller', isOrdered: true },
+            { seen: getData(consumer), canRepeat: consumer.name !== 'poller', isOrdered: true },
             consumer.name === ORDERS_STREAM ? orders : written,
           ),
         ]),
@@ -392,4 +323,34 @@ export async function eventRounds(t: Owner, options: EventsOptions): Promise<Eve
   } finally {
     await database.close()
   }
+}
+
+export async function soakEvents(t: Owner, rounds: number): Promise<void> {
+  const clients = 12
+  console.log(
+    `kill -9 of one of two servers and of PostgreSQL in turn while ${clients} clients write, ${rounds} times; events`,
+  )
+  const report = await eventRounds(t, { rounds, clients, between: [1_000, 3_000], onRound: console.log })
+  const { writes, otherResponses, webhooks, positionDelays, violations } = report
+  console.log(
+    `${report.version}: ${writes.acknowledged} writes acknowledged (${writes.replayed} by a replay), ${writes.refused} refused,` +
+      ` ${writes.unknown} in doubt, ${writes.unknownMade} of them made; ${report.events} events; ${violations.length} violations`,
+  )
+  for (const { name, events, repeated, connections, longestWait } of report.consumers) {
+    console.log(
+      `  ${name}: ${events} events, ${repeated} repeated, ${connections} connections or pages,` +
+        ` longest wait ${Math.round(longestWait)} ms`,
+    )
+  }
+  const { arrived, rejected, repeated } = webhooks
+  console.log(`  webhooks: ${arrived} arrived, ${rejected} of them rejected; ${repeated} events repeated`)
+  console.log(`  ms until the position: ${formatTimes(positionDelays)} (p50, p99, max)`)
+  for (const [part, times] of Object.entries(report.recoveryTimes)) {
+    console.log(
+      `  ${times.length} kills of ${part}: first 200 after ${formatRange(times)} ms (min, median, max)`,
+    )
+  }
+  console.log(`  other responses: ${JSON.stringify(otherResponses)}`)
+  printViolations(violations)
+  failIf(Object.keys(otherResponses).some((name) => !/^(?:503|409|no response)/.test(name)))
 }

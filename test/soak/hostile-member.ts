@@ -4,36 +4,17 @@ import { v7 as uuid } from 'uuid'
 import { startFlags } from '../../bench/start-flags.ts'
 import { openPostgres } from '../../drizzle/client/server/server.ts'
 import type { Database } from '../../drizzle/client/types.ts'
-import { getKeyPrefix, hashKey, makeKey } from '../../plugins/auth/key-format.ts'
 import { createClient } from '../helpers/app.ts'
 import type { Owner } from '../helpers/database.ts'
 import { startServer } from '../helpers/process.ts'
 import { runLoad } from './cpu-affinity.ts'
-import type { LoadReport, Outcome } from './load-generator.ts'
-import type { ServerOptions } from './seeded-server.ts'
+import { failIf, formatCells } from './report.ts'
+import { createAdmin, createDatabaseSettings, createMember, SETTINGS } from './server.ts'
 
-export interface HostileMemberOptions extends ServerOptions {
-  /** Seconds of each attack and of the quiet phase. */
-  seconds: number
-}
-
-interface AttackResult {
-  name: string
-  /** Responses to the other users. */
-  others: Outcome
-  /** Requests of the other users with 503, 429 or without a response. */
-  refused: number
-  /** The number of responses to the attacker, by status. */
-  attacker: Record<string, number>
-  /** The highest resident memory of the server so far, in MiB. */
-  peakMemory: number
-}
-
-export interface HostileMemberReport {
-  quiet: Outcome
-  attacks: AttackResult[]
-}
-
+/** Of each attack and of the quiet phase. */
+const SECONDS = 60
+/** The factor by which the p99 of other users may grow. */
+const MAX_SLOWDOWN = 3
 const PRODUCT_COUNT = 200_000
 const OTHER_USER_COUNT = 10
 /** Requests per second of all other users together, and of the attacker. */
@@ -42,7 +23,6 @@ const ATTACK_RATE = 50
 const POST_COUNT = 100
 const POST_LENGTH = 100_000
 const PASSWORD = 'twelve brass cogs, turning'
-const ADMIN_KEY = 'soak-admin-key-soak-admin-key-soak-admin-key'
 
 interface Member {
   id: string
@@ -57,14 +37,8 @@ const formatRequest = (method: string, path: string, headers: string, body = '')
 const createRandomText = (length: number) =>
   Array.from({ length }, () => String.fromCharCode(97 + Math.floor(Math.random() * 26))).join('')
 
-async function addMember(database: Database, name: string): Promise<Member> {
-  const [id, key, email] = [uuid(), makeKey(), `${name}@example.com`]
-  await database.run('insert into users (id, name, email, search) values ($1, $2, $3, $2)', [id, name, email])
-  await database.run(
-    `insert into api_keys (id, user_id, name, prefix, key_hash, scopes, expires_at)
-     values ($1, $2, 'soak', $3, $4, '["*"]', now() + interval '1 day')`,
-    [uuid(), id, getKeyPrefix(key), hashKey(key)],
-  )
+async function addMember(database: Database): Promise<Member> {
+  const { id, email, key } = await createMember(database)
   return { id, email, credential: `X-API-Key: ${key}\r\n` }
 }
 
@@ -87,22 +61,16 @@ function readPeakMemory(pid: number | undefined): number {
 
 /** Creates the requests of ordinary users: reads of single resources and first pages, and a few small changes. */
 async function createOrdinaryRequests(database: Database, members: readonly Member[]): Promise<string[]> {
-  const products = await database.run(`select id from products where status = 'active' limit 50`)
+  const products = await database.run(`select id from products where status = 'active' limit 10`)
   return members.flatMap(({ credential }) =>
-    products
-      .slice(0, 10)
-      .flatMap(({ id }) => [
-        formatRequest('GET', `/products/${id}`, credential),
-        formatRequest('GET', '/products', credential),
-        formatRequest('GET', '/users/me', credential),
-        formatRequest('GET', '/orders?include=user', credential),
-        formatRequest(
-          'PATCH',
-          '/users/me',
-          credential,
-          JSON.stringify({ name: `Name ${createRandomText(8)}` }),
-        ),
-      ]),
+    products.flatMap(({ id }) => {
+      const change = JSON.stringify({ name: `Name ${createRandomText(8)}` })
+      const paths = [`/products/${id}`, '/products', '/users/me', '/orders?include=user']
+      return [
+        ...paths.map((path) => formatRequest('GET', path, credential)),
+        formatRequest('PATCH', '/users/me', credential, change),
+      ]
+    }),
   )
 }
 
@@ -114,33 +82,24 @@ const attacks: Readonly<Record<string, CreateAttack>> = {
   ],
   'title of a post of 100,000 characters': async (database, member) => {
     const id = await addPosts(database, member, 1)
-    return Array.from({ length: 200 }, (_, i) =>
-      formatRequest(
-        'PATCH',
-        `/users/me/posts/${id}`,
-        member.credential,
-        JSON.stringify({ title: `Title ${i}` }),
-      ),
-    )
+    return Array.from({ length: 200 }, (_, i) => {
+      const body = JSON.stringify({ title: `Title ${i}` })
+      return formatRequest('PATCH', `/users/me/posts/${id}`, member.credential, body)
+    })
   },
   'PATCH {} with a new Idempotency-Key each': async (database, member) => {
     const id = await addPosts(database, member, 1)
-    return Array.from({ length: 2_000 }, () =>
-      formatRequest(
-        'PATCH',
-        `/users/me/posts/${id}`,
-        `${member.credential}Idempotency-Key: ${uuid()}\r\n`,
-        '{}',
-      ),
-    )
+    return Array.from({ length: 2_000 }, () => {
+      const headers = `${member.credential}Idempotency-Key: ${uuid()}\r\n`
+      return formatRequest('PATCH', `/users/me/posts/${id}`, headers, '{}')
+    })
   },
   'pages of 100 posts of 100,000 characters': async (database, member) => {
     await addPosts(database, member, POST_COUNT)
     return [formatRequest('GET', '/users/me/posts?limit=100', member.credential)]
   },
   'repeated change of the own password': async (_database, member, base) => {
-    const admin = createClient(base, { 'x-api-key': ADMIN_KEY })
-    await admin.patch(`/users/${member.id}`, { password: PASSWORD })
+    await createAdmin(base).patch(`/users/${member.id}`, { password: PASSWORD })
     const grant = { grant_type: 'password', email: member.email, password: PASSWORD }
     const { body, status } = await createClient(base, {}).post('/tokens', grant)
     if (status !== 201) throw new Error(`POST /tokens returned ${status}`)
@@ -151,16 +110,15 @@ const attacks: Readonly<Record<string, CreateAttack>> = {
   },
 }
 
-const countByStatus = ({ outcomes }: LoadReport) =>
-  Object.fromEntries(Object.entries(outcomes).map(([status, { count }]) => [status, count]))
-
 /** Runs each attack with a new member, concurrently with ten ordinary users. */
-export async function attackAsMember(t: Owner, options: HostileMemberOptions): Promise<HostileMemberReport> {
-  const { settings, file, seconds } = options
+export async function attackAsMember(t: Owner): Promise<void> {
+  console.log('one member within the default limits and ten other users, a minute per attack; ms')
+  const settings = await createDatabaseSettings(t)
+  const { PORT, APP_SECRET, ADMIN_API_KEY } = SETTINGS
   const server = await startServer(
     t,
-    { ...settings, PORT: '0', LOG_LEVEL: 'warn', ADMIN_API_KEY: ADMIN_KEY },
-    file,
+    { ...settings, PORT, APP_SECRET, ADMIN_API_KEY, LOG_LEVEL: 'warn' },
+    'server.js',
     startFlags,
   )
   const database = await openPostgres({ url: settings.DATABASE_URL ?? '', poolSize: 2, statementTimeout: 0 })
@@ -171,31 +129,28 @@ export async function attackAsMember(t: Owner, options: HostileMemberOptions): P
      from generate_series(1, ${PRODUCT_COUNT}) n`,
   )
   await database.run('vacuum analyze')
-  const members = await Promise.all(
-    Array.from({ length: OTHER_USER_COUNT }, (_, i) => addMember(database, `other.${i}`)),
-  )
+  const members = await Promise.all(Array.from({ length: OTHER_USER_COUNT }, () => addMember(database)))
   const ordinary = await createOrdinaryRequests(database, members)
   const port = Number(new URL(server.url).port)
-  const load = (requests: readonly string[], rate: number, forSeconds: number) =>
-    runLoad({ port, requests, rate, seconds: forSeconds, connections: 20 }, false)
+  const load = (requests: readonly string[], rate: number, seconds = SECONDS) =>
+    runLoad({ port, requests, rate, seconds, connections: 20 }, false)
 
   // Warm-up: code that is not yet compiled is slow.
-  await load(ordinary, OTHERS_RATE, seconds / 2)
-  const quiet = (await load(ordinary, OTHERS_RATE, seconds)).served
-  const report: HostileMemberReport = { quiet, attacks: [] }
-  for (const [i, [name, create]] of Object.entries(attacks).entries()) {
-    const requests = await create(database, await addMember(database, `attacker.${i}`), server.url)
-    const [others, attacker] = await Promise.all([
-      load(ordinary, OTHERS_RATE, seconds),
-      load(requests, ATTACK_RATE, seconds),
-    ])
-    report.attacks.push({
-      name,
-      others: others.served,
-      refused: others.sent - others.served.count,
-      attacker: countByStatus(attacker),
-      peakMemory: readPeakMemory(server.child.pid),
-    })
+  await load(ordinary, OTHERS_RATE, SECONDS / 2)
+  const quiet = (await load(ordinary, OTHERS_RATE)).served
+  console.log('  | Other users | responses | p50 | p99 | max | refused | attacker received | peak memory |')
+  console.log('  |---|---|---|---|---|---|---|---|')
+  console.log(`  | quiet | ${formatCells(quiet)} |  |  |  |`)
+  for (const [name, create] of Object.entries(attacks)) {
+    const requests = await create(database, await addMember(database), server.url)
+    const [others, attacker] = await Promise.all([load(ordinary, OTHERS_RATE), load(requests, ATTACK_RATE)])
+    // With 503, 429 or without a response.
+    const refused = others.sent - others.served.count
+    const statuses = Object.entries(attacker.outcomes).map(
+      ([status, { count }]) => `${count} times ${status}`,
+    )
+    const cells = [refused, statuses.join(', '), `${readPeakMemory(server.child.pid).toFixed(0)} MiB`]
+    console.log(`  | ${name} | ${formatCells(others.served)} | ${cells.join(' | ')} |`)
+    failIf(others.served.p99 > MAX_SLOWDOWN * quiet.p99 || refused > 0)
   }
-  return report
 }

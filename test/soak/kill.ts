@@ -1,8 +1,10 @@
 /** Kills a server (-9) repeatedly while clients write, and checks after each restart that no acknowledged write is lost. */
 import { setTimeout as wait } from 'node:timers/promises'
-import { type Client, createClient, type Json } from '../helpers/app.ts'
-import type { Owner } from '../helpers/database.ts'
-import { type ProcessExit, type RunningProcess, startModule, startServer } from '../helpers/process.ts'
+import type { Client, Json } from '../helpers/app.ts'
+import { type Owner, testFolder } from '../helpers/database.ts'
+import { type ProcessExit, startModule } from '../helpers/process.ts'
+import { formatRange, printViolations } from './report.ts'
+import { createDatabaseSettings, SETTINGS, startSoakServer } from './server.ts'
 import { createWriteLog, findLostWrites, readNewestRows, type WriteLog } from './write-log.ts'
 import { runWriter } from './writer.ts'
 
@@ -13,12 +15,10 @@ export interface KillOptions {
   clients: number
   /** Minimum and maximum milliseconds of writing before each kill; a round has at least ten acknowledged writes per client. */
   between: readonly [number, number]
-  /** The module to run: `server.ts`, or `server.js` for the build. */
-  file: string
   /** The signal that ends the server; by default SIGKILL. */
   signal?: NodeJS.Signals
-  /** Returns whether a second server is started on the same folder in a round; it must be refused. */
-  intrude?: (round: number) => boolean
+  /** Whether a second server is started on the same folder in each fifth round; it must be refused. */
+  hasIntruders?: boolean
   onRound?: (line: string) => void
 }
 
@@ -36,40 +36,18 @@ export interface KillReport {
   intruders: number
 }
 
-const KEY = 'soak-admin-key-soak-admin-key-soak-admin-key'
 const STOCK = 1_000_000_000
 const MIN_WRITES_PER_CLIENT = 10
 /** A server that acknowledges too few writes is killed after this time. */
 const ROUND_TIMEOUT_MS = 20_000
-const SERVER_SETTINGS = {
-  PORT: '0',
-  ADMIN_API_KEY: KEY,
-  LOG_LEVEL: 'silent',
-  RATE_LIMIT: '1000000000',
-  RATE_LIMIT_BURST: '1000000000',
-}
 
-interface Server extends RunningProcess {
-  client: Client
-  /** Milliseconds from the start to the first response. */
-  startupTime: number
-}
-
-async function startClientServer(t: Owner, { settings, file }: KillOptions): Promise<Server> {
+/** Starts a server. `startupTime` are the milliseconds until its first response. */
+async function startTimedServer(t: Owner, { settings }: KillOptions) {
   const startedAt = performance.now()
-  const running = await startServer(t, { ...settings, ...SERVER_SETTINGS }, file)
-  const client = createClient(running.url, { 'x-api-key': KEY })
-  const { status } = await client.get('/readyz')
+  const server = await startSoakServer(t, settings)
+  const { status } = await server.admin.get('/readyz')
   if (status !== 200) throw new Error(`GET /readyz returned ${status}`)
-  return { ...running, client, startupTime: performance.now() - startedAt }
-}
-
-function killServer(
-  { child, ended }: RunningProcess,
-  signal: NodeJS.Signals = 'SIGKILL',
-): Promise<ProcessExit> {
-  child.kill(signal)
-  return ended
+  return { ...server, startupTime: performance.now() - startedAt }
 }
 
 /** Checks that the stock decreased by exactly the quantity of all orders. */
@@ -80,44 +58,19 @@ async function checkStock(client: Client, sharedProductId: string, ordered: numb
 }
 
 /** Starts a second server on the folder of a running one. Returns a line if it is not refused. */
-async function startIntruder(t: Owner, { settings, file }: KillOptions): Promise<string[]> {
-  const { output, ended } = startModule(t, file, { ...settings, ...SERVER_SETTINGS })
+async function startIntruder(t: Owner, { settings }: KillOptions): Promise<string[]> {
+  const { output, ended } = startModule(t, 'server.js', { ...SETTINGS, ...settings })
   const { code } = await ended
   const isExpected = output.err.includes(`${settings.DATA_DIR} is in use by another process`)
   return code === 1 && isExpected ? [] : [`a second process was not refused: ${code} ${output.err}`]
 }
 
-const sumQuantities = ({ items }: Json): number =>
-  items.reduce((sum: number, { quantity }: Json) => sum + quantity, 0)
+const sumQuantities = (orders: readonly Json[]): number =>
+  orders.flatMap(({ items }) => items).reduce((sum: number, { quantity }: Json) => sum + quantity, 0)
 
-/** Creates a function that reads the rows that are new since its last call. */
-function createNewRowsReader(sharedProductId: string) {
-  const knownIds = new Set([sharedProductId])
-  return async (client: Client): Promise<{ products: Json[]; orders: Json[] }> => {
-    const isNew = ({ id }: Json) => !knownIds.has(id)
-    const rows = {
-      products: await readNewestRows(client, '/products', isNew),
-      orders: await readNewestRows(client, '/orders', isNew),
-    }
-    for (const { id } of [...rows.products, ...rows.orders]) knownIds.add(id)
-    return rows
-  }
-}
-
-function addCounts(report: KillReport, { acknowledged, inDoubt, refused }: WriteLog): void {
-  report.acknowledged += acknowledged
-  report.inDoubt += inDoubt
-  report.refused += refused
-}
-
-const createReport = (): KillReport => ({
-  acknowledged: 0,
-  inDoubt: 0,
-  refused: 0,
-  lost: [],
-  restarts: [],
-  ends: [],
-  intruders: 0,
+const readRows = async (client: Client, isNew: (row: Json) => boolean) => ({
+  products: await readNewestRows(client, '/products', isNew),
+  orders: await readNewestRows(client, '/orders', isNew),
 })
 
 /** Waits a random time, and until the clients have enough acknowledged writes. */
@@ -129,39 +82,43 @@ async function waitForWrites({ clients, between: [min, max] }: KillOptions, log:
 
 /** Kills a server `rounds` times while clients write, and reports lost writes and restart times. */
 export async function killRounds(t: Owner, options: KillOptions): Promise<KillReport> {
-  const { rounds, clients, onRound } = options
-  const report = createReport()
+  const { rounds, clients, signal = 'SIGKILL', hasIntruders = false, onRound } = options
+  const report: KillReport = {
+    ...{ acknowledged: 0, inDoubt: 0, refused: 0, intruders: 0 },
+    ...{ lost: [], restarts: [], ends: [] },
+  }
   const logs: WriteLog[] = []
-  let server = await startClientServer(t, options)
-  const { body } = await server.client.post('/products', {
+  let server = await startTimedServer(t, options)
+  const { body } = await server.admin.post('/products', {
     ...{ sku: 'SHARED', name: 'Shared product', price_amount: 1, status: 'active', stock: STOCK },
   })
   const sharedProductId: string = body.data.id
-  const readNewRows = createNewRowsReader(sharedProductId)
+  const knownIds = new Set([sharedProductId])
   let ordered = 0
 
   for (let round = 1; round <= rounds; round++) {
     const log = createWriteLog()
-    const { client } = server
-    const writers = Array.from({ length: clients }, () => runWriter(client, log, sharedProductId))
-    if (options.intrude?.(round)) {
+    logs.push(log)
+    const { admin } = server
+    const writers = Array.from({ length: clients }, () => runWriter(admin, log, sharedProductId))
+    if (hasIntruders && round % 5 === 0) {
       report.lost.push(...(await startIntruder(t, options)))
       report.intruders++
     }
     await waitForWrites(options, log)
-    report.ends.push(await killServer(server, options.signal))
+    server.child.kill(signal)
+    report.ends.push(await server.ended)
     await Promise.all(writers)
-    server = await startClientServer(t, options)
-    const rows = await readNewRows(server.client)
-    ordered += rows.orders.reduce((sum, row) => sum + sumQuantities(row), 0)
-    const lost = [
-      ...findLostWrites(log, rows),
-      ...(await checkStock(server.client, sharedProductId, ordered)),
-    ]
+    server = await startTimedServer(t, options)
+    const rows = await readRows(server.admin, ({ id }) => !knownIds.has(id))
+    for (const { id } of [...rows.products, ...rows.orders]) knownIds.add(id)
+    ordered += sumQuantities(rows.orders)
+    const lost = [...findLostWrites(log, rows), ...(await checkStock(server.admin, sharedProductId, ordered))]
     report.lost.push(...lost)
     report.restarts.push(server.startupTime)
-    addCounts(report, log)
-    logs.push(log)
+    report.acknowledged += log.acknowledged
+    report.inDoubt += log.inDoubt
+    report.refused += log.refused
     onRound?.(
       `round ${round}: ${log.acknowledged} acknowledged, ${log.inDoubt} in doubt, ${lost.length} lost,` +
         ` restarted in ${Math.round(server.startupTime)} ms`,
@@ -169,11 +126,30 @@ export async function killRounds(t: Owner, options: KillOptions): Promise<KillRe
   }
 
   // Check all rounds again: a later kill could have lost writes of an earlier round.
-  const rows = {
-    products: await readNewestRows(server.client, '/products', () => true),
-    orders: await readNewestRows(server.client, '/orders', () => true),
-  }
+  const rows = await readRows(server.admin, () => true)
   for (const log of logs) report.lost.push(...findLostWrites(log, rows))
-  await killServer(server)
+  server.child.kill('SIGKILL')
+  await server.ended
   return report
+}
+
+async function soakKills(t: Owner, options: Pick<KillOptions, 'settings' | 'rounds' | 'hasIntruders'>) {
+  const load = { clients: 8, between: [300, 2_000], onRound: console.log } as const
+  const { restarts, lost, ...counts } = await killRounds(t, { ...load, ...options })
+  console.log(
+    `  ${restarts.length} kills; ${counts.acknowledged} writes acknowledged, ${lost.length} of them lost;` +
+      ` ${counts.inDoubt} in doubt, ${counts.refused} refused;` +
+      ` restart ${formatRange(restarts)} ms (min, median, max); ${counts.intruders} second processes refused`,
+  )
+  printViolations(lost)
+}
+
+export async function killEmbedded(t: Owner, rounds: number): Promise<void> {
+  console.log(`kill -9 of a server while 8 clients write, ${rounds} times, embedded database`)
+  await soakKills(t, { settings: { DATA_DIR: testFolder(t) }, rounds, hasIntruders: true })
+}
+
+export async function killOnServer(t: Owner, rounds: number): Promise<void> {
+  console.log('the same on PostgreSQL, which keeps running')
+  await soakKills(t, { settings: await createDatabaseSettings(t), rounds })
 }

@@ -6,6 +6,7 @@
 import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
 import { setTimeout as wait } from 'node:timers/promises'
+import { summarize, type Times } from './report.ts'
 
 export interface LoadOptions {
   port: number
@@ -18,23 +19,15 @@ export interface LoadOptions {
   connections: number
 }
 
-/** Responses with one status: their number, and milliseconds from the time at which the request was due. */
-export interface Outcome {
-  count: number
-  p50: number
-  p99: number
-  max: number
-}
-
 export interface LoadReport {
   seconds: number
   sent: number
-  /** By status; `lost` are requests without a response, `unsent` those for which no connection was available. */
-  outcomes: Record<string, Outcome>
+  /** By status, from the time at which the request was due; `lost` are requests without a response, `unsent` those for which no connection was available. */
+  outcomes: Record<string, Times>
   /** Responses with 200, 201 and 304. */
-  served: Outcome
+  served: Times
   /** Milliseconds by which requests were sent late; more than a few make the measurement unreliable. */
-  late: Outcome
+  late: Times
 }
 
 interface Connection {
@@ -80,12 +73,6 @@ function readChunk(connection: Connection, chunk: Buffer): void {
 
 const sumLengths = (lists: Iterable<readonly unknown[]>) =>
   [...lists].reduce((sum, { length }) => sum + length, 0)
-
-function summarize(times: readonly number[]): Outcome {
-  const sorted = Float64Array.from(times).sort()
-  const getQuantile = (share: number) => sorted[Math.floor((sorted.length - 1) * share)] ?? Number.NaN
-  return { count: sorted.length, p50: getQuantile(0.5), p99: getQuantile(0.99), max: getQuantile(1) }
-}
 
 class LoadGenerator {
   readonly #options: LoadOptions

@@ -1,75 +1,18 @@
 /** Sends a thousand wrong passwords concurrently, and measures the event loop delay and the times of another client. */
 import { setTimeout as wait } from 'node:timers/promises'
 import { type Client, createClient } from '../helpers/app.ts'
-import type { Owner } from '../helpers/database.ts'
-import { type RunningProcess, startServer } from '../helpers/process.ts'
+import { type Owner, testFolder } from '../helpers/database.ts'
+import type { RunningProcess } from '../helpers/process.ts'
+import { failIf, formatTimes, summarize, type Times } from './report.ts'
+import { createDatabaseSettings, startSoakServer } from './server.ts'
 
-export interface PasswordsOptions {
-  settings: NodeJS.ProcessEnv
-  /** The number of wrong passwords. */
-  attempts: number
-  /** The number of concurrent attackers. */
-  clients: number
-  /** The number of sequential attempts of each kind (unknown address, wrong password) that are timed. */
-  pairs: number
-  /** The module to run: `server.ts`, or `server.js` for the build. */
-  file: string
-  /** Milliseconds of the phases without attack. */
-  rest: number
-}
-
-/** Milliseconds. */
-export interface Times {
-  mean: number
-  p50: number
-  p99: number
-  max: number
-}
-
-export interface PasswordPhase {
-  /** The event loop delay of the server. */
-  loop: Times
-  /** The response times of the other client, if there was one. */
-  client?: Times
-}
-
-export interface PasswordsReport {
-  idle: PasswordPhase
-  alone: PasswordPhase
-  attacked: PasswordPhase
-  /** Wrong passwords per second. */
-  rate: number
-  /** The number of responses to wrong passwords, by status. */
-  statuses: Record<number, number>
-  /** Sequential attempts with an unknown address, and with a wrong password. */
-  unknown: Times
-  wrong: Times
-}
-
-const KEY = 'soak-admin-key-soak-admin-key-soak-admin-key'
+const ATTEMPTS = 1_000
+const ATTACKERS = 32
+/** The sequential attempts of each kind (unknown address, wrong password) that are timed. */
+const PAIRS = 300
+const PHASE_MS = 5_000
 const KNOWN_USERS = 20
-const PASSWORD = 'correct horse battery'
-const WRONG_PASSWORD = 'wrong horse battery'
-const HIGH_LIMIT = '1000000000'
-const SERVER_SETTINGS = {
-  PORT: '0',
-  ADMIN_API_KEY: KEY,
-  LOG_LEVEL: 'silent',
-  RATE_LIMIT: HIGH_LIMIT,
-  RATE_LIMIT_BURST: HIGH_LIMIT,
-  RATE_LIMIT_ANONYMOUS: HIGH_LIMIT,
-  RATE_LIMIT_TOKENS: HIGH_LIMIT,
-  RATE_LIMIT_AUTH_FAILURES: HIGH_LIMIT,
-  LOGIN_FAILURES: HIGH_LIMIT,
-  NODE_OPTIONS: '--import=tsx --import=./test/soak/event-loop-delay.ts',
-}
-
-function summarize(times: readonly number[]): Times {
-  const sorted = [...times].sort((a, b) => a - b)
-  const getQuantile = (share: number) => sorted[Math.floor((sorted.length - 1) * share)] ?? Number.NaN
-  const mean = sorted.reduce((sum, time) => sum + time, 0) / sorted.length
-  return { mean, p50: getQuantile(0.5), p99: getQuantile(0.99), max: getQuantile(1) }
-}
+const NODE_OPTIONS = '--import=tsx --import=./test/soak/event-loop-delay.ts'
 
 const measureTime = async (work: () => Promise<unknown>): Promise<number> => {
   const startedAt = performance.now()
@@ -77,8 +20,10 @@ const measureTime = async (work: () => Promise<unknown>): Promise<number> => {
   return performance.now() - startedAt
 }
 
+const formatWithMean = (times: Omit<Times, 'count'>) => `${times.mean.toFixed(1)} / ${formatTimes(times)}`
+
 /** Reads the event loop delay of the server since the last call (event-loop-delay.ts prints it). */
-async function readLoopDelay({ child, output }: RunningProcess): Promise<Times> {
+async function readLoopDelay({ child, output }: RunningProcess): Promise<Omit<Times, 'count'>> {
   const from = output.out.length
   child.kill('SIGUSR2')
   for (;;) {
@@ -111,30 +56,30 @@ const getKnownEmail = (i: number) => `known.${i % KNOWN_USERS}@example.com`
 const getUnknownEmail = (i: number) => `unknown.${i}@example.com`
 
 /** Measures a server in three phases: idle, with another client, and with that client during wrong passwords. */
-export async function wrongPasswords(t: Owner, options: PasswordsOptions): Promise<PasswordsReport> {
-  const { settings, attempts, clients, pairs, file, rest } = options
-  const server = await startServer(t, { ...settings, ...SERVER_SETTINGS }, file)
-  const admin = createClient(server.url, { 'x-api-key': KEY })
+async function measureGuesses(t: Owner, settings: NodeJS.ProcessEnv): Promise<void> {
+  const server = await startSoakServer(t, { ...settings, NODE_OPTIONS })
+  const { admin } = server
   const anonymous = createClient(server.url, {})
   const statuses: Record<number, number> = {}
   const sendWrongPassword = async (email: string) => {
-    const body = { grant_type: 'password', email, password: WRONG_PASSWORD }
-    const { status } = await anonymous.post('/tokens', body)
+    const grant = { grant_type: 'password', email, password: 'wrong horse battery' }
+    const { status } = await anonymous.post('/tokens', grant)
     statuses[status] = (statuses[status] ?? 0) + 1
   }
   const attack = async () => {
     let next = 0
     const runAttacker = async () => {
-      while (next < attempts) {
+      while (next < ATTEMPTS) {
         const i = next++
         await sendWrongPassword(i % 2 === 0 ? getKnownEmail(i) : getUnknownEmail(i))
       }
     }
-    await Promise.all(Array.from({ length: clients }, runAttacker))
+    await Promise.all(Array.from({ length: ATTACKERS }, runAttacker))
   }
 
   for (let i = 0; i < KNOWN_USERS; i++) {
-    await admin.post('/users', { name: `Known ${i}`, email: getKnownEmail(i), password: PASSWORD })
+    const user = { name: `Known ${i}`, email: getKnownEmail(i), password: 'correct horse battery' }
+    await admin.post('/users', user)
   }
   // Warm-up: code that is not yet compiled is slow.
   for (let i = 0; i < 50; i++) {
@@ -143,18 +88,37 @@ export async function wrongPasswords(t: Owner, options: PasswordsOptions): Promi
   delete statuses[401]
 
   await readLoopDelay(server)
-  await wait(rest)
-  const idle = { loop: await readLoopDelay(server) }
-  const alone = { client: await readUntilDone(admin, wait(rest)), loop: await readLoopDelay(server) }
+  const printPhase = async (title: string, client?: Times) => {
+    const loop = formatWithMean(await readLoopDelay(server))
+    console.log(`  ${title}: event loop delay ${loop}${client ? `; GET ${formatWithMean(client)}` : ''}`)
+  }
+  await wait(PHASE_MS)
+  await printPhase('idle')
+  await printPhase('with another client', await readUntilDone(admin, wait(PHASE_MS)))
   const attackTime = measureTime(attack)
-  const attacked = { client: await readUntilDone(admin, attackTime), loop: await readLoopDelay(server) }
-  const rate = attempts / ((await attackTime) / 1000)
+  await printPhase('with another client and wrong passwords', await readUntilDone(admin, attackTime))
+  const rate = ATTEMPTS / ((await attackTime) / 1000)
+  console.log(`  ${rate.toFixed(0)} wrong passwords per second; responses ${JSON.stringify(statuses)}`)
 
   const unknown: number[] = []
   const wrong: number[] = []
-  for (let i = 0; i < pairs; i++) {
+  for (let i = 0; i < PAIRS; i++) {
     unknown.push(await measureTime(() => sendWrongPassword(getUnknownEmail(i))))
     wrong.push(await measureTime(() => sendWrongPassword(getKnownEmail(i))))
   }
-  return { idle, alone, attacked, rate, statuses, unknown: summarize(unknown), wrong: summarize(wrong) }
+  const [unknownTimes, wrongTimes] = [unknown, wrong].map((times) => formatWithMean(summarize(times)))
+  console.log(`  sequential: unknown address ${unknownTimes}; wrong password ${wrongTimes}`)
+  failIf(Object.keys(statuses).join() !== '401')
+}
+
+export async function guessPasswords(t: Owner): Promise<void> {
+  console.log(
+    `${ATTEMPTS} wrong passwords, ${ATTACKERS} concurrently, PostgreSQL; ms: mean / p50 / p99 / max`,
+  )
+  await measureGuesses(t, await createDatabaseSettings(t))
+}
+
+export async function guessPasswordsEmbedded(t: Owner): Promise<void> {
+  console.log('the same on the embedded database')
+  await measureGuesses(t, { DATA_DIR: testFolder(t) })
 }

@@ -2,7 +2,7 @@
 
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { chownSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
+import { chownSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as wait } from 'node:timers/promises'
@@ -10,20 +10,16 @@ import { openDatabase } from '../../drizzle/client/index.ts'
 import type { Owner } from '../helpers/database.ts'
 import { findFreePort } from '../helpers/listen.ts'
 import { readCpuSeconds } from './cpu-affinity.ts'
+import { SkippedError } from './server.ts'
 
 const INSTALLATIONS_FOLDER = '/usr/lib/postgresql'
 const START_TIMEOUT_MS = 60_000
 
 /** Returns the programs' folder of the newest installed version, or undefined. */
-function findBinFolder(): string | undefined {
-  try {
-    const newest = readdirSync(INSTALLATIONS_FOLDER)
-      .map(Number)
-      .sort((a, b) => b - a)[0]
-    return newest ? join(INSTALLATIONS_FOLDER, String(newest), 'bin') : undefined
-  } catch {
-    return undefined
-  }
+export function findBinFolder(): string | undefined {
+  if (!existsSync(INSTALLATIONS_FOLDER)) return undefined
+  const versions = readdirSync(INSTALLATIONS_FOLDER).map(Number)
+  return versions.length > 0 ? join(INSTALLATIONS_FOLDER, String(Math.max(...versions)), 'bin') : undefined
 }
 
 /** Returns the ids of the user `postgres` if this process runs as root, which PostgreSQL refuses. */
@@ -36,10 +32,10 @@ function getUserIds(): { uid?: number; gid?: number } {
 const readChildPids = (pid: number | undefined): number[] =>
   readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').trim().split(/\s+/).filter(Boolean).map(Number)
 
-/** Kills a process if it still exists. */
-function killProcess(pid: number): void {
+/** Signals a process if it still exists. */
+function signalProcess(pid: number, signal: NodeJS.Signals): void {
   try {
-    process.kill(pid, 'SIGKILL')
+    process.kill(pid, signal)
   } catch {
     return
   }
@@ -62,8 +58,12 @@ export interface PrivatePostgres {
   version: string
   /** Returns the CPU seconds of all its processes since the start; 0 if it is not running. */
   readCpuSeconds(): number
+  /** Signals all of its processes: the children of a postmaster that is stopped would continue. */
+  signalAll(signal: NodeJS.Signals): void
   /** Kills all of its processes together, as a power failure would. */
   kill(): Promise<void>
+  /** Signals the postmaster, and resolves when it has exited. */
+  stop(signal: NodeJS.Signals): Promise<void>
   /** Resolves when PostgreSQL has recovered and accepts connections. */
   start(): Promise<void>
 }
@@ -75,13 +75,13 @@ export interface PrivatePostgresOptions {
   settings?: Readonly<Record<string, string>>
 }
 
-/** Creates and starts a PostgreSQL. Returns undefined if PostgreSQL is not installed. */
+/** Creates and starts a PostgreSQL. @throws SkippedError if PostgreSQL is not installed */
 export async function startPrivatePostgres(
   t: Owner,
   { standbyOf, settings = {} }: PrivatePostgresOptions = {},
-): Promise<PrivatePostgres | undefined> {
+): Promise<PrivatePostgres> {
   const bin = findBinFolder()
-  if (bin === undefined) return undefined
+  if (bin === undefined) throw new SkippedError('PostgreSQL is not installed')
   const user = getUserIds()
   const folder = mkdtempSync(join(tmpdir(), 'resource-api-pg-'))
   t.teardown(() => rmSync(folder, { recursive: true, force: true }))
@@ -97,12 +97,20 @@ export async function startPrivatePostgres(
   const url = `postgres://soak@127.0.0.1:${port}/postgres`
   let postmaster: ChildProcess | undefined
 
+  const signalAll = (signal: NodeJS.Signals) => {
+    if (!postmaster?.pid || !isRunning(postmaster)) return
+    for (const pid of [postmaster.pid, ...readChildPids(postmaster.pid)]) signalProcess(pid, signal)
+  }
   const kill = async () => {
     if (!postmaster || !isRunning(postmaster)) return
     const exited = once(postmaster, 'exit')
-    const children = readChildPids(postmaster.pid)
-    postmaster.kill('SIGKILL')
-    for (const child of children) killProcess(child)
+    signalAll('SIGKILL')
+    await exited
+  }
+  const stop = async (signal: NodeJS.Signals) => {
+    if (!postmaster) return
+    const exited = once(postmaster, 'exit')
+    postmaster.kill(signal)
     await exited
   }
 
@@ -131,5 +139,5 @@ export async function startPrivatePostgres(
     const children = readChildPids(postmaster.pid).map((child) => readCpuSeconds(child))
     return readCpuSeconds(postmaster.pid, true) + children.reduce((sum, time) => sum + (time || 0), 0)
   }
-  return { url, version, kill, start, readCpuSeconds: readTotalCpuSeconds }
+  return { url, version, signalAll, kill, stop, start, readCpuSeconds: readTotalCpuSeconds }
 }

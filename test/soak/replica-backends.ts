@@ -1,12 +1,12 @@
 /** Starts the programs of the replicas test: haproxy, Redis, a seeded PostgreSQL and its delayed streaming standby. */
-import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
+import { type ChildProcess, spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { type Owner, testFolder } from '../helpers/database.ts'
 import { findFreePort } from '../helpers/listen.ts'
-import { startModule } from '../helpers/process.ts'
 import { type PrivatePostgres, startPrivatePostgres } from './private-postgres.ts'
+import { SkippedError, seedDatabase } from './server.ts'
 
 export interface Backends {
   primary: PrivatePostgres
@@ -16,16 +16,10 @@ export interface Backends {
 
 const STANDBY_DELAY_MS = 500
 
-/** Returns the name of a required program that is not installed, or undefined. */
-export function findMissingProgram(): string | undefined {
-  return ['haproxy', 'redis-server'].find((name) => {
-    try {
-      execFileSync(name, ['--version'], { stdio: 'ignore' })
-      return false
-    } catch (error) {
-      return error instanceof Error && 'code' in error && error.code === 'ENOENT'
-    }
-  })
+/** @throws SkippedError if a program is not installed */
+function requireProgram(name: string): void {
+  const { error } = spawnSync(name, ['--version'], { stdio: 'ignore' })
+  if (error) throw new SkippedError(`${name} is not installed (apt-get install ${name})`)
 }
 
 function startProgram(t: Owner, command: string, args: string[]): ChildProcess {
@@ -65,18 +59,16 @@ ${serverLines.join('\n')}
   return { url: `http://127.0.0.1:${port}`, pid }
 }
 
-/** Starts Redis, a seeded primary and its standby. Returns undefined if PostgreSQL is not installed. */
-export async function startBackends(t: Owner): Promise<Backends | undefined> {
+/** Starts Redis, a seeded primary and its standby. @throws SkippedError if a program is not installed */
+export async function startBackends(t: Owner): Promise<Backends> {
+  requireProgram('haproxy')
+  requireProgram('redis-server')
   const primary = await startPrivatePostgres(t)
-  if (!primary) return undefined
-  const seed = startModule(t, 'cli.js', { DATABASE_URL: primary.url }, ['seed', '--users', '1000'])
-  const { code } = await seed.ended
-  if (code !== 0) throw new Error(`seed: ${seed.output.err}`)
+  await seedDatabase(t, { DATABASE_URL: primary.url }, 1_000)
   const standby = await startPrivatePostgres(t, {
     standbyOf: primary.url,
     settings: { recovery_min_apply_delay: `${STANDBY_DELAY_MS}ms` },
   })
-  if (!standby) return undefined
   const port = await findFreePort()
   const args = ['--port', String(port), '--bind', '127.0.0.1', '--save', '']
   const { pid } = startProgram(t, 'redis-server', args)

@@ -1,8 +1,6 @@
 /** The load of the replicas test: readers, and writers that check that they read their own writes. */
-import { v7 as uuid } from 'uuid'
 import type { Database } from '../../drizzle/client/index.ts'
-import { getKeyPrefix, hashKey, makeKey } from '../../plugins/auth/key-format.ts'
-import { type Client, createClient, type Reply } from '../helpers/app.ts'
+import type { Client, Reply } from '../helpers/app.ts'
 
 export interface LoadFindings {
   /** A line for each request without a response or with an unexpected status. */
@@ -30,21 +28,6 @@ export interface ReplicaLoad {
 export interface User {
   id: string
   client: Client
-}
-
-export async function createUser(database: Database, base: string): Promise<User> {
-  const id = uuid()
-  const key = makeKey()
-  await database.run(`insert into users (id, name, email, search) values ($1, '0', $2, '0')`, [
-    id,
-    `${id}@example.com`,
-  ])
-  await database.run(
-    `insert into api_keys (id, user_id, name, prefix, key_hash, scopes, expires_at)
-     values ($1, $2, 'soak', $3, $4, '["*"]', now() + interval '1 day')`,
-    [uuid(), id, getKeyPrefix(key), hashKey(key)],
-  )
-  return { id, client: createClient(base, { 'x-api-key': key }) }
 }
 
 /** Sends a request and records its time. Returns undefined, and records a failure, for an unexpected status. */

@@ -1,46 +1,22 @@
 /** Starts a server on a seeded database, and prepares the requests of the bench workloads as bytes, in equal parts. */
 import { startFlags } from '../../bench/start-flags.ts'
-import { type Client, createClient } from '../helpers/app.ts'
+import { ADMIN_KEY, type Client } from '../helpers/app.ts'
 import type { Owner } from '../helpers/database.ts'
-import { type RunningProcess, startModule, startServer } from '../helpers/process.ts'
+import { createDatabaseSettings, seedDatabase, startSoakServer } from './server.ts'
 
-const KEY = 'soak-admin-key-soak-admin-key-soak-admin-key'
-const HIGH_LIMIT = '1000000000'
-const SERVER_SETTINGS = {
-  PORT: '0',
-  ADMIN_API_KEY: KEY,
-  LOG_LEVEL: process.env.LOG_LEVEL ?? 'warn',
-  RATE_LIMIT: HIGH_LIMIT,
-  RATE_LIMIT_BURST: HIGH_LIMIT,
-  RATE_LIMIT_ANONYMOUS: HIGH_LIMIT,
-}
-const SEEDED_USERS = '1000'
+const SEEDED_USERS = 1_000
 const REQUESTS_PER_WORKLOAD = 100
-
-export interface SeededServer {
-  server: RunningProcess
-  port: number
-  admin: Client
-  /** The header line with the admin's credential. */
-  credential: string
-  requests: string[]
-}
-
-export interface ServerOptions {
-  settings: NodeJS.ProcessEnv
-  /** The module to run: `server.ts`, or `server.js` for the build. */
-  file: string
-}
 
 interface Page {
   data: { id: string }[]
   pagination: { cursor: string | null }
 }
 
-const credential = `X-API-Key: ${KEY}\r\n`
+/** The header line with the administrator's key. */
+export const CREDENTIAL = `X-API-Key: ${ADMIN_KEY}\r\n`
 
 const formatRequest = (method: string, path: string, { body = '', headers = '' } = {}) =>
-  `${method} /api/v1${path} HTTP/1.1\r\nHost: localhost\r\n${credential}${headers}` +
+  `${method} /api/v1${path} HTTP/1.1\r\nHost: localhost\r\n${CREDENTIAL}${headers}` +
   `${body && `Content-Type: application/json\r\nContent-Length: ${body.length}\r\n`}\r\n${body}`
 
 async function readPage(admin: Client, path: string) {
@@ -83,13 +59,10 @@ async function createRequests(admin: Client): Promise<string[]> {
   return requests
 }
 
-/** Seeds a database, starts a server without rate limits on it, and creates the requests. */
-export async function startSeededServer(t: Owner, { settings, file }: ServerOptions): Promise<SeededServer> {
-  const { ended, output } = startModule(t, 'cli.js', settings, ['seed', '--users', SEEDED_USERS])
-  const { code } = await ended
-  if (code !== 0) throw new Error(`seed: ${output.err}`)
-  const server = await startServer(t, { ...settings, ...SERVER_SETTINGS }, file, startFlags)
-  const admin = createClient(server.url, { 'x-api-key': KEY })
-  const port = Number(new URL(server.url).port)
-  return { server, port, admin, credential, requests: await createRequests(admin) }
+/** Seeds a new database, starts a server without rate limits on it, and creates the requests. */
+export async function startSeededServer(t: Owner) {
+  const settings = await createDatabaseSettings(t)
+  await seedDatabase(t, settings, SEEDED_USERS)
+  const server = await startSoakServer(t, { LOG_LEVEL: 'warn', ...settings }, startFlags)
+  return { server, requests: await createRequests(server.admin) }
 }

@@ -4,92 +4,70 @@ import { sql } from 'drizzle-orm'
 import { openDatabase } from '../../drizzle/client/index.ts'
 import { type Client, createClient } from '../helpers/app.ts'
 import type { Owner } from '../helpers/database.ts'
-import { startServer } from '../helpers/process.ts'
 import { type Receiver, startReceiver } from '../helpers/webhook-receiver.ts'
 import { createEndpoint } from '../helpers/webhooks.ts'
-import { WITHOUT_LIMITS } from '../helpers/without-limits.ts'
+import { failIf, formatTimes, summarize } from './report.ts'
+import { createDatabaseSettings, startSoakServer } from './server.ts'
 
-export interface SlowEndpointsOptions {
-  settings: NodeJS.ProcessEnv
-  /** The module to run: `server.js` for the build. */
-  file: string
-  /** How many endpoints of one owner answer after 9.9 s, and how many of another one never. */
-  slow: number
-  dead: number
-  /** Seconds in which each second an event is delivered to the quick endpoint. */
-  seconds: number
-}
-
-export interface SlowEndpointsReport {
-  /** Milliseconds from the response to a change to the arrival of its webhook. */
-  delays: number[]
-  /** Events that did not arrive. */
-  missing: number
-  /** Requests that the slow and the dead endpoints got. */
-  slowRequests: number
-  deadRequests: number
-  /** The attempts that are stored for them. */
-  storedAttempts: number
-  /** The most requests of the slow endpoints at the same time. */
-  mostConcurrent: number
-}
-
-const KEY = 'soak-admin-key-soak-admin-key-soak-admin-key'
-const PASSWORD = 'soak-password-soak-password'
+/** How many endpoints of one owner answer after 9.9 s, and how many of another one never. */
+const SLOW_ENDPOINTS = 100
+const DEAD_ENDPOINTS = 20
 const ANSWER_MS = 9_900
 /** Deliveries that are due of each slow or dead endpoint at the beginning. */
 const BACKLOG = 200
+/** Each second an event is delivered to the quick endpoint. */
+const SECONDS = 300
+/** The time until a webhook of a quick endpoint must arrive, and the places of one owner: a quarter of 50. */
+const MAX_DELAY_MS = 2_000
+const MAX_PLACES_OF_OWNER = 12
 
 /** Creates a manager. @returns a client with a session */
 async function signUpManager(base: string, admin: Client, name: string): Promise<Client> {
-  const email = `${name}@example.com`
-  const created = await admin.post('/users', { name, email, password: PASSWORD, role: 'manager' })
+  const credentials = { email: `${name}@example.com`, password: 'soak-password-soak-password' }
+  const created = await admin.post('/users', { name, role: 'manager', ...credentials })
   if (created.status !== 201) throw new Error(created.text)
-  const anybody = createClient(base, {})
-  const grant = await anybody.post('/tokens', { grant_type: 'password', email, password: PASSWORD })
+  const grant = await createClient(base, {}).post('/tokens', { grant_type: 'password', ...credentials })
   if (grant.status !== 201) throw new Error(grant.text)
   return createClient(base, { authorization: `Bearer ${grant.body.data.access_token}` })
 }
 
-/** Changes products, one each second. @returns the times at which the changes were answered, by the id of the product */
-async function makeChanges(admin: Client, seconds: number): Promise<Map<string, number>> {
-  const changes = new Map<string, number>()
-  for (let second = 0; second < seconds; second++) {
+/** Creates products, one each second. @returns the times at which the requests were answered, by the id of the product */
+async function createProducts(admin: Client): Promise<Map<string, number>> {
+  const times = new Map<string, number>()
+  for (let second = 0; second < SECONDS; second++) {
     const reply = await admin.post('/products', { sku: `S-${second}`, name: 'Tea', price_amount: 5 })
     if (reply.status !== 201) throw new Error(reply.text)
-    changes.set(reply.body.data.id, performance.now())
+    times.set(reply.body.data.id, performance.now())
     await wait(1_000)
   }
-  return changes
+  return times
 }
 
-export async function measureSlowEndpoints(
-  t: Owner,
-  { settings, file, slow, dead, seconds }: SlowEndpointsOptions,
-): Promise<SlowEndpointsReport> {
-  const server = await startServer(t, { ...settings, ...WITHOUT_LIMITS, PORT: '0', ADMIN_API_KEY: KEY }, file)
-  const admin = createClient(server.url, { 'x-api-key': KEY })
-  const receivers = {
-    slow: await startReceiver(t),
-    dead: await startReceiver(t),
-    quick: await startReceiver(t),
-  }
+export async function measureSlowEndpoints(t: Owner): Promise<void> {
+  console.log(
+    `${SLOW_ENDPOINTS} webhook endpoints that answer after 9.9 s, ${DEAD_ENDPOINTS} that never do, a quick one for ${SECONDS} s, PostgreSQL`,
+  )
+  const settings = await createDatabaseSettings(t)
+  const { url, admin } = await startSoakServer(t, settings)
+  const slow = await startReceiver(t)
+  const dead = await startReceiver(t)
+  const quick = await startReceiver(t)
   let concurrent = 0
   let mostConcurrent = 0
-  receivers.slow.respond = (response) => {
+  slow.respond = (response) => {
     concurrent += 1
     mostConcurrent = Math.max(mostConcurrent, concurrent)
     setTimeout(() => response.end(), ANSWER_MS).unref()
     response.on('close', () => (concurrent -= 1))
   }
-  receivers.dead.respond = () => {}
+  dead.respond = () => {}
 
   const createMany = async (receiver: Receiver, name: string, count: number) => {
-    const owner = await signUpManager(server.url, admin, name)
+    const owner = await signUpManager(url, admin, name)
     for (let i = 0; i < count; i++) await createEndpoint(owner, receiver.url, { event_types: ['posts.*'] })
   }
-  await createMany(receivers.slow, 'slow', slow)
-  await createMany(receivers.dead, 'dead', dead)
+  await createMany(slow, 'slow', SLOW_ENDPOINTS)
+  await createMany(dead, 'dead', DEAD_ENDPOINTS)
   const database = await openDatabase({ url: settings.DATABASE_URL, poolSize: 1 })
   t.teardown(() => database.close())
   await database.run(
@@ -97,27 +75,28 @@ export async function measureSlowEndpoints(
      select id, user_id, gen_random_uuid(), 'webhook-endpoints.test', now()
      from webhook_endpoints, generate_series(1, ${BACKLOG})`,
   )
-  const quickOwner = await signUpManager(server.url, admin, 'quick')
-  await createEndpoint(quickOwner, receivers.quick.url)
-  const changes = await makeChanges(admin, seconds)
+  await createEndpoint(await signUpManager(url, admin, 'quick'), quick.url)
+  const created = await createProducts(admin)
   await wait(2_000)
 
-  const arrivals = new Map(
-    receivers.quick.received.map(({ body, at }) => [String(body.data.resource_id), at]),
-  )
-  const delays = [...changes].flatMap(([id, at]) => {
+  const arrivals = new Map(quick.received.map(({ body, at }) => [String(body.data.resource_id), at]))
+  const delays = [...created].flatMap(([id, at]) => {
     const arrival = arrivals.get(id)
     return arrival === undefined ? [] : Math.max(0, arrival - at)
   })
+  const missing = created.size - delays.length
   const [stored] = await database.execute<{ attempts: number }>(
     sql`select sum(attempts)::int8 as attempts from webhook_deliveries where event_type = 'webhook-endpoints.test'`,
   )
-  return {
-    delays,
-    missing: changes.size - delays.length,
-    slowRequests: receivers.slow.received.length,
-    deadRequests: receivers.dead.received.length,
-    storedAttempts: stored?.attempts ?? 0,
-    mostConcurrent,
-  }
+  const requests = slow.received.length + dead.received.length
+  const times = summarize(delays)
+  console.log(
+    `  ${delays.length} webhooks arrived, ${missing} did not; ms after the change: ${formatTimes(times)}`,
+  )
+  console.log(
+    `  the slow endpoints got ${slow.received.length} requests, up to ${mostConcurrent} at a time;` +
+      ` the dead ones ${dead.received.length}; ${stored?.attempts} attempts are stored`,
+  )
+  failIf(missing > 0 || times.max > MAX_DELAY_MS)
+  failIf(mostConcurrent > MAX_PLACES_OF_OWNER || stored?.attempts !== requests)
 }

@@ -1,0 +1,63 @@
+/** Clients that create products and read them until the end, and what they observed. */
+import { setTimeout as wait } from 'node:timers/promises'
+import type { Client, Reply } from '../helpers/app.ts'
+import { readNewestRows } from './write-log.ts'
+
+export interface ProductLoadOptions {
+  client: Client
+  clients: number
+  /** The beginning of all SKUs. */
+  sku: string
+  /** Average milliseconds between two requests of a client. */
+  pause: number
+  /** Whether a response with 503 is not a failure. */
+  canBeUnavailable?: boolean
+}
+
+export interface ProductLoad {
+  /** Requests with the expected status. */
+  answered: number
+  /** Requests with status 503, if they are no failures. */
+  unavailable: number
+  /** A line for each other request. */
+  failed: string[]
+  /** Milliseconds of each request. */
+  times: number[]
+  /** The number of acknowledged writes. */
+  written: number
+}
+
+/** Starts the load. The returned function ends it. @returns the observations, and how many acknowledged writes are missing */
+export function startProductLoad(options: ProductLoadOptions): () => Promise<ProductLoad & { lost: number }> {
+  const { client, clients, sku, pause, canBeUnavailable = false } = options
+  const load: ProductLoad = { answered: 0, unavailable: 0, failed: [], times: [], written: 0 }
+  const ids: string[] = []
+  let isOver = false
+  const send = async (name: string, expected: number, request: () => Promise<Reply>) => {
+    await wait(pause * Math.random() * 2)
+    const startedAt = performance.now()
+    const reply = await request().catch((error: unknown) => String(error))
+    load.times.push(performance.now() - startedAt)
+    if (typeof reply === 'string') load.failed.push(`${name}: ${reply}`)
+    else if (reply.status === expected) load.answered += 1
+    else if (reply.status === 503 && canBeUnavailable) load.unavailable += 1
+    else load.failed.push(`${name} returned ${reply.status}: ${reply.text}`)
+    if (typeof reply !== 'string' && reply.status === 201) ids.push(reply.body.data.id)
+  }
+  const runClient = async (_: unknown, clientIndex: number) => {
+    for (let i = 0; !isOver; i += 1) {
+      const body = { sku: `${sku}-${clientIndex}-${i}`, name: 'Soak product', price_amount: 1 }
+      await send('POST', 201, () => client.post('/products', body))
+      await send('GET', 200, () => client.get('/products?limit=5'))
+      const id = ids[Math.floor(Math.random() * ids.length)]
+      if (id) await send('GET one', 200, () => client.get(`/products/${id}`))
+    }
+  }
+  const running = Array.from({ length: clients }, runClient)
+  return async () => {
+    isOver = true
+    await Promise.all(running)
+    const storedIds = new Set((await readNewestRows(client, '/products', () => true)).map(({ id }) => id))
+    return { ...load, written: ids.length, lost: ids.filter((id) => !storedIds.has(id)).length }
+  }
+}
