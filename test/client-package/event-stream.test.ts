@@ -1,14 +1,37 @@
 /** The client package follows the stream of events, and connects again without losing or repeating an event. */
-import t from 'tap'
+import t, { type Test } from 'tap'
 import { createClient, type StreamedEvent, type StreamOptions, type Tokens } from '../../client/src/index.ts'
 import { startFakeEventServer } from '../helpers/fake-event-server.ts'
 import { waitUntil } from '../helpers/wait-until.ts'
 
 const API_KEY = 'secret'
 
-t.test('a stream yields each event with its cursor, from now on', async (t) => {
+async function start(t: Test) {
   const server = await startFakeEventServer(t)
-  const client = createClient({ baseUrl: server.url, apiKey: API_KEY })
+  return { server, client: createClient({ baseUrl: server.url, apiKey: API_KEY }) }
+}
+
+type EventStream = ReturnType<ReturnType<typeof createClient>['events']['stream']>
+
+const readNext = (stream: EventStream) => stream[Symbol.asyncIterator]().next()
+
+/** Reads the cursors of a number of events. `onCursor` is called between two of them. */
+async function readCursors(
+  stream: EventStream,
+  count: number,
+  onCursor?: (cursors: readonly string[]) => Promise<void>,
+): Promise<string[]> {
+  const cursors: string[] = []
+  for await (const { cursor } of stream) {
+    cursors.push(cursor)
+    if (cursors.length === count) break
+    await onCursor?.(cursors)
+  }
+  return cursors
+}
+
+t.test('a stream yields each event with its cursor, from now on', async (t) => {
+  const { server, client } = await start(t)
   server.add()
   const stream = client.events.stream()
   t.equal(server.requests.length, 0, 'without iteration there is no request')
@@ -23,17 +46,12 @@ t.test('a stream yields each event with its cursor, from now on', async (t) => {
 })
 
 t.test('filters and a cursor select the events', async (t) => {
-  const server = await startFakeEventServer(t)
-  const client = createClient({ baseUrl: server.url, apiKey: API_KEY })
+  const { server, client } = await start(t)
   const types = ['products.created', 'orders.created', 'users.updated', 'products.deleted'] as const
   for (const type of types) server.add({ type })
   const query = { type: ['products.*', 'users.updated'], resource_type: 'products', actor_id: 'user-1' }
-  const cursors: string[] = []
-  for await (const { cursor } of client.events.stream({ ...query, cursor: 'cursor-1' })) {
-    cursors.push(cursor)
-    if (cursors.length === 2) break
-  }
-  t.same(cursors, ['cursor-3', 'cursor-4'])
+  const stream = client.events.stream({ ...query, cursor: 'cursor-1' })
+  t.same(await readCursors(stream, 2), ['cursor-3', 'cursor-4'])
   const [request] = server.requests
   t.equal(
     decodeURIComponent(request?.url ?? ''),
@@ -42,8 +60,7 @@ t.test('filters and a cursor select the events', async (t) => {
 })
 
 t.test('leaving the loop closes the connection', async (t) => {
-  const server = await startFakeEventServer(t)
-  const client = createClient({ baseUrl: server.url, apiKey: API_KEY })
+  const { server, client } = await start(t)
   server.add()
   for await (const _ of client.events.stream({ cursor: 'cursor-0' })) break
   await waitUntil(() => server.streams.size === 0)
@@ -58,8 +75,7 @@ t.test('leaving the loop closes the connection', async (t) => {
 })
 
 t.test('an abort ends the stream without an error, whatever it waits for', async (t) => {
-  const server = await startFakeEventServer(t)
-  const client = createClient({ baseUrl: server.url, apiKey: API_KEY })
+  const { server, client } = await start(t)
   const readAll = async (signal: AbortSignal, onReconnect?: StreamOptions['onReconnect']) => {
     const items: StreamedEvent[] = []
     const options = { signal, ...(onReconnect && { onReconnect }) }
@@ -81,23 +97,19 @@ t.test('an abort ends the stream without an error, whatever it waits for', async
 })
 
 t.test('after a lost connection the stream goes on after the last event', async (t) => {
-  const server = await startFakeEventServer(t)
-  const client = createClient({ baseUrl: server.url, apiKey: API_KEY })
+  const { server, client } = await start(t)
   const losses: string[] = []
   const stream = client.events.stream(
     { cursor: 'cursor-0' },
     { onReconnect: ({ name, message }) => losses.push(`${name}: ${message}`) },
   )
   server.add()
-  const cursors: string[] = []
-  for await (const { cursor } of stream) {
-    cursors.push(cursor)
-    if (cursors.length === 4) break
-    if (cursors.length === 1) server.cut()
+  const cursors = await readCursors(stream, 4, async ({ length }) => {
+    if (length === 1) server.cut()
     else server.end()
     await waitUntil(() => server.streams.size === 0)
     server.add()
-  }
+  })
   t.same(cursors, ['cursor-1', 'cursor-2', 'cursor-3', 'cursor-4'])
   t.same(losses, [
     'NetworkError: The connection of the stream was lost',
@@ -111,10 +123,9 @@ t.test('after a lost connection the stream goes on after the last event', async 
 })
 
 t.test('a comment moves the position from which the stream goes on', async (t) => {
-  const server = await startFakeEventServer(t)
-  const client = createClient({ baseUrl: server.url, apiKey: API_KEY })
+  const { server, client } = await start(t)
   const stream = client.events.stream({ type: 'orders.created', cursor: 'cursor-0' })
-  const next = stream[Symbol.asyncIterator]().next()
+  const next = readNext(stream)
   await waitUntil(() => server.streams.size === 1)
   for (let i = 0; i < 3; i++) server.add()
   server.sendPosition()
@@ -130,8 +141,7 @@ t.test('a comment moves the position from which the stream goes on', async (t) =
 })
 
 t.test('the cursor of the stream moves past an event when it was processed', async (t) => {
-  const server = await startFakeEventServer(t)
-  const client = createClient({ baseUrl: server.url, apiKey: API_KEY })
+  const { server, client } = await start(t)
   for (let i = 0; i < 3; i++) server.add()
   const stream = client.events.stream({ cursor: 'cursor-0' })
   const read = async (count: number) => {
@@ -147,12 +157,11 @@ t.test('the cursor of the stream moves past an event when it was processed', asy
 })
 
 t.test('an event is read in any pieces, with any line breaks', async (t) => {
-  const server = await startFakeEventServer(t)
-  const client = createClient({ baseUrl: server.url, apiKey: API_KEY })
+  const { server, client } = await start(t)
   const text =
     ': hello\r\nid: cursor-9\r\nevent: products.created\r\ndata: {"id":"é€😀",\r\ndata: "revision":1}\r\n\r\n'
   const bytes = Buffer.from(text)
-  const next = client.events.stream()[Symbol.asyncIterator]().next()
+  const next = readNext(client.events.stream())
   await waitUntil(() => server.streams.size === 1)
   const [stream] = server.streams.keys()
   stream?.socket?.setNoDelay(true)
@@ -161,12 +170,8 @@ t.test('an event is read in any pieces, with any line breaks', async (t) => {
 })
 
 t.test('an error that ends the stream is that of a refused cursor', async (t) => {
-  const server = await startFakeEventServer(t)
-  const next = createClient({ baseUrl: server.url, apiKey: API_KEY })
-    .events.stream()
-    [Symbol.asyncIterator]()
-    .next()
-    .catch((error) => error)
+  const { server, client } = await start(t)
+  const next = readNext(client.events.stream()).catch((error) => error)
   await waitUntil(() => server.streams.size === 1)
   server.expire()
   t.match(await next, {
@@ -181,26 +186,16 @@ t.test('an error that ends the stream is that of a refused cursor', async (t) =>
 t.test('refusals that another attempt does not change are errors', async (t) => {
   const server = await startFakeEventServer(t)
   server.removeUntil(5)
-  const read = async (cursor: string, apiKey = API_KEY) =>
-    createClient({ baseUrl: server.url, apiKey })
-      .events.stream({ cursor })
-      [Symbol.asyncIterator]()
-      .next()
-      .catch((error) => error)
-  t.match(await read('cursor-4'), {
-    name: 'ApiError',
-    status: 410,
-    code: 'EVENTS_EXPIRED',
-    message: 'Events after the cursor were removed',
-    requestId: null,
-  })
+  const read = (cursor: string, apiKey = API_KEY) =>
+    readNext(createClient({ baseUrl: server.url, apiKey }).events.stream({ cursor })).catch((error) => error)
+  const message = 'Events after the cursor were removed'
+  const expired = { name: 'ApiError', status: 410, code: 'EVENTS_EXPIRED', message, requestId: null }
+  t.match(await read('cursor-4'), expired)
   t.match(await read('nonsense'), { name: 'BadRequestError', code: 'INVALID_CURSOR' })
   t.match(await read('cursor-5', 'wrong'), { name: 'AuthenticationError', code: 'UNAUTHORIZED' })
-  server.refusals.push(
-    { status: 403, code: 'FORBIDDEN' },
-    { status: 307, headers: { Location: 'http://other' } },
-  )
+  server.refusals.push({ status: 403, code: 'FORBIDDEN' })
   t.match(await read('cursor-5'), { name: 'PermissionError' })
+  server.refusals.push({ status: 307, headers: { Location: 'http://other' } })
   t.match(await read('cursor-5'), { name: 'ApiError', code: 'REDIRECT' })
   server.refusals.push({ status: 200 })
   t.match(await read('cursor-5'), { name: 'ApiError', code: 'INVALID_RESPONSE' })
@@ -208,8 +203,7 @@ t.test('refusals that another attempt does not change are errors', async (t) => 
 })
 
 t.test('429 and errors of the server are tried again, not before Retry-After', async (t) => {
-  const server = await startFakeEventServer(t)
-  const client = createClient({ baseUrl: server.url, apiKey: API_KEY })
+  const { server, client } = await start(t)
   const waits: { name: string; delayMs: number }[] = []
   const onReconnect: StreamOptions['onReconnect'] = ({ name }, delayMs) => waits.push({ name, delayMs })
   server.refusals.push({ status: 429, headers: { 'Retry-After': '2' } }, { status: 502 })
@@ -227,11 +221,10 @@ t.test('429 and errors of the server are tried again, not before Retry-After', a
 })
 
 t.test('pauses grow while the server is away, and deadlineMs ends the attempts', async (t) => {
-  const server = await startFakeEventServer(t)
-  const client = createClient({ baseUrl: server.url, apiKey: API_KEY })
+  const { server, client } = await start(t)
   const delays: number[] = []
   const options = { deadlineMs: 1_000, onReconnect: (_: unknown, delayMs: number) => delays.push(delayMs) }
-  const next = client.events.stream({}, options)[Symbol.asyncIterator]().next()
+  const next = readNext(client.events.stream({}, options))
   await waitUntil(() => server.streams.size === 1)
   server.sendPosition()
   const refusal = { status: 503, code: 'SERVICE_UNAVAILABLE' }
@@ -244,8 +237,7 @@ t.test('pauses grow while the server is away, and deadlineMs ends the attempts',
 })
 
 t.test('a silent connection is given up after 15 s', async (t) => {
-  const server = await startFakeEventServer(t)
-  const client = createClient({ baseUrl: server.url, apiKey: API_KEY })
+  const { server, client } = await start(t)
   // The 15 s take 300 ms.
   const { setTimeout } = globalThis
   let silences = 0
@@ -295,16 +287,13 @@ t.test('an access token that has expired is refreshed before the stream goes on'
     },
   })
   server.add()
-  const cursors: string[] = []
-  for await (const { cursor } of client.events.stream({ cursor: 'cursor-0' })) {
-    cursors.push(cursor)
-    if (cursors.length === 2) break
+  const cursors = await readCursors(client.events.stream({ cursor: 'cursor-0' }), 2, async () => {
     // The API ends a stream when its credential does.
     server.credentials.clear()
     server.end()
     await waitUntil(() => server.streams.size === 0)
     server.add()
-  }
+  })
   t.same(cursors, ['cursor-1', 'cursor-2'])
   t.same(
     server.requests.map(({ headers }) => headers.authorization),
@@ -313,8 +302,7 @@ t.test('an access token that has expired is refreshed before the stream goes on'
 })
 
 t.test('the stream is read only as fast as it is iterated', async (t) => {
-  const server = await startFakeEventServer(t)
-  const client = createClient({ baseUrl: server.url, apiKey: API_KEY })
+  const { server, client } = await start(t)
   const data = { text: 'x'.repeat(50_000) }
   const COUNT = 600
   const [slow, fast] = [client.events.stream(), client.events.stream()].map((stream) =>
@@ -335,28 +323,17 @@ t.test('the stream is read only as fast as it is iterated', async (t) => {
   await Promise.all([slow?.return(), fast?.return()])
 })
 
-t.test('a line of more than 4 MiB is an error', async (t) => {
-  const server = await startFakeEventServer(t)
-  const client = createClient({ baseUrl: server.url, apiKey: API_KEY })
-  const next = client.events.stream()[Symbol.asyncIterator]().next()
-  await waitUntil(() => server.streams.size === 1)
-  server.sendText(`data: ${'x'.repeat(5 * 1024 * 1024)}`)
-  t.match(await next.catch((error) => error), {
-    name: 'ApiError',
-    code: 'INVALID_RESPONSE',
-    message: /4194304/,
-  })
-  await waitUntil(() => server.streams.size === 0)
-})
-
-t.test('data that is not an event is an error', async (t) => {
-  const server = await startFakeEventServer(t)
-  const client = createClient({ baseUrl: server.url, apiKey: API_KEY })
-  for (const text of ['id: 1\ndata: {\n\n', 'data: {}\n\n']) {
-    const next = client.events.stream()[Symbol.asyncIterator]().next()
+t.test('data that is not an event, or a line of more than 4 MiB, is an error', async (t) => {
+  const { server, client } = await start(t)
+  for (const [text, message] of [
+    ['id: 1\ndata: {\n\n', /./],
+    ['data: {}\n\n', /./],
+    [`data: ${'x'.repeat(5 * 1024 * 1024)}`, /4194304/],
+  ] as const) {
+    const next = readNext(client.events.stream())
     await waitUntil(() => server.streams.size === 1)
     server.sendText(text)
-    t.match(await next.catch((error) => error), { name: 'ApiError', code: 'INVALID_RESPONSE' })
+    t.match(await next.catch((error) => error), { name: 'ApiError', code: 'INVALID_RESPONSE', message })
     await waitUntil(() => server.streams.size === 0)
   }
 })

@@ -112,13 +112,8 @@ t.test('retries', async (t) => {
     const client = createClient({ baseUrl, apiKey: ADMIN_KEY, fetch })
     const startedAt = performance.now()
     const error = await client.users.get('me').catch((e) => e)
-    t.match(error, {
-      name: 'NetworkError',
-      status: 0,
-      code: 'NETWORK_ERROR',
-      requestId: null,
-      cause: TypeError,
-    })
+    const expected = { name: 'NetworkError', status: 0, code: 'NETWORK_ERROR', requestId: null }
+    t.match(error, { ...expected, cause: TypeError })
     t.equal(sent.length, 4)
     // At least half of 200, 400 and 800 ms.
     t.ok(performance.now() - startedAt >= 700)

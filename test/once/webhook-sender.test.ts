@@ -35,11 +35,8 @@ function startSender(t: Test, options: Partial<Parameters<typeof createWebhookSe
   return sender
 }
 
-/** Makes a server listen on loopback. */
-async function start(
-  t: Test,
-  server: Server,
-): Promise<{ port: number; sockets: Set<Socket>; opened: number }> {
+/** Makes a server listen on loopback, and counts its connections. */
+async function start(t: Test, server: Server) {
   const state = { port: 0, sockets: new Set<Socket>(), opened: 0 }
   server.on('connection', (socket: Socket) => {
     state.opened += 1
@@ -73,18 +70,20 @@ const startRaw = (t: Test, onData: (socket: Socket) => void) =>
   )
 
 const outcome = ({ responseStatus, responseBody, error }: SendResult) => ({
-  responseStatus,
-  responseBody,
-  error,
+  ...{ responseStatus, responseBody, error },
 })
+
+/** The outcome of an attempt without a response. */
+const withoutResponse = (error: string) => ({ responseStatus: null, responseBody: null, error })
+const TIMED_OUT = withoutResponse('the request timed out after 0.3 s')
+const CANCELED = withoutResponse('the attempt was canceled')
+
+const toUrl = ({ port }: { port: number }) => `http://127.0.0.1:${port}/`
 
 /** Sends one webhook to a raw server. */
 async function sendToRaw(t: Test, onData: (socket: Socket) => void, timeoutMs = LONG_MS) {
   const server = await startRaw(t, onData)
-  const result = await startSender(t, { timeoutMs }).send({
-    ...hook,
-    url: `http://127.0.0.1:${server.port}/`,
-  })
+  const result = await startSender(t, { timeoutMs }).send({ ...hook, url: toUrl(server) })
   return { ...outcome(result), server, durationMs: result.durationMs }
 }
 
@@ -217,41 +216,40 @@ t.test('a compressed body is not decompressed', async (t) => {
   const server = await startHttp(t, (_request, response) => {
     response.writeHead(200, { 'content-encoding': 'gzip', 'content-length': bomb.length }).end(bomb)
   })
-  const result = await startSender(t).send({ ...hook, url: `http://127.0.0.1:${server.port}/` })
+  const result = await startSender(t).send({ ...hook, url: toUrl(server) })
   t.match(result, { responseStatus: 200, error: null })
   t.ok((result.responseBody ?? '').length <= 1_024)
   t.notMatch(result.responseBody, '\0')
 })
 
 t.test('an attempt ends at its timeout, at whatever step', async (t) => {
-  const nothing = { responseStatus: null, responseBody: null, error: 'the request timed out after 0.3 s' }
   const silent = await startSilent(t)
-  const url = `http://127.0.0.1:${silent.port}/`
+  const url = toUrl(silent)
 
   await t.test('while DNS does not answer', async (t) => {
     const dns = createDeferred()
     const lookup = () => dns.promise.then(() => [{ address: '127.0.0.1', family: 4 }])
     const sender = startSender(t, { timeoutMs: SHORT_MS, lookup })
     const result = await sender.send({ ...hook, url: `http://slow.example:${silent.port}/` })
-    t.same(outcome(result), nothing)
+    t.same(outcome(result), TIMED_OUT)
     t.ok(result.durationMs >= SHORT_MS - 1)
     dns.resolve()
-    t.same(outcome(await sender.send({ ...hook, url })), nothing)
+    t.same(outcome(await sender.send({ ...hook, url })), TIMED_OUT)
     t.ok(silent.opened <= 1, 'the late address is not connected to')
   })
   await t.test('while the TLS handshake does not go on', async (t) => {
     const sender = startSender(t, { timeoutMs: SHORT_MS })
-    t.same(outcome(await sender.send({ ...hook, url: url.replace('http:', 'https:') })), nothing)
+    t.same(outcome(await sender.send({ ...hook, url: url.replace('http:', 'https:') })), TIMED_OUT)
     await waitUntil(() => silent.sockets.size === 0)
   })
   await t.test('while the server does not answer', async (t) => {
-    t.same(outcome(await startSender(t, { timeoutMs: SHORT_MS }).send({ ...hook, url })), nothing)
+    t.same(outcome(await startSender(t, { timeoutMs: SHORT_MS }).send({ ...hook, url })), TIMED_OUT)
     await waitUntil(() => silent.sockets.size === 0)
   })
   await t.test('while the server does not read a large body', async (t) => {
     const paused = await start(t, createTcpServer({ pauseOnConnect: true }))
-    const large = { headers: {}, body: 'x'.repeat(2 ** 24), url: `http://127.0.0.1:${paused.port}/` }
-    t.same(outcome(await startSender(t, { timeoutMs: SHORT_MS }).send(large)), nothing)
+    const large = { headers: {}, body: 'x'.repeat(2 ** 24), url: toUrl(paused) }
+    t.same(outcome(await startSender(t, { timeoutMs: SHORT_MS }).send(large)), TIMED_OUT)
   })
 })
 
@@ -262,8 +260,6 @@ function drip(socket: Socket, text: string) {
 }
 
 t.test('an attempt to a server that sends slowly times out, and keeps what came', async (t) => {
-  const nothing = { responseStatus: null, responseBody: null, error: 'the request timed out after 0.3 s' }
-
   await t.test('in the headers', async (t) => {
     const { server, ...result } = await sendToRaw(
       t,
@@ -273,7 +269,7 @@ t.test('an attempt to a server that sends slowly times out, and keeps what came'
       },
       SHORT_MS,
     )
-    t.match(result, nothing)
+    t.match(result, TIMED_OUT)
     await waitUntil(() => server.sockets.size === 0)
   })
   await t.test('in the body', async (t) => {
@@ -295,68 +291,63 @@ t.test('an attempt to a server that sends slowly times out, and keeps what came'
 })
 
 t.test('a failure is described by a fixed sentence', async (t) => {
-  const closed = 'the connection was closed before the response was complete'
-  const none = { responseStatus: null, responseBody: null }
+  const closed = withoutResponse('the connection was closed before the response was complete')
+  const tooLarge = withoutResponse('the headers of the response are too large')
+  const ok = 'HTTP/1.1 200 OK\r\n'
+  const answers: Record<string, [answer: (socket: Socket) => unknown, expected: object]> = {
+    'headers of more than 16 KiB': [
+      (socket) => socket.write(`${ok}X-Large: ${'x'.repeat(20_000)}\r\n\r\n`),
+      tooLarge,
+    ],
+    'headers without end': [
+      (socket) => {
+        socket.write(ok)
+        drip(socket, `X-More: ${'x'.repeat(1_000)}\r\n`)
+      },
+      tooLarge,
+    ],
+    'a connection that is reset': [(socket) => socket.resetAndDestroy(), closed],
+    'a connection that is closed without a response': [(socket) => socket.end(), closed],
+    'a body that is shorter than announced': [
+      (socket) => socket.end(`${ok}Content-Length: 10\r\n\r\nshort`),
+      { ...closed, responseStatus: 200, responseBody: 'short' },
+    ],
+    'a response that is not HTTP': [
+      (socket) => socket.end('SSH-2.0-OpenSSH_9.6\r\n'),
+      withoutResponse('the response is not valid HTTP'),
+    ],
+    'a switch of the protocol': [
+      (socket) =>
+        socket.write('HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\n'),
+      closed,
+    ],
+  }
+  for (const [name, [answer, expected]] of Object.entries(answers))
+    await t.test(name, async (t) => void t.match(await sendToRaw(t, answer), expected))
 
-  await t.test('headers of more than 16 KiB', async (t) => {
-    const header = `X-Large: ${'x'.repeat(20_000)}\r\n`
-    const result = await sendToRaw(t, (socket) => socket.write(`HTTP/1.1 200 OK\r\n${header}\r\n`))
-    t.match(result, { ...none, error: 'the headers of the response are too large' })
-  })
-  await t.test('headers without end', async (t) => {
-    const result = await sendToRaw(t, (socket) => {
-      socket.write('HTTP/1.1 200 OK\r\n')
-      drip(socket, `X-More: ${'x'.repeat(1_000)}\r\n`)
-    })
-    t.match(result, { ...none, error: 'the headers of the response are too large' })
-  })
-  await t.test('a connection that is reset', async (t) => {
-    t.match(await sendToRaw(t, (socket) => socket.resetAndDestroy()), { ...none, error: closed })
-  })
-  await t.test('a connection that is closed without a response', async (t) => {
-    t.match(await sendToRaw(t, (socket) => socket.end()), { ...none, error: closed })
-  })
-  await t.test('a body that is shorter than announced', async (t) => {
-    const result = await sendToRaw(t, (socket) =>
-      socket.end('HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nshort'),
-    )
-    t.match(result, { responseStatus: 200, responseBody: 'short', error: closed })
-  })
-  await t.test('a response that is not HTTP', async (t) => {
-    const result = await sendToRaw(t, (socket) => socket.end('SSH-2.0-OpenSSH_9.6\r\n'))
-    t.match(result, { ...none, error: 'the response is not valid HTTP' })
-  })
-  await t.test('a switch of the protocol', async (t) => {
-    const upgrade = 'HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\n'
-    t.match(await sendToRaw(t, (socket) => socket.write(upgrade)), { ...none, error: closed })
-  })
   await t.test('a port without a server', async (t) => {
-    const result = await startSender(t).send({ ...hook, url: `http://127.0.0.1:${await findFreePort()}/` })
-    t.same(outcome(result), { ...none, error: 'the connection was refused' })
+    const result = await startSender(t).send({ ...hook, url: toUrl({ port: await findFreePort() }) })
+    t.same(outcome(result), withoutResponse('the connection was refused'))
   })
-  await t.test('a name without addresses', async (t) => {
-    const sender = startSender(t, { lookup: async () => [] })
-    const result = await sender.send({ ...hook, url: 'http://empty.example/' })
-    t.same(outcome(result), { ...none, error: 'the host name was not found' })
-  })
-  for (const [code, error] of [
-    ['ENOTFOUND', 'the host name was not found'],
-    ['EAI_AGAIN', 'the host name could not be resolved'],
-    ['ESERVFAIL', 'the host name could not be resolved'],
-    ['ETIMEOUT', 'the host name could not be resolved'],
-    ['EBADNAME', 'the request failed'],
+  const failWith = (code: string) => async () => {
+    throw Object.assign(new Error('the resolver at 10.0.0.2 failed'), { code })
+  }
+  for (const [name, lookup, error] of [
+    ['no address', async () => [], 'the host name was not found'],
+    ['ENOTFOUND', failWith('ENOTFOUND'), 'the host name was not found'],
+    ['EAI_AGAIN', failWith('EAI_AGAIN'), 'the host name could not be resolved'],
+    ['ESERVFAIL', failWith('ESERVFAIL'), 'the host name could not be resolved'],
+    ['ETIMEOUT', failWith('ETIMEOUT'), 'the host name could not be resolved'],
+    ['EBADNAME', failWith('EBADNAME'), 'the request failed'],
   ] as const)
-    await t.test(`a look-up that fails with ${code}`, async (t) => {
-      const lookup = async () => {
-        throw Object.assign(new Error('the resolver at 10.0.0.2 failed'), { code })
-      }
+    await t.test(`a look-up with ${name}`, async (t) => {
       const result = await startSender(t, { lookup }).send({ ...hook, url: 'http://gone.example/' })
-      t.same(outcome(result), { ...none, error })
+      t.same(outcome(result), withoutResponse(error))
     })
   await t.test('a header that HTTP does not allow', async (t) => {
-    const sender = startSender(t)
-    const result = await sender.send({ ...hook, headers: { 'x-a': 'b\r\nx: y' }, url: 'http://127.0.0.1:1/' })
-    t.same(outcome(result), { ...none, error: 'the request failed' })
+    const headers = { 'x-a': 'b\r\nx: y' }
+    const result = await startSender(t).send({ ...hook, headers, url: 'http://127.0.0.1:1/' })
+    t.same(outcome(result), withoutResponse('the request failed'))
   })
 })
 
@@ -369,17 +360,16 @@ t.test('over TLS', async (t) => {
     response.end('secure')
   })
   const { port } = await start(t, server)
-  const none = { responseStatus: null, responseBody: null }
 
   await t.test('a self-signed certificate is refused before the request is sent', async (t) => {
     const result = await startSender(t).send({ ...hook, url: `https://localhost:${port}/` })
-    t.same(outcome(result), { ...none, error: 'the TLS certificate is not valid' })
+    t.same(outcome(result), withoutResponse('the TLS certificate is not valid'))
     t.equal(requests, 0)
   })
   await t.test('a server without TLS is refused', async (t) => {
     const plain = await startHttp(t, (_request, response) => response.end())
     const result = await startSender(t).send({ ...hook, url: `https://127.0.0.1:${plain.port}/` })
-    t.same(outcome(result), { ...none, error: 'the TLS handshake failed' })
+    t.same(outcome(result), withoutResponse('the TLS handshake failed'))
   })
   await t.test('a trusted certificate is accepted for its name alone', async (t) => {
     const folder = new URL('../../plugins/webhooks/delivery/', import.meta.url)
@@ -398,7 +388,7 @@ t.test('over TLS', async (t) => {
     const { stdout } = await promisify(execFile)(process.execPath, flags, { env })
     t.match(JSON.parse(stdout), [
       { responseStatus: 200, responseBody: 'secure', error: null },
-      { responseStatus: null, responseBody: null, error: 'the TLS certificate is not valid' },
+      withoutResponse('the TLS certificate is not valid'),
     ])
   })
 })
@@ -409,8 +399,7 @@ t.test('a connection is used again, and closed after some idle seconds', async (
   http.keepAliveTimeout = 0
   const server = await start(t, http)
   const sender = startSender(t)
-  for (let count = 0; count < 50; count++)
-    await sender.send({ ...hook, url: `http://127.0.0.1:${server.port}/` })
+  for (let count = 0; count < 50; count++) await sender.send({ ...hook, url: toUrl(server) })
   t.equal(server.opened, 1)
   await waitUntil(() => server.sockets.size === 0)
 })
@@ -425,13 +414,10 @@ t.test('a server may close the connection after each response', async (t) => {
   const sender = startSender(t)
   for (const { port } of [closing, large, unmeasured])
     for (let count = 0; count < 50; count++)
-      t.match(await sender.send({ ...hook, url: `http://127.0.0.1:${port}/` }), {
-        responseStatus: 200,
-        error: null,
-      })
+      t.match(await sender.send({ ...hook, url: toUrl({ port }) }), { responseStatus: 200, error: null })
   // A webhook that is sent while the server closes the connection may fail: it is attempted again later.
   for (let count = 0; count < 50; count++) {
-    t.equal((await sender.send({ ...hook, url: `http://127.0.0.1:${abrupt.port}/` })).error, null)
+    t.equal((await sender.send({ ...hook, url: toUrl(abrupt) })).error, null)
     await waitUntil(() => abrupt.sockets.size === 0)
   }
 })
@@ -447,7 +433,7 @@ t.test('dead and slow endpoints hold up no other', async (t) => {
   const sender = startSender(t, { lookup })
 
   const dead = Array.from({ length: 50 }, () => [
-    sender.send({ ...hook, url: `http://127.0.0.1:${silent.port}/` }),
+    sender.send({ ...hook, url: toUrl(silent) }),
     sender.send({ ...hook, url: 'http://dead-dns.example/' }),
   ]).flat()
   let ended = 0
@@ -526,14 +512,13 @@ t.test('the caller cancels attempts by a signal, which many may share', async (t
   t.teardown(() => process.off('warning', onWarning))
   const sender = startSender(t)
   const shutdown = new AbortController()
-  const request = { ...hook, url: `http://127.0.0.1:${silent.port}/`, signal: shutdown.signal }
+  const request = { ...hook, url: toUrl(silent), signal: shutdown.signal }
   const attempts = Array.from({ length: 20 }, () => sender.send(request))
   await waitUntil(() => silent.opened === 20)
   shutdown.abort()
-  const canceled = { responseStatus: null, responseBody: null, error: 'the attempt was canceled' }
-  for (const result of await Promise.all(attempts)) t.same(outcome(result), canceled)
+  for (const result of await Promise.all(attempts)) t.same(outcome(result), CANCELED)
   await waitUntil(() => silent.sockets.size === 0)
-  t.same(outcome(await sender.send(request)), canceled)
+  t.same(outcome(await sender.send(request)), CANCELED)
   t.equal(silent.opened, 20, 'an attempt that was canceled before it began connects to nothing')
   t.same(warnings, [])
 })
@@ -541,7 +526,7 @@ t.test('the caller cancels attempts by a signal, which many may share', async (t
 t.test('after the sender is closed, no attempt is made', async (t) => {
   const server = await startHttp(t, (_request, response) => response.end('ok'))
   const sender = startSender(t)
-  const url = `http://127.0.0.1:${server.port}/`
+  const url = toUrl(server)
   t.equal((await sender.send({ ...hook, url })).responseStatus, 200)
   sender.close()
   await waitUntil(() => server.sockets.size === 0)
