@@ -1,10 +1,11 @@
 /** What a resource says of itself: name, schemas, table, lists, relations, access rules, state transitions, actions. */
 import type { Static, TObject, TSchema } from '@sinclair/typebox'
 import type { PgColumn } from 'drizzle-orm/pg-core'
+import type { FastifyInstance, FastifyReply, FastifyRequest, RouteGenericInterface } from 'fastify'
 import type { Violation } from '../../schemas/error.ts'
 import type { Access, Actor, RoleRules, Verb } from '../access/index.ts'
 import type { ChangeContext } from '../outbox/recorder.ts'
-import type { Handler, HandlerContext } from './options.ts'
+import type { Representation } from '../versioning/representation/types.ts'
 import type { RelationDefinition, ResourceTable, SortKey } from './resource-table.ts'
 import type { Lacking, Missing, TypedCondition, TypedName, TypedNames } from './typed-names.ts'
 import type { CommonField, VersionFields } from './version-names.ts'
@@ -107,6 +108,26 @@ export interface OwnOperation<R, B extends TObject = TObject, C = RoleRules> {
    */
   run(store: Store<R>, current: R, body: Static<B>, actor: Actor): Promise<Readonly<Record<string, unknown>>>
 }
+
+/** The options of a collection's plugin. */
+export interface CollectionOptions {
+  /** The version of the API in whose scope the plugin is registered. */
+  representation: Representation
+  /** Signs cursors; the same on every replica of the service. */
+  cursorKey: Buffer
+  publicUrl: string | undefined
+  requireIfMatch: boolean
+}
+
+/** Where the handlers of a definition run. */
+export interface HandlerContext extends CollectionOptions {
+  app: FastifyInstance
+}
+
+export type Handler<Route extends RouteGenericInterface = RouteGenericInterface> = (
+  request: FastifyRequest<Route>,
+  reply: FastifyReply,
+) => Promise<unknown>
 
 /** A handler with any query string, whose type the engine knows. */
 type OwnHandler = Handler<{ Querystring: never }>

@@ -1,22 +1,25 @@
 /** Registers the routes of one resource in the scope of one version: list, read, create, replace, update, remove. */
 import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox'
 import { Type } from '@sinclair/typebox'
-import type { FastifyInstance } from 'fastify'
+import type { FastifyInstance, RouteGenericInterface } from 'fastify'
 import { type RouteAccess, registerGuards, type Verb, verbs } from '../access/index.ts'
 import { createCost, type PricedList } from '../rate-limit/cost.ts'
 import type { Fields } from '../validation/schema-functions.ts'
 import type { SentBody } from '../versioning/representation/types.ts'
-import type { Mode } from './definition.ts'
+import type { CollectionOptions, Handler, Mode } from './definition.ts'
 import { buildBodySchema, buildOwnRouteSchema, buildRouteSchema } from './openapi/operations.ts'
 import { createChangeHandler } from './operations/change.ts'
-import { createOperationContext, type ListHandler, type ReadHandler } from './operations/context.ts'
+import {
+  createOperationContext,
+  type ListHandler,
+  type ReadHandler,
+  recordingWriter,
+} from './operations/context.ts'
 import { createCreateHandler } from './operations/create.ts'
 import { createListHandler } from './operations/list.ts'
 import { createOwnHandler, NO_FIELDS } from './operations/own.ts'
 import { createReadHandler } from './operations/read.ts'
-import { recordingWriter } from './operations/recording-writer.ts'
 import { createRemoveHandler } from './operations/remove.ts'
-import type { CollectionOptions } from './options.ts'
 import { DEFAULT_LIMIT, getChunkSize } from './reply-size.ts'
 import { toBodySchema } from './request/body-schema.ts'
 import { createListQuery, createSelectionQuery } from './request/list-query.ts'
@@ -49,6 +52,9 @@ export const createCollection =
     }
     const getCost = createCost(toPricedList(resource))
     const { holdDuring } = app.concurrency
+    /** Returns a handler that holds a slot of the user's concurrency, and records that the user has written. */
+    const hold = <Route extends RouteGenericInterface>(handler: Handler<Route>) =>
+      holdDuring(recordingWriter(app.database, handler))
     registerGuards(app, resource)
 
     /** Returns the options that all routes have. The handlers call `checkRequest`, which throws the validation error. */
@@ -86,22 +92,12 @@ export const createCollection =
           holdDuring(ownHandlers.read ?? createReadHandler(context)),
         )
       },
-      create() {
-        const handler = recordingWriter(app.database, createCreateHandler(context))
-        routes.post(collectionUrl, describeWrite('create'), holdDuring(handler))
-      },
-      replace() {
-        const handler = recordingWriter(app.database, createChangeHandler(context, 'replace'))
-        routes.put(itemUrl, describeWrite('replace'), holdDuring(handler))
-      },
-      update() {
-        const handler = recordingWriter(app.database, createChangeHandler(context, 'update'))
-        routes.patch(itemUrl, describeWrite('update'), holdDuring(handler))
-      },
-      remove() {
-        const handler = recordingWriter(app.database, createRemoveHandler(context))
-        routes.delete(itemUrl, describe('remove'), holdDuring(handler))
-      },
+      create: () => routes.post(collectionUrl, describeWrite('create'), hold(createCreateHandler(context))),
+      replace: () =>
+        routes.put(itemUrl, describeWrite('replace'), hold(createChangeHandler(context, 'replace'))),
+      update: () =>
+        routes.patch(itemUrl, describeWrite('update'), hold(createChangeHandler(context, 'update'))),
+      remove: () => routes.delete(itemUrl, describe('remove'), hold(createRemoveHandler(context))),
     }
     for (const verb of resource.verbs ?? verbs) register[verb]()
 
@@ -121,7 +117,7 @@ export const createCollection =
           config: { access: `${resource.name}:${name}` },
           attachValidation: true,
         },
-        holdDuring(recordingWriter(app.database, createOwnHandler(context, name, own))),
+        hold(createOwnHandler(context, name, own)),
       )
     }
   }

@@ -1,5 +1,6 @@
 /** The handlers of events: the engine's list and read over the events that the caller may read, and the stream. */
 
+import type { HandlerContext } from '../collection/definition.ts'
 import {
   createOperationContext,
   type ListHandler,
@@ -7,8 +8,7 @@ import {
 } from '../collection/operations/context.ts'
 import { createListHandler } from '../collection/operations/list.ts'
 import { createReadHandler } from '../collection/operations/read.ts'
-import type { RowReader } from '../collection/operations/row-reader.ts'
-import type { HandlerContext } from '../collection/options.ts'
+import type { RowReader } from '../collection/operations/read-page.ts'
 import { MAX_PAGE_BYTES } from '../collection/reply-size.ts'
 import { createNotFound } from '../collection/request/resource-address.ts'
 import { readEvent, readEventPage, toFeedPosition, toPosition } from './page.ts'

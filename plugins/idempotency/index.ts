@@ -1,12 +1,34 @@
 /** `Idempotency-Key`: runs a write once and answers its retries with the stored response. */
+import { sql } from 'drizzle-orm'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
+import type { Connection } from '../../drizzle/client/index.ts'
+import { idempotencyKeys, idempotencyReplies } from '../../drizzle/idempotency-tables.ts'
 import { type Actor, NO_USER_ID } from '../access/index.ts'
+import { createPruning } from '../background/prune.ts'
 import { apiError } from '../errors/index.ts'
+import { publish } from './channels.ts'
 import { createKey, type IdempotencyKey, parseKey } from './key.ts'
 import { once, type Work } from './once.ts'
-import { prune } from './prune.ts'
 import type { StoredResponse } from './stored-responses.ts'
+
+const until = sql`now() - interval '24 hours'`
+
+const pruneKeys = createPruning({ table: idempotencyKeys, column: idempotencyKeys.created_at, until })
+/** A reply's last use is not older than any record that refers to it. */
+const pruneReplies = createPruning({
+  table: idempotencyReplies,
+  column: idempotencyReplies.last_used_at,
+  until,
+})
+
+/** Deletes expired records, and the replies that none of them refers to. @returns the number of deleted records */
+async function prune(connection: Connection, isWanted?: () => boolean): Promise<number> {
+  const count = await pruneKeys(connection, isWanted)
+  await pruneReplies(connection, isWanted)
+  if (count > 0) publish('pruned', { count })
+  return count
+}
 
 interface IdempotencyOptions {
   /** Key of the HMAC of request bodies; the same on every replica. */

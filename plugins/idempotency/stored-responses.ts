@@ -1,4 +1,5 @@
 /** Finds and stores the responses of writes with an `Idempotency-Key`, in the transaction of the write itself. */
+import { createHash } from 'node:crypto'
 import { and, eq, getTableColumns, gt, sql } from 'drizzle-orm'
 import type { PgColumn } from 'drizzle-orm/pg-core'
 import { SqlError } from '../../drizzle/client/errors.ts'
@@ -9,7 +10,6 @@ import { createChallenge } from '../auth/challenge.ts'
 import { apiError } from '../errors/index.ts'
 import { publish } from './channels.ts'
 import type { IdempotencyKey } from './key.ts'
-import { joinTimestamp, splitTimestamp } from './unchanged-reply.ts'
 
 /** A response to a write, as it is sent and stored. */
 export interface StoredResponse {
@@ -93,6 +93,32 @@ const storeReply = prepare((db) =>
       set: { last_used_at: excluded(replies.last_used_at) },
     }),
 )
+
+const TIMESTAMP_PREFIX = '"timestamp":"'
+const TIMESTAMP_LENGTH = '2026-11-21T09:30:00.000Z'.length
+
+/** Returns the index of the timestamp. It is the last one in the text, since `meta` is the last field of a reply. */
+const findTimestamp = (body: string) => body.lastIndexOf(TIMESTAMP_PREFIX) + TIMESTAMP_PREFIX.length
+
+/**
+ * Separates the timestamp from the body of a write that changed nothing, so that equal ones are stored once: each has the
+ * whole resource, which may be a thousand times as long as the request. They differ only in `meta.timestamp`.
+ */
+function splitTimestamp(body: string) {
+  const start = findTimestamp(body)
+  const content = body.slice(0, start) + body.slice(start + TIMESTAMP_LENGTH)
+  return {
+    id: createHash('sha256').update(content).digest('base64url'),
+    content,
+    timestamp: body.slice(start, start + TIMESTAMP_LENGTH),
+  }
+}
+
+/** Inserts the timestamp that `splitTimestamp` removed. */
+function joinTimestamp(content: string, timestamp: string): string {
+  const start = findTimestamp(content)
+  return content.slice(0, start) + timestamp + content.slice(start)
+}
 
 /**
  * Locks a key on all replicas until the transaction ends. `findResponse` must follow as a statement of its own, since the

@@ -26,12 +26,12 @@ const isPart = (part: string | undefined): part is Part =>
   part !== undefined && Object.hasOwn(compilers, part)
 
 /**
- * Checks the percent-encoding, which Fastify's parser passes through if it is invalid or not UTF-8.
+ * Checks the percent-encoding of an address, which Fastify's parser passes through if it is invalid or not UTF-8.
  * @throws ApiError 400
  */
-function checkEncoding({ originalUrl }: FastifyRequest) {
+function checkEncoding(originalUrl: string) {
   const queryIndex = originalUrl.indexOf('?')
-  if (queryIndex === -1 || !originalUrl.includes('%', queryIndex)) return
+  if (queryIndex === -1) return
   try {
     decodeURIComponent(originalUrl.slice(queryIndex))
   } catch (cause) {
@@ -55,13 +55,13 @@ function findError(request: FastifyRequest, part: Part, sent: unknown): ApiError
  * @throws ApiError 400 for the form of the body, then for the query; 422 for the body; 404 for the path
  */
 export function checkRequest(request: FastifyRequest, findViolations?: () => readonly Violation[]): void {
-  const { body, query, validationError: first } = request
+  const { body, originalUrl, query, validationError: first } = request
   const part = first?.validationContext
   // The other parts of the request are valid then.
   if (part === 'headers') throw first
   const bodyError = part === 'params' || part === 'body' ? findError(request, 'body', body) : undefined
   if (bodyError?.status === 400) throw bodyError
-  checkEncoding(request)
+  if (originalUrl.includes('%')) checkEncoding(originalUrl)
   const queryError = first && part !== 'querystring' ? findError(request, 'querystring', query) : undefined
   if (part === 'querystring') throw first
   if (queryError) throw queryError

@@ -1,5 +1,5 @@
 /** Checks each answer about a new resource. */
-import { isReservedName, isResourceName } from '../../plugins/collection/check/resource-name.ts'
+import { isReservedName, isResourceName } from '../../plugins/collection/check/names.ts'
 import { UsageError } from '../../src/cli/usage-error.ts'
 import { checkFieldName, type Field, split } from './fields.ts'
 import { toPascal, toSingular, toSnake } from './names.ts'

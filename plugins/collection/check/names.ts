@@ -5,6 +5,27 @@ import { CALLER, type Condition } from '../../access/index.ts'
 import type { ResourceDefinition } from '../definition.ts'
 import { listSentKeys } from '../sql/table-facts.ts'
 
+const KEBAB_CASE = /^[a-z][a-z0-9]*(?:-[a-z0-9]+)*$/
+
+/** The segment that names a version: `/v2/users`. */
+const VERSION = /^v\d+$/
+
+/**
+ * First segments of paths with another meaning, and names that the API promises for what no definition describes. Names of the
+ * service's own definitions are not among them: no two resources may have the same name.
+ */
+const RESERVED = new Set([
+  ...['api', 'docs', 'openapi', 'livez', 'readyz', 'metrics', 'mcp', 'account', 'me'],
+  ...['tokens', 'secrets', 'batches', 'password-resets', 'email-verifications'],
+  // A property of every object, so that records by name seem to have it.
+  'constructor',
+])
+
+/** Returns whether a text is in kebab-case and names no version. */
+export const isResourceName = (name: string): boolean => KEBAB_CASE.test(name) && !VERSION.test(name)
+
+export const isReservedName = (name: string): boolean => RESERVED.has(name)
+
 type Columns = Readonly<Record<string, PgColumn>>
 
 const quote = (name: unknown) => `"${String(name)}"`

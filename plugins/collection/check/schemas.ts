@@ -4,7 +4,7 @@ import { verbs } from '../../access/index.ts'
 import { toViolations } from '../../errors/violations.ts'
 import { compileSchema } from '../../validation/formats.ts'
 import type { Mode, ResourceDefinition } from '../definition.ts'
-import { buildBody, buildBodyExample } from '../openapi/inputs.ts'
+import { buildBody, buildBodyExample } from '../request/body-schema.ts'
 
 /** The schemas that a resource uses: one for reading, and those of the bodies that it accepts. */
 function getUsedSchemas({ verbs: own = verbs }: ResourceDefinition) {

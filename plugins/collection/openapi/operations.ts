@@ -14,8 +14,8 @@ import type {
   Shape,
 } from '../../versioning/representation/types.ts'
 import type { Mode, OwnOperation, Row } from '../definition.ts'
+import { buildBody } from '../request/body-schema.ts'
 import type { Resource } from '../resource.ts'
-import { buildBody } from './inputs.ts'
 import { buildParameters } from './parameters.ts'
 import { describeAccess, getDescription, getOperationId, getSummary } from './summaries.ts'
 

@@ -1,20 +1,16 @@
 /** PUT and PATCH on a member: replace a resource, or change the fields that the body names (RFC 7396). */
 import type { Connection } from '../../../drizzle/client/types.ts'
 import { getRule } from '../../access/index.ts'
-import { lockCaller } from '../../auth/lock-caller.ts'
 import { apiError } from '../../errors/index.ts'
 import { readPrecondition } from '../../http/preconditions.ts'
 import { getOrigin } from '../../outbox/origin.ts'
 import type { Change, Prepared, Row } from '../definition.ts'
 import { createBodyReader } from '../request/body.ts'
-import { sendWritten } from '../response/send-written.ts'
+import { sendWritten } from '../response/response-builder.ts'
 import { StaleRowError } from '../sql/write.ts'
-import { checkTransitions, createComputeChange } from './compute-change.ts'
-import type { OperationContext, WriteHandler } from './context.ts'
-import { findRow } from './find-row.ts'
+import { checkTransitions, createComputeChange, findSettableColumns } from './compute-change.ts'
+import { createTools, findRow, type OperationContext, type WriteHandler } from './context.ts'
 import { createReferences } from './references.ts'
-import { findSettableColumns } from './settable-columns.ts'
-import { createTools } from './tools.ts'
 
 type PreparedColumns = Prepared<Row, Row> | undefined
 
@@ -49,10 +45,8 @@ export function createChangeHandler(context: OperationContext, mode: 'replace' |
     const open = references.findOpen(fields, Object.keys(fields), actor)
 
     /** Checks the caller (401), reads the row (404) and checks access to it (403). */
-    const find = async (connection: Connection, isLocking: boolean): Promise<Row> => {
-      if (bearerOnly && isLocking) await lockCaller(connection, actor)
-      return findRow(context, connection, address, rule, isLocking ? 'no key update' : undefined)
-    }
+    const find = (connection: Connection, isLocking: boolean) =>
+      findRow(context, connection, address, rule, isLocking ? 'no key update' : undefined)
 
     /** Computes the change (422); checks the resource's own rule (403), preconditions (428, 412) and states (409). */
     const check = (current: Row): Change<Row> => {
@@ -89,7 +83,7 @@ export function createChangeHandler(context: OperationContext, mode: 'replace' |
     }
 
     const respond = (row: Row) =>
-      builder.buildResponse(request, reply, { status: 200, row, actor, location: null })
+      builder.buildResponse(request, reply, { status: 200, row, actor, path: null })
 
     /** Writes the row in the first way whose condition holds. */
     const write = async () => {

@@ -1,12 +1,17 @@
 /** What the operations of one resource in one version share. */
-import type { FastifyInstance } from 'fastify'
+import type { FastifyInstance, FastifyReply, FastifyRequest, RouteGenericInterface } from 'fastify'
+import type { Connection, Database } from '../../../drizzle/client/types.ts'
+import { type Actor, allows, type Rule } from '../../access/index.ts'
+import { getLifetime } from '../../admission/request-lifetime.ts'
+import { lockCaller } from '../../auth/lock-caller.ts'
 import { rewriteError } from '../../errors/index.ts'
+import { getClientIp } from '../../rate-limit/address-windows.ts'
 import type { Fields } from '../../validation/schema-functions.ts'
 import type { SentBody } from '../../versioning/representation/types.ts'
-import type { CollectionOptions, Handler } from '../options.ts'
+import type { CollectionOptions, Handler, Row, Tools } from '../definition.ts'
 import type { ListQuery, Selection } from '../request/list-query.ts'
-import { createResourceAddresses } from '../request/resource-address.ts'
-import type { Resource } from '../resource.ts'
+import { createNotFound, createResourceAddresses, type ResourceAddress } from '../request/resource-address.ts'
+import type { Lock, Resource } from '../resource.ts'
 import { createResponseBuilder } from '../response/response-builder.ts'
 import { applyVersion } from '../versions.ts'
 
@@ -23,7 +28,7 @@ export function createOperationContext(app: FastifyInstance, options: Collection
     options,
     resource,
     addresses: createResourceAddresses(resource),
-    builder: createResponseBuilder(resource, options.representation),
+    builder: createResponseBuilder(resource, options),
 
     /**
      * Returns an error with the fields named as they stood in the body.
@@ -37,3 +42,73 @@ export function createOperationContext(app: FastifyInstance, options: Collection
 }
 
 export type OperationContext = ReturnType<typeof createOperationContext>
+
+/**
+ * Returns the row of an address, which the caller may write.
+ * @param rule the rows that the caller may write
+ * @param lock on the row, and on the caller of a resource with `bearerOnly`, until the transaction ends
+ * @throws ApiError 401 if the caller has signed out; 404 if the row does not exist; 403, or 404 with HIDE_FORBIDDEN, if
+ *   the caller may not write it
+ */
+export async function findRow(
+  { app, resource }: OperationContext,
+  connection: Connection,
+  { id, actor, parent: parentId }: ResourceAddress,
+  rule: Rule,
+  lock?: Lock,
+): Promise<Row> {
+  const { bearerOnly, parent, select } = resource
+  if (bearerOnly && lock) await lockCaller(connection, actor)
+  const row = await select.whole(connection, id, lock)
+  if (!row || (parent && row[parent.member] !== parentId)) throw createNotFound(resource, id)
+  if (allows(rule, row, actor)) return row
+  throw app.refusal(() => createNotFound(resource, id))
+}
+
+/**
+ * Returns the replica for a request; undefined if the resource or one that it includes is read from the primary.
+ * @param include the names of the included relations
+ */
+export function getReplica(
+  replicas: NonNullable<Database['replicas']>,
+  resource: Resource,
+  actor: Actor,
+  include: readonly string[],
+): Connection | undefined {
+  const read = [resource, ...include.map((name) => resource.relations[name]?.to)]
+  return read.some((each) => each?.readsPrimary) ? undefined : replicas.getReader(actor.userId)
+}
+
+/**
+ * Records the caller of a write, so that later reads follow it. It does so before the response is sent, since the next
+ * request may be a read, and also after a failure, since the write may have been committed.
+ */
+export function recordingWriter<Route extends RouteGenericInterface>(
+  { replicas }: Database,
+  handler: Handler<Route>,
+): Handler<Route> {
+  if (!replicas) return handler
+  return async (request, reply) => {
+    try {
+      return await handler(request, reply)
+    } finally {
+      const { actor } = request
+      if (actor && actor.credential !== 'none') await replicas.recentWriters.publish(actor.userId)
+    }
+  }
+}
+
+/** Creates what slow work of an action may use while the client waits. */
+export const createTools = (
+  { passwords, limits }: FastifyInstance,
+  request: FastifyRequest,
+  reply: FastifyReply,
+  actor: Actor,
+): Tools => ({
+  // A sign-up has no user yet: sign-ups from one address wait for each other.
+  passwords: passwords.for(
+    actor.credential === 'none' ? getClientIp(request) : actor.userId,
+    getLifetime(reply.raw),
+  ),
+  attempt: (account, verify) => limits.confirmPassword(request, actor.userId, account, verify),
+})

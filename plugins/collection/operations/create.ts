@@ -8,17 +8,16 @@ import { getOrigin } from '../../outbox/origin.ts'
 import type { Prepared, Row } from '../definition.ts'
 import { createBodyReader } from '../request/body.ts'
 import { createNotFound } from '../request/resource-address.ts'
-import { sendWritten } from '../response/send-written.ts'
-import type { OperationContext, WriteHandler } from './context.ts'
+import { sendWritten } from '../response/response-builder.ts'
+import { createTools, type OperationContext, type WriteHandler } from './context.ts'
 import { createReferences } from './references.ts'
-import { createTools } from './tools.ts'
 
 type PreparedColumns = Prepared<Row, Row> | undefined
 
 export function createCreateHandler(context: OperationContext): WriteHandler {
   const { app, addresses, builder, options, resource, toSentError } = context
-  const { addressing, database, idempotency, refusal } = app
-  const { representation, publicUrl } = options
+  const { database, idempotency, refusal } = app
+  const { representation } = options
   const { access, actions = {}, bearerOnly = false, parent, stores } = resource
   const references = createReferences(resource)
   const bodyReader = createBodyReader(resource, representation, 'create')
@@ -66,11 +65,8 @@ export function createCreateHandler(context: OperationContext): WriteHandler {
       return actions.create ? actions.create(store, id, complete, actor) : store.insert(complete)
     }
 
-    const respond = (row: Row) => {
-      const { form } = addressing.getAddress(request.raw)
-      const location = `${publicUrl ?? ''}${form}${path}/${row.id}`
-      return builder.buildResponse(request, reply, { status: 201, row, actor, location })
-    }
+    const respond = (row: Row) =>
+      builder.buildResponse(request, reply, { status: 201, row, actor, path: `${path}/${row.id}` })
 
     const write = async () => {
       // 3. The access rule of the new row (403).

@@ -15,11 +15,9 @@ import { largePages, MAX_BYTES_AT_ONCE, serializeInPieces } from '../response/la
 import { setLinks } from '../response/links.ts'
 import { CACHE_CONTROL, getSerializer } from '../response/response-builder.ts'
 import { readPosition } from '../sql/keyset.ts'
-import type { ListHandler, OperationContext } from './context.ts'
-import { getReplica } from './get-replica.ts'
+import { getReplica, type ListHandler, type OperationContext } from './context.ts'
 import { include } from './include.ts'
-import { hasChunks, type Page, readPage } from './read-page.ts'
-import type { RowReader } from './row-reader.ts'
+import { hasChunks, type Page, type RowReader, readPage } from './read-page.ts'
 
 /**
  * Returns the access rule of a list. Under a parent it is already known to whom the rows belong; PostgreSQL would
@@ -64,7 +62,8 @@ export function createListHandler(
     // 3. The rows that the caller may read: one statement, or chunks. All chunks of a page with a total are read in one
     // snapshot, which no replica offers.
     const scope = { rule: getListRule(resource, actor, parentId), actor, parent: parentId, position }
-    const connection = getReplica(database, resource, actor, query.include) ?? database
+    const { replicas } = database
+    const connection = (replicas && getReplica(replicas, resource, actor, query.include)) ?? database
     const readRows = async () =>
       query.page !== undefined && hasChunks(query)
         ? await database.transaction((tx) => readPage(resource.select, tx, query, scope), {

@@ -1,15 +1,13 @@
 /** POST on a member's own operation, which its definition declares: `POST /orders/{id}/refunds`. */
 import { Type } from '@sinclair/typebox'
 import type { Connection } from '../../../drizzle/client/types.ts'
-import { lockCaller } from '../../auth/lock-caller.ts'
 import { readPrecondition } from '../../http/preconditions.ts'
 import { getOrigin } from '../../outbox/origin.ts'
 import { checkRequest } from '../../validation/index.ts'
 import type { OwnOperation, Row } from '../definition.ts'
 import { createDefaults } from '../request/body.ts'
-import { sendWritten } from '../response/send-written.ts'
-import type { OperationContext, WriteHandler } from './context.ts'
-import { findRow } from './find-row.ts'
+import { sendWritten } from '../response/response-builder.ts'
+import { findRow, type OperationContext, type WriteHandler } from './context.ts'
 
 /** A body without fields; it may be absent. */
 export const NO_FIELDS = Type.Object({})
@@ -20,9 +18,9 @@ export function createOwnHandler(
   own: OwnOperation<Row>,
 ): WriteHandler {
   const { app, addresses, builder, options, resource, toSentError } = context
-  const { addressing, database, idempotency } = app
-  const { representation, publicUrl, requireIfMatch } = options
-  const { bearerOnly = false, stores } = resource
+  const { database, idempotency } = app
+  const { representation, requireIfMatch } = options
+  const { stores } = resource
   const { access, body: input = NO_FIELDS, response: ownResponse, run } = own
   const fillDefaults = createDefaults(input)
 
@@ -44,21 +42,22 @@ export function createOwnHandler(
     )
 
     /** Checks the caller (401), reads the row (404) and checks access to it (403). */
-    const find = async (connection: Connection, isLocking: boolean): Promise<Row> => {
-      if (bearerOnly && isLocking) await lockCaller(connection, actor)
-      const rule = access[actor.role] ?? false
-      return findRow(context, connection, address, rule, isLocking ? 'no key update' : undefined)
-    }
+    const find = (connection: Connection, isLocking: boolean) =>
+      findRow(
+        context,
+        connection,
+        address,
+        access[actor.role] ?? false,
+        isLocking ? 'no key update' : undefined,
+      )
 
     /** Checks preconditions (428, 412), and runs the operation (409, 422). */
     const write = async (tx: Connection, current: Row) => {
       checkPrecondition?.(current)
       const result = await run(stores.store(tx, getOrigin(actor, request.id)), current, fields, actor)
       if (ownResponse) return builder.buildOwnResponse(reply, name, { ...result, id: String(result.id) })
-      const { form } = addressing.getAddress(request.raw)
-      const location = `${publicUrl ?? ''}${form}${path}`
       // Without a schema of its own, the operation returns the row.
-      return builder.buildResponse(request, reply, { status: 201, row: result as Row, actor, location })
+      return builder.buildResponse(request, reply, { status: 201, row: result as Row, actor, path })
     }
 
     // 3. With an Idempotency-Key, once; otherwise lock the row and write in one transaction.

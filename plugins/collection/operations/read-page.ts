@@ -1,5 +1,6 @@
 /** Reads the rows of one page: in one statement, or in chunks where the rows may be large. */
 import type { Connection } from '../../../drizzle/client/types.ts'
+import type { Actor } from '../../access/index.ts'
 import { invalidQuery } from '../../errors/index.ts'
 import type { Position } from '../cursors.ts'
 import type { Row } from '../definition.ts'
@@ -19,6 +20,14 @@ export interface Page {
   total: number | undefined
   /** Where the list goes on when it has more rows; undefined if its last page ends it. */
   end?: Position | undefined
+}
+
+/** Reads the rows of a resource whose access is decided for each row: those that the caller may read, in one version. */
+export interface RowReader {
+  /** @param position after which the page begins; undefined for the first page */
+  readPage(actor: Actor, query: ListQuery, position: Position | undefined): Promise<Page>
+  /** @throws ApiError 404; 403, or 404 with HIDE_FORBIDDEN, if the caller may not read the row */
+  readRow(actor: Actor, id: string): Promise<Row>
 }
 
 /** Returns how many of the rows fit into a response, at least one. */

@@ -7,10 +7,9 @@ import { checkRequest } from '../../validation/index.ts'
 import { createNotFound } from '../request/resource-address.ts'
 import { CACHE_CONTROL } from '../response/response-builder.ts'
 import { toTimestamp } from '../sql/row-mapper.ts'
-import type { OperationContext, ReadHandler } from './context.ts'
-import { getReplica } from './get-replica.ts'
+import { getReplica, type OperationContext, type ReadHandler } from './context.ts'
 import { include } from './include.ts'
-import type { RowReader } from './row-reader.ts'
+import type { RowReader } from './read-page.ts'
 
 /** @param reader reads the row in the place of the engine */
 export function createReadHandler(context: OperationContext, reader?: RowReader): ReadHandler {
@@ -35,7 +34,9 @@ export function createReadHandler(context: OperationContext, reader?: RowReader)
       const included = names.length > 0 ? await include(connection, resource, [row], names, actor) : undefined
       return { row, included }
     }
-    const replica = needsPrimary(request) ? undefined : getReplica(app.database, resource, actor, names)
+    const { replicas } = app.database
+    const replica =
+      replicas && !needsPrimary(request) ? getReplica(replicas, resource, actor, names) : undefined
     const onReplica = replica && (await find(replica).catch(() => undefined))
     const { row, included } = onReplica ?? (await find(app.database))
     const rowBytes = select.maxRowBytes < BYTES_PER_COST ? 0 : select.estimateRowBytes(row)

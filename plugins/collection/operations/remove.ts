@@ -1,17 +1,14 @@
 /** DELETE on a member: removes a resource. */
 import { getRule } from '../../access/index.ts'
-import { lockCaller } from '../../auth/lock-caller.ts'
 import { readPrecondition } from '../../http/preconditions.ts'
 import { getOrigin } from '../../outbox/origin.ts'
 import { checkRequest } from '../../validation/index.ts'
-import type { Row } from '../definition.ts'
-import type { Handler } from '../options.ts'
-import type { OperationContext } from './context.ts'
-import { findRow } from './find-row.ts'
+import type { Handler, Row } from '../definition.ts'
+import { findRow, type OperationContext } from './context.ts'
 
 export function createRemoveHandler(context: OperationContext): Handler {
   const { app, addresses, builder, options, resource, toSentError } = context
-  const { access, actions = {}, bearerOnly = false, stores } = resource
+  const { access, actions = {}, stores } = resource
 
   return async (request, reply) => {
     // 1. Caller (401), no query string (400), the ids in the path (404).
@@ -24,8 +21,7 @@ export function createRemoveHandler(context: OperationContext): Handler {
 
     await app.database
       .transaction(async (tx) => {
-        // 2. The row, locked (404), and access to it (403).
-        if (bearerOnly) await lockCaller(tx, actor)
+        // 2. The caller (401); the row, locked (404), and access to it (403).
         const current = await findRow(context, tx, address, getRule(access, 'remove', actor), 'update')
         // 3. Preconditions (428, 412).
         checkPrecondition?.(current)

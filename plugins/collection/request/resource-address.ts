@@ -1,7 +1,6 @@
 /** The caller of a request and the address of its resource: the ids in the path. */
 import type { FastifyRequest } from 'fastify'
 import type { Connection } from '../../../drizzle/client/types.ts'
-import { isObject } from '../../../lib/is-object.ts'
 import { toWords } from '../../../lib/to-words.ts'
 import type { Actor } from '../../access/index.ts'
 import { apiError } from '../../errors/index.ts'
@@ -15,17 +14,12 @@ export interface ResourceAddress {
   parent: string | undefined
 }
 
-function toId(segment: unknown, hasMe: boolean | undefined, actor: Actor): string {
-  if (typeof segment !== 'string') return ''
-  return hasMe && segment === 'me' ? actor.userId : segment
-}
-
 /** Returns the error for an id that no row has. */
 export const createNotFound = ({ singular }: Pick<Resource, 'singular'>, id: string) =>
   apiError('RESOURCE_NOT_FOUND', { message: `There is no ${toWords(singular)} with the id ${id}` })
 
 /** Creates the functions that read and write the addresses of one resource. */
-export function createResourceAddresses({ name, me, parent }: Resource) {
+export function createResourceAddresses({ name, parent }: Resource) {
   return {
     /**
      * Reads the caller and the ids of the path.
@@ -33,11 +27,13 @@ export function createResourceAddresses({ name, me, parent }: Resource) {
      */
     read({ actor, params }: FastifyRequest): ResourceAddress {
       if (!actor) throw apiError('UNAUTHORIZED')
-      const segments = isObject(params) ? params : {}
+      // Fastify has read them by the schema of the path, which accepts `me` only where it stands for the caller.
+      const { id = '', ...others } = params as Record<string, string>
+      const parentId = parent && others[parent.member]
       return {
         actor,
-        id: toId(segments.id, me, actor),
-        parent: parent && toId(segments[parent.member], parent.to.me, actor),
+        id: id === 'me' ? actor.userId : id,
+        parent: parentId === 'me' ? actor.userId : parentId,
       }
     },
 

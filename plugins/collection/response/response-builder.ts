@@ -1,10 +1,11 @@
-/** Builds the representation of rows in one version, and their entity tags. */
+/** Builds and sends the representation of rows in one version, with their entity tags. */
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { type Actor, formatActor } from '../../access/index.ts'
 import { buildStrongTag, buildWeakTag, hash } from '../../http/preconditions.ts'
 import type { StoredResponse } from '../../idempotency/stored-responses.ts'
-import type { Entity, Representation } from '../../versioning/representation/types.ts'
-import type { Row } from '../definition.ts'
+import { BYTES_PER_COST, countReplyBytes } from '../../rate-limit/cost.ts'
+import type { Entity } from '../../versioning/representation/types.ts'
+import type { CollectionOptions, Row } from '../definition.ts'
 import { buildResourceShape } from '../openapi/operations.ts'
 import type { Resource } from '../resource.ts'
 
@@ -22,10 +23,14 @@ interface WrittenRow {
   status: 200 | 201
   row: Row
   actor: Actor
-  location: string | null
+  /** The path below the version, for the header Location; null for a response without it. */
+  path: string | null
 }
 
-export function createResponseBuilder(resource: Resource, representation: Representation) {
+export function createResponseBuilder(
+  resource: Resource,
+  { representation, publicUrl = '' }: CollectionOptions,
+) {
   // A new release with another schema changes every tag.
   const schemaTag = buildWeakTag(
     JSON.stringify(representation.schemas.one(buildResourceShape(resource.published, true))),
@@ -70,14 +75,15 @@ export function createResponseBuilder(resource: Resource, representation: Repres
   const buildResponse = (
     request: FastifyRequest,
     reply: FastifyReply,
-    { status, row, actor, location }: WrittenRow,
+    { status, row, actor, path }: WrittenRow,
   ): StoredResponse => {
     const serialize = (each: Row) =>
       getSerializer(reply, status)(representation.one(resource.toEntity(each, actor)))
     const stored = hideComputed(row)
+    const { form } = request.server.addressing.getAddress(request.raw)
     return {
       status,
-      location,
+      location: path === null ? null : `${publicUrl}${form}${path}`,
       etag: getTag(request, row),
       body: serialize(row),
       storedBody: stored && serialize(stored),
@@ -97,4 +103,23 @@ export function createResponseBuilder(resource: Resource, representation: Repres
   })
 
   return { buildOwnResponse, getShapeHash, getTag, buildResponse }
+}
+
+/** Sends the response to a write. */
+export async function sendWritten(
+  request: FastifyRequest,
+  reply: FastifyReply,
+  actor: Actor,
+  { status, location, etag, body, replayed }: StoredResponse,
+): Promise<string> {
+  request.server.outbox.publish()
+  const bytes = Buffer.byteLength(body)
+  if (bytes >= BYTES_PER_COST) await countReplyBytes(request, actor, bytes)
+  // In lower case: Fastify would convert other names for each reply.
+  reply.code(status).header('cache-control', 'no-store')
+  if (etag !== null) reply.header('etag', etag)
+  if (location !== null) reply.header('location', location)
+  if (replayed) reply.header('idempotency-replayed', 'true')
+  reply.header('content-type', 'application/json; charset=utf-8')
+  return body
 }
