@@ -1,4 +1,5 @@
 /** Reads replies of lists. */
+import type { Test } from 'tap'
 import type { Client, Json, Reply } from './app.ts'
 
 export const getIds = ({ body }: Reply): string[] => body.data.map((each: Json) => each.id)
@@ -8,6 +9,16 @@ export const getViolations = ({ body }: Reply): string[] =>
   (body.error.details ?? body.error.errors ?? [])
     .map(({ field, code }: { field: string; code: string }) => `${field} ${code}`)
     .sort()
+
+/** Checks that each path is rejected with 400 and its violations. */
+export async function checkRefusals(t: Test, client: Client, refusals: Record<string, string[]>) {
+  for (const [path, violations] of Object.entries(refusals)) {
+    const reply = await client.get(path)
+    t.equal(reply.status, 400, path.slice(0, 80))
+    t.equal(reply.body.error.code, 'VALIDATION_ERROR')
+    t.same(getViolations(reply), violations, path.slice(0, 80))
+  }
+}
 
 /** Returns the links of the Link header by relation. */
 export function getLinks({ headers }: Reply): Record<string, string> {

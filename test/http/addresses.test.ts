@@ -3,7 +3,8 @@ import t from 'tap'
 import { createAddressing } from '../../plugins/versioning/addresses.ts'
 import { v1 } from '../../plugins/versioning/representation/v1.ts'
 import { v2 } from '../../plugins/versioning/representation/v2.ts'
-import { ADMIN_KEY, type Reply, testApp } from '../helpers/app.ts'
+import { ADMIN_KEY, testApp } from '../helpers/app.ts'
+import { getLinks } from '../helpers/lists.ts'
 import { createNotesTable, resourcesWithNotes } from '../helpers/notes.ts'
 import { sendRaw } from '../helpers/raw-requests.ts'
 import { createSharedDatabase } from '../helpers/shared-database.ts'
@@ -26,13 +27,6 @@ const forms: [form: string, version: string][] = [
   ['', '1'],
 ]
 
-const links = (reply: Reply) =>
-  Object.fromEntries(
-    (reply.headers.get('link') ?? '')
-      .split(/,\s*(?=<)/)
-      .map((link) => [/rel="([^"]+)"/.exec(link)?.[1], /<([^>]*)>/.exec(link)?.[1]]),
-  )
-
 for (const [form, version] of forms) {
   t.test(`${form || 'no prefix'}: every route answers with the API-Version header`, async (t) => {
     const list = await admin.get(`${form}/products?limit=1`)
@@ -45,14 +39,14 @@ for (const [form, version] of forms) {
 
   t.test(`${form || 'no prefix'}: Link and Location repeat the form of the path`, async (t) => {
     const page = await admin.get(`${form}/products?limit=1&sort=name`)
-    const { next, first } = links(page)
-    t.ok(next?.startsWith(`${form}/products?`), next)
+    const { next, first } = getLinks(page)
+    t.ok(next?.startsWith(`${form}/products?`))
     t.equal(first, `${form}/products?limit=1&sort=name`)
     const followed = await admin.get(next ?? '')
     t.equal(followed.status, 200)
     t.equal(followed.headers.get('api-version'), version)
 
-    const pages = links(await admin.get(`${form}/products?page=1&limit=1`))
+    const pages = getLinks(await admin.get(`${form}/products?page=1&limit=1`))
     for (const rel of ['next', 'first', 'last']) t.ok(pages[rel]?.startsWith(`${form}/products?`), rel)
 
     const made = await admin.post(`${form}/products`, product(`L${form.replaceAll('/', '-')}`))
@@ -66,8 +60,8 @@ for (const [form, version] of forms) {
 
   t.test(`${form || 'no prefix'}: Link and Location are absolute with PUBLIC_URL`, async (t) => {
     const page = await published.admin.get(`${form}/products?limit=1`)
-    t.equal(links(page).first, `https://api.example.com${form}/products?limit=1`)
-    t.ok(links(page).next?.startsWith(`https://api.example.com${form}/products?`))
+    t.equal(getLinks(page).first, `https://api.example.com${form}/products?limit=1`)
+    t.ok(getLinks(page).next?.startsWith(`https://api.example.com${form}/products?`))
     const made = await published.admin.post(`${form}/products`, product(`P${form.replaceAll('/', '-')}`))
     t.equal(made.headers.get('location'), `https://api.example.com${form}/products/${made.body.data.id}`)
   })
@@ -76,7 +70,7 @@ for (const [form, version] of forms) {
     t.equal((await admin.get(`${form}/products/`)).status, 200)
     t.equal((await admin.get(`${form}/products/?limit=1`)).status, 200)
     t.equal((await admin.get(`${form}/products/${id}/`)).status, 200)
-    t.equal(links(await admin.get(`${form}/products/?limit=1`)).first, `${form}/products?limit=1`)
+    t.equal(getLinks(await admin.get(`${form}/products/?limit=1`)).first, `${form}/products?limit=1`)
     t.equal((await admin.get(`${form}/products//`)).status, 404)
   })
 
@@ -92,20 +86,8 @@ t.test('an id in upper case addresses the same row', async (t) => {
 })
 
 t.test('an unknown version in the URL is a 404 in the envelope of the default version', async (t) => {
-  const names = [
-    'v0',
-    'v01',
-    'v3',
-    'v1x',
-    'v1.0',
-    'v-1',
-    'v1e0',
-    'v',
-    'vabc',
-    'V1',
-    'v%31x',
-    `v${'1'.repeat(400)}`,
-  ]
+  const malformed = ['v0', 'v01', 'v1x', 'v1.0', 'v-1', 'v1e0', 'v', 'vabc', 'V1', 'v%31x']
+  const names = [...malformed, 'v3', `v${'1'.repeat(400)}`]
   for (const name of names) {
     for (const path of [`/api/${name}/products`, `/${name}/products`, `/api/${name}`, `/${name}/`]) {
       const { status, body, headers } = await admin.get(path)
@@ -123,22 +105,10 @@ t.test('an unknown path is a 404 in the envelope of the requested version', asyn
     t.equal(headers.get('api-version'), version)
     t.equal(headers.get('vary'), 'Accept, Authorization, X-API-Key')
   }
-  for (const path of [
-    '/api',
-    '/api/',
-    '/api/v1',
-    '/v2/',
-    '/api/api/products',
-    '/v1/api/products',
-    '/api/v1/v1/products',
-  ]) {
+  const bare = ['/api', '/api/', '/api/v1', '/v2/']
+  for (const path of [...bare, '/api/api/products', '/v1/api/products', '/api/v1/v1/products']) {
     t.equal((await admin.get(path)).status, 404, path)
   }
-})
-
-t.test('an unknown path is a 404 before the body is parsed', async (t) => {
-  t.equal((await admin.post('/nothing', '{"broken')).status, 404)
-  t.equal((await admin.post('/api/v9/products', 'text', { 'content-type': 'text/plain' })).status, 404)
 })
 
 t.test('routes without a version answer without the API-Version header', async (t) => {
@@ -153,16 +123,11 @@ t.test('routes without a version answer without the API-Version header', async (
 })
 
 t.test('a percent-encoded unreserved character is decoded', async (t) => {
-  for (const path of [
-    '/%61pi/v1/products',
-    '/api/%76%31/products',
-    '/api/v1/%70roducts',
-    '/%70roducts',
-    '/api/v1/products%3F',
-    '/api%2Fv1/products',
-  ]) {
-    const { status } = await admin.get(path)
-    t.equal(status, /%3F|%2F/.test(path) ? 404 : 200, path)
+  for (const path of ['/%61pi/v1/products', '/api/%76%31/products', '/api/v1/%70roducts', '/%70roducts']) {
+    t.equal((await admin.get(path)).status, 200, path)
+  }
+  for (const path of ['/api/v1/products%3F', '/api%2Fv1/products']) {
+    t.equal((await admin.get(path)).status, 404, path)
   }
 })
 
@@ -187,7 +152,7 @@ t.test('X-Forwarded headers do not change links', async (t) => {
     'x-forwarded-prefix': '/evil',
   }
   const page = await proxied.admin.get('/products?limit=1', forwarded)
-  t.equal(links(page).first, '/products?limit=1')
+  t.equal(getLinks(page).first, '/products?limit=1')
 })
 
 t.test('routes are found with app.inject as well', async (t) => {

@@ -24,12 +24,7 @@ const operations: Operation[] = [...documents].flatMap(([version, document]) =>
   Object.entries<Json>(document.paths).flatMap(([path, item]) =>
     Object.entries<Json>(item)
       .filter(([method]) => method !== 'parameters')
-      .map(([method, said]) => ({
-        version,
-        method,
-        path,
-        said: { security: document.security, ...said },
-      })),
+      .map(([method, said]) => ({ version, method, path, said: { security: document.security, ...said } })),
   ),
 )
 const ofVersion = (version: number) =>
@@ -53,7 +48,7 @@ const asks = ({ said }: Operation) => said.operationId !== 'createToken'
 const replyOf = ({ version, said }: Operation, status: string) => resolve(version, said.responses[status])
 
 t.test('every resource has the same operations and texts in both versions', async (t) => {
-  const said = {
+  const ids = {
     list: 'list',
     read: 'get',
     create: 'create',
@@ -61,29 +56,20 @@ t.test('every resource has the same operations and texts in both versions', asyn
     update: 'update',
     remove: 'delete',
   }
-  const expected = listDefinitions().flatMap((resource) =>
-    (resource.verbs ?? verbs).map(
-      (verb) => `${said[verb]}${verb === 'list' ? resource.plural : resource.singular}`,
-    ),
+  const expected = listDefinitions().flatMap(({ plural, singular, verbs: own = verbs }) =>
+    own.map((verb) => `${ids[verb]}${verb === 'list' ? plural : singular}`),
   )
   expected.push('createToken', 'createWebhookSecret')
-  for (const version of [1, 2]) {
-    t.same(
-      ofVersion(version)
-        .map(({ said }) => said.operationId)
-        .sort(),
-      expected.sort(),
-    )
-  }
-  const shapes = [1, 2].map((version) =>
-    ofVersion(version).map(({ method, path, said }) => [
+  const [first, second] = [1, 2].map((version) =>
+    ofVersion(version).map(({ method, path, said }) => ({
       method,
-      path.replace(`/v${version}/`, '/'),
-      said.operationId,
-      said.tags,
-    ]),
+      path: path.replace(`/v${version}/`, '/'),
+      id: said.operationId,
+      tags: said.tags,
+    })),
   )
-  t.same(shapes[0], shapes[1])
+  t.same(first, second)
+  t.same(first?.map(({ id }) => id).sort(), expected.sort())
 })
 
 t.test('an operationId is unique in its version', async (t) => {

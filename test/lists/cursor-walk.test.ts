@@ -78,20 +78,18 @@ for (const collection of collections) {
       const several = fc
         .shuffledSubarray([...sorts], { minLength: 2 })
         .chain((names) => fc.tuple(...names.map((name) => fc.constantFrom(name, `-${name}`))))
-      await fc.assert(
-        fc.asyncProperty(
-          several,
-          fc.integer({ min: 3, max: 12 }),
-          fc.nat(100),
-          async (terms, limit, seed) => {
-            const sort = terms.join()
-            const still = getIds(await admin.get(`${path}?limit=100&sort=${sort}`))
-            const seen = await walkAmid(collection, `sort=${sort}&limit=${limit}`, seed, lasting)
-            t.same(seen, still, `${sort} by ${limit}`)
-          },
-        ),
-        { numRuns: 5, endOnFailure: true },
+      const property = fc.asyncProperty(
+        several,
+        fc.integer({ min: 3, max: 12 }),
+        fc.nat(100),
+        async (terms, limit, seed) => {
+          const sort = terms.join()
+          const still = getIds(await admin.get(`${path}?limit=100&sort=${sort}`))
+          const seen = await walkAmid(collection, `sort=${sort}&limit=${limit}`, seed, lasting)
+          t.same(seen, still, `${sort} by ${limit}`)
+        },
       )
+      await fc.assert(property, { numRuns: 5, endOnFailure: true })
     },
   )
 }

@@ -2,7 +2,7 @@
 import t from 'tap'
 import { resources } from '../../src/app.ts'
 import { testApp } from '../helpers/app.ts'
-import { collectIds, getIds, getViolations } from '../helpers/lists.ts'
+import { checkRefusals, collectIds, getIds, getViolations } from '../helpers/lists.ts'
 import { createNotes } from '../helpers/notes.ts'
 import { createOwnedRows } from '../helpers/owned-rows.ts'
 import { insertRows } from '../helpers/rows.ts'
@@ -27,11 +27,8 @@ t.test('status, role and user_id filter by equality and combine', async (t) => {
   t.same(getIds(await admin.get('/users?role=admin')), [adminId])
 
   const states = ['draft', 'active', 'archived']
-  const products = await insertRows(
-    database,
-    'products',
-    states.map((status) => ({ status })),
-  )
+  const rows = states.map((status) => ({ status }))
+  const products = await insertRows(database, 'products', rows)
   for (const [i, status] of states.entries()) {
     t.same(getIds(await admin.get(`/products?status=${status}`)), [products[i]])
   }
@@ -48,45 +45,56 @@ t.test('status, role and user_id filter by equality and combine', async (t) => {
     { user_id: bob.id, status: 'paid' },
   ])
   t.same(getIds(await admin.get(`/orders?user_id=${ada.id}&status=paid`)), [orders[0]])
-  t.same(
-    getIds(await admin.get(`/orders?user_id=${ada.id.toUpperCase()}`)).sort(),
-    [orders[0], orders[1]].sort(),
-  )
+  const own = await admin.get(`/orders?user_id=${ada.id.toUpperCase()}`)
+  t.same(getIds(own).sort(), orders.slice(0, 2).sort())
   t.same(getIds(await ada.client.get(`/orders?user_id=${bob.id}`)), [], 'what one may not read is absent')
   const [profile] = await insertRows(database, 'user_profiles', [{ user_id: ada.id }, { user_id: bob.id }])
   t.same(getIds(await admin.get(`/user-profiles?user_id=${ada.id}`)), [profile])
 })
 
-t.test('a value outside the enum and a malformed UUID are rejected', async (t) => {
-  const refused: Record<string, string[]> = {
-    '/users?status=archived': ['status INVALID_VALUE'],
-    '/users?status=ACTIVE': ['status INVALID_VALUE'],
-    '/users?status=active,no': ['status INVALID_VALUE'],
-    '/users?status=no,yes,no': ['status INVALID_VALUE'],
-    '/users?status=active,,inactive': ['status INVALID_VALUE'],
-    '/users?status=,': ['status INVALID_VALUE'],
-    '/users?status=active, inactive': ['status INVALID_VALUE'],
-    [`/orders?user_id=${ada.id},`]: ['user_id INVALID_FORMAT'],
-    [`/orders?user_id=${ada.id},1`]: ['user_id INVALID_FORMAT'],
-    '/users?status=': ['status INVALID_VALUE'],
-    '/users?role=root': ['role INVALID_VALUE'],
-    '/users?role=constructor': ['role INVALID_VALUE'],
-    '/orders?status=draft': ['status INVALID_VALUE'],
-    '/orders?user_id=me': ['user_id INVALID_FORMAT'],
-    '/orders?user_id=1': ['user_id INVALID_FORMAT'],
-    '/orders?user_id=': ['user_id INVALID_FORMAT'],
-    [`/orders?user_id=urn:uuid:${ada.id}`]: ['user_id INVALID_FORMAT'],
-    [`/orders?user_id=%7B${ada.id}%7D`]: ['user_id INVALID_FORMAT'],
-    [`/orders?user_id=${ada.id}%0A`]: ['user_id INVALID_FORMAT'],
-    [`/orders?user_id=${ada.id.replaceAll('-', '')}`]: ['user_id INVALID_FORMAT'],
-    '/users?status=active&status=active': ['status CONFLICTING_PARAMETERS'],
-  }
-  for (const [path, problems] of Object.entries(refused)) {
-    const reply = await admin.get(path)
-    t.equal(reply.status, 400, path)
-    t.same(getViolations(reply), problems, path)
-  }
-})
+t.test(
+  'a value outside the enum, a malformed UUID and a value that a field can never have are rejected',
+  async (t) => {
+    await checkRefusals(t, admin, {
+      '/users?status=archived': ['status INVALID_VALUE'],
+      '/users?status=ACTIVE': ['status INVALID_VALUE'],
+      '/users?status=active,no': ['status INVALID_VALUE'],
+      '/users?status=no,yes,no': ['status INVALID_VALUE'],
+      '/users?status=active,,inactive': ['status INVALID_VALUE'],
+      '/users?status=,': ['status INVALID_VALUE'],
+      '/users?status=active, inactive': ['status INVALID_VALUE'],
+      '/users?status=': ['status INVALID_VALUE'],
+      '/users?status=active&status=active': ['status CONFLICTING_PARAMETERS'],
+      '/users?role=root': ['role INVALID_VALUE'],
+      '/users?role=constructor': ['role INVALID_VALUE'],
+      '/users?email=ada': ['email INVALID_FORMAT'],
+      '/users?email=': ['email INVALID_FORMAT'],
+      '/users?email="a,b"@example.com': ['email INVALID_FORMAT'],
+      // U+212A (KELVIN SIGN), whose lower case is "k".
+      '/users?email=%E2%84%AA@example.com': ['email INVALID_FORMAT'],
+      '/orders?status=draft': ['status INVALID_VALUE'],
+      '/orders?user_id=me': ['user_id INVALID_FORMAT'],
+      '/orders?user_id=1': ['user_id INVALID_FORMAT'],
+      '/orders?user_id=': ['user_id INVALID_FORMAT'],
+      [`/orders?user_id=${ada.id},`]: ['user_id INVALID_FORMAT'],
+      [`/orders?user_id=${ada.id},1`]: ['user_id INVALID_FORMAT'],
+      [`/orders?user_id=urn:uuid:${ada.id}`]: ['user_id INVALID_FORMAT'],
+      [`/orders?user_id=%7B${ada.id}%7D`]: ['user_id INVALID_FORMAT'],
+      [`/orders?user_id=${ada.id}%0A`]: ['user_id INVALID_FORMAT'],
+      [`/orders?user_id=${ada.id.replaceAll('-', '')}`]: ['user_id INVALID_FORMAT'],
+      '/orders?number=': ['number TOO_SHORT'],
+      '/orders?number=ORD-1%00': ['number INVALID_FORMAT'],
+      '/orders?number=ORD-1,%0AORD%07': ['number INVALID_FORMAT'],
+      '/orders?number=1&number=2': ['number CONFLICTING_PARAMETERS'],
+      '/products?sku=a%20b': ['sku INVALID_FORMAT'],
+      '/products?sku=': ['sku TOO_SHORT'],
+      '/products?sku=A,,B': ['sku TOO_SHORT'],
+      [`/products?sku=${'a'.repeat(65)}`]: ['sku TOO_LONG'],
+      '/products?currency=usd': ['currency INVALID_FORMAT'],
+      '/products?currency=USD,XXZ': ['currency INVALID_FORMAT'],
+    })
+  },
+)
 
 t.test('a filter of another collection is an unknown parameter', async (t) => {
   const offered = served.resources.map(({ filters, ranges = [], sorts }) => [
@@ -110,11 +118,8 @@ t.test('created_after and created_before are whole days in UTC, half-open', asyn
     '2026-03-01T00:00:00Z',
     '9999-12-31T23:59:59Z',
   ]
-  const ids = await insertRows(
-    database,
-    'products',
-    days.map((created_at) => ({ name: 'Dated', created_at })),
-  )
+  const rows = days.map((created_at) => ({ name: 'Dated', created_at }))
+  const ids = await insertRows(database, 'products', rows)
   const found = async (query: string) => {
     const reply = await admin.get(`/products?search=dated&sort=created_at&${query}`)
     return getIds(reply).map((id) => ids.indexOf(id))
@@ -291,31 +296,6 @@ t.test('sku, email and number find one resource, whatever the letter case of the
   t.same(getIds(await bob.client.get(`/orders?number=${number}`)), [order])
 })
 
-t.test('a value that a field can never have is rejected', async (t) => {
-  const refused: Record<string, string[]> = {
-    '/products?sku=a%20b': ['sku INVALID_FORMAT'],
-    '/products?sku=': ['sku TOO_SHORT'],
-    '/products?sku=A,,B': ['sku TOO_SHORT'],
-    [`/products?sku=${'a'.repeat(65)}`]: ['sku TOO_LONG'],
-    '/products?currency=usd': ['currency INVALID_FORMAT'],
-    '/products?currency=USD,XXZ': ['currency INVALID_FORMAT'],
-    '/users?email=ada': ['email INVALID_FORMAT'],
-    '/users?email=': ['email INVALID_FORMAT'],
-    '/users?email="a,b"@example.com': ['email INVALID_FORMAT'],
-    // U+212A (KELVIN SIGN), whose lower case is "k".
-    '/users?email=%E2%84%AA@example.com': ['email INVALID_FORMAT'],
-    '/orders?number=': ['number TOO_SHORT'],
-    '/orders?number=ORD-1%00': ['number INVALID_FORMAT'],
-    '/orders?number=ORD-1,%0AORD%07': ['number INVALID_FORMAT'],
-    '/orders?number=1&number=2': ['number CONFLICTING_PARAMETERS'],
-  }
-  for (const [path, problems] of Object.entries(refused)) {
-    const reply = await admin.get(path)
-    t.equal(reply.status, 400, path)
-    t.same(getViolations(reply), problems, path)
-  }
-})
-
 t.test('a filter has at most 50 different values', async (t) => {
   const skus = (count: number) => Array.from({ length: count }, (_, n) => `S-${n}`).join()
   t.equal((await admin.get(`/products?sku=${skus(50)}`)).status, 200)
@@ -325,20 +305,14 @@ t.test('a filter has at most 50 different values', async (t) => {
   const reply = await admin.get(`/products?sku=${skus(51)}`)
   t.same(getViolations(reply), ['sku TOO_LONG'])
   t.match(reply.body.error.details[0].message, /50/)
-  t.same(
-    getViolations(await admin.get(`/products?sku=${'!,'.repeat(4000)}`)).length,
-    2,
-    'empty and malformed',
-  )
+  const many = await admin.get(`/products?sku=${'!,'.repeat(4000)}`)
+  t.equal(getViolations(many).length, 2, 'empty and malformed')
 })
 
 t.test('what SQL and arrays treat specially is an ordinary value', async (t) => {
   const texts = ["' or 1=1 --", '{', '}', '{}', '"', '\\', '\\"', 'NULL', 'null', '$1', "\\'", '%', '_', '😀']
-  const ids = await insertRows(
-    database,
-    'orders',
-    texts.map((number) => ({ user_id: ada.id, number })),
-  )
+  const rows = texts.map((number) => ({ user_id: ada.id, number }))
+  const ids = await insertRows(database, 'orders', rows)
   for (const [i, text] of texts.entries()) {
     t.same(getIds(await admin.get(`/orders?number=${encodeURIComponent(text)}`)), [ids[i]], text)
   }
@@ -349,11 +323,8 @@ t.test('what SQL and arrays treat specially is an ordinary value', async (t) => 
 t.test('_min and _max limit a number, both inclusive', async (t) => {
   const largest = 9_007_199_254_740_991
   const amounts = [0, 9, 10, 11, largest]
-  const ids = await insertRows(
-    database,
-    'orders',
-    amounts.map((total_amount) => ({ user_id: ada.id, total_amount, currency: 'EUR', note: 'ranged' })),
-  )
+  const rows = amounts.map((total_amount) => ({ user_id: ada.id, total_amount, currency: 'EUR' }))
+  const ids = await insertRows(database, 'orders', rows)
   const found = async (query: string) => {
     const reply = await admin.get(`/orders?sort=total_amount&limit=100&${query}`)
     return getIds(reply).flatMap((id) => (ids.includes(id) ? [ids.indexOf(id)] : []))
@@ -363,62 +334,51 @@ t.test('_min and _max limit a number, both inclusive', async (t) => {
   t.same(await found('total_amount_max=9'), [0, 1])
   t.same(await found('total_amount_min=10&total_amount_max=10'), [2])
   t.same(await found(`total_amount_min=${largest}`), [4])
-  const refused: Record<string, string[]> = {
-    'total_amount_min=11&total_amount_max=10': ['total_amount_min CONFLICTING_PARAMETERS'],
+  await checkRefusals(t, admin, {
+    '/orders?total_amount_min=11&total_amount_max=10': ['total_amount_min CONFLICTING_PARAMETERS'],
     // As text, 9 is greater than 10.
-    'total_amount_min=10&total_amount_max=9': ['total_amount_min CONFLICTING_PARAMETERS'],
-    'total_amount_min=-1': ['total_amount_min OUT_OF_RANGE'],
-    'total_amount_max=9007199254740992': ['total_amount_max OUT_OF_RANGE'],
-    [`total_amount_max=${'9'.repeat(400)}`]: ['total_amount_max OUT_OF_RANGE'],
-    'total_amount_min=1.5': ['total_amount_min INVALID_TYPE'],
-    'total_amount_min=1e2': ['total_amount_min INVALID_TYPE'],
-    'total_amount_min=': ['total_amount_min INVALID_TYPE'],
-    'total_amount_min=1,2': ['total_amount_min INVALID_TYPE'],
-    'total_amount_min=1&total_amount_min=1': ['total_amount_min CONFLICTING_PARAMETERS'],
-  }
-  for (const [query, problems] of Object.entries(refused)) {
-    t.same(getViolations(await admin.get(`/orders?${query}`)), problems, query)
-  }
-  t.same(getViolations(await admin.get('/products?price_amount_min=1000000000001')), [
-    'price_amount_min OUT_OF_RANGE',
-  ])
+    '/orders?total_amount_min=10&total_amount_max=9': ['total_amount_min CONFLICTING_PARAMETERS'],
+    '/orders?total_amount_min=-1': ['total_amount_min OUT_OF_RANGE'],
+    '/orders?total_amount_max=9007199254740992': ['total_amount_max OUT_OF_RANGE'],
+    [`/orders?total_amount_max=${'9'.repeat(400)}`]: ['total_amount_max OUT_OF_RANGE'],
+    '/orders?total_amount_min=1.5': ['total_amount_min INVALID_TYPE'],
+    '/orders?total_amount_min=1e2': ['total_amount_min INVALID_TYPE'],
+    '/orders?total_amount_min=': ['total_amount_min INVALID_TYPE'],
+    '/orders?total_amount_min=1,2': ['total_amount_min INVALID_TYPE'],
+    '/orders?total_amount_min=1&total_amount_min=1': ['total_amount_min CONFLICTING_PARAMETERS'],
+    '/products?price_amount_min=1000000000001': ['price_amount_min OUT_OF_RANGE'],
+  })
 })
 
-t.test(
-  'unknown, repeated and Object.prototype names are rejected, on lists and on single reads',
-  async (t) => {
-    const names = [
-      'foo',
-      'Limit',
-      'limit%20',
-      '__proto__',
-      'constructor',
-      'toString',
-      'hasOwnProperty',
-      'valueOf',
-    ]
-    const more = ['limit[]', 'page[number]', 'filter[status]', 'offset', '%00', '%F0%9F%98%80']
-    const field = (name: string) => decodeURIComponent(name)
-    for (const name of [...names, ...more]) {
-      for (const path of [...LIST, `/users/${adminId}`]) {
-        const reply = await admin.get(`${path}?${name}=1`)
-        t.equal(reply.status, 400, `${path} ${name}`)
-        t.same(getViolations(reply), [`${field(name)} UNKNOWN_PARAMETER`], `${path} ${name}`)
-      }
-      const twice = await admin.get(`/products?${name}=1&${name}=2`)
-      t.same(getViolations(twice), [`${field(name)} UNKNOWN_PARAMETER`], `${name} twice`)
+t.test('unknown and repeated parameters are rejected, on lists and on single reads', async (t) => {
+  const names = [
+    'foo',
+    'Limit',
+    'limit%20',
+    '__proto__',
+    'constructor',
+    'toString',
+    'hasOwnProperty',
+    'valueOf',
+  ]
+  const more = ['limit[]', 'page[number]', 'filter[status]', 'offset', '%00', '%F0%9F%98%80']
+  for (const name of [...names, ...more]) {
+    const unknown = [`${decodeURIComponent(name)} UNKNOWN_PARAMETER`]
+    for (const path of [...LIST, `/users/${adminId}`]) {
+      await checkRefusals(t, admin, { [`${path}?${name}=1`]: unknown })
     }
-    for (const name of ['limit', 'page', 'sort', 'search', 'cursor', 'filter', 'include']) {
-      const reply = await admin.get(`/users/${adminId}?${name}=1`)
-      t.equal(reply.status, 400, `${name} on a single read`)
-    }
-    t.equal((await admin.get('/products?')).status, 200)
-    t.equal((await admin.get('/products?&&')).status, 200)
-  },
-)
+    await checkRefusals(t, admin, { [`/products?${name}=1&${name}=2`]: unknown })
+  }
+  for (const name of ['limit', 'page', 'sort', 'search', 'cursor', 'filter', 'include']) {
+    const reply = await admin.get(`/users/${adminId}?${name}=1`)
+    t.equal(reply.status, 400, `${name} on a single read`)
+  }
+  t.equal((await admin.get('/products?')).status, 200)
+  t.equal((await admin.get('/products?&&')).status, 200)
+})
 
 t.test('a query string that is not percent-encoded UTF-8 is rejected', async (t) => {
-  for (const query of [
+  const malformed = [
     'limit=%',
     'limit=%2',
     'limit=%zz',
@@ -426,7 +386,8 @@ t.test('a query string that is not percent-encoded UTF-8 is rejected', async (t)
     'search=%C3',
     'search=%ED%A0%80',
     '%ff=1',
-  ]) {
+  ]
+  for (const query of malformed) {
     const reply = await admin.get(`/products?${query}`)
     t.equal(reply.status, 400, query)
     t.equal(reply.body.error.code, 'INVALID_REQUEST', query)
@@ -439,19 +400,15 @@ t.test('the error of an unknown parameter lists those that there are', async (t)
     await messages('/orders?state=paid'),
     /; there are limit, cursor, page, .*status, user_id, number, /,
   )
-  t.equal(
-    await messages('/products/x?state=paid'),
-    'is not a known parameter; there are fields',
-    'of a single read',
-  )
+  t.equal(await messages('/products/x?state=paid'), 'is not a known parameter; there are fields')
   const none = await admin.call('DELETE', '/products/x?state=paid')
   t.equal(none.body.error.details[0].message, 'is not a known parameter; there are none')
 })
 
-t.test('all violations are reported together, in both envelopes, at most 50', async (t) => {
+t.test('all violations are reported together, in both envelopes', async (t) => {
   const wrong =
     'limit=0&page=x&status=no&created_after=x&created_before=0000-01-01&sort=no,-name&order=asc,asc&fields=id,no&foo=1&search=&include=no'
-  const problems = [
+  const violations = [
     'created_after INVALID_FORMAT',
     'created_before INVALID_FORMAT',
     'fields INVALID_VALUE',
@@ -464,12 +421,8 @@ t.test('all violations are reported together, in both envelopes, at most 50', as
     'sort INVALID_VALUE',
     'status INVALID_VALUE',
   ]
-  const [first, second] = [await admin.get(`/v1/products?${wrong}`), await admin.get(`/v2/products?${wrong}`)]
-  t.equal(first.body.error.code, 'VALIDATION_ERROR')
-  t.same(getViolations(first), problems)
-  t.same(getViolations(second), problems)
-  t.ok(first.body.error.details && second.body.error.errors)
-  for (const { message } of first.body.error.details) t.ok(message)
-  const many = await admin.get(`/products?${Array.from({ length: 80 }, (_, i) => `x${i}=1`).join('&')}`)
-  t.equal(many.body.error.details.length, 50)
+  await checkRefusals(t, admin, {
+    [`/v1/products?${wrong}`]: violations,
+    [`/v2/products?${wrong}`]: violations,
+  })
 })
