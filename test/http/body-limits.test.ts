@@ -146,23 +146,21 @@ t.test('an object with 1,000 fields is accepted, one with 1,001 is rejected with
   }
 })
 
-t.test(
-  'a body with 10,000 objects, arrays and fields is accepted, a larger one is rejected with 400',
-  async (t) => {
-    // The body itself, its member and the array are three of them.
-    const bodyOf = (nodes: number) => ({ items: Array.from({ length: nodes - 3 }, () => ({})) })
-    const read = await admin.post(ORDERS, bodyOf(10_000))
-    t.equal(read.status, 422)
-    t.same(getViolations(read), ['items TOO_LONG'])
-    t.equal((await admin.post(ORDERS, bodyOf(10_001))).status, 400)
-  },
-)
+t.test('a body with 10,000 objects, arrays and fields is accepted, a larger one is a 400', async (t) => {
+  // The body itself, its field and the array are three of them.
+  const build = (nodes: number) => ({ items: Array.from({ length: nodes - 3 }, () => ({})) })
+  const read = await admin.post(ORDERS, build(10_000))
+  t.equal(read.status, 422)
+  t.same(getViolations(read), ['items TOO_LONG'])
+  t.equal((await admin.post(ORDERS, build(10_001))).status, 400)
+})
 
 t.test('a duplicate field name is rejected with 400, in any escaping and at any depth', async (t) => {
+  const nested = '{"x":[{"a":1},{"a":1,"a":1}]}'
   for (const body of [
     '{"sku":"a","sku":"b"}',
     '{"sku":"a","\\u0073ku":"b"}',
-    '{"x":[{"a":1},{"a":1,"a":1}]}',
+    nested,
     '{"":1,"":2}',
     '{"1":1,"1":2}',
   ]) {

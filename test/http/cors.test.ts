@@ -22,15 +22,11 @@ const listed = await start(t, `${PAGE}, ${OTHER}`)
 const corsOf = ({ headers }: Reply) =>
   [...headers.keys()].filter((name) => name.startsWith('access-control-')).sort()
 
-/** As a browser asks before it sends. */
-const preflight = (path: string, origin = PAGE, method = 'PATCH', app = listed) =>
-  app.anybody.call('OPTIONS', path, {
-    headers: {
-      origin,
-      'access-control-request-method': method,
-      'access-control-request-headers': 'content-type,if-match,x-api-key',
-    },
-  })
+/** Sends the request that a browser sends before a write. */
+const preflight = (path: string, origin = PAGE, method = 'PATCH', { anybody } = listed) => {
+  const request = { 'access-control-request-method': method, 'access-control-request-headers': 'if-match' }
+  return anybody.call('OPTIONS', path, { headers: { origin, ...request } })
+}
 
 function isReadable(t: Test, reply: Reply, sentence: string) {
   t.equal(reply.headers.get('access-control-allow-origin'), PAGE, sentence)
@@ -50,10 +46,8 @@ t.test('a page of a configured origin may read the reply', async (t) => {
   t.equal(reply.status, 200)
   isReadable(t, reply, 'a list')
   t.equal(reply.headers.get('vary'), `${VARY}, Origin`)
-  t.equal(
-    (await listed.admin.get('/products', { origin: OTHER })).headers.get('access-control-allow-origin'),
-    OTHER,
-  )
+  const other = await listed.admin.get('/products', { origin: OTHER })
+  t.equal(other.headers.get('access-control-allow-origin'), OTHER)
 })
 
 t.test('a page of a configured origin may read an error', async (t) => {
@@ -85,25 +79,19 @@ t.test('a page of a configured origin may read an error', async (t) => {
 
 t.test('another origin gets no CORS headers, and is never echoed', async (t) => {
   for (const origin of [
-    ...[
-      'https://evil.example',
-      'null',
-      'https://app.example.com.evil.example',
-      'https://evil-app.example.com',
-    ],
-    ...[
-      'http://app.example.com',
-      'https://app.example.com:444',
-      'https://APP.example.com',
-      'https://app.example.com/',
-    ],
-    ...[
-      'https://admin.example.com',
-      `${PAGE}, ${OTHER}`,
-      `${PAGE} ${OTHER}`,
-      '*',
-      'https://app.example.com%00',
-    ],
+    'null',
+    '*',
+    'https://evil.example',
+    'https://app.example.com.evil.example',
+    'https://evil-app.example.com',
+    'http://app.example.com',
+    'https://app.example.com:444',
+    'https://APP.example.com',
+    'https://app.example.com/',
+    'https://app.example.com%00',
+    'https://admin.example.com',
+    `${PAGE}, ${OTHER}`,
+    `${PAGE} ${OTHER}`,
   ]) {
     const reply = await listed.admin.get('/products', { origin })
     t.equal(reply.status, 200, 'the service itself answers: browsers keep it from the page')

@@ -1,10 +1,9 @@
 /** The message of a 404 says what is unknown: the version, the collection or the id. */
 import t from 'tap'
 import { testApp, UNKNOWN_ID } from '../helpers/app.ts'
-import { createNotesTable, resourcesWithNotes } from '../helpers/notes.ts'
+import { createNotes } from '../helpers/notes.ts'
 
-const { admin, anybody, database } = await testApp(t, {}, { resources: resourcesWithNotes })
-await createNotesTable(database)
+const { admin, anybody } = await testApp(t, {}, await createNotes(t))
 
 const cases: [path: string, message: string][] = [
   ['/api/v3/users', 'There is no version 3; supported: 1, 2'],
@@ -39,19 +38,14 @@ t.test('an unknown path is a 404 that names the nearest collection, without cred
 
 t.test('an unknown id is a 404 that names the resource and the id', async (t) => {
   const note = { title: 'a', body: 'b' }
+  const unknown = `the id ${UNKNOWN_ID}`
   for (const [reply, message] of [
-    [await admin.get(`/products/${UNKNOWN_ID}`), `There is no product with the id ${UNKNOWN_ID}`],
-    [
-      await admin.get(`/products/${UNKNOWN_ID.toUpperCase()}`),
-      `There is no product with the id ${UNKNOWN_ID}`,
-    ],
-    [
-      await admin.delete(`/user-profiles/${UNKNOWN_ID}`),
-      `There is no user profile with the id ${UNKNOWN_ID}`,
-    ],
-    [await admin.patch(`/orders/${UNKNOWN_ID}`, {}), `There is no order with the id ${UNKNOWN_ID}`],
-    [await admin.get(`/users/${UNKNOWN_ID}/notes`), `There is no user with the id ${UNKNOWN_ID}`],
-    [await admin.get(`/users/me/notes/${UNKNOWN_ID}`), `There is no note with the id ${UNKNOWN_ID}`],
+    [await admin.get(`/products/${UNKNOWN_ID}`), `There is no product with ${unknown}`],
+    [await admin.get(`/products/${UNKNOWN_ID.toUpperCase()}`), `There is no product with ${unknown}`],
+    [await admin.delete(`/user-profiles/${UNKNOWN_ID}`), `There is no user profile with ${unknown}`],
+    [await admin.patch(`/orders/${UNKNOWN_ID}`, {}), `There is no order with ${unknown}`],
+    [await admin.get(`/users/${UNKNOWN_ID}/notes`), `There is no user with ${unknown}`],
+    [await admin.get(`/users/me/notes/${UNKNOWN_ID}`), `There is no note with ${unknown}`],
     [await admin.post(`/users/${UNKNOWN_ID}/notes`, note), 'The user_id in the path does not exist'],
     [await admin.get('/products/TEA-001'), 'The id in the path is not a UUID'],
   ] as const) {

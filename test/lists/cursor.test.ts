@@ -10,14 +10,12 @@ import { insertRows } from '../helpers/rows.ts'
 const SECRET = 'secret-of-the-cursors-secret-of-the-cursors'
 const { admin, database, person, adminId } = await testApp(t, { APP_SECRET: SECRET }, await createNotes(t))
 const { id: other, client: member } = await person('member')
+const teas = Array.from({ length: 8 }, (_, n) => `Tea "${n}" \\ é\u{1f600}`)
+const active = { description: 'leaf', status: 'active' }
 await insertRows(
   database,
   'products',
-  Array.from({ length: 8 }, (_, n) => ({
-    name: `Tea "${n}" \\ é\u{1f600}`,
-    description: 'leaf',
-    status: 'active',
-  })),
+  teas.map((name) => ({ name, ...active })),
 )
 for (const user_id of [adminId, other])
   await insertRows(database, 'notes', [{ user_id }, { user_id }, { user_id }])
@@ -151,37 +149,32 @@ t.test('a cursor is bound to collection, parent, sort, filters and search', asyn
   }
 })
 
-t.test(
-  'limit, fields, include, version, path form and parameter spelling may change between pages',
-  async (t) => {
-    const cursor = await cursorOf('/api/v1/products?limit=3')
-    const rest = getIds(await admin.get(`/api/v1/products?limit=3&cursor=${cursor}`))
-    t.equal(rest.length, 3)
-    for (const path of [
-      '/api/v2/products?limit=3',
-      '/v1/products?limit=3&fields=sku',
-      '/products?sort=-created_at&limit=3',
-      '/products?sort=created_at&order=desc&limit=3',
-      '/products?limit=5',
-    ]) {
-      const reply = await admin.get(`${path}&cursor=${cursor}`)
-      t.equal(reply.status, 200, path)
-      t.same(getIds(reply).slice(0, 3), rest, path)
-    }
-    const orders = await cursorOf('/orders?limit=1')
-    t.equal((await admin.get(`/orders?include=user,products&limit=9&cursor=${orders}`)).status, 200)
-    const search = await cursorOf(`/orders?limit=1&user_id=${other}`)
-    t.equal((await admin.get(`/orders?user_id=${other.toUpperCase()}&cursor=${search}`)).status, 200)
-  },
-)
+t.test('limit, fields, include, version and spelling may change between pages', async (t) => {
+  const cursor = await cursorOf('/api/v1/products?limit=3')
+  const rest = getIds(await admin.get(`/api/v1/products?limit=3&cursor=${cursor}`))
+  t.equal(rest.length, 3)
+  for (const path of [
+    '/api/v2/products?limit=3',
+    '/v1/products?limit=3&fields=sku',
+    '/products?sort=-created_at&limit=3',
+    '/products?sort=created_at&order=desc&limit=3',
+    '/products?limit=5',
+  ]) {
+    const reply = await admin.get(`${path}&cursor=${cursor}`)
+    t.equal(reply.status, 200, path)
+    t.same(getIds(reply).slice(0, 3), rest, path)
+  }
+  const orders = await cursorOf('/orders?limit=1')
+  t.equal((await admin.get(`/orders?include=user,products&limit=9&cursor=${orders}`)).status, 200)
+  const search = await cursorOf(`/orders?limit=1&user_id=${other}`)
+  t.equal((await admin.get(`/orders?user_id=${other.toUpperCase()}&cursor=${search}`)).status, 200)
+})
 
 t.test("a cursor of /users/me/notes is valid with the user's id", async (t) => {
   const cursor = await cursorOf('/users/me/notes?limit=1')
   t.equal((await admin.get(`/users/${adminId}/notes?cursor=${cursor}`)).status, 200)
-  t.ok(
-    isRefused(await member.get(`/users/me/notes?cursor=${cursor}`)),
-    'me of another user is another parent',
-  )
+  const other = await member.get(`/users/me/notes?cursor=${cursor}`)
+  t.ok(isRefused(other), 'me of another user is another parent')
 })
 
 t.test('a cursor stays valid after its row is deleted', async (t) => {
@@ -218,19 +211,20 @@ const bindingOf = (collection: string, sort: string) => {
 
 t.test('a cursor that ends with an id is accepted where the sort no longer needs one', async (t) => {
   await person('member')
-  for (const [collection, sort] of [
-    ['users', 'email'],
-    ['users', '-email'],
-    ['users', 'email,-name'],
-    ['users', '-name,email'],
-    ['products', 'sku'],
-    ['products', '-sku'],
-    ['products', 'sku,name'],
-    ['products', 'price_amount,-sku'],
-    ['orders', 'number'],
-    ['orders', '-number'],
-    ['orders', '-number,total_amount'],
-  ] as const) {
+  for (const list of [
+    'users?sort=email',
+    'users?sort=-email',
+    'users?sort=email,-name',
+    'users?sort=-name,email',
+    'products?sort=sku',
+    'products?sort=-sku',
+    'products?sort=sku,name',
+    'products?sort=price_amount,-sku',
+    'orders?sort=number',
+    'orders?sort=-number',
+    'orders?sort=-number,total_amount',
+  ]) {
+    const [collection = '', sort = ''] = list.split('?sort=')
     const path = `/${collection}?sort=${sort}&limit=2`
     const first = await admin.get(path)
     const now: string = first.body.pagination.cursor
@@ -259,10 +253,8 @@ t.test('a cursor with fewer values than the sort needs is rejected', async (t) =
     ['users', 'name,email', ['Ada']],
   ] as const) {
     const cursor = cursors.write(places, bindingOf(collection, sort))
-    t.ok(
-      isRefused(await admin.get(`/${collection}?sort=${sort}&cursor=${cursor}`)),
-      `${collection} by ${sort}`,
-    )
+    const reply = await admin.get(`/${collection}?sort=${sort}&cursor=${cursor}`)
+    t.ok(isRefused(reply), `${collection} by ${sort}`)
   }
 })
 
