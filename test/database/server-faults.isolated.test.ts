@@ -5,6 +5,7 @@
 import { setTimeout as wait } from 'node:timers/promises'
 import t from 'tap'
 import { openDatabase, SERVER } from '../helpers/database.ts'
+import { createDeferred } from '../helpers/deferred.ts'
 import {
   assertAllRefused,
   assertNothingLost,
@@ -25,6 +26,9 @@ import { recordMessages } from '../helpers/record-messages.ts'
 import { getRunningTime } from '../helpers/running-time.ts'
 
 const skip = SERVER ? false : 'set DATABASE_URL to a PostgreSQL server to run these'
+
+const END_CONNECTIONS = `select pg_terminate_backend(pid) from pg_stat_activity
+  where datname = current_database() and application_name = 'resource-api' and pid <> pg_backend_pid()`
 
 /** A trigger on products that raises this SQLSTATE, so many times. */
 async function raising({ direct }: FaultyApp, code: string, times = 1_000_000): Promise<() => Promise<void>> {
@@ -64,16 +68,8 @@ t.test('the network to the database', { skip }, async (t) => {
 
   t.test('a slow network within the timeouts serves every request', async (t) => {
     proxy.slow({ latency: 15, jitter: 15 })
-    const replies = await Promise.all([
-      listProducts(app),
-      createProduct(app),
-      listProducts(app),
-      app.anybody.get('/readyz'),
-    ])
-    t.strictSame(
-      replies.map(({ status }) => status),
-      [200, 201, 200, 200],
-    )
+    const requests = [listProducts(app), createProduct(app), listProducts(app), app.anybody.get('/readyz')]
+    t.match(await Promise.all(requests), [{ status: 200 }, { status: 201 }, { status: 200 }, { status: 200 }])
     proxy.slow({ latency: 0 })
   })
 
@@ -116,13 +112,12 @@ t.test('the network to the database', { skip }, async (t) => {
     proxy.lead(proxy.target)
   })
 
-  const refusals = [
+  for (const [code, message] of [
     ['57P03', 'the database system is starting up'],
     ['53300', 'sorry, too many clients already'],
     ['28P01', 'password authentication failed for user "hunter2"'],
     ['3D000', 'database "hunter2" does not exist'],
-  ] as const
-  for (const [code, message] of refusals) {
+  ] as const) {
     t.test(`a server that refuses connections: ${code}`, async (t) => {
       proxy.lead(await startRefusingServer(t, code, message))
       await assertAllRefused(t, app, { within: 1_500 })
@@ -134,20 +129,15 @@ t.test('the network to the database', { skip }, async (t) => {
   }
 
   t.test('every connection ended by an administrator', async (t) => {
-    const end = `select count(pg_terminate_backend(pid)) from pg_stat_activity
-      where datname = current_database() and application_name = 'resource-api' and pid <> pg_backend_pid()`
     await Promise.all(Array.from({ length: POOL_SIZE }, () => app.database.run('select pg_sleep(0.05)')))
-    await direct.run(end)
+    await direct.run(END_CONNECTIONS)
     // A write that was sent before its connection's end could be read is in its middle.
     while (proxy.open() > 0) await wait(1)
-    const replies = await Promise.all(
-      Array.from({ length: POOL_SIZE }, () => [listProducts(app), createProduct(app)]).flat(),
+    const pairs = Array.from({ length: POOL_SIZE }, () =>
+      Promise.all([listProducts(app), createProduct(app)]),
     )
-    t.strictSame(
-      replies.map(({ status }) => status),
-      Array.from({ length: POOL_SIZE }, () => [200, 201]).flat(),
-      'no client notices',
-    )
+    for (const pair of await Promise.all(pairs))
+      t.match(pair, [{ status: 200 }, { status: 201 }], 'no client notices')
     await assertNothingLost(t, app)
   })
 })
@@ -206,10 +196,11 @@ t.test('the database', { skip }, async (t) => {
       const tries = recordMessages(t, 'resource-api:database:retry')
       const enough = await raising(app, code, 3)
       t.equal((await createProduct(app)).status, 201, 'the fourth try succeeds')
-      t.strictSame(
-        tries,
-        [1, 2, 3].map((attempt) => ({ code, attempt })),
-      )
+      t.strictSame(tries, [
+        { code, attempt: 1 },
+        { code, attempt: 2 },
+        { code, attempt: 3 },
+      ])
       await enough()
       tries.length = 0
       const never = await raising(app, code)
@@ -227,17 +218,15 @@ t.test('the database', { skip }, async (t) => {
     const tries = recordMessages(t, 'resource-api:database:retry')
     const patient = await openDatabase({ url: proxy.url, poolSize: 2 })
     t.teardown(() => patient.close())
-    const begun: (() => void)[] = []
+    // The first time, each has its first row before either asks for its second.
+    const bothHaveOne = createDeferred()
+    let begun = 0
     const both = (first: number, second: number) =>
       patient.transaction(async (tx) => {
         await tx.run('update pair set n = n + 1 where id = $1', [first])
-        // The first time, each has its first row before either asks for its second.
-        if (begun.length < 2) {
-          await new Promise<void>((resolve) => {
-            begun.push(resolve)
-            if (begun.length === 2) for (const go of begun) go()
-          })
-        }
+        begun += 1
+        if (begun === 2) bothHaveOne.resolve()
+        await bothHaveOne.promise
         await tx.run('update pair set n = n + 1 where id = $1', [second])
       })
     await Promise.all([both(1, 2), both(2, 1)])
@@ -259,15 +248,18 @@ t.test('the database', { skip }, async (t) => {
     'a read-only server (25006) rejects writes, reads continue, and the client reconnects',
     async (t) => {
       const name = new URL(proxy.target).pathname.slice(1)
-      const end = `select pg_terminate_backend(pid) from pg_stat_activity
-      where datname = current_database() and application_name = 'resource-api' and pid <> pg_backend_pid()`
       await direct.run(`alter database ${name} set default_transaction_read_only = on`)
-      await direct.run(end)
+      await direct.run(END_CONNECTIONS)
       await holdAllConnections(app)
       await assertAllRefused(t, app, { ...writes, within: 1_500 })
       t.equal((await listProducts(app)).status, 200)
       // The server closes no connection: the client replaces connections to a server that rejects writes.
-      await openAndClose(proxy.target, `alter database ${name} reset default_transaction_read_only`)
+      const admin = await openDatabase({ url: proxy.target, poolSize: 1 })
+      await admin.transaction(async (tx) => {
+        await tx.run('set transaction read write')
+        await tx.run(`alter database ${name} reset default_transaction_read_only`)
+      })
+      await admin.close()
       await assertRecovery(t, app)
       await assertNothingLost(t, app)
     },
@@ -281,9 +273,8 @@ t.test('the database', { skip }, async (t) => {
     t.teardown(() => admin.close())
     const rename = async (from: string, to: string) => {
       await admin.run(`alter database ${from} allow_connections false`)
-      await admin.run('select pg_terminate_backend(pid, 5000) from pg_stat_activity where datname = $1', [
-        from,
-      ])
+      const end = 'select pg_terminate_backend(pid, 5000) from pg_stat_activity where datname = $1'
+      await admin.run(end, [from])
       await admin.run(`alter database ${from} rename to ${to}`)
       await admin.run(`alter database ${to} allow_connections true`)
     }
@@ -294,12 +285,3 @@ t.test('the database', { skip }, async (t) => {
     await assertNothingLost(t, app)
   })
 })
-
-async function openAndClose(url: string, statement: string): Promise<void> {
-  const database = await openDatabase({ url, poolSize: 1 })
-  await database.transaction(async (tx) => {
-    await tx.run('set transaction read write')
-    await tx.run(statement)
-  })
-  await database.close()
-}
